@@ -1,15 +1,15 @@
-//! What 20 ms of sound cost to encode, to decode and to conceal, by codec: `cargo bench -p
+//! The cost of encoding, decoding and concealing 20 ms of audio, by codec: `cargo bench -p
 //! barebell-codec --all-features`.
 
 use codec::{Codec, Decoder, Encoder, Resampler};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// Frames in a run, and runs, of which the fastest counts.
+/// The number of frames in a run, and of runs. The fastest run counts.
 const FRAMES: usize = 500;
 const RUNS: usize = 7;
 
-/// Microseconds a frame.
+/// Microseconds per frame.
 fn measure(mut run: impl FnMut()) -> f64 {
     let time = |_| {
         let start = Instant::now();
@@ -20,7 +20,7 @@ fn measure(mut run: impl FnMut()) -> f64 {
     best.as_secs_f64() * 1e6 / FRAMES as f64
 }
 
-/// Harmonics of a gliding pitch, louder and softer, and some noise.
+/// A signal like a voice: harmonics of a gliding pitch with varying level, and some noise.
 fn voice(rate: u32) -> Vec<i16> {
     let (mut phase, mut noise) = (0.0_f64, 1_u32);
     let sample = |place: usize| {
@@ -67,7 +67,7 @@ fn main() {
                 black_box(&heard);
             }
         });
-        // Every second is lost; what is left is what the lost ones cost.
+        // Every second frame is lost. The remainder of the time is the cost of concealment.
         let half = measure(|| {
             for (number, payload) in payloads.iter().enumerate() {
                 heard.clear();

@@ -1,26 +1,26 @@
-//! Comfort noise (RFC 3389): what is heard of a peer that sends nothing while nobody speaks.
+//! Comfort noise (RFC 3389), played while a peer sends nothing during silence.
 
 use alloc::vec::Vec;
 
-/// The most reflection coefficients that are looked at: a spectrum of noise needs no more.
+/// The maximum number of reflection coefficients used. A noise spectrum needs no more.
 const MOST: usize = 12;
-/// Where a coefficient of zero stands (RFC 3389 section 3.2), and how many steps there are to one.
+/// The code of a coefficient of zero (RFC 3389 section 3.2), and the number of steps from 0 to 1.
 const ZERO: f64 = 127.0;
 const STEPS: f64 = 32_768.0 / 258.0;
 
-/// Noise as a description makes it.
+/// A comfort noise generator.
 #[derive(Clone, Debug)]
 pub(crate) struct ComfortNoise {
-    /// Reflection coefficients, and what stands in the filter.
+    /// The reflection coefficients, and the state of the filter.
     coefficients: Vec<f64>,
     lattice: [f64; MOST + 1],
-    /// The highest value of what goes into the filter.
+    /// The amplitude of the filter's input.
     excitation: f64,
     random: u32,
 }
 
 impl ComfortNoise {
-    /// Nothing is heard of one that has not been described.
+    /// Creates a generator that is silent until it is described.
     pub(crate) const fn new() -> Self {
         Self {
             coefficients: Vec::new(),
@@ -30,16 +30,16 @@ impl ComfortNoise {
         }
     }
 
-    /// Goes on as `description` says: the level below the loudest in decibels, and coefficients.
+    /// Applies a comfort noise payload: the level in -dBov, then coefficients.
     pub(crate) fn describe(&mut self, description: &[u8]) {
         let Some((&level, coefficients)) = description.split_first() else { return };
         let level = libm::pow(10.0, -f64::from(level & 0x7f) / 20.0) * 32_768.0;
         self.coefficients.clear();
         let coefficients = coefficients.iter().take(MOST);
         self.coefficients.extend(coefficients.map(|&byte| (f64::from(byte) - ZERO) / STEPS));
-        // What the filter adds is taken off before.
+        // Compensates the gain of the filter.
         let gain = self.coefficients.iter().map(|k| (1.0 - k * k).max(0.0)).product::<f64>();
-        // Evenly spread values have a third of the power of their highest.
+        // A uniform distribution has a third of the power of its maximum.
         self.excitation = level * libm::sqrt(3.0 * gain);
     }
 
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn noise_has_the_level_that_is_described_whatever_its_spectrum() {
+    fn noise_has_the_described_level_for_any_spectrum() {
         for coefficients in [&[][..], &[127; 10], &[30, 180], &[20], &[230, 100, 140, 127]] {
             for below in [30, 50, 60] {
                 let description = [&[below], coefficients].concat();
@@ -90,12 +90,12 @@ mod tests {
     }
 
     #[test]
-    fn the_spectrum_is_the_one_that_is_described() {
+    fn noise_has_the_described_spectrum() {
         let likeness = |samples: &[i16]| {
             let pairs = samples.windows(2).map(|pair| f64::from(pair[0]) * f64::from(pair[1]));
             pairs.sum::<f64>() / samples.iter().map(|&s| f64::from(s).powi(2)).sum::<f64>()
         };
-        // Of one coefficient k each sample is -k of the one before.
+        // With one coefficient k each sample is -k times the previous one.
         for (byte, expected) in [(127, 0.0), (27, 0.787), (227, -0.787)] {
             let found = likeness(&made(&[40, byte]));
             assert!((found - expected).abs() < 0.05, "{byte} {found}");
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn no_description_makes_it_louder_than_it_says_or_lasting() {
+    fn any_description_is_bounded_in_level_and_decays() {
         let mut random = noise(3);
         let mut noise = ComfortNoise::new();
         for length in 0..300 {

@@ -1,48 +1,48 @@
-//! What is lost is concealed: ITU-T G.711 Appendix I. Its constants are for 8000 samples a second;
-//! at 16,000 all spans are twice as many samples.
+//! Packet loss concealment (ITU-T G.711 appendix I). The constants are for 8000 samples per second.
+//! At 16,000 all durations have twice as many samples.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// The longest and the shortest period of a voice, in samples at 8000 a second: 66 and 200 Hz.
+/// The longest and the shortest pitch period, in samples at 8000 per second: 66 and 200 Hz.
 const LONGEST: usize = 120;
 const SHORTEST: usize = 40;
-/// A quarter of the longest period: what is sewn together where sound is lost, and so the delay of
-/// what is heard.
+/// A quarter of the longest period: the length of the overlap at the beginning of a loss, and
+/// therefore the delay of the output.
 const SEAM: usize = LONGEST / 4;
-/// How much is compared to find the period: 20 ms.
+/// The length of the signal that is compared to find the period: 20 ms.
 const COMPARED: usize = 160;
-/// How much more is sewn together where sound comes back, for each frame that was lost after the
-/// first: 4 ms.
+/// The additional overlap at the end of a loss, for each lost frame after the first: 4 ms.
 const MORE_SEAM: usize = 32;
-/// The least power that a comparison is divided by.
+/// The minimum power by which a correlation is divided.
 const LEAST_POWER: f64 = 250.0;
-/// How much quieter each lost frame is, from the second on.
+/// The attenuation per lost frame, from the second on.
 const FADES: f64 = 0.2;
-/// The lost frame from which on there is silence.
+/// The number of lost frames after which the output is silent.
 const SILENT: usize = 6;
 
-/// Makes up for lost frames of 10 ms. All sound goes through it, and comes 3.75 ms later: what is
-/// being played when loss begins can still be changed, so that it goes over into what is made up.
+/// Conceals lost frames of 10 ms. All samples pass through it with a delay of 3.75 ms, so that the
+/// samples before a loss can be blended into the concealment.
 #[derive(Clone, Debug)]
 pub(crate) struct Concealment {
-    /// How many times 8000 samples a second.
+    /// The sample rate divided by 8000.
     scale: usize,
-    /// What was played, three of the longest periods of it, and what is yet to be played, a seam.
+    /// The output of three longest periods, followed by the delayed samples of one overlap.
     history: Vec<i16>,
-    /// Lost frames in a row.
+    /// The number of consecutive lost frames.
     lost: usize,
-    /// `history` as it was when loss began. Its last `length` samples are repeated, and `at` is
-    /// where among them.
+    /// The history at the beginning of the loss. Its last `length` samples are repeated, and `at`
+    /// is the position among them.
     cycle: Vec<f64>,
     length: usize,
     at: usize,
     period: usize,
-    /// The last quarter of a period, as it was before it was sewn to the beginning of the cycle.
+    /// The last quarter of a period, before it was blended into the beginning of the cycle.
     quarter: Vec<f64>,
 }
 
-/// Gives the weights of what goes (from `gain` down) and of what comes, sample by sample.
+/// Calls `weigh` with the weights of the outgoing signal (falling from `gain`) and of the incoming
+/// signal, sample by sample.
 fn fade(count: usize, gain: f64, mut weigh: impl FnMut(usize, f64, f64)) {
     let step = 1.0 / count as f64;
     let (mut goes, mut comes) = ((1.0 - step) * gain, step);
@@ -68,21 +68,21 @@ impl Concealment {
         }
     }
 
-    /// Samples in 10 ms.
+    /// The number of samples in 10 ms.
     const fn frame(&self) -> usize {
         80 * self.scale
     }
 
-    /// Takes samples that have come, and puts those in their place that are to be heard.
+    /// Processes received samples in place.
     pub(crate) fn pass(&mut self, samples: &mut [i16]) {
         for piece in samples.chunks_mut(self.frame()) {
             if self.lost > 0 {
                 let count = self.quarter.len() + (self.lost - 1) * MORE_SEAM * self.scale;
                 let count = count.min(piece.len());
-                let made_up: Vec<i16> = (0..count).map(|_| self.repeat()).collect();
+                let concealed: Vec<i16> = (0..count).map(|_| self.repeat()).collect();
                 let gain = (1.0 - (self.lost - 1) as f64 * FADES).max(0.0);
                 fade(count, gain, |place, goes, comes| {
-                    let sum = goes * f64::from(made_up[place]) + comes * f64::from(piece[place]);
+                    let sum = goes * f64::from(concealed[place]) + comes * f64::from(piece[place]);
                     piece[place] = sum as i16;
                 });
                 self.lost = 0;
@@ -91,7 +91,7 @@ impl Concealment {
         }
     }
 
-    /// Appends a frame in the place of one that is lost.
+    /// Appends a concealed frame.
     pub(crate) fn conceal(&mut self, out: &mut Vec<i16>) {
         let (start, count) = (out.len(), self.frame());
         match self.lost {
@@ -124,7 +124,7 @@ impl Concealment {
         self.delay(&mut out[start..]);
     }
 
-    /// Puts `samples` into the history, and in their place what is to be heard now.
+    /// Moves `samples` into the history, and replaces them by the delayed output.
     fn delay(&mut self, samples: &mut [i16]) {
         let count = samples.len();
         let end = self.history.len();
@@ -145,8 +145,8 @@ impl Concealment {
         sample
     }
 
-    /// Finds the period, and makes the cycle of the last one. The history's end, not heard yet,
-    /// goes over into it.
+    /// Finds the period, and builds the cycle from the last one. The delayed end of the history is
+    /// blended into it.
     fn begin(&mut self) {
         self.cycle.clear();
         self.cycle.extend(self.history.iter().map(|&sample| f64::from(sample)));
@@ -162,7 +162,7 @@ impl Concealment {
         }
     }
 
-    /// Makes the cycle longer by a period, so that it does not sound like a tone.
+    /// Extends the cycle by a period, which avoids a tonal sound.
     fn lengthen(&mut self) {
         while self.at > self.period {
             self.at -= self.period;
@@ -171,7 +171,7 @@ impl Concealment {
         self.sew();
     }
 
-    /// Sews the end of the cycle to its beginning.
+    /// Blends the end of the cycle into its beginning.
     fn sew(&mut self) {
         let count = self.quarter.len();
         let end = self.cycle.len() - count;
@@ -182,8 +182,8 @@ impl Concealment {
         });
     }
 
-    /// The period of the voice: how far back the last 20 ms are most like what was then. First
-    /// coarsely, by every second sample of 8000 a second, and then each about the best.
+    /// Finds the pitch period: the lag at which the last 20 ms correlate best with the history.
+    /// Coarse search with every second sample of 8000 per second, then every lag near the best.
     fn find_period(&self) -> usize {
         let coarse = 2 * self.scale;
         let lags = (LONGEST - SHORTEST) * self.scale;
@@ -192,8 +192,8 @@ impl Concealment {
         LONGEST * self.scale - self.best_match(near, 1, |found, best| found > best)
     }
 
-    /// Of the places from `first` to `last` after the longest period, that whose sound is most like
-    /// the last 20 ms.
+    /// The offset between `first` and `last`, after the longest period, at which the signal
+    /// correlates best with the last 20 ms.
     fn best_match(
         &self,
         (first, last): (usize, usize),
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn speech_with_losses_becomes_that_of_the_itu() {
+    fn concealed_speech_equals_that_of_the_itu() {
         const LOST: i16 = 0x6b20;
         for (mask, output) in [("fe10.g192", "f2_10.raw"), ("fe10_2.g192", "f2_10_2.raw")] {
             let Some(input) = words("f2.le") else { return };
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_voice_goes_on_through_losses_and_comes_back() {
+    fn a_voice_continues_through_losses_and_recovers() {
         for rate in [8000, 16_000] {
             let input = voice(rate, 2.0);
             let mut concealment = Concealment::new(rate);
@@ -285,7 +285,7 @@ mod tests {
                 let right = &input[number * frame..][..frame];
                 wrong += pairs(right, &out[number * frame + delay..]);
                 lost += pairs(right, &vec![0; frame]);
-                // Half a frame later it is as it was sent.
+                // Half a frame later the output equals the input.
                 let after = (number + 1) * frame + frame / 2;
                 assert_eq!(input[after..][..frame], out[after + delay..][..frame], "{rate}");
             }
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_loss_ends_in_silence() {
+    fn a_long_loss_becomes_silent() {
         let mut concealment = Concealment::new(8000);
         concealment.pass(&mut voice(8000, 1.0));
         let mut out = Vec::new();

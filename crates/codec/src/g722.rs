@@ -1,20 +1,20 @@
-//! G.722 at 64 kbit/s: two bands of 8000 samples a second each, in 6 and 2 bits. Names of tables
-//! and steps are the recommendation's.
+//! G.722 at 64 kbit/s: two bands of 8000 samples per second each, with 6 and 2 bits. Tables and
+//! steps have the names of the recommendation.
 
 mod band;
 
 use alloc::vec::Vec;
 use band::{Higher, Lower, limit};
 
-/// One half of the coefficients of the quadrature mirror filters; the other half mirrors it.
+/// Half of the coefficients of the quadrature mirror filters. The other half is symmetric.
 const QMF: [i32; 12] = [3, -11, 12, 32, -210, 951, 3876, -805, 362, -156, 53, -11];
 
-/// What the filters remember: pairs of samples, the newest last.
+/// The state of the filters: pairs of samples, the newest last.
 #[derive(Clone, Debug, Default)]
 struct Taps([[i32; 2]; QMF.len()]);
 
 impl Taps {
-    /// Takes a pair of samples: the two sums of the filters.
+    /// Adds a pair of samples and returns the two sums of the filters.
     fn filter(&mut self, pair: [i32; 2]) -> [i32; 2] {
         self.0.rotate_left(1);
         self.0[QMF.len() - 1] = pair;
@@ -27,7 +27,7 @@ impl Taps {
     }
 }
 
-/// Makes a byte of two samples.
+/// Encodes two samples as a byte.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Encoder {
     taps: Taps,
@@ -46,7 +46,7 @@ impl Encoder {
     }
 }
 
-/// Makes two samples of a byte.
+/// Decodes a byte to two samples.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Decoder {
     taps: Taps,

@@ -1,27 +1,27 @@
-//! G.726 at 32 kbit/s: adaptive differential PCM, 4 bits a sample. Names of tables and values are
-//! the recommendation's.
+//! G.726 at 32 kbit/s: adaptive differential PCM, 4 bits per sample. Tables and values have the
+//! names of the recommendation.
 
 use crate::saturate::saturate;
 use alloc::vec::Vec;
 
-/// Thresholds of the quantizer, by its logarithmic scale.
+/// Thresholds of the quantizer, on its logarithmic scale.
 const THRESHOLDS: [i32; 7] = [-124, 80, 178, 246, 300, 349, 400];
-/// What codes stand for (DQLN), how they change the scale (W) and its speed (F): of codes 0 to 7;
-/// those from 15 down to 8 are the same with the other sign.
+/// Output levels of codes (DQLN), and their contribution to the scale (W) and its speed (F), for
+/// codes 0 to 7. Codes 15 down to 8 have the opposite sign.
 const LEVELS: [i32; 8] = [-2048, 4, 135, 213, 273, 323, 373, 425];
 const WEIGHTS: [i32; 8] = [-12, 18, 41, 64, 112, 198, 355, 1122];
 const SPEEDS: [i32; 8] = [0, 0, 0, 0x200, 0x200, 0x200, 0x600, 0xe00];
 
-/// How two codes are put into a byte.
+/// The order of two codes in a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Packing {
-    /// The first in the lower bits: `G726-32` (RFC 3551 section 4.5.4).
+    /// The first code in the lower bits: `G726-32` (RFC 3551 section 4.5.4).
     Little,
-    /// The first in the upper bits: `AAL2-G726-32`, as ATM has it.
+    /// The first code in the upper bits: `AAL2-G726-32`, as in ATM.
     Big,
 }
 
-/// A signed number of 6 bits with an exponent, by which the predictor multiplies.
+/// A signed floating-point number with 6 bits of mantissa, as multiplied in the predictor.
 #[derive(Clone, Copy, Debug)]
 struct Float {
     is_negative: bool,
@@ -29,12 +29,12 @@ struct Float {
     mantissa: i32,
 }
 
-/// How many bits a magnitude has.
+/// The number of bits of a magnitude.
 const fn bits(magnitude: i32) -> i32 {
     32 - magnitude.leading_zeros() as i32
 }
 
-/// As the recommendation's registers hold it: what goes out of 16 bits comes in at the other end.
+/// Wraps to 16 bits, like the registers of the recommendation.
 const fn wrap(value: i32) -> i32 {
     value as i16 as i32
 }
@@ -48,7 +48,7 @@ impl Float {
         Self { is_negative, exponent, mantissa }
     }
 
-    /// Its product with a coefficient (FMULT).
+    /// The product with a coefficient (FMULT).
     const fn times(self, coefficient: i32) -> i32 {
         let coefficient = coefficient >> 2;
         let magnitude = if coefficient > 0 { coefficient } else { -coefficient & 0x1fff };
@@ -68,24 +68,24 @@ impl Float {
     }
 }
 
-/// What both ends know of the past.
+/// The adaptive state, which encoder and decoder share.
 #[derive(Clone, Debug)]
 struct State {
-    /// The scale: fast (YU) and slow (YL), and how much the fast one counts (AP).
+    /// The scale factors: fast (YU) and slow (YL), and the weight of the fast one (AP).
     fast: i32,
     slow: i32,
     speed: i32,
-    /// Means of how the codes change the speed, short and long (DMS, DML).
+    /// Short-term and long-term means of the speed contribution of codes (DMS, DML).
     short_mean: i32,
     long_mean: i32,
-    /// Two poles and six zeros, and what they work on, the newest first (SR, DQ).
+    /// Two poles and six zeros, and their inputs, the newest first (SR, DQ).
     poles: [i32; 2],
     zeros: [i32; 6],
     signals: [Float; 2],
     differences: [Float; 6],
-    /// Whether the last signals were negative by the zeros alone (PK).
+    /// True if the last partially reconstructed signals were negative (PK).
     were_negative: [bool; 2],
-    /// Whether it sounds like a modem (TD).
+    /// True if a modem tone is detected (TD).
     is_tone: bool,
 }
 
@@ -107,10 +107,10 @@ impl Default for State {
     }
 }
 
-/// What is foretold of a sample.
+/// The prediction of a sample.
 #[derive(Clone, Copy, Debug)]
 struct Estimate {
-    /// By all, and by the zeros alone (SE, SEZ).
+    /// The signal estimate, and the contribution of the zeros (SE, SEZ).
     signal: i32,
     by_zeros: i32,
     /// The scale (Y).
@@ -118,7 +118,7 @@ struct Estimate {
 }
 
 impl Estimate {
-    /// The code of a sample.
+    /// Encodes a sample.
     fn quantize(&self, sample: i32) -> u8 {
         let difference = sample - self.signal;
         let magnitude = difference.abs();
@@ -150,7 +150,7 @@ impl State {
         Estimate { signal: wrap(by_zeros + by_poles) >> 1, by_zeros: wrap(by_zeros) >> 1, scale }
     }
 
-    /// Goes on by a code: the sample that it stands for, in 14 bits.
+    /// Updates the state with a code. Returns the decoded sample in 14 bits.
     fn take(&mut self, code: u8, estimate: Estimate) -> i32 {
         let is_negative = code & 8 != 0;
         let level = usize::from(if is_negative { 15 - code } else { code } & 7);
@@ -190,7 +190,7 @@ impl State {
         signal
     }
 
-    /// How large a difference must be to be the end of a modem's tone (TRANS).
+    /// The difference that ends a modem tone (TRANS).
     const fn change_threshold(&self) -> i32 {
         let (whole, part) = (self.slow >> 15, (self.slow >> 10) & 0x1f);
         let threshold = if whole > 9 { 31 << 10 } else { (32 + part) << whole };
@@ -233,7 +233,7 @@ impl State {
     }
 }
 
-/// Makes a byte of two samples.
+/// Encodes two samples as a byte.
 #[derive(Clone, Debug)]
 pub(crate) struct Encoder {
     packing: Packing,
@@ -261,7 +261,7 @@ impl Encoder {
     }
 }
 
-/// Makes two samples of a byte.
+/// Decodes a byte to two samples.
 #[derive(Clone, Debug)]
 pub(crate) struct Decoder {
     packing: Packing,
@@ -293,8 +293,8 @@ mod tests {
     use crate::corpus;
     use audio_codec_algorithms::{decode_alaw, decode_ulaw, encode_alaw, encode_ulaw};
 
-    /// G.711 as the sequences have it: what a byte stands for in 14 bits, and the byte of a sample
-    /// of 14 bits.
+    /// The G.711 variant of the test sequences: expansion of a byte to 14 bits, and compression of
+    /// a 14-bit sample to a byte.
     #[derive(Clone, Copy)]
     struct Law {
         letter: char,
@@ -310,7 +310,7 @@ mod tests {
     const MU: Law = Law {
         letter: 'm',
         expand: |byte| i32::from(decode_ulaw(byte)) >> 2,
-        // Of the magnitude: `encode_ulaw` is one off where the sign changes.
+        // Applied to the magnitude: `encode_ulaw` differs by one where the sign changes.
         compress: |sample| {
             let byte = encode_ulaw(saturate(sample.abs() << 2) as i16);
             if sample < 0 { byte & 0x7f } else { byte }
@@ -332,8 +332,8 @@ mod tests {
         samples.iter().map(code).collect()
     }
 
-    /// Decodes to G.711 with the adjustment by which codings in tandem add no noise (SYNC); what
-    /// comes out is given as what it stands for, since zero has two bytes.
+    /// Decodes to G.711 with synchronous tandem adjustment (SYNC). The output is expanded, because
+    /// zero has two codes.
     fn decode(state: &mut State, law: Law, codes: &[u8]) -> Vec<i32> {
         let mut values: Vec<i32> = (0..=255).map(law.expand).collect();
         values.sort_unstable();
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn codes_and_samples_are_those_of_the_itu() {
+    fn codes_and_samples_match_the_itu_sequences() {
         for law in [A, MU] {
             let letter = law.letter;
             for (input, name) in [("nrm", "rn32f"), ("ovr", "rv32f")] {
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn the_packings_differ_in_their_nibbles_only() {
+    fn the_packings_differ_only_in_nibble_order() {
         let samples = crate::tests::voice(8000, 0.1);
         let [little, big] = [Packing::Little, Packing::Big].map(|packing| {
             let mut bytes = Vec::new();

@@ -1,5 +1,5 @@
-//! GSM 06.10 full rate: 160 samples in 33 bytes (RFC 3551 section 4.5.8). Names of tables and
-//! values are the recommendation's.
+//! GSM 06.10 full rate: 160 samples in 33 bytes (RFC 3551 section 4.5.8). Tables and values have
+//! the names of the recommendation.
 
 mod fixed_point;
 mod frame;
@@ -17,10 +17,10 @@ use frame::{Frame, SubFrame};
 use long_term::Past;
 use short_term::{Analysis, Synthesis};
 
-/// Makes frames of samples.
+/// Encodes samples as frames.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Encoder {
-    /// Of what takes out the offset, and of the pre-emphasis.
+    /// The state of offset compensation and pre-emphasis.
     last: i32,
     offset: i32,
     emphasis: i32,
@@ -29,7 +29,7 @@ pub(crate) struct Encoder {
 }
 
 impl Encoder {
-    /// Samples that fill no frame are not encoded.
+    /// Encodes whole frames. Remaining samples are ignored.
     pub(crate) fn encode(&mut self, samples: &[i16], out: &mut Vec<u8>) {
         for samples in samples.as_chunks::<SAMPLES>().0 {
             out.extend(self.frame(samples).pack());
@@ -55,7 +55,7 @@ impl Encoder {
         Frame { ratios, quarters }
     }
 
-    /// Takes the offset out of a sample, and lifts its high notes (sections 5.2.1 to 5.2.3).
+    /// Offset compensation and pre-emphasis of a sample (sections 5.2.1 to 5.2.3).
     fn prepare(&mut self, sample: i32) -> i32 {
         let sample = (sample >> 3) << 2;
         let change = sample - self.last;
@@ -69,7 +69,7 @@ impl Encoder {
     }
 }
 
-/// Makes samples of frames.
+/// Decodes frames to samples.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Decoder {
     past: Past,
@@ -79,7 +79,7 @@ pub(crate) struct Decoder {
 }
 
 impl Decoder {
-    /// Frames that are none make nothing.
+    /// Decodes frames. A frame without signature is ignored.
     pub(crate) fn decode(&mut self, payload: &[u8], out: &mut Vec<i16>) {
         for bytes in payload.as_chunks::<BYTES>().0 {
             if let Some(frame) = Frame::unpack(bytes) {
@@ -113,14 +113,14 @@ mod tests {
     use super::*;
     use crate::tests::noise;
 
-    /// FNV-1a.
+    /// The FNV-1a hash.
     fn hash(bytes: impl IntoIterator<Item = u8>) -> u64 {
         let step = |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
         bytes.into_iter().fold(0xcbf2_9ce4_8422_2325, step)
     }
 
     #[test]
-    fn frames_and_samples_are_those_of_libgsm() {
+    fn frames_and_samples_match_libgsm() {
         let mut random = noise(9);
         let mut value = 0;
         let samples = (0..50 * SAMPLES as i32).map(|place| {
@@ -132,7 +132,7 @@ mod tests {
         Encoder::default().encode(&samples, &mut frames);
         Decoder::default().decode(&frames, &mut back);
         assert_eq!((frames.len(), back.len()), (50 * BYTES, 50 * SAMPLES));
-        // Of libgsm 1.0.22, from the same samples.
+        // The result of libgsm 1.0.22 for the same samples.
         assert_eq!(hash(frames), 0xc44d_21d4_c20e_0e72);
         assert_eq!(
             hash(back.iter().flat_map(|sample| sample.to_le_bytes())),

@@ -1,8 +1,8 @@
-//! Audio codecs of telephony, without I/O: samples of 16 bits become payloads of RTP, and back.
+//! Audio codecs of telephony, without I/O: 16-bit samples to RTP payloads, and back.
 //!
-//! What 20 ms cost to encode and to decode on one core of a server of 2026, in microseconds
+//! The time to encode and to decode 20 ms on one core of a server of 2026, in microseconds
 //! (`benches/codecs.rs`): Opus 270 and 17, G.722 40 and 38, G.726 26 and 22, GSM 17 and 4, G.711
-//! less than 1. To conceal them costs 10 to 35.
+//! less than 1. Concealment takes 10 to 35.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -29,7 +29,7 @@ use comfort_noise::ComfortNoise;
 use concealment::Concealment;
 use g726::Packing;
 
-/// A codec.
+/// An audio codec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Codec {
@@ -44,14 +44,14 @@ pub enum Codec {
     Pcma,
     /// GSM 06.10, full rate.
     Gsm,
-    /// G.726 at 32 kbit/s, packed as RFC 3551 says.
+    /// G.726 at 32 kbit/s, packed as in RFC 3551.
     G726,
-    /// The same, packed as ATM does.
+    /// G.726 at 32 kbit/s, packed as in ATM.
     Aal2G726,
 }
 
 impl Codec {
-    /// Every codec, in the order in which they are offered.
+    /// All codecs, in the order in which they are offered.
     pub const ALL: &[Self] = &[
         #[cfg(feature = "opus")]
         Self::Opus,
@@ -63,13 +63,14 @@ impl Codec {
         Self::Aal2G726,
     ];
 
-    /// Whether it is worth while to offer it: somebody who has none of these is rare.
+    /// Returns true if the codec is worth offering by default. Peers that support none of these are
+    /// rare.
     #[must_use]
     pub const fn is_usual(self) -> bool {
         !matches!(self, Self::Gsm | Self::G726 | Self::Aal2G726)
     }
 
-    /// The encoding's name in `a=rtpmap`.
+    /// The encoding name in `a=rtpmap`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -84,8 +85,8 @@ impl Codec {
         }
     }
 
-    /// Units of RTP's timestamp in a second. Of G.722 they are half its samples (RFC 3551 section
-    /// 4.5.2), of Opus always those of 48 kHz (RFC 7587 section 4.1).
+    /// The RTP clock rate in Hz. That of G.722 is half its sample rate (RFC 3551 section 4.5.2),
+    /// that of Opus is always 48 kHz (RFC 7587 section 4.1).
     #[must_use]
     pub const fn clock_rate(self) -> u32 {
         match self {
@@ -95,7 +96,7 @@ impl Codec {
         }
     }
 
-    /// Samples in a second, of what is encoded and decoded.
+    /// The sample rate of encoder and decoder in Hz.
     #[must_use]
     pub const fn sample_rate(self) -> u32 {
         match self {
@@ -106,7 +107,7 @@ impl Codec {
         }
     }
 
-    /// Its channels, as `a=rtpmap` has them; what is encoded and decoded here has one.
+    /// The number of channels in `a=rtpmap`. Encoder and decoder have one channel.
     #[must_use]
     pub const fn channels(self) -> u8 {
         match self {
@@ -116,7 +117,7 @@ impl Codec {
         }
     }
 
-    /// What `a=fmtp` says of it, if anything.
+    /// The value of `a=fmtp`, if any.
     #[must_use]
     pub const fn parameters(self) -> Option<&'static str> {
         match self {
@@ -126,13 +127,13 @@ impl Codec {
         }
     }
 
-    /// Samples in a frame of 20 ms, which a packet holds.
+    /// The number of samples in a packet of 20 ms.
     #[must_use]
     pub const fn frame_samples(self) -> usize {
         self.sample_rate() as usize / 50
     }
 
-    /// The most samples that a payload of `length` bytes can make.
+    /// The maximum number of samples of a payload of `length` bytes.
     #[must_use]
     pub const fn max_samples(self, length: usize) -> usize {
         let most = match self {
@@ -142,11 +143,11 @@ impl Codec {
             Self::Pcmu | Self::Pcma => length,
             Self::Gsm => length / gsm::BYTES * gsm::SAMPLES,
         };
-        // What is none is made up for.
+        // An undecodable payload is concealed by a frame.
         if most < self.frame_samples() { self.frame_samples() } else { most }
     }
 
-    /// The payload type that RFC 3551 gives it, if any.
+    /// The static payload type of RFC 3551, if any.
     #[must_use]
     pub const fn static_payload_type(self) -> Option<u8> {
         match self {
@@ -154,12 +155,12 @@ impl Codec {
             Self::Gsm => Some(3),
             Self::Pcma => Some(8),
             Self::G722 => Some(9),
-            // Payload type 2 was G.726's once, in either packing (RFC 3551 section 6).
+            // Payload type 2 was used for G.726 in either packing (RFC 3551 section 6).
             _ => None,
         }
     }
 
-    /// The codec of this encoding name, in any case, and clock rate.
+    /// The codec with this encoding name (case-insensitive) and clock rate.
     #[must_use]
     pub fn named(name: &str, clock_rate: u32) -> Option<Self> {
         let is_it = |codec: &Self| {
@@ -169,7 +170,7 @@ impl Codec {
     }
 }
 
-/// Makes payloads of samples.
+/// An encoder of samples to payloads.
 #[derive(Debug)]
 pub struct Encoder(Encodes);
 
@@ -185,7 +186,7 @@ enum Encodes {
 }
 
 impl Encoder {
-    /// One for `codec`.
+    /// Creates an encoder.
     #[must_use]
     pub fn new(codec: Codec) -> Self {
         Self(match codec {
@@ -214,19 +215,19 @@ impl Encoder {
     }
 }
 
-/// Makes samples of payloads, and makes up for payloads that are lost.
+/// A decoder of payloads to samples, with concealment of lost payloads.
 ///
-/// Opus conceals loss itself. All others do as ITU-T G.711 Appendix I says, for which their sound
-/// comes 3.75 ms later.
+/// Opus has its own concealment. All other codecs use ITU-T G.711 appendix I, which delays their
+/// output by 3.75 ms.
 #[derive(Debug)]
 pub struct Decoder {
     decodes: Decodes,
-    /// Of a codec that has none of its own.
+    /// The concealment of a codec without its own.
     concealment: Option<Concealment>,
     noise: ComfortNoise,
-    /// Whether the other end is silent, and noise is heard.
+    /// True while the other end is silent and comfort noise is played.
     is_silent: bool,
-    /// Samples in 20 ms.
+    /// The number of samples in 20 ms.
     frame: usize,
 }
 
@@ -242,7 +243,7 @@ enum Decodes {
 }
 
 impl Decoder {
-    /// One for `codec`.
+    /// Creates a decoder.
     #[must_use]
     pub fn new(codec: Codec) -> Self {
         let decodes = match codec {
@@ -264,7 +265,7 @@ impl Decoder {
         Self { decodes, concealment, noise, is_silent: false, frame }
     }
 
-    /// Appends the samples of `payload` to `out`; 20 ms that are made up where it has none.
+    /// Appends the samples of `payload` to `out`. An undecodable payload is concealed by 20 ms.
     pub fn decode(&mut self, payload: &[u8], out: &mut Vec<i16>) {
         let start = out.len();
         self.is_silent = false;
@@ -284,21 +285,21 @@ impl Decoder {
         }
     }
 
-    /// Appends 20 ms of comfort noise, as the payload `description` says (RFC 3389): the other end
-    /// is silent, and noise is heard in the place of what is lost until sound comes again.
+    /// Appends 20 ms of comfort noise, as described by the payload `description` (RFC 3389). Until
+    /// the next audio payload, comfort noise replaces missing payloads.
     pub fn comfort(&mut self, description: &[u8], out: &mut Vec<i16>) {
         self.noise.describe(description);
         self.is_silent = true;
         self.conceal(out);
     }
 
-    /// Whether the other end is silent by its own account, so that what does not come is not lost.
+    /// Returns true if the other end has announced silence, so that missing payloads are not lost.
     #[must_use]
     pub const fn is_silent(&self) -> bool {
         self.is_silent
     }
 
-    /// Appends 20 ms in the place of a payload that is lost.
+    /// Appends 20 ms that conceal a lost payload.
     pub fn conceal(&mut self, out: &mut Vec<i16>) {
         if self.is_silent {
             let start = out.len();
@@ -316,9 +317,9 @@ impl Decoder {
         }
     }
 
-    /// Appends 20 ms in the place of a payload that is lost, with the help of `next`, the one after
-    /// it: Opus' payloads hold a copy of the one before where loss makes it worth that. Else the
-    /// same as [`Decoder::conceal`].
+    /// Appends 20 ms that replace a lost payload. `next` is the payload after it: an Opus payload
+    /// may contain a redundant copy of the previous one (FEC). Without a copy, works as
+    /// [`Decoder::conceal`].
     pub fn recover(&mut self, next: &[u8], out: &mut Vec<i16>) {
         if self.is_silent {
             return self.conceal(out);
@@ -334,7 +335,7 @@ impl Decoder {
     }
 }
 
-/// A file of the corpora; `None` where there are none.
+/// Reads a file of the corpora. Returns `None` if they are not installed.
 #[cfg(test)]
 fn corpus(file: &str) -> Option<Vec<u8>> {
     let path = test_support::corpora()?.join(file);

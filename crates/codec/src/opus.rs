@@ -1,26 +1,25 @@
-//! Opus for speech (RFC 6716, RFC 7587), of one channel with 16,000 samples a second.
+//! Opus for speech (RFC 6716, RFC 7587), one channel with 16,000 samples per second.
 
 use alloc::vec::Vec;
 use core::fmt;
 use opus_pure::{Application, MAX_PACKET_BYTES, OpusDecoder, OpusEncoder};
 
-/// Wideband, as far as speech reaches, and what G.722 has too. Opus' clock runs at 48 kHz whatever
-/// the samples do.
+/// Wideband, which covers speech and equals the band of G.722. The RTP clock of Opus is always 48
+/// kHz.
 pub(crate) const SAMPLE_RATE: u32 = 16_000;
-/// A packet holds 120 ms at most.
+/// The samples of a packet of 120 ms, the maximum.
 pub(crate) const MAX_SAMPLES: usize = SAMPLE_RATE as usize * 120 / 1000;
-/// What we send and can use: RFC 7587 section 6.1.
+/// The format parameters (RFC 7587 section 6.1).
 pub(crate) const PARAMETERS: &str =
     "maxplaybackrate=16000;sprop-maxcapturerate=16000;stereo=0;useinbandfec=1";
-/// 20 ms, which is what is sent and what is concealed.
+/// A frame of 20 ms, for sending and concealment.
 const FRAME: usize = SAMPLE_RATE as usize / 50;
-/// Bits in a second: wideband speech is good from 20,000 on, and some go to the copies of frames
-/// that may be lost.
+/// Bits per second. Wideband speech is good from 20,000 on; the rest is for redundant copies of
+/// frames.
 const BIT_RATE: i32 = 24_000;
-/// How much the encoder tries: with more, a frame takes twice the time and sounds nearly the same.
+/// The complexity of the encoder. A higher value takes twice the time for little gain.
 const COMPLEXITY: i32 = 5;
-/// The loss that the encoder reckons with, in per cent: by this it decides what the copies may
-/// cost.
+/// The expected loss in percent, from which the encoder derives the bit rate of redundant copies.
 const EXPECTED_LOSS: i32 = 5;
 
 pub(crate) struct Encoder(OpusEncoder);
@@ -28,7 +27,7 @@ pub(crate) struct Encoder(OpusEncoder);
 impl Default for Encoder {
     fn default() -> Self {
         let encoder = OpusEncoder::new(SAMPLE_RATE as i32, 1, Application::Voip);
-        let mut encoder = encoder.expect("16 kHz and one channel are Opus'");
+        let mut encoder = encoder.expect("Opus supports one channel at 16 kHz");
         encoder.bitrate_bps = BIT_RATE;
         encoder.complexity = COMPLEXITY;
         encoder.use_inband_fec = true;
@@ -38,8 +37,7 @@ impl Default for Encoder {
 }
 
 impl Encoder {
-    /// Nothing comes of samples that are no frame of Opus: 2.5, 5, 10, 20, 40, 60, 80, 100 or 120
-    /// ms.
+    /// Encodes a frame of 2.5, 5, 10, 20, 40, 60, 80, 100 or 120 ms. Other lengths yield nothing.
     pub(crate) fn encode(&mut self, samples: &[i16], out: &mut Vec<u8>) {
         let start = out.len();
         out.resize(start + MAX_PACKET_BYTES, 0);
@@ -59,17 +57,17 @@ pub(crate) struct Decoder(OpusDecoder);
 impl Default for Decoder {
     fn default() -> Self {
         let decoder = OpusDecoder::new(SAMPLE_RATE as i32, 1);
-        Self(decoder.expect("16 kHz and one channel are Opus'"))
+        Self(decoder.expect("Opus supports one channel at 16 kHz"))
     }
 }
 
 impl Decoder {
-    /// A packet that is none is lost.
+    /// Decodes a packet. A malformed packet is concealed.
     pub(crate) fn decode(&mut self, payload: &[u8], out: &mut Vec<i16>) {
         let decode = |decoder: &mut OpusDecoder, samples: &mut [i16]| {
             decoder.decode_s16(payload, MAX_SAMPLES, samples)
         };
-        // To the library an empty packet is a lost one, of whatever length it is told.
+        // The library treats an empty packet as a lost one of any length.
         if payload.is_empty() || !self.append(MAX_SAMPLES, out, decode) {
             self.conceal(out);
         }
@@ -79,7 +77,7 @@ impl Decoder {
         self.append(FRAME, out, |decoder, samples| decoder.decode_s16(&[], FRAME, samples));
     }
 
-    /// What was lost before `next`, of the copy in it; concealed where there is none.
+    /// Decodes the lost packet before `next` from the redundant copy in it, or conceals it.
     pub(crate) fn recover(&mut self, next: &[u8], out: &mut Vec<i16>) {
         let decode = |decoder: &mut OpusDecoder, samples: &mut [i16]| {
             decoder.decode_fec_s16(next, FRAME, samples)
@@ -89,7 +87,7 @@ impl Decoder {
         }
     }
 
-    /// Appends what `decode` makes, of `most` samples at most. False where it fails.
+    /// Appends the output of `decode`, at most `most` samples. Returns false if it fails.
     fn append(
         &mut self,
         most: usize,
@@ -126,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lost_is_nearer_by_the_copy_in_the_next_packet_than_concealed() {
+    fn recovery_from_the_next_packet_is_closer_than_concealment() {
         let packets = packets(&voice(SAMPLE_RATE, 2.0));
         let [mut whole, mut by_copy, mut concealed] = [(); 3].map(|()| Decoder::default());
         let (mut copied, mut guessed) = (0.0, 0.0);
@@ -152,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn no_packet_of_strangers_brings_a_decoder_down() {
+    fn arbitrary_packets_do_not_break_the_decoder() {
         let mut random = noise(7);
         let good = packets(&tone(300.0, SAMPLE_RATE, 1.0));
         let mut decoder = Decoder::default();
@@ -185,6 +183,6 @@ mod tests {
         let mut out = Vec::new();
         good.iter().for_each(|packet| decoder.decode(packet, &mut out));
         let level = amplitude_of(300.0, SAMPLE_RATE, &out[out.len() / 2..]);
-        assert!(level > 8000.0, "good packets are heard after all that: {level}");
+        assert!(level > 8000.0, "valid packets are decoded afterwards: {level}");
     }
 }

@@ -1,32 +1,31 @@
-//! Sound of one sample rate becomes sound of another.
+//! Sample rate conversion.
 
 use alloc::vec::Vec;
 use core::f64::consts::PI;
 
-/// How far the filter reaches on each side, in samples of the lower rate: the delay that it costs.
+/// The length of the filter on each side in samples of the lower rate, which is its delay.
 const REACH: usize = 16;
-/// Of the Kaiser window: what is not to pass is 60 dB down from 1.15 times the highest frequency
-/// on.
+/// The parameter of the Kaiser window: 60 dB of attenuation from 1.15 times the Nyquist frequency
+/// of the lower rate.
 const BETA: f64 = 5.65;
 
-/// Makes sound of one sample rate of another: a sinc in a Kaiser window, by phases. What passes is
-/// level up to 0.85 of half the lower rate; the delay is 16 samples of the lower rate.
+/// A sample rate converter: a polyphase sinc filter with a Kaiser window. The passband reaches 0.85
+/// of half the lower rate. The delay is 16 samples of the lower rate.
 #[derive(Clone, Debug)]
 pub struct Resampler {
     up: usize,
     down: usize,
-    /// A row for each phase, the newest sample's coefficient first. Empty where the rates are the
-    /// same.
+    /// The coefficients of each phase, that of the newest sample first. Empty if the rates are
+    /// equal.
     phases: Vec<Vec<f32>>,
     /// The last samples, the newest last.
     history: Vec<f32>,
-    /// Where the next sample of the output stands after the newest one of the input, in parts of
-    /// `up`.
+    /// The position of the next output sample after the newest input sample, in units of 1/`up`.
     at: usize,
 }
 
 impl Resampler {
-    /// One that makes `to` samples a second of `from`.
+    /// Creates a converter from `from` to `to` samples per second.
     #[must_use]
     pub fn new(from: u32, to: u32) -> Self {
         let (from, to) = (from.max(1), to.max(1));
@@ -38,7 +37,7 @@ impl Resampler {
         if up == down {
             return Self { up, down, phases: Vec::new(), history: Vec::new(), at: 0 };
         }
-        // At `up` times the rate of the input.
+        // At `up` times the input rate.
         let reach = REACH * up.max(down);
         let taps = (2 * reach + 1).div_ceil(up);
         let coefficient = |place: usize| {
@@ -56,7 +55,8 @@ impl Resampler {
         Self { up, down, phases, history: alloc::vec![0.0; taps - 1], at: 0 }
     }
 
-    /// Appends to `out` what `samples` become. Of many pieces comes the same as of one.
+    /// Appends the converted `samples` to `out`. The result does not depend on how the input is
+    /// split.
     pub fn resample(&mut self, samples: &[i16], out: &mut Vec<i16>) {
         let Some(first) = self.phases.first() else { return out.extend_from_slice(samples) };
         let taps = first.len();
@@ -91,7 +91,7 @@ mod tests {
     use crate::tests::{amplitude_of, decibels, tone};
 
     #[test]
-    fn a_tone_keeps_its_level_and_brings_no_others() {
+    fn a_tone_keeps_its_level_without_aliases() {
         for from in [8000, 16_000, 48_000] {
             for to in [8000, 16_000, 48_000] {
                 let nyquist = f64::from(u32::min(from, to)) / 2.0;
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_be_an_alias_is_taken_out() {
+    fn aliases_are_suppressed() {
         for (from, to) in [(16_000, 8000), (48_000, 8000), (48_000, 16_000)] {
             for share in [1.15, 1.3, 1.7, 1.98] {
                 let frequency = f64::from(to) / 2.0 * share;
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_become_the_same_as_the_whole() {
+    fn split_input_gives_the_same_output() {
         let samples = tone(440.0, 48_000, 0.1);
         for (from, to) in [(8000, 48_000), (48_000, 8000), (16_000, 8000), (44_100, 8000)] {
             let (mut whole, mut pieces) = (Vec::new(), Vec::new());

@@ -1,6 +1,6 @@
-//! Arithmetic that stays in range.
+//! Saturating arithmetic.
 
-/// As 16 bits hold it.
+/// Saturates to 16 bits.
 pub(crate) const fn saturate(value: i32) -> i32 {
     if value > i16::MAX as i32 {
         i16::MAX as i32

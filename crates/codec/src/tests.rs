@@ -1,15 +1,14 @@
 use super::*;
 use core::f64::consts::TAU;
 
-/// A tone whose highest samples are 10,000.
+/// A sine with an amplitude of 10,000.
 pub(crate) fn tone(frequency: f64, sample_rate: u32, seconds: f64) -> Vec<i16> {
     let step = TAU * frequency / f64::from(sample_rate);
     let count = (seconds * f64::from(sample_rate)) as u32;
     (0..count).map(|place| (1e4 * libm::sin(step * f64::from(place))).round() as i16).collect()
 }
 
-/// Something like a voice: its pitch glides between 100 and 200 Hz, and it speaks three syllables a
-/// second.
+/// A signal like a voice: the pitch glides between 100 and 200 Hz, with three syllables per second.
 pub(crate) fn voice(sample_rate: u32, seconds: f64) -> Vec<i16> {
     let count = (seconds * f64::from(sample_rate)) as u32;
     let mut phase = 0.0;
@@ -25,7 +24,7 @@ pub(crate) fn voice(sample_rate: u32, seconds: f64) -> Vec<i16> {
     (0..count).map(sample).collect()
 }
 
-/// How strong a frequency is, as the highest samples of a sine that would be as strong.
+/// The amplitude of a frequency in `samples`.
 pub(crate) fn amplitude_of(frequency: f64, sample_rate: u32, samples: &[i16]) -> f64 {
     let step = TAU * frequency / f64::from(sample_rate);
     let (mut real, mut imaginary) = (0.0, 0.0);
@@ -41,7 +40,7 @@ pub(crate) fn decibels(ratio: f64) -> f64 {
     20.0 * libm::log10(ratio.max(1e-9))
 }
 
-/// Bytes without an order, which `seed` repeats.
+/// Pseudorandom bytes, reproducible by `seed`.
 pub(crate) fn noise(seed: u32) -> impl FnMut() -> u8 {
     let mut state = seed;
     move || {
@@ -50,8 +49,8 @@ pub(crate) fn noise(seed: u32) -> impl FnMut() -> u8 {
     }
 }
 
-/// What comes back of `samples`, by packets of 20 ms.
-fn there_and_back(codec: Codec, samples: &[i16]) -> Vec<i16> {
+/// Encodes and decodes `samples` in packets of 20 ms.
+fn round_trip(codec: Codec, samples: &[i16]) -> Vec<i16> {
     let (mut encoder, mut decoder) = (Encoder::new(codec), Decoder::new(codec));
     let mut back = Vec::new();
     for frame in samples.chunks(codec.frame_samples()) {
@@ -63,17 +62,18 @@ fn there_and_back(codec: Codec, samples: &[i16]) -> Vec<i16> {
 }
 
 #[test]
-fn a_tone_comes_back_at_its_frequency_and_level() {
+fn a_tone_keeps_its_frequency_and_level() {
     for &codec in Codec::ALL {
         let rate = codec.sample_rate();
-        // What is not held by the waveform is held less exactly, and high notes are none of speech.
+        // A codec that does not preserve the waveform is less exact, and removes frequencies above
+        // speech.
         let (shares, tolerance) = match codec.name() {
             "opus" => ([0.025, 0.05, 0.1, 0.25], 1.5),
             _ => ([0.1, 0.25, 0.6, 0.8], 1.0),
         };
         for share in shares {
             let frequency = f64::from(rate) / 2.0 * share;
-            let back = there_and_back(codec, &tone(frequency, rate, 1.0));
+            let back = round_trip(codec, &tone(frequency, rate, 1.0));
             assert_eq!(back.len(), rate as usize);
             let steady = &back[rate as usize / 2..];
             let level = decibels(amplitude_of(frequency, rate, steady) / 10_000.0);
@@ -83,11 +83,11 @@ fn a_tone_comes_back_at_its_frequency_and_level() {
 }
 
 #[test]
-fn g711_gives_a_sample_back_within_a_step_of_its_size() {
+fn g711_returns_samples_within_a_quantizer_step() {
     for codec in [Codec::Pcmu, Codec::Pcma] {
         let samples: Vec<i16> = (i16::MIN..=i16::MAX).step_by(7).collect();
         const DELAY: usize = 30;
-        let back = there_and_back(codec, &samples);
+        let back = round_trip(codec, &samples);
         assert_eq!(back.len(), samples.len());
         for (&sample, &decoded) in samples.iter().zip(&back[DELAY..]) {
             let error = (i32::from(sample) - i32::from(decoded)).abs();
@@ -98,13 +98,13 @@ fn g711_gives_a_sample_back_within_a_step_of_its_size() {
 }
 
 #[test]
-fn the_bands_of_g722_come_together_as_they_were_parted() {
+fn the_bands_of_g722_are_recombined() {
     let tones = [(500.0, 4), (1800.0, 4), (4200.0, 16), (6100.0, 16)];
     let tones = tones.map(|(frequency, part)| (tone(frequency, 16_000, 1.0), part));
     let samples: Vec<i16> = (0..16_000)
         .map(|place| tones.iter().map(|(tone, part)| tone[place] / part).sum())
         .collect();
-    let back = there_and_back(Codec::G722, &samples);
+    let back = round_trip(Codec::G722, &samples);
     const DELAY: usize = 22 + 60;
     let (mut signal, mut noise) = (0.0, 0.0);
     for (&sample, &decoded) in samples[4000..].iter().zip(&back[4000 + DELAY..]) {
@@ -116,7 +116,7 @@ fn the_bands_of_g722_come_together_as_they_were_parted() {
 }
 
 #[test]
-fn noise_is_heard_from_its_description_until_there_is_sound() {
+fn comfort_noise_lasts_until_the_next_audio() {
     for &codec in Codec::ALL {
         let mut decoder = Decoder::new(codec);
         let (mut payload, mut out) = (Vec::new(), Vec::new());
@@ -139,7 +139,7 @@ fn noise_is_heard_from_its_description_until_there_is_sound() {
 }
 
 #[test]
-fn names_lead_to_their_codecs() {
+fn names_select_codecs() {
     for &codec in Codec::ALL {
         let named = Codec::named(&codec.name().to_lowercase(), codec.clock_rate());
         assert_eq!(named, Some(codec));
@@ -149,7 +149,7 @@ fn names_lead_to_their_codecs() {
 }
 
 #[test]
-fn no_payload_makes_more_samples_than_its_bound() {
+fn payloads_yield_at_most_max_samples() {
     let mut random = noise(1);
     for &codec in Codec::ALL {
         let mut decoder = Decoder::new(codec);

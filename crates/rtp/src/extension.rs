@@ -2,10 +2,10 @@
 
 use core::ops::Range;
 
-/// The profile of an extension whose elements have a header of one byte (RFC 8285 section 4.2).
+/// The profile of an extension of elements with a header of one byte (RFC 8285 section 4.2).
 pub const ONE_BYTE: u16 = 0xbede;
 
-/// The profile of an extension whose elements have a header of two bytes, with its lowest four bits
+/// The profile of an extension of elements with a header of two bytes, with its lowest four bits
 /// ("appbits") zero (RFC 8285 section 4.3).
 pub const TWO_BYTES: u16 = 0x1000;
 

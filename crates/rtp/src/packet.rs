@@ -43,7 +43,7 @@ impl Error for PacketError {}
 pub struct Header<'a>(&'a [u8]);
 
 impl<'a> Header<'a> {
-    /// Parses the header of a packet, whose payload may be encrypted.
+    /// Parses the header of a packet. The payload may be encrypted.
     ///
     /// # Errors
     /// The version is not 2, or the bytes end before the header does.

@@ -1,4 +1,4 @@
-//! Answers an offer of a call whose audio is protected by SRTP (RFC 4568):
+//! Answers an offer of audio protected by SRTP (RFC 4568):
 //!
 //! ```sh
 //! cargo run -p barebell-sdp --example answer

@@ -105,7 +105,7 @@ impl<'a> Session<'a> {
 
     /// The connection address of a medium: its own, or that of the session (RFC 8866 section 5.7).
     /// The words before the address are case-insensitive. An IPv6 address may have brackets. A
-    /// medium whose own `c=` line has no address has no address.
+    /// medium with a `c=` line without an address has no address.
     #[must_use]
     pub fn address(&self, media: &Media<'a>) -> Option<&'a str> {
         let line = values(&media.lines, 'c').next().or_else(|| self.values('c').next())?;
@@ -314,7 +314,7 @@ mod tests {
         #[test]
         fn arbitrary_bytes_do_not_panic(bytes: Vec<u8>) {
             let bytes = [b"v=0\n", &bytes[..]].concat();
-            crate::media::tests::look_at_all(&Session::parse(&bytes).unwrap());
+            crate::media::tests::read_everything(&Session::parse(&bytes).unwrap());
         }
     }
 }

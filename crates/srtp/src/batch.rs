@@ -1,10 +1,10 @@
-//! Packets of many sessions at once, for relays and load generators.
+//! Batch processing of the packets of many sessions, for relays and load generators.
 //!
-//! What HMAC-SHA1 costs is most of what SRTP costs. It is a chain within a packet, but packets do
-//! not wait for each other: with AVX-512 sixteen are hashed in the time of seven. Nothing is gained
-//! without AVX-512, with AES-GCM, and where less than eight of sixteen packets want a code; nor by
-//! a receiver with SRTP+ or a key derivation rate, or for the first packet of a source that is new.
-//! A receiver that gains nothing loses a little.
+//! HMAC-SHA1 takes most of the time of SRTP. Its rounds depend on one another within a packet, but
+//! packets are independent: with AVX-512, sixteen packets are hashed in the time of seven. A batch
+//! saves no time without AVX-512, with AES-GCM, or if fewer than eight of sixteen packets need an
+//! HMAC; nor in a receiver with SRTP+ or a key derivation rate, or for the first packet of a new
+//! source. In these cases a receiver is slightly slower than without a batch.
 //!
 //! ```
 //! use srtp::batch::{self, Packet};
@@ -41,16 +41,16 @@ use core::array;
 /// A packet of a batch.
 #[derive(Debug)]
 pub struct Packet<'p, E> {
-    /// Which session it belongs to, in the caller's own way to count.
+    /// The index of the session, as the caller numbers them.
     pub session: usize,
-    /// The buffer with the packet at its beginning.
+    /// A buffer that starts with the packet.
     pub buffer: &'p mut [u8],
-    /// The packet's length: before, and after. Or why there is none after; a packet that has an
-    /// error from the beginning is left alone.
+    /// The length of the packet: the input and the output. An error if the packet failed. A packet
+    /// that has an error as input is skipped.
     pub length: Result<usize, E>,
 }
 
-/// The wanted codes of at most [`LANES`] packets.
+/// Computes the requested HMACs of at most [`LANES`] packets.
 fn codes_of<E>(packets: &[Packet<'_, E>], wanted: &[Option<Wanted>; LANES]) -> [Code; LANES] {
     codes(&array::from_fn(|place| {
         let Wanted { hmac, length, rollover } = wanted[place].as_ref()?;
@@ -58,8 +58,8 @@ fn codes_of<E>(packets: &[Packet<'_, E>], wanted: &[Option<Wanted>; LANES]) -> [
     }))
 }
 
-/// Protects RTP packets, each as [`Sender::protect`] would, in their order. `sender` finds the
-/// sender of a session among `sessions`.
+/// Protects RTP packets in order, as [`Sender::protect`] does. `sender` returns the sender of a
+/// session in `sessions`.
 pub fn protect<S: ?Sized>(
     sessions: &mut S,
     sender: impl Fn(&mut S, usize) -> &mut Sender,
@@ -86,9 +86,9 @@ pub fn protect<S: ?Sized>(
     }
 }
 
-/// Checks and decrypts RTP packets, each as [`Receiver::unprotect`] would, in their order: what is
-/// given back stands at the beginning of their buffers. `receiver` finds the receiver of a session
-/// among `sessions`.
+/// Checks and decrypts RTP packets in order, as [`Receiver::unprotect`] does. The unprotected
+/// packet starts at the beginning of its buffer. `receiver` returns the receiver of a session in
+/// `sessions`.
 ///
 /// # Panics
 /// A packet is longer than its buffer.
@@ -108,7 +108,7 @@ pub fn unprotect<S: ?Sized>(
             let Ok(length) = packet.length else { continue };
             let receiver = receiver(sessions, packet.session);
             let make_code = |hmac: &HmacSha1, data: &[u8], rollover: [u8; 4]| {
-                // A packet that came before in the batch may have made another code the right one.
+                // An earlier packet of the batch may have changed the required code.
                 let is_right = |foreseen: &Wanted| {
                     let Wanted { hmac: key, length, rollover: counter } = foreseen;
                     key == hmac && *length == data.len() && *counter == rollover
@@ -138,7 +138,7 @@ mod tests {
 
     const SESSIONS: usize = 3;
 
-    /// Both ends of some sessions that are set up alike.
+    /// Pairs of sender and receiver with the same policy.
     fn ends(policy: &Policy, mki: &[u8]) -> Vec<(Sender, Receiver)> {
         let keys = || vec![key(policy.suite).with_mki(mki)];
         let session =
@@ -148,10 +148,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn all_is_as_if_one_after_the_other(
+        fn a_batch_equals_single_packets(
             (policy, mki) in policies(),
             has_tags in proptest::bool::weighted(0.9),
-            // Session, steps ahead, payload, damage: near the rollover and with repetitions.
+            // Session, sequence number step, payload, damage: near the rollover and with
+            // repetitions.
             steps in proptest::collection::vec(
                 (0..SESSIONS, -1i16..3, 0..250usize, proptest::option::weighted(0.2, any::<u16>())),
                 0..60,
@@ -222,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_is_taken_once_in_a_batch_too() {
+    fn a_replay_within_a_batch_is_rejected() {
         let policy = Policy::new(Suite::AesCm128HmacSha1_80);
         let mut ends = ends(&policy, &[]);
         let mut packet = |sequence_number| {
@@ -246,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_code_is_made_anew_where_a_packet_before_has_moved_the_window() {
+    fn a_code_is_recomputed_after_an_earlier_packet_moved_the_window() {
         let policy = Policy::new(Suite::AesCm128HmacSha1_80);
         for (old, expected) in [(None, Ok(12)), (Some(900), Err(UnprotectError::Authentication))] {
             let mut ends = ends(&policy, &[]);
@@ -259,8 +260,8 @@ mod tests {
                 buffer.truncate(length);
                 buffer
             };
-            // A packet of before the rollover that comes after one of behind it looks like a new
-            // one.
+            // A packet from before the rollover, received after a packet from behind it, looks like
+            // a new one.
             let old = old.map(&mut protected);
             let mut first = protected(1000);
             let mut far = protected(33_700);
@@ -277,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_of_srtp_plus_stand_where_they_belong() {
+    fn srtp_plus_tags_have_their_positions() {
         for placement in [Placement::Trailer, Placement::Extension(3)] {
             let plus = Some(Plus { scheme: Scheme::Header, placement });
             let policy = Policy { plus, ..Policy::new(Suite::AesCm128HmacSha1_80) };

@@ -1,4 +1,4 @@
-//! What can go wrong.
+//! The errors of policies and packets.
 
 use crate::plus::scheme::Plus;
 use crate::replay;
@@ -7,31 +7,31 @@ use core::error::Error;
 use core::fmt;
 use rtp::PacketError;
 
-/// Why a session cannot be set up so.
+/// The reason why a session cannot be set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PolicyError {
-    /// The suite cannot leave RTP unencrypted or unauthenticated (RFC 7714).
+    /// RTP encryption and authentication of this suite cannot be disabled (RFC 7714).
     Aead(Suite),
-    /// No such key derivation rate.
+    /// The key derivation rate is out of range.
     KeyDerivationRate(u32),
-    /// The replay window is too small or too large.
+    /// The size of the replay window is out of range.
     ReplayWindow(u64),
-    /// The bytes of a master key and salt are too few or too many.
+    /// The length of a master key and salt does not match the suite.
     KeyLength {
-        /// The suite that they are for.
+        /// The suite.
         suite: Suite,
-        /// How many there are.
+        /// The actual length in bytes.
         length: usize,
     },
-    /// A key for another suite.
+    /// A master key is for this other suite.
     OtherSuite(Suite),
-    /// No master key.
+    /// There is no master key.
     NoKey,
-    /// SRTP+ has no such scheme or placement, or its chain would not be encrypted.
+    /// The SRTP+ scheme or placement is invalid, or its chain would not be encrypted.
     Plus(Plus),
-    /// The master key identifiers are of different lengths, longer than 128 bytes, not all
-    /// different, or missing where there are several keys.
+    /// The MKIs differ in length, exceed 128 bytes, are not unique, or are missing although there
+    /// are several keys.
     Mki,
 }
 
@@ -39,7 +39,7 @@ impl fmt::Display for PolicyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Aead(suite) => {
-                write!(f, "{suite} always encrypts and authenticates RTP: it cannot be told not to")
+                write!(f, "{suite} always encrypts and authenticates RTP, which cannot be disabled")
             }
             Self::KeyDerivationRate(rate) => {
                 write!(f, "key derivation rate 2^{rate}, expected an exponent from 0 to 24")
@@ -52,11 +52,13 @@ impl fmt::Display for PolicyError {
             ),
             Self::KeyLength { suite, length } => write!(
                 f,
-                "master key and salt of {length} bytes, {suite} wants {} and {}",
+                "master key and salt of {length} bytes, {suite} requires {} and {}",
                 suite.key_length(),
                 suite.salt_length()
             ),
-            Self::OtherSuite(suite) => write!(f, "master key for {suite}, not for this session"),
+            Self::OtherSuite(suite) => {
+                write!(f, "master key for {suite}, not for the suite of this session")
+            }
             Self::NoKey => write!(f, "no master key"),
             Self::Plus(plus) => write!(
                 f,
@@ -74,32 +76,32 @@ impl fmt::Display for PolicyError {
 
 impl Error for PolicyError {}
 
-/// Why a packet was not protected. It was left as it was.
+/// The reason why a packet was not protected. The packet is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProtectError {
-    /// It is no RTP packet.
+    /// The packet is not RTP.
     Rtp(PacketError),
-    /// It is no RTCP packet: shorter than 8 bytes, or of another version than 2.
+    /// The packet is not RTCP: it is shorter than 8 bytes, or its version is not 2.
     Rtcp,
-    /// The buffer has no room for what is added.
+    /// The buffer is too short for the protected packet.
     BufferTooShort {
-        /// How many bytes it would have to have.
+        /// The required length in bytes.
         needed: usize,
     },
-    /// It has more than 2^20 bytes.
+    /// The packet exceeds 2^20 bytes.
     TooLong,
-    /// A packet with this sequence number was protected before, or it is further behind the newest
-    /// one than the replay window. To encrypt a second one would give both away.
+    /// A packet with this sequence number was protected before, or it is older than the replay
+    /// window. Encrypting a second one would reuse the key stream and expose both.
     Repeated,
-    /// The source has sent 2^48 RTP or 2^31 RTCP packets, or the master key has protected as many
-    /// as it may: a new master key is needed.
+    /// The source has sent 2^48 RTP or 2^31 RTCP packets, or the lifetime of the master key has
+    /// ended: a new master key is needed.
     KeyExhausted,
-    /// More sources than the policy allows.
+    /// The number of sources exceeds the limit of the policy.
     TooManySources,
-    /// The header has an extension that SRTP+ can put no element into.
+    /// The header extension has no room for an SRTP+ element.
     Extension,
-    /// Scheme 3 of SRTP+ wants random numbers: see [`Sender::with_seed`](crate::Sender::with_seed).
+    /// Scheme 3 of SRTP+ needs random numbers: see [`Sender::with_seed`](crate::Sender::with_seed).
     NoSeed,
 }
 
@@ -107,13 +109,15 @@ impl fmt::Display for ProtectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Rtp(error) => error.fmt(f),
-            Self::Rtcp => write!(f, "no RTCP packet: expected version 2 and 8 bytes or more"),
+            Self::Rtcp => write!(f, "not an RTCP packet: expected version 2 and 8 bytes or more"),
             Self::BufferTooShort { needed } => {
                 write!(f, "buffer too short for the protected packet: {needed} bytes needed")
             }
             Self::TooLong => write!(f, "packet of more than 2^20 bytes"),
-            Self::Repeated => write!(f, "this sequence number was used before"),
-            Self::KeyExhausted => write!(f, "the master key is used up: a new one is needed"),
+            Self::Repeated => write!(f, "the sequence number was used before"),
+            Self::KeyExhausted => {
+                write!(f, "the lifetime of the master key has ended: a new key is needed")
+            }
             Self::TooManySources => write!(f, "too many sources in one session"),
             Self::Extension => write!(f, "no room for a tag in the header extension"),
             Self::NoSeed => write!(f, "scheme 3 of SRTP+ needs a seed for its random numbers"),
@@ -123,30 +127,30 @@ impl fmt::Display for ProtectError {
 
 impl Error for ProtectError {}
 
-/// Why a packet was refused. Nothing is remembered of it.
+/// The reason why a packet was rejected. It leaves no state behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UnprotectError {
-    /// It is no RTP packet.
+    /// The packet is not RTP.
     Rtp(PacketError),
-    /// It is no RTCP packet, see [`ProtectError::Rtcp`].
+    /// The packet is not RTCP, see [`ProtectError::Rtcp`].
     Rtcp,
-    /// It ends before its header, tag and the rest of what SRTP adds do.
+    /// The packet is shorter than its header, its tag and the other fields of SRTP.
     Truncated,
-    /// No master key has this identifier.
+    /// No master key has the MKI of the packet.
     UnknownMki,
-    /// It has been received before.
+    /// The packet was received before.
     Replayed,
-    /// It is further behind the newest packet than the replay window, or before the first one.
+    /// The packet is older than the replay window, or precedes the first packet.
     TooOld,
-    /// Its tag of SRTP+ is wrong or missing: it is forged, or damaged where the tag or the header
-    /// stands.
+    /// The SRTP+ tag is wrong or missing: the packet is forged, or its tag or header is damaged.
     Plus,
-    /// Its tag is wrong: it is forged, damaged, or of another key or rollover counter.
+    /// The authentication tag is wrong: the packet is forged, damaged, or protected with another
+    /// key or rollover counter.
     Authentication,
-    /// The master key has protected as many packets as it may.
+    /// The lifetime of the master key has ended.
     KeyExhausted,
-    /// More sources than the policy allows.
+    /// The number of sources exceeds the limit of the policy.
     TooManySources,
 }
 
@@ -154,14 +158,14 @@ impl fmt::Display for UnprotectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Rtp(error) => error.fmt(f),
-            Self::Rtcp => write!(f, "no RTCP packet: expected version 2 and 8 bytes or more"),
-            Self::Truncated => write!(f, "packet too short to be protected"),
-            Self::UnknownMki => write!(f, "no master key has this identifier"),
+            Self::Rtcp => write!(f, "not an RTCP packet: expected version 2 and 8 bytes or more"),
+            Self::Truncated => write!(f, "packet too short for SRTP"),
+            Self::UnknownMki => write!(f, "no master key has the MKI of the packet"),
             Self::Replayed => write!(f, "packet received before"),
-            Self::TooOld => write!(f, "packet too old to know whether it was received before"),
-            Self::Plus => write!(f, "wrong tag of SRTP+"),
+            Self::TooOld => write!(f, "packet older than the replay window"),
+            Self::Plus => write!(f, "wrong SRTP+ tag"),
             Self::Authentication => write!(f, "wrong authentication tag"),
-            Self::KeyExhausted => write!(f, "the master key is used up"),
+            Self::KeyExhausted => write!(f, "the lifetime of the master key has ended"),
             Self::TooManySources => write!(f, "too many sources in one session"),
         }
     }

@@ -6,8 +6,8 @@ pub(crate) const MAX: u64 = (1 << 48) - 1;
 /// The highest index of an RTCP packet.
 pub(crate) const RTCP_MAX: u32 = (1 << 31) - 1;
 
-/// The index that a sequence number most likely stands for, after packets of which `highest` is the
-/// highest index; `None` if that would be before the first or after the last index there is.
+/// Estimates the index of a sequence number, given the highest index so far. Returns `None` if the
+/// result would be below or above the range of indices.
 #[inline]
 pub(crate) fn estimate(highest: u64, sequence_number: u16) -> Option<u64> {
     let half = 1 << 15;
@@ -29,7 +29,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn rollover_is_seen_both_ways() {
+    fn rollover_is_detected_in_both_directions() {
         assert_eq!(estimate(0xffff, 0), Some(0x1_0000));
         assert_eq!(estimate(0x1_0000, 0xffff), Some(0xffff));
         assert_eq!(estimate(0, 0xffff), None);
@@ -38,8 +38,8 @@ mod tests {
     }
 
     #[test]
-    fn half_the_numbers_ahead_is_not_far() {
-        // The comparisons of RFC 3711 are strict: at just 2^15 the counter stays.
+    fn exactly_half_the_range_keeps_the_counter() {
+        // The comparisons of RFC 3711 are strict: at exactly 2^15 the counter is unchanged.
         assert_eq!(estimate(0x1_0000, 0x8000), Some(0x1_8000));
         assert_eq!(estimate(0x1_0000, 0x8001), Some(0x8001));
         assert_eq!(estimate(0x1_8000, 0), Some(0x1_0000));
@@ -48,7 +48,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_near_is_found(highest in 0x8000..MAX - 0x8000, ahead in -0x7fff_i64..0x8000) {
+        fn near_indices_are_estimated_correctly(highest in 0x8000..MAX - 0x8000, ahead in -0x7fff_i64..0x8000) {
             let index = highest.checked_add_signed(ahead).unwrap();
             prop_assert_eq!(estimate(highest, index as u16), Some(index));
         }

@@ -1,4 +1,4 @@
-//! Master keys, and what is derived from them (RFC 3711 section 4.3).
+//! Master keys and key derivation (RFC 3711 section 4.3).
 
 use crate::crypto::Aes;
 use crate::error::PolicyError;
@@ -7,21 +7,21 @@ use alloc::vec::Vec;
 use core::fmt;
 use zeroize::Zeroizing;
 
-/// A master key with its salt, wiped when it is dropped.
+/// A master key with its salt, zeroized on drop.
 #[derive(Clone)]
 pub struct MasterKey {
     suite: Suite,
-    /// The key, then the salt.
+    /// The key followed by the salt.
     bytes: Zeroizing<Vec<u8>>,
     mki: Vec<u8>,
     lifetime: u64,
 }
 
 impl MasterKey {
-    /// The key for a suite: the bytes of the key, then those of the salt, as SDES writes them.
+    /// Creates a key for a suite from the bytes of key and salt, in the order of SDES.
     ///
     /// # Errors
-    /// There are too few or too many of them.
+    /// The length does not match the suite.
     pub fn new(suite: Suite, key_and_salt: &[u8]) -> Result<Self, PolicyError> {
         let length = key_and_salt.len();
         if length != suite.key_length() + suite.salt_length() {
@@ -31,34 +31,34 @@ impl MasterKey {
         Ok(Self { suite, bytes, mki: Vec::new(), lifetime: u64::MAX })
     }
 
-    /// Gives it an identifier that every packet carries (RFC 3711 section 3.1).
+    /// Sets the MKI, which every packet carries (RFC 3711 section 3.1).
     #[must_use]
     pub fn with_mki(mut self, mki: &[u8]) -> Self {
         self.mki = mki.to_vec();
         self
     }
 
-    /// Limits how many RTP packets, and how many RTCP packets, it may protect. Without it only the
-    /// limits of RFC 3711 hold: 2^48 and 2^31 for each source.
+    /// Sets the lifetime in RTP packets, and in RTCP packets. By default only the limits of RFC
+    /// 3711 apply: 2^48 and 2^31 per source.
     #[must_use]
     pub fn with_lifetime(mut self, packets: u64) -> Self {
         self.lifetime = packets;
         self
     }
 
-    /// The suite that it is for.
+    /// The suite of the key.
     #[must_use]
     pub fn suite(&self) -> Suite {
         self.suite
     }
 
-    /// Its identifier, empty if it has none.
+    /// The MKI, empty if there is none.
     #[must_use]
     pub fn mki(&self) -> &[u8] {
         &self.mki
     }
 
-    /// See [`MasterKey::with_lifetime`].
+    /// The lifetime, see [`MasterKey::with_lifetime`].
     pub(crate) fn lifetime(&self) -> u64 {
         self.lifetime
     }
@@ -81,7 +81,7 @@ impl fmt::Debug for MasterKey {
     }
 }
 
-/// What a session key is for (RFC 3711 section 4.3.2). The labels of RTCP are those of RTP and 3.
+/// The purpose of a session key (RFC 3711 section 4.3.2). An RTCP label is the RTP label plus 3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Label {
     Encryption = 0,
@@ -89,14 +89,14 @@ pub(crate) enum Label {
     Salt = 2,
 }
 
-/// RTP or RTCP, which have session keys of their own.
+/// RTP or RTCP, which have separate session keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
     Rtp = 0,
     Rtcp = 3,
 }
 
-/// The key derivation function: AES in counter mode under the master key.
+/// The key derivation function: AES in counter mode with the master key.
 pub(crate) struct Derivation {
     aes: Aes,
     /// The master salt, times 2^16.
@@ -104,7 +104,7 @@ pub(crate) struct Derivation {
 }
 
 impl Derivation {
-    /// Fills `key` with the session key for a label and a packet index divided by the key
+    /// Fills `key` with the session key of a label. `index` is the packet index divided by the key
     /// derivation rate.
     pub(crate) fn derive(&self, label: u8, index: u64, key: &mut [u8]) {
         key.fill(0);
@@ -121,7 +121,7 @@ mod tests {
     use std::vec;
 
     #[test]
-    fn keys_are_derived_as_the_rfcs_say() {
+    fn keys_are_derived_as_in_the_rfcs() {
         for vector in &DERIVED {
             let key = hex(vector.master);
             let suite = Suite::ALL.into_iter().find(|suite| suite.key_length() + 14 == key.len());
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_not_shown() {
+    fn debug_output_hides_keys() {
         let key = MasterKey::new(Suite::AesCm128HmacSha1_80, &[0xab; 30]).unwrap().with_mki(&[1]);
         let shown = format!("{key:?}");
         assert!(
@@ -149,12 +149,12 @@ mod tests {
     }
 
     #[test]
-    fn keys_have_a_length() {
+    fn the_key_length_is_checked() {
         let suite = Suite::AeadAes256Gcm;
         assert!(MasterKey::new(suite, &[0; 44]).is_ok());
         let error = MasterKey::new(suite, &[0; 46]).unwrap_err();
         assert_eq!(error, PolicyError::KeyLength { suite, length: 46 });
-        let said = "master key and salt of 46 bytes, AEAD_AES_256_GCM wants 32 and 12";
-        assert_eq!(format!("{error}"), said);
+        let expected = "master key and salt of 46 bytes, AEAD_AES_256_GCM requires 32 and 12";
+        assert_eq!(format!("{error}"), expected);
     }
 }

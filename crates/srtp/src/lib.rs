@@ -1,8 +1,8 @@
 //! SRTP and SRTCP (RFC 3711, 6188, 7714) without I/O.
 //!
-//! A [`Sender`] protects the packets of one direction of a session, a [`Receiver`] checks and
-//! decrypts those of the other. Both work in the buffer that they are given, and allocate nothing
-//! for a packet of a source that they know.
+//! A [`Sender`] protects the packets of one direction of a session. A [`Receiver`] checks and
+//! decrypts those of the other direction. Both work in the caller's buffer, and allocate nothing
+//! for a packet of a known source.
 //!
 //! ```
 //! use srtp::{MasterKey, Policy, Receiver, Sender, Suite};
@@ -23,7 +23,7 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
-// Said here, since the compiler says of it no more than that its back end has failed.
+// Reported here, because the compiler only reports that its back end has failed.
 #[cfg(all(
     target_arch = "x86_64",
     not(target_feature = "sse2"),

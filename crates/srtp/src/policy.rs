@@ -1,42 +1,43 @@
-//! How packets are protected: a suite, and what SDES calls session parameters.
+//! The protection of packets: a suite and the session parameters of SDES.
 
 use crate::error::PolicyError;
 use crate::plus::scheme::Plus;
 use crate::replay;
 use crate::suite::Suite;
 
-/// How a session protects its packets, both directions alike or each in its own way. Begin with
-/// [`Policy::new`] and change what is to be otherwise.
+/// The protection policy of a session, for one direction or both. Start with [`Policy::new`] and
+/// change single fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Policy {
     /// The crypto suite.
     pub suite: Suite,
-    /// Whether RTP is encrypted: `false` is `UNENCRYPTED_SRTP` (RFC 4568 section 6.3.2).
+    /// True if RTP is encrypted. `false` is `UNENCRYPTED_SRTP` (RFC 4568 section 6.3.2).
     pub encrypt_rtp: bool,
-    /// Whether RTCP is encrypted: `false` is `UNENCRYPTED_SRTCP`.
+    /// True if RTCP is encrypted. `false` is `UNENCRYPTED_SRTCP`.
     pub encrypt_rtcp: bool,
-    /// Whether RTP carries a tag: `false` is `UNAUTHENTICATED_SRTP`. RTCP always does.
+    /// True if RTP has an authentication tag. `false` is `UNAUTHENTICATED_SRTP`. RTCP always has
+    /// one.
     pub authenticate_rtp: bool,
-    /// New session keys are derived every 2^n packets, n from 0 to 24 (`KDR`, RFC 3711 section
-    /// 4.3.1); `None` for the same session keys throughout.
+    /// The key derivation rate (`KDR`, RFC 3711 section 4.3.1): new session keys every 2^n packets,
+    /// n from 0 to 24. `None` keeps the same session keys.
     pub key_derivation_rate: Option<u32>,
-    /// How far a packet may lie behind the newest one of its source and still be taken, in packets
-    /// (`WSH`, RFC 3711 section 3.3.2).
+    /// The size of the replay window in packets (`WSH`, RFC 3711 section 3.3.2): older packets are
+    /// rejected.
     pub replay_window: u64,
-    /// What SRTP+ adds to RTP packets, if anything.
+    /// The SRTP+ parameters for RTP packets, if used.
     pub plus: Option<Plus>,
-    /// How many sources (SSRCs) are kept apart; packets of more are refused.
+    /// The maximum number of sources (SSRCs). Packets of further sources are rejected.
     pub max_sources: usize,
 }
 
 impl Policy {
-    /// The least replay window (RFC 3711 section 3.3.2).
+    /// The minimum replay window (RFC 3711 section 3.3.2).
     pub const MIN_REPLAY_WINDOW: u64 = replay::MIN_SIZE;
-    /// The largest one: as far back as a sequence number can tell.
+    /// The maximum replay window: half the range of sequence numbers.
     pub const MAX_REPLAY_WINDOW: u64 = replay::MAX_SIZE;
 
-    /// A suite with all that it protects, one set of session keys, a window of 128 packets and up
+    /// A suite with full protection, a single set of session keys, a window of 128 packets and up
     /// to 64 sources.
     #[must_use]
     pub fn new(suite: Suite) -> Self {
@@ -52,7 +53,7 @@ impl Policy {
         }
     }
 
-    /// The length of an RTP packet's tag in bytes.
+    /// The length of an RTP authentication tag in bytes.
     #[must_use]
     pub fn rtp_tag_length(&self) -> usize {
         if self.authenticate_rtp { self.suite.rtp_tag_length() } else { 0 }

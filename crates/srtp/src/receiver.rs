@@ -1,4 +1,4 @@
-//! The receiving end.
+//! The SRTP receiver.
 
 use crate::crypto::{Code, HmacSha1, Wanted};
 use crate::error::{PolicyError, UnprotectError};
@@ -19,21 +19,21 @@ use rtp::packet::FIXED_HEADER;
 
 /// Checks and decrypts the packets of one direction of a session.
 pub struct Receiver {
-    /// In one piece and in a place of its own, as a sender's is.
+    /// Allocated separately, like the state of a sender.
     state: Box<State>,
 }
 
 #[repr(C, align(64))]
 struct State {
-    /// Of costly work for tags of SRTP+ that are unknown.
+    /// Limits expensive checks of unknown SRTP+ tags.
     allowance: Allowance,
     sources: Sources<Incoming>,
     keys: Keys,
 }
 
-/// A source of packets.
+/// The state of a packet source.
 struct Incoming {
-    /// The rollover counter of its first packet.
+    /// The rollover counter of the first packet.
     rollover: u32,
     rtp_received: Window,
     rtp: Derived,
@@ -63,17 +63,17 @@ impl Incoming {
     }
 }
 
-/// Where the parts of an RTP packet stand.
+/// The positions of the parts of an RTP packet.
 struct Parts {
     ssrc: u32,
     sequence_number: u16,
     /// The length of the header.
     header: usize,
-    /// The length of what is authenticated.
+    /// The length of the authenticated part.
     length: usize,
     mki: Range<usize>,
     tag: Range<usize>,
-    /// SRTP+'s tag with its length.
+    /// The SRTP+ tag and its length.
     plus_tag: ([u8; 4], usize),
 }
 
@@ -87,10 +87,10 @@ impl From<Replay> for UnprotectError {
 }
 
 impl Receiver {
-    /// Takes packets under any of these keys.
+    /// Creates a receiver that accepts packets with any of these keys.
     ///
     /// # Errors
-    /// The policy asks for what there is not, or the keys do not fit it.
+    /// The policy is invalid, or the keys do not match it.
     pub fn new(policy: &Policy, keys: Vec<MasterKey>) -> Result<Self, PolicyError> {
         let state = Keys::build(policy, keys, |keys| {
             let allowance = Allowance::new(keys.secret());
@@ -99,11 +99,11 @@ impl Receiver {
         Ok(Self { state })
     }
 
-    /// Begins with a source, or anew with it: the next packet of it has this rollover counter.
-    /// Without it, it is 0, which is right for who hears a source from its beginning.
+    /// Adds or resets a source. Its next packet has this rollover counter. Without this call the
+    /// counter starts at 0, which is correct if the source is received from its beginning.
     ///
-    /// Of a source that was heard before, RTP packets under this rollover counter or later ones
-    /// could be replayed then; what is known of its RTCP is kept.
+    /// After the reset of a known source, RTP packets with this or a later rollover counter could
+    /// be replayed. The state of its RTCP is kept.
     ///
     /// # Errors
     /// [`UnprotectError::TooManySources`].
@@ -121,29 +121,29 @@ impl Receiver {
         Ok(())
     }
 
-    /// The sources that it knows.
+    /// The SSRCs of known sources.
     pub fn sources(&self) -> impl Iterator<Item = u32> + '_ {
         self.state.sources.ssrcs()
     }
 
-    /// Forgets a source that has ended; says whether there was one. Packets of it could be replayed
-    /// then.
+    /// Removes a source that has ended. Returns true if it was known. Its packets could then be
+    /// replayed.
     pub fn remove_source(&mut self, ssrc: u32) -> bool {
         self.state.sources.remove(ssrc)
     }
 
-    /// Checks and decrypts an RTP packet, and gives it without what SRTP had added.
+    /// Checks and decrypts an RTP packet, and returns it without the fields of SRTP.
     ///
     /// # Errors
-    /// See [`UnprotectError`]. A packet that is not authentic is as it was.
+    /// See [`UnprotectError`]. A packet that is not authentic is unchanged.
     pub fn unprotect<'a>(&mut self, packet: &'a mut [u8]) -> Result<&'a mut [u8], UnprotectError> {
         self.unprotect_with(packet, &mut (), |hmac, data, rollover| hmac.code(data, &rollover))
     }
 
-    /// As [`Receiver::unprotect`], and measures its steps.
+    /// Works as [`Receiver::unprotect`] and measures its steps.
     ///
     /// # Errors
-    /// As there.
+    /// See [`Receiver::unprotect`].
     pub fn unprotect_timed<'a>(
         &mut self,
         packet: &'a mut [u8],
@@ -152,10 +152,10 @@ impl Receiver {
         self.unprotect_with(packet, watch, |hmac, data, rollover| hmac.code(data, &rollover))
     }
 
-    /// The code that [`Receiver::unprotect`] will want of a packet, where that can be told
-    /// beforehand; never for a packet that it would refuse without one. `None` with SRTP+, for a
-    /// forged packet would have a code made that SRTP+ is there to save, and with a key derivation
-    /// rate, for keys would be derived.
+    /// Predicts the HMAC that [`Receiver::unprotect`] will need for a packet, if possible. Returns
+    /// `None` for a packet that would be rejected without it; with SRTP+, whose purpose is to avoid
+    /// the HMAC of forged packets; and with a key derivation rate, which would require key
+    /// derivation.
     #[inline]
     pub(crate) fn foresee(&mut self, packet: &[u8]) -> Option<Wanted> {
         let policy = &self.state.keys.policy;
@@ -177,8 +177,8 @@ impl Receiver {
         Some(Wanted { hmac, length: parts.length, rollover: rollover(index) })
     }
 
-    /// Finds the parts of an RTP packet. Said with force, for there are callers that measure, whom
-    /// it would be shared with otherwise.
+    /// Finds the parts of an RTP packet. Inlining is forced: otherwise the function would be shared
+    /// with the measuring variant.
     #[inline(always)]
     fn split(&self, packet: &[u8]) -> Result<Parts, UnprotectError> {
         let header = Header::parse(packet).map_err(UnprotectError::Rtp)?;
@@ -205,7 +205,7 @@ impl Receiver {
         Ok(Parts { ssrc, sequence_number, header: header.len(), length, mki, tag, plus_tag })
     }
 
-    /// Checks and decrypts an RTP packet; `code` makes the code of HMAC that its tag is to be.
+    /// Checks and decrypts an RTP packet. `code` computes the HMAC that its tag has to equal.
     #[inline]
     pub(crate) fn unprotect_with<'a>(
         &mut self,
@@ -224,7 +224,8 @@ impl Receiver {
         let source = known_or_new(&mut self.state.sources, policy, ssrc, &mut new)?;
         let index = source.index(sequence_number).ok_or(UnprotectError::TooOld)?;
         match probe.time(Step::Replay, || source.rtp_received.check(index)) {
-            // Without tags a forged packet may have moved the window: it must not shut others out.
+            // Without tags a forged packet may have moved the window. It must not block authentic
+            // packets.
             Err(Replay::TooOld) if tag.is_empty() => {}
             result => result?,
         }
@@ -278,7 +279,7 @@ impl Receiver {
         Ok(&mut packet[..length])
     }
 
-    /// Checks and decrypts an RTCP packet, and gives it without what SRTCP had added.
+    /// Checks and decrypts an RTCP packet, and returns it without the fields of SRTCP.
     ///
     /// # Errors
     /// See [`Receiver::unprotect`].
@@ -334,8 +335,8 @@ impl Receiver {
     }
 }
 
-/// The source with this SSRC, or a new one: that is only to be kept once a packet of it was
-/// authentic.
+/// The known source with this SSRC, or a new one in `new`, which is stored only after an authentic
+/// packet.
 #[inline]
 fn known_or_new<'a>(
     sources: &'a mut Sources<Incoming>,

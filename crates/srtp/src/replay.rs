@@ -2,27 +2,27 @@
 
 use smallvec::{SmallVec, smallvec};
 
-/// The least size of a window, in packets (RFC 3711 section 3.3.2).
+/// The minimum size of a window in packets (RFC 3711 section 3.3.2).
 pub(crate) const MIN_SIZE: u64 = 64;
-/// The largest one: as far back as a sequence number can tell.
+/// The maximum size: half the range of sequence numbers.
 pub(crate) const MAX_SIZE: u64 = 1 << 15;
 
-/// Why an index is not taken.
+/// The reason why an index is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Replay {
-    /// It was taken before.
+    /// The index was accepted before.
     Seen,
-    /// It lies behind the window.
+    /// The index is older than the window.
     TooOld,
 }
 
-/// Which of the newest indices were taken: a bit for each, in words that are used in a circle.
+/// The replay window: a bitmap of the newest indices, in a ring of words.
 #[derive(Clone, Debug)]
 pub(crate) struct Window {
     size: u64,
     highest: Option<u64>,
-    /// A power of two of words, one more at least than the window spans; none before the first
-    /// index.
+    /// The number of words is a power of two, and at least one more than the window spans. Empty
+    /// before the first index.
     words: SmallVec<[u64; 4]>,
 }
 
@@ -31,13 +31,13 @@ impl Window {
         Self { size, highest: None, words: SmallVec::new() }
     }
 
-    /// The highest index that was taken.
+    /// The highest accepted index.
     #[inline]
     pub(crate) fn highest(&self) -> Option<u64> {
         self.highest
     }
 
-    /// Whether an index may still be taken.
+    /// Returns an error if an index has to be rejected.
     #[inline]
     pub(crate) fn check(&self, index: u64) -> Result<(), Replay> {
         let Some(behind) = self.highest.and_then(|highest| highest.checked_sub(index)) else {
@@ -51,7 +51,7 @@ impl Window {
         if seen { Err(Replay::Seen) } else { Ok(()) }
     }
 
-    /// Takes an index; of one behind the window nothing is remembered.
+    /// Records an accepted index. An index older than the window is ignored.
     #[inline]
     pub(crate) fn take(&mut self, index: u64) {
         let highest = self.highest.unwrap_or(index);
@@ -74,7 +74,7 @@ impl Window {
     }
 }
 
-/// Which word has the bit of an index.
+/// The position of the word with the bit of an index.
 #[inline]
 fn place(words: &[u64], index: u64) -> usize {
     (index / 64) as usize & (words.len() - 1)
@@ -88,7 +88,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn as_a_list_of_all_would_say(
+        fn results_equal_those_of_a_complete_list(
             size in 64u64..300,
             start in 0u64..1 << 40,
             steps in proptest::collection::vec((0i64..3, -400i64..400), 1..400),
@@ -97,7 +97,7 @@ mod tests {
             let mut taken = BTreeSet::new();
             let mut near = start + 1000;
             for (far, step) in steps {
-                // Now and then a jump far ahead, over all words at once.
+                // Occasionally a jump far ahead, beyond all words.
                 near = near.saturating_add_signed(step + if far == 2 { far * 5_000 } else { 0 });
                 let highest = taken.last().copied().unwrap_or(0);
                 let expected = if taken.contains(&near) && near + size > highest {

@@ -1,4 +1,4 @@
-//! The sending end.
+//! The SRTP sender.
 
 use crate::crypto::HmacSha1;
 use crate::error::{PolicyError, ProtectError};
@@ -17,36 +17,35 @@ use core::ops::Range;
 use rtp::Header;
 use rtp::packet::FIXED_HEADER;
 
-/// The longest packet: in counter mode 2^16 blocks share an index (RFC 3711 section 4.1.1).
+/// The maximum packet length: in counter mode 2^16 blocks share an index (RFC 3711 section 4.1.1).
 const MAX_PACKET: usize = 1 << 20;
 
 /// Protects the packets of one direction of a session.
 pub struct Sender {
-    /// In a place of its own, so that no copies of keys are left behind where a sender is moved;
-    /// and in one piece, in lines of the cache of its own, so that a session is fetched from memory
-    /// at once.
+    /// Allocated separately, so that moving a sender leaves no copies of keys behind, and
+    /// contiguous and aligned to cache lines, so that a session is fetched from memory at once.
     state: Box<State>,
 }
 
 #[repr(C, align(64))]
 struct State {
-    /// For the numbers of SRTP+'s scheme 3.
+    /// The source of the numbers of SRTP+ scheme 3.
     random: Option<Box<plus::Random>>,
     sources: Sources<Outgoing>,
-    /// The place of the key in use.
+    /// The index of the current key.
     key: usize,
     keys: Keys,
 }
 
-/// A source of packets.
+/// The state of a packet source.
 struct Outgoing {
-    /// The rollover counter of its first packet.
+    /// The rollover counter of the first packet.
     rollover: u32,
-    /// Which packets were sent: no index may be used twice.
+    /// The sent packets: no index may be used twice.
     sent: Window,
     rtp: Derived,
     plus: plus::States,
-    /// The index of its next RTCP packet.
+    /// The index of the next RTCP packet.
     rtcp_index: u32,
     rtcp: Derived,
 }
@@ -76,10 +75,10 @@ impl Outgoing {
 }
 
 impl Sender {
-    /// Protects packets under the first of these keys.
+    /// Creates a sender that protects packets with the first of these keys.
     ///
     /// # Errors
-    /// The policy asks for what there is not, or the keys do not fit it.
+    /// The policy is invalid, or the keys do not match it.
     pub fn new(policy: &Policy, keys: Vec<MasterKey>) -> Result<Self, PolicyError> {
         let state = Keys::build(policy, keys, |keys| State {
             random: None,
@@ -90,16 +89,15 @@ impl Sender {
         Ok(Self { state })
     }
 
-    /// Gives it random bytes, which nobody else knows, to make the numbers of SRTP+'s scheme 3
-    /// from. Other schemes need none.
+    /// Sets the secret random seed of the numbers of SRTP+ scheme 3. Other schemes need no seed.
     #[must_use]
     pub fn with_seed(mut self, seed: &[u8; 32]) -> Self {
         self.state.random = Some(Box::new(plus::Random::new(seed)));
         self
     }
 
-    /// How many bytes [`Sender::protect`] adds at most: less only where SRTP+ finds a header
-    /// extension.
+    /// The maximum number of bytes that [`Sender::protect`] adds. Fewer are added if SRTP+ finds an
+    /// existing header extension.
     #[must_use]
     pub fn rtp_overhead(&self) -> usize {
         let plus = self.state.keys.policy.plus.map_or(0, |plus| {
@@ -112,23 +110,23 @@ impl Sender {
         self.state.keys.mki_length() + self.state.keys.policy.rtp_tag_length() + plus
     }
 
-    /// How many bytes [`Sender::protect_rtcp`] adds.
+    /// The number of bytes that [`Sender::protect_rtcp`] adds.
     #[must_use]
     pub fn rtcp_overhead(&self) -> usize {
         self.state.keys.mki_length() + self.state.keys.policy.suite.rtcp_tag_length() + INDEX
     }
 
-    /// Goes on with the key of this identifier; says whether there is one.
+    /// Switches to the key with this MKI. Returns false if there is no such key.
     pub fn use_key(&mut self, mki: &[u8]) -> bool {
         let found = self.state.keys.find(mki);
         self.state.key = found.unwrap_or(self.state.key);
         found.is_some()
     }
 
-    /// Begins with a source, or anew with it: its first packet has this rollover counter, its first
-    /// RTCP packet this index. Without it both are 0.
+    /// Adds or resets a source. Its first packet has this rollover counter, its first RTCP packet
+    /// this index. Without this call both are 0.
     ///
-    /// With the same master key no packet may get an index that one had before.
+    /// With the same master key no packet may get an index that was used before.
     ///
     /// # Errors
     /// [`ProtectError::TooManySources`], [`ProtectError::KeyExhausted`] if the RTCP index is above
@@ -148,31 +146,31 @@ impl Sender {
         Ok(())
     }
 
-    /// The sources that it knows.
+    /// The SSRCs of known sources.
     pub fn sources(&self) -> impl Iterator<Item = u32> + '_ {
         self.state.sources.ssrcs()
     }
 
-    /// Forgets a source that has ended; says whether there was one.
+    /// Removes a source that has ended. Returns true if it was known.
     ///
-    /// Should it send again, under the same master key, that would use indices again: give its
-    /// counters to [`Sender::add_source`] then.
+    /// If the source sends again with the same master key, indices would be reused. The caller then
+    /// passes its counters to [`Sender::add_source`].
     pub fn remove_source(&mut self, ssrc: u32) -> bool {
         self.state.sources.remove(ssrc)
     }
 
-    /// Protects the RTP packet in the first `length` bytes of a buffer, and gives its new length.
+    /// Protects the RTP packet in the first `length` bytes of a buffer, and returns its new length.
     ///
     /// # Errors
-    /// See [`ProtectError`]; the packet is then as it was.
+    /// See [`ProtectError`]. The packet is then unchanged.
     pub fn protect(&mut self, buffer: &mut [u8], length: usize) -> Result<usize, ProtectError> {
         self.protect_with(buffer, length, &mut (), Unsigned::sign)
     }
 
-    /// As [`Sender::protect`], and measures its steps.
+    /// Works as [`Sender::protect`] and measures its steps.
     ///
     /// # Errors
-    /// As there.
+    /// See [`Sender::protect`].
     pub fn protect_timed(
         &mut self,
         buffer: &mut [u8],
@@ -182,8 +180,7 @@ impl Sender {
         self.protect_with(buffer, length, watch, Unsigned::sign)
     }
 
-    /// Protects an RTP packet but for its tag, where that is a code of HMAC: `sign` is asked for
-    /// it.
+    /// Protects an RTP packet except for its HMAC tag, which is passed to `sign`.
     #[inline]
     pub(crate) fn protect_with(
         &mut self,
@@ -260,10 +257,10 @@ impl Sender {
     }
 
     /// Protects the RTCP packet, compound or not, in the first `length` bytes of a buffer, and
-    /// gives its new length.
+    /// returns its new length.
     ///
     /// # Errors
-    /// See [`ProtectError`]; the packet is then as it was.
+    /// See [`ProtectError`]. The packet is then unchanged.
     pub fn protect_rtcp(
         &mut self,
         buffer: &mut [u8],
@@ -294,7 +291,7 @@ impl Sender {
         let word = index | if policy.encrypt_rtcp { ENCRYPTED } else { 0 };
         let mki = key.mki();
         let mki_length = mki.len();
-        // With AES-GCM nothing stands behind it, otherwise the tag.
+        // With AES-GCM the MKI is the last field, otherwise the tag follows it.
         let behind = if policy.suite.is_aead() { 0 } else { policy.suite.rtcp_tag_length() };
         buffer[needed - behind - mki_length..needed - behind].copy_from_slice(mki);
         let transform =
@@ -307,18 +304,18 @@ impl Sender {
     }
 }
 
-/// A packet that lacks nothing but its tag.
+/// A packet that lacks only its tag.
 pub(crate) struct Unsigned {
-    /// How many bytes of it the code is of,
+    /// The number of authenticated bytes of the packet.
     pub(crate) length: usize,
-    /// and what follows them.
+    /// The bytes authenticated after them.
     pub(crate) rollover: [u8; 4],
-    /// Where the tag belongs.
+    /// The range of the tag.
     pub(crate) tag: Range<usize>,
 }
 
 impl Unsigned {
-    /// Puts the tag in its place.
+    /// Writes the tag.
     fn sign(hmac: &HmacSha1, buffer: &mut [u8], unsigned: Self) {
         let Self { length, rollover, tag } = unsigned;
         let code = hmac.code(&buffer[..length], &rollover);
@@ -327,8 +324,8 @@ impl Unsigned {
     }
 }
 
-/// Adds to a packet what SRTP+ adds before SRTP does. Gives the tag that is to stand at the
-/// packet's end with its length, and the packet's new length.
+/// Adds the fields of SRTP+ that precede SRTP. Returns the trailing tag with its length, and the
+/// packet's new length.
 fn add_plus(
     plus: Plus,
     keys: &plus::Keys,
@@ -364,7 +361,7 @@ fn add_plus(
     }
 }
 
-/// The source with this SSRC, a new one if need be.
+/// The source with this SSRC, created if unknown.
 #[inline]
 fn source<'a>(
     sources: &'a mut Sources<Outgoing>,

@@ -1,8 +1,8 @@
-//! What both ends keep: the master keys of a session, and the sources of its packets.
+//! The common state of sender and receiver: the master keys of a session, and its sources.
 //!
-//! What each packet needs stands together in memory (`repr(C)` keeps the order of fields; the
-//! session keys come last, for they end in room that only longer ones use): so a session that the
-//! caches do not have is there sooner.
+//! The fields that each packet needs are adjacent in memory (`repr(C)` keeps the order of fields),
+//! which reduces cache misses of a cold session. The session keys come last, because only longer
+//! ones use the end of their space.
 
 use crate::error::PolicyError;
 use crate::key::{MasterKey, Use};
@@ -14,44 +14,44 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use smallvec::SmallVec;
 
-/// The longest master key identifier (RFC 4568 section 6.1).
+/// The maximum length of an MKI in bytes (RFC 4568 section 6.1).
 const MAX_MKI: usize = 128;
 
-/// Bytes of the stack that are wiped: twice as many as it takes, in a release build, to derive keys
-/// and to put them into their place.
+/// The number of bytes of stack to zeroize: twice what deriving and storing keys takes in a release
+/// build.
 const STACK: usize = 1 << 14;
 
 /// The master keys of one direction of a session.
 #[repr(C)]
 pub(crate) struct Keys {
     pub(crate) policy: Policy,
-    /// Those after the first, where there are such.
+    /// The keys after the first one.
     others: Vec<Entry>,
     first: Entry,
 }
 
-/// A master key, and what is derived from it.
+/// A master key and the keys derived from it.
 #[repr(C)]
 pub(crate) struct Entry {
-    /// Its place in the list.
+    /// The index in the list.
     pub(crate) number: usize,
     rtcp: Box<Transform>,
     rtcp_packets: u64,
     master: MasterKey,
     pub(crate) plus: Option<Box<plus::Keys>>,
     rtp_packets: u64,
-    /// The session keys of RTP and RTCP where those are always the same: at index 0 otherwise.
+    /// The session keys of RTP if they never change; otherwise those of index 0.
     rtp: Transform,
 }
 
 impl Keys {
-    /// Makes what has these keys in it, in its place, and wipes what that has left on the stack.
+    /// Builds a value that contains these keys in its final place, and zeroizes the stack used.
     pub(crate) fn build<T>(
         policy: &Policy,
         masters: Vec<MasterKey>,
         with: impl FnOnce(Self) -> T,
     ) -> Result<Box<T>, PolicyError> {
-        // A frame of its own, which is given back when the stack is wiped.
+        // A separate frame, which has been released when the stack is zeroized.
         #[inline(never)]
         fn call<T>(build: impl FnOnce() -> T) -> T {
             build()
@@ -79,14 +79,14 @@ impl Keys {
         let entries = masters.into_iter().zip(0..);
         let mut entries = entries.map(|(master, number)| Entry::new(policy, number, master));
         let first = entries.next().ok_or(PolicyError::NoKey)?;
-        // All room at once: a list that grows leaves copies of keys behind.
+        // Allocated at once: a growing list would leave copies of keys behind.
         Ok(Self { policy: policy.clone(), first, others: entries.collect() })
     }
 
-    /// The policy, and the key in a place.
+    /// The policy, and the key with this index.
     ///
     /// # Panics
-    /// There is none.
+    /// There is no such key.
     #[inline]
     pub(crate) fn policy_and_entry(&mut self, key: usize) -> (&Policy, &mut Entry) {
         let entry = match key.checked_sub(1) {
@@ -96,12 +96,12 @@ impl Keys {
         (&self.policy, entry)
     }
 
-    /// The place of the key with this identifier.
+    /// The index of the key with this MKI.
     #[inline]
     pub(crate) fn find(&self, mki: &[u8]) -> Option<usize> {
         if mki.is_empty() {
-            // The only one. (To compare empty slices costs 80 ns where memcmp loads what is not
-            // there, under a mask.)
+            // The only key. (Comparing empty slices takes 80 ns where memcmp loads invalid memory
+            // under a mask.)
             return self.first.mki().is_empty().then_some(0);
         }
         let mut all = core::iter::once(&self.first).chain(&self.others);
@@ -113,7 +113,7 @@ impl Keys {
         self.first.mki().len()
     }
 
-    /// A number that only who has the master keys knows.
+    /// A secret number derived from the master keys.
     pub(crate) fn secret(&self) -> u64 {
         plus::secret(&self.first.master.derivation())
     }
@@ -139,7 +139,7 @@ impl Entry {
         self.master.mki()
     }
 
-    /// Whether it may protect one more packet.
+    /// Returns true if the lifetime allows one more packet.
     #[inline]
     pub(crate) fn may_use(&self, usage: Use) -> bool {
         let used = match usage {
@@ -158,8 +158,8 @@ impl Entry {
         }
     }
 
-    /// The session keys for a packet. Those of a source that are derived anew now and then are kept
-    /// with it, in `derived`.
+    /// The session keys of a packet. With a key derivation rate they are stored per source, in
+    /// `derived`.
     #[inline]
     pub(crate) fn transform<'a>(
         &'a mut self,
@@ -183,7 +183,7 @@ impl Entry {
         })
     }
 
-    /// Keeps the session keys of a packet that was right.
+    /// Keeps the session keys of an authentic packet.
     #[inline]
     pub(crate) fn keep(&self, policy: &Policy, index: u64, derived: &mut Derived) {
         if let Some(rate) = policy.key_derivation_rate {
@@ -192,8 +192,8 @@ impl Entry {
     }
 }
 
-/// The session keys that a source used for its newest packets, and those of a packet that may be
-/// forged: so that a forged one cannot take the place of both.
+/// The session keys of a source's newest packets, and those of a packet that may be forged and must
+/// not replace them.
 #[derive(Default)]
 pub(crate) struct Derived([Option<Box<DerivedKeys>>; 2]);
 
@@ -218,7 +218,7 @@ impl Derived {
         if !is_wanted(kept) {
             *kept = Some(Box::new(DerivedKeys { key, index, transform: derive() }));
         }
-        &mut kept.as_mut().expect("just put there").transform
+        &mut kept.as_mut().expect("the keys were stored above").transform
     }
 
     fn keep(&mut self, key: usize, index: u64) {
@@ -229,9 +229,9 @@ impl Derived {
     }
 }
 
-/// The sources of a session, the last one used found first.
+/// The sources of a session. The last one used is found first.
 pub(crate) struct Sources<T> {
-    /// Most sessions have one.
+    /// Most sessions have one source.
     sources: SmallVec<[(u32, T); 1]>,
     last: usize,
 }
@@ -245,7 +245,7 @@ impl<T> Sources<T> {
         self.sources.len()
     }
 
-    /// Looks for a source, which is the last one used then.
+    /// Returns true if the source is known, and makes it the last one used.
     #[inline]
     pub(crate) fn contains(&mut self, ssrc: u32) -> bool {
         if self.sources.get(self.last).is_some_and(|source| source.0 == ssrc) {
@@ -256,10 +256,10 @@ impl<T> Sources<T> {
         found.is_some()
     }
 
-    /// The last one used.
+    /// The last source used.
     ///
     /// # Panics
-    /// There is none.
+    /// There is no source.
     #[inline]
     pub(crate) fn last(&mut self) -> &mut T {
         &mut self.sources[self.last].1

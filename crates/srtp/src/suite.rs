@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-/// What encrypts and authenticates packets, by the names of the SDES crypto suites.
+/// A crypto suite: encryption and authentication of packets, by the names of SDES.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Suite {
@@ -27,7 +27,7 @@ pub enum Suite {
 }
 
 impl Suite {
-    /// All suites, the ones that every implementation has first.
+    /// All suites, in order of support by other implementations.
     pub const ALL: [Self; 9] = [
         Self::AesCm128HmacSha1_80,
         Self::AesCm128HmacSha1_32,
@@ -40,7 +40,7 @@ impl Suite {
         Self::AeadAes256Gcm,
     ];
 
-    /// Its name in SDP.
+    /// The SDP name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -56,8 +56,9 @@ impl Suite {
         }
     }
 
-    /// The suite of this name in SDP, in either case. Besides the registered names those that
-    /// phones use for the suites of RFC 6188 are taken: `AES_CM_192_…` and `AES_CM_256_…`.
+    /// The suite with this SDP name (case-insensitive). Besides the registered names, the
+    /// unregistered ones that phones use for the suites of RFC 6188 are accepted: `AES_CM_192_…`
+    /// and `AES_CM_256_…`.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         let is = |other: &str| name.eq_ignore_ascii_case(other);
@@ -65,8 +66,7 @@ impl Suite {
         suites.find(|suite| is(suite.name()) || suite.old_name().is_some_and(is))
     }
 
-    /// The name that phones gave it before it had one: those of RFC 6188, and only those, have
-    /// such.
+    /// The name that phones used before the registration, which only the suites of RFC 6188 have.
     #[must_use]
     pub fn old_name(self) -> Option<&'static str> {
         match self {
@@ -78,7 +78,7 @@ impl Suite {
         }
     }
 
-    /// The length of the master key in bytes, and of the session keys for encryption.
+    /// The length of the master key and of the session encryption keys in bytes.
     #[must_use]
     pub fn key_length(self) -> usize {
         match self {
@@ -91,19 +91,19 @@ impl Suite {
         }
     }
 
-    /// The length of the master salt in bytes, and of the session salts.
+    /// The length of the master salt and of the session salts in bytes.
     #[must_use]
     pub fn salt_length(self) -> usize {
         if self.is_aead() { 12 } else { 14 }
     }
 
-    /// Whether it encrypts and authenticates in one (RFC 7714).
+    /// Returns true if encryption and authentication are combined (RFC 7714).
     #[must_use]
     pub fn is_aead(self) -> bool {
         matches!(self, Self::AeadAes128Gcm | Self::AeadAes256Gcm)
     }
 
-    /// The length of an RTP packet's tag in bytes.
+    /// The length of an RTP authentication tag in bytes.
     #[must_use]
     pub fn rtp_tag_length(self) -> usize {
         match self {
@@ -112,8 +112,8 @@ impl Suite {
         }
     }
 
-    /// The length of an RTCP packet's tag in bytes: 80 bits also where RTP has 32 (RFC 4568 section
-    /// 6.2.2).
+    /// The length of an RTCP authentication tag in bytes: 80 bits even if RTP has 32 (RFC 4568
+    /// section 6.2.2).
     #[must_use]
     pub fn rtcp_tag_length(self) -> usize {
         if self.is_aead() { 16 } else { 10 }

@@ -1,4 +1,4 @@
-//! Both ends together, and the packets of RFC 7714 and libsrtp.
+//! Sender and receiver together, and the packets of RFC 7714 and libsrtp.
 
 use crate::crypto::{Gcm, HmacSha1};
 use crate::transform::{INDEX, Transform};
@@ -22,7 +22,7 @@ fn ends(policy: &Policy) -> (Sender, Receiver) {
     (Sender::new(policy, keys.clone()).unwrap(), Receiver::new(policy, keys).unwrap())
 }
 
-/// A packet of a source, with room behind it.
+/// A packet of a source, with spare room in the buffer.
 pub(crate) fn rtp_packet(ssrc: u32, sequence_number: u16, payload: &[u8]) -> (Vec<u8>, usize) {
     let mut buffer = vec![0; 12 + payload.len() + 200];
     let timestamp = u32::from(sequence_number) * 160;
@@ -39,7 +39,7 @@ fn protected(sender: &mut Sender, ssrc: u32, sequence_number: u16, payload: &[u8
     buffer
 }
 
-/// A receiver report without blocks, then bytes of anything.
+/// A receiver report without blocks, followed by arbitrary bytes.
 fn rtcp_packet(ssrc: u32, more: &[u8]) -> (Vec<u8>, usize) {
     let mut packet = vec![0x80, 201, 0, 1];
     packet.extend(ssrc.to_be_bytes());
@@ -57,7 +57,7 @@ fn protected_rtcp(sender: &mut Sender, ssrc: u32, more: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn packets_of_libsrtp_are_ours() {
+fn packets_equal_those_of_libsrtp() {
     for (suite, key, plain, srtp) in vectors::PACKETS {
         let [key, plain, mut srtp] = [key, plain, srtp].map(hex);
         let policy = Policy::new(suite);
@@ -73,7 +73,7 @@ fn packets_of_libsrtp_are_ours() {
 }
 
 #[test]
-fn packets_of_rfc_7714_are_ours() {
+fn packets_equal_those_of_rfc_7714() {
     let salt = u128::from_str_radix(vectors::GCM_SALT, 16).unwrap();
     for vector in &vectors::GCM {
         let mut transform = Transform::Gcm(Zeroizing::new(salt), Gcm::new(&hex(vector.key)));
@@ -83,7 +83,7 @@ fn packets_of_rfc_7714_are_ours() {
         let mut tag = [0; 16];
         assert!(transform.encrypt_rtp(&mut packet, 12, index, &mut tag).is_none());
         assert_eq!([&packet[..], &tag].concat(), sealed);
-        let code = |_: &HmacSha1, _: &[u8], _| unreachable!("AES-GCM needs none");
+        let code = |_: &HmacSha1, _: &[u8], _| unreachable!("AES-GCM needs no HMAC");
         assert!(transform.unprotect_rtp(&mut packet, 12, index, &tag, &mut (), code));
         assert_eq!(packet, plain);
 
@@ -104,7 +104,7 @@ fn packets_of_rfc_7714_are_ours() {
 }
 
 #[test]
-fn indices_roll_over_and_end() {
+fn indices_roll_over_and_are_exhausted() {
     for suite in Suite::ALL {
         let policy = Policy::new(suite);
         let (mut sender, mut receiver) = ends(&policy);
@@ -112,7 +112,7 @@ fn indices_roll_over_and_end() {
             let mut packet = protected(&mut sender, 7, sequence_number, b"payload");
             assert!(receiver.unprotect(&mut packet).is_ok(), "{suite} {sequence_number}");
         }
-        // Who comes in the middle has to be told the rollover counter.
+        // A receiver that joins later needs the rollover counter.
         let packet = protected(&mut sender, 7, 2, b"payload");
         let (_, mut late) = ends(&policy);
         let refused = Err(UnprotectError::Authentication);
@@ -156,7 +156,7 @@ fn no_index_is_used_twice() {
 }
 
 #[test]
-fn keys_change_by_their_identifiers() {
+fn keys_change_by_mki() {
     for suite in Suite::ALL {
         let policy = Policy::new(suite);
         let other = [9; 64];
@@ -177,7 +177,7 @@ fn keys_change_by_their_identifiers() {
         assert!(sender.use_key(&[0, 1]));
         let third = protected(&mut sender, 7, 3, b"payload");
 
-        // The order of keys does not matter to who receives.
+        // The order of keys does not matter to a receiver.
         for packet in [&third, &first, &second] {
             assert!(receiver.unprotect(&mut packet.clone()).is_ok(), "{suite}");
         }
@@ -211,7 +211,7 @@ fn sources_are_limited() {
 }
 
 #[test]
-fn what_was_known_of_rtcp_is_kept_with_another_rollover_counter() {
+fn rtcp_state_survives_a_reset_of_the_rollover_counter() {
     let (mut sender, mut receiver) = ends(&Policy::new(Suite::AeadAes128Gcm));
     let report = protected_rtcp(&mut sender, 7, b"");
     assert!(receiver.unprotect_rtcp(&mut report.clone()).is_ok());
@@ -221,7 +221,7 @@ fn what_was_known_of_rtcp_is_kept_with_another_rollover_counter() {
 }
 
 #[test]
-fn forged_packets_make_no_sources() {
+fn forged_packets_create_no_sources() {
     let policy = Policy { max_sources: 2, ..Policy::new(Suite::AesCm128HmacSha1_32) };
     let (mut sender, mut receiver) = ends(&policy);
     for ssrc in 0..100 {
@@ -233,7 +233,7 @@ fn forged_packets_make_no_sources() {
 }
 
 #[test]
-fn what_is_negotiated_away_is_left_out() {
+fn disabled_protection_is_omitted() {
     let suite = Suite::AesCm128HmacSha1_80;
     let plain = Policy { encrypt_rtp: false, encrypt_rtcp: false, ..Policy::new(suite) };
     let (mut sender, mut receiver) = ends(&plain);
@@ -249,7 +249,7 @@ fn what_is_negotiated_away_is_left_out() {
     let packet = protected(&mut sender, 7, 1, b"payload");
     assert_eq!(packet.len(), 19);
     assert_eq!(receiver.unprotect(&mut packet.clone()).unwrap()[12..], *b"payload");
-    // Nobody can tell forged packets: they do not shut genuine ones out.
+    // Without authentication, forged packets do not block authentic ones.
     assert!(receiver.unprotect(&mut rtp_packet(7, 30_000, b"forged").0).is_ok());
     let packet = protected(&mut sender, 7, 2, b"payload");
     assert!(receiver.unprotect(&mut packet.clone()).is_ok());
@@ -267,7 +267,7 @@ fn what_is_negotiated_away_is_left_out() {
 }
 
 #[test]
-fn what_does_not_fit_together_is_refused() {
+fn inconsistent_parameters_are_rejected() {
     let suite = Suite::AesCm128HmacSha1_80;
     let policy = Policy::new(suite);
     let refused = |policy: &Policy, keys: Vec<MasterKey>| Sender::new(policy, keys).unwrap_err();
@@ -290,7 +290,7 @@ fn what_does_not_fit_together_is_refused() {
 }
 
 #[test]
-fn buffers_have_to_be_large_enough() {
+fn short_buffers_are_rejected() {
     let (mut sender, _) = ends(&Policy::new(Suite::AesCm128HmacSha1_80));
     let (buffer, length) = rtp_packet(7, 1, b"payload");
     let mut buffer = buffer[..length + 9].to_vec();
@@ -335,7 +335,7 @@ fn ends_with_mki((policy, mki): &(Policy, Vec<u8>)) -> (Sender, Receiver) {
 
 proptest! {
     #[test]
-    fn what_is_protected_comes_out(
+    fn protected_packets_are_unprotected(
         policy in policies(),
         rollover: u32,
         packets in proptest::collection::vec((0u32..3, 0u16..200, any::<Vec<u8>>()), 1..50),
@@ -369,7 +369,7 @@ proptest! {
     }
 
     #[test]
-    fn any_flipped_bit_is_refused_and_stays(policy in policies(), payload: Vec<u8>, bits: [u16; 8]) {
+    fn any_flipped_bit_is_rejected_and_leaves_the_packet_unchanged(policy in policies(), payload: Vec<u8>, bits: [u16; 8]) {
         let (mut sender, mut receiver) = ends_with_mki(&policy);
         let packet = protected(&mut sender, 7, 1, &payload);
         let report = protected_rtcp(&mut sender, 7, &payload);
@@ -390,20 +390,20 @@ proptest! {
     }
 
     #[test]
-    fn no_packet_is_taken_twice_and_none_in_the_window_is_lost(
+    fn replays_are_rejected_and_packets_in_the_window_are_accepted(
         policy in policies(),
         start: u16,
         order in proptest::collection::vec(0usize..400, 1..600),
     ) {
-        // A line from which packets come in any order, some often, some never; forged ones among
-        // them change nothing.
+        // Packets in any order, some repeatedly, some never. Forged packets in between change
+        // nothing.
         let (mut sender, mut receiver) = ends_with_mki(&policy);
         sender.add_source(7, 5, 0).unwrap();
         receiver.add_source(7, 5).unwrap();
         let packets: Vec<_> =
             (0..400).map(|count| protected(&mut sender, 7, start.wrapping_add(count), b"payload")).collect();
         let mut taken = BTreeSet::new();
-        // The first one tells the rollover counter.
+        // The first packet determines the rollover counter.
         receiver.unprotect(&mut packets[0].clone()).unwrap();
         taken.insert(0);
         for place in order {
@@ -419,7 +419,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_panics(policy in policies(), packet: Vec<u8>, begin: bool) {
+    fn arbitrary_bytes_do_not_panic(policy in policies(), packet: Vec<u8>, begin: bool) {
         let (mut sender, mut receiver) = ends_with_mki(&policy);
         let mut packet = packet;
         if begin && packet.len() > 1 {

@@ -1,25 +1,25 @@
-//! How long the steps of protecting a packet take (row A12 of docs/sources.md). Who does not
-//! measure pays nothing: the steps are then compiled without a look at any clock.
+//! The duration of the steps of SRTP processing. Without measuring there is no overhead: the steps
+//! are compiled without clock reads.
 
-/// A step of protecting an RTP packet or of taking one.
+/// A step of protecting or unprotecting an RTP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Session keys are derived.
+    /// Derivation of session keys.
     Derivation,
-    /// A payload is encrypted; with AES-GCM its tag is made with it.
+    /// Encryption of a payload; with AES-GCM including its tag.
     Encryption,
-    /// A payload is decrypted; with AES-GCM its tag is checked with it.
+    /// Decryption of a payload; with AES-GCM including the check of its tag.
     Decryption,
-    /// The code of HMAC is made, or made and compared.
+    /// Computation of the HMAC, and its comparison in a receiver.
     Authentication,
-    /// The packet's index is looked up in the list of those before it, and noted there.
+    /// Check and update of the replay window.
     Replay,
-    /// Headers are read or written.
+    /// Parsing or writing of headers.
     Header,
 }
 
 impl Step {
-    /// Every step.
+    /// All steps.
     pub const ALL: [Self; 6] = [
         Self::Derivation,
         Self::Encryption,
@@ -29,7 +29,7 @@ impl Step {
         Self::Header,
     ];
 
-    /// The name that people see.
+    /// The name of the step in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -43,28 +43,28 @@ impl Step {
     }
 }
 
-/// What was measured of one [`Step`].
+/// The measurements of one [`Step`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timing {
-    /// How often it was taken.
+    /// The number of executions.
     pub count: u64,
-    /// How long it took in all, in nanoseconds.
+    /// The total duration in nanoseconds.
     pub nanoseconds: u64,
 }
 
-/// What was measured of all steps.
+/// The measurements of all steps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timings([Timing; Step::ALL.len()]);
 
 impl Timings {
-    /// What was measured of a step.
+    /// The measurements of a step.
     #[must_use]
     pub const fn get(&self, step: Step) -> Timing {
         self.0[step as usize]
     }
 }
 
-/// Measures steps by a clock.
+/// Measures steps with a clock.
 #[derive(Debug)]
 pub struct Stopwatch<'t> {
     clock: fn() -> u64,
@@ -72,24 +72,24 @@ pub struct Stopwatch<'t> {
 }
 
 impl<'t> Stopwatch<'t> {
-    /// Adds to `timings` what `clock` says, in nanoseconds since whenever.
+    /// Adds the durations to `timings`. `clock` returns nanoseconds since an arbitrary epoch.
     pub const fn new(clock: fn() -> u64, timings: &'t mut Timings) -> Self {
         Self { clock, timings }
     }
 
-    /// Does `act`, which is a step.
+    /// Calls `act` and measures it as one execution of a step.
     pub fn measure<T>(&mut self, step: Step, act: impl FnOnce() -> T) -> T {
         self.timings.0[step as usize].count += 1;
         self.time_more(step, act)
     }
 }
 
-/// What looks at steps, or does not.
+/// The observer of steps.
 pub(crate) trait Probe {
-    /// Does `act`, which is a step.
+    /// Calls `act`, which is one execution of a step.
     fn time<T>(&mut self, step: Step, act: impl FnOnce() -> T) -> T;
 
-    /// Does `act`, which belongs to a step that was taken before.
+    /// Calls `act`, which continues a step counted before.
     fn time_more<T>(&mut self, step: Step, act: impl FnOnce() -> T) -> T;
 }
 
@@ -108,7 +108,7 @@ impl Probe for Stopwatch<'_> {
     }
 }
 
-/// Nobody looks.
+/// The observer that measures nothing.
 impl Probe for () {
     #[inline(always)]
     fn time<T>(&mut self, _: Step, act: impl FnOnce() -> T) -> T {
@@ -130,7 +130,7 @@ mod tests {
 
     std::thread_local!(static NOW: Cell<u64> = const { Cell::new(0) });
 
-    /// Each look at the clock finds it 10 ns later.
+    /// Each read of the clock advances it by 10 ns.
     fn clock() -> u64 {
         NOW.set(NOW.get() + 10);
         NOW.get()
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn each_packet_takes_each_step_once_and_the_same_comes_of_it() {
+    fn each_packet_takes_each_step_once_with_the_same_result() {
         for suite in Suite::ALL {
             for rate in [None, Some(0)] {
                 let mut policy = Policy::new(suite);
@@ -170,10 +170,10 @@ mod tests {
                 let codes = if suite.is_aead() { 0 } else { 10 };
                 let derived = if rate.is_some() { 10 } else { 0 };
                 assert_eq!(counts(&sent), [derived, 10, 0, codes, 10, 10], "{suite}");
-                // What came again was read and looked up, and no more.
+                // A replayed packet was parsed and looked up, and nothing else.
                 assert_eq!(counts(&received), [derived, 0, 10, codes, 20, 20], "{suite}");
                 assert_eq!(sent.get(Step::Encryption).nanoseconds, 100);
-                // Looked up, then noted.
+                // Looked up, then recorded.
                 assert_eq!(sent.get(Step::Replay).nanoseconds, 200);
             }
         }

@@ -1,4 +1,4 @@
-//! What is done to one packet: encryption and authentication with one set of session keys.
+//! Encryption and authentication of a packet with one set of session keys.
 
 use crate::crypto::{Aes, Code, F8, GCM_TAG, Gcm, HmacSha1, begins_with};
 use crate::key::{Derivation, Label, Use};
@@ -8,17 +8,20 @@ use crate::timings::{Probe, Step};
 use alloc::boxed::Box;
 use zeroize::Zeroizing;
 
-/// The bytes before an RTCP packet's encrypted part.
+/// The length of the unencrypted header of an RTCP packet.
 pub(crate) const RTCP_HEADER: usize = 8;
 
-/// The length of the word with an RTCP packet's index.
+/// The length of the SRTCP index word.
 pub(crate) const INDEX: usize = 4;
 
-/// The bit in that word which says that the packet is encrypted.
+/// The E flag of the SRTCP index word.
 pub(crate) const ENCRYPTED: u32 = 1 << 31;
 
-/// The session keys for RTP or for RTCP in one direction, ready for use.
-#[allow(clippy::large_enum_variant, reason = "all of a session are alike, and most are large")]
+/// The session keys of RTP or RTCP in one direction.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "all keys of a session have the same variant, usually a large one"
+)]
 #[repr(C)]
 pub(crate) enum Transform {
     /// A cipher, then HMAC-SHA1 (RFC 3711).
@@ -27,20 +30,24 @@ pub(crate) enum Transform {
     Gcm(Zeroizing<u128>, Gcm),
 }
 
-/// How RFC 3711 encrypts.
-#[allow(clippy::large_enum_variant, reason = "all of a session are alike, and most are large")]
+/// The cipher of RFC 3711.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "all keys of a session have the same variant, usually a large one"
+)]
 #[repr(C)]
 pub(crate) enum Cipher {
-    /// Not at all.
+    /// No encryption.
     Null,
     /// AES in counter mode, with a salt of 112 bits.
     Counter(Zeroizing<u128>, Aes),
-    /// AES in f8 mode, with two keys: in a place of their own, for nobody else needs room for both.
+    /// AES in f8 mode, with two keys. Boxed, because no other cipher needs space for two.
     F8(Box<F8>),
 }
 
 impl Transform {
-    /// Derives session keys for packets whose index divided by the key derivation rate is `index`.
+    /// Derives the session keys of packets. `index` is their index divided by the key derivation
+    /// rate.
     pub(crate) fn derive(policy: &Policy, derivation: &Derivation, usage: Use, index: u64) -> Self {
         let suite = policy.suite;
         let derive = |label: Label, key: &mut [u8]| {
@@ -49,7 +56,7 @@ impl Transform {
         let mut key = Zeroizing::new([0; 32]);
         let key = &mut key[..suite.key_length()];
         derive(Label::Encryption, key);
-        // As the end of a number of 16 bytes.
+        // Right-aligned in a number of 16 bytes.
         let salt = |length: usize| {
             let mut bytes = Zeroizing::new([0; 16]);
             derive(Label::Salt, &mut bytes[16 - length..]);
@@ -59,7 +66,7 @@ impl Transform {
             return Self::Gcm(salt(12), Gcm::new(key));
         }
         let cipher = match suite {
-            // Each RTCP packet says for itself whether it is encrypted.
+            // Each RTCP packet declares whether it is encrypted.
             _ if usage == Use::Rtp && !policy.encrypt_rtp => Cipher::Null,
             Suite::F8128HmacSha1_80 => {
                 Cipher::F8(Box::new(F8::new(key, &Zeroizing::new(salt(14).to_be_bytes())[2..])))
@@ -71,7 +78,7 @@ impl Transform {
         Self::Hmac(HmacSha1::new(&*key), cipher)
     }
 
-    /// What makes tags, if it is not the cipher itself.
+    /// The HMAC key, if the cipher itself does not authenticate.
     #[inline]
     pub(crate) fn hmac(&self) -> Option<&HmacSha1> {
         match self {
@@ -80,8 +87,8 @@ impl Transform {
         }
     }
 
-    /// Encrypts an RTP packet whose header has `header` bytes. AES-GCM makes its tag with it;
-    /// otherwise gives what makes it, of the packet and of [`rollover`].
+    /// Encrypts an RTP packet with a header of `header` bytes. AES-GCM also writes the tag.
+    /// Otherwise returns the HMAC key, to be applied to the packet and its [`rollover`].
     #[inline]
     pub(crate) fn encrypt_rtp(
         &mut self,
@@ -103,8 +110,8 @@ impl Transform {
         }
     }
 
-    /// Decrypts an RTP packet if its tag is right, and says whether it was. `code` makes the code
-    /// of a packet and what follows it.
+    /// Decrypts an RTP packet and returns true if its tag is correct. `code` computes the HMAC of a
+    /// packet and the bytes after it.
     #[inline]
     pub(crate) fn unprotect_rtp(
         &mut self,
@@ -136,9 +143,9 @@ impl Transform {
         }
     }
 
-    /// Encrypts, if `index` says so, the RTCP packet in the first `length` bytes of a buffer, and
-    /// puts its index and its tag behind it in the order of the suite, with room for a master key
-    /// identifier of `mki_length` bytes, which is left as it is.
+    /// Encrypts the RTCP packet in the first `length` bytes of a buffer if the E flag of `index` is
+    /// set. Appends index and tag in the order of the suite, and leaves `mki_length` bytes for the
+    /// MKI unchanged.
     pub(crate) fn protect_rtcp(
         &mut self,
         buffer: &mut [u8],
@@ -167,8 +174,8 @@ impl Transform {
         }
     }
 
-    /// Decrypts an RTCP packet of `length` bytes if its tag is right, and says whether it was. The
-    /// buffer has room for a word behind the packet, where now something else of SRTCP stands.
+    /// Decrypts an RTCP packet of `length` bytes and returns true if its tag is correct. The word
+    /// behind the packet holds another field of SRTCP and is restored.
     pub(crate) fn unprotect_rtcp(
         &mut self,
         buffer: &mut [u8],
@@ -205,7 +212,7 @@ impl Cipher {
                 aes.counter(nonce(salt, &header[8..12], index) << 16, payload);
             }
             Self::F8(f8) => {
-                // Zero, then the header from the marker to the source.
+                // Zero, then the header from the marker to the SSRC.
                 let mut iv = [0; 16];
                 iv[1..12].copy_from_slice(&header[1..12]);
                 iv[12..].copy_from_slice(&rollover(index));
@@ -234,22 +241,22 @@ impl Cipher {
     }
 }
 
-/// The rollover counter of an RTP packet's index.
+/// The rollover counter of an RTP packet index.
 #[inline]
 pub(crate) fn rollover(index: u64) -> [u8; 4] {
     ((index >> 16) as u32).to_be_bytes()
 }
 
-/// The number that AES-GCM takes for a packet, of 96 bits (RFC 7714 sections 8.1 and 9.1), and
-/// counter mode, of 112 bits, before the count of blocks (RFC 3711 section 4.1.1).
+/// The nonce of AES-GCM with 96 bits (RFC 7714 sections 8.1 and 9.1), and the IV of counter mode
+/// with 112 bits, without the block counter (RFC 3711 section 4.1.1).
 #[inline]
 fn nonce(salt: &u128, ssrc: &[u8], index: impl Into<u128>) -> u128 {
     let ssrc = u32::from_be_bytes([ssrc[0], ssrc[1], ssrc[2], ssrc[3]]);
     salt ^ u128::from(ssrc) << 48 ^ index.into()
 }
 
-/// Calls `apply` with the header of the RTCP packet of `length` bytes, with what of it AES-GCM
-/// authenticates only, and with what it encrypts (RFC 7714 section 9.2).
+/// Calls `apply` with the header of the RTCP packet of `length` bytes, the associated data, and the
+/// part to be encrypted (RFC 7714 section 9.2).
 fn with_associated_data<T>(
     buffer: &mut [u8],
     length: usize,
@@ -259,7 +266,7 @@ fn with_associated_data<T>(
     let mut header = [0; RTCP_HEADER];
     header.copy_from_slice(&buffer[..RTCP_HEADER]);
     if word & ENCRYPTED == 0 {
-        // The whole packet and the word in one piece, for as long as it takes.
+        // Joins the packet and the index word temporarily.
         let mut kept = word.to_be_bytes();
         buffer[length..][..INDEX].swap_with_slice(&mut kept);
         let applied = apply(&header, &buffer[..length + INDEX], &mut []);

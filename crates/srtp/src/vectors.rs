@@ -1,15 +1,15 @@
-//! What the RFCs give for known keys, in hexadecimal digits.
+//! Test vectors of the RFCs, in hexadecimal digits.
 
 use crate::suite::Suite;
 use std::vec::Vec;
 
-/// The bytes that digits stand for.
+/// Decodes hexadecimal digits.
 pub(crate) fn hex(digits: &str) -> Vec<u8> {
     let byte = |at: usize| u8::from_str_radix(&digits[at..at + 2], 16).expect("two digits");
     (0..digits.len()).step_by(2).map(byte).collect()
 }
 
-/// What AES in counter mode makes of a key, from this first block on.
+/// The key stream of AES in counter mode, from the block `first` on.
 pub(crate) struct KeyStream {
     pub(crate) key: &'static str,
     pub(crate) first: &'static str,
@@ -43,7 +43,7 @@ pub(crate) const KEY_STREAMS: [KeyStream; 4] = [
     },
 ];
 
-/// What AES in f8 mode makes of a message.
+/// A message encrypted by AES in f8 mode.
 pub(crate) struct F8Vector {
     pub(crate) key: &'static str,
     pub(crate) salt: &'static str,
@@ -61,12 +61,12 @@ pub(crate) const F8: F8Vector = F8Vector {
     cipher: "019ce7a26e7854014a6366aa95d4eefd1ad4172a14f9faf455b7f1d4b62bd08f562c0eef7c4802",
 };
 
-/// What is derived from a master key and its salt.
+/// The session keys of a master key and salt.
 pub(crate) struct Derived {
     pub(crate) master: &'static str,
     pub(crate) encryption: &'static str,
     pub(crate) salt: &'static str,
-    /// Of any length.
+    /// A prefix of any length.
     pub(crate) authentication: &'static str,
 }
 
@@ -95,7 +95,7 @@ pub(crate) const DERIVED: [Derived; 3] = [
     },
 ];
 
-/// RFC 2202 section 3, where the key has at most a block: key, data, code.
+/// RFC 2202 section 3, with keys of at most one block: key, data, code.
 pub(crate) const HMAC_SHA1: [[&str; 3]; 5] = [
     [
         "0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b",
@@ -126,16 +126,16 @@ pub(crate) const HMAC_SHA1: [[&str; 3]; 5] = [
     ],
 ];
 
-/// Packets under session keys of AES-GCM.
+/// Packets protected by AES-GCM.
 pub(crate) struct GcmPackets {
     pub(crate) key: &'static str,
     pub(crate) rtp: &'static str,
-    /// Encrypted.
+    /// The encrypted packet.
     pub(crate) srtp: &'static str,
-    /// With the index [`GCM_RTCP_INDEX`].
+    /// The RTCP packet with the index [`GCM_RTCP_INDEX`].
     pub(crate) rtcp: &'static str,
     pub(crate) encrypted_rtcp: &'static str,
-    /// Authenticated only.
+    /// The authenticated but unencrypted packet.
     pub(crate) tagged_rtcp: &'static str,
 }
 
@@ -172,8 +172,8 @@ pub(crate) const GCM: [GcmPackets; 2] = [
     },
 ];
 
-/// Packets that libsrtp makes with the master keys of RFC 3711 and RFC 6188: its suite, key and
-/// salt, the RTP packet, the SRTP packet.
+/// Packets of libsrtp with the master keys of RFC 3711 and RFC 6188: suite, key and salt, RTP
+/// packet, SRTP packet.
 pub(crate) const PACKETS: [(Suite, &str, &str, &str); 3] = [
     (
         Suite::AesCm128HmacSha1_80,

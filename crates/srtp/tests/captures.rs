@@ -1,5 +1,5 @@
-//! SRTP of calls that others captured: every packet is authentic under the keys of their SDES, and
-//! what comes out is a stream.
+//! Captured SRTP calls: every packet is authentic with the keys of their SDES, and the decrypted
+//! packets form a stream.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -45,8 +45,8 @@ fn a_call_with_g722_is_decrypted() {
         }
         let reception = reception.unwrap();
         assert_eq!(reception.lost(), 0);
-        // What rtpproxy found, in units of the timestamp: the jitter at the end, its mean and the
-        // highest. It counts packets in its own way, which makes a hundredth or two.
+        // The jitter found by rtpproxy, in timestamp units: last, mean and maximum. rtpproxy counts
+        // packets differently, which explains a difference of one or two hundredths.
         let spacing = reception.spacing();
         let found = [spacing.jitter(), spacing.mean_jitter(), spacing.max_jitter()];
         for (found, expected) in found.iter().zip(jitters) {

@@ -1,6 +1,5 @@
-//! Every suite that libsrtp has, both ways against it: the same bytes for the same packets, and the
-//! same packets accepted under loss, reordering, duplication, damage, rollover and changes of
-//! source.
+//! All suites of libsrtp, in both directions: equal bytes for equal packets, and the same packets
+//! accepted under loss, reordering, duplication, damage, rollover and changes of source.
 
 use libsrtp::{Cipher, Direction, Key, Session, Status};
 use rtp::packet::Fields;
@@ -9,10 +8,10 @@ use srtp::{MasterKey, Policy, Receiver, Sender, Suite, UnprotectError};
 use std::collections::BTreeMap;
 use test_support::Random;
 
-/// Packets in each run, of which there are 35.
+/// The number of packets in each of the 35 runs.
 const PACKETS: u64 = 100_000;
 
-/// A policy in libsrtp's words.
+/// The equivalent policy of libsrtp.
 fn theirs(policy: &Policy, keys: &[Key]) -> libsrtp::Policy {
     let key_length = policy.suite.key_length();
     libsrtp::Policy {
@@ -29,11 +28,11 @@ fn theirs(policy: &Policy, keys: &[Key]) -> libsrtp::Policy {
     }
 }
 
-/// Every policy that both know, with one key and with two that have identifiers.
+/// All policies that both implementations support, with one key and with two keys with MKIs.
 fn policies() -> Vec<(Policy, Vec<Key>)> {
     let mut policies = Vec::new();
     for suite in Suite::ALL {
-        // libsrtp has no f8, and before 2.8 keys of its own for AES-192.
+        // libsrtp has no f8 mode, and before 2.8 no key derivation of AES-192.
         let is_known = suite != Suite::F8128HmacSha1_80
             && (suite.key_length() != 24 || libsrtp::derives_aes_192_keys());
         if !is_known {
@@ -89,7 +88,7 @@ fn ends(policy: &Policy, keys: &[Key]) -> Ends {
     }
 }
 
-/// A packet of random length, header and payload, in a buffer with room for both of us.
+/// A packet of random length, header and payload, in a buffer with room for both implementations.
 fn random_packet(random: &mut Random, fields: &Fields) -> (Vec<u8>, usize) {
     let mut buffer = vec![0; 2000];
     let payload: Vec<u8> = (0..random.below(400)).map(|_| random.number() as u8).collect();
@@ -103,8 +102,7 @@ fn random_packet(random: &mut Random, fields: &Fields) -> (Vec<u8>, usize) {
     (buffer, length)
 }
 
-/// What a network does to a line of packets: some are lost, some come late, some twice, some
-/// damaged.
+/// Simulates a network for a stream of packets: loss, reordering, duplication and damage.
 fn disturb(
     random: &mut Random,
     packet: Vec<u8>,
@@ -135,7 +133,7 @@ fn disturb(
     arrive
 }
 
-/// Both receivers have to say the same of a packet.
+/// Asserts that both receivers return the same result for a packet.
 fn compare(
     ours: Result<&mut [u8], UnprotectError>,
     theirs: Result<usize, Status>,
@@ -148,7 +146,7 @@ fn compare(
             Err(UnprotectError::Replayed | UnprotectError::TooOld),
             Err(Status::REPLAYED | Status::TOO_OLD),
         ) => {}
-        // Of a damaged packet anything may be found out first.
+        // The two receivers may detect the errors of a damaged packet in different order.
         (Err(ours), Err(theirs)) => assert!(
             ours != UnprotectError::Replayed && theirs != Status::REPLAYED
                 || matches!(theirs, Status::AUTHENTICATION | Status::TOO_OLD),
@@ -159,7 +157,7 @@ fn compare(
 }
 
 #[test]
-fn rtp_is_the_same_both_ways() {
+fn rtp_is_equal_in_both_directions() {
     for (policy, keys) in policies() {
         let about = format!("{policy:?}");
         let mut ends = ends(&policy, &keys);
@@ -190,7 +188,7 @@ fn rtp_is_the_same_both_ways() {
                 let (mut for_us, mut for_them) = (packet.clone(), packet);
                 let theirs = ends.their_receiver.unprotect(&mut for_them);
                 let ours = ends.our_receiver.unprotect(&mut for_us);
-                // Without tags damage is not seen, and may move either's window in its own way.
+                // Without tags damage is undetected and may move the windows differently.
                 if policy.authenticate_rtp {
                     accepted += u64::from(ours.is_ok());
                     compare(ours, theirs, &for_them, &about);
@@ -204,7 +202,7 @@ fn rtp_is_the_same_both_ways() {
 }
 
 #[test]
-fn rtcp_is_the_same_both_ways() {
+fn rtcp_is_equal_in_both_directions() {
     for (policy, keys) in policies() {
         let about = format!("{policy:?}");
         let mut ends = ends(&policy, &keys);
@@ -214,7 +212,7 @@ fn rtcp_is_the_same_both_ways() {
         for now in 0..PACKETS / 10 {
             let ssrc = 1 + (now / 4000) as u32;
             if now % 4000 == 0 {
-                // libsrtp's first index is 1, that of RFC 3711 is 0.
+                // The first index of libsrtp is 1, that of RFC 3711 is 0.
                 ends.our_sender.add_source(ssrc, 0, 1).unwrap();
             }
             let mut ours = vec![0x80, 201, 0, 1];
@@ -235,7 +233,7 @@ fn rtcp_is_the_same_both_ways() {
                 let theirs = ends.their_receiver.unprotect_rtcp(&mut for_them);
                 let ours = ends.our_receiver.unprotect_rtcp(&mut for_us);
                 accepted += u64::from(ours.is_ok());
-                // The list of RTCP indices that libsrtp keeps is always 128 long.
+                // The RTCP replay window of libsrtp always has 128 entries.
                 if policy.replay_window == 128 {
                     compare(ours, theirs, &for_them, &about);
                 }
@@ -246,7 +244,7 @@ fn rtcp_is_the_same_both_ways() {
 }
 
 #[test]
-fn libsrtp_takes_packets_with_tags_of_srtp_plus_in_their_headers() {
+fn libsrtp_accepts_packets_with_srtp_plus_tags_in_headers() {
     for (policy, keys) in policies() {
         let mut plain = ends(&policy, &keys);
         for scheme in [Scheme::SEQUENCE, Scheme::Hash, Scheme::Header] {
@@ -271,8 +269,8 @@ fn libsrtp_takes_packets_with_tags_of_srtp_plus_in_their_headers() {
                 let ours = ends.our_receiver.unprotect(&mut for_us).unwrap();
                 assert_eq!(ours, &buffer[..opened]);
 
-                // What libsrtp sends has no tag: whoever has agreed on SRTP+ refuses it, others do
-                // not.
+                // Packets of libsrtp have no SRTP+ tag: a receiver with SRTP+ rejects them, one
+                // without accepts them.
                 let mut theirs = vec![0; 600];
                 let length = fields.write(b"a payload", &mut theirs).unwrap();
                 let length = ends.their_sender.protect(&mut theirs, length, 0).unwrap();

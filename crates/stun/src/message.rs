@@ -250,7 +250,7 @@ fn split(bytes: &[u8]) -> Result<(Attribute<'_>, &[u8]), MessageError> {
     Ok((Attribute { number, value: &value[..length] }, rest))
 }
 
-/// The fingerprint of the bytes before it, whose length field includes it already.
+/// The fingerprint of the bytes before it. Their length field includes it already.
 pub(crate) fn fingerprint(message: &[u8]) -> u32 {
     crc32fast::hash(message) ^ FINGERPRINT_MASK
 }

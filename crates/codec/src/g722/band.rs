@@ -1,14 +1,14 @@
-//! The two bands of G.722: adaptive differential PCM, each with its own quantizer and the same
-//! predictor.
+//! The two bands of G.722: adaptive differential PCM, each with its own quantizer and the same kind
+//! of predictor.
 
 use crate::saturate::saturate;
 
-/// Thresholds of the quantizer of 6 bits (Q6).
+/// Thresholds of the 6-bit quantizer (Q6).
 const Q6: [i32; 29] = [
     35, 72, 110, 150, 190, 233, 276, 323, 370, 422, 473, 530, 587, 650, 714, 786, 858, 940, 1023,
     1121, 1219, 1339, 1458, 1612, 1765, 1980, 2195, 2557, 2919,
 ];
-/// What codes of 6 bits stand for (QM6). The first four are never sent.
+/// Output levels of 6-bit codes (QM6). The first four codes are never sent.
 const QM6: [i32; 64] = [
     -136, -136, -136, -136, -24_808, -21_904, -19_008, -16_704, -14_984, -13_512, -12_280, -11_192,
     -10_232, -9360, -8576, -7856, -7192, -6576, -6000, -5456, -4944, -4464, -4008, -3576, -3168,
@@ -16,7 +16,7 @@ const QM6: [i32; 64] = [
     12_280, 11_192, 10_232, 9360, 8576, 7856, 7192, 6576, 6000, 5456, 4944, 4464, 4008, 3576, 3168,
     2776, 2400, 2032, 1688, 1360, 1040, 728, 432, 136, -432, -136,
 ];
-/// What codes of 5 bits stand for (QM5): of mode 2, which is not sent by RTP, but told of by the
+/// Output levels of 5-bit codes (QM5), for mode 2, which is not used in RTP but in the test
 /// vectors.
 #[cfg(test)]
 const QM5: [i32; 32] = [
@@ -24,26 +24,26 @@ const QM5: [i32; 32] = [
     -2960, -2208, -1520, -880, 23_352, 17_560, 14_120, 11_664, 9752, 8184, 6864, 5712, 4696, 3784,
     2960, 2208, 1520, 880, 280, -280,
 ];
-/// What the upper four bits of a code stand for (QM4): by these both ends adapt.
+/// Output levels of the upper four bits of a code (QM4), by which both ends adapt.
 const QM4: [i32; 16] = [
     0, -20_456, -12_896, -8968, -6288, -4240, -2584, -1200, 20_456, 12_896, 8968, 6288, 4240, 2584,
     1200, 0,
 ];
-/// How the upper four bits of a code change the scale (WL by RL42).
+/// The change of the scale for the upper four bits of a code (WL by RL42).
 const W4: [i32; 16] =
     [-60, 3042, 1198, 538, 334, 172, 58, -30, 3042, 1198, 538, 334, 172, 58, -30, -60];
-/// What codes of 2 bits stand for (QM2), and how they change the scale (WH by RH2).
+/// Output levels of 2-bit codes (QM2), and the changes of the scale (WH by RH2).
 const QM2: [i32; 4] = [-7408, -1616, 7408, 1616];
 const W2: [i32; 4] = [798, -214, 798, -214];
-/// The threshold of the quantizer of 2 bits.
+/// The threshold of the 2-bit quantizer.
 const Q2: i32 = 564;
-/// Powers of two by 32nds, times 2048 (ILB).
+/// 2048 times powers of two in steps of 1/32 (ILB).
 const ILB: [i32; 32] = [
     2048, 2093, 2139, 2186, 2233, 2282, 2332, 2383, 2435, 2489, 2543, 2599, 2656, 2714, 2774, 2834,
     2896, 2960, 3025, 3091, 3158, 3228, 3298, 3371, 3444, 3520, 3597, 3676, 3756, 3838, 3922, 4008,
 ];
 
-/// The scale of a quantizer, as its logarithm (NB) and itself (DET).
+/// The scale of a quantizer: its logarithm (NB) and its value (DET).
 #[derive(Clone, Debug)]
 struct Scale {
     log: i32,
@@ -51,7 +51,7 @@ struct Scale {
 }
 
 impl Scale {
-    /// LOGSCL and SCALEL, LOGSCH and SCALEH: they differ in the highest logarithm, and in the
+    /// LOGSCL and SCALEL, or LOGSCH and SCALEH: they differ in the maximum logarithm and in the
     /// shift.
     fn adapt(&mut self, change: i32, highest: i32, shift: i32) {
         self.log = (((self.log * 127) >> 7) + change).clamp(0, highest);
@@ -61,7 +61,7 @@ impl Scale {
     }
 }
 
-/// The magnitude by which a quantizer finds its step.
+/// The magnitude that selects the step of a quantizer.
 const fn magnitude(error: i32) -> i32 {
     if error < 0 { !error } else { error }
 }
@@ -69,20 +69,20 @@ const fn magnitude(error: i32) -> i32 {
 /// The predictor: two poles and six zeros (block 4).
 #[derive(Clone, Debug, Default)]
 struct Predictor {
-    /// The estimate (S), and the part of it that the zeros make (SZ).
+    /// The signal estimate (S), and the contribution of the zeros (SZ).
     estimate: i32,
     by_zeros: i32,
-    /// The last two signals (R), and what they were by the zeros alone (P).
+    /// The last two reconstructed signals (R), and the partially reconstructed ones (P).
     signals: [i32; 2],
     partials: [i32; 2],
     poles: [i32; 2],
-    /// The last six differences (D), the newest first.
+    /// The last six quantized differences (D), the newest first.
     differences: [i32; 6],
     zeros: [i32; 6],
 }
 
 impl Predictor {
-    /// Goes on by the quantized difference.
+    /// Updates the predictor with a quantized difference.
     fn adapt(&mut self, difference: i32) {
         let signal = saturate(self.estimate + difference);
         let partial = saturate(self.by_zeros + difference);
@@ -121,7 +121,7 @@ impl Predictor {
     }
 }
 
-/// What a band carries: 15 bits.
+/// Limits a band signal to 15 bits.
 pub(super) fn limit(value: i32) -> i32 {
     value.clamp(-16_384, 16_383)
 }
@@ -140,7 +140,7 @@ impl Default for Lower {
 }
 
 impl Lower {
-    /// The code of a sample, in 6 bits.
+    /// Encodes a sample as 6 bits.
     pub(super) fn encode(&mut self, sample: i32) -> u8 {
         let error = saturate(sample - self.predictor.estimate);
         let size = magnitude(error);
@@ -155,7 +155,7 @@ impl Lower {
         code
     }
 
-    /// The sample of a code of 6 bits.
+    /// Decodes a 6-bit code.
     pub(super) fn decode(&mut self, code: u8) -> i32 {
         self.decode_by(code, QM6[usize::from(code & 63)])
     }
@@ -188,7 +188,7 @@ impl Default for Higher {
 }
 
 impl Higher {
-    /// The code of a sample, in 2 bits.
+    /// Encodes a sample as 2 bits.
     pub(super) fn encode(&mut self, sample: i32) -> u8 {
         let error = saturate(sample - self.predictor.estimate);
         let is_small = magnitude(error) < (Q2 * self.scale.value) >> 12;
@@ -197,7 +197,7 @@ impl Higher {
         code
     }
 
-    /// The sample of a code of 2 bits.
+    /// Decodes a 2-bit code.
     pub(super) fn decode(&mut self, code: u8) -> i32 {
         let code = usize::from(code & 3);
         let difference = (self.scale.value * QM2[code]) >> 15;
@@ -214,14 +214,14 @@ mod tests {
     use crate::corpus;
     use std::vec::Vec;
 
-    /// The words of a sequence of Appendix II.
+    /// The words of a test sequence of appendix II.
     fn words(name: &str) -> Option<Vec<u16>> {
         let bytes = corpus(&std::format!("codecs/g722-appendix-ii/{name}"))?;
         Some(bytes.as_chunks().0.iter().map(|&word| u16::from_be_bytes(word)).collect())
     }
 
     #[test]
-    fn the_encoder_makes_the_codes_of_appendix_ii() {
+    fn the_encoder_matches_appendix_ii() {
         for (input, output) in [("bt1c1.xmt", "bt2r1.cod"), ("bt1c2.xmt", "bt2r2.cod")] {
             let (Some(samples), Some(codes)) = (words(input), words(output)) else { return };
             let (mut lower, mut higher) = (Lower::default(), Higher::default());
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn the_decoder_makes_the_samples_of_appendix_ii_in_every_mode() {
+    fn the_decoder_matches_appendix_ii_in_every_mode() {
         for (number, input) in [(1, "bt2r1.cod"), (2, "bt2r2.cod"), (3, "bt1d3.cod")] {
             for mode in 1..=3 {
                 let Some(codes) = words(input) else { return };

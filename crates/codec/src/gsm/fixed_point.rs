@@ -1,22 +1,22 @@
-//! Fixed-point arithmetic of the recommendation, and how much sound a frame has.
+//! Fixed-point arithmetic of the recommendation, and the frame lengths.
 
 use crate::saturate::saturate;
 
-/// Samples in a frame, and in each quarter of it.
+/// The number of samples in a frame, and in each quarter of it.
 pub(crate) const SAMPLES: usize = 160;
 pub(super) const QUARTER: usize = SAMPLES / 4;
 
-/// A product of fractions of 15 bits, rounded.
+/// The rounded product of 15-bit fractions.
 pub(super) const fn product(one: i32, other: i32) -> i32 {
     saturate((one * other + 16_384) >> 15)
 }
 
-/// The same, cut off.
+/// The truncated product of 15-bit fractions.
 pub(super) const fn cut_product(one: i32, other: i32) -> i32 {
     saturate((one * other) >> 15)
 }
 
-/// How far a positive value can go to the left in 32 bits, keeping its sign.
+/// The maximum left shift of a positive value within 32 bits that keeps its sign.
 pub(super) const fn norm(value: i32) -> u32 {
     value.leading_zeros() - 1
 }

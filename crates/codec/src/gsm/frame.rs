@@ -1,15 +1,15 @@
-//! A frame as bits: 4 of signature, 36 of reflection, and four times 56 of a quarter of the sound.
+//! The bits of a frame: 4 of signature, 36 of log-area ratios, and four times 56 of a sub-frame.
 
 use super::pulses::{PULSES, Pulses};
 
-/// Bytes in a frame.
+/// The number of bytes in a frame.
 pub(crate) const BYTES: usize = 33;
-/// What a frame begins with (RFC 3551 section 4.5.8.1).
+/// The first bits of a frame (RFC 3551 section 4.5.8.1).
 const SIGNATURE: u8 = 0xd;
-/// Bits of each log-area ratio.
+/// The number of bits of each log-area ratio.
 const RATIO_BITS: [u32; 8] = [6, 6, 5, 5, 4, 4, 3, 3];
 
-/// A quarter of a frame: where in the past it is foretold from and how strongly, and what is added.
+/// A quarter of a frame: the lag and gain of the long-term prediction, and the excitation.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SubFrame {
     pub(super) lag: u8,
@@ -17,14 +17,14 @@ pub(super) struct SubFrame {
     pub(super) pulses: Pulses,
 }
 
-/// A frame, as codes.
+/// The codes of a frame.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Frame {
     pub(super) ratios: [u8; 8],
     pub(super) quarters: [SubFrame; 4],
 }
 
-/// Bits of a frame, the highest first.
+/// The bits of a frame, the most significant first.
 struct Bits {
     bytes: [u8; BYTES],
     at: usize,
@@ -64,7 +64,7 @@ impl Frame {
         bits.bytes
     }
 
-    /// `None` where the signature is missing.
+    /// Parses a frame. Returns `None` without the signature.
     pub(super) fn unpack(bytes: &[u8; BYTES]) -> Option<Self> {
         let mut bits = Bits { bytes: *bytes, at: 0 };
         if bits.take(4) != SIGNATURE {

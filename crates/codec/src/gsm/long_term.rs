@@ -1,17 +1,17 @@
-//! Long-term prediction: a quarter of a frame is like what was up to 120 samples ago (sections
-//! 5.2.11 to 5.2.12).
+//! Long-term prediction: a sub-frame is predicted from up to 120 samples before (sections 5.2.11 to
+//! 5.2.12).
 
 use super::fixed_point::{QUARTER, cut_product, norm, product};
 use crate::saturate::saturate;
 
-/// The lags that there are, in samples.
+/// The range of lags, in samples.
 pub(super) const SHORTEST: usize = 40;
 pub(super) const LONGEST: usize = 120;
-/// Thresholds of the gain (DLB), and gains (QLB).
+/// Thresholds (DLB) and values (QLB) of the gain.
 const THRESHOLDS: [i32; 3] = [6554, 16_384, 26_214];
 const GAINS: [i32; 4] = [3277, 11_469, 21_299, 32_767];
 
-/// The residual as the other end has it, the newest last.
+/// The reconstructed residual, the newest sample last.
 #[derive(Clone, Debug)]
 pub(super) struct Past([i32; LONGEST]);
 
@@ -22,12 +22,12 @@ impl Default for Past {
 }
 
 impl Past {
-    /// What was `lag` samples ago.
+    /// The sub-frame that starts `lag` samples before.
     fn at(&self, lag: usize) -> &[i32] {
         &self.0[LONGEST - lag..][..QUARTER]
     }
 
-    /// The lag at which the past is most like `residual`, and the code of the gain.
+    /// The lag with the best correlation to `residual`, and the code of the gain.
     pub(super) fn find(&self, residual: &[i32; QUARTER]) -> (usize, usize) {
         let highest = residual.iter().map(|value| saturate(value.abs())).max().unwrap_or(0);
         let spare = if highest == 0 { 6 } else { norm(highest << 16).min(6) };
@@ -60,19 +60,20 @@ impl Past {
         (lag, gain)
     }
 
-    /// What is foretold from `lag` samples ago.
+    /// The prediction from `lag` samples before.
     pub(super) fn predict(&self, lag: usize, gain: usize) -> [i32; QUARTER] {
         let past = self.at(lag);
         core::array::from_fn(|place| product(GAINS[gain & 3], past[place]))
     }
 
-    /// Keeps what is foretold with what is added to it: the residual.
+    /// Adds the prediction to the excitation, and stores and returns the residual.
     pub(super) fn keep(
         &mut self,
-        added: &[i32; QUARTER],
-        foretold: &[i32; QUARTER],
+        excitation: &[i32; QUARTER],
+        prediction: &[i32; QUARTER],
     ) -> [i32; QUARTER] {
-        let residual = core::array::from_fn(|place| saturate(added[place] + foretold[place]));
+        let residual =
+            core::array::from_fn(|place| saturate(excitation[place] + prediction[place]));
         self.0.copy_within(QUARTER.., 0);
         self.0[LONGEST - QUARTER..].copy_from_slice(&residual);
         residual

@@ -1,10 +1,10 @@
-//! Regular pulse excitation: of a quarter of a frame every third sample is sent, in 3 bits and with
-//! a common scale (sections 5.2.13 to 5.2.17).
+//! Regular pulse excitation: every third sample of a sub-frame is sent, with 3 bits and a common
+//! scale (sections 5.2.13 to 5.2.17).
 
 use super::fixed_point::{QUARTER, cut_product, product};
 use crate::saturate::saturate;
 
-/// How many samples are sent.
+/// The number of pulses in a sub-frame.
 pub(super) const PULSES: usize = 13;
 /// The weighting filter (H).
 const WEIGHTS: [i32; 11] = [-134, -374, 0, 2054, 5741, 8192, 5741, 2054, 0, -374, -134];
@@ -12,17 +12,17 @@ const WEIGHTS: [i32; 11] = [-134, -374, 0, 2054, 5741, 8192, 5741, 2054, 0, -374
 const FACTORS: [i32; 8] = [18_431, 20_479, 22_527, 24_575, 26_623, 28_671, 30_719, 32_767];
 const INVERSES: [i32; 8] = [29_128, 26_215, 23_832, 21_846, 20_165, 18_725, 17_476, 16_384];
 
-/// The pulses of a quarter, as codes.
+/// The codes of the pulses of a sub-frame.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Pulses {
-    /// Where the first stands.
+    /// The position of the first pulse.
     pub(super) grid: u8,
-    /// The highest.
+    /// The code of the maximum.
     pub(super) highest: u8,
     pub(super) codes: [u8; PULSES],
 }
 
-/// The pulses that are most of `error`.
+/// Selects the grid with the highest energy of `error`.
 pub(super) fn choose(error: &[i32; QUARTER]) -> Pulses {
     let weighted: [i32; QUARTER] = core::array::from_fn(|place| {
         let taps = WEIGHTS.iter().enumerate().map(|(tap, weight)| {
@@ -45,14 +45,14 @@ pub(super) fn choose(error: &[i32; QUARTER]) -> Pulses {
     let (exponent, mantissa) = scale(highest as u8);
     let mut codes = [0; PULSES];
     for (code, value) in codes.iter_mut().zip(on_grid(grid)) {
-        // As 16 bits hold it, whatever goes out of them.
+        // Wrapped to 16 bits.
         let shifted = i32::from((value << (6 - exponent)) as i16);
         *code = ((cut_product(shifted, INVERSES[mantissa]) >> 12) + 4) as u8;
     }
     Pulses { grid: grid as u8, highest: highest as u8, codes }
 }
 
-/// The exponent, -4 to 6, and the mantissa of the highest pulse.
+/// The exponent, -4 to 6, and the mantissa of the maximum.
 fn scale(highest: u8) -> (i32, usize) {
     let mut exponent = if highest > 15 { i32::from(highest >> 3) - 1 } else { 0 };
     let mut mantissa = i32::from(highest) - (exponent << 3);
@@ -67,7 +67,7 @@ fn scale(highest: u8) -> (i32, usize) {
 }
 
 impl Pulses {
-    /// The quarter that the codes stand for.
+    /// Reconstructs the sub-frame from the codes.
     pub(super) fn restore(&self) -> [i32; QUARTER] {
         let (exponent, mantissa) = scale(self.highest);
         let shift = 6 - exponent;

@@ -4,8 +4,8 @@
 use super::fixed_point::{SAMPLES, cut_product, norm, product};
 use crate::saturate::saturate;
 
-/// Of each log-area ratio: factor, offset, lowest code, how many codes, inverse factor (A, B, MIC,
-/// MAC, INVA).
+/// The parameters of each log-area ratio: factor, offset, lowest code, number of codes, inverse
+/// factor (A, B, MIC, MAC, INVA).
 const RATIOS: [(i32, i32, i32, i32, i32); 8] = [
     (20_480, 0, -32, 64, 13_107),
     (20_480, 0, -32, 64, 13_107),
@@ -17,7 +17,7 @@ const RATIOS: [(i32, i32, i32, i32, i32); 8] = [
     (9036, -1144, -4, 8, 29_708),
 ];
 
-/// The codes of the ratios of `signal`, which loses the bits that its scale costs.
+/// The codes of the log-area ratios of `signal`, which loses the bits of its scaling.
 pub(super) fn ratios(signal: &mut [i32; SAMPLES]) -> [u8; 8] {
     let correlations = correlate(signal);
     let reflections = reflect(&correlations);
@@ -53,7 +53,7 @@ fn correlate(signal: &mut [i32; SAMPLES]) -> [i32; 9] {
     correlations
 }
 
-/// Schur's recursion.
+/// The Schur recursion.
 fn reflect(correlations: &[i32; 9]) -> [i32; 8] {
     let mut reflections = [0; 8];
     if correlations[0] == 0 {
@@ -79,7 +79,7 @@ fn reflect(correlations: &[i32; 9]) -> [i32; 8] {
     reflections
 }
 
-/// A fraction of 15 bits, at most one.
+/// A quotient as a 15-bit fraction, at most one.
 const fn divide(numerator: i32, denominator: i32) -> i32 {
     if denominator == 0 {
         return 0;
@@ -88,7 +88,7 @@ const fn divide(numerator: i32, denominator: i32) -> i32 {
     if quotient > 32_767 { 32_767 } else { quotient }
 }
 
-/// The ratios that codes stand for.
+/// Decodes codes to ratios.
 fn decode(codes: &[u8; 8]) -> [i32; 8] {
     core::array::from_fn(|place| {
         let (_, offset, lowest, _, inverse) = RATIOS[place];
@@ -97,7 +97,7 @@ fn decode(codes: &[u8; 8]) -> [i32; 8] {
     })
 }
 
-/// The reflection coefficients of ratios.
+/// Converts ratios to reflection coefficients.
 fn reflections(ratios: [i32; 8]) -> [i32; 8] {
     ratios.map(|ratio| {
         let size = match saturate(ratio.abs()) {
@@ -109,12 +109,12 @@ fn reflections(ratios: [i32; 8]) -> [i32; 8] {
     })
 }
 
-/// The ratios of the last frame: from these to the new ones it goes in three steps.
+/// The ratios of the last frame, from which those of the next one are interpolated in three steps.
 #[derive(Clone, Debug, Default)]
 struct Course([i32; 8]);
 
 impl Course {
-    /// The reflection coefficients of each part of the frame, with where it ends.
+    /// The reflection coefficients of each part of the frame, with the end of the part.
     fn go_to(&mut self, codes: &[u8; 8]) -> [(usize, [i32; 8]); 4] {
         let (old, new) = (self.0, decode(codes));
         self.0 = new;
@@ -130,7 +130,7 @@ impl Course {
     }
 }
 
-/// Takes out of a signal what can be foretold.
+/// The analysis filter, which removes the prediction from a signal.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Analysis {
     course: Course,
@@ -154,7 +154,7 @@ impl Analysis {
     }
 }
 
-/// Puts in again what can be foretold.
+/// The synthesis filter, which adds the prediction to a signal.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Synthesis {
     course: Course,

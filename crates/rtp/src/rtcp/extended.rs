@@ -241,7 +241,7 @@ impl<'a> ExtendedReport<'a> {
         Ok(Self { ssrc: word(head, 0), blocks })
     }
 
-    /// The blocks. A block whose length does not match its type is [`Block::Other`].
+    /// The blocks. A block with the wrong length for its type is [`Block::Other`].
     pub fn blocks(&self) -> impl Iterator<Item = Block<'a>> + use<'a> {
         let mut rest = self.blocks;
         core::iter::from_fn(move || {

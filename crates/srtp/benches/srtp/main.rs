@@ -1,10 +1,10 @@
-//! What SRTP costs, beside libsrtp in the same run: `cargo bench -p barebell-srtp`, or for one
-//! suite alone `cargo bench -p barebell-srtp -- AEAD_AES_128_GCM`, with a number behind it for so
-//! many sessions, and `scattered` for sessions that do not follow one another in memory; `-- parts`
-//! and `-- plus` are what rows A12 and B5 of docs/sources.md measured.
+//! The cost of SRTP compared with libsrtp in the same run: `cargo bench -p barebell-srtp`. With
+//! arguments, for one suite: `cargo bench -p barebell-srtp -- AEAD_AES_128_GCM`, optionally
+//! followed by a number of sessions and `scattered` for sessions in random memory order. `-- parts`
+//! measures the single steps of SRTP, `-- plus` measures SRTP+.
 //!
-//! Each figure is the median over rounds in which all that are compared take turns, in nanoseconds
-//! of the thread's CPU time for one packet of G.711: 12 bytes of header, 160 of payload.
+//! Each figure is a median over rounds in which all implementations take turns, in nanoseconds of
+//! the thread's CPU time for one packet of G.711: 12 bytes of header, 160 of payload.
 
 mod parts;
 mod peers;
@@ -17,22 +17,22 @@ use std::hash::{Hash, Hasher};
 use std::process::Command;
 use std::time::Duration;
 
-/// Rounds of each measurement.
+/// The number of rounds of each measurement.
 const ROUNDS: usize = 61;
 
-/// What is said for sessions that come in no order.
+/// The argument for sessions in random memory order.
 const SCATTERED: &str = "scattered";
 
-/// Packets in a round.
+/// The number of packets in a round.
 const PACKETS: usize = 1_000;
 
-/// The CPU time that this thread has used.
+/// The CPU time of this thread.
 fn cpu_time() -> Duration {
     let time = nix::time::clock_gettime(nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID);
-    time.expect("a clock").into()
+    time.expect("the thread has a CPU clock").into()
 }
 
-/// The time that `work` takes for one of `count`, in nanoseconds.
+/// The time of `work` divided by `count`, in nanoseconds.
 fn nanos(count: usize, work: impl FnOnce()) -> f64 {
     let start = cpu_time();
     work();
@@ -44,8 +44,8 @@ fn median(figures: &mut [f64]) -> f64 {
     figures[figures.len() / 2]
 }
 
-/// What one peer takes to protect a packet, to check and decrypt one, and to refuse one that is
-/// forged.
+/// The times of one implementation to protect a packet, to check and decrypt one, and to reject a
+/// forged one.
 #[derive(Default)]
 struct Costs {
     protect: Vec<f64>,
@@ -53,8 +53,8 @@ struct Costs {
     reject: Vec<f64>,
 }
 
-/// A round of packets over the sessions, one after the other. (The room for them stays the same for
-/// all rounds, so that no figure has fresh memory in it.)
+/// A round of packets, one session after another. (All rounds use the same packet buffers, so no
+/// figure includes the cost of fresh memory.)
 fn round(
     peer: &mut dyn Peer,
     sessions: usize,
@@ -69,10 +69,12 @@ fn round(
         let timestamp = u32::from(sequence_number).wrapping_mul(160);
         let fields =
             rtp::packet::Fields { sequence_number, timestamp, ssrc: 7, ..Default::default() };
-        packet.length = fields.write(&[0x5a; 160], &mut packet.buffer).expect("room");
+        packet.length = fields
+            .write(&[0x5a; 160], &mut packet.buffer)
+            .expect("the buffer has room for the packet");
     }
     let protect = nanos(count, || peer.protect(packets));
-    // Forged ones come beside those that are expected next, and leave nothing behind.
+    // Forged packets are near the expected ones and leave no state.
     let near = (32 * sessions).min(count);
     for (place, packet) in forged.iter_mut().enumerate() {
         *packet = packets[place % near];
@@ -90,8 +92,8 @@ fn round(
     costs.reject.push(reject);
 }
 
-/// The medians of what peers take to protect, to check and decrypt, and to refuse, if sessions take
-/// turns in this order.
+/// The median times of each peer to protect, to check and decrypt, and to reject, with sessions in
+/// this order.
 fn measure(peers: &mut [Box<dyn Peer>], order: &[usize]) -> Vec<[f64; 3]> {
     let mut costs: Vec<Costs> = peers.iter().map(|_| Costs::default()).collect();
     let sessions = order.len();
@@ -100,8 +102,8 @@ fn measure(peers: &mut [Box<dyn Peer>], order: &[usize]) -> Vec<[f64; 3]> {
     let mut room = [packets(), packets()];
     for number in 0..ROUNDS {
         for (peer, costs) in peers.iter_mut().zip(&mut costs) {
-            // The first of two rounds brings into the caches what the other peers have driven out,
-            // and in the beginning lets receivers know the sources: it does not count.
+            // The first of two rounds fills the caches that the other peers have displaced, and
+            // introduces the sources to receivers. It is not counted.
             round(peer.as_mut(), sessions, 2 * number, &mut room, &mut Costs::default());
             round(peer.as_mut(), sessions, 2 * number + 1, &mut room, costs);
         }
@@ -144,7 +146,7 @@ fn compare(suite: Suite, sessions: usize, is_scattered: bool) {
 
 fn compare_all() {
     println!(
-        "ns a packet: those of {}, ours one at a time and in batches, and how many times as fast we are\n",
+        "ns per packet: {}, Barebell with single packets and in batches, and the speed-up\n",
         libsrtp::version()
     );
     let kinds = ["protect", "unprotect", "refuse"];
@@ -161,12 +163,11 @@ fn compare_all() {
     }
 }
 
-/// Compares in a process of its own: no row is to depend on the pieces of memory that others have
-/// left.
+/// Measures in a process of its own, so that no row depends on the memory layout that others left.
 fn row(suite: Suite, more: &[&str]) {
-    let program = std::env::current_exe().expect("this program");
+    let program = std::env::current_exe().expect("the path of this program");
     let status = Command::new(program).arg(suite.to_string()).args(more).status();
-    assert!(status.expect("another one of it").success(), "{suite} {more:?}");
+    assert!(status.expect("this program can be started").success(), "{suite} {more:?}");
 }
 
 fn main() {
@@ -188,7 +189,7 @@ fn main() {
             match (Suite::from_name(name), sessions) {
                 (Some(suite), Ok(sessions @ 1..)) => compare(suite, sessions, is_scattered),
                 _ => eprintln!(
-                    "expected nothing, `plus`, `parts`, or the name of a suite, perhaps with a number of sessions and \
+                    "expected no argument, `plus`, `parts`, or a suite, optionally with a number of sessions and \
                      `{SCATTERED}`"
                 ),
             }

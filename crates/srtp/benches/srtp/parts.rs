@@ -1,11 +1,11 @@
-//! What the parts of SRTP cost: row A12 of docs/sources.md.
+//! The cost of the single steps of SRTP.
 
 use crate::peers::{Ours, Packet, Peer};
 use crate::{ROUNDS, measure, median, nanos};
 use srtp::{MasterKey, Policy, Receiver, Sender, Suite};
 use std::hint::black_box;
 
-/// The median time of one of `COUNT` calls of `work`, in nanoseconds.
+/// The median time of one call of `work` in `COUNT` calls, in nanoseconds.
 pub(crate) fn time(mut work: impl FnMut()) -> f64 {
     const COUNT: usize = 1000;
     let round = |_| nanos(COUNT, || (0..COUNT).for_each(|_| work()));
@@ -19,9 +19,7 @@ fn costs(policy: Policy) -> [f64; 3] {
 }
 
 pub(crate) fn print() {
-    println!(
-        "\nns for the parts of protecting and checking a packet (row A12 of docs/sources.md)\n"
-    );
+    println!("\nns for the steps of protecting and unprotecting a packet\n");
     println!(
         "| suite | derivation of all keys | encryption | decryption | authentication | its check | replay check | header |"
     );
@@ -39,20 +37,23 @@ pub(crate) fn print() {
         let [authenticate, check, _] = costs(plain);
 
         let bytes = vec![7; suite.key_length() + suite.salt_length()];
-        let keys = || vec![MasterKey::new(suite, &bytes).expect("a key")];
+        let keys =
+            || vec![MasterKey::new(suite, &bytes).expect("the key length matches the suite")];
         let derivation = time(|| {
-            black_box(Sender::new(&whole, keys()).expect("a sender"));
+            black_box(Sender::new(&whole, keys()).expect("the policy is valid"));
         });
-        let mut sender = Sender::new(&whole, keys()).expect("a sender");
-        let mut receiver = Receiver::new(&whole, keys()).expect("a receiver");
+        let mut sender = Sender::new(&whole, keys()).expect("the policy is valid");
+        let mut receiver = Receiver::new(&whole, keys()).expect("the policy is valid");
         let mut packet = vec![0; 200];
-        let length = rtp::packet::Fields::default().write(&[0; 160], &mut packet).expect("room");
-        let length = sender.protect(&mut packet, length).expect("protected");
+        let length = rtp::packet::Fields::default()
+            .write(&[0; 160], &mut packet)
+            .expect("the buffer has room for the packet");
+        let length = sender.protect(&mut packet, length).expect("the packet is protected");
         packet.truncate(length);
         assert!(receiver.unprotect(&mut packet.clone()).is_ok());
         let replay = time(|| assert!(black_box(receiver.unprotect(&mut packet)).is_err()));
         let header = time(|| {
-            black_box(rtp::Header::parse(black_box(&packet)).expect("a header"));
+            black_box(rtp::Header::parse(black_box(&packet)).expect("the packet has a header"));
         });
         println!(
             "| {suite} | {derivation:.0} | {:.0} | {:.0} | {:.0} | {:.0} | {replay:.0} | {header:.1} |",
@@ -64,13 +65,13 @@ pub(crate) fn print() {
     }
 }
 
-/// Without tags no packet can be refused: protect and unprotect alone.
+/// Without tags no packet can be rejected: only protect and unprotect are measured.
 fn refused_or_not(policy: Policy) -> [f64; 3] {
     let mut peers: [Box<dyn Peer>; 1] = [Box::new(Untagged(Ours::new(&policy, 1)))];
     measure(&mut peers, &[0])[0]
 }
 
-/// Sessions without tags, which say of every second look that the packet was right.
+/// Sessions without tags. Every second result counts as a valid packet.
 struct Untagged(Ours);
 
 impl Peer for Untagged {

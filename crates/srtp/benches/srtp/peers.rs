@@ -1,10 +1,10 @@
-//! Who is measured.
+//! The implementations to be measured.
 
 use libsrtp::{Cipher, Direction, Key, Session};
 use srtp::batch;
 use srtp::{MasterKey, Policy, Receiver, Sender, Suite};
 
-/// A packet, and room for what is added to it.
+/// A packet with spare room in its buffer.
 #[derive(Clone, Copy)]
 pub(crate) struct Packet {
     pub(crate) session: usize,
@@ -12,25 +12,25 @@ pub(crate) struct Packet {
     pub(crate) length: usize,
 }
 
-/// A header, a payload, and room for what is added.
+/// A header, a payload and spare room.
 const BUFFER: usize = 12 + 160 + 148;
 
 impl Packet {
-    /// One of a session, with nothing in it yet.
+    /// Creates an empty packet of a session.
     pub(crate) fn new(session: usize) -> Self {
         Self { session, buffer: [0; BUFFER], length: 0 }
     }
 }
 
-/// An implementation of SRTP, with a number of sessions that have keys of their own.
+/// An implementation of SRTP, with sessions that have different keys.
 pub(crate) trait Peer {
     /// Protects packets.
     fn protect(&mut self, packets: &mut [Packet]);
 
-    /// Checks and decrypts packets; says how many were right.
+    /// Checks and decrypts packets. Returns the number of valid ones.
     fn unprotect(&mut self, packets: &mut [Packet]) -> usize;
 
-    /// Whether it tells forged packets from others.
+    /// Returns true if it detects forged packets.
     fn refuses(&self) -> bool {
         true
     }
@@ -49,9 +49,13 @@ impl Ours {
     pub(crate) fn new(policy: &Policy, sessions: usize) -> Self {
         let suite = policy.suite;
         let session = |session| {
-            let keys = vec![MasterKey::new(suite, &key(suite, session)).expect("a key")];
-            let sender = Sender::new(policy, keys.clone()).expect("a sender").with_seed(&[1; 32]);
-            (sender, Receiver::new(policy, keys).expect("a receiver"))
+            let keys = vec![
+                MasterKey::new(suite, &key(suite, session))
+                    .expect("the key length matches the suite"),
+            ];
+            let sender =
+                Sender::new(policy, keys.clone()).expect("the policy is valid").with_seed(&[1; 32]);
+            (sender, Receiver::new(policy, keys).expect("the policy is valid"))
         };
         Self((0..sessions).map(session).collect())
     }
@@ -61,7 +65,8 @@ impl Peer for Ours {
     fn protect(&mut self, packets: &mut [Packet]) {
         for packet in packets {
             let sender = &mut self.0[packet.session].0;
-            packet.length = sender.protect(&mut packet.buffer, packet.length).expect("protected");
+            packet.length =
+                sender.protect(&mut packet.buffer, packet.length).expect("the packet is protected");
         }
     }
 
@@ -78,7 +83,7 @@ impl Peer for Ours {
 /// This crate, with packets in batches.
 pub(crate) struct Batches(pub(crate) Ours);
 
-/// How many packets a batch has: as many as a relay may read at once.
+/// The number of packets in a batch: what a relay may read at once.
 const BATCH: usize = 64;
 
 fn batch<E>(packets: &mut [Packet]) -> Vec<batch::Packet<'_, E>> {
@@ -98,7 +103,8 @@ impl Peer for Batches {
         for packets in packets.chunks_mut(BATCH) {
             let mut batch = batch(packets);
             batch::protect(sessions, |all, session| &mut all[session].0, &mut batch);
-            let length = |packet: batch::Packet<'_, _>| packet.length.expect("protected");
+            let length =
+                |packet: batch::Packet<'_, _>| packet.length.expect("the packet is protected");
             let lengths: Vec<usize> = batch.into_iter().map(length).collect();
             packets.iter_mut().zip(lengths).for_each(|(packet, length)| packet.length = length);
         }
@@ -147,7 +153,7 @@ impl Peer for Theirs {
         for packet in packets {
             let session = &mut self.0[packet.session].0;
             let length = session.protect(&mut packet.buffer, packet.length, 0);
-            packet.length = length.expect("protected");
+            packet.length = length.expect("the packet is protected");
         }
     }
 

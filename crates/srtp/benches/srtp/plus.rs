@@ -1,4 +1,5 @@
-//! What SRTP+ costs and saves: row B5 of docs/sources.md, its Tables 2 and 3 and Figure 8.
+//! The costs and savings of SRTP+, as in tables 2 and 3 and figure 8 of the SRTP+ paper
+//! (docs/sources.md).
 
 use crate::measure;
 use crate::parts::time;
@@ -22,10 +23,10 @@ pub(crate) fn print() {
     key_sizes();
 }
 
-/// Table 2, with whole packets: what receiving costs more with each scheme, and how many times as
-/// fast a forged packet is refused.
+/// Table 2 with whole packets: the additional cost of receiving with each scheme, and the speed-up
+/// of rejecting a forged packet.
 fn schemes() {
-    println!("\nSRTP+ over whole packets, ns (Table 2 of row B5)\n");
+    println!("\nSRTP+ over whole packets, ns (table 2 of the paper)\n");
     println!(
         "| suite | scheme | tag | protect | unprotect | refuse | steady-state overhead | attack speed-up | theirs, Pentium 4 |"
     );
@@ -53,8 +54,8 @@ fn schemes() {
                 Some((_, Placement::Trailer)) => "behind",
                 Some((_, Placement::Extension(_))) => "extension",
             };
-            // The last byte of a packet, which is what forged ones have wrong here, is SRTP's own
-            // where the tag is in the header.
+            // A forged packet has a wrong last byte. With the SRTP+ tag in the header, that byte
+            // belongs to SRTP's own tag.
             let is_told = place != "extension";
             let refused = if is_told { format!("{refuse:.0}") } else { "-".into() };
             let speed_up =
@@ -67,10 +68,12 @@ fn schemes() {
     }
 }
 
-/// Functions over a block of 16 bytes or less, among which scheme 4 chose; and Table 3.
+/// Candidate functions of scheme 4 over a block of at most 16 bytes, and table 3.
 fn functions() {
-    println!("\nns for a tag over one header, by function; Table 3 of row B5 is SHA-1's block\n");
-    println!("| function | ns | theirs |\n| --- | --: | --: |");
+    println!(
+        "\nns per tag of a header, by function; table 3 of the paper measures a SHA-1 block\n"
+    );
+    println!("| function | ns | paper |\n| --- | --: | --: |");
     let block = [7_u8; 16];
     let aes128 = aes::Aes128Enc::new(&block.into());
     let aes256 = aes::Aes256Enc::new(&[7; 32].into());
@@ -123,7 +126,7 @@ fn functions() {
         "1,400",
     );
     row(
-        "HMAC-SHA1, two blocks (pads hashed before)",
+        "HMAC-SHA1, two blocks (pads precomputed)",
         time(|| {
             let mut state = black_box([7; 5]);
             sha1::block_api::compress(&mut state, &[black_box([7; 64])]);
@@ -134,9 +137,9 @@ fn functions() {
     );
 }
 
-/// Figure 8: the time to make a number of scheme 1, by the length of its key.
+/// Figure 8: the time per number of scheme 1, by key length.
 fn key_sizes() {
-    println!("\nns to make one number of scheme 1, by its key's length (Figure 8 of row B5)\n");
+    println!("\nns per number of scheme 1, by key length (figure 8 of the paper)\n");
     println!("| bits | ns |\n| --: | --: |");
     let sizes = [160, 192, 224, 256, 288, 320, 352, 384, 416, 448, 480, 512];
     let suite = Suite::AesCm128HmacSha1_80;

@@ -1,4 +1,4 @@
-//! AES with keys of three lengths, in counter mode and in f8 mode.
+//! AES with three key lengths, in counter mode and in f8 mode.
 
 use super::instructions::Instructions;
 use aes::cipher::consts::U16;
@@ -10,7 +10,7 @@ use aes::{Aes128Enc, Aes192Enc, Aes256Enc, Block};
 use ctr::CtrCore;
 use ctr::flavors::Ctr128BE;
 
-/// A key, wiped when it is dropped.
+/// An AES key, zeroized on drop.
 pub(crate) enum Aes {
     Aes128(Aes128Enc),
     Aes192(Aes192Enc),
@@ -19,9 +19,9 @@ pub(crate) enum Aes {
 
 impl Aes {
     /// # Panics
-    /// The key has not 16, 24 or 32 bytes.
+    /// The length of the key is not 16, 24 or 32 bytes.
     pub(crate) fn new(key: &[u8]) -> Self {
-        const LENGTH: &str = "a key of the length that was asked for";
+        const LENGTH: &str = "the key length matches the cipher";
         match key.len() {
             16 => Self::Aes128(Aes128Enc::new_from_slice(key).expect(LENGTH)),
             24 => Self::Aes192(Aes192Enc::new_from_slice(key).expect(LENGTH)),
@@ -29,8 +29,8 @@ impl Aes {
         }
     }
 
-    /// Encrypts or decrypts in counter mode, `first` being the number that is the first block (RFC
-    /// 3711 section 4.1.1). Its last 64 bits must not overflow.
+    /// Encrypts or decrypts in counter mode, with `first` as the first counter block (RFC 3711
+    /// section 4.1.1). Its last 64 bits must not overflow.
     #[inline(always)]
     pub(crate) fn counter(&self, first: u128, data: &mut [u8]) {
         match self {
@@ -73,10 +73,10 @@ where
     CtrCore::<&C, Ctr128BE>::inner_iv_init(aes, &iv).apply_keystream_partial(data.into());
 }
 
-/// Counter mode for processors with instructions for AES, one block after the other: they work on
-/// several at once by themselves. To give them eight at a time takes nearly twice as many
-/// instructions, and as far as a processor looks ahead, it does not come to SHA-1 then, which waits
-/// for itself and leaves room for AES.
+/// Counter mode for processors with AES instructions, one block at a time. The processor overlaps
+/// several blocks itself. Passing eight blocks at a time needs nearly twice as many instructions
+/// and fills the processor's lookahead, so that it does not reach the SHA-1 that could run in
+/// parallel.
 struct Counter<'a> {
     first: u128,
     data: &'a mut [u8],
@@ -111,13 +111,13 @@ impl BlockCipherEncClosure for Counter<'_> {
 /// AES in f8 mode (RFC 3711 section 4.1.2).
 pub(crate) struct F8 {
     aes: Aes,
-    /// Under the session key, masked with the salt.
+    /// Keyed with the session key masked by the salt.
     masked: Aes,
 }
 
 impl F8 {
     /// # Panics
-    /// The key has not 16, 24 or 32 bytes.
+    /// The length of the key is not 16, 24 or 32 bytes.
     pub(crate) fn new(key: &[u8], salt: &[u8]) -> Self {
         let mut masked = zeroize::Zeroizing::new([0x55; 32]);
         masked[..salt.len()].copy_from_slice(salt);
@@ -150,7 +150,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn counter_mode_is_the_librarys(
+        fn counter_mode_equals_the_library(
             key in any::<[u8; 32]>(),
             length in proptest::sample::select(&[16, 24, 32]),
             high in any::<u64>(),
@@ -171,7 +171,7 @@ mod tests {
         }
     }
 
-    /// Asks how many blocks the code that is chosen for this processor takes at a time.
+    /// Reports the number of blocks that the backend selected for this processor takes at a time.
     struct Width<'a>(&'a mut usize);
 
     impl BlockSizeUser for Width<'_> {
@@ -184,11 +184,10 @@ mod tests {
         }
     }
 
-    /// Code for VAES, which takes 30 or 64, begins every call with copies of all round keys, one
-    /// for each part of a wide register. That pays for long messages only: with `aes` 0.9.4 a
-    /// packet of speech takes 73, 64 and 44 ns in place of 67, 60 and 40 to protect, unprotect and
-    /// refuse with AES-GCM (Intel, AVX-512), and counter mode of the library more than twice as
-    /// long.
+    /// A VAES backend, which takes 30 or 64 blocks, starts each call with copies of all round keys,
+    /// one per part of a wide register. That pays only for long messages: with `aes` 0.9.4 a packet
+    /// of speech takes 73, 64 and 44 ns instead of 67, 60 and 40 to protect, unprotect and reject
+    /// with AES-GCM (Intel, AVX-512), and the library's counter mode takes more than twice as long.
     #[test]
     fn no_call_copies_the_round_keys() {
         let mut width = 0;
@@ -197,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn counter_mode_gives_the_vectors_of_rfc_3711_and_6188() {
+    fn counter_mode_matches_the_vectors_of_rfc_3711_and_6188() {
         for vector in &vectors::KEY_STREAMS {
             let expected = hex(vector.stream);
             let first = u128::from_str_radix(vector.first, 16).unwrap();
@@ -208,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn f8_mode_gives_the_vector_of_rfc_3711() {
+    fn f8_mode_matches_the_vector_of_rfc_3711() {
         let vector = vectors::F8;
         let f8 = F8::new(&hex(vector.key), &hex(vector.salt));
         let mut data = hex(vector.plain);

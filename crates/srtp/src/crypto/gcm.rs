@@ -1,9 +1,9 @@
-//! AES-GCM (NIST SP 800-38D), put together of AES in counter mode and POLYVAL.
+//! AES-GCM (NIST SP 800-38D), composed of AES in counter mode and POLYVAL.
 //!
-//! GHASH is POLYVAL over blocks whose bytes stand in reverse order, under a key that is multiplied
-//! by x (RFC 8452 appendix A). AES-GCM as libraries have it is made for messages longer than a
-//! packet of speech, and takes at least a third longer for one; from some 320 bytes on ring's is
-//! faster (see docs/benchmarks/srtp.md).
+//! GHASH is POLYVAL over byte-reversed blocks, with a key multiplied by x (RFC 8452 appendix A).
+//! AES-GCM libraries are optimized for messages longer than a packet of speech, for which they take
+//! at least a third longer. Above about 320 bytes the implementation of ring is faster (see
+//! docs/benchmarks/srtp.md).
 
 use super::aes::Aes;
 use super::instructions::Instructions;
@@ -19,10 +19,10 @@ pub(crate) const GCM_TAG: usize = 16;
 /// The length of a block in bytes.
 const BLOCK: usize = 16;
 
-/// How many blocks POLYVAL takes in one step.
+/// The number of blocks per POLYVAL step.
 const STEP: usize = 4;
 
-/// A key, wiped when it is dropped.
+/// A key, zeroized on drop.
 #[repr(C)]
 pub(crate) struct Gcm {
     hash: Polyval,
@@ -31,7 +31,7 @@ pub(crate) struct Gcm {
 
 impl Gcm {
     /// # Panics
-    /// The key has not 16 or 32 bytes.
+    /// The length of the key is not 16 or 32 bytes.
     pub(crate) fn new(key: &[u8]) -> Self {
         let aes = Aes::new(key);
         let mut hash_key = Zeroizing::new([0; BLOCK]);
@@ -40,8 +40,7 @@ impl Gcm {
         Self { aes, hash: Polyval::new(&FieldElement::from(*hash_key).mulx().into()) }
     }
 
-    /// Encrypts `data`, of less than 2^36 bytes, and gives its tag. The nonce is a number of 96
-    /// bits.
+    /// Encrypts `data`, of less than 2^36 bytes, and returns its tag. The nonce has 96 bits.
     pub(crate) fn seal(&mut self, nonce: u128, aad: &[u8], data: &mut [u8]) -> [u8; GCM_TAG] {
         with_instructions(
             #[inline(always)]
@@ -52,7 +51,7 @@ impl Gcm {
         )
     }
 
-    /// Decrypts `data` if its tag is right, and says whether it was; if not, `data` is as it was.
+    /// Decrypts `data` and returns true if the tag is correct. Otherwise leaves `data` unchanged.
     pub(crate) fn open(
         &mut self,
         nonce: u128,
@@ -63,8 +62,9 @@ impl Gcm {
         with_instructions(
             #[inline(always)]
             || {
-                // As `begins_with`, but in two words: a forged packet is refused in 42 ns in place
-                // of 52 with subtle's comparison of slices, a good one taken in 61 in place of 70.
+                // As `begins_with`, but in two words: a forged packet is rejected in 42 ns instead
+                // of 52 with the slice comparison of subtle, a valid one accepted in 61 ns instead
+                // of 70.
                 let difference = self.tag(nonce, aad, data) ^ u128::from_ne_bytes(*tag);
                 let is_right = (difference as u64 | (difference >> 64) as u64).ct_eq(&0).into();
                 if is_right {
@@ -78,18 +78,18 @@ impl Gcm {
     /// Encrypts or decrypts.
     #[inline(always)]
     fn apply(&self, nonce: u128, data: &mut [u8]) {
-        // The first block's stream is the tag's.
+        // The key stream of the first block masks the tag.
         self.aes.counter(nonce << 32 | 2, data);
     }
 
-    /// The tag of what is encrypted, its bytes in their order in memory.
+    /// The tag of the ciphertext, in memory byte order.
     #[inline(always)]
     fn tag(&mut self, nonce: u128, aad: &[u8], data: &[u8]) -> u128 {
         let mut mask = (nonce << 32 | 1).to_be_bytes();
         self.aes.block(&mut mask);
         let count = aad.len().div_ceil(BLOCK) + data.len().div_ceil(BLOCK) + 1;
         let mut blocks = Blocks {
-            // Zeros at the beginning change nothing, and make whole steps of all.
+            // Leading zero blocks do not change the hash and fill the first step.
             staged: [Block::default(); STEP],
             count: count.wrapping_neg() % STEP,
             hash: &mut self.hash,
@@ -99,7 +99,7 @@ impl Gcm {
         let bits = |bytes: &[u8]| 8 * bytes.len() as u128;
         blocks.add(&(bits(aad) << 64 | bits(data)).to_be_bytes());
         blocks.hash.update(&blocks.staged);
-        // Only the result is read of this copy, so the optimizer copies nothing else.
+        // Only the result of this copy is read, so the optimizer copies nothing else.
         let hash = reversed(&self.hash.clone().finalize().into());
         self.hash.reset();
         u128::from_ne_bytes(hash) ^ u128::from_ne_bytes(mask)
@@ -108,15 +108,15 @@ impl Gcm {
 
 impl Drop for Gcm {
     fn drop(&mut self) {
-        // POLYVAL with its feature `zeroize` would wipe each copy that `tag` makes, too: 69 ns in
-        // place of 67 to protect, 42 in place of 39 to refuse. Another key in the same place wipes
-        // this one.
+        // The `zeroize` feature of POLYVAL would also zeroize each copy made by `tag`: 69 ns
+        // instead of 67 to protect, 42 instead of 39 to reject. Overwriting the key with another
+        // one zeroizes it.
         self.hash = Polyval::new(&polyval::Key::default());
         zeroize::optimization_barrier(&self.hash);
     }
 }
 
-/// What is hashed, a step at a time.
+/// The blocks to be hashed, one step at a time.
 struct Blocks<'a> {
     staged: [Block; STEP],
     count: usize,
@@ -149,12 +149,12 @@ fn reversed(block: &[u8; BLOCK]) -> [u8; BLOCK] {
     core::array::from_fn(|place| block[BLOCK - 1 - place])
 }
 
-/// A block that begins with these bytes, less than a block, and goes on with zeros.
+/// A block that starts with `bytes`, shorter than a block, padded with zeros.
 #[inline(always)]
 fn padded(bytes: &[u8]) -> [u8; BLOCK] {
     if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
-        // It spares a call of memcpy for each packet's header. What both halves have, the second
-        // loses.
+        // Avoids a call of memcpy for each packet's header. The shift removes the bytes that both
+        // halves contain.
         let [first, last] = [first, last].map(|half| u64::from_le_bytes(*half));
         let last = last.unbounded_shr(8 * (BLOCK - bytes.len()) as u32);
         return (u128::from(last) << 64 | u128::from(first)).to_le_bytes();
@@ -164,7 +164,7 @@ fn padded(bytes: &[u8]) -> [u8; BLOCK] {
     block
 }
 
-/// Does `work` with the processor's instructions for it, if there are such: a third is saved.
+/// Calls `work` compiled for the processor's instructions if available, which saves a third.
 #[inline]
 fn with_instructions<T>(work: impl FnOnce() -> T) -> T {
     match Instructions::try_new() {
@@ -180,7 +180,7 @@ mod tests {
     use ring::aead::{AES_128_GCM, AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
     use std::vec::Vec;
 
-    /// What ring makes of `data`, and its tag.
+    /// The ciphertext and tag of ring.
     fn sealed(key: &[u8], nonce: [u8; 12], aad: &[u8], data: &[u8]) -> (Vec<u8>, [u8; GCM_TAG]) {
         let algorithm = if key.len() == 16 { &AES_128_GCM } else { &AES_256_GCM };
         let key = LessSafeKey::new(UnboundKey::new(algorithm, key).unwrap());
@@ -192,7 +192,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn as_another_library_does(
+        fn results_equal_those_of_ring(
             key in any::<[u8; 32]>(),
             is_long in any::<bool>(),
             nonce in any::<[u8; 12]>(),

@@ -1,9 +1,9 @@
-//! HMAC-SHA1 (RFC 2104) whose two pads are hashed once for a key.
+//! HMAC-SHA1 (RFC 2104) with precomputed states of the inner and outer pad.
 //!
-//! The crate `hmac` keeps those states, too, but goes through a buffer: a packet of speech takes
-//! 207, 208 and 186 ns with it to protect, unprotect and refuse, and 173, 174 and 152 so
-//! (AES_CM_128_HMAC_SHA1_80 on an Intel Xeon). Nor does it give the states away, which
-//! [`super::lanes`] begins with.
+//! The crate `hmac` precomputes these states too, but buffers its input: a packet of speech takes
+//! 207, 208 and 186 ns with it to protect, unprotect and reject, and 173, 174 and 152 ns here
+//! (AES_CM_128_HMAC_SHA1_80 on an Intel Xeon). It also does not expose the states, from which
+//! [`super::lanes`] starts.
 
 use core::slice;
 use sha1::block_api::compress;
@@ -12,24 +12,24 @@ use zeroize::Zeroizing;
 /// The state of SHA-1.
 pub(super) type State = [u32; 5];
 
-/// The bytes that SHA-1 takes at a time.
+/// The block size of SHA-1 in bytes.
 pub(super) const BLOCK: usize = 64;
 const INITIAL: State = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476, 0xc3d2_e1f0];
 
-/// A code of HMAC-SHA1.
+/// An HMAC-SHA1 authentication code.
 pub(crate) type Code = [u8; 20];
 
-/// A key, wiped when it is dropped.
+/// A key, zeroized on drop.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct HmacSha1 {
-    /// SHA-1's state after the inner and the outer pad.
+    /// The states of SHA-1 after the inner and the outer pad.
     pub(super) inner: Zeroizing<State>,
     pub(super) outer: Zeroizing<State>,
 }
 
 impl HmacSha1 {
     /// # Panics
-    /// The key is longer than a block: no key of SRTP is.
+    /// The key is longer than a block, which no SRTP key is.
     pub(crate) fn new(key: &[u8]) -> Self {
         let mut block = Zeroizing::new([0; BLOCK]);
         block[..key.len()].copy_from_slice(key);
@@ -42,7 +42,7 @@ impl HmacSha1 {
         Self { inner: after_pad(0x36), outer: after_pad(0x5c) }
     }
 
-    /// The code of `data` and what follows it, which has at most 8 bytes.
+    /// The code of `data` followed by `more`, which has at most 8 bytes.
     #[inline]
     pub(crate) fn code(&self, data: &[u8], more: &[u8]) -> Code {
         let mut inner = *self.inner;
@@ -57,13 +57,13 @@ impl HmacSha1 {
     }
 }
 
-/// SHA-1's compression function over one block.
+/// The compression function of SHA-1 over one block.
 pub(crate) fn sha1_compress(state: &mut [u32; 5], block: &[u8; 64]) {
     compress(state, slice::from_ref(block));
 }
 
-/// Puts what is left of `data` when its whole blocks are taken, `more`, and the padding of a
-/// message that began with one block before into `last`; gives the number of blocks that it filled.
+/// Writes the final blocks to `last`: the partial block of `data`, `more`, and the padding of a
+/// message that started one block earlier. Returns the number of blocks written.
 #[inline]
 pub(super) fn pad(data: &[u8], more: &[u8], last: &mut [[u8; BLOCK]; 2]) -> usize {
     let rest = data.as_chunks::<BLOCK>().1;
@@ -78,8 +78,8 @@ pub(super) fn pad(data: &[u8], more: &[u8], last: &mut [[u8; BLOCK]; 2]) -> usiz
     count
 }
 
-/// The only block that the outer hash takes in: the inner hash, the end of a message of a block and
-/// a hash, and its length in bits.
+/// The only block of the outer hash: the inner hash, the padding of a message of one block and a
+/// hash, and its length in bits.
 #[inline]
 pub(super) fn outer_block(inner: State) -> [u8; BLOCK] {
     let mut block = [0; BLOCK];
@@ -89,8 +89,8 @@ pub(super) fn outer_block(inner: State) -> [u8; BLOCK] {
     block
 }
 
-/// A state in bytes. (Four words as one number: what is written in one piece is read again sooner
-/// than what was written word by word, and the next block waits for it.)
+/// The bytes of a state. (Four words are written as one number, because a single wide store can be
+/// read again sooner than several narrow ones, and the next block depends on it.)
 #[inline]
 pub(super) fn bytes(state: State) -> Code {
     let [a, b, c, d, e] = state.map(u128::from);
@@ -106,7 +106,7 @@ mod tests {
     use crate::vectors::{HMAC_SHA1, hex};
 
     #[test]
-    fn codes_are_those_of_rfc_2202() {
+    fn codes_match_rfc_2202() {
         for [key, data, code] in HMAC_SHA1 {
             let (hmac, data) = (HmacSha1::new(&hex(key)), hex(data));
             for more in 0..=data.len().min(8) {
@@ -117,9 +117,9 @@ mod tests {
     }
 
     #[test]
-    fn every_length_of_rest_is_padded_right() {
-        // One key and message cut anywhere between data and what follows: the code is the same,
-        // also where the padding just fits into a block, and where it does not.
+    fn every_length_is_padded_correctly() {
+        // One message split anywhere between data and `more` has the same code, whether or not the
+        // padding fits into the last block.
         let hmac = HmacSha1::new(b"key");
         let data = [0x5a; 200];
         for length in 8..data.len() {

@@ -1,9 +1,9 @@
-//! The processor's instructions for AES and its modes, for code that is compiled for them as a
-//! whole: the libraries' steps become part of it then.
+//! The processor's instructions for AES and POLYVAL. Code that is compiled for them as a whole can
+//! inline the steps of the libraries.
 
 #[cfg(all(feature = "simd", target_arch = "x86_64"))]
 pulp::simd_type!({
-    /// What AES and POLYVAL ask for, and what moves the bytes of a block at once.
+    /// The instructions of AES and POLYVAL, and those that move a block at once.
     pub(super) struct Instructions {
         avx: feature!("avx"),
         avx2: feature!("avx2"),
@@ -12,7 +12,7 @@ pulp::simd_type!({
     }
 });
 
-/// Where there is no such code, or nothing to find the instructions with.
+/// Uninhabited: no such code, or no means to detect the instructions.
 #[cfg(not(all(feature = "simd", target_arch = "x86_64")))]
 pub(super) enum Instructions {}
 

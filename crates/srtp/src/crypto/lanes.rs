@@ -1,8 +1,8 @@
 //! HMAC-SHA1 in the sixteen lanes of AVX-512.
 //!
-//! SHA-1 is one long chain: nothing hastens a single message beyond the processor's own
-//! instructions for it, and those do not overlap. Sixteen messages in step, one in each lane, take
-//! as long as seven of them one after the other.
+//! The rounds of SHA-1 depend on one another: the processor's SHA instructions are the fastest way
+//! for a single message, and they do not overlap. Sixteen messages in parallel, one per lane, take
+//! as long as seven in sequence.
 
 use super::hmac::{self, BLOCK, Code, State};
 use super::messages::{LANES, Message};
@@ -10,13 +10,13 @@ use core::array;
 use pulp::x86::V4;
 use pulp::{NullaryFnOnce, cast, u32x16};
 
-/// From how many messages on the lanes pay.
+/// The minimum number of messages for which the lanes are faster.
 const WORTH: usize = 8;
 
-/// The states of SHA-1 in all lanes: the first words, the second ones, and so on.
+/// The states of SHA-1 in all lanes, word by word.
 type States = [u32x16; 5];
 
-/// The code of each message that there is; `None` where another way is faster.
+/// The code of each message present. Returns `None` if another implementation is faster.
 pub(super) fn codes(messages: &[Option<Message<'_>>; LANES]) -> Option<[Code; LANES]> {
     if messages.iter().flatten().count() < WORTH {
         return None;
@@ -36,7 +36,7 @@ pub(super) fn codes(messages: &[Option<Message<'_>>; LANES]) -> Option<[Code; LA
     let mut inner = [[0; 5]; LANES];
     let mut states = transpose(|lane, word| key(lane).map_or(0, |key| key.inner[word]));
     for number in 0..counts.into_iter().max()? {
-        // A lane that has come to its end goes on with anything.
+        // A lane that has finished continues with arbitrary data.
         let blocks = array::from_fn(|lane| {
             let whole = whole[lane];
             whole.get(number).unwrap_or_else(|| &last[lane][(number - whole.len()).min(1)])
@@ -56,7 +56,7 @@ pub(super) fn codes(messages: &[Option<Message<'_>>; LANES]) -> Option<[Code; LA
     Some(by_lane(&states).map(hmac::bytes))
 }
 
-/// Words that stand lane by lane.
+/// Arranges words lane by lane.
 #[inline(always)]
 fn transpose<const WORDS: usize>(word: impl Fn(usize, usize) -> u32) -> [u32x16; WORDS] {
     array::from_fn(|number| {
@@ -73,7 +73,7 @@ fn by_lane(states: &States) -> [State; LANES] {
     array::from_fn(|lane| array::from_fn(|word| words[word][lane]))
 }
 
-/// SHA-1's compression function (FIPS 180-4 section 6.1.2) in every lane.
+/// The compression function of SHA-1 (FIPS 180-4 section 6.1.2) in every lane.
 fn compress(simd: V4, states: &mut States, blocks: &[&[u8; BLOCK]; LANES]) {
     simd.vectorize(Compress { simd, states, blocks });
 }
@@ -108,8 +108,8 @@ impl NullaryFnOnce for Compress<'_> {
     }
 }
 
-/// The twenty rounds from `FIRST` on, which have a constant and a function in common. The schedule
-/// is made as it is used, in a circle.
+/// Twenty rounds from round `FIRST`, which share a constant and a function. The message schedule is
+/// computed in place, in a ring.
 #[inline(always)]
 fn rounds<const FIRST: usize>(
     simd: V4,
@@ -123,7 +123,7 @@ fn rounds<const FIRST: usize>(
             $(round(simd, states, schedule, FIRST + $step, constant, &mix);)*
         };
     }
-    // In a loop, which would keep the schedule in memory, they take a quarter longer.
+    // A loop would keep the schedule in memory and take a quarter longer.
     rounds!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19);
 }
 
@@ -151,7 +151,7 @@ fn round(
     *states = [first, a, rotate::<30, 2>(simd, b), c, d];
 }
 
-/// Rotates to the left; `RIGHT` is what `LEFT` lacks to 32.
+/// Rotates left by `LEFT`; `RIGHT` is 32 - `LEFT`.
 #[inline(always)]
 fn rotate<const LEFT: u32, const RIGHT: u32>(simd: V4, word: u32x16) -> u32x16 {
     simd.or_u32x16(simd.shl_const_u32x16::<LEFT>(word), simd.shr_const_u32x16::<RIGHT>(word))

@@ -1,9 +1,9 @@
-//! Codes of many messages at once.
+//! HMACs of many messages at once.
 
 use super::hmac::Code;
 use super::messages::{LANES, Message};
 
-/// The code of each message that there is, in its place.
+/// The code of each message present, at its index.
 pub(crate) fn codes(messages: &[Option<Message<'_>>; LANES]) -> [Code; LANES] {
     #[cfg(all(feature = "simd", target_arch = "x86_64"))]
     if let Some(codes) = super::lanes::codes(messages) {
@@ -22,7 +22,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn codes_of_many_are_those_of_each(
+        fn codes_of_many_equal_single_codes(
             messages in proptest::array::uniform16(proptest::option::weighted(0.8, (
                 any::<[u8; 20]>(),
                 proptest::collection::vec(any::<u8>(), 0..300),

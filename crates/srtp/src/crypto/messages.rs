@@ -1,23 +1,23 @@
-//! Messages whose codes are made at once.
+//! Messages with HMACs that are computed together.
 
 use super::hmac::HmacSha1;
 
-/// The most messages at once.
+/// The maximum number of messages.
 pub(crate) const LANES: usize = 16;
 
-/// A message under a key.
+/// A message and its key.
 pub(crate) struct Message<'a> {
     pub(crate) hmac: &'a HmacSha1,
     pub(crate) data: &'a [u8],
-    /// What follows the data.
+    /// The bytes after the data.
     pub(crate) more: [u8; 4],
 }
 
-/// A code that a packet wants.
+/// An HMAC that a packet needs.
 pub(crate) struct Wanted {
     pub(crate) hmac: HmacSha1,
-    /// So many bytes of the packet it is of,
+    /// The number of authenticated bytes of the packet.
     pub(crate) length: usize,
-    /// and of what follows them.
+    /// The bytes authenticated after them.
     pub(crate) rollover: [u8; 4],
 }

@@ -1,14 +1,14 @@
-//! Scheme 3 (row B3 of docs/sources.md): random numbers that the packets before have announced.
+//! Scheme 3: random numbers that previous packets have announced.
 
 use super::tag::Verdict;
 use crate::crypto::{Aes, begins_with};
 use alloc::boxed::Box;
 use zeroize::Zeroizing;
 
-/// How many indices the numbers of a source are kept for, ahead and behind.
+/// The number of indices around the newest one for which the numbers of a source are stored.
 const KEPT: usize = 256;
 
-/// What both ends of a chain share.
+/// The parameters that both ends of a chain share.
 pub(crate) struct Key {
     aes: Aes,
     count: usize,
@@ -20,7 +20,7 @@ impl Key {
         Self { aes, count, bits }
     }
 
-    /// The number of a packet that no other could announce, since it is among the first ones of a
+    /// The number of a packet that no other could announce because it is among the first of a
     /// source.
     fn first(&self, ssrc: u32, index: u64) -> u32 {
         let mut block = [0; 16];
@@ -30,12 +30,12 @@ impl Key {
         self.cut(u32::from_be_bytes([block[0], block[1], block[2], block[3]]))
     }
 
-    /// The first bits of a number.
+    /// The most significant bits of a number.
     fn cut(&self, number: u32) -> u32 {
         number >> (32 - self.bits)
     }
 
-    /// A number as a tag: its bits at the end of as many bytes as they need.
+    /// The tag of a number: its bits at the end of the bytes that they need.
     fn to_tag(&self, number: u32) -> [u8; 4] {
         (number << (32 - 8 * self.bits.div_ceil(8))).to_be_bytes()
     }
@@ -59,7 +59,7 @@ impl Key {
     }
 }
 
-/// Random numbers from a seed, by AES in counter mode.
+/// A random number generator: AES in counter mode with a seed.
 pub(crate) struct Random {
     aes: Aes,
     block: u128,
@@ -87,9 +87,9 @@ impl Random {
 
 /// The numbers of a source's packets around the newest one.
 pub(crate) struct Numbers {
-    /// The index that each is for, 2^64 - 1 for none, and the number; by index modulo their count.
+    /// Index (2^64 - 1 if unused) and number, stored at the index modulo the array length.
     kept: Box<Zeroizing<[(u64, u32); KEPT]>>,
-    /// From this index on none has been announced; at first, none at all.
+    /// The first index that has not been announced; `None` at first.
     announced: Option<u64>,
 }
 
@@ -109,7 +109,7 @@ impl Numbers {
         self.kept[(index % KEPT as u64) as usize] = (index, number);
     }
 
-    /// The tag of a packet that is sent; writes the numbers of the next ones to `list`.
+    /// Returns the tag of a sent packet, and writes the numbers of the next packets to `list`.
     pub(super) fn send(
         &mut self,
         key: &Key,
@@ -118,7 +118,7 @@ impl Numbers {
         index: u64,
         list: &mut [u8],
     ) -> [u8; 4] {
-        // The first ones of a source are known without having been announced.
+        // The first numbers of a source are derived instead of announced.
         let is_first = self.announced.is_none();
         let end = index + 1 + key.count as u64;
         list.fill(0);
@@ -140,7 +140,7 @@ impl Numbers {
         key.to_tag(own)
     }
 
-    /// Looks at a tag; `numbers` are none for a source of which no packet was authentic yet.
+    /// Checks a tag. `numbers` is `None` for a source without an authentic packet.
     pub(super) fn check(
         numbers: Option<&Self>,
         key: &Key,
@@ -149,19 +149,19 @@ impl Numbers {
         tag: &[u8],
     ) -> Verdict {
         let known = numbers.and_then(|numbers| numbers.get(index));
-        // Never both: two right numbers would be twice as easy to guess.
+        // Only one number is valid: two would be twice as easy to guess.
         let expected = key.to_tag(known.unwrap_or_else(|| key.first(ssrc, index)));
         match begins_with(&expected, tag) {
             true => Verdict::Right,
-            // Perhaps all that announced it was lost.
+            // All packets that announced the number may be lost.
             false if known.is_none() => Verdict::Unknown,
             false => Verdict::Wrong,
         }
     }
 
-    /// Takes in the numbers that an authentic packet announces.
+    /// Stores the numbers that an authentic packet announces.
     pub(super) fn accept(&mut self, key: &Key, index: u64, list: &[u8]) {
-        // One that came late knows nothing new, and what it knows may be where newer numbers are.
+        // A late packet announces nothing new, and its numbers could overwrite newer ones.
         if self.announced.is_some_and(|announced| index + 1 + (key.count as u64) < announced) {
             return;
         }

@@ -3,7 +3,7 @@
 use super::tag::FixedHeader;
 use crate::crypto::Aes;
 
-/// The first 32 bits of one block: all of the fixed header as it is sent, and the rollover counter.
+/// The first 32 bits of one AES block: the fixed header as sent, and the rollover counter.
 #[inline]
 pub(super) fn tag(aes: &Aes, header: &FixedHeader, index: u64) -> [u8; 4] {
     let mut block = [0; 16];

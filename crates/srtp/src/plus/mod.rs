@@ -1,5 +1,5 @@
-//! SRTP+ (rows B1 to B5 of docs/sources.md): a short tag that tells forged packets from others for
-//! far less than SRTP's own, which stays as it is. `docs/srtp-plus.md` specifies it.
+//! SRTP+: an additional short tag that detects forged packets at a fraction of the cost of SRTP's
+//! own tag, which remains. `docs/srtp-plus.md` specifies it.
 
 mod chain;
 mod hash;
@@ -23,7 +23,7 @@ use smallvec::SmallVec;
 use tag::ssrc;
 use zeroize::Zeroizing;
 
-/// The labels of the key derivation function, far from those that SRTP uses or is likely to.
+/// Labels of the key derivation function, distant from those of SRTP.
 #[derive(Clone, Copy)]
 enum Label {
     Sequence = 0x51,
@@ -33,7 +33,7 @@ enum Label {
     Allowance = 0x5f,
 }
 
-/// What is derived from a master key.
+/// The keys derived from a master key.
 pub(crate) enum Keys {
     Sequence(sequence::Generator),
     Hash(HmacSha1),
@@ -41,7 +41,7 @@ pub(crate) enum Keys {
     Header(Aes),
 }
 
-/// What is kept of a source under one master key.
+/// The state of a source under one master key.
 #[derive(Default)]
 pub(crate) enum State {
     #[default]
@@ -50,7 +50,7 @@ pub(crate) enum State {
     Chain(Box<chain::Numbers>),
 }
 
-/// A number that only who has the master key knows.
+/// A secret number derived from the master key.
 pub(crate) fn secret(derivation: &Derivation) -> u64 {
     let mut bytes = [0; 8];
     derivation.derive(Label::Allowance as u8, 0, &mut bytes);
@@ -79,9 +79,8 @@ impl Keys {
         }
     }
 
-    /// The tag of a packet that is sent, in the first bytes, and for scheme 3 what announces the
-    /// next ones, which is written to `list`; `random` is where their numbers come from. `None` if
-    /// it lacks.
+    /// Returns the tag of a sent packet, in the first bytes. Scheme 3 also writes the announcement
+    /// of the next numbers, taken from `random`, to `list`. Returns `None` if `random` is missing.
     #[inline]
     pub(crate) fn tag(
         &self,
@@ -99,7 +98,7 @@ impl Keys {
         })
     }
 
-    /// Looks at the tag of a packet that came.
+    /// Checks the tag of a received packet.
     #[inline]
     pub(crate) fn check(
         &self,
@@ -129,7 +128,8 @@ impl Keys {
         if begins_with(&expected, tag) { Verdict::Right } else { Verdict::Wrong }
     }
 
-    /// Does the costly work for a packet whose tag is unknown; says whether SRTP is to look at it.
+    /// Does the expensive check of a packet with an unknown tag. Returns true if SRTP has to check
+    /// it.
     pub(crate) fn work(
         &self,
         state: &mut State,
@@ -142,12 +142,12 @@ impl Keys {
                 let expected = state.window().find(generator, ssrc(header), index);
                 begins_with(&expected, tag)
             }
-            // Only SRTP knows.
+            // Only SRTP can authenticate the packet.
             _ => true,
         }
     }
 
-    /// Takes note of a packet that was authentic, with what announces the next ones.
+    /// Records an authentic packet and its announcement of the next numbers.
     #[inline]
     pub(crate) fn accept(&self, state: &mut State, header: &FixedHeader, index: u64, list: &[u8]) {
         match self {
@@ -165,7 +165,7 @@ impl State {
         }
         match self {
             Self::Sequence(window) => window,
-            _ => unreachable!("just made"),
+            _ => unreachable!("the window was created above"),
         }
     }
 
@@ -175,12 +175,12 @@ impl State {
         }
         match self {
             Self::Chain(numbers) => numbers,
-            _ => unreachable!("just made"),
+            _ => unreachable!("the numbers were created above"),
         }
     }
 }
 
-/// What is kept of a source, by master key.
+/// The state of a source per master key.
 #[derive(Default)]
 pub(crate) struct States(SmallVec<[State; 1]>);
 
@@ -199,10 +199,10 @@ impl States {
     }
 }
 
-/// How often costly work is done for packets whose tag is unknown: for each, until one of them was
-/// forged; then, until one is authentic, for one in [`Allowance::EVERY`], so that forged ones do
-/// not cost more than they do with SRTP alone. Which one it is nobody can foresee, and so not take
-/// its place.
+/// Limits the expensive checks of packets with unknown tags. Each packet is checked until one turns
+/// out to be forged. From then until an authentic one, one in [`Allowance::EVERY`] is checked, so
+/// that forged packets do not cost more than with SRTP alone. The choice is unpredictable, so an
+/// attacker cannot occupy the checked position.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Allowance {
     is_wary: bool,
@@ -212,21 +212,21 @@ pub(crate) struct Allowance {
 impl Allowance {
     const EVERY: u64 = 16;
 
-    /// Begins with a secret number.
+    /// Creates an allowance with a secret seed.
     pub(crate) fn new(seed: u64) -> Self {
         Self { is_wary: false, random: seed }
     }
 
-    /// Whether to do it this time.
+    /// Returns true if this packet may be checked.
     pub(crate) fn is_granted(&mut self) -> bool {
-        // SplitMix64, whose numbers nobody sees.
+        // SplitMix64. Its output is never exposed.
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.random ^ self.random >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
         !self.is_wary || (mixed ^ mixed >> 31).is_multiple_of(Self::EVERY)
     }
 
-    /// It was done: in vain, or for an authentic packet.
+    /// Records the result of a check: `was_in_vain` if the packet was forged.
     pub(crate) fn note(&mut self, was_in_vain: bool) {
         self.is_wary = was_in_vain;
     }

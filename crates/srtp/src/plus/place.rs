@@ -1,18 +1,18 @@
-//! Where tags stand in a packet (row B4 of docs/sources.md).
+//! The position of tags in a packet.
 
 use super::scheme::Placement;
 use rtp::Header;
 use rtp::extension::{Form, ONE_BYTE};
 use rtp::packet::FIXED_HEADER;
 
-/// The most bytes that an element with a tag adds: the head of an extension, and the element with
-/// padding.
+/// The maximum number of bytes that an element with a tag adds: the extension header, and the
+/// element with padding.
 pub(crate) const ROOM: usize = 12;
 
-/// Makes room for an element in the header of the packet in the first `length` bytes, and writes it
-/// with zeros for data; one that is there already, of a relayed packet, is used again. Gives where
-/// the data stands and the packet's new length; `None` if the header has an extension that takes no
-/// further element, or an element of another length. The buffer has room for [`ROOM`] more bytes.
+/// Inserts a zeroed element into the header of the packet in the first `length` bytes. An existing
+/// element of a relayed packet is reused. Returns the offset of the element's data and the packet's
+/// new length. Returns `None` if the header extension cannot take another element, or has an
+/// element of another length. The buffer has room for [`ROOM`] more bytes.
 pub(crate) fn insert_element(
     buffer: &mut [u8],
     length: usize,
@@ -30,7 +30,7 @@ pub(crate) fn insert_element(
                 let at = payload - extension.data.len() + found.start;
                 return (found.len() == data_length).then_some((at, length));
             }
-            // Behind what is no element it would not be found.
+            // An element behind other data would not be found.
             (Form::of(extension.profile).filter(|_| extension.is_whole())?, payload, false)
         }
     };
@@ -49,8 +49,8 @@ pub(crate) fn insert_element(
     Some((at + element - data_length, length + end - payload))
 }
 
-/// Finds the tag of a packet that came: in its header, or at its end. Gives it, and the packet's
-/// length without a tag at its end.
+/// Finds the tag of a received packet, in its header or at its end. Returns the tag and the
+/// packet's length without a trailing tag.
 #[inline]
 pub(crate) fn tag_of<'a>(
     packet: &'a [u8],

@@ -1,30 +1,29 @@
-//! What SRTP+ is to add to SRTP: the choice of both ends.
+//! The SRTP+ parameters that both ends agree on.
 
-/// What is added to SRTP, and where it stands.
+/// The SRTP+ scheme and the position of its tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plus {
-    /// How tags are made.
+    /// The scheme, which generates the tags.
     pub scheme: Scheme,
-    /// Where they stand.
+    /// The position of the tags.
     pub placement: Placement,
 }
 
-/// How tags are made.
+/// A scheme to generate tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
-    /// Scheme 1: the numbers of a generator (FIPS 186-2 over SHA-1) in the order of the packets'
-    /// indices.
+    /// Scheme 1: the output of a generator (FIPS 186-2 over SHA-1), in the order of packet indices.
     Sequence {
-        /// The length of its XKEY in bits: 160 to 512, a multiple of 32.
+        /// The length of XKEY in bits: 160 to 512, a multiple of 32.
         key_bits: usize,
     },
-    /// Scheme 2: HMAC-SHA1 over source, sequence number and timestamp.
+    /// Scheme 2: HMAC-SHA1 over SSRC, sequence number and timestamp.
     Hash,
-    /// Scheme 3: random numbers, which the packets before have announced in what is encrypted.
+    /// Scheme 3: random numbers, announced in the encrypted part of previous packets.
     Chain {
-        /// How many packets ahead they are announced: 1 to 64.
+        /// The number of packets ahead for which numbers are announced: 1 to 64.
         numbers: usize,
-        /// The length of each in bits: 4, 8, 16 or 32.
+        /// The length of a number in bits: 4, 8, 16 or 32.
         bits: usize,
     },
     /// Scheme 4: AES over the fixed header and the rollover counter.
@@ -32,12 +31,12 @@ pub enum Scheme {
 }
 
 impl Scheme {
-    /// Scheme 1 with the paper's key.
+    /// Scheme 1 with the key length of the paper.
     pub const SEQUENCE: Self = Self::Sequence { key_bits: 160 };
-    /// Scheme 3 with the paper's numbers.
+    /// Scheme 3 with the parameters of the paper.
     pub const CHAIN: Self = Self::Chain { numbers: 32, bits: 4 };
 
-    /// The name that people see.
+    /// The name of the scheme in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -57,7 +56,7 @@ impl Scheme {
         }
     }
 
-    /// How many bytes it adds to what is encrypted.
+    /// The number of bytes added to the encrypted part.
     #[must_use]
     pub fn payload_overhead(self) -> usize {
         match self {
@@ -67,18 +66,18 @@ impl Scheme {
     }
 }
 
-/// Where tags stand.
+/// The position of tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
     /// In an element of the header extension (RFC 8285) with this identifier, 1 to 14. A receiver
-    /// that does not know it ignores it.
+    /// without SRTP+ ignores it.
     Extension(u8),
-    /// Behind everything that SRTP adds.
+    /// Behind all fields of SRTP.
     Trailer,
 }
 
 impl Plus {
-    /// Whether there is such a scheme and such a place.
+    /// Returns true if the parameters are in range.
     #[must_use]
     pub fn is_possible(&self) -> bool {
         let is_scheme = match self.scheme {
@@ -97,7 +96,8 @@ impl Plus {
         is_scheme && is_place
     }
 
-    /// Whether it can be added to RTP that is encrypted, or not: a chain has to be hidden.
+    /// Returns true if it can be used with or without encryption of RTP: a chain requires
+    /// encryption.
     pub(crate) fn fits(&self, encrypts: bool) -> bool {
         let is_hidden = encrypts || !matches!(self.scheme, Scheme::Chain { .. });
         self.is_possible() && is_hidden

@@ -1,17 +1,15 @@
-//! Scheme 1 (row B1 of docs/sources.md): numbers of a generator, in the order of the packets'
-//! indices.
+//! Scheme 1: the output of a generator, in the order of packet indices.
 
 use crate::crypto::{Aes, sha1_compress};
 use zeroize::Zeroizing;
 
-/// How many packets get their numbers from one key: a receiver that comes late runs through no
-/// more.
+/// The number of packets per key. A late receiver computes no more numbers than these.
 const EPOCH: usize = 32;
 
-/// How many epochs are kept: the newest one, the next one and those before.
+/// The number of stored epochs: the newest one, the next one and previous ones.
 const KEPT: usize = 8;
 
-/// Makes the numbers of all sources.
+/// The generator of the numbers of all sources.
 pub(crate) struct Generator {
     aes: Aes,
     key_words: usize,
@@ -36,8 +34,8 @@ impl Generator {
 }
 
 /// The next number of the general-purpose generator of FIPS 186-2 (change notice 1, appendix 3.1)
-/// with the function G over SHA-1 (appendix 3.3), and no XSEED. `key` is XKEY, its highest word
-/// first.
+/// with the function G over SHA-1 (appendix 3.3), without XSEED. `key` is XKEY, most significant
+/// word first.
 fn next_number(key: &mut [u32]) -> [u32; 5] {
     const T: [u32; 5] = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476, 0xc3d2_e1f0];
     let mut block = Zeroizing::new([0; 64]);
@@ -46,7 +44,7 @@ fn next_number(key: &mut [u32]) -> [u32; 5] {
     }
     let mut number = T;
     sha1_compress(&mut number, &block);
-    // XKEY = (1 + XKEY + x) mod 2^b, from the lowest word on.
+    // XKEY = (1 + XKEY + x) mod 2^b, from the least significant word on.
     let addends = number.iter().rev().chain(core::iter::repeat(&0));
     let mut carry = 1;
     for (word, addend) in key.iter_mut().rev().zip(addends) {
@@ -57,12 +55,12 @@ fn next_number(key: &mut [u32]) -> [u32; 5] {
     number
 }
 
-/// The numbers around a source's newest packet.
+/// The numbers around the newest packet of a source.
 #[derive(Default)]
 pub(crate) struct Window {
-    /// By epoch modulo their count; 2^64 - 1 is none.
+    /// Stored at the epoch modulo the array length; 2^64 - 1 is unused.
     kept: [Epoch; KEPT],
-    /// Of a packet elsewhere, which may be forged.
+    /// The epoch of a packet outside the window, which may be forged.
     other: Epoch,
     newest: Option<u64>,
 }
@@ -90,13 +88,13 @@ fn place(epoch: u64) -> usize {
 }
 
 impl Window {
-    /// The number of a packet, if it has been made.
+    /// The number of a packet, if already computed.
     #[inline]
     pub(super) fn known(&self, index: u64) -> Option<[u8; 4]> {
         self.kept[place(index / EPOCH as u64)].tag(index)
     }
 
-    /// The number of a packet, made if need be.
+    /// The number of a packet, computed if necessary.
     pub(super) fn find(&mut self, generator: &Generator, ssrc: u32, index: u64) -> [u8; 4] {
         if let Some(tag) = self.other.tag(index) {
             return tag;
@@ -108,14 +106,14 @@ impl Window {
         tag
     }
 
-    /// The number of a packet that is sent.
+    /// The number of a sent packet.
     #[inline]
     pub(super) fn tag(&mut self, generator: &Generator, ssrc: u32, index: u64) -> [u8; 4] {
         self.keep(generator, ssrc, index / EPOCH as u64);
-        self.known(index).expect("just made")
+        self.known(index).expect("the epoch was computed above")
     }
 
-    /// Makes numbers ahead of a packet that was authentic, so that the next ones find them made.
+    /// Computes numbers ahead of an authentic packet for the packets after it.
     #[inline]
     pub(super) fn accept(&mut self, generator: &Generator, ssrc: u32, index: u64) {
         let epoch = index / EPOCH as u64;
@@ -146,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_numbers_are_those_of_fips_186_2() {
+    fn numbers_match_fips_186_2() {
         // Change notice 1, example of the general-purpose generator.
         let mut key = [0xbd02_9bbe, 0x7f51_960b, 0xcf9e_db2b, 0x61f0_6f0f, 0xeb5a_38b6];
         let first = [0x2070_b322, 0x3dba_372f, 0xde1c_0ffc, 0x7b2e_3b49, 0x8b26_0614];
@@ -156,10 +154,10 @@ mod tests {
     }
 
     #[test]
-    fn long_keys_carry_into_every_word() {
+    fn the_carry_reaches_every_word_of_a_long_key() {
         let mut key = [u32::MAX; 16];
         let number = next_number(&mut key);
-        // 1 + (2^512 - 1) is 0: what is left is the number, behind zeros.
+        // 1 + (2^512 - 1) is 0: the result is the number behind zeros.
         assert_eq!(key[..11], [0; 11]);
         assert_eq!(key[11..], number);
         let mut key = [u32::MAX; 16];
@@ -169,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_knows_what_the_generator_says() {
+    fn the_window_returns_the_generators_numbers() {
         let generator = Generator::new(Aes::new(&[7; 16]), 5);
         let (mut sender, mut receiver) = (Window::default(), Window::default());
         assert_eq!(receiver.known(5), None);

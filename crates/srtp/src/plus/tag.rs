@@ -1,20 +1,20 @@
-//! What tags are made for, and what a receiver makes of one.
+//! The input of tags, and the verdict on a received tag.
 
 /// The first 12 bytes of a packet.
 pub(crate) type FixedHeader = [u8; rtp::packet::FIXED_HEADER];
 
-/// Its source.
+/// The SSRC of the header.
 pub(super) fn ssrc(header: &FixedHeader) -> u32 {
     u32::from_be_bytes([header[8], header[9], header[10], header[11]])
 }
 
-/// What a receiver makes of a tag.
+/// The result of checking a tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It is right.
+    /// The tag is correct.
     Right,
-    /// It is wrong.
+    /// The tag is wrong.
     Wrong,
-    /// Only costly work would tell.
+    /// Only an expensive check can decide.
     Unknown,
 }

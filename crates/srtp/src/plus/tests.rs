@@ -1,4 +1,4 @@
-//! Both ends with SRTP+.
+//! Sender and receiver with SRTP+.
 
 use super::{Allowance, Placement, Plus, Scheme};
 use crate::tests::{key, rtp_packet};
@@ -35,7 +35,7 @@ fn ends(policy: &Policy) -> (Sender, Receiver) {
     (sender, Receiver::new(policy, keys).unwrap())
 }
 
-/// Packets of one source from a sequence number on, as sent and as protected.
+/// Consecutive packets of one source from a sequence number on, unprotected and protected.
 fn line(sender: &mut Sender, start: u16, count: u16) -> Vec<(Vec<u8>, Vec<u8>)> {
     let packet = |number: u16| {
         let (mut buffer, length) = rtp_packet(7, start.wrapping_add(number), b"payload");
@@ -47,7 +47,7 @@ fn line(sender: &mut Sender, start: u16, count: u16) -> Vec<(Vec<u8>, Vec<u8>)> 
     (0..count).map(packet).collect()
 }
 
-/// The place of a tag's last byte.
+/// The offset of the last byte of a tag.
 fn tag_end(packet: &[u8], placement: Placement) -> usize {
     let Placement::Extension(_) = placement else { return packet.len() - 1 };
     let header = Header::parse(packet).unwrap();
@@ -57,13 +57,13 @@ fn tag_end(packet: &[u8], placement: Placement) -> usize {
 }
 
 #[test]
-fn all_schemes_go_with_all_suites_in_both_places() {
+fn all_schemes_work_with_all_suites_and_placements() {
     for suite in Suite::ALL {
         for scheme in schemes() {
             for placement in PLACEMENTS {
                 let about = std::format!("{suite} {scheme:?} {placement:?}");
                 let (mut sender, mut receiver) = ends(&policy(suite, scheme, placement));
-                // Over a rollover, with gaps, and some out of order.
+                // Across a rollover, with gaps, and partly out of order.
                 let packets = line(&mut sender, 65_500, 300);
                 let order = (0..300).filter(|place| place % 7 != 3).map(|place| place ^ 1);
                 for place in order {
@@ -73,8 +73,8 @@ fn all_schemes_go_with_all_suites_in_both_places() {
                     let mut forged = packet.clone();
                     let end = tag_end(&packet, placement);
                     forged[end] ^= 1;
-                    // Where nothing has announced a number only SRTP knows, and it does not look at
-                    // a tag behind its own.
+                    // A number that was not announced can only be checked by SRTP, which ignores a
+                    // tag behind its own.
                     let is_chain = matches!(scheme, Scheme::Chain { .. });
                     let Err(refused) = receiver.unprotect(&mut forged) else {
                         assert!(is_chain, "{about} {place}");
@@ -83,7 +83,7 @@ fn all_schemes_go_with_all_suites_in_both_places() {
                     let is_expected = refused == UnprotectError::Plus
                         || is_chain && refused == UnprotectError::Authentication;
                     assert!(is_expected, "{about} {place} {refused}");
-                    // Costly work in vain makes the next unknown ones wait.
+                    // A failed expensive check delays the next unknown packets.
                     let opened = (0..1000).find_map(|_| {
                         let mut packet = packet.clone();
                         receiver.unprotect(&mut packet).ok().map(|opened| opened.to_vec())
@@ -100,7 +100,7 @@ fn all_schemes_go_with_all_suites_in_both_places() {
 }
 
 #[test]
-fn a_receiver_that_does_not_know_it_takes_tags_in_headers() {
+fn a_receiver_without_srtp_plus_ignores_tags_in_headers() {
     for scheme in [Scheme::SEQUENCE, Scheme::Hash, Scheme::Header] {
         let policy = policy(Suite::AesCm128HmacSha1_80, scheme, Placement::Extension(1));
         let (mut sender, _) = ends(&policy);
@@ -116,7 +116,7 @@ fn a_receiver_that_does_not_know_it_takes_tags_in_headers() {
 }
 
 #[test]
-fn tags_stand_beside_other_elements() {
+fn tags_coexist_with_other_elements() {
     let policy = policy(Suite::AeadAes128Gcm, Scheme::Header, Placement::Extension(3));
     let (mut sender, mut receiver) = ends(&policy);
     let fields = |sequence_number| Fields { sequence_number, ssrc: 7, ..Fields::default() };
@@ -152,21 +152,21 @@ fn tags_stand_beside_other_elements() {
 }
 
 #[test]
-fn who_comes_late_or_was_away_finds_the_way_back() {
+fn a_late_or_interrupted_receiver_resynchronizes() {
     for scheme in schemes() {
         let (mut sender, mut receiver) =
             ends(&policy(Suite::AesCm128HmacSha1_80, scheme, Placement::Trailer));
         let packets = line(&mut sender, 100, 5000);
-        // Before an attack every packet is looked at.
+        // Before an attack every packet is checked.
         for place in [50, 51, 1000, 1001, 4000] {
             assert!(
                 receiver.unprotect(&mut packets[place].1.clone()).is_ok(),
                 "{scheme:?} {place}"
             );
         }
-        // In an attack one of sixteen that only costly work can tell.
+        // During an attack one of sixteen packets with an unknown tag is checked.
         let mut random = Random::new(1);
-        let mut taken = 0;
+        let mut accepted = 0;
         for (_, packet) in &packets[4300..] {
             for _ in 0..10 {
                 let (mut forged, length) =
@@ -176,14 +176,14 @@ fn who_comes_late_or_was_away_finds_the_way_back() {
                 forged[2..4].copy_from_slice(&(random.number() as u16).to_be_bytes());
                 assert!(receiver.unprotect(&mut forged).is_err());
             }
-            taken += u32::from(receiver.unprotect(&mut packet.clone()).is_ok());
+            accepted += u32::from(receiver.unprotect(&mut packet.clone()).is_ok());
         }
-        assert!(taken > 600, "{scheme:?} {taken}");
+        assert!(accepted > 600, "{scheme:?} {accepted}");
     }
 }
 
 #[test]
-fn work_in_vain_is_rationed() {
+fn failed_checks_are_rationed() {
     let mut allowance = Allowance::new(1);
     assert!((0..100).all(|_| allowance.is_granted()));
     allowance.note(true);
@@ -194,7 +194,7 @@ fn work_in_vain_is_rationed() {
 }
 
 #[test]
-fn relayed_packets_get_the_relays_tag() {
+fn relayed_packets_get_the_tag_of_the_relay() {
     let policy = policy(Suite::AesCm128HmacSha1_80, Scheme::Header, Placement::Extension(5));
     let (mut sender, mut relay_in) = ends(&policy);
     let keys = vec![MasterKey::new(policy.suite, &[3; 30]).unwrap()];
@@ -210,7 +210,7 @@ fn relayed_packets_get_the_relays_tag() {
         assert_eq!(opened.payload, &plain[12..]);
         assert_eq!(opened.header.extension().unwrap().elements().count(), 1);
     }
-    // An element of another length, and one that cannot be read, are no place for a tag.
+    // An element of another length, and an unreadable one, cannot hold a tag.
     for data in [b"\x50a\0\0", b"\xf0\0\0\0"] {
         let mut buffer = [0; 100];
         let extension = Some(extension::Extension { profile: 0xbede, data });
@@ -221,7 +221,7 @@ fn relayed_packets_get_the_relays_tag() {
 }
 
 #[test]
-fn a_sender_that_begins_anew_is_heard() {
+fn a_restarted_sender_is_accepted() {
     for scheme in schemes() {
         let policy = policy(Suite::AesCm128HmacSha1_80, scheme, Placement::Trailer);
         let (mut sender, mut receiver) = ends(&policy);
@@ -230,7 +230,7 @@ fn a_sender_that_begins_anew_is_heard() {
         }
         let (mut sender, _) = ends(&policy);
         let packets = line(&mut sender, 100, 100);
-        // Of a chain what was announced before holds; then it is taken up again.
+        // In a chain the announced numbers stay valid. Afterwards the chain is resumed.
         let announced = match scheme {
             Scheme::Chain { numbers, .. } => numbers,
             _ => 0,
@@ -242,7 +242,7 @@ fn a_sender_that_begins_anew_is_heard() {
 }
 
 #[test]
-fn what_does_not_exist_is_refused() {
+fn invalid_parameters_are_rejected() {
     let suite = Suite::AesCm128HmacSha1_80;
     let chain = |numbers, bits| Scheme::Chain { numbers, bits };
     for scheme in [
@@ -271,7 +271,7 @@ fn what_does_not_exist_is_refused() {
 }
 
 #[test]
-fn keys_change_without_a_loss() {
+fn keys_change_without_loss() {
     for scheme in schemes() {
         let policy = policy(Suite::AeadAes256Gcm, scheme, Placement::Trailer);
         let other = MasterKey::new(policy.suite, &[3; 44]).unwrap().with_mki(&[2]);
@@ -289,7 +289,7 @@ fn keys_change_without_a_loss() {
 
 proptest! {
     #[test]
-    fn nothing_panics(scheme in proptest::sample::select(schemes()), place: bool, packet: Vec<u8>) {
+    fn arbitrary_bytes_do_not_panic(scheme in proptest::sample::select(schemes()), place: bool, packet: Vec<u8>) {
         let policy = policy(Suite::AesCm128HmacSha1_80, scheme, PLACEMENTS[usize::from(place)]);
         let (mut sender, mut receiver) = ends(&policy);
         let mut packet = packet;
@@ -306,10 +306,10 @@ proptest! {
     }
 }
 
-/// The vectors of `docs/srtp-plus.md`: tags of packets with these indices, under the master key of
+/// The vectors of `docs/srtp-plus.md`: tags of packets with these indices, with the master key of
 /// RFC 3711 appendix B.3.
 #[test]
-fn tags_are_those_of_the_specification() {
+fn tags_match_the_specification() {
     const KEY: &str = "e1f97a0d3e018be0d64fa32c06de41390ec675ad498afeebb6960b3aabe6";
     let bytes = crate::vectors::hex(KEY);
     let suite = Suite::AesCm128HmacSha1_80;
