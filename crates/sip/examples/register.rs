@@ -1,4 +1,4 @@
-//! Reads a REGISTER and answers it, as a registrar does that takes every contact for an hour:
+//! Parses a REGISTER and answers it as a registrar that accepts every contact for an hour:
 //!
 //! ```sh
 //! cargo run -p barebell-sip --example register
@@ -19,8 +19,7 @@ const REGISTER: &[u8] = b"REGISTER sip:example.com SIP/2.0\r\n\
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let message = Message::parse(REGISTER)?;
-    // What is wrong with a request has to be answered, so it is found apart from what cannot be
-    // read.
+    // A faulty request gets an error response, so faults are separate from parse errors.
     let (status, reason) = match message.check() {
         Ok(_) => (200, "OK".to_string()),
         Err(fault) => (fault.status(), fault.to_string()),

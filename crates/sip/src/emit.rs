@@ -1,13 +1,13 @@
-//! What can be written into a message, and the numbers and addresses that stand in many places.
+//! Serialization of values into messages, and of common numbers and addresses.
 
 use crate::method::Method;
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-/// Something that stands in a message. Typed values write themselves as their parsers read them;
-/// bytes and text go out as they are; a number in decimal; a tuple as its parts, one after the
-/// other.
+/// A value that can be written into a message. Typed values are written in the form that their
+/// parsers read, bytes and text unchanged, numbers in decimal, and tuples as the concatenation of
+/// their parts.
 ///
 /// ```
 /// use sip::Emit;
@@ -17,7 +17,7 @@ use core::net::IpAddr;
 /// assert_eq!(out, b"<sip:alice@example.com>;tag=7");
 /// ```
 pub trait Emit {
-    /// Appends it.
+    /// Appends the value.
     fn emit(&self, out: &mut Vec<u8>);
 }
 
@@ -27,7 +27,7 @@ impl<T: Emit + ?Sized> Emit for &T {
     }
 }
 
-/// Nothing, for `None`.
+/// `None` is empty.
 impl<T: Emit> Emit for Option<T> {
     fn emit(&self, out: &mut Vec<u8>) {
         if let Some(value) = self {
@@ -118,7 +118,7 @@ emit_tuples! {
     (A B C D E F G H)
 }
 
-/// Appends what `value` displays.
+/// Appends the `Display` output of `value`.
 pub(crate) fn write_display(out: &mut Vec<u8>, value: &impl core::fmt::Display) {
     struct Bytes<'o>(&'o mut Vec<u8>);
     impl core::fmt::Write for Bytes<'_> {
@@ -131,7 +131,7 @@ pub(crate) fn write_display(out: &mut Vec<u8>, value: &impl core::fmt::Display) 
     let _ = core::fmt::Write::write_fmt(&mut Bytes(out), format_args!("{value}"));
 }
 
-/// Appends an address, an IPv6 address without brackets.
+/// Appends an IP address. An IPv6 address has no brackets.
 pub fn write_ip(address: IpAddr, out: &mut Vec<u8>) {
     match address {
         IpAddr::V4(address) => {
@@ -173,7 +173,7 @@ mod tests {
     use core::net::SocketAddr;
 
     #[test]
-    fn numbers_are_written_whole() {
+    fn numbers_are_written_completely() {
         for number in [0, 7, 10, 65_535, u64::MAX] {
             let mut out = Vec::new();
             write_decimal(&mut out, number);
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_stand_as_in_uris() {
+    fn addresses_are_written_as_in_uris() {
         for text in ["192.0.2.1:5060", "[2001:db8::1]:5061", "0.0.0.0:0", "255.10.100.9:65535"] {
             let mut out = Vec::new();
             text.parse::<SocketAddr>().unwrap().emit(&mut out);

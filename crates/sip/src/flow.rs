@@ -1,26 +1,28 @@
-//! Flows: where a message came from and how another one gets back there (RFC 5626 section 2).
+//! Flows: the transport association of a message, over which others can be sent back (RFC 5626
+//! section 2).
 
 use crate::Transport;
 use core::fmt;
 use core::net::SocketAddr;
 use core::num::NonZeroU64;
 
-/// A stream connection, numbered by the program that owns it. Numbers are not used again, also
-/// after a restart.
+/// A stream connection, numbered by the program that owns it. Numbers are unique, even across
+/// restarts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Connection(pub NonZeroU64);
 
-/// The two ends of an exchange of messages.
+/// The two ends of a transport association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Flow {
-    /// What carries the messages.
+    /// The transport protocol.
     pub transport: Transport,
-    /// Our end: the address that the peer sent to, never a wildcard, and the listener's port.
+    /// The local end: the address to which the peer sent, never a wildcard, and the listener's
+    /// port.
     pub local: SocketAddr,
-    /// The peer's end.
+    /// The remote end.
     pub remote: SocketAddr,
-    /// The connection, for a stream. `None` on a stream that is yet to be opened: the program
-    /// reuses a connection to `remote` or opens one.
+    /// The connection of a stream. `None` for a stream to be opened: the program reuses a
+    /// connection to `remote` or opens one.
     pub connection: Option<Connection>,
 }
 

@@ -1,9 +1,8 @@
-//! SIP (RFC 3261) without I/O: messages read and written, URIs, header fields, digest
-//! authentication, transactions, dialogs and streams.
+//! SIP (RFC 3261) without I/O: messages, URIs, header fields, digest authentication, transactions,
+//! dialogs and streams.
 //!
-//! Nothing here opens a socket, reads a clock or starts a thread. Parsers look at bytes that the
-//! caller owns and never panic on them; state machines are given events and the time, and say what
-//! to do.
+//! This crate opens no socket, reads no clock and starts no thread. Parsers work on bytes that the
+//! caller owns and never panic. State machines receive events and the time, and return actions.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -4,24 +4,24 @@ use core::fmt;
 
 macro_rules! methods {
     ($($(#[$doc:meta])* $name:ident = $text:literal),* $(,)?) => {
-        /// A request method. Methods are compared with regard to case (RFC 3261 section 7.1).
+        /// A request method. Methods are case-sensitive (RFC 3261 section 7.1).
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum Method<'a> {
             $($(#[$doc])* $name,)*
-            /// A method that is not known here.
+            /// An unknown method.
             Other(&'a [u8]),
         }
 
         impl<'a> Method<'a> {
-            /// The method that `bytes` names.
+            /// The method with this name.
             #[must_use]
             pub fn new(bytes: &'a [u8]) -> Self {
                 $(if bytes == $text { return Self::$name; })*
                 Self::Other(bytes)
             }
 
-            /// The method as it stands in a message.
+            /// The name of the method.
             #[must_use]
             pub const fn as_bytes(self) -> &'a [u8] {
                 match self {

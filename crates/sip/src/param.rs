@@ -5,37 +5,37 @@ use crate::lex::{self, Set};
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// The most parameters that a URI may have, and the most header fields behind its `?`. The contacts
-/// of phones, GRUUs (RFC 5627), border controllers and the IP Multimedia Subsystem have a dozen at
-/// most.
+/// The maximum number of parameters of a URI, and of header fields after its `?`. Contacts of
+/// phones, GRUUs (RFC 5627), session border controllers and the IP Multimedia Subsystem have about
+/// a dozen.
 ///
-/// These are the lists in a message that are compared with each other (RFC 3261 section 19.1.4),
-/// under a lock and with several others. The parameters of a header field are only read, one after
-/// the other, so the length of the message is bound enough for them.
+/// These lists are compared with one another (RFC 3261 section 19.1.4), under a lock and possibly
+/// several times. Header field parameters are only read sequentially, so the length of the message
+/// limits them sufficiently.
 pub const MAX_URI_PARAMS: usize = 32;
 
-/// A list of parameters as it stands in a message, from its first semicolon on.
+/// A list of parameters as received, from its first semicolon on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Params<'a>(pub(crate) &'a [u8]);
 
-/// One parameter. The value is `None` where there is no `=`; quoted strings keep their quotes.
+/// A parameter. The value is `None` without `=`. Quoted strings include their quotes.
 pub type Param<'a> = (&'a [u8], Option<&'a [u8]>);
 
 impl<'a> Params<'a> {
-    /// The list that stands in `bytes`, which begins with a semicolon or is empty. Not checked:
-    /// see [`Params::is_valid`].
+    /// Wraps a list that starts with a semicolon or is empty. Not validated, see
+    /// [`Params::is_valid`].
     #[must_use]
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
 
-    /// The parameters as they stand in the message, with the first semicolon.
+    /// The parameters as received, including the first semicolon.
     #[must_use]
     pub const fn as_bytes(self) -> &'a [u8] {
         self.0
     }
 
-    /// Every parameter, in order, names and values trimmed of white space.
+    /// All parameters in order, with trimmed names and values.
     pub fn iter(self) -> impl Iterator<Item = Param<'a>> {
         let mut rest = lex::trim(self.0);
         core::iter::from_fn(move || {
@@ -52,7 +52,7 @@ impl<'a> Params<'a> {
         })
     }
 
-    /// The parameter called `name`, compared without regard to case.
+    /// The parameter with this name (case-insensitive).
     #[must_use]
     pub fn get(self, name: &str) -> Option<Option<&'a [u8]>> {
         self.iter()
@@ -60,29 +60,28 @@ impl<'a> Params<'a> {
             .map(|(_, value)| value)
     }
 
-    /// The value of the parameter called `name`, if it has one.
+    /// The value of the parameter with this name, if it has one.
     #[must_use]
     pub fn value(self, name: &str) -> Option<&'a [u8]> {
         self.get(name).flatten()
     }
 
-    /// Whether there is a parameter called `name`.
+    /// Returns true if there is a parameter with this name.
     #[must_use]
     pub fn has(self, name: &str) -> bool {
         self.get(name).is_some()
     }
 
-    /// Whether every parameter of a header field has the form of the grammar: a token, and a value
-    /// that is a token, a host or a quoted string (RFC 3261 section 25.1, `generic-param`). A
-    /// semicolon at the end, and `rport=` without a value, are taken as the field writes them:
-    /// nothing is lost by it.
+    /// Returns true if all header field parameters match the grammar: a token, and a value that is
+    /// a token, a host or a quoted string (RFC 3261 section 25.1, `generic-param`). A trailing
+    /// semicolon and `rport=` without a value occur in practice and are accepted.
     #[must_use]
     pub fn is_valid(self) -> bool {
         self.all_valid(|_, _| ())
     }
 
-    /// The same, with a look at each parameter on the way, and at where it stands, from its
-    /// semicolon to the next.
+    /// As `is_valid`. Calls `look` with each parameter and its range, from its semicolon to the
+    /// next.
     pub(crate) fn all_valid(self, mut look: impl FnMut(Param<'a>, Range<usize>)) -> bool {
         let place = |rest: &[u8]| self.0.len() - rest.len();
         let mut rest = lex::trim_start(self.0);
@@ -122,7 +121,7 @@ impl Emit for Params<'_> {
     }
 }
 
-/// Where the first parameter ends, and where its equals sign stands.
+/// The end of the first parameter, and the position of its equals sign.
 fn end_of_param(bytes: &[u8]) -> (usize, Option<usize>) {
     let mut at = 0;
     let mut equals = None;
@@ -146,7 +145,7 @@ fn end_of_param(bytes: &[u8]) -> (usize, Option<usize>) {
     (bytes.len(), equals)
 }
 
-/// The text of a quoted string without its quotes and its backslashes; other values as they are.
+/// Removes the quotes and backslashes of a quoted string. Other values are unchanged.
 pub fn unquote(value: &[u8]) -> impl Iterator<Item = u8> + '_ {
     let inner = match value {
         [b'"', inner @ .., b'"'] => inner,
@@ -160,8 +159,8 @@ pub fn unquote(value: &[u8]) -> impl Iterator<Item = u8> + '_ {
     })
 }
 
-/// Text that stands in quotes, with backslashes where they are needed (RFC 3261 section 25.1): the
-/// reverse of [`unquote`]. What no quoted string can hold, control characters, becomes a space.
+/// Text to be written as a quoted string with escapes (RFC 3261 section 25.1), the inverse of
+/// [`unquote`]. Control characters, which a quoted string cannot contain, become spaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quoted<'a>(pub &'a str);
 
@@ -184,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parameters_are_found_in_any_case_and_with_white_space() {
+    fn names_are_case_insensitive_and_may_have_white_space() {
         let params = Params::new(b" ;lr ; Tag = x;q=\"a;\\\"b\" ;last=");
         let all: Vec<_> = params.iter().collect();
         assert_eq!(Params::new(b";a;b ; ").iter().count(), 2);
@@ -197,7 +196,7 @@ mod tests {
         assert_eq!(all, expected);
         assert_eq!(params.value("tag"), Some(&b"x"[..]));
         assert!(params.has("LR"));
-        assert!(!params.is_valid(), "an empty value is not in the grammar");
+        assert!(!params.is_valid(), "an empty value violates the grammar");
     }
 
     #[test]
@@ -231,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn quoted_text_comes_back() {
+    fn quoted_text_is_unquoted() {
         for text in ["", "Bob", "a \"b\" \\ c", "Zoë"] {
             let mut out = Vec::new();
             Quoted(text).emit(&mut out);

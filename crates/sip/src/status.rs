@@ -1,4 +1,4 @@
-//! Status codes (RFC 3261 section 21, and the RFCs that add to it).
+//! Status codes (RFC 3261 section 21 and its extensions).
 
 use crate::message::reason_phrase;
 
@@ -11,7 +11,7 @@ pub struct Status(pub u16);
 pub struct StatusLine<'r> {
     /// The status code.
     pub status: Status,
-    /// What it says to people.
+    /// The reason phrase.
     pub reason: &'r str,
 }
 
@@ -56,19 +56,19 @@ constants! {
 }
 
 impl Status {
-    /// The number.
+    /// The status code as a number.
     #[must_use]
     pub const fn code(self) -> u16 {
         self.0
     }
 
-    /// The reason phrase that the RFCs give to it.
+    /// The reason phrase of the RFCs.
     #[must_use]
     pub const fn reason_phrase(self) -> &'static str {
         reason_phrase(self.0)
     }
 
-    /// The same status with another reason phrase.
+    /// The status code with another reason phrase.
     #[must_use]
     pub const fn because(self, reason: &str) -> StatusLine<'_> {
         StatusLine { status: self, reason }
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_status_knows_its_reason_phrase_and_takes_another() {
+    fn a_status_has_a_default_reason_phrase_and_accepts_another() {
         let line = StatusLine::from(Status::CALL_DOES_NOT_EXIST);
         assert_eq!((line.status.code(), line.reason), (481, "Call/Transaction Does Not Exist"));
         let line = Status::FORBIDDEN.because("Relaying Denied");

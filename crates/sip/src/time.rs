@@ -1,20 +1,20 @@
-//! Time as the protocol crates see it: microseconds, given from outside.
+//! The time of the protocol crates, in microseconds, supplied by the caller.
 
 use core::fmt;
 use core::ops::{Add, AddAssign, Sub};
 
 /// A point in time: microseconds since the Unix epoch.
 ///
-/// The owner of an engine reads the wall clock once, when it starts, and counts on from there with
-/// a monotonic clock: so an `Instant` never runs backwards, and one that was stored before a
-/// restart still means the same moment after it.
+/// The owner of an engine reads the wall clock once at its start, and adds the time of a monotonic
+/// clock. An `Instant` therefore never runs backwards, and one that was stored before a restart is
+/// valid after it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(u64);
 
 impl Instant {
     /// The earliest instant.
     pub const ZERO: Self = Self(0);
-    /// Later than any instant that occurs.
+    /// Later than any real instant.
     pub const MAX: Self = Self(u64::MAX);
 
     /// The instant `micros` microseconds after the Unix epoch.
@@ -35,29 +35,28 @@ impl Instant {
         self.0 / 1_000_000
     }
 
-    /// The time from `earlier` to `self`, zero if `earlier` is later.
+    /// The time from `earlier` to `self`. Zero if `earlier` is later.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
         Duration(self.0.saturating_sub(earlier.0))
     }
 }
 
-/// When something is due, if ever; never is later than any time. No larger than an [`Instant`],
-/// where an `Option` of one is twice as large.
+/// An optional due time. `NEVER` is later than any time. Half the size of an `Option<Instant>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Deadline(Instant);
 
 impl Deadline {
-    /// Nothing is due, however late it is.
+    /// No due time.
     pub const NEVER: Self = Self(Instant::MAX);
 
-    /// The time, if it is not never.
+    /// The due time, unless it is `NEVER`.
     #[must_use]
     pub fn time(self) -> Option<Instant> {
         (self != Self::NEVER).then_some(self.0)
     }
 
-    /// The time, if it has come `now`.
+    /// The due time, if `now` has reached it.
     #[must_use]
     pub fn passed(self, now: Instant) -> Option<Instant> {
         self.time().filter(|time| *time <= now)
@@ -76,51 +75,51 @@ impl From<Option<Instant>> for Deadline {
     }
 }
 
-/// A span of time in microseconds.
+/// A duration in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Duration(u64);
 
 impl Duration {
-    /// No time at all.
+    /// The zero duration.
     pub const ZERO: Self = Self(0);
 
-    /// A span of `micros` microseconds.
+    /// A duration of `micros` microseconds.
     #[must_use]
     pub const fn from_micros(micros: u64) -> Self {
         Self(micros)
     }
 
-    /// A span of `millis` milliseconds.
+    /// A duration of `millis` milliseconds.
     #[must_use]
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis.saturating_mul(1_000))
     }
 
-    /// A span of `secs` seconds.
+    /// A duration of `secs` seconds.
     #[must_use]
     pub const fn from_secs(secs: u64) -> Self {
         Self(secs.saturating_mul(1_000_000))
     }
 
-    /// The span in microseconds.
+    /// The duration in microseconds.
     #[must_use]
     pub const fn as_micros(self) -> u64 {
         self.0
     }
 
-    /// The span in whole milliseconds, rounded down.
+    /// The duration in whole milliseconds, rounded down.
     #[must_use]
     pub const fn as_millis(self) -> u64 {
         self.0 / 1_000
     }
 
-    /// The span in whole seconds, rounded down.
+    /// The duration in whole seconds, rounded down.
     #[must_use]
     pub const fn as_secs(self) -> u64 {
         self.0 / 1_000_000
     }
 
-    /// The span `factor` times over.
+    /// The duration multiplied by `factor`.
     #[must_use]
     pub const fn times(self, factor: u64) -> Self {
         Self(self.0.saturating_mul(factor))
@@ -165,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn never_is_later_than_any_time_and_does_not_pass() {
+    fn never_is_later_than_any_time_and_is_not_reached() {
         let (early, late) = (Instant::from_micros(1), Instant::from_micros(2));
         let deadline = Deadline::from(late);
         assert_eq!(deadline.passed(early), None);

@@ -1,4 +1,4 @@
-//! The transports that SIP messages travel by.
+//! The transport protocols of SIP.
 
 /// A transport protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -17,30 +17,31 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// Every transport.
+    /// All transports.
     pub const ALL: [Self; 5] = [Self::Udp, Self::Tcp, Self::Tls, Self::Ws, Self::Wss];
 
-    /// Whether messages go over a connection, in their order: then what is sent arrives or an error
-    /// is reported, and nothing need be sent again. RFC 3261 calls that a reliable transport.
+    /// Returns true if the transport is a connection with ordered delivery: a sent message arrives
+    /// or an error is reported, so that no retransmission is needed (a reliable transport in RFC
+    /// 3261).
     #[must_use]
     pub const fn is_stream(self) -> bool {
         !matches!(self, Self::Udp)
     }
 
-    /// Whether Content-Length alone tells where a message ends (RFC 3261 section 18.3).
+    /// Returns true if only Content-Length delimits messages (RFC 3261 section 18.3).
     #[must_use]
     pub const fn is_framed_by_length(self) -> bool {
         matches!(self, Self::Tcp | Self::Tls)
     }
 
-    /// Whether nobody on the way can read what is sent, or change it.
+    /// Returns true if the transport is encrypted and authenticated.
     #[must_use]
     pub const fn is_secure(self) -> bool {
         matches!(self, Self::Tls | Self::Wss)
     }
 
-    /// The one that carries the same under TLS: what a SIPS URI means (RFC 3261 section 26.2.2).
-    /// `None` where there is none.
+    /// The same transport over TLS, as required by a SIPS URI (RFC 3261 section 26.2.2). `None` for
+    /// UDP.
     #[must_use]
     pub const fn secured(self) -> Option<Self> {
         match self {
@@ -74,8 +75,8 @@ impl Transport {
         }
     }
 
-    /// What our own URIs say in their `transport` parameter: WebSocket has one value for both (RFC
-    /// 7118 section 5.2.4).
+    /// The value of the `transport` parameter in URIs of our own. WebSocket has one value for both
+    /// variants (RFC 7118 section 5.2.4).
     #[must_use]
     pub const fn param(self) -> &'static str {
         match self {
@@ -84,7 +85,7 @@ impl Transport {
         }
     }
 
-    /// The port where none is given.
+    /// The default port.
     #[must_use]
     pub const fn default_port(self) -> u16 {
         match self {
@@ -95,7 +96,7 @@ impl Transport {
         }
     }
 
-    /// The transport called `name` in any case, as in Via or in a URI.
+    /// The transport with this name (case-insensitive), as in Via or in a URI.
     #[must_use]
     pub fn parse(name: &[u8]) -> Option<Self> {
         Self::ALL.into_iter().find(|t| t.uri_name().as_bytes().eq_ignore_ascii_case(name))
@@ -121,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_secured_is_secure() {
+    fn secured_transports_are_secure() {
         for transport in Transport::ALL {
             assert!(transport.secured().is_none_or(Transport::is_secure));
             assert!(!transport.is_secure() || transport.secured() == Some(transport));

@@ -1,4 +1,4 @@
-//! URIs: SIP and SIPS (RFC 3261 section 19.1, IPv6 by RFC 5954), tel (RFC 3966), and others whole.
+//! URIs: SIP and SIPS (RFC 3261 section 19.1, IPv6 by RFC 5954), tel (RFC 3966), and opaque others.
 
 use crate::emit::{Emit, write_ip};
 use crate::lex::{self, Common, Marks, Set};
@@ -11,21 +11,21 @@ use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use smallvec::SmallVec;
 
-/// Why bytes are not a URI that SIP can use.
+/// The reason why bytes are not a URI that SIP can use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UriError {
-    /// There is no `scheme:` at the start.
+    /// There is no scheme.
     Scheme,
-    /// A character that must be escaped, or white space.
+    /// A character that has to be escaped, or white space.
     Character(u8),
-    /// The host is neither a name, an IPv4 address nor an IPv6 address in brackets.
+    /// The host is not a name, an IPv4 address or an IPv6 address in brackets.
     Host,
     /// The port is not a number from 0 to 65535.
     Port,
     /// A parameter or header has no name.
     Parameter,
-    /// More than [`MAX_URI_PARAMS`] parameters, or as many header fields.
+    /// More than [`MAX_URI_PARAMS`] parameters or header fields.
     TooManyParameters,
     /// The number of a tel URI has no digits.
     Number,
@@ -53,14 +53,14 @@ impl fmt::Display for UriError {
 
 impl core::error::Error for UriError {}
 
-/// A URI as it stands in a message.
+/// A URI of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Uri<'a> {
     /// `sip:` or `sips:`.
     Sip(SipUri<'a>),
     /// `tel:`.
     Tel(TelUri<'a>),
-    /// Any other scheme: the scheme, and the whole URI.
+    /// A URI with another scheme.
     Other {
         /// The scheme, without the colon.
         scheme: &'a [u8],
@@ -70,10 +70,10 @@ pub enum Uri<'a> {
 }
 
 impl<'a> Uri<'a> {
-    /// Reads the URI that fills `bytes`.
+    /// Parses a URI.
     ///
     /// # Errors
-    /// [`UriError`] where the bytes have not the form of the scheme.
+    /// [`UriError`] if the bytes violate the syntax of the scheme.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, UriError> {
         if let [b's' | b'S', b'i' | b'I', b'p' | b'P', b':', rest @ ..] = bytes {
             return SipUri::parse_after_scheme(false, rest).map(Self::Sip);
@@ -84,7 +84,7 @@ impl<'a> Uri<'a> {
             return SipUri::parse_after_scheme(true, rest).map(Self::Sip);
         }
         if !Set::URI.has_all(bytes) {
-            return Err(stranger(bytes, Set::URI));
+            return Err(invalid_character(bytes, Set::URI));
         }
         if scheme.eq_ignore_ascii_case(b"tel") {
             return TelUri::parse_subscriber(rest).map(Self::Tel);
@@ -106,17 +106,17 @@ impl<'a> Uri<'a> {
     }
 }
 
-/// A host as it stands in a URI or a Via.
+/// A host of a URI or a Via.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Host<'a> {
-    /// A domain name, in any case.
+    /// A domain name, case-insensitive.
     Name(&'a [u8]),
     /// An IPv4 or IPv6 address.
     Ip(IpAddr),
 }
 
 impl<'a> Host<'a> {
-    /// Reads the host that fills `bytes`; an IPv6 address stands in brackets.
+    /// Parses a host. An IPv6 address has brackets.
     #[must_use]
     pub fn parse(bytes: &'a [u8]) -> Option<Self> {
         if let [b'[', inner @ .., b']'] = bytes {
@@ -126,7 +126,7 @@ impl<'a> Host<'a> {
             if let Some(address) = ipv4(bytes) {
                 return Some(Self::Ip(address.into()));
             }
-            // A name of digits and dots only cannot be told from a mistyped address.
+            // A name of only digits and dots would be ambiguous with a mistyped address.
             if bytes.iter().all(|&byte| byte.is_ascii_digit() || byte == b'.') {
                 return None;
             }
@@ -141,7 +141,7 @@ impl<'a> Host<'a> {
         Set::HOST_NAME.has_all(bytes).then_some(Self::Name(bytes))
     }
 
-    /// Whether both mean the same host: names without regard to case and final dot.
+    /// Returns true if both are the same host. Names are case-insensitive and may end with a dot.
     #[must_use]
     pub fn is_same(&self, other: &Host<'_>) -> bool {
         match (self, other) {
@@ -154,12 +154,12 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// Bytes that are the same for names that differ in case only, and for nothing else.
+    /// A canonical form, which is equal only for names that differ in case.
     #[must_use]
     pub fn canonical(&self) -> SmallVec<[u8; 64]> {
         match self {
             Self::Name(name) => name.iter().map(u8::to_ascii_lowercase).collect(),
-            // No name begins with a colon.
+            // Names do not start with a colon.
             Self::Ip(ip) => {
                 let mut bytes = SmallVec::from_slice(b":");
                 match ip {
@@ -171,7 +171,7 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// The address, if it is one.
+    /// The address, if the host is one.
     #[must_use]
     pub const fn ip(&self) -> Option<IpAddr> {
         match self {
@@ -191,7 +191,7 @@ impl fmt::Display for Host<'_> {
     }
 }
 
-/// An IPv4 address: four decimal numbers without leading zeros, as [`Ipv4Addr`] reads it.
+/// Parses an IPv4 address: four decimal numbers without leading zeros, as [`Ipv4Addr`] does.
 fn ipv4(bytes: &[u8]) -> Option<Ipv4Addr> {
     let (first, rest) = octet(bytes)?;
     let (second, rest) = octet(rest.strip_prefix(b".")?)?;
@@ -200,7 +200,7 @@ fn ipv4(bytes: &[u8]) -> Option<Ipv4Addr> {
     rest.is_empty().then(|| Ipv4Addr::new(first, second, third, fourth))
 }
 
-/// The number from 0 to 255 that `bytes` begins with, and what follows its last digit.
+/// Parses a leading number from 0 to 255, and returns the bytes after it.
 #[inline(always)]
 fn octet(bytes: &[u8]) -> Option<(u8, &[u8])> {
     let digit =
@@ -212,8 +212,8 @@ fn octet(bytes: &[u8]) -> Option<(u8, &[u8])> {
     Some((two.checked_mul(10)?.checked_add(third)?, &bytes[3..]))
 }
 
-/// Three colons before an embedded IPv4 address come from a fault in the grammar of RFC 3261 and
-/// mean two (RFC 5118 section 4.10).
+/// Parses an IPv6 address. Three colons before an embedded IPv4 address result from an error in the
+/// grammar of RFC 3261 and mean two (RFC 5118 section 4.10).
 pub(crate) fn ipv6(bytes: &[u8]) -> Option<Ipv6Addr> {
     let text = core::str::from_utf8(bytes).ok()?;
     if let Some(at) = text.find(":::") {
@@ -227,14 +227,14 @@ pub(crate) fn ipv6(bytes: &[u8]) -> Option<Ipv6Addr> {
     text.parse().ok()
 }
 
-/// Whether the URI `uri` has the scheme `sips`.
+/// Returns true if `uri` has the scheme `sips`.
 #[must_use]
 pub fn is_sips(uri: &[u8]) -> bool {
     uri.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"sips:"))
 }
 
-/// The user part `user` with every `%HH` replaced by the byte it stands for, once (RFC 3261 section
-/// 19.1.2). A `%` that no two hexadecimal digits follow stands for itself.
+/// Replaces every `%HH` of a user part by its byte, once (RFC 3261 section 19.1.2). A `%` without
+/// two hexadecimal digits is kept.
 #[must_use]
 pub fn unescape(user: &[u8]) -> Cow<'_, [u8]> {
     match lex::find(b'%', user) {
@@ -243,7 +243,7 @@ pub fn unescape(user: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// Splits `host[:port]` at the colon before the port and reads both.
+/// Splits `host[:port]` and parses both parts.
 pub(crate) fn host_port(bytes: &[u8]) -> Result<(Host<'_>, Option<u16>), UriError> {
     let host_end = match bytes.first() {
         Some(b'[') => {
@@ -265,14 +265,14 @@ fn port(digits: &[u8]) -> Result<u16, UriError> {
     lex::decimal(digits).and_then(|number| u16::try_from(number).ok()).ok_or(UriError::Port)
 }
 
-/// A SIP or SIPS URI as it stands in a message.
+/// A SIP or SIPS URI of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SipUri<'a> {
-    /// `sips:`.
+    /// True for `sips:`.
     pub secure: bool,
-    /// The user part, escapes kept, without the password. `None` where there is no `@`.
+    /// The user part with its escapes, without the password. `None` without `@`.
     pub user: Option<&'a [u8]>,
-    /// The password, escapes kept.
+    /// The password with its escapes.
     pub password: Option<&'a [u8]>,
     /// The host.
     pub host: Host<'a>,
@@ -280,26 +280,26 @@ pub struct SipUri<'a> {
     pub port: Option<u16>,
     /// The URI parameters, at most [`MAX_URI_PARAMS`].
     pub params: Params<'a>,
-    /// What follows the `?`, as it stands; empty for none. At most [`MAX_URI_PARAMS`] header
-    /// fields, between `&`.
+    /// The part after `?` as received; empty if absent. At most [`MAX_URI_PARAMS`] header fields,
+    /// separated by `&`.
     pub headers: &'a [u8],
 }
 
-/// Where the parts of a SIP URI meet, counted from behind the scheme.
+/// The delimiters between the parts of a SIP URI, as offsets after the scheme.
 #[derive(Default)]
 struct Parts {
     at: Option<usize>,
-    /// In the user part, and after it.
+    /// The first colon of the user part, and the first one after it.
     password: Option<usize>,
     colon: Option<usize>,
-    /// After the user part.
+    /// The first ones after the user part.
     semicolon: Option<usize>,
     question: Option<usize>,
 }
 
 impl Parts {
-    /// Looks at each mark once: where the parts meet, and whether it may stand where it does. All
-    /// other bytes may stand anywhere.
+    /// Visits each mark once, finds the delimiters, and checks that it is allowed at its position.
+    /// Other bytes are allowed everywhere.
     fn of(rest: &[u8]) -> Result<Self, UriError> {
         let mut parts = Self::default();
         let mut common = Common::ALL;
@@ -312,10 +312,10 @@ impl Parts {
             }
             match byte {
                 b'@' if parts.at.is_some() => return Err(UriError::Character(b'@')),
-                // Semicolons and question marks may stand in the user part.
+                // The user part may contain semicolons and question marks.
                 b'@' => {
                     if !common.has(Set::USER) {
-                        return Err(stranger(&rest[..index], Set::USER));
+                        return Err(invalid_character(&rest[..index], Set::USER));
                     }
                     parts = Self { at: Some(index), password: parts.colon, ..Self::default() };
                 }
@@ -327,13 +327,12 @@ impl Parts {
                 _ => {}
             }
         }
-        if common.has(Set::URI) { Ok(parts) } else { Err(stranger(rest, Set::URI)) }
+        if common.has(Set::URI) { Ok(parts) } else { Err(invalid_character(rest, Set::URI)) }
     }
 }
 
 impl<'a> SipUri<'a> {
-    /// Whether the user part is said to be a telephone number (`user=phone`, RFC 3261 section
-    /// 19.1.1).
+    /// Returns true if the user part is a telephone number (`user=phone`, RFC 3261 section 19.1.1).
     #[must_use]
     pub fn is_phone(&self) -> bool {
         self.params.value("user").is_some_and(|user| user.eq_ignore_ascii_case(b"phone"))
@@ -373,23 +372,22 @@ impl<'a> SipUri<'a> {
         Ok(Self { secure, user, password, host, port, params, headers })
     }
 
-    /// The `transport` parameter: `None` where there is none, an error in the option's place
-    /// (`Some(None)`) for a transport that is not known here.
+    /// The `transport` parameter: `None` if absent, `Some(None)` for an unknown transport.
     #[must_use]
     pub fn transport(&self) -> Option<Option<Transport>> {
         self.params.value("transport").map(Transport::parse)
     }
 
-    /// Whether the `lr` parameter asks for loose routing (RFC 3261 section 19.1.1).
+    /// Returns true if the `lr` parameter marks a loose router (RFC 3261 section 19.1.1).
     #[must_use]
     pub fn is_loose(&self) -> bool {
         self.params.has("lr")
     }
 
-    /// Whether both URIs are equal by RFC 3261 section 19.1.4. Of parameters that are there twice,
-    /// which the RFC does not allow, the first counts.
+    /// Returns true if the URIs are equal (RFC 3261 section 19.1.4). Of repeated parameters, which
+    /// the RFC does not allow, the first counts.
     ///
-    /// The work grows as the lengths of both, never as their product.
+    /// The cost grows with the sum of both lengths, not with their product.
     #[must_use]
     pub fn is_same(&self, other: &SipUri<'_>) -> bool {
         let users = match (self.user, other.user) {
@@ -412,7 +410,7 @@ impl<'a> SipUri<'a> {
     }
 }
 
-/// The parameters that stand in `bytes`: each with a name, and no more than may be.
+/// Parses URI parameters, checking their names and number.
 fn named_params(bytes: &[u8]) -> Result<Params<'_>, UriError> {
     let params = Params::new(bytes);
     for (place, (name, _)) in params.iter().enumerate() {
@@ -426,12 +424,12 @@ fn named_params(bytes: &[u8]) -> Result<Params<'_>, UriError> {
     Ok(params)
 }
 
-/// The header fields in what follows the `?`.
+/// The header fields after `?`.
 fn header_fields(headers: &[u8]) -> impl Iterator<Item = &[u8]> {
     headers.split(|&byte| byte == b'&')
 }
 
-/// A part of a URI in the form in which it is compared: with its escapes undone, in lower case.
+/// A part of a URI in canonical form: unescaped and in lower case.
 type Canonical = SmallVec<[u8; 24]>;
 
 fn canonical(bytes: &[u8]) -> Canonical {
@@ -443,7 +441,7 @@ fn canonical(bytes: &[u8]) -> Canonical {
     canonical
 }
 
-/// A parameter in both must match; `user`, `ttl`, `method`, `maddr` and `transport` must be in both
+/// Common parameters must match. `user`, `ttl`, `method`, `maddr` and `transport` must be in both
 /// or in neither.
 fn are_same_params(one: Params<'_>, other: Params<'_>) -> bool {
     const IN_BOTH: [&[u8]; 5] = [b"user", b"ttl", b"method", b"maddr", b"transport"];
@@ -452,7 +450,7 @@ fn are_same_params(one: Params<'_>, other: Params<'_>) -> bool {
         && IN_BOTH.iter().all(|&name| one.contains_key(name) == other.contains_key(name))
 }
 
-/// Parameters in the order of their names, so that one is found without a look at all others.
+/// The parameters by name, for a fast lookup.
 fn by_name(params: Params<'_>) -> BTreeMap<Canonical, Canonical> {
     let mut named = BTreeMap::new();
     for (name, value) in params.iter() {
@@ -467,27 +465,27 @@ fn are_same_headers(one: &[u8], other: &[u8]) -> bool {
     one == other || in_order(one) == in_order(other)
 }
 
-/// Names the first of `bytes`, not all of which are in `set`, that is not.
-fn stranger(bytes: &[u8], set: Set) -> UriError {
+/// The error for the first byte that is not in `set`.
+fn invalid_character(bytes: &[u8], set: Set) -> UriError {
     let byte = bytes.iter().copied().find(|&byte| !set.has(byte));
     UriError::Character(byte.unwrap_or_default())
 }
 
-/// A tel URI as it stands in a message (RFC 3966).
+/// A tel URI of a message (RFC 3966).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TelUri<'a> {
-    /// The number, with its `+` if it is global and with visual separators.
+    /// The number, with `+` if it is global and with visual separators.
     pub number: &'a [u8],
     /// The parameters, at most [`MAX_URI_PARAMS`].
     pub params: Params<'a>,
 }
 
 impl<'a> TelUri<'a> {
-    /// Reads a telephone-subscriber: what follows `tel:`, or what the user part of a SIP URI with
-    /// `user=phone` is, its escapes undone (RFC 3261 section 19.1.6).
+    /// Parses a telephone-subscriber: the part after `tel:`, or the unescaped user part of a SIP
+    /// URI with `user=phone` (RFC 3261 section 19.1.6).
     ///
     /// # Errors
-    /// [`UriError`] where it is no number, or has too many parameters.
+    /// [`UriError`] if it is not a number, or has too many parameters.
     pub fn parse_subscriber(rest: &'a [u8]) -> Result<Self, UriError> {
         let end = rest.iter().position(|&byte| byte == b';').unwrap_or(rest.len());
         let (number, params) = rest.split_at(end);
@@ -525,7 +523,7 @@ impl Emit for Host<'_> {
     }
 }
 
-/// `host:port`, as in Via and in URIs, an IPv6 address in brackets.
+/// Writes `host:port`, as in Via and in URIs, with brackets around an IPv6 address.
 impl Emit for SocketAddr {
     fn emit(&self, out: &mut Vec<u8>) {
         (Host::Ip(self.ip()), ":", self.port()).emit(out);
@@ -559,17 +557,15 @@ impl Emit for Uri<'_> {
     }
 }
 
-/// The user part that stands for `name`: what may not stand there as it is becomes `%HH` (RFC 3261
-/// section 19.1.2). The reverse of [`unescape`].
+/// Escapes `name` as a user part: characters not allowed there become `%HH` (RFC 3261 section
+/// 19.1.2). The inverse of [`unescape`].
 #[must_use]
 pub fn escape_user(name: &[u8]) -> Cow<'_, [u8]> {
-    // A percent sign stands for itself only as the beginning of an escape, a colon ends the user
-    // part.
+    // A percent sign is only allowed in an escape, and a colon ends the user part.
     escape(name, |byte| Set::USER.has(byte) && !matches!(byte, b'%' | b':'))
 }
 
-/// The value of a URI parameter that stands for `value`, likewise (`pvalue` of RFC 3261 section
-/// 25.1).
+/// Escapes `value` as the value of a URI parameter (`pvalue` of RFC 3261 section 25.1).
 #[must_use]
 pub fn escape_param(value: &[u8]) -> Cow<'_, [u8]> {
     escape(value, |byte| byte.is_ascii_alphanumeric() || b"-_.!~*'()[]/:&+$".contains(&byte))

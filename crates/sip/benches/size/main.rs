@@ -1,15 +1,16 @@
-//! What the parsers and comparisons cost over the length of what a peer sends: a byte of a long
-//! text must cost what one of a short text does, or somebody would send long ones.
+//! The cost of parsers and comparisons as a function of the length of their input. A byte of a long
+//! text must not cost much more than one of a short text, or an attacker could exploit it.
 //!
 //! ```text
 //! cargo bench -p barebell-sip --bench size
-//!     each parser with the shape that costs it most
+//! each parser with its most expensive shape
 //! cargo bench -p barebell-sip --bench size -- all
-//!     with each shape
+//! with all shapes
 //! ```
 //!
-//! Valgrind counts instructions, so that a busy machine does not change the figures. Fails where a
-//! byte of a long text costs more than [`TOLERANCE`] times what one of a short text does.
+//! Valgrind counts instructions, so the load of the machine does not change the figures. The
+//! benchmark fails if a byte of a long text costs more than [`TOLERANCE`] times one of a short
+//! text.
 
 mod shapes;
 mod subjects;
@@ -19,15 +20,15 @@ use std::hint::black_box;
 use std::process::{Command, ExitCode};
 use subjects::Subject;
 
-/// Bytes of a short text.
+/// The length of a short text in bytes.
 const SHORT: usize = 4 << 10;
-/// Bytes of a long text: as many as a message may have, with room for what stands around it.
+/// The length of a long text in bytes: close to the maximum length of a message.
 const LONG: usize = 63 << 10;
-/// How many times more a byte of a long text may cost.
+/// The maximum ratio of the cost per byte of a long and a short text.
 const TOLERANCE: f64 = 3.0;
 
 fn main() -> ExitCode {
-    // Cargo says `--bench`.
+    // Cargo adds `--bench`.
     let wanted: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
     match wanted.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["perform"] => {
@@ -39,12 +40,12 @@ fn main() -> ExitCode {
     }
 }
 
-/// Every subject with every shape.
+/// All subjects with all shapes.
 fn cases() -> impl Iterator<Item = (&'static Subject, Shape)> {
     subjects::ALL.iter().flat_map(|subject| Shape::all().map(move |shape| (subject, shape)))
 }
 
-/// Does everything once, for whoever counts.
+/// Runs every case once, under Valgrind.
 fn perform() {
     for (subject, shape) in cases() {
         for size in [SHORT, LONG] {
@@ -54,17 +55,17 @@ fn perform() {
     }
 }
 
-/// What is counted, one call at a time.
+/// The measured function, one case per call.
 #[inline(never)]
 fn counted(work: fn(&[u8]), text: &[u8]) {
     work(black_box(text));
 }
 
-/// What a case costs.
+/// The cost of a case.
 struct Row {
     subject: &'static Subject,
     shape: Shape,
-    /// Instructions for each byte.
+    /// Instructions per byte.
     short: f64,
     long: f64,
 }
@@ -75,7 +76,7 @@ impl Row {
     }
 }
 
-/// Counts, and prints what is wanted and what is wrong.
+/// Counts, and prints the requested rows and the failed ones.
 fn report(is_all_wanted: bool) -> ExitCode {
     let counts = match count() {
         Ok(counts) => counts,
@@ -94,7 +95,7 @@ fn report(is_all_wanted: bool) -> ExitCode {
         })
         .collect();
     let sizes = [SHORT, LONG].map(|size| format!("{} KiB", size >> 10));
-    println!("{:28} {:42} {:>9} {:>9}", "instructions for each byte", "", sizes[0], sizes[1]);
+    println!("{:28} {:42} {:>9} {:>9}", "instructions per byte", "", sizes[0], sizes[1]);
     for of_one in rows.chunk_by(|one, other| one.subject.name == other.subject.name) {
         let dearest = of_one.iter().max_by(|one, other| one.long.total_cmp(&other.long));
         for row in of_one {
@@ -109,15 +110,13 @@ fn report(is_all_wanted: bool) -> ExitCode {
         }
     }
     if rows.iter().any(Row::grows) {
-        eprintln!(
-            "a byte of a long text costs more than {TOLERANCE} times what one of a short text does"
-        );
+        eprintln!("a byte of a long text costs more than {TOLERANCE} times one of a short text");
         return ExitCode::FAILURE;
     }
     ExitCode::SUCCESS
 }
 
-/// The instructions that each call of [`counted`] takes, in the order of [`perform`].
+/// The instructions of each call of [`counted`], in the order of [`perform`].
 fn count() -> Result<Vec<u64>, String> {
     let program = std::env::current_exe().map_err(|problem| problem.to_string())?;
     let file = std::env::temp_dir().join(format!("barebell-sip-size-{}", std::process::id()));
@@ -130,7 +129,7 @@ fn count() -> Result<Vec<u64>, String> {
         .output()
         .map_err(|problem| format!("valgrind is needed to count instructions: {problem}"))?;
     let found = std::fs::read_to_string(&file).unwrap_or_default();
-    // Where it is not there, nothing was counted, which is told below.
+    // A missing file means that nothing was counted, which is reported below.
     let _ = std::fs::remove_file(&file);
     let totals = found.lines().filter_map(|line| line.strip_prefix("totals: "));
     let mut counts: Vec<u64> = totals.filter_map(|total| total.trim().parse().ok()).collect();
@@ -139,7 +138,7 @@ fn count() -> Result<Vec<u64>, String> {
         let said = String::from_utf8_lossy(&output.stderr);
         return Err(format!("valgrind counted {} calls of {expected}: {said}", counts.len()));
     }
-    // What comes last is the end of the program.
+    // The last entry is the end of the program.
     counts.truncate(expected);
     Ok(counts)
 }

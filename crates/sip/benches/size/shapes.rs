@@ -1,21 +1,21 @@
-//! Texts of any length that might cost a parser much.
+//! Texts of any length that may be expensive to parse.
 
 use sip::param::MAX_URI_PARAMS;
 use std::fmt;
 
-/// How a text is made as long as is wanted.
+/// A rule to extend a text to any length.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Shape {
-    /// The first once, the second again and again.
+    /// The first part once, the second repeatedly.
     Repeated(&'static str, &'static str),
-    /// The same with a number behind the second, so that no two are alike.
+    /// As `Repeated`, with a number after each second part, so that no two are equal.
     Numbered(&'static str, &'static str),
-    /// As many as a URI may have of the second, which are alike but for the number that they end
-    /// with.
+    /// The second part as often as a URI allows, with equal contents except for a number at the
+    /// end.
     Few(&'static str, &'static str),
 }
 
-/// What stands between words, comes in pairs, or begins something that needs an end.
+/// Separators, paired characters, and openings without an end.
 const REPEATED: &[(&str, &str)] = &[
     ("", "a"),
     ("", "0"),
@@ -87,14 +87,14 @@ impl Shape {
         repeated.chain(numbered).chain(few)
     }
 
-    /// A text of `size` bytes, or a few less.
+    /// A text of `size` bytes, or slightly fewer.
     pub(crate) fn text(self, size: usize) -> Vec<u8> {
         let text = match self {
             Self::Repeated(first, unit) => {
                 [first, &unit.repeat((size - first.len()) / unit.len())].concat()
             }
             Self::Numbered(first, unit) => {
-                // What was begun is ended.
+                // Closes an open quote.
                 let end = if unit.ends_with('"') { "\"" } else { "" };
                 let count = (size - first.len()) / (unit.len() + 5 + end.len());
                 let parts = (0..count).map(|number| format!("{unit}{number:05}{end}"));
@@ -102,7 +102,7 @@ impl Shape {
             }
             Self::Few(first, unit) => {
                 let width = size / MAX_URI_PARAMS - unit.len();
-                // The one before the first separator is one of them.
+                // The part before the first separator counts as one.
                 let parts = (1..MAX_URI_PARAMS).map(|number| format!("{unit}{number:p>width$}"));
                 [first, &parts.collect::<String>()].concat()
             }

@@ -1,4 +1,4 @@
-//! Everything that looks at what a peer sends.
+//! All functions that process the input of a peer.
 
 use sip::digest::{self, Challenge, Credentials};
 use sip::header::{self, CSeq, NameAddr, RAck, Via};
@@ -10,10 +10,10 @@ use sip::uri::{Host, unescape};
 use sip::{HeaderName, Message, Method, Transport, Uri};
 use std::hint::black_box;
 
-/// Something that is done with a text.
+/// A function to be measured.
 pub(crate) struct Subject {
     pub(crate) name: &'static str,
-    /// What stands before the text and after it.
+    /// The bytes before and after the text.
     pub(crate) before: &'static str,
     pub(crate) after: &'static str,
     pub(crate) work: fn(&[u8]),
@@ -110,7 +110,7 @@ fn message(bytes: &[u8]) {
     black_box(out);
 }
 
-/// Comes byte by byte.
+/// Receives the text byte by byte.
 fn stream(bytes: &[u8]) {
     let (mut framer, mut start) = (Framer::default(), 0);
     for end in 1..=bytes.len() {
@@ -152,7 +152,7 @@ fn params(bytes: &[u8]) {
     black_box(values.flat_map(param::unquote).fold(0, |sum, byte| sum ^ byte));
 }
 
-/// Reads it, and compares it with itself as it is and in capitals.
+/// Parses a URI, and compares it with itself and with its upper-case form.
 fn uri(bytes: &[u8]) {
     let capitals = bytes.to_ascii_uppercase();
     match Uri::parse(bytes) {
@@ -190,7 +190,7 @@ fn names(bytes: &[u8]) {
     black_box((Host::parse(bytes), locate::Host::parse(bytes)));
 }
 
-/// As many records as there are for the text, of which each has a part.
+/// As many DNS records as the text fills, with a part of the text in each.
 fn location(bytes: &[u8]) {
     let host = locate::Host::Name("h".into());
     let destination = Destination { host, port: None, transport: None, sips: false };

@@ -1,8 +1,8 @@
-//! Dialogs: what the two ends of a call or a subscription know of each other (RFC 3261 section 12).
+//! Dialogs of calls and subscriptions (RFC 3261 section 12).
 //!
-//! A dialog here is a small value. It holds no message and no timer; its owner finds the dialog
-//! that a message belongs to, asks here whether a request is in order, and lets the dialog write
-//! the beginning of its own requests. One INVITE can make several dialogs, one for each tag that
+//! A dialog is a small value without messages and timers. Its owner finds the dialog of a message,
+//! checks requests with [`Dialog::receive`], and starts its own requests with [`Dialog::request`].
+//! One INVITE can create several dialogs, one for each To tag of the responses.
 //! answers it.
 
 use crate::emit::Emit;
@@ -13,38 +13,37 @@ use crate::uri::Uri;
 use alloc::vec::Vec;
 use core::fmt;
 
-/// Hops that our requests may take (RFC 3261 section 8.1.1.6).
+/// The Max-Forwards value of requests (RFC 3261 section 8.1.1.6).
 const MAX_FORWARDS: u32 = 70;
 
-/// How far a dialog is.
+/// The state of a dialog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
-    /// Nothing has come from the other end. A request may make a dialog of it; those of REGISTER
-    /// and OPTIONS never do.
+    /// Before the first response. A request may create a dialog; REGISTER and OPTIONS never do.
     Initial,
-    /// There was a provisional response.
+    /// After a provisional response.
     Early,
-    /// There was a 2xx.
+    /// After a 2xx.
     Confirmed,
 }
 
-/// What tells a dialog from all others (RFC 3261 section 12), as this end sees it.
+/// The dialog ID (RFC 3261 section 12), from the view of the local end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DialogId<'a> {
     /// Call-ID.
     pub call_id: &'a [u8],
-    /// The tag of this end.
+    /// The tag of the local end.
     pub local_tag: &'a [u8],
-    /// The tag of the other end; empty where it has none.
+    /// The tag of the remote end; empty if it has none.
     pub remote_tag: &'a [u8],
 }
 
 impl<'a> DialogId<'a> {
-    /// The dialog that a request which came in belongs to, or a response that came to a request of
-    /// ours: From and To are the other way round.
+    /// The dialog ID of a received request, or of a received response. From and To are swapped
+    /// between them.
     ///
     /// # Errors
-    /// [`HeaderError`] where Call-ID, From or To is missing or malformed.
+    /// [`HeaderError`] if Call-ID, From or To is missing or malformed.
     pub fn of(message: &Message<'a>) -> Result<Self, HeaderError> {
         let tag = |name| -> Result<&'a [u8], HeaderError> {
             Ok(NameAddr::parse(name, required(message, name)?)?.tag().unwrap_or_default())
@@ -58,20 +57,20 @@ impl<'a> DialogId<'a> {
     }
 }
 
-/// Why a message makes no dialog, or is not taken within one.
+/// The reason why a message creates no dialog, or is rejected within one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DialogError {
-    /// A header field is missing or malformed: a request gets a 400.
+    /// A header field is missing or malformed. A request gets a 400.
     Header(HeaderError),
-    /// The response is a 100 or refuses the request.
+    /// The response is a 100 or a final response other than 2xx.
     Status(u16),
-    /// The request is older than one that came before: it gets a 500 (RFC 3261 section 12.2.2).
+    /// The request is older than the last one. It gets a 500 (RFC 3261 section 12.2.2).
     OutOfOrder,
 }
 
 impl DialogError {
-    /// The status to refuse a request with.
+    /// The status code of the response that rejects the request.
     #[must_use]
     pub const fn status(&self) -> u16 {
         match self {
@@ -91,33 +90,33 @@ impl fmt::Display for DialogError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Header(error) => error.fmt(f),
-            Self::Status(status) => write!(f, "a response {status} makes no dialog"),
-            Self::OutOfOrder => f.write_str("the request is older than one that came before"),
+            Self::Status(status) => write!(f, "a {status} response creates no dialog"),
+            Self::OutOfOrder => f.write_str("the request is older than a previous one"),
         }
     }
 }
 
 impl core::error::Error for DialogError {}
 
-/// One end's view of a dialog, or of what may become one.
+/// The local view of a dialog, or of a dialog that a request may create.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dialog {
     state: State,
     call_id: Vec<u8>,
-    /// From and To of requests that this end sends.
+    /// From and To of sent requests.
     local: Vec<u8>,
     remote: Vec<u8>,
     local_cseq: u32,
-    /// The highest that has come.
+    /// The highest sequence number received.
     remote_cseq: Option<u32>,
     target: Vec<u8>,
     routes: Vec<Vec<u8>>,
 }
 
 impl Dialog {
-    /// What may become a dialog: its requests go to `target`, from `local` to `remote`, both
-    /// addresses without a tag, such as `<sip:alice@example.com>`. `call_id` and `local_tag` must
-    /// be like no others.
+    /// Creates the state of a request that may create a dialog. The request is sent to `target`,
+    /// from `local` to `remote`, both addresses without a tag, such as `<sip:alice@example.com>`.
+    /// `call_id` and `local_tag` must be globally unique.
     #[must_use]
     pub fn new(
         call_id: impl Emit,
@@ -138,13 +137,13 @@ impl Dialog {
         }
     }
 
-    /// The dialog that `request` makes, which came in, when it is answered with `local_tag` in To
-    /// (RFC 3261 section 12.1.1). A request that has a tag in To keeps it: a NOTIFY may come before
-    /// the response to the SUBSCRIBE that asked for it (RFC 6665 section 4.4.1).
+    /// Creates the dialog of the received request `request`, answered with `local_tag` in To (RFC
+    /// 3261 section 12.1.1). A request with a tag in To keeps it: a NOTIFY may arrive before the
+    /// response to its SUBSCRIBE (RFC 6665 section 4.4.1).
     ///
     /// # Errors
-    /// [`DialogError::Header`] where Call-ID, From, To, CSeq or Contact is missing, or one of them
-    /// or Record-Route is malformed.
+    /// [`DialogError::Header`] if Call-ID, From, To, CSeq or Contact is missing, or one of them or
+    /// Record-Route is malformed.
     pub fn of_request(request: &Message<'_>, local_tag: &[u8]) -> Result<Self, DialogError> {
         let to = required(request, HeaderName::To)?;
         let has_tag = NameAddr::parse(HeaderName::To, to)?.tag().is_some();
@@ -166,13 +165,12 @@ impl Dialog {
         })
     }
 
-    /// The dialog that `response` makes, which came to a request of this end's (RFC 3261 section
-    /// 12.1.2). Each tag that answers makes one of its own. A response without a good Contact leads
-    /// to the URI in To.
+    /// Creates the dialog of a received response (RFC 3261 section 12.1.2). Each To tag creates a
+    /// separate dialog. If the response has no valid Contact, the URI in To is the remote target.
     ///
     /// # Errors
-    /// [`DialogError::Status`] for a 100 and what is not below 300, [`DialogError::Header`] where
-    /// Call-ID, From, To or CSeq is missing, or one of them or Record-Route is malformed.
+    /// [`DialogError::Status`] for a 100 and for a status of 300 or above, [`DialogError::Header`]
+    /// if Call-ID, From, To or CSeq is missing, or one of them or Record-Route is malformed.
     pub fn of_response(response: &Message<'_>) -> Result<Self, DialogError> {
         let state = match response.status() {
             Some(101..200) => State::Early,
@@ -198,11 +196,12 @@ impl Dialog {
         })
     }
 
-    /// The 2xx `response` has come for this dialog. That of the INVITE which made it has the route
-    /// set (RFC 3261 section 13.2.2.4); later ones only say where the other end is now.
+    /// Updates the dialog with the received 2xx `response`. The 2xx of the INVITE that created the
+    /// dialog sets the route set (RFC 3261 section 13.2.2.4). Later ones only refresh the remote
+    /// target.
     ///
     /// # Errors
-    /// As of [`Dialog::of_response`].
+    /// The errors of [`Dialog::of_response`].
     pub fn confirm_by(&mut self, response: &Message<'_>) -> Result<(), DialogError> {
         let confirmed = Self::of_response(response)?;
         if self.state != State::Confirmed {
@@ -213,18 +212,18 @@ impl Dialog {
         Ok(())
     }
 
-    /// This end has sent a 2xx.
+    /// Confirms the dialog after the local end has sent a 2xx.
     pub const fn confirm(&mut self) {
         self.state = State::Confirmed;
     }
 
-    /// How far it is.
+    /// The state of the dialog.
     #[must_use]
     pub const fn state(&self) -> State {
         self.state
     }
 
-    /// What tells it from others.
+    /// The dialog ID.
     #[must_use]
     pub fn id(&self) -> DialogId<'_> {
         let tag = |name, value| {
@@ -238,25 +237,25 @@ impl Dialog {
         }
     }
 
-    /// The address of this end, with its tag, as in From of its requests.
+    /// The local address with its tag, as in From of sent requests.
     #[must_use]
     pub fn local(&self) -> &[u8] {
         &self.local
     }
 
-    /// The address of the other end, with its tag if it has one.
+    /// The remote address, with its tag if it has one.
     #[must_use]
     pub fn remote(&self) -> &[u8] {
         &self.remote
     }
 
-    /// The remote target: the URI where the other end is to be reached.
+    /// The remote target.
     #[must_use]
     pub fn target(&self) -> &[u8] {
         &self.target
     }
 
-    /// Sets the request URI of requests that begin something: after a redirection (RFC 3261 section
+    /// Sets the remote target of an initial request, after a redirection (RFC 3261 section
     /// 8.1.3.4).
     pub fn set_target(&mut self, target: impl Emit) {
         self.target.clear();
@@ -269,23 +268,23 @@ impl Dialog {
         &self.routes
     }
 
-    /// Sets a route for what begins a dialog: an outbound proxy (RFC 3261 section 8.1.2), or a
-    /// service route (RFC 3608). The dialog that comes of the response has its own.
+    /// Sets the route of an initial request: an outbound proxy (RFC 3261 section 8.1.2), or a
+    /// service route (RFC 3608). The dialog created by the response has a route set of its own.
     pub fn set_routes(&mut self, routes: impl IntoIterator<Item: Emit>) {
         self.routes = routes.into_iter().map(written).collect();
     }
 
-    /// The URI that requests are sent to: the first route, or without one the target (RFC 3261
-    /// section 8.1.2).
+    /// The URI to which requests are sent: the first route, or the remote target without a route
+    /// set (RFC 3261 section 8.1.2).
     #[must_use]
     pub fn next_hop(&self) -> &[u8] {
         let first = self.routes.first().map(|route| uri_of_route(route));
         first.unwrap_or(&self.target)
     }
 
-    /// The request URI of requests: the target, or a first route that knows no other way (RFC 3261
-    /// section 12.2.1.1). The header fields that a Contact may have in its URI are left out, since
-    /// none may be here (section 19.1.1).
+    /// The Request-URI of requests: the remote target, or the first route if it is a strict router
+    /// (RFC 3261 section 12.2.1.1). Header fields in the URI of a Contact are removed, as section
+    /// 19.1.1 requires.
     #[must_use]
     pub fn request_uri(&self) -> &[u8] {
         let uri = self.strict_route().unwrap_or(&self.target);
@@ -297,36 +296,37 @@ impl Dialog {
         }
     }
 
-    /// The first route, where it has no `lr`: then it is the request URI, and the target is the
-    /// last route.
+    /// The first route, if it has no `lr` parameter. It is then the Request-URI, and the target is
+    /// the last route.
     fn strict_route(&self) -> Option<&[u8]> {
         self.routes.first().map(|route| uri_of_route(route)).filter(|uri| !is_loose(uri))
     }
 
-    /// The number of the last request that this end has sent, 0 before the first. The ACK of an
-    /// INVITE and its CANCEL have that of the INVITE.
+    /// The sequence number of the last sent request, 0 before the first. ACK and CANCEL of an
+    /// INVITE use the number of the INVITE.
     #[must_use]
     pub const fn local_cseq(&self) -> u32 {
         self.local_cseq
     }
 
-    /// The number for the next request.
+    /// Increments and returns the sequence number, for the next request.
     pub const fn next_cseq(&mut self) -> u32 {
         self.local_cseq += 1;
         self.local_cseq
     }
 
-    /// Makes the next request have a number above `cseq`: after a restart, or of requests that were
-    /// sent by others for this end.
+    /// Raises the sequence number above `cseq`: after a restart, or after requests that another
+    /// element has sent for this end.
     pub fn skip_cseq(&mut self, cseq: u32) {
         self.local_cseq = self.local_cseq.max(cseq);
     }
 
-    /// Takes note of a request that came in within the dialog (RFC 3261 section 12.2.2).
+    /// Checks a request received within the dialog and records its sequence number (RFC 3261
+    /// section 12.2.2). ACK and CANCEL have the number of their INVITE and are always in order.
     ///
     /// # Errors
-    /// [`DialogError::OutOfOrder`] where a later one has come, [`DialogError::Header`] where CSeq
-    /// is missing or malformed. ACK and CANCEL have the number of their INVITE and are in order.
+    /// [`DialogError::OutOfOrder`] after a request with a higher number, [`DialogError::Header`] if
+    /// CSeq is missing or malformed.
     pub fn receive(&mut self, request: &Message<'_>) -> Result<(), DialogError> {
         let cseq = CSeq::parse(required(request, HeaderName::CSeq)?)?;
         if matches!(cseq.method, Method::Ack | Method::Cancel) {
@@ -339,9 +339,9 @@ impl Dialog {
         Ok(())
     }
 
-    /// The other end is where the Contact of `message` says from now on: of a request that
-    /// refreshes the target (INVITE, UPDATE, SUBSCRIBE, NOTIFY, REFER) and is accepted, or of a 2xx
-    /// to one (RFC 3261 section 12.2.1.2). Without a Contact it stays where it is.
+    /// Sets the remote target to the Contact of `message`: an accepted target refresh request
+    /// (INVITE, UPDATE, SUBSCRIBE, NOTIFY, REFER), or a 2xx to one (RFC 3261 section 12.2.1.2).
+    /// Without a Contact the target is unchanged.
     pub fn refresh_target(&mut self, message: &Message<'_>) {
         if let Ok(Some(target)) = contact_of(message) {
             self.target.clear();
@@ -349,8 +349,8 @@ impl Dialog {
         }
     }
 
-    /// Begins a request with its start line, `via` and all that the dialog says (RFC
-    /// 3261 section 12.2.1.1): Max-Forwards, Route, From, To, Call-ID and CSeq.
+    /// Starts a request with its start line, `via` and the header fields of the dialog (RFC 3261
+    /// section 12.2.1.1): Max-Forwards, Route, From, To, Call-ID and CSeq.
     pub fn request<'o>(
         &self,
         method: Method<'_>,
@@ -403,7 +403,7 @@ fn record_routes(message: &Message<'_>) -> Result<Vec<Vec<u8>>, HeaderError> {
         .collect()
 }
 
-/// An address whose URI can be a request URI.
+/// Parses an address with a URI that can be a Request-URI.
 fn good_address(name: HeaderName, element: &[u8]) -> Result<NameAddr<'_>, HeaderError> {
     let address = NameAddr::parse(name, element)?;
     match address.uri() {

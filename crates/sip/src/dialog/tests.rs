@@ -21,7 +21,7 @@ fn invite(dialog: &mut Dialog, record_routes: &str) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// A response of `tag`, which is at `contact`.
+/// A response with the To tag `tag` and the Contact of `tag`.
 fn response(request: &str, status: u16, tag: &str, fields: &str) -> String {
     let mut out = Vec::new();
     Response {
@@ -49,7 +49,7 @@ const RECORD_ROUTES: &str =
     "Record-Route: <sip:p2;lr>\r\nRecord-Route: <sip:p1;lr>, <sip:p0;lr>\r\n";
 
 #[test]
-fn both_ends_see_the_same_dialog_from_their_sides() {
+fn both_ends_have_corresponding_views() {
     let mut alice = caller();
     let invite = invite(&mut alice, RECORD_ROUTES);
     let mut bob = Dialog::of_request(&read(&invite), b"two").unwrap();
@@ -88,7 +88,7 @@ fn both_ends_see_the_same_dialog_from_their_sides() {
 }
 
 #[test]
-fn each_tag_that_answers_makes_a_dialog_of_its_own() {
+fn each_to_tag_creates_a_dialog() {
     let mut alice = caller();
     let invite = invite(&mut alice, "");
     let [one, two] = ["x", "y"].map(|tag| {
@@ -100,12 +100,12 @@ fn each_tag_that_answers_makes_a_dialog_of_its_own() {
 }
 
 #[test]
-fn the_route_set_is_that_of_the_2xx_and_stays() {
+fn the_route_set_comes_from_the_2xx_and_is_kept() {
     let mut alice = caller();
     let invite = invite(&mut alice, "");
     let early = response(&invite, 180, "x", "Record-Route: <sip:old;lr>\r\n");
     let mut dialog = Dialog::of_response(&read(&early)).unwrap();
-    assert_eq!(dialog.target(), b"sip:bob@b", "no contact yet");
+    assert_eq!(dialog.target(), b"sip:bob@b", "no Contact received");
     dialog.next_cseq();
     let fields = "Record-Route: <sip:new;lr>\r\nContact: <sip:b@h1>\r\n";
     dialog.confirm_by(&read(&response(&invite, 200, "x", fields))).unwrap();
@@ -117,7 +117,7 @@ fn the_route_set_is_that_of_the_2xx_and_stays() {
 }
 
 #[test]
-fn a_strict_router_finds_itself_in_the_request_uri() {
+fn a_strict_router_is_the_request_uri() {
     let mut alice = caller();
     let invite = invite(&mut alice, "");
     let fields =
@@ -130,7 +130,7 @@ fn a_strict_router_finds_itself_in_the_request_uri() {
 }
 
 #[test]
-fn a_route_for_the_first_request_is_not_the_route_of_the_dialog() {
+fn a_preloaded_route_is_not_the_route_set() {
     let mut alice = caller();
     alice.set_routes([("<sip:", "proxy", ";lr>")]);
     let invite = invite(&mut alice, "");
@@ -141,7 +141,7 @@ fn a_route_for_the_first_request_is_not_the_route_of_the_dialog() {
 }
 
 #[test]
-fn requests_are_taken_in_order() {
+fn requests_are_accepted_in_order() {
     let mut alice = caller();
     let invite = invite(&mut alice, "");
     let mut bob = Dialog::of_request(&read(&invite), b"two").unwrap();
@@ -150,7 +150,7 @@ fn requests_are_taken_in_order() {
     };
     assert_eq!(bob.receive(&read(&request(1, "ACK"))), Ok(()));
     assert_eq!(bob.receive(&read(&request(5, "INFO"))), Ok(()));
-    assert_eq!(bob.receive(&read(&request(5, "INFO"))), Ok(()), "it came again");
+    assert_eq!(bob.receive(&read(&request(5, "INFO"))), Ok(()), "a retransmission");
     let late = bob.receive(&read(&request(4, "INFO")));
     assert_eq!(late, Err(DialogError::OutOfOrder));
     assert_eq!(DialogError::OutOfOrder.status(), 500);
@@ -159,7 +159,7 @@ fn requests_are_taken_in_order() {
 }
 
 #[test]
-fn a_request_that_moves_the_other_end_moves_the_target() {
+fn a_target_refresh_changes_the_remote_target() {
     let mut alice = caller();
     let invite = invite(&mut alice, "");
     let mut bob = Dialog::of_request(&read(&invite), b"two").unwrap();
@@ -174,7 +174,7 @@ fn a_request_that_moves_the_other_end_moves_the_target() {
 }
 
 #[test]
-fn a_notify_before_the_response_makes_the_dialog_too() {
+fn a_notify_before_the_response_creates_the_dialog() {
     let notify = "NOTIFY sip:alice@h SIP/2.0\r\nFrom: <sip:bob@b>;tag=n\r\nTo: <sip:alice@a>;tag=one\r\n\
                   Call-ID: c@a\r\nCSeq: 7 NOTIFY\r\nContact: <sip:bob@h2>\r\n\r\n";
     let dialog = Dialog::of_request(&read(notify), b"unused").unwrap();
@@ -182,7 +182,7 @@ fn a_notify_before_the_response_makes_the_dialog_too() {
 }
 
 #[test]
-fn what_makes_no_dialog_says_why() {
+fn messages_without_a_dialog_return_the_reason() {
     let mut alice = caller();
     let invite = invite(&mut alice, "");
     for status in [100, 302, 486] {
@@ -197,7 +197,7 @@ fn what_makes_no_dialog_says_why() {
 
 proptest! {
     #[test]
-    fn no_bytes_make_a_dialog_panic(
+    fn arbitrary_bytes_do_not_panic(
         bytes in proptest::collection::vec(any::<u8>(), 0..200),
         contact in "[ -~]{0,40}", route in "[ -~]{0,40}",
     ) {

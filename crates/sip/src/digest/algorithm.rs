@@ -1,19 +1,19 @@
-//! Hash algorithms by their names.
+//! The hash algorithms of digest authentication.
 
 /// A hash algorithm of the digest scheme (RFC 7616 section 6.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Algorithm {
-    /// MD5, the default where a challenge or credentials name none.
+    /// MD5, the default without an `algorithm` parameter.
     Md5,
     /// SHA-256.
     Sha256,
-    /// SHA-512/256: SHA-512 with initial values of its own and 256 bits of output.
+    /// SHA-512/256: SHA-512 with different initial values and 256 bits of output.
     Sha512_256,
 }
 
 impl Algorithm {
-    /// Every algorithm, the most preferred first: the order of a server's challenges (RFC 8760).
+    /// All algorithms in order of preference, which is the order of challenges (RFC 8760).
     pub const ALL: [Self; 3] = [Self::Sha512_256, Self::Sha256, Self::Md5];
 
     /// The name in the `algorithm` parameter, without `-sess`.
@@ -26,13 +26,14 @@ impl Algorithm {
         }
     }
 
-    /// The algorithm called `name` in any case; `None` for others and for `-sess` variants.
+    /// The algorithm with this name (case-insensitive). `None` for unknown names and `-sess`
+    /// variants.
     #[must_use]
     pub fn parse(name: &[u8]) -> Option<Self> {
         Self::ALL.into_iter().find(|a| a.name().as_bytes().eq_ignore_ascii_case(name))
     }
 
-    /// As [`Algorithm::parse`], with `true` beside the algorithm for its `-sess` variant.
+    /// As [`Algorithm::parse`], with `true` for the `-sess` variant of an algorithm.
     #[must_use]
     pub fn parse_session(name: &[u8]) -> Option<(Self, bool)> {
         match name.split_last_chunk::<5>() {
@@ -43,7 +44,7 @@ impl Algorithm {
         }
     }
 
-    /// Octets of a hash: 16 or 32.
+    /// The length of a hash in octets: 16 or 32.
     #[must_use]
     pub const fn output_len(self) -> usize {
         match self {

@@ -1,11 +1,11 @@
-//! `WWW-Authenticate` and `Proxy-Authenticate`: what a server asks for.
+//! `WWW-Authenticate` and `Proxy-Authenticate`: the challenge of a server.
 
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
 
 use super::{Algorithm, Credentials, Error, NonceCount, Qop, Request, Response, params};
 
-/// The qualities of protection that a server offers; none is the manner of RFC 2069.
+/// The qualities of protection that a server offers. Without any, RFC 2069 applies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QopOptions {
     /// [`Qop::Auth`] is offered.
@@ -15,7 +15,7 @@ pub struct QopOptions {
 }
 
 impl QopOptions {
-    /// `auth` alone, what SIP servers offer.
+    /// `auth` only, as SIP servers offer it.
     pub const AUTH: Self = Self { auth: true, auth_int: false };
 
     /// Unknown options are ignored (RFC 7616 section 3.3).
@@ -34,25 +34,27 @@ impl QopOptions {
 
 /// The value of a `WWW-Authenticate` or `Proxy-Authenticate` header field with the Digest scheme.
 ///
-/// The slices are as between the quotes; [`super::unquote`] gives their meaning, [`super::quote`]
-/// what to put in.
+/// The slices contain the text between the quotes. [`super::unquote`] removes escapes,
+/// [`super::quote`] adds them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Challenge<'a> {
     /// The realm in which user name and password are valid.
     pub realm: &'a [u8],
     /// The server's nonce.
     pub nonce: &'a [u8],
-    /// What the client is to return as it is.
+    /// The value that the client returns unchanged.
     pub opaque: Option<&'a [u8]>,
-    /// The password was right and the nonce too old: to be answered without asking the user.
+    /// True if the password was correct but the nonce expired. The client retries without asking
+    /// the user.
     pub stale: bool,
     /// The algorithm; MD5 if the parameter is absent.
     pub algorithm: Algorithm,
-    /// Whether the algorithm is the `-sess` variant.
+    /// True if the algorithm is the `-sess` variant.
     pub session: bool,
-    /// The qualities of protection on offer.
+    /// The offered qualities of protection.
     pub qop: QopOptions,
-    /// The URIs that the credentials are good for; absent: the whole server.
+    /// The protection domain: URIs for which the credentials are valid. `None` for the whole
+    /// server.
     pub domain: Option<&'a [u8]>,
 }
 
@@ -60,7 +62,7 @@ impl<'a> Challenge<'a> {
     /// Parses a header field value; `Ok(None)` if its scheme is not Digest.
     ///
     /// # Errors
-    /// [`Error`] if a parameter is missing, given twice or malformed. Unknown ones are ignored.
+    /// [`Error`] if a parameter is missing, repeated or malformed. Unknown parameters are ignored.
     pub fn parse(value: &'a [u8]) -> Result<Option<Self>, Error> {
         let names = ["realm", "nonce", "opaque", "stale", "algorithm", "qop", "domain"];
         let Some(values) = params::parse(value, names)? else { return Ok(None) };
@@ -102,12 +104,12 @@ impl<'a> Challenge<'a> {
         }
     }
 
-    /// The credentials for `request` by `user`, whose HA1 for this challenge's realm and algorithm
-    /// is `ha1`: `Ha1Set::new(user, challenge.realm, password).get(challenge.algorithm)`.
+    /// Creates the credentials of `user` for `request`. `ha1` is the user's HA1 for the realm and
+    /// algorithm of this challenge: `Ha1Set::new(user, challenge.realm,
+    /// password).get(challenge.algorithm)`.
     ///
-    /// `cnonce` is a fresh random text without quotes, `nc` one more than at the last use of the
-    /// same nonce. `auth` is preferred to `auth-int`, since not every server between keeps bodies
-    /// as they are.
+    /// `cnonce` is a fresh random text without quotes. `nc` is incremented at each use of the
+    /// nonce. `auth` is preferred to `auth-int`, because some intermediaries modify bodies.
     #[must_use]
     pub fn answer(
         &self,

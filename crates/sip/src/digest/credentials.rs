@@ -1,4 +1,4 @@
-//! `Authorization` and `Proxy-Authorization`: what a client proves that it knows the password with.
+//! `Authorization` and `Proxy-Authorization`: the credentials of a client.
 
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
@@ -7,23 +7,23 @@ use super::hash::{Hex, hash_hex, matches};
 use super::{Algorithm, Error, Ha1Set, NonceCount, Qop, params};
 use crate::emit::Emit;
 
-/// What of a request the response covers.
+/// The parts of a request that the digest covers.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     /// The method.
     pub method: &'a [u8],
     /// The Request-URI.
     pub uri: &'a [u8],
-    /// The body, covered under [`Qop::AuthInt`] only.
+    /// The body, covered only with [`Qop::AuthInt`].
     pub body: &'a [u8],
 }
 
-/// The `response` parameter: the proof itself.
+/// The `response` parameter.
 #[derive(Clone, Copy, Debug)]
 pub enum Response<'a> {
-    /// As somebody sent it, which may be anything.
+    /// The unverified text of a received header field.
     Received(&'a [u8]),
-    /// As it was worked out here.
+    /// A computed response.
     Computed(Hex),
 }
 
@@ -36,7 +36,7 @@ impl PartialEq for Response<'_> {
 impl Eq for Response<'_> {}
 
 impl Response<'_> {
-    /// What stands between the quotes.
+    /// The text between the quotes.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         match self {
@@ -48,31 +48,31 @@ impl Response<'_> {
 
 /// The value of an `Authorization` or `Proxy-Authorization` header field with the Digest scheme.
 ///
-/// `realm`, `nonce`, `uri`, `cnonce` and `opaque` are as between the quotes, which is what the hash
-/// covers; [`super::unquote`] gives their meaning, [`super::quote`] what to put in.
+/// `realm`, `nonce`, `uri`, `cnonce` and `opaque` contain the text between the quotes, which the
+/// hash covers. [`super::unquote`] removes escapes, [`super::quote`] adds them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Credentials<'a> {
     /// The user's name, unquoted.
     pub username: Cow<'a, [u8]>,
     /// The realm.
     pub realm: &'a [u8],
-    /// The server's nonce. Empty in the first request of some phones, which have none yet.
+    /// The server's nonce. Empty in the first request of phones that send credentials without one.
     pub nonce: &'a [u8],
-    /// The Request-URI as the client saw it.
+    /// The Request-URI as the client sent it.
     pub uri: &'a [u8],
-    /// The response; [`Credentials::verify`] compares one that was received.
+    /// The response. [`Credentials::verify`] checks a received one.
     pub response: Response<'a>,
     /// The algorithm; MD5 if the parameter is absent.
     pub algorithm: Algorithm,
-    /// Whether the algorithm is the `-sess` variant.
+    /// True if the algorithm is the `-sess` variant.
     pub session: bool,
-    /// The client's nonce. Always there with `qop`.
+    /// The client's nonce. Required with `qop`.
     pub cnonce: Option<&'a [u8]>,
-    /// What the server gave to be returned.
+    /// The `opaque` value of the challenge.
     pub opaque: Option<&'a [u8]>,
-    /// Quality of protection; none is the manner of RFC 2069.
+    /// The quality of protection. Without it, RFC 2069 applies.
     pub qop: Option<Qop>,
-    /// How often the nonce was used. Always there with `qop`.
+    /// The nonce count. Required with `qop`.
     pub nc: Option<NonceCount>,
 }
 
@@ -80,7 +80,7 @@ impl<'a> Credentials<'a> {
     /// Parses a header field value; `Ok(None)` if its scheme is not Digest.
     ///
     /// # Errors
-    /// [`Error`] if a parameter is missing, given twice or malformed. Unknown ones are ignored.
+    /// [`Error`] if a parameter is missing, repeated or malformed. Unknown parameters are ignored.
     pub fn parse(value: &'a [u8]) -> Result<Option<Self>, Error> {
         let names = [
             "username",
@@ -144,9 +144,9 @@ impl<'a> Credentials<'a> {
         }
     }
 
-    /// The response that one who knows `ha1` gives, for the other parameters as they are here.
+    /// Computes the response for `ha1` and the other parameters of these credentials.
     ///
-    /// `ha1` is H(user ":" realm ":" password) as raw octets, under [`Credentials::algorithm`].
+    /// `ha1` is H(user ":" realm ":" password) in binary, with [`Credentials::algorithm`].
     #[must_use]
     pub fn expected_response(&self, ha1: &[u8], method: &[u8], body: &[u8]) -> Hex {
         let hash = |parts: &[&[u8]]| hash_hex(self.algorithm, parts);
@@ -172,10 +172,10 @@ impl<'a> Credentials<'a> {
         }
     }
 
-    /// Whether the response proves knowledge of the password behind `ha1`, in constant time.
+    /// Returns true if the response matches `ha1`. Takes constant time.
     ///
-    /// For a user that does not exist call it too, with hashes of anything, so that both take the
-    /// same time.
+    /// For an unknown user, call it with arbitrary hashes, so that the response time does not
+    /// reveal whether the user exists.
     #[must_use]
     pub fn verify(&self, ha1: &Ha1Set, method: &[u8], body: &[u8]) -> bool {
         let expected = self.expected_response(ha1.get(self.algorithm), method, body);

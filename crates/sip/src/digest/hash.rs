@@ -1,4 +1,4 @@
-//! HA1, and hashes as hexadecimal text, without allocation.
+//! HA1, and hashes in hexadecimal, without allocation.
 
 use core::fmt;
 
@@ -8,22 +8,22 @@ use subtle::ConstantTimeEq;
 
 use super::Algorithm;
 
-/// H(user ":" realm ":" password) of one user under every [`Algorithm`], as raw octets.
+/// H(user ":" realm ":" password) of one user with every [`Algorithm`], in binary.
 ///
-/// This is what a server stores instead of the password. It is as good as the password within its
-/// realm, so `Debug` does not show it.
+/// A server stores these hashes instead of the password. Within the realm they are equivalent to
+/// the password, so `Debug` hides them.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Ha1Set {
-    /// Under MD5.
+    /// With MD5.
     pub md5: [u8; 16],
-    /// Under SHA-256.
+    /// With SHA-256.
     pub sha256: [u8; 32],
-    /// Under SHA-512/256.
+    /// With SHA-512/256.
     pub sha512_256: [u8; 32],
 }
 
 impl Ha1Set {
-    /// The hashes of `password` for `user` in `realm`, all three as they are between the quotes.
+    /// Hashes `password` for `user` in `realm`. All three are the text between quotes.
     #[must_use]
     pub fn new(user: &[u8], realm: &[u8], password: &[u8]) -> Self {
         let parts = [user, realm, password];
@@ -34,7 +34,7 @@ impl Ha1Set {
         }
     }
 
-    /// The hash under `algorithm`, 16 or 32 octets.
+    /// The hash with `algorithm`, 16 or 32 octets.
     #[must_use]
     pub fn get(&self, algorithm: Algorithm) -> &[u8] {
         match algorithm {
@@ -51,7 +51,7 @@ impl fmt::Debug for Ha1Set {
     }
 }
 
-/// A hash as lower-case hexadecimal digits: 32 or 64 of them, in place.
+/// A hash in lower-case hexadecimal, 32 or 64 digits, stored inline.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Hex {
     digits: [u8; 64],
@@ -59,7 +59,7 @@ pub struct Hex {
 }
 
 impl Hex {
-    /// The digits of `octets`, of which at most 32 count.
+    /// Encodes `octets`, at most 32 of them.
     #[must_use]
     pub fn new(octets: &[u8]) -> Self {
         let mut digits = [0; 64];
@@ -92,7 +92,7 @@ impl fmt::Debug for Hex {
     }
 }
 
-/// Whether `given` is `expected` in either case, in a time that says nothing of where they differ.
+/// Returns true if `given` equals `expected` (case-insensitive). Takes constant time.
 #[must_use]
 pub fn matches(expected: &Hex, given: &[u8]) -> bool {
     if given.len() != expected.as_bytes().len() {
@@ -101,7 +101,8 @@ pub fn matches(expected: &Hex, given: &[u8]) -> bool {
     let mut lower = [0; 64];
     lower[..given.len()].copy_from_slice(given);
     lower.make_ascii_lowercase();
-    // Behind their ends both are zero. Eight digits at a time take an eighth of the comparisons.
+    // Unused positions are zero in both. Comparing eight digits at a time takes an eighth of the
+    // comparisons.
     words(&expected.digits).ct_eq(&words(&lower)).into()
 }
 
@@ -113,7 +114,7 @@ fn words(digits: &[u8; 64]) -> [u64; 8] {
     words
 }
 
-/// Writes the lower-case digits of `octets` as far as `out` reaches; returns how many.
+/// Writes `octets` in lower-case hexadecimal up to the end of `out`. Returns the number of digits.
 pub(super) fn write_hex(octets: &[u8], out: &mut [u8]) -> usize {
     let mut len = 0;
     for (octet, pair) in octets.iter().zip(out.chunks_exact_mut(2)) {
@@ -125,7 +126,7 @@ pub(super) fn write_hex(octets: &[u8], out: &mut [u8]) -> usize {
     len
 }
 
-/// The hash of `parts` with colons between them, as hexadecimal digits.
+/// The hash of `parts` separated by colons, in hexadecimal.
 pub(super) fn hash_hex(algorithm: Algorithm, parts: &[&[u8]]) -> Hex {
     match algorithm {
         Algorithm::Md5 => Hex::new(&hash::<Md5>(parts)),

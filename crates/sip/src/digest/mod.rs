@@ -1,9 +1,9 @@
-//! Digest authentication (RFC 7616, RFC 8760), with the older RFC 2617 and RFC 2069 understood.
+//! Digest authentication (RFC 7616, RFC 8760), compatible with RFC 2617 and RFC 2069.
 //!
-//! A server writes a [`Challenge`] per [`Algorithm`], parses the [`Credentials`] that come back and
-//! checks them with [`Credentials::verify`]. A client parses the challenges, picks one and calls
-//! [`Challenge::answer`]. Nonces, nonce counts and the comparison of the `uri` parameter with the
-//! Request-URI are the caller's business.
+//! A server writes a [`Challenge`] per [`Algorithm`], parses the returned [`Credentials`] and
+//! checks them with [`Credentials::verify`]. A client parses the challenges, chooses one and calls
+//! [`Challenge::answer`]. The caller manages nonces and nonce counts, and compares the `uri`
+//! parameter with the Request-URI.
 
 mod algorithm;
 mod challenge;
@@ -21,7 +21,7 @@ pub use params::{next_nonce, quote, realms, unquote};
 
 use core::fmt;
 
-/// Quality of protection: what the response covers.
+/// The quality of protection: the parts of a request that the response covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Qop {
@@ -32,7 +32,7 @@ pub enum Qop {
 }
 
 impl Qop {
-    /// The name on the wire.
+    /// The name in the `qop` parameter.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -41,7 +41,7 @@ impl Qop {
         }
     }
 
-    /// The quality called `name` in any case.
+    /// The quality with this name (case-insensitive).
     #[must_use]
     pub fn parse(name: &[u8]) -> Option<Self> {
         [Self::Auth, Self::AuthInt]
@@ -50,12 +50,12 @@ impl Qop {
     }
 }
 
-/// The `nc` parameter: eight hexadecimal digits, kept as sent because the hash covers the text.
+/// The `nc` parameter: eight hexadecimal digits, kept as sent because the hash covers them.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct NonceCount([u8; 8]);
 
 impl NonceCount {
-    /// The text of `count`, in lower case.
+    /// Formats `count` in lower case.
     #[must_use]
     pub fn new(count: u32) -> Self {
         let mut text = [0; 8];
@@ -63,14 +63,14 @@ impl NonceCount {
         Self(text)
     }
 
-    /// `None` unless `text` is eight hexadecimal digits.
+    /// Parses `text`. Returns `None` unless it has eight hexadecimal digits.
     #[must_use]
     pub fn parse(text: &[u8]) -> Option<Self> {
         let text: [u8; 8] = text.try_into().ok()?;
         text.iter().all(u8::is_ascii_hexdigit).then_some(Self(text))
     }
 
-    /// The number of requests sent with this nonce so far, this one included.
+    /// The number of requests sent with this nonce, including this one.
     #[must_use]
     pub fn value(self) -> u32 {
         self.0
@@ -92,22 +92,22 @@ impl fmt::Debug for NonceCount {
     }
 }
 
-/// Why a header field value with the Digest scheme was refused. A server answers 400.
+/// The reason why a Digest header field is rejected. A server answers with 400.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
-    /// No parameter list of `name=value` or `name="value"` from this offset on.
+    /// No `name=value` or `name="value"` follows this offset.
     Syntax {
         /// Octets from the start of the value.
         at: usize,
     },
-    /// The parameter was given more than once.
+    /// The parameter is repeated.
     Duplicate(&'static str),
-    /// The parameter is required and was not given.
+    /// A required parameter is missing.
     Missing(&'static str),
-    /// The parameter has a value that its grammar does not allow.
+    /// The value of the parameter is malformed.
     Invalid(&'static str),
-    /// The `algorithm` is none of [`Algorithm`]. A client ignores such a challenge.
+    /// The `algorithm` is not supported. A client ignores such a challenge.
     UnknownAlgorithm,
 }
 
@@ -117,11 +117,11 @@ impl fmt::Display for Error {
             Self::Syntax { at } => {
                 write!(f, "digest parameters: expected name=value at offset {at}")
             }
-            Self::Duplicate(name) => write!(f, "digest parameter {name} is given twice"),
+            Self::Duplicate(name) => write!(f, "digest parameter {name} is repeated"),
             Self::Missing(name) => write!(f, "digest parameter {name} is missing"),
             Self::Invalid(name) => write!(f, "digest parameter {name} has an invalid value"),
             Self::UnknownAlgorithm => {
-                f.write_str("digest algorithm is none of MD5, SHA-256 and SHA-512-256")
+                f.write_str("digest algorithm is not MD5, SHA-256 or SHA-512-256")
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The grammar that challenges and credentials share: a scheme and a list of parameters.
+//! The common grammar of challenges and credentials: a scheme and a list of parameters.
 
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
@@ -6,11 +6,11 @@ use alloc::vec::Vec;
 use super::{Algorithm, Error};
 use crate::lex::{self, Marks, Set};
 
-/// The values of `names` in a Digest header field value, in the order of `names`; `None` if the
-/// scheme is another. Of a quoted string it is what is between the quotes, escapes included.
+/// Parses a Digest header field. Returns the values of `names` in the order of `names`, or `None`
+/// for another scheme. The value of a quoted string is the text between the quotes, with escapes.
 ///
-/// Every value may be a token or a quoted string, because phones disagree on which is which.
-/// Unknown parameters are skipped (RFC 7616 section 3.3).
+/// Every value may be a token or a quoted string, because implementations differ. Unknown
+/// parameters are ignored (RFC 7616 section 3.3).
 pub(super) fn parse<'a, const N: usize>(
     value: &'a [u8],
     names: [&'static str; N],
@@ -19,8 +19,8 @@ pub(super) fn parse<'a, const N: usize>(
     reader.values(names).map(Some)
 }
 
-/// What the server wants to be used as the nonce of the next request, by the value of an
-/// `Authentication-Info` or `Proxy-Authentication-Info` header field (RFC 7616 section 3.5).
+/// The `nextnonce` parameter of an `Authentication-Info` or `Proxy-Authentication-Info` header
+/// field: the nonce for the next request (RFC 7616 section 3.5).
 #[must_use]
 pub fn next_nonce(value: &[u8]) -> Option<&[u8]> {
     let [nonce] = Reader { input: value, at: 0 }.values(["nextnonce"]).ok()?;
@@ -45,13 +45,12 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Every realm that anybody may read in `value`, the value of a header field with challenges or
-/// credentials, however strictly or leniently they read: also where it has not the form of the
-/// grammar, or holds several. Escapes are undone. Each costs at most as much as its longest form,
-/// of a thousand bytes: take a bounded number.
+/// Returns every realm that any parser, strict or lenient, could find in the value of a challenge
+/// or credentials, even if the value is malformed or holds several. Escapes are removed. Each item
+/// costs at most a scan of a thousand bytes, so the caller takes a bounded number.
 pub fn realms(value: &[u8]) -> impl Iterator<Item = Cow<'_, [u8]>> {
     const NAME: &[u8] = b"realm";
-    // No realm that is worth a look is longer, and each look is at what follows.
+    // Longer realms are ignored, because each item scans the text after it.
     const LONGEST: usize = 1024;
     memchr::memchr2_iter(b'r', b'R', value).filter_map(|at| {
         let rest = &value[at..];
@@ -62,7 +61,7 @@ pub fn realms(value: &[u8]) -> impl Iterator<Item = Cow<'_, [u8]>> {
         let rest = lex::trim_start(rest);
         let rest = &rest[..rest.len().min(LONGEST)];
         let text = match rest.strip_prefix(b"\"") {
-            // Up to the first quote that no backslash escapes.
+            // Up to the first unescaped quote.
             Some(text) => {
                 let mut is_escaped = false;
                 let end = text.iter().position(|&byte| {
@@ -81,14 +80,14 @@ pub fn realms(value: &[u8]) -> impl Iterator<Item = Cow<'_, [u8]>> {
     })
 }
 
-/// The algorithm and whether it is the `-sess` variant; MD5 if the parameter is absent.
+/// Parses the algorithm, with true for the `-sess` variant. MD5 if the parameter is absent.
 pub(super) fn algorithm(value: Option<&[u8]>) -> Result<(Algorithm, bool), Error> {
     value.map_or(Ok((Algorithm::Md5, false)), |name| {
         Algorithm::parse_session(name).ok_or(Error::UnknownAlgorithm)
     })
 }
 
-/// A parameter: its name and its value.
+/// A parameter: name and value.
 type Param<'a> = (&'a [u8], &'a [u8]);
 
 struct Reader<'a> {
@@ -97,7 +96,7 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// At the first parameter of a Digest header field value; `None` if the scheme is another.
+    /// A reader at the first parameter of a Digest header field. `None` for another scheme.
     fn of_digest(value: &'a [u8]) -> Result<Option<Self>, Error> {
         let mut reader = Self { input: value, at: 0 };
         reader.skip_lws();
@@ -110,7 +109,7 @@ impl<'a> Reader<'a> {
         Ok(Some(reader))
     }
 
-    /// The next parameter, name and value; `None` at the end.
+    /// The next parameter. `None` at the end.
     fn param(&mut self) -> Result<Option<Param<'a>>, Error> {
         self.skip_lws();
         while self.peek() == Some(b',') {
@@ -143,15 +142,15 @@ impl<'a> Reader<'a> {
         Error::Syntax { at: self.at }
     }
 
-    /// Octets of line folding here: the line end and the blank after it.
+    /// The length of a line fold at this position: the line end and the blank after it.
     fn fold_len(&self) -> usize {
         fold_len(&self.input[self.at..])
     }
 
-    /// Skips linear white space; whether there was any.
+    /// Skips linear white space. Returns true if there was any.
     #[inline]
     fn skip_lws(&mut self) -> bool {
-        // Mostly there is none.
+        // White space is rare here.
         matches!(self.peek(), Some(b' ' | b'\t' | b'\r' | b'\n')) && self.skip_some_lws()
     }
 
@@ -174,7 +173,7 @@ impl<'a> Reader<'a> {
 
     fn value(&mut self) -> Result<&'a [u8], Error> {
         if self.peek() != Some(b'"') {
-            // Wider than a token: base64 nonces and URIs do turn up without quotes.
+            // Wider than a token: unquoted base64 nonces and URIs occur in practice.
             let (value, _) = lex::split_set(&self.input[self.at..], Set::DIGEST_VALUE);
             self.at += value.len();
             return if value.is_empty() { Err(self.error()) } else { Ok(value) };
@@ -209,14 +208,14 @@ impl<'a> Reader<'a> {
 fn fold_len(input: &[u8]) -> usize {
     match input {
         [b'\r', b'\n', b' ' | b'\t', ..] => 3,
-        // Some senders end lines with LF alone.
+        // Some implementations end lines with LF only.
         [b'\n', b' ' | b'\t', ..] => 2,
         _ => 0,
     }
 }
 
-/// The meaning of what stands between the quotes of a quoted string: `\x` becomes `x`, and a folded
-/// line one space. Borrows if there is nothing to change.
+/// Removes the escapes of a quoted string's contents: `\x` becomes `x`, and a folded line one
+/// space. Borrows if unchanged.
 #[must_use]
 pub fn unquote(inner: &[u8]) -> Cow<'_, [u8]> {
     if !inner.iter().any(|octet| matches!(octet, b'\\' | b'\r' | b'\n')) {
@@ -241,8 +240,8 @@ pub fn unquote(inner: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(out)
 }
 
-/// `text` with `"` and `\` escaped, to stand between the quotes of a quoted string. Control
-/// characters, which no escape makes lawful, are left out.
+/// Escapes `"` and `\` in `text` for use in a quoted string. Control characters are removed,
+/// because no escape allows them.
 #[must_use]
 pub fn quote(text: &[u8]) -> Cow<'_, [u8]> {
     if !text.iter().any(|octet| matches!(octet, b'"' | b'\\') || octet.is_ascii_control()) {
@@ -258,7 +257,7 @@ pub fn quote(text: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(out)
 }
 
-/// Appends `, name="inner"`, or without the comma right after the scheme.
+/// Appends `, name="inner"`, without the comma directly after the scheme.
 pub(super) fn push_quoted(out: &mut Vec<u8>, name: &str, inner: &[u8]) {
     push_name(out, name);
     out.push(b'"');
@@ -272,7 +271,7 @@ pub(super) fn push_token(out: &mut Vec<u8>, name: &str, token: &[u8]) {
     out.extend_from_slice(token);
 }
 
-/// Appends `, algorithm=NAME` with its `-sess` if due.
+/// Appends `, algorithm=NAME`, with `-sess` for the session variant.
 pub(super) fn push_algorithm(out: &mut Vec<u8>, algorithm: Algorithm, session: bool) {
     push_token(out, "algorithm", algorithm.name().as_bytes());
     if session {

@@ -16,10 +16,10 @@ pub struct CSeq<'a> {
 }
 
 impl<'a> CSeq<'a> {
-    /// Reads the value of a CSeq header field.
+    /// Parses the value of a CSeq header field.
     ///
     /// # Errors
-    /// [`HeaderError`] where it is not a number below 2^32 and a method.
+    /// [`HeaderError`] if it is not a number below 2^32 and a method.
     pub fn parse(value: &'a [u8]) -> Result<Self, HeaderError> {
         read_number_and_method(value).map(|(number, method)| Self { number, method }).ok_or(
             HeaderError {
@@ -33,17 +33,17 @@ impl<'a> CSeq<'a> {
 /// The value of a RAck header field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RAck<'a> {
-    /// The RSeq of the response that is acknowledged.
+    /// The RSeq of the acknowledged response.
     pub rseq: u32,
-    /// The CSeq of that response.
+    /// The CSeq of the acknowledged response.
     pub cseq: CSeq<'a>,
 }
 
 impl<'a> RAck<'a> {
-    /// Reads the value of a RAck header field.
+    /// Parses the value of a RAck header field.
     ///
     /// # Errors
-    /// [`HeaderError`] where it is not two numbers below 2^32 and a method.
+    /// [`HeaderError`] if it is not two numbers below 2^32 and a method.
     pub fn parse(value: &'a [u8]) -> Result<Self, HeaderError> {
         let (digits, rest) = lex::split_while(value, |byte| byte.is_ascii_digit());
         let rseq = lex::decimal(digits).and_then(|number| u32::try_from(number).ok());
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_and_methods_are_read() {
+    fn numbers_and_methods_are_parsed() {
         let cseq = CSeq::parse(b"0009\r\n  INVITE").unwrap();
         assert_eq!(cseq, CSeq { number: 9, method: Method::Invite });
         assert_eq!(CSeq::parse(b"4294967295 x").unwrap().method, Method::Other(b"x"));
@@ -90,14 +90,14 @@ mod tests {
     }
 
     #[test]
-    fn they_are_written_as_they_are_read() {
+    fn values_are_written_as_parsed() {
         let mut out = Vec::new();
         RAck::parse(b"776656  1\tINVITE").unwrap().emit(&mut out);
         assert_eq!(out, b"776656 1 INVITE");
     }
 
     #[test]
-    fn what_is_no_cseq_is_refused() {
+    fn malformed_values_are_rejected() {
         for bad in [&b"4294967296 INVITE"[..], b"INVITE", b"1", b"1INVITE", b"1 IN VITE", b"-1 BYE"]
         {
             assert!(CSeq::parse(bad).is_err(), "{}", bad.escape_ascii());

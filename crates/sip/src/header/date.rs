@@ -8,8 +8,8 @@ const WEEKDAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// Appends the value of a Date header field that says `when`, such as
-/// `Sat, 13 Nov 2010 23:29:00 GMT` (RFC 3261 section 20.17).
+/// Appends the value of a Date header field for `when`, such as `Sat, 13 Nov 2010 23:29:00 GMT`
+/// (RFC 3261 section 20.17).
 pub fn write_date(out: &mut Vec<u8>, when: Instant) {
     let seconds = when.as_secs();
     let (days, second_of_day) = (seconds / 86_400, seconds % 86_400);
@@ -31,9 +31,9 @@ pub fn write_date(out: &mut Vec<u8>, when: Instant) {
     out.extend_from_slice(b" GMT");
 }
 
-/// Year, month from 0 and day from 1 of the day that is `days` after 1 January 1970.
+/// The year, month (from 0) and day (from 1) of the day `days` after 1 January 1970.
 fn civil(days: u64) -> (u64, usize, u64) {
-    // Years begin in March here, so that the day that not all have is the last. An era is 400
+    // Years start in March, so that a leap day is the last day. An era is 400
     // years.
     let days = days + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);
@@ -58,10 +58,10 @@ mod tests {
     }
 
     #[test]
-    fn dates_are_those_of_the_calendar() {
+    fn dates_match_the_calendar() {
         for (seconds, expected) in [
             (0, "Thu, 01 Jan 1970 00:00:00 GMT"),
-            // The example of the RFC.
+            // The example of RFC 3261.
             (1_289_690_940, "Sat, 13 Nov 2010 23:29:00 GMT"),
             (951_782_399, "Mon, 28 Feb 2000 23:59:59 GMT"),
             (951_782_400, "Tue, 29 Feb 2000 00:00:00 GMT"),
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn each_day_follows_the_one_before() {
+    fn consecutive_days_have_consecutive_dates() {
         let mut last = civil(0);
         for days in 1..200_000 {
             let next = civil(days);
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn no_time_is_too_late() {
+    fn the_latest_time_is_written() {
         let mut out = Vec::new();
         write_date(&mut out, Instant::MAX);
         assert!(out.ends_with(b"GMT"));

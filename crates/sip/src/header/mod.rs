@@ -19,13 +19,13 @@ pub use via::{MAGIC_COOKIE, Via};
 use crate::lex;
 use core::fmt;
 
-/// A header field value that has not the form of its grammar.
+/// The error of a malformed header field value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HeaderError {
-    /// Which header field.
+    /// The header field.
     pub name: HeaderName,
-    /// What was expected.
+    /// The expected form.
     pub expected: &'static str,
 }
 
@@ -37,18 +37,18 @@ impl fmt::Display for HeaderError {
 
 impl core::error::Error for HeaderError {}
 
-/// The elements of a comma-separated header field value (RFC 3261 section 7.3.1), trimmed. Commas
-/// in quoted strings and angle brackets do not separate. An element may be empty, which its parser
-/// refuses.
+/// The trimmed elements of a comma-separated header field value (RFC 3261 section 7.3.1). Commas in
+/// quoted strings and angle brackets do not separate. Empty elements are returned; the parser of
+/// the element rejects them.
 pub fn elements(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     lex::split_list(value)
 }
 
-/// How many places there are to look a name up in.
+/// The size of the table of names.
 const PLACES: usize = 256;
 
-/// Where to look a name up, in any case: by what tells the known ones apart, with factors that give
-/// each of them a place of its own.
+/// A perfect hash of the known names (case-insensitive), with factors chosen to give each name a
+/// different slot.
 const fn place(name: &[u8]) -> usize {
     let [first, .., last] = name else { return 0 };
     // Upper and lower case of a letter differ in one bit.
@@ -58,7 +58,7 @@ const fn place(name: &[u8]) -> usize {
 
 macro_rules! header_names {
     ($($(#[$doc:meta])* $name:ident = $text:literal $(, $compact:literal)?;)*) => {
-        /// The header fields that have a meaning here. The others are carried as they are.
+        /// The known header fields. Others are passed through unchanged.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum HeaderName {
@@ -83,7 +83,7 @@ macro_rules! header_names {
         };
 
         impl HeaderName {
-            /// The header field that `bytes` names, in any case, in full or in compact form.
+            /// The header field with this name (case-insensitive), in full or compact form.
             #[must_use]
             pub fn new(bytes: &[u8]) -> Self {
                 match bytes {
@@ -94,7 +94,7 @@ macro_rules! header_names {
                     },
                     _ => {
                         let (known, name) = NAMES[place(bytes)];
-                        // Most are written as here, which is quicker to see.
+                        // Names usually have this case, and the exact comparison is faster.
                         if lex::is_same_word(bytes, known) || bytes.eq_ignore_ascii_case(known) {
                             name
                         } else {
@@ -104,7 +104,7 @@ macro_rules! header_names {
                 }
             }
 
-            /// The name in full, in the case that the RFCs write; empty for `Other`.
+            /// The full name in the case of the RFCs; empty for `Other`.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self {
@@ -176,7 +176,7 @@ header_names! {
     PAssertedIdentity = "P-Asserted-Identity";
     /// (RFC 3325)
     PPreferredIdentity = "P-Preferred-Identity";
-    /// An older form of P-Asserted-Identity, which was never an RFC.
+    /// The non-standard predecessor of P-Asserted-Identity.
     RemotePartyId = "Remote-Party-ID";
     AlertInfo = "Alert-Info";
     CallInfo = "Call-Info";
@@ -195,7 +195,7 @@ header_names! {
 }
 
 impl HeaderName {
-    /// A bit of its own.
+    /// The bit of the name in a set.
     pub(crate) const fn bit(self) -> u64 {
         1 << self as u64
     }
@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_known_in_any_case_and_in_compact_form() {
+    fn names_are_case_insensitive_and_may_be_compact() {
         assert_eq!(HeaderName::new(b"call-id"), HeaderName::CallId);
         assert_eq!(HeaderName::new(b"I"), HeaderName::CallId);
         assert_eq!(HeaderName::new(b"CONTENT-LENGTH"), HeaderName::ContentLength);

@@ -1,4 +1,4 @@
-//! Addresses with parameters: From, To, Contact, Route, Record-Route, Path, Refer-To and the like
+//! Addresses with parameters: From, To, Contact, Route, Record-Route, Path, Refer-To and others
 //! (RFC 3261 section 20.10).
 
 use super::{HeaderError, HeaderName};
@@ -11,21 +11,20 @@ use alloc::vec::Vec;
 /// A `name-addr` or `addr-spec` with header parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NameAddr<'a> {
-    /// The display name as it stands, quotes included; empty for none.
+    /// The display name as received, including quotes; empty if absent.
     pub display_name: &'a [u8],
-    /// The URI as it stands, without angle brackets.
+    /// The URI as received, without angle brackets.
     pub uri_bytes: &'a [u8],
-    /// The parameters of the header field.
+    /// The header field parameters.
     pub params: Params<'a>,
     tag: Option<&'a [u8]>,
 }
 
 impl<'a> NameAddr<'a> {
-    /// Reads one element of the header field `name`.
+    /// Parses one element of the header field `name`.
     ///
     /// # Errors
-    /// [`HeaderError`] where it has not the form of the grammar. The URI is not looked into: see
-    /// [`NameAddr::uri`].
+    /// [`HeaderError`] if it violates the grammar. The URI is not parsed, see [`NameAddr::uri`].
     pub fn parse(name: HeaderName, element: &'a [u8]) -> Result<Self, HeaderError> {
         Self::read(lex::trim(element))
             .ok_or(HeaderError { name, expected: "an address: [display name] <URI>[;parameters]" })
@@ -37,13 +36,13 @@ impl<'a> NameAddr<'a> {
                 let (name, rest) = lex::split_quoted(element)?;
                 (name, lex::trim_start(rest))
             }
-            // Tokens with white space between them; the grammar lets the name be empty and, by its
-            // authors' oversight, wants white space before the bracket (RFC 4475 section 3.1.1.6).
+            // Tokens with white space between them. The grammar allows an empty name and mistakenly
+            // requires white space before the bracket (RFC 4475 section 3.1.1.6).
             _ => match lex::find(b'<', element) {
                 Some(at) if Set::DISPLAY.has_all(&element[..at]) => {
                     (lex::trim_end(&element[..at]), &element[at..])
                 }
-                // Angle brackets further on belong to no address: the bare form cannot hold them.
+                // The bare form cannot contain angle brackets.
                 Some(_) => return None,
                 None => return Self::read_bare(element),
             },
@@ -54,8 +53,8 @@ impl<'a> NameAddr<'a> {
         Self::with_params(display_name, &rest[..end], params)
     }
 
-    /// Without angle brackets a semicolon begins the header field's own parameters, and comma and
-    /// question mark cannot stand in the URI (RFC 3261 section 20).
+    /// Without angle brackets a semicolon starts the header field parameters, and the URI cannot
+    /// contain a comma or a question mark (RFC 3261 section 20).
     fn read_bare(element: &'a [u8]) -> Option<Self> {
         let (uri, params) = lex::split_before(b';', element);
         let uri_bytes = lex::trim_end(uri);
@@ -65,15 +64,14 @@ impl<'a> NameAddr<'a> {
         if fits { Self::with_params(&[], uri_bytes, params) } else { None }
     }
 
-    /// The tag is noted where the parameters are looked at in any case: it is asked for again and
-    /// again.
+    /// Stores the tag while the parameters are validated, because it is read often.
     fn with_params(
         display_name: &'a [u8],
         uri_bytes: &'a [u8],
         params: Params<'a>,
     ) -> Option<Self> {
         let mut tag = None;
-        // The first counts.
+        // The first tag counts.
         let is_valid = params.all_valid(|(name, value), _| {
             if tag.is_none() && name.len() == 3 && name.eq_ignore_ascii_case(b"tag") {
                 tag = Some(value);
@@ -83,10 +81,10 @@ impl<'a> NameAddr<'a> {
         is_valid.then_some(Self { display_name, uri_bytes, params, tag })
     }
 
-    /// The URI.
+    /// Parses the URI.
     ///
     /// # Errors
-    /// [`UriError`] where it is none.
+    /// [`UriError`] if the URI is malformed.
     pub fn uri(&self) -> Result<Uri<'a>, UriError> {
         Uri::parse(self.uri_bytes)
     }
@@ -98,7 +96,7 @@ impl<'a> NameAddr<'a> {
     }
 }
 
-/// In angle brackets, whatever the form was that it was read in.
+/// Always written with angle brackets.
 impl Emit for NameAddr<'_> {
     fn emit(&self, out: &mut Vec<u8>) {
         let space = (!self.display_name.is_empty()).then_some(" ");
@@ -118,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_read_in_all_their_forms() {
+    fn all_forms_of_addresses_are_parsed() {
         for (address, expected) in [
             ("<sip:a@b>", ("", "sip:a@b", None)),
             ("sip:a@b;tag=1", ("", "sip:a@b", Some("1"))),
@@ -133,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_refused() {
+    fn malformed_addresses_are_rejected() {
         for bad in [
             "",
             "\"Mr. J. User <sip:a@b>",
@@ -150,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn white_space_inside_the_brackets_is_for_the_uri_to_refuse() {
+    fn the_uri_parser_rejects_white_space_in_brackets() {
         let address = NameAddr::parse(HeaderName::To, b"\"Watson\" < sip:t@example.org >").unwrap();
         assert_eq!(address.uri(), Err(UriError::Character(b' ')));
     }
@@ -170,7 +168,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_make_the_parser_panic(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
+        fn arbitrary_bytes_do_not_panic(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
             let _ = NameAddr::parse(HeaderName::To, &bytes);
         }
     }

@@ -1,15 +1,14 @@
-//! Header fields whose values are numbers, tokens and little more.
+//! Header fields with simple values such as numbers and tokens.
 
 use super::{HeaderError, HeaderName};
 use crate::lex;
 use crate::param::Params;
 use crate::time::Duration;
 
-/// A whole number that fills the value, at most `max`: Max-Forwards, Content-Length, RSeq,
-/// Max-Breadth.
+/// Parses a whole number of at most `max`: Max-Forwards, Content-Length, RSeq, Max-Breadth.
 ///
 /// # Errors
-/// [`HeaderError`] for anything else, overlarge numbers included.
+/// [`HeaderError`] if the value is not such a number.
 pub fn number(name: HeaderName, value: &[u8], max: u32) -> Result<u32, HeaderError> {
     lex::decimal(lex::trim(value))
         .and_then(|number| u32::try_from(number).ok())
@@ -17,11 +16,11 @@ pub fn number(name: HeaderName, value: &[u8], max: u32) -> Result<u32, HeaderErr
         .ok_or(HeaderError { name, expected: "a whole number within its range" })
 }
 
-/// Seconds, as in Expires and Min-Expires. What is beyond 2^32 - 1 is cut to that (RFC 3261 section
-/// 20.19 gives the range).
+/// Parses seconds, as in Expires and Min-Expires. Values above 2^32 - 1 saturate (RFC 3261 section
+/// 20.19 defines the range).
 ///
 /// # Errors
-/// [`HeaderError`] where it is not a number.
+/// [`HeaderError`] if it is not a number.
 pub fn delta_seconds(name: HeaderName, value: &[u8]) -> Result<u32, HeaderError> {
     let digits = lex::trim(value);
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
@@ -30,7 +29,7 @@ pub fn delta_seconds(name: HeaderName, value: &[u8]) -> Result<u32, HeaderError>
     Ok(lex::decimal(digits).and_then(|number| u32::try_from(number).ok()).unwrap_or(u32::MAX))
 }
 
-/// A preference from 0 to 1 with at most three digits behind the point, in thousandths.
+/// Parses a q-value from 0 to 1 with at most three decimals, in thousandths.
 #[must_use]
 pub fn q_value(value: &[u8]) -> Option<u16> {
     let (whole, fraction) = match value.iter().position(|&byte| byte == b'.') {
@@ -40,7 +39,7 @@ pub fn q_value(value: &[u8]) -> Option<u16> {
     if fraction.len() > 3 {
         return None;
     }
-    // ".5" is not in the grammar, but phones send it and mean one thing.
+    // ".5" violates the grammar, but phones send it and its meaning is clear.
     let whole = if whole.is_empty() && !fraction.is_empty() { 0 } else { lex::decimal(whole)? };
     let mut thousandths = whole.checked_mul(1000)?;
     let mut place = 100;
@@ -51,8 +50,8 @@ pub fn q_value(value: &[u8]) -> Option<u16> {
     u16::try_from(thousandths).ok().filter(|&thousandths| thousandths <= 1000)
 }
 
-/// The tokens of a comma-separated value: Require, Supported, Allow and the like. Elements that are
-/// no tokens are left out.
+/// The tokens of a comma-separated value: Require, Supported, Allow and others. Elements that are
+/// not tokens are ignored.
 pub fn tokens(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     lex::split_list(value).filter(|token| lex::all_token(token))
 }
@@ -60,16 +59,16 @@ pub fn tokens(value: &[u8]) -> impl Iterator<Item = &[u8]> {
 /// A media type with its parameters (RFC 3261 section 20.15).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MediaType<'a> {
-    /// Such as `application`.
+    /// The type, such as `application`.
     pub kind: &'a [u8],
-    /// Such as `sdp`.
+    /// The subtype, such as `sdp`.
     pub subtype: &'a [u8],
     /// The parameters.
     pub params: Params<'a>,
 }
 
 impl MediaType<'_> {
-    /// Whether this is `kind/subtype`, in any case.
+    /// Returns true if this is `kind/subtype` (case-insensitive).
     #[must_use]
     pub fn is(&self, kind: &str, subtype: &str) -> bool {
         self.kind.eq_ignore_ascii_case(kind.as_bytes())
@@ -77,10 +76,10 @@ impl MediaType<'_> {
     }
 }
 
-/// Reads the value of a Content-Type header field.
+/// Parses the value of a Content-Type header field.
 ///
 /// # Errors
-/// [`HeaderError`] where it is no media type.
+/// [`HeaderError`] if it is not a media type.
 pub fn media_type(value: &[u8]) -> Result<MediaType<'_>, HeaderError> {
     let (kind, rest) = lex::split_while(lex::trim(value), lex::is_token);
     let rest = lex::trim_start(rest).strip_prefix(b"/").map(lex::trim_start);
@@ -95,16 +94,16 @@ pub fn media_type(value: &[u8]) -> Result<MediaType<'_>, HeaderError> {
 /// The value of a Retry-After header field (RFC 3261 section 20.33).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryAfter<'a> {
-    /// How long to wait.
+    /// The time to wait.
     pub delay: Duration,
-    /// The parameters, `duration` among them. A comment before them is passed over.
+    /// The parameters, for example `duration`. A comment before them is ignored.
     pub params: Params<'a>,
 }
 
-/// Reads the value of a Retry-After header field.
+/// Parses the value of a Retry-After header field.
 ///
 /// # Errors
-/// [`HeaderError`] where it does not begin with a number below 2^32.
+/// [`HeaderError`] if it does not start with a number below 2^32.
 pub fn retry_after(value: &[u8]) -> Result<RetryAfter<'_>, HeaderError> {
     let (digits, rest) = lex::split_while(lex::trim(value), |byte| byte.is_ascii_digit());
     let delay = number(HeaderName::RetryAfter, digits, u32::MAX)?;
@@ -120,16 +119,16 @@ pub fn retry_after(value: &[u8]) -> Result<RetryAfter<'_>, HeaderError> {
 /// The value of a Session-Expires header field (RFC 4028 section 4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionExpires<'a> {
-    /// How long the session lasts without a refresh.
+    /// The session interval.
     pub interval: Duration,
-    /// The parameters, `refresher` among them.
+    /// The parameters, for example `refresher`.
     pub params: Params<'a>,
 }
 
-/// Reads the value of a Session-Expires header field.
+/// Parses the value of a Session-Expires header field.
 ///
 /// # Errors
-/// [`HeaderError`] where it does not begin with a number of seconds.
+/// [`HeaderError`] if it does not start with a number of seconds.
 pub fn session_expires(value: &[u8]) -> Result<SessionExpires<'_>, HeaderError> {
     let (digits, params) = lex::split_while(lex::trim(value), |byte| byte.is_ascii_digit());
     let seconds = delta_seconds(HeaderName::SessionExpires, digits)?;
@@ -140,16 +139,16 @@ pub fn session_expires(value: &[u8]) -> Result<SessionExpires<'_>, HeaderError> 
 /// The value of a Timestamp header field (RFC 3261 section 20.38).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timestamp<'a> {
-    /// When the request was sent, as its sender wrote it: digits with at most one point.
+    /// The time of sending as written by the client: digits with at most one point.
     pub sent: &'a [u8],
-    /// The delay that the answering side noted.
+    /// The delay added by the server.
     pub delay: Option<&'a [u8]>,
 }
 
-/// Reads the value of a Timestamp header field.
+/// Parses the value of a Timestamp header field.
 ///
 /// # Errors
-/// [`HeaderError`] where it is not one or two decimal numbers.
+/// [`HeaderError`] if it is not one or two decimal numbers.
 pub fn timestamp(value: &[u8]) -> Result<Timestamp<'_>, HeaderError> {
     let is_number = |bytes: &[u8]| {
         bytes.first().is_some_and(u8::is_ascii_digit)
@@ -173,7 +172,7 @@ mod tests {
     use std::vec::Vec;
 
     #[test]
-    fn numbers_stay_in_their_range() {
+    fn numbers_have_a_range() {
         assert_eq!(number(HeaderName::MaxForwards, b" 0068 ", 255), Ok(68));
         assert!(number(HeaderName::MaxForwards, b"256", 255).is_err());
         assert!(number(HeaderName::ContentLength, b"-999", u32::MAX).is_err());
@@ -183,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn preferences_are_thousandths() {
+    fn q_values_are_thousandths() {
         for (text, expected) in [
             ("1", Some(1000)),
             ("1.0", Some(1000)),
@@ -203,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_media_types_and_times_are_read() {
+    fn tokens_media_types_and_times_are_parsed() {
         assert_eq!(tokens(b"path, gruu,,\"x\"").collect::<Vec<_>>(), [&b"path"[..], &b"gruu"[..]]);
         let sdp = media_type(b"Application / SDP;charset=\"x\"").unwrap();
         assert!(sdp.is("application", "sdp"));

@@ -10,10 +10,10 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
 
-/// One Via value.
+/// A Via header field value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Via<'a> {
-    /// The transport as it stands: any token.
+    /// The transport as received, which may be any token.
     pub transport: &'a [u8],
     /// The host of `sent-by`.
     pub host: Host<'a>,
@@ -22,21 +22,21 @@ pub struct Via<'a> {
     /// The parameters.
     pub params: Params<'a>,
     branch: Option<&'a [u8]>,
-    /// The value of `received`, and that of `rport`, which may be missing.
+    /// The values of `received` and `rport`. An `rport` may have no value.
     received: Option<&'a [u8]>,
     rport: Option<Option<&'a [u8]>>,
-    /// Where these two stand in `params`, in order; at its end where there are fewer.
+    /// The ranges of these two parameters in `params`, in order; empty ranges at the end if absent.
     source_params: [(u32, u32); 2],
 }
 
-/// How a branch made by RFC 3261 begins (section 8.1.1.7).
+/// The prefix of a branch as defined by RFC 3261 (section 8.1.1.7).
 pub const MAGIC_COOKIE: &[u8] = b"z9hG4bK";
 
 impl<'a> Via<'a> {
-    /// Reads one element of a Via header field.
+    /// Parses one element of a Via header field.
     ///
     /// # Errors
-    /// [`HeaderError`] where it has not the form of the grammar.
+    /// [`HeaderError`] if it violates the grammar.
     pub fn parse(element: &'a [u8]) -> Result<Self, HeaderError> {
         Self::read(element).ok_or(HeaderError {
             name: HeaderName::Via,
@@ -69,7 +69,7 @@ impl<'a> Via<'a> {
                 *found = (place.start as u32, place.end as u32);
             }
         };
-        // The first of each counts.
+        // The first parameter of each name counts.
         let is_valid = params.all_valid(|(name, value), place| match name.len() {
             6 if branch.is_none() && name.eq_ignore_ascii_case(b"branch") => branch = value,
             8 if received.is_none() && name.eq_ignore_ascii_case(b"received") => {
@@ -86,14 +86,14 @@ impl<'a> Via<'a> {
         is_valid.then_some(via)
     }
 
-    /// The parameters as they stand, without `received` and `rport`, in pieces.
+    /// The parameters as received, without `received` and `rport`, in parts.
     pub(crate) fn params_without_source(&self) -> impl Iterator<Item = &'a [u8]> {
         let params = self.params.as_bytes();
         let [first, second] = self.source_params.map(|(start, end)| (start as usize, end as usize));
         [&params[..first.0], &params[first.1..second.0], &params[second.1..]].into_iter()
     }
 
-    /// The transport, if it is one that is known here.
+    /// The transport, if it is a known one.
     #[must_use]
     pub fn known_transport(&self) -> Option<Transport> {
         Transport::parse(self.transport)
@@ -105,8 +105,8 @@ impl<'a> Via<'a> {
         self.branch
     }
 
-    /// The branch, if it identifies the transaction by itself (RFC 3261 section 17.2.3): it begins
-    /// with the magic cookie and goes on after it.
+    /// The branch, if it identifies the transaction (RFC 3261 section 17.2.3): it starts with the
+    /// magic cookie and is longer.
     #[must_use]
     pub fn rfc3261_branch(&self) -> Option<&'a [u8]> {
         let branch = self.branch?;
@@ -114,7 +114,7 @@ impl<'a> Via<'a> {
         (cookie.eq_ignore_ascii_case(MAGIC_COOKIE) && !rest.is_empty()).then_some(branch)
     }
 
-    /// Whether there is a `received` parameter, be its value an address or not.
+    /// Returns true if there is a `received` parameter, with an address or not.
     pub(crate) const fn has_received(&self) -> bool {
         self.received.is_some()
     }
@@ -127,24 +127,23 @@ impl<'a> Via<'a> {
         Host::parse(value).and_then(|host| host.ip()).or_else(|| ipv6(value).map(IpAddr::V6))
     }
 
-    /// The `rport` parameter: `None` where there is none, `Some(None)` where it has no value yet
-    /// (RFC 3581).
+    /// The `rport` parameter: `None` if absent, `Some(None)` without a value (RFC 3581).
     #[must_use]
     pub fn rport(&self) -> Option<Option<u16>> {
         self.rport
             .map(|value| value.and_then(lex::decimal).and_then(|port| u16::try_from(port).ok()))
     }
 
-    /// Whether the port that a request came from has to be noted for its responses, though `rport`
-    /// does not ask for it: behind a NAT the port in `sent-by` leads nowhere, and on a stream it is
-    /// seldom that of the connection.
+    /// Returns true if `rport` has to be added to a request that did not ask for it. Behind a NAT
+    /// the port of `sent-by` is unreachable, and on a stream it usually differs from that of the
+    /// connection.
     #[must_use]
     pub fn needs_source_port(&self, source: SocketAddr) -> bool {
         let on_stream = self.known_transport().is_some_and(Transport::is_stream);
         self.host.ip() != Some(source.ip()) || on_stream && self.port_or_default() != source.port()
     }
 
-    /// The port that `sent-by` means when it names none.
+    /// The port of `sent-by`, or the default port of the transport.
     #[must_use]
     pub fn port_or_default(&self) -> u16 {
         self.port.unwrap_or_else(|| {
@@ -160,9 +159,9 @@ fn protocol_part(bytes: &[u8], accept: impl Fn(&[u8]) -> bool) -> Option<&[u8]> 
 }
 
 impl Via<'_> {
-    /// Where a response to a datagram from `source` with this topmost Via goes (RFC 3261 section
-    /// 18.2.2, RFC 3581 section 4): to the port in `sent-by` only where the host there is where the
-    /// request came from and `rport` is not asked for.
+    /// The destination of a response to a datagram from `source` with this topmost Via (RFC 3261
+    /// section 18.2.2, RFC 3581 section 4). The port of `sent-by` is used only without `rport` and
+    /// if the host of `sent-by` is the source address.
     #[must_use]
     pub fn response_address(&self, source: SocketAddr) -> SocketAddr {
         if self.rport().is_some() || self.host.ip() != Some(source.ip()) {
@@ -184,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_via_with_all_the_white_space_of_rfc_4475_is_read() {
+    fn a_via_with_the_white_space_of_rfc_4475_is_parsed() {
         let via =
             Via::parse(b"SIP  / 2.0\r\n /UDP\r\n    192.0.2.2;branch=390skdjuw ; rport").unwrap();
         assert_eq!(via.known_transport(), Some(Transport::Udp));
@@ -196,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn received_is_read_with_and_without_brackets() {
+    fn received_is_parsed_with_and_without_brackets() {
         for value in ["2001:db8::9:255", "[2001:db8::9:255]"] {
             let text =
                 std::format!("SIP/2.0/UDP [2001:db8::9:1]:7;received={value};branch=z9hG4bKas3");
@@ -208,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn extra_separators_and_other_protocols_are_refused() {
+    fn extra_separators_and_other_protocols_are_rejected() {
         for bad in [
             &b"SIP/2.0/UDP 192.0.2.15;;,;,,"[..],
             b"SIP/2.0/UDP",
@@ -230,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn responses_go_to_sent_by_only_where_that_is_the_source() {
+    fn responses_go_to_sent_by_only_if_it_is_the_source() {
         for (via, expected) in [
             (&b"SIP/2.0/UDP 192.0.2.1:5070"[..], "192.0.2.1:5070"),
             (b"SIP/2.0/UDP 192.0.2.1", "192.0.2.1:5060"),
@@ -245,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_via_is_written_as_it_is_read() {
+    fn a_via_is_written_as_parsed() {
         for via in [
             "SIP/2.0/UDP host",
             "SIP/2.0/TCP [2001:db8::1]:5070;branch=z9hG4bK1;rport",

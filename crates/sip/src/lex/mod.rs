@@ -1,7 +1,7 @@
-//! The lexical ground that all parsers of header fields stand on (RFC 3261 section 25.1).
+//! Lexical functions of the header field parsers (RFC 3261 section 25.1).
 //!
-//! Header field values may hold folded lines: CR and LF in them are white space, since the message
-//! parser lets them through only where a fold is.
+//! Header field values may contain folded lines. CR and LF in a value are white space, because the
+//! message parser allows them only in a fold.
 
 mod scan;
 
@@ -11,70 +11,69 @@ pub(crate) use scan::{LineEnds, LineFeeds, Marks, find, is_same_word};
 #[derive(Clone, Copy)]
 pub(crate) struct Set(u16);
 
-/// The sets that bytes are in, all of those that were looked at.
+/// The intersection of the sets of all inspected bytes.
 #[derive(Clone, Copy)]
 pub(crate) struct Common(u16);
 
 impl Set {
     /// The characters of a `token`.
     pub(crate) const TOKEN: Self = Self(1 << 0);
-    /// What an unquoted parameter value may be made of: a token or a host, IPv6 references
-    /// included. Phones in the field put URIs and base64 here, which no parser mistakes for
-    /// anything else.
+    /// The characters of an unquoted parameter value: a token or a host, including an IPv6
+    /// reference. Some phones send URIs and base64 here, which is unambiguous.
     pub(crate) const VALUE: Self = Self(1 << 1);
-    /// What ends a parameter, or a part of it.
+    /// The delimiters of parameters and of their parts.
     pub(crate) const PARAM_STOP: Self = Self(1 << 2);
-    /// A display name without quotes. Bytes beyond ASCII come from phones that forgot the quotes.
+    /// The characters of an unquoted display name, including non-ASCII bytes that phones send.
     pub(crate) const DISPLAY: Self = Self(1 << 3);
-    /// What may stand in a URI.
+    /// The characters of a URI.
     pub(crate) const URI: Self = Self(1 << 4);
-    /// What phones put in a user part: all that is printable but what would end it. `#` and the
-    /// like should be escaped, but dialled feature codes come without.
+    /// The characters that phones send in a user part: all printable ones except its delimiters.
+    /// `#` and others should be escaped, but dialled feature codes are sent unescaped.
     pub(crate) const USER: Self = Self(1 << 5);
     /// The characters of a domain name.
     pub(crate) const HOST_NAME: Self = Self(1 << 6);
-    /// What stands for itself in a quoted string, and is no line end.
+    /// The characters of a quoted string that need no escape and are not line ends.
     pub(crate) const PLAIN: Self = Self(1 << 7);
-    /// What separates the parts of a SIP URI.
+    /// The delimiters of the parts of a SIP URI.
     pub(crate) const URI_STOP: Self = Self(1 << 8);
-    /// All but letters, digits, hyphens and dots.
+    /// All bytes except letters, digits, hyphens and dots.
     const MARK: Self = Self(1 << 9);
-    /// What a parameter of Digest may be made of that has no quotes.
+    /// The characters of an unquoted Digest parameter.
     pub(crate) const DIGEST_VALUE: Self = Self(1 << 10);
 
-    /// Whether `byte` is in it.
+    /// Returns true if `byte` is in the set.
     pub(crate) fn has(self, byte: u8) -> bool {
         SETS[usize::from(byte)] & self.0 != 0
     }
 
-    /// Whether all of `bytes` are in it, which is a set that letters, digits, hyphens and dots are
-    /// in.
+    /// Returns true if all `bytes` are in the set. The set has to include letters, digits, hyphens
+    /// and dots.
     pub(crate) fn has_all(self, bytes: &[u8]) -> bool {
         Marks::new(bytes).all(|at| self.has(bytes[at]))
     }
 }
 
 impl Common {
-    /// Of no bytes yet.
+    /// The intersection of no bytes.
     pub(crate) const ALL: Self = Self(u16::MAX);
 
-    /// The sets that `byte` is in.
+    /// The sets that contain `byte`.
     pub(crate) fn of(byte: u8) -> Self {
         Self(SETS[usize::from(byte)])
     }
 
-    /// Those that are in both.
+    /// The intersection of both.
     pub(crate) fn and(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 
-    /// Whether `set` is among them.
+    /// Returns true if `set` is included.
     pub(crate) fn has(self, set: Set) -> bool {
         self.0 & set.0 != 0
     }
 }
 
-/// Which sets each byte is in.
+/// The sets that contain each byte.
 static SETS: [u16; 256] = {
     let mut sets = [0; 256];
     let mut byte = 0;
@@ -129,25 +128,25 @@ const fn sets_of(byte: u8) -> u16 {
     sets
 }
 
-/// White space within a header field value, folds included.
+/// Returns true for white space within a header field value, including folds.
 pub(crate) const fn is_space(byte: u8) -> bool {
-    // Most bytes are above, and so cost one comparison.
+    // Most bytes are greater, which takes one comparison.
     byte <= b' ' && matches!(byte, b' ' | b'\t' | b'\r' | b'\n')
 }
 
-/// The characters of a `token`.
+/// Returns true for the characters of a `token`.
 pub(crate) fn is_token(byte: u8) -> bool {
     Set::TOKEN.has(byte)
 }
 
-/// Whether `bytes` is a `token`.
+/// Returns true if `bytes` is a `token`.
 pub(crate) fn all_token(bytes: &[u8]) -> bool {
     !bytes.is_empty() && Set::TOKEN.has_all(bytes)
 }
 
-/// Whether all of `bytes` are printable and no space.
+/// Returns true if all `bytes` are printable and not spaces.
 pub(crate) fn all_graphic(bytes: &[u8]) -> bool {
-    // To the end in any case: so the compiler looks at many of them at once.
+    // Without early exit the compiler vectorizes the loop.
     bytes.iter().fold(true, |all, byte| all & byte.is_ascii_graphic())
 }
 
@@ -184,14 +183,14 @@ pub(crate) fn split_while(bytes: &[u8], test: impl Fn(u8) -> bool) -> (&[u8], &[
     bytes.split_at(end)
 }
 
-/// Splits after the leading run of bytes that are in `set`, which is one that letters, digits,
-/// hyphens and dots are in.
+/// Splits after the leading run of bytes in `set`, which has to include letters, digits, hyphens
+/// and dots.
 pub(crate) fn split_set(bytes: &[u8], set: Set) -> (&[u8], &[u8]) {
     bytes.split_at(Marks::new(bytes).find(|&at| !set.has(bytes[at])).unwrap_or(bytes.len()))
 }
 
-/// Splits after the quoted string that `bytes` begins with, quotes included. `None` if it has no
-/// end.
+/// Splits after a leading quoted string, including its quotes. Returns `None` if it is not
+/// terminated.
 pub(crate) fn split_quoted(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     debug_assert_eq!(bytes.first(), Some(&b'"'));
     let mut at = 1;
@@ -206,8 +205,8 @@ pub(crate) fn split_quoted(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 /// The elements of a comma-separated header field value (RFC 3261 section 7.3.1). Commas in quoted
-/// strings and in angle brackets do not separate. Elements are trimmed and may be empty, which the
-/// parser of the element refuses.
+/// strings and in angle brackets do not separate. Elements are trimmed and may be empty; the parser
+/// of the element rejects empty ones.
 pub(crate) fn split_list(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = Some(value);
     core::iter::from_fn(move || {
@@ -218,7 +217,7 @@ pub(crate) fn split_list(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Where the first element of a comma-separated value ends.
+/// The end of the first element of a comma-separated value.
 pub(crate) fn list_element_end(value: &[u8]) -> usize {
     if find(b',', value).is_none() {
         return value.len();
@@ -246,13 +245,12 @@ pub(crate) fn list_element_end(value: &[u8]) -> usize {
     value.len()
 }
 
-/// Splits before the first `byte`; all of `bytes` stands before it where there is none.
+/// Splits before the first `byte`, or at the end if there is no such byte.
 pub(crate) fn split_before(byte: u8, bytes: &[u8]) -> (&[u8], &[u8]) {
     bytes.split_at(find(byte, bytes).unwrap_or(bytes.len()))
 }
 
-/// An unsigned decimal number that fills `bytes`; `None` for anything else and for what exceeds
-/// `u64`.
+/// Parses `bytes` as an unsigned decimal number. Returns `None` for other text and on overflow.
 pub(crate) fn decimal(bytes: &[u8]) -> Option<u64> {
     if bytes.is_empty() {
         return None;
@@ -273,8 +271,8 @@ pub(crate) const fn hex_digit(byte: u8) -> Option<u8> {
     }
 }
 
-/// `bytes` with every `%HH` replaced by the byte it stands for, once (RFC 3261 section 19.1.2). A
-/// `%` that no two hexadecimal digits follow stands for itself.
+/// Replaces every `%HH` by its byte, once (RFC 3261 section 19.1.2). A `%` without two hexadecimal
+/// digits is kept.
 pub(crate) fn unescape(bytes: &[u8]) -> impl Iterator<Item = u8> + '_ {
     let mut at = 0;
     core::iter::from_fn(move || {
@@ -313,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_do_not_wrap() {
+    fn numbers_do_not_overflow() {
         assert_eq!(decimal(b"0068"), Some(68));
         assert_eq!(decimal(b"18446744073709551615"), Some(u64::MAX));
         assert_eq!(decimal(b"18446744073709551616"), None);
@@ -322,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn escapes_are_undone_once() {
+    fn escapes_are_decoded_once() {
         let plain: Vec<u8> = unescape(b"%61%2541%Z%4").collect();
         assert_eq!(plain, b"a%41%Z%4");
     }

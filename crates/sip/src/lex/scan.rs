@@ -1,18 +1,17 @@
-//! Looking at many bytes at once: what the parsers spend their time with. All of it is here, each
-//! with a plain twin in the tests that says what it does. What it is worth stands beside it: how
-//! many instructions more a call and a short request of the engine's benchmark take with the twin
-//! in its place.
+//! SIMD searches, which dominate the parsers' time. The tests compare each with a scalar reference
+//! implementation. The comment of each names its benefit: the additional instructions of a call and
+//! of a short request in the engine's benchmark with the scalar implementation.
 
 use super::Set;
 use wide::u8x16;
 
 /// The lowest bit of each of eight bytes.
 const LOW: u64 = u64::from_le_bytes([1; 8]);
-/// The highest bit of each.
+/// The highest bit of each of eight bytes.
 const HIGH: u64 = LOW << 7;
 
-/// Where the first `byte` stands. Sixteen bytes at a time, then eight: what is searched here is too
-/// short for wider steps to pay. Worth 10 % of a call, 12 % of a short request.
+/// The position of the first `byte`. Searches sixteen bytes at a time, then eight: the inputs are
+/// too short for wider steps. Benefit: 10 % of a call, 12 % of a short request.
 pub(crate) fn find(byte: u8, bytes: &[u8]) -> Option<usize> {
     let mut at = 0;
     let mut rest = bytes;
@@ -26,7 +25,7 @@ pub(crate) fn find(byte: u8, bytes: &[u8]) -> Option<usize> {
     }
     while let Some((&eight, after)) = rest.split_first_chunk() {
         let word = u64::from_le_bytes(eight) ^ (LOW * u64::from(byte));
-        // The lowest bit that is set belongs to the first byte that is zero now.
+        // The lowest set bit belongs to the first zero byte.
         let zero = word.wrapping_sub(LOW) & !word & HIGH;
         if zero != 0 {
             return Some(at + zero.trailing_zeros() as usize / 8);
@@ -37,9 +36,9 @@ pub(crate) fn find(byte: u8, bytes: &[u8]) -> Option<usize> {
     rest.iter().position(|&other| other == byte).map(|found| at + found)
 }
 
-/// Whether two words are the same. They are too short for a call to a general comparison to pay:
-/// from eight bytes on their first and last eight are compared, which may be some of them twice.
-/// Worth 4 %, of short requests 8 %.
+/// Returns true if two words are equal. They are too short for a general comparison call: from
+/// eight bytes on the first and the last eight are compared, which may overlap. Benefit: 4 % of a
+/// call, 8 % of a short request.
 #[inline]
 pub(crate) fn is_same_word(one: &[u8], other: &[u8]) -> bool {
     if one.len() != other.len() {
@@ -53,18 +52,18 @@ pub(crate) fn is_same_word(one: &[u8], other: &[u8]) -> bool {
     }
 }
 
-/// Where CR and LF stand, in order.
+/// The positions of CR and LF, in order.
 pub(crate) type LineEnds<'a> = Ends<'a, true>;
-/// Where LF stands, in order.
+/// The positions of LF, in order.
 pub(crate) type LineFeeds<'a> = Ends<'a, false>;
 
-/// Where LF stands, and CR if that is wanted: found for 64 bytes at once. Worth 21 % of a call, 33
-/// % of a short request.
+/// The positions of LF, and of CR if `CR` is true, found in blocks of 64 bytes. Benefit: 21 % of a
+/// call, 33 % of a short request.
 pub(crate) struct Ends<'a, const CR: bool> {
     bytes: &'a [u8],
-    /// Where the 64 bytes begin.
+    /// The start of the current block.
     start: usize,
-    /// A bit for each of them that was not given yet.
+    /// A bit for each position of the block that is still to be returned.
     ends: u64,
 }
 
@@ -90,7 +89,7 @@ impl<const CR: bool> Iterator for Ends<'_, CR> {
     }
 }
 
-/// Bits for those of the first 64 bytes that are LF, or CR if that is wanted.
+/// The bits of LF, and of CR if `CR` is true, in the first 64 bytes.
 fn ends_in<const CR: bool>(bytes: &[u8]) -> u64 {
     let Some(bytes) = bytes.first_chunk::<64>() else {
         let mut padded = [0; 64];
@@ -107,14 +106,14 @@ fn ends_in<const CR: bool>(bytes: &[u8]) -> u64 {
     })
 }
 
-/// Where those bytes stand, in order, that are no letters, digits, hyphens or dots: all that means
-/// something between the words of a header field. Found for sixteen bytes at once. Worth 5 % of a
-/// call and of a short request.
+/// The positions of bytes that are not letters, digits, hyphens or dots, in order: all delimiters
+/// of a header field. Found in blocks of sixteen bytes. Benefit: 5 % of a call and of a short
+/// request.
 pub(crate) struct Marks<'a> {
     bytes: &'a [u8],
-    /// Where the sixteen bytes begin.
+    /// The start of the current block.
     start: usize,
-    /// A bit for each of them that is a mark and was not given yet.
+    /// A bit for each mark of the block that is still to be returned.
     marks: u32,
 }
 
@@ -143,7 +142,7 @@ impl Iterator for Marks<'_> {
     }
 }
 
-/// Bits for the marks among the sixteen bytes from `start` on, or as many as there are.
+/// The bits of the marks among at most sixteen bytes from `start` on.
 #[inline]
 fn marks_from(bytes: &[u8], start: usize) -> u32 {
     let rest = &bytes[start..];
@@ -151,7 +150,7 @@ fn marks_from(bytes: &[u8], start: usize) -> u32 {
         return marks_in(sixteen);
     }
     if let Some(last) = bytes.last_chunk() {
-        // Some of these came before.
+        // The first bits belong to earlier bytes.
         return marks_in(last) >> (16 - rest.len());
     }
     if let (Some(first), Some(last)) = (rest.first_chunk::<8>(), rest.last_chunk::<8>()) {
@@ -169,7 +168,7 @@ fn marks_in(sixteen: &[u8; 16]) -> u32 {
     let sixteen = u8x16::new(*sixteen);
     let at_most = |bytes: u8x16, most: u8| bytes.min(u8x16::splat(most)).simd_eq(bytes);
     let letters = at_most((sixteen | u8x16::splat(0x20)) - u8x16::splat(b'a'), 25);
-    // From hyphen to nine there is, beside what counts, only the slash.
+    // Between hyphen and nine, the slash is the only other character.
     let digits = at_most(sixteen - u8x16::splat(b'-'), b'9' - b'-');
     let slashes = sixteen.simd_eq(u8x16::splat(b'/'));
     (!(letters | digits) | slashes).to_bitmask()
@@ -181,18 +180,18 @@ mod tests {
     use proptest::prelude::*;
     use std::vec::Vec;
 
-    /// The twin of [`find`].
+    /// The reference implementation of [`find`].
     fn plain_find(byte: u8, bytes: &[u8]) -> Option<usize> {
         bytes.iter().position(|&other| other == byte)
     }
 
-    /// The twin of [`LineEnds`] and [`LineFeeds`].
+    /// The reference implementation of [`LineEnds`] and [`LineFeeds`].
     fn plain_ends(bytes: &[u8], wants_cr: bool) -> Vec<usize> {
         let is_end = |at: &usize| bytes[*at] == b'\n' || wants_cr && bytes[*at] == b'\r';
         (0..bytes.len()).filter(is_end).collect()
     }
 
-    /// The twin of [`Marks`].
+    /// The reference implementation of [`Marks`].
     fn plain_marks(bytes: &[u8]) -> Vec<usize> {
         let is_mark =
             |at: &usize| !(bytes[*at].is_ascii_alphanumeric() || matches!(bytes[*at], b'-' | b'.'));
@@ -209,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn each_finds_what_its_twin_finds_at_every_place_and_length() {
+    fn searches_match_the_reference_at_every_position_and_length() {
         for length in 0..200 {
             let mut text: Vec<u8> = (0..length).map(|at| b"\t\x00\x8d\x0e z-"[at % 7]).collect();
             agree(&text);
@@ -223,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_the_same_where_all_their_bytes_are() {
+    fn words_are_equal_if_all_bytes_are() {
         for length in 0..40 {
             let word: Vec<u8> = (0..length).collect();
             assert!(is_same_word(&word, &word.clone()), "{length}");
@@ -237,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_mark_is_in_all_sets_that_are_asked_about_marks_alone() {
+    fn bytes_that_are_not_marks_are_in_the_searched_sets() {
         let sets = [
             Set::TOKEN,
             Set::VALUE,
@@ -255,12 +254,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn each_finds_what_its_twin_finds(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        fn searches_match_the_reference(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
             agree(&bytes);
         }
 
         #[test]
-        fn and_in_text(text in "[a-z0-9.:;,@<>\r\n -]{0,200}") {
+        fn searches_match_the_reference_in_text(text in "[a-z0-9.:;,@<>\r\n -]{0,200}") {
             agree(text.as_bytes());
         }
     }

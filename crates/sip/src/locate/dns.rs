@@ -1,4 +1,4 @@
-//! DNS as far as RFC 3263 needs it: questions, records, and the order of SRV records.
+//! DNS for RFC 3263: queries, records, and the order of SRV records.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -6,7 +6,7 @@ use core::net::IpAddr;
 
 use crate::Transport;
 
-/// The most targets of one location.
+/// The maximum number of targets of one location.
 pub const MAX_TARGETS: usize = 32;
 
 /// A type of DNS records.
@@ -22,47 +22,47 @@ pub enum RecordType {
     Aaaa,
 }
 
-/// A question for DNS.
+/// A DNS query.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Query {
     /// The type of the records.
     pub record: RecordType,
-    /// The whole name, without a dot at the end.
+    /// The full name, without a trailing dot.
     pub name: String,
 }
 
-/// The answer to a [`Query`]: the records of the type asked for, aliases followed.
+/// The answer to a [`Query`]: the records of the queried type, with CNAMEs followed.
 ///
-/// No such name and no such records are an empty list.
+/// The list is empty if the name or the records do not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// To [`RecordType::Naptr`].
+    /// The answer to [`RecordType::Naptr`].
     Naptr(Vec<Naptr>),
-    /// To [`RecordType::Srv`].
+    /// The answer to [`RecordType::Srv`].
     Srv(Vec<Srv>),
-    /// To [`RecordType::A`] and [`RecordType::Aaaa`].
+    /// The answer to [`RecordType::A`] and [`RecordType::Aaaa`].
     Addresses(Vec<IpAddr>),
-    /// No answer in time, or a server's failure.
+    /// A timeout, or a server failure.
     Failure,
 }
 
 /// A NAPTR record, without its regular expression, which SIP does not use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Naptr {
-    /// Lower comes first.
+    /// The order; lower values first.
     pub order: u16,
-    /// Lower comes first within an order.
+    /// The preference within an order; lower values first.
     pub preference: u16,
-    /// `s`: the replacement is the name of SRV records.
+    /// The flags. `s` means that the replacement is the name of SRV records.
     pub flags: String,
-    /// Such as `SIP+D2U`.
+    /// The service, such as `SIP+D2U`.
     pub service: String,
-    /// Where to go on.
+    /// The name of the next query.
     pub replacement: String,
 }
 
 impl Naptr {
-    /// The transport that the service stands for; `None` if the service is of no use here.
+    /// The transport of the service. `None` for an unsupported service.
     pub(super) fn transport(&self) -> Option<Transport> {
         [("SIP+D2U", Transport::Udp), ("SIP+D2T", Transport::Tcp), ("SIPS+D2T", Transport::Tls)]
             .into_iter()
@@ -70,7 +70,7 @@ impl Naptr {
             .map(|(_, transport)| transport)
     }
 
-    /// Whether the replacement names SRV records.
+    /// Returns true if the replacement names SRV records.
     pub(super) fn is_terminal(&self) -> bool {
         self.flags.eq_ignore_ascii_case("s") && is_name(&self.replacement)
     }
@@ -79,17 +79,17 @@ impl Naptr {
 /// An SRV record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Srv {
-    /// Lower comes first.
+    /// The priority; lower values first.
     pub priority: u16,
-    /// Share of the load within a priority.
+    /// The share of the load within a priority.
     pub weight: u16,
     /// The server's port.
     pub port: u16,
-    /// The server's name; `.` says that the service is not to be had.
+    /// The server's name; `.` means that the service is not available.
     pub target: String,
 }
 
-/// The servers in the order in which to try them (RFC 2782, usage rules), those of no use left out.
+/// The usable servers in the order of RFC 2782.
 pub(super) fn in_order(mut records: Vec<Srv>, random: &mut impl FnMut(u32) -> u32) -> Vec<Srv> {
     records.retain(|srv| is_name(&srv.target));
     // Records without weight go first in their priority, which gives them a small chance.
@@ -117,7 +117,7 @@ pub(super) fn in_order(mut records: Vec<Srv>, random: &mut impl FnMut(u32) -> u3
     records
 }
 
-/// Whether `text` can be asked for: a name that is not the root.
+/// Returns true if `text` is a name that can be queried, other than the root.
 pub(super) fn is_name(text: &str) -> bool {
     let text = text.strip_suffix('.').unwrap_or(text);
     let allowed = |octet: u8| octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'_');
@@ -127,7 +127,7 @@ pub(super) fn is_name(text: &str) -> bool {
             .all(|label| (1..=63).contains(&label.len()) && label.bytes().all(allowed))
 }
 
-/// `name` in lower case and without a dot at the end.
+/// Converts `name` to lower case without a trailing dot.
 pub(super) fn normal(name: &str) -> String {
     name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase()
 }

@@ -1,8 +1,8 @@
-//! Where to send a request, by DNS: RFC 3263 section 4.
+//! Location of SIP servers by DNS (RFC 3263 section 4).
 //!
-//! A [`Locator`] says what to ask, is given the answers, and ends with a list of [`Target`]s to be
-//! tried in order. It serves responses too (section 5), with the host and port of the Via header
-//! field and its transport as the explicit one.
+//! A [`Locator`] returns DNS queries, receives the answers, and ends with a list of [`Target`]s to
+//! be tried in order. It also locates the destination of responses (section 5), with the host, port
+//! and transport of the Via header field.
 
 mod dns;
 #[cfg(test)]
@@ -22,21 +22,22 @@ use smallvec::SmallVec;
 
 use crate::Transport;
 
-/// The most queries for one location.
+/// The maximum number of queries per location.
 pub const MAX_QUERIES: u8 = 16;
-/// A host as it stands in a URI or a Via header field.
+/// A host of a URI or a Via header field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Host {
-    /// A domain name in lower case, without a dot at the end.
+    /// A domain name in lower case, without a trailing dot.
     Name(String),
     /// A numeric address.
     Ip(IpAddr),
 }
 
 impl Host {
-    /// Parses a name, an IPv4 address or an IPv6 address in brackets or, as some write it, without.
+    /// Parses a name, an IPv4 address, or an IPv6 address with or without brackets.
     ///
-    /// `None` if it is none of these; a name has letters, digits, `-`, `_` and dots, at most 253.
+    /// Returns `None` for other text. A name consists of letters, digits, `-`, `_` and dots, at
+    /// most 253.
     #[must_use]
     pub fn parse(text: &[u8]) -> Option<Self> {
         let text = str::from_utf8(text).ok()?;
@@ -51,25 +52,25 @@ impl Host {
     }
 }
 
-/// What is to be located.
+/// A destination to be located.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Destination {
-    /// The `maddr` parameter of the URI, or else its host.
+    /// The `maddr` parameter of the URI, or its host.
     pub host: Host,
-    /// The port, if the URI gives one.
+    /// The port, if the URI has one.
     pub port: Option<u16>,
-    /// The transport, if the URI gives one.
+    /// The transport, if the URI has one.
     pub transport: Option<Transport>,
-    /// Whether it is a SIPS URI: then there is no other transport than TLS.
+    /// True for a SIPS URI, which requires TLS.
     pub sips: bool,
 }
 
-/// Which families of addresses to use, and which to try first.
+/// The address families to use, and their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Families {
-    /// IPv4 alone.
+    /// IPv4 only.
     V4,
-    /// IPv6 alone.
+    /// IPv6 only.
     V6,
     /// Both, IPv4 first.
     V4First,
@@ -88,36 +89,36 @@ impl Families {
     }
 }
 
-/// One place to send to.
+/// An address to send to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Target {
-    /// By which transport.
+    /// The transport.
     pub transport: Transport,
-    /// Where.
+    /// The address.
     pub address: SocketAddr,
 }
 
-/// What a [`Locator`] wants done.
+/// The next step of a [`Locator`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Ask this, and give the answer to [`Locator::on_answer`].
+    /// Send this query, and pass the answer to [`Locator::on_answer`].
     Query(Query),
-    /// Try these in order, the next one if a target cannot be reached, is silent, or answers 503
-    /// (section 4.3). Never empty.
+    /// Try these targets in order. The next one is tried if a target is unreachable, does not
+    /// respond, or responds 503 (section 4.3). Never empty.
     Done(Vec<Target>),
-    /// There is nowhere to send to.
+    /// No target was found.
     Failed(Failure),
 }
 
-/// Why there is nowhere to send to.
+/// The reason why no target was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Failure {
-    /// The destination asks for a transport that is not among ours.
+    /// The destination requires a transport that is not available.
     Transport,
-    /// DNS has no address for it, or none within [`MAX_QUERIES`].
+    /// DNS has no address, or none within [`MAX_QUERIES`].
     NotFound,
-    /// A query failed, and the others found nothing. It may be different later.
+    /// A query failed, and the others found nothing. A later attempt may succeed.
     Dns,
 }
 
@@ -133,7 +134,7 @@ impl fmt::Display for Failure {
 
 impl core::error::Error for Failure {}
 
-/// A query that is due, with what its answer is for.
+/// A pending query and the use of its answer.
 #[derive(Clone, Debug)]
 enum Lookup {
     Naptr,
@@ -141,17 +142,17 @@ enum Lookup {
     Address { transport: Transport, name: String, port: u16, record: RecordType },
 }
 
-/// The search for one destination.
+/// The location of one destination.
 #[derive(Clone, Debug)]
 pub struct Locator {
-    /// The name that is located, which NAPTR and fallback are asked for.
+    /// The name of the destination, for NAPTR and address queries.
     name: String,
-    /// Those of ours that the destination allows, the preferred first.
+    /// The usable transports in order of preference.
     transports: SmallVec<[Transport; 3]>,
     families: Families,
-    /// Worked from the front, so that the targets come out in the order of preference.
+    /// A queue, so that the targets are in the order of preference.
     pending: VecDeque<Lookup>,
-    /// The transport for the name's own addresses, which count if there are no SRV records.
+    /// The transport of the name's own addresses, which are used without SRV records.
     fallback: Option<Transport>,
     targets: Vec<Target>,
     queries: u8,
@@ -159,7 +160,7 @@ pub struct Locator {
 }
 
 impl Locator {
-    /// Starts the search for `destination` over the transports `ours`, the preferred first.
+    /// Starts the location of `destination` with the transports `ours`, in order of preference.
     #[must_use]
     pub fn new(destination: Destination, ours: &[Transport], families: Families) -> Self {
         let Destination { host, port, transport, sips } = destination;
@@ -206,7 +207,7 @@ impl Locator {
         locator
     }
 
-    /// What to do now; the same until there is another answer.
+    /// The current step. It does not change until the next answer.
     #[must_use]
     pub fn step(&self) -> Step {
         if self.transports.is_empty() {
@@ -220,11 +221,12 @@ impl Locator {
         }
     }
 
-    /// Takes the answer to the query of [`Locator::step`]; one of another type counts as empty.
+    /// Receives the answer to the query of [`Locator::step`]. An answer of another type counts as
+    /// empty.
     ///
-    /// `random(n)` is a number below `n`, every one as likely: it shares the load among servers by
-    /// their weights (RFC 2782). A stateless proxy derives it from the request, so that a
-    /// retransmission goes the same way (section 4.4).
+    /// `random(n)` returns a uniform random number below `n`, which distributes the load by the
+    /// servers' weights (RFC 2782). A stateless proxy derives it from the request, so that a
+    /// retransmission has the same target (section 4.4).
     pub fn on_answer(&mut self, answer: Answer, random: &mut impl FnMut(u32) -> u32) {
         if !self.is_within_limits() {
             return;
@@ -234,7 +236,7 @@ impl Locator {
         self.query_failed |= answer == Answer::Failure;
         match (lookup, answer) {
             (Lookup::Naptr, Answer::Naptr(records)) => self.on_naptr(records),
-            // Resolvers that do not know NAPTR fail on it, and SRV may still be there.
+            // A resolver without NAPTR support fails. The domain may still have SRV records.
             (Lookup::Naptr, _) => self.ask_services(),
             (Lookup::Srv { transport, .. }, Answer::Srv(records)) if !records.is_empty() => {
                 self.fallback = None;
@@ -286,7 +288,7 @@ impl Locator {
         self.queries < MAX_QUERIES && self.targets.len() < MAX_TARGETS
     }
 
-    /// For a SIP URI, UDP where the choice is ours (section 4.1).
+    /// UDP for a SIP URI without a required transport (section 4.1).
     fn default_transport(&self) -> Option<Transport> {
         if self.transports.contains(&Transport::Udp) {
             Some(Transport::Udp)
@@ -301,7 +303,7 @@ impl Locator {
                 Transport::Udp => "_sip._udp",
                 Transport::Tcp => "_sip._tcp",
                 Transport::Tls => "_sips._tcp",
-                // There are no such records: a browser is told where its server is.
+                // WebSocket has no SRV service: browsers are configured with the server.
                 Transport::Ws | Transport::Wss => continue,
             };
             let name = format!("{service}.{}", self.name);

@@ -10,8 +10,8 @@ use super::*;
 
 const ALL: &[Transport] = &[Tls, Tcp, Udp];
 
-/// A zone in lines: `NAPTR name order preference flags service replacement`,
-/// `SRV name priority weight port target`, `A name address`, `FAIL type name`.
+/// A DNS zone in lines: `NAPTR name order preference flags service replacement`, `SRV name priority
+/// weight port target`, `A name address`, `FAIL type name`.
 struct Dns(BTreeMap<Query, Answer>);
 
 impl Dns {
@@ -65,7 +65,7 @@ fn empty(record: RecordType) -> Answer {
     }
 }
 
-/// `sip:host[:port][;transport]` or with `sips:`.
+/// Parses `sip:host[:port][;transport]`, or the same with `sips:`.
 fn destination(uri: &str) -> Destination {
     let (scheme, rest) = uri.split_once(':').unwrap();
     let (rest, transport) = match rest.split_once(';') {
@@ -80,7 +80,7 @@ fn destination(uri: &str) -> Destination {
     Destination { host, port, transport, sips: scheme == "sips" }
 }
 
-/// What was asked and what came of it, in words.
+/// The queries and the result, as text.
 fn locate(dns: &Dns, uri: &str, ours: &[Transport], families: Families) -> (Vec<String>, String) {
     let mut locator = Locator::new(destination(uri), ours, families);
     let mut asked = Vec::new();
@@ -160,7 +160,7 @@ fn the_rules_of_rfc_3263_one_by_one() {
              udp 192.0.2.1:5060, udp 192.0.2.2:5070",
         ),
         (
-            "services that are not ours are skipped",
+            "unsupported services are skipped",
             EXAMPLE,
             "sip:example.com",
             &[Udp],
@@ -200,7 +200,7 @@ fn the_rules_of_rfc_3263_one_by_one() {
             "udp 192.0.2.3:5060",
         ),
         (
-            "NAPTR without use counts as none",
+            "unusable NAPTR records count as absent",
             "NAPTR a.example 1 1 s SIP+D2S _sip._sctp.a.example
              NAPTR a.example 1 1 s SIP+D2U .
              SRV _sip._tcp.a.example 0 0 5060 c.example
@@ -212,7 +212,7 @@ fn the_rules_of_rfc_3263_one_by_one() {
             "tcp 192.0.2.3:5060",
         ),
         (
-            "no NAPTR: SRV of every transport of ours in our order",
+            "no NAPTR: SRV of every usable transport in order of preference",
             "",
             "sip:a.example",
             ALL,
@@ -262,7 +262,7 @@ fn the_rules_of_rfc_3263_one_by_one() {
             "tcp 192.0.2.4:5060",
         ),
         (
-            "the root as a server means that there is none, not even the name itself",
+            "the root as a target means that the service is not available",
             "SRV _sip._udp.a.example 0 0 0 .
              A a.example 192.0.2.4",
             "sip:a.example;udp",
@@ -303,7 +303,7 @@ fn the_rules_of_rfc_3263_one_by_one() {
             "a DNS query for the destination failed",
         ),
         (
-            "a transport that is not ours",
+            "an unsupported transport",
             "",
             "sip:a.example;tls",
             &[Udp, Tcp],
@@ -346,7 +346,7 @@ fn queries_and_targets_have_limits() {
 fn servers_are_drawn_by_weight_within_their_priority() {
     let srv = |priority, weight| Srv { priority, weight, port: 1, target: "s.example".into() };
     let records = [srv(2, 5), srv(1, 10), srv(1, 0), srv(1, 30)];
-    // Each draw is scripted: the bound that is asked with, and the number that is returned.
+    // Each draw is scripted: the requested bound and the returned number.
     for (draws, order) in [
         ([(41, 0), (41, 0), (31, 0), (6, 0)], [(1, 0), (1, 10), (1, 30), (2, 5)]),
         ([(41, 1), (31, 1), (1, 0), (6, 5)], [(1, 10), (1, 30), (1, 0), (2, 5)]),
@@ -420,7 +420,7 @@ fn answers() -> impl Strategy<Value = Answer> {
 
 proptest! {
     #[test]
-    fn the_search_ends_whatever_the_answers(
+    fn the_location_ends_for_any_answers(
         ip in proptest::option::of(any::<IpAddr>()),
         port in proptest::option::of(any::<u16>()),
         transport in proptest::sample::select(&[None, Some(Udp), Some(Tcp), Some(Tls)]),
@@ -461,11 +461,11 @@ proptest! {
         }
         let before = locator.step();
         locator.on_answer(Answer::Failure, &mut |_| 0);
-        prop_assert_eq!(locator.step(), before, "an answer too many changes nothing");
+        prop_assert_eq!(locator.step(), before, "an additional answer changes nothing");
     }
 
     #[test]
-    fn parsing_a_host_returns(text in proptest::collection::vec(any::<u8>(), 0..80)) {
+    fn arbitrary_hosts_do_not_panic(text in proptest::collection::vec(any::<u8>(), 0..80)) {
         if let Some(Host::Name(name)) = Host::parse(&text) {
             prop_assert!(dns::is_name(&name));
         }

@@ -1,4 +1,4 @@
-//! What makes a request answerable with more than an error (RFC 3261 sections 8.1.1, 8.2 and 16.3).
+//! Validation of requests (RFC 3261 sections 8.1.1, 8.2 and 16.3).
 
 use super::{Flaw, Message, StartLine};
 use crate::header::{CSeq, HeaderName, NameAddr, Via, number};
@@ -7,7 +7,7 @@ use crate::method::Method;
 use crate::uri::{Uri, UriError};
 use core::fmt;
 
-/// The header fields that every request has, read.
+/// The parsed mandatory header fields of a request.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct RequestHead<'a> {
@@ -15,7 +15,7 @@ pub struct RequestHead<'a> {
     pub method: Method<'a>,
     /// The request URI.
     pub uri: Uri<'a>,
-    /// The request URI as it stands.
+    /// The Request-URI as received.
     pub uri_bytes: &'a [u8],
     /// The topmost Via.
     pub via: Via<'a>,
@@ -31,36 +31,36 @@ pub struct RequestHead<'a> {
     pub call_id: &'a [u8],
     /// CSeq.
     pub cseq: CSeq<'a>,
-    /// Max-Forwards, `None` where it is absent.
+    /// Max-Forwards, if present.
     pub max_forwards: Option<u8>,
 }
 
-/// What is wrong with a request, and so with which status it is refused.
+/// The reason why a request is rejected, which determines the status code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
     /// The protocol version is not SIP/2.0.
     Version,
-    /// The frame of the message.
+    /// A flaw in the framing of the message.
     Frame(Flaw),
-    /// A header field that must be there is not.
+    /// A mandatory header field is missing.
     Missing(HeaderName),
-    /// A header field that may be there once is there more often.
+    /// A header field that may occur once is repeated.
     Repeated(HeaderName),
-    /// A header field has not the form of its grammar.
+    /// A header field violates its grammar.
     Malformed(HeaderName),
-    /// The request URI.
+    /// The Request-URI is malformed.
     RequestUri(UriError),
-    /// The request URI has header fields in it (RFC 3261 section 19.1.5).
+    /// The Request-URI contains header fields (RFC 3261 section 19.1.5).
     HeadersInRequestUri,
-    /// The method in CSeq is not that of the request line.
+    /// The method in CSeq differs from that of the request line.
     MethodMismatch,
-    /// The same, and the method of the request line is not known (RFC 4475 section 3.1.2.18).
+    /// The methods differ, and that of the request line is unknown (RFC 4475 section 3.1.2.18).
     UnknownMethodMismatch,
 }
 
 impl Fault {
-    /// The status to refuse the request with.
+    /// The status code of the response that rejects the request.
     #[must_use]
     pub const fn status(self) -> u16 {
         match self {
@@ -95,10 +95,10 @@ impl fmt::Display for Fault {
 impl core::error::Error for Fault {}
 
 impl<'a> Message<'a> {
-    /// Reads what every request has. To be called on a request.
+    /// Parses the mandatory header fields of a request.
     ///
     /// # Errors
-    /// [`Fault`] for the first thing found wrong. A response is [`Fault::Version`].
+    /// The first [`Fault`] found. A response yields [`Fault::Version`].
     pub fn check(&self) -> Result<RequestHead<'a>, Fault> {
         let StartLine::Request { method, uri: uri_bytes, version } = self.start_line() else {
             return Err(Fault::Version);
@@ -119,7 +119,7 @@ impl<'a> Message<'a> {
         let to = self.address(HeaderName::To)?;
         let to_uri = to.uri().map_err(|_| Fault::Malformed(HeaderName::To))?;
         let call_id = self.only(HeaderName::CallId)?;
-        // Wider than the grammar: some agents put base64 here, with its `=`.
+        // Wider than the grammar: some user agents send base64 here, including `=`.
         if call_id.is_empty() || !lex::all_graphic(call_id) {
             return Err(Fault::Malformed(HeaderName::CallId));
         }
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_good_request_is_read() {
+    fn a_valid_request_is_parsed() {
         let message = Message::parse(GOOD.as_bytes()).unwrap();
         let head = message.check().unwrap();
         assert_eq!(head.method, Method::Bye);
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn each_fault_is_named() {
+    fn each_fault_is_reported() {
         use HeaderName::{CSeq, CallId, From, MaxForwards, To, Via};
         for (from, to, expected) in [
             ("SIP/2.0", "SIP/7.0", Fault::Version),

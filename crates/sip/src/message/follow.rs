@@ -1,4 +1,4 @@
-//! Requests that follow another one to where it went: CANCEL, and the ACK of a refusal.
+//! Requests derived from a sent request: CANCEL, and the ACK of a non-2xx response.
 
 use super::{Message, StartLine};
 use crate::emit::Emit;
@@ -7,20 +7,19 @@ use crate::method::Method;
 use alloc::vec::Vec;
 
 impl Message<'_> {
-    /// Appends the CANCEL of this request, as it was sent (RFC 3261 section 9.1), with the whole
-    /// lines of `more`, such as a Reason. Nothing for a response.
+    /// Appends the CANCEL of this sent request (RFC 3261 section 9.1), with the complete header
+    /// field lines `more`, such as a Reason. Appends nothing for a response.
     pub fn write_cancel(&self, more: &[u8], out: &mut Vec<u8>) {
         self.write_companion(Method::Cancel, None, more, out);
     }
 
-    /// Appends the ACK of `response`, which is none of 2xx, to this INVITE, as it was sent (RFC
-    /// 3261 section 17.1.1.3). Nothing where this is a response.
+    /// Appends the ACK of the non-2xx response `response` to this sent INVITE (RFC 3261 section
+    /// 17.1.1.3). Appends nothing if this is a response.
     pub fn write_ack(&self, response: &Message<'_>, out: &mut Vec<u8>) {
         self.write_companion(Method::Ack, response.value(HeaderName::To), &[], out);
     }
 
-    /// Both have the request's own Via alone, so that whoever has the transaction knows it again,
-    /// and its Route.
+    /// Both have only the request's own Via, which identifies the transaction, and its Route.
     fn write_companion(
         &self,
         method: Method<'_>,
@@ -66,7 +65,7 @@ mod tests {
         Content-Length: 3\r\n\r\nv=0";
 
     #[test]
-    fn a_cancel_is_of_the_transaction_and_the_way_of_the_invite() {
+    fn a_cancel_has_the_branch_and_the_route_of_the_invite() {
         let mut out = Vec::new();
         Message::parse(INVITE).unwrap().write_cancel(b"Reason: SIP;cause=200\r\n", &mut out);
         assert_eq!(
@@ -78,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ack_of_a_refusal_names_who_refused() {
+    fn the_ack_of_a_final_response_has_its_to_tag() {
         let response = b"SIP/2.0 486 Busy Here\r\nVia: SIP/2.0/UDP h;branch=z9hG4bK1\r\n\
             From: <sip:a@b>;tag=1\r\nTo: <sip:b@c>;tag=2\r\nCall-ID: x\r\nCSeq: 7 INVITE\r\n\r\n";
         let mut out = Vec::new();

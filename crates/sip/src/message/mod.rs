@@ -1,8 +1,8 @@
-//! SIP messages as views over the bytes that came in (RFC 3261 section 7).
+//! SIP messages as views of received bytes (RFC 3261 section 7).
 //!
-//! [`Message::parse`] finds where things are, in one pass, and judges nothing but the frame: a
-//! message that is wrong can still be answered. [`Message::check`] says what is wrong with a
-//! request. Typed values are read by the parsers of [`crate::header`] when somebody asks.
+//! [`Message::parse`] finds the parts of a message in one pass and validates only its framing: a
+//! faulty request can still be answered. [`Message::check`] validates a request. Typed values are
+//! parsed on demand by [`crate::header`].
 
 mod check;
 mod follow;
@@ -21,22 +21,22 @@ use crate::lex;
 use crate::method::Method;
 use smallvec::SmallVec;
 
-/// The longest message, in bytes (64 KiB less one: offsets are 16 bits).
+/// The maximum length of a message in bytes (64 KiB less one, because offsets have 16 bits).
 pub const MAX_MESSAGE: usize = 65_535;
 
-/// The most header field lines that a message may have.
+/// The maximum number of header field lines in a message.
 pub const MAX_FIELDS: usize = 512;
 
-/// The first line of a message.
+/// The start line of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StartLine<'a> {
     /// `METHOD request-uri SIP/2.0`
     Request {
         /// The method.
         method: Method<'a>,
-        /// The request URI as it stands; not checked.
+        /// The Request-URI as received, not validated.
         uri: &'a [u8],
-        /// The protocol version as it stands.
+        /// The protocol version as received.
         version: &'a [u8],
     },
     /// `SIP/2.0 status reason`
@@ -48,34 +48,33 @@ pub enum StartLine<'a> {
     },
 }
 
-/// Something wrong with the frame of a message that does not hinder reading the rest.
+/// A flaw in the framing of a message that does not prevent parsing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Flaw {
-    /// A line ends with something else than CR LF, or a CR or LF stands in a line.
+    /// A line does not end with CR LF, or contains a CR or LF.
     LineEnd,
-    /// A header field line has no name and colon.
+    /// A header field line has no name or no colon.
     FieldLine,
-    /// The start line has white space that is not in the grammar.
+    /// The start line has white space beyond the grammar.
     StartLine,
-    /// Content-Length is no number, is there twice with different values, or is larger than the
-    /// datagram.
+    /// Content-Length is not a number, is repeated with different values, or exceeds the datagram.
     ContentLength,
     /// The datagram ends after a header field line, without the empty line.
     EmptyLine,
 }
 
-/// Where a header field stands.
+/// The position of a header field.
 #[derive(Clone, Copy, Debug)]
 struct Span {
     name: HeaderName,
-    /// Where the line begins: it ends where the next one does.
+    /// The start of the line, which ends at the start of the next.
     line: u16,
     value: u16,
     value_end: u16,
 }
 
-/// A set of names, for most questions are about header fields that are not there.
+/// A set of names, which quickly answers queries for absent header fields.
 #[derive(Clone, Copy, Debug, Default)]
 struct Names {
     present: u64,
@@ -89,49 +88,49 @@ impl Names {
     }
 }
 
-/// One header field line, with its folds.
+/// A header field line, including its folds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Field<'a> {
     /// The name.
     pub name: HeaderName,
-    /// The value without white space around it. Folds in it are white space.
+    /// The trimmed value. Folds in it are white space.
     pub value: &'a [u8],
-    /// The whole line or lines, with the final CR LF.
+    /// The complete line or lines, including the final CR LF.
     pub line: &'a [u8],
-    /// Where `line` begins, counted from the first byte of the message.
+    /// The offset of `line` in the message.
     pub offset: usize,
 }
 
 impl<'a> Field<'a> {
-    /// The name as it stands.
+    /// The name as received.
     #[must_use]
     pub fn raw_name(&self) -> &'a [u8] {
         lex::split_while(self.line, lex::is_token).0
     }
 }
 
-/// A message as it stands in a buffer.
+/// A message in a buffer.
 #[derive(Clone, Debug)]
 pub struct Message<'a> {
     bytes: &'a [u8],
     start_line: StartLine<'a>,
-    /// Where the first header field line begins.
+    /// The offset of the first header field line.
     fields_start: u16,
-    /// Where the last one ends.
+    /// The offset of the end of the last header field line.
     fields_end: u16,
     spans: SmallVec<[Span; 32]>,
-    /// The names that are there at all, and those that are there more than once.
+    /// The names that are present, and those that are repeated.
     names: Names,
-    /// Where the body begins.
+    /// The offset of the body.
     body_start: u16,
     flaw: Option<Flaw>,
-    /// Kept since whoever handles a message asks for it several times.
+    /// Cached, because it is read several times per message.
     top_via: Result<Via<'a>, HeaderError>,
 }
 
 impl<'a> Message<'a> {
-    /// The first line.
+    /// The start line.
     #[must_use]
     pub const fn start_line(&self) -> StartLine<'a> {
         self.start_line
@@ -146,7 +145,7 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// The request URI as it is written, if this is a request.
+    /// The Request-URI as received, if this is a request.
     #[must_use]
     pub const fn request_uri(&self) -> Option<&'a [u8]> {
         match self.start_line {
@@ -164,48 +163,48 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// What is wrong with the frame, if anything.
+    /// The flaw in the framing, if any.
     #[must_use]
     pub const fn flaw(&self) -> Option<Flaw> {
         self.flaw
     }
 
-    /// The whole message, from its first byte to the end of its body.
+    /// The complete message, up to the end of its body.
     #[must_use]
     pub const fn as_bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// The request line or status line, with its line end.
+    /// The start line, including its line end.
     #[must_use]
     pub fn start_line_bytes(&self) -> &'a [u8] {
         &self.bytes[..self.fields_start.into()]
     }
 
-    /// The header field lines, all of them, without the empty line.
+    /// All header field lines, without the empty line.
     #[must_use]
     pub fn fields_bytes(&self) -> &'a [u8] {
         &self.bytes[self.fields_start.into()..self.fields_end()]
     }
 
-    /// Where the last header field line ends, counted from the first byte of the message.
+    /// The offset of the end of the last header field line.
     #[must_use]
     pub fn fields_end(&self) -> usize {
         self.fields_end.into()
     }
 
-    /// The body, as long as Content-Length says.
+    /// The body, with the length given by Content-Length.
     #[must_use]
     pub fn body(&self) -> &'a [u8] {
         &self.bytes[self.body_start.into()..]
     }
 
-    /// Every header field, in order.
+    /// All header fields in order.
     pub fn fields(&self) -> impl Iterator<Item = Field<'a>> + '_ {
         (0..self.spans.len()).map(|number| self.field(number))
     }
 
-    /// The header fields that are called one of `names`, in order.
+    /// The header fields with any of these names, in order.
     pub fn fields_of(&self, names: &[HeaderName]) -> impl Iterator<Item = Field<'a>> + '_ {
         let wanted = names.iter().fold(0, |wanted, name| wanted | name.bit());
         let spans = self.spans.iter().enumerate();
@@ -214,7 +213,7 @@ impl<'a> Message<'a> {
             .map(|(number, _)| self.field(number))
     }
 
-    /// The first header field called `name`.
+    /// The first header field with this name.
     #[must_use]
     pub fn first(&self, name: HeaderName) -> Option<Field<'a>> {
         if !self.has(name) {
@@ -224,30 +223,30 @@ impl<'a> Message<'a> {
         Some(self.field(number))
     }
 
-    /// The value of the first header field called `name`.
+    /// The value of the first header field with this name.
     #[must_use]
     pub fn value(&self, name: HeaderName) -> Option<&'a [u8]> {
         self.values(name).next()
     }
 
-    /// The values of all header fields called `name`, a line each.
+    /// The values of all header fields with this name, one per line.
     pub fn values(&self, name: HeaderName) -> impl Iterator<Item = &'a [u8]> + '_ {
         self.spans_of(name).map(|span| self.span_value(span))
     }
 
-    /// Whether there is a header field called `name`.
+    /// Returns true if there is a header field with this name.
     #[must_use]
     pub const fn has(&self, name: HeaderName) -> bool {
         self.names.present & name.bit() != 0
     }
 
-    /// Whether there is more than one header field called `name`.
+    /// Returns true if there are several header fields with this name.
     #[must_use]
     pub const fn is_repeated(&self, name: HeaderName) -> bool {
         self.names.repeated & name.bit() != 0
     }
 
-    /// The comma-separated elements of all header fields called `name` (RFC 3261 section 7.3.1).
+    /// The comma-separated elements of all header fields with this name (RFC 3261 section 7.3.1).
     pub fn elements(&self, name: HeaderName) -> impl Iterator<Item = &'a [u8]> + '_ {
         self.values(name).flat_map(lex::split_list)
     }
@@ -255,7 +254,7 @@ impl<'a> Message<'a> {
     /// The topmost Via.
     ///
     /// # Errors
-    /// [`HeaderError`] where there is none or it is malformed.
+    /// [`HeaderError`] if it is missing or malformed.
     pub const fn top_via(&self) -> Result<Via<'a>, HeaderError> {
         self.top_via
     }

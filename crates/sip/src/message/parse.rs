@@ -1,4 +1,4 @@
-//! One pass over the bytes of a message.
+//! The message parser, which makes one pass over the bytes.
 
 use super::{Flaw, MAX_FIELDS, MAX_MESSAGE, Message, Names, Span, StartLine};
 use crate::header::{HeaderName, Via};
@@ -7,26 +7,26 @@ use crate::method::Method;
 use core::fmt;
 use smallvec::SmallVec;
 
-/// Bytes of which no message can be made, not even one to answer.
+/// The reason why bytes are not a message, nor a request that could be answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ParseError {
-    /// Nothing but line ends: a keep-alive (RFC 5626 section 3.5.1).
+    /// Only line ends: a keep-alive (RFC 5626 section 3.5.1).
     Empty,
     /// The first line is neither a request line nor a status line of SIP.
     StartLine,
-    /// The last header field line has no end, and there is no empty line after it.
+    /// The last header field line is not terminated, and no empty line follows.
     Unterminated,
-    /// More than [`MAX_MESSAGE`] bytes.
+    /// The message exceeds [`MAX_MESSAGE`] bytes.
     TooLong,
-    /// More than [`MAX_FIELDS`] header field lines.
+    /// The message exceeds [`MAX_FIELDS`] header field lines.
     TooManyFields,
 }
 
 impl fmt::Display for ParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Empty => f.write_str("no message, only line ends"),
+            Self::Empty => f.write_str("only line ends, expected a message"),
             Self::StartLine => {
                 f.write_str("the first line is neither a request line nor a status line of SIP")
             }
@@ -40,11 +40,11 @@ impl fmt::Display for ParseError {
 impl core::error::Error for ParseError {}
 
 impl<'a> Message<'a> {
-    /// Reads the message in a datagram. Line ends before it are passed over; bytes after the body
+    /// Parses the message in a datagram. Line ends before it are ignored, and bytes after the body
     /// are dropped (RFC 3261 section 18.3).
     ///
     /// # Errors
-    /// [`ParseError`] where not even an answer could be made. Lesser faults are
+    /// [`ParseError`] if no response would be possible. Other faults are reported by
     /// [`Message::flaw`].
     pub fn parse(datagram: &'a [u8]) -> Result<Self, ParseError> {
         let bytes = skip_line_ends(datagram);
@@ -89,7 +89,7 @@ impl<'a> Message<'a> {
         Ok(message)
     }
 
-    /// What Content-Length says, `None` where it is absent.
+    /// The value of Content-Length, `None` if absent.
     fn content_length(&self) -> Result<Option<usize>, ()> {
         let mut lengths = self
             .values(HeaderName::ContentLength)
@@ -102,7 +102,7 @@ impl<'a> Message<'a> {
     }
 }
 
-/// Offsets fit since a message has at most [`MAX_MESSAGE`] bytes.
+/// A message has at most [`MAX_MESSAGE`] bytes, so offsets fit.
 fn offset(at: usize) -> u16 {
     debug_assert!(at <= MAX_MESSAGE);
     at as u16
@@ -116,14 +116,14 @@ pub(crate) fn skip_line_ends(bytes: &[u8]) -> &[u8] {
 struct Lines<'a, 'f> {
     bytes: &'a [u8],
     at: usize,
-    /// Those from `at` on.
+    /// The line ends from `at` on.
     ends: LineEnds<'a>,
     flaw: &'f mut Option<Flaw>,
 }
 
 impl Lines<'_, '_> {
-    /// Where the next line begins, where it ends without its line end, and where the one after it
-    /// begins.
+    /// The start of the next line, its end without the line end, and the start of the line after
+    /// it.
     #[inline(always)]
     fn next_line(&mut self) -> Option<(usize, usize, usize)> {
         let start = self.at;
@@ -136,12 +136,11 @@ impl Lines<'_, '_> {
         self.next_flawed_line(end)
     }
 
-    /// The same for a line that ends with something else than CR LF: there is a CR or a LF at
-    /// `end`.
+    /// As `next_line`, for a line that does not end with CR LF. There is a CR or a LF at `end`.
     #[cold]
     fn next_flawed_line(&mut self, mut end: usize) -> Option<(usize, usize, usize)> {
         let start = self.at;
-        // It ends with the next LF, whatever stands before that.
+        // The line ends with the next LF.
         self.flaw.get_or_insert(Flaw::LineEnd);
         while self.bytes[end] != b'\n' {
             end = self.ends.next()?;
@@ -153,7 +152,7 @@ impl Lines<'_, '_> {
         Some((start, end, self.at))
     }
 
-    /// The same for a line with those that continue it (RFC 3261 section 7.3.1).
+    /// As `next_line`, including the continuation lines (RFC 3261 section 7.3.1).
     #[inline(always)]
     fn next_folded(&mut self) -> Option<(usize, usize, usize)> {
         let (start, end, next) = self.next_line()?;
@@ -163,7 +162,7 @@ impl Lines<'_, '_> {
         Some((start, end, next))
     }
 
-    /// The header fields; the result is where the last one ends, and where the body begins.
+    /// Parses the header fields. Returns the end of the last one and the start of the body.
     #[inline(always)]
     fn fields(
         &mut self,
@@ -188,7 +187,7 @@ impl Lines<'_, '_> {
                     spans.push(span);
                 }
                 None => {
-                    // Kept as a nameless field, so that the lines stay without gaps.
+                    // Stored as a field without a name, so that the lines are contiguous.
                     let (line, value_end) = (offset(line), offset(line_end));
                     names.add(HeaderName::Other);
                     spans.push(Span { name: HeaderName::Other, line, value: line, value_end });
@@ -202,7 +201,7 @@ impl Lines<'_, '_> {
         matches!(self.bytes.get(self.at), Some(b' ' | b'\t'))
     }
 
-    /// The rest of a line that began at `start` and is continued.
+    /// The rest of a continued line that started at `start`.
     #[cold]
     fn fold(&mut self, start: usize) -> Option<(usize, usize, usize)> {
         loop {
@@ -220,7 +219,7 @@ fn field_span(bytes: &[u8], line: usize, line_end: usize) -> Option<Span> {
     let name_text = &text[..colon];
     let mut name = HeaderName::new(name_text);
     if name == HeaderName::Other {
-        // White space before the colon is rare, and the known ones are tokens.
+        // White space before the colon is rare, and known names are tokens.
         let trimmed = lex::trim_end(name_text);
         if trimmed.len() < name_text.len() {
             name = HeaderName::new(trimmed);
@@ -240,8 +239,8 @@ fn field_span(bytes: &[u8], line: usize, line_end: usize) -> Option<Span> {
     })
 }
 
-/// The parts of a start line. White space beyond the grammar is a flaw, not an error, so that the
-/// sender can be told.
+/// Parses a start line. White space beyond the grammar is a flaw instead of an error, so that the
+/// request can be answered.
 fn start_line(line: &[u8]) -> Option<(StartLine<'_>, Option<Flaw>)> {
     const VERSION: &[u8] = b"SIP/2.0";
     if let Some((version, rest)) = line.split_at_checked(VERSION.len())
@@ -263,7 +262,7 @@ fn start_line(line: &[u8]) -> Option<(StartLine<'_>, Option<Flaw>)> {
     Some((start, (!exact).then_some(Flaw::StartLine)))
 }
 
-/// The space after the status code may be missing where there is no reason phrase.
+/// The space after the status code may be missing without a reason phrase.
 fn status_line(rest: &[u8]) -> Option<StartLine<'_>> {
     let rest = rest.strip_prefix(b" ")?;
     let (code, reason) = lex::split_while(rest, |byte| byte.is_ascii_digit());
@@ -292,7 +291,7 @@ mod tests {
         \r\nabcdef";
 
     #[test]
-    fn fields_keep_their_order_and_their_bytes() {
+    fn fields_keep_order_and_bytes() {
         let message = Message::parse(OPTIONS).unwrap();
         assert_eq!(message.flaw(), None);
         assert_eq!(
@@ -314,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn status_lines_hold_three_digits() {
+    fn status_codes_have_three_digits() {
         let status = |line: &[u8]| {
             Message::parse(&[line, b"\r\n\r\n"].concat()).map(|message| message.status())
         };
@@ -337,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_answered_is_a_flaw_and_no_error() {
+    fn faults_that_can_be_answered_are_flaws() {
         for (bytes, flaw) in [
             (&b"INVITE  sip:a@b SIP/2.0\r\nVia: x\r\n\r\n"[..], Flaw::StartLine),
             (b"INVITE sip:a@b SIP/2.0  \r\nVia: x\r\n\r\n", Flaw::StartLine),
@@ -356,8 +355,8 @@ mod tests {
     }
 
     #[test]
-    fn lines_end_at_every_lf_and_go_on_after_folds() {
-        // So that the CR is the last of 64 bytes, and the LF the first of the next.
+    fn lines_end_at_lf_and_continue_after_folds() {
+        // The CR is the last byte of a block of 64 bytes, and the LF the first of the next.
         let padded = [b"Subject: ".to_vec(), b"x".repeat(29), b"\r\nA: 1\r\n".to_vec()].concat();
         for (fields, values, flaw) in [
             (&b"A: 1\r\r\nB: 2\r\n"[..], &[&b"1"[..], b"2"][..], Some(Flaw::LineEnd)),
@@ -378,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_are_errors() {
+    fn exceeded_limits_are_errors() {
         assert_eq!(Message::parse(b"\r\n\r\n").err(), Some(ParseError::Empty));
         assert_eq!(Message::parse(b"").err(), Some(ParseError::Empty));
         let cut = &OPTIONS[..OPTIONS.len() - 9];
@@ -394,12 +393,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_make_the_parser_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        fn arbitrary_bytes_do_not_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
             let _ = Message::parse(&bytes);
         }
 
         #[test]
-        fn a_message_that_is_parsed_again_is_the_same(
+        fn parsing_again_gives_the_same_message(
             cut in 0..OPTIONS.len(),
             bytes in proptest::collection::vec(any::<u8>(), 0..8),
         ) {

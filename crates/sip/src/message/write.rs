@@ -1,4 +1,4 @@
-//! Writing messages that answer or follow another.
+//! Writing of responses, and of forwarded header fields.
 
 use super::{Field, Message};
 use crate::emit::{write_decimal, write_ip};
@@ -7,22 +7,22 @@ use crate::lex;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 
-/// A response to a request, made from its header fields (RFC 3261 section 8.2.6).
+/// A response to a request, built from its header fields (RFC 3261 section 8.2.6).
 #[derive(Clone, Copy, Debug)]
 pub struct Response<'r, 'a> {
-    /// The request. Of a faulty one, what is there is taken.
+    /// The request. Missing header fields of a faulty request are omitted.
     pub request: &'r Message<'a>,
-    /// Where the request came from: what its topmost Via is completed with.
+    /// The source address of the request, for its topmost Via.
     pub source: SocketAddr,
     /// The status code.
     pub status: u16,
     /// The reason phrase.
     pub reason: &'r str,
-    /// The tag for To where the request has none. Not for 100 (RFC 3261 section 8.2.6.2).
+    /// The To tag, if the request has none. Not for 100 (RFC 3261 section 8.2.6.2).
     pub to_tag: Option<&'r [u8]>,
 }
 
-/// What a response has from its request; Timestamp only a 100.
+/// The header fields copied from the request. Timestamp is copied only into a 100.
 const COPIED: [HeaderName; 6] = [
     HeaderName::Via,
     HeaderName::From,
@@ -38,7 +38,7 @@ impl Response<'_, '_> {
         self.write_with_body(out, fields, b"");
     }
 
-    /// As [`Response::write`], with `body`, whose Content-Type is among the `fields`.
+    /// Writes the response with `body`. `fields` has to append its Content-Type.
     pub fn write_with_body(
         &self,
         out: &mut Vec<u8>,
@@ -70,14 +70,14 @@ impl Response<'_, '_> {
     }
 
     fn write_to(&self, out: &mut Vec<u8>, field: &Field<'_>) {
-        // Where the URI in brackets ends the value, there is no parameter to look for.
+        // A value that ends with the bracket of the URI has no parameters.
         let has_tag = !field.value.ends_with(b">")
             && NameAddr::parse(HeaderName::To, field.value)
                 .is_ok_and(|address| address.params.has("tag"));
         match self.to_tag {
             Some(tag) if !has_tag => {
                 out.extend_from_slice(b"To: ");
-                // A semicolon too many at the end is taken for the one before the tag.
+                // A trailing semicolon is used as the separator of the tag.
                 out.extend_from_slice(field.value.strip_suffix(b";").unwrap_or(field.value));
                 out.extend_from_slice(b";tag=");
                 out.extend_from_slice(tag);
@@ -89,9 +89,9 @@ impl Response<'_, '_> {
 }
 
 impl Message<'_> {
-    /// Appends `field`, the topmost Via of this request, which came from `source`, with `received`
-    /// and `rport` as RFC 3261 section 18.2.1 and RFC 3581 section 4 have it; `rport` also unasked
-    /// where [`Via::needs_source_port`] says so.
+    /// Appends the topmost Via `field` of this request, received from `source`, with `received` and
+    /// `rport` as in RFC 3261 section 18.2.1 and RFC 3581 section 4. `rport` is also added if
+    /// [`Via::needs_source_port`] requires it.
     pub fn write_top_via(&self, field: &Field<'_>, source: SocketAddr, out: &mut Vec<u8>) {
         let Ok(via) = self.top_via() else {
             out.extend_from_slice(field.line);
@@ -114,7 +114,7 @@ impl Message<'_> {
             write_decimal(out, source.port().into());
         }
         via.params_without_source().for_each(|params| out.extend_from_slice(params));
-        // A fold before what was taken out would be left without a line to continue.
+        // A fold before the removed parameters would have no continuation.
         out.truncate(lex::trim_end(out).len());
         out.extend_from_slice(rest);
         out.extend_from_slice(b"\r\n");
@@ -122,8 +122,8 @@ impl Message<'_> {
 }
 
 impl Message<'_> {
-    /// Appends the header field lines, with what `rewrite` appends in place of those that are of
-    /// `names` and that `is_rewritten` picks.
+    /// Appends the header field lines. Those of `names` for which `is_rewritten` is true are
+    /// replaced by the output of `rewrite`.
     pub fn write_fields(
         &self,
         names: &[HeaderName],
@@ -131,7 +131,7 @@ impl Message<'_> {
         mut rewrite: impl FnMut(&Field<'_>, &mut Vec<u8>),
         out: &mut Vec<u8>,
     ) {
-        // What stays as it is, is copied in runs as long as possible.
+        // Unchanged lines are copied in the longest possible runs.
         let mut copied = usize::from(self.fields_start);
         for field in self.fields_of(names) {
             if !is_rewritten(&field) {
@@ -144,8 +144,8 @@ impl Message<'_> {
         out.extend_from_slice(&self.bytes[copied..self.fields_end()]);
     }
 
-    /// Appends the Record-Route lines of this request, for a response that makes a dialog (RFC 3261
-    /// section 12.1.1).
+    /// Appends the Record-Route lines of this request, for a response that creates a dialog (RFC
+    /// 3261 section 12.1.1).
     pub fn write_record_routes(&self, out: &mut Vec<u8>) {
         for field in self.fields_of(&[HeaderName::RecordRoute]) {
             out.extend_from_slice(field.line);
@@ -153,7 +153,7 @@ impl Message<'_> {
     }
 }
 
-/// The reason phrase that the RFCs give to a status code.
+/// The reason phrase of the RFCs for a status code.
 #[must_use]
 pub const fn reason_phrase(status: u16) -> &'static str {
     match status {
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_response_copies_what_rfc_3261_says_and_nothing_else() {
+    fn a_response_copies_only_the_header_fields_of_rfc_3261() {
         assert_eq!(
             respond("SIP/2.0/UDP 192.0.2.1:5070;branch=z9hG4bK1, SIP/2.0/TCP h", "192.0.2.1:5070"),
             "SIP/2.0 200 OK\r\nVia: SIP/2.0/UDP 192.0.2.1:5070;branch=z9hG4bK1, SIP/2.0/TCP h\r\n\
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_rewritten_stays_byte_for_byte() {
+    fn other_lines_are_copied_unchanged() {
         let fields = "Via: a\r\nVia: b\r\nX-Odd :  1\r\n  2\r\nMax-Forwards: 9\r\nReason: x\r\n";
         let request = std::format!("OPTIONS sip:b@c SIP/2.0\r\n{fields}\r\n");
         let message = Message::parse(request.as_bytes()).unwrap();
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn the_topmost_via_says_where_the_request_came_from() {
+    fn the_topmost_via_has_the_source_of_the_request() {
         for (via, source, expected) in [
             (
                 "SIP/2.0/UDP 10.1.1.1:4540;rport;branch=z9hG4bKkjshdyff, SIP/2.0/UDP h",

@@ -1,13 +1,13 @@
-//! Writing messages from the beginning.
+//! Writing of new messages.
 
 use crate::emit::Emit;
 use crate::header::HeaderName;
 use crate::method::Method;
 use alloc::vec::Vec;
 
-/// Writes one message, header field by header field, at the end of a buffer of the caller's.
+/// Writes one message, header field by header field, at the end of the caller's buffer.
 ///
-/// No value can bring a header field of its own with it: line breaks in values become spaces.
+/// Header field injection is impossible: line breaks in values become spaces.
 ///
 /// ```
 /// use sip::message::Writer;
@@ -25,13 +25,13 @@ use alloc::vec::Vec;
 /// );
 /// ```
 #[derive(Debug)]
-#[must_use = "a message has an end: `end` or `body`"]
+#[must_use = "a message has to be finished with `end` or `body`"]
 pub struct Writer<'o> {
     out: &'o mut Vec<u8>,
 }
 
 impl<'o> Writer<'o> {
-    /// Begins a request with its start line.
+    /// Starts a request with its start line.
     pub fn request(out: &'o mut Vec<u8>, method: Method<'_>, uri: impl Emit) -> Self {
         let start = out.len();
         (method, " ", uri).emit(out);
@@ -40,8 +40,8 @@ impl<'o> Writer<'o> {
         Self { out }
     }
 
-    /// Begins a response with its start line. One that answers a request is written by
-    /// [`Response`](super::Response).
+    /// Starts a response with its start line. Use [`Response`](super::Response) for the response to
+    /// a request.
     pub fn response(out: &'o mut Vec<u8>, status: u16, reason: &str) -> Self {
         let start = out.len();
         ("SIP/2.0 ", status, " ", reason).emit(out);
@@ -50,7 +50,7 @@ impl<'o> Writer<'o> {
         Self { out }
     }
 
-    /// Appends the header field `name`; nothing for [`HeaderName::Other`], which has no name.
+    /// Appends the header field `name`. [`HeaderName::Other`] has no name and is ignored.
     pub fn field(self, name: HeaderName, value: impl Emit) -> Self {
         match name {
             HeaderName::Other => self,
@@ -58,7 +58,7 @@ impl<'o> Writer<'o> {
         }
     }
 
-    /// Appends a header field that has no [`HeaderName`]. `name` must be a token.
+    /// Appends a header field without a [`HeaderName`]. `name` must be a token.
     pub fn other(self, name: &str, value: impl Emit) -> Self {
         (name, ": ").emit(self.out);
         let start = self.out.len();
@@ -68,24 +68,24 @@ impl<'o> Writer<'o> {
         self
     }
 
-    /// Appends a header field `name` for each of `values`.
+    /// Appends a header field `name` per item of `values`.
     pub fn each(self, name: HeaderName, values: impl IntoIterator<Item: Emit>) -> Self {
         values.into_iter().fold(self, |writer, value| writer.field(name, value))
     }
 
-    /// Appends whole header field lines, each with its line end, as they are.
+    /// Appends complete header field lines unchanged, each including its line end.
     pub fn lines(self, lines: impl Emit) -> Self {
         lines.emit(self.out);
         self
     }
 
-    /// Ends a message that has no body.
+    /// Finishes a message without a body.
     pub fn end(self) {
         self.body("", b"");
     }
 
-    /// Ends the message with a body of the media type `kind`. An empty body has no type; neither is
-    /// one written where `kind` is empty, since it is among the header fields.
+    /// Finishes the message with a body of the media type `kind`. Content-Type is omitted for an
+    /// empty body, and for an empty `kind` if it is already among the header fields.
     pub fn body(mut self, kind: &str, body: &[u8]) {
         if !body.is_empty() && !kind.is_empty() {
             self = self.field(HeaderName::ContentType, kind);
@@ -96,7 +96,7 @@ impl<'o> Writer<'o> {
     fn done(self) {}
 }
 
-/// Puts spaces in the place of line breaks.
+/// Replaces line breaks by spaces.
 fn keep_on_line(bytes: &mut [u8]) {
     while let Some(at) = memchr::memchr2(b'\r', b'\n', bytes) {
         bytes[at] = b' ';
@@ -110,7 +110,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_message_is_read_as_it_was_written() {
+    fn written_messages_are_parsed() {
         let mut out = Vec::from(*b"before");
         Writer::response(&mut out, 183, "Session Progress")
             .field(HeaderName::Via, ("SIP/2.0/UDP ", "host", ";branch=z9hG4bKx"))
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_media_type_that_is_there_already_is_not_written_again() {
+    fn an_existing_content_type_is_not_repeated() {
         let mut out = Vec::new();
         Writer::response(&mut out, 200, "OK")
             .field(HeaderName::ContentType, "text/plain")
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_name_is_not_written() {
+    fn a_field_without_a_name_is_not_written() {
         let mut out = Vec::new();
         Writer::response(&mut out, 200, "OK").field(HeaderName::Other, "x").end();
         assert_eq!(out, b"SIP/2.0 200 OK\r\nContent-Length: 0\r\n\r\n");
@@ -146,7 +146,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_value_brings_another_header_field(
+        fn values_cannot_inject_header_fields(
             value in "[ -~\r\n\t]{0,40}", uri in "sip:[!-~\r\n]{0,20}", reason in "[ -~\r\n]{0,20}"
         ) {
             let mut out = Vec::new();

@@ -3,25 +3,25 @@
 use super::{Clock, Due, Kind, State, Timeout, Timer, Timers};
 use crate::Instant;
 
-/// What to do about a response that belongs to a client transaction.
+/// The action for a response of a client transaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use]
 #[non_exhaustive]
 pub struct ClientAction {
-    /// Give the response to the transaction user. Otherwise it is a repetition.
+    /// Pass the response to the transaction user. False for a retransmission.
     pub pass_up: bool,
-    /// Send the ACK of section 17.1.1.3, to where the INVITE went. Never for a 2xx, which the
-    /// transaction user acknowledges.
+    /// Send the ACK of section 17.1.1.3 to the destination of the INVITE. False for a 2xx, which
+    /// the transaction user acknowledges.
     pub send_ack: bool,
-    /// The transaction is over: drop it.
+    /// The transaction has ended: drop it.
     pub ended: bool,
 }
 
-/// The sending side of a request, from the moment the request was first sent.
+/// The client transaction of a request, from its first transmission on.
 ///
-/// An INVITE transaction in [`State::Proceeding`] has no timer: how long a phone may ring is for
-/// the transaction user to say (timer C of a proxy). It ends the wait by a CANCEL, and, if no final
-/// response comes within 64*T1 of it, by dropping the transaction (section 9.1).
+/// An INVITE transaction in [`State::Proceeding`] has no timer: the transaction user limits the
+/// ringing time (timer C of a proxy). It sends a CANCEL, and drops the transaction if no final
+/// response arrives within 64*T1 (section 9.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientTransaction {
     kind: Kind,
@@ -31,7 +31,7 @@ pub struct ClientTransaction {
 }
 
 impl ClientTransaction {
-    /// The transaction of a request that was sent at `now`, over a reliable transport or not.
+    /// Creates the transaction of a request sent at `now`, over a reliable transport or not.
     #[must_use]
     pub fn new(kind: Kind, reliable: bool, timers: &Timers, now: Instant) -> Self {
         let (state, again, end) = match kind {
@@ -42,7 +42,7 @@ impl ClientTransaction {
         Self { kind, reliable, state, clock }
     }
 
-    /// A response has come: `status` below 200 is provisional, below 300 a success.
+    /// Processes a response with this status code.
     ///
     /// A 2xx after another final response to an INVITE, or the reverse, is neither passed up nor
     /// acknowledged (figure 5).
@@ -73,11 +73,11 @@ impl ClientTransaction {
         action
     }
 
-    /// The request, or an ACK, could not be sent. Whether the transaction user is to be told; if
-    /// so the transaction is over.
+    /// Processes a failure to send the request or an ACK. Returns true if the transaction user has
+    /// to be informed, in which case the transaction has ended.
     ///
-    /// Where nothing that was sent matters any more, after a response to an INVITE or a final
-    /// response to another request, it goes on.
+    /// The transaction continues if no transmission is needed any more: after a response to an
+    /// INVITE, or after a final response to another request.
     pub fn on_transport_error(&mut self) -> bool {
         let fatal = match self.kind {
             Kind::Invite => matches!(self.state, State::Calling | State::Completed),
@@ -90,7 +90,7 @@ impl ClientTransaction {
         fatal
     }
 
-    /// What is due at `now`. To be called until it is [`Timeout::None`].
+    /// Returns the action due at `now`. Called until it returns [`Timeout::None`].
     pub fn poll(&mut self, timers: &Timers, now: Instant) -> Timeout {
         let (kind, state) = (self.kind, self.state);
         let due = self.clock.poll(now, |last| match (kind, state) {
@@ -111,13 +111,13 @@ impl ClientTransaction {
         }
     }
 
-    /// When to call [`ClientTransaction::poll`] next.
+    /// The time of the next call of [`ClientTransaction::poll`].
     #[must_use]
     pub fn next_timer(&self) -> Option<Instant> {
         self.clock.next()
     }
 
-    /// Whether its only timer is one that ends it, with nothing to send or to tell then.
+    /// Returns true if the only timer ends the transaction silently.
     #[must_use]
     pub fn only_waits(&self) -> bool {
         matches!(self.state, State::Completed | State::Accepted | State::Terminated)
@@ -129,7 +129,7 @@ impl ClientTransaction {
         self.state
     }
 
-    /// INVITE or not.
+    /// The kind of transaction.
     #[must_use]
     pub fn kind(&self) -> Kind {
         self.kind

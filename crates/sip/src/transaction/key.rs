@@ -1,12 +1,12 @@
-//! Which transaction a message belongs to.
+//! The matching of messages to transactions.
 
 use crate::header::{CSeq, HeaderName, NameAddr};
 use crate::message::{Message, StartLine};
 use crate::method::Method;
 
-/// Gives `hash` all that tells the server transaction of `request` from others (RFC 3261 section
-/// 17.2.3): the same for a request that comes again, for the ACK of a refused INVITE, and for a
-/// CANCEL. Strangers choose it, so the hash should have a key.
+/// Passes the key of the server transaction of `request` to `hash` (RFC 3261 section 17.2.3). The
+/// key is the same for a retransmission, for the ACK of a non-2xx response, and for a CANCEL. A
+/// peer chooses the contents, so the hash should be keyed.
 pub fn server_key<T>(request: &Message<'_>, hash: impl FnOnce(&[&[u8]]) -> T) -> T {
     let (method, uri) = match request.start_line() {
         StartLine::Request { method: Method::Ack | Method::Cancel, uri, .. } => {
@@ -21,7 +21,7 @@ pub fn server_key<T>(request: &Message<'_>, hash: impl FnOnce(&[&[u8]]) -> T) ->
         let (host, port) = (via.host.canonical(), via.port_or_default());
         return hash(&[branch, &host, &port.to_be_bytes(), method.as_bytes()]);
     }
-    // As RFC 2543 had it. The tag of To is not the same in the ACK, so it is left out.
+    // The matching of RFC 2543. The ACK may have another To tag, so the tag is omitted.
     let value = |name| request.value(name).unwrap_or_default();
     let from = NameAddr::parse(HeaderName::From, value(HeaderName::From)).ok();
     let tag = from.and_then(|from| from.tag()).unwrap_or_default();
@@ -30,7 +30,7 @@ pub fn server_key<T>(request: &Message<'_>, hash: impl FnOnce(&[&[u8]]) -> T) ->
     hash(&[uri, via, call_id, tag, &number.to_be_bytes(), method.as_bytes()])
 }
 
-/// The branch and the method that tell which client transaction `response` is for (RFC 3261 section
+/// The branch and method that identify the client transaction of `response` (RFC 3261 section
 /// 17.1.3).
 #[must_use]
 pub fn client_key<'a>(response: &Message<'a>) -> Option<(&'a [u8], Method<'a>)> {
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn an_invite_its_cancel_and_the_ack_of_its_refusal_have_one_key() {
+    fn an_invite_its_cancel_and_its_ack_have_the_same_key() {
         for via in ["h;branch=z9hG4bK1", "h;branch=1", "h"] {
             let invite = key(&request("INVITE", via, ""));
             assert_eq!(invite, key(&request("CANCEL", via, "")), "{via}");
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_response_says_which_request_it_is_for() {
+    fn a_response_identifies_its_request() {
         let text = "SIP/2.0 200 OK\r\nVia: SIP/2.0/UDP h;branch=z9hG4bK1\r\nCSeq: 1 BYE\r\n\r\n";
         let response = Message::parse(text.as_bytes()).unwrap();
         assert_eq!(client_key(&response), Some((&b"z9hG4bK1"[..], Method::Bye)));

@@ -1,8 +1,8 @@
 //! The transaction state machines of RFC 3261 section 17, with the Accepted state of RFC 6026.
 //!
-//! A transaction here is a small value: a state and two moments in time. It holds no message; its
-//! owner keeps the bytes to send again, finds the transaction that a message belongs to, and asks
-//! here what is to be done. `now` may be late: what is overdue happens once, never in a burst.
+//! A transaction is a small value: a state and two due times, without messages. Its owner stores
+//! the message to retransmit, finds the transaction of a message, and gets actions from the
+//! transaction. `now` may be late: an overdue timer fires once.
 
 mod client;
 mod key;
@@ -16,19 +16,19 @@ pub use server::ServerTransaction;
 
 use crate::{Deadline, Duration, Instant};
 
-/// The base values that all timers of RFC 3261 are made from (section 17.1.1.2 and appendix A).
+/// The base values of all timers (RFC 3261 section 17.1.1.2 and appendix A).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timers {
-    /// Estimate of the round-trip time, and the first interval of retransmission.
+    /// The estimated round-trip time, and the initial retransmission interval.
     pub t1: Duration,
-    /// The longest interval of retransmission for all but INVITE requests. Counts as `t1` if less.
+    /// The maximum retransmission interval of non-INVITE requests. At least `t1`.
     pub t2: Duration,
-    /// The longest that a message stays in the network.
+    /// The maximum lifetime of a message in the network.
     pub t4: Duration,
 }
 
 impl Default for Timers {
-    /// 500 ms, 4 s and 5 s, as in the RFC.
+    /// 500 ms, 4 s and 5 s (RFC 3261).
     fn default() -> Self {
         Self {
             t1: Duration::from_millis(500),
@@ -46,37 +46,37 @@ impl Timers {
 
 /// The timers by their letters (RFC 3261 appendix A, table 4; L and M: RFC 6026 section 8.11).
 ///
-/// Timer C, the patience of a proxy with a ringing phone, belongs to the proxy.
+/// Timer C, which limits the ringing time, belongs to the proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timer {
-    /// INVITE client: the request again, at first.
+    /// INVITE client: retransmission of the request, first interval.
     A,
-    /// INVITE client: no response at all.
+    /// INVITE client: no response.
     B,
-    /// INVITE client: wait for repeated final responses.
+    /// INVITE client: wait for retransmitted final responses.
     D,
-    /// Non-INVITE client: the request again, at first.
+    /// Non-INVITE client: retransmission of the request, first interval.
     E,
     /// Non-INVITE client: no final response.
     F,
-    /// INVITE server: the final response again, at first.
+    /// INVITE server: retransmission of the final response, first interval.
     G,
     /// INVITE server: no ACK.
     H,
-    /// INVITE server: wait for repeated ACKs.
+    /// INVITE server: wait for retransmitted ACKs.
     I,
-    /// Non-INVITE server: wait for repeated requests.
+    /// Non-INVITE server: wait for retransmitted requests.
     J,
-    /// Non-INVITE client: wait for repeated final responses.
+    /// Non-INVITE client: wait for retransmitted final responses.
     K,
-    /// INVITE server: wait for repeated requests, and ACKs, after a 2xx.
+    /// INVITE server: wait for retransmitted requests and ACKs after a 2xx.
     L,
-    /// INVITE client: wait for more 2xx.
+    /// INVITE client: wait for further 2xx responses.
     M,
 }
 
 impl Timer {
-    /// How long after its start the timer fires; `None` if it is not used over such a transport.
+    /// The duration of the timer. `None` if it is not used with such a transport.
     #[must_use]
     pub fn span(self, timers: &Timers, reliable: bool) -> Option<Duration> {
         let t1_times_64 = timers.t1.times(64);
@@ -92,50 +92,50 @@ impl Timer {
     }
 }
 
-/// Whether a transaction is of an INVITE or of another method. ACK has none of its own.
+/// The kind of transaction. ACK has no transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// INVITE: figures 5 and 7 of RFC 3261, as amended by RFC 6026.
     Invite,
-    /// Any other method but ACK: figures 6 and 8.
+    /// Any other method except ACK: figures 6 and 8.
     NonInvite,
 }
 
 /// The states of the four machines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
-    /// INVITE client: nothing has come back.
+    /// INVITE client: no response received.
     Calling,
-    /// Non-INVITE: no response has come back, or been sent.
+    /// Non-INVITE: no response received or sent.
     Trying,
-    /// Provisional responses at most. An INVITE server starts here.
+    /// Only provisional responses. The initial state of an INVITE server.
     Proceeding,
-    /// There was a final response; to an INVITE, one from 300 to 699.
+    /// A final response; to an INVITE, one from 300 to 699.
     Completed,
-    /// INVITE server: the ACK has come.
+    /// INVITE server: the ACK was received.
     Confirmed,
-    /// INVITE: there was a 2xx.
+    /// INVITE: a 2xx.
     Accepted,
-    /// Over. The owner drops the transaction.
+    /// The transaction has ended and is dropped by its owner.
     Terminated,
 }
 
-/// What a timer that has fired asks for.
+/// The action of a fired timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Timeout {
     /// No timer is due.
     None,
-    /// Send the request (client) or the last response (server) once more.
+    /// Retransmit the request (client) or the last response (server).
     Retransmit,
-    /// The peer was silent too long (timers B, F, H): tell the transaction user. The transaction
-    /// is over.
+    /// The peer did not answer in time (timers B, F, H): inform the transaction user. The
+    /// transaction has ended.
     TimedOut,
-    /// The transaction is over, with nothing to tell (timers D, I, J, K, L, M).
+    /// The transaction has ended silently (timers D, I, J, K, L, M).
     Terminated,
 }
 
-/// When to send again, and when to stop waiting.
+/// The retransmission timer and the end of the wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Clock {
     retransmit: Deadline,
@@ -154,7 +154,7 @@ impl Clock {
     const STOPPED: Self =
         Self { retransmit: Deadline::NEVER, interval: Duration::ZERO, end: Deadline::NEVER };
 
-    /// `None` spans never fire.
+    /// A timer without a duration never fires.
     fn start(now: Instant, interval: Option<Duration>, end: Option<Duration>) -> Self {
         Self {
             retransmit: interval.map(|span| now + span).into(),
@@ -167,7 +167,7 @@ impl Clock {
         self.retransmit.min(self.end).time()
     }
 
-    /// What is due; after a retransmission the next one follows `interval` later.
+    /// The due action. After a retransmission the next one follows after `interval`.
     fn poll(&mut self, now: Instant, interval: impl Fn(Duration) -> Duration) -> Due {
         if self.end.passed(now).is_some() {
             *self = Self::STOPPED;
@@ -182,7 +182,7 @@ impl Clock {
     }
 }
 
-/// `state` with a clock that ends it after `timer`; at once over if that is no time at all.
+/// `state` with a clock that ends it after `timer`. Ends at once if the duration is zero.
 fn wait(
     state: State,
     timer: Timer,

@@ -3,12 +3,11 @@
 use super::{Clock, Due, Kind, State, Timeout, Timer, Timers};
 use crate::Instant;
 
-/// The receiving side of a request, from the moment the request came first.
+/// The server transaction of a request, from its first reception on.
 ///
-/// That an INVITE is answered 100 (Trying) if nothing else is within 200 ms is the owner's business
-/// (section 17.2.1): it sends the 100 by [`ServerTransaction::on_response`] like any other.
-/// So is the repetition of a 2xx until its ACK comes (section 13.3.1.4): each goes through
-/// [`ServerTransaction::on_response`] too.
+/// The owner sends a 100 (Trying) for an INVITE without another response within 200 ms (section
+/// 17.2.1), by [`ServerTransaction::on_response`] as any other response. It also retransmits a 2xx
+/// until its ACK (section 13.3.1.4), each time by [`ServerTransaction::on_response`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerTransaction {
     kind: Kind,
@@ -18,8 +17,8 @@ pub struct ServerTransaction {
 }
 
 impl ServerTransaction {
-    /// The transaction of a request that came over a reliable transport or not. It has no timer
-    /// until a final response is sent.
+    /// Creates the transaction of a received request, over a reliable transport or not. It has no
+    /// timer before a final response.
     #[must_use]
     pub fn new(kind: Kind, reliable: bool) -> Self {
         let state = match kind {
@@ -29,16 +28,18 @@ impl ServerTransaction {
         Self { kind, reliable, state, clock: Clock::STOPPED }
     }
 
-    /// The request has come again. Whether to send the last response again, if there was one.
+    /// Processes a retransmission of the request. Returns true if the last response has to be
+    /// retransmitted.
     #[must_use]
     pub fn on_request_retransmission(&self) -> bool {
         matches!(self.state, State::Proceeding | State::Completed)
     }
 
-    /// The transaction user gives a response. Whether to send it; what comes too late is discarded.
+    /// Processes a response of the transaction user. Returns true if it has to be sent. A response
+    /// after the end is discarded.
     ///
-    /// A proxy that has to forward a 2xx to an INVITE after another final response (section 16.7,
-    /// step 5) sends it past the transaction.
+    /// A proxy that forwards a 2xx to an INVITE after another final response (section 16.7, step 5)
+    /// bypasses the transaction.
     #[must_use]
     pub fn on_response(&mut self, status: u16, timers: &Timers, now: Instant) -> bool {
         match (self.state, self.kind, status) {
@@ -68,7 +69,8 @@ impl ServerTransaction {
         }
     }
 
-    /// An ACK for the INVITE has come. Whether it is for the transaction user, as after a 2xx.
+    /// Processes an ACK of the INVITE. Returns true if it belongs to the transaction user, as after
+    /// a 2xx.
     #[must_use]
     pub fn on_ack(&mut self, timers: &Timers, now: Instant) -> bool {
         if self.kind == Kind::Invite && self.state == State::Completed {
@@ -77,10 +79,12 @@ impl ServerTransaction {
         self.state == State::Accepted
     }
 
-    /// A response could not be sent. Whether the transaction user is to be told.
+    /// Processes a failure to send a response. Returns true if the transaction user has to be
+    /// informed.
     ///
-    /// An INVITE transaction goes on, since RFC 6026: the request may come again, and sending then
-    /// succeed. One of another method is over (figure 8), as [`ServerTransaction::state`] says.
+    /// An INVITE transaction continues (RFC 6026): the response may be sent successfully after a
+    /// retransmission of the request. A non-INVITE transaction ends (figure 8), see
+    /// [`ServerTransaction::state`].
     pub fn on_transport_error(&mut self) -> bool {
         let tell = matches!(self.state, State::Proceeding | State::Completed | State::Accepted);
         if tell && self.kind == Kind::NonInvite {
@@ -90,7 +94,7 @@ impl ServerTransaction {
         tell
     }
 
-    /// What is due at `now`. To be called until it is [`Timeout::None`].
+    /// Returns the action due at `now`. Called until it returns [`Timeout::None`].
     pub fn poll(&mut self, timers: &Timers, now: Instant) -> Timeout {
         match self.clock.poll(now, |last| last.times(2).min(timers.longest_interval())) {
             Due::Nothing => Timeout::None,
@@ -103,13 +107,13 @@ impl ServerTransaction {
         }
     }
 
-    /// When to call [`ServerTransaction::poll`] next.
+    /// The time of the next call of [`ServerTransaction::poll`].
     #[must_use]
     pub fn next_timer(&self) -> Option<Instant> {
         self.clock.next()
     }
 
-    /// Whether its only timer is one that ends it, with nothing to send or to tell then.
+    /// Returns true if the only timer ends the transaction silently.
     #[must_use]
     pub fn only_waits(&self) -> bool {
         match self.state {
@@ -125,7 +129,7 @@ impl ServerTransaction {
         self.state
     }
 
-    /// INVITE or not.
+    /// The kind of transaction.
     #[must_use]
     pub fn kind(&self) -> Kind {
         self.kind

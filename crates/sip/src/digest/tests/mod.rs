@@ -33,7 +33,7 @@ fn credentials(v: &Vector) -> Credentials<'static> {
 }
 
 #[test]
-fn responses_are_those_of_the_sources() {
+fn responses_match_the_published_vectors() {
     for v in &VECTORS {
         let credentials = credentials(v);
         let ha1 = Ha1Set::new(v.user, v.realm, v.password);
@@ -42,7 +42,7 @@ fn responses_are_those_of_the_sources() {
 }
 
 #[test]
-fn a_response_is_compared_in_either_case_and_whole() {
+fn a_response_is_compared_case_insensitively_and_completely() {
     for v in VECTORS.iter().filter(|v| v.right) {
         let ha1 = Ha1Set::new(v.user, v.realm, v.password);
         let mut c = credentials(v);
@@ -61,7 +61,7 @@ fn a_response_is_compared_in_either_case_and_whole() {
 }
 
 #[test]
-fn a_client_answers_as_the_sources_do() {
+fn client_credentials_match_the_published_vectors() {
     for v in VECTORS.iter().filter(|v| v.right) {
         let (algorithm, session) = Algorithm::parse_session(v.algorithm).unwrap();
         let challenge = Challenge {
@@ -124,7 +124,7 @@ fn challenge_of_rfc_7616_section_3_9_1_parses() {
 }
 
 #[test]
-fn a_challenge_is_written_as_phones_expect_it() {
+fn a_challenge_is_written_in_the_common_form() {
     let challenge = Challenge {
         realm: b"example.org",
         nonce: b"n1",
@@ -142,7 +142,7 @@ fn a_challenge_is_written_as_phones_expect_it() {
 }
 
 #[test]
-fn names_are_recognised_in_any_case() {
+fn names_are_case_insensitive() {
     for algorithm in Algorithm::ALL {
         let name = algorithm.name().to_ascii_lowercase();
         assert_eq!(Algorithm::parse(name.as_bytes()), Some(algorithm));
@@ -156,7 +156,7 @@ fn names_are_recognised_in_any_case() {
 }
 
 #[test]
-fn what_is_accepted_and_what_is_refused() {
+fn header_fields_are_accepted_or_rejected() {
     let base = "username=\"u\", realm=\"r\", nonce=\"\", uri=\"sip:r\", response=\"\"";
     for (value, error) in [
         (format!("digest {base}"), None),
@@ -193,7 +193,7 @@ fn what_is_accepted_and_what_is_refused() {
 }
 
 #[test]
-fn quoting_and_its_undoing() {
+fn quoting_and_unquoting() {
     let cases: [(&[u8], &[u8]); 5] = [
         (b"bob", b"bob"),
         (b"a\\\"b\\\\", b"a\"b\\"),
@@ -221,7 +221,7 @@ fn debug_shows_no_secret() {
     assert_eq!(format!("{:?}", Ha1Set::new(b"u", b"r", b"p")), "Ha1Set(..)");
 }
 
-/// What may stand between quotes as it is.
+/// Text that is valid between quotes.
 fn inner() -> impl Strategy<Value = Vec<u8>> {
     proptest::collection::vec(any::<u8>(), 0..20).prop_map(|text| quote(&text).into_owned())
 }
@@ -232,7 +232,7 @@ fn algorithm() -> impl Strategy<Value = Algorithm> {
 
 proptest! {
     #[test]
-    fn parsing_anything_returns(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+    fn arbitrary_bytes_do_not_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         let mut value = b"Digest ".to_vec();
         value.extend_from_slice(&bytes);
         for value in [&bytes, &value] {
@@ -243,7 +243,7 @@ proptest! {
     }
 
     #[test]
-    fn parsing_something_likely_returns(
+    fn similar_texts_do_not_panic(
         value in r#"Digest( |\r\n )(([a-z]{0,2}|nonce|realm|uri|username|response|qop|nc|stale)[= ]("[a-z\\ ]{0,4}"?|[a-z0-9]{0,8})[, \r\n]{0,3}){0,9}"#,
     ) {
         let _ = Credentials::parse(value.as_bytes());
@@ -251,8 +251,8 @@ proptest! {
     }
 
     #[test]
-    fn credentials_survive_writing_and_parsing(
-        // Control characters cannot be written, so a name has none.
+    fn written_credentials_are_parsed(
+        // Control characters cannot be written, so the names have none.
         username in proptest::collection::vec(any::<u8>().prop_filter("text", |o| !o.is_ascii_control()), 0..20),
         texts in [inner(), inner(), inner(), inner(), inner()],
         algorithm in algorithm(),
@@ -280,7 +280,7 @@ proptest! {
     }
 
     #[test]
-    fn challenges_survive_writing_and_parsing(
+    fn written_challenges_are_parsed(
         texts in [inner(), inner(), inner()],
         algorithm in algorithm(),
         [session, stale, opaque, domain, auth, auth_int]: [bool; 6],
@@ -302,7 +302,7 @@ proptest! {
 }
 
 #[test]
-fn a_response_is_right_in_either_case_and_wrong_with_any_other_digit() {
+fn a_changed_digit_makes_a_response_wrong() {
     for octets in [&[0xab; 16][..], &[0x5c; 32]] {
         let expected = Hex::new(octets);
         let given = expected.as_bytes().to_vec();
@@ -319,7 +319,7 @@ fn a_response_is_right_in_either_case_and_wrong_with_any_other_digit() {
 }
 
 #[test]
-fn the_next_nonce_is_found_among_what_else_the_server_says() {
+fn the_next_nonce_is_found_among_other_parameters() {
     for (value, nonce) in [
         ("nextnonce=\"abc\"", Some("abc")),
         ("qop=auth, rspauth=\"x\",NextNonce = abc, cnonce=\"c\", nc=00000001", Some("abc")),

@@ -1,8 +1,8 @@
-//! Published and computed responses, as one table.
+//! Published and computed responses in one table.
 
 use super::super::Qop;
 
-/// One response with all that goes into it.
+/// A response and its inputs.
 pub(super) struct Vector {
     pub(super) source: &'static str,
     pub(super) algorithm: &'static [u8],
@@ -16,11 +16,11 @@ pub(super) struct Vector {
     pub(super) qop: Option<Qop>,
     pub(super) body: &'static [u8],
     pub(super) response: &'static [u8],
-    /// Whether `response` is right: RFC 7616 section 3.9.2 prints a wrong one.
+    /// False for the wrong response printed in RFC 7616 section 3.9.2.
     pub(super) right: bool,
 }
 
-/// `nc` is 1 in all of them.
+/// `nc` is 1 in all vectors.
 pub(super) const VECTORS: [Vector; 26] = [
     Vector {
         source: "RFC 2617 3.5",

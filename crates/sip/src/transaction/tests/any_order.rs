@@ -1,4 +1,4 @@
-//! Any order of events, under any values of the timers.
+//! Transactions with any order of events and any timer values.
 
 use proptest::prelude::*;
 
@@ -35,14 +35,14 @@ fn kind() -> impl Strategy<Value = Kind> {
     prop_oneof![Just(Kind::Invite), Just(Kind::NonInvite)]
 }
 
-/// Polls until nothing is due; it takes at most two calls to get there.
+/// Polls until no timer is due, which takes at most two calls.
 fn settle(poll: &mut dyn FnMut() -> Timeout) {
     if poll() != Timeout::None {
         assert_eq!(poll(), Timeout::None);
     }
 }
 
-/// The longest that a transaction waits for anything.
+/// The longest wait of a transaction.
 fn patience(timers: &Timers) -> Duration {
     timers.t1.times(64).max(timers.t4).max(Duration::from_secs(32))
 }
@@ -84,7 +84,7 @@ proptest! {
                 prop_assert_eq!(transaction.state(), State::Terminated);
             }
         }
-        prop_assert!(passed_finals <= 1, "a final response was passed up twice");
+        prop_assert!(passed_finals <= 1, "a final response was passed up repeatedly");
 
         let deadline = now + patience(&timers);
         while let Some(next) = transaction.next_timer() {
@@ -92,7 +92,7 @@ proptest! {
             prop_assert!(now <= deadline + timers.t1, "still waiting");
             settle(&mut || transaction.poll(&timers, now));
             prop_assert!(transaction.next_timer().is_none_or(|next| next > now));
-            // A poll may be late by T1, so that there is not one per microsecond.
+            // A poll may be late by T1, which limits the number of polls.
             now += timers.t1;
         }
         let ringing = kind == Kind::Invite && transaction.state() == State::Proceeding;

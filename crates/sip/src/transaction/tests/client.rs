@@ -174,7 +174,7 @@ fn every_response_in_every_state() {
 }
 
 #[test]
-fn schedules_are_those_of_the_rfc() {
+fn schedules_match_the_rfc() {
     let end = |millis| [(millis, Timeout::Terminated)].to_vec();
     let timed_out = [(32_000, Timeout::TimedOut)].to_vec();
     for (kind, reliable, responses, schedule) in [
@@ -221,7 +221,7 @@ fn schedules_are_those_of_the_rfc() {
 }
 
 #[test]
-fn the_wait_counts_from_the_final_response() {
+fn the_wait_starts_at_the_final_response() {
     let mut transaction = after(Invite, false, &[180]);
     let _ = transaction.on_response(486, &TIMERS, at(60_000));
     let _ = transaction.on_response(486, &TIMERS, at(61_000));
@@ -242,11 +242,15 @@ fn a_late_poll_sends_once() {
 
     let mut transaction = after(Invite, false, &[]);
     assert_eq!(transaction.poll(&TIMERS, at(510)), Timeout::Retransmit);
-    assert_eq!(transaction.next_timer(), Some(at(1_500)), "a little late does not shift the rest");
+    assert_eq!(
+        transaction.next_timer(),
+        Some(at(1_500)),
+        "a late poll does not shift the schedule"
+    );
 }
 
 #[test]
-fn a_transport_error_ends_what_still_depends_on_sending() {
+fn a_transport_error_ends_unfinished_transactions() {
     for (kind, responses, told, state) in [
         (Invite, &[][..], true, Terminated),
         (Invite, &[180], false, Proceeding),

@@ -17,7 +17,7 @@ fn at(millis: u64) -> Instant {
     START + Duration::from_millis(millis)
 }
 
-/// What fires on time and when, in milliseconds from [`START`], until nothing more is to come.
+/// The fired timers with their times in milliseconds from [`START`], until no timer is left.
 fn schedule(
     mut next_timer: impl FnMut() -> Option<Instant>,
     mut poll: impl FnMut(Instant) -> Timeout,
@@ -36,12 +36,12 @@ fn retransmissions(millis: &[u64], end: (u64, Timeout)) -> Vec<(u64, Timeout)> {
 }
 
 #[test]
-fn timers_default_to_those_of_the_rfc() {
+fn default_timers_match_the_rfc() {
     assert_eq!(Timers::default(), TIMERS);
 }
 
 #[test]
-fn spans_are_those_of_table_4_and_rfc_6026() {
+fn durations_match_table_4_and_rfc_6026() {
     let slow = Timers { t1: Duration::from_secs(2), ..TIMERS };
     for (timer, unreliable, reliable, slow_unreliable) in [
         (Timer::A, Some(500), None, Some(2_000)),

@@ -155,7 +155,7 @@ fn every_response_in_every_state() {
 }
 
 #[test]
-fn a_repeated_request_is_answered_from_memory_or_absorbed() {
+fn a_retransmitted_request_is_answered_again_or_absorbed() {
     for (transaction, again) in [
         (after(Invite, false, &[]), true),
         (after(Invite, false, &[180]), true),
@@ -173,7 +173,7 @@ fn a_repeated_request_is_answered_from_memory_or_absorbed() {
 }
 
 #[test]
-fn an_ack_ends_repetition_or_goes_to_the_user() {
+fn an_ack_ends_retransmissions_or_is_passed_up() {
     for (transaction, up, state) in [
         (after(Invite, false, &[]), false, Proceeding),
         (after(Invite, false, &[486]), false, Confirmed),
@@ -190,7 +190,7 @@ fn an_ack_ends_repetition_or_goes_to_the_user() {
 }
 
 #[test]
-fn schedules_are_those_of_the_rfc() {
+fn schedules_match_the_rfc() {
     let end = |millis| [(millis, Timeout::Terminated)].to_vec();
     for (transaction, schedule) in [
         (after(Invite, false, &[]), [].to_vec()),
@@ -217,7 +217,7 @@ fn schedules_are_those_of_the_rfc() {
 }
 
 #[test]
-fn the_wait_counts_from_the_first_ack() {
+fn the_wait_starts_at_the_first_ack() {
     let mut transaction = after(Invite, false, &[486]);
     assert_eq!(transaction.poll(&TIMERS, at(500)), Timeout::Retransmit);
     assert!(!transaction.on_ack(&TIMERS, at(600)));
@@ -237,7 +237,7 @@ fn a_late_poll_sends_once() {
 }
 
 #[test]
-fn a_transport_error_is_told_and_ends_all_but_invites() {
+fn a_transport_error_is_reported_and_ends_non_invite_transactions() {
     for (transaction, told, state) in [
         (after(Invite, false, &[180]), true, Proceeding),
         (after(Invite, false, &[486]), true, Completed),
