@@ -62,7 +62,7 @@ fn check(sum: &BTreeMap<String, u64>) {
     let others = [
         "Dialog ACK",
         "authentication-failures",
-        "challenges of others",
+        "foreign challenges",
         "dns-queries",
         "expired-bindings",
         "identity-mismatches",
@@ -70,7 +70,7 @@ fn check(sum: &BTreeMap<String, u64>) {
         "relay-denied",
         "retransmissions-received",
         "retransmissions-sent",
-        "sent to who never answered",
+        "sent to a host that never answered",
         "stale-nonces",
         "unasked",
         "unreachable",

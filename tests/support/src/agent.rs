@@ -1,8 +1,8 @@
-//! A small user agent on UDP that does, step by step, what no phone can be told to do: tells of
-//! early dialogs, moves in a call, refreshes at a time of the test's choosing.
+//! A scripted user agent on UDP for behaviour that phones cannot be told to show: early dialogs, a
+//! changed address within a call, a refresh at a time of the test's choosing.
 //!
-//! It sends nothing a second time unless it is told to, for on loopback nothing is lost, and takes
-//! no notice of what comes a second time.
+//! It retransmits nothing unless told to, because loopback loses nothing, and ignores
+//! retransmissions.
 
 use crate::ports::free_ports;
 use sip::dialog::Dialog;
@@ -15,26 +15,26 @@ use std::fmt::{self, Display, Formatter};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-/// The session that it describes in every offer and answer.
+/// The session description of every offer and answer.
 pub const SESSION: &str = "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\ns=-\r\nc=IN IP4 127.0.0.1\r\n\
                            t=0 0\r\nm=audio 40000 RTP/AVP 0\r\na=rtpmap:0 PCMU/8000\r\n";
 
-/// How long it waits for a message.
+/// The time limit of waiting for a message.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// A message as it came.
+/// A received message.
 #[derive(Clone, Debug)]
 pub struct Received {
     bytes: Vec<u8>,
-    /// Where it came from.
+    /// The source address.
     pub source: SocketAddr,
 }
 
 impl Received {
-    /// What it says.
+    /// The parsed message.
     ///
     /// # Panics
-    /// When it is no SIP message.
+    /// The bytes are not a SIP message.
     #[must_use]
     pub fn message(&self) -> Message<'_> {
         Message::parse(&self.bytes).unwrap_or_else(|error| panic!("{error} {self}"))
@@ -46,22 +46,22 @@ impl Received {
         self.message().status()
     }
 
-    /// The value of the first header field of this name.
+    /// The value of the first header field with this name.
     ///
     /// # Panics
-    /// When there is none.
+    /// The header field is missing.
     #[must_use]
     pub fn value(&self, name: HeaderName) -> &str {
         match self.message().value(name) {
-            Some(value) => std::str::from_utf8(value).expect("text"),
+            Some(value) => std::str::from_utf8(value).expect("the value is UTF-8"),
             None => panic!("no {name} {self}"),
         }
     }
 
-    /// The dialog that this response to a request of one's own makes.
+    /// The dialog that this response to an own request creates.
     ///
     /// # Panics
-    /// When it makes none.
+    /// It creates no dialog.
     #[must_use]
     pub fn dialog(&self) -> Dialog {
         Dialog::of_response(&self.message()).unwrap_or_else(|error| panic!("{error} {self}"))
@@ -91,7 +91,7 @@ pub struct Agent {
     password: Option<String>,
     domain: String,
     proxy: SocketAddr,
-    /// What it takes for its own host and port, where a NAT changes them.
+    /// The host and port that it believes to have behind a NAT.
     pub hidden_behind: Option<String>,
     socket: UdpSocket,
     registration: Option<Dialog>,
@@ -100,26 +100,26 @@ pub struct Agent {
     sent: u32,
     seen: HashSet<Vec<u8>>,
     waiting: Vec<Received>,
-    /// What had come before.
+    /// Retransmissions.
     repeated: Vec<Received>,
 }
 
 impl Agent {
-    /// The user agent of a user of `domain`, with a password, that sends to `proxy` what is not
-    /// within a dialog.
+    /// Creates the user agent of a user of `domain` with a password. Requests outside a dialog are
+    /// sent to `proxy`.
     ///
     /// # Panics
-    /// When it finds no port.
+    /// No port is free.
     #[must_use]
     pub fn new(user: &str, password: &str, domain: &str, proxy: SocketAddr) -> Self {
-        let stranger = Self::stranger(user, domain, proxy);
-        Self { password: Some(password.to_owned()), ..stranger }
+        let agent = Self::stranger(user, domain, proxy);
+        Self { password: Some(password.to_owned()), ..agent }
     }
 
-    /// The user agent of somebody whom no password is asked for.
+    /// Creates a user agent without credentials.
     ///
     /// # Panics
-    /// When it finds no port.
+    /// No port is free.
     #[must_use]
     pub fn stranger(user: &str, domain: &str, proxy: SocketAddr) -> Self {
         Self {
@@ -138,32 +138,32 @@ impl Agent {
         }
     }
 
-    /// Where it is.
+    /// The local address.
     ///
     /// # Panics
-    /// Never, its socket is bound.
+    /// Never: the socket is bound.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
-        self.socket.local_addr().expect("a bound socket")
+        self.socket.local_addr().expect("the socket is bound")
     }
 
-    /// The URI in its Contact.
+    /// The URI of its Contact.
     #[must_use]
     pub fn contact(&self) -> String {
         let at = self.address().to_string();
         format!("sip:{}@{}", self.user, self.hidden_behind.as_ref().unwrap_or(&at))
     }
 
-    /// Its address of record.
+    /// The address-of-record.
     #[must_use]
     pub fn address_of_record(&self) -> String {
         format!("sip:{}@{}", self.user, self.domain)
     }
 
-    /// Moves to another port, without telling anybody. Nothing comes to the old one any more.
+    /// Moves to another port without a registration. The old port receives nothing any more.
     ///
     /// # Panics
-    /// When it finds none.
+    /// No port is free.
     pub fn move_away(&mut self) {
         self.socket = bind();
     }
@@ -171,17 +171,17 @@ impl Agent {
     /// Registers its contact for ten minutes.
     ///
     /// # Panics
-    /// Unless it is let.
+    /// The registration is rejected.
     pub fn register(&mut self) {
         let answer = self.register_for(600);
         assert_eq!(answer.status(), Some(200), "{} gets {answer}", self.user);
     }
 
-    /// Asks for its contact to be registered for so many seconds, 0 to remove it. Gives the final
-    /// response.
+    /// Requests a registration of its contact for this number of seconds, 0 to remove it. Returns
+    /// the final response.
     ///
     /// # Panics
-    /// When there is none, or it is not challenged though it has a password.
+    /// There is no response, or a user agent with a password is not challenged.
     pub fn register_for(&mut self, seconds: u32) -> Received {
         let mut dialog = match self.registration.take() {
             Some(dialog) => dialog,
@@ -193,7 +193,7 @@ impl Agent {
         self.final_response("REGISTER")
     }
 
-    /// What may become a dialog with `uri`.
+    /// The state of a request that may create a dialog with `uri`.
     #[must_use]
     pub fn dialog(&mut self, uri: &str) -> Dialog {
         let token = self.token();
@@ -201,21 +201,21 @@ impl Agent {
         Dialog::new((&token, "@", self.address()), local, &token, ("<", uri, ">"), uri)
     }
 
-    /// The dialog that `request` begins.
+    /// The dialog that `request` creates.
     ///
     /// # Panics
-    /// When it begins none.
+    /// It creates no dialog.
     #[must_use]
     pub fn dialog_with(&mut self, request: &Received) -> Dialog {
         let dialog = Dialog::of_request(&request.message(), self.token().as_bytes());
         dialog.unwrap_or_else(|error| panic!("{error} {request}"))
     }
 
-    /// Sends a request that begins something; one who has a password must be challenged then, and
-    /// sends it once more.
+    /// Sends an initial request. A user agent with a password expects a challenge and repeats the
+    /// request with credentials.
     ///
     /// # Panics
-    /// When it is not challenged.
+    /// There is no challenge.
     pub fn ask(&mut self, dialog: &mut Dialog, method: &str, fields: &str, body: &str) {
         self.send(dialog, method, fields, body);
         let Some(password) = self.password.clone() else { return };
@@ -228,10 +228,10 @@ impl Agent {
         self.send(dialog, method, &format!("{fields}{credentials}"), body);
     }
 
-    /// Sends a request along the dialog's route set, with further header field lines and a body.
+    /// Sends a request along the dialog's route set, with additional header field lines and a body.
     ///
     /// # Panics
-    /// When it cannot be sent.
+    /// The request cannot be sent.
     pub fn send(&mut self, dialog: &mut Dialog, method: &str, fields: &str, body: &str) {
         let cseq = dialog.next_cseq();
         let text = self.write(dialog, method, cseq, fields, body);
@@ -241,19 +241,19 @@ impl Agent {
         }
     }
 
-    /// Sends the ACK for `answer`, a 2xx to the INVITE that began `dialog` or is within it.
+    /// Sends the ACK of `answer`, a 2xx to an INVITE that creates `dialog` or is within it.
     ///
     /// # Panics
-    /// When it cannot be sent.
+    /// The request cannot be sent.
     pub fn acknowledge(&mut self, dialog: &Dialog, answer: &Received) {
         let text = self.write(dialog, "ACK", answer.cseq().number, "", "");
         self.transmit(&text, self.way(dialog));
     }
 
-    /// Sends the last INVITE once more, as if the first response were late.
+    /// Retransmits the last INVITE, as if the first response were late.
     ///
     /// # Panics
-    /// When it cannot be sent.
+    /// The request cannot be sent.
     pub fn send_invite_again(&self) {
         self.transmit(&self.invite, self.proxy);
     }
@@ -276,7 +276,7 @@ impl Agent {
         out
     }
 
-    /// Where requests within the dialog go, and those that may begin it.
+    /// The destination of a request within a dialog, or of an initial request.
     fn way(&self, dialog: &Dialog) -> SocketAddr {
         if dialog.id().remote_tag.is_empty() {
             return self.proxy;
@@ -287,10 +287,10 @@ impl Agent {
         place.unwrap_or_else(|| panic!("no address and port in {dialog:?}"))
     }
 
-    /// Answers `request`, which is of `dialog` or begins it.
+    /// Answers `request`, which belongs to `dialog` or creates it.
     ///
     /// # Panics
-    /// When the answer cannot be sent.
+    /// The response cannot be sent.
     pub fn answer(
         &mut self,
         request: &Received,
@@ -318,39 +318,39 @@ impl Agent {
         self.transmit(&out, request.source);
     }
 
-    /// The next request of this method.
+    /// The next request with this method.
     ///
     /// # Panics
-    /// When there is none.
+    /// No such request arrives.
     pub fn request(&mut self, method: &str) -> Received {
         self.next(method, |message| message.is(method).then_some(Ok(())))
     }
 
-    /// Waits until a request of this method comes that has come before.
+    /// Waits for a retransmission of a request with this method.
     ///
     /// # Panics
-    /// When there is none.
+    /// No retransmission arrives.
     pub fn repeated_request(&mut self, method: &str) {
         let end = Instant::now() + DEADLINE;
         while !self.repeated.iter().any(|message| message.is(method)) {
-            assert!(Instant::now() < end, "{} gets no {method} again", self.user);
+            assert!(Instant::now() < end, "{} receives no retransmission of {method}", self.user);
             self.receive();
         }
     }
 
-    /// The next response to this method, which is to have this status; other provisional ones are
-    /// passed over. What refuses an INVITE is acknowledged.
+    /// The next response to this method, which must have this status code. Other provisional
+    /// responses are skipped. A non-2xx response to an INVITE is acknowledged.
     ///
     /// # Panics
-    /// When there is none, or a final response with another status.
+    /// No response arrives, or a final response with another status code.
     pub fn response(&mut self, method: &str, status: u16) -> Received {
         self.response_from(method, status, b"")
     }
 
-    /// The next [response](Self::response) with this tag in To, where several may answer.
+    /// The next [response](Self::response) with this To tag, if several user agents may answer.
     ///
     /// # Panics
-    /// When there is none, or a final response with another status.
+    /// No response arrives, or a final response with another status code.
     pub fn response_from(&mut self, method: &str, status: u16, tag: &[u8]) -> Received {
         let response = self.next(&format!("{status} to {method}"), |message| {
             let found = status_to(message, method)?;
@@ -361,24 +361,24 @@ impl Agent {
                 _ => None,
             }
         });
-        self.acknowledge_refusal(response)
+        self.acknowledge_failure(response)
     }
 
-    /// The next final response to this method, whatever it says. What refuses an INVITE is
-    /// acknowledged.
+    /// The next final response to this method, with any status code. A non-2xx response to an
+    /// INVITE is acknowledged.
     ///
     /// # Panics
-    /// When there is none.
+    /// No response arrives.
     pub fn final_response(&mut self, method: &str) -> Received {
         let response = self.next(&format!("an answer to {method}"), |message| {
             (status_to(message, method)? >= 200).then_some(Ok(()))
         });
-        self.acknowledge_refusal(response)
+        self.acknowledge_failure(response)
     }
 
-    fn acknowledge_refusal(&self, response: Received) -> Received {
+    fn acknowledge_failure(&self, response: Received) -> Received {
         if response.status() >= Some(300) && response.cseq().method == Method::Invite {
-            let invite = Message::parse(&self.invite).expect("an INVITE");
+            let invite = Message::parse(&self.invite).expect("the last INVITE is a message");
             let mut ack = Vec::new();
             invite.write_ack(&response.message(), &mut ack);
             self.transmit(&ack, response.source);
@@ -386,7 +386,7 @@ impl Agent {
         response
     }
 
-    /// The next message that `is_wanted` says is good; one that is bad is the end.
+    /// The next message for which `is_wanted` returns `Ok`. Panics for `Err`.
     fn next(
         &mut self,
         what: &str,
@@ -403,7 +403,7 @@ impl Agent {
             }
             assert!(
                 Instant::now() < end,
-                "{} waited {} s in vain for {what}, and got {:?}",
+                "{} received no {what} in {} s, but {:?}",
                 self.user,
                 DEADLINE.as_secs(),
                 self.waiting.iter().map(ToString::to_string).collect::<Vec<_>>(),
@@ -412,7 +412,7 @@ impl Agent {
         }
     }
 
-    /// Takes the next message, if one comes soon.
+    /// Receives the next message, if one arrives soon.
     fn receive(&mut self) {
         let mut bytes = [0; 65_536];
         let Ok((size, source)) = self.socket.recv_from(&mut bytes) else { return };
@@ -427,14 +427,15 @@ impl Agent {
         sent.unwrap_or_else(|error| panic!("{} cannot send to {to}: {error}", self.user));
     }
 
-    /// What this agent, and no other one, has not used yet.
+    /// A token that was not used before by any user agent.
     fn token(&mut self) -> String {
         self.sent += 1;
         format!("{}-{}-{}", self.user, self.address().port(), self.sent)
     }
 }
 
-/// An OPTIONS request from `from`, to see whether `to` answers: the `attempt`th.
+/// An OPTIONS request from `from`, which checks that `to` responds. `attempt` counts from the
+/// first.
 #[must_use]
 pub fn ping(from: SocketAddr, to: SocketAddr, attempt: u32) -> Vec<u8> {
     let (id, mut out) = (("ready", attempt), Vec::new());
@@ -446,7 +447,7 @@ pub fn ping(from: SocketAddr, to: SocketAddr, attempt: u32) -> Vec<u8> {
     out
 }
 
-/// The status of a response to this method.
+/// The status code of a response to this method.
 fn status_to(message: &Received, method: &str) -> Option<u16> {
     message.status().filter(|_| message.cseq().method == Method::new(method.as_bytes()))
 }
@@ -456,16 +457,17 @@ fn tag_of_callee(message: &Received) -> Option<&[u8]> {
 }
 
 fn bind() -> UdpSocket {
-    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, free_ports(1))).expect("a free port");
-    socket.set_read_timeout(Some(Duration::from_millis(100))).expect("a socket that can wait");
+    let socket =
+        UdpSocket::bind((Ipv4Addr::LOCALHOST, free_ports(1))).expect("a free port can be bound");
+    socket.set_read_timeout(Some(Duration::from_millis(100))).expect("the read timeout can be set");
     socket
 }
 
-/// The header field line by which `user` answers the first challenge of the response `challenged`
-/// to `request`.
+/// The header field line with the credentials of `user` for the first challenge of the response
+/// `challenged` to `request`.
 ///
 /// # Panics
-/// When there is no challenge of Digest.
+/// There is no Digest challenge.
 #[must_use]
 pub fn credentials(
     challenged: &Message<'_>,
@@ -480,12 +482,12 @@ pub fn credentials(
     };
     let value = challenged.value(asks).unwrap_or_else(|| panic!("no {asks}: {challenged:?}"));
     let Ok(Some(challenge)) = Challenge::parse(value) else {
-        panic!("no challenge of Digest: {}", value.escape_ascii())
+        panic!("not a Digest challenge: {}", value.escape_ascii())
     };
     let ha1 = Ha1Set::new(user.as_bytes(), challenge.realm, password.as_bytes());
     let ha1 = ha1.get(challenge.algorithm);
     let mut line = Vec::new();
     (answers.as_str(), ": ", challenge.answer(user.as_bytes(), ha1, request, cnonce, 1), "\r\n")
         .emit(&mut line);
-    String::from_utf8(line).expect("text")
+    String::from_utf8(line).expect("the header field is UTF-8")
 }

@@ -1,16 +1,16 @@
-//! A name server that knows a few records.
+//! A DNS server with a fixed set of records.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 
-/// The types of records, by number.
+/// Record types.
 pub const A: u16 = 1;
 /// See [`A`].
 pub const SRV: u16 = 33;
 /// See [`A`].
 pub const NAPTR: u16 = 35;
 
-/// A name as the DNS writes it.
+/// Encodes a domain name.
 fn name(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     for label in text.split('.') {
@@ -21,27 +21,27 @@ fn name(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// The contents of an SRV record of weight 1.
+/// The data of an SRV record with weight 1.
 #[must_use]
 pub fn srv(priority: u8, port: u16, target: &str) -> Vec<u8> {
     [&[0, priority, 0, 1][..], &port.to_be_bytes(), &name(target)].concat()
 }
 
-/// The contents of a NAPTR record that leads to SRV records.
+/// The data of a NAPTR record that refers to SRV records.
 #[must_use]
 pub fn naptr(order: u8, service: &str, replacement: &str) -> Vec<u8> {
     let text = |text: &str| [&[text.len() as u8][..], text.as_bytes()].concat();
     [&[0, order, 0, 1][..], &text("s"), &text(service), &text(""), &name(replacement)].concat()
 }
 
-/// A name server at `address` that knows these records, by name and type, and answers until the
-/// test ends; at which address, if any port was right.
+/// Starts a DNS server at `address` with these records, by name and type. It runs until the test
+/// ends. Returns its address, for a requested port of 0.
 ///
 /// # Errors
-/// The address cannot be had.
+/// The address cannot be bound.
 ///
 /// # Panics
-/// On its thread, when an answer cannot be sent.
+/// On its thread, if an answer cannot be sent.
 pub fn serve(
     address: SocketAddr,
     records: Vec<(&'static str, u16, Vec<u8>)>,
@@ -52,19 +52,20 @@ pub fn serve(
         let mut query = [0; 1500];
         while let Ok((length, from)) = socket.recv_from(&mut query) {
             let answer = answer(&query[..length], &records);
-            socket.send_to(&answer, from).expect("who asks waits");
+            socket.send_to(&answer, from).expect("the client receives the answer");
         }
     });
     Ok(address)
 }
 
 fn answer(query: &[u8], records: &[(&str, u16, Vec<u8>)]) -> Vec<u8> {
-    // Twelve bytes of header; then the name, its type and its class.
-    let end = 12 + query[12..].iter().position(|&byte| byte == 0).expect("a name") + 1;
-    let asked = query[12..end].to_ascii_lowercase();
+    // Twelve bytes of header, then name, type and class.
+    let end =
+        12 + query[12..].iter().position(|&byte| byte == 0).expect("the query has a name") + 1;
+    let queried = query[12..end].to_ascii_lowercase();
     let kind = u16::from_be_bytes([query[end], query[end + 1]]);
-    let is_asked = |record: &&(&str, u16, Vec<u8>)| name(record.0) == asked && record.1 == kind;
-    let found: Vec<_> = records.iter().filter(is_asked).collect();
+    let is_queried = |record: &&(&str, u16, Vec<u8>)| name(record.0) == queried && record.1 == kind;
+    let found: Vec<_> = records.iter().filter(is_queried).collect();
     let mut answer = query[..2].to_vec();
     answer.extend([0x85, 0x80, 0, 1, 0, found.len() as u8, 0, 0, 0, 0]);
     answer.extend(&query[12..end + 4]);

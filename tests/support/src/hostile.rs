@@ -1,4 +1,4 @@
-//! Frames that nobody honest sends: those of the protocols of a small server, damaged.
+//! Hostile Ethernet frames: damaged packets of the protocols of a small server.
 
 use etherparse::PacketBuilder;
 use fastrand::Rng;
@@ -7,28 +7,29 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 /// An end of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct End {
-    /// Its card.
+    /// The MAC address.
     pub mac: [u8; 6],
-    /// Its address.
+    /// The IPv4 address.
     pub address: Ipv4Addr,
 }
 
 impl End {
-    /// A datagram from `source`, a port of this end, to a port of another.
+    /// An Ethernet frame with a datagram from the port `source` of this end to a port of another
+    /// end.
     ///
     /// # Panics
-    /// When it is longer than a frame can be.
+    /// The datagram exceeds the length of a frame.
     #[must_use]
     pub fn frame(self, source: u16, to: Self, port: u16, payload: &[u8]) -> Vec<u8> {
         let builder = PacketBuilder::ethernet2(self.mac, to.mac)
             .ipv4(self.address.octets(), to.address.octets(), 64)
             .udp(source, port);
         let mut frame = Vec::new();
-        builder.write(&mut frame, payload).expect("a datagram that fits");
+        builder.write(&mut frame, payload).expect("the datagram fits into a frame");
         frame
     }
 
-    /// A request of `user` at a port of this end to the server at `to`.
+    /// A request of `user` from a port of this end to the server at `to`.
     #[must_use]
     pub fn request(self, port: u16, to: Self, method: &str, user: &str, number: u32) -> String {
         let (from, server) = (SocketAddrV4::new(self.address, port), to.address);
@@ -45,7 +46,7 @@ impl End {
     }
 }
 
-/// Damaged frames to a server, without end.
+/// An endless sequence of damaged frames to a server.
 #[derive(Debug)]
 pub struct HostileFrames {
     server: End,
@@ -55,8 +56,7 @@ pub struct HostileFrames {
 }
 
 impl HostileFrames {
-    /// Frames to `server`, from `phone`, who speaks SIP, and from `host`, who has DHCP, TFTP, DNS
-    /// and the time.
+    /// Frames to `server`: SIP from `phone`, and DHCP, TFTP, DNS and NTP from `host`.
     #[must_use]
     pub fn new(server: End, host: End, phone: End, seed: u64) -> Self {
         const SIP: u16 = 5060;
@@ -104,7 +104,7 @@ impl Iterator for HostileFrames {
         let mut frame = self.samples[self.number % self.samples.len()].clone();
         self.number += 1;
         if frame[12..14] == [8, 0] && random.bool() {
-            // Right checksums let more through.
+            // Correct checksums let more frames pass the first checks.
             let at = random.usize(42..frame.len().max(43));
             frame.truncate(at.max(60).min(frame.len()));
             fix(&mut frame);
@@ -119,7 +119,7 @@ impl Iterator for HostileFrames {
     }
 }
 
-/// Changes some of its bytes, or cuts them off, or puts something behind.
+/// Changes, removes or appends bytes.
 fn damage(frame: &mut Vec<u8>, random: &mut Rng) {
     for _ in 0..random.usize(1..6) {
         let at = random.usize(0..frame.len());
@@ -136,7 +136,8 @@ fn damage(frame: &mut Vec<u8>, random: &mut Rng) {
     frame.truncate(1514);
 }
 
-/// Gives the headers of IP and UDP in `frame` their lengths, IP its checksum, and takes UDP's away.
+/// Corrects the lengths of the IP and UDP headers in `frame` and the IP checksum, and removes the
+/// UDP checksum.
 fn fix(frame: &mut [u8]) {
     let length = (frame.len() - 14) as u16;
     frame[16..18].copy_from_slice(&length.to_be_bytes());

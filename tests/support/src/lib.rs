@@ -1,4 +1,4 @@
-//! What the tests of several crates share.
+//! Support code shared by the tests of several crates.
 
 pub mod agent;
 pub mod dns;
@@ -19,11 +19,12 @@ use std::path::{Path, PathBuf};
 /// The folder of public test corpora: `BAREBELL_CORPORA`, or `../shared/corpora` beside the
 /// repository.
 ///
-/// Where it is absent, `None`: the test is not run then. It is told on standard error, also where
-/// that of tests is captured, and in the file `BAREBELL_NOT_RUN`, of which `./test` makes one line.
+/// Returns `None` if it is missing, in which case the test is skipped. The skipped test is reported
+/// on standard error, even if libtest captures output, and in the file `BAREBELL_NOT_RUN`, which
+/// `./test` summarizes.
 ///
 /// # Panics
-/// When the folder is absent under `CI=true`.
+/// The folder is missing and `CI=true`.
 #[must_use]
 pub fn corpora() -> Option<PathBuf> {
     let root = std::env::var_os("BAREBELL_CORPORA").map_or_else(
@@ -41,24 +42,25 @@ pub fn corpora() -> Option<PathBuf> {
         std::env::var("CARGO_PKG_NAME").unwrap_or_default(),
         thread.name().unwrap_or_default()
     );
-    // Not by `eprintln!`, which libtest captures.
-    let told = writeln!(
+    // `eprintln!` would be captured by libtest.
+    let reported = writeln!(
         std::io::stderr(),
         "not run: {test}: no test corpora in {}, set BAREBELL_CORPORA",
         root.display()
     );
-    told.expect("standard error takes a line");
+    reported.expect("standard error can be written");
     if let Some(list) = std::env::var_os("BAREBELL_NOT_RUN") {
         let list = OpenOptions::new().append(true).create(true).open(list);
-        list.and_then(|mut list| writeln!(list, "{test}")).expect("BAREBELL_NOT_RUN is written");
+        list.and_then(|mut list| writeln!(list, "{test}"))
+            .expect("the file BAREBELL_NOT_RUN can be written");
     }
     None
 }
 
-/// Every file in `folder` and the folders in it, in the order of their names.
+/// All files in `folder` and its subfolders, in the order of their names.
 ///
 /// # Panics
-/// Where a folder cannot be read.
+/// A folder cannot be read.
 #[must_use]
 pub fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{folder:?}: {error}"));

@@ -1,9 +1,8 @@
-//! A network with a virtual clock: datagrams that are lost, doubled, late and out of order, and
-//! streams that break. All of it follows from one seed, so that what went wrong once goes wrong
-//! again.
+//! A simulated network with a virtual clock: datagrams are lost, duplicated, delayed and reordered,
+//! and streams break. All randomness comes from one seed, so that failures are reproducible.
 //!
-//! The owner takes one [`Event`] after the other with [`Network::next_event`], which moves the
-//! clock, and lets whoever it is for act on it.
+//! The owner takes one [`Event`] after another with [`Network::next_event`], which advances the
+//! clock, and dispatches it.
 
 use crate::random::Random;
 use std::cmp::{Ordering, Reverse};
@@ -11,57 +10,58 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// How the network treats what is sent.
+/// The characteristics of the network.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Link {
-    /// Datagrams of a thousand that do not arrive.
+    /// The datagrams lost, per thousand.
     pub loss: u64,
-    /// Datagrams of a thousand that arrive twice.
+    /// The datagrams duplicated, per thousand.
     pub duplication: u64,
-    /// The least time on the way.
+    /// The minimum transit time.
     pub delay: Duration,
-    /// The most that is added to it, for each piece anew: so datagrams overtake one another.
+    /// The maximum additional transit time, random for each item, so that datagrams overtake
+    /// others.
     pub jitter: Duration,
 }
 
-/// Something that happens. `W` is what the owner wants to be woken for.
+/// An event. `W` is the payload of the owner's timers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event<W> {
     /// A datagram arrives.
     Datagram {
-        /// Whose it is.
+        /// The source address.
         from: SocketAddr,
-        /// Where it arrives.
+        /// The destination address.
         to: SocketAddr,
-        /// What is in it.
+        /// The contents.
         bytes: Vec<u8>,
     },
-    /// What was sent at once on a stream arrives.
+    /// Data written at once on a stream arrives.
     Stream {
-        /// Which stream.
+        /// The number of the stream.
         stream: u64,
-        /// Whose it is.
+        /// The source address.
         from: SocketAddr,
-        /// Where it arrives.
+        /// The destination address.
         to: SocketAddr,
-        /// What was sent.
+        /// The contents.
         bytes: Vec<u8>,
     },
-    /// An end of a stream is told that it is closed.
+    /// An end of a stream learns that it is closed.
     Closed {
-        /// Which stream.
+        /// The number of the stream.
         stream: u64,
-        /// Who is told.
+        /// The address of the end.
         to: SocketAddr,
     },
-    /// A time that the owner asked for has come.
+    /// A timer of the owner has fired.
     Wake(W),
 }
 
 /// The network and the clock.
 #[derive(Debug)]
 pub struct Network<W> {
-    /// How what is sent from now on is treated.
+    /// The characteristics that apply from now on.
     pub link: Link,
     now: Duration,
     random: Random,
@@ -79,14 +79,14 @@ struct Entry<W> {
     event: Event<W>,
 }
 
-/// An open stream with the time until which each end has something on the way.
+/// An open stream, with the arrival time of the last item in transit to each end.
 #[derive(Debug)]
 struct Stream {
     ends: [(SocketAddr, Duration); 2],
 }
 
 impl<W> Network<W> {
-    /// A network in which nothing has happened yet.
+    /// Creates a network without events.
     #[must_use]
     pub fn new(seed: u64, link: Link) -> Self {
         Self {
@@ -101,18 +101,18 @@ impl<W> Network<W> {
         }
     }
 
-    /// The time since the beginning.
+    /// The time since the start.
     #[must_use]
     pub const fn now(&self) -> Duration {
         self.now
     }
 
-    /// The numbers that all chance comes from.
+    /// The source of all randomness.
     pub const fn random(&mut self) -> &mut Random {
         &mut self.random
     }
 
-    /// Stands for everything that has arrived until now, in its order: equal for equal runs.
+    /// A hash of all arrivals in order, equal for equal runs.
     #[must_use]
     pub const fn trace(&self) -> u64 {
         self.trace
@@ -130,7 +130,7 @@ impl<W> Network<W> {
         }
     }
 
-    /// Opens a stream. Its number is never used again.
+    /// Opens a stream. Its number is unique.
     pub fn open(&mut self, from: SocketAddr, to: SocketAddr) -> u64 {
         self.opened += 1;
         let ends = [(from, self.now), (to, self.now)];
@@ -138,13 +138,13 @@ impl<W> Network<W> {
         self.opened
     }
 
-    /// Whether the stream is open.
+    /// Returns true if the stream is open.
     #[must_use]
     pub fn is_open(&self, stream: u64) -> bool {
         self.streams.contains_key(&stream)
     }
 
-    /// Sends on a stream, from the end that `from` is. False where it is not open.
+    /// Writes to a stream from the end `from`. Returns false if it is not open.
     pub fn write(&mut self, stream: u64, from: SocketAddr, bytes: &[u8]) -> bool {
         let at = self.now + self.way();
         let Some(open) = self.streams.get_mut(&stream) else { return false };
@@ -156,7 +156,7 @@ impl<W> Network<W> {
         true
     }
 
-    /// Breaks a stream. What is on the way is lost, and both ends are told.
+    /// Breaks a stream. Data in transit is lost, and both ends are informed.
     pub fn close(&mut self, stream: u64) {
         let Some(open) = self.streams.remove(&stream) else { return };
         for (to, _) in open.ends {
@@ -172,18 +172,18 @@ impl<W> Network<W> {
         self.streams.iter().filter(|(_, open)| has_end(open)).map(|(&stream, _)| stream).collect()
     }
 
-    /// Gives `what` back as [`Event::Wake`] at `at`, or now if that is over.
+    /// Returns `what` as [`Event::Wake`] at `at`, or now if that time has passed.
     pub fn wake_at(&mut self, at: Duration, what: W) {
         self.push(at.max(self.now), Event::Wake(what));
     }
 
-    /// When the next event is.
+    /// The time of the next event.
     #[must_use]
     pub fn next_time(&self) -> Option<Duration> {
         self.queue.peek().map(|Reverse(entry)| entry.at)
     }
 
-    /// Moves the clock to the next event.
+    /// Advances the clock to the next event.
     pub fn next_event(&mut self) -> Option<Event<W>> {
         loop {
             let Reverse(Entry { at, event, .. }) = self.queue.pop()?;
@@ -198,7 +198,7 @@ impl<W> Network<W> {
             let port = to.port();
             let parts = [&at.as_micros().to_le_bytes()[..], &number.to_le_bytes(), bytes];
             for &byte in parts.into_iter().flatten().chain(&port.to_le_bytes()) {
-                // FNV-1a.
+                // The FNV-1a hash.
                 self.trace = (self.trace ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
             }
             return Some(event);
@@ -251,7 +251,7 @@ mod tests {
         (([192, 0, 2, 1], 1).into(), ([192, 0, 2, 2], 2).into())
     }
 
-    /// The first byte and the time of arrival of each of 1000 datagrams.
+    /// The first byte and the arrival time of each of 1000 datagrams.
     fn arrivals(seed: u64) -> (Vec<(u8, Duration)>, u64) {
         let mut network = Network::<()>::new(seed, LINK);
         let (from, to) = ends();
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn datagrams_are_lost_doubled_late_and_out_of_order() {
+    fn datagrams_are_lost_duplicated_delayed_and_reordered() {
         let (arrived, _) = arrivals(1);
         assert!((820..940).contains(&arrived.len()), "{}", arrived.len());
         assert!(arrived.iter().all(|(_, at)| (10..100).contains(&at.as_millis())));
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_keeps_its_order_until_it_breaks() {
+    fn a_stream_is_ordered_until_it_breaks() {
         let mut network = Network::<()>::new(3, LINK);
         let (from, to) = ends();
         let stream = network.open(from, to);
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn wakes_come_at_their_time_in_the_order_they_were_asked_for() {
+    fn timers_fire_on_time_in_order() {
         let mut network = Network::new(4, LINK);
         network.wake_at(Duration::from_secs(2), 'c');
         network.wake_at(Duration::from_secs(1), 'a');

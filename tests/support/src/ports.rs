@@ -1,33 +1,33 @@
-//! Ports and addresses for programs that must be told theirs.
+//! Ports and addresses for programs that need them as arguments.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-/// The range ports are taken from: below those that the system gives to outgoing connections, so
-/// that none of these takes a port between its choice and its use.
+/// The range of ports: below the ephemeral ports, so that no outgoing connection takes a port
+/// between its choice and its use.
 const RANGE: Range<u16> = 12_000..32_000;
-/// Ports that a test program takes at a time.
+/// The number of ports that a test program reserves at a time.
 const BLOCK: u16 = 500;
-/// How many such blocks there are.
+/// The number of blocks.
 const BLOCKS: u16 = (RANGE.end - RANGE.start) / BLOCK;
 
-/// The blocks of ports that this test program has.
+/// The blocks reserved by this test program.
 static BLOCKS_TAKEN: Mutex<Blocks> = Mutex::new(Blocks { held: Vec::new(), unused: 0..0 });
 
-/// A block is taken by holding its first port, so that no other test program that runs at the same
-/// time, whoever runs it, takes it too, and so that it is free when this one has ended in any way.
+/// A block is reserved by binding its first port. No other test program, of any user, can reserve
+/// it at the same time, and it is released however this program ends.
 struct Blocks {
     held: Vec<UdpSocket>,
     unused: Range<u16>,
 }
 
-/// Finds `count` consecutive loopback ports, the first of them even, that are free in UDP and TCP,
-/// and gives the first. No two calls give the same port, in this test program or in another that
-/// runs at the same time.
+/// Finds `count` consecutive loopback ports that are free for UDP and TCP, and returns the first,
+/// which is even. Every call returns different ports, also in other test programs that run at the
+/// same time.
 ///
 /// # Panics
-/// When there are none.
+/// No ports are free.
 #[must_use]
 pub fn free_ports(count: u16) -> u16 {
     assert!(count < BLOCK - 1, "{count} consecutive ports do not fit into a block of {BLOCK}");
@@ -45,25 +45,25 @@ pub fn free_ports(count: u16) -> u16 {
     }
 }
 
-/// The address of this machine from which `server` is reached.
+/// The local address from which `server` is reached.
 ///
 /// # Panics
-/// When there is no way there by IPv4.
+/// There is no IPv4 route.
 #[must_use]
 pub fn address_towards(server: SocketAddr) -> Ipv4Addr {
-    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).expect("a UDP socket");
-    // This sends nothing: it asks the system for the way.
-    socket.connect(server).unwrap_or_else(|error| panic!("no way to {server}: {error}"));
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).expect("a UDP socket can be bound");
+    // Connecting sends nothing; it looks up the route.
+    socket.connect(server).unwrap_or_else(|error| panic!("no route to {server}: {error}"));
     match socket.local_addr() {
         Ok(SocketAddr::V4(ours)) => *ours.ip(),
-        other => panic!("no address of IPv4 towards {server}: {other:?}"),
+        other => panic!("no IPv4 address towards {server}: {other:?}"),
     }
 }
 
 impl Blocks {
     fn take_another(&mut self) {
-        // Programs that follow one another start their search far apart: of what an earlier one
-        // left behind, nothing comes to the ports of a later one.
+        // Consecutive programs start their search far apart, so that leftover packets of an earlier
+        // one do not reach the ports of a later one.
         let home = std::process::id().wrapping_mul(7919);
         for step in 0..BLOCKS {
             let place = home.wrapping_add(u32::from(step)) % u32::from(BLOCKS);
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_port_is_given_twice() {
+    fn ports_are_unique() {
         let mut given = std::collections::BTreeSet::new();
         for count in (1..20).cycle().take(150) {
             let first = free_ports(count);
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_in_use_is_not_given() {
+    fn ports_in_use_are_skipped() {
         let next = free_ports(1) + 2;
         let _other = TcpListener::bind((Ipv4Addr::LOCALHOST, next));
         assert!(!(free_ports(2)..).take(2).any(|port| port == next));

@@ -1,13 +1,13 @@
-//! Numbers that look random and are the same for the same seed.
+//! Reproducible pseudorandom numbers.
 
 use std::time::Duration;
 
-/// A generator of numbers (SplitMix64). Not for secrets.
+/// A pseudorandom number generator (SplitMix64). Not for secrets.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// The generator that `seed` starts.
+    /// Creates the generator with a seed.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self(seed)
@@ -21,26 +21,26 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number from 0 to `bound` less one; 0 if `bound` is.
+    /// A number from 0 to `bound` - 1, or 0 if `bound` is 0.
     pub const fn below(&mut self, bound: u64) -> u64 {
         if bound == 0 { 0 } else { self.number() % bound }
     }
 
-    /// True in `per_mille` of a thousand cases.
+    /// True with a probability of `per_mille` / 1000.
     pub const fn chance(&mut self, per_mille: u64) -> bool {
         self.below(1000) < per_mille
     }
 
-    /// A span of at least `from` and less than `to`.
+    /// A duration of at least `from` and less than `to`.
     pub fn duration(&mut self, from: Duration, to: Duration) -> Duration {
         let width = to.saturating_sub(from).as_micros() as u64;
         from + Duration::from_micros(self.below(width))
     }
 
-    /// One of `choices`, which must not be empty.
+    /// One of `choices`.
     ///
     /// # Panics
-    /// If `choices` is empty.
+    /// `choices` is empty.
     pub fn pick<'c, T>(&mut self, choices: &'c [T]) -> &'c T {
         &choices[self.below(choices.len() as u64) as usize]
     }
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn chances_are_about_what_they_say() {
+    fn probabilities_are_approximately_correct() {
         let mut random = Random::new(5);
         let hits = (0..10_000).filter(|_| random.chance(200)).count();
         assert!((1800..2200).contains(&hits), "{hits}");

@@ -1,9 +1,8 @@
-//! Ends on a simulated [network](crate::network), each a value without I/O, and the clock that they
-//! share.
+//! Sans-I/O ends on a simulated [network](crate::network) with a common clock.
 //!
-//! An [`End`] is told of what comes and of the time, and is asked what it has to send: a user
-//! agent, a server. The rig delivers, rings alarms and sends; the owner of the ends does the rest,
-//! one planned step after the other:
+//! An [`End`] is for example a user agent or a server. It receives data and the time, and returns
+//! its output. The rig delivers, fires timers and sends. The owner of the ends performs planned
+//! steps:
 //!
 //! ```
 //! use sip::Instant;
@@ -11,7 +10,7 @@
 //! use test_support::network::Link;
 //! use test_support::rig::{End, Outgoing, Peer, Rig, Way};
 //!
-//! /// Sends back what comes.
+//! An end that echoes received data.
 //! #[derive(Default)]
 //! struct Echo(Vec<Outgoing>, usize);
 //!
@@ -52,82 +51,81 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// When the simulated time begins.
+/// The start of the simulated time.
 pub const START: Instant = Instant::from_micros(1_700_000_000_000_000);
 
-/// The time of the ends, at this time of the network.
+/// Converts the network's time to that of the ends.
 #[must_use]
 pub fn instant(since_start: Duration) -> Instant {
     START + sip::Duration::from_micros(since_start.as_micros() as u64)
 }
 
-/// The time of the network, at this time of the ends.
+/// Converts the ends' time to that of the network.
 #[must_use]
 pub fn since_start(instant: Instant) -> Duration {
     Duration::from_micros(instant.since(START).as_micros())
 }
 
-/// Where something came from.
+/// The source of received data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// The address, as the network sees it.
+    /// The address as seen by the network.
     pub address: SocketAddr,
-    /// The stream that it came on, if it was no datagram.
+    /// The stream, unless it was a datagram.
     pub stream: Option<u64>,
 }
 
-/// How something is to be sent.
+/// The way to send data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// As a datagram.
+    /// In a datagram.
     Datagram,
     /// On this stream.
     Stream(u64),
-    /// On any stream between the two that is open.
+    /// On any open stream between the two ends.
     OpenStream,
-    /// On a stream that is opened for it.
+    /// On a new stream.
     NewStream,
 }
 
-/// Something that is to be sent.
+/// Data to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outgoing {
-    /// Where to.
+    /// The destination address.
     pub to: SocketAddr,
-    /// How.
+    /// The way to send it.
     pub way: Way,
-    /// What.
+    /// The contents.
     pub bytes: Vec<u8>,
 }
 
-/// One end: a value that is told what happens.
+/// A sans-I/O end.
 pub trait End {
-    /// A datagram, or what was sent at once on a stream, has come.
+    /// Receives a datagram, or data written at once on a stream.
     fn receive(&mut self, now: Instant, from: Peer, bytes: &[u8]);
 
-    /// When [`End::on_timer`] is to be called next.
+    /// The time of the next call of [`End::on_timer`].
     fn next_timer(&self) -> Option<Instant>;
 
-    /// A time that it asked for has come.
+    /// Processes a fired timer.
     fn on_timer(&mut self, now: Instant);
 
-    /// Takes the next thing to be sent. Asked for after each of the other calls, until there is
-    /// none.
+    /// Takes the next output. Called after each of the other calls until it returns `None`.
     fn next_output(&mut self) -> Option<Outgoing>;
 
-    /// The stream that was to be opened with [`Way::NewStream`] is open.
+    /// The stream opened for [`Way::NewStream`].
     fn stream_opened(&mut self, _stream: u64) {}
 
-    /// A stream of this end's is closed.
+    /// A stream of this end was closed.
     fn stream_closed(&mut self, _now: Instant, _stream: u64) {}
 
-    /// The stream that `outgoing` was to be sent on is closed, or there is none.
+    /// The stream for `outgoing` is closed or does not exist.
     fn undeliverable(&mut self, _now: Instant, _outgoing: Outgoing) {}
 }
 
-/// The ends of a rig, whoever has them, by the numbers that [`Rig::attach`] gave them.
+/// The ends of a rig, by the numbers returned by [`Rig::attach`].
 pub trait Ends {
-    /// The end of this number.
+    /// The end with this number.
     fn end(&mut self, number: usize) -> &mut dyn End;
 }
 
@@ -143,19 +141,19 @@ impl<A: End, B: End> Ends for (A, B) {
     }
 }
 
-/// What things are woken up for.
+/// The payload of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wake<S> {
-    /// The alarm of the end of this number.
+    /// The timer of the end with this number.
     End(usize),
-    /// A step of the owner's.
+    /// A planned step of the owner.
     Step(S),
 }
 
-/// The network, and what the rig knows of each end. `S` is a step that the owner has planned.
+/// The network and the state of each end. `S` is a planned step of the owner.
 #[derive(Debug)]
 pub struct Rig<S> {
-    /// Messages with this in them are printed as they arrive.
+    /// Messages that contain this text are printed on arrival.
     pub shown: Option<String>,
     net: Network<Wake<S>>,
     places: Vec<Place>,
@@ -169,7 +167,7 @@ struct Place {
 }
 
 impl<S> Rig<S> {
-    /// A network without ends, on which all chance comes from `seed`.
+    /// Creates a network without ends. All randomness comes from `seed`.
     #[must_use]
     pub fn new(seed: u64, link: Link) -> Self {
         Self {
@@ -180,8 +178,8 @@ impl<S> Rig<S> {
         }
     }
 
-    /// Connects the next end, which the network sees at `address`: another one than it believes to
-    /// have where it is behind a NAT. Gives its number, from 0 on.
+    /// Attaches the next end and returns its number, from 0 on. The network sees it at `address`,
+    /// which differs from its own view behind a NAT.
     pub fn attach(&mut self, address: SocketAddr) -> usize {
         let number = self.places.len();
         self.places.push(Place { address, alarm: None });
@@ -189,34 +187,34 @@ impl<S> Rig<S> {
         number
     }
 
-    /// The network sees an end elsewhere from now on: the NAT before it has forgotten it, or it has
-    /// moved. What comes to the old address is lost.
+    /// Changes the address at which the network sees an end: a new NAT binding, or a moved end.
+    /// Data to the old address is lost.
     pub fn move_to(&mut self, number: usize, address: SocketAddr) {
         self.numbers.remove(&self.places[number].address);
         self.numbers.insert(address, number);
         self.places[number].address = address;
     }
 
-    /// Closes all streams of an end: its power is cut, or it was started again.
+    /// Closes all streams of an end, as after a power failure or restart.
     pub fn cut(&mut self, number: usize) {
         for stream in self.net.streams_of(self.places[number].address) {
             self.net.close(stream);
         }
     }
 
-    /// Whether an end has an open stream.
+    /// Returns true if an end has an open stream.
     #[must_use]
     pub fn has_stream(&self, number: usize) -> bool {
         !self.net.streams_of(self.places[number].address).is_empty()
     }
 
-    /// How the network treats what is sent.
+    /// The characteristics of the network.
     #[must_use]
     pub const fn link(&self) -> Link {
         self.net.link
     }
 
-    /// Has the network treat what is sent from now on in another way.
+    /// Changes the characteristics of the network.
     pub const fn set_link(&mut self, link: Link) {
         self.net.link = link;
     }
@@ -227,24 +225,24 @@ impl<S> Rig<S> {
         instant(self.net.now())
     }
 
-    /// Stands for everything that has arrived until now, in its order: equal for equal runs.
+    /// A hash of all arrivals in order, equal for equal runs.
     #[must_use]
     pub const fn trace(&self) -> u64 {
         self.net.trace()
     }
 
-    /// [`Rig::next`] gives `step` back at `at`, or now if that is over.
+    /// Plans `step` for the time `at`, or now if that time has passed. [`Rig::next`] returns it.
     pub fn plan(&mut self, at: Duration, step: S) {
         self.net.wake_at(at, Wake::Step(step));
     }
 
-    /// [`Rig::next`] gives `step` back in so long.
+    /// Plans `step` after the duration `wait`.
     pub fn plan_in(&mut self, wait: Duration, step: S) {
         self.plan(self.net.now() + wait, step);
     }
 
-    /// Lets everything happen until the owner's next step, which it gives back; `None` where there
-    /// is nothing more before `until`.
+    /// Processes all events until the owner's next step, and returns it. Returns `None` if there is
+    /// no step before `until`.
     pub fn next(&mut self, ends: &mut impl Ends, until: Duration) -> Option<S> {
         while self.net.next_time().is_some_and(|next| next < until) {
             match self.net.next_event()? {
@@ -264,7 +262,7 @@ impl<S> Rig<S> {
                     let alarm = &mut self.places[number].alarm;
                     if alarm.take_if(|alarm| *alarm <= self.net.now()).is_some() {
                         let (end, now) = (ends.end(number), self.now());
-                        // By now it may want to wait longer.
+                        // The end may have postponed its timer.
                         if end.next_timer().is_some_and(|next| next <= now) {
                             end.on_timer(now);
                         }
@@ -292,7 +290,7 @@ impl<S> Rig<S> {
         self.after(ends, number);
     }
 
-    /// Sends what an end has to send and sets its alarm: after the owner has done something to it.
+    /// Sends the output of an end and sets its timer, after the owner has called the end.
     pub fn after(&mut self, ends: &mut impl Ends, number: usize) {
         let (end, now) = (ends.end(number), self.now());
         let address = self.places[number].address;
@@ -343,10 +341,10 @@ mod tests {
     const SERVER: SocketAddr =
         SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1)), 5060);
 
-    /// How many numbers there are.
+    /// The number of values sent.
     const LAST: u8 = 20;
 
-    /// Sends numbers, each again every second until it comes back; sends back what is no answer.
+    /// Sends numbers, each every second until it is echoed. Echoes received numbers.
     #[derive(Default)]
     struct Counter {
         way: Option<Way>,
@@ -358,9 +356,9 @@ mod tests {
     }
 
     impl Counter {
-        fn ask(&mut self, now: Instant) {
+        fn request(&mut self, now: Instant) {
             self.again = Some(now + sip::Duration::from_secs(1));
-            let way = self.way.expect("a way");
+            let way = self.way.expect("the client has a way to send");
             self.outbox.push(Outgoing { to: SERVER, way, bytes: vec![b'?', self.next] });
         }
     }
@@ -375,7 +373,7 @@ mod tests {
             } else if bytes[1] == self.next {
                 self.next += 1;
                 if self.next < LAST {
-                    self.ask(now);
+                    self.request(now);
                 }
             }
         }
@@ -385,8 +383,8 @@ mod tests {
         }
 
         fn on_timer(&mut self, now: Instant) {
-            assert_eq!(Some(now), self.again, "not before its time");
-            self.ask(now);
+            assert_eq!(Some(now), self.again, "the timer fires on time");
+            self.request(now);
         }
 
         fn next_output(&mut self) -> Option<Outgoing> {
@@ -408,7 +406,7 @@ mod tests {
         }
     }
 
-    /// A client that asks by `way`, a server, and what `act` does to them in the middle.
+    /// Runs a client that sends by `way`, a server, and `act` in the middle.
     fn run(
         seed: u64,
         way: Way,
@@ -418,7 +416,7 @@ mod tests {
         rig.attach(([10, 0, 0, 1], 1).into());
         rig.attach(SERVER);
         let mut ends = (Counter { way: Some(way), ..Counter::default() }, Counter::default());
-        ends.0.ask(rig.now());
+        ends.0.request(rig.now());
         rig.after(&mut ends, 0);
         rig.plan(Duration::from_secs(3), ());
         while let Some(()) = rig.next(&mut ends, Duration::from_secs(300)) {
@@ -429,28 +427,28 @@ mod tests {
     }
 
     #[test]
-    fn two_ends_talk_over_a_network_that_loses_and_doubles() {
+    fn two_ends_communicate_despite_loss_and_duplication() {
         for seed in 0..20 {
             let ((client, server), trace) = run(seed, Way::Datagram, |_, _| ());
             assert_eq!(client.next, LAST);
-            assert!(server.heard.len() > usize::from(LAST), "what was lost was sent again");
+            assert!(server.heard.len() > usize::from(LAST), "lost data was retransmitted");
             assert_eq!(run(seed, Way::Datagram, |_, _| ()).1, trace);
         }
     }
 
     #[test]
-    fn a_network_that_gets_better_loses_no_more() {
+    fn an_improved_network_loses_nothing() {
         let ((client, server), _) = run(2, Way::Datagram, |rig, ends| {
             rig.set_link(Link { loss: 0, duplication: 0, jitter: Duration::ZERO, ..rig.link() });
             ends.1.heard.clear();
         });
         assert_eq!(client.next, LAST);
-        // Since then each was heard once, but for what was on its way.
+        // Since then each number was received once, except those in transit.
         assert!(server.heard.len() <= usize::from(LAST) + 2, "{:?}", server.heard);
     }
 
     #[test]
-    fn an_end_that_moves_is_found_at_its_new_address_alone() {
+    fn a_moved_end_is_reached_only_at_its_new_address() {
         let ((client, _), _) = run(3, Way::Datagram, |rig, _| {
             rig.move_to(0, ([10, 0, 0, 1], 2).into());
             assert_eq!(rig.numbers.len(), 2);
@@ -459,15 +457,15 @@ mod tests {
     }
 
     #[test]
-    fn an_end_that_begins_anew_has_no_streams() {
+    fn a_restarted_end_has_no_streams() {
         let ((client, server), _) = run(4, Way::NewStream, |rig, ends| {
             assert!(rig.has_stream(0) && rig.has_stream(1));
             ends.1 = Counter::default();
             rig.cut(1);
             assert!(!rig.has_stream(0));
-            ends.0.ask(rig.now());
+            ends.0.request(rig.now());
             rig.after(ends, 0);
-            assert_eq!(ends.0.lost, 1, "it has not heard of it yet");
+            assert_eq!(ends.0.lost, 1, "the end has not been informed yet");
         });
         assert_eq!(client.next, LAST);
         assert!(server.heard[0] > 0 && server.heard.contains(&(LAST - 1)));

@@ -1,6 +1,6 @@
-//! The shapes of known attacks, as scripts: `seeds/attack` has them for the fuzzer to begin with.
+//! Known attacks as scripts. `seeds/attack` contains them as seeds of the fuzzer.
 //!
-//! `UPDATE_SEEDS=1` writes the files anew.
+//! `UPDATE_SEEDS=1` writes the files.
 
 use std::path::PathBuf;
 use test_support::fuzz::{Step, attack};
@@ -22,31 +22,31 @@ const STEP: Step = Step {
 };
 /// The stranger calls bob.
 const CALL: Step = STEP;
-/// Bob, or who else was called last, answers 180.
+/// Bob, or the last called party, answers 180.
 const RING: Step = Step { what: Step::RESPONSE, ..STEP };
 const ACCEPT: Step = Step { method: 1, ..RING };
-/// Bob's challenge in the name of the realm, with a nonce that one of the attackers was given.
+/// Bob's challenge with the server's realm and a nonce issued to an attacker.
 const CHALLENGE: Step = Step { method: 4, proof: 1, ..RING };
 /// Alice calls bob.
 const ALICE_CALLS: Step = Step { what: Step::PHONE, ..STEP };
 const ALICE_GOES_ON: Step = Step { base: 1, ..ALICE_CALLS };
-/// A minute and more.
+/// More than a minute.
 const WAIT: Step = Step { what: Step::TIME, extra: 4, ..STEP };
-/// The stranger goes on within the dialog of the last message that an attacker got.
+/// The stranger sends a request within the dialog of the attackers' last received message.
 const WITHIN: Step = Step { base: 1, ..STEP };
-/// An attacker asks for a challenge, to have a nonce.
+/// An attacker requests a challenge, to get a nonce.
 const ASK: Step = Step { from: 2, ..STEP };
 const BOB: u8 = 2;
-/// The request URI and the Contact that are the gateway's.
+/// The index of the gateway as Request-URI and Contact.
 const GATEWAY: u8 = 16;
 const REGISTER: Step = Step { source: BOB, method: 11, proof: 2, ..STEP };
 const UNREGISTER: Step = Step { contact: 10, extra: 9 << 4, ..REGISTER };
 
 const STATELESS: u8 = 1;
-/// Bob has two contacts, and the other is the gateway's.
+/// Bob has two contacts, one of them at the gateway.
 const FORKED: u8 = 7 << 2;
 
-/// Name, setting, steps, and what must be counted.
+/// Name, setting, steps, and the counter that must be non-zero.
 type Shape = (&'static str, u8, &'static [Step], &'static str);
 
 const SHAPES: &[Shape] = &[
@@ -75,7 +75,7 @@ const SHAPES: &[Shape] = &[
         "digest-relay",
         0,
         &[ASK, ALICE_CALLS, ACCEPT, ALICE_GOES_ON, CHALLENGE, ALICE_GOES_ON],
-        "challenges of others",
+        "foreign challenges",
     ),
     (
         "digest-relay-by-another-way",
@@ -129,13 +129,13 @@ const SHAPES: &[Shape] = &[
         "guessed-branch",
         FORKED,
         &[CALL, Step { via: 2, ..RING }, WAIT, CALL, WAIT],
-        "sent to who never answered",
+        "sent to a host that never answered",
     ),
     (
         "forged-within",
         FORKED,
         &[CALL, RING, Step { source: 5, method: 9, ..WITHIN }, WAIT, CALL, WAIT],
-        "sent to who never answered",
+        "sent to a host that never answered",
     ),
     (
         "long-contact-stateless",
@@ -192,7 +192,7 @@ const SHAPES: &[Shape] = &[
 ];
 
 #[test]
-fn known_attacks_are_what_they_are_meant_to_be() {
+fn known_attacks_have_their_intended_effect() {
     let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/seeds/attack"));
     let writes = std::env::var_os("UPDATE_SEEDS").is_some();
     for (name, setting, steps, counted) in SHAPES {
@@ -203,10 +203,10 @@ fn known_attacks_are_what_they_are_meant_to_be() {
             std::fs::write(&file, &script).expect("the seeds can be written");
         }
         let kept = std::fs::read(&file).unwrap_or_else(|error| panic!("{name}: {error}"));
-        assert_eq!(kept, script, "{name}: UPDATE_SEEDS=1 writes it anew");
+        assert_eq!(kept, script, "{name}: UPDATE_SEEDS=1 updates it");
         let tally = attack(&script);
         assert!(tally.get(*counted).is_some_and(|count| *count > 0), "{name}: {tally:#?}");
     }
-    let files = std::fs::read_dir(&folder).expect("there are seeds").count();
-    assert_eq!(files, SHAPES.len(), "seeds that no shape spells");
+    let files = std::fs::read_dir(&folder).expect("the folder of seeds can be read").count();
+    assert_eq!(files, SHAPES.len(), "a seed file has no shape");
 }

@@ -1,10 +1,10 @@
-//! The fuzz bodies on stable, over the corpora and over what fuzzing has found.
+//! The fuzz bodies on stable Rust, with the corpora and with former findings of the fuzzer.
 
 use sip::stream::websocket::{Kind, write_frame};
 use std::path::{Path, PathBuf};
 use test_support::{corpora, fuzz};
 
-/// Every file below `folder`.
+/// All files below `folder`.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     let mut folders = vec![folder.to_path_buf()];
@@ -12,7 +12,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(&folder)
             .unwrap_or_else(|error| panic!("{} cannot be read: {error}", folder.display()));
         for entry in entries {
-            let path = entry.expect("an entry of a folder").path();
+            let path = entry.expect("the folder entry can be read").path();
             if path.is_dir() { folders.push(path) } else { files.push(path) }
         }
     }
@@ -20,13 +20,13 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Calls `body` with every file of the corpora that holds SIP.
+/// Calls `body` with every SIP file of the corpora.
 fn over_corpora(body: fn(&[u8])) {
     over(&["sip-fuzz", "sip-messages", "rfc4475", "rfc5118"], 500, body);
 }
 
-/// Calls `body` with every file in these folders of the corpora, of which there are more than
-/// `least`.
+/// Calls `body` with every file in these folders of the corpora, and asserts that there are more
+/// than `least`.
 fn over(folders: &[&str], least: usize, body: fn(&[u8])) {
     let Some(root) = corpora() else { return };
     let mut count = 0;
@@ -42,17 +42,17 @@ fn over(folders: &[&str], least: usize, body: fn(&[u8])) {
 }
 
 #[test]
-fn messages_of_the_corpora_break_nothing() {
+fn messages_of_the_corpora() {
     over_corpora(fuzz::message);
 }
 
 #[test]
-fn streams_of_the_corpora_break_nothing() {
+fn streams_of_the_corpora() {
     over_corpora(fuzz::framer);
 }
 
 #[test]
-fn web_sockets_of_the_corpora_break_nothing() {
+fn web_sockets_of_the_corpora() {
     over_corpora(|bytes| {
         for choice in 0..4 {
             fuzz::websocket(&[&[choice], bytes].concat());
@@ -68,9 +68,9 @@ fn web_sockets_of_the_corpora_break_nothing() {
 }
 
 #[test]
-fn packets_of_the_corpora_break_nothing() {
+fn packets_of_the_corpora() {
     over(&["rtp-rtcp", "srtp"], 100, |bytes| {
-        // Some are behind a byte that chooses what they are.
+        // Some packets follow a byte that selects their type.
         for bytes in [bytes, bytes.get(1..).unwrap_or_default()] {
             fuzz::rtp(bytes);
             fuzz::rtcp(bytes);
@@ -83,7 +83,7 @@ fn packets_of_the_corpora_break_nothing() {
 }
 
 #[test]
-fn descriptions_of_the_corpora_break_nothing() {
+fn descriptions_of_the_corpora() {
     over(&["sdp", "srtp/pjsip-sdes-seed"], 200, |bytes| {
         fuzz::sdp(bytes);
         let text = String::from_utf8_lossy(bytes);
@@ -93,7 +93,7 @@ fn descriptions_of_the_corpora_break_nothing() {
 }
 
 #[test]
-fn calls_of_the_corpora_break_nothing() {
+fn calls_of_the_corpora() {
     over(&["sdp", "srtp/pjsip-sdes-seed"], 200, |bytes| {
         for choice in [0, 1, 2, 0x81] {
             fuzz::negotiation(&[&[choice], bytes].concat());
@@ -102,8 +102,7 @@ fn calls_of_the_corpora_break_nothing() {
     over(&["rtp-rtcp", "stun"], 100, |bytes| {
         fuzz::stun(bytes);
         for choice in [0, 1, 0x10, 0x11] {
-            // From the other end and from a stranger, as it is and made to look like one of the
-            // stream.
+            // From the other end and from a stranger, unchanged and with the header of the stream.
             let datagram = &bytes[..bytes.len().min(255)];
             let events =
                 [0, 1, 2, 3].map(|event| [&[event, datagram.len() as u8], datagram].concat());
@@ -116,7 +115,7 @@ fn calls_of_the_corpora_break_nothing() {
 fn random_events_reach_all_of_the_engine() {
     let mut totals = std::collections::BTreeMap::new();
     for seed in 0u64..1000 {
-        // SplitMix64, so that each run is the same.
+        // SplitMix64, for reproducible runs.
         let mut state = seed;
         let bytes: Vec<u8> = (0..300)
             .flat_map(|_| {
@@ -130,7 +129,7 @@ fn random_events_reach_all_of_the_engine() {
             *totals.entry(name).or_insert(0) += count;
         }
     }
-    // Chance does not bring five good requests of one user within a second.
+    // Random events do not produce five valid requests of one user within a second.
     totals.remove("user-limited");
     let missing: Vec<_> = totals.iter().filter(|(_, count)| **count == 0).collect();
     assert!(missing.is_empty(), "never counted: {missing:?} of {totals:?}");

@@ -1,4 +1,4 @@
-//! The user agent: what strangers, peers and a registrar send, in any state.
+//! The user agent with requests and responses of strangers, peers and a registrar in any state.
 
 use crate::random::Random;
 use sip::message::{Response, reason_phrase};
@@ -6,19 +6,19 @@ use sip::{Flow, HeaderName, Instant, Message, Method, Transport};
 use sip_ua::{Account, AccountId, Agent, CallId, Config, Event, Location, Password};
 use std::net::SocketAddr;
 
-/// What others may begin and have remembered.
+/// The limits of incoming calls and transactions.
 const CALLS: usize = 3;
 const TRANSACTIONS: usize = 24;
-/// Calls that the owner makes at a time, and requests for each.
+/// The limits of the owner's calls and of the requests of each.
 const OWN: usize = 4;
-/// The messages that are kept to be answered, forged and sent again.
+/// The number of messages stored for answers, forgeries and retransmissions.
 const KEPT: usize = 24;
 
 const HERE: ([u8; 4], u16) = ([192, 0, 2, 1], 5060);
 const PEER: ([u8; 4], u16) = ([192, 0, 2, 2], 5060);
 const STRANGER: ([u8; 4], u16) = ([203, 0, 113, 9], 4444);
 
-/// Header field lines that mean something, with what is right, odd, huge and none.
+/// Header field lines with valid, unusual, huge and missing values.
 const LINES: &[&str] = &[
     "Session-Expires: 0",
     "Session-Expires: 1;refresher=uac",
@@ -79,7 +79,7 @@ const STATUSES: [u16; 22] = [
 const BODIES: [&str; 6] =
     ["", "v=0\r\n", "SIP/2.0 200 OK\r\n", "SIP/2.0 180 \r\n", "Signal=5\r\n", "\0"];
 
-/// Choices out of the bytes, and, when they are spent, the same for the same bytes.
+/// Decisions from the input bytes, then from a generator that they seed.
 struct Choices<'a> {
     bytes: &'a [u8],
     random: Random,
@@ -108,14 +108,14 @@ impl Choices<'_> {
     }
 }
 
-/// A dialog that a stranger has begun, or has heard of: Call-ID, our tag, theirs.
+/// A dialog known to a stranger: Call-ID, local tag, remote tag.
 type Known = (Vec<u8>, Vec<u8>, Vec<u8>);
 
 struct World<'a> {
     agent: Agent,
     now: Instant,
     choices: Choices<'a>,
-    /// What the agent has sent last.
+    /// The messages sent last.
     sent: Vec<Vec<u8>>,
     known: Vec<Known>,
     calls: Vec<CallId>,
@@ -133,11 +133,11 @@ fn keep<T>(list: &mut Vec<T>, one: T) {
     list.push(one);
 }
 
-/// Lets an [`Agent`] meet what `bytes` choose.
+/// Runs an [`Agent`] with the events that `bytes` choose.
 ///
 /// # Panics
-/// If it breaks a promise: it sends what is no good message, or keeps more than its configuration
-/// and its owner allow, or anything at all when all is over.
+/// The agent sends an invalid message, exceeds the limits of its configuration and its owner, or
+/// keeps state at the end.
 pub fn agent(bytes: &[u8]) {
     let account =
         Account { password: Some(Password::new("secret")), ..Account::new("sip:alice@192.0.2.2") };
@@ -175,22 +175,22 @@ impl World<'_> {
             _ => self.request(),
         }
         self.look();
-        // An owner who is away for a while.
+        // Sometimes the owner does not poll for a while.
         if self.choices.below(8) > 0 {
             self.drain();
         }
     }
 
-    /// What the agent keeps is bounded at any time.
+    /// Asserts that the state of the agent is bounded.
     fn look(&self) {
-        // One more for each call that is replaced.
+        // Each replaced call may add one.
         let calls = self.agent.calls();
         assert!(calls <= 2 * (CALLS + OWN) + OWN, "{calls} calls");
         let transactions = self.agent.transactions();
         assert!(transactions <= 2 * TRANSACTIONS + 1024, "{transactions} transactions");
     }
 
-    /// Takes all that there is to take.
+    /// Takes all output and events.
     fn drain(&mut self) {
         let (mut transmits, mut events) = (0, 0);
         loop {
@@ -199,17 +199,18 @@ impl World<'_> {
                 if transmit.bytes == b"\r\n\r\n" {
                     continue;
                 }
-                let message = Message::parse(&transmit.bytes).expect("it sends messages");
+                let message =
+                    Message::parse(&transmit.bytes).expect("the agent sends SIP messages");
                 if message.method().is_some() {
                     let fault = message.check().err();
                     assert_eq!(
                         fault,
                         None,
-                        "it sends good requests: {}",
+                        "the agent sends valid requests: {}",
                         transmit.bytes.escape_ascii()
                     );
                 }
-                assert_eq!(message.flaw(), None, "it sends good messages");
+                assert_eq!(message.flaw(), None, "the agent sends well-formed messages");
                 let value = |name| message.value(name).unwrap_or_default().to_vec();
                 let tag = |name| {
                     let value = value(name);
@@ -239,11 +240,11 @@ impl World<'_> {
                 _ => {}
             }
         }
-        // Beyond what waits already each of the calls and transactions may add some.
+        // Beyond the pending output, each call and transaction may add some.
         assert!(transmits <= 4096 && events <= 4096, "{transmits} transmits, {events} events");
     }
 
-    /// The owner begins something.
+    /// Starts an operation of the owner.
     fn command(&mut self) {
         let now = self.now;
         let session = self.choices.pick(&["", "v=0\r\n"]).as_bytes().to_vec();
@@ -262,7 +263,7 @@ impl World<'_> {
         }
     }
 
-    /// The owner does something about a call.
+    /// Performs an operation of the owner on a call.
     fn owner(&mut self) {
         let now = self.now;
         if self.calls.is_empty() {
@@ -272,7 +273,7 @@ impl World<'_> {
         let other = *self.choices.pick(&self.calls.clone());
         let session = b"v=0 2\r\n";
         let agent = &mut self.agent;
-        // Most of it is refused where the call is not so far.
+        // Most operations are rejected in the current state of the call.
         let _ = match self.choices.below(14) {
             0 => agent.ring(now, call, b""),
             1 => agent.ring(now, call, session),
@@ -292,7 +293,7 @@ impl World<'_> {
         };
     }
 
-    /// Time goes on: to the next timer, beyond it, or for long.
+    /// Advances the time: to the next timer, beyond it, or for long.
     fn pass(&mut self) {
         let next = self.agent.next_timer().unwrap_or(self.now).max(self.now);
         self.now = match self.choices.below(4) {
@@ -303,7 +304,7 @@ impl World<'_> {
         self.agent.on_timer(self.now);
     }
 
-    /// Somebody answers a request of ours: as it is, or with a wrong tag, CSeq or branch.
+    /// Answers a sent request, with correct or wrong tag, CSeq or branch.
     fn answer(&mut self) {
         if self.sent.is_empty() {
             return;
@@ -334,7 +335,7 @@ impl World<'_> {
         self.receive(&out, PEER);
     }
 
-    /// A request within a dialog that the sender knows, or knows in part.
+    /// Sends a request within a dialog that the sender knows completely or partly.
     fn forge_from_known(&mut self) {
         if let Some(known) = self.known.last().cloned() {
             let known = match self.choices.below(3) {
@@ -345,7 +346,7 @@ impl World<'_> {
         }
     }
 
-    /// A request outside of any dialog, or within one.
+    /// Sends a request outside of dialogs, or within one.
     fn request(&mut self) {
         if self.choices.below(2) == 0 {
             return self.forge_from_known();
@@ -382,7 +383,7 @@ impl World<'_> {
         self.receive(&out, from);
     }
 
-    /// Some messages are not as they should be.
+    /// Damages some messages.
     fn spoil(&mut self, bytes: &mut Vec<u8>) {
         match self.choices.below(12) {
             0 => {
@@ -398,7 +399,7 @@ impl World<'_> {
         self.agent.receive(self.now, &flow(from), bytes);
     }
 
-    /// Everybody goes, and in the end nothing is left.
+    /// Ends all calls and asserts that no state is left.
     fn end(&mut self) {
         self.agent.unregister(self.now, AccountId(0));
         for call in std::mem::take(&mut self.calls) {
@@ -415,8 +416,8 @@ impl World<'_> {
             self.agent.forget_account(AccountId(0));
         }
         self.drain();
-        assert_eq!(self.agent.next_timer(), None, "a timer is left");
-        assert_eq!(self.agent.calls(), 0, "calls are left");
-        assert_eq!(self.agent.transactions(), 0, "transactions are left");
+        assert_eq!(self.agent.next_timer(), None, "a timer is pending at the end");
+        assert_eq!(self.agent.calls(), 0, "calls remain at the end");
+        assert_eq!(self.agent.transactions(), 0, "transactions remain at the end");
     }
 }

@@ -8,7 +8,7 @@ use stun::{Client, Message, TransactionId};
 const HERE: ([u8; 4], u16) = ([192, 0, 2, 1], 4000);
 const THERE: ([u8; 4], u16) = ([198, 51, 100, 2], 5000);
 
-/// Numbers that are other ones each time: no two keys are the same.
+/// Pseudorandom bytes that differ on each call, so that no two keys are equal.
 fn random() -> impl FnMut(&mut [u8]) {
     let mut state = 1_u64;
     move |bytes: &mut [u8]| {
@@ -29,7 +29,7 @@ fn security(choice: u8) -> Security {
     [Security::Off, Security::Optional, Security::Required][usize::from(choice) % 3]
 }
 
-/// Looks at what has come of a description: whether it is as it was wished for.
+/// Asserts that a negotiated stream has the requested security.
 fn look_at(stream: &media::Stream, security: Security) {
     let is_secure = stream.security.is_some();
     match security {
@@ -50,17 +50,17 @@ fn look_at(stream: &media::Stream, security: Security) {
     }
     assert!((10..=60).contains(&stream.packet_time.as_millis()));
     let seed = Seed { ssrc: 1, sequence_number: 1, timestamp: 1 };
-    let mut session = Session::new(stream.clone(), seed).expect("keys that were agreed on");
+    let mut session = Session::new(stream.clone(), seed).expect("the negotiated keys are valid");
     let to = session.send(&vec![0; session.frame_samples()], &mut Vec::new());
     assert!(to.is_none() || to == stream.remote);
 }
 
-/// Takes a description behind a byte that chooses what is wanted: as an offer, and as the answer to
-/// ours.
+/// Processes a description as an offer, and as the answer to an own one. The first byte selects the
+/// required security.
 ///
 /// # Panics
-/// Something else than what is wanted comes of it: a call in clear, a key for nobody, an answer
-/// that does not fit.
+/// The result violates the requirement: an unencrypted call, an unusable key, or a mismatched
+/// answer.
 pub fn negotiation(bytes: &[u8]) {
     let &[choice, ref description @ ..] = bytes else { return };
     let wanted = security(choice);
@@ -70,7 +70,10 @@ pub fn negotiation(bytes: &[u8]) {
     if let Ok((answer, stream)) = here.answer(description, &mut numbers) {
         look_at(&stream, wanted);
         let (offer, own) = (sdp::Session::parse(description), sdp::Session::parse(&answer));
-        let (offer, own) = (offer.expect("it was answered"), own.expect("what was written"));
+        let (offer, own) = (
+            offer.expect("the answered offer is a description"),
+            own.expect("the written answer is a description"),
+        );
         assert_eq!(own.media.len(), offer.media.len());
         let open: Vec<_> = own.media.iter().filter(|media| media.port != 0).collect();
         let [medium] = open[..] else { panic!("{} media are open", open.len()) };
@@ -79,7 +82,10 @@ pub fn negotiation(bytes: &[u8]) {
         assert!(answer.len() <= 1000 + 2 * description.len());
         if stream.security.is_some() {
             let clear = b"v=0\r\nc=IN IP4 192.0.2.9\r\nm=audio 4000 RTP/AVP 0\r\n";
-            assert!(here.answer(clear, &mut numbers).is_err(), "in clear after it was secure");
+            assert!(
+                here.answer(clear, &mut numbers).is_err(),
+                "an unencrypted offer within a secure call is rejected"
+            );
         }
     }
     let mut caller = negotiator(wanted, HERE);
@@ -89,13 +95,13 @@ pub fn negotiation(bytes: &[u8]) {
     }
 }
 
-/// Two sessions that have agreed.
+/// Two negotiated sessions.
 fn sessions(security: Security, choice: u8) -> [Session; 2] {
     let mut numbers = random();
     let (mut here, mut there) = (negotiator(security, HERE), negotiator(security, THERE));
     let offer = here.offer(&mut numbers);
-    let (answer, mut theirs) = there.answer(&offer, &mut numbers).expect("they agree");
-    let mut ours = here.accept(&answer).expect("they agree");
+    let (answer, mut theirs) = there.answer(&offer, &mut numbers).expect("the offer is acceptable");
+    let mut ours = here.accept(&answer).expect("the answer is acceptable");
     for stream in [&mut ours, &mut theirs] {
         stream.multiplexes_rtcp = choice & 0x10 == 0;
         stream.packet_time = Duration::from_millis(u64::from(choice >> 5 & 3) * 20 + 10)
@@ -103,7 +109,7 @@ fn sessions(security: Security, choice: u8) -> [Session; 2] {
     }
     let mut ends = [(ours, 1), (theirs, 2)].map(|(stream, ssrc)| {
         let seed = Seed { ssrc, sequence_number: 65_000, timestamp: u32::MAX - 1000 };
-        Session::new(stream, seed).expect("their keys")
+        Session::new(stream, seed).expect("the negotiated keys are valid")
     });
     for (end, number) in ends.iter_mut().zip(1..) {
         let seed = ReportSeed { random: [number; 24], time_of_day: Duration::ZERO, extended: true };
@@ -112,12 +118,12 @@ fn sessions(security: Security, choice: u8) -> [Session; 2] {
     ends
 }
 
-/// Lets two sessions talk while datagrams come that nobody of them has sent. A byte chooses how
-/// they have agreed; then come events: what happens, and for a datagram its length and its bytes.
+/// Exchanges media between two sessions while datagrams from other sources arrive. The first byte
+/// selects the negotiation. Then follow events; a datagram has its length and its bytes.
 ///
 /// # Panics
-/// Something is sent to where nobody is; what is forged is taken where there is SRTP; sound is not
-/// of its length; a figure is none.
+/// A packet is sent to an unknown address, a forged packet is accepted with SRTP, audio has the
+/// wrong length, or a statistic is not finite.
 pub fn session(bytes: &[u8]) {
     let &[choice, ref rest @ ..] = bytes else { return };
     let is_secure = choice & 1 != 0;
@@ -136,7 +142,7 @@ pub fn session(bytes: &[u8]) {
             _ => SocketAddr::new(peer.ip(), peer.port() + port),
         };
         match event & 0xf {
-            // A datagram of somebody's, perhaps made to look like one of the stream.
+            // A datagram from any source, possibly changed to resemble one of the stream.
             0..=3 => {
                 let &[length, ref more @ ..] = rest else { return };
                 let (datagram, more) = more.split_at(usize::from(length).min(more.len()));
@@ -161,7 +167,7 @@ pub fn session(bytes: &[u8]) {
                 }
             }
             4 | 5 => {
-                // What the other end has really sent, or that with a bit turned.
+                // A packet sent by the other end, intact or with a flipped bit.
                 let mut packet = Vec::new();
                 let samples = vec![i16::from(event) * 100; there.frame_samples()];
                 if there.send(&samples, &mut packet).is_some() {
@@ -219,10 +225,10 @@ pub fn session(bytes: &[u8]) {
     }
 }
 
-/// Reads a STUN message, and answers it: as a server, and as who has asked.
+/// Parses a STUN message, and processes it as a server and as a client.
 ///
 /// # Panics
-/// An answer is no message, or much longer than the request.
+/// A response is malformed, or much longer than the request.
 pub fn stun(bytes: &[u8]) {
     let from = HERE.into();
     let mut client = Client::new(TransactionId([1; 12]), from, Duration::ZERO);
@@ -232,7 +238,7 @@ pub fn stun(bytes: &[u8]) {
     }
     let mut out = Vec::new();
     if stun::answer(from, bytes, &mut out) {
-        let answer = Message::parse(&out).expect("what was written");
+        let answer = Message::parse(&out).expect("the written response is a message");
         assert_eq!(answer.id.0, bytes[8..20]);
         assert!(out.len() <= bytes.len() + 24);
     }

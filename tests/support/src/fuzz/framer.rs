@@ -4,19 +4,18 @@ use sip::Message;
 use sip::message::MAX_MESSAGE;
 use sip::stream::{Frame, FrameError, Framer};
 
-/// What was read off a stream.
+/// The result of reading a stream.
 #[derive(Debug, PartialEq, Eq)]
 struct Reading {
     messages: Vec<Vec<u8>>,
     end: Result<Vec<u8>, FrameError>,
 }
 
-/// Reads `bytes` as a stream that comes in one piece, in pieces whose sizes the bytes themselves
-/// say, and, if it is short, byte by byte. Each byte 0xFF stands for 4096 letters, so that the
-/// limits are within reach of short inputs.
+/// Reads `bytes` as a stream in one piece, in pieces of sizes chosen by the bytes, and, if short,
+/// byte by byte. Each byte 0xFF stands for 4096 letters, so that short inputs reach the limits.
 ///
 /// # Panics
-/// Where the framer does, finds other messages in other pieces, or does not keep its bounds.
+/// The framer panics, finds other messages in other pieces, or exceeds its limits.
 pub fn framer(bytes: &[u8]) {
     const RUN: usize = 4096;
     const MAX_RUNS: usize = 40;
@@ -64,12 +63,12 @@ fn read(stream: &[u8], size_at: impl Fn(usize) -> usize) -> Reading {
                 Err(error) => return Reading { messages, end: Err(error) },
             }
         }
-        assert!(buffer.len() <= MAX_MESSAGE, "more is buffered than a message may have");
+        assert!(buffer.len() <= MAX_MESSAGE, "the buffer exceeds the maximum message length");
     }
     Reading { messages, end: Ok(buffer) }
 }
 
-/// Framer and parser must not see different ends of the same message, or a request could be
+/// Asserts that framer and parser agree on the end of a message. Otherwise a request could be
 /// smuggled in the body of another.
 fn the_parser_agrees(bytes: &[u8]) {
     if let Ok(message) = Message::parse(bytes)

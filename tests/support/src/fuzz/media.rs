@@ -8,10 +8,10 @@ use sdp::{Crypto, Session, negotiation};
 use srtp::plus::{Placement, Plus, Scheme};
 use srtp::{MasterKey, Policy, Receiver, Sender, Suite, batch};
 
-/// Reads an RTP packet, and writes it again with the same bytes.
+/// Parses an RTP packet and writes it again.
 ///
 /// # Panics
-/// They are not the same.
+/// The bytes differ.
 pub fn rtp(bytes: &[u8]) {
     let _ = is_rtcp(bytes);
     let Ok(Packet { header, payload }) = Packet::parse(bytes) else { return };
@@ -29,14 +29,16 @@ pub fn rtp(bytes: &[u8]) {
         assert!(total <= extension.data.len());
     }
     let mut written = vec![0; bytes.len()];
-    let length = fields.write_with(&csrcs, extension, payload, &mut written).expect("room");
-    // Padding is not written again.
+    let length = fields
+        .write_with(&csrcs, extension, payload, &mut written)
+        .expect("the buffer has room for the packet");
+    // Padding is not written.
     written[0] |= bytes[0] & 0x20;
     assert_eq!(written[..length], bytes[..length]);
     assert!(length == bytes.len() || header.has_padding());
 }
 
-/// Reads all that an RTCP datagram says.
+/// Parses all fields of an RTCP datagram.
 pub fn rtcp(bytes: &[u8]) {
     let Ok(compound) = Compound::parse(bytes) else { return };
     let _ = compound.begins_with_report();
@@ -60,7 +62,7 @@ pub fn rtcp(bytes: &[u8]) {
     }
 }
 
-/// How a session is set up that the first bytes choose.
+/// The policy selected by the first bytes.
 fn policy(choice: u8, plus: u8) -> Policy {
     let schemes = [Scheme::SEQUENCE, Scheme::Hash, Scheme::CHAIN, Scheme::Header];
     let scheme = schemes[usize::from(plus & 3)];
@@ -75,28 +77,29 @@ fn policy(choice: u8, plus: u8) -> Policy {
     policy
 }
 
-/// Gives packets, each behind its length, to a session: forged ones, and the same ones protected.
+/// Passes packets, each preceded by its length, to a session: as forged ones, and protected.
 ///
 /// # Panics
-/// A forged packet is taken, or a protected one is not, or twice.
+/// A forged packet is accepted, a protected one is rejected, or it is accepted twice.
 pub fn srtp(bytes: &[u8]) {
     let &[choice, plus, ref rest @ ..] = bytes else { return };
     let policy = policy(choice, plus);
     let length = policy.suite.key_length() + policy.suite.salt_length();
-    let key = MasterKey::new(policy.suite, &[7; 64][..length]).expect("a key");
+    let key =
+        MasterKey::new(policy.suite, &[7; 64][..length]).expect("the key length matches the suite");
     let keys = || vec![key.clone()];
-    let mut sender = Sender::new(&policy, keys()).expect("a sender").with_seed(&[1; 32]);
+    let mut sender = Sender::new(&policy, keys()).expect("the policy is valid").with_seed(&[1; 32]);
     let mut rest = rest;
     let mut seen = Vec::new();
     while let &[length, ref more @ ..] = rest {
         let (packet, more) = more.split_at(usize::from(length).min(more.len()));
         rest = more;
         seen.push(packet.to_vec());
-        // One that has not been fooled yet: after a forged packet SRTP+ may want to see more.
-        let mut receiver = Receiver::new(&policy, keys()).expect("a receiver");
+        // A fresh receiver: after a forged packet SRTP+ may delay others.
+        let mut receiver = Receiver::new(&policy, keys()).expect("the policy is valid");
         assert!(receiver.unprotect(&mut packet.to_vec()).is_err());
         assert!(receiver.unprotect_rtcp(&mut packet.to_vec()).is_err());
-        let mut receiver = Receiver::new(&policy, keys()).expect("a receiver");
+        let mut receiver = Receiver::new(&policy, keys()).expect("the policy is valid");
         let mut buffer = packet.to_vec();
         buffer.resize(packet.len() + 64, 0);
         let mut for_rtcp = buffer.clone();
@@ -104,7 +107,8 @@ pub fn srtp(bytes: &[u8]) {
             let index = u16::from_be_bytes([packet[2], packet[3]]);
             let ssrc = u32::from_be_bytes([packet[8], packet[9], packet[10], packet[11]]);
             seen.push(buffer[..length].to_vec());
-            // The rollover counter is not in the packet: only the first one is 0 for sure.
+            // The packet does not contain the rollover counter, which is only known to be 0 for the
+            // first.
             if receiver.unprotect(&mut buffer[..length].to_vec()).is_ok() {
                 assert!(receiver.unprotect(&mut buffer[..length]).is_err(), "{ssrc} {index}");
             }
@@ -117,12 +121,12 @@ pub fn srtp(bytes: &[u8]) {
     batches(&policy, &key, &seen);
 }
 
-/// Gives packets to a session one by one, and to another in batches.
+/// Passes packets to one session singly, and to another in batches.
 ///
 /// # Panics
-/// Something else comes of them.
+/// The results differ.
 fn batches(policy: &Policy, key: &MasterKey, packets: &[Vec<u8>]) {
-    let receiver = || Receiver::new(policy, vec![key.clone()]).expect("a receiver");
+    let receiver = || Receiver::new(policy, vec![key.clone()]).expect("the policy is valid");
     let (mut one_by_one, mut in_batches) = (receiver(), receiver());
     let mut expected = packets.to_vec();
     let results: Vec<_> = expected
@@ -139,10 +143,10 @@ fn batches(policy: &Policy, key: &MasterKey, packets: &[Vec<u8>]) {
     assert_eq!(buffers, expected);
 }
 
-/// Reads a session description, and writes it so that it reads the same.
+/// Parses a session description, writes it, and parses it again.
 ///
 /// # Panics
-/// It does not.
+/// The results differ.
 pub fn sdp(bytes: &[u8]) {
     let Ok(session) = Session::parse(bytes) else { return };
     for media in &session.media {
@@ -158,14 +162,14 @@ pub fn sdp(bytes: &[u8]) {
     assert_eq!(Session::parse(written.as_bytes()).as_ref(), Ok(&session));
 }
 
-/// Reads a crypto attribute, and writes it so that it reads the same.
+/// Parses a crypto attribute, writes it, and parses it again.
 ///
 /// # Panics
-/// It does not.
+/// The results differ.
 pub fn sdes(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let Ok(crypto) = Crypto::parse(text) else { return };
-    let again = Crypto::parse(&crypto.to_string()).expect("what was written");
+    let again = Crypto::parse(&crypto.to_string()).expect("the written attribute is valid");
     assert_eq!((again.tag, &again.policy), (crypto.tag, &crypto.policy));
     assert_eq!(again.keys.len(), crypto.keys.len());
     for (again, key) in again.keys.iter().zip(&crypto.keys) {

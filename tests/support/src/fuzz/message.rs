@@ -1,4 +1,4 @@
-//! The message parser, the parsers of every header field, and what answers are made of.
+//! The message parser, the header field parsers, and the writing of responses.
 
 use sip::digest::{Algorithm, Challenge, Credentials, Ha1Set, Request};
 use sip::header::{
@@ -10,10 +10,10 @@ use sip::param::Params;
 use sip::{HeaderName, Message, StartLine, Uri};
 use std::net::SocketAddr;
 
-/// Reads `bytes` as a message in every way there is.
+/// Parses `bytes` as a message with all parsers.
 ///
 /// # Panics
-/// Where a parser does, or where two ways to the same thing differ.
+/// A parser panics, or two equivalent operations differ.
 pub fn message(bytes: &[u8]) {
     every_parser(bytes);
     let Ok(message) = Message::parse(bytes) else { return };
@@ -26,7 +26,7 @@ pub fn message(bytes: &[u8]) {
         elements(field.value).for_each(every_parser);
     }
     let sources = ["192.0.2.1:5060", "[2001:db8::1]:40000"];
-    for source in sources.map(|source| source.parse().expect("an address")) {
+    for source in sources.map(|source| source.parse().expect("a valid address")) {
         answers_parse(&message, source);
     }
 }
@@ -45,7 +45,7 @@ fn parses_again_to_the_same(message: &Message<'_>) {
     assert_eq!(message.check().is_ok(), again.check().is_ok());
 }
 
-/// Every parser of a header field value or a part of one.
+/// All parsers of header field values and their parts.
 fn every_parser(value: &[u8]) {
     let name = HeaderName::Contact;
     if let Ok(via) = Via::parse(value) {
@@ -84,7 +84,7 @@ fn params(params: Params<'_>) {
 fn uri(uri: &Uri<'_>) {
     match uri {
         Uri::Sip(sip) => {
-            assert!(sip.is_same(sip), "a URI is not the same as itself");
+            assert!(sip.is_same(sip), "a URI does not equal itself");
             assert!(sip.params.iter().count() <= sip::param::MAX_URI_PARAMS);
             assert!(sip.host.is_same(&sip.host));
             let _: std::borrow::Cow<'_, [u8]> = sip::uri::unescape(sip.user.unwrap_or_default());
@@ -100,7 +100,7 @@ fn digest(value: &[u8]) {
     if let Ok(Some(credentials)) = Credentials::parse(value) {
         let mut text = Vec::new();
         credentials.write(&mut text);
-        // Control characters in the name cannot be written.
+        // Control characters in a user name cannot be written.
         if !credentials.username.iter().any(u8::is_ascii_control) {
             assert_eq!(Credentials::parse(&text), Ok(Some(credentials.clone())));
         }
@@ -118,7 +118,7 @@ fn digest(value: &[u8]) {
     }
 }
 
-/// A response to a request that is in order is in order itself.
+/// Asserts that a response to a valid request is valid.
 fn answers_parse(message: &Message<'_>, source: SocketAddr) {
     let Ok(head) = message.check() else { return };
     let response =
@@ -126,7 +126,7 @@ fn answers_parse(message: &Message<'_>, source: SocketAddr) {
     let mut bytes = Vec::new();
     response.write(&mut bytes, |_| {});
     let Ok(read) = Message::parse(&bytes) else {
-        // Completing a Via may take a request of the greatest length beyond it.
+        // Completing the Via of a request of maximum length may exceed the limit.
         assert!(bytes.len() > sip::message::MAX_MESSAGE, "a response does not parse");
         return;
     };
@@ -138,7 +138,7 @@ fn answers_parse(message: &Message<'_>, source: SocketAddr) {
     }
     let vias = |message: &Message<'_>| message.elements(HeaderName::Via).count();
     assert_eq!(vias(&read), vias(message));
-    let via = read.top_via().expect("the top Via of a response is in order");
+    let via = read.top_via().expect("the topmost Via of a response is valid");
     assert_eq!(
         (via.branch(), via.host, via.port),
         (head.via.branch(), head.via.host, head.via.port)
@@ -146,8 +146,9 @@ fn answers_parse(message: &Message<'_>, source: SocketAddr) {
     if via.host.ip() != Some(source.ip()) {
         assert_eq!((via.received(), via.rport()), (Some(source.ip()), Some(Some(source.port()))));
     }
-    let to = NameAddr::parse(HeaderName::To, read.value(HeaderName::To).expect("a To"))
-        .expect("the To of a response is in order");
+    let to =
+        NameAddr::parse(HeaderName::To, read.value(HeaderName::To).expect("a response has To"))
+            .expect("the To of a response is valid");
     assert!(to.params.has("tag"), "a response has no tag in To");
     assert_eq!(to.uri_bytes, head.to.uri_bytes);
 }

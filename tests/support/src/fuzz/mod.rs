@@ -1,5 +1,5 @@
-//! Fuzz bodies: ordinary functions of some bytes that panic where the code under test breaks a
-//! promise. The targets in `fuzz/` call them, and so do tests on stable, with corpora.
+//! Fuzz bodies: functions of a byte slice that panic if the code under test violates an invariant.
+//! They are called by the targets in `fuzz/`, and by tests on stable Rust with corpora.
 
 mod agent;
 mod attack;

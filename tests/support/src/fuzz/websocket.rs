@@ -1,11 +1,11 @@
-//! The request that makes a connection one of WebSocket, and frames.
+//! The WebSocket upgrade request and frames.
 
 use sip::message::MAX_MESSAGE;
 use sip::stream::FrameError;
 use sip::stream::websocket::{Input, Kind, Role, Said, Upgrade, accept, write_frame};
 use std::ops::ControlFlow;
 
-/// What was read.
+/// The result of reading a stream.
 #[derive(Debug, PartialEq, Eq)]
 struct Reading {
     said: Vec<String>,
@@ -13,12 +13,11 @@ struct Reading {
     end: Result<(), FrameError>,
 }
 
-/// Reads `bytes`, the first of which says which side we are, and whether HTTP is over, as a stream
-/// in one piece and in pieces whose sizes they say themselves. What messages there are is written
-/// and read again.
+/// Reads `bytes` as a stream in one piece, and in pieces of sizes chosen by the bytes. The first
+/// byte selects the role, and whether HTTP is complete. Found messages are written and read again.
 ///
 /// # Panics
-/// Where the reader does, hears other things in other pieces, or does not keep its bounds.
+/// The reader panics, finds other messages in other pieces, or exceeds its limits.
 pub fn websocket(bytes: &[u8]) {
     let Some((&first, rest)) = bytes.split_first() else { return };
     if let Ok(upgrade) = Upgrade::parse(rest) {
@@ -31,7 +30,7 @@ pub fn websocket(bytes: &[u8]) {
     let whole = read(role, &stream, |_| usize::MAX);
     for scale in [1, 7, 1000] {
         let cut = read(role, &stream, |at| usize::from((stream[at] ^ first) % 64) * scale + 1);
-        assert_eq!(cut, whole, "what is heard depends on how the stream is cut");
+        assert_eq!(cut, whole, "the messages depend on how the stream is split");
     }
     let mut written = b"GET / HTTP/1.1\r\n\r\n".to_vec();
     let mask = (role == Role::Server).then_some([first, 2, 3, 4]);

@@ -1,4 +1,4 @@
-//! Messages under construction, and reading them.
+//! Construction and inspection of messages.
 
 use super::parties::{SERVER, address};
 use sip::digest::{Challenge, Ha1Set, Request};
@@ -7,8 +7,8 @@ use sip::message::Response;
 use sip::{Emit, HeaderName, Message, StartLine};
 use sip_server::Flow;
 
-/// A request: header fields in their order. A Content-Length and what tells the oracle which
-/// request it is are added.
+/// A request under construction: header fields in order. Content-Length and the oracle's serial
+/// number are added.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Draft {
     pub(super) method: String,
@@ -17,8 +17,8 @@ pub(super) struct Draft {
     pub(super) body: usize,
 }
 
-/// The header field by which a request is known again when it goes on: proxies leave alone what
-/// they do not know.
+/// The header field that identifies a request after it was forwarded. Proxies keep unknown header
+/// fields.
 pub(super) const SERIAL: &str = "X-Serial";
 
 impl Draft {
@@ -40,7 +40,7 @@ impl Draft {
         found.map_or("", |(_, value)| value)
     }
 
-    /// With the answer of `user` to `challenge`, for the request URI unless for another.
+    /// Adds the credentials of `user` for `challenge`, with the Request-URI or another `uri`.
     pub(super) fn proving(
         self,
         user: &str,
@@ -70,7 +70,7 @@ impl Draft {
     }
 }
 
-/// The value of the credentials of `user` that answer `challenge`.
+/// The credentials of `user` for `challenge`.
 pub(super) fn answer(
     user: &str,
     challenge: &str,
@@ -89,7 +89,7 @@ pub(super) fn answer(
     Some(text(&value))
 }
 
-/// A response to `request` of the server's, with further lines.
+/// A response to `request` of the server, with additional lines.
 pub(super) fn response(
     request: &Message<'_>,
     status: u16,
@@ -101,19 +101,19 @@ pub(super) fn response(
         request,
         source: address(SERVER),
         status,
-        reason: "Because",
+        reason: "Reason",
         to_tag: tag.map(str::as_bytes),
     };
     response.write(&mut out, |out| lines.emit(out));
     out
 }
 
-/// What a response copies.
+/// The Record-Route values that a response copies.
 pub(super) fn record_routes(message: &Message<'_>) -> Vec<String> {
     message.elements(HeaderName::RecordRoute).map(text).collect()
 }
 
-/// A Via for what is sent on `flow`.
+/// A Via for messages sent on `flow`.
 pub(super) fn via(flow: &Flow, branch: &str) -> String {
     format!("SIP/2.0/{} {};branch={branch}", flow.transport.via_name(), flow.remote)
 }
@@ -130,7 +130,7 @@ pub(super) fn tag_of(message: &Message<'_>, name: HeaderName) -> Option<String> 
     NameAddr::parse(name, message.value(name)?).ok()?.tag().map(text)
 }
 
-/// The URI in From, To, or the first Contact.
+/// The URI of From, To, or the first Contact.
 pub(super) fn uri_of(message: &Message<'_>, name: HeaderName) -> Option<String> {
     let element = message.elements(name).next()?;
     Some(text(NameAddr::parse(name, element).ok()?.uri_bytes))
@@ -147,7 +147,7 @@ pub(super) fn method(message: &Message<'_>) -> String {
     message.method().map_or(String::new(), |method| text(method.as_bytes()))
 }
 
-/// The number and the method in CSeq.
+/// The number and the method of CSeq.
 pub(super) fn cseq(message: &Message<'_>) -> (u32, String) {
     let cseq = message.value(HeaderName::CSeq).and_then(|value| CSeq::parse(value).ok());
     cseq.map_or((0, String::new()), |cseq| (cseq.number, text(cseq.method.as_bytes())))
@@ -158,7 +158,7 @@ pub(super) fn branch(message: &Message<'_>) -> String {
     via.and_then(|via| via.branch().map(text)).unwrap_or_default()
 }
 
-/// The challenges in a response, each with the header field that answers it.
+/// The challenges of a response, each with the name of the header field for its credentials.
 pub(super) fn challenges(message: &Message<'_>) -> Vec<(&'static str, String)> {
     [
         (HeaderName::WwwAuthenticate, "Authorization"),

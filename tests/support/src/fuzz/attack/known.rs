@@ -1,4 +1,4 @@
-//! What the attackers know: all that ever came to one of them.
+//! The knowledge of the attackers: all messages that any of them received.
 
 use super::draft::{Draft, challenges};
 use sip::Message;
@@ -6,25 +6,24 @@ use sip::digest::Challenge;
 use sip_server::Flow;
 use std::collections::VecDeque;
 
-/// Messages and challenges that are kept to be referred to.
+/// The number of messages and challenges stored for later reference.
 const KEPT: usize = 16;
 
-/// What the attackers, who tell one another everything, have seen.
+/// The messages seen by the attackers, who share all knowledge.
 #[derive(Default)]
 pub(super) struct Known {
     messages: VecDeque<(Flow, Vec<u8>)>,
     challenges: VecDeque<(Flow, &'static str, String)>,
-    /// Values of credentials that alice's phone gave to an attacker who asked for them in the name
-    /// of the realm.
+    /// Credentials that alice's phone sent to an attacker's challenge with the server's realm.
     pub(super) lured: Vec<String>,
-    /// What an attacker sent last, and on what flow.
+    /// The last request of an attacker, and its flow.
     pub(super) last: Option<(Flow, Draft)>,
-    /// Makes branches, tags and counts that were not there before.
+    /// A counter for new branches, tags and nonce counts.
     serial: u32,
 }
 
 impl Known {
-    /// A message came to an attacker on `flow`.
+    /// Records a message received by an attacker on `flow`.
     pub(super) fn learn(&mut self, flow: Flow, bytes: &[u8]) {
         let Ok(message) = Message::parse(bytes) else { return };
         for (answers, challenge) in challenges(&message) {
@@ -35,14 +34,14 @@ impl Known {
         }
     }
 
-    /// The message that came `back` messages ago; for 0 none.
+    /// The message received `back` messages ago; `None` for 0.
     pub(super) fn message(&self, back: u8) -> Option<(Flow, &[u8])> {
         let back = usize::from(back) % (KEPT + 1);
         let (flow, bytes) = self.messages.get(self.messages.len().checked_sub(back)?)?;
         Some((*flow, bytes))
     }
 
-    /// The request that came `back` requests ago; for 0 the last one.
+    /// The request received `back` requests ago; the last one for 0.
     pub(super) fn request(&self, back: u8) -> Option<(Flow, &[u8])> {
         let is_request = |(_, bytes): &&(Flow, Vec<u8>)| !bytes.starts_with(b"SIP/2.0 ");
         let all: Vec<_> = self.messages.iter().rev().filter(is_request).collect();
@@ -50,8 +49,8 @@ impl Known {
         Some((*flow, bytes))
     }
 
-    /// The last challenge that came to the host of `flow`, with a nonce for it, or just the last
-    /// one.
+    /// The last challenge received by the host of `flow`, whose nonce is valid for it, or the last
+    /// challenge of all.
     pub(super) fn challenge(&self, flow: Option<&Flow>) -> Option<(&'static str, &str)> {
         let fits = |known: &&(Flow, &'static str, String)| {
             let is_algorithm = matches!(Challenge::parse(known.2.as_bytes()), Ok(Some(_)));

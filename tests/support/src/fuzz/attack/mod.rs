@@ -1,5 +1,6 @@
-//! A stranger and a user in league with him attack the engine, with all that they learn, while
-//! other users telephone. A model of its own says of all that the engine sends whether it may.
+//! A stranger and a malicious user attack the engine with all that they learn, while other users
+//! make calls. An independent model decides for each message that the engine sends whether it is
+//! allowed.
 
 mod draft;
 mod known;
@@ -31,22 +32,22 @@ use std::ops::Range;
 use std::sync::Arc;
 
 const SECRET: [u8; 32] = [7; 32];
-/// Those that are open, over restarts too.
+/// The numbers of open connections, also across restarts.
 const CONNECTIONS: Range<u64> = 1..21;
-/// Steps of a script.
+/// The maximum number of steps of a script.
 const MOST_STEPS: usize = 48;
-/// Messages that a step may lead to, before phones that talk to one another are left alone.
+/// The maximum number of messages per step, which ends exchanges between phones.
 const MOST_MESSAGES: usize = 60;
 
-/// Microseconds that may be made to pass: retransmissions, timer B, timer C, the end of nonces, of
+/// The time steps in microseconds: retransmissions, timer B, timer C, and the expiry of nonces, of
 /// bindings, of tokens.
 const SPANS: [u64; 8] =
     [600_000, 1, 4_000_000, 33_000_000, 190_000_000, 301_000_000, 3_601_000_000, 86_402_000_000];
 
-/// Runs the script that `bytes` spell, and returns how often there was what.
+/// Runs the script that `bytes` encode, and returns counters of the observed cases.
 ///
 /// # Panics
-/// Where the engine sends what it must not, with an account of it.
+/// The engine sends a message that is not allowed. The panic message contains the history.
 pub fn attack(bytes: &[u8]) -> BTreeMap<String, u64> {
     let (&setting, script) = bytes.split_first().unwrap_or((&0, &[]));
     let mut machine = Machine::new(setting);
@@ -70,20 +71,20 @@ struct Machine {
     phones: Vec<Phone>,
     known: Known,
     tickets: Vec<(Ticket, String)>,
-    /// What came, with its number.
+    /// Received messages with their serial numbers.
     received: Vec<(Flow, Vec<u8>, Option<usize>)>,
-    /// What was sent last.
+    /// The messages sent last.
     sent: VecDeque<(Flow, Vec<u8>)>,
-    /// What is on its way to honest phones.
+    /// Messages in transit to honest phones.
     on_the_way: VecDeque<(usize, Vec<u8>)>,
-    /// How many messages came in this step.
+    /// The number of messages received in this step.
     came: usize,
     counters: BTreeMap<&'static str, u64>,
 }
 
 impl Machine {
-    /// All are registered; `setting` says with or without transactions, how bob is, and whether
-    /// phones only ring.
+    /// Creates the engine with all phones registered. `setting` selects transactions, the
+    /// registration of bob, and whether phones only ring.
     fn new(setting: u8) -> Self {
         let config = config(setting & 1 == 1);
         let (server, worker) = start(&config);
@@ -132,8 +133,8 @@ impl Machine {
         self.talk();
     }
 
-    /// The attackers send a request; where they want to prove to be bob, once more with his
-    /// credentials.
+    /// Sends a request of the attackers. If the step uses bob's credentials, it is repeated after a
+    /// challenge.
     fn attack(&mut self, step: &Step) {
         let (flow, draft) = script::request(step, &mut self.known);
         self.send(flow, &draft, script::is_forged(step));
@@ -185,7 +186,7 @@ impl Machine {
         self.talk();
     }
 
-    /// Phones act on what comes to them, until nothing does.
+    /// Lets phones process their messages until none is left.
     fn talk(&mut self) {
         while let Some((at, bytes)) = self.on_the_way.pop_front() {
             if self.came > MOST_MESSAGES {
@@ -207,7 +208,7 @@ impl Machine {
         self.received.push((flow, bytes, serial));
     }
 
-    /// Lets the time pass, timer by timer.
+    /// Advances the time, timer by timer.
     fn pass(&mut self, micros: u64) {
         let end = self.now + Duration::from_micros(micros);
         for _ in 0..400 {
@@ -219,7 +220,7 @@ impl Machine {
         self.now = end;
     }
 
-    /// The DNS answers the last question but some.
+    /// Answers one of the last DNS queries.
     fn locate(&mut self, step: &Step) {
         let Some(last) = self.tickets.len().checked_sub(1) else { return };
         let (ticket, host) = self.tickets.swap_remove(last - usize::from(step.base) % (last + 1));
@@ -238,7 +239,7 @@ impl Machine {
         self.settle(Cause::Other);
     }
 
-    /// A message that was sent cannot be delivered, or all is lost but what is stored.
+    /// Reports a sent message as undeliverable, or restarts the server from its journal.
     fn fail(&mut self, step: &Step) {
         if step.source % 4 == 3 {
             return self.restart();
@@ -252,18 +253,18 @@ impl Machine {
 
     fn restart(&mut self) {
         self.count();
-        // What a program takes to start.
+        // The duration of a restart.
         self.pass(1_000_000);
         (self.server, self.worker) = start(&self.config);
         for record in record::read(&self.journal) {
-            self.server.restore(&record.expect("the journal is whole"), self.now);
+            self.server.restore(&record.expect("the journal is intact"), self.now);
         }
         self.server.forget_nonces_before(self.now);
         self.tickets.clear();
         self.oracle.restart(self.now);
     }
 
-    /// What came comes again, maybe from elsewhere.
+    /// Repeats a received message, possibly from another source.
     fn repeat(&mut self, step: &Step) {
         let Some(last) = self.received.len().checked_sub(1) else { return };
         let (flow, bytes, serial) =
@@ -272,7 +273,7 @@ impl Machine {
         if !is_elsewhere {
             return self.receive(flow, bytes, serial, false);
         }
-        // It is another request then, with a number of its own.
+        // From another source it is a different request, with its own serial number.
         let flow = script::source(step);
         let bytes = match serial {
             Some(serial) => renumbered(&bytes, serial, self.oracle.next_serial()),
@@ -290,7 +291,7 @@ impl Machine {
         self.known.lured.extend(lured);
     }
 
-    /// Judges what the engine put out, and delivers it.
+    /// Checks the output of the engine, and delivers it.
     fn settle(&mut self, cause: Cause<'_>) {
         let out = std::mem::take(&mut self.out);
         self.journal.extend_from_slice(&out.journal);
@@ -319,7 +320,7 @@ impl Machine {
         if let Some(at) = phone {
             self.on_the_way.push_back((at, bytes.to_vec()));
         } else if is_attackers(flow.remote.ip()) {
-            // Answers come from where the message went.
+            // Answers come from the destination of the message.
             let mut flow = flow;
             if flow.transport.is_stream() {
                 flow.connection = flow.connection.or(NonZeroU64::new(20).map(Connection));
@@ -343,7 +344,7 @@ impl Machine {
     }
 }
 
-/// The request with another number.
+/// The request with another serial number.
 fn renumbered(bytes: &[u8], old: usize, new: usize) -> Vec<u8> {
     let text = String::from_utf8_lossy(bytes);
     let line = |number| format!("{}: {number}\r\n", draft::SERIAL);
@@ -356,7 +357,7 @@ fn config(is_stateless: bool) -> Config {
         state: if is_stateless { State::Stateless } else { State::Stateful },
         listeners: vec![listener(Transport::Udp), listener(Transport::Tcp)],
         domains: vec![Domain { name: DOMAIN.into(), aliases: vec!["203.0.113.1".into()] }],
-        // Nobody is trusted, and nobody is held up.
+        // No trusted networks and no rate limits.
         limits: Limits {
             trusted: Vec::new(),
             source_rate: 0,

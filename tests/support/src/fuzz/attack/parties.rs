@@ -1,21 +1,21 @@
-//! Who plays, and where they are.
+//! The parties and their addresses.
 
 use sip::Transport;
 use sip_server::{Connection, Flow};
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU64;
 
-/// The server's own end.
+/// The server's address.
 pub(super) const SERVER: &str = "203.0.113.1:5060";
-/// The domain that it serves, and so the realm.
+/// The server's domain, which is also the realm.
 pub(super) const DOMAIN: &str = "example.com";
-/// A gateway that no rule names, and that never sends anything.
+/// A gateway without a rule, which never sends anything.
 pub(super) const GATEWAY: &str = "192.0.2.7";
 
-/// Where dave takes calls.
+/// The address at which dave receives calls.
 const CALLS_OF_DAVE: &str = "10.0.0.8:5060";
 
-/// A user whose phone does as the RFCs say.
+/// A user with a phone that conforms to the RFCs.
 pub(super) struct Honest {
     pub(super) user: &'static str,
     pub(super) contact: &'static str,
@@ -24,8 +24,9 @@ pub(super) struct Honest {
     connection: u64,
 }
 
-/// Alice and carol are anywhere, one by datagrams and one by a connection through a NAT; dave is in
-/// the network of the server, and takes calls at another address of it than he sends from.
+/// Alice and carol are on the Internet, alice by datagrams and carol by a connection through a NAT.
+/// Dave is in the server's network, and receives calls at an address other than that from which he
+/// sends.
 pub(super) const HONEST: [Honest; 3] = [
     Honest {
         user: "alice",
@@ -55,15 +56,15 @@ impl Honest {
         flow(self.transport, self.remote, self.connection)
     }
 
-    /// Whether what goes there arrives at the phone.
+    /// Returns true if messages to `remote` reach the phone.
     pub(super) fn is_at(&self, remote: SocketAddr) -> bool {
         let takes_calls = self.user == "dave" && remote == address(CALLS_OF_DAVE);
         remote == address(self.remote) || takes_calls
     }
 }
 
-/// Where what the attackers send comes from. The last three are forged: what goes there they do not
-/// see.
+/// The flows of the attackers' messages. The last three are forged: the attackers receive nothing
+/// sent there.
 pub(super) fn sources() -> [Flow; 8] {
     [
         flow(Transport::Udp, "192.0.2.99:5060", 0),
@@ -77,15 +78,15 @@ pub(super) fn sources() -> [Flow; 8] {
     ]
 }
 
-/// The flow of bob, who is a user and in league with the stranger, on datagrams.
+/// The index of the datagram flow of bob, a malicious user.
 pub(super) const BOB: usize = 2;
 
-/// Whether the attackers have this host.
+/// Returns true if the attackers control this host.
 pub(super) fn is_attackers(host: IpAddr) -> bool {
     ["192.0.2.99", "198.51.100.20", "198.51.100.21"].iter().any(|known| host.to_string() == *known)
 }
 
-/// Whether there is somebody at this host who has sent something to the server himself.
+/// Returns true if a party at this host has sent messages to the server.
 pub(super) fn answers(host: IpAddr) -> bool {
     is_attackers(host)
         || HONEST.iter().any(|phone| phone.flow().remote.ip() == host)
@@ -102,8 +103,8 @@ pub(super) fn flow(transport: Transport, remote: &str, connection: u64) -> Flow 
 }
 
 pub(super) fn address(text: &str) -> SocketAddr {
-    text.parse().expect("an address")
+    text.parse().expect("a valid address")
 }
 
-/// The users, whose passwords are their names.
+/// The users. Each password equals the user name.
 pub(super) const USERS: [&str; 4] = ["alice", "bob", "carol", "dave"];

@@ -1,4 +1,4 @@
-//! A phone that does as the RFCs say, and so may be used.
+//! A phone that conforms to the RFCs, and can be exploited for that.
 
 use super::draft::{Draft, branch, challenges, cseq, method, response, text, value, via};
 use super::parties::{DOMAIN, Honest};
@@ -7,23 +7,23 @@ use sip::digest::Challenge;
 use sip::{Emit, HeaderName, Message};
 use sip_server::Flow;
 
-/// Dialogs and requests that a phone remembers.
+/// The number of dialogs and requests that a phone stores.
 const KEPT: usize = 4;
 
 /// An honest phone.
 pub(super) struct Phone {
     pub(super) honest: &'static Honest,
     dialogs: Vec<Dialog>,
-    /// Requests that wait for an answer, and whether they have credentials.
+    /// Requests without a final response, and whether they have credentials.
     pending: Vec<(Draft, bool)>,
-    /// It rings and nobody answers.
+    /// True if the phone only rings.
     pub(super) only_rings: bool,
     serial: u32,
 }
 
-/// What a phone sends.
+/// A message that a phone sends.
 pub(super) enum Action {
-    /// A request; then the `response` in its credentials, which nobody but the server may know.
+    /// A request, and the `response` of its credentials, which only the server may know.
     Request(Draft, Option<String>),
     Response(Vec<u8>),
 }
@@ -65,7 +65,7 @@ impl Phone {
         self.send(draft.and("Expires", "7200"), false)
     }
 
-    /// Begins something with whoever `uri` names.
+    /// Starts a transaction with `uri`.
     pub(super) fn begin(&mut self, method: &str, uri: &str) -> Action {
         let number = self.next();
         let user = self.honest.user;
@@ -75,7 +75,7 @@ impl Phone {
         self.send(draft, false)
     }
 
-    /// A request within the last but `back` of its dialogs.
+    /// Sends a request within the dialog `back` places before the last one.
     pub(super) fn go_on(&mut self, method: &str, back: u8) -> Option<Action> {
         let at =
             self.dialogs.len().checked_sub(1 + usize::from(back) % self.dialogs.len().max(1))?;
@@ -109,7 +109,7 @@ impl Phone {
         }
     }
 
-    /// What it does on a message.
+    /// The messages sent in response to a received one.
     pub(super) fn receive(&mut self, bytes: &[u8]) -> Vec<Action> {
         let Ok(message) = Message::parse(bytes) else { return Vec::new() };
         match message.status() {
@@ -146,7 +146,7 @@ impl Phone {
         Some(Action::Request(ack, None))
     }
 
-    /// Answers the first challenge that is in the name of its own realm, whoever made it.
+    /// Answers the first challenge with its own realm, from any source.
     fn prove(&mut self, draft: Draft, response: &Message<'_>) -> Option<Action> {
         let (name, value) = challenges(response).into_iter().find(|(_, value)| {
             matches!(Challenge::parse(value.as_bytes()), Ok(Some(challenge))
@@ -190,7 +190,7 @@ impl Phone {
     }
 }
 
-/// The ACK of a refusal, of the INVITE that it refused.
+/// The ACK of a non-2xx response to `invite`.
 fn as_ack(invite: Draft) -> Draft {
     let number = invite.value("CSeq").split(' ').next().unwrap_or_default().to_owned();
     let fields = ["Via", "From", "To", "Call-ID"].map(|name| (name, invite.value(name).to_owned()));

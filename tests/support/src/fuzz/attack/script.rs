@@ -1,4 +1,4 @@
-//! What the attackers send, chosen by a step of the script.
+//! The attackers' messages, as chosen by a step of the script.
 
 use super::draft::{
     Draft, branch, method, record_routes, response, tag_of, text, uri_of, value, via,
@@ -30,18 +30,18 @@ const METHODS: [&str; 16] = [
 const STATUSES: [u16; 16] =
     [180, 200, 200, 183, 407, 401, 486, 302, 503, 603, 202, 100, 480, 487, 199, 299];
 
-/// The flow that a step comes on.
+/// The flow of a step.
 pub(super) fn source(step: &Step) -> Flow {
     let sources = sources();
     sources[usize::from(step.source) % sources.len()]
 }
 
-/// Whether it is forged.
+/// Returns true if the source is forged.
 pub(super) fn is_forged(step: &Step) -> bool {
     usize::from(step.source) % sources().len() >= 5
 }
 
-/// Places in and out of reach, for request URIs, Contacts and Routes.
+/// URIs of reachable and unreachable destinations, for Request-URIs, Contacts and Routes.
 pub(super) fn place(number: u8) -> String {
     match number % 16 {
         0 => format!("sip:00900123@{GATEWAY}"),
@@ -63,7 +63,7 @@ pub(super) fn place(number: u8) -> String {
     }
 }
 
-/// Names, ours and others; none for 0.
+/// Names of local and foreign users; `None` for 0.
 fn name(number: u8) -> Option<String> {
     Some(match number % 12 {
         0 => return None,
@@ -81,7 +81,7 @@ fn name(number: u8) -> Option<String> {
     })
 }
 
-/// What a request within the dialog of a message has.
+/// The header fields of a request within the dialog of a message.
 struct Within {
     from: String,
     to: String,
@@ -107,7 +107,7 @@ impl Within {
     }
 }
 
-/// Replaces the URI in an address, and keeps its tag.
+/// Replaces the URI of an address and keeps its tag.
 fn renamed(address: &str, uri: &str) -> String {
     let tag = address.split(";tag=").nth(1).map(|tag| format!(";tag={tag}"));
     format!("<{uri}>{}", tag.unwrap_or_default())
@@ -197,7 +197,7 @@ fn uri(step: &Step, target: &str, within: &Within, method: &str) -> String {
         7 => format!("{target};maddr={GATEWAY}"),
         8 => format!("{target};transport=tcp"),
         9 => format!("sip:{DOMAIN}"),
-        // As a strict router leaves it.
+        // In the form sent by a strict router.
         10 => within.routes.first().and_then(|route| address_of(route)).unwrap_or(target.into()),
         11 => format!("sip:dave@{DOMAIN}"),
         12 => format!("sip:{user}@192.0.2.99"),
@@ -225,7 +225,7 @@ fn vias(
         2 => vec![format!("SIP/2.0/{transport} 10.0.0.77:5060;branch={fresh}")],
         3 => vec![format!("SIP/2.0/{transport} {GATEWAY}:5060;branch={fresh};rport")],
         4 => vec![base.map_or(own, |base| via(flow, &branch(base)))],
-        // The one of whoever sent the request on which it builds, as the attackers saw it.
+        // The Via of the sender of the base request, as seen by the attackers.
         5 => match base.and_then(|base| base.elements(HeaderName::Via).nth(1)) {
             Some(theirs) => vec![text(theirs)],
             None => vec![own],
@@ -255,12 +255,12 @@ fn routes(step: &Step, within: &Within, other: Option<&Message<'_>>) -> Vec<Stri
         7 => [own.clone(), own].concat(),
         8 => [vec![format!("<sip:{SERVER};lr>")], own].concat(),
         9 => [own, vec![format!("<sip:{SERVER};lr>"), element(step.extra)]].concat(),
-        // What stands behind the own entry is left out.
+        // Without the routes behind the own entry.
         10 => own.into_iter().take(1).collect(),
         // To a strict router.
         11 => [own, vec![format!("<{}>", place(step.extra))]].concat(),
         12 => own.iter().rev().cloned().collect(),
-        // As it goes to a strict router, which is ours.
+        // As sent to this server as a strict router.
         13 => [own.into_iter().skip(1).collect(), vec![element(step.extra)]].concat(),
         14 => {
             [own.into_iter().skip(1).collect(), vec![format!("<{}>", target_of(within))]].concat()
@@ -273,7 +273,7 @@ fn target_of(within: &Within) -> String {
     within.target.clone().unwrap_or_else(|| format!("sip:bob@{DOMAIN}"))
 }
 
-/// With another character in the middle of what may be a token.
+/// Changes a character in the middle, where a token may be.
 fn changed(route: &str) -> String {
     let mut changed = route.as_bytes().to_vec();
     if let Some(byte) = changed.get_mut(20) {
@@ -340,13 +340,13 @@ fn prove(draft: Draft, step: &Step, flow: &Flow, known: &mut Known) -> Draft {
             lured.into_iter().fold(draft, |draft, lured| draft.and(name, lured))
         }
         (7, Some((_, challenge))) => draft.proving("bob", "Authorization", &challenge, count, None),
-        // Bob's password is not alice's.
+        // Credentials of alice with bob's password.
         (8, Some((_, challenge))) => {
             let draft = draft.proving("bob", name, &challenge, count, None);
             let value = draft.value(name).replace("\"bob\"", "\"alice\"");
             draft.with(name, value)
         }
-        // With a nonce that may be another host's.
+        // With a nonce possibly issued to another host.
         (11, _) => match known.challenge(None).map(|(_, value)| value.to_owned()) {
             Some(challenge) => draft.proving("bob", name, &challenge, count, None),
             None => draft,
@@ -359,12 +359,12 @@ fn prove(draft: Draft, step: &Step, flow: &Flow, known: &mut Known) -> Draft {
     }
 }
 
-/// Whether the step is sent again with bob's credentials where it is challenged.
+/// Returns true if the step is repeated with bob's credentials after a challenge.
 pub(super) const fn proves(step: &Step) -> bool {
     matches!(step.proof % 12, 2 | 10)
 }
 
-/// A response of the attackers to a request that one of them got.
+/// A response of the attackers to a received request.
 pub(super) fn answer(step: &Step, known: &Known) -> Option<(Flow, Vec<u8>)> {
     let (came_to, bytes) = known.request(step.base)?;
     let request = Message::parse(bytes).ok()?;
@@ -429,10 +429,10 @@ fn challenge_lines(step: &Step, known: &Known) -> String {
     }
 }
 
-/// The response as one to another branch of the same request: the number of the branch stands in
-/// it.
+/// Changes the response to refer to another branch of the same request. The branch parameter
+/// contains the number of the branch.
 fn of_other_branch(answer: &[u8], own: &str, further: u8) -> Vec<u8> {
-    // Cookie and kind, then the slot and the shard, two digits for each byte.
+    // Cookie and kind, then the slot and the shard with two digits per byte.
     const AT: usize = "z9hG4bKbb".len() + 10;
     let index = own.get(AT..AT + 2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
     let Some(index) = index else { return answer.to_vec() };
@@ -440,7 +440,7 @@ fn of_other_branch(answer: &[u8], own: &str, further: u8) -> Vec<u8> {
     text(answer).replace(own, &other).into_bytes()
 }
 
-/// Where bob registers at the beginning: he answers there, unless it says otherwise.
+/// Bob's initial registration, at a host where bob answers by default.
 pub(super) fn first_registration(choice: u8) -> Step {
     let contact = match choice % 8 {
         0..=2 => 25,
@@ -460,7 +460,7 @@ pub(super) fn first_registration(choice: u8) -> Step {
     }
 }
 
-/// What a phone is made to call.
+/// The URI that a phone calls.
 pub(super) fn wanted(step: &Step) -> String {
     match step.uri % 4 {
         0 => format!("sip:bob@{DOMAIN}"),
@@ -470,13 +470,12 @@ pub(super) fn wanted(step: &Step) -> String {
     }
 }
 
-/// What a phone does.
+/// The method that a phone uses.
 pub(super) fn wanted_method(step: &Step) -> &'static str {
     METHODS[usize::from(step.method) % METHODS.len()]
 }
 
-/// For what alice's phone may be asked for credentials by an attacker: what it sends to one, or to
-/// bob.
+/// A request for which an attacker challenges alice's phone: one to the attacker or to bob.
 pub(super) fn lure(step: &Step) -> (String, &'static str) {
     let uri = match step.uri % 4 {
         0 => "sip:x@192.0.2.99".into(),

@@ -1,16 +1,16 @@
-//! Scripts: steps of a fixed length, so that a change of one byte changes one thing.
+//! Scripts: steps of a fixed length, so that a changed byte changes one decision.
 
-/// One step of a script. Each byte chooses among what there is; zero is what is most useful.
+/// A step of a script. Each byte selects an alternative; zero selects the most useful one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Step {
-    /// What is done: see the constants.
+    /// The action: see the constants.
     pub what: u8,
-    /// Where it comes from, or which phone acts.
+    /// The source, or the acting phone.
     pub source: u8,
-    /// On which of the messages that the attackers saw it builds, counted from the last one; 0: on
-    /// none.
+    /// The message on which it is based, counted back from the last one seen by the attackers; 0
+    /// for no message.
     pub base: u8,
-    /// The method, or the status of a response.
+    /// The method, or the status code of a response.
     pub method: u8,
     /// The request URI.
     pub uri: u8,
@@ -24,35 +24,35 @@ pub struct Step {
     pub call: u8,
     /// Contact.
     pub contact: u8,
-    /// Via, or which branch of ours a response claims to answer.
+    /// Via, or the branch that a response answers.
     pub via: u8,
     /// Credentials, or challenges.
     pub proof: u8,
-    /// What else is in it.
+    /// Other contents.
     pub extra: u8,
 }
 
 impl Step {
-    /// Bytes of a step.
+    /// The length of a step in bytes.
     pub const LENGTH: usize = 13;
-    /// Attackers send a request.
+    /// The attackers send a request.
     pub const REQUEST: u8 = 0;
-    /// Attackers answer a request.
+    /// The attackers answer a request.
     pub const RESPONSE: u8 = 6;
     /// An honest phone acts.
     pub const PHONE: u8 = 9;
     /// Time passes.
     pub const TIME: u8 = 11;
-    /// The DNS answers.
+    /// DNS answers.
     pub const LOCATE: u8 = 12;
-    /// A message cannot be delivered; with another source the server is started again.
+    /// A message is undeliverable. With source 3, the server restarts.
     pub const FAIL: u8 = 13;
-    /// What came comes once more.
+    /// A received message is repeated.
     pub const AGAIN: u8 = 14;
-    /// Alice's phone answers a challenge of an attacker's that does not come by the server.
+    /// Alice's phone answers a challenge of an attacker, outside of the server.
     pub const LURE: u8 = 15;
 
-    /// The steps that `bytes` spell, at most `most`. What is cut off counts as zeros.
+    /// Decodes at most `most` steps from `bytes`. Missing bytes are zero.
     pub fn read(bytes: &[u8], most: usize) -> impl Iterator<Item = Self> + '_ {
         bytes.chunks(Self::LENGTH).take(most).map(|chunk| {
             let mut all = [0; Self::LENGTH];
@@ -90,7 +90,7 @@ impl Step {
         })
     }
 
-    /// The bytes that spell the step.
+    /// Encodes the step.
     #[must_use]
     pub const fn bytes(self) -> [u8; Self::LENGTH] {
         let Self {

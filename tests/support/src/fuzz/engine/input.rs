@@ -1,6 +1,6 @@
 //! Fuzz bytes as a source of decisions.
 
-/// What is left of the input. Where nothing is, every decision is zero.
+/// The remaining input. At its end every decision is zero.
 pub(super) struct Input<'b>(pub(super) &'b [u8]);
 
 impl<'b> Input<'b> {
@@ -14,7 +14,7 @@ impl<'b> Input<'b> {
         }
     }
 
-    /// True in `of_256` of 256 cases.
+    /// True with a probability of `of_256` / 256.
     pub(super) fn chance(&mut self, of_256: u8) -> bool {
         let byte = self.byte();
         byte != 0 && byte <= of_256

@@ -1,4 +1,4 @@
-//! The whole engine under any sequence of events.
+//! The complete engine with any sequence of events.
 
 mod input;
 mod script;
@@ -29,17 +29,17 @@ const MAX_EXPIRES: Duration = Duration::from_secs(600);
 const HOUR: Duration = Duration::from_secs(3600);
 const SECRET: [u8; 32] = [7; 32];
 
-/// Those that are open, over restarts too: so each binding outlives those.
+/// The numbers of open connections, also across restarts, so that every binding stays usable.
 const CONNECTIONS: Range<u64> = 1..5;
 
-/// Messages of each kind that are kept to be referred to.
+/// The number of stored messages of each kind.
 const KEPT: usize = 12;
 
-/// Runs the events that `bytes` spell through an engine with small limits, then an hour of silence,
-/// and returns what the engine counted, by counter.
+/// Runs the events that `bytes` encode through an engine with small limits, then an hour of
+/// silence, and returns the counters of the engine.
 ///
 /// # Panics
-/// Where the engine does, or breaks one of its promises.
+/// The engine panics or violates an invariant.
 pub fn engine(bytes: &[u8]) -> HashMap<&'static str, u64> {
     let mut machine = Machine::new(bytes);
     for _ in 0..300 {
@@ -61,20 +61,21 @@ struct Machine<'b> {
     worker: Worker<RawMutex>,
     now: Instant,
     out: Output,
-    /// All that was ever written to storage.
+    /// All bytes ever written to storage.
     journal: Vec<u8>,
-    /// What the engine counted before it was started again.
+    /// The counters before the last restart.
     counted: HashMap<&'static str, u64>,
-    /// Messages sent since it was started.
+    /// The number of messages sent since the start.
     sent: u64,
     received: VecDeque<Sent>,
     requests: VecDeque<Sent>,
     responses: VecDeque<Sent>,
     tickets: Vec<Ticket>,
-    /// Where requests came from.
+    /// The sources of requests.
     sources: HashSet<IpAddr>,
     memory: Memory,
-    /// Somebody proved to be a user, or nobody had to, so that requests may be forwarded.
+    /// True if a user was authenticated or no authentication is required, so that requests may be
+    /// forwarded.
     is_open: bool,
 }
 
@@ -111,7 +112,7 @@ impl<'b> Machine<'b> {
                 let (flow, length) = (flow(&mut self.input), self.input.number() % 2000);
                 let mut bytes = self.input.bytes(length).to_vec();
                 if length % 4 == 0 {
-                    // As a phone asks by STUN.
+                    // A STUN request.
                     bytes.resize(12, 0);
                     bytes.splice(..0, [0, 1, 0, 0, 0x21, 0x12, 0xa4, 0x42]);
                 }
@@ -154,7 +155,7 @@ impl<'b> Machine<'b> {
                 }
             }
             23 => {
-                // It comes again, or what was forwarded comes back.
+                // A retransmission, or a forwarded request that loops back.
                 let again = if self.input.chance(160) { &self.received } else { &self.requests };
                 if let Some((flow, bytes)) = pick_late(&mut self.input, again) {
                     self.receive(flow, bytes);
@@ -200,7 +201,7 @@ impl<'b> Machine<'b> {
         self.worker.note_wait(flow.transport, self.now, waited);
         self.worker.receive_late(self.now, waited, &flow, &bytes, &mut self.out);
         let most = 2 * self.config.limits.max_forks + 6;
-        assert!(self.out.transmits.len() <= most, "one message makes more than {most}");
+        assert!(self.out.transmits.len() <= most, "a message causes more than {most} others");
         keep(&mut self.received, (flow, bytes));
         self.settle("receive");
     }
@@ -216,7 +217,7 @@ impl<'b> Machine<'b> {
             let flow = self.input.pick(&script::flows());
             locations.push(Location {
                 transport: self.input.pick(&[Transport::Udp, Transport::Tcp, Transport::Tls]),
-                remote: self.input.pick(&places).parse().expect("an address"),
+                remote: self.input.pick(&places).parse().expect("a valid address"),
                 local: self.input.chance(80).then_some(flow.local),
             });
         }
@@ -224,7 +225,7 @@ impl<'b> Machine<'b> {
         self.settle("located");
     }
 
-    /// What an operator does.
+    /// Performs an operation of the administrator.
     fn manage(&mut self) {
         let (user, domain) = self.input.pick(&USERS);
         let address = format!("{user}@{domain}");
@@ -249,27 +250,30 @@ impl<'b> Machine<'b> {
         self.settle("manage");
     }
 
-    /// Goes on to the next timer and runs it.
+    /// Advances to the next timer and runs it.
     fn run_next_timer(&mut self) {
         if let Some(next) = self.worker.next_timer() {
             self.now = self.now.max(next);
         }
         self.worker.on_timer(self.now, &mut self.out);
         let next = self.worker.next_timer();
-        assert!(next.is_none_or(|next| next > self.now), "a timer that ran is still due");
+        assert!(next.is_none_or(|next| next > self.now), "a fired timer is still due");
         self.settle("on_timer");
     }
 
-    /// Looks at what the engine put out, and takes it.
+    /// Checks the output of the engine and takes it.
     fn settle(&mut self, event: &str) {
         let out = std::mem::take(&mut self.out);
         self.sent += out.transmits.len() as u64;
         self.journal.extend_from_slice(&out.journal);
         let counters: HashMap<_, _> = self.server.counters().into_iter().collect();
-        // Only workers count what is sent.
-        assert_eq!(counters["sent"], self.sent, "{event}: messages sent and counted");
+        // Only workers count sent messages.
+        assert_eq!(counters["sent"], self.sent, "{event}: sent messages are counted");
         self.is_open |= counters["authenticated"] > 0;
-        assert!(self.is_open || counters["forwarded"] == 0, "{event}: relayed for a stranger");
+        assert!(
+            self.is_open || counters["forwarded"] == 0,
+            "{event}: forwarded without authentication"
+        );
         for transmit in &out.transmits {
             self.check_sent(event, transmit.flow, &out.bytes[transmit.range.clone()]);
         }
@@ -293,18 +297,30 @@ impl<'b> Machine<'b> {
         if stun::is_stun(bytes) {
             assert!(!flow.transport.is_stream(), "STUN on a stream, {}", text());
             let has_asked = self.sources.contains(&flow.remote.ip());
-            return assert!(has_asked, "answers who never asked, {}", text());
+            return assert!(has_asked, "response without a request, {}", text());
         }
-        let Ok(message) = Message::parse(bytes) else { panic!("sent no message, {}", text()) };
-        assert_eq!(message.as_bytes().len(), bytes.len(), "not the whole message, {}", text());
+        let Ok(message) = Message::parse(bytes) else {
+            panic!("sent bytes that are not a message, {}", text())
+        };
+        assert_eq!(
+            message.as_bytes().len(),
+            bytes.len(),
+            "the message is shorter than the bytes, {}",
+            text()
+        );
         let frame = Framer::default().next(bytes);
-        assert_eq!(frame, Ok(Frame::Message(bytes.len())), "not sound on a stream, {}", text());
+        assert_eq!(
+            frame,
+            Ok(Frame::Message(bytes.len())),
+            "not a valid frame on a stream, {}",
+            text()
+        );
         assert!(!flow.local.ip().is_unspecified() && flow.local.port() == 5060, "{}", text());
         let remote = flow.remote;
         assert!(!remote.ip().is_unspecified() && remote.port() != 0, "{}", text());
         let sent = (flow, bytes.to_vec());
         if let Some(status) = message.status() {
-            assert!(self.sources.contains(&remote.ip()), "answers who never asked, {}", text());
+            assert!(self.sources.contains(&remote.ip()), "response without a request, {}", text());
             let which = match status {
                 401 => Some((0, HeaderName::WwwAuthenticate)),
                 407 => Some((1, HeaderName::ProxyAuthenticate)),
@@ -316,7 +332,7 @@ impl<'b> Machine<'b> {
             keep(&mut self.responses, sent);
         } else {
             let checked = message.check();
-            // An ACK has the To of the response, which is its sender's affair.
+            // An ACK has the To of the response, which the peer has chosen.
             let is_ack = message.method() == Some(Method::Ack);
             assert!(is_ack || checked.is_ok(), "sent a faulty request {checked:?}, {}", text());
             if !is_ack {
@@ -338,7 +354,7 @@ impl<'b> Machine<'b> {
         assert!(by_user.values().all(|&count| count <= MAX_CONTACTS));
     }
 
-    /// The server dies, and starts again from what was stored.
+    /// Restarts the server from its storage.
     fn restart(&mut self) {
         let before = bindings(&self.server, self.now);
         for (name, count) in self.server.counters() {
@@ -348,14 +364,14 @@ impl<'b> Machine<'b> {
         self.sent = 0;
         self.tickets.clear();
         for record in record::read(&self.journal) {
-            self.server.restore(&record.expect("the journal is whole"), self.now);
+            self.server.restore(&record.expect("the journal is intact"), self.now);
         }
-        assert_eq!(bindings(&self.server, self.now), before, "bindings lost over a restart");
+        assert_eq!(bindings(&self.server, self.now), before, "bindings lost across a restart");
         assert_eq!(self.server.bindings(), before.len());
         self.settle("restart");
     }
 
-    /// Runs until all is over that can be.
+    /// Runs until all transactions and bindings have ended.
     fn silence(&mut self) {
         let end = self.now + HOUR;
         for ticket in std::mem::take(&mut self.tickets) {
@@ -366,14 +382,14 @@ impl<'b> Machine<'b> {
         while self.worker.next_timer().is_some_and(|next| next <= end) {
             self.run_next_timer();
             runs += 1;
-            assert!(runs < 10_000, "timers run without end");
+            assert!(runs < 10_000, "timers do not end");
         }
-        // A target that is tried after another one may have to be located.
+        // The next target may have to be located.
         if !self.tickets.is_empty() {
             return self.silence();
         }
-        assert_eq!(self.server.transactions(), 0, "transactions that do not end");
-        assert_eq!(self.worker.next_timer(), None, "timers for nothing");
+        assert_eq!(self.server.transactions(), 0, "transactions remain");
+        assert_eq!(self.worker.next_timer(), None, "timers remain");
         assert_eq!((self.server.bindings(), self.server.registered()), (0, 0));
         self.restart();
     }
@@ -382,14 +398,16 @@ impl<'b> Machine<'b> {
 fn config(input: &mut Input<'_>) -> Config {
     let listener = |transport, address: &str| Listener {
         transport,
-        address: address.parse().expect("an address"),
+        address: address.parse().expect("a valid address"),
     };
     let domain = |name: &str, aliases: &[&str]| Domain {
         name: name.into(),
         aliases: aliases.iter().map(|&alias| alias.into()).collect(),
     };
-    let network =
-        |address: &str, prefix| Network { address: address.parse().expect("an address"), prefix };
+    let network = |address: &str, prefix| Network {
+        address: address.parse().expect("a valid address"),
+        prefix,
+    };
     Config {
         mode: match input.below(16) {
             14 => Mode::Redirect,
@@ -455,12 +473,12 @@ fn add_user(server: &Server<RawMutex>, user: &str, domain: &str) {
     server.add_user(format!("{user}@{domain}").as_bytes(), ha1);
 }
 
-/// Enough of a message to know it by.
+/// The beginning of a message, for the panic message.
 fn shown(bytes: &[u8]) -> String {
     format!("{} bytes: {}", bytes.len(), bytes[..bytes.len().min(1500)].escape_ascii())
 }
 
-/// One of the messages kept, mostly one of the last.
+/// A stored message, usually a recent one.
 fn pick_late(input: &mut Input<'_>, kept: &VecDeque<Sent>) -> Option<Sent> {
     let back = input.below(16).saturating_sub(4).min(kept.len().saturating_sub(1));
     kept.get(kept.len().checked_sub(1 + back)?).cloned()

@@ -1,4 +1,4 @@
-//! The messages of phones, with what differs between them chosen by the input.
+//! Messages of phones, with variations chosen by the input.
 
 use super::input::Input;
 use sip::digest::{Challenge, Ha1Set, Request};
@@ -7,7 +7,7 @@ use sip::{HeaderName, Message, StartLine};
 use sip_server::{Connection, Flow};
 use std::num::NonZeroU64;
 
-/// The users, with their domains.
+/// The users and their domains.
 pub(super) const USERS: [(&str, &str); 4] = [
     ("alice", "example.com"),
     ("bob", "example.com"),
@@ -35,12 +35,12 @@ const STATUSES: [u16; 20] = [
     199,
 ];
 
-/// The flows that phones and strangers are on. The sources of 192.0.2.0/24 are trusted.
+/// The flows of phones and strangers. Sources in 192.0.2.0/24 are trusted.
 pub(super) fn flows() -> [Flow; 8] {
     let flow = |transport, local: &str, remote: &str, connection| Flow {
         transport,
-        local: local.parse().expect("an address"),
-        remote: remote.parse().expect("an address"),
+        local: local.parse().expect("a valid address"),
+        remote: remote.parse().expect("a valid address"),
         connection: NonZeroU64::new(connection).map(Connection),
     };
     let (udp, tcp) = (sip::Transport::Udp, sip::Transport::Tcp);
@@ -72,7 +72,7 @@ impl Text {
         self.0.extend_from_slice(b"\r\n");
     }
 
-    /// Adds what is seldom there, the body, and seldom a wrong byte.
+    /// Adds rare header fields, a body, and rarely a wrong byte.
     fn finish(mut self, input: &mut Input<'_>) -> Vec<u8> {
         if input.chance(20) {
             let name = input.pick(&EXTRAS);
@@ -127,15 +127,15 @@ const EXTRAS: [&str; 16] = [
     "Call-ID",
 ];
 
-/// What the phones know of earlier answers.
+/// The phones' memory of earlier responses.
 #[derive(Default)]
 pub(super) struct Memory {
-    /// The values of the last 401's and the last 407's challenges.
+    /// The last challenges of a 401 and of a 407.
     pub(super) challenges: [Vec<Vec<u8>>; 2],
     nonce_count: u32,
 }
 
-/// Mostly one of the first two, so that calls find somebody.
+/// A user, usually one of the first two, so that calls find a registered user.
 fn user(input: &mut Input<'_>) -> (&'static str, &'static str) {
     USERS[input.pick(&[0, 0, 0, 1, 1, 1, 2, 3])]
 }
@@ -209,7 +209,7 @@ fn contact(user: &str, flow: &Flow, input: &mut Input<'_>) -> String {
     format!("<{uri}>{params}")
 }
 
-/// A REGISTER, mostly with credentials.
+/// A REGISTER, usually with credentials.
 pub(super) fn register(flow: &Flow, memory: &mut Memory, input: &mut Input<'_>) -> Vec<u8> {
     let (user, domain) = user(input);
     let uri = format!("sip:{domain}");
@@ -248,7 +248,7 @@ pub(super) fn register(flow: &Flow, memory: &mut Memory, input: &mut Input<'_>) 
     text.finish(input)
 }
 
-/// A request from a user or a stranger to a user or elsewhere.
+/// A request from a user or a stranger to a user or a foreign destination.
 pub(super) fn request(flow: &Flow, memory: &mut Memory, input: &mut Input<'_>) -> Vec<u8> {
     let method = input.pick(&METHODS);
     let (from, from_domain) = match input.below(6) {
@@ -315,7 +315,7 @@ pub(super) fn response(request: &[u8], flow: &Flow, input: &mut Input<'_>) -> Op
         number => STATUSES[number % STATUSES.len()],
     };
     let mut text = Text(Vec::new());
-    text.line(&format!("SIP/2.0 {status} Because"));
+    text.line(&format!("SIP/2.0 {status} Reason"));
     for field in request.fields() {
         match field.name {
             HeaderName::Via
@@ -340,7 +340,7 @@ pub(super) fn response(request: &[u8], flow: &Flow, input: &mut Input<'_>) -> Op
     Some(text.finish(input))
 }
 
-/// The ACK or the CANCEL of `request`, which a phone sent; with the To of `answer`.
+/// The ACK or CANCEL of `request`, which a phone sent, with the To of `answer`.
 pub(super) fn companion(
     method: &str,
     request: &[u8],
@@ -362,8 +362,8 @@ pub(super) fn companion(
     Some(text.finish(input))
 }
 
-/// A request within the dialog that `message` began, which came from the engine: a response to the
-/// caller, or the request as the callee has it.
+/// A request within the dialog created by `message`, which came from the engine: a response to the
+/// caller, or the request received by the callee.
 pub(super) fn in_dialog(message: &[u8], flow: &Flow, input: &mut Input<'_>) -> Option<Vec<u8>> {
     let message = Message::parse(message).ok()?;
     let is_caller = message.status().is_some();
@@ -375,7 +375,7 @@ pub(super) fn in_dialog(message: &[u8], flow: &Flow, input: &mut Input<'_>) -> O
     let contact = message.elements(HeaderName::Contact).next()?;
     let contact = sip::header::NameAddr::parse(HeaderName::Contact, contact).ok()?;
     let mut text = Text(Vec::new());
-    // Sometimes as a strict router leaves it.
+    // Sometimes in the form sent by a strict router.
     let strict = input.chance(20).then(|| routes.first().copied()).flatten();
     let strict = strict.and_then(|route| {
         Some(sip::header::NameAddr::parse(HeaderName::Route, route).ok()?.uri_bytes)

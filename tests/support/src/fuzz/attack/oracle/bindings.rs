@@ -1,4 +1,4 @@
-//! Who is registered where, as the registrar's answers say.
+//! The bindings, as the registrar's responses list them.
 
 use super::places::{Place, nearness};
 use super::received::{Names, Received};
@@ -7,7 +7,7 @@ use sip::{Duration, HeaderName, Instant, Message};
 use sip_server::Flow;
 use std::net::SocketAddr;
 
-/// All bindings that there ever were.
+/// All present and former bindings.
 #[derive(Default)]
 pub(super) struct Bindings(Vec<Binding>);
 
@@ -21,7 +21,7 @@ struct Binding {
 }
 
 impl Bindings {
-    /// The 200 to a REGISTER of `user` says what the bindings are from now on.
+    /// Records the current bindings from the 200 to a REGISTER of `user`.
     pub(super) fn note(
         &mut self,
         user: &str,
@@ -60,8 +60,7 @@ impl Bindings {
         self.0.extend(next);
     }
 
-    /// The user whose phone is at `remote` by a binding that stood at one of the times `then`, if
-    /// `uri` names that phone.
+    /// The user with a binding for `uri` at `remote` that was valid at one of the times `then`.
     pub(super) fn find(
         &self,
         uri: &Place,

@@ -1,4 +1,4 @@
-//! Where the ends of dialogs said that they are, in what the server let pass.
+//! The addresses of dialog ends, as announced in messages that the server forwarded.
 
 use super::places::{Place, nearness};
 use super::received::{Names, Received};
@@ -6,33 +6,33 @@ use crate::fuzz::attack::draft::{tag_of, value};
 use sip::{Duration, HeaderName, Instant, Message};
 use sip_server::Flow;
 
-/// How long after the last 2xx others than the end of a dialog may follow it; a second for what was
-/// cut off.
+/// The time after the last 2xx during which requests other than the end of a dialog are allowed,
+/// plus a second for rounding.
 const LIFETIME: Duration = Duration::from_secs(24 * 3600 + 1);
-/// The same after a provisional response, where nothing is known of requests.
+/// The same after a provisional response, in stateless mode.
 const EARLY: Duration = Duration::from_secs(3601);
 
-/// What an end of a dialog said.
+/// The address announced by an end of a dialog.
 struct Said {
     call_id: String,
     tag: String,
-    /// The tag of the other end, where it was known.
+    /// The tag of the other end, if known.
     other_tag: Option<String>,
     contact: Option<Place>,
     flow: Flow,
-    /// The proxies that stand between this server and the end.
+    /// The proxies between this server and the end.
     routes: Vec<Option<Place>>,
     life: Life,
 }
 
-/// How long what an end said holds.
+/// The validity of an announced address.
 enum Life {
     Until(Instant),
-    /// As long as the request of this number has no final response.
+    /// Valid until the final response of the request with this number.
     Invite(usize),
 }
 
-/// All that was said, and the last 2xx of each dialog.
+/// All announced addresses, and the last 2xx of each dialog.
 #[derive(Default)]
 pub(super) struct Dialogs {
     is_stateless: bool,
@@ -40,7 +40,7 @@ pub(super) struct Dialogs {
     confirmed: Vec<(String, [String; 2], Instant)>,
 }
 
-/// Whether requests of this method say where their sender is.
+/// Returns true for methods of target refresh requests.
 fn is_target_refresh(method: &str) -> bool {
     matches!(method, "INVITE" | "SUBSCRIBE" | "REFER" | "NOTIFY" | "UPDATE")
 }
@@ -49,8 +49,8 @@ fn contact(message: &Message<'_>) -> Option<Place> {
     Place::of_element(message.elements(HeaderName::Contact).next()?)
 }
 
-/// A Route without the entries that lead to this server, and the request URI that is then meant
-/// (RFC 3261 section 16.4).
+/// The Route values that do not refer to this server, and the effective Request-URI (RFC 3261
+/// section 16.4).
 pub(super) fn way(request: &Message<'_>) -> (Option<Place>, Vec<Option<Place>>) {
     let mut routes: Vec<_> = request.elements(HeaderName::Route).map(Place::of_element).collect();
     let mut uri = Place::of(&super::super::draft::request_uri(request));
@@ -69,7 +69,7 @@ impl Dialogs {
         Self { is_stateless, ..Self::default() }
     }
 
-    /// A request went on: its sender has said where he is.
+    /// Records a forwarded request, which announces the address of its sender.
     pub(super) fn note_request(&mut self, received: &Received, now: Instant) {
         let request = received.message();
         if !is_target_refresh(&received.method) {
@@ -87,7 +87,7 @@ impl Dialogs {
         });
     }
 
-    /// A response to the request of number `serial` went back, which went out on `flow`.
+    /// Records a response to the request `serial`, which was forwarded on `flow`.
     pub(super) fn note_response(
         &mut self,
         response: &Message<'_>,
@@ -118,7 +118,7 @@ impl Dialogs {
         self.said.push(Said { call_id, tag, other_tag, contact, flow, routes, life });
     }
 
-    /// There was a 2xx to a request of this method.
+    /// Records a 2xx to a request with this method.
     pub(super) fn confirm(&mut self, response: &Message<'_>, method: &str, now: Instant) {
         let tags = [HeaderName::From, HeaderName::To].map(|name| tag_of(response, name));
         let is_success = response.status().is_some_and(|status| (200..300).contains(&status));
@@ -129,7 +129,7 @@ impl Dialogs {
         }
     }
 
-    /// Whether `received` may go on `flow` as a request of a dialog.
+    /// Returns true if `received` may be forwarded on `flow` as a request within a dialog.
     pub(super) fn lead(
         &self,
         received: &Received,
@@ -163,7 +163,7 @@ impl Dialogs {
             })
             .collect();
         let came_by = |end: Instant| received.came.iter().any(|now| *now <= end);
-        // The routes stay as they were when the dialog began (RFC 3261 section 12.2).
+        // The route set does not change within a dialog (RFC 3261 section 12.2).
         of_end.iter().any(|said| said.routes == routes)
             && of_end.iter().any(|said| {
                 let is_alive = match said.life {
@@ -176,7 +176,8 @@ impl Dialogs {
 }
 
 impl Said {
-    /// Whether a request to `uri` gets to the end on `flow`, which may be as near as the end.
+    /// Returns true if a request to `uri` reaches the end on `flow`, which is at most as near as
+    /// the end.
     fn leads(
         &self,
         uri: &Place,

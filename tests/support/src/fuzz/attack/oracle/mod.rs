@@ -1,5 +1,4 @@
-//! What may be sent, by a model of its own: it knows what came in and what went out, and nothing of
-//! the engine.
+//! The rules for sent messages: a model that sees input and output, and nothing of the engine.
 
 mod bindings;
 mod dialogs;
@@ -11,7 +10,7 @@ use super::draft::{branch, cseq, method, request_uri, tag_of, text, uri_of, valu
 use super::parties::{SERVER, address, answers};
 use bindings::Bindings;
 use dialogs::Dialogs;
-use places::{Place, is_nobodys, nearness};
+use places::{Place, is_invalid, nearness};
 use proofs::Proofs;
 use received::{Names, Proof, Received};
 use sip::digest::Challenge;
@@ -20,62 +19,61 @@ use sip_server::Flow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 
-/// A request that went out.
+/// A forwarded request.
 struct Sent {
-    /// The number of the request that it was made of.
+    /// The serial number of the original request.
     serial: usize,
     uri: String,
     flow: Flow,
 }
 
-/// What the engine is told, while it acts on it.
+/// The event that the engine is processing.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cause<'a> {
-    /// The request of this number.
+    /// The request with this serial number.
     Request(usize),
     Response(&'a [u8]),
-    /// Time, the DNS, a failure.
+    /// A timer, a DNS answer, or a failure.
     Other,
 }
 
-/// On what ground a request goes on.
+/// The authorization of a forwarded request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Ground {
     Credentials,
     Binding,
     Dialog,
-    /// It is the ACK or CANCEL of a request that went there.
+    /// An ACK or CANCEL of a request that was forwarded there.
     Companion,
 }
 
-/// Somebody who may give a name of ours in From within a call.
+/// A party that may use a local user's name in From within a call.
 #[derive(PartialEq, Eq)]
 enum Bearer {
-    /// Who proved it, by his tag.
+    /// The user authenticated with this From tag.
     Prover { call_id: String, tag: String, user: String },
-    /// Who was called by it, by the tag of the other end.
+    /// The user was called under this name; the tag is that of the caller.
     Called { call_id: String, caller_tag: String, user: String },
 }
 
 pub(super) struct Oracle {
     requests: Vec<Received>,
-    /// By branch, in the order in which they went.
+    /// Forwarded requests by branch, in order.
     sent: HashMap<String, Vec<Sent>>,
     bindings: Bindings,
     dialogs: Dialogs,
     proofs: Proofs,
     names: Names,
     bearers: Vec<Bearer>,
-    /// Bytes for a request to a host.
+    /// The bytes sent to a host for a request.
     spent: HashMap<(usize, IpAddr), usize>,
-    /// By host that requests came from: bytes that came for them, and bytes of responses that went
-    /// there.
+    /// Bytes received from each host, and bytes of responses sent to it.
     returned: HashMap<IpAddr, (usize, usize)>,
-    /// What only the server and one of the honest may know.
+    /// Credentials known only to the server and an honest user.
     secrets: Vec<String>,
-    /// What happened, in short.
+    /// A short log of the events.
     story: Vec<String>,
-    /// How often there was which ground, and what else shows that much was tried.
+    /// Counters of each authorization and of other evidence of coverage.
     pub(super) tally: BTreeMap<String, u64>,
 }
 
@@ -97,7 +95,7 @@ impl Oracle {
         }
     }
 
-    /// The number for the next new request.
+    /// The serial number of the next new request.
     pub(super) fn next_serial(&self) -> usize {
         self.requests.len()
     }
@@ -110,7 +108,7 @@ impl Oracle {
         *self.tally.entry(what.into()).or_default() += 1;
     }
 
-    /// Credentials that an honest phone sends by way of the server.
+    /// Records the credentials that an honest phone sends through the server.
     pub(super) fn keep_secret(&mut self, response: String) {
         self.secrets.push(response);
     }
@@ -125,7 +123,7 @@ impl Oracle {
         self.names.0.entry(host.to_ascii_lowercase()).or_default().extend(places);
     }
 
-    /// The request of number `serial`, or one of a number that it does not know, comes in.
+    /// Records an incoming request with the serial number `serial`, or a new one.
     pub(super) fn comes(
         &mut self,
         flow: Flow,
@@ -140,8 +138,8 @@ impl Oracle {
         let Some(serial) = serial else {
             return self.response_comes(bytes);
         };
-        // One of the same transaction may come from elsewhere; responses go to where the first came
-        // from.
+        // A request of the same transaction may come from another source. Responses go to the
+        // source of the first one.
         let branch_of = |bytes: &[u8]| Message::parse(bytes).map(|it| branch(&it)).ok();
         let same = |known: &&Received| branch_of(&known.bytes) == branch_of(bytes);
         let mut hosts: HashSet<IpAddr> =
@@ -173,19 +171,19 @@ impl Oracle {
         }
         let names = [HeaderName::WwwAuthenticate, HeaderName::ProxyAuthenticate];
         if response.fields_of(&names).any(|field| is_of_realm(field.value)) {
-            self.count("challenges of others");
+            self.count("foreign challenges");
         }
     }
 
-    /// The engine sends `bytes`.
+    /// Checks `bytes` that the engine sends.
     pub(super) fn goes(&mut self, cause: Cause<'_>, flow: Flow, bytes: &[u8], now: Instant) {
         let line = bytes.split(|&byte| byte == b'\r').next().unwrap_or_default();
         self.note(format!("-> {flow} {}", text(line)));
         let Ok(message) = Message::parse(bytes) else {
-            self.violation("what is sent is a message", flow, bytes, None)
+            self.violation("sent bytes are a message", flow, bytes, None)
         };
         if let Some(secret) = self.secrets.iter().find(|secret| holds(bytes, secret)) {
-            let rule = format!("credentials for this realm go to nobody else ({secret})");
+            let rule = format!("credentials for this realm are not disclosed ({secret})");
             self.violation(&rule, flow, bytes, None);
         }
         match message.status() {
@@ -209,7 +207,7 @@ impl Oracle {
                 continue;
             }
             let challenge = Challenge::parse(field.value).ok().flatten();
-            // One that cannot be delivered goes out once more.
+            // An undeliverable response is sent again.
             let is_own = cause == Cause::Other
                 && challenge
                     .as_ref()
@@ -243,17 +241,17 @@ impl Oracle {
         }
     }
 
-    /// Responses go to hosts that requests came from, and to those of them that never showed that
-    /// they are there, no more than three times what came for them.
+    /// Responses go only to sources of requests. A host that never answered gets at most three
+    /// times the bytes that it sent.
     fn give_back(&mut self, flow: Flow, bytes: &[u8]) {
         let host = flow.remote.ip();
         let Some((came, went)) = self.returned.get_mut(&host) else {
-            self.violation("responses go to who asked", flow, bytes, None)
+            self.violation("responses go to the source of a request", flow, bytes, None)
         };
         *went += bytes.len();
         if flow.transport == Transport::Udp && !answers(host) && *went > 3 * *came {
             let rule = format!(
-                "to who never answered go back three times what came at most: {went} for {came}"
+                "a host that never answered gets at most three times the bytes received: {went} for {came}"
             );
             self.violation(&rule, flow, bytes, None);
         }
@@ -262,7 +260,7 @@ impl Oracle {
     fn registered(&mut self, serial: usize, flow: Flow, answer: &Message<'_>, now: Instant) {
         let proof = self.prove(serial, HeaderName::Authorization, HeaderName::To);
         let Some(proof) = proof else {
-            let rule = "only the user himself changes his bindings";
+            let rule = "only an authenticated user changes the user's bindings";
             self.violation(rule, flow, answer.as_bytes(), Some(serial))
         };
         self.proofs.spend(&proof, serial);
@@ -270,7 +268,7 @@ impl Oracle {
         self.count("registered");
     }
 
-    /// A response that came went back, as `sent`.
+    /// Records a received response that was forwarded as `sent`.
     fn passed_back(&mut self, received: &[u8], sent: &Message<'_>, now: Instant) {
         let Ok(response) = Message::parse(received) else { return };
         let is_it = value(&response, HeaderName::CallId) == value(sent, HeaderName::CallId)
@@ -301,13 +299,13 @@ impl Oracle {
         });
         let own = address(SERVER);
         if flow.remote == own {
-            self.violation("nothing is sent to the server itself", flow, bytes, serial);
+            self.violation("no request is sent to the server itself", flow, bytes, serial);
         }
-        if is_nobodys(flow.remote) {
-            self.violation("nothing is sent to nobody", flow, bytes, serial);
+        if is_invalid(flow.remote) {
+            self.violation("no request is sent to an invalid address", flow, bytes, serial);
         }
         let Some(serial) = known.or(serial).filter(|&serial| serial < self.requests.len()) else {
-            self.violation("what is sent was asked for", flow, bytes, None)
+            self.violation("every sent request has an original", flow, bytes, None)
         };
         for name in [HeaderName::Authorization, HeaderName::ProxyAuthorization] {
             if message.values(name).any(is_of_realm) {
@@ -322,7 +320,7 @@ impl Oracle {
         self.spend(serial, flow, bytes);
     }
 
-    /// Whether the request of number `serial` may go on as `message`.
+    /// Checks that the request `serial` may be forwarded as `message`.
     fn judge(&mut self, serial: usize, flow: Flow, message: &Message<'_>, now: Instant) {
         let proof = self.prove(serial, HeaderName::ProxyAuthorization, HeaderName::From);
         let received = &self.requests[serial];
@@ -337,7 +335,7 @@ impl Oracle {
         let claimed = from.map(|from| text(&from.user));
         let is_user = proof.is_some();
         let is_led = self.dialogs.lead(received, &flow, &self.requests, &self.names);
-        // Within a dialog nobody looks at them.
+        // Within a dialog credentials are not checked.
         if let Some(proof) = proof.filter(|_| !is_led) {
             self.proofs.spend(&proof, serial);
         }
@@ -352,7 +350,7 @@ impl Oracle {
             Ground::Companion
         } else {
             let rule =
-                "requests go to our users, within dialogs, and where users of ours send them";
+                "requests go to local users, within dialogs, and where local users send them";
             self.violation(rule, flow, message.as_bytes(), Some(serial))
         };
         let call_id = value(&request, HeaderName::CallId);
@@ -365,15 +363,15 @@ impl Oracle {
         }
         let ours =
             |uri: Option<String>| uri.and_then(|uri| Place::of(&uri)).filter(Place::is_in_domain);
-        // Whom the request is for; To says what its sender likes.
+        // The Request-URI names the called user; the sender chooses To freely.
         if let Some(asked) = ours(Some(request_uri(&request))) {
             let (call_id, caller_tag) = (call_id.clone(), from_tag.clone());
             bearers.push(Bearer::Called { call_id, caller_tag, user: text(&asked.user) });
         }
         self.bearers.extend(bearers);
-        // Nobody can be asked for credentials for these; where they go is judged all the same.
-        let is_beyond_asking = matches!(&*self.requests[serial].method, "ACK" | "CANCEL");
-        if let Some(user) = claimed.filter(|_| !is_user && !is_beyond_asking) {
+        // Credentials cannot be requested for these methods. Their destination is checked anyway.
+        let cannot_be_challenged = matches!(&*self.requests[serial].method, "ACK" | "CANCEL");
+        if let Some(user) = claimed.filter(|_| !is_user && !cannot_be_challenged) {
             let is_bearer = self.bearers.contains(&Bearer::Prover {
                 call_id: call_id.clone(),
                 tag: from_tag,
@@ -384,7 +382,7 @@ impl Oracle {
                 user: user.clone(),
             });
             if !is_bearer {
-                let rule = format!("only {user} gives that name in From");
+                let rule = format!("only {user} may use that name in From");
                 self.violation(&rule, flow, message.as_bytes(), Some(serial));
             }
         }
@@ -393,8 +391,8 @@ impl Oracle {
         self.dialogs.note_request(&self.requests[serial], now);
     }
 
-    /// Whether the request is the ACK or CANCEL of another that went out on `flow`, and says so
-    /// rightly.
+    /// Returns true if the request is a correct ACK or CANCEL of another one that was forwarded on
+    /// `flow`.
     fn follows(&self, serial: usize, flow: Flow) -> bool {
         let received = &self.requests[serial];
         if !matches!(&*received.method, "ACK" | "CANCEL") {
@@ -413,13 +411,13 @@ impl Oracle {
         self.sent.values().flatten().any(went)
     }
 
-    /// The credentials in `name`, if they are good and of the user whose name stands in `whose`.
+    /// The credentials in `name`, if they are valid for the user in the header field `whose`.
     fn prove(&mut self, serial: usize, name: HeaderName, whose: HeaderName) -> Option<Proof> {
         let received = &mut self.requests[serial];
         if received.proof.is_none() {
             let uri = uri_of(&received.message(), whose).and_then(|uri| Place::of(&uri));
             let claimed = uri.filter(Place::is_in_domain).map(|uri| uri.user);
-            // Nobody can be asked for any with these.
+            // Credentials cannot be requested for these methods.
             let is_asked = !matches!(&*received.method, "ACK" | "CANCEL");
             let proof = self.proofs.find(name, claimed.as_deref(), serial, received);
             received.proof = Some(proof.filter(|_| is_asked));
@@ -427,7 +425,7 @@ impl Oracle {
         received.proof.clone().flatten()
     }
 
-    /// Hosts that never answered get no more than three times what came.
+    /// A host that never answered gets at most three times the bytes received.
     fn spend(&mut self, serial: usize, flow: Flow, bytes: &[u8]) {
         let host = flow.remote.ip();
         if flow.transport != Transport::Udp || answers(host) {
@@ -439,11 +437,11 @@ impl Oracle {
         let came = received.bytes.len() * received.came.len();
         if spent > 3 * came {
             let rule = format!(
-                "to a host that never answered go three times what came at most: {spent} for {came}"
+                "a host that never answered gets at most three times the bytes received: {spent} for {came}"
             );
             self.violation(&rule, flow, bytes, Some(serial));
         }
-        self.count("sent to who never answered");
+        self.count("sent to a host that never answered");
     }
 
     fn violation(&self, rule: &str, flow: Flow, bytes: &[u8], serial: Option<usize>) -> ! {
@@ -460,7 +458,7 @@ impl Oracle {
     }
 }
 
-/// Whether a value names this realm, by the most generous reading.
+/// Returns true if a value contains this realm in the most lenient reading.
 fn is_of_realm(value: &[u8]) -> bool {
     let is_noise = |byte: &&u8| !b" \t\r\n\"\\".contains(byte);
     let plain: Vec<u8> = value.iter().filter(is_noise).map(u8::to_ascii_lowercase).collect();
@@ -471,7 +469,7 @@ fn holds(bytes: &[u8], text: &str) -> bool {
     bytes.windows(text.len()).any(|window| window == text.as_bytes())
 }
 
-/// Enough of a message to know it by.
+/// The beginning of a message, for the panic message.
 fn shown(bytes: &[u8]) -> String {
     text(&bytes[..bytes.len().min(2500)])
 }

@@ -1,14 +1,14 @@
-//! Places, written anew from the RFCs: what a URI names, and what may be sent to from where.
+//! URIs and reachability, implemented independently from the RFCs.
 
 use sip::header::NameAddr;
 use sip::{HeaderName, Uri};
 use std::net::{IpAddr, SocketAddr};
 
-/// What matters of a SIP URI that requests are sent to.
+/// The parts of a SIP URI that determine a destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) user: Vec<u8>,
-    /// In lower case; an address without brackets.
+    /// The host in lower case; an address without brackets.
     pub(super) host: String,
     pub(super) port: Option<u16>,
     transport: String,
@@ -36,41 +36,41 @@ impl Place {
         })
     }
 
-    /// What a Route, Record-Route or Contact element names.
+    /// The URI of a Route, Record-Route or Contact element.
     pub(super) fn of_element(element: &[u8]) -> Option<Self> {
         let address = NameAddr::parse(HeaderName::Route, element).ok()?;
         Self::of(&String::from_utf8_lossy(address.uri_bytes))
     }
 
-    /// The same user at the same host and port.
+    /// Returns true for the same user, host and port.
     pub(super) fn is_same_phone(&self, other: &Self) -> bool {
         (&self.user, &self.host, self.port) == (&other.user, &other.host, other.port)
     }
 
-    /// The same without `lr`, which means nothing in a request URI.
+    /// The same URI without `lr`, which has no meaning in a Request-URI.
     pub(super) fn without_lr(&self) -> Self {
         Self { is_loose: false, ..self.clone() }
     }
 
-    /// Whether a host of ours is named, by a port of ours or none.
+    /// Returns true if it names a local host with a local port or without port.
     pub(super) fn is_ours(&self) -> bool {
         self.is_in_domain() && self.port.is_none_or(|port| port == 5060)
     }
 
-    /// Whether it is a name of our domain: the port has no part in that.
+    /// Returns true if it names the local domain, with any port.
     pub(super) fn is_in_domain(&self) -> bool {
         self.host == super::super::parties::DOMAIN || self.host == "203.0.113.1"
     }
 
-    /// The address that it names, where it is none that the DNS has to find.
+    /// The address, if the host is not a domain name.
     pub(super) fn address(&self) -> Option<SocketAddr> {
         let port = if self.secure || self.transport == "tls" { 5061 } else { 5060 };
         Some(SocketAddr::new(self.host.parse().ok()?, self.port.unwrap_or(port)))
     }
 }
 
-/// How near somebody has to be for an address to mean the same to him: 0 for everybody, 3 for this
-/// machine.
+/// The scope of an address, from 0 (global) to 3 (this machine). A sender has to be at least as
+/// near for the address to mean the same.
 pub(super) fn nearness(ip: IpAddr) -> u8 {
     match ip.to_canonical() {
         IpAddr::V4(ip) if ip.is_loopback() || ip.octets()[0] == 0 => 3,
@@ -84,8 +84,8 @@ pub(super) fn nearness(ip: IpAddr) -> u8 {
     }
 }
 
-/// Whether nobody in particular has this address.
-pub(super) fn is_nobodys(address: SocketAddr) -> bool {
+/// Returns true for multicast, unspecified and broadcast addresses and for port 0.
+pub(super) fn is_invalid(address: SocketAddr) -> bool {
     let ip = address.ip().to_canonical();
     ip.is_multicast()
         || ip.is_unspecified()

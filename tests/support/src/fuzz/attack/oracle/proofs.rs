@@ -1,4 +1,4 @@
-//! Who has proved to be whom: nonces that were given out, and credentials that are right.
+//! Authentication: issued nonces and valid credentials.
 
 use super::places::Place;
 use super::received::{Proof, Received};
@@ -9,17 +9,17 @@ use sip::{Duration, HeaderName, Instant};
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-/// How long a nonce is good.
+/// The lifetime of a nonce.
 const LIFETIME: Duration = Duration::from_secs(300);
 
-/// What was given out, and what of it was used.
+/// Issued nonces, and used nonce counts.
 #[derive(Default)]
 pub(super) struct Proofs {
-    /// By nonce: to whom, and when.
+    /// The host and the time of issue, by nonce.
     issued: HashMap<Vec<u8>, (IpAddr, Instant)>,
-    /// By nonce and count: for which request.
+    /// The request that used it, by nonce and count.
     used: HashMap<(Vec<u8>, u32), usize>,
-    /// Older nonces are of no use.
+    /// Nonces issued before this time are invalid.
     started: Option<Instant>,
 }
 
@@ -28,7 +28,7 @@ impl Proofs {
         self.issued.entry(nonce.to_vec()).or_insert((host, now));
     }
 
-    /// Whether the nonce was given to `host`.
+    /// Returns true if the nonce was issued to `host`.
     pub(super) fn is_of(&self, nonce: &[u8], host: IpAddr) -> bool {
         self.issued.get(nonce).is_some_and(|issued| issued.0 == host)
     }
@@ -37,13 +37,13 @@ impl Proofs {
         self.started = Some(now);
     }
 
-    /// The nonce and count of `proof` are used from now on, by the request of number `serial`.
+    /// Marks the nonce count of `proof` as used by the request `serial`.
     pub(super) fn spend(&mut self, proof: &Proof, serial: usize) {
         self.used.insert(proof.key.clone(), serial);
     }
 
-    /// The user who is `claimed`, if his credentials are in the header field `name` of the request
-    /// of number `serial`, and no other request has used them.
+    /// The user `claimed`, if valid credentials are in the header field `name` of the request
+    /// `serial`, and no other request has used them.
     pub(super) fn find(
         &self,
         name: HeaderName,
@@ -82,8 +82,8 @@ impl Proofs {
     }
 }
 
-/// Whether credentials with this `uri` are for a request to `asked`: it is the same, or both are
-/// ours.
+/// Returns true if credentials with this `uri` are valid for a request to `asked`: both are equal,
+/// or both are local.
 fn is_for(uri: &[u8], asked: &str) -> bool {
     if uri == asked.as_bytes() {
         return true;
@@ -91,7 +91,7 @@ fn is_for(uri: &[u8], asked: &str) -> bool {
     let uri = Place::of(&String::from_utf8_lossy(uri));
     match (uri, Place::of(asked)) {
         (Some(uri), Some(asked)) => uri == asked || (uri.is_in_domain() && asked.is_in_domain()),
-        // Numbers are users of ours.
+        // Telephone numbers belong to local users.
         (Some(uri), None) => uri.is_in_domain() && asked.starts_with("tel:"),
         _ => false,
     }

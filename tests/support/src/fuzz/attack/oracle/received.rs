@@ -1,4 +1,4 @@
-//! What the oracle keeps of requests that came in, and of names.
+//! Received requests, and names resolved by DNS.
 
 use super::places::Place;
 use sip::{Instant, Message};
@@ -6,38 +6,38 @@ use sip_server::Flow;
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 
-/// A request that came in.
+/// A received request.
 pub(super) struct Received {
     pub(super) flow: Flow,
     pub(super) bytes: Vec<u8>,
     pub(super) method: String,
-    /// When it came, each time.
+    /// The times at which it was received.
     pub(super) came: Vec<Instant>,
-    /// When its first final response went back.
+    /// The time of its first final response.
     pub(super) answered: Option<Instant>,
-    /// Its good credentials, once they were looked at.
+    /// Its valid credentials, once checked.
     pub(super) proof: Option<Option<Proof>>,
 }
 
 impl Received {
     pub(super) fn message(&self) -> Message<'_> {
-        Message::parse(&self.bytes).expect("it was read before")
+        Message::parse(&self.bytes).expect("the message was parsed before")
     }
 }
 
-/// What the DNS said of names.
+/// The addresses of domain names according to DNS.
 #[derive(Default)]
 pub(super) struct Names(pub(super) HashMap<String, HashSet<SocketAddr>>);
 
 impl Names {
-    /// Whether what is for `place` may go to `remote`.
+    /// Returns true if messages for `place` may be sent to `remote`.
     pub(super) fn leads(&self, place: &Place, remote: SocketAddr) -> bool {
         let is_known = |known: &HashSet<SocketAddr>| known.contains(&remote);
         place.address() == Some(remote) || self.0.get(&place.host).is_some_and(is_known)
     }
 }
 
-/// Good credentials.
+/// Valid credentials.
 #[derive(Clone)]
 pub(super) struct Proof {
     pub(super) user: &'static str,
