@@ -1,5 +1,5 @@
-//! The server gets its certificate from an issuer that speaks ACME (RFC 8555), who calls it for a
-//! proof (RFC 8737).
+//! The server obtains its certificate from an ACME server (RFC 8555), which validates the domains
+//! by TLS-ALPN (RFC 8737).
 
 use net::tls::{Client, ServerName, Trust};
 use peers::pebble::Pebble;
@@ -14,7 +14,7 @@ const DOMAINS: [&str; 2] = ["sip.acme.test", DOMAIN];
 /// Longer than any test.
 const LONG: Duration = Duration::from_secs(24 * 3600);
 
-/// A server that wants a certificate for `domains` from `pebble`.
+/// A server that requests a certificate for `domains` from `pebble`.
 fn server(pebble: &Pebble, domains: &[&str]) -> Barebell {
     let listen = format!("tls:{}", pebble.proof_address());
     Barebell::start(&Options {
@@ -24,10 +24,11 @@ fn server(pebble: &Pebble, domains: &[&str]) -> Barebell {
     })
 }
 
-/// Whether who is called as `name` answers, and is trusted by `trust`; or why not.
+/// Connects to a server as `name` with the trust anchors `trust`. Returns the error text on
+/// failure.
 fn ask(address: SocketAddr, name: &'static str, trust: &Trust) -> Result<(), String> {
-    let client = Client::new(trust, None, false).expect("a client");
-    let name = ServerName::try_from(name).expect("a name");
+    let client = Client::new(trust, None, false).expect("the client can be created");
+    let name = ServerName::try_from(name).expect("the name is a DNS name");
     let options = |from| ping(from, address, 1);
     let patience = Duration::from_secs(10);
     let answer = net::ask(sip::Transport::Tls, address, Some((&client, name)), options, patience);
@@ -36,51 +37,53 @@ fn ask(address: SocketAddr, name: &'static str, trust: &Trust) -> Result<(), Str
 }
 
 #[test]
-fn a_certificate_is_issued_and_kept() {
+fn a_certificate_is_issued_and_stored() {
     let pebble = Pebble::start(&DOMAINS, LONG);
     let mut server = server(&pebble, &DOMAINS);
     server.wait_for_line("asking for a certificate for sip.acme.test");
     let trust = Trust::Issuers(pebble.root());
     let address = pebble.proof_address();
     let is_trusted = || ask(address, DOMAINS[0], &trust).ok();
-    wait_until("a certificate that the issuer has signed", is_trusted);
-    ask(address, DOMAINS[1], &trust).expect("it is for both");
-    // The chain is whole: OpenSSL knows the root alone.
+    wait_until("a certificate of the ACME server", is_trusted);
+    ask(address, DOMAINS[1], &trust).expect("the certificate is valid for both domains");
+    // The chain is complete: OpenSSL only knows the root.
     let mut openssl = Command::new("openssl");
     openssl.args(["s_client", "-connect", &address.to_string(), "-servername", DOMAINS[0]]);
     openssl.args(["-verify_hostname", DOMAINS[0], "-verify_return_error", "-CAfile"]);
     openssl.arg(pebble.root());
     let said = run(Program { name: "openssl", packages: "openssl" }, openssl);
     assert!(said.contains("Verify return code: 0 (ok)"), "{said}");
-    let refusal = ask(address, "other.acme.test", &trust).expect_err("for nobody else");
+    let refusal = ask(address, "other.acme.test", &trust)
+        .expect_err("the certificate is not valid for other domains");
     assert!(refusal.contains("other.acme.test"), "{refusal}");
     server.crash();
     server.restart();
-    ask(address, DOMAINS[0], &trust).expect("it is there from the start");
-    assert_eq!(server.log().matches("asking for").count(), 1, "it is kept");
-    // One that is damaged is got again.
+    ask(address, DOMAINS[0], &trust).expect("the certificate is available at once");
+    assert_eq!(server.log().matches("asking for").count(), 1, "the certificate is stored");
+    // A damaged certificate is requested again.
     server.crash();
-    std::fs::write(server.data().join("tls-acme.pem"), "nonsense").expect("its file");
+    std::fs::write(server.data().join("tls-acme.pem"), "nonsense")
+        .expect("the file can be written");
     server.restart();
     wait_until("another certificate", || ask(address, DOMAINS[0], &trust).ok());
 }
 
 #[test]
-fn who_is_refused_goes_on_with_what_there_was_and_asks_again_when_told_to() {
+fn after_a_rejection_the_old_certificate_is_used_until_a_reload() {
     let pebble = Pebble::start(&[DOMAINS[0]], LONG);
     let server = server(&pebble, &["lost.acme.test"]);
     let line = server.wait_for_line("is not to be had");
     assert!(line.contains(": lost.acme.test: ") && line.contains("again in 5m"), "{line}");
     let own = Trust::Issuers(server.certificate());
-    ask(pebble.proof_address(), DOMAIN, &own).expect("its own");
+    ask(pebble.proof_address(), DOMAIN, &own).expect("the self-signed certificate is used");
     server.reconfigure(&pebble.configuration(&[DOMAINS[0]]));
     let trust = Trust::Issuers(pebble.root());
-    wait_until("a certificate for the right name", || {
+    wait_until("a certificate for the correct name", || {
         ask(pebble.proof_address(), DOMAINS[0], &trust).ok()
     });
 }
 
-/// Also by an issuer that does not know the account any more.
+/// Also after the ACME server has lost the account.
 #[test]
 fn a_certificate_is_renewed_in_time() {
     let mut pebble = Pebble::start(&DOMAINS, Duration::from_secs(12));
@@ -94,5 +97,5 @@ fn a_certificate_is_renewed_in_time() {
     });
     assert!(!server.log().contains("is not to be had"), "{second}");
     let trust = Trust::Issuers(pebble.root());
-    ask(pebble.proof_address(), DOMAINS[0], &trust).expect("of the issuer's new key");
+    ask(pebble.proof_address(), DOMAINS[0], &trust).expect("the certificate has the new root");
 }

@@ -1,11 +1,11 @@
-//! Web pages with JsSIP and SIP.js register over secure WebSocket, exchange a message, and see a
-//! call ring and be given up.
+//! Web pages with JsSIP and SIP.js register over secure WebSocket and exchange a message; a call
+//! rings and is cancelled.
 
 use peers::browser::{Browser, Page};
 use peers::exchange::{Exchange, PASSWORD};
 use peers::server::DOMAIN;
 
-fn goes_through(library: &str) {
+fn run(library: &str) {
     let page = Page::serve();
     let exchange = Exchange::for_pages(&page.origin());
     let url = exchange.server.web_url();
@@ -29,17 +29,17 @@ fn goes_through(library: &str) {
         browser.wait_for(what);
     }
     assert!(exchange.server.registrations_of("alice").is_empty());
-    // What hangs on a connection ends with it.
+    // Bindings end with their connection.
     drop(browser);
     assert!(exchange.server.wait_for_registrations("bob", 0).is_empty());
 }
 
 #[test]
 fn jssip() {
-    goes_through("jssip");
+    run("jssip");
 }
 
 #[test]
 fn sip_js() {
-    goes_through("sip.js");
+    run("sip.js");
 }

@@ -1,5 +1,5 @@
-//! What goes on within dialogs at a server that takes nobody's word: ends that move, a server that
-//! crashes, sessions that are refreshed (RFC 4028), subscriptions (RFC 6665).
+//! Requests within dialogs through a server without trusted networks: moved user agents, a crashed
+//! server, session refreshes (RFC 4028), subscriptions (RFC 6665).
 
 use peers::call::{End, establish};
 use peers::exchange::Exchange;
@@ -11,7 +11,7 @@ fn call(exchange: &Exchange) -> (End, End) {
     establish(exchange.agent("alice"), exchange.agent("bob"))
 }
 
-/// One end moves in the call and says so by `method`; then it is found there.
+/// One end moves during the call and announces it with `method`. Then it is reached there.
 fn is_found_again(mover: &mut End, other: &mut End, method: &str) {
     mover.agent.move_away();
     mover.pass(other, method, "");
@@ -47,9 +47,9 @@ fn both_ends_move_more_than_once() {
     bob.pass(&mut alice, "BYE", "");
 }
 
-/// What a dialog needs to go on it carries itself.
+/// A dialog carries all the state that the server needs.
 #[test]
-fn a_call_goes_on_after_the_server_has_crashed() {
+fn a_call_continues_after_a_crash_of_the_server() {
     let mut exchange = Exchange::that_trusts_nobody();
     let (mut alice, mut bob) = call(&exchange);
     exchange.server.crash();
@@ -59,7 +59,7 @@ fn a_call_goes_on_after_the_server_has_crashed() {
     alice.pass(&mut bob, "BYE", "");
 }
 
-/// One end refreshes the session a few times; then either can still do anything.
+/// One end refreshes the session several times. Afterwards both can send requests.
 fn is_refreshed(refresher: &mut End, other: &mut End, role: &str) {
     let fields = format!("Supported: timer\r\nSession-Expires: 90;refresher={role}\r\n");
     for method in ["INVITE", "UPDATE", "UPDATE", "INVITE"] {
@@ -91,7 +91,7 @@ fn state(state: &str) -> String {
     format!("{EVENT}Subscription-State: {state}\r\n")
 }
 
-/// Alice subscribes to bob, who says so with this status.
+/// Alice subscribes to bob, who answers with this status code.
 fn subscribe(exchange: &Exchange, status: u16) -> (End, End) {
     let (mut alice, mut bob) = (exchange.agent("alice"), exchange.agent("bob"));
     let mut subscribing = alice.dialog(&bob.address_of_record());
@@ -103,7 +103,7 @@ fn subscribe(exchange: &Exchange, status: u16) -> (End, End) {
     (End { agent: alice, dialog: dialog_of_alice }, End { agent: bob, dialog })
 }
 
-/// Refreshes a subscription that stands, with a notification each time, and ends it.
+/// Refreshes an active subscription with a notification each time, and ends it.
 fn refresh_and_unsubscribe(mut subscriber: End, mut notifier: End) {
     for _ in 0..3 {
         subscriber.pass(&mut notifier, "SUBSCRIBE", &format!("{EVENT}Expires: 600\r\n"));
@@ -121,9 +121,9 @@ fn a_subscription_is_refreshed_and_ended_by_the_subscriber() {
     refresh_and_unsubscribe(alice, bob);
 }
 
-/// The notification may come first, and is then what begins the dialog (RFC 6665 section 4.4.1).
+/// The NOTIFY may arrive before the response and then creates the dialog (RFC 6665 section 4.4.1).
 #[test]
-fn a_subscription_whose_first_notification_is_before_its_answer_is_refreshed() {
+fn a_subscription_with_a_notify_before_the_response_is_refreshed() {
     let exchange = Exchange::that_trusts_nobody();
     let (mut alice, mut bob) = (exchange.agent("alice"), exchange.agent("bob"));
     let mut subscribing = alice.dialog(&bob.address_of_record());
@@ -143,7 +143,7 @@ fn a_subscription_whose_first_notification_is_before_its_answer_is_refreshed() {
 }
 
 #[test]
-fn a_subscription_is_ended_by_the_notifier_who_moved() {
+fn a_subscription_is_ended_by_a_moved_notifier() {
     let exchange = Exchange::that_trusts_nobody();
     let (mut alice, mut bob) = subscribe(&exchange, 202);
     bob.pass(&mut alice, "NOTIFY", &state("pending;expires=600"));

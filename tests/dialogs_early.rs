@@ -1,5 +1,5 @@
-//! Early dialogs at a server that takes nobody's word: two phones of one user ring, each in an
-//! early dialog of its own, with reliable provisional responses (RFC 3262) and UPDATE (RFC 3311).
+//! Early dialogs through a server without trusted networks: two phones of one user ring, each in
+//! its own early dialog, with reliable provisional responses (RFC 3262) and UPDATE (RFC 3311).
 
 use peers::call::End;
 use peers::exchange::Exchange;
@@ -7,7 +7,7 @@ use sip::HeaderName;
 use sip::dialog::Dialog;
 use test_support::agent::{Agent, Received, SESSION};
 
-/// A phone of bob that rings, and what it was asked.
+/// A ringing phone of bob, and the INVITE that it received.
 struct Ringing {
     phone: End,
     invite: Received,
@@ -15,7 +15,7 @@ struct Ringing {
 
 const RELIABLE: &str = "Require: 100rel\r\nRSeq: 7\r\n";
 
-/// `agent` gets the INVITE and rings reliably.
+/// `agent` receives the INVITE and sends a reliable provisional response.
 fn ring(mut agent: Agent) -> Ringing {
     let invite = agent.request("INVITE");
     let dialog = agent.dialog_with(&invite);
@@ -23,7 +23,7 @@ fn ring(mut agent: Agent) -> Ringing {
     Ringing { phone: End { agent, dialog }, invite }
 }
 
-/// Alice acknowledges the provisional response of a phone: her view of the early dialog.
+/// Alice acknowledges the provisional response of a phone. Returns her view of the early dialog.
 fn acknowledge(alice: &mut Agent, ringing: &mut Ringing) -> Dialog {
     let progress = alice.response_from("INVITE", 183, ringing.phone.dialog.id().local_tag);
     let mut early = progress.dialog();
@@ -37,13 +37,13 @@ fn acknowledge(alice: &mut Agent, ringing: &mut Ringing) -> Dialog {
     early
 }
 
-/// Both change the session before the call is answered.
+/// Both ends change the session before the call is answered.
 fn update_each_other(first: &mut End, second: &mut End) {
     first.pass(second, "UPDATE", "");
     second.pass(first, "UPDATE", "");
 }
 
-/// Alice calls bob, whose two phones ring: his phones, and her views of the two early dialogs.
+/// Alice calls bob, whose two phones ring. Returns both phones and her views of the early dialogs.
 fn two_ring(exchange: &Exchange) -> (Agent, [Ringing; 2], [Dialog; 2]) {
     let phones = [exchange.agent("bob"), exchange.agent("bob")];
     let mut alice = exchange.agent("alice");
@@ -54,19 +54,19 @@ fn two_ring(exchange: &Exchange) -> (Agent, [Ringing; 2], [Dialog; 2]) {
     (alice, ringing, early)
 }
 
-/// A phone answers the call: alice's view of the dialog that this makes.
+/// A phone answers the call. Returns alice's view of the confirmed dialog.
 fn answer(alice: &mut Agent, early: &Dialog, ringing: &mut Ringing) -> Dialog {
     let End { agent, dialog } = &mut ringing.phone;
     agent.answer(&ringing.invite, dialog, 200, "", SESSION);
     let answered = alice.response_from("INVITE", 200, dialog.id().local_tag);
     let mut confirmed = early.clone();
-    confirmed.confirm_by(&answered.message()).expect("a 2xx");
+    confirmed.confirm_by(&answered.message()).expect("the response is a 2xx");
     alice.acknowledge(&confirmed, &answered);
     agent.request("ACK");
     confirmed
 }
 
-/// A phone takes the CANCEL that it gets when another one has answered.
+/// A phone processes the CANCEL that it receives after another one has answered.
 fn stop_ringing(ringing: &mut Ringing) {
     let End { agent, dialog } = &mut ringing.phone;
     let cancel = agent.request("CANCEL");
@@ -104,7 +104,7 @@ fn both_early_dialogs_are_updated_and_the_updated_one_confirmed() {
     alice.pass(&mut desk.phone, "BYE", "");
 }
 
-/// Its 200 crosses the CANCEL; the caller ends that call (RFC 3261 section 13.2.2.4).
+/// Its 200 crosses the CANCEL. The caller ends that call (RFC 3261 section 13.2.2.4).
 #[test]
 fn both_phones_answer_and_the_caller_hangs_up_on_one() {
     let exchange = Exchange::that_trusts_nobody();
@@ -121,7 +121,7 @@ fn both_phones_answer_and_the_caller_hangs_up_on_one() {
     desk.phone.pass(&mut alice, "BYE", "");
 }
 
-/// A phone that moves before it answers is found where it is.
+/// A phone that moves before it answers is reached at its new address.
 #[test]
 fn a_phone_moves_while_it_rings() {
     let exchange = Exchange::that_trusts_nobody();

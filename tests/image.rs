@@ -1,4 +1,4 @@
-//! The server that boots without an operating system, in QEMU, with DHCP and TFTP of dnsmasq.
+//! The server without an operating system, in QEMU, with DHCP and TFTP by dnsmasq.
 
 use peers::exchange::{PASSWORD, account, connect};
 use peers::image::lan::{ENDS, HERE, Lan, SERVER};
@@ -18,8 +18,8 @@ use test_support::hostile::{End, HostileFrames};
 
 const BENCH: Program = Program { name: "barebell-bench", packages: "(none: build it)" };
 
-/// The users of SIPp, and one with the number 0 for the benchmark, which counts from there. Their
-/// hashes are of MD5, which is all that SIPp can.
+/// The users of SIPp, and one with number 0 for the benchmark, which counts from 0. Their hashes
+/// are MD5, the only algorithm of SIPp.
 fn numbered_users() -> String {
     let line = |number| {
         let (user, password) = (user(number), password(number));
@@ -30,7 +30,7 @@ fn numbered_users() -> String {
     (0..=USERS).map(line).collect()
 }
 
-/// Has the benchmark put some load on the server. All of it has to succeed, however late.
+/// Runs a load of the benchmark. All of its operations have to succeed, with any delay.
 fn bench(operation: &str, authenticated: bool) {
     let mut command = Command::new(built(BENCH.name, "BAREBELL_BENCH"));
     command.args(["run", "--target", &format!("udp:{SERVER}"), "--domain", DOMAIN]);
@@ -44,14 +44,14 @@ fn bench(operation: &str, authenticated: bool) {
     let _ = run(BENCH, command);
 }
 
-/// All operations of row A2, by SIPp and by the benchmark.
+/// All operations, by SIPp and by the benchmark.
 fn operations(authenticated: bool) {
     let auth = if authenticated { "on" } else { "off" };
     let _lan = Lan::with_users(&numbered_users());
     let bench = |operation| bench(operation, authenticated);
     let operations = Operations { server: SERVER, authenticated, rate: 800 };
 
-    // Without credentials strangers are slowed down; SIPp and the benchmark are none.
+    // Without authentication, rate limits apply. SIPp and the benchmark are trusted.
     let options = format!("domain={DOMAIN} expires=3600 auth={auth} trusted={HERE}/32");
     let machine = Machine { options: &options, ..Machine::default() }.serve();
     let callee = Sipp::new("callee");
@@ -115,20 +115,20 @@ fn softphones_call_each_other() {
 
 const ALICE: &str = "alice:secret\n";
 
-/// What the terminal of the serial line shows, by rows, without the blanks at their ends.
+/// The rows of the serial line's terminal, without trailing blanks.
 fn rows(machine: &Running) -> Vec<String> {
     machine.terminal().screen().rows(0, 80).map(|row| row.trim_end().to_owned()).collect()
 }
 
-/// Types a key at the serial line and at the keyboard, and waits until the terminal shows `text`,
-/// and the screen the same page, in letters of so many points.
+/// Presses a key on the serial line and on the keyboard. Waits until the terminal shows `text`, and
+/// the screen shows the same page in characters of this size in pixels.
 fn turn_to(machine: &mut Running, (key, qcode): (&str, &str), text: &str, cell: (usize, usize)) {
     machine.type_keys(key);
     machine.press(qcode);
     let page = format!("{text:?} on the terminal, and the same on the screen");
     wait_until(&page, || {
         let mut rows = rows(machine);
-        // The bars above and below are as wide as the terminal or the screen.
+        // The bars at the top and bottom are as wide as the terminal or the screen.
         let is_shown = rows[0].contains("? keys") && rows.iter().any(|row| row.contains(text));
         rows[0].clear();
         rows.pop();
@@ -137,7 +137,7 @@ fn turn_to(machine: &mut Running, (key, qcode): (&str, &str), text: &str, cell: 
 }
 
 #[test]
-fn boots_from_stick_disk_and_cd() {
+fn it_boots_from_stick_disk_and_cd() {
     let folder = tempfile::tempdir().expect("a folder");
     let disk = folder.path().join("disk.qcow2");
     let _lan = Lan::with_users(ALICE);
@@ -168,7 +168,7 @@ fn boots_from_stick_disk_and_cd() {
     turn_to(&mut machine, ("?", "f1"), "fetches the file of users again", LETTER_OF_PIXELS);
 }
 
-/// Points of a letter: that of the VGA's text, and that of Noto Sans Mono.
+/// The size of a character in pixels: VGA text mode, and Noto Sans Mono.
 const LETTER_OF_VGA: (usize, usize) = (9, 16);
 const LETTER_OF_PIXELS: (usize, usize) = (7, 16);
 
@@ -183,12 +183,12 @@ fn screen_and_terminal_show_the_same() {
 }
 
 #[test]
-fn boots_from_a_network() {
+fn it_boots_from_a_network() {
     let mut lan = Lan::open();
     lan.offer("users", ALICE);
     lan.offer_copy("server", &built_image("server"));
     lan.offer_copy("server.efi", &built_image("server.efi"));
-    // What boots says what it is: iPXE, or UEFI for x86-64. The server itself says neither.
+    // The boot program identifies itself: iPXE, or UEFI for x86-64. The server does neither.
     lan.serve(&[
         "--dhcp-match=set:ipxe,175",
         "--dhcp-match=set:uefi,option:client-arch,7",
@@ -203,7 +203,7 @@ fn boots_from_a_network() {
 }
 
 #[test]
-fn boots_with_all_cards_and_processors() {
+fn it_boots_with_all_cards_and_processors() {
     let _lan = Lan::with_users(ALICE);
     let random = "-device virtio-rng-pci";
     let bridge = "-device pci-bridge,id=bridge,chassis_nr=1";
@@ -221,14 +221,14 @@ fn boots_with_all_cards_and_processors() {
         ("pc", "qemu64", "e1000", random),
         ("q35", "kvm64", "e1000e", random),
     ] {
-        // Which of them it was when the test fails.
+        // Identifies the combination if the test fails.
         eprintln!("{board}, {processor}, {card}");
         let _ = Machine { board, processor, card, others, ..Machine::default() }.serve();
     }
 }
 
 #[test]
-fn what_it_cannot_do_without_is_said() {
+fn missing_hardware_and_unknown_options_are_reported() {
     let _lan = Lan::with_users(ALICE);
     let usual = Machine::default();
     for (machine, why) in [
@@ -241,7 +241,7 @@ fn what_it_cannot_do_without_is_said() {
 }
 
 #[test]
-fn what_is_missing_is_said_until_it_is_there() {
+fn missing_services_are_reported_until_available() {
     let mut lan = Lan::open();
     let options = "domain=barebell.test refresh=1";
     let mut machine = Machine { options, others: "-S", ..Machine::default() }.start();
@@ -258,7 +258,7 @@ fn what_is_missing_is_said_until_it_is_there() {
     lan.offer("users", "alice\n");
     machine.wait_for("the file of users was not taken: line 1: expected name:password");
 
-    // 32 MB take seconds, so that it is still on its way when the server goes.
+    // A transfer of 32 MB takes seconds, so it is in progress when the server stops.
     let long = format!("#{:1000}\n", "").repeat(1 << 15) + ALICE;
     lan.offer("users", long);
     let before = lan.frames_to_machine();
@@ -267,7 +267,7 @@ fn what_is_missing_is_said_until_it_is_there() {
     });
     lan.serve_no_longer();
     machine.wait_for("the file of users was not taken: the TFTP server does not answer");
-    assert!(!machine.console().contains("ready"), "it serves nobody");
+    assert!(!machine.console().contains("ready"), "the server is not ready");
     lan.offer("users", ALICE);
     lan.serve(&["--dhcp-boot=users"]);
     machine.wait_until_it_serves();
@@ -283,19 +283,22 @@ fn what_is_missing_is_said_until_it_is_there() {
     machine.wait_until_it_answers();
 }
 
-/// DHCP gives an address for a few seconds, and again; goes away, and comes back.
+/// DHCP assigns an address for a few seconds, repeatedly; becomes unavailable, and returns.
 #[test]
-fn a_lease_ends_and_another_one_begins() {
+fn a_lease_expires_and_another_one_is_obtained() {
     let mut lan = Lan::open();
     lan.offer("users", ALICE);
-    // How long it lasts, and when it is to be asked for again: dnsmasq's own least is two minutes.
+    // The lease time, and the times of renewal. The minimum of dnsmasq itself is two minutes.
     let times =
         ["--dhcp-option-force=51,4", "--dhcp-option-force=58,2", "--dhcp-option-force=59,3"];
     lan.serve(&[&["--dhcp-boot=users"], &times[..]].concat());
     let mut machine = Machine::default().serve();
     let leases = |lan: &Lan| lan.log().matches("DHCPACK").count();
     wait_until("a lease that is renewed twice", || (leases(&lan) >= 3).then_some(()));
-    assert!(!machine.console().contains("the lease has ended"), "it is renewed before it ends");
+    assert!(
+        !machine.console().contains("the lease has ended"),
+        "the lease is renewed before it expires"
+    );
     lan.serve_no_longer();
     machine.wait_for("the lease has ended");
     lan.serve(&["--dhcp-boot=users"]);
@@ -303,7 +306,7 @@ fn a_lease_ends_and_another_one_begins() {
 }
 
 #[test]
-fn a_program_that_fails_or_stands_still_is_booted_again() {
+fn the_machine_reboots_after_a_fault_or_a_hang() {
     const INVALID: &[u8] = &[0x0f, 0x0b];
     const LOOP: &[u8] = &[0xeb, 0xfe];
     let _lan = Lan::with_users(ALICE);
@@ -320,7 +323,7 @@ fn a_program_that_fails_or_stands_still_is_booted_again() {
     machine.wait_until_it_serves();
 }
 
-/// How many hostile frames there are: more where somebody has the time.
+/// The number of hostile frames; the environment variable allows a longer run.
 fn rounds() -> usize {
     let given = std::env::var("BAREBELL_FLOOD").ok();
     given.and_then(|count| count.parse().ok()).unwrap_or(30_000)
@@ -342,7 +345,7 @@ fn hostile_frames_do_not_stop_it() {
         }
     }
     machine.wait_until_it_answers();
-    assert_eq!(lan.frames_lost(), lost, "frames that the machine has not seen");
-    assert!(!machine.console().contains("memory is short"), "what it holds is bounded");
+    assert_eq!(lan.frames_lost(), lost, "the machine has received all frames");
+    assert!(!machine.console().contains("memory is short"), "memory use is bounded");
     talk((Barebell, Udp), (Barebell, Tcp));
 }

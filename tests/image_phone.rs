@@ -1,5 +1,5 @@
-//! The phone that boots without an operating system, in QEMU, with DHCP of dnsmasq, and with
-//! sound by a PulseAudio of its own.
+//! The phone without an operating system, in QEMU, with DHCP by dnsmasq, and sound by a private
+//! PulseAudio.
 
 use peers::bare_phone::{LOOK, MENU};
 use peers::exchange::{Exchange, account};
@@ -13,25 +13,25 @@ use peers::transport::Transport::Udp;
 use std::net::SocketAddr;
 use std::process::Command;
 
-/// A network with DHCP alone.
+/// A network with DHCP only.
 fn lan() -> Lan {
     let mut lan = Lan::open();
     lan.serve(&[]);
     lan
 }
 
-/// A phone that needs no server.
+/// A phone without a server.
 fn direct(kind: Kind, user: &str, srtp: Srtp) -> Phone {
     Phone::direct(kind, Account { srtp, ..account(SERVER, user, Udp) })
 }
 
-/// `caller` calls `uri`, where `callee` answers, and each hears the other's tone.
+/// `caller` calls `uri`, where `callee` answers. Waits until each hears the other's tone.
 fn connect(caller: &mut Phone, callee: &mut Phone, uri: &str) {
     caller.dial_until_it_rings(uri);
     answer(caller, callee);
 }
 
-/// `callee` answers, and each hears the other's tone.
+/// `callee` answers. Waits until each hears the other's tone.
 fn answer(caller: &mut Phone, callee: &mut Phone) {
     callee.wait_for(Event::Incoming);
     callee.act(&Action::Answer);
@@ -54,7 +54,7 @@ fn field(label: &str, value: &str) -> String {
 }
 
 #[test]
-fn it_calls_our_phone_and_is_called_by_it() {
+fn calls_with_barebell_phone_in_both_directions() {
     let _lan = lan();
     let options = "plus=header".to_owned();
     let account = Account { srtp: Srtp::Optional, options, ..account(SERVER, "alice", Udp) };
@@ -75,7 +75,7 @@ fn it_calls_our_phone_and_is_called_by_it() {
             assert_eq!(suite.is_some(), srtp == Srtp::Required);
             bare.turn_to(LOOK, &field("secured by", suite.as_deref().unwrap_or("nothing")));
             if suite.is_some() {
-                // It is the bare phone that offers it.
+                // The bare-machine phone is the one that offers SRTP+.
                 let plus = if bare_calls { "header" } else { "none" };
                 bare.turn_to(LOOK, &field("SRTP+", plus));
             }
@@ -88,11 +88,11 @@ fn it_calls_our_phone_and_is_called_by_it() {
 }
 
 #[test]
-fn it_calls_baresip_and_is_called_by_it() {
+fn calls_with_baresip_in_both_directions() {
     let _lan = lan();
     let mut bare = direct(Bare, "alice", Srtp::Required);
     for bare_calls in [true, false] {
-        // One for each call: its recording is the newest that there is.
+        // One phone per call: the recording is the newest file.
         let mut bob = direct(Baresip, "bob", Srtp::Required);
         match (bare_calls, bare.direct_uri(), bob.direct_uri()) {
             (true, _, there) => connect(&mut bare, &mut bob, &there),
@@ -108,16 +108,16 @@ fn it_calls_baresip_and_is_called_by_it() {
     }
 }
 
-/// It logs in, calls, is called, and says so where that comes to nothing.
+/// It registers, calls, is called, and reports failures.
 #[test]
-fn it_calls_by_a_server() {
+fn calls_through_a_server() {
     let _lan = lan();
     let _exchange = Exchange::also_at(HERE);
     let _stun = Stun::start(|program| Command::new(program), &[HERE]);
     let server = SocketAddr::from((HERE, 5060));
     let [to_alice, to_bob, to_carol] =
         ["alice", "bob", "carol"].map(|user| format!("sip:{user}@{server}"));
-    // What Bob and Carol say to each other would be recorded at another rate.
+    // Other codecs would change the sample rate of the recording of bob and carol.
     let account = |user| Account { codecs: "PCMU", ..account(server, user, Udp) };
     let mut bob = Phone::registered(Barebell, account("bob"));
     let mut carol = Phone::registered(Barebell, account("carol"));
@@ -150,7 +150,7 @@ fn it_calls_by_a_server() {
     bob.wait_for(Event::Ended);
     hang_up(&mut bob, &mut carol);
 
-    // Who calls takes it back.
+    // The caller cancels.
     alice.act(&Action::Press('2'));
     alice.wait_for(Event::Ringback);
     carol.wait_for(Event::Incoming);
@@ -160,7 +160,7 @@ fn it_calls_by_a_server() {
     hang_up(&mut bob, &mut alice);
     bob.wait_for_status("INVITE", &[487]);
 
-    // Who is called declines.
+    // The callee declines.
     bob.dial_until_it_rings(&to_alice);
     alice.wait_for(Event::Incoming);
     hang_up(&mut alice, &mut bob);
@@ -170,7 +170,7 @@ fn it_calls_by_a_server() {
     bob.act(&Action::Reject);
     alice.wait_for(Event::Ended);
 
-    // There is nobody to call.
+    // The called user does not exist.
     alice.act(&Action::Dial(format!("sip:nobody@{server}")));
     alice.wait_for(Event::Ended);
     alice.turn_to(&format!("{MENU}l"), "the call has ended: refused with 404");
@@ -178,7 +178,7 @@ fn it_calls_by_a_server() {
 }
 
 #[test]
-fn it_boots_from_a_cd_and_does_without_sound() {
+fn it_boots_from_a_cd_without_a_sound_device() {
     let _lan = lan();
     let machine = Machine { image: "phone", medium: Medium::Cd, ..Machine::default() };
     let mut machine = machine.start();

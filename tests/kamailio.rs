@@ -1,5 +1,5 @@
-//! Kamailio stays in the path of a call, in front of a server that takes nobody's word or behind
-//! it, with two entries in Record-Route, over UDP and over TLS.
+//! Kamailio in the path of a call, before or behind a server without trusted networks, with two
+//! Record-Route entries, over UDP and over TLS.
 
 use peers::call::{End, establish, establish_with};
 use peers::exchange::Exchange;
@@ -10,7 +10,7 @@ use peers::transport::Transport;
 use std::net::Ipv4Addr;
 use test_support::agent::{Agent, SESSION};
 
-/// Both change the session and hang up within the call; one of them moves before.
+/// Both ends change the session and hang up within the call. One of them moves first.
 fn goes_on(mover: &mut End, other: &mut End) {
     mover.pass(other, "INVITE", "");
     other.pass(mover, "INVITE", "");
@@ -21,7 +21,7 @@ fn goes_on(mover: &mut End, other: &mut End) {
     other.pass(mover, "INFO", "");
 }
 
-/// Alice, who sends by Kamailio, calls bob; either hangs up.
+/// Alice, behind Kamailio, calls bob. Either hangs up.
 fn in_front(nat: Nat) {
     let exchange = Exchange::that_trusts_nobody();
     let kamailio = Kamailio::start(exchange.server.address(), nat);
@@ -31,7 +31,7 @@ fn in_front(nat: Nat) {
             alice.hidden_behind = Some("192.168.77.1:5060".to_owned());
         }
         let (mut alice, mut bob) = establish(alice, exchange.agent("bob"));
-        assert_eq!(bob.dialog.routes().len(), 3, "the server's, and two of Kamailio");
+        assert_eq!(bob.dialog.routes().len(), 3, "one route of the server and two of Kamailio");
         goes_on(&mut alice, &mut bob);
         match caller_hangs_up {
             true => alice.pass(&mut bob, "BYE", ""),
@@ -41,22 +41,22 @@ fn in_front(nat: Nat) {
 }
 
 #[test]
-fn the_caller_is_behind_it() {
+fn the_caller_uses_kamailio() {
     in_front(Nat::Ignored);
 }
 
 #[test]
-fn the_caller_is_behind_it_and_its_contact_is_fixed() {
+fn the_caller_uses_kamailio_with_a_fixed_contact() {
     in_front(Nat::ContactFixed);
 }
 
 #[test]
-fn the_caller_is_behind_it_and_its_contact_has_an_alias() {
+fn the_caller_uses_kamailio_with_a_contact_alias() {
     in_front(Nat::Aliased);
 }
 
 #[test]
-fn a_user_calls_somebody_behind_it() {
+fn a_user_calls_a_party_behind_kamailio() {
     let exchange = Exchange::that_trusts_nobody();
     for caller_hangs_up in [true, false] {
         let nowhere = (Ipv4Addr::LOCALHOST, 9).into();
@@ -64,7 +64,7 @@ fn a_user_calls_somebody_behind_it() {
         let kamailio = Kamailio::start(dave.address(), Nat::Ignored);
         let uri = format!("sip:dave@{}", kamailio.outside);
         let (mut alice, mut dave) = establish_with(exchange.agent("alice"), dave, &uri);
-        assert_eq!(alice.dialog.routes().len(), 3, "the server's, and two of Kamailio");
+        assert_eq!(alice.dialog.routes().len(), 3, "one route of the server and two of Kamailio");
         goes_on(&mut dave, &mut alice);
         goes_on(&mut alice, &mut dave);
         match caller_hangs_up {
@@ -75,7 +75,7 @@ fn a_user_calls_somebody_behind_it() {
 }
 
 #[test]
-fn somebody_behind_it_calls_a_user() {
+fn a_party_behind_kamailio_calls_a_user() {
     let exchange = Exchange::that_trusts_nobody();
     let kamailio = Kamailio::start(exchange.server.address(), Nat::Ignored);
     for caller_hangs_up in [true, false] {
@@ -90,9 +90,9 @@ fn somebody_behind_it_calls_a_user() {
     }
 }
 
-/// Between it and the server is TLS.
+/// TLS between Kamailio and the server.
 #[test]
-fn the_caller_is_behind_it_over_tls() {
+fn the_caller_uses_kamailio_over_tls() {
     let (exchange, identity) = (Exchange::that_trusts_nobody(), Identity::new());
     let next_hop = Some(exchange.server.certificate());
     let tls = Tls { identity: &identity, next_hop };
@@ -110,9 +110,9 @@ fn the_caller_is_behind_it_over_tls() {
     }
 }
 
-/// The server calls it over TLS, and looks who it is.
+/// The server connects to Kamailio over TLS and verifies its certificate.
 #[test]
-fn a_user_calls_somebody_behind_it_over_tls() {
+fn a_user_calls_a_party_behind_kamailio_over_tls() {
     let (identity, other) = (Identity::new(), Identity::new());
     let nowhere = (Ipv4Addr::LOCALHOST, 9).into();
     for (trusted, is_reached) in [(&identity, true), (&other, false)] {
@@ -136,7 +136,7 @@ fn a_user_calls_somebody_behind_it_over_tls() {
 }
 
 #[test]
-fn our_phone_calls_by_it_over_tls() {
+fn barebell_phone_calls_through_kamailio_over_tls() {
     let (exchange, identity) = (Exchange::that_trusts_nobody(), Identity::new());
     let tls = Tls { identity: &identity, next_hop: None };
     let kamailio = Kamailio::start_with(exchange.server.address(), Nat::Aliased, Some(&tls));

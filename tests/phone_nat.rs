@@ -1,4 +1,4 @@
-//! Our phones call each other through the server, each behind a NAT of its own. Wants root.
+//! Two barebell-phones behind separate NATs call each other through the server. Requires root.
 
 use peers::exchange::account;
 use peers::nat::{NAT_SECONDS, Nats};
@@ -8,7 +8,7 @@ use peers::process::built;
 use peers::transport::Transport::{self, Tcp, Udp};
 use std::time::Duration;
 
-/// Who is behind which NAT.
+/// The users behind the two NATs.
 const USERS: [&str; 2] = ["alice", "bob"];
 
 struct Two {
@@ -17,7 +17,7 @@ struct Two {
 }
 
 impl Two {
-    /// Starts both and waits until they are registered. They ask the STUN server where `asks`.
+    /// Starts both phones and waits for their registration. With `asks` they use the STUN server.
     fn new(transport: Transport, asks: bool, srtp: Srtp) -> Self {
         let nats = Nats::open();
         let phone = |side: usize| {
@@ -53,7 +53,7 @@ impl Two {
     }
 }
 
-/// Calls ring, are answered, taken back and ended, by either end.
+/// Calls ring, are answered, cancelled and ended, by either end.
 fn signalling(transport: Transport) {
     let mut two = Two::new(transport, false, Srtp::Off);
     let registered = two.nats.registrations();
@@ -82,9 +82,9 @@ fn signalling_goes_through_nats_over_tcp() {
     signalling(Tcp);
 }
 
-/// A call stays where it is while an interface comes that is not on its way.
+/// A call keeps its address when an unrelated interface appears.
 #[test]
-fn another_interface_moves_no_call() {
+fn another_interface_does_not_move_a_call() {
     let mut two = Two::new(Udp, true, Srtp::Off);
     two.connect(0);
     let invites = two.phones[0].statuses("INVITE");
@@ -94,10 +94,10 @@ fn another_interface_moves_no_call() {
         "link set more up",
     ] {
         let mut command = two.nats.inside[0].command("ip");
-        let status = command.args(words.split(' ')).status().expect("ip is run");
+        let status = command.args(words.split(' ')).status().expect("ip can be run");
         assert!(status.success(), "ip {words}");
     }
-    // The registration is made anew, as the way to the server may be another one.
+    // The phone registers again, because the route to the server may have changed.
     two.phones[0].wait_for(Event::Registered);
     let [alice, bob] = &mut two.phones;
     alice.act(&Action::Press('5'));
@@ -106,16 +106,16 @@ fn another_interface_moves_no_call() {
     two.hang_up(1);
 }
 
-/// Nothing but keep-alives is sent for longer than the NATs remember.
+/// Only keep-alives are sent for longer than the timeout of the NATs.
 #[test]
-fn keepalives_keep_the_way_open() {
+fn keep_alives_keep_the_nat_binding() {
     let mut two = Two::new(Udp, false, Srtp::Off);
     std::thread::sleep(Duration::from_secs(NAT_SECONDS + 5));
     two.connect(0);
     two.hang_up(1);
 }
 
-/// Each hears the other, whoever calls.
+/// Each hears the other, in calls of either direction.
 fn sound(srtp: Srtp) {
     let mut two = Two::new(Udp, true, srtp);
     for from in [0, 1] {
@@ -128,36 +128,36 @@ fn sound(srtp: Srtp) {
 }
 
 #[test]
-fn sound_goes_through_nats_of_which_stun_tells() {
+fn audio_passes_nats_with_stun() {
     sound(Srtp::Off);
 }
 
 #[test]
-fn encrypted_sound_goes_through_nats_of_which_stun_tells() {
+fn encrypted_audio_passes_nats_with_stun() {
     sound(Srtp::Required);
 }
 
-/// What `check` says behind the second NAT, with two STUN servers to ask, and its exit status.
+/// The output and exit status of `check` behind the second NAT, with two STUN servers.
 fn check(nats: &Nats) -> (String, Option<i32>) {
     let mut command = nats.inside[1].command(built("barebell-phone", "BAREBELL_PHONE_BIN"));
     command.arg("check");
     for server in nats.both_stun() {
         command.args(["--stun", &server]);
     }
-    let output = command.output().expect("check is run");
+    let output = command.output().expect("barebell-phone can be run");
     (String::from_utf8_lossy(&output.stderr).into_owned(), output.status.code())
 }
 
 #[test]
-fn a_nat_that_keeps_its_ports_is_no_fault() {
+fn an_endpoint_independent_nat_is_accepted() {
     let (said, status) = check(&Nats::open());
     assert_eq!(status, Some(0), "{said}");
     assert!(said.contains("calls go both ways with --stun"), "{said}");
 }
 
-/// What it is, why that is a fault, and what to do.
+/// The output contains the finding, its consequence and the remedy.
 #[test]
-fn a_symmetric_nat_is_named_with_what_to_do() {
+fn a_symmetric_nat_is_reported_with_a_remedy() {
     let (said, status) = check(&Nats::symmetric());
     assert_eq!(status, Some(1), "{said}");
     for words in [

@@ -1,5 +1,4 @@
-//! Our phone with the sound devices of a machine: a PulseAudio of its own, whose microphone is a
-//! tone.
+//! barebell-phone with sound devices: a private PulseAudio with a tone as its microphone.
 
 use peers::folder::Folder;
 use peers::process::{Process, Program, built, wait_until};
@@ -10,7 +9,7 @@ use std::process::{Command, Stdio};
 
 const PHONE: Program = Program { name: "barebell-phone", packages: "" };
 
-/// How loud the tone of `hertz` is in the loudest tenth of a second of a recording.
+/// The level of a tone of `hertz` in the loudest tenth of a second of a recording.
 fn level(recording: &Recording, hertz: f64) -> f64 {
     let rate = f64::from(recording.rate);
     let levels = recording.samples.chunks_exact(recording.rate as usize / 10).map(|window| {
@@ -25,7 +24,7 @@ fn level(recording: &Recording, hertz: f64) -> f64 {
     levels.fold(0.0, f64::max)
 }
 
-/// A phone that answers with `arguments`, and where it does.
+/// Starts an answering phone with `arguments`. Returns it and its address.
 fn answers(folder: &Folder, arguments: &[&str]) -> (Process, String) {
     let log = folder.join("events.log");
     let mut command = Command::new(built(PHONE.name, "BAREBELL_PHONE_BIN"));
@@ -51,13 +50,13 @@ fn call_for(seconds: u32, address: &str, recording: &Path, more: &[&str]) {
         .arg(recording)
         .args(more)
         .output()
-        .expect("the phone runs");
+        .expect("the phone can be started");
     assert!(output.status.success(), "{output:?}");
 }
 
-/// Needs a phone that was built with `--features audio`, as ./test does it.
+/// Requires a phone built with `--features audio`, as ./test does.
 #[test]
-fn what_is_said_is_heard_there_and_what_comes_is_heard_here() {
+fn audio_passes_in_both_directions() {
     let folder = Folder::new("phone-devices");
     let pulse = Pulse::start(&folder, 600);
     folder.write(".asoundrc", &pulse.asoundrc());
@@ -66,29 +65,29 @@ fn what_is_said_is_heard_there_and_what_comes_is_heard_here() {
     let there = folder.join("there.wav");
     call(&address, &there, &["--expect", "tone:600"]);
     let heard = wait_until("the speaker's recording", || pulse.recording());
-    // What was sent had 16,000 at its peak.
+    // The sent tone has an amplitude of 16,000.
     let loudness = level(&heard, 1000.0);
     assert!((13_000.0..18_000.0).contains(&loudness), "{loudness}");
 }
 
 #[test]
-fn a_device_that_is_missing_is_told_and_the_call_goes_on() {
+fn a_missing_device_is_reported_and_the_call_continues() {
     let folder = Folder::new("phone-no-devices");
     let (_phone, address) = answers(&folder, &["--microphone", "nowhere", "--play", "tone:440"]);
     call(&address, &folder.join("there.wav"), &["--expect", "tone:440"]);
-    let text = std::fs::read_to_string(folder.join("events.log")).expect("events");
+    let text = std::fs::read_to_string(folder.join("events.log")).expect("the log can be read");
     assert!(text.contains("\"event\":\"device\"") && text.contains("nowhere"), "{text}");
 }
 
-/// Who calls somebody whose microphone hears the speaker hears itself, unless the echo is taken
-/// out.
+/// If the microphone of the callee hears its speaker, the caller hears an echo without echo
+/// cancellation.
 #[test]
-fn an_echo_is_taken_out() {
+fn an_echo_is_cancelled() {
     let folder = Folder::new("phone-echo");
     let pulse = Pulse::start(&folder, 600);
     let play = folder.join("play.wav");
     write_swelling_noise(&play, 20);
-    let play = ["--play", play.to_str().expect("text")];
+    let play = ["--play", play.to_str().expect("the path is UTF-8")];
     let devices = ["--microphone", "barebell_loop", "--speaker", "barebell_speaker"];
     let levels = [&[][..], &["--echo-cancel"]].map(|more| {
         let home = Folder::new("phone-echo-answers");
@@ -96,9 +95,9 @@ fn an_echo_is_taken_out() {
         let (_phone, address) = answers(&home, &[&devices[..], more].concat());
         let there = home.join("there.wav");
         call_for(15, &address, &there, &play);
-        let heard = Recording::read(&there).expect("a recording");
-        // By the fifth second it has got used to the room. On a busy machine the sound of the room
-        // tears often, and it has to begin anew: of four seconds one counts.
+        let heard = Recording::read(&there).expect("the recording has samples");
+        // The canceller has adapted by the fifth second. On a busy machine audio is often
+        // interrupted and the canceller restarts, so only the best of four seconds counts.
         let mut levels: Vec<f64> = heard
             .samples
             .chunks_exact(heard.rate as usize)
@@ -111,6 +110,6 @@ fn an_echo_is_taken_out() {
         levels.sort_by(f64::total_cmp);
         levels[levels.len() / 4]
     });
-    assert!(levels[0] > 50.0, "there is an echo to take out: {levels:?} dB");
+    assert!(levels[0] > 50.0, "the room produces an echo: {levels:?} dB");
     assert!(levels[0] - levels[1] > 20.0, "{levels:?} dB");
 }

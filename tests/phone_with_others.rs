@@ -1,4 +1,5 @@
-//! Our phone and others call one another, directly, through the server, and through Kamailio.
+//! barebell-phone and other phones call one another: directly, through the server, and through
+//! Kamailio.
 
 use peers::exchange::Exchange;
 use peers::pair::{Pair, Way};
@@ -6,7 +7,7 @@ use peers::phone::Kind::{self, Barebell, Baresip, Linphone, Twinkle};
 use peers::phone::{Action, Event};
 use peers::transport::Transport::Udp;
 
-/// One call in each direction, in which each hears the other; either hangs up.
+/// One call in each direction. Each hears the other, and either hangs up.
 fn talks(other: Kind, way: Way) {
     for (from, to) in [(Barebell, other), (other, Barebell)] {
         let mut pair = Pair::new(from, to, way);
@@ -51,7 +52,7 @@ fn baresip_through_kamailio() {
     talks(Baresip, Way::Kamailio);
 }
 
-/// The server answers 302, and the call goes on past it.
+/// The server answers 302, and the call bypasses it.
 fn goes_where_it_is_sent(other: Kind) {
     let exchange = Exchange::that_redirects();
     let mut bob = exchange.phone(other, "bob", Udp);
@@ -64,16 +65,16 @@ fn goes_where_it_is_sent(other: Kind) {
 }
 
 #[test]
-fn ours_goes_to_baresip_where_it_is_sent() {
+fn barebell_phone_follows_a_redirect_to_baresip() {
     goes_where_it_is_sent(Baresip);
 }
 
 #[test]
-fn ours_goes_to_linphone_where_it_is_sent() {
+fn barebell_phone_follows_a_redirect_to_linphone() {
     goes_where_it_is_sent(Linphone);
 }
 
 #[test]
-fn ours_goes_to_twinkle_where_it_is_sent() {
+fn barebell_phone_follows_a_redirect_to_twinkle() {
     goes_where_it_is_sent(Twinkle);
 }

@@ -1,5 +1,5 @@
-//! Our phone and others without a server: calls are held, given up, transferred and redirected. And
-//! ours is called where a proxy is before it.
+//! barebell-phone and other phones without a server: calls are held, cancelled, transferred and
+//! redirected. barebell-phone is also called behind a proxy.
 
 use peers::exchange::Exchange;
 use peers::pair::{Pair, Way, hold_and_resume};
@@ -9,7 +9,7 @@ use peers::process::wait_until;
 use peers::sipp::Sipp;
 use peers::transport::Transport::Udp;
 
-/// Both hold the call, one after the other, whoever has begun it.
+/// Both phones hold the call, one after the other, in either direction of the call.
 fn holds(other: Kind) {
     let mut pair = Pair::new(Barebell, other, Way::Direct);
     pair.connect();
@@ -30,7 +30,7 @@ fn linphone_holds_and_is_held() {
     holds(Linphone);
 }
 
-/// Who calls gives it up while it rings.
+/// The caller cancels while the phone rings.
 fn is_given_up(other: Kind) {
     for (from, to) in [(Barebell, other), (other, Barebell)] {
         let mut pair = Pair::new(from, to, Way::Direct);
@@ -44,16 +44,16 @@ fn is_given_up(other: Kind) {
 }
 
 #[test]
-fn a_call_with_baresip_is_given_up() {
+fn a_call_with_baresip_is_cancelled() {
     is_given_up(Baresip);
 }
 
 #[test]
-fn a_call_with_linphone_is_given_up() {
+fn a_call_with_linphone_is_cancelled() {
     is_given_up(Linphone);
 }
 
-/// Bob has alice, whom he talks to, call carol instead.
+/// Bob transfers his call with alice to carol.
 fn transfers(alice: Kind, bob: Kind, carol: Kind) {
     let mut pair = Pair::new(alice, bob, Way::Direct);
     let mut carol = Phone::direct(carol, pair.exchange.account("carol", Udp));
@@ -66,41 +66,41 @@ fn transfers(alice: Kind, bob: Kind, carol: Kind) {
     bob.wait_for_status("REFER", &[202, 200]);
     alice.wait_until_it_hears(carol.account.tone);
     carol.wait_until_it_hears(alice.account.tone);
-    wait_until("bob to be told how the transfer goes", || {
+    wait_until("bob to receive the state of the transfer", || {
         (!bob.statuses("NOTIFY").is_empty()).then_some(())
     });
     alice.act(&Action::HangUp);
     carol.wait_for(Event::Ended);
 }
 
-/// What linphone calls without a server it gives an IPv6 address of the machine, if that has one,
-/// for its sound, which neither baresip nor Twinkle takes.
+/// Without a server, linphone offers an IPv6 media address if the machine has one, which neither
+/// baresip nor Twinkle accepts.
 #[test]
-fn ours_transfers_linphone_to_ours() {
+fn barebell_phone_transfers_linphone_to_barebell_phone() {
     transfers(Linphone, Barebell, Barebell);
 }
 
 #[test]
-fn ours_transfers_baresip_to_linphone() {
+fn barebell_phone_transfers_baresip_to_linphone() {
     transfers(Baresip, Barebell, Linphone);
 }
 
 #[test]
-fn baresip_transfers_ours_to_linphone() {
+fn baresip_transfers_barebell_phone_to_linphone() {
     transfers(Barebell, Baresip, Linphone);
 }
 
 #[test]
-fn linphone_transfers_ours_to_baresip() {
+fn linphone_transfers_barebell_phone_to_baresip() {
     transfers(Barebell, Linphone, Baresip);
 }
 
 #[test]
-fn linphone_transfers_baresip_to_ours() {
+fn linphone_transfers_baresip_to_barebell_phone() {
     transfers(Baresip, Linphone, Barebell);
 }
 
-/// A phone answers 302 itself, and ours calls whom it names.
+/// A phone answers 302, and barebell-phone calls the contact.
 fn goes_where_a_phone_sends_it(other: Kind) {
     let exchange = Exchange::open();
     let mut bob = Phone::direct(other, exchange.account("bob", Udp));
@@ -120,18 +120,18 @@ fn goes_where_a_phone_sends_it(other: Kind) {
 }
 
 #[test]
-fn ours_goes_to_baresip_where_a_phone_sends_it() {
+fn barebell_phone_follows_a_redirect_of_baresip() {
     goes_where_a_phone_sends_it(Baresip);
 }
 
 #[test]
-fn ours_goes_to_linphone_where_a_phone_sends_it() {
+fn barebell_phone_follows_a_redirect_of_linphone() {
     goes_where_a_phone_sends_it(Linphone);
 }
 
-/// Ours is called by Kamailio, and either hangs up.
+/// barebell-phone is called through Kamailio, and either hangs up.
 #[test]
-fn ours_is_called_behind_kamailio() {
+fn barebell_phone_is_called_behind_kamailio() {
     for other in [Baresip, Linphone] {
         for caller_hangs_up in [true, false] {
             let mut pair = Pair::new(other, Barebell, Way::BehindKamailio);

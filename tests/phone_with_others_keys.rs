@@ -1,10 +1,10 @@
-//! Keys that are pressed in a call between our phone and another are heard at the other end.
+//! DTMF keys pressed in a call between barebell-phone and another phone are received.
 
 use peers::pair::{Pair, Way};
 use peers::phone::Kind::{self, Barebell, Baresip, Linphone, Twinkle};
 use peers::phone::{Action, Event, Phone};
 
-/// Presses keys one after the other, each when the one before has been heard.
+/// Presses keys one after another, each after the previous one was received.
 fn press(here: &mut Phone, there: &mut Phone) {
     for key in ['1', '1', '#', '0'] {
         here.act(&Action::Press(key));
@@ -22,16 +22,16 @@ fn keys_are_heard(other: Kind) {
 }
 
 #[test]
-fn baresip_and_ours_hear_keys() {
+fn baresip_and_barebell_phone_receive_keys() {
     keys_are_heard(Baresip);
 }
 
 #[test]
-fn linphone_and_ours_hear_keys() {
+fn linphone_and_barebell_phone_receive_keys() {
     keys_are_heard(Linphone);
 }
 
 #[test]
-fn twinkle_and_ours_hear_keys() {
+fn twinkle_and_barebell_phone_receive_keys() {
     keys_are_heard(Twinkle);
 }

@@ -1,5 +1,5 @@
-//! Our phone and others encrypt their calls, with each suite that the other knows. Twinkle, as
-//! Debian has it, knows none.
+//! Encrypted calls between barebell-phone and other phones, with each suite of the other phone.
+//! Debian's Twinkle has no SRTP.
 
 use peers::pair::{Pair, Way};
 use peers::phone::Kind::{self, Barebell, Baresip, Linphone, Twinkle};
@@ -9,7 +9,7 @@ use peers::phone::{Action, Event};
 const AES_80: &str = "AES_CM_128_HMAC_SHA1_80";
 const AES_32: &str = "AES_CM_128_HMAC_SHA1_32";
 
-/// The phone of `who`: its kind, what it wants of encryption, and the suites that it is left with.
+/// A phone: its kind, its encryption policy, and its suites.
 type Side = (Kind, Srtp, &'static str);
 
 fn pair(alice: Side, bob: Side) -> Pair {
@@ -19,7 +19,7 @@ fn pair(alice: Side, bob: Side) -> Pair {
     })
 }
 
-/// Alice calls bob, and both hear each other; ours says that it is encrypted with `suite`.
+/// Alice calls bob, and both hear each other. barebell-phone reports `suite`.
 fn agree_on(alice: Side, bob: Side, suite: Option<&str>) {
     let mut pair = pair(alice, bob);
     pair.connect();
@@ -29,7 +29,7 @@ fn agree_on(alice: Side, bob: Side, suite: Option<&str>) {
     pair.end(true);
 }
 
-/// Bob's phone refuses the call by itself.
+/// Bob's phone rejects the call automatically.
 fn do_not_agree(alice: Side, bob: Side) {
     let mut pair = pair(alice, bob);
     pair.alice.act(&Action::Dial(pair.uri.clone()));
@@ -54,7 +54,7 @@ fn baresip_calls_encrypted() {
 }
 
 #[test]
-fn baresip_is_offered_both() {
+fn baresip_is_offered_optional_encryption() {
     agree_on((Barebell, Optional, ""), (Baresip, Required, ""), Some(AES_80));
     agree_on((Barebell, Optional, ""), (Baresip, Off, ""), None);
 }
@@ -73,7 +73,7 @@ fn linphone_is_called_with_256_bits() {
     }
 }
 
-/// One of them by the name of old, which the answer has to repeat.
+/// One suite has its old name, which the answer has to repeat.
 #[test]
 fn linphone_calls_with_each_suite() {
     for (theirs, suite) in [
@@ -87,26 +87,27 @@ fn linphone_calls_with_each_suite() {
     }
 }
 
-/// It reads no keys in RTP/AVP: where it wants them, it refuses, and is called anew with RTP/SAVP.
+/// linphone ignores keys in RTP/AVP: if it requires them, it rejects the call, and is called again
+/// with RTP/SAVP.
 #[test]
-fn linphone_is_offered_both() {
+fn linphone_is_offered_optional_encryption() {
     agree_on((Barebell, Optional, ""), (Linphone, Required, ""), Some(AES_80));
     agree_on((Barebell, Optional, ""), (Linphone, Off, ""), None);
 }
 
 #[test]
-fn linphone_does_without_where_ours_does() {
+fn linphone_accepts_an_unencrypted_offer() {
     agree_on((Linphone, Optional, ""), (Barebell, Off, ""), None);
 }
 
 #[test]
-fn twinkle_is_called_in_clear_where_that_may_be() {
+fn twinkle_is_called_without_encryption_if_optional() {
     agree_on((Barebell, Optional, ""), (Twinkle, Off, ""), None);
     agree_on((Twinkle, Off, ""), (Barebell, Optional, ""), None);
 }
 
 #[test]
-fn no_call_is_in_clear_where_that_may_not_be() {
+fn required_encryption_prevents_unencrypted_calls() {
     do_not_agree((Barebell, Required, ""), (Twinkle, Off, ""));
     do_not_agree((Twinkle, Off, ""), (Barebell, Required, ""));
     do_not_agree((Baresip, Off, ""), (Barebell, Required, ""));

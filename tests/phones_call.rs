@@ -6,15 +6,15 @@ use peers::phone::{Account, Action, Event, Kind, Phone};
 use peers::transport::Transport::{self, Tcp, Udp};
 use std::net::TcpStream;
 
-/// Which side of a call.
+/// A side of a call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
     Caller,
     Callee,
 }
 
-/// Alice, with the phone `from`, calls bob, with the phone `to`: he answers, each hears the other's
-/// tone, one of them hangs up.
+/// Alice with the phone `from` calls bob with the phone `to`. He answers, each hears the other's
+/// tone, and one of them hangs up.
 fn talk(from: (Kind, Transport), to: (Kind, Transport), hangs_up: Side) {
     let exchange = Exchange::open();
     let mut bob = exchange.phone(to.0, "bob", to.1);
@@ -45,7 +45,7 @@ fn is_rejected(from: (Kind, Transport), to: (Kind, Transport)) {
     alice.wait_for_status("INVITE", &[486, 603]);
 }
 
-fn gives_up(from: (Kind, Transport), to: (Kind, Transport)) {
+fn cancels(from: (Kind, Transport), to: (Kind, Transport)) {
     let exchange = Exchange::open();
     let mut bob = exchange.phone(to.0, "bob", to.1);
     let mut alice = exchange.phone(from.0, "alice", from.1);
@@ -57,8 +57,8 @@ fn gives_up(from: (Kind, Transport), to: (Kind, Transport)) {
     bob.wait_for_status("CANCEL", &[200]);
 }
 
-/// A call to nobody, and one to somebody who is not registered.
-fn is_told_why(kind: Kind, transport: Transport) {
+/// Calls a user that does not exist, and one that is not registered.
+fn receives_the_reason(kind: Kind, transport: Transport) {
     let exchange = Exchange::open();
     let mut alice = exchange.phone(kind, "alice", transport);
     for (callee, status) in [("nobody", 404), ("carol", 480)] {
@@ -93,8 +93,8 @@ fn twinkle_calls_baresip() {
     talk((Twinkle, Tcp), (Baresip, Udp), Side::Callee);
 }
 
-/// Over one transport only: linphone spells `Record-route`, Twinkle knows only `Record-Route`, so
-/// that its ACK goes to linphone past the server.
+/// Only over one transport: linphone writes `Record-route`, but Twinkle only accepts
+/// `Record-Route`, so its ACK bypasses the server.
 #[test]
 fn twinkle_calls_linphone() {
     talk((Twinkle, Udp), (Linphone, Udp), Side::Caller);
@@ -116,103 +116,103 @@ fn twinkle_rejects() {
 }
 
 #[test]
-fn baresip_gives_up() {
-    gives_up((Baresip, Udp), (Twinkle, Tcp));
+fn baresip_cancels() {
+    cancels((Baresip, Udp), (Twinkle, Tcp));
 }
 
 #[test]
-fn linphone_gives_up() {
-    gives_up((Linphone, Tcp), (Baresip, Udp));
+fn linphone_cancels() {
+    cancels((Linphone, Tcp), (Baresip, Udp));
 }
 
 #[test]
-fn twinkle_gives_up() {
-    gives_up((Twinkle, Udp), (Linphone, Udp));
+fn twinkle_cancels() {
+    cancels((Twinkle, Udp), (Linphone, Udp));
 }
 
 #[test]
-fn baresip_is_told_why_it_cannot_call() {
-    is_told_why(Baresip, Udp);
+fn baresip_receives_the_reason_of_a_failed_call() {
+    receives_the_reason(Baresip, Udp);
 }
 
 #[test]
-fn linphone_is_told_why_it_cannot_call() {
-    is_told_why(Linphone, Udp);
+fn linphone_receives_the_reason_of_a_failed_call() {
+    receives_the_reason(Linphone, Udp);
 }
 
 #[test]
-fn twinkle_is_told_why_it_cannot_call() {
-    is_told_why(Twinkle, Tcp);
+fn twinkle_receives_the_reason_of_a_failed_call() {
+    receives_the_reason(Twinkle, Tcp);
 }
 
 #[test]
-fn ours_rejects_baresip() {
+fn barebell_phone_rejects_baresip() {
     is_rejected((Baresip, Udp), (Barebell, Tcp));
 }
 
 #[test]
-fn baresip_rejects_ours() {
+fn baresip_rejects_barebell_phone() {
     is_rejected((Barebell, Udp), (Baresip, Udp));
 }
 
 #[test]
-fn ours_gives_up_calling_baresip() {
-    gives_up((Barebell, Udp), (Baresip, Udp));
+fn barebell_phone_cancels_a_call_to_baresip() {
+    cancels((Barebell, Udp), (Baresip, Udp));
 }
 
 #[test]
-fn baresip_gives_up_calling_ours() {
-    gives_up((Baresip, Udp), (Barebell, Tcp));
+fn baresip_cancels_a_call_to_barebell_phone() {
+    cancels((Baresip, Udp), (Barebell, Tcp));
 }
 
 #[test]
-fn ours_rejects_linphone() {
+fn barebell_phone_rejects_linphone() {
     is_rejected((Linphone, Udp), (Barebell, Tcp));
 }
 
 #[test]
-fn linphone_rejects_ours() {
+fn linphone_rejects_barebell_phone() {
     is_rejected((Barebell, Udp), (Linphone, Udp));
 }
 
 #[test]
-fn ours_gives_up_calling_linphone() {
-    gives_up((Barebell, Udp), (Linphone, Udp));
+fn barebell_phone_cancels_a_call_to_linphone() {
+    cancels((Barebell, Udp), (Linphone, Udp));
 }
 
 #[test]
-fn linphone_gives_up_calling_ours() {
-    gives_up((Linphone, Udp), (Barebell, Tcp));
+fn linphone_cancels_a_call_to_barebell_phone() {
+    cancels((Linphone, Udp), (Barebell, Tcp));
 }
 
 #[test]
-fn ours_rejects_twinkle() {
+fn barebell_phone_rejects_twinkle() {
     is_rejected((Twinkle, Udp), (Barebell, Tcp));
 }
 
 #[test]
-fn twinkle_rejects_ours() {
+fn twinkle_rejects_barebell_phone() {
     is_rejected((Barebell, Udp), (Twinkle, Udp));
 }
 
 #[test]
-fn ours_gives_up_calling_twinkle() {
-    gives_up((Barebell, Udp), (Twinkle, Udp));
+fn barebell_phone_cancels_a_call_to_twinkle() {
+    cancels((Barebell, Udp), (Twinkle, Udp));
 }
 
 #[test]
-fn twinkle_gives_up_calling_ours() {
-    gives_up((Twinkle, Udp), (Barebell, Tcp));
+fn twinkle_cancels_a_call_to_barebell_phone() {
+    cancels((Twinkle, Udp), (Barebell, Tcp));
 }
 
 #[test]
-fn ours_is_told_why_it_cannot_call() {
-    is_told_why(Barebell, Udp);
+fn barebell_phone_receives_the_reason_of_a_failed_call() {
+    receives_the_reason(Barebell, Udp);
 }
 
-/// As behind a NAT: nothing can connect to the phone, so it is reached over its own connection.
+/// As behind a NAT: no connection to the phone is possible, so it is reached over its own.
 #[test]
-fn a_phone_that_takes_no_connections_is_called() {
+fn a_phone_without_a_listening_port_is_called() {
     let exchange = Exchange::open();
     let account = Account { listens: false, ..exchange.account("bob", Tcp) };
     let mut bob = Phone::registered(Linphone, account);
@@ -223,7 +223,10 @@ fn a_phone_that_takes_no_connections_is_called() {
         rest.split(|character: char| !character.is_ascii_digit()).next()?.parse().ok()
     });
     let port: u16 = port.unwrap_or_else(|| panic!("no port in {contact}"));
-    assert!(TcpStream::connect(("127.0.0.1", port)).is_err(), "bob takes connections at {contact}");
+    assert!(
+        TcpStream::connect(("127.0.0.1", port)).is_err(),
+        "bob accepts connections at {contact}"
+    );
 
     talk_and_hang_up(&exchange, &mut alice, &mut bob, Side::Caller);
 }

@@ -1,4 +1,4 @@
-//! Two softphones of one user ring at once.
+//! Two softphones of one user ring at the same time.
 
 use peers::exchange::Exchange;
 use peers::phone::Kind::{Barebell, Baresip, Linphone, Twinkle};
@@ -49,7 +49,7 @@ fn one_phone_is_busy_and_the_other_answers() {
 }
 
 #[test]
-fn the_caller_gives_up_and_both_phones_stop_ringing() {
+fn the_caller_cancels_and_both_phones_stop_ringing() {
     let exchange = Exchange::open();
     let mut desk = exchange.phone(Linphone, "bob", Tcp);
     let mut pocket = exchange.phone(Twinkle, "bob", Udp);
@@ -66,7 +66,7 @@ fn the_caller_gives_up_and_both_phones_stop_ringing() {
 }
 
 #[test]
-fn a_phone_that_answers_by_itself_takes_the_call() {
+fn an_automatic_answer_takes_the_call() {
     let exchange = Exchange::open();
     let mut desk = exchange.phone(Twinkle, "bob", Tcp);
     let mut pocket = exchange.phone(Baresip, "bob", Udp);
@@ -82,7 +82,7 @@ fn a_phone_that_answers_by_itself_takes_the_call() {
 }
 
 #[test]
-fn ours_answers_by_itself_and_the_other_stops_ringing() {
+fn barebell_phone_answers_automatically_and_the_other_stops_ringing() {
     let exchange = Exchange::open();
     let mut desk = exchange.phone(Barebell, "bob", Tcp);
     let mut pocket = exchange.phone(Linphone, "bob", Udp);
@@ -99,7 +99,7 @@ fn ours_answers_by_itself_and_the_other_stops_ringing() {
 }
 
 #[test]
-fn the_other_answers_and_ours_stops_ringing() {
+fn the_other_answers_and_barebell_phone_stops_ringing() {
     let exchange = Exchange::open();
     let mut desk = exchange.phone(Barebell, "bob", Udp);
     let mut pocket = exchange.phone(Baresip, "bob", Tcp);

@@ -1,4 +1,4 @@
-//! Calls are put on hold and taken up again, by either side, at a server that takes nobody's word.
+//! Calls are held and resumed by either side, through a server without trusted networks.
 
 use peers::exchange::Exchange;
 use peers::pair::hold_and_resume;
@@ -6,7 +6,7 @@ use peers::phone::Kind::{self, Barebell, Baresip, Linphone, Twinkle};
 use peers::phone::{Action, Event};
 use peers::transport::Transport::{self, Tcp, Udp};
 
-/// Alice calls bob, and both put the call on hold, one after the other.
+/// Alice calls bob, and both hold the call, one after the other.
 fn both_hold(from: (Kind, Transport), to: (Kind, Transport)) {
     let exchange = Exchange::that_trusts_nobody();
     let mut bob = exchange.phone(to.0, "bob", to.1);
@@ -37,16 +37,16 @@ fn twinkle_and_baresip_hold_and_resume() {
 }
 
 #[test]
-fn ours_and_baresip_hold_and_resume() {
+fn barebell_phone_and_baresip_hold_and_resume() {
     both_hold((Barebell, Tcp), (Baresip, Udp));
 }
 
 #[test]
-fn ours_and_linphone_hold_and_resume() {
+fn barebell_phone_and_linphone_hold_and_resume() {
     both_hold((Barebell, Tcp), (Linphone, Udp));
 }
 
 #[test]
-fn ours_and_twinkle_hold_and_resume() {
+fn barebell_phone_and_twinkle_hold_and_resume() {
     both_hold((Barebell, Tcp), (Twinkle, Udp));
 }

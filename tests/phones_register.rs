@@ -1,4 +1,4 @@
-//! Softphones register with the server, keep registered, and log out.
+//! Softphones register with the server, refresh their registration, and remove it.
 
 use peers::exchange::Exchange;
 use peers::phone::{Account, Action, Event, Kind, Phone};
@@ -10,7 +10,9 @@ fn registers_and_logs_out(kind: Kind, transport: Transport) {
     let mut phone = exchange.phone(kind, "alice", transport);
 
     let registrations = exchange.server.registrations_of("alice");
-    let [registration] = &registrations[..] else { panic!("not one: {registrations:?}") };
+    let [registration] = &registrations[..] else {
+        panic!("not a single registration: {registrations:?}")
+    };
     assert!(registration.contact.contains("@127.0.0.1:"), "{registration:?}");
     let flow = format!("{}:127.0.0.1:", transport.name());
     assert!(registration.flow.starts_with(&flow), "{registration:?}");
@@ -32,7 +34,7 @@ fn keeps_registered(kind: Kind) {
     wait_until("the registration to be refreshed", || {
         let found = exchange.server.wait_for_registrations("alice", 1).remove(0);
         assert_eq!(found.contact, last.contact);
-        // Time only ever shortens it.
+        // Without a refresh the remaining time only decreases.
         let refreshed = found.expires_in > last.expires_in;
         last = found;
         refreshed.then_some(())
@@ -47,14 +49,14 @@ fn is_refused_with_a_wrong_password(kind: Kind) {
     phone.wait_for(Event::RegistrationFailed);
     assert_eq!(exchange.server.registrations(), []);
     let statuses = phone.statuses("REGISTER");
-    assert!(statuses.len() >= 2, "it gave no credentials: {statuses:?}");
+    assert!(statuses.len() >= 2, "the phone sent no credentials: {statuses:?}");
     assert!(statuses.iter().all(|status| [401, 403].contains(status)), "{statuses:?}");
 }
 
-/// Of the algorithms offered, linphone and ours take the first that they know, Twinkle the last;
-/// this baresip fails if it is offered anything but MD5.
+/// linphone and barebell-phone use the first supported algorithm, Twinkle the last. This version of
+/// baresip fails unless only MD5 is offered.
 #[test]
-fn each_phone_is_offered_an_algorithm_that_it_knows() {
+fn each_phone_uses_a_supported_algorithm() {
     let exchange = Exchange::open();
     for (kind, known) in [
         (Kind::Baresip, None),
@@ -98,51 +100,51 @@ fn twinkle_registers_and_logs_out_over_tcp() {
 }
 
 #[test]
-fn baresip_keeps_registered() {
+fn baresip_refreshes_its_registration() {
     keeps_registered(Kind::Baresip);
 }
 
 #[test]
-fn linphone_keeps_registered() {
+fn linphone_refreshes_its_registration() {
     keeps_registered(Kind::Linphone);
 }
 
 #[test]
-fn twinkle_keeps_registered() {
+fn twinkle_refreshes_its_registration() {
     keeps_registered(Kind::Twinkle);
 }
 
 #[test]
-fn baresip_is_refused_with_a_wrong_password() {
+fn baresip_is_rejected_with_a_wrong_password() {
     is_refused_with_a_wrong_password(Kind::Baresip);
 }
 
 #[test]
-fn linphone_is_refused_with_a_wrong_password() {
+fn linphone_is_rejected_with_a_wrong_password() {
     is_refused_with_a_wrong_password(Kind::Linphone);
 }
 
 #[test]
-fn twinkle_is_refused_with_a_wrong_password() {
+fn twinkle_is_rejected_with_a_wrong_password() {
     is_refused_with_a_wrong_password(Kind::Twinkle);
 }
 
 #[test]
-fn ours_registers_and_logs_out_over_udp() {
+fn barebell_phone_registers_and_logs_out_over_udp() {
     registers_and_logs_out(Kind::Barebell, Udp);
 }
 
 #[test]
-fn ours_registers_and_logs_out_over_tcp() {
+fn barebell_phone_registers_and_logs_out_over_tcp() {
     registers_and_logs_out(Kind::Barebell, Tcp);
 }
 
 #[test]
-fn ours_keeps_registered() {
+fn barebell_phone_refreshes_its_registration() {
     keeps_registered(Kind::Barebell);
 }
 
 #[test]
-fn ours_is_refused_with_a_wrong_password() {
+fn barebell_phone_is_rejected_with_a_wrong_password() {
     is_refused_with_a_wrong_password(Kind::Barebell);
 }

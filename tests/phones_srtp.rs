@@ -1,5 +1,5 @@
-//! Softphones and our SRTP understand each other, also where our packets carry tags of SRTP+, which
-//! phones know nothing of.
+//! Interoperability of softphones with crates/srtp, also with packets that carry SRTP+ tags, which
+//! other phones do not know.
 
 use peers::exchange::Exchange;
 use peers::phone::{Account, Action, Event, Kind, Phone, Srtp};
@@ -19,14 +19,14 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 use test_support::agent::Agent;
 
-/// The tone that we send, in Hz.
+/// The frequency of the sent tone in Hz.
 const TONE: u32 = 440;
-/// Samples a second of G.711.
+/// The sample rate of G.711.
 const RATE: u32 = 8000;
-/// Samples in a packet.
+/// The number of samples in a packet.
 const FRAME: u32 = 160;
 
-/// A caller with SRTP of ours.
+/// A caller that uses crates/srtp.
 struct Caller {
     agent: Agent,
     media: UdpSocket,
@@ -34,22 +34,25 @@ struct Caller {
 }
 
 impl Caller {
-    /// Calls the phone at a contact directly.
+    /// Creates a caller of the phone at a contact.
     fn new(contact: &str) -> Self {
-        let contact = NameAddr::parse(HeaderName::Contact, contact.as_bytes()).expect("a contact");
-        let uri = contact.uri().expect("a URI");
+        let contact = NameAddr::parse(HeaderName::Contact, contact.as_bytes())
+            .expect("the contact is an address");
+        let uri = contact.uri().expect("the contact has a URI");
         let address = uri.as_sip().and_then(|uri| Some((uri.host.ip()?, uri.port?)));
         let phone = address.unwrap_or_else(|| panic!("no address and port in {uri:?}"));
-        let media = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a UDP socket");
-        media.set_read_timeout(Some(Duration::from_millis(5))).expect("a time limit");
+        let media = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a UDP socket can be bound");
+        media
+            .set_read_timeout(Some(Duration::from_millis(5)))
+            .expect("the read timeout can be set");
         let mut agent = Agent::stranger("caller", "127.0.0.1", phone.into());
         let dialog = agent.dialog(&String::from_utf8_lossy(contact.uri_bytes));
         Self { agent, media, dialog }
     }
 
-    /// Calls with an offer of these attributes; gives the answer's session description.
+    /// Calls with an offer of these attributes. Returns the session description of the answer.
     fn invite(&mut self, crypto: &[Crypto], phone: &mut Phone) -> String {
-        let port = self.media.local_addr().expect("an address").port();
+        let port = self.media.local_addr().expect("the socket is bound").port();
         let attributes: String =
             crypto.iter().map(|crypto| format!("a=crypto:{crypto}\r\n")).collect();
         let offer = format!(
@@ -69,11 +72,16 @@ impl Caller {
         self.agent.send(&mut self.dialog, "BYE", "", "");
     }
 
-    /// Sends our tone and hears the phone's, until both have been heard for a second.
+    /// Sends a tone and receives the phone's, until both were received for a second.
     fn talk(&self, answer: &str, agreement: &Agreement, phone: &mut Phone) {
-        let session = Session::parse(answer.as_bytes()).expect("a session description");
+        let session =
+            Session::parse(answer.as_bytes()).expect("the answer is a session description");
         let media = &session.media[0];
-        let address = session.address(media).expect("an address").parse().expect("an address");
+        let address = session
+            .address(media)
+            .expect("the medium has an address")
+            .parse()
+            .expect("the address is numeric");
         let target = SocketAddr::new(address, media.port);
         let send = &agreement.send;
         let mut sender = Sender::new(&send.policy, send.master_keys().unwrap()).unwrap();
@@ -85,7 +93,10 @@ impl Caller {
         let mut sent = 0_u32;
         let mut buffer = [0; 2000];
         while heard.tone_ms(phone.account.tone) < 1000 || start.elapsed() < Duration::from_secs(3) {
-            assert!(start.elapsed() < Duration::from_secs(60), "the phone is not heard");
+            assert!(
+                start.elapsed() < Duration::from_secs(60),
+                "no audio of the phone was received"
+            );
             while start.elapsed() >= Duration::from_millis(20) * sent {
                 let payload: Vec<u8> = (sent * FRAME..(sent + 1) * FRAME)
                     .map(|sample| f64::from(sample) * f64::from(TONE) / f64::from(RATE) * TAU)
@@ -97,18 +108,22 @@ impl Caller {
                     ssrc: 0xcafe,
                     ..Fields::default()
                 };
-                let length = fields.write(&payload, &mut buffer).expect("room");
-                let length = sender.protect(&mut buffer, length).expect("protected");
-                self.media.send_to(&buffer[..length], target).expect("sent");
+                let length = fields
+                    .write(&payload, &mut buffer)
+                    .expect("the buffer has room for the packet");
+                let length = sender.protect(&mut buffer, length).expect("the packet is protected");
+                self.media.send_to(&buffer[..length], target).expect("the packet is sent");
                 sent += 1;
             }
             let Ok(size) = self.media.recv(&mut buffer) else { continue };
-            // linphone asks for its address first, by STUN.
+            // linphone sends STUN requests first.
             if buffer[0] >> 6 != 2 || rtp::is_rtcp(&buffer[..size]) {
                 continue;
             }
-            let packet = receiver.unprotect(&mut buffer[..size]).expect("a packet of the phone's");
-            let packet = Packet::parse(packet).expect("RTP");
+            let packet = receiver
+                .unprotect(&mut buffer[..size])
+                .expect("the packet of the phone is authentic");
+            let packet = Packet::parse(packet).expect("the packet is RTP");
             assert_eq!(packet.header.payload_type(), 0);
             heard.samples.extend(packet.payload.iter().map(|&byte| from_mu_law(byte)));
         }
@@ -116,7 +131,7 @@ impl Caller {
     }
 }
 
-/// G.711, mu-law.
+/// Encodes a sample in G.711 mu-law.
 fn mu_law(sample: i16) -> u8 {
     let magnitude = (i32::from(sample).abs() + 132).min(32_767);
     let exponent = (magnitude >> 7).ilog2();
@@ -131,16 +146,16 @@ fn from_mu_law(byte: u8) -> i16 {
     if byte & 0x80 == 0 { magnitude } else { -magnitude }
 }
 
-/// What we offer: the phone takes the first that it knows.
+/// The offered attribute. The phone chooses the first supported one.
 fn offer(suite: Suite, plus: Option<Plus>) -> Crypto {
     let length = suite.key_length() + suite.salt_length();
     let key: Vec<u8> = (1..).take(length).collect();
     let mut policy = Policy::new(suite);
     policy.plus = plus;
-    Crypto::new(1, policy, &key).expect("a key of this length")
+    Crypto::new(1, policy, &key).expect("the key length matches the suite")
 }
 
-/// Calls a phone that encrypts, and hears it.
+/// Calls a phone with SRTP, and receives its audio.
 fn talk_to(kind: Kind, suite: Suite, plus: bool) {
     let exchange = Exchange::open();
     let account = Account { srtp: Srtp::Required, ..exchange.account("bob", Udp) };
@@ -151,14 +166,14 @@ fn talk_to(kind: Kind, suite: Suite, plus: bool) {
     let wanted = Plus { scheme: Scheme::Header, placement: Placement::Extension(5) };
     let ours = [offer(suite, plus.then_some(wanted))];
     let answer = caller.invite(&ours, &mut bob);
-    let session = Session::parse(answer.as_bytes()).expect("a session description");
+    let session = Session::parse(answer.as_bytes()).expect("the answer is a session description");
     let answered = offered(&session.media[0]);
     let mut agreement =
         accept(&ours, &answered).unwrap_or_else(|| panic!("no agreement: {answer}"));
-    // No phone knows SRTP+ yet: it has passed over the parameter.
+    // No other phone knows SRTP+, so the parameter is ignored.
     assert_eq!(agreement.receive.policy.plus, None);
     if plus {
-        // Tags in the header are sent all the same, and do no harm.
+        // Tags in the header extension are sent anyway, and do no harm.
         agreement.send.policy.plus = Some(wanted);
     }
     caller.talk(&answer, &agreement, &mut bob);
@@ -169,7 +184,7 @@ fn talk_to(kind: Kind, suite: Suite, plus: bool) {
 #[test]
 fn mu_law_is_its_own_inverse() {
     for byte in 0..=255 {
-        // Two codes stand for 0.
+        // Two codes represent 0.
         assert!(mu_law(from_mu_law(byte)) == byte || byte == 0x7f, "{byte}");
     }
 }
@@ -180,7 +195,7 @@ fn baresip_talks_srtp() {
 }
 
 #[test]
-fn baresip_takes_tags_of_srtp_plus() {
+fn baresip_ignores_srtp_plus_tags() {
     talk_to(Kind::Baresip, Suite::AesCm128HmacSha1_32, true);
 }
 
@@ -190,6 +205,6 @@ fn linphone_talks_srtp() {
 }
 
 #[test]
-fn linphone_takes_tags_of_srtp_plus() {
+fn linphone_ignores_srtp_plus_tags() {
     talk_to(Kind::Linphone, Suite::AesCm128HmacSha1_80, true);
 }

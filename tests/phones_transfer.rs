@@ -1,5 +1,5 @@
-//! Calls are transferred, blind and after a consultation (RFC 5589), at a server that takes
-//! nobody's word: alice calls bob, who has her call carol instead.
+//! Blind and attended transfers (RFC 5589), through a server without trusted networks: alice calls
+//! bob, who transfers her to carol.
 
 use peers::exchange::Exchange;
 use peers::phone::Kind::{self, Barebell, Baresip, Linphone, Twinkle};
@@ -14,7 +14,7 @@ struct Three {
     carol: Phone,
 }
 
-/// Alice talks to bob; each of the three has a phone of this kind.
+/// Alice and bob talk. Each of the three has a phone of this kind.
 fn talk(alice: (Kind, Transport), bob: (Kind, Transport), carol: (Kind, Transport)) -> Three {
     let exchange = Exchange::that_trusts_nobody();
     let carol = exchange.phone(carol.0, "carol", carol.1);
@@ -25,7 +25,7 @@ fn talk(alice: (Kind, Transport), bob: (Kind, Transport), carol: (Kind, Transpor
 }
 
 impl Three {
-    /// Bob transfers the call without a word to carol.
+    /// Bob transfers the call to carol without consultation.
     fn transfer_blind(mut self) {
         self.bob.act(&Action::Transfer(self.exchange.server.uri("carol")));
         self.carol.wait_for(Event::Incoming);
@@ -34,7 +34,7 @@ impl Three {
         self.talk_without_bob();
     }
 
-    /// Bob talks to carol, then has alice take his place.
+    /// Bob consults carol, then transfers alice to her.
     fn transfer_attended(mut self) {
         self.bob.act(&Action::Consult(self.exchange.server.uri("carol")));
         self.carol.wait_for(Event::Incoming);
@@ -45,10 +45,10 @@ impl Three {
         self.bob.act(&Action::TransferToConsulted);
         self.carol.wait_for(Event::Incoming);
         match self.carol.kind {
-            // It answers at once what replaces a call, and ends that one, but its recording ends,
-            // too.
+            // linphone automatically answers an INVITE with Replaces and ends the replaced call,
+            // but its recording also ends.
             Linphone => self.carol.wait_for(Event::Ended),
-            // Ours answers it at once as well, and then ends the other.
+            // barebell-phone also answers it automatically, and then ends the replaced call.
             Barebell => {}
             _ => self.carol.act(&Action::Answer),
         }
@@ -62,9 +62,9 @@ impl Three {
         if self.carol.kind != Linphone {
             self.carol.wait_until_it_hears(self.alice.account.tone);
         }
-        // It may refuse it: Twinkle a NOTIFY without Contact, which linphone sends, all of them one
-        // that overtakes the 202 or comes behind the BYE.
-        wait_until("bob to be told how the transfer goes", || {
+        // Bob's phone may reject a NOTIFY: Twinkle one without Contact, which linphone sends; all
+        // phones one that precedes the 202 or follows the BYE.
+        wait_until("bob to receive the state of the transfer", || {
             (!self.bob.statuses("NOTIFY").is_empty()).then_some(())
         });
         self.alice.act(&Action::HangUp);
@@ -98,48 +98,48 @@ fn twinkle_transfers_after_consultation() {
 }
 
 #[test]
-fn ours_transfers_blind() {
+fn barebell_phone_transfers_blind() {
     talk((Linphone, Udp), (Barebell, Tcp), (Twinkle, Udp)).transfer_blind();
 }
 
 #[test]
-fn ours_is_transferred_blind_by_baresip() {
+fn barebell_phone_is_transferred_blind_by_baresip() {
     talk((Barebell, Udp), (Baresip, Udp), (Linphone, Udp)).transfer_blind();
 }
 
 #[test]
-fn ours_is_transferred_blind_by_linphone() {
+fn barebell_phone_is_transferred_blind_by_linphone() {
     talk((Barebell, Tcp), (Linphone, Udp), (Baresip, Udp)).transfer_blind();
 }
 
 #[test]
-fn ours_is_transferred_blind_by_twinkle() {
+fn barebell_phone_is_transferred_blind_by_twinkle() {
     talk((Barebell, Udp), (Twinkle, Udp), (Baresip, Udp)).transfer_blind();
 }
 
 #[test]
-fn a_call_is_transferred_blind_to_ours() {
+fn a_call_is_transferred_blind_to_barebell_phone() {
     talk((Baresip, Udp), (Twinkle, Udp), (Barebell, Tcp)).transfer_blind();
 }
 
 #[test]
-fn ours_transfers_after_consultation() {
+fn barebell_phone_transfers_after_consultation() {
     talk((Twinkle, Udp), (Barebell, Tcp), (Linphone, Udp)).transfer_attended();
 }
 
-/// linphone leaves the port out of Refer-To: ours, as all others, reaches the server by its proxy,
-/// which it has for TCP.
+/// linphone omits the port in Refer-To. barebell-phone reaches the server through its proxy, which
+/// it has for TCP.
 #[test]
-fn ours_is_transferred_by_linphone_after_consultation() {
+fn barebell_phone_is_transferred_by_linphone_after_consultation() {
     talk((Barebell, Tcp), (Linphone, Udp), (Linphone, Udp)).transfer_attended();
 }
 
 #[test]
-fn ours_is_transferred_by_twinkle_after_consultation() {
+fn barebell_phone_is_transferred_by_twinkle_after_consultation() {
     talk((Barebell, Udp), (Twinkle, Udp), (Linphone, Udp)).transfer_attended();
 }
 
 #[test]
-fn a_call_is_transferred_to_ours_after_consultation() {
+fn a_call_is_transferred_to_barebell_phone_after_consultation() {
     talk((Twinkle, Udp), (Linphone, Udp), (Barebell, Tcp)).transfer_attended();
 }

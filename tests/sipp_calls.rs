@@ -1,6 +1,5 @@
-//! What calls through the proxy do besides the operations of row A2 of docs/sources.md, by SIPp:
-//! cancelled, busy, unanswered, forked, over TCP, changed and ended by the callee, and through a
-//! stateless proxy.
+//! Calls through the proxy by SIPp, beyond the basic operations: cancelled, busy, unanswered,
+//! forked, over TCP, changed and ended by the callee, and through a stateless proxy.
 
 use std::net::{Ipv4Addr, UdpSocket};
 
@@ -11,17 +10,17 @@ use peers::transport::Transport;
 
 const CALLS: usize = 100;
 
-/// A server whose users can be called without a password.
+/// A server that allows calls without authentication.
 fn open_server() -> Barebell {
     start_server(&["--mode", "proxy", "--auth", "off"], "")
 }
 
-/// Registers each user that will be called, at the callee's port.
+/// Registers each called user at the callee's port.
 fn register(server: &Barebell, callee: &Sipp) {
     Sipp::register(callee.port()).users(server, 2..=CALLS + 1).run(server);
 }
 
-/// Plays the calls between two scenarios and checks that both see what they are to see.
+/// Plays the calls between two scenarios, which check the messages.
 fn call(server: &Barebell, caller: Sipp, callee: Sipp) {
     let callee = callee.calls(CALLS);
     let caller = caller.users(server, 1..=CALLS).rate(100).peer(&callee);
@@ -65,11 +64,12 @@ fn callee_is_busy() {
 }
 
 #[test]
-fn silent_callee_is_given_up_with_408() {
+fn a_silent_callee_causes_408() {
     // Timer B is 64 times T1 (RFC 3261 section 17.1.1.2).
     let server = start_server(&["--auth", "off"], "[timers]\nt1 = \"50ms\"\n");
     let callee = Sipp::new("callee");
-    let _silent = UdpSocket::bind((Ipv4Addr::LOCALHOST, callee.port())).expect("a free port");
+    let _silent =
+        UdpSocket::bind((Ipv4Addr::LOCALHOST, callee.port())).expect("the port can be bound");
     register(&server, &callee);
     Sipp::new("invite_unanswered")
         .set("status", 408)

@@ -1,6 +1,6 @@
-//! The twelve operations of row A2 of docs/sources.md, by SIPp: register, register update, register
-//! logout, invite, invite not found, invite redirect; each without and with digest authentication;
-//! with 10,000 users, and checks on every message.
+//! The twelve basic operations by SIPp: register, register update, register logout, invite, invite
+//! not found, invite redirect; each without and with digest authentication; with 10,000 users, and
+//! checks on every message.
 
 use std::ops::RangeInclusive;
 
@@ -9,8 +9,8 @@ use peers::sipp::Sipp;
 use peers::sipp::operations::Operations;
 use peers::sipp::users::{ONLY_MD5, USERS, start_server, user};
 
-/// Checks that exactly the users in `numbers` are registered, each with the one contact that has
-/// this port, and with seconds left within `left`.
+/// Asserts that exactly the users in `numbers` are registered, each with a single contact at this
+/// port and a remaining time within `left`.
 fn check_registered(
     shown: &[Registration],
     numbers: impl ExactSizeIterator<Item = usize>,
@@ -65,10 +65,10 @@ fn register_update_logout_invite_and_not_found_with_authentication() {
 
 fn redirect(authenticated: bool) {
     let (_server, operations) = start("redirect", authenticated);
-    // Where the contacts point, nobody listens: a redirect server sends nothing there.
-    let nobody = Sipp::new("callee");
-    operations.register(1..=1001, nobody.port());
-    operations.be_redirected(1..=1000, &nobody);
+    // A redirect server sends nothing to the contacts, so their port is unused.
+    let unused = Sipp::new("callee");
+    operations.register(1..=1001, unused.port());
+    operations.be_redirected(1..=1000, &unused);
     operations.call_absent(2001..=2100);
 }
 

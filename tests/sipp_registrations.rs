@@ -1,4 +1,4 @@
-//! Registrations that must not be lost and must not be had without the password, by SIPp.
+//! Registrations by SIPp: they survive crashes and require the password.
 
 use std::collections::BTreeSet;
 
@@ -7,23 +7,23 @@ use peers::server::{Barebell, DOMAIN};
 use peers::sipp::users::{ONLY_MD5, USERS, domain, password, row, start_server, user};
 use peers::sipp::{Running, Sipp};
 
-/// Waits until SIPp's log has this many lines.
+/// Waits until SIPp's log has this number of lines.
 fn wait_for_log(running: &Running, lines: usize) {
     wait_until(&format!("{lines} replies"), || (running.log().len() >= lines).then_some(()));
 }
 
-/// The users that have a binding.
+/// The users with a binding.
 fn registered(server: &Barebell) -> BTreeSet<String> {
     let suffix = format!("@{DOMAIN}");
     let user = |address: String| {
         let user = address.strip_suffix(&suffix);
-        user.unwrap_or_else(|| panic!("not an address of record here: {address}")).to_owned()
+        user.unwrap_or_else(|| panic!("not a local address-of-record: {address}")).to_owned()
     };
     server.registrations().into_iter().map(|found| user(found.address_of_record)).collect()
 }
 
-/// Kills the server with SIGKILL while the phones of `running` are at work, three times, and calls
-/// `check` each time with the users that were answered 200 before.
+/// Kills the server with SIGKILL three times while the phones of `running` register. Calls `check`
+/// each time with the users that have received a 200.
 fn crash_under(
     mut server: Barebell,
     running: Running,
@@ -33,25 +33,25 @@ fn crash_under(
         wait_for_log(&running, USERS * share / 4);
         server.crash();
         let answered: BTreeSet<String> = running.log().into_iter().collect();
-        assert!(answered.len() < USERS, "the server was to be killed before the end");
+        assert!(answered.len() < USERS, "the phones finished before the crash");
         server.restart();
         check(&answered, &registered(&server));
     }
-    // What was lost on the way is sent again, so that in the end nobody has failed.
+    // Lost messages are retransmitted, so no registration fails.
     running.finish_with_repeats();
     server
 }
 
 #[test]
-fn what_was_answered_200_survives_a_crash() {
+fn acknowledged_registrations_survive_a_crash() {
     let server = start_server(&["--auth", "off"], "");
     let running = Sipp::register(5060).users(&server, 1..=USERS).rate(1000).start(&server);
-    let everybody: BTreeSet<String> = (1..=USERS).map(user).collect();
+    let all_users: BTreeSet<String> = (1..=USERS).map(user).collect();
     let server = crash_under(server, running, |answered, found| {
         let lost: Vec<_> = answered.difference(found).collect();
         assert!(lost.is_empty(), "{} of {} lost: {lost:?}", lost.len(), answered.len());
     });
-    assert!(registered(&server) == everybody, "not everybody is registered in the end");
+    assert!(registered(&server) == all_users, "a user is not registered at the end");
 
     let running = Sipp::new("logout")
         .set("contact_port", 5060)
@@ -67,7 +67,7 @@ fn what_was_answered_200_survives_a_crash() {
 }
 
 #[test]
-fn registrations_that_are_not_stored_are_gone_with_the_server() {
+fn unstored_registrations_are_lost_with_the_server() {
     let memory_only = "[storage]\nregistrations = false\n";
     let mut server = start_server(&["--auth", "off"], memory_only);
     Sipp::register(5060).users(&server, 1..=10).run(&server);
@@ -80,7 +80,7 @@ fn registrations_that_are_not_stored_are_gone_with_the_server() {
 }
 
 #[test]
-fn wrong_credentials_register_nobody() {
+fn wrong_credentials_are_rejected() {
     let server = start_server(&["--auth", "on"], ONLY_MD5);
     let wrong_password =
         (1..=20).map(|n| row(&user(n), &user(n), "wrong", "", &domain(&server, n)));
@@ -111,7 +111,7 @@ fn wrong_credentials_register_nobody() {
 }
 
 #[test]
-fn the_configured_algorithms_are_offered_in_their_order() {
+fn the_configured_algorithms_are_offered_in_order() {
     let all = "[authentication]\nalgorithms = [\"SHA-512-256\", \"SHA-256\", \"MD5\"]\n";
     let server = start_server(&["--auth", "on"], all);
     Sipp::new("register_challenged").set("expires", 3600).users(&server, 1..=100).run(&server);

@@ -1,6 +1,6 @@
-//! How evenly the phone without an operating system sends: delta and jitter of 10,000 packets with
-//! SRTP each way between it, in QEMU, and our phone on this machine (rows A13 and A17 of
-//! docs/sources.md). ACCEL, CPU and CARD are what QEMU runs it by, as and with.
+//! The regularity of the bare-machine phone's stream: delta and jitter of 10,000 packets with SRTP
+//! in each direction between the phone in QEMU and barebell-phone on this machine. The variables
+//! ACCEL, CPU and CARD select QEMU's accelerator, processor and network card.
 
 use crate::capture::{Capture, Stream};
 use crate::setting;
@@ -13,17 +13,17 @@ use peers::transport::Transport;
 use std::path::Path;
 use std::time::Duration;
 
-/// How often, of which the medians are taken.
+/// The number of rounds, of which the medians are taken.
 const ROUNDS: u64 = 5;
-/// How long a call stands: 10,000 packets and some.
+/// The duration of a call in seconds: slightly more than 10,000 packets.
 const SECONDS: u64 = 203;
 
 /// Measures, and writes `bare.md`.
 pub(crate) fn measure(folder: &Path) {
-    std::fs::create_dir_all(folder).expect("a folder for what is found");
+    std::fs::create_dir_all(folder).expect("the folder of results can be created");
     let span = Duration::from_secs(setting("SECONDS", SECONDS));
     let rounds = setting("ROUNDS", ROUNDS);
-    // The network is there as long as the thread that has opened it.
+    // The network exists as long as the thread that opened it.
     let mut lan = Lan::open();
     lan.serve(&[]);
     let mut measured = Vec::new();
@@ -58,7 +58,7 @@ pub(crate) fn measure(folder: &Path) {
     write(folder, "bare.md", table.text());
 }
 
-/// One call: what came from the phone in QEMU, and what went to it.
+/// One call. Returns the streams from and to the phone in QEMU.
 fn call(span: Duration, file: &Path) -> [Stream; 2] {
     let options = "sound=tone:440".to_owned();
     let of = |user| Account { srtp: Srtp::Required, ..account(SERVER, user, Transport::Udp) };
@@ -77,7 +77,7 @@ fn call(span: Duration, file: &Path) -> [Stream; 2] {
     let streams = capture.finish();
     let find = |is_it: &dyn Fn(&Stream) -> bool| {
         let found = streams.iter().find(|stream| stream.packets > 500 && is_it(stream));
-        found.cloned().expect("a stream each way")
+        found.cloned().expect("there is a stream in each direction")
     };
     [
         find(&|stream| ports.contains(&stream.ports.1)),

@@ -1,4 +1,4 @@
-//! Our phone as it places calls for the others, `barebell-phone control`.
+//! barebell-phone as the caller (`barebell-phone control`).
 
 use peers::folder::Folder;
 use peers::process::{Process, Program, built};
@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Our phone.
+/// The program barebell-phone.
 pub(crate) const PHONE: Program = Program { name: "barebell-phone", packages: "(none: build it)" };
-/// What the calls here are encrypted with.
+/// The SRTP suite of the calls.
 pub(crate) const SUITE: &str = "AES_CM_128_HMAC_SHA1_80";
-/// How often it is looked whether something has happened.
+/// The polling interval of events.
 const LOOKS: Duration = Duration::from_millis(2);
 
-/// A phone that calls.
+/// A calling phone.
 pub(crate) struct Caller {
     pub(crate) process: Process,
     events: Tail,
@@ -22,7 +22,7 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    /// Starts one that sends a tone in G.711, encrypted.
+    /// Starts a phone that sends a tone in G.711 with SRTP.
     pub(crate) fn start() -> Self {
         let folder = Folder::new("caller");
         let log = folder.join("events.log");
@@ -33,7 +33,7 @@ impl Caller {
         Self { process, events: Tail::new(log), _folder: folder }
     }
 
-    /// Tells it to do something.
+    /// Sends a command.
     pub(crate) fn say(&mut self, command: &Value) {
         self.process.say(&command.to_string());
     }
@@ -43,19 +43,18 @@ impl Caller {
         self.say(&json!({ "command": "call", "uri": uri }));
     }
 
-    /// What has happened since this was asked last.
+    /// The events since the last call.
     pub(crate) fn news(&mut self) -> Vec<Value> {
         self.process.assert_running();
         let lines = self.events.lines();
         lines.iter().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 
-    /// Waits until `event` has happened `count` times, `limit` at the longest. Gives those that
-    /// have.
+    /// Waits until `event` has occurred `count` times, at most `limit`. Returns the events.
     pub(crate) fn wait_for(&mut self, event: &str, count: usize, limit: Duration) -> Vec<Value> {
         let (mut seen, end) = (Vec::new(), Instant::now() + limit);
         while seen.len() < count && Instant::now() < end {
-            seen.extend(self.news().into_iter().filter(|told| told["event"] == event));
+            seen.extend(self.news().into_iter().filter(|event_line| event_line["event"] == event));
             std::thread::sleep(LOOKS);
         }
         seen

@@ -1,6 +1,6 @@
-//! Many calls at once in one phone, ours beside baresip: what a call costs.
+//! Many simultaneous calls in one phone, barebell-phone and baresip: the cost of a call.
 //!
-//! The phone that is measured is called, and sends back what it hears. Our phone calls it.
+//! The measured phone is called and echoes its audio. A barebell-phone is the caller.
 
 use crate::caller::{Caller, PHONE, SUITE};
 use crate::setting;
@@ -15,39 +15,39 @@ use std::time::{Duration, Instant};
 use test_support::ports::free_ports;
 
 const BARESIP: Program = Program { name: "baresip", packages: "baresip-core" };
-/// Calls at once.
+/// The numbers of simultaneous calls.
 const CALLS: [usize; 4] = [1, 20, 100, 200];
-/// How long the calls stand while the processor time is counted.
+/// The duration of the measurement in seconds.
 const SECONDS: u64 = 20;
-/// How long they may take to be placed.
+/// The time limit for setting up the calls.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What came of so many calls at once.
+/// The result for one number of calls.
 struct Found {
-    /// Calls that stood.
+    /// The number of established calls.
     stood: usize,
-    /// Processor time, in per cent of one processor.
+    /// The CPU time in percent of one processor.
     cpu: f64,
-    /// The share of the packets sent to it that came back.
+    /// The share of sent packets that came back.
     back: f64,
-    /// Octets.
+    /// The memory in bytes.
     memory: u64,
 }
 
 /// Measures, and writes `calls.md`.
 pub(crate) fn measure(folder: &Path) {
     let mut table = Table::new(&[
-        "calls at once",
-        "#CPU of a call, %: ours",
+        "simultaneous calls",
+        "#CPU of a call, %: Barebell",
         "#baresip",
         "#ratio",
-        "#packets back, %: ours",
+        "#packets back, %: Barebell",
         "#baresip",
         "#memory, MB: ours",
         "#baresip",
     ]);
     for count in CALLS.into_iter().filter(|&count| count as u64 <= setting("CALLS", 200)) {
-        eprintln!("{count} calls at once");
+        eprintln!("{count} simultaneous calls");
         let [ours, theirs] = [start_ours, start_baresip].map(|start| measure_one(count, start));
         let each = |found: &Found| found.cpu / found.stood as f64;
         let borne = |found: &Found| match found.stood == count {
@@ -75,7 +75,7 @@ fn measure_one(count: usize, start: fn(&Folder, usize) -> (Process, u16)) -> Fou
     let mut caller = Caller::start();
     let uri = format!("sip:bob@127.0.0.1:{port}");
     let mut stood = 0;
-    // Not all at the same moment: that is another question.
+    // Not all at the same moment, which would measure something else.
     for left in (0..count).rev() {
         caller.call(&uri);
         if left % 10 == 0 {
@@ -89,7 +89,7 @@ fn measure_one(count: usize, start: fn(&Folder, usize) -> (Process, u16)) -> Fou
     std::thread::sleep(Duration::from_secs(setting("SECONDS", SECONDS)));
     let cpu = (called.cpu() - before).as_secs_f64() / since.elapsed().as_secs_f64() * 100.0;
     let memory = called.memory();
-    // What each call has sent and received so far is told every 5 s.
+    // The phone reports the counters of each call every 5 s.
     let told = caller.news();
     let (mut sent, mut received) = (0, 0);
     for call in 1..=count as u64 {
@@ -117,7 +117,7 @@ fn start_ours(folder: &Folder, count: usize) -> (Process, u16) {
     (process, port)
 }
 
-/// Only the modules that this needs. aubridge takes what is heard for what is said (module echo).
+/// Only the required modules. aubridge loops received audio back (module echo).
 fn start_baresip(folder: &Folder, count: usize) -> (Process, u16) {
     let [sip, rtp] = [free_ports(2), free_ports(430)];
     let config = format!(

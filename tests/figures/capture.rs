@@ -1,4 +1,4 @@
-//! Captures of an interface, read by `barebell-bench capture`.
+//! Captures of an interface, evaluated by `barebell-bench capture`.
 
 use peers::process::{Process, Program, built, run, wait_until};
 use serde_json::Value;
@@ -7,16 +7,16 @@ use std::path::{Path, PathBuf};
 const TCPDUMP: Program = Program { name: "tcpdump", packages: "tcpdump" };
 const BENCH: Program = Program { name: "barebell-bench", packages: "(none: build it)" };
 
-/// A capture that goes on.
+/// A running capture.
 pub(crate) struct Capture {
     process: Process,
     file: PathBuf,
 }
 
-/// What a capture tells of a stream. Times are milliseconds.
+/// The statistics of a stream. Times are in milliseconds.
 #[derive(Clone, Debug)]
 pub(crate) struct Stream {
-    /// The ports that it goes from and to.
+    /// The source and destination ports.
     pub(crate) ports: (u16, u16),
     pub(crate) encoding: String,
     pub(crate) suite: Option<String>,
@@ -24,7 +24,7 @@ pub(crate) struct Stream {
     pub(crate) lost: u64,
     pub(crate) mean_delta: f64,
     pub(crate) max_delta: f64,
-    /// `None` in a stream of fewer than 1,000 packets.
+    /// `None` for a stream of fewer than 1,000 packets.
     pub(crate) p999_delta: Option<f64>,
     pub(crate) mean_jitter: f64,
     pub(crate) max_jitter: f64,
@@ -32,11 +32,11 @@ pub(crate) struct Stream {
 }
 
 impl Capture {
-    /// Begins one of `interface`, in `file`. It wants root.
+    /// Starts a capture of `interface` to `file`. Requires root.
     pub(crate) fn start(file: PathBuf, interface: &str) -> Self {
         let log = file.with_extension("log");
         let mut command = TCPDUMP.command();
-        // Buffers for a second in which nobody reads.
+        // The buffer holds a second of traffic.
         command.args(["-i", interface, "-B", "32768", "-w"]).arg(&file).arg("udp or tcp");
         let mut process = Process::start(TCPDUMP, command, &log);
         wait_until("tcpdump to listen", || {
@@ -47,7 +47,7 @@ impl Capture {
         Self { process, file }
     }
 
-    /// Ends it, and reads the streams in it.
+    /// Ends the capture, and returns its streams.
     pub(crate) fn finish(mut self) -> Vec<Stream> {
         self.process.interrupt();
         streams(&self.file)
@@ -59,10 +59,11 @@ fn streams(file: &Path) -> Vec<Stream> {
     let binary = built(BENCH.name, "BAREBELL_BENCH");
     let mut command = std::process::Command::new(binary);
     command.args(["capture", "--json"]).arg(file);
-    let told: Value = serde_json::from_str(&run(BENCH, command)).expect("JSON of barebell-bench");
+    let told: Value =
+        serde_json::from_str(&run(BENCH, command)).expect("the output of barebell-bench is JSON");
     let dropped = told[0]["facts"]["dropped"].as_u64().unwrap_or_default();
-    assert_eq!(dropped, 0, "the kernel had no room for packets");
-    let streams = told[0]["rtp"]["streams"].as_array().expect("a list of streams");
+    assert_eq!(dropped, 0, "the kernel dropped packets");
+    let streams = told[0]["rtp"]["streams"].as_array().expect("the output has a list of streams");
     streams.iter().filter_map(stream).collect()
 }
 

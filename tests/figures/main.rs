@@ -1,6 +1,6 @@
-//! Measures the phone beside baresip, linphone, Twinkle and sipx-cli, as docs/benchmarks/phone.md
-//! tells: `phone-figures FOLDER PART...`. Each part writes a table into FOLDER, `PART.md`.
-//! `docs/benchmarks/phone` runs it.
+//! Measures barebell-phone, baresip, linphone, Twinkle and sipx-cli, as described in
+//! docs/benchmarks/phone.md: `phone-figures FOLDER PART...`. Each part writes a table to the file
+//! `PART.md` in FOLDER. `docs/benchmarks/phone` runs it.
 
 mod bare;
 mod caller;
@@ -38,7 +38,7 @@ fn main() {
     }
 }
 
-/// A number that the environment may set, for shorter runs.
+/// A number from an environment variable, for shorter runs.
 fn setting(variable: &str, usual: u64) -> u64 {
     std::env::var(variable).ok().and_then(|value| value.parse().ok()).unwrap_or(usual)
 }

@@ -1,4 +1,4 @@
-//! Ten thousand calls one after the other: does the memory of the phone grow?
+//! The memory of a phone over ten thousand consecutive calls.
 
 use crate::caller::{Caller, PHONE, SUITE};
 use crate::setting;
@@ -13,9 +13,9 @@ use std::process::Command;
 use std::time::Duration;
 use test_support::ports::free_ports;
 
-/// Calls one after the other.
+/// The number of consecutive calls.
 const CALLS: u64 = 10_000;
-/// How long each stands: two packets or three each way.
+/// The duration of each call: two or three packets in each direction.
 const STANDS: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -34,7 +34,7 @@ pub(crate) fn measure(folder: &Path) {
     let mut caller = Caller::start();
     let uri = format!("sip:bob@127.0.0.1:{port}");
     let calls = setting("CALLS", CALLS);
-    let mut table = Table::new(&["after calls", "#who is called, MB", "#who calls, MB"]);
+    let mut table = Table::new(&["after calls", "#callee, MB", "#caller, MB"]);
     for number in 1..=calls {
         caller.call(&uri);
         let answered = caller.wait_for("answered", 1, PATIENCE);

@@ -1,8 +1,8 @@
-//! How evenly phones send: delta, jitter and throughput of 10,000 packets each way, like with like
-//! and unlike, in clear and with SRTP (rows A13 and A17 of docs/sources.md).
+//! The regularity of phones' streams: delta, jitter and throughput of 10,000 packets in each
+//! direction, between equal and different phones, unencrypted and with SRTP.
 //!
-//! The calls that are compared by their medians are in each of five rounds, all at once and beside
-//! some of the others: what else the machine does meets all of them alike.
+//! Calls that are compared by their medians run in each of five rounds, all simultaneously and with
+//! some of the others, so that other load on the machine affects all of them.
 
 use crate::capture::{Capture, Stream};
 use crate::setting;
@@ -16,11 +16,11 @@ use std::path::Path;
 use std::sync::Barrier;
 use std::time::Duration;
 
-/// Rounds, of which medians are taken.
+/// The number of rounds, of which medians are taken.
 const ROUNDS: u64 = 5;
-/// How long a call stands: 10,000 packets and some.
+/// The duration of a call in seconds: slightly more than 10,000 packets.
 const SECONDS: u64 = 203;
-/// The same, of calls with real-time priority: 2,000 packets.
+/// The duration of a call with real-time priority in seconds: 2,000 packets.
 const SECONDS_REALTIME: u64 = 42;
 
 const AES_80: &str = "AES_CM_128_HMAC_SHA1_80";
@@ -33,10 +33,10 @@ const GCM_256: &str = "AEAD_AES_256_GCM";
 /// No encryption.
 const CLEAR: &str = "";
 
-/// A call: who calls whom, and with which suite.
+/// A call: the phones of caller and callee, and the suite.
 type Pair = (Kind, Kind, &'static str);
 
-/// Those that are in each round.
+/// The calls in each round.
 const REPEATED: [Pair; 7] = [
     (Barebell, Barebell, CLEAR),
     (Baresip, Baresip, CLEAR),
@@ -47,8 +47,8 @@ const REPEATED: [Pair; 7] = [
     (Linphone, Linphone, AES_80),
 ];
 
-/// Those that are in one. No other phone has 192 bits, baresip 1.0.0 offers one suite and takes
-/// three, Debian's Twinkle has no SRTP, and refuses what linphone offers (400).
+/// The calls in a single round. No other phone supports 192 bits, baresip 1.0.0 offers one suite
+/// and accepts three, Debian's Twinkle has no SRTP and rejects the offer of linphone (400).
 const SINGLE: [Pair; 21] = [
     (Barebell, Barebell, AES_32),
     (Barebell, Barebell, AES_192_80),
@@ -73,16 +73,16 @@ const SINGLE: [Pair; 21] = [
     (Baresip, Twinkle, CLEAR),
 ];
 
-/// A call that was captured: from the caller, and to it.
+/// A captured call: the streams from the caller and to it.
 struct Measured {
     pair: Pair,
     streams: [Stream; 2],
 }
 
-/// Measures, and writes `quality.md` (medians), `keys.md` (ours by the length of key and tag) and
+/// Measures, and writes `quality.md` (medians), `keys.md` (Barebell by length of key and tag) and
 /// `pairs.md` (all calls).
 pub(crate) fn measure(folder: &Path) {
-    std::fs::create_dir_all(folder).expect("a folder for what is found");
+    std::fs::create_dir_all(folder).expect("the folder of results can be created");
     let rounds = setting("ROUNDS", ROUNDS);
     let span = Duration::from_secs(setting("SECONDS", SECONDS));
     let mut measured = Vec::new();
@@ -90,7 +90,7 @@ pub(crate) fn measure(folder: &Path) {
         let single = SINGLE.iter().enumerate().filter(|(n, _)| *n as u64 % rounds == round);
         let pairs = REPEATED.into_iter().chain(single.map(|(_, pair)| *pair));
         let pairs: Vec<Pair> = pairs.take(setting("PAIRS", 100) as usize).collect();
-        eprintln!("round {} of {rounds}: {} calls at once", round + 1, pairs.len());
+        eprintln!("round {} of {rounds}: {} simultaneous calls", round + 1, pairs.len());
         measured.extend(talk(&pairs, span, &folder.join(format!("round-{}.pcap", round + 1))));
     }
     write(folder, "quality.md", medians(&measured).text());
@@ -98,10 +98,10 @@ pub(crate) fn measure(folder: &Path) {
     write(folder, "pairs.md", all(&measured).text());
 }
 
-/// Measures the calls that are compared where phones may take real-time priority, and a bare timer
-/// that may not beside them. Writes `realtime.md`.
+/// Measures the compared calls with real-time priority, and a plain timer without it at the same
+/// time. Writes `realtime.md`.
 pub(crate) fn measure_realtime(folder: &Path) {
-    std::fs::create_dir_all(folder).expect("a folder for what is found");
+    std::fs::create_dir_all(folder).expect("the folder of results can be created");
     let span = Duration::from_secs(setting("SECONDS", SECONDS_REALTIME));
     let (mut measured, mut wakings) = (Vec::new(), Vec::new());
     for round in 1..=setting("ROUNDS", ROUNDS) {
@@ -116,7 +116,7 @@ pub(crate) fn measure_realtime(folder: &Path) {
     write(folder, "realtime.md", table.text());
 }
 
-/// Has all `pairs` talk at once, and captures that in `file`.
+/// Runs the calls of all `pairs` simultaneously, and captures them in `file`.
 fn talk(pairs: &[Pair], span: Duration, file: &Path) -> Vec<Measured> {
     let capture = Capture::start(file.to_owned(), "lo");
     let all_talk = Barrier::new(pairs.len());
@@ -145,10 +145,10 @@ fn talk(pairs: &[Pair], span: Duration, file: &Path) -> Vec<Measured> {
     found.collect()
 }
 
-/// One call; gives the ports of both ends.
+/// Runs one call. Returns the ports of both ends.
 fn call(pair: Pair, span: Duration, all_talk: &Barrier) -> [Vec<u16>; 2] {
     let (from, to, suite) = pair;
-    // Whoever fails must not keep the others waiting.
+    // A failed call must not block the others at the barrier.
     let begun = std::panic::catch_unwind(|| {
         let mut callee = Phone::direct(to, account(to, "bob", suite, 1000));
         let mut caller = Phone::direct(from, account(from, "alice", suite, 440));
@@ -181,7 +181,7 @@ fn account(kind: Kind, user: &str, suite: &'static str, tone: u32) -> Account {
         expires: 600,
         tone,
         srtp: if suite == CLEAR { Srtp::Off } else { Srtp::Required },
-        // The others take what they are called with.
+        // The other phones accept the offered suite.
         suites: if kind == Barebell || user == "alice" { suite } else { "" },
         codecs: "PCMU,PCMA",
         machine: None,
@@ -200,7 +200,7 @@ fn name(kind: Kind) -> &'static str {
     }
 }
 
-/// Key and tag of a suite, in bits.
+/// The key and tag lengths of a suite, in bits.
 fn words(suite: &str) -> &str {
     match suite {
         CLEAR => "none",
@@ -215,7 +215,7 @@ fn words(suite: &str) -> &str {
     }
 }
 
-/// The worse direction of each call, and of that the medians over all rounds.
+/// The medians over all rounds of the worse direction of each call.
 fn medians(measured: &[Measured]) -> Table {
     let mut table = Table::new(&[
         "phones",
@@ -248,7 +248,7 @@ fn medians(measured: &[Measured]) -> Table {
     table
 }
 
-/// Ours with ours, the worse direction; of several calls the first.
+/// The worse direction of calls between barebell-phones; of several calls the first.
 fn keys(measured: &[Measured]) -> Table {
     let mut table = Table::new(&[
         "SRTP: key, tag",
@@ -276,7 +276,7 @@ fn keys(measured: &[Measured]) -> Table {
     table
 }
 
-/// Every call; where a pair has several, the first.
+/// All calls; of several calls of a pair the first.
 fn all(measured: &[Measured]) -> Table {
     let mut table = Table::new(&[
         "from, to",
@@ -294,7 +294,7 @@ fn all(measured: &[Measured]) -> Table {
     for pair in REPEATED.into_iter().chain(SINGLE) {
         let Some(call) = measured.iter().find(|call| call.pair == pair) else { continue };
         let [there, back] = &call.streams;
-        assert_eq!(there.suite.as_deref().unwrap_or(CLEAR), pair.2, "the suite that was agreed on");
+        assert_eq!(there.suite.as_deref().unwrap_or(CLEAR), pair.2, "the negotiated suite");
         let both = |of: fn(&Stream) -> String| format!("{}, {}", of(there), of(back));
         table.row([
             format!("{}, {}", name(pair.0), name(pair.1)),

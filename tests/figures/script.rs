@@ -1,4 +1,4 @@
-//! A scripted call, ours beside sipx-cli: start, size, CPU time and memory.
+//! A scripted call by barebell-phone and sipx-cli: start, size, CPU time and memory.
 
 use crate::setting;
 use crate::table::{Table, figure, median, write};
@@ -13,7 +13,7 @@ use test_support::ports::free_ports;
 
 const PHONE: Program = Program { name: "barebell-phone", packages: "(none: build it)" };
 const SIPX: Program = Program { name: "sipx", packages: "(none: cargo install sipx-cli)" };
-/// How often each program is started, and calls.
+/// The numbers of starts and of calls of each program.
 const STARTS: usize = 41;
 const CALLS: u64 = 11;
 
@@ -22,12 +22,12 @@ struct Caller {
     name: &'static str,
     program: Program,
     binary: PathBuf,
-    /// What it does nothing but start with.
+    /// The arguments of a start without a call.
     start: &'static str,
     call: Vec<String>,
 }
 
-/// Measures, and writes `script.md`. `SIPX` names the rival's program.
+/// Measures, and writes `script.md`. The variable `SIPX` names the program sipx.
 pub(crate) fn measure(folder: &Path) {
     let own = Folder::new("script");
     let port = free_ports(1);
@@ -66,7 +66,7 @@ pub(crate) fn measure(folder: &Path) {
                  --play SOUND --record heard.wav --duration 3",
             ),
         }),
-        None => eprintln!("SIPX does not name a sipx: its row is left out"),
+        None => eprintln!("SIPX is not set: the row of sipx is omitted"),
     }
     let mut starts = vec![Vec::new(); callers.len()];
     let mut calls = vec![Vec::new(); callers.len()];
@@ -81,7 +81,7 @@ pub(crate) fn measure(folder: &Path) {
         for (caller, calls) in callers.iter().zip(&mut calls) {
             let mut command = Command::new(&caller.binary);
             command.args(&caller.call).current_dir(own.path());
-            // sipx-cli writes over no file.
+            // sipx-cli does not overwrite a file.
             let _ = std::fs::remove_file(own.join("heard.wav"));
             calls.push(cost(caller.program, command));
         }

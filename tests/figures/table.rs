@@ -1,14 +1,14 @@
-//! Tables in Markdown.
+//! Markdown tables.
 
 use std::path::Path;
 
-/// A table while it is filled.
+/// A table under construction.
 pub(crate) struct Table {
     text: String,
 }
 
 impl Table {
-    /// One with these columns; those that begin with `#` have figures.
+    /// Creates a table with these columns. A `#` marks a column of numbers.
     pub(crate) fn new(columns: &[&str]) -> Self {
         let mut table = Self { text: String::new() };
         table.row(columns.iter().map(|column| column.trim_start_matches('#').to_owned()));
@@ -23,7 +23,7 @@ impl Table {
         self.text.push_str(&format!("| {} |\n", cells.join(" | ")));
     }
 
-    /// It, as Markdown.
+    /// The table in Markdown.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
@@ -32,7 +32,7 @@ impl Table {
 /// Writes `text` to the file `name` in `folder`, and prints it.
 ///
 /// # Panics
-/// When it cannot be written.
+/// The file cannot be written.
 pub(crate) fn write(folder: &Path, name: &str, text: &str) {
     print!("{name}\n\n{text}\n");
     std::fs::create_dir_all(folder)
@@ -40,7 +40,7 @@ pub(crate) fn write(folder: &Path, name: &str, text: &str) {
         .unwrap_or_else(|error| panic!("cannot write {name}: {error}"));
 }
 
-/// The one in the middle, or the mean of the two there.
+/// The median.
 pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
@@ -50,7 +50,7 @@ pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
     }
 }
 
-/// With so many decimals; `-` where there is none.
+/// Formats a number with this number of decimals, or `-`.
 pub(crate) fn figure(value: Option<f64>, decimals: usize) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{value:.decimals$}"))
 }

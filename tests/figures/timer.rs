@@ -1,11 +1,11 @@
-//! What the machine does to everybody: a thread that does nothing but wake every 20 ms.
+//! The timer accuracy of the machine: a thread that wakes every 20 ms.
 
 use crate::table::{figure, median};
 use std::time::{Duration, Instant};
 
 const FRAME: Duration = Duration::from_millis(20);
 
-/// The times between its wakings, in milliseconds, in order of length.
+/// The sorted times between wake-ups in milliseconds.
 pub(crate) struct Wakings(Vec<f64>);
 
 /// Wakes every 20 ms for `span`.

@@ -1,4 +1,4 @@
-//! Links the freestanding program with neither the C library nor its start files.
+//! Links the freestanding program without the C library and its start files.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

@@ -1,5 +1,5 @@
-//! Our phone that boots without an operating system, driven by keys at the serial line of its
-//! machine, with a PulseAudio as its microphone and loudspeaker.
+//! Driver of the phone without an operating system: keys on the serial line of its virtual machine,
+//! with PulseAudio as its microphone and loudspeaker.
 
 use crate::folder::Folder;
 use crate::image::lan::SERVER;
@@ -11,19 +11,19 @@ use crate::tone::Recording;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
-/// Page Down: from wherever it is to the menu, but from a call nowhere.
+/// Page Down: opens the menu from any page; has no effect in a call.
 pub const MENU: &str = "\x1b[6~";
-/// Shows pages at the serial line, and does nothing in a call.
+/// Shows pages on the serial line. No effect in a call.
 pub const LOOK: &str = "\x0c";
-/// From pages back to lines of the log.
+/// Returns from pages to the log.
 const TO_LOG: &str = "\x18";
-/// The sound device. Debian's QEMU itself knows ALSA; where it waits for that by `poll`, it waits
-/// for ever for what lies behind.
+/// The sound device. Debian's QEMU only supports ALSA. Its `poll` mode blocks forever with the
+/// PulseAudio plugin.
 const SOUND: &str = "-device intel-hda -device hda-duplex,audiodev=sound -audiodev \
     alsa,id=sound,in.dev=barebell_microphone,in.try-poll=off,out.dev=barebell_speaker,\
 out.try-poll=off";
 
-/// A machine that runs the phone.
+/// A virtual machine that runs the phone.
 #[derive(Debug)]
 pub(crate) struct BarePhone {
     machine: Running,
@@ -54,7 +54,7 @@ impl BarePhone {
     }
 }
 
-/// An address as it is typed: the first letters of it are there already.
+/// A URI as typed: the prefix `sip:` is preset.
 fn typed(uri: &str) -> &str {
     uri.strip_prefix("sip:").unwrap_or(uri)
 }
@@ -79,7 +79,7 @@ impl Driver for BarePhone {
     }
 
     fn event(&self, line: &str) -> Option<Event> {
-        // What was drawn before is on the same line, up to what shows the cursor again.
+        // The line may start with previous drawing, up to the sequence that shows the cursor.
         let said = line.rsplit_once("\x1b[?25h").map_or(line, |(_, said)| said).trim_end();
         let begins = |with: &str| said.starts_with(with);
         if let Some(key) = said.strip_prefix("the other end has pressed ") {
@@ -128,7 +128,7 @@ impl Driver for BarePhone {
         self.machine.console_log()
     }
 
-    /// It writes none: there are no messages in what it says.
+    /// The event log, which contains no SIP messages.
     fn sip_log(&self) -> PathBuf {
         self.event_log()
     }

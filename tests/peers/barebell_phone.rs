@@ -1,7 +1,7 @@
-//! Our own phone, `barebell-phone control`: JSON lines at its standard input.
+//! Driver of `barebell-phone control`: JSON lines on its standard input.
 //!
-//! It does nothing by itself, which other phones do: to follow where a call is transferred, to
-//! answer every call. Somebody at its side (`attend`) has it do so.
+//! Unlike other phones, it neither follows a transfer nor answers calls automatically. The thread
+//! `attend` does so.
 
 use crate::folder::Folder;
 use crate::phone::{Account, Action, Driver, Event};
@@ -21,7 +21,7 @@ use test_support::ports::free_ports;
 
 /// The phone is built, not installed.
 const PHONE: Program = Program { name: "barebell-phone", packages: "(none: build it)" };
-/// The peak of the tones that it plays.
+/// The amplitude of its tones.
 const LOUDNESS: f64 = 16_000.0;
 
 /// A running barebell-phone.
@@ -33,21 +33,21 @@ pub(crate) struct BarebellPhone {
     folder: Folder,
 }
 
-/// Who sits before the phone.
+/// The controller of the phone.
 #[derive(Debug)]
 struct Attendant {
     input: ChildStdin,
     events: Tail,
-    /// The calls that are not over, by their numbers.
+    /// The current calls by number.
     calls: BTreeMap<u64, State>,
     answers_at_once: bool,
 }
 
-/// What is known of a call.
+/// The state of a call.
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
     rings_here: bool,
-    /// This end holds it.
+    /// True if this end holds the call.
     is_held: bool,
 }
 
@@ -65,7 +65,7 @@ impl BarebellPhone {
         }
         command.args(["--play", &format!("tone:{}", account.tone)]);
         command.arg("--record").arg(folder.join("heard.wav"));
-        // SIP goes to the standard error, which is in one file with the events.
+        // The SIP trace goes to standard error, which is the file of events.
         command.arg("--trace");
         command.args(["--srtp", account.srtp.name()]);
         if !account.suites.is_empty() {
@@ -95,7 +95,7 @@ impl BarebellPhone {
 
 fn configuration(account: &Account) -> String {
     let Account { user, password, server, transport, expires, .. } = account;
-    // Where it is not told otherwise it goes to the host of its URI, by UDP.
+    // Without a proxy, messages go to the host of the URI by UDP.
     let proxy = match (account.proxy, transport) {
         (None, Transport::Udp) => String::new(),
         (proxy, transport) => {
@@ -117,7 +117,7 @@ fn configuration(account: &Account) -> String {
     )
 }
 
-/// Sees to what comes, as long as the phone is there.
+/// Handles events while the phone exists.
 fn attend(attendant: &Weak<Mutex<Attendant>>) {
     while let Some(attendant) = attendant.upgrade() {
         attendant.lock().look();
@@ -127,15 +127,15 @@ fn attend(attendant: &Weak<Mutex<Attendant>>) {
 }
 
 impl Attendant {
-    /// Reads what the phone has told.
+    /// Processes new events.
     fn look(&mut self) {
         for line in self.events.lines() {
-            let Ok(told) = serde_json::from_str::<Value>(&line) else { continue };
-            let number = told["call"].as_u64().unwrap_or_default();
-            match told["event"].as_str().unwrap_or_default() {
+            let Ok(event) = serde_json::from_str::<Value>(&line) else { continue };
+            let number = event["call"].as_u64().unwrap_or_default();
+            match event["event"].as_str().unwrap_or_default() {
                 "calling" => drop(self.calls.insert(number, State::default())),
                 "following" => {
-                    let by = told["by"].as_u64().unwrap_or_default();
+                    let by = event["by"].as_u64().unwrap_or_default();
                     self.calls.insert(by, State::default());
                 }
                 "incoming" => {
@@ -145,8 +145,8 @@ impl Attendant {
                     }
                 }
                 "answered" => drop(self.calls.insert(number, State::default())),
-                "held" if told["here"] == true => {
-                    let is_held = told["held"] == true;
+                "held" if event["here"] == true => {
+                    let is_held = event["held"] == true;
                     self.calls.entry(number).and_modify(|state| state.is_held = is_held);
                 }
                 "transfer_asked" => self.say(&json!({ "command": "follow", "call": number })),
@@ -158,11 +158,11 @@ impl Attendant {
 
     fn say(&mut self, command: &Value) {
         if let Err(error) = writeln!(self.input, "{command}") {
-            panic!("barebell-phone did not take {command}: {error}");
+            panic!("barebell-phone did not accept {command}: {error}");
         }
     }
 
-    /// The last call that is as `wanted`.
+    /// The last call with this state.
     fn call(&self, wanted: impl Fn(&State) -> bool) -> u64 {
         let mut calls = self.calls.iter().rev();
         let found = calls.find(|(_, state)| wanted(state));
@@ -213,8 +213,8 @@ impl Driver for BarebellPhone {
     }
 
     fn event(&self, line: &str) -> Option<Event> {
-        let told: Value = serde_json::from_str(line).ok()?;
-        match told["event"].as_str()? {
+        let event: Value = serde_json::from_str(line).ok()?;
+        match event["event"].as_str()? {
             "registered" => Some(Event::Registered),
             "registration_failed" => Some(Event::RegistrationFailed),
             "unregistered" => Some(Event::Unregistered),
@@ -222,12 +222,12 @@ impl Driver for BarebellPhone {
             "ringing" => Some(Event::Ringback),
             "answered" => Some(Event::Established),
             "ended" => Some(Event::Ended),
-            "dtmf" => told["digit"].as_str()?.chars().next().map(Event::Key),
+            "dtmf" => event["digit"].as_str()?.chars().next().map(Event::Key),
             _ => None,
         }
     }
 
-    /// All that it has heard, in all of its calls: each has a file of its own.
+    /// The concatenated recordings of all calls, which are in one file per call.
     fn recording(&self) -> Option<Recording> {
         let paths = (1..).map(|number| match number {
             1 => self.folder.join("heard.wav"),
@@ -247,8 +247,8 @@ impl Driver for BarebellPhone {
 
     fn suite(&self) -> Option<String> {
         let log = std::fs::read_to_string(self.event_log()).unwrap_or_default();
-        let mut told = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        let answered = told.rfind(|told| told["event"] == "answered")?;
+        let mut event = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let answered = event.rfind(|event| event["event"] == "answered")?;
         answered["srtp"].as_str().map(str::to_owned)
     }
 

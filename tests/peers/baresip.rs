@@ -1,6 +1,6 @@
-//! baresip, driven over its control connection (module ctrl_tcp: JSON in netstrings).
+//! Driver of baresip through its control connection (module ctrl_tcp: JSON in netstrings).
 //!
-//! Its menu has `hold`, `resume` and `transfer`, but in version 1.0.0 no attended transfer.
+//! Its menu has `hold`, `resume` and `transfer`, but version 1.0.0 has no attended transfer.
 
 use crate::folder::Folder;
 use crate::phone::{Account, Action, Driver, Event, Srtp};
@@ -14,15 +14,15 @@ use std::path::PathBuf;
 use test_support::ports::free_ports;
 
 const BARESIP: Program = Program { name: "baresip", packages: "baresip-core" };
-/// The longest frame that is taken from the control connection.
+/// The maximum length of a frame on the control connection.
 const LONGEST_FRAME: usize = 1 << 20;
 
-/// A running baresip with its control connection.
+/// A running baresip and its control connection.
 #[derive(Debug)]
 pub(crate) struct Baresip {
     process: Process,
     control: TcpStream,
-    /// Where SIP comes in.
+    /// The SIP port.
     port: u16,
     account: Account,
     folder: Folder,
@@ -32,7 +32,7 @@ impl Baresip {
     pub(crate) fn start(account: &Account) -> Self {
         let folder = Folder::new("baresip");
         let [sip, control, rtp] = [free_ports(2), free_ports(1), free_ports(8)];
-        // SIP takes the port after its own as well, for TLS.
+        // SIP also uses the port after its own, for TLS.
         let config = format!(
             "poll_method epoll\n\
              sip_listen {address}:{sip}\n\
@@ -66,12 +66,12 @@ impl Baresip {
             folder = folder.path().display(),
         );
         folder.write("config", &config);
-        // Without these files it would write examples of them, and use those.
+        // Without these files baresip would create example files and use them.
         folder.write("accounts", "");
         folder.write("contacts", "");
         create(&folder.join("events.log"));
         let mut command = BARESIP.command();
-        // SIP messages are shown (-s); without a network interface of its own it needs -n.
+        // -s prints SIP messages. -n is required without a separate network interface.
         command.args(["-4", "-n", &account.address().to_string(), "-s", "-f"]).arg(folder.path());
         command.current_dir(folder.path());
         let mut process = Process::start(BARESIP, command, &folder.join("baresip.log"));
@@ -86,7 +86,7 @@ impl Baresip {
         let mut phone = Self { process, control, port: sip, account: account.clone(), folder };
         if !account.has_server {
             phone.create_account();
-            // It listens before it knows for whom: whoever calls then gets 404.
+            // baresip listens before its account exists, and then answers calls with 404.
             wait_until("baresip to know its account", || {
                 let log = std::fs::read_to_string(phone.event_log()).unwrap_or_default();
                 log.contains("reply: Creating UA").then_some(())
@@ -95,7 +95,7 @@ impl Baresip {
         phone
     }
 
-    /// It registers at once where there is a server.
+    /// Creates the account. With a server baresip registers at once.
     fn create_account(&mut self) {
         let Account { user, password, server, transport, expires, srtp, .. } = &self.account;
         let encryption = match srtp {
@@ -115,8 +115,8 @@ impl Baresip {
         self.command("uanew", &format!("{account};answermode=manual{encryption}"));
     }
 
-    /// The newest of its recordings of what it hears (`dec`) or sends (`enc`): each call has a file
-    /// of its own, named after its time.
+    /// The newest recording of received (`dec`) or sent (`enc`) audio. Each call has a file, named
+    /// after its start time.
     fn newest(&self, what: &str) -> Option<Recording> {
         let entries = std::fs::read_dir(self.folder.path()).ok()?;
         let files = entries.flatten().map(|entry| entry.path());
@@ -128,12 +128,12 @@ impl Baresip {
         let frame = json!({ "command": command, "params": params }).to_string();
         let frame = format!("{}:{frame},", frame.len());
         if let Err(error) = self.control.write_all(frame.as_bytes()) {
-            panic!("baresip did not take the command {command}: {error}");
+            panic!("baresip did not accept the command {command}: {error}");
         }
     }
 }
 
-/// Writes a line for each event and each reply that comes over the control connection.
+/// Writes a log line for each event and reply of the control connection.
 fn copy_events(mut control: BufReader<TcpStream>, mut log: File) {
     while let Some(message) = read_frame(&mut control) {
         let text = |key: &str| message.get(key).and_then(Value::as_str).unwrap_or_default();
@@ -177,7 +177,7 @@ impl Driver for Baresip {
             Action::Resume => self.command("resume", ""),
             Action::Transfer(uri) => self.command("transfer", uri),
             Action::Consult(_) | Action::TransferToConsulted => {
-                panic!("baresip 1.0.0 knows no attended transfer")
+                panic!("baresip 1.0.0 has no attended transfer")
             }
         }
     }

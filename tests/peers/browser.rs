@@ -1,4 +1,4 @@
-//! A browser without a screen, on a page of ours (`tests/browsers`), which tells what happens.
+//! A headless browser with a test page (`tests/browsers`) that reports events.
 
 use crate::folder::Folder;
 use crate::process::{Process, Program, run, wait_until};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 const CHROMIUM: Program = Program { name: "chromium", packages: "chromium" };
 const OPENSSL: Program = Program { name: "openssl", packages: "openssl" };
 
-/// A server for the page.
+/// A web server for the page.
 #[derive(Debug)]
 pub struct Page {
     port: u16,
@@ -20,10 +20,10 @@ pub struct Page {
 }
 
 impl Page {
-    /// Begins to serve it, as `./test` has bundled it.
+    /// Starts the server with the page bundled by `./test`.
     ///
     /// # Panics
-    /// When it was not bundled.
+    /// The page was not bundled.
     #[must_use]
     pub fn serve() -> Self {
         let default = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/browsers/page.js");
@@ -31,8 +31,8 @@ impl Page {
         let script = std::fs::read(&bundle).unwrap_or_else(|error| {
             panic!("{}: {error}; ./test bundles it, by tests/browsers/bundle", bundle.display())
         });
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
-        let port = listener.local_addr().expect("an address").port();
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port can be bound");
+        let port = listener.local_addr().expect("the socket is bound").port();
         let said = Arc::<Mutex<Vec<String>>>::default();
         let heard = Arc::clone(&said);
         std::thread::spawn(move || {
@@ -43,13 +43,13 @@ impl Page {
         Self { port, said }
     }
 
-    /// What a browser says the page comes from.
+    /// The origin of the page.
     #[must_use]
     pub fn origin(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// What was told so far.
+    /// The reports so far.
     #[must_use]
     pub fn said(&self) -> Vec<String> {
         self.said.lock().clone()
@@ -102,7 +102,7 @@ impl Browser {
     /// Opens `page` with these settings, in a browser that trusts `certificate`.
     ///
     /// # Panics
-    /// When the certificate cannot be read.
+    /// The certificate cannot be read.
     #[must_use]
     pub fn open(page: Page, settings: &[(&str, &str)], certificate: &Path) -> Self {
         let folder = Folder::new("browser");
@@ -125,12 +125,12 @@ impl Browser {
         Self { process, page, _folder: folder }
     }
 
-    /// Waits until the page has told `what`.
+    /// Waits until the page has reported `what`.
     ///
     /// # Panics
-    /// When it does not, or tells of an error.
+    /// The page does not report it in time, or reports an error.
     pub fn wait_for(&mut self, what: &str) {
-        wait_until(&format!("the page to tell \"{what}\""), || {
+        wait_until(&format!("the page to report \"{what}\""), || {
             self.process.assert_running();
             let said = self.page.said();
             assert!(!said.iter().any(|line| line.starts_with("error")), "{said:?}");

@@ -1,4 +1,4 @@
-//! A call between two small user agents, step by step.
+//! A call between two scripted user agents.
 
 use sip::dialog::Dialog;
 use test_support::agent::{Agent, Received, SESSION};
@@ -6,13 +6,13 @@ use test_support::agent::{Agent, Received, SESSION};
 /// One end of a call.
 #[derive(Debug)]
 pub struct End {
-    /// Who is there.
+    /// The user agent.
     pub agent: Agent,
     /// Its view of the dialog.
     pub dialog: Dialog,
 }
 
-/// `caller` calls `callee`, who answers.
+/// `caller` calls `callee`, which answers.
 #[must_use]
 pub fn establish(caller: Agent, callee: Agent) -> (End, End) {
     let uri = callee.address_of_record();
@@ -37,17 +37,17 @@ pub fn establish_with(mut caller: Agent, mut callee: Agent, uri: &str) -> (End, 
 }
 
 impl End {
-    /// Sends a request within the dialog to `other`, who answers 200. Each takes the other's
-    /// Contact for where it is from then on, where the method says so. Gives the answer.
+    /// Sends a request within the dialog to `other`, which answers 200. Both ends refresh the
+    /// remote target if the method is a target refresh request. Returns the response.
     ///
     /// # Panics
-    /// When either end refuses it.
+    /// Either end rejects the message.
     pub fn pass(&mut self, other: &mut Self, method: &str, fields: &str) -> Received {
         let has_session = matches!(method, "INVITE" | "UPDATE");
         let body = if has_session { SESSION } else { "" };
         self.agent.send(&mut self.dialog, method, fields, body);
         let request = other.agent.request(method);
-        other.dialog.receive(&request.message()).expect("a request in its order");
+        other.dialog.receive(&request.message()).expect("the request is in order");
         let refreshes = matches!(method, "INVITE" | "UPDATE" | "SUBSCRIBE" | "NOTIFY");
         if refreshes {
             other.dialog.refresh_target(&request.message());

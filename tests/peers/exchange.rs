@@ -1,4 +1,4 @@
-//! A server with a few users and their phones.
+//! A server with some users and their phones.
 
 use crate::phone::{Account, Action, Event, Kind, Phone, Srtp};
 use crate::server::{Barebell, DOMAIN, Options, TRUSTS_NOBODY};
@@ -7,9 +7,9 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use test_support::agent::Agent;
 
-/// The users of every exchange, each with the tone that their phones send, in Hz.
+/// The users, each with the frequency of their phones' tone in Hz.
 const USERS: [(&str, u32); 3] = [("alice", 440), ("bob", 1000), ("carol", 620)];
-/// The password of all of them.
+/// The common password.
 pub const PASSWORD: &str = "secret";
 
 /// A running server with the users alice, bob and carol.
@@ -20,40 +20,39 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// Starts the server.
+    /// Starts a server with default settings, which trusts this machine.
     #[must_use]
     pub fn open() -> Self {
         Self::with("", &[])
     }
 
-    /// Starts a server that takes nobody's word, as on the internet: else it believes what comes
-    /// from this machine.
+    /// Starts a server without trusted networks, as on the Internet.
     #[must_use]
     pub fn that_trusts_nobody() -> Self {
         Self::with(TRUSTS_NOBODY, &[])
     }
 
-    /// Starts a server that takes nobody's word, and lets pages of `origin` in.
+    /// Starts a server without trusted networks, which accepts WebSocket connections of `origin`.
     #[must_use]
     pub fn for_pages(origin: &str) -> Self {
         Self::with(&format!("{TRUSTS_NOBODY}[websocket]\norigins = [\"{origin}\"]\n"), &[])
     }
 
-    /// Starts a server that takes nobody's word, and calls others over TLS who show the certificate
-    /// in `file`.
+    /// Starts a server without trusted networks, which trusts the certificate in `file` for
+    /// outgoing TLS connections.
     #[must_use]
     pub fn that_trusts_over_tls(file: &Path) -> Self {
         Self::with(&format!("{TRUSTS_NOBODY}[tls]\ntrust = \"{}\"\n", file.display()), &[])
     }
 
-    /// Starts a server that sends callers to the phones (302).
+    /// Starts a redirect server (302).
     #[must_use]
     pub fn that_redirects() -> Self {
         Self::with("", &["--mode", "redirect"])
     }
 
-    /// Starts a server that can also be reached at `address`, port 5060, by UDP, and takes nobody's
-    /// word. Its [accounts](Self::account) are reached by the loopback interface all the same.
+    /// Starts a server without trusted networks that also listens on UDP port 5060 of `address`.
+    /// Its [accounts](Self::account) use the loopback interface.
     #[must_use]
     pub fn also_at(address: Ipv4Addr) -> Self {
         Self::with(TRUSTS_NOBODY, &["--listen", &format!("udp:{address}:5060")])
@@ -61,13 +60,13 @@ impl Exchange {
 
     fn with(configuration: &str, arguments: &[&str]) -> Self {
         let users = USERS.map(|(name, _)| (name.to_owned(), PASSWORD.to_owned()));
-        // Registrations this short let a test see them refreshed.
+        // Short registrations let tests observe refreshes.
         let configuration = format!("[registrar]\nmin_expires = \"5s\"\n{configuration}");
         let options = Options { users: &users, configuration: &configuration, arguments };
         Self { server: Barebell::start(&options) }
     }
 
-    /// What a phone of `user` needs to know.
+    /// The account of `user` for a phone.
     #[must_use]
     pub fn account(&self, user: &str, transport: Transport) -> Account {
         match transport {
@@ -79,7 +78,7 @@ impl Exchange {
         }
     }
 
-    /// A small user agent of `user`, registered.
+    /// A registered scripted user agent of `user`.
     #[must_use]
     pub fn agent(&self, user: &str) -> Agent {
         let mut agent = self.agent_by(user, self.server.address());
@@ -87,25 +86,26 @@ impl Exchange {
         agent
     }
 
-    /// A small user agent of `user` that sends what it begins to `proxy`, and does not register.
+    /// A scripted user agent of `user` that sends initial requests to `proxy`, without a
+    /// registration.
     #[must_use]
     pub fn agent_by(&self, user: &str, proxy: SocketAddr) -> Agent {
         Agent::new(user, PASSWORD, DOMAIN, proxy)
     }
 
-    /// Starts a phone of `user` and waits until it is registered.
+    /// Starts a phone of `user` and waits for its registration.
     #[must_use]
     pub fn phone(&self, kind: Kind, user: &str, transport: Transport) -> Phone {
         Phone::registered(kind, self.account(user, transport))
     }
 
-    /// `caller` calls `callee`, who answers, and each hears the other's tone.
+    /// `caller` calls `callee`, which answers. Waits until each hears the other's tone.
     pub fn connect(&self, caller: &mut Phone, callee: &mut Phone) {
         connect(caller, callee);
     }
 }
 
-/// What a phone of `user` needs to know who has the usual password at `server`.
+/// The account of `user` with the common password at `server`.
 #[must_use]
 pub fn account(server: impl Into<SocketAddr>, user: &str, transport: Transport) -> Account {
     Account {
@@ -128,7 +128,7 @@ pub fn account(server: impl Into<SocketAddr>, user: &str, transport: Transport) 
     }
 }
 
-/// `caller` calls `callee` by their server, who answers, and each hears the other's tone.
+/// `caller` calls `callee` through their server. Waits until each hears the other's tone.
 pub fn connect(caller: &mut Phone, callee: &mut Phone) {
     let Account { user, .. } = &callee.account;
     let Account { server, transport, .. } = &caller.account;
@@ -145,7 +145,7 @@ pub fn connect(caller: &mut Phone, callee: &mut Phone) {
     callee.wait_until_it_hears(caller.account.tone);
 }
 
-/// The tone that phones of `user` send, in Hz; 350 for one who is no user.
+/// The frequency of the tone of `user` in Hz; 350 for others.
 fn tone_of(user: &str) -> u32 {
     USERS.iter().find(|(name, _)| *name == user).map_or(350, |(_, tone)| *tone)
 }

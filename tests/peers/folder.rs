@@ -1,14 +1,14 @@
-//! A temporary folder that outlives a failing test, so that somebody can look into it.
+//! A temporary folder that is kept after a failed test.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// Lines of each log that are printed when a test fails.
+/// The number of log lines printed after a failure.
 const LINES_SHOWN: usize = 150;
 
-/// The folder of one program. It is removed when dropped, unless the test is failing or folders
-/// [are kept](is_kept): then the ends of its logs are printed and it stays.
+/// The folder of one program. It is removed on drop, unless the test fails or folders [are
+/// kept](is_kept). Then the ends of its logs are printed.
 #[derive(Debug)]
 pub struct Folder {
     dir: Option<TempDir>,
@@ -16,35 +16,37 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Makes an empty folder for the program that messages call `owner`.
+    /// Creates an empty folder for the program called `owner` in messages.
     ///
     /// # Panics
-    /// When it cannot be made.
+    /// The folder cannot be created.
     #[must_use]
     pub fn new(owner: &str) -> Self {
         let dir = tempfile::Builder::new()
             .prefix(&format!("barebell-{owner}-"))
             .tempdir()
-            .unwrap_or_else(|error| panic!("cannot make a temporary folder for {owner}: {error}"));
+            .unwrap_or_else(|error| {
+                panic!("cannot create a temporary folder for {owner}: {error}")
+            });
         Self { dir: Some(dir), owner: owner.to_owned() }
     }
 
-    /// Where it is.
+    /// The path of the folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.dir.as_ref().map_or(Path::new(""), TempDir::path)
     }
 
-    /// The path of `name` in it.
+    /// The path of `name` in the folder.
     #[must_use]
     pub fn join(&self, name: &str) -> PathBuf {
         self.path().join(name)
     }
 
-    /// Writes `text` to the file `name`, making the folders above it.
+    /// Writes `text` to the file `name`, and creates its parent folders.
     ///
     /// # Panics
-    /// When it cannot be written.
+    /// The file cannot be written.
     pub fn write(&self, name: &str, text: &str) {
         let path = self.join(name);
         let parent = path.parent().unwrap_or(self.path());
@@ -54,7 +56,7 @@ impl Folder {
     }
 }
 
-/// Whether the folders of tests that succeed are kept too: `BAREBELL_KEEP` is set.
+/// Returns true if folders of successful tests are kept: `BAREBELL_KEEP` is set.
 #[must_use]
 pub fn is_kept() -> bool {
     std::env::var_os("BAREBELL_KEEP").is_some()

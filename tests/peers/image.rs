@@ -1,4 +1,4 @@
-//! The images that boot without an operating system, in QEMU.
+//! The bare-machine images in QEMU.
 
 mod debugger;
 pub mod lan;
@@ -23,25 +23,25 @@ use std::process::{ChildStdin, Command};
 const QEMU: Program = Program { name: "qemu-system-x86_64", packages: "qemu-system-x86" };
 const FIRMWARE: &str = "/usr/share/OVMF";
 
-/// Held by the machine that runs: it keeps a processor busy, whatever it does.
+/// Locked by the running machine, which keeps a processor busy.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// What a machine boots from.
+/// A boot medium.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Medium {
-    /// The ELF, which QEMU itself puts into memory.
+    /// The ELF file, loaded by QEMU.
     Elf,
-    /// The ISO, in a CD drive.
+    /// The ISO in a CD drive.
     Cd,
-    /// The ISO, on a USB stick.
+    /// The ISO on a USB stick.
     Stick,
-    /// A file of the format qcow2, as a virtual machine's disk.
+    /// A qcow2 file as a virtual disk.
     Disk(PathBuf),
-    /// What DHCP names, by the card's own program or by that of UEFI.
+    /// The file named by DHCP, loaded by the network card's boot program or by UEFI.
     Network,
 }
 
-/// What is between the machine and its medium.
+/// The firmware of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Firmware {
     /// SeaBIOS.
@@ -50,28 +50,28 @@ pub enum Firmware {
     Uefi,
 }
 
-/// A machine, before it is switched on.
+/// A machine to be started.
 #[derive(Clone, Debug)]
 pub struct Machine<'a> {
-    /// What boots: `server` or `phone`.
+    /// The image: `server` or `phone`.
     pub image: &'a str,
-    /// What it boots from.
+    /// The boot medium.
     pub medium: Medium,
-    /// What is between.
+    /// The firmware.
     pub firmware: Firmware,
-    /// `pc` or `q35`.
+    /// The board: `pc` or `q35`.
     pub board: &'a str,
-    /// A processor that QEMU knows.
+    /// A processor model of QEMU.
     pub processor: &'a str,
-    /// MiB of memory.
+    /// The memory in MiB.
     pub memory: u32,
-    /// The network card, with its properties.
+    /// The network card with its properties.
     pub card: &'a str,
-    /// Further arguments of QEMU, with spaces between.
+    /// Additional arguments of QEMU, separated by spaces.
     pub others: &'a str,
-    /// Options of what boots, where it boots from the ELF.
+    /// Boot options, if the image boots from the ELF file.
     pub options: &'a str,
-    /// The home folder of QEMU, where it has to be another than ours: for the settings of ALSA.
+    /// The home folder of QEMU, for the settings of ALSA, if not the default one.
     pub home: Option<&'a Path>,
 }
 
@@ -92,23 +92,24 @@ impl Default for Machine<'_> {
     }
 }
 
-/// A machine that runs on the network of this thread. It is switched off when dropped.
+/// A machine that runs on the network of this thread. It is stopped on drop.
 #[derive(Debug)]
 pub struct Running {
     pub(crate) process: Process,
-    /// What is typed at the serial line.
+    /// The input of the serial line.
     terminal: ChildStdin,
     monitor: Monitor,
     folder: Folder,
-    /// Bytes of the console that [`Running::wait_for`] has gone by.
+    /// The number of console bytes consumed by [`Running::wait_for`].
     seen: usize,
     _turn: MutexGuard<'static, ()>,
 }
 
-/// The file `name` that `./image build` has made of an image: its ELF, or what has that one's name
-/// with an ending.
+/// The file `name` that `./image build` has built: the ELF file of an image, or a file with its
+/// name and an extension.
 ///
 /// # Panics
+/// The file does not exist.
 /// When it is not there.
 #[must_use]
 pub fn built(name: &str) -> PathBuf {
@@ -123,10 +124,10 @@ pub fn built(name: &str) -> PathBuf {
 }
 
 impl Machine<'_> {
-    /// Switches it on. It waits until the machines of other tests are off.
+    /// Starts the machine, after the machines of other tests have stopped.
     ///
     /// # Panics
-    /// When QEMU cannot be started.
+    /// QEMU cannot be started.
     #[must_use]
     pub fn start(&self) -> Running {
         let turn = TURN.lock();
@@ -142,10 +143,10 @@ impl Machine<'_> {
         Running { process, terminal, monitor, folder, seen: 0, _turn: turn }
     }
 
-    /// Switches it on, and waits until it says that it serves, and answers.
+    /// Starts the machine, and waits until the server is ready and answers.
     ///
     /// # Panics
-    /// When it does not.
+    /// The server does not answer.
     #[must_use]
     pub fn serve(&self) -> Running {
         let mut running = self.start();
@@ -161,7 +162,7 @@ impl Machine<'_> {
         if let Some(home) = self.home {
             command.env("HOME", home);
         }
-        // Figures are taken by other accelerators and cards, too.
+        // Benchmarks use other accelerators and cards.
         let of_setting = |name, usual: &str| std::env::var(name).unwrap_or(usual.to_owned());
         command.args(["-accel", &of_setting("ACCEL", "tcg")]);
         command.args(["-nodefaults", "-no-user-config", "-no-reboot"]);
@@ -195,7 +196,7 @@ impl Machine<'_> {
         if self.firmware == Firmware::Uefi {
             let variables = folder.join("variables");
             let copied = std::fs::copy(format!("{FIRMWARE}/OVMF_VARS_4M.fd"), &variables);
-            copied.expect("OVMF; install it: sudo apt-get install ovmf");
+            copied.expect("OVMF is installed; otherwise: sudo apt-get install ovmf");
             command.arg("-drive").arg(format!(
                 "if=pflash,format=raw,unit=0,readonly=on,file={FIRMWARE}/OVMF_CODE_4M.fd"
             ));
@@ -211,30 +212,29 @@ impl Machine<'_> {
     }
 }
 
-/// Has it boot from `file`, which nobody writes to.
+/// Boots from `file`, attached read-only.
 fn disk(command: &mut Command, file: &Path, format: &str, device: &str) {
     let drive = format!("if=none,id=disk,format={format},readonly=on,file={}", file.display());
     command.args(["-drive", &drive, "-device", &format!("{device},drive=disk,bootindex=0")]);
 }
 
 impl Running {
-    /// The file of what was said on the serial line.
+    /// The log file of the serial line.
     pub(crate) fn console_log(&self) -> PathBuf {
         self.folder.join("console.log")
     }
 
-    /// All that was said on the serial line.
+    /// All output on the serial line.
     #[must_use]
     pub fn console(&self) -> String {
         let bytes = std::fs::read(self.console_log()).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// Waits until this is said on the serial line, behind what was waited for before, and gives
-    /// what was said until then.
+    /// Waits for `text` on the serial line after the last match, and returns the output up to it.
     ///
     /// # Panics
-    /// When it is not said, or QEMU ends.
+    /// The text does not appear, or QEMU ends.
     pub fn wait_for(&mut self, text: &str) -> String {
         wait_until(&format!("{text:?} on the serial line"), || {
             self.process.assert_running();
@@ -246,39 +246,38 @@ impl Running {
         })
     }
 
-    /// Waits until it says that it serves, and answers.
+    /// Waits until the server is ready and answers.
     ///
     /// # Panics
-    /// When it does not.
+    /// The server does not answer.
     pub fn wait_until_it_serves(&mut self) {
         self.wait_for(&format!("ready: SIP by UDP and TCP at {SERVER}"));
         self.wait_until_it_answers();
     }
 
-    /// Waits until it answers.
+    /// Waits until the server answers.
     ///
     /// # Panics
-    /// When it does not.
+    /// The server does not answer.
     pub fn wait_until_it_answers(&mut self) {
         wait_until_answered(SERVER, &mut self.process);
     }
 
-    /// Types this at the terminal of the serial line.
+    /// Types keys at the terminal of the serial line.
     ///
     /// # Panics
-    /// When QEMU does not take it.
+    /// QEMU does not accept them.
     pub fn type_keys(&mut self, keys: &str) {
-        self.terminal.write_all(keys.as_bytes()).expect("QEMU takes what is typed");
+        self.terminal.write_all(keys.as_bytes()).expect("QEMU accepts keys");
     }
 
-    /// Has the boot loader start what is first in its menu, without waiting for the end of its
-    /// patience.
+    /// Starts the first entry of the boot menu without waiting for its timeout.
     pub fn start_from_menu(&mut self) {
         self.wait_for("Start the ");
         self.type_keys("\r");
     }
 
-    /// What the terminal of the serial line shows.
+    /// The contents of the serial line's terminal.
     #[must_use]
     pub fn terminal(&self) -> vt100::Parser {
         let mut terminal = vt100::Parser::new(24, 80, 0);
@@ -286,55 +285,56 @@ impl Running {
         terminal
     }
 
-    /// Plugs the cable in, or out.
+    /// Plugs or unplugs the network cable.
     pub fn set_link(&mut self, is_up: bool) {
         self.ask("set_link", &json!({ "name": "card", "up": is_up }));
     }
 
-    /// Presses a key, as QEMU calls it, on the keyboard.
+    /// Presses a key on the keyboard, with its QEMU name.
     pub fn press(&mut self, key: &str) {
         let key = json!({ "type": "qcode", "data": key });
         self.ask("send-key", &json!({ "keys": [key] }));
     }
 
-    /// Has QEMU do what it calls `command`.
+    /// Runs a command of the QEMU monitor.
     pub fn ask(&mut self, command: &str, arguments: &Value) -> Value {
         self.process.assert_running();
         self.monitor.ask(command, arguments)
     }
 
-    /// Puts these bytes where the program is now, so that it does what they say.
+    /// Replaces the code at the instruction pointer and continues with it.
     ///
     /// # Panics
-    /// When QEMU does not.
+    /// QEMU rejects it.
     pub fn go_on_with(&mut self, code: &[u8]) {
         let socket = self.folder.join("debugger");
         let command = format!("gdbserver unix:{},server=on,wait=off", socket.display());
         self.ask("human-monitor-command", &json!({ "command-line": command }));
-        let stream = UnixStream::connect(&socket).expect("QEMU's place for a debugger");
+        let stream = UnixStream::connect(&socket).expect("the debugger socket of QEMU");
         Debugger::new(stream).go_on_with(code);
     }
 
-    /// Lets it boot again where it would end.
+    /// Allows the machine to reboot instead of exiting.
     pub fn may_boot_again(&mut self) {
         self.ask("set-action", &json!({ "reboot": "reset", "watchdog": "reset" }));
     }
 
-    /// What is on the screen now, as QEMU takes a picture of it.
+    /// A screenshot.
     ///
     /// # Panics
-    /// When it takes none.
+    /// QEMU takes no screenshot.
     #[must_use]
     pub fn picture(&mut self) -> Picture {
         let file = self.folder.join("picture");
         self.ask("screendump", &json!({ "filename": file }));
-        Picture::read(&std::fs::read(&file).expect("a picture")).expect("a PPM file")
+        Picture::read(&std::fs::read(&file).expect("the screenshot can be read"))
+            .expect("the screenshot is a PPM file")
     }
 
-    /// Makes a file of the format qcow2 of what it has booted from.
+    /// Copies the boot medium to a qcow2 file.
     ///
     /// # Panics
-    /// When QEMU does not.
+    /// QEMU rejects it.
     pub fn copy_disk(&mut self, target: &Path) {
         let arguments = json!({
             "device": "disk", "job-id": "copy", "sync": "full", "format": "qcow2", "target": target
@@ -346,7 +346,7 @@ impl Running {
         });
     }
 
-    /// Goes on where it was started with `-S`.
+    /// Resumes a machine that was started with `-S`.
     pub fn go_on(&mut self) {
         self.ask("cont", &json!({}));
     }

@@ -1,6 +1,5 @@
-//! Kamailio as a proxy that stays in the path of all that goes through it (`record_route`,
-//! `loose_route`), with one address for either side, and with the usual ways to reach user agents
-//! behind NATs.
+//! Kamailio as a proxy that stays in the path (`record_route`, `loose_route`), with one address for
+//! each side, and with the usual methods to reach user agents behind NATs.
 
 use crate::folder::Folder;
 use crate::process::{Process, Program, wait_until};
@@ -11,32 +10,32 @@ use test_support::agent::ping;
 use test_support::ports::free_ports;
 
 const KAMAILIO: Program = Program { name: "kamailio", packages: "kamailio" };
-/// Its own address: it is another machine than the server under test.
+/// Its address, different from that of the server under test.
 const ADDRESS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
-/// What it does about contacts that cannot be reached.
+/// The handling of unreachable contacts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nat {
-    /// Nothing.
+    /// No handling.
     Ignored,
-    /// Writes where a message came from in place of its contact (`fix_nated_contact`).
+    /// Replaces the contact by the source address (`fix_nated_contact`).
     ContactFixed,
-    /// Writes that beside the contact (`add_contact_alias`), and reads it in the request URI
-    /// (`handle_ruri_alias`).
+    /// Adds the source address to the contact (`add_contact_alias`), and uses it from the
+    /// Request-URI (`handle_ruri_alias`).
     Aliased,
 }
 
-/// Who Kamailio is over TLS, and a folder with its certificate.
+/// The TLS identity of Kamailio: a folder with a certificate.
 #[derive(Debug)]
 pub struct Identity {
     folder: Folder,
 }
 
 impl Identity {
-    /// One that nobody has signed, for [`ADDRESS`].
+    /// Creates a self-signed certificate for [`ADDRESS`].
     ///
     /// # Panics
-    /// When it cannot be made.
+    /// The certificate cannot be created.
     #[must_use]
     pub fn new() -> Self {
         let folder = Folder::new("kamailio-identity");
@@ -46,11 +45,11 @@ impl Identity {
             &identity.certificate(),
             &identity.folder.join("key.pem"),
         );
-        made.expect("a certificate");
+        made.expect("the certificate can be created");
         identity
     }
 
-    /// The file with the certificate.
+    /// The certificate file.
     #[must_use]
     pub fn certificate(&self) -> PathBuf {
         self.folder.join("chain.pem")
@@ -66,36 +65,36 @@ impl Default for Identity {
 /// TLS on one or both sides.
 #[derive(Debug)]
 pub struct Tls<'t> {
-    /// Who it is. Those outside may come over TLS.
+    /// The certificate. User agents may connect over TLS.
     pub identity: &'t Identity,
-    /// The certificate of the next hop, if that is over TLS.
+    /// The certificate of the next hop, if reached over TLS.
     pub next_hop: Option<PathBuf>,
 }
 
-/// A running Kamailio. It is killed when dropped.
+/// A running Kamailio. It is killed on drop.
 #[derive(Debug)]
 pub struct Kamailio {
-    /// Where those are served who begin something.
+    /// The address for initial requests.
     pub outside: SocketAddr,
     _process: Process,
     _folder: Folder,
 }
 
 impl Kamailio {
-    /// Starts one that forwards what is not within a dialog to `next_hop`, from another port than
-    /// where it comes, so that it has two entries in Record-Route.
+    /// Starts Kamailio. Initial requests are forwarded to `next_hop` from another port than that of
+    /// reception, which yields two Record-Route entries.
     ///
     /// # Panics
-    /// When it cannot be started.
+    /// Kamailio cannot be started.
     #[must_use]
     pub fn start(next_hop: SocketAddr, nat: Nat) -> Self {
         Self::start_with(next_hop, nat, None)
     }
 
-    /// The same with TLS.
+    /// As [`Kamailio::start`], with TLS.
     ///
     /// # Panics
-    /// Likewise.
+    /// Kamailio cannot be started.
     #[must_use]
     pub fn start_with(next_hop: SocketAddr, nat: Nat, tls: Option<&Tls<'_>>) -> Self {
         let folder = Folder::new("kamailio");
@@ -123,7 +122,7 @@ fn configuration(
     nat: Nat,
     tls: Option<&Tls<'_>>,
 ) -> String {
-    // Only who is outside is behind a NAT.
+    // Only the outside is behind a NAT.
     let from_outside = |command| format!("if ($Rp == {}) {{ {command}(); }}", outside.port());
     let from_inside = |command| format!("if ($Rp == {}) {{ {command}(); }}", inside.port());
     let (of_contact, of_target) = match nat {
@@ -190,7 +189,7 @@ onreply_route[ANSWER] {{
     )
 }
 
-/// The lines for its module of TLS.
+/// The configuration lines of the TLS module.
 fn module(tls: &Tls<'_>) -> String {
     let param = |name: &str, value: &Path| {
         format!("modparam(\"tls\", \"{name}\", \"{}\")\n", value.display())
@@ -206,11 +205,11 @@ fn module(tls: &Tls<'_>) -> String {
     lines
 }
 
-/// Whether somebody answers at `address`.
+/// Returns true if a SIP element answers at `address`.
 fn answers(address: SocketAddr) -> bool {
-    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a UDP socket");
-    socket.set_read_timeout(Some(Duration::from_millis(250))).expect("a socket that can wait");
-    let from = socket.local_addr().expect("a bound UDP socket");
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a UDP socket can be bound");
+    socket.set_read_timeout(Some(Duration::from_millis(250))).expect("the read timeout can be set");
+    let from = socket.local_addr().expect("the socket is bound");
     let sent = socket.send_to(&ping(from, address, 1), address);
     sent.is_ok() && socket.recv(&mut [0; 2048]).is_ok()
 }

@@ -1,4 +1,4 @@
-//! Drivers of the real programs that the tests start.
+//! Drivers of the programs that the tests start.
 
 pub mod bare_phone;
 pub mod barebell_phone;

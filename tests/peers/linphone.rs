@@ -1,4 +1,4 @@
-//! linphonec, driven by its standard input, with files in place of a sound card.
+//! Driver of linphonec through its standard input, with files instead of a sound card.
 
 use crate::folder::Folder;
 use crate::phone::{Account, Action, Driver, Event, Srtp};
@@ -9,14 +9,14 @@ use std::path::PathBuf;
 use test_support::ports::free_ports;
 
 const LINPHONE: Program = Program { name: "linphonec", packages: "linphone-cli" };
-/// How long the tone that it plays lasts: longer than any call of a test.
+/// The duration of its tone in seconds: longer than any call of a test.
 const TONE_SECONDS: u32 = 240;
-/// The size of the header of its recordings, which stays zero until the end of the call.
+/// The size of the header of its recordings, which is zero until the end of the call.
 const WAV_HEADER: usize = 44;
-/// Samples a second of its recordings with the codecs that the other phones know.
+/// The sample rate of its recordings with the codecs common to the other phones.
 const RATE: u32 = 8000;
 
-/// Its codecs, with samples a second, and whether they are used.
+/// Its codecs: name, sample rate, and 1 if enabled.
 const CODECS: [(&str, u32, u8); 9] = [
     ("PCMU", 8000, 1),
     ("PCMA", 8000, 1),
@@ -42,14 +42,14 @@ impl Linphone {
         let folder = Folder::new("linphone");
         let port = free_ports(1);
         folder.write("linphonerc", &settings(account, port));
-        // It does not make the folder of its own databases, and fails without.
+        // linphonec fails if the folder of its databases does not exist.
         folder.write(".local/share/linphone/.keep", "");
         folder.write(".config/linphone/.keep", "");
         write_tone(&folder.join("tone.wav"), account.tone, TONE_SECONDS);
         let mut command = LINPHONE.command();
         command.args(["-c", "linphonerc", "-d", "6", "-l", "linphone.log"]);
         command.current_dir(folder.path()).env("HOME", folder.path());
-        // It looks for sound cards even so; those of whoever runs the test are not its business.
+        // linphonec probes sound cards anyway, and must not use those of the user.
         command.env("PULSE_SERVER", "unix:/nonexistent").env_remove("DISPLAY");
         let mut process = Process::start(LINPHONE, command, &folder.join("console.log"));
         process.say("soundcard use files");
@@ -77,7 +77,7 @@ fn settings(account: &Account, port: u16) -> String {
              reg_sendregister=0\n\
              publish=0\n",
             transport = transport.name(),
-            // It looks for no addresses in certificates, only for names.
+            // linphonec compares only host names in certificates, not addresses.
             called = match transport {
                 Transport::Tls => format!("localhost:{}", server.port()),
                 _ => server.to_string(),
@@ -85,8 +85,7 @@ fn settings(account: &Account, port: u16) -> String {
         ),
         false => String::new(),
     };
-    // It would speak Opus with ours, and its recordings do not say of how many samples a second
-    // they are.
+    // Opus is disabled: the recordings do not declare their sample rate.
     let codecs: String = (0..)
         .zip(CODECS)
         .map(|(number, (name, rate, is_enabled))| {
@@ -94,12 +93,12 @@ fn settings(account: &Account, port: u16) -> String {
         })
         .collect();
     let default_proxy = if account.has_server { 0 } else { -1 };
-    // 0 switches a transport off, -2 uses it without listening.
+    // 0 disables a transport, -2 uses it without listening.
     let port = if account.listens { i32::from(port) } else { -2 };
     let (udp, tcp, tls) = match transport {
         Transport::Udp => (port, 0, 0),
         Transport::Tcp => (0, port, 0),
-        // It has no certificate to listen with.
+        // linphonec has no certificate to listen with.
         Transport::Tls | Transport::Wss => (0, 0, -2),
     };
     let issuers = account.issuers.as_ref().map_or_else(String::new, |file| {
@@ -140,7 +139,7 @@ fn settings(account: &Account, port: u16) -> String {
          {codecs}\
          {proxy}",
         address = account.address(),
-        // Two for each of its calls.
+        // Two ports per call.
         rtp = free_ports(8),
     )
 }
@@ -163,14 +162,14 @@ impl Driver for Linphone {
                 self.process.say("pause");
                 self.process.say(&format!("call {uri}"));
             }
-            // It numbers its calls from 1 on.
+            // linphonec numbers its calls from 1.
             Action::TransferToConsulted => self.process.say("transfer 1 --to-call 2"),
         }
     }
 
     fn event(&self, line: &str) -> Option<Event> {
-        if let Some((_, told)) = line.split_once("Receiving dtmf ") {
-            return told.chars().next().map(Event::Key);
+        if let Some((_, key)) = line.split_once("Receiving dtmf ") {
+            return key.chars().next().map(Event::Key);
         }
         let (_, state) = line.split_once(" moving from state ")?.1.split_once(" to ")?;
         let state = state.trim_start_matches('[').split(']').next()?.trim_end();

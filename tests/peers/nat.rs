@@ -1,5 +1,5 @@
-//! Two phones, each behind a NAT of its own, and a server between, each on a machine of its own:
-//! network namespaces. Wants root.
+//! Two phones behind separate NATs and a server between them, each on a machine of its own in a
+//! network namespace. Requires root.
 
 use crate::exchange::PASSWORD;
 use crate::folder::Folder;
@@ -12,27 +12,27 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 const IP: Program = Program { name: "ip", packages: "iproute2" };
 const BAREBELL: Program = Program { name: "barebell", packages: "(none: build it)" };
-/// Where the server is, and the STUN server.
+/// The address of the server and of the STUN server.
 const SERVER: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
-/// Where the STUN server is, too: what depends on the address that is sent to shows there.
+/// The second address of the STUN server, which reveals address-dependent mappings.
 const SECOND: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 2);
-/// The seconds for which the NATs remember who has sent what: fewer than registrations last, more
-/// than there are between two keep-alives.
+/// The timeout of NAT bindings in seconds: shorter than registrations, longer than the interval of
+/// keep-alives.
 pub const NAT_SECONDS: u64 = 30;
 
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 
-/// A machine that programs run on.
+/// A machine that runs programs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
-    /// Its namespace.
+    /// The network namespace.
     namespace: String,
-    /// Its address, behind the NAT.
+    /// The address behind the NAT.
     pub address: Ipv4Addr,
 }
 
 impl Machine {
-    /// A command that runs `program` there.
+    /// A command that runs `program` on this machine.
     #[must_use]
     pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = IP.command();
@@ -45,8 +45,9 @@ impl Machine {
 #[derive(Debug)]
 pub struct Nats {
     public: Machine,
-    /// The machines behind the NATs. What comes to a port of the first NAT is let in, from
-    /// wherever; the second lets in what comes from the address and port that was sent to.
+    /// The machines behind the NATs. The first NAT forwards packets from any source to a mapped
+    /// port (endpoint-independent filtering); the second only from a destination of previous
+    /// packets.
     pub inside: [Machine; 2],
     namespaces: Vec<String>,
     server: Option<Process>,
@@ -55,26 +56,26 @@ pub struct Nats {
 }
 
 impl Nats {
-    /// Makes the machines, and starts the server and a STUN server (coturn).
+    /// Creates the machines, and starts the server and a STUN server (coturn).
     ///
     /// # Panics
-    /// When that cannot be done, most often because it is not done as root.
+    /// The machines cannot be created, usually without root.
     #[must_use]
     pub fn open() -> Self {
         Self::with("masquerade")
     }
 
-    /// The same, but that both NATs are symmetric: each address and port that is sent to sees
-    /// another port (RFC 4787 section 4.1).
+    /// As [`Nats::open`], with symmetric NATs: each destination sees a different port (RFC 4787
+    /// section 4.1).
     ///
     /// # Panics
-    /// When that cannot be done, most often because it is not done as root.
+    /// The machines cannot be created, usually without root.
     #[must_use]
     pub fn symmetric() -> Self {
         Self::with("masquerade random,fully-random")
     }
 
-    /// NATs that do `translation`, a statement of nftables, with what goes out.
+    /// Creates NATs with the nftables statement `translation` for outgoing packets.
     fn with(translation: &str) -> Self {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = |machine: &str| format!("barebell-{}-{number}-{machine}", std::process::id());
@@ -105,7 +106,7 @@ impl Nats {
         ip(&format!("-n {namespace} link set lo up"));
     }
 
-    /// Puts a machine behind the NAT `nat`, and that on the bridge in `middle`.
+    /// Connects a machine to the NAT `nat`, and the NAT to the bridge in `middle`.
     fn connect(&mut self, side: u8, machine: &Machine, nat: &str, middle: &str, translation: &str) {
         let Machine { namespace, address } = machine;
         self.add(nat);
@@ -127,8 +128,8 @@ impl Nats {
             ),
             _ => String::new(),
         };
-        // What was let in to the NAT itself would hold the port that a phone behind it sends from:
-        // it drops such, as those at home do.
+        // An accepted connection to the NAT itself would block the port of a phone behind it, so
+        // these are dropped, as in home routers.
         let script = format!(
             "echo 1 > /proc/sys/net/ipv4/ip_forward
              nft 'add table ip nat; add chain ip nat out {{ type nat hook postrouting priority 100; }}; \
@@ -171,13 +172,13 @@ impl Nats {
         });
     }
 
-    /// Where the server is.
+    /// The address of the server.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         (SERVER, 5060).into()
     }
 
-    /// Where the STUN server is.
+    /// The address of the STUN server.
     #[must_use]
     pub fn stun(&self) -> String {
         format!("{SERVER}:3478")
@@ -189,7 +190,7 @@ impl Nats {
         [self.stun(), format!("{SECOND}:3478")]
     }
 
-    /// What the server prints of who is registered.
+    /// The registrations printed by the server.
     #[must_use]
     pub fn registrations(&self) -> String {
         let mut command = Command::new(built(BAREBELL.name, "BAREBELL_BIN"));

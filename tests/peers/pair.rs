@@ -6,37 +6,37 @@ use crate::phone::Kind::{self, Barebell, Linphone};
 use crate::phone::{Account, Action, Event, Phone};
 use crate::transport::Transport::{Tcp, Udp};
 
-/// How two phones reach each other.
+/// The path between two phones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// Without a server.
     Direct,
-    /// By the server, which takes nobody's word.
+    /// Through a server without trusted networks.
     Server,
-    /// Who calls sends to Kamailio, which forwards to the server and stays in the path.
+    /// The caller uses Kamailio, which forwards to the server and stays in the path.
     Kamailio,
-    /// Who is called has Kamailio before it, which forwards what comes there to it alone.
+    /// The callee is behind Kamailio, which forwards only to it.
     BehindKamailio,
 }
 
 /// Two phones: alice's calls, bob's is called.
 pub struct Pair {
-    /// Who calls.
+    /// The caller.
     pub alice: Phone,
-    /// Who is called.
+    /// The callee.
     pub bob: Phone,
-    /// Where bob is called.
+    /// The URI of bob.
     pub uri: String,
-    /// The server, where there is one between, and the accounts.
+    /// The server, if used, and the accounts.
     pub exchange: Exchange,
     _kamailio: Option<Kamailio>,
 }
 
 impl Pair {
-    /// Alice's phone is a `from`, bob's a `to`; `fit` makes changes in their accounts.
+    /// Starts the phone `from` for alice and `to` for bob. `fit` changes their accounts.
     ///
     /// # Panics
-    /// When something cannot be started, or registered.
+    /// A program cannot be started or registered.
     #[must_use]
     pub fn with(from: Kind, to: Kind, way: Way, fit: impl Fn(&mut Account)) -> Self {
         let exchange = Exchange::that_trusts_nobody();
@@ -59,7 +59,7 @@ impl Pair {
                 (alice, bob, uri)
             }
             Way::Server => {
-                // Ours speaks TCP with the server.
+                // barebell-phone uses TCP to the server.
                 let phone = |kind, user| {
                     let transport = if kind == Barebell { Tcp } else { Udp };
                     Phone::registered(kind, account(user, transport))
@@ -77,16 +77,16 @@ impl Pair {
         Self { alice, bob, uri, exchange, _kamailio: kamailio }
     }
 
-    /// The same with accounts as they come.
+    /// Starts both phones with default accounts.
     ///
     /// # Panics
-    /// When something cannot be started, or registered.
+    /// A program cannot be started or registered.
     #[must_use]
     pub fn new(from: Kind, to: Kind, way: Way) -> Self {
         Self::with(from, to, way, |_| ())
     }
 
-    /// Alice calls, and it rings.
+    /// Alice calls, and bob's phone rings.
     pub fn ring(&mut self) {
         self.alice.dial_until_it_rings(&self.uri);
         self.bob.wait_for(Event::Incoming);
@@ -108,7 +108,7 @@ impl Pair {
         self.bob.wait_for(Event::Ended);
     }
 
-    /// Each hears the other's tone as loud as it is sent.
+    /// Waits until each hears the other's tone with the original level.
     pub fn hear(&mut self) {
         let Self { alice, bob, .. } = self;
         alice.wait_until_it_hears_faithfully(bob);
@@ -116,14 +116,14 @@ impl Pair {
     }
 }
 
-/// One puts the call on hold, so that the other one hears nothing, and takes it up again.
+/// One phone holds the call, so that the other hears nothing, and resumes it.
 ///
 /// # Panics
-/// When that fails, or is refused.
+/// A step fails or is rejected.
 pub fn hold_and_resume(holder: &mut Phone, held: &mut Phone) {
     holder.act_and_wait_for_ok(&Action::Hold, "INVITE");
-    // linphone goes on to play its file to whom it holds; baresip and Twinkle play nothing then,
-    // ours does.
+    // linphone keeps playing its file on hold; baresip and Twinkle play nothing when held,
+    // barebell-phone does.
     if (holder.kind, held.kind) != (Linphone, Barebell) {
         held.wait_until_it_hears_no_more(holder.account.tone);
     }

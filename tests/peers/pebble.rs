@@ -1,4 +1,4 @@
-//! Pebble, an issuer of certificates for tests that speaks ACME.
+//! Pebble, an ACME server for tests.
 
 use crate::folder::Folder;
 use crate::process::{Process, Program, run, wait_until};
@@ -15,30 +15,32 @@ use test_support::ports::free_ports;
 const PEBBLE: Program = Program { name: "pebble", packages: "pebble" };
 const OPENSSL: Program = Program { name: "openssl", packages: "openssl" };
 
-/// A running issuer, and the name server that it asks. It is killed when dropped.
+/// A running ACME server, and its DNS server. It is killed on drop.
 #[derive(Debug)]
 pub struct Pebble {
     process: Process,
-    /// Where it is asked. The next port tells who has signed its certificates; it calls domains at
-    /// the one behind that.
+    /// The port of ACME. The next port is that of management, and the one after it is that of
+    /// challenges at the domains.
     port: u16,
     folder: Folder,
     names: SocketAddr,
 }
 
 impl Pebble {
-    /// Starts one that finds each of `domains` on this machine, and nothing else, and whose
-    /// certificates are valid for as long as `validity`.
+    /// Starts an ACME server that resolves `domains` to this machine. Its certificates are valid
+    /// for `validity`.
     ///
     /// # Panics
-    /// When it cannot be started.
+    /// The server cannot be started.
     #[must_use]
     pub fn start(domains: &[&'static str], validity: Duration) -> Self {
         let records = domains.iter().map(|&domain| (domain, A, vec![127, 0, 0, 1])).collect();
-        let names = serve((Ipv4Addr::LOCALHOST, 0).into(), records).expect("a name server");
+        let names =
+            serve((Ipv4Addr::LOCALHOST, 0).into(), records).expect("the DNS server can be started");
         let (folder, port) = (Folder::new("pebble"), free_ports(3));
         let [own, key] = ["own.pem", "key.pem"].map(|name| folder.join(name));
-        make_self_signed(&["localhost".to_owned()], &own, &key).expect("a certificate");
+        make_self_signed(&["localhost".to_owned()], &own, &key)
+            .expect("the certificate can be created");
         let at = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)).to_string();
         let config = json!({ "pebble": {
             "listenAddress": at(port),
@@ -54,20 +56,20 @@ impl Pebble {
         pebble
     }
 
-    /// Ends it, and starts it again where it was. It has forgotten who has accounts.
+    /// Restarts the server at the same address. Its accounts are lost.
     pub fn restart(&mut self) {
         self.process.kill();
         self.process = start(&self.folder, self.names);
         self.wait_until_it_listens();
     }
 
-    /// Where it calls domains to see a proof.
+    /// The address of challenges at the domains.
     #[must_use]
     pub fn proof_address(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.port + 2).into()
     }
 
-    /// What a server needs to be told, to get a certificate for `domains` here.
+    /// The configuration of a server that requests a certificate for `domains` here.
     #[must_use]
     pub fn configuration(&self, domains: &[&str]) -> String {
         format!(
@@ -79,7 +81,7 @@ impl Pebble {
         )
     }
 
-    /// The file with who has signed its certificates.
+    /// The file with the root certificate.
     #[must_use]
     pub fn root(&self) -> PathBuf {
         let mut command = Command::new("sh");
@@ -105,7 +107,7 @@ fn start(folder: &Folder, names: SocketAddr) -> Process {
     let mut command = PEBBLE.command();
     command.arg("-strict").arg("-config").arg(folder.join("config.json"));
     command.args(["-dnsserver", &names.to_string()]);
-    // It waits some seconds before it looks, otherwise.
+    // Disables the delay of several seconds before validation.
     command.env("PEBBLE_VA_NOSLEEP", "1");
     Process::start(PEBBLE, command, &folder.join("pebble.log"))
 }

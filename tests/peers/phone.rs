@@ -1,4 +1,4 @@
-//! A softphone, whichever it is: what it is told to do, what it is seen and heard to do.
+//! The interface to all softphones: actions, events and audio.
 
 use crate::bare_phone::BarePhone;
 use crate::barebell_phone::BarebellPhone;
@@ -17,41 +17,40 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use test_support::ports::address_towards;
 
-/// How much of the other side's tone must be heard, in milliseconds.
+/// The required duration of the other side's tone, in milliseconds.
 const HEARD_MS: u32 = 1000;
-/// How long a tone must have been away to have ended.
+/// The duration of silence after which a tone has ended.
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// The softphones there are drivers for.
+/// The supported softphones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// baresip, driven over its control connection.
+    /// baresip, controlled by its control connection.
     Baresip,
-    /// linphonec, driven by its standard input.
+    /// linphonec, controlled by its standard input.
     Linphone,
-    /// twinkle-console, driven by its standard input.
+    /// twinkle-console, controlled by its standard input.
     Twinkle,
-    /// Our own, `barebell-phone control`, driven by its standard input.
+    /// `barebell-phone control`, controlled by its standard input.
     Barebell,
-    /// Our own that boots without an operating system, driven by keys at its serial line. There is
-    /// one at a time, on a network that has nothing but its machine (`image::lan`).
+    /// The phone without an operating system, controlled by keys on its serial line. Only one at a
+    /// time, on a network with only its machine (`image::lan`).
     Bare,
 }
 
-/// What a phone wants of encryption, with keys in the session description (SDES). Twinkle can do
-/// without only.
+/// The encryption policy of a phone, with SDES keys. Twinkle only supports `Off`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Srtp {
-    /// None. linphone and baresip take it even so where they are called.
+    /// Not offered. linphone and baresip accept it anyway in an incoming call.
     Off,
-    /// It is offered and taken; the call can do without.
+    /// Offered and accepted; calls without it are possible.
     Optional,
-    /// No call without it.
+    /// Required.
     Required,
 }
 
 impl Srtp {
-    /// What our phones call it.
+    /// The name in the options of Barebell's phones.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Off => "off",
@@ -61,112 +60,110 @@ impl Srtp {
     }
 }
 
-/// What a phone is set up with.
+/// The settings of a phone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
-    /// The user's name.
+    /// The user name.
     pub user: String,
-    /// The user's password.
+    /// The password.
     pub password: String,
-    /// The server that it registers with, and sends everything to where there is no proxy before
-    /// it.
+    /// The registrar, which is also the first hop without a proxy.
     pub server: SocketAddr,
-    /// The proxy that everything goes to first. Only ours and baresip take one here.
+    /// The outbound proxy. Only supported for barebell-phone and baresip.
     pub proxy: Option<SocketAddr>,
-    /// How it talks to the server.
+    /// The transport to the server.
     pub transport: Transport,
-    /// A file with who is trusted, over TLS.
+    /// A file with trusted TLS certificates.
     pub issuers: Option<PathBuf>,
-    /// Whether there is a server: else it calls and is called [directly](Phone::direct).
+    /// True if there is a server. Otherwise the phone is used [directly](Phone::direct).
     pub has_server: bool,
-    /// Whether it also takes connections on the port of its contact. Only linphone can do without,
-    /// as every phone behind a NAT must.
+    /// True if the phone accepts connections at the port of its contact. Only linphone can be set
+    /// not to, like any phone behind a NAT.
     pub listens: bool,
-    /// The seconds that it asks its registration to last.
+    /// The requested duration of the registration in seconds.
     pub expires: u32,
-    /// The frequency of the tone that it sends in a call, in Hz.
+    /// The frequency of the sent tone in Hz.
     pub tone: u32,
-    /// Whether it encrypts what it sends.
+    /// The encryption policy.
     pub srtp: Srtp,
-    /// The suites of SRTP that it offers and takes, separated by commas; empty for those that it
-    /// has. baresip cannot choose: it offers AES_CM_128_HMAC_SHA1_80, and takes more.
+    /// The SRTP suites to offer and accept, separated by commas; empty for the default. baresip
+    /// always offers AES_CM_128_HMAC_SHA1_80, and accepts others.
     pub suites: &'static str,
-    /// The codecs that ours offers and takes, separated by commas; empty for those that it has. The
-    /// others have G.711.
+    /// The codecs of barebell-phone, separated by commas; empty for the default. The others use
+    /// G.711.
     pub codecs: &'static str,
-    /// Where it runs, if not here. Only ours can.
+    /// The machine of the phone, if not this one. Only for barebell-phone.
     pub machine: Option<Machine>,
-    /// The STUN servers that it asks, addresses with ports. Only ours do.
+    /// The STUN servers with ports. Only for barebell-phone.
     pub stun: Vec<String>,
-    /// Further options, with spaces between. Only the bare phone has them.
+    /// Additional options, separated by spaces. Only for the bare-machine phone.
     pub options: String,
 }
 
 impl Account {
-    /// Where a phone is that runs here: the address from which the server is reached.
+    /// The address of a phone on this machine, from which the server is reached.
     #[must_use]
     pub fn address(&self) -> Ipv4Addr {
         address_towards(self.server)
     }
 }
 
-/// What a phone is told to do.
+/// An action of a phone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Register with the server, and keep registered.
+    /// Registers, and keeps the registration refreshed.
     Register,
-    /// Remove the registration.
+    /// Removes the registration.
     Unregister,
-    /// Call a URI.
+    /// Calls a URI.
     Dial(String),
-    /// Answer the call that is ringing.
+    /// Answers the ringing call.
     Answer,
-    /// Refuse the call that is ringing.
+    /// Rejects the ringing call.
     Reject,
-    /// End the call, or give up calling.
+    /// Ends or cancels the call.
     HangUp,
-    /// Answer every call at once, or no longer.
+    /// Enables or disables automatic answers.
     AutoAnswer(bool),
-    /// Press a key in the call.
+    /// Sends a DTMF key.
     Press(char),
-    /// Put the call on hold.
+    /// Holds the call.
     Hold,
-    /// Take the call up again that is on hold.
+    /// Resumes the held call.
     Resume,
-    /// Have the other side of the call call a URI instead: blind transfer (RFC 5589 section 6).
+    /// Transfers the call to a URI: blind transfer (RFC 5589 section 6).
     Transfer(String),
-    /// Put the call on hold and call a URI, to which the call will be transferred. baresip 1.0.0
-    /// cannot.
+    /// Holds the call, and calls the URI of the transfer target. Not supported by baresip 1.0.0.
     Consult(String),
-    /// Have the other side of the call on hold take the place of this phone in the call by which
-    /// the other one was [consulted](Self::Consult): attended transfer (RFC 5589 section 7).
-    /// baresip 1.0.0 cannot, nor does it know Replaces; twinkle-console hangs when it gets that.
+    /// Transfers the held call to the [consulted](Self::Consult) party: attended transfer (RFC 5589
+    /// section 7). Not supported by baresip 1.0.0, which also lacks Replaces; twinkle-console hangs
+    /// when it receives Replaces.
     TransferToConsulted,
 }
 
-/// What a phone is seen to do.
+/// An observed event of a phone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The server has taken its registration.
+    /// The registration succeeded.
     Registered,
-    /// The server has refused it.
+    /// The registration was rejected.
     RegistrationFailed,
-    /// The server has removed its registration.
+    /// The registration was removed.
     Unregistered,
-    /// It rings.
+    /// An incoming call rings.
     Incoming,
-    /// The phone that it calls rings.
+    /// The called phone rings.
     Ringback,
-    /// The call is answered.
+    /// The call was answered.
     Established,
-    /// The call, answered or not, is over.
+    /// The call has ended, answered or not.
     Ended,
-    /// The other side of the call has pressed a key.
+    /// The other side has sent a DTMF key.
     Key(char),
 }
 
 impl Event {
-    /// Whether a phone that was waited on to be `awaited` cannot become that any more.
+    /// Returns true if `awaited` cannot occur after this event.
     fn rules_out(self, awaited: Self) -> bool {
         match awaited {
             Self::Registered => self == Self::RegistrationFailed,
@@ -176,47 +173,47 @@ impl Event {
     }
 }
 
-/// What differs from phone to phone.
+/// The specific driver of a phone.
 pub trait Driver: Debug {
-    /// Passes on what to do, without waiting for its effect.
+    /// Starts an action without waiting for its effect.
     fn act(&mut self, action: &Action);
-    /// The event that a line of the phone's event log tells of.
+    /// Parses a line of the event log.
     fn event(&self, line: &str) -> Option<Event>;
-    /// What it has heard so far.
+    /// The audio received so far.
     fn recording(&self) -> Option<Recording>;
-    /// How loud its tone is that it sends: the peak of the samples. `None` while that is not known.
+    /// The amplitude of the sent tone, if known.
     fn loudness(&self) -> Option<f64>;
-    /// The suite of SRTP that it names for its last call that was answered. Only ours tells.
+    /// The SRTP suite of the last answered call. Only barebell-phone reports it.
     fn suite(&self) -> Option<String> {
         None
     }
-    /// Types `keys`, and waits until its screen shows `text`.
+    /// Types `keys`, and waits until the screen shows `text`.
     ///
     /// # Panics
-    /// When it does not, or has no screen: only the bare phone has one.
+    /// The text does not appear, or there is no screen: only the bare-machine phone has one.
     fn turn_to(&mut self, keys: &str, text: &str) {
         panic!("no screen that shows {text:?} after {keys:?}");
     }
-    /// Where it is, if that is not the address of its account.
+    /// The address of the phone, if not that of its account.
     fn address(&self) -> Option<Ipv4Addr> {
         None
     }
-    /// The port that it takes calls at.
+    /// The port for incoming calls.
     fn port(&self) -> u16;
-    /// The log that tells of events.
+    /// The log with events.
     fn event_log(&self) -> PathBuf;
-    /// The log that shows SIP messages.
+    /// The log with SIP messages.
     fn sip_log(&self) -> PathBuf;
-    /// The program.
+    /// The process.
     fn process(&mut self) -> &mut Process;
 }
 
-/// A running softphone. It is killed when dropped, with no message to anyone.
+/// A running softphone. It is killed on drop without sending a message.
 #[derive(Debug)]
 pub struct Phone {
-    /// Which one it is.
+    /// The type of phone.
     pub kind: Kind,
-    /// What it was set up with.
+    /// The settings.
     pub account: Account,
     driver: Box<dyn Driver>,
     tail: Tail,
@@ -230,10 +227,10 @@ impl Display for Phone {
 }
 
 impl Phone {
-    /// Starts a phone. It does nothing until it is told to.
+    /// Starts a phone. It stays idle until the first action.
     ///
     /// # Panics
-    /// When it cannot be started.
+    /// The phone cannot be started.
     #[must_use]
     pub fn start(kind: Kind, account: Account) -> Self {
         let driver: Box<dyn Driver> = match kind {
@@ -247,10 +244,10 @@ impl Phone {
         Self { kind, account, driver, tail, events: VecDeque::new() }
     }
 
-    /// Starts a phone and waits until it is registered.
+    /// Starts a phone and waits for its registration.
     ///
     /// # Panics
-    /// When it cannot be started, or registered.
+    /// The phone cannot be started or registered.
     #[must_use]
     pub fn registered(kind: Kind, account: Account) -> Self {
         let mut phone = Self::start(kind, account);
@@ -259,14 +256,14 @@ impl Phone {
         phone
     }
 
-    /// Starts a phone that needs no server, and waits until it can be called.
+    /// Starts a phone without a server, and waits until it listens.
     ///
     /// # Panics
-    /// When it cannot be started.
+    /// The phone cannot be started.
     #[must_use]
     pub fn direct(kind: Kind, account: Account) -> Self {
         let phone = Self::start(kind, Account { has_server: false, ..account });
-        // Whoever is elsewhere has listened since it was there.
+        // A phone at another address listens since it was started.
         if phone.driver.address().is_none() {
             let (address, port) = (phone.account.address(), phone.driver.port());
             wait_until(&format!("{phone} to listen"), || {
@@ -276,61 +273,61 @@ impl Phone {
         phone
     }
 
-    /// Where it takes calls without a server.
+    /// The address for calls without a server.
     #[must_use]
     pub fn direct_address(&self) -> SocketAddr {
         let address = self.driver.address().unwrap_or_else(|| self.account.address());
         (address, self.driver.port()).into()
     }
 
-    /// What it is called by without a server.
+    /// The URI for calls without a server.
     #[must_use]
     pub fn direct_uri(&self) -> String {
         format!("sip:{}@{}", self.account.user, self.direct_address())
     }
 
-    /// The ports of UDP that it has open, those of its calls' media among them.
+    /// The open UDP ports, including those of media.
     pub fn udp_ports(&mut self) -> Vec<u16> {
         self.driver.process().udp_ports()
     }
 
-    /// The suite of SRTP of its last call that was answered; `None`: in clear.
+    /// The SRTP suite of the last answered call; `None` for an unencrypted one.
     ///
     /// # Panics
-    /// When it is not ours: others do not tell.
+    /// The phone is not barebell-phone.
     #[must_use]
     pub fn suite(&self) -> Option<String> {
-        assert_eq!(self.kind, Kind::Barebell, "only ours tells");
+        assert_eq!(self.kind, Kind::Barebell, "only barebell-phone reports the suite");
         self.driver.suite()
     }
 
-    /// Tells it to do something, without waiting for the effect.
+    /// Starts an action without waiting for its effect.
     pub fn act(&mut self, action: &Action) {
         self.driver.process().assert_running();
         self.driver.act(action);
     }
 
-    /// Types `keys` at its screen, and waits until that shows `text`.
+    /// Types `keys`, and waits until the screen shows `text`.
     ///
     /// # Panics
-    /// When it does not, or has no screen: only the bare phone has one.
+    /// The text does not appear, or there is no screen: only the bare-machine phone has one.
     pub fn turn_to(&mut self, keys: &str, text: &str) {
         self.driver.turn_to(keys, text);
     }
 
-    /// Calls `uri` and waits until the other side rings.
+    /// Calls `uri` and waits for ringing.
     ///
     /// # Panics
-    /// When it does not ring.
+    /// The other side does not ring.
     pub fn dial_until_it_rings(&mut self, uri: &str) {
         self.act(&Action::Dial(uri.to_owned()));
         self.wait_for(Event::Ringback);
     }
 
-    /// Waits until it is seen to do something, and forgets what it was seen to do before.
+    /// Waits for an event, and discards the events before it.
     ///
     /// # Panics
-    /// When that does not happen, or can happen no more, or the phone ends.
+    /// The event does not occur or has become impossible, or the phone ends.
     pub fn wait_for(&mut self, event: Event) {
         wait_until(&format!("{self} to be {event:?}"), || {
             self.driver.process().assert_running();
@@ -345,24 +342,24 @@ impl Phone {
         });
     }
 
-    /// Whether `event` has been seen since the last one that was waited for.
+    /// Returns true if `event` occurred after the last awaited one.
     pub fn has_seen(&mut self, event: Event) -> bool {
         self.collect();
         self.events.contains(&event)
     }
 
-    /// Waits until it has heard a tone of `hertz` for a second in all.
+    /// Waits until a tone of `hertz` was received for a second in total.
     ///
     /// # Panics
-    /// When it does not hear it.
+    /// The tone is not received.
     pub fn wait_until_it_hears(&mut self, hertz: u32) {
         self.wait_until_it_has_heard(hertz, HEARD_MS);
     }
 
-    /// Waits until it hears the tone of `other` as loud as that sends it, within 1 dB.
+    /// Waits until the tone of `other` is received with its original level, within 1 dB.
     ///
     /// # Panics
-    /// When it does not.
+    /// The level differs.
     pub fn wait_until_it_hears_faithfully(&mut self, other: &Self) {
         let (hertz, mut last) = (other.account.tone, None);
         self.wait_until_it_hears(hertz);
@@ -375,12 +372,11 @@ impl Phone {
         assert!(decibels.is_some(), "{self} hears {other} at {last:?} (dB, heard, sent)");
     }
 
-    /// Waits until it has heard a tone of `hertz` for a second more than up to now. baresip 1.0.0
-    /// hears it, but its recording ends with the first change of the session: there is nothing to
-    /// wait for.
+    /// Waits until a tone of `hertz` was received for another second. Does nothing for baresip
+    /// 1.0.0: its recording ends with the first change of the session.
     ///
     /// # Panics
-    /// When it does not hear it.
+    /// The tone is not received.
     pub fn wait_until_it_hears_more(&mut self, hertz: u32) {
         if self.kind != Kind::Baresip {
             let heard = self.heard(hertz);
@@ -388,10 +384,10 @@ impl Phone {
         }
     }
 
-    /// Waits until it hears a tone of `hertz` no longer.
+    /// Waits until a tone of `hertz` has ended.
     ///
     /// # Panics
-    /// When it goes on.
+    /// The tone continues.
     pub fn wait_until_it_hears_no_more(&mut self, hertz: u32) {
         let (mut heard, mut since) = (self.heard(hertz), Instant::now());
         wait_until(&format!("{self} to hear {hertz} Hz no more"), || {
@@ -411,15 +407,16 @@ impl Phone {
         });
     }
 
-    /// How long it has heard a tone of `hertz`, in milliseconds.
+    /// The received duration of a tone of `hertz` in milliseconds.
     fn heard(&self, hertz: u32) -> u32 {
         self.driver.recording().map_or(0, |heard| heard.tone_ms(hertz))
     }
 
-    /// Waits until the last response to `method` that it received or sent has one of `expected`.
+    /// Waits until the last sent or received response to `method` has one of the `expected` status
+    /// codes.
     ///
     /// # Panics
-    /// When that does not happen.
+    /// There is no such response.
     pub fn wait_for_status(&self, method: &str, expected: &[u16]) {
         wait_until(&format!("{self} to see {expected:?} to {method}"), || {
             let last = self.statuses(method).pop()?;
@@ -427,11 +424,10 @@ impl Phone {
         });
     }
 
-    /// Tells it to do something that makes it send or get a `method`, and waits for the 200 to
-    /// that.
+    /// Starts an action that sends or causes a request `method`, and waits for its 200.
     ///
     /// # Panics
-    /// When there is none.
+    /// There is no 200.
     pub fn act_and_wait_for_ok(&mut self, action: &Action, method: &str) {
         let count =
             |phone: &Self| phone.statuses(method).iter().filter(|&&code| code == 200).count();
@@ -443,14 +439,13 @@ impl Phone {
         });
     }
 
-    /// The status codes of the responses to `method` that it received or sent, in their order.
+    /// The status codes of sent and received responses to `method`, in order.
     #[must_use]
     pub fn statuses(&self, method: &str) -> Vec<u16> {
         statuses(&self.driver.sip_log(), method)
     }
 
-    /// The digest algorithm of each set of credentials that it gave; `None` where it named none,
-    /// which means MD5.
+    /// The digest algorithm of each sent set of credentials; `None` for the default MD5.
     #[must_use]
     pub fn credential_algorithms(&self) -> Vec<Option<String>> {
         credential_algorithms(&self.driver.sip_log())

@@ -1,4 +1,4 @@
-//! Starting, watching and ending the programs of a test.
+//! Starting, observing and ending programs.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -8,27 +8,26 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
-/// How long to wait for something that is certain to happen: far more than it ever takes, since
-/// the machine may be busy with other work.
+/// The time limit of certain events: much longer than necessary, because the machine may be busy.
 pub const DEADLINE: Duration = Duration::from_secs(60);
 
-/// A program and the Debian package that it comes in.
+/// A program and its Debian packages.
 #[derive(Clone, Copy, Debug)]
 pub struct Program {
     /// The name of the executable.
     pub name: &'static str,
-    /// The packages to install for it, separated by spaces.
+    /// The packages to install, separated by spaces.
     pub packages: &'static str,
 }
 
 impl Program {
-    /// A command that runs it.
+    /// A command that runs the program.
     #[must_use]
     pub fn command(self) -> Command {
         Command::new(self.name)
     }
 
-    /// Explains why it could not be run.
+    /// The explanation of a failed start.
     fn explain(self, error: &std::io::Error) -> String {
         match error.kind() {
             ErrorKind::NotFound => {
@@ -42,7 +41,7 @@ impl Program {
     }
 }
 
-/// A running program. Dropped, it is killed with everything that it started.
+/// A running program. On drop it is killed with all its child processes.
 #[derive(Debug)]
 pub struct Process {
     name: String,
@@ -50,17 +49,19 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts `command`, a run of `program`, with its output appended to the file `log` and its
-    /// standard input a pipe. It ends when the thread that started it does.
+    /// Starts `command`, which runs `program`. Output is appended to the file `log`, and standard
+    /// input is a pipe. The program ends with the thread that started it.
     ///
     /// # Panics
-    /// When it cannot be started, with the command that installs it if it is missing.
+    /// The program cannot be started. The panic message tells how to install it.
     #[must_use]
     pub fn start(program: Program, mut command: Command, log: &Path) -> Self {
         let output = OpenOptions::new().create(true).append(true).open(log);
         let output =
             output.unwrap_or_else(|error| panic!("cannot write {}: {error}", log.display()));
-        let errors = output.try_clone().unwrap_or_else(|error| panic!("no second handle: {error}"));
+        let errors = output
+            .try_clone()
+            .unwrap_or_else(|error| panic!("cannot duplicate the handle: {error}"));
         command.stdin(Stdio::piped()).stdout(output).stderr(errors).process_group(0);
         // SAFETY: prctl is async-signal-safe, and the closure touches no memory of the parent.
         unsafe {
@@ -73,46 +74,46 @@ impl Process {
         Self { name: program.name.to_owned(), child }
     }
 
-    /// Writes a line to its standard input.
+    /// Writes a line to the standard input.
     ///
     /// # Panics
-    /// When it does not take it, most often because it has ended.
+    /// The line cannot be written, usually because the program has ended.
     pub fn say(&mut self, line: &str) {
         let Some(input) = self.child.stdin.as_mut() else {
             panic!("{} has no standard input", self.name)
         };
         if let Err(error) = input.write_all(format!("{line}\n").as_bytes()) {
-            panic!("{} did not take the command {line:?}: {error}", self.name);
+            panic!("{} did not accept the command {line:?}: {error}", self.name);
         }
     }
 
-    /// Its standard input, for whoever writes to it from now on in place of [`say`](Self::say).
+    /// Takes the standard input, which replaces [`say`](Self::say).
     ///
     /// # Panics
-    /// When it has been taken before.
+    /// The input was taken before.
     #[must_use]
     pub fn take_input(&mut self) -> ChildStdin {
         self.child.stdin.take().unwrap_or_else(|| panic!("{} has no standard input", self.name))
     }
 
-    /// How it ended, if it has.
+    /// The exit status, if the program has ended.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
 
-    /// Waits for its end, `limit` at the longest; `None` if it still runs then.
+    /// Waits for the end of the program, at most `limit`. Returns `None` if it still runs.
     #[must_use]
     pub fn wait(&mut self, limit: Duration) -> Option<ExitStatus> {
         poll(limit, || self.ended())
     }
 
-    /// The number of the process.
+    /// The process ID.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// The ports of UDP that it has open.
+    /// The open UDP ports.
     #[must_use]
     pub fn udp_ports(&self) -> Vec<u16> {
         let files = std::fs::read_dir(format!("/proc/{}/fd", self.id()));
@@ -130,61 +131,61 @@ impl Process {
         tables.lines().filter_map(port).collect()
     }
 
-    /// The processor time that it has taken so far, all threads, to a hundredth of a second.
+    /// The CPU time of all threads so far, in steps of 10 ms.
     #[must_use]
     pub fn cpu(&self) -> Duration {
         let words = self.stat();
         let ticks = words.iter().skip(11).take(2).filter_map(|word| word.parse::<u64>().ok());
-        // Linux tells it in hundredths of a second on all machines that there are.
+        // Linux reports hundredths of a second on all architectures.
         Duration::from_millis(ticks.sum::<u64>() * 10)
     }
 
-    /// The memory that it has in use (RSS), in bytes.
+    /// The resident memory (RSS) in bytes.
     #[must_use]
     pub fn memory(&self) -> u64 {
         const PAGE: u64 = 4096;
         self.stat().get(21).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * PAGE
     }
 
-    /// What the system tells of it (proc(5), `stat`), from the third word on.
+    /// The fields of `/proc/PID/stat` (proc(5)) from the third on.
     fn stat(&self) -> Vec<String> {
         let told = std::fs::read_to_string(format!("/proc/{}/stat", self.id())).unwrap_or_default();
         let words = told.rsplit_once(')').map_or("", |(_, words)| words);
         words.split_whitespace().map(str::to_owned).collect()
     }
 
-    /// Asks it to end, as Ctrl-C does, and waits for that.
+    /// Sends SIGINT, as Ctrl-C does, and waits for the end.
     ///
     /// # Panics
-    /// When it does not.
+    /// The program does not end.
     pub fn interrupt(&mut self) {
         self.signal(libc::SIGINT);
         let name = self.name.clone();
         wait_until(&format!("{name} to end"), || self.ended());
     }
 
-    /// Panics if it has ended.
+    /// Asserts that the program is running.
     ///
     /// # Panics
-    /// If it has ended.
+    /// The program has ended.
     pub fn assert_running(&mut self) {
         if let Some(status) = self.ended() {
-            panic!("{} has ended by itself ({status})", self.name);
+            panic!("{} has ended unexpectedly ({status})", self.name);
         }
     }
 
-    /// Kills it, and everything in its process group, at once.
+    /// Kills the process group.
     pub fn kill(&mut self) {
         self.signal(libc::SIGKILL);
-        // The error that it has been waited for already is as good as success.
+        // An error means that the process was already waited for.
         let _ = self.child.wait();
     }
 
     fn signal(&self, signal: libc::c_int) {
         let group = i32::try_from(self.child.id()).unwrap_or(0);
         if group > 1 {
-            // SAFETY: kill touches no memory. The group is the child's own, made when it started,
-            // and stays the child's as long as anything of it runs.
+            // SAFETY: kill accesses no memory. The process group was created for the child, and its
+            // ID is not reused while a member runs.
             unsafe { libc::kill(-group, signal) };
         }
     }
@@ -196,10 +197,10 @@ impl Drop for Process {
     }
 }
 
-/// Runs `command`, a run of `program`, to its end and gives what it printed.
+/// Runs `command`, which runs `program`, and returns its output.
 ///
 /// # Panics
-/// When it cannot be run, or fails.
+/// The program cannot be run, or fails.
 #[must_use]
 pub fn run(program: Program, mut command: Command) -> String {
     let output = command
@@ -216,24 +217,24 @@ pub fn run(program: Program, mut command: Command) -> String {
     printed
 }
 
-/// The program `name` of this workspace: what the environment variable `variable` names, or the
-/// newest that has been built.
+/// The program `name` of this workspace: the file in the environment variable `variable`, or the
+/// newest build.
 ///
 /// # Panics
-/// When there is none.
+/// There is no build.
 #[must_use]
 pub fn built(name: &str, variable: &str) -> PathBuf {
     let how = format!("cargo build --release -p {name}");
     built_by(&how, name, variable, &["release", "debug"])
 }
 
-/// What `how` builds as `name`: what the environment variable `variable` names, or the newest in
-/// the folders of these profiles.
+/// The file `name` built by the command `how`: the file in the environment variable `variable`, or
+/// the newest in the folders of these profiles.
 pub(crate) fn built_by(how: &str, name: &str, variable: &str, profiles: &[&str]) -> PathBuf {
     if let Some(named) = std::env::var_os(variable) {
         return PathBuf::from(named);
     }
-    // A test runs from target/PROFILE/deps, beside target/PROFILE/NAME.
+    // A test runs in target/PROFILE/deps, next to target/PROFILE/NAME.
     let test = std::env::current_exe().expect("the path of the test program");
     let target = test.ancestors().nth(3).unwrap_or(Path::new("target")).to_owned();
     let built = profiles.iter().map(|profile| target.join(profile).join(name));
@@ -249,36 +250,35 @@ pub(crate) fn built_by(how: &str, name: &str, variable: &str, profiles: &[&str])
         })
 }
 
-/// What a run of a program has cost.
+/// The cost of a program run.
 #[derive(Clone, Copy, Debug)]
 pub struct Cost {
-    /// From its start to its end.
+    /// The time from start to end.
     pub elapsed: Duration,
-    /// The processor time of all its threads.
+    /// The CPU time of all threads.
     pub cpu: Duration,
-    /// The most memory that it had in use (RSS), in bytes.
+    /// The maximum resident memory (RSS) in bytes.
     pub memory: u64,
 }
 
-/// Runs `command`, a run of `program`, to its end, and tells what it has cost. What it prints is
-/// passed over.
+/// Runs `command`, which runs `program`, and returns its cost. The output is discarded.
 ///
 /// # Panics
-/// When it cannot be run, or fails.
+/// The program cannot be run, or fails.
 #[must_use]
 pub fn cost(program: Program, mut command: Command) -> Cost {
     let begun = Instant::now();
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn().unwrap_or_else(|error| panic!("{}", program.explain(&error)));
     let (mut status, mut usage) = (0, MaybeUninit::<libc::rusage>::zeroed());
-    // SAFETY: both are written only here, and the child has been waited for by nobody else.
+    // SAFETY: both are written only here, and the child has not been waited for.
     let waited =
         unsafe { libc::wait4(child.id().cast_signed(), &raw mut status, 0, usage.as_mut_ptr()) };
     let elapsed = begun.elapsed();
-    // The error that it has been waited for already is as good as success.
+    // An error means that the process was already waited for.
     let _ = child.wait();
     assert!(waited > 0 && status == 0, "{command:?} failed ({})", ExitStatus::from_raw(status));
-    // SAFETY: plain data, which the call has filled.
+    // SAFETY: plain data, filled by the call.
     let usage = unsafe { usage.assume_init() };
     let time = |told: libc::timeval| {
         Duration::from_secs(told.tv_sec.unsigned_abs())
@@ -287,21 +287,21 @@ pub fn cost(program: Program, mut command: Command) -> Cost {
     Cost {
         elapsed,
         cpu: time(usage.ru_utime) + time(usage.ru_stime),
-        // Linux tells it in kibibytes.
+        // Linux reports kibibytes.
         memory: usage.ru_maxrss.unsigned_abs() * 1024,
     }
 }
 
-/// Asks again and again until there is an answer.
+/// Polls `condition` until it returns a value.
 ///
 /// # Panics
-/// When there is none by [`DEADLINE`]: `what` says what was waited for.
+/// There is no value within [`DEADLINE`]. `what` describes the expectation.
 pub fn wait_until<T>(what: &str, condition: impl FnMut() -> Option<T>) -> T {
     poll(DEADLINE, condition)
-        .unwrap_or_else(|| panic!("waited {} s in vain: {what}", DEADLINE.as_secs()))
+        .unwrap_or_else(|| panic!("{what}: not within {} s", DEADLINE.as_secs()))
 }
 
-/// Asks again and again until there is an answer, `limit` at the longest.
+/// Polls `condition` until it returns a value, at most `limit`.
 pub(crate) fn poll<T>(limit: Duration, mut condition: impl FnMut() -> Option<T>) -> Option<T> {
     let end = Instant::now() + limit;
     loop {
@@ -313,7 +313,7 @@ pub(crate) fn poll<T>(limit: Duration, mut condition: impl FnMut() -> Option<T>)
     }
 }
 
-/// Makes an empty file.
+/// Creates an empty file.
 pub(crate) fn create(path: &Path) {
     File::create(path).unwrap_or_else(|error| panic!("cannot write {}: {error}", path.display()));
 }
@@ -326,15 +326,15 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "barebell-absent is missing; install it: sudo apt-get install some-")]
-    fn a_missing_program_says_how_to_install_it() {
-        let folder = tempfile::tempdir().expect("a folder");
+    fn a_missing_program_names_its_package() {
+        let folder = tempfile::tempdir().expect("a temporary folder can be created");
         let _ = Process::start(ABSENT, ABSENT.command(), &folder.path().join("log"));
     }
 
     #[test]
-    fn a_dropped_process_is_gone_with_its_children() {
+    fn a_dropped_process_is_killed_with_its_children() {
         const SHELL: Program = Program { name: "sh", packages: "dash" };
-        let folder = tempfile::tempdir().expect("a folder");
+        let folder = tempfile::tempdir().expect("a temporary folder can be created");
         let log = folder.path().join("log");
         let mut command = SHELL.command();
         command.args(["-c", "sleep 1000 & echo $!; wait"]);

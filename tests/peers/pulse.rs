@@ -1,5 +1,5 @@
-//! A PulseAudio of a phone's own, for phones that know no other sound: its microphone is a tone,
-//! what its speaker plays is recorded.
+//! A private PulseAudio server for phones without another audio interface. The microphone is a
+//! tone, and the output of the speaker is recorded.
 
 use crate::folder::Folder;
 use crate::process::{Process, Program, wait_until};
@@ -9,7 +9,7 @@ use std::process::Command;
 
 const PULSEAUDIO: Program = Program { name: "pulseaudio", packages: "pulseaudio" };
 const PAREC: Program = Program { name: "parec", packages: "pulseaudio-utils" };
-/// Of the speaker and the microphone, as of the telephone network.
+/// The sample rate of speaker and microphone: that of telephony.
 const RATE: u32 = 8000;
 
 /// A running sound server with one speaker and one microphone.
@@ -19,13 +19,13 @@ pub struct Pulse {
     _recorders: [Process; 2],
     hertz: u32,
     recording: PathBuf,
-    /// What the microphone has heard.
+    /// The recording of the microphone.
     sent: PathBuf,
     socket: PathBuf,
 }
 
 impl Pulse {
-    /// Starts one with its files in `folder` and a tone of `hertz` at the microphone.
+    /// Starts a server with its files in `folder` and a tone of `hertz` at the microphone.
     pub fn start(folder: &Folder, hertz: u32) -> Self {
         let (socket, recording) = (folder.join("pulse.sock"), folder.join("heard.wav"));
         let mut command = private(PULSEAUDIO.command(), folder.path());
@@ -56,8 +56,8 @@ impl Pulse {
         Self { _server: server, _recorders: recorders, hertz, recording, sent, socket }
     }
 
-    /// Devices of ALSA that lead here: `barebell_speaker`, `barebell_microphone`, and
-    /// `barebell_loop`, a microphone that hears nothing but the speaker.
+    /// ALSA devices for this server: `barebell_speaker`, `barebell_microphone`, and
+    /// `barebell_loop`, a microphone connected to the speaker.
     #[must_use]
     pub fn asoundrc(&self) -> String {
         let device = |name: &str, device: &str| {
@@ -71,19 +71,19 @@ impl Pulse {
             + &device("loop", "speaker.monitor")
     }
 
-    /// How loud the tone at the microphone is.
+    /// The amplitude of the tone at the microphone.
     pub fn loudness(&self) -> Option<f64> {
         Recording::read(&self.sent)?.loudness_of(self.hertz)
     }
 
-    /// What the speaker has played so far.
+    /// The output of the speaker so far.
     #[must_use]
     pub fn recording(&self) -> Option<Recording> {
         Recording::read(&self.recording)
     }
 }
 
-/// Keeps `command` away from the sound server and settings of whoever runs the test.
+/// Isolates `command` from the user's sound server and settings.
 fn private(mut command: Command, home: &Path) -> Command {
     command.env("HOME", home).env("XDG_RUNTIME_DIR", home).env("XDG_CONFIG_HOME", home);
     command.env_remove("PULSE_SERVER").env_remove("DISPLAY");

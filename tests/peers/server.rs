@@ -1,4 +1,4 @@
-//! The server under test: `barebell serve` with its data in a folder of its own.
+//! The server under test: `barebell serve` with a data folder of its own.
 
 use crate::folder::Folder;
 use crate::process::{Process, Program, built, run, wait_until};
@@ -13,50 +13,49 @@ use std::time::Duration;
 use test_support::agent::ping;
 use test_support::ports::{address_towards, free_ports};
 
-/// The domain that is served, and so the digest realm of its users.
+/// The served domain, which is also the digest realm.
 pub const DOMAIN: &str = "barebell.test";
 
-/// The configuration of a server that believes nobody unproved, not even who is on this machine.
+/// The configuration without trusted networks, not even this machine.
 pub const TRUSTS_NOBODY: &str = "[limits]\ntrusted = []\n";
 
-/// Where it says what happens, in its folder.
+/// The log file in its folder.
 const LOG: &str = "barebell.log";
 
 /// The server is built, not installed.
 const BAREBELL: Program = Program { name: "barebell", packages: "(none: build it)" };
 
-/// Held by the test that has a server: what a test starts takes most of a small machine. A test may
-/// have several servers.
+/// Locked by a test with a server, because a test needs most of a small machine. A test may have
+/// several servers.
 static TURN: ReentrantMutex<()> = ReentrantMutex::new(());
 
-/// What a server is started with, besides its data, its domain and its addresses.
+/// The options of a server, besides data, domain and addresses.
 #[derive(Clone, Debug, Default)]
 pub struct Options<'a> {
     /// Arguments of `barebell serve`.
     pub arguments: &'a [&'a str],
-    /// The text of its configuration file; empty for none.
+    /// The text of the configuration file; empty for no file.
     pub configuration: &'a str,
-    /// Its users, each a name and a password.
+    /// The users: names and passwords.
     pub users: &'a [(String, String)],
 }
 
-/// A binding as `barebell registrations --json` shows it.
+/// A binding as printed by `barebell registrations --json`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Registration {
-    /// The address of record, such as `alice@barebell.test`.
+    /// The address-of-record, such as `alice@barebell.test`.
     pub address_of_record: String,
-    /// The contact's URI.
+    /// The URI of the contact.
     pub contact: String,
-    /// The flow that the binding came on and that requests to it leave by, such as
-    /// `udp:127.0.0.1:5070`.
+    /// The flow of the binding, over which requests to it are sent, such as `udp:127.0.0.1:5070`.
     pub flow: String,
-    /// Seconds until it ends.
+    /// The remaining time in seconds.
     pub expires_in: u64,
 }
 
-/// A running server, on UDP and TCP of one loopback port, TLS of the next one, and WebSocket of the
-/// one after that. It is killed when dropped. A test that
-/// starts one waits until the tests of the same program that have one are over.
+/// A running server: UDP and TCP on one loopback port, TLS on the next one, and WebSocket on the
+/// one after that. It is killed on drop. A test that starts a server first waits for other tests of
+/// the same program with servers.
 #[derive(Debug)]
 pub struct Barebell {
     process: Process,
@@ -71,7 +70,7 @@ impl Barebell {
     /// Starts a server and waits until it answers.
     ///
     /// # Panics
-    /// When it cannot be started or does not answer.
+    /// The server cannot be started or does not answer.
     #[must_use]
     pub fn start(options: &Options<'_>) -> Self {
         let turn = TURN.lock();
@@ -96,47 +95,47 @@ impl Barebell {
         server
     }
 
-    /// Where it listens, in UDP and TCP.
+    /// The address of UDP and TCP.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.port).into()
     }
 
-    /// Where it listens for `transport`, which is over TLS.
+    /// The address of `transport`, which uses TLS.
     #[must_use]
     pub fn secure_address(&self, transport: Transport) -> SocketAddr {
         let behind = if transport == Transport::Wss { 2 } else { 1 };
         (Ipv4Addr::LOCALHOST, self.port + behind).into()
     }
 
-    /// Where pages find it, if it listens for them: at the port behind that for TLS.
+    /// The URL of its WebSocket, at the port after that of TLS.
     #[must_use]
     pub fn web_url(&self) -> String {
         format!("wss://127.0.0.1:{}", self.port + 2)
     }
 
-    /// Its data directory.
+    /// The data folder.
     #[must_use]
     pub fn data(&self) -> PathBuf {
         self.folder.join("data")
     }
 
-    /// The certificate that it has made itself, and shows where it was given no other.
+    /// Its self-signed certificate, used by default.
     #[must_use]
     pub fn certificate(&self) -> PathBuf {
         self.data().join("tls-chain.pem")
     }
 
-    /// The URI of `user` here.
+    /// The URI of `user` at the server.
     #[must_use]
     pub fn uri(&self, user: &str) -> String {
         format!("sip:{user}@{}", self.address())
     }
 
-    /// Who is registered, in order.
+    /// The registrations, sorted.
     ///
     /// # Panics
-    /// When the command fails, or prints something else than it should.
+    /// The command fails, or its output is malformed.
     #[must_use]
     pub fn registrations(&self) -> Vec<Registration> {
         let command = command(&self.binary, &self.folder, &["registrations", "--json"]);
@@ -145,12 +144,12 @@ impl Barebell {
         let mut found: Vec<_> = rows
             .map(|row| row.ok().as_ref().and_then(registration))
             .collect::<Option<_>>()
-            .unwrap_or_else(|| panic!("not what registrations --json should print:\n{printed}"));
+            .unwrap_or_else(|| panic!("malformed output of registrations --json:\n{printed}"));
         found.sort();
         found
     }
 
-    /// Who is registered as `user`.
+    /// The registrations of `user`.
     #[must_use]
     pub fn registrations_of(&self, user: &str) -> Vec<Registration> {
         let address_of_record = format!("{user}@{DOMAIN}");
@@ -159,10 +158,10 @@ impl Barebell {
         found
     }
 
-    /// Waits until `user` has exactly `count` bindings, and gives them.
+    /// Waits until `user` has exactly `count` bindings, and returns them.
     ///
     /// # Panics
-    /// When that does not happen.
+    /// The number is not reached.
     #[must_use]
     pub fn wait_for_registrations(&self, user: &str, count: usize) -> Vec<Registration> {
         wait_until(&format!("{count} registrations of {user}"), || {
@@ -170,27 +169,26 @@ impl Barebell {
         })
     }
 
-    /// What it has said so far.
+    /// The log so far.
     #[must_use]
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.folder.join(LOG)).unwrap_or_default()
     }
 
-    /// Waits for a line with `text`, and gives the first one.
+    /// Waits for a log line with `text`, and returns the first one.
     ///
     /// # Panics
-    /// When none comes.
+    /// No such line appears.
     pub fn wait_for_line(&self, text: &str) -> String {
         wait_until(&format!("the server says {text:?}"), || {
             self.log().lines().find(|line| line.contains(text)).map(str::to_owned)
         })
     }
 
-    /// Has it read its configuration again (SIGHUP), which is `configuration` now. It has to have
-    /// had one.
+    /// Writes `configuration` and reloads it (SIGHUP). The server was started with a configuration.
     ///
     /// # Panics
-    /// When it cannot be told.
+    /// The signal cannot be sent.
     pub fn reconfigure(&self, configuration: &str) {
         self.folder.write("barebell.toml", configuration);
         let mut kill = Command::new("kill");
@@ -198,15 +196,15 @@ impl Barebell {
         let _ = run(Program { name: "kill", packages: "procps" }, kill);
     }
 
-    /// Ends it as a crash would (SIGKILL).
+    /// Kills the server as in a crash (SIGKILL).
     pub fn crash(&mut self) {
         self.process.kill();
     }
 
-    /// Starts it again with the same data, port and configuration, once it has ended.
+    /// Restarts the ended server with the same data, port and configuration.
     ///
     /// # Panics
-    /// When it does not answer.
+    /// The server does not answer.
     pub fn restart(&mut self) {
         self.process = serve(&self.binary, &self.folder, &self.arguments);
         self.wait_until_it_answers();
@@ -223,20 +221,20 @@ impl From<&Barebell> for SocketAddr {
     }
 }
 
-/// Waits until the server at `address`, which is `process`, answers OPTIONS by UDP.
+/// Waits until the server `process` at `address` answers OPTIONS over UDP.
 ///
 /// # Panics
-/// When that does not happen, or the process ends.
+/// The server does not answer, or the process ends.
 pub(crate) fn wait_until_answered(address: SocketAddr, process: &mut Process) {
-    let socket = UdpSocket::bind((address_towards(address), 0)).expect("a UDP socket");
+    let socket = UdpSocket::bind((address_towards(address), 0)).expect("a UDP socket can be bound");
     let wait = socket.set_read_timeout(Some(Duration::from_millis(250)));
-    wait.and_then(|()| socket.connect(address)).expect("a connected UDP socket");
-    let from = socket.local_addr().expect("a bound UDP socket");
+    wait.and_then(|()| socket.connect(address)).expect("the UDP socket can be connected");
+    let from = socket.local_addr().expect("the socket is bound");
     let mut attempt = 0;
     wait_until("an answer of the server to OPTIONS", || {
         process.assert_running();
         attempt += 1;
-        // Sending fails with the report that an earlier request met a closed port.
+        // An error reports that a previous request met a closed port.
         let _ = socket.send(&ping(from, address, attempt));
         let mut answer = [0; 2048];
         socket.recv(&mut answer).ok().filter(|&size| answer[..size].starts_with(b"SIP/2.0"))

@@ -1,5 +1,5 @@
-//! SIPp: plays a scenario of `tests/sipp` as caller, callee or phone and checks every message that
-//! it receives.
+//! SIPp, which plays a scenario of `tests/sipp` as caller, callee or registering phone, and checks
+//! every received message.
 //!
 //! A scenario is SIPp's XML with two additions, both expanded before SIPp sees it:
 //! `{name}` is a setting of the instance, and `<include file="x.xml" name="value"/>` is the text of
@@ -25,10 +25,10 @@ use users::{T1, USERS, domain, password, row, user};
 
 const SIPP: Program = Program { name: "sipp", packages: "sip-tester" };
 
-/// How long one instance may take before it is taken for stuck.
+/// The time limit of one instance.
 const LIMIT: Duration = Duration::from_secs(100);
 
-/// One SIPp instance, not yet started.
+/// A SIPp instance to be started.
 #[derive(Debug)]
 pub struct Sipp {
     scenario: &'static str,
@@ -42,7 +42,7 @@ pub struct Sipp {
 }
 
 impl Sipp {
-    /// An instance that will play `tests/sipp/{scenario}.xml` on a free port.
+    /// Creates an instance that plays `tests/sipp/{scenario}.xml` on a free port.
     #[must_use]
     pub fn new(scenario: &'static str) -> Self {
         let sipp = Self {
@@ -59,7 +59,7 @@ impl Sipp {
         sipp.set("stateful", true).set("t1", T1)
     }
 
-    /// Phones that register one contact each, with this port, for an hour.
+    /// Phones that register one contact with this port for an hour.
     #[must_use]
     pub fn register(contact_port: u16) -> Self {
         Self::new("register")
@@ -68,7 +68,7 @@ impl Sipp {
             .set("granted", "3600|35[0-9][0-9]")
     }
 
-    /// Users who register two contacts each, with these ports and q values.
+    /// Users that register two contacts with these ports and q-values.
     #[must_use]
     pub fn register_two(first: (u16, &str), second: (u16, &str)) -> Self {
         Self::new("register_two")
@@ -79,13 +79,13 @@ impl Sipp {
             .set("expires", 3600)
     }
 
-    /// The port that it has, or will have.
+    /// The port of the instance.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Gives `{name}` in the scenario a value.
+    /// Sets the value of `{name}` in the scenario.
     #[must_use]
     pub fn set(mut self, name: &str, value: impl ToString) -> Self {
         self.settings.insert(name.into(), value.to_string());
@@ -97,13 +97,13 @@ impl Sipp {
         self
     }
 
-    /// Answers the server's challenges if `yes`; then a request that is not challenged is an error.
+    /// If `yes`, answers the server's challenges, and fails if a request is not challenged.
     #[must_use]
     pub fn authenticated(self, yes: bool) -> Self {
         self.set("authenticated", if yes { "_authenticated" } else { "" })
     }
 
-    /// Names the instance at the other end of the calls, whose port and transport are checked.
+    /// Sets the instance at the other end of the calls, to check its port and transport.
     #[must_use]
     pub fn peer(self, peer: &Self) -> Self {
         self.set("peer_port", peer.port)
@@ -113,21 +113,20 @@ impl Sipp {
             .set("peer_source_port", source_port(peer.transport, peer.port))
     }
 
-    /// Expects the 180 from this instance, not from the peer that answers.
+    /// Expects the 180 from this instance instead of the answering peer.
     #[must_use]
     pub fn ringing_at(self, callee: &Self) -> Self {
         self.set("ringing_port", callee.port)
     }
 
-    /// Speaks this transport instead of UDP.
+    /// Sets the transport instead of UDP.
     #[must_use]
     pub fn transport(mut self, transport: Transport) -> Self {
         self.transport = transport;
         self
     }
 
-    /// Makes one call for each user in `numbers`; each calls the user with the next
-    /// number.
+    /// Makes one call per user in `numbers`; each calls the user with the next number.
     #[must_use]
     pub fn users(
         mut self,
@@ -147,7 +146,7 @@ impl Sipp {
         self
     }
 
-    /// Makes one call for each row of injected data.
+    /// Makes one call per row of injected data.
     #[must_use]
     pub fn rows(mut self, rows: Vec<String>) -> Self {
         self.calls = rows.len();
@@ -155,32 +154,32 @@ impl Sipp {
         self
     }
 
-    /// Ends after this many calls.
+    /// Sets the number of calls.
     #[must_use]
     pub fn calls(mut self, calls: usize) -> Self {
         self.calls = calls;
         self
     }
 
-    /// New calls a second.
+    /// Sets the rate of new calls per second.
     #[must_use]
     pub fn rate(mut self, rate: usize) -> Self {
         self.rate = rate;
         self
     }
 
-    /// The first CSeq number of each call. The Call-ID of the n-th call of an instance is always
-    /// the same, so that a phone can go on where an earlier instance ended (RFC 3261 section 10.2).
+    /// Sets the first CSeq number of each call. The Call-ID of the n-th call of an instance is
+    /// constant, so that a phone can continue a previous instance (RFC 3261 section 10.2).
     #[must_use]
     pub fn first_cseq(mut self, number: usize) -> Self {
         self.first_cseq = number;
         self
     }
 
-    /// Starts SIPp and, where it listens, waits until it does.
+    /// Starts SIPp, and waits until it listens, if it does.
     ///
     /// # Panics
-    /// When it cannot be started or ends at once.
+    /// SIPp cannot be started or ends at once.
     #[must_use]
     pub fn start(mut self, server: impl Into<SocketAddr>) -> Running {
         let server = server.into();
@@ -243,19 +242,19 @@ impl Sipp {
     /// Starts SIPp and waits for its end.
     ///
     /// # Panics
-    /// Unless every call succeeded.
+    /// A call failed.
     pub fn run(self, server: impl Into<SocketAddr>) {
         self.start(server).finish();
     }
 }
 
-/// The name as in a Via.
+/// The transport name in a Via.
 fn via_name(transport: Transport) -> String {
     transport.name().to_uppercase()
 }
 
-/// The source port that the server will see, as a regular expression: SIPp's TCP connections come
-/// from a port that it does not choose.
+/// The source port seen by the server, as a regular expression. SIPp's TCP connections use
+/// ephemeral ports.
 fn source_port(transport: Transport, port: u16) -> String {
     match transport {
         Transport::Udp => port.to_string(),

@@ -1,4 +1,4 @@
-//! coturn, as a STUN server.
+//! coturn as a STUN server.
 
 use crate::folder::Folder;
 use crate::process::{Process, Program};
@@ -6,10 +6,10 @@ use std::net::Ipv4Addr;
 use std::process::Command;
 
 const COTURN: Program = Program { name: "turnserver", packages: "coturn" };
-/// Where it takes questions.
+/// The port of the STUN server.
 pub const PORT: u16 = 3478;
 
-/// A running STUN server. It is killed when dropped.
+/// A running STUN server. It is killed on drop.
 #[derive(Debug)]
 pub struct Stun {
     _process: Process,
@@ -17,11 +17,11 @@ pub struct Stun {
 }
 
 impl Stun {
-    /// Starts one at `addresses`, by the command that `run` makes of the program's name. It does
-    /// not wait until it listens.
+    /// Starts the server at `addresses`, with the command that `run` returns for the program's
+    /// name. Does not wait until it listens.
     ///
     /// # Panics
-    /// When it cannot be started.
+    /// The server cannot be started.
     #[must_use]
     pub fn start(run: impl Fn(&str) -> Command, addresses: &[Ipv4Addr]) -> Self {
         let folder = Folder::new("coturn");

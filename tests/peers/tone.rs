@@ -1,35 +1,34 @@
-//! Telling by ear whether a recording holds a tone.
+//! Detection of tones in recordings.
 
 use std::f64::consts::TAU;
 use std::path::Path;
 
-/// The length of a window. Jitter buffers of busy machines insert and drop samples, which turns the
-/// phase of a tone: short windows hardly notice, one long transform does.
+/// The length of a window. Jitter buffers on busy machines insert and drop samples, which shifts
+/// the phase of a tone. Short windows are more robust than one long transform.
 const WINDOW_MS: u32 = 40;
-/// A window holds the tone when this share of its energy lies there.
+/// The share of a window's energy from which it contains the tone.
 const SHARE: f64 = 0.7;
-/// A window with a mean square below this is silence.
+/// The mean square below which a window is silent.
 const SILENCE: f64 = 100.0 * 100.0;
 
-/// Samples of one channel, and how many of them there are to a second.
+/// A recording of one channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recording {
-    /// Samples a second.
+    /// The sample rate in Hz.
     pub rate: u32,
-    /// Signed 16 bit, one channel.
+    /// The samples of one channel.
     pub samples: Vec<i16>,
 }
 
 impl Recording {
-    /// Reads a WAV file, as [`from_wav`](Self::from_wav) takes it.
+    /// Reads a WAV file, see [`from_wav`](Self::from_wav).
     #[must_use]
     pub fn read(path: &Path) -> Option<Self> {
         Self::from_wav(&std::fs::read(path).ok()?)
     }
 
-    /// Takes the bytes of a WAV file of signed 16 bit samples, its first channel. A file that is
-    /// still being written is taken as far as it goes: the sizes in its header are not believed.
-    /// `None` when there is no sample yet.
+    /// Parses a WAV file with 16-bit samples, and returns its first channel. The sizes in the
+    /// header are ignored, because the file may be incomplete. Returns `None` without samples.
     #[must_use]
     pub fn from_wav(bytes: &[u8]) -> Option<Self> {
         let number = |at: usize, size: usize| {
@@ -55,7 +54,7 @@ impl Recording {
         Self::from_raw(bytes.get(at + 8..)?, usize::try_from(channels).ok()?, rate)
     }
 
-    /// Takes bare signed 16 bit samples of so many channels, the first channel of them.
+    /// Parses raw 16-bit samples with `channels` channels, and returns the first channel.
     #[must_use]
     pub fn from_raw(bytes: &[u8], channels: usize, rate: u32) -> Option<Self> {
         let frames = bytes.chunks_exact(2 * channels.max(1));
@@ -64,15 +63,15 @@ impl Recording {
         (!samples.is_empty()).then_some(Self { rate, samples })
     }
 
-    /// How much of it, in milliseconds, holds a tone of `hertz` and hardly anything else.
+    /// The duration in milliseconds of a tone of `hertz` without other sounds.
     #[must_use]
     pub fn tone_ms(&self, hertz: u32) -> u32 {
         let held = self.windows_with(hertz).count();
         u32::try_from(held).unwrap_or(u32::MAX).saturating_mul(WINDOW_MS)
     }
 
-    /// How loud a tone of `hertz` is where there is one: its peak, in the middle of all such
-    /// windows. `None`: nowhere.
+    /// The amplitude of a tone of `hertz`: the median over all windows with it. `None` if there are
+    /// none.
     #[must_use]
     pub fn loudness_of(&self, hertz: u32) -> Option<f64> {
         let mean_square = |window: &[i16]| {
@@ -91,24 +90,24 @@ impl Recording {
     }
 }
 
-/// The peak of the tones that [`write_tone`] writes.
+/// The amplitude of the tones of [`write_tone`].
 pub const WRITTEN_LOUDNESS: f64 = 12_000.0;
 
-/// Writes a WAV file of `seconds` of a tone of `hertz`, 8000 samples a second.
+/// Writes a WAV file with `seconds` of a tone of `hertz` at 8000 samples per second.
 ///
 /// # Panics
-/// When it cannot be written.
+/// The file cannot be written.
 pub fn write_tone(path: &Path, hertz: u32, seconds: u32) {
     let samples = sine(hertz, 8000, seconds * 1000, WRITTEN_LOUDNESS);
     std::fs::write(path, wav(8000, 1, &samples))
         .unwrap_or_else(|error| panic!("cannot write {}: {error}", path.display()));
 }
 
-/// Writes a WAV file of `seconds` of noise that swells three times a second, as speech does, 8000
-/// samples a second.
+/// Writes a WAV file with `seconds` of noise that varies in level three times per second, like
+/// speech, at 8000 samples per second.
 ///
 /// # Panics
-/// When it cannot be written.
+/// The file cannot be written.
 pub fn write_swelling_noise(path: &Path, seconds: u32) {
     let mut state = 1_u32;
     let sample = |at: u32| {
@@ -145,7 +144,7 @@ fn wav(rate: u32, channels: u16, samples: &[i16]) -> Vec<u8> {
     bytes
 }
 
-/// Whether most of the energy of `window` lies at `hertz` (Goertzel's algorithm).
+/// Returns true if most of the energy of `window` is at `hertz` (Goertzel's algorithm).
 fn holds_tone(window: &[i16], hertz: u32, rate: u32) -> bool {
     let factor = 2.0 * (TAU * f64::from(hertz) / f64::from(rate)).cos();
     let (mut last, mut before, mut energy) = (0.0, 0.0, 0.0);
@@ -164,18 +163,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tells_its_tone_from_others() {
+    fn a_tone_is_distinguished_from_others() {
         let recording = Recording { rate: 8000, samples: sine(440, 8000, 2000, 8000.0) };
         assert_eq!(recording.tone_ms(440), 2000);
         assert_eq!(recording.tone_ms(1000), 0);
     }
 
     #[test]
-    fn tells_how_loud_a_tone_is() {
+    fn the_amplitude_of_a_tone_is_measured() {
         let mut samples = sine(440, 8000, 1000, 8000.0);
         samples.extend(sine(440, 8000, 200, 1000.0));
         let recording = Recording { rate: 8000, samples };
-        let loudness = recording.loudness_of(440).expect("the tone");
+        let loudness = recording.loudness_of(440).expect("the recording contains the tone");
         assert!((loudness - 8000.0).abs() < 200.0, "{loudness}");
         assert_eq!(recording.loudness_of(1000), None);
     }
@@ -187,30 +186,31 @@ mod tests {
     }
 
     #[test]
-    fn half_a_recording_holds_the_tone() {
+    fn a_tone_in_half_of_a_recording_is_found() {
         let mut samples = sine(1000, 16000, 1000, 3000.0);
         samples.extend(sine(440, 16000, 1000, 3000.0));
         assert_eq!(Recording { rate: 16000, samples }.tone_ms(440), 1000);
     }
 
     #[test]
-    fn reads_a_file_whose_header_is_not_finished() {
+    fn a_file_with_an_incomplete_header_is_read() {
         let samples = sine(440, 8000, 100, 8000.0);
         let mut bytes = wav(8000, 1, &samples);
         bytes.splice(36..36, *b"LIST\x02\0\0\0xx");
         bytes[50..54].fill(0);
-        let read = Recording::from_wav(&bytes).expect("a recording");
+        let read = Recording::from_wav(&bytes).expect("the file has samples");
         assert_eq!(read, Recording { rate: 8000, samples });
     }
 
     #[test]
-    fn reads_the_first_channel() {
-        let read = Recording::from_wav(&wav(8000, 2, &[1, -1, 2, -2, 3])).expect("a recording");
+    fn the_first_channel_is_read() {
+        let read =
+            Recording::from_wav(&wav(8000, 2, &[1, -1, 2, -2, 3])).expect("the file has samples");
         assert_eq!(read.samples, [1, 2]);
     }
 
     #[test]
-    fn a_file_without_samples_is_no_recording() {
+    fn a_file_without_samples_is_rejected() {
         let whole = wav(8000, 1, &[7]);
         for end in 0..whole.len() {
             assert_eq!(Recording::from_wav(&whole[..end]), None, "{end} bytes");

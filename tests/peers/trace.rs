@@ -1,11 +1,10 @@
-//! Reading what phones write about themselves: their logs as they grow, and the SIP messages in
-//! them.
+//! Phones' logs, read as they grow, and the SIP messages in them.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-/// A log file that is read as it grows, a whole line at a time.
+/// A growing log file, read by complete lines.
 #[derive(Debug)]
 pub struct Tail {
     path: PathBuf,
@@ -13,16 +12,16 @@ pub struct Tail {
 }
 
 impl Tail {
-    /// Reads the file at `path`, which need not be there yet, from its beginning.
+    /// Reads the file at `path`, which need not exist yet, from its beginning.
     #[must_use]
     pub fn new(path: PathBuf) -> Self {
         Self { path, read: 0 }
     }
 
-    /// The lines that have been completed since the last call.
+    /// The lines completed since the last call.
     pub fn lines(&mut self) -> Vec<String> {
         let mut fresh = Vec::new();
-        // A log that is not there yet has no lines.
+        // A missing log has no lines.
         let _ = File::open(&self.path).and_then(|mut file| {
             file.seek(SeekFrom::Start(self.read))?;
             file.read_to_end(&mut fresh)
@@ -33,15 +32,14 @@ impl Tail {
     }
 }
 
-/// The status codes of the responses to `method` in a log of SIP messages, in their order, sent or
-/// received.
+/// The status codes of sent and received responses to `method` in a log of SIP messages, in order.
 #[must_use]
 pub fn statuses(log: &Path, method: &str) -> Vec<u16> {
     let bytes = std::fs::read(log).unwrap_or_default();
     statuses_in(&String::from_utf8_lossy(&bytes), method)
 }
 
-/// The `algorithm` of each set of credentials in a log of SIP messages, `None` where it has none.
+/// The `algorithm` of each set of credentials in a log of SIP messages; `None` if absent.
 #[must_use]
 pub fn credential_algorithms(log: &Path) -> Vec<Option<String>> {
     let bytes = std::fs::read(log).unwrap_or_default();
@@ -62,7 +60,7 @@ fn credential_algorithms_in(text: &str) -> Vec<Option<String>> {
 fn statuses_in(text: &str, method: &str) -> Vec<u16> {
     let (mut found, mut status) = (Vec::new(), None::<u16>);
     for line in text.lines() {
-        // What precedes a message on its first line, such as colours, is the log's.
+        // A prefix such as a colour code belongs to the log.
         if let Some((_, rest)) = line.split_once("SIP/2.0 ")
             && let Some(code) = rest.get(..3)
             && !line.starts_with("Via")
@@ -103,14 +101,14 @@ CSeq: 8 INVITE\r
 ";
 
     #[test]
-    fn finds_the_responses_to_a_method() {
+    fn responses_to_a_method_are_found() {
         assert_eq!(statuses_in(LOG, "INVITE"), [180, 486]);
         assert_eq!(statuses_in(LOG, "REGISTER"), [401]);
         assert_eq!(statuses_in(LOG, "BYE"), [0; 0]);
     }
 
     #[test]
-    fn finds_the_algorithms_of_credentials() {
+    fn algorithms_of_credentials_are_found() {
         let log = "\
 WWW-Authenticate: Digest realm=\"a\", algorithm=MD5\r
 Authorization:  Digest realm=\"a\", algorithm=SHA-256, response=\"0\"\r
@@ -120,14 +118,14 @@ Proxy-Authorization: Digest realm=\"a\"\r
     }
 
     #[test]
-    fn gives_whole_lines_once() {
-        let folder = tempfile::tempdir().expect("a folder");
+    fn complete_lines_are_returned_once() {
+        let folder = tempfile::tempdir().expect("a temporary folder can be created");
         let path = folder.path().join("a.log");
         let mut tail = Tail::new(path.clone());
         assert_eq!(tail.lines(), [""; 0]);
-        std::fs::write(&path, "one\ntw").expect("written");
+        std::fs::write(&path, "one\ntw").expect("the file can be written");
         assert_eq!(tail.lines(), ["one"]);
-        std::fs::write(&path, "one\ntwo\n").expect("written");
+        std::fs::write(&path, "one\ntwo\n").expect("the file can be written");
         assert_eq!(tail.lines(), ["two"]);
         assert_eq!(tail.lines(), [""; 0]);
     }

@@ -1,4 +1,4 @@
-//! The transports that the peers speak with the server.
+//! The transports between peers and the server.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -6,18 +6,18 @@ use std::net::Ipv4Addr;
 /// A transport between a peer and the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
-    /// Datagrams.
+    /// UDP.
     Udp,
-    /// A connection that the peer opens.
+    /// TCP, with a connection opened by the peer.
     Tcp,
-    /// The same over TLS.
+    /// TLS, with a connection opened by the peer.
     Tls,
     /// WebSocket over TLS.
     Wss,
 }
 
 impl Transport {
-    /// Its name as the value of a `transport` parameter.
+    /// The value of the `transport` parameter.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -28,7 +28,7 @@ impl Transport {
         }
     }
 
-    /// What the system calls what is below it.
+    /// The name of the underlying protocol in `/proc/net`.
     fn below(self) -> &'static str {
         match self {
             Self::Udp => "udp",
@@ -36,20 +36,20 @@ impl Transport {
         }
     }
 
-    /// Whether something listens on this port of `address`. To bind it for a try could take it away
-    /// from whoever is to have it.
+    /// Returns true if a program listens on this port of `address`. A trial bind could interfere
+    /// with the program that is to use the port.
     #[must_use]
     pub fn is_listening(self, address: Ipv4Addr, port: u16) -> bool {
         let address = format!("{:08X}", u32::from_le_bytes(address.octets()));
-        // At that address, at all of IPv4, or at all that there are.
+        // At the address, at any IPv4 address, or at any address.
         let places = [("", &*address), ("", "00000000"), ("6", "00000000000000000000000000000000")];
         places.into_iter().any(|(version, address)| {
-            // The network is that of the thread, which may have one of its own.
+            // The network of the thread, which may have a separate one.
             let table = format!("/proc/thread-self/net/{}{version}", self.below());
-            // There is no table of IPv6 where there is no IPv6.
+            // The table is missing without IPv6.
             let table = fs::read_to_string(table).unwrap_or_default();
-            let nobody = if version.is_empty() { "00000000" } else { address };
-            table.contains(&format!(" {address}:{port:04X} {nobody}:0000 "))
+            let unconnected = if version.is_empty() { "00000000" } else { address };
+            table.contains(&format!(" {address}:{port:04X} {unconnected}:0000 "))
         })
     }
 }
@@ -61,13 +61,13 @@ mod tests {
     use test_support::ports::free_ports;
 
     #[test]
-    fn tells_who_listens() {
+    fn listening_ports_are_detected() {
         let port = free_ports(1);
         let is_listening = |transport: Transport| transport.is_listening(Ipv4Addr::LOCALHOST, port);
         assert!(!is_listening(Transport::Udp) && !is_listening(Transport::Tcp));
-        let _tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).expect("a free port");
+        let _tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).expect("the port can be bound");
         assert!(!is_listening(Transport::Udp) && is_listening(Transport::Tcp));
-        let _udp = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port)).expect("a free port");
+        let _udp = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port)).expect("the port can be bound");
         assert!(is_listening(Transport::Udp));
     }
 }

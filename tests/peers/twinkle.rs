@@ -1,6 +1,6 @@
-//! twinkle-console, driven by its standard input, with a PulseAudio of its own.
+//! Driver of twinkle-console through its standard input, with a private PulseAudio.
 //!
-//! It transfers both ways, but hangs when it gets an INVITE with Replaces.
+//! Twinkle supports both kinds of transfer, but hangs when it receives an INVITE with Replaces.
 
 use crate::folder::Folder;
 use crate::phone::{Account, Action, Driver, Event};
@@ -12,10 +12,10 @@ use test_support::ports::free_ports;
 
 const TWINKLE: Program =
     Program { name: "twinkle-console", packages: "twinkle-console libasound2-plugins" };
-/// What it says when a call is over.
+/// The messages at the end of a call.
 const ENDINGS: [&str; 5] =
     ["far end ended call", "far end cancelled call", "call ended", "call failed", "call rejected"];
-/// Where it writes SIP messages.
+/// The log of SIP messages.
 const SIP_LOG: &str = ".twinkle/twinkle.log";
 
 /// A running twinkle-console.
@@ -38,9 +38,9 @@ impl Twinkle {
         let mut command = TWINKLE.command();
         command.arg("phone.cfg").current_dir(folder.path()).env("HOME", folder.path());
         command.env("PULSE_LATENCY_MSEC", "100");
-        // Beside the other logs, so that it is printed with them.
+        // Linked next to the other logs, to be printed with them.
         std::os::unix::fs::symlink(folder.join(SIP_LOG), folder.join("sip.log"))
-            .unwrap_or_else(|error| panic!("no link to the log of Twinkle: {error}"));
+            .unwrap_or_else(|error| panic!("cannot link the log of Twinkle: {error}"));
         let process = Process::start(TWINKLE, command, &folder.join("console.log"));
         Self { process, sound, port, folder }
     }
@@ -57,7 +57,7 @@ fn profile(account: &Account) -> String {
         ),
         false => (account.address().to_string(), String::new()),
     };
-    // Voice activity detection takes a tone for noise and silences it.
+    // Voice activity detection would treat a tone as noise and silence it.
     format!(
         "user_name={user}\n\
          user_domain={domain}\n\
@@ -91,7 +91,7 @@ fn system(sip: u16) -> String {
          start_user_profile=phone\n\
          log_show_sip=yes\n\
          log_max_size=50\n",
-        // Two for each of its lines.
+        // Two ports per line.
         rtp = free_ports(8),
     )
 }

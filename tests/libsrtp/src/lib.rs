@@ -1,8 +1,8 @@
-//! libsrtp 2, loaded when a test or a benchmark runs, so that nothing needs it to be built.
+//! Bindings to libsrtp 2, loaded at run time, so that no build depends on it.
 //!
-//! The library is `libsrtp2.so.1` (Debian: `apt-get install libsrtp2-1`) or what the variable
-//! `LIBSRTP` names: another build of it, for instance the one with OpenSSL that the Python package
-//! `pylibsrtp` has in its `_binding.abi3.so` (which wants Python's own library in `LD_PRELOAD`).
+//! The library is `libsrtp2.so.1` (Debian: `apt-get install libsrtp2-1`) or the file in the
+//! variable `LIBSRTP`: another build, for example the one with OpenSSL in `_binding.abi3.so` of the
+//! Python package `pylibsrtp` (which requires the library of Python in `LD_PRELOAD`).
 
 use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL};
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulong, c_void};
@@ -10,20 +10,20 @@ use std::fmt;
 use std::ptr;
 use std::sync::OnceLock;
 
-/// How packets are protected.
+/// The protection policy of a session.
 #[derive(Clone, Debug)]
 pub struct Policy {
-    /// See [`Cipher`].
+    /// The cipher.
     pub cipher: Cipher,
-    /// The length of an RTP packet's tag in bytes, 4, 10 or 16. That of RTCP is 10 or 16.
+    /// The length of an RTP authentication tag in bytes: 4, 10 or 16. That of RTCP is 10 or 16.
     pub rtp_tag: usize,
-    /// Whether RTP is encrypted.
+    /// True if RTP is encrypted.
     pub encrypt_rtp: bool,
-    /// Whether RTCP is encrypted.
+    /// True if RTCP is encrypted.
     pub encrypt_rtcp: bool,
-    /// Whether RTP has a tag.
+    /// True if RTP is authenticated.
     pub authenticate_rtp: bool,
-    /// The replay window, in packets.
+    /// The size of the replay window in packets.
     pub window: usize,
     /// The master keys.
     pub keys: Vec<Key>,
@@ -32,22 +32,22 @@ pub struct Policy {
 /// A master key with its salt.
 #[derive(Clone, Debug)]
 pub struct Key {
-    /// The key, then the salt.
+    /// The key followed by the salt.
     pub bytes: Vec<u8>,
-    /// Its identifier, empty if there is only one.
+    /// The MKI, empty for a single key.
     pub mki: Vec<u8>,
 }
 
-/// What encrypts.
+/// A cipher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cipher {
-    /// AES in counter mode with a key of so many bytes, and HMAC-SHA1.
+    /// AES in counter mode with this key length in bytes, and HMAC-SHA1.
     AesCm(usize),
-    /// AES-GCM with a key of so many bytes.
+    /// AES-GCM with this key length in bytes.
     AesGcm(usize),
 }
 
-/// A status other than "ok" of libsrtp's.
+/// An error status of libsrtp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status(pub c_int);
 
@@ -56,7 +56,7 @@ impl Status {
     pub const AUTHENTICATION: Self = Self(7);
     /// The packet was received before.
     pub const REPLAYED: Self = Self(9);
-    /// The packet is behind the window.
+    /// The packet is older than the replay window.
     pub const TOO_OLD: Self = Self(10);
 }
 
@@ -99,7 +99,7 @@ type Raw = *mut c_void;
 type Work = unsafe extern "C" fn(Raw, *mut u8, *mut c_int, c_uint, c_uint) -> c_int;
 type Check = unsafe extern "C" fn(Raw, *mut u8, *mut c_int, c_uint) -> c_int;
 
-/// The functions that are called.
+/// The imported functions.
 struct Functions {
     create: unsafe extern "C" fn(*mut Raw, *const RawPolicy) -> c_int,
     dealloc: unsafe extern "C" fn(Raw) -> c_int,
@@ -109,7 +109,7 @@ struct Functions {
     unprotect_rtcp: Check,
     set_stream_roc: unsafe extern "C" fn(Raw, u32, u32) -> c_int,
     version: String,
-    /// What the functions are in.
+    /// The library of the functions.
     _library: Library,
 }
 
@@ -117,8 +117,8 @@ fn functions() -> &'static Functions {
     static FUNCTIONS: OnceLock<Functions> = OnceLock::new();
     FUNCTIONS.get_or_init(|| {
         let path = std::env::var_os("LIBSRTP").unwrap_or_else(|| "libsrtp2.so.1".into());
-        // SAFETY: libsrtp runs nothing when it is loaded. Lazily, since a Python extension that has
-        // it in it wants functions of Python's that nobody here calls.
+        // SAFETY: loading libsrtp runs no code. Lazy binding, because a Python extension that
+        // contains it refers to functions of Python, which are never called.
         let library = unsafe { Library::open(Some(&path), RTLD_LAZY | RTLD_LOCAL) };
         let library = library.unwrap_or_else(|error| {
             panic!(
@@ -146,24 +146,24 @@ fn functions() -> &'static Functions {
     })
 }
 
-/// A function of the library.
+/// Looks up a function of the library.
 ///
 /// # Safety
-/// `T` is the function's type.
+/// `T` is the type of the function.
 unsafe fn get<T: Copy>(library: &Library, name: &str) -> T {
-    // SAFETY: the caller says so.
+    // SAFETY: guaranteed by the caller.
     let found: Result<libloading::os::unix::Symbol<T>, _> = unsafe { library.get(name.as_bytes()) };
     *found.unwrap_or_else(|error| panic!("this libsrtp has no {name}: {error}"))
 }
 
-/// What the library calls itself.
+/// The version string of the library.
 #[must_use]
 pub fn version() -> &'static str {
     &functions().version
 }
 
-/// Whether this version derives keys for AES-192 as RFC 6188 says: those before 2.8 use AES-256
-/// with a key filled up with salt and zeros (its issue 763).
+/// Returns true if this version derives keys of AES-192 as in RFC 6188. Versions before 2.8 use
+/// AES-256 with a key padded with salt and zeros (libsrtp issue 763).
 #[must_use]
 pub fn derives_aes_192_keys() -> bool {
     let number = version().rsplit(' ').next().unwrap_or("");
@@ -171,29 +171,29 @@ pub fn derives_aes_192_keys() -> bool {
     (parts.next(), parts.next()) >= (Some(2), Some(8))
 }
 
-/// Whether a session protects packets or checks them.
+/// The direction of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// It protects them.
+    /// The session protects packets.
     Send,
-    /// It checks them.
+    /// The session unprotects packets.
     Receive,
 }
 
-/// A session, with any number of sources.
+/// A session with any number of sources.
 pub struct Session {
     raw: Raw,
     has_mki: bool,
 }
 
-// SAFETY: a session has no tie to a thread, and all calls take it mutably.
+// SAFETY: a session is not bound to a thread, and all calls take `&mut self`.
 unsafe impl Send for Session {}
 
 impl Session {
-    /// Sets a session up.
+    /// Creates a session.
     ///
     /// # Panics
-    /// libsrtp does not take the policy, or is not there.
+    /// libsrtp rejects the policy, or is not installed.
     #[must_use]
     pub fn new(policy: &Policy, direction: Direction) -> Self {
         let (cipher_type, key, salt, auth_type, auth_key, rtcp_tag) = match policy.cipher {
@@ -202,10 +202,14 @@ impl Session {
         };
         let crypto = |tag: usize, encrypt: bool, authenticate: bool| CryptoPolicy {
             cipher_type: if encrypt || auth_type == 0 { cipher_type } else { 0 },
-            cipher_key_len: c_int::try_from(key + salt).expect("a short key"),
+            cipher_key_len: c_int::try_from(key + salt).expect("the key length fits"),
             auth_type: if authenticate { auth_type } else { 0 },
             auth_key_len: if authenticate { auth_key } else { 0 },
-            auth_tag_len: if authenticate { c_int::try_from(tag).expect("a short tag") } else { 0 },
+            auth_tag_len: if authenticate {
+                c_int::try_from(tag).expect("the tag length fits")
+            } else {
+                0
+            },
             sec_serv: u32::from(encrypt) | u32::from(authenticate) << 1,
         };
         let mut keys = policy.keys.clone();
@@ -213,7 +217,7 @@ impl Session {
             .iter_mut()
             .map(|key| RawMasterKey {
                 key: key.bytes.as_mut_ptr(),
-                mki_size: c_uint::try_from(key.mki.len()).expect("a short identifier"),
+                mki_size: c_uint::try_from(key.mki.len()).expect("the MKI length fits"),
                 mki_id: key.mki.as_mut_ptr(),
             })
             .collect();
@@ -234,25 +238,25 @@ impl Session {
             next: ptr::null_mut(),
         };
         let mut raw = ptr::null_mut();
-        // SAFETY: all that the policy points to lives until the end of this function, and libsrtp
-        // copies what it keeps.
+        // SAFETY: the data of the policy lives until the end of this function, and libsrtp copies
+        // what it keeps.
         let status = unsafe { (functions().create)(&raw mut raw, &raw const raw_policy) };
         assert_eq!(status, 0, "srtp_create of {policy:?}");
         Self { raw, has_mki: policy.keys.iter().any(|key| !key.mki.is_empty()) }
     }
 
-    /// Protects the RTP packet in the first `length` bytes, under the key of this number.
+    /// Protects the RTP packet in the first `length` bytes with the key of this index.
     ///
     /// # Errors
-    /// libsrtp's.
+    /// An error status of libsrtp.
     pub fn protect(&mut self, buffer: &mut [u8], length: usize, key: u32) -> Result<usize, Status> {
         self.work(functions().protect, buffer, length, key)
     }
 
-    /// Protects an RTCP packet likewise.
+    /// Protects an RTCP packet in the same way.
     ///
     /// # Errors
-    /// libsrtp's.
+    /// An error status of libsrtp.
     pub fn protect_rtcp(
         &mut self,
         buffer: &mut [u8],
@@ -269,35 +273,38 @@ impl Session {
         length: usize,
         key: u32,
     ) -> Result<usize, Status> {
-        // SRTP_MAX_TRAILER_LEN and the longest master key identifier.
-        assert!(buffer.len() >= length + 16 + 4 + 128, "no room for what libsrtp may add");
-        let mut octets = c_int::try_from(length).expect("a packet");
-        // SAFETY: the session is one, and the buffer has the room that libsrtp asks for.
+        // SRTP_MAX_TRAILER_LEN and the longest MKI.
+        assert!(
+            buffer.len() >= length + 16 + 4 + 128,
+            "the buffer has no room for the trailer of libsrtp"
+        );
+        let mut octets = c_int::try_from(length).expect("the packet length fits");
+        // SAFETY: the session is valid, and the buffer has the room that libsrtp requires.
         let status = unsafe {
             work(self.raw, buffer.as_mut_ptr(), &raw mut octets, self.has_mki.into(), key)
         };
         done(status, octets)
     }
 
-    /// Checks and decrypts an RTP packet, and gives its length.
+    /// Checks and decrypts an RTP packet, and returns its length.
     ///
     /// # Errors
-    /// libsrtp's.
+    /// An error status of libsrtp.
     pub fn unprotect(&mut self, packet: &mut [u8]) -> Result<usize, Status> {
         self.check(functions().unprotect, packet)
     }
 
-    /// Checks and decrypts an RTCP packet, and gives its length.
+    /// Checks and decrypts an RTCP packet, and returns its length.
     ///
     /// # Errors
-    /// libsrtp's.
+    /// An error status of libsrtp.
     pub fn unprotect_rtcp(&mut self, packet: &mut [u8]) -> Result<usize, Status> {
         self.check(functions().unprotect_rtcp, packet)
     }
 
     fn check(&mut self, check: Check, packet: &mut [u8]) -> Result<usize, Status> {
-        let mut octets = c_int::try_from(packet.len()).expect("a packet");
-        // SAFETY: the session is one, and libsrtp only makes the packet shorter.
+        let mut octets = c_int::try_from(packet.len()).expect("the packet length fits");
+        // SAFETY: the session is valid, and libsrtp only shortens the packet.
         let status =
             unsafe { check(self.raw, packet.as_mut_ptr(), &raw mut octets, self.has_mki.into()) };
         done(status, octets)
@@ -306,20 +313,24 @@ impl Session {
     /// Sets the rollover counter of a source that has sent a packet.
     ///
     /// # Errors
-    /// libsrtp's.
+    /// An error status of libsrtp.
     pub fn set_rollover(&mut self, ssrc: u32, rollover: u32) -> Result<(), Status> {
-        // SAFETY: the session is one. libsrtp takes the source in host order.
+        // SAFETY: the session is valid. libsrtp takes the SSRC in host byte order.
         done(unsafe { (functions().set_stream_roc)(self.raw, ssrc, rollover) }, 0).map(drop)
     }
 }
 
 fn done(status: c_int, octets: c_int) -> Result<usize, Status> {
-    if status == 0 { Ok(usize::try_from(octets).expect("a length")) } else { Err(Status(status)) }
+    if status == 0 {
+        Ok(usize::try_from(octets).expect("the length is not negative"))
+    } else {
+        Err(Status(status))
+    }
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // SAFETY: the session is one, and nobody uses it afterwards.
+        // SAFETY: the session is valid, and is not used afterwards.
         unsafe { (functions().dealloc)(self.raw) };
     }
 }

@@ -1,4 +1,4 @@
-//! The engine of the phone: a call that is located and placed.
+//! The user agent engine: a call that is located and placed.
 
 use alloc::vec::Vec;
 use sip::{Instant, Message, Method, Transport};

@@ -1,13 +1,13 @@
-//! Something of each protocol crate and of the engine, on nothing but `core` and `alloc`.
+//! Exercises each protocol crate and the engine with only `core` and `alloc`.
 //!
-//! The program `freestanding` does it without `std` and without a C library:
+//! The program `freestanding` does so without `std` and without a C library:
 //!
 //! ```sh
 //! cargo run -p barebell-no-std --profile no-std --features freestanding
 //! ```
 //!
-//! Where any crate below this one brings in `std`, that fails with "duplicate lang item
-//! `panic_impl`"; where one calls the C library, with an undefined symbol.
+//! If a dependency links `std`, the build fails with "duplicate lang item `panic_impl`"; if one
+//! calls the C library, with an undefined symbol.
 #![no_std]
 
 extern crate alloc;
@@ -20,7 +20,7 @@ mod media;
 mod signalling;
 mod sound;
 
-/// Does something with every crate, and names the first in which it went wrong.
+/// Exercises every crate, and returns the name of the first that fails.
 ///
 /// # Errors
 /// The name of the crate.
@@ -40,7 +40,7 @@ pub fn run() -> Result<(), &'static str> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn every_crate_does_its_work() {
+    fn every_crate_works() {
         assert_eq!(super::run(), Ok(()));
     }
 }

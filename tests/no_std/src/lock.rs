@@ -6,8 +6,8 @@ use lock_api::{GuardSend, RawMutex};
 #[derive(Debug)]
 pub(crate) struct Lock(AtomicBool);
 
-// SAFETY: `try_lock` succeeds only for the one who changed the flag from false to true, and only
-// `unlock` changes it back.
+// SAFETY: `try_lock` succeeds only for the caller that changed the flag from false to true, and
+// only `unlock` changes it back.
 unsafe impl RawMutex for Lock {
     const INIT: Self = Self(AtomicBool::new(false));
     type GuardMarker = GuardSend;

@@ -1,4 +1,4 @@
-//! Media: keys are agreed on, packets protected, received and played.
+//! Media: key negotiation, SRTP, reception and playout.
 
 use ::media::{Negotiator, ReportSeed, Seed, Wishes};
 use alloc::string::ToString;
@@ -13,7 +13,7 @@ use sdp::{Crypto, Session};
 use srtp::{MasterKey, Policy, Receiver, Sender, Suite};
 use stun::{Answer, Client, Event, TransactionId};
 
-/// An RTP packet of 20 ms of G.711, with room behind it.
+/// An RTP packet with 20 ms of G.711 and spare room in the buffer.
 fn packet(number: u16) -> Option<(Vec<u8>, usize)> {
     let mut buffer = alloc::vec![0; 300];
     let timestamp = 160 * u32::from(number);

@@ -1,4 +1,4 @@
-//! SIP: a REGISTER that is answered by hand, and one that the engine challenges and accepts.
+//! SIP: a REGISTER answered by hand, and one that the engine challenges and accepts.
 
 use crate::lock::Lock;
 use alloc::sync::Arc;
@@ -13,7 +13,7 @@ const SERVER: ([u8; 4], u16) = ([192, 0, 2, 1], 5060);
 const PHONE: ([u8; 4], u16) = ([192, 0, 2, 9], 5060);
 const NOW: Instant = Instant::from_micros(1_700_000_000_000_000);
 
-/// A REGISTER with such a number and further header field lines.
+/// A REGISTER with this branch number and additional header field lines.
 fn register(number: u8, fields: &[u8]) -> Vec<u8> {
     let mut request = b"REGISTER sip:example.com SIP/2.0\r\n\
         Via: SIP/2.0/UDP 192.0.2.9;branch=z9hG4bK"

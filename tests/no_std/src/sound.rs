@@ -4,8 +4,7 @@ use alloc::vec::Vec;
 use codec::{Codec, Decoder, Encoder, Resampler};
 use media::{Negotiator, Wishes};
 
-/// Says something by every codec, loses the next packet, and takes what is heard to another sample
-/// rate.
+/// For every codec: encodes a tone, conceals a lost packet, and resamples the output.
 pub(crate) fn speak() -> Option<()> {
     for &codec in Codec::ALL {
         let rate = codec.sample_rate();
@@ -24,11 +23,11 @@ pub(crate) fn speak() -> Option<()> {
     Some(())
 }
 
-/// Offers, answers and agrees.
+/// Runs an offer/answer exchange.
 pub(crate) fn offer() -> Option<()> {
     let end = |port: u16| Negotiator::new(Wishes::default(), ([192, 0, 2, 1], port).into(), 1);
     let (mut caller, mut callee) = (end(4000), end(4002));
-    // No two keys are the same.
+    // No two keys are equal.
     let mut last = 0;
     let mut random = |bytes: &mut [u8]| {
         last += 1;

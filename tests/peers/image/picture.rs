@@ -1,4 +1,4 @@
-//! What was on a machine's screen, and whether it is what a terminal shows.
+//! Screenshots, compared with the contents of a terminal.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -6,19 +6,19 @@ use std::collections::hash_map::Entry;
 /// Red, green and blue.
 type Point = [u8; 3];
 
-/// What was on a screen.
+/// A screenshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Picture {
-    /// Points in a row.
+    /// The width in pixels.
     pub width: usize,
-    /// Rows of points.
+    /// The height in pixels.
     pub height: usize,
     points: Vec<Point>,
 }
 
 impl Picture {
-    /// Takes the bytes of a PPM file as QEMU writes it: `P6`, width, height and the largest value
-    /// in text, then the points.
+    /// Parses a PPM file as QEMU writes it: `P6`, width, height and maximum value as text, then the
+    /// pixels.
     pub(super) fn read(bytes: &[u8]) -> Option<Self> {
         let mut rest = bytes.strip_prefix(b"P6\n")?;
         let mut number = || {
@@ -32,11 +32,12 @@ impl Picture {
         (points.len() == width * height).then(|| Self { width, height, points: points.to_vec() })
     }
 
-    /// Whether these rows of text are at the top of it, in cells of so many points. Nothing has to
-    /// be known of the letters: each looks the same wherever it is, and like no other one.
+    /// Returns `Ok` if the top of the screen shows these rows of text in cells of this size in
+    /// pixels. The font need not be known: each character has to look the same everywhere, and
+    /// different from all others.
     ///
     /// # Errors
-    /// The cell, by row and column, that does not fit.
+    /// The row and column of the first mismatch.
     pub fn shows(&self, rows: &[String], cell: (usize, usize)) -> Result<(), (usize, usize)> {
         let (mut shapes, mut letters) = (HashMap::new(), HashMap::new());
         for (row, text) in rows.iter().enumerate() {
@@ -54,7 +55,7 @@ impl Picture {
         Ok(())
     }
 
-    /// Which points of a cell are of the letter, and not of what is behind it.
+    /// The pixels of a cell in foreground colour.
     fn shape(
         &self,
         row: usize,
@@ -66,12 +67,12 @@ impl Picture {
             let start = y * self.width + column * width;
             points.extend_from_slice(self.points.get(start..start + width)?);
         }
-        // No letter reaches into the first corner.
+        // No character covers the first corner.
         let behind = points[0];
         let distance = |point: &Point| -> u32 {
             point.iter().zip(behind).map(|(&one, other)| u32::from(one.abs_diff(other))).sum()
         };
-        // Edges are smoothed: what is nearer to the letter's colour is of the letter.
+        // Edges are antialiased: a pixel closer to the foreground colour is foreground.
         let most = points.iter().map(distance).max()?;
         Some(points.iter().map(|point| most > 0 && 2 * distance(point) > most).collect())
     }
@@ -81,7 +82,7 @@ impl Picture {
 mod tests {
     use super::*;
 
-    /// Letters of three by two points.
+    /// Characters of three by two pixels.
     fn picture(text: &str) -> Picture {
         let mut points = Vec::new();
         for y in 0..2 {
@@ -96,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn tells_texts_apart() {
+    fn different_texts_are_distinguished() {
         let shows = |drawn: &str, text: &str| picture(drawn).shows(&[text.into()], (3, 2));
         assert_eq!(shows("a bdab", "a bdab"), Ok(()));
         assert_eq!(shows("a bdab", "a bdaa"), Err((0, 5)));
@@ -107,8 +108,8 @@ mod tests {
     }
 
     #[test]
-    fn reads_what_qemu_writes() {
-        let read = Picture::read(b"P6\n2 1\n255\nabcdef").expect("a picture");
+    fn screenshots_of_qemu_are_parsed() {
+        let read = Picture::read(b"P6\n2 1\n255\nabcdef").expect("the file is a PPM file");
         assert_eq!((read.width, read.height, read.points), (2, 1, vec![*b"abc", *b"def"]));
         assert_eq!(Picture::read(b"P6\n2 1\n255\nabcde"), None);
     }

@@ -1,28 +1,28 @@
-//! The end of a cable, where any frame can be sent (packet(7)).
+//! Sending of raw Ethernet frames (packet(7)).
 
 use super::lan::TAP;
 use std::ffi::CString;
 use std::io::{Error, Write};
 use std::os::fd::FromRawFd;
 
-/// This end of the cable of a [`Lan`](super::lan::Lan).
+/// The raw interface of this end of a [`Lan`](super::lan::Lan).
 #[derive(Debug)]
 pub struct Wire(std::fs::File);
 
 impl Wire {
-    /// The end in the network of this thread.
+    /// Opens the interface of this thread's network.
     ///
     /// # Panics
-    /// When it is not there, or is not to be had without root.
+    /// The interface does not exist, or the process is not root.
     pub(super) fn open() -> Self {
-        let name = CString::new(TAP).expect("a name without a zero");
-        // SAFETY: the name ends with a zero.
+        let name = CString::new(TAP).expect("the name has no NUL byte");
+        // SAFETY: the name is NUL-terminated.
         let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
         assert_ne!(index, 0, "no interface {TAP}");
-        // SAFETY: no memory is touched.
+        // SAFETY: no memory is passed.
         let socket = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW, 0) };
         assert!(socket >= 0, "no socket for frames: {}", Error::last_os_error());
-        // SAFETY: it is a socket that nobody else has.
+        // SAFETY: the socket is owned and open.
         let file = unsafe { std::fs::File::from_raw_fd(socket) };
         let address = libc::sockaddr_ll {
             sll_family: libc::AF_PACKET as u16,
@@ -34,7 +34,7 @@ impl Wire {
             sll_addr: [0; 8],
         };
         let length = size_of_val(&address) as u32;
-        // SAFETY: the address is as long as it is said to be.
+        // SAFETY: the length matches the address.
         let bound = unsafe { libc::bind(socket, (&raw const address).cast(), length) };
         assert_eq!(bound, 0, "{TAP}: {}", Error::last_os_error());
         Self(file)
@@ -43,8 +43,8 @@ impl Wire {
     /// Sends a frame.
     ///
     /// # Panics
-    /// When the system does not take it.
+    /// The frame cannot be sent.
     pub fn send(&mut self, frame: &[u8]) {
-        self.0.write_all(frame).expect("a frame that the system takes");
+        self.0.write_all(frame).expect("the frame can be sent");
     }
 }

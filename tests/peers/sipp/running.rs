@@ -1,4 +1,4 @@
-//! A SIPp instance at work, and what it says of its calls.
+//! A running SIPp instance and its statistics.
 
 use super::LIMIT;
 use crate::folder::Folder;
@@ -6,7 +6,7 @@ use crate::process::Process;
 use std::collections::HashMap;
 use std::process::ExitStatus;
 
-/// A SIPp instance at work; it is killed when dropped.
+/// A running SIPp instance. It is killed on drop.
 #[derive(Debug)]
 pub struct Running {
     scenario: &'static str,
@@ -26,42 +26,42 @@ impl Running {
         Self { scenario, calls, process, status: None, folder }
     }
 
-    /// Panics with what it says if it has ended.
+    /// Panics with SIPp's report if it has ended.
     pub(super) fn assert_started(&mut self) {
         self.status = self.process.ended();
         assert!(self.status.is_none(), "SIPp does not start\n{}", self.report());
     }
 
-    /// Waits for its end.
+    /// Waits for the end of SIPp.
     ///
     /// # Panics
-    /// With SIPp's own words, unless every call succeeded and no message came that the scenario
-    /// does not expect, nor many twice.
+    /// A call failed, an unexpected message arrived, or many messages were retransmitted. The panic
+    /// message contains SIPp's report.
     pub fn finish(mut self) {
         self.succeed();
-        // A busy machine may be late now and then; one that repeats every message is not late, its
+        // A busy machine may cause some retransmissions. If every message is retransmitted, the
         // transactions do not match.
         let repeated = self.repeated();
         assert!(
             repeated <= self.calls as u64 / 5,
-            "{}: {repeated} messages in {} calls were repeated\n{}",
+            "{}: {repeated} messages in {} calls were retransmitted\n{}",
             self.scenario,
             self.calls,
             self.report()
         );
     }
 
-    /// Like [`Running::finish`], for a server that was away for a while or was told to be
-    /// impatient: messages may have been repeated.
+    /// As [`Running::finish`], but accepts retransmissions, for a server that was down for a while
+    /// or has short timers.
     ///
     /// # Panics
-    /// As [`Running::finish`] does, but for repeated messages.
+    /// The cases of [`Running::finish`], except for retransmissions.
     pub fn finish_with_repeats(mut self) {
         self.succeed();
     }
 
     fn succeed(&mut self) {
-        // It is to end by itself, with what it says of it.
+        // SIPp should end normally and write its report.
         self.status = self.process.wait(LIMIT * 2);
         assert!(self.status.is_some(), "SIPp does not end\n{}", self.report());
         let totals = self.totals();
@@ -84,8 +84,7 @@ impl Running {
         );
     }
 
-    /// What the scenario's log actions have written so far, by line. The last line is left out
-    /// while it is incomplete.
+    /// The lines written by log actions of the scenario so far, without an incomplete last line.
     #[must_use]
     pub fn log(&self) -> Vec<String> {
         let text = self.read("seen");
@@ -103,7 +102,7 @@ impl Running {
         last_line(&self.read("statistics"))
     }
 
-    /// Messages sent or received again.
+    /// The number of retransmissions sent or received.
     fn repeated(&self) -> u64 {
         let file = format!("{}_{}_counts.csv", self.scenario, self.process.id());
         let counts = last_line(&self.read(&file));
@@ -111,7 +110,7 @@ impl Running {
         counts.iter().filter(|(name, _)| name.ends_with("_Retrans")).map(|(_, count)| count).sum()
     }
 
-    /// What SIPp says went wrong, and how often each message of the scenario went by.
+    /// The errors of SIPp, and its counters of each message of the scenario.
     fn report(&self) -> String {
         let errors: String = self.read("errors").chars().take(3000).collect();
         let screen = self.read("screen");
@@ -121,7 +120,7 @@ impl Running {
     }
 }
 
-/// The numbers in the last line of a semicolon-separated file, by the names in its first.
+/// The numbers in the last line of a semicolon-separated file, by the names in its first line.
 fn last_line(text: &str) -> HashMap<String, u64> {
     let (Some(names), Some(values)) = (text.lines().next(), text.lines().last()) else {
         return HashMap::new();

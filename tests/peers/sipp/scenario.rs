@@ -1,13 +1,13 @@
-//! The two additions to SIPp's XML: settings and parts.
+//! The two extensions of SIPp's XML: settings and parts.
 
 use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
-/// The text of `{folder}/{name}.xml` with settings and parts filled in.
+/// Expands settings and parts in `{folder}/{name}.xml`.
 ///
 /// # Panics
-/// When a file is missing or a setting has no value.
+/// A file is missing or a setting has no value.
 pub(super) fn expand(folder: &Path, name: &str, settings: &HashMap<String, String>) -> String {
     let parts = folder.join("parts");
     let text = expand_file(&folder.join(format!("{name}.xml")), &parts, settings);
@@ -38,14 +38,14 @@ fn expand_file(file: &Path, parts: &Path, settings: &HashMap<String, String>) ->
     expanded + rest
 }
 
-/// Replaces `{name}` by its value wherever there is one.
+/// Replaces each `{name}` by its value.
 fn fill(text: &str, settings: &HashMap<String, String>) -> String {
     settings
         .iter()
         .fold(text.to_owned(), |text, (name, value)| text.replace(&format!("{{{name}}}"), value))
 }
 
-/// A `{name}` that was left over.
+/// Finds a `{name}` without a value.
 fn find_setting(text: &str) -> Option<&str> {
     text.match_indices('{').find_map(|(start, _)| {
         let end = start + text[start..].find('}')?;

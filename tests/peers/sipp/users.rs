@@ -1,34 +1,33 @@
-//! A server with 10,000 users, and the rows of data by which SIPp plays them.
+//! A server with 10,000 users, and SIPp's rows of data for them.
 
 use crate::server::{Barebell, DOMAIN, Options};
 use std::net::SocketAddr;
 
-/// Users of the server (row A3 of docs/sources.md), numbered from 1.
+/// The number of users, who are numbered from 1.
 pub const USERS: usize = 10_000;
 
-/// A configuration for authentication by SIPp: it knows MD5 only, and fails when another algorithm
-/// is offered before it.
+/// The authentication settings for SIPp, which only supports MD5 and fails if another algorithm is
+/// offered first.
 pub const ONLY_MD5: &str = "[authentication]\nalgorithms = [\"MD5\"]\n";
 
-/// The time after which SIPp and the server repeat a message that was not answered, in
-/// milliseconds. Four times the usual, so that on a busy machine what is late is not taken for
-/// lost.
+/// T1 of SIPp and of the server in milliseconds: four times the default, so that delays on a busy
+/// machine are not treated as loss.
 pub(super) const T1: u32 = 2000;
 
-/// Name of the user with this number.
+/// The name of the user with this number.
 #[must_use]
 pub fn user(number: usize) -> String {
     format!("user{number:05}")
 }
 
-/// Password of the user with this number.
+/// The password of the user with this number.
 #[must_use]
 pub fn password(number: usize) -> String {
     format!("secret-{number:05}")
 }
 
-/// Starts a server with these arguments, this configuration and [`USERS`] users. Unless the
-/// configuration has timers, it is as patient as SIPp here.
+/// Starts a server with these arguments, this configuration and [`USERS`] users. Its timers match
+/// those of SIPp, unless the configuration sets them.
 #[must_use]
 pub fn start_server(arguments: &[&str], configuration: &str) -> Barebell {
     let patient = format!("{configuration}[timers]\nt1 = \"{T1}ms\"\n");
@@ -37,16 +36,16 @@ pub fn start_server(arguments: &[&str], configuration: &str) -> Barebell {
     Barebell::start(&Options { arguments, configuration, users: &users })
 }
 
-/// The domain of `server` as the user with this number writes it: odd ones its name, even ones the
-/// server's address, which means the same.
+/// The domain of `server` as written by the user with this number: odd ones use its name, even ones
+/// its address, which is equivalent.
 #[must_use]
 pub fn domain(server: impl Into<SocketAddr>, number: usize) -> String {
     if number % 2 == 1 { DOMAIN.into() } else { server.into().to_string() }
 }
 
-/// One row of injected data: the user who calls or registers, the user name and password of the
-/// credentials, the user who is called, and how the domain is written. SIPp takes changing
-/// credentials in this form only from injected data.
+/// A row of injected data: the calling or registering user, the user name and password of the
+/// credentials, the called user, and the domain. SIPp supports variable credentials only in
+/// injected data.
 #[must_use]
 pub fn row(user: &str, name: &str, password: &str, callee: &str, domain: &str) -> String {
     format!("{user};[authentication username={name} password={password}];{callee};{domain}")

@@ -1,4 +1,4 @@
-//! What `std` and the C library would have brought, for x86-64.
+//! Replacements for `std` and the C library on x86-64.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::arch::{asm, global_asm};
@@ -6,12 +6,12 @@ use core::cell::UnsafeCell;
 use core::panic::PanicInfo;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-// The stack is aligned as for a call of a function.
+// The stack is aligned as for a function call.
 global_asm!(".globl _start", "_start: xor ebp, ebp", "and rsp, -16", "call {}", sym crate::start);
 
-/// Ends the program, by Linux's `exit_group`.
+/// Ends the program with the system call `exit_group` of Linux.
 pub(crate) fn exit(status: i32) -> ! {
-    // SAFETY: nothing is left to go on with.
+    // SAFETY: the process ends here.
     unsafe { asm!("syscall", in("rax") 231, in("edi") status, options(noreturn)) }
 }
 
@@ -22,20 +22,20 @@ fn panic(_: &PanicInfo<'_>) -> ! {
 
 const HEAP: usize = 64 << 20;
 
-/// Memory that is handed out once, and never taken back: the program ends soon.
+/// A bump allocator that never frees memory: the program ends soon.
 #[repr(align(4096))]
 struct Heap {
     bytes: UnsafeCell<[u8; HEAP]>,
     used: AtomicUsize,
 }
 
-// SAFETY: `used` moves on atomically, so nobody is given what somebody else has.
+// SAFETY: `used` is advanced atomically, so no memory is handed out twice.
 unsafe impl Sync for Heap {}
 
 #[global_allocator]
 static ALLOCATOR: Heap = Heap { bytes: UnsafeCell::new([0; HEAP]), used: AtomicUsize::new(0) };
 
-// SAFETY: what is given is within `bytes`, aligned as asked (of at most a page), and given once.
+// SAFETY: the memory is within `bytes`, aligned as requested (up to a page), and handed out once.
 unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let place = |used: usize| used.checked_next_multiple_of(layout.align());
@@ -49,8 +49,8 @@ unsafe impl GlobalAlloc for Heap {
     unsafe fn dealloc(&self, _: *mut u8, _: Layout) {}
 }
 
-/// What the compiler calls, and where there is an operating system leaves to its C library. In
-/// assembly: in Rust, they would be found to be copies and call themselves.
+/// Functions that the compiler calls, otherwise provided by the C library. In assembly, because the
+/// compiler would replace Rust loops by calls of the same functions.
 #[cfg(not(target_os = "none"))]
 mod memory {
     use core::arch::global_asm;
@@ -62,7 +62,7 @@ mod memory {
         "sub rax, rsi",
         "cmp rax, rdx",
         "jae memcpy",
-        // The end of the source would be overwritten before it is read: from the last byte on.
+        // The ranges overlap: copy backwards.
         "mov rax, rdi",
         "mov rcx, rdx",
         "lea rdi, [rdi + rdx - 1]",
@@ -87,7 +87,7 @@ mod memory {
         "memcmp:",
         "xor eax, eax",
         "mov rcx, rdx",
-        // Of no bytes the flags say that they are equal.
+        // For a length of zero the flags mean equality.
         "cmp rdi, rdi",
         "repe cmpsb",
         "je 2f",
@@ -105,8 +105,8 @@ mod memory {
     );
 }
 
-/// Named by the tables of `core` as it is shipped, which could unwind; a program that aborts does
-/// not.
+/// Referenced by the unwind tables of the prebuilt `core`. A program with `panic=abort` never calls
+/// them.
 #[cfg(not(target_os = "none"))]
 mod unwinding {
     #[unsafe(no_mangle)]

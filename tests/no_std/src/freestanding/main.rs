@@ -1,6 +1,6 @@
-//! The program that has nothing below it but the processor, and of the system one call, to end.
+//! A program without an operating system interface, except for one system call to exit.
 //!
-//! Its status is 0 where every crate did its work, else 1; where it panics, 101.
+//! The exit status is 0 if every crate works, 1 if not, and 101 after a panic.
 #![no_std]
 #![no_main]
 
