@@ -9,6 +9,7 @@ use crate::lookups::TRANSPORTS;
 use crate::outcome::Outcome;
 use crate::phone::{Phone, Setup};
 use crate::report::{Report, Told};
+use crate::terminal;
 use net::Dns;
 use net::tls::{Client, ServerName, Trust};
 use nix::ifaddrs::getifaddrs;
@@ -128,7 +129,7 @@ fn server(check: &mut Check, account: &Account, trust: &Trust) {
         return check.tell("DNS", false, found, Some("give the account a proxy"));
     };
     let dns = Dns::new(TRANSPORTS.to_vec(), Families::V4First, |text| {
-        eprintln!("barebell-phone: {text}");
+        terminal::say(&text);
     });
     let located = dns.locate_and_wait(destination.clone()).unwrap_or_default();
     let places: Vec<String> = located

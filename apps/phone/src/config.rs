@@ -128,7 +128,7 @@ pub(crate) fn parse(text: &str, path: &Path) -> Result<Config, String> {
     let file: File = toml::from_str(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
         let (line, column) = crate::position::place(text, at);
-        format!("{line}:{column}: {}", error.message())
+        format!("{line}:{column}: {}", error.message().replace('\n', ", "))
     })?;
     let trust = file.tls.trust.as_deref().map(str::parse).transpose();
     let trust = trust.map_err(|problem| format!(" tls.trust: {problem}"))?;

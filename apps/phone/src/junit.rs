@@ -1,6 +1,7 @@
 //! What was judged, as JUnit XML, which build servers show.
 
 use crate::outcome::Outcome;
+use crate::terminal;
 use quick_xml::Writer;
 use quick_xml::events::{BytesDecl, BytesEnd, BytesStart, BytesText, Event};
 use std::path::Path;
@@ -40,7 +41,7 @@ pub(crate) fn finish(path: Option<&Path>, cases: &[Case], outcome: Outcome) -> O
     match written {
         Err(text) if outcome == Outcome::Done => Outcome::Failed(text),
         Err(text) => {
-            eprintln!("barebell-phone: {text}");
+            terminal::say(&text);
             outcome
         }
         Ok(()) => outcome,

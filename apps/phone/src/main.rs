@@ -1,5 +1,8 @@
 //! `barebell-phone`: a softphone for the shell.
 
+// Text of peers reaches a terminal by the module `terminal` alone.
+#![deny(clippy::print_stderr, clippy::print_stdout)]
+
 mod audio;
 mod call;
 mod check;
@@ -27,6 +30,7 @@ mod script;
 mod secret;
 mod system;
 mod tap;
+mod terminal;
 mod trace;
 mod warnings;
 mod wav;
@@ -56,7 +60,7 @@ fn main() -> ExitCode {
     let outcome = run(Cli::parse()).unwrap_or_else(|outcome| outcome);
     pcm::finish();
     if outcome != Outcome::Done {
-        eprintln!("barebell-phone: {outcome}");
+        terminal::say(&outcome);
     }
     outcome.into()
 }
@@ -180,7 +184,7 @@ fn list_devices() -> Result<Outcome, Outcome> {
             (true, false) => "microphone",
             (false, _) => "speaker",
         };
-        println!("{mark} {name:<32} {kind:<20} {description}");
+        terminal::print_result(&format!("{mark} {name:<32} {kind:<20} {description}"));
     }
     Ok(Outcome::Done)
 }

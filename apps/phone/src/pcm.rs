@@ -2,6 +2,7 @@
 //! of their own read and write, since the phone waits for nobody. As the process has one of each,
 //! so has this.
 
+use crate::terminal;
 use serde::Serialize;
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -167,7 +168,7 @@ pub(crate) fn write(samples: &[i16]) {
         Some(Err(TrySendError::Disconnected(_)))
             if !output.is_broken.swap(true, Ordering::Relaxed) =>
         {
-            eprintln!("barebell-phone: the recording ends here: nobody reads it any more");
+            terminal::say(&"the recording ends here: its reader has closed it");
         }
         _ => {}
     }
@@ -178,7 +179,7 @@ pub(crate) fn finish() {
     let Some(output) = OUTPUT.get() else { return };
     *lock(&output.blocks) = None;
     if lock(&output.done).recv_timeout(FAREWELL) == Err(RecvTimeoutError::Timeout) {
-        eprintln!("barebell-phone: the recording is not whole: nobody reads it");
+        terminal::say(&"the recording is not complete: its reader does not read");
     }
 }
 

@@ -5,11 +5,11 @@ use crate::figures::Media;
 use crate::impression::Impression;
 use crate::outcome::Outcome;
 use crate::pcm;
+use crate::terminal;
 use media::Stream;
 use serde::Serialize;
 use srtp::Suite;
 use srtp::timings::{Step, Timings};
-use std::io::Write;
 
 /// Something that is told. The names and fields are documented in docs/phone.md and stay.
 #[derive(Clone, Debug, Serialize)]
@@ -376,16 +376,12 @@ impl Report {
     }
 
     pub(crate) fn tell(&self, told: &Told) {
-        // Whoever has closed the output wants to hear no more.
-        let _ = match self.json {
+        match self.json {
             true => {
                 let line = serde_json::to_string(told).unwrap_or_default();
-                match self.to_error {
-                    true => writeln!(std::io::stderr().lock(), "{line}"),
-                    false => writeln!(std::io::stdout().lock(), "{line}"),
-                }
+                terminal::print_json(&line, self.to_error);
             }
-            false => writeln!(std::io::stderr().lock(), "{told}"),
-        };
+            false => terminal::print(told),
+        }
     }
 }

@@ -364,7 +364,7 @@ fn parse(text: &str, path: &Path) -> Result<Script, String> {
     };
     let file: File = toml::from_str(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
-        wrong((at, error.message().to_owned()))
+        wrong((at, error.message().replace('\n', ", ")))
     })?;
     let timeout = file.timeout.map_or(TIMEOUT, |time| time.0);
     let steps = steps(&file.steps, text, timeout).map_err(wrong)?;

@@ -1,6 +1,7 @@
 //! Passwords, from where they may be: never from the command line, which every user of the machine
 //! can read.
 
+use crate::terminal;
 use sip_ua::Password;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;
@@ -98,6 +99,7 @@ pub(crate) fn warn_of_readers(path: &Path) {
     let Ok(data) = std::fs::metadata(path) else { return };
     if data.is_file() && data.permissions().mode() & 0o044 != 0 {
         let path = path.display();
-        eprintln!("barebell-phone: others can read the passwords in {path}: chmod 600 {path}");
+        let advice = format_args!("others can read the passwords in {path}: chmod 600 {path}");
+        terminal::say(&advice);
     }
 }

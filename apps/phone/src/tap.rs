@@ -1,6 +1,7 @@
 //! What goes over the wire, for those who look for a fault: SIP in words, and SIP and RTP for
 //! Wireshark.
 
+use crate::terminal::{self, printable_lines};
 use crate::trace::Traced;
 use sip::Transport;
 use std::collections::{BTreeMap, VecDeque};
@@ -53,8 +54,7 @@ impl Tap {
         for traced in messages.iter().filter(|traced| traced.number > last) {
             self.last = traced.number;
             if self.prints {
-                // Whoever has closed the output wants to see no more.
-                let _ = write!(io::stderr().lock(), "{}", in_words(traced));
+                terminal::print_block(&in_words(traced));
             }
             if let Some(mut capture) = self.capture() {
                 capture.message(traced);
@@ -80,18 +80,13 @@ impl Tap {
     }
 }
 
-/// A message for people. What could steer a terminal is not let through.
+/// A message as lines that can be printed, the last one empty.
 fn in_words(traced: &Traced) -> String {
     let at = humantime::format_rfc3339_millis(traced.at);
     let way = if traced.sent { "sent to" } else { "received from" };
     let text = String::from_utf8_lossy(&traced.bytes);
-    let shown = text.chars().filter(|c| *c != '\r').map(|c| match c {
-        '\n' | '\t' => c,
-        c if c.is_control() => '\u{fffd}',
-        c => c,
-    });
-    let shown: String = shown.collect();
-    format!("--- {at} {way} {}\n{}\n\n", traced.flow, shown.trim_end())
+    let shown = printable_lines(text.trim_end());
+    format!("--- {at} {way} {}\n{shown}\n", traced.flow)
 }
 
 /// A file of pcapng with one interface of raw IP. The headers of IP, UDP and TCP are made up.
@@ -195,7 +190,7 @@ impl Capture {
         let Some(file) = &mut self.file else { return };
         // It is whole whenever the program ends.
         if let Err(error) = file.write_all(&block(6, &enhanced)).and_then(|()| file.flush()) {
-            eprintln!("barebell-phone: the capture ends here: {error}");
+            terminal::say(&format_args!("the capture ends here: {error}"));
             self.file = None;
         }
     }

@@ -1,6 +1,7 @@
 //! What goes wrong beside the calls: told on standard error, but not into the middle of a full
 //! screen.
 
+use crate::terminal;
 use std::sync::{Mutex, PoisonError};
 
 /// What the screen has to show; `None` where there is no screen.
@@ -13,7 +14,7 @@ pub(crate) fn warn(text: String) {
         // More than a screen has lines nobody reads.
         Some(texts) if texts.len() < 100 => texts.push(text),
         Some(_) => {}
-        None => eprintln!("barebell-phone: {text}"),
+        None => terminal::say(&text),
     }
 }
 

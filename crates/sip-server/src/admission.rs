@@ -1,34 +1,39 @@
-//! Which requests are admitted: the rates of the addresses that they come from, which may be
-//! forged.
+//! The rates of sources. What a datagram alone claims has allowances and a table of its own, so that
+//! forged datagrams neither use up nor evict those of a source that has proved its address.
 
 use crate::config::Limits;
 use crate::keys::Key;
+use crate::source::{Account, Evidence};
 use alloc::boxed::Box;
-use core::net::{IpAddr, Ipv6Addr};
 use hashbrown::HashTable;
 use lock_api::{Mutex, RawMutex};
 use sip::{Duration, Instant};
 
 const SHARDS: usize = 16;
 
-/// Token buckets of recent sources. An IPv6 source is a /64, for that is what one
-/// host can have.
+/// The token buckets of recent accounts.
 pub(crate) struct Admission<R: RawMutex> {
+    /// Of [`Evidence::Claim`] alone.
+    claims: Table<R>,
+    proved: Table<R>,
+}
+
+struct Table<R: RawMutex> {
     key: Key,
     shards: Box<[Mutex<R, Shard>]>,
 }
 
 /// Two generations: when the young one is full it becomes the old one, and the old one is
-/// forgotten. What is asked for moves to the young one.
+/// forgotten. An entry that is used moves to the young one.
 #[derive(Debug, Default)]
 struct Shard {
-    young: HashTable<Source>,
-    old: HashTable<Source>,
+    young: HashTable<Buckets>,
+    old: HashTable<Buckets>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Source {
-    address: IpAddr,
+struct Buckets {
+    account: Account,
     requests: Bucket,
     foreign: Bucket,
     within_dialogs: Bucket,
@@ -64,108 +69,126 @@ fn cost(rate: u32) -> Duration {
 }
 
 impl<R: RawMutex> Admission<R> {
-    pub(crate) fn new(key: Key) -> Self {
-        Self { key, shards: (0..SHARDS).map(|_| Mutex::new(Shard::default())).collect() }
+    pub(crate) fn new(key: &Key) -> Self {
+        Self { claims: Table::new(key), proved: Table::new(key) }
     }
 
-    /// Charges `source` for a request. False where it has sent too many.
-    pub(crate) fn admit(&self, source: IpAddr, now: Instant, limits: &Limits) -> bool {
-        self.with(source, now, limits, |known| {
+    /// Charges `account` for a request. False where it has sent too many.
+    pub(crate) fn admit(&self, account: Account, now: Instant, limits: &Limits) -> bool {
+        self.with(account, now, limits, |known| {
             known.requests.take(now, limits.source_rate, limits.source_burst)
         })
     }
 
-    /// Gives back what a request was charged, since it proved to be one of our users'.
-    pub(crate) fn refund(&self, source: IpAddr, now: Instant, limits: &Limits) {
-        self.with(source, now, limits, |known| known.requests.give_back(limits.source_rate));
+    /// Gives back the charge of a request that has proved to be one of our users'.
+    pub(crate) fn refund(&self, account: Account, now: Instant, limits: &Limits) {
+        self.with(account, now, limits, |known| known.requests.give_back(limits.source_rate));
     }
 
-    /// Charges `source` for a request within a dialog, and no more for the request as such. Ten
+    /// Charges `account` for a request within a dialog, and no more for the request as such. Ten
     /// times as many may pass, for one source may be a proxy with all its calls.
     pub(crate) fn admit_within_dialogs(
         &self,
-        source: IpAddr,
+        account: Account,
         now: Instant,
         limits: &Limits,
     ) -> bool {
         let times_ten = |number: u32| number.saturating_mul(10);
         let (rate, burst) = (times_ten(limits.source_rate), times_ten(limits.source_burst));
-        self.with(source, now, limits, |known| {
+        self.with(account, now, limits, |known| {
             known.requests.give_back(limits.source_rate);
             known.within_dialogs.take(now, rate, burst)
         })
     }
 
-    /// Charges `source` for a request to one of our users without credentials.
-    pub(crate) fn admit_foreign(&self, source: IpAddr, now: Instant, limits: &Limits) -> bool {
+    /// Charges `account` for a request to one of our users without credentials.
+    pub(crate) fn admit_foreign(&self, account: Account, now: Instant, limits: &Limits) -> bool {
         // As many at once as in two seconds.
         let burst = limits.foreign_rate.saturating_mul(2);
-        self.with(source, now, limits, |known| known.foreign.take(now, limits.foreign_rate, burst))
+        self.with(account, now, limits, |known| known.foreign.take(now, limits.foreign_rate, burst))
     }
 
-    /// Charges `source` for a request to a user who does not exist, or is not there. False where it
-    /// has sent too many. They have a rate of their own: where they come from may be forged, so
+    /// Charges `account` for a request to a user who does not exist, or is not there. False where
+    /// it has sent too many. They have a rate of their own: where they come from may be forged, so
     /// that neither can anybody be banned for them, nor may they be in the way of calls.
-    pub(crate) fn admit_miss(&self, source: IpAddr, now: Instant, limits: &Limits) -> bool {
+    pub(crate) fn admit_miss(&self, account: Account, now: Instant, limits: &Limits) -> bool {
         const PART: u32 = 20;
         let rate = limits.foreign_rate.div_ceil(PART);
         let burst = limits.foreign_rate / 2;
-        self.with(source, now, limits, |known| known.misses.take(now, rate, burst))
+        self.with(account, now, limits, |known| known.misses.take(now, rate, burst))
     }
 
     fn with<T>(
         &self,
-        source: IpAddr,
+        account: Account,
         now: Instant,
         limits: &Limits,
-        f: impl FnOnce(&mut Source) -> T,
+        f: impl FnOnce(&mut Buckets) -> T,
     ) -> T {
-        let address = network_of(source);
-        let hash_of = |address: &IpAddr| match address {
-            IpAddr::V4(ip) => self.key.hash_one(&ip.octets()),
-            IpAddr::V6(ip) => self.key.hash_one(&ip.octets()),
+        let table = match account.evidence {
+            Evidence::Claim => &self.claims,
+            Evidence::Dialog | Evidence::Nonce | Evidence::Connection => &self.proved,
         };
-        let hash = hash_of(&address);
+        table.with(account, now, limits.max_sources, f)
+    }
+}
+
+impl<R: RawMutex> Table<R> {
+    fn new(key: &Key) -> Self {
+        let shards = (0..SHARDS).map(|_| Mutex::new(Shard::default())).collect();
+        Self { key: key.clone(), shards }
+    }
+
+    fn with<T>(
+        &self,
+        account: Account,
+        now: Instant,
+        most: usize,
+        f: impl FnOnce(&mut Buckets) -> T,
+    ) -> T {
+        let hash = account.hash(&self.key);
         let mut shard = self.shards[(hash >> 40) as usize % SHARDS].lock();
         let Shard { young, old } = &mut *shard;
-        if young.len() >= limits.max_sources.div_ceil(2 * SHARDS).max(1) {
+        if young.len() >= most.div_ceil(2 * SHARDS).max(1) {
             *old = core::mem::take(young);
         }
-        let known = match young.find_entry(hash, |known| known.address == address) {
+        let known = match young.find_entry(hash, |known| known.account == account) {
             Ok(known) => known,
             Err(absent) => {
                 let young = absent.into_table();
-                let known = match old.find_entry(hash, |known| known.address == address) {
+                let known = match old.find_entry(hash, |known| known.account == account) {
                     Ok(known) => known.remove().0,
-                    Err(_) => Source {
-                        address,
+                    Err(_) => Buckets {
+                        account,
                         requests: Bucket(now),
                         foreign: Bucket(now),
                         within_dialogs: Bucket(now),
                         misses: Bucket(now),
                     },
                 };
-                young.insert_unique(hash, known, |known| hash_of(&known.address))
+                young.insert_unique(hash, known, |known| known.account.hash(&self.key))
             }
         };
         f(known.into_mut())
     }
 }
 
-/// What one host can have: an address of IPv4, or a /64.
-pub(crate) fn network_of(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V4(address) => address.into(),
-        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::source::Source;
+    use core::net::IpAddr;
 
     fn admission() -> Admission<parking_lot::RawMutex> {
-        Admission::new(Key::derive(&[5; 32], "sources"))
+        Admission::new(&Key::derive(&[5; 32], "sources"))
+    }
+
+    fn account(address: impl Into<IpAddr>, evidence: Evidence) -> Account {
+        Account { source: Source::of(address.into()), evidence }
+    }
+
+    fn claim(host: u8) -> Account {
+        account([192, 0, 2, host], Evidence::Claim)
     }
 
     fn at(millis: u64) -> Instant {
@@ -185,7 +208,7 @@ mod tests {
     #[test]
     fn a_burst_passes_and_then_the_rate_binds() {
         let (admission, limits) = (admission(), limits());
-        let source = "192.0.2.1".parse().unwrap();
+        let source = claim(1);
         let admit = |millis| admission.admit(source, at(millis), &limits);
         assert!((0..3).all(|_| admit(0)));
         assert!(!admit(0));
@@ -193,14 +216,14 @@ mod tests {
         assert!(!admit(100));
         admission.refund(source, at(100), &limits);
         assert!(admit(100));
-        let other = "192.0.2.2".parse().unwrap();
+        let other = claim(2);
         assert!(admission.admit(other, at(100), &limits));
     }
 
     #[test]
     fn strangers_have_a_rate_of_their_own() {
         let (admission, limits) = (admission(), limits());
-        let source = "192.0.2.1".parse().unwrap();
+        let source = claim(1);
         assert!(admission.admit_foreign(source, at(0), &limits));
         assert!(admission.admit_foreign(source, at(0), &limits));
         assert!(!admission.admit_foreign(source, at(0), &limits));
@@ -213,17 +236,42 @@ mod tests {
     }
 
     #[test]
+    fn claims_take_nothing_of_what_is_proved() {
+        let (admission, limits) = (admission(), limits());
+        let one = [192, 0, 2, 1];
+        let proved = [Evidence::Dialog, Evidence::Nonce, Evidence::Connection];
+        for evidence in proved {
+            assert!(admission.admit(account(one, evidence), at(0), &limits));
+        }
+        while admission.admit(claim(1), at(0), &limits) {}
+        while admission.admit_foreign(claim(1), at(0), &limits) {}
+        // Neither do many sources make them be forgotten, which would fill their buckets.
+        for number in 0..10_000u32 {
+            let forged = account(core::net::Ipv4Addr::from(number), Evidence::Claim);
+            admission.admit(forged, at(0), &limits);
+        }
+        for evidence in proved {
+            let account = account(one, evidence);
+            assert_eq!((0..9).filter(|_| admission.admit(account, at(0), &limits)).count(), 2);
+            assert_eq!(
+                (0..9).filter(|_| admission.admit_foreign(account, at(0), &limits)).count(),
+                2
+            );
+        }
+    }
+
+    #[test]
     fn memory_is_bounded() {
         let (admission, limits) = (admission(), limits());
         for number in 0..10_000u32 {
-            admission.admit(core::net::Ipv4Addr::from(number).into(), at(0), &limits);
+            let address = core::net::Ipv4Addr::from(number);
+            admission.admit(account(address, Evidence::Claim), at(0), &limits);
+            admission.admit(account(address, Evidence::Connection), at(0), &limits);
         }
-        let kept: usize = admission
-            .shards
-            .iter()
-            .map(|shard| shard.lock())
-            .map(|shard| shard.young.len() + shard.old.len())
-            .sum();
-        assert!(kept <= limits.max_sources, "{kept}");
+        for table in [&admission.claims, &admission.proved] {
+            let shards = table.shards.iter().map(|shard| shard.lock());
+            let kept: usize = shards.map(|shard| shard.young.len() + shard.old.len()).sum();
+            assert!(kept <= limits.max_sources, "{kept}");
+        }
     }
 }

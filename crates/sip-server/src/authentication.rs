@@ -10,6 +10,7 @@ use crate::nonce::Nonce;
 use crate::output::{Event, Notice};
 use crate::server::Server;
 use crate::settings::{DomainIndex, Settings, Trust};
+use crate::source::Source;
 use crate::timings::{Step, timed};
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -77,9 +78,8 @@ pub(crate) fn authenticate<R: RawMutex>(
     incoming: &Incoming<'_, '_>,
     env: &mut Env<'_>,
 ) -> Option<AddressOfRecord> {
-    let Incoming { message, head, flow, trust, .. } = incoming;
+    let Incoming { message, head, flow, trust, account, returns, .. } = incoming;
     let limits = &env.settings.config.limits;
-    let source = flow.remote.ip();
     let verdict = timed(env.stopwatch, Step::AuthenticateUser, || {
         judge(server, asker, domain, incoming, env)
     });
@@ -88,9 +88,9 @@ pub(crate) fn authenticate<R: RawMutex>(
         Verdict::User(user) => {
             env.counters.authenticated.add();
             // The nonce went there.
-            env.answered.note(source);
+            env.answered.note(flow.remote.ip());
             if *trust == Trust::Stranger {
-                server.admission.refund(source, env.now, limits);
+                server.admission.refund(*account, env.now, limits);
                 let burst = limits.user_rate.saturating_mul(4);
                 if !server.user_rates.take(&[user.as_bytes()], env.now, limits.user_rate, burst) {
                     env.counters.user_limited.add();
@@ -117,7 +117,10 @@ pub(crate) fn authenticate<R: RawMutex>(
             let notice = Notice::login_failed(head.from.uri_bytes, *flow);
             env.out.events.push(Event::Notice(notice));
             if *trust == Trust::Stranger {
-                note_failure(server, source, env);
+                note_failure(server, account.source, env);
+            }
+            if let Some(pair) = returns {
+                server.known_sources.forget(*pair);
             }
         }
     }
@@ -130,7 +133,7 @@ pub(crate) fn authenticate<R: RawMutex>(
 }
 
 /// Notes a failure of a source that is proved.
-pub(crate) fn note_failure<R: RawMutex>(server: &Server<R>, source: IpAddr, env: &mut Env<'_>) {
+pub(crate) fn note_failure<R: RawMutex>(server: &Server<R>, source: Source, env: &mut Env<'_>) {
     let limits = &env.settings.config.limits;
     if server.bans.note_failure(source, env.now, limits) {
         env.counters.bans.add();

@@ -1,12 +1,11 @@
-//! Who is shut out for guessing passwords or users. Only what proves where it comes from counts, by
-//! a nonce that went there or by a connection: or anybody could have anybody shut out by datagrams
-//! with a forged source. So forged ones make nothing be forgotten here either.
+//! The bans of sources for guessing passwords or users. Only a source that has proved its address
+//! counts, by a nonce that went there or by a connection: forged datagrams ban no source, and evict
+//! no entry here.
 
-use crate::admission::network_of;
 use crate::config::Limits;
 use crate::keys::Key;
+use crate::source::Source;
 use alloc::boxed::Box;
-use core::net::IpAddr;
 use core::sync::atomic::{AtomicU64, Ordering};
 use hashbrown::HashTable;
 use lock_api::{Mutex, RawMutex};
@@ -14,7 +13,7 @@ use sip::Instant;
 
 const SHARDS: usize = 16;
 
-/// Failures and bans of sources. An IPv6 source is a /64, for that is what one host can have.
+/// Failures and bans of sources.
 pub(crate) struct Bans<R: RawMutex> {
     key: Key,
     shards: Box<[Mutex<R, Shard>]>,
@@ -32,7 +31,7 @@ struct Shard {
 
 #[derive(Clone, Copy, Debug)]
 struct Failures {
-    address: IpAddr,
+    source: Source,
     count: u32,
     since: Instant,
     banned_until: Instant,
@@ -48,35 +47,33 @@ impl<R: RawMutex> Bans<R> {
     }
 
     /// Whether `source` is banned.
-    pub(crate) fn is_banned(&self, source: IpAddr, now: Instant) -> bool {
+    pub(crate) fn is_banned(&self, source: Source, now: Instant) -> bool {
         if self.last_end.load(Ordering::Relaxed) <= now.as_micros() {
             return false;
         }
-        let address = network_of(source);
-        let hash = self.hash_of(&address);
+        let hash = source.hash(&self.key);
         let shard = self.shard(hash).lock();
         [&shard.young, &shard.old].into_iter().any(|generation| {
-            let known = generation.find(hash, |known| known.address == address);
+            let known = generation.find(hash, |known| known.source == source);
             known.is_some_and(|known| known.banned_until > now)
         })
     }
 
     /// Notes a failed authentication or a guess at a user, of a `source` that is proved. True where
     /// it is banned for that.
-    pub(crate) fn note_failure(&self, source: IpAddr, now: Instant, limits: &Limits) -> bool {
+    pub(crate) fn note_failure(&self, source: Source, now: Instant, limits: &Limits) -> bool {
         if limits.ban_failures == 0 {
             return false;
         }
-        let address = network_of(source);
-        let hash = self.hash_of(&address);
+        let hash = source.hash(&self.key);
         let mut shard = self.shard(hash).lock();
         let Shard { young, old } = &mut *shard;
         let take = |generation: &mut HashTable<Failures>| {
-            let entry = generation.find_entry(hash, |known| known.address == address).ok()?;
+            let entry = generation.find_entry(hash, |known| known.source == source).ok()?;
             Some(entry.remove().0)
         };
         let known = take(young).or_else(|| take(old));
-        let unknown = Failures { address, count: 0, since: now, banned_until: Instant::ZERO };
+        let unknown = Failures { source, count: 0, since: now, banned_until: Instant::ZERO };
         let mut known = known.unwrap_or(unknown);
         if now.since(known.since) > limits.ban_window {
             (known.count, known.since) = (0, now);
@@ -91,15 +88,8 @@ impl<R: RawMutex> Bans<R> {
         if young.len() >= limits.max_sources.div_ceil(2 * SHARDS).max(1) {
             *old = core::mem::take(young);
         }
-        young.insert_unique(hash, known, |known| self.hash_of(&known.address));
+        young.insert_unique(hash, known, |known| known.source.hash(&self.key));
         is_banned
-    }
-
-    fn hash_of(&self, address: &IpAddr) -> u64 {
-        match address {
-            IpAddr::V4(ip) => self.key.hash_one(&ip.octets()),
-            IpAddr::V6(ip) => self.key.hash_one(&ip.octets()),
-        }
     }
 
     fn shard(&self, hash: u64) -> &Mutex<R, Shard> {
@@ -126,8 +116,9 @@ mod tests {
             max_sources: 320,
             ..Limits::default()
         };
-        let one = "2001:db8::1".parse().unwrap();
-        let neighbour = "2001:db8::ffff".parse().unwrap();
+        let source = |address: &str| Source::of(address.parse().unwrap());
+        let one = source("2001:db8::1");
+        let neighbour = source("2001:db8::ffff");
         assert!(!bans.note_failure(one, at(0), &limits));
         assert!(!bans.note_failure(one, at(0), &limits));
         assert!(!bans.note_failure(one, at(10_001), &limits), "a new window");
@@ -135,10 +126,10 @@ mod tests {
         assert!(!bans.is_banned(one, at(10_002)));
         assert!(bans.note_failure(neighbour, at(10_003), &limits), "the same /64");
         assert!(bans.is_banned(one, at(10_004)));
-        assert!(!bans.is_banned("2001:db8:0:1::1".parse().unwrap(), at(10_004)));
+        assert!(!bans.is_banned(source("2001:db8:0:1::1"), at(10_004)));
         assert!(!bans.is_banned(one, at(70_004)));
         for number in 0..10_000u32 {
-            bans.note_failure(core::net::Ipv4Addr::from(number).into(), at(0), &limits);
+            bans.note_failure(Source::of(core::net::Ipv4Addr::from(number).into()), at(0), &limits);
         }
         let kept = |shard: &Mutex<_, Shard>| {
             let shard = shard.lock();

@@ -151,6 +151,9 @@ pub struct Limits {
     /// Addresses to which rates and bans do not apply, and whose word counts: for a Path, for names
     /// that they have proved, for challenges.
     pub trusted: Vec<Network>,
+    /// Proxies: from these a connection may say by PROXY protocol, and over WebSocket by
+    /// X-Forwarded-For, for which client it is.
+    pub proxies: Vec<Network>,
     /// Private networks and the like to which requests may go that come from elsewhere. To others
     /// they go only from there, or on the flow of a registered phone.
     pub reachable: Vec<Network>,
@@ -279,6 +282,7 @@ impl Default for Limits {
                 Network { address: Ipv4Addr::new(127, 0, 0, 0).into(), prefix: 8 },
                 Network { address: Ipv6Addr::LOCALHOST.into(), prefix: 128 },
             ],
+            proxies: Vec::new(),
             reachable: Vec::new(),
             source_rate: 500,
             source_burst: 2000,

@@ -56,7 +56,7 @@ impl Env<'_> {
     /// connection, after an answer, or where the operator says so.
     pub(crate) fn is_asked(&self, flow: &Flow) -> bool {
         let host = flow.remote.ip();
-        flow.transport.is_stream() || self.answered.has(host) || self.settings.is_trusted(host)
+        flow.transport.is_stream() || self.answered.has(host) || self.settings.is_trusted(flow)
     }
 
     /// The To tag of the responses that this server makes to `request`. It is the same for each

@@ -3,8 +3,10 @@
 use crate::config::Mode;
 use crate::event::Env;
 use crate::flow::Flow;
+use crate::known_sources::Pair;
 use crate::lines::{write_line, write_number_line};
 use crate::settings::Trust;
+use crate::source::Account;
 use crate::timings::{Step, timed};
 use alloc::vec::Vec;
 use sip::message::{RequestHead, Response};
@@ -18,6 +20,10 @@ pub(crate) struct Incoming<'i, 'm> {
     pub(crate) flow: Flow,
     /// What its source is to us.
     pub(crate) trust: Trust,
+    /// What it is counted for, unless that is trusted.
+    pub(crate) account: Account,
+    /// Set where its source is banned, and it may only log in as this user.
+    pub(crate) returns: Option<Pair>,
     /// The key of its server transaction, set once it was looked for; never where the server is
     /// stateless.
     pub(crate) key: Option<u64>,

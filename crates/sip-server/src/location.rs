@@ -135,7 +135,7 @@ impl<R: RawMutex> LocationService<R> {
         AddressOfRecord { bytes, hash }
     }
 
-    fn canonical(&self, bytes: &[u8]) -> AddressOfRecord {
+    pub(crate) fn canonical(&self, bytes: &[u8]) -> AddressOfRecord {
         AddressOfRecord { bytes: SmallVec::from_slice(bytes), hash: self.key.hash_one(bytes) }
     }
 

@@ -1,8 +1,8 @@
 //! Nonces that verify themselves, so that a challenge costs no state (RFC 7616 section 3.3), and
 //! the counts of those in use.
 
-use crate::admission::network_of;
 use crate::keys::{Key, take_hex, write_hex};
+use crate::source::Source;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::collections::btree_map::Entry;
@@ -106,6 +106,12 @@ impl<R: RawMutex> Nonces<R> {
             IpAddr::V4(address) => self.key.proof(&[id, &address.octets()]),
             IpAddr::V6(address) => self.key.proof(&[id, &address.octets()]),
         }
+    }
+
+    /// Whether `nonce` was issued to `host` within the last day: then the sender has received there.
+    pub(crate) fn was_issued(&self, nonce: &[u8], host: IpAddr, now: Instant) -> bool {
+        const DAY: Duration = Duration::from_secs(24 * 3600);
+        matches!(self.judge(nonce, host, now, DAY), Nonce::Fresh(_))
     }
 
     /// Says what `nonce` is that came from `host`.
@@ -217,7 +223,7 @@ impl Counts {
 fn one_host(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         address if address.is_loopback() => Ipv4Addr::LOCALHOST.into(),
-        address => network_of(address),
+        address => Source::of(address).address(),
     }
 }
 
@@ -254,6 +260,9 @@ mod tests {
         let nonce = table.issue(HOST, at(0));
         assert!(matches!(table.judge(&nonce, HOST, at(300), LIFETIME), Nonce::Fresh(_)));
         assert_eq!(table.judge(&nonce, HOST, at(301), LIFETIME), Nonce::Expired);
+        assert!(table.was_issued(&nonce, HOST, at(301)), "it has been there");
+        assert!(table.was_issued(&nonce, HOST, at(24 * 3600)));
+        assert!(!table.was_issued(&nonce, HOST, at(24 * 3600 + 1)));
         for at_byte in 0..nonce.len() {
             let mut changed = nonce;
             changed[at_byte] = if changed[at_byte] == b'0' { b'1' } else { b'0' };

@@ -2,10 +2,11 @@
 
 use crate::flow::{Flow, is_sendable};
 use crate::reach::Scope;
+use crate::source::Source;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt::{self, Write as _};
-use core::net::{IpAddr, SocketAddr};
+use core::net::SocketAddr;
 use core::ops::Range;
 use sip::locate::Destination;
 use sip::message::MAX_MESSAGE;
@@ -54,10 +55,10 @@ pub enum Notice {
         /// How the request came.
         flow: Flow,
     },
-    /// Nothing is taken from this address for a while.
+    /// Nothing is taken from this source for a while.
     Banned {
-        /// The address.
-        source: IpAddr,
+        /// The source.
+        source: Source,
         /// For how long.
         time: Duration,
         /// After how many failures.

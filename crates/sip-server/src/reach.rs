@@ -1,7 +1,7 @@
 //! Where this server sends to, on whose wish: not everything that it can reach is open to everybody
 //! who can reach it.
 
-use crate::flow::is_sendable;
+use crate::flow::{Flow, is_sendable};
 use crate::keys::Key;
 use crate::settings::Settings;
 use alloc::boxed::Box;
@@ -77,6 +77,16 @@ fn embedded(ip: Ipv6Addr) -> Option<Ipv4Addr> {
 }
 
 impl Settings {
+    /// The scope of the network that the other end of `flow` is in. Of what comes by WebSocket, or
+    /// from a proxy that does not say for which client, it is not known: it may be a page on the
+    /// other side of the world.
+    pub(crate) fn scope_of(&self, flow: &Flow) -> Scope {
+        match self.is_relayed(flow) {
+            true => Scope::Global,
+            false => self.scope(flow.remote.ip()),
+        }
+    }
+
     /// The scope of `address`. Those of this machine lead to programs on it, past any packet
     /// filter, and what comes from them comes from here.
     pub(crate) fn scope(&self, address: IpAddr) -> Scope {

@@ -4,13 +4,15 @@ use crate::authentication::{Asker, authenticate};
 use crate::config::State;
 use crate::event::Env;
 use crate::flow::Flow;
+use crate::gate::{self, Admitted, ShutOut};
 use crate::incoming::{Incoming, UNSECURED, answer, refuse_extensions, reply};
 use crate::lines::{write_line, write_number_line};
 use crate::proxy::policy::route;
-use crate::proxy::{address_of, is_served, preprocess};
+use crate::proxy::{is_served, preprocess};
 use crate::registrar::{self, Outcome};
 use crate::server::Server;
 use crate::settings::Trust;
+use crate::source::Account;
 use crate::timings::{Step, timed};
 use alloc::vec::Vec;
 use lock_api::RawMutex;
@@ -29,21 +31,15 @@ pub(crate) fn on_request<R: RawMutex>(
     flow: &Flow,
     env: &mut Env<'_>,
 ) {
-    let source = flow.remote.ip();
-    let limits = &env.settings.config.limits;
-    let trust = env.settings.trust(source);
-    if trust == Trust::Stranger {
-        let is_banned = server.bans.is_banned(source, env.now);
-        if (is_banned || !server.admission.admit(source, env.now, limits))
-            && !is_of_registered_phone(server, message, flow, env)
-        {
-            let counters = env.counters;
-            return match is_banned {
-                true => counters.banned_requests.add(),
-                false => counters.rate_limited.add(),
-            };
-        }
-    }
+    let trust = env.settings.trust(flow);
+    let Admitted { account, returns } = match trust {
+        Trust::Trusted => Admitted { account: Account::of(flow), returns: None },
+        Trust::Stranger => match gate::admit(server, message, flow, env) {
+            Ok(admitted) => admitted,
+            Err(ShutOut::Banned) => return env.counters.banned_requests.add(),
+            Err(ShutOut::TooMany) => return env.counters.rate_limited.add(),
+        },
+    };
     if acknowledges_refusal(message, env) {
         let key = server.transactions.key_of(message);
         server.transactions.with_key(key, env, |context, env| context.on_ack(env));
@@ -61,7 +57,8 @@ pub(crate) fn on_request<R: RawMutex>(
             return;
         }
     };
-    let mut incoming = Incoming { message, head: &head, flow: *flow, trust, key: None };
+    let mut incoming =
+        Incoming { message, head: &head, flow: *flow, trust, account, returns, key: None };
     let found = preprocess(message, &head, env);
     let registers = match (&found.uri, head.method) {
         // Where ports are translated on the way here, phones ask at the outer one.
@@ -82,37 +79,6 @@ pub(crate) fn on_request<R: RawMutex>(
         incoming.key = Some(key);
     }
     route(server, &incoming, &found, env);
-}
-
-/// Requests a second, and at once, of a registered phone whose source is shut out or has sent too
-/// many.
-const PHONE_RATE: u32 = 10;
-const PHONE_BURST: u32 = 50;
-
-/// Whether the user that `request` says it is from is registered on just this flow: whatever the
-/// others behind its NAT do, or whoever forges its address, a phone is served.
-fn is_of_registered_phone<R: RawMutex>(
-    server: &Server<R>,
-    request: &Message<'_>,
-    flow: &Flow,
-    env: &Env<'_>,
-) -> bool {
-    let from = request.value(HeaderName::From);
-    let from = from.and_then(|from| NameAddr::parse(HeaderName::From, from).ok());
-    let Some(Ok(Uri::Sip(uri))) = from.map(|from| from.uri()) else { return false };
-    let Some(user) = address_of(server, &uri, env) else { return false };
-    let is_there = server.location.look_up(&user, |subscriber| {
-        subscriber.is_some_and(|subscriber| {
-            subscriber.current(env.now).any(|binding| binding.flow == *flow)
-        })
-    });
-    is_there
-        && server.flow_rates.take(
-            &[user.as_bytes(), &flow.remote.port().to_be_bytes()],
-            env.now,
-            PHONE_RATE,
-            PHONE_BURST,
-        )
 }
 
 /// Whether `request` is an ACK for a response that this server made itself: it ends here, whatever
@@ -192,7 +158,11 @@ fn on_register<R: RawMutex>(server: &Server<R>, incoming: &Incoming<'_, '_>, env
     };
     if env.settings.config.authentication.required {
         match authenticate(server, Asker::Registrar, domain, incoming, env) {
-            Some(user) if user == address => {}
+            Some(user) if user == address => {
+                if incoming.trust == Trust::Stranger {
+                    server.known_sources.note(incoming.account.source, &user, env.now);
+                }
+            }
             Some(_) => {
                 env.counters.identity_mismatches.add();
                 return answer(

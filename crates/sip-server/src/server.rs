@@ -2,11 +2,12 @@
 
 use crate::admission::Admission;
 use crate::bans::Bans;
-use crate::config::Config;
+use crate::config::{Config, Network};
 use crate::counters::Counters;
 use crate::dialogs::Dialogs;
 use crate::flow::{Connection, Flow};
 use crate::keys::Keys;
+use crate::known_sources::KnownSources;
 use crate::location::LocationService;
 use crate::logins::Logins;
 use crate::nonce::Nonces;
@@ -15,6 +16,7 @@ use crate::proxy::{Passed, Transactions};
 use crate::rates::Rates;
 use crate::reach::Answered;
 use crate::settings::Settings;
+use crate::source::Source;
 use crate::timings::{Step, Timing};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -36,7 +38,8 @@ pub struct Server<R: RawMutex> {
     pub(crate) nonces: Nonces<R>,
     pub(crate) admission: Admission<R>,
     pub(crate) bans: Bans<R>,
-    /// Requests of registered phones from sources that have sent too many, or are banned.
+    pub(crate) known_sources: KnownSources,
+    /// Requests of registered phones and of users who log in, from sources that are shut out.
     pub(crate) flow_rates: Rates,
     pub(crate) answered: Answered,
     /// Requests of users.
@@ -80,8 +83,9 @@ impl<R: RawMutex> Server<R> {
             keys: Keys::new(secret),
             location: LocationService::new(key("subscribers"), key("contacts")),
             nonces: Nonces::new(key("nonce")),
-            admission: Admission::new(key("sources")),
+            admission: Admission::new(&key("sources")),
             bans: Bans::new(key("bans")),
+            known_sources: KnownSources::new(key("known-sources")),
             flow_rates: Rates::new(key("flow-rates")),
             answered: Answered::new(key("answered")),
             user_rates: Rates::new(key("user-rates")),
@@ -125,20 +129,20 @@ impl<R: RawMutex> Server<R> {
         // The clock may have been set back since.
         let latest = now + self.settings.lock().config.registrar.max_expires;
         self.location.restore(record, now, latest);
-        // Who was there before wants what is sent there.
-        for binding in record.bindings().map_while(Result::ok).filter(|binding| binding.flow_bound)
-        {
-            self.answered.note(binding.flow.remote.ip());
+        let user = self.location.canonical(record.address_of_record);
+        for binding in record.bindings().map_while(Result::ok) {
+            let host = binding.flow.remote.ip();
+            self.known_sources.note(Source::of(host), &user, now);
+            // What was there before wants what is sent there.
+            if binding.flow_bound {
+                self.answered.note(host);
+            }
         }
     }
 
-    /// Whether `source`, which wants a connection over TLS, may have its keys agreed on: it is
-    /// charged as for a request. Strangers who are banned, or have sent too much, may not.
-    pub fn admits_handshake(&self, source: IpAddr, now: Instant) -> bool {
-        let settings = Arc::clone(&self.settings.lock());
-        settings.is_trusted(source)
-            || (!self.bans.is_banned(source, now)
-                && self.admission.admit(source, now, &settings.config.limits))
+    /// Whether `address` is that of a proxy, which may say for which client its connections are.
+    pub fn is_proxy(&self, address: IpAddr) -> bool {
+        Network::any_contains(&self.settings.lock().config.limits.proxies, address)
     }
 
     /// A connection was opened. To be called before anything is received on it: without it, nobody

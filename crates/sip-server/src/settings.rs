@@ -160,10 +160,10 @@ impl Settings {
         realms.by_ref().take(MOST).any(|realm| is_own(&realm)) || realms.next().is_some()
     }
 
-    /// The settings, where what comes from `source` is not to be believed: challenges in our name,
-    /// and names of those who answer.
-    pub(crate) fn distrusts(&self, source: IpAddr) -> Option<&Self> {
-        (self.config.authentication.required && !self.is_trusted(source)).then_some(self)
+    /// The settings, where what comes on `flow` is not to be believed: challenges in our name, and
+    /// names of those who answer.
+    pub(crate) fn distrusts(&self, flow: &Flow) -> Option<&Self> {
+        (self.config.authentication.required && !self.is_trusted(flow)).then_some(self)
     }
 
     /// The name of a domain: its realm.
@@ -313,17 +313,31 @@ impl Settings {
         transports
     }
 
-    /// Whether `source` is trusted not to flood or guess.
-    pub(crate) fn trust(&self, source: IpAddr) -> Trust {
-        match Network::any_contains(&self.config.limits.trusted, source) {
+    /// Whether the other end of `flow` may speak for somebody elsewhere, so that its address says
+    /// nothing of the network that it is in: a WebSocket, which comes through a web server more
+    /// often than not, or a connection of a proxy that has not said for which client.
+    pub(crate) fn is_relayed(&self, flow: &Flow) -> bool {
+        match flow.transport {
+            Transport::Ws | Transport::Wss => true,
+            Transport::Tcp | Transport::Tls => {
+                Network::any_contains(&self.config.limits.proxies, flow.remote.ip())
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the other end of `flow` is trusted not to flood or guess.
+    pub(crate) fn trust(&self, flow: &Flow) -> Trust {
+        let is_named = Network::any_contains(&self.config.limits.trusted, flow.remote.ip());
+        match is_named && !self.is_relayed(flow) {
             true => Trust::Trusted,
             false => Trust::Stranger,
         }
     }
 
-    /// Whether `source` is [`Trust::Trusted`].
-    pub(crate) fn is_trusted(&self, source: IpAddr) -> bool {
-        self.trust(source) == Trust::Trusted
+    /// Whether the other end of `flow` is [`Trust::Trusted`].
+    pub(crate) fn is_trusted(&self, flow: &Flow) -> bool {
+        self.trust(flow) == Trust::Trusted
     }
 }
 

@@ -150,14 +150,14 @@ fn is_within_rate<R: RawMutex>(
     incoming: &Incoming<'_, '_>,
     env: &Env<'_>,
 ) -> bool {
-    let Incoming { head, flow, trust, .. } = incoming;
+    let Incoming { head, account, trust, .. } = incoming;
     if *trust == Trust::Trusted {
         return true;
     }
-    let (source, limits) = (flow.remote.ip(), &env.settings.config.limits);
+    let limits = &env.settings.config.limits;
     let ends = matches!(head.method, Method::Bye | Method::Ack);
     let admitted = server.dialogs.admit(&dialogs::id_of(head), ends, env.now)
-        && server.admission.admit_within_dialogs(source, env.now, limits);
+        && server.admission.admit_within_dialogs(*account, env.now, limits);
     if !admitted {
         env.counters.rate_limited.add();
     }
@@ -238,7 +238,7 @@ fn may_pass_unproved<R: RawMutex>(
     asked: &Asked<'_, '_>,
     env: &mut Env<'_>,
 ) -> bool {
-    let Incoming { head, flow, trust, .. } = asked.incoming;
+    let Incoming { head, account, trust, .. } = asked.incoming;
     if !asked.is_for_us {
         env.counters.relay_denied.add();
         match head.method {
@@ -249,9 +249,7 @@ fn may_pass_unproved<R: RawMutex>(
         return false;
     }
     let limits = &env.settings.config.limits;
-    if *trust != Trust::Trusted
-        && !server.admission.admit_foreign(flow.remote.ip(), env.now, limits)
-    {
+    if *trust != Trust::Trusted && !server.admission.admit_foreign(*account, env.now, limits) {
         env.counters.foreign_limited.add();
         if head.method != Method::Ack {
             refuse_for_now(asked.incoming, Status::SERVICE_UNAVAILABLE, 10, env);

@@ -12,6 +12,7 @@ use crate::proxy::{Heard, note_response, stateless};
 use crate::request::on_request;
 use crate::server::Server;
 use crate::settings::Settings;
+use crate::source::Account;
 use crate::timings::{Step, Stopwatch, timed};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -335,10 +336,10 @@ fn is_stale(waited: Duration, flow: &Flow, bytes: &[u8], config: &Config) -> boo
 
 /// A phone asks by STUN where it is seen, to keep its flow (RFC 5626 section 4.4.2).
 fn on_stun<R: RawMutex>(server: &Server<R>, flow: &Flow, bytes: &[u8], env: &mut Env<'_>) {
-    let (source, limits) = (flow.remote.ip(), &env.settings.config.limits);
-    let is_admitted = env.settings.is_trusted(source)
-        || (!server.bans.is_banned(source, env.now)
-            && server.admission.admit(source, env.now, limits));
+    let (account, limits) = (Account::of(flow), &env.settings.config.limits);
+    let is_admitted = env.settings.is_trusted(flow)
+        || (!server.bans.is_banned(account.source, env.now)
+            && server.admission.admit(account, env.now, limits));
     if !is_admitted {
         return env.counters.rate_limited.add();
     }

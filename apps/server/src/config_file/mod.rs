@@ -208,6 +208,7 @@ fn read_limits(section: &mut Section<'_, '_>, settings: &mut Settings) {
     section.read("max_wait", &mut limits.max_wait, duration);
     section.read("max_forks", &mut limits.max_forks, at_least(1));
     section.read_whole("trusted", &mut limits.trusted, networks());
+    section.read_whole("proxies", &mut limits.proxies, networks());
     section.read_whole("reachable", &mut limits.reachable, networks());
     section.read("source_rate", &mut limits.source_rate, whole());
     section.read("source_burst", &mut limits.source_burst, at_least(1));

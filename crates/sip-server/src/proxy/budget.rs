@@ -1,10 +1,9 @@
 //! What requests in progress take of memory, in bytes: all together, and for whom.
 
-use crate::admission::network_of;
 use crate::keys::Key;
 use crate::location::AddressOfRecord;
+use crate::source::Account;
 use alloc::boxed::Box;
-use core::net::IpAddr;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// How many accounts there are; who falls on the same one shares it.
@@ -42,12 +41,14 @@ impl Budget {
         Self { key, total: AtomicUsize::new(0), accounts }
     }
 
-    /// Who pays for a request from `source`, if that has a share, of `user`, if there is one.
-    pub(super) fn payers(&self, source: Option<IpAddr>, user: Option<&AddressOfRecord>) -> Payers {
-        let source = source.map(|source| match network_of(source) {
-            IpAddr::V4(ip) => self.key.hash_one(&ip.octets()) as u16,
-            IpAddr::V6(ip) => self.key.hash_one(&ip.octets()) as u16,
-        });
+    /// The payers of a request that is counted for `account`, if that has a share, of `user`, if
+    /// there is one.
+    pub(super) fn payers(
+        &self,
+        account: Option<Account>,
+        user: Option<&AddressOfRecord>,
+    ) -> Payers {
+        let source = account.map(|account| account.hash(&self.key) as u16);
         // From another part of the hash than tables take.
         Payers { source, user: user.map(|user| (user.hash() >> 16) as u16) }
     }

@@ -184,7 +184,7 @@ impl Changes<'_> {
             let mut values = value.split(|&byte| byte == b';' || byte == b',');
             values.any(|value| value.trim_ascii().eq_ignore_ascii_case(b"id"))
         });
-        !wants || self.settings.is_trusted(self.flow.remote.ip())
+        !wants || self.settings.is_trusted(self.flow)
     }
 
     /// Where nobody is asked for credentials here, they are for somebody behind this server.

@@ -28,7 +28,7 @@ pub(crate) use passed::Passed;
 pub(crate) use plan::Plan;
 pub(crate) use record_route::Names;
 pub(crate) use registered::address_of;
-pub(crate) use route::{Destination, Onward, Preprocessed, is_served, preprocess};
+pub(crate) use route::{Destination, Onward, Preprocessed, has_token, is_served, preprocess};
 pub(crate) use target::{
     NextHop, NoRoute, Target, Targets, is_flow_bound, join_flows, keep_scheme,
 };

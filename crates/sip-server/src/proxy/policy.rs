@@ -22,6 +22,7 @@ use crate::proxy::{
 use crate::registrar;
 use crate::server::Server;
 use crate::settings::Trust;
+use crate::source::Evidence;
 use crate::sponsor::{Asked, Sponsor, find_sponsor};
 use crate::timings::{Step, timed};
 use alloc::vec::Vec;
@@ -223,7 +224,7 @@ fn find_targets<R: RawMutex>(
                     next_hop: now_on.map_or(next_hop, NextHop::Flow),
                     q: 1000,
                     flow_bound,
-                    origin: grant.map_or(env.settings.scope(flow.remote.ip()), |grant| grant.scope),
+                    origin: grant.map_or(env.settings.scope_of(flow), |grant| grant.scope),
                     flows: None,
                 });
             }
@@ -300,21 +301,20 @@ fn miss<R: RawMutex>(
     status: Status,
     env: &mut Env<'_>,
 ) -> Refusal {
-    let Incoming { message, flow, trust, .. } = incoming;
+    let Incoming { message, flow, trust, account, .. } = incoming;
     match status {
         Status::NOT_FOUND => env.counters.not_found.add(),
         _ => env.counters.unavailable.add(),
     }
     if matches!(sponsor, Sponsor::Nobody) && *trust == Trust::Stranger {
-        let source = flow.remote.ip();
-        if !server.admission.admit_miss(source, env.now, &env.settings.config.limits) {
+        if !server.admission.admit_miss(*account, env.now, &env.settings.config.limits) {
             env.counters.foreign_limited.add();
             return Refusal::ForNow { seconds: 10 };
         }
         // A proxy is not banned for what others dial.
         let is_proxied = message.elements(HeaderName::Via).nth(1).is_some();
         if status == Status::NOT_FOUND && flow.transport.is_stream() && !is_proxied {
-            note_failure(server, source, env);
+            note_failure(server, account.source, env);
         }
     }
     Refusal::Status(status)
@@ -390,7 +390,7 @@ fn forward<R: RawMutex>(
     way: Way,
     env: &mut Env<'_>,
 ) {
-    let Incoming { message, head, flow, trust, .. } = incoming;
+    let Incoming { message, head, trust, account, .. } = incoming;
     if head.method == Method::Invite {
         env.counters.invites.add();
     }
@@ -404,7 +404,14 @@ fn forward<R: RawMutex>(
     }
     let payers = match trust {
         Trust::Trusted => server.transactions.payers(None, None),
-        Trust::Stranger => server.transactions.payers(Some(flow.remote.ip()), way.sponsor.proved()),
+        Trust::Stranger => {
+            let account = match way.sponsor {
+                Sponsor::User(_) => account.with(Evidence::Nonce),
+                Sponsor::Dialog(_) => account.with(Evidence::Dialog),
+                Sponsor::Nobody => *account,
+            };
+            server.transactions.payers(Some(account), way.sponsor.proved())
+        }
     };
     let (plan, targets) = plan(incoming, found, way, env);
     let Some(key) = incoming.key.filter(|_| head.method != Method::Ack) else {

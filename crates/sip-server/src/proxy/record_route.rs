@@ -31,7 +31,7 @@ pub(super) fn end_of_sender(request: &Message<'_>, arrived_on: &Flow, env: &Env<
             .map_or(TargetHash::NONE, |uri| TargetHash::new(&keys.token, &uri, flow.is_some())),
         routes: routes_hash(&keys.token, request.elements(HeaderName::RecordRoute)),
         flow,
-        scope: env.settings.scope(arrived_on.remote.ip()),
+        scope: env.settings.scope_of(arrived_on),
     }
 }
 
@@ -75,7 +75,7 @@ pub(super) fn write_record_route(
         Some(Sender {
             identity: names.sender,
             onward: follows.then_some(*to),
-            scope: env.settings.scope(to.remote.ip()),
+            scope: env.settings.scope_of(to),
         }),
     );
     let id = DialogId {
@@ -153,7 +153,7 @@ pub(super) fn token_for_place<'m>(
     let key = &env.keys.token;
     let first = request.elements(HeaderName::RecordRoute).next()?;
     let (old, token, sender) = own_token(first, &given, key)?;
-    let sender = Sender { scope: env.settings.scope(to.remote.ip()), ..sender };
+    let sender = Sender { scope: env.settings.scope_of(to), ..sender };
     let new = Token { sender: Some(sender), ..token };
     Some(NewToken { old, new: new.text(key, &given), end: new.end })
 }

@@ -68,7 +68,7 @@ pub(super) fn registered_targets<R: RawMutex>(
     env: &Env<'_>,
 ) -> Targets {
     let Uri::Sip(uri) = &found.uri else { return Targets::new() };
-    let origin = env.settings.scope(incoming.flow.remote.ip());
+    let origin = env.settings.scope_of(&incoming.flow);
     let called = match incoming.head.to_uri {
         Uri::Sip(to) => address_of(server, &to, env),
         _ => None,

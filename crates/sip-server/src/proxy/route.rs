@@ -11,6 +11,7 @@ use crate::settings::{DomainIndex, Settings};
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
+use sip::dialog::DialogId;
 use sip::header::NameAddr;
 use sip::message::RequestHead;
 use sip::uri::unescape;
@@ -200,6 +201,21 @@ fn lines(routes: &[&[u8]]) -> Vec<u8> {
         write_line(&mut lines, b"Route", route);
     }
     lines
+}
+
+/// Whether `message` has a token of this server for its dialog in Route. That it holds no longer, or
+/// for another target, is found out when the message is read.
+pub(crate) fn has_token(message: &Message<'_>, env: &Env<'_>) -> bool {
+    let tag = |name| NameAddr::parse(name, message.value(name)?).ok()?.tag();
+    let (Some(call_id), Some(local_tag), Some(remote_tag)) =
+        (message.value(HeaderName::CallId), tag(HeaderName::To), tag(HeaderName::From))
+    else {
+        return false;
+    };
+    let id = DialogId { call_id, local_tag, remote_tag };
+    let routes = message.elements(HeaderName::Route).take(MOST_READ);
+    let mut users = routes.filter_map(|route| route_uri(route)?.user);
+    users.any(|user| Token::parse(&env.keys.token, &id, &unescape(user)).is_some())
 }
 
 fn route_uri<'m>(route: &'m [u8]) -> Option<SipUri<'m>> {

@@ -228,7 +228,7 @@ pub(crate) fn pass_back(
     };
     let status = response.status().unwrap_or_default();
     let token = token_for_sender(response, status, Life::Early, env);
-    let distrusts = env.settings.distrusts(arrived_on.remote.ip());
+    let distrusts = env.settings.distrusts(arrived_on);
     let names = [HeaderName::WwwAuthenticate, HeaderName::ProxyAuthenticate];
     let is_ours = |value| distrusts.is_some_and(|settings| settings.has_own_realm(value));
     let challenges = || response.fields_of(&names).map(|field| is_ours(field.value));

@@ -211,7 +211,7 @@ impl Target {
             next_hop,
             q: binding.q,
             flow_bound: binding.flow_bound,
-            origin: settings.scope(binding.flow.remote.ip()),
+            origin: settings.scope_of(&binding.flow),
             flows: binding
                 .phone_of_flow()
                 .map(|phone| Box::new(Flows { user: 0, phone: phone.into(), further: Vec::new() })),

@@ -7,10 +7,10 @@ use super::via_branch::{self, Handle, ViaBranch};
 use crate::event::Env;
 use crate::keys::Key;
 use crate::location::AddressOfRecord;
+use crate::source::Account;
 use crate::timer::TimerQueue;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::net::IpAddr;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use hashbrown::HashTable;
 use lock_api::{Mutex, RawMutex};
@@ -89,9 +89,14 @@ impl<R: RawMutex> Transactions<R> {
         self.budget.total()
     }
 
-    /// Who pays for a request from `source`, if that has a share, of `user`, if there is one.
-    pub(crate) fn payers(&self, source: Option<IpAddr>, user: Option<&AddressOfRecord>) -> Payers {
-        self.budget.payers(source, user)
+    /// The payers of a request that is counted for `account`, if that has a share, of `user`, if
+    /// there is one.
+    pub(crate) fn payers(
+        &self,
+        account: Option<Account>,
+        user: Option<&AddressOfRecord>,
+    ) -> Payers {
+        self.budget.payers(account, user)
     }
 
     /// How many contexts have not given a final response.

@@ -181,7 +181,7 @@ fn read_path(request: &Message<'_>, flow: &Flow, settings: &Settings) -> Result<
         return Err(bad_request("Bad Path"));
     }
     // Whoever could choose one would have requests sent wherever it likes.
-    if !path.is_empty() && !settings.is_trusted(flow.remote.ip()) {
+    if !path.is_empty() && !settings.is_trusted(flow) {
         return Err(Outcome::Refused(Status::FORBIDDEN.because("Path from a Network Not Trusted")));
     }
     Ok(path)

@@ -3,7 +3,7 @@
 use crate::rig::{
     ALICE, BOB, Draft, Reaction, Rig, STRANGER, Sent, closed_config, open_config, tcp, udp,
 };
-use sip::{Duration, HeaderName};
+use sip::{Duration, HeaderName, Transport};
 use sip_server::config::Network;
 use sip_server::{Config, Event, Flow};
 
@@ -14,12 +14,12 @@ fn open_to_strangers() -> Config {
     config
 }
 
-fn options() -> Draft {
+pub(crate) fn options() -> Draft {
     Draft::new("OPTIONS", "sip:example.com")
 }
 
 /// An INVITE for bob from somebody abroad.
-fn from_abroad() -> Draft {
+pub(crate) fn from_abroad() -> Draft {
     Draft::invite("sip:bob@example.com").with("From", "<sip:x@foreign.example>;tag=1")
 }
 
@@ -62,9 +62,9 @@ fn who_proves_to_be_a_user_is_not_charged() {
     }
     let neighbour = udp("198.51.100.10:40000");
     for _ in 0..2 {
-        assert_eq!(rig.send(&neighbour, &register.next()).status(), 401);
+        assert_eq!(rig.send(&neighbour, &Draft::register("bob")).status(), 401);
     }
-    assert!(rig.send(&neighbour, &register.next()).is_silent());
+    assert!(rig.send(&neighbour, &Draft::register("bob")).is_silent());
 }
 
 #[test]
@@ -79,9 +79,9 @@ fn a_registered_phone_is_served_whatever_others_do_behind_its_address() {
         assert_eq!(guess(&mut rig, neighbour).responses().last().unwrap().status(), 401);
     }
     assert_eq!(rig.count("bans"), 1);
-    assert!(rig.send(&udp(neighbour), &Draft::register("alice")).is_silent());
-    assert!(rig.send(&tcp(ALICE, 8), &Draft::register("alice")).is_silent(), "another connection");
+    assert!(rig.send(&udp(neighbour), &Draft::register("bob")).is_silent());
     assert!(rig.send(&phone, &Draft::register("bob")).is_silent(), "another user");
+    assert!(rig.send(&tcp(ALICE, 8), &options()).is_silent(), "another connection");
     rig.register("alice", &phone, &format!("<sip:alice@{ALICE};transport=tcp>"));
     // It is no way around the ban either.
     let tries = (0..200).filter(|_| !rig.send(&phone, &Draft::register("alice")).is_silent());
@@ -128,7 +128,7 @@ fn strangers_have_a_rate_towards_our_users() {
 }
 
 /// A server that bans after three failures within ten seconds.
-fn strict_config() -> Config {
+pub(crate) fn strict_config() -> Config {
     let mut config = closed_config();
     config.limits.ban_failures = 3;
     config.limits.ban_window = Duration::from_secs(10);
@@ -137,7 +137,7 @@ fn strict_config() -> Config {
 }
 
 /// A REGISTER with a wrong password, once the server has asked for one.
-fn guess(rig: &mut Rig, source: &str) -> Reaction {
+pub(crate) fn guess(rig: &mut Rig, source: &str) -> Reaction {
     let register = Draft::register("alice").and("Contact", "<sip:alice@a.example>");
     let reaction = rig.send(&udp(source), &register);
     let Some(asked) = reaction.sent.first().cloned() else { return reaction };
@@ -374,12 +374,14 @@ fn handshakes_are_charged_like_requests() {
     let mut config = closed_config();
     (config.limits.source_rate, config.limits.source_burst) = (5, 10);
     let mut rig = Rig::new(config);
-    let source = |remote: &str| udp(remote).remote.ip();
-    let admitted = |rig: &Rig, remote: &str| {
-        (0..100).filter(|_| rig.server.admits_handshake(source(remote), rig.now)).count()
+    let flow = |transport, remote: &str| Flow { transport, ..tcp(remote, 9) };
+    let admitted = |rig: &Rig, flow: Flow| {
+        (0..100).filter(|_| rig.server.admits_handshake(&flow, rig.now)).count()
     };
-    assert!((5..=15).contains(&admitted(&rig, STRANGER)));
-    assert!(rig.send(&udp(STRANGER), &Draft::new("OPTIONS", "sip:example.com")).is_silent());
-    assert!(rig.server.admits_handshake(source(ALICE), rig.now), "others are let in");
-    assert_eq!(admitted(&rig, "127.0.0.1:9"), 100, "whom the operator trusts");
+    assert!((5..=15).contains(&admitted(&rig, flow(Transport::Tls, STRANGER))));
+    assert!(rig.send(&tcp(STRANGER, 1), &options()).is_silent());
+    assert_eq!(rig.send(&udp(STRANGER), &options()).status(), 200, "a datagram is no connection");
+    assert_eq!(admitted(&rig, flow(Transport::Tls, ALICE)), 10, "others are let in");
+    assert_eq!(admitted(&rig, flow(Transport::Tls, "127.0.0.1:9")), 100, "a trusted network");
+    assert!(admitted(&rig, flow(Transport::Wss, "127.0.0.2:9")) <= 15, "no WebSocket is trusted");
 }

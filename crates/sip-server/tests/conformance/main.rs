@@ -5,6 +5,7 @@ mod dialog;
 mod digest;
 mod document;
 mod edge;
+mod gate;
 mod gruu;
 mod limits;
 mod outbound;

@@ -2,12 +2,13 @@
 
 use super::model::{CallShown, Model};
 use super::rows::{first_shown, row};
-use super::text::{clean, duration};
+use super::text::duration;
 use super::theme::{Theme, Tone};
 use super::ui::Ui;
 use crate::call::Stage;
 use crate::figures::Media;
 use crate::report::Answered;
+use crate::terminal::printable;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::Line;
@@ -31,7 +32,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, ui: &Ui, model: &Model<'_>
             let is_chosen = other.number == call.number;
             let mark = if is_chosen { ">" } else { " " };
             let tone = if is_chosen { Tone::Strong } else { Tone::Plain };
-            let text = format!("{mark} {}  {}", clean(&other.party), state(other));
+            let text = format!("{mark} {}  {}", printable(&other.party), state(other));
             Line::styled(text, theme.style(tone))
         });
         frame.render_widget(Paragraph::new(lines.collect::<Vec<Line<'_>>>()), above);
@@ -124,7 +125,7 @@ fn long(call: &CallShown, theme: Theme) -> Vec<Line<'static>> {
 /// What matters most, the first of it first.
 fn short(call: &CallShown, theme: Theme) -> Vec<Line<'static>> {
     let (secure, _, tone) = security(call.media.as_ref().map(|(answered, _)| answered));
-    let styled = |text: String, tone| Line::styled(clean(&text), theme.style(tone));
+    let styled = |text: String, tone| Line::styled(printable(&text), theme.style(tone));
     let direction = if call.is_incoming { "from" } else { "to" };
     let mut lines = vec![
         styled(format!("{direction} {}", call.party), Tone::Strong),

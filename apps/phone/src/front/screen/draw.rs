@@ -2,10 +2,11 @@
 
 use super::keys::{Binding, bindings};
 use super::model::Model;
-use super::text::{clean, width};
+use super::text::width;
 use super::theme::{Theme, Tone};
 use super::ui::{Typing, Ui, View};
 use super::{call, menu, messages, network};
+use crate::terminal::printable;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Position, Rect};
 use ratatui::text::{Line, Span};
@@ -15,7 +16,7 @@ use ratatui::widgets::{Paragraph, Wrap};
 pub(super) fn draw(frame: &mut Frame<'_>, ui: &Ui, model: &Model<'_>, theme: Theme) {
     let area = frame.area();
     let keys = key_lines(&bindings(ui, model), usize::from(area.width), theme);
-    let note = ui.note.as_ref().map(|(text, tone)| (clean(text), *tone));
+    let note = ui.note.as_ref().map(|(text, tone)| (printable(text), *tone));
     let columns = usize::from(area.width.max(1));
     let note_rows = note.as_ref().map_or(0, |(text, _)| width(text).div_ceil(columns).clamp(1, 3));
     let lengths = [1, usize::from(ui.typing.is_some()), note_rows, keys.len()];

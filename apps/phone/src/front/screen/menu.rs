@@ -2,9 +2,10 @@
 
 use super::model::Model;
 use super::rows::{first_shown, row};
-use super::text::{clean, time_of_day, width};
+use super::text::{time_of_day, width};
 use super::theme::{Theme, Tone};
 use super::ui::Ui;
+use crate::terminal::printable;
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
@@ -16,7 +17,8 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, ui: &Ui, model: &Model<'_>
     lines.truncate(usize::from(area.height / 2).max(1));
     if !ui.dials.is_empty() {
         let entries = ui.dials.iter().take(9).enumerate();
-        let entries = entries.map(|(place, dial)| format!("{} {}", place + 1, clean(&dial.name)));
+        let entries =
+            entries.map(|(place, dial)| format!("{} {}", place + 1, printable(&dial.name)));
         let text = entries.collect::<Vec<String>>().join("  ");
         lines.push(row("Quick dial", format!(" {text}"), Tone::Plain, theme));
     }
@@ -32,7 +34,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, ui: &Ui, model: &Model<'_>
             if area.width >= 60 { format!("{}  ", time_of_day(record.at)) } else { String::new() };
         let text = format!("{mark} {at}{direction} {}  {}", record.party, record.story());
         let tone = if place == ui.record { Tone::Strong } else { Tone::Plain };
-        lines.push(Line::styled(clean(&text), theme.style(tone)));
+        lines.push(Line::styled(printable(&text), theme.style(tone)));
     }
     frame.render_widget(Paragraph::new(lines), area);
 }
@@ -46,8 +48,8 @@ fn accounts(ui: &Ui, model: &Model<'_>, columns: u16, theme: Theme) -> Vec<Line<
             None if *registers => ("registering", Tone::Caution),
             None => ("does not register", Tone::Plain),
         };
-        let name = format!("{}{}: ", mark(ui.account == Some(*id)), clean(uri));
-        let state = clean(state);
+        let name = format!("{}{}: ", mark(ui.account == Some(*id)), printable(uri));
+        let state = printable(state);
         let fits = width(&name) + width(&state) <= usize::from(columns);
         let state = Span::styled(state, theme.style(tone));
         match fits {

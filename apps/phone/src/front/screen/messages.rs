@@ -2,9 +2,10 @@
 
 use super::model::Model;
 use super::rows::first_shown;
-use super::text::{clean, time_of_day, width};
+use super::text::{time_of_day, width};
 use super::theme::{Theme, Tone};
 use super::ui::Ui;
+use crate::terminal::printable;
 use crate::trace::Traced;
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -23,7 +24,7 @@ pub(super) fn chosen(ui: &Ui, model: &Model<'_>) -> usize {
 fn lines(traced: &Traced, columns: u16) -> Vec<String> {
     let text = String::from_utf8_lossy(&traced.bytes);
     let mut lines = Vec::new();
-    for line in text.lines().map(clean) {
+    for line in text.lines().map(printable) {
         let mut part = String::new();
         for char in line.chars() {
             part.push(char);
@@ -60,7 +61,7 @@ pub(super) fn draw_list(
         let tone = if place == chosen { Tone::Strong } else { Tone::Plain };
         let (at, flow) = (time_of_day(traced.at), traced.flow);
         let first = traced.bytes.split(|byte| matches!(byte, b'\r' | b'\n')).next();
-        let line = clean(&String::from_utf8_lossy(first.unwrap_or_default()));
+        let line = printable(&String::from_utf8_lossy(first.unwrap_or_default()));
         Line::styled(format!("{mark} {at} {direction} {flow} {line}"), theme.style(tone))
     });
     frame.render_widget(Paragraph::new(shown.collect::<Vec<Line<'_>>>()), area);

@@ -1,29 +1,12 @@
-//! Text on the screen: what others have sent loses what a terminal would obey, and lines are typed.
+//! Text on the screen: its width, times, and lines that are typed.
 
+use crate::terminal::printable;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::text::Span;
 use std::time::SystemTime;
 
 /// The longest text that is typed.
 const MAX_TYPED: usize = 512;
-/// What stands where a character cannot be shown.
-const REPLACEMENT: char = '\u{fffd}';
-
-/// `text` as it can be shown: no control characters, and none that turn the direction of what
-/// follows.
-pub(super) fn clean(text: &str) -> String {
-    let shown = |char: char| match char {
-        '\t' => ' ',
-        char if char.is_control() => REPLACEMENT,
-        '\u{061c}'
-        | '\u{200e}'
-        | '\u{200f}'
-        | '\u{2028}'..='\u{202e}'
-        | '\u{2066}'..='\u{2069}' => REPLACEMENT,
-        char => char,
-    };
-    text.chars().map(shown).collect()
-}
 
 /// Columns that `text` takes.
 pub(super) fn width(text: &str) -> usize {
@@ -101,7 +84,7 @@ impl Field {
         let (before, after) = self.text.split_at(self.at);
         let mut parts = [before, after].map(|part| match secret {
             true => "*".repeat(part.chars().count()),
-            false => clean(part),
+            false => printable(part),
         });
         while width(&parts[0]) + 1 > columns && !parts[0].is_empty() {
             parts[0].remove(0);
@@ -114,12 +97,6 @@ impl Field {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn nothing_that_a_terminal_obeys_is_left() {
-        assert_eq!(clean("\x1b[2Ja\u{9b}31m\r\n\tb\u{202e}c\u{7f}"), "�[2Ja�31m�� b�c�");
-        assert_eq!(clean("日本語 é Ünï"), "日本語 é Ünï");
-    }
 
     #[test]
     fn lines_are_typed_and_mended() {

@@ -22,10 +22,10 @@ pub(super) use secure::CurrentTls;
 use set::{EVENTS, Set, Token, Wait};
 use sip::stream::{Backlog, Came, Fault, FrameError, Heard, PONG, Waiting};
 use sip::{Duration, Instant, Message, Transport};
-use sip_server::{Connection, Flow, Transmit};
+use sip_server::{Connection, Flow, Source, Transmit};
 use std::collections::HashMap;
 use std::io::{self, IoSlice};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::num::NonZeroU64;
 use std::ops::ControlFlow;
 use std::os::fd::BorrowedFd;
@@ -63,7 +63,7 @@ const PARTS: usize = 16;
 pub(crate) struct Bounds {
     /// In all.
     pub(crate) connections: usize,
-    /// From one address.
+    /// From one source.
     pub(crate) per_source: usize,
 }
 
@@ -110,7 +110,7 @@ struct Table {
     by_remote: HashMap<FarEnd, Connection>,
     /// Under which other far ends connections are there, that others have opened.
     aliases: HashMap<Connection, Vec<FarEnd>>,
-    by_source: HashMap<IpAddr, usize>,
+    by_source: HashMap<Source, usize>,
     next_number: NonZeroU64,
 }
 
@@ -226,11 +226,11 @@ impl Connections {
         result.is_ok()
     }
 
-    /// Whether there may be one more with `remote`.
-    fn has_room_for(&self, remote: IpAddr) -> bool {
+    /// Whether there may be one more with `source`.
+    fn has_room_for(&self, source: Source) -> bool {
         let table = self.table.read();
-        let with_remote = table.by_source.get(&remote).copied().unwrap_or(0);
-        table.open.len() < self.bounds.connections && with_remote < self.bounds.per_source
+        let with_source = table.by_source.get(&source).copied().unwrap_or(0);
+        table.open.len() < self.bounds.connections && with_source < self.bounds.per_source
     }
 
     /// The set that has `connection`.
@@ -240,7 +240,7 @@ impl Connections {
 
     /// Begins to open a connection to `far_end`, which is that of `flow`.
     fn open(&self, flow: &Flow, far_end: FarEnd) -> io::Result<Arc<Stream>> {
-        if !self.has_room_for(flow.remote.ip()) {
+        if !self.has_room_for(Source::of(flow.remote.ip())) {
             return Err(io::ErrorKind::QuotaExceeded.into());
         }
         if matches!(flow.transport, Transport::Ws | Transport::Wss) {
@@ -276,7 +276,7 @@ impl Connections {
         self.engine.connection_opened(connection);
         table.open.insert(connection, Arc::clone(&stream));
         table.by_remote.insert(stream.far_end.clone(), connection);
-        *table.by_source.entry(stream.flow.remote.ip()).or_default() += 1;
+        *table.by_source.entry(Source::of(stream.flow.remote.ip())).or_default() += 1;
         drop(table);
         // It has no shorter time than this.
         set.remind(self.clock.now() + CONNECT_TIMEOUT, Token::Connection(connection));
@@ -309,7 +309,7 @@ impl Connections {
     /// added to `failed`.
     fn end(&self, stream: &Stream, failed: &mut Vec<Failed>) {
         let connection = stream.connection;
-        let remote = stream.flow.remote;
+        let source = Source::of(stream.flow.remote.ip());
         let mut table = self.table.write();
         if table.open.remove(&connection).is_none() {
             return;
@@ -320,10 +320,10 @@ impl Connections {
                 table.by_remote.remove(far_end);
             }
         }
-        if let Some(count) = table.by_source.get_mut(&remote.ip()) {
+        if let Some(count) = table.by_source.get_mut(&source) {
             *count -= 1;
             if *count == 0 {
-                table.by_source.remove(&remote.ip());
+                table.by_source.remove(&source);
             }
         }
         drop(table);

@@ -139,14 +139,15 @@ impl Connections {
     }
 
     fn admit(&self, listening: &Listening, socket: TcpStream, remote: SocketAddr) {
-        if !self.has_room_for(remote.ip()) {
+        if !self.has_room_for(Source::of(remote.ip())) {
             self.refused.fetch_add(1, Ordering::Relaxed);
             return log::warn("connections", || {
                 format!("a connection from {remote} is refused: too many are open")
             });
         }
-        let is_secure = listening.transport.is_secure();
-        if is_secure && !self.engine.admits_handshake(remote.ip(), self.clock.now()) {
+        let transport = listening.transport;
+        let flow = Flow { transport, local: listening.address, remote, connection: None };
+        if transport.is_secure() && !self.engine.admits_handshake(&flow, self.clock.now()) {
             self.refused.fetch_add(1, Ordering::Relaxed);
             return log::warn("connections", || {
                 format!("a connection from {remote} is refused: it opens too many, or is banned")
@@ -159,11 +160,10 @@ impl Connections {
             true => prepared.and_then(|()| socket.local_addr()),
             false => prepared.map(|()| listening.address),
         };
-        let transport = listening.transport;
         let tls = self.tls.accept(transport).transpose().map_err(io::Error::other);
         let begun = local.and_then(|local| Ok((local, tls?))).and_then(|(local, tls)| {
             self.add(Wait::Read, |connection| {
-                let flow = Flow { transport, local, remote, connection: None };
+                let flow = Flow { local, ..flow };
                 let stream = Stream::accepted(socket, connection, flow, tls, self.clock.now());
                 match transport {
                     Transport::Ws | Transport::Wss => stream.of_web(self.tls.origins()),

@@ -11,6 +11,7 @@ use super::target::Targets;
 use super::via_branch::{Handle, Said};
 use super::way_back::{Heard, Passed, WayBack};
 use crate::event::Env;
+use crate::flow::Flow;
 use crate::output::Location;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -158,10 +159,10 @@ impl Context {
             return Heard::Nothing;
         }
         let ForkState::Sent(sent) = &mut fork.state else { return Heard::Nothing };
-        let remote = sent.flow.remote.ip();
-        if !sent.flow.transport.is_stream() && source == remote {
-            // The branch cannot be guessed, so whoever is there has the request.
-            env.answered.note(remote);
+        let flow = sent.flow;
+        if !flow.transport.is_stream() && source == flow.remote.ip() {
+            // The branch cannot be guessed, so the host there has the request.
+            env.answered.note(source);
         }
         let action = sent.client.on_response(status, &timers, env.now);
         if action.send_ack {
@@ -172,20 +173,20 @@ impl Context {
             return Heard::Noted;
         }
         if status < 200 {
-            self.on_provisional(index, status, remote, response, env);
+            self.on_provisional(index, status, &flow, response, env);
             return Heard::Noted;
         }
-        let heard = self.on_final(index, status, remote, response, env);
+        let heard = self.on_final(index, status, &flow, response, env);
         self.conclude(env);
         heard
     }
 
-    /// A provisional response came from `remote`, on a branch on which something was sent.
+    /// A provisional response came on a branch on which something was sent on `flow`.
     fn on_provisional(
         &mut self,
         index: u8,
         status: u16,
-        remote: IpAddr,
+        flow: &Flow,
         response: &Message<'_>,
         env: &mut Env<'_>,
     ) {
@@ -194,16 +195,16 @@ impl Context {
             (passes && self.kind == Kind::Invite).then_some(env.now + env.settings.config.timer_c);
         self.branches[usize::from(index)].on_provisional(timer_c, env);
         if passes {
-            self.pass(status, remote, response, env);
+            self.pass(status, flow, response, env);
         }
     }
 
-    /// A final response came from `remote`, on a branch on which something was sent.
+    /// A final response came on a branch on which something was sent on `flow`.
     fn on_final(
         &mut self,
         index: u8,
         status: u16,
-        remote: IpAddr,
+        flow: &Flow,
         response: &Message<'_>,
         env: &mut Env<'_>,
     ) -> Heard {
@@ -215,7 +216,7 @@ impl Context {
             if self.kind == Kind::Invite && self.back.server.state() != State::Accepted {
                 env.counters.answered.add();
             }
-            let passed = self.pass(status, remote, response, env);
+            let passed = self.pass(status, flow, response, env);
             self.close_others(Some(index), ELSEWHERE, env);
             return passed.map_or(Heard::Noted, |passed| Heard::Success { moved: passed.moved });
         }
@@ -239,7 +240,7 @@ impl Context {
             return Heard::Noted;
         }
         if let Some(search) = &mut self.search {
-            search.remember(status, response, env.settings.distrusts(remote));
+            search.remember(status, response, env.settings.distrusts(flow));
         }
         if status >= 600 {
             self.close_others(Some(index), &reason_line(Status(status)), env);
@@ -247,15 +248,15 @@ impl Context {
         Heard::Noted
     }
 
-    /// Sends a response of `remote` back, without what only those who are trusted may say.
+    /// Sends a response that came on `flow` back, without what only a trusted one may say.
     fn pass(
         &mut self,
         status: u16,
-        remote: IpAddr,
+        flow: &Flow,
         response: &Message<'_>,
         env: &mut Env<'_>,
     ) -> Option<Passed> {
-        let distrusts = env.settings.distrusts(remote);
+        let distrusts = env.settings.distrusts(flow);
         let changes = ResponseChanges { distrusts, ..ResponseChanges::default() };
         self.back.pass(self.handle, status, &changes, response, env)
     }

@@ -1,0 +1,210 @@
+//! The gate: which requests of strangers are read at all. A source that is banned, or has sent too
+//! much, is shut out, but for requests that prove to be of somebody who is not.
+
+use crate::event::Env;
+use crate::flow::Flow;
+use crate::known_sources::Pair;
+use crate::location::AddressOfRecord;
+use crate::proxy::{address_of, has_token};
+use crate::server::Server;
+use crate::source::{Account, Evidence};
+use lock_api::RawMutex;
+use sip::digest::Credentials;
+use sip::header::NameAddr;
+use sip::{HeaderName, Message, Method, Uri};
+
+/// Requests a second, and at once, of a registered phone whose source is shut out.
+const PHONE_RATE: (u32, u32) = (10, 50);
+/// Attempts a second, and at once, to log in as one user from a source that is banned, where that
+/// user has logged in before.
+const RETURN_RATE: (u32, u32) = (1, 10);
+/// How many times [`source_rate`](crate::config::Limits::source_rate) datagrams may begin logins and
+/// calls of one user at a source where that user has logged in before. They are answered with a
+/// challenge, which is short.
+const LOGIN_FACTOR: u32 = 10;
+/// Credentials that are looked at in each of their two header fields.
+const MOST_CREDENTIALS: usize = 4;
+
+/// What a request that is let in is counted for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Admitted {
+    pub(crate) account: Account,
+    /// Set where the source is banned, and the request may only log in as this user.
+    pub(crate) returns: Option<Pair>,
+}
+
+/// Why a request is not let in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ShutOut {
+    Banned,
+    TooMany,
+}
+
+/// Lets in a request of a stranger, or says why not. What it costs to look for proofs is less than
+/// what the message has cost to be parsed.
+pub(crate) fn admit<R: RawMutex>(
+    server: &Server<R>,
+    message: &Message<'_>,
+    flow: &Flow,
+    env: &Env<'_>,
+) -> Result<Admitted, ShutOut> {
+    let limits = &env.settings.config.limits;
+    let account = Account::of(flow);
+    let admitted = |account| Admitted { account, returns: None };
+    if server.bans.is_banned(account.source, env.now) {
+        let user = sender(server, message, env).ok_or(ShutOut::Banned)?;
+        if is_registered_on(server, &user, flow, env) {
+            return has_turn(server, &user, flow, env)
+                .then_some(admitted(account))
+                .ok_or(ShutOut::Banned);
+        }
+        let returns = returning(server, message, account, &user, env);
+        return Ok(Admitted { account, returns: Some(returns.ok_or(ShutOut::Banned)?) });
+    }
+    if server.admission.admit(account, env.now, limits) {
+        return Ok(admitted(account));
+    }
+    if account.evidence == Evidence::Claim
+        && let Some(evidence) = evidence_in(server, message, flow, env)
+        && server.admission.admit(account.with(evidence), env.now, limits)
+    {
+        return Ok(admitted(account.with(evidence)));
+    }
+    let user = sender(server, message, env).ok_or(ShutOut::TooMany)?;
+    let is_let_in = is_registered_on(server, &user, flow, env)
+        && has_turn(server, &user, flow, env)
+        || begins_login(server, message, account, &user, env);
+    is_let_in.then_some(admitted(account)).ok_or(ShutOut::TooMany)
+}
+
+/// The evidence that stands in a datagram itself. It can be copied only where it is seen.
+fn evidence_in<R: RawMutex>(
+    server: &Server<R>,
+    message: &Message<'_>,
+    flow: &Flow,
+    env: &Env<'_>,
+) -> Option<Evidence> {
+    let host = flow.remote.ip();
+    let names = [HeaderName::Authorization, HeaderName::ProxyAuthorization];
+    let mut values = names.iter().flat_map(|&name| message.values(name).take(MOST_CREDENTIALS));
+    let has_nonce = values.any(|value| match Credentials::parse(value) {
+        Ok(Some(credentials)) => server.nonces.was_issued(credentials.nonce, host, env.now),
+        Ok(None) | Err(_) => false,
+    });
+    if has_nonce {
+        return Some(Evidence::Nonce);
+    }
+    has_token(message, env).then_some(Evidence::Dialog)
+}
+
+/// The user of ours that `request` says it is from.
+fn sender<R: RawMutex>(
+    server: &Server<R>,
+    request: &Message<'_>,
+    env: &Env<'_>,
+) -> Option<AddressOfRecord> {
+    let from = request.value(HeaderName::From)?;
+    let from = NameAddr::parse(HeaderName::From, from).ok()?;
+    match from.uri() {
+        Ok(Uri::Sip(uri)) => address_of(server, &uri, env),
+        _ => None,
+    }
+}
+
+/// Whether `user` is registered on just this flow: whatever the others behind its NAT do, or is
+/// forged in its name, a phone is served.
+fn is_registered_on<R: RawMutex>(
+    server: &Server<R>,
+    user: &AddressOfRecord,
+    flow: &Flow,
+    env: &Env<'_>,
+) -> bool {
+    server.location.look_up(user, |subscriber| {
+        subscriber.is_some_and(|subscriber| {
+            subscriber.current(env.now).any(|binding| binding.flow == *flow)
+        })
+    })
+}
+
+/// Whether `user`, who is registered on `flow`, is within the rate of that.
+fn has_turn<R: RawMutex>(
+    server: &Server<R>,
+    user: &AddressOfRecord,
+    flow: &Flow,
+    env: &Env<'_>,
+) -> bool {
+    let (rate, burst) = PHONE_RATE;
+    let end = flow.remote.port().to_be_bytes();
+    let parts = [user.as_bytes(), &end, &[flow.transport as u8]];
+    server.flow_rates.take(&parts, env.now, rate, burst)
+}
+
+/// Whether the datagram `message` begins a login or call of `user`, who has logged in from its
+/// source within the last day.
+fn begins_login<R: RawMutex>(
+    server: &Server<R>,
+    message: &Message<'_>,
+    account: Account,
+    user: &AddressOfRecord,
+    env: &Env<'_>,
+) -> bool {
+    let limits = &env.settings.config.limits;
+    let Some(method @ (Method::Register | Method::Invite)) = message.method() else {
+        return false;
+    };
+    let pair = server.known_sources.pair(account.source, user);
+    account.evidence == Evidence::Claim
+        && server.known_sources.has(pair, env.now)
+        && server.flow_rates.take(
+            &[b"login", user.as_bytes(), &account.source.octets(), method.as_bytes()],
+            env.now,
+            limits.source_rate.saturating_mul(LOGIN_FACTOR),
+            limits.source_burst.saturating_mul(LOGIN_FACTOR),
+        )
+}
+
+/// The user that `message` of a banned source may log in as.
+fn returning<R: RawMutex>(
+    server: &Server<R>,
+    message: &Message<'_>,
+    account: Account,
+    user: &AddressOfRecord,
+    env: &Env<'_>,
+) -> Option<Pair> {
+    let pair = server.known_sources.pair(account.source, user);
+    let (rate, burst) = RETURN_RATE;
+    let may = message.method() == Some(Method::Register)
+        && server.known_sources.has(pair, env.now)
+        && server.flow_rates.take(
+            &[b"return", user.as_bytes(), &account.source.octets(), &[account.evidence as u8]],
+            env.now,
+            rate,
+            burst,
+        );
+    may.then_some(pair)
+}
+
+impl<R: RawMutex> Server<R> {
+    /// Whether `flow`, on which a connection over TLS is wanted, may have its keys agreed on: it is
+    /// charged as for a request. Strangers who are banned, or have sent too much, may not; one from
+    /// a source where a user has logged in within the last day may, seldom.
+    pub fn admits_handshake(&self, flow: &Flow, now: sip::Instant) -> bool {
+        let settings = alloc::sync::Arc::clone(&self.settings.lock());
+        let account = Account::of(flow);
+        if settings.is_trusted(flow) {
+            return true;
+        }
+        if self.bans.is_banned(account.source, now) {
+            let (rate, burst) = RETURN_RATE;
+            let any_user = self.known_sources.any_user(account.source);
+            return self.known_sources.has(any_user, now)
+                && self.flow_rates.take(
+                    &[b"handshake", &account.source.octets()],
+                    now,
+                    rate,
+                    burst,
+                );
+        }
+        self.admission.admit(account, now, &settings.config.limits)
+    }
+}

@@ -1,0 +1,121 @@
+//! The gate for requests: what is forged in the name of a source, or guessed there by others, shuts
+//! out no request that proves more.
+
+use crate::dialog::answer;
+use crate::limits::{from_abroad, guess, options, strict_config};
+use crate::rig::{ALICE, BOB, Draft, Rig, STRANGER, closed_config, tcp, udp};
+use sip::{Duration, HeaderName, Transport};
+use sip_server::Flow;
+
+/// Sends `forged` on `flow` until the allowance for such requests is used up.
+fn flood(rig: &mut Rig, flow: &Flow, forged: &Draft) {
+    while !rig.send(flow, &forged.next()).is_silent() {}
+}
+
+#[test]
+fn forged_datagrams_take_nothing_from_a_connection_of_their_source() {
+    let mut config = closed_config();
+    (config.limits.source_rate, config.limits.source_burst) = (1, 20);
+    (config.limits.foreign_rate, config.limits.max_transaction_bytes) = (2, 1 << 20);
+    let mut rig = Rig::closed_with(config);
+    rig.register("bob", &tcp(BOB, 3), &format!("<sip:bob@{BOB};transport=tcp>"));
+    flood(&mut rig, &udp(STRANGER), &from_abroad().with_body(&"x".repeat(10_000)));
+    let flow = tcp("192.0.2.99:7000", 8);
+    for _ in 0..4 {
+        rig.send(&flow, &from_abroad()).forwarded();
+    }
+    assert_eq!(rig.send(&flow, &from_abroad()).status(), 503, "a rate of its own");
+    assert!((0..15).all(|_| rig.send(&flow, &options()).status() == 200));
+    assert!(rig.send(&flow, &options()).is_silent());
+}
+
+#[test]
+fn a_phone_logs_in_and_calls_whatever_is_forged_in_its_name() {
+    let mut config = closed_config();
+    (config.limits.source_rate, config.limits.source_burst) = (1, 20);
+    let mut rig = Rig::closed_with(config);
+    rig.register("bob", &tcp(BOB, 3), &format!("<sip:bob@{BOB};transport=tcp>"));
+    // It has a nonce from before the flood.
+    let register = Draft::register("alice").and("Contact", "<sip:alice@a.example>");
+    let asked = rig.send(&udp(ALICE), &register).response().clone();
+    let forged = options().with("From", "<sip:alice@example.com>;tag=1");
+    flood(&mut rig, &udp(ALICE), &forged);
+    assert!(rig.send(&udp(ALICE), &register.next()).is_silent(), "nobody is known there");
+    let register = register.next().with_credentials(&asked, None, "alice", "alice", 1, |_| {});
+    assert_eq!(rig.send(&udp(ALICE), &register).status(), 200);
+    // From then on it may also begin without one, wherever its NAT has it now.
+    for port in 40_000..40_010 {
+        let flow = udp(&format!("198.51.100.10:{port}"));
+        flood(&mut rig, &flow, &forged);
+        rig.register("alice", &flow, "<sip:alice@a.example>");
+        let call =
+            Draft::invite("sip:bob@example.com").with("From", "<sip:alice@example.com>;tag=1");
+        rig.send_as("alice", &flow, &call).forwarded();
+    }
+    let invented = Draft::register("bob").and(
+        "Authorization",
+        "Digest username=\"bob\", realm=\"example.com\", \
+        nonce=\"00000000000000000000000000000000\", uri=\"sip:example.com\", response=\"0\"",
+    );
+    assert!(rig.send(&udp("198.51.100.10:7"), &invented).is_silent(), "no nonce of ours");
+    flood(&mut rig, &udp(STRANGER), &options());
+    let elsewhere = Draft::register("alice");
+    assert!(rig.send(&udp(STRANGER), &elsewhere).is_silent(), "not where she has logged in");
+}
+
+#[test]
+fn a_call_goes_on_whatever_is_forged_in_the_name_of_its_ends() {
+    let mut config = closed_config();
+    (config.limits.source_rate, config.limits.source_burst) = (1, 20);
+    let mut rig = Rig::closed_with(config);
+    rig.register("bob", &udp(BOB), &format!("<sip:bob@{BOB}>"));
+    let call = from_abroad().with("Contact", &format!("<sip:x@{STRANGER}>"));
+    let forwarded = rig.send(&udp(STRANGER), &call).forwarded().clone();
+    let phone = format!("sip:bob@{BOB}");
+    let answered = answer(&mut rig, &forwarded, 200, &phone);
+    flood(&mut rig, &udp(STRANGER), &options());
+    let bye = call
+        .next()
+        .with_method("BYE")
+        .with("To", &answered.value(HeaderName::To))
+        .with_uri(&phone)
+        .and("Route", &answered.values(HeaderName::RecordRoute).pop().unwrap());
+    rig.send(&udp(STRANGER), &bye).forwarded();
+    let forged = bye.with("Call-ID", "another");
+    assert!(rig.send(&udp(STRANGER), &forged).is_silent(), "the token is for another dialog");
+}
+
+#[test]
+fn a_user_comes_back_to_an_address_that_is_banned() {
+    let mut config = strict_config();
+    (config.limits.source_rate, config.limits.source_burst) = (1, 100);
+    let mut rig = Rig::closed_with(config);
+    let contact = format!("<sip:alice@{ALICE};transport=tcp>");
+    rig.register("alice", &tcp(ALICE, 1), &contact);
+    rig.end(&tcp(ALICE, 1));
+    let tls = |number| Flow { transport: Transport::Tls, ..tcp(ALICE, number) };
+    for _ in 0..3 {
+        guess(&mut rig, "198.51.100.10:40000");
+    }
+    assert_eq!(rig.count("bans"), 1);
+    assert!(rig.server.admits_handshake(&tls(2), rig.now));
+    rig.register("alice", &tls(2), &contact);
+    assert_eq!(
+        rig.send(&tls(2), &options().with("From", "<sip:alice@example.com>;tag=1")).status(),
+        200
+    );
+    // Others there do not, nor for anything else, nor often.
+    assert!(rig.send(&tcp(ALICE, 3), &Draft::register("bob")).is_silent());
+    assert!(rig.send(&tcp(ALICE, 3), &Draft::invite("sip:bob@example.com")).is_silent());
+    let register = || Draft::register("alice");
+    let tries = (0..200).filter(|_| !rig.send(&tcp(ALICE, 3), &register()).is_silent());
+    assert!(tries.count() <= 10);
+    let handshakes = (0..200).filter(|_| rig.server.admits_handshake(&tls(9), rig.now));
+    assert!(handshakes.count() <= 10);
+    rig.wait(Duration::from_secs(5));
+    // One wrong password, and it is over.
+    let asked = rig.send(&tcp(ALICE, 3), &register()).response().clone();
+    let wrong = register().answering(&asked, "alice", "wrong");
+    assert_eq!(rig.send(&tcp(ALICE, 3), &wrong).responses().last().unwrap().status(), 401);
+    assert!(rig.send(&tcp(ALICE, 3), &register()).is_silent());
+}
