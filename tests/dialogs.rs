@@ -12,7 +12,7 @@ fn call(exchange: &Exchange) -> (End, End) {
 }
 
 /// One end moves during the call and announces it with `method`. Then it is reached there.
-fn is_found_again(mover: &mut End, other: &mut End, method: &str) {
+fn is_reached_after_a_move(mover: &mut End, other: &mut End, method: &str) {
     mover.agent.move_away();
     mover.pass(other, method, "");
     other.pass(mover, "INFO", "");
@@ -24,7 +24,7 @@ fn is_found_again(mover: &mut End, other: &mut End, method: &str) {
 fn the_callee_moves_by_reinvite_and_the_caller_hangs_up() {
     let exchange = Exchange::that_trusts_nobody();
     let (mut alice, mut bob) = call(&exchange);
-    is_found_again(&mut bob, &mut alice, "INVITE");
+    is_reached_after_a_move(&mut bob, &mut alice, "INVITE");
     alice.pass(&mut bob, "BYE", "");
 }
 
@@ -32,7 +32,7 @@ fn the_callee_moves_by_reinvite_and_the_caller_hangs_up() {
 fn the_caller_moves_by_update_and_the_callee_hangs_up() {
     let exchange = Exchange::that_trusts_nobody();
     let (mut alice, mut bob) = call(&exchange);
-    is_found_again(&mut alice, &mut bob, "UPDATE");
+    is_reached_after_a_move(&mut alice, &mut bob, "UPDATE");
     bob.pass(&mut alice, "BYE", "");
 }
 
@@ -41,8 +41,8 @@ fn both_ends_move_more_than_once() {
     let exchange = Exchange::that_trusts_nobody();
     let (mut alice, mut bob) = call(&exchange);
     for method in ["INVITE", "UPDATE"] {
-        is_found_again(&mut alice, &mut bob, method);
-        is_found_again(&mut bob, &mut alice, method);
+        is_reached_after_a_move(&mut alice, &mut bob, method);
+        is_reached_after_a_move(&mut bob, &mut alice, method);
     }
     bob.pass(&mut alice, "BYE", "");
 }
@@ -55,7 +55,7 @@ fn a_call_continues_after_a_crash_of_the_server() {
     exchange.server.crash();
     exchange.server.restart();
     alice.pass(&mut bob, "INVITE", "");
-    is_found_again(&mut bob, &mut alice, "UPDATE");
+    is_reached_after_a_move(&mut bob, &mut alice, "UPDATE");
     alice.pass(&mut bob, "BYE", "");
 }
 
@@ -91,7 +91,7 @@ fn state(state: &str) -> String {
     format!("{EVENT}Subscription-State: {state}\r\n")
 }
 
-/// Alice subscribes to bob, who answers with this status code.
+/// Alice subscribes to bob. His phone answers with this status code.
 fn subscribe(exchange: &Exchange, status: u16) -> (End, End) {
     let (mut alice, mut bob) = (exchange.agent("alice"), exchange.agent("bob"));
     let mut subscribing = alice.dialog(&bob.address_of_record());

@@ -330,7 +330,7 @@ fn rounds() -> usize {
 }
 
 #[test]
-fn hostile_frames_do_not_stop_it() {
+fn hostile_frames_do_not_stop_the_server() {
     const TURN: usize = 250;
     let lan = Lan::with_users(&format!("alice:{PASSWORD}\nbob:{PASSWORD}\n"));
     let mut machine = Machine::default().serve();

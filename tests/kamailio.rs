@@ -11,7 +11,7 @@ use std::net::Ipv4Addr;
 use test_support::agent::{Agent, SESSION};
 
 /// Both ends change the session and hang up within the call. One of them moves first.
-fn goes_on(mover: &mut End, other: &mut End) {
+fn continue_call(mover: &mut End, other: &mut End) {
     mover.pass(other, "INVITE", "");
     other.pass(mover, "INVITE", "");
     mover.agent.move_away();
@@ -32,7 +32,7 @@ fn in_front(nat: Nat) {
         }
         let (mut alice, mut bob) = establish(alice, exchange.agent("bob"));
         assert_eq!(bob.dialog.routes().len(), 3, "one route of the server and two of Kamailio");
-        goes_on(&mut alice, &mut bob);
+        continue_call(&mut alice, &mut bob);
         match caller_hangs_up {
             true => alice.pass(&mut bob, "BYE", ""),
             false => bob.pass(&mut alice, "BYE", ""),
@@ -65,8 +65,8 @@ fn a_user_calls_a_party_behind_kamailio() {
         let uri = format!("sip:dave@{}", kamailio.outside);
         let (mut alice, mut dave) = establish_with(exchange.agent("alice"), dave, &uri);
         assert_eq!(alice.dialog.routes().len(), 3, "one route of the server and two of Kamailio");
-        goes_on(&mut dave, &mut alice);
-        goes_on(&mut alice, &mut dave);
+        continue_call(&mut dave, &mut alice);
+        continue_call(&mut alice, &mut dave);
         match caller_hangs_up {
             true => alice.pass(&mut dave, "BYE", ""),
             false => dave.pass(&mut alice, "BYE", ""),
@@ -81,8 +81,8 @@ fn a_party_behind_kamailio_calls_a_user() {
     for caller_hangs_up in [true, false] {
         let dave = Agent::stranger("dave", "elsewhere.test", kamailio.outside);
         let (mut dave, mut bob) = establish(dave, exchange.agent("bob"));
-        goes_on(&mut dave, &mut bob);
-        goes_on(&mut bob, &mut dave);
+        continue_call(&mut dave, &mut bob);
+        continue_call(&mut bob, &mut dave);
         match caller_hangs_up {
             true => dave.pass(&mut bob, "BYE", ""),
             false => bob.pass(&mut dave, "BYE", ""),
@@ -102,7 +102,7 @@ fn the_caller_uses_kamailio_over_tls() {
         let alice = exchange.agent_by("alice", kamailio.outside);
         let (mut alice, mut bob) = establish(alice, exchange.agent("bob"));
         assert!(alice.dialog.routes().iter().any(|route| route.ends_with(b";transport=tls;lr>")));
-        goes_on(&mut alice, &mut bob);
+        continue_call(&mut alice, &mut bob);
         match caller_hangs_up {
             true => alice.pass(&mut bob, "BYE", ""),
             false => bob.pass(&mut alice, "BYE", ""),
@@ -129,8 +129,8 @@ fn a_user_calls_a_party_behind_kamailio_over_tls() {
             continue;
         }
         let (mut alice, mut dave) = establish_with(alice, dave, &uri);
-        goes_on(&mut dave, &mut alice);
-        goes_on(&mut alice, &mut dave);
+        continue_call(&mut dave, &mut alice);
+        continue_call(&mut alice, &mut dave);
         alice.pass(&mut dave, "BYE", "");
     }
 }

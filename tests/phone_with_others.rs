@@ -53,7 +53,7 @@ fn baresip_through_kamailio() {
 }
 
 /// The server answers 302, and the call bypasses it.
-fn goes_where_it_is_sent(other: Kind) {
+fn follows_a_redirect(other: Kind) {
     let exchange = Exchange::that_redirects();
     let mut bob = exchange.phone(other, "bob", Udp);
     let mut alice = exchange.phone(Barebell, "alice", Udp);
@@ -66,15 +66,15 @@ fn goes_where_it_is_sent(other: Kind) {
 
 #[test]
 fn barebell_phone_follows_a_redirect_to_baresip() {
-    goes_where_it_is_sent(Baresip);
+    follows_a_redirect(Baresip);
 }
 
 #[test]
 fn barebell_phone_follows_a_redirect_to_linphone() {
-    goes_where_it_is_sent(Linphone);
+    follows_a_redirect(Linphone);
 }
 
 #[test]
 fn barebell_phone_follows_a_redirect_to_twinkle() {
-    goes_where_it_is_sent(Twinkle);
+    follows_a_redirect(Twinkle);
 }

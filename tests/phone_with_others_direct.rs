@@ -31,7 +31,7 @@ fn linphone_holds_and_is_held() {
 }
 
 /// The caller cancels while the phone rings.
-fn is_given_up(other: Kind) {
+fn is_cancelled(other: Kind) {
     for (from, to) in [(Barebell, other), (other, Barebell)] {
         let mut pair = Pair::new(from, to, Way::Direct);
         pair.ring();
@@ -45,12 +45,12 @@ fn is_given_up(other: Kind) {
 
 #[test]
 fn a_call_with_baresip_is_cancelled() {
-    is_given_up(Baresip);
+    is_cancelled(Baresip);
 }
 
 #[test]
 fn a_call_with_linphone_is_cancelled() {
-    is_given_up(Linphone);
+    is_cancelled(Linphone);
 }
 
 /// Bob transfers his call with alice to carol.
@@ -101,7 +101,7 @@ fn linphone_transfers_baresip_to_barebell_phone() {
 }
 
 /// A phone answers 302, and barebell-phone calls the contact.
-fn goes_where_a_phone_sends_it(other: Kind) {
+fn follows_a_redirect_of_a_phone(other: Kind) {
     let exchange = Exchange::open();
     let mut bob = Phone::direct(other, exchange.account("bob", Udp));
     let mut alice = Phone::direct(Barebell, exchange.account("alice", Udp));
@@ -121,12 +121,12 @@ fn goes_where_a_phone_sends_it(other: Kind) {
 
 #[test]
 fn barebell_phone_follows_a_redirect_of_baresip() {
-    goes_where_a_phone_sends_it(Baresip);
+    follows_a_redirect_of_a_phone(Baresip);
 }
 
 #[test]
 fn barebell_phone_follows_a_redirect_of_linphone() {
-    goes_where_a_phone_sends_it(Linphone);
+    follows_a_redirect_of_a_phone(Linphone);
 }
 
 /// barebell-phone is called through Kamailio, and either hangs up.

@@ -12,7 +12,7 @@ fn press(here: &mut Phone, there: &mut Phone) {
     }
 }
 
-fn keys_are_heard(other: Kind) {
+fn keys_are_received(other: Kind) {
     let mut pair = Pair::new(Barebell, other, Way::Direct);
     pair.connect();
     pair.hear();
@@ -23,15 +23,15 @@ fn keys_are_heard(other: Kind) {
 
 #[test]
 fn baresip_and_barebell_phone_receive_keys() {
-    keys_are_heard(Baresip);
+    keys_are_received(Baresip);
 }
 
 #[test]
 fn linphone_and_barebell_phone_receive_keys() {
-    keys_are_heard(Linphone);
+    keys_are_received(Linphone);
 }
 
 #[test]
 fn twinkle_and_barebell_phone_receive_keys() {
-    keys_are_heard(Twinkle);
+    keys_are_received(Twinkle);
 }

@@ -30,7 +30,7 @@ fn agree_on(alice: Side, bob: Side, suite: Option<&str>) {
 }
 
 /// Bob's phone rejects the call automatically.
-fn do_not_agree(alice: Side, bob: Side) {
+fn is_rejected(alice: Side, bob: Side) {
     let mut pair = pair(alice, bob);
     pair.alice.act(&Action::Dial(pair.uri.clone()));
     pair.alice.wait_for(Event::Ended);
@@ -108,9 +108,9 @@ fn twinkle_is_called_without_encryption_if_optional() {
 
 #[test]
 fn required_encryption_prevents_unencrypted_calls() {
-    do_not_agree((Barebell, Required, ""), (Twinkle, Off, ""));
-    do_not_agree((Twinkle, Off, ""), (Barebell, Required, ""));
-    do_not_agree((Baresip, Off, ""), (Barebell, Required, ""));
-    do_not_agree((Baresip, Required, ""), (Barebell, Off, ""));
-    do_not_agree((Linphone, Required, ""), (Barebell, Off, ""));
+    is_rejected((Barebell, Required, ""), (Twinkle, Off, ""));
+    is_rejected((Twinkle, Off, ""), (Barebell, Required, ""));
+    is_rejected((Baresip, Off, ""), (Barebell, Required, ""));
+    is_rejected((Baresip, Required, ""), (Barebell, Off, ""));
+    is_rejected((Linphone, Required, ""), (Barebell, Off, ""));
 }

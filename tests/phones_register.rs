@@ -24,7 +24,7 @@ fn registers_and_logs_out(kind: Kind, transport: Transport) {
     assert_eq!(none, []);
 }
 
-fn keeps_registered(kind: Kind) {
+fn refreshes_its_registration(kind: Kind) {
     let exchange = Exchange::open();
     let account = Account { expires: 12, ..exchange.account("alice", Udp) };
     let _phone = Phone::registered(kind, account);
@@ -41,7 +41,7 @@ fn keeps_registered(kind: Kind) {
     });
 }
 
-fn is_refused_with_a_wrong_password(kind: Kind) {
+fn is_rejected_with_a_wrong_password(kind: Kind) {
     let exchange = Exchange::open();
     let account = Account { password: "guess".to_owned(), ..exchange.account("alice", Udp) };
     let mut phone = Phone::start(kind, account);
@@ -101,32 +101,32 @@ fn twinkle_registers_and_logs_out_over_tcp() {
 
 #[test]
 fn baresip_refreshes_its_registration() {
-    keeps_registered(Kind::Baresip);
+    refreshes_its_registration(Kind::Baresip);
 }
 
 #[test]
 fn linphone_refreshes_its_registration() {
-    keeps_registered(Kind::Linphone);
+    refreshes_its_registration(Kind::Linphone);
 }
 
 #[test]
 fn twinkle_refreshes_its_registration() {
-    keeps_registered(Kind::Twinkle);
+    refreshes_its_registration(Kind::Twinkle);
 }
 
 #[test]
 fn baresip_is_rejected_with_a_wrong_password() {
-    is_refused_with_a_wrong_password(Kind::Baresip);
+    is_rejected_with_a_wrong_password(Kind::Baresip);
 }
 
 #[test]
 fn linphone_is_rejected_with_a_wrong_password() {
-    is_refused_with_a_wrong_password(Kind::Linphone);
+    is_rejected_with_a_wrong_password(Kind::Linphone);
 }
 
 #[test]
 fn twinkle_is_rejected_with_a_wrong_password() {
-    is_refused_with_a_wrong_password(Kind::Twinkle);
+    is_rejected_with_a_wrong_password(Kind::Twinkle);
 }
 
 #[test]
@@ -141,10 +141,10 @@ fn barebell_phone_registers_and_logs_out_over_tcp() {
 
 #[test]
 fn barebell_phone_refreshes_its_registration() {
-    keeps_registered(Kind::Barebell);
+    refreshes_its_registration(Kind::Barebell);
 }
 
 #[test]
 fn barebell_phone_is_rejected_with_a_wrong_password() {
-    is_refused_with_a_wrong_password(Kind::Barebell);
+    is_rejected_with_a_wrong_password(Kind::Barebell);
 }

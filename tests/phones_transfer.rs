@@ -31,7 +31,7 @@ impl Three {
         self.carol.wait_for(Event::Incoming);
         self.carol.act(&Action::Answer);
         self.carol.wait_for(Event::Established);
-        self.talk_without_bob();
+        self.continue_without_bob();
     }
 
     /// Bob consults carol, then transfers alice to her.
@@ -53,10 +53,10 @@ impl Three {
             _ => self.carol.act(&Action::Answer),
         }
         self.carol.wait_for(Event::Established);
-        self.talk_without_bob();
+        self.continue_without_bob();
     }
 
-    fn talk_without_bob(mut self) {
+    fn continue_without_bob(mut self) {
         self.bob.wait_for_status("REFER", &[202, 200]);
         self.alice.wait_until_it_hears(self.carol.account.tone);
         if self.carol.kind != Linphone {

@@ -1,5 +1,5 @@
-// Two users of one page register over WebSocket, one sends the other a message, calls and gives up.
-// What happens is told to the page's server, a line each.
+// Two users of one page register over WebSocket. One sends the other a message, calls, and cancels.
+// Events are reported to the page's server, one line each.
 import JsSIP from 'jssip';
 import { Inviter, Messager, Registerer, SessionState, UserAgent } from 'sip.js';
 

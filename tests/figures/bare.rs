@@ -13,7 +13,7 @@ use peers::transport::Transport;
 use std::path::Path;
 use std::time::Duration;
 
-/// The number of rounds, of which the medians are taken.
+/// The number of rounds. The results are medians over all rounds.
 const ROUNDS: u64 = 5;
 /// The duration of a call in seconds: slightly more than 10,000 packets.
 const SECONDS: u64 = 203;

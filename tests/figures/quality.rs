@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::Barrier;
 use std::time::Duration;
 
-/// The number of rounds, of which medians are taken.
+/// The number of rounds. The results are medians over all rounds.
 const ROUNDS: u64 = 5;
 /// The duration of a call in seconds: slightly more than 10,000 packets.
 const SECONDS: u64 = 203;

@@ -86,7 +86,7 @@ impl Recording {
     fn windows_with(&self, hertz: u32) -> impl Iterator<Item = &[i16]> {
         let length = usize::try_from(self.rate * WINDOW_MS / 1000).unwrap_or(usize::MAX);
         let windows = self.samples.chunks_exact(length.max(1));
-        windows.filter(move |window| holds_tone(window, hertz, self.rate))
+        windows.filter(move |window| contains_tone(window, hertz, self.rate))
     }
 }
 
@@ -145,7 +145,7 @@ fn wav(rate: u32, channels: u16, samples: &[i16]) -> Vec<u8> {
 }
 
 /// Returns true if most of the energy of `window` is at `hertz` (Goertzel's algorithm).
-fn holds_tone(window: &[i16], hertz: u32, rate: u32) -> bool {
+fn contains_tone(window: &[i16], hertz: u32, rate: u32) -> bool {
     let factor = 2.0 * (TAU * f64::from(hertz) / f64::from(rate)).cos();
     let (mut last, mut before, mut energy) = (0.0, 0.0, 0.0);
     for &sample in window {
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_holds_no_tone() {
+    fn silence_contains_no_tone() {
         let recording = Recording { rate: 8000, samples: sine(440, 8000, 2000, 20.0) };
         assert_eq!(recording.tone_ms(440), 0);
     }

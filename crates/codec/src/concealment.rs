@@ -14,7 +14,7 @@ const SEAM: usize = LONGEST / 4;
 const COMPARED: usize = 160;
 /// The additional overlap at the end of a loss, for each lost frame after the first: 4 ms.
 const MORE_SEAM: usize = 32;
-/// The minimum power by which a correlation is divided.
+/// The minimum divisor of a correlation.
 const LEAST_POWER: f64 = 250.0;
 /// The attenuation per lost frame, from the second on.
 const FADES: f64 = 0.2;

@@ -51,7 +51,7 @@ pub enum Codec {
 }
 
 impl Codec {
-    /// All codecs, in the order in which they are offered.
+    /// All codecs, in the order of offers.
     pub const ALL: &[Self] = &[
         #[cfg(feature = "opus")]
         Self::Opus,

@@ -128,7 +128,7 @@ mod tests {
     use std::vec::Vec;
 
     #[test]
-    fn keys_are_events() {
+    fn keys_map_to_event_codes() {
         for (event, digit) in "0123456789*#ABCD".chars().enumerate() {
             assert_eq!(from_digit(digit), Some(event as u8));
             assert_eq!(from_digit(digit.to_ascii_lowercase()), Some(event as u8));
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_those_of_rfc_4733() {
+    fn bytes_match_rfc_4733() {
         let event = TelephoneEvent { event: 11, end: true, volume: 10, duration: 800 };
         assert_eq!(event.to_bytes(), [11, 0x8a, 0x03, 0x20]);
         let two = [event.to_bytes(), event.to_bytes()].concat();

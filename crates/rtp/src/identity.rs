@@ -21,7 +21,7 @@ pub enum Claim {
     Loop,
 }
 
-/// The local SSRC. `A` is the type by which the caller distinguishes the addresses of senders.
+/// The local SSRC. `A` is the type of senders' addresses.
 #[derive(Clone, Debug)]
 pub struct Identity<A> {
     ssrc: u32,

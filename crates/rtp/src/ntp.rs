@@ -17,7 +17,7 @@ impl NtpTime {
         Self(seconds | ((u64::from(time.subsec_nanos()) << 32) / 1_000_000_000))
     }
 
-    /// The middle 32 bits, by which reports identify a time.
+    /// The middle 32 bits, which identify a time in reports.
     #[must_use]
     pub fn middle(self) -> u32 {
         (self.0 >> 16) as u32

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn ratings_are_those_of_the_e_model() {
+    fn ratings_match_the_e_model() {
         let rate =
             |millis, loss| rating(CodecQuality::G711, Duration::from_millis(millis), loss, 1.0);
         about(rate(0, 0.0), 93.2, 1e-9);
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn scores_are_those_of_annex_b() {
+    fn scores_match_annex_b() {
         about(mean_opinion_score(93.2), 4.41, 0.005);
         about(mean_opinion_score(80.0), 4.024, 0.001);
         about(mean_opinion_score(50.0), 2.575, 0.001);

@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn two_packets_in_a_row_make_a_source() {
+    fn two_consecutive_packets_validate_a_source() {
         let mut reception = None;
         let arrivals = feed(&mut reception, &[5, 9, 10, 12]);
         let numbers = [0x1_000a, 0x1_000c].map(Arrival::InOrder);
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn spacing_is_that_of_rfc_3550() {
+    fn spacing_matches_rfc_3550() {
         let mut spacing = Spacing::default();
         let mut jitter = 0.0;
         for (count, millis) in [0, 25, 38, 63, 80, 161].into_iter().enumerate() {

@@ -9,7 +9,7 @@ fn sip(text: &str) -> SipUri<'_> {
 }
 
 #[test]
-fn the_examples_of_rfc_3261_section_19_1_3_are_read() {
+fn the_examples_of_rfc_3261_section_19_1_3_are_parsed() {
     let uri = sip("sip:alice:secretword@atlanta.com;transport=tcp");
     assert_eq!(uri.user, Some(&b"alice"[..]));
     assert_eq!(uri.password, Some(&b"secretword"[..]));
@@ -34,7 +34,7 @@ fn the_examples_of_rfc_3261_section_19_1_3_are_read() {
 }
 
 #[test]
-fn ipv6_hosts_stand_in_brackets() {
+fn ipv6_hosts_have_brackets() {
     let uri = sip("sip:[2001:db8::10:5070]");
     assert_eq!(uri.host, Host::Ip("2001:db8::10:5070".parse().unwrap()));
     assert_eq!(uri.port, None);
@@ -47,7 +47,7 @@ fn ipv6_hosts_stand_in_brackets() {
 }
 
 #[test]
-fn what_is_no_uri_is_refused() {
+fn malformed_uris_are_rejected() {
     for (text, error) in [
         ("alice", UriError::Scheme),
         (":x", UriError::Scheme),
@@ -113,7 +113,7 @@ fn equality_follows_rfc_3261_section_19_1_4() {
 }
 
 #[test]
-fn the_first_of_two_parameters_with_one_name_counts() {
+fn the_first_of_repeated_parameters_counts() {
     let twice = sip("sip:a@b;x=1;%58=2");
     assert!(twice.is_same(&twice));
     assert!(twice.is_same(&sip("sip:a@b;X=1")));
@@ -123,7 +123,7 @@ fn the_first_of_two_parameters_with_one_name_counts() {
 }
 
 #[test]
-fn parameters_and_header_fields_have_a_bound() {
+fn parameters_and_header_fields_are_limited() {
     let params = ";p=1".repeat(MAX_URI_PARAMS);
     let headers = ["?h=1", &"&h=1".repeat(MAX_URI_PARAMS - 1)].concat();
     let most = std::format!("sip:a@b{params}{headers}");
@@ -138,7 +138,7 @@ fn parameters_and_header_fields_have_a_bound() {
     ] {
         assert_eq!(Uri::parse(more.as_bytes()), Err(UriError::TooManyParameters), "{more}");
     }
-    // They may stand in the user part, where they are no parameters.
+    // In the user part semicolons do not separate parameters.
     assert!(Uri::parse(std::format!("sip:a{params};p@b{params}").as_bytes()).is_ok());
 }
 
@@ -150,12 +150,12 @@ fn the_canonical_user_keeps_escaped_nulls() {
 
 proptest! {
     #[test]
-    fn no_bytes_make_the_parser_panic(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
+    fn arbitrary_bytes_do_not_panic(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
         let _ = Uri::parse(&bytes);
     }
 
     #[test]
-    fn digits_and_dots_are_an_ipv4_address_as_the_standard_library_reads_it_or_nothing(
+    fn ipv4_addresses_equal_those_of_the_standard_library(
         text in "[0-9.]{0,20}[0-9]|([0-9]{1,3}\\.){3}[0-9]{1,3}|([0-2]?[0-9]{1,2}\\.){3}[0-9]",
     ) {
         let expected = text.parse().ok().map(Host::Ip);
@@ -163,20 +163,20 @@ proptest! {
     }
 
     #[test]
-    fn no_text_makes_the_parser_panic(text in "(sips?|tel)?:?[a-z@:;=?%&\\[\\]0-9.<> -]{0,60}") {
+    fn similar_texts_do_not_panic(text in "(sips?|tel)?:?[a-z@:;=?%&\\[\\]0-9.<> -]{0,60}") {
         if let Ok(Uri::Sip(uri)) = Uri::parse(text.as_bytes()) {
             prop_assert!(uri.is_same(&uri));
         }
     }
 
     #[test]
-    fn uris_are_written_as_they_are_read(
+    fn uris_are_written_as_parsed(
         text in "(sips?|tel|http):([a-z%A-F0-9;?=+-]{1,9}(:[a-z]{0,4})?@)?([a-z.]{1,9}|\\[2001:db8::1\\]|192.0.2.1)(:[0-9]{1,4})?(;[a-z]{1,4}(=[a-z]{1,4})?){0,2}(\\?[a-z]=[a-z]*)?"
     ) {
         if let Ok(uri) = Uri::parse(text.as_bytes()) {
             let mut out = Vec::new();
             uri.emit(&mut out);
-            // The schemes of SIP are written in lower case, ports without zeros before them.
+            // The scheme is written in lower case, and ports without leading zeros.
             prop_assert_eq!(Uri::parse(&out), Ok(uri));
         }
     }

@@ -52,7 +52,7 @@ impl MasterKey {
         self.suite
     }
 
-    /// The MKI, empty if there is none.
+    /// The MKI, empty if absent.
     #[must_use]
     pub fn mki(&self) -> &[u8] {
         &self.mki

@@ -24,7 +24,7 @@ const QM5: [i32; 32] = [
     -2960, -2208, -1520, -880, 23_352, 17_560, 14_120, 11_664, 9752, 8184, 6864, 5712, 4696, 3784,
     2960, 2208, 1520, 880, 280, -280,
 ];
-/// Output levels of the upper four bits of a code (QM4), by which both ends adapt.
+/// Output levels of the upper four bits of a code (QM4), from which both ends adapt.
 const QM4: [i32; 16] = [
     0, -20_456, -12_896, -8968, -6288, -4240, -2584, -1200, 20_456, 12_896, 8968, 6288, 4240, 2584,
     1200, 0,

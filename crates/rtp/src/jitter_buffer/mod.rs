@@ -162,7 +162,7 @@ impl<T> JitterBuffer<T> {
         let sent = match self.extend(timestamp) {
             Some(sent) => sent,
             None if self.far.is_some_and(|far| self.is_near(timestamp, far)) => {
-                self.begin_anew();
+                self.restart();
                 FIRST
             }
             None => {
@@ -196,7 +196,7 @@ impl<T> JitterBuffer<T> {
         Insertion::Kept
     }
 
-    fn begin_anew(&mut self) {
+    fn restart(&mut self) {
         self.counts.discarded += self.packets.len() as u64;
         self.packets.clear();
         self.newest = None;

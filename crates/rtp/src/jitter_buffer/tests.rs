@@ -54,7 +54,7 @@ fn simulate(ways: &[Way]) -> (Counts, f64) {
 }
 
 #[test]
-fn an_even_line_plays_all_with_little_delay() {
+fn a_stream_without_jitter_has_little_delay() {
     let (counts, delay) = simulate(&network(1000, |_| Some(5.0)));
     assert_eq!((counts.played, counts.late, counts.missing), (1000, 0, 0));
     assert!(delay < 50.0, "{delay}");
@@ -68,7 +68,7 @@ fn lost_packets_are_missing_once() {
 }
 
 #[test]
-fn jitter_makes_the_delay_longer_and_calm_shorter() {
+fn the_delay_follows_the_jitter() {
     let mut random = Random::new(1);
     let (calm, little) = simulate(&network(5000, |_| Some(random.below(5) as f64)));
     let (rough, more) = simulate(&network(5000, |_| Some(random.below(100) as f64)));
@@ -83,7 +83,7 @@ fn jitter_makes_the_delay_longer_and_calm_shorter() {
 }
 
 #[test]
-fn clocks_that_drift_are_followed() {
+fn clock_drift_is_followed() {
     // A sender clock that is 200 ppm slow or fast, for ten minutes: 120 ms.
     for drift in [0.004, -0.004] {
         let (counts, _) =
@@ -94,14 +94,14 @@ fn clocks_that_drift_are_followed() {
 }
 
 #[test]
-fn silence_between_talkspurts_is_no_loss_of_order() {
+fn silence_between_talkspurts_keeps_the_order() {
     let line = network(3000, |number| (number % 500 < 200).then_some(f64::from(number % 7)));
     let (counts, _) = simulate(&line);
     assert!(counts.played >= 1195 && counts.late <= 5, "{counts:?}");
 }
 
 #[test]
-fn a_stream_that_begins_anew_is_played() {
+fn a_restarted_stream_is_played() {
     let mut buffer = JitterBuffer::new(Config::new(8000));
     let mut now = Duration::from_secs(5);
     let mut played = 0;
@@ -141,7 +141,7 @@ fn timestamps_off_the_grid_are_played() {
 }
 
 #[test]
-fn a_stray_packet_flushes_nothing() {
+fn a_stray_packet_does_not_reset_the_stream() {
     let mut buffer = JitterBuffer::new(Config::new(8000));
     let mut played = 0;
     for number in 0..500_u32 {

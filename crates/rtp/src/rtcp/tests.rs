@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use std::vec::Vec;
 
 #[test]
-fn every_packet_is_written_and_read() {
+fn every_packet_type_is_written_and_parsed() {
     let sender = SenderInfo {
         ntp_time: NtpTime(0x0102_0304_0506_0708),
         timestamp: 9,

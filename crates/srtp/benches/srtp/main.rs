@@ -3,7 +3,7 @@
 //! followed by a number of sessions and `scattered` for sessions in random memory order. `-- parts`
 //! measures the single steps of SRTP, `-- plus` measures SRTP+.
 //!
-//! Each figure is a median over rounds in which all implementations take turns, in nanoseconds of
+//! Each figure is a median over rounds with all implementations in turn, in nanoseconds of
 //! the thread's CPU time for one packet of G.711: 12 bytes of header, 160 of payload.
 
 mod parts;

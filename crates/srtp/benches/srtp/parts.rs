@@ -32,8 +32,8 @@ pub(crate) fn print() {
         bare.authenticate_rtp = false;
         let mut neither = bare.clone();
         neither.encrypt_rtp = false;
-        let [protect, unprotect, _] = refused_or_not(neither);
-        let [encrypt, decrypt, _] = refused_or_not(bare);
+        let [protect, unprotect, _] = costs_without_tags(neither);
+        let [encrypt, decrypt, _] = costs_without_tags(bare);
         let [authenticate, check, _] = costs(plain);
 
         let bytes = vec![7; suite.key_length() + suite.salt_length()];
@@ -66,7 +66,7 @@ pub(crate) fn print() {
 }
 
 /// Without tags no packet can be rejected: only protect and unprotect are measured.
-fn refused_or_not(policy: Policy) -> [f64; 3] {
+fn costs_without_tags(policy: Policy) -> [f64; 3] {
     let mut peers: [Box<dyn Peer>; 1] = [Box::new(Untagged(Ours::new(&policy, 1)))];
     measure(&mut peers, &[0])[0]
 }

@@ -49,7 +49,7 @@ impl Known {
         Some((*flow, bytes))
     }
 
-    /// The last challenge received by the host of `flow`, whose nonce is valid for it, or the last
+    /// The last challenge received by the host of `flow` with a nonce valid for it, or the last
     /// challenge of all.
     pub(super) fn challenge(&self, flow: Option<&Flow>) -> Option<(&'static str, &str)> {
         let fits = |known: &&(Flow, &'static str, String)| {
