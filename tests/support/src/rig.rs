@@ -11,7 +11,7 @@
 //! use test_support::rig::{End, Outgoing, Peer, Rig, Way};
 //!
 //! An end that echoes received data.
-//! #[derive(Default)]
+//! /// An end that echoes received data.
 //! struct Echo(Vec<Outgoing>, usize);
 //!
 //! impl End for Echo {

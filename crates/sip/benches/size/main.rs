@@ -3,9 +3,9 @@
 //!
 //! ```text
 //! cargo bench -p barebell-sip --bench size
-//! each parser with its most expensive shape
+//!     each parser with its most expensive shape
 //! cargo bench -p barebell-sip --bench size -- all
-//! with all shapes
+//!     with all shapes
 //! ```
 //!
 //! Valgrind counts instructions, so the load of the machine does not change the figures. The
