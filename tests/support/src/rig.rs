@@ -10,8 +10,8 @@
 //! use test_support::network::Link;
 //! use test_support::rig::{End, Outgoing, Peer, Rig, Way};
 //!
-//! An end that echoes received data.
 //! /// An end that echoes received data.
+//! #[derive(Default)]
 //! struct Echo(Vec<Outgoing>, usize);
 //!
 //! impl End for Echo {
