@@ -1,12 +1,18 @@
 //! `barebell check`: what is wrong in a configuration.
 
+use crate::access::Access;
 use crate::acme;
+use crate::admin::ask::Ask;
+use crate::admin::{Request, UserDomain};
 use crate::cli::CheckFlags;
-use crate::config_file::LoadError;
+use crate::config_file::{self, LoadError, NamedFile};
+use crate::data_dir;
+use crate::domains::unserved_users;
 use crate::failure::Failure;
 use crate::listen::Listen;
 use crate::output::Out;
 use crate::settings::Settings;
+use sip_server::config::Domain;
 
 /// Reads the files of TLS, where it is listened to. A certificate that the server makes itself is
 /// not made for a look, and no issuer is asked.
@@ -43,6 +49,54 @@ fn certificates(settings: &Settings, out: &mut Out) -> Result<(), Failure> {
     }
 }
 
+/// Says which of the files that the configuration names cannot be read, and where it names them.
+/// Returns whether all can.
+fn files(flags: &CheckFlags, out: &mut Out) -> Result<bool, Failure> {
+    let Some(config) = &flags.place.config else { return Ok(true) };
+    let mut is_good = true;
+    for NamedFile { place, key, path } in config_file::named_files(config) {
+        if let Err(error) = std::fs::File::open(&path) {
+            is_good = false;
+            out.line(&format!("{place}: {key}: cannot read {}: {error}", path.display()))?;
+        }
+    }
+    Ok(is_good)
+}
+
+/// `text` with the place in the configuration of the file that it is about.
+fn in_file(flags: &CheckFlags, text: &str) -> String {
+    let mut named = flags.place.config.iter().flat_map(|config| config_file::named_files(config));
+    let about = named.find(|file| text.contains(&*file.path.to_string_lossy()));
+    about.map_or_else(|| text.to_owned(), |file| format!("{}: {}: {text}", file.place, file.key))
+}
+
+/// Warns of users whose domain would not be served.
+fn users(flags: &CheckFlags, served: &[Domain], out: &mut Out) -> Result<(), Failure> {
+    let data = flags.place.settings()?.data()?;
+    let except = served.iter().map(|domain| domain.name.clone()).collect();
+    let mut found: Vec<UserDomain> = Vec::new();
+    let ask = || -> Result<(), Failure> {
+        // Where there is no database, looking makes none.
+        if !data_dir::is_served(&data) && !data.join("barebell.sqlite").try_exists()? {
+            return Ok(());
+        }
+        match Access::open_existing(&flags.place)? {
+            Some(access) => access.list(&Request::UserDomains { except }, &mut |row| {
+                found.push(row);
+                Ok(())
+            }),
+            None => Ok(()),
+        }
+    };
+    if let Err(failure) = ask() {
+        return out.line(&format!("note: its users cannot be seen: {failure}"));
+    }
+    let default = served.first().map(|domain| domain.name.as_str());
+    found.iter().try_for_each(|UserDomain { domain, users }| {
+        out.line(&format!("warning: {}", unserved_users(default, domain, *users)))
+    })
+}
+
 /// Checks the configuration and says what it finds. Warnings are about the machine as it is now.
 ///
 /// # Errors
@@ -70,9 +124,10 @@ pub(crate) fn run(flags: &CheckFlags, out: &mut Out) -> Result<(), Failure> {
         out.line(&format!("listens on {listen}"))?;
     }
     out.line(&format!("keeps its data in {}", settings.data()?.display()))?;
-    if let Err(failure) = certificates(&settings, out) {
-        out.line(&failure.to_string())?;
-        return Err(Failure::Found);
+    let mut is_good = files(flags, out)?;
+    if is_good && let Err(failure) = certificates(&settings, out) {
+        out.line(&in_file(flags, &failure.to_string()))?;
+        is_good = false;
     }
     for listen in &listens {
         if let Err(error) = listen.try_out() {
@@ -84,6 +139,10 @@ pub(crate) fn run(flags: &CheckFlags, out: &mut Out) -> Result<(), Failure> {
     }
     if !engine.authentication.required {
         out.line("warning: authentication is off: anybody can register and call as any user")?;
+    }
+    users(flags, &engine.domains, out)?;
+    if !is_good {
+        return Err(Failure::Found);
     }
     out.line("the configuration has no mistakes")
 }

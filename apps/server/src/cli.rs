@@ -26,7 +26,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run the server (also what `barebell` alone does)
     Serve(ServeFlags),
-    /// Add, import, list and remove users
+    /// Add, import, list, move and remove users
     #[command(subcommand)]
     User(UserCommand),
     /// Show what the server does: users, registrations, transactions, counters, rates
@@ -185,6 +185,21 @@ pub(crate) enum UserCommand {
         /// Print a JSON object on each line
         #[arg(long)]
         json: bool,
+    },
+    /// Move all users of a domain to another one
+    ///
+    /// They keep their passwords and authentication names. To be used where users were added
+    /// before the server was told its domain, or where a domain is renamed.
+    Move {
+        /// The domain that the users are in
+        #[arg(value_name = "FROM", value_parser = domains::canonical)]
+        from: String,
+        /// The domain that they are to be in
+        #[arg(value_name = "TO", value_parser = domains::canonical)]
+        to: String,
+        #[command(flatten)]
+        #[allow(missing_docs)]
+        place: Place,
     },
     /// Remove a user
     Remove {

@@ -156,14 +156,20 @@ fn is_ours(found: &Metadata) -> bool {
     found.uid() == geteuid().as_raw()
 }
 
-/// Who could have changed what was `found` at `path`, and what to do against it.
+/// Which user could have changed what was `found` at `path`, and what to do against it. The owner
+/// of a directory stays: a server of that user may need it.
 fn fault(path: &Path, what: &str, found: &Metadata, is_owner_fine: bool) -> Option<String> {
     let path = path.display();
     if !is_owner_fine {
         let (owner, us) = (name(Uid::from_raw(found.uid())), name(geteuid()));
+        let remedy = match found.is_dir() {
+            true => format!("run it as {owner} (sudo -u {owner} barebell ...)"),
+            false => format!(
+                "run it as {owner}; or look whether it is as it should be, then chown {us} {path}"
+            ),
+        };
         return Some(format!(
-            "the {what} {path} belongs to {owner}, who can change it, and this runs as {us}: run it as {owner}; or look whether \
-             it is as it should be, then chown {us} {path}"
+            "the {what} {path} belongs to {owner}, who can change it, and this runs as {us}: {remedy}"
         ));
     }
     // The mode of a link says nothing.
@@ -191,7 +197,7 @@ pub(crate) fn default_path() -> Result<PathBuf, Failure> {
     let absolute =
         |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     if geteuid().is_root() {
-        return Ok(PathBuf::from("/var/lib/barebell"));
+        return Ok(PathBuf::from(SYSTEM));
     }
     absolute("XDG_DATA_HOME")
         .or_else(|| absolute("HOME").map(|home| home.join(".local/share")))
@@ -199,6 +205,23 @@ pub(crate) fn default_path() -> Result<PathBuf, Failure> {
         .ok_or_else(|| {
             Failure::said("no home directory is known (HOME is not set): name one with --data DIR")
         })
+}
+
+/// The data directory of the system's server.
+pub(crate) const SYSTEM: &str = "/var/lib/barebell";
+
+/// Whether a server listens on the socket in the directory `data`, which this user may not be able
+/// to look into. The system lists the sockets of all users.
+pub(crate) fn is_served(data: &Path) -> bool {
+    let socket = control_socket(data);
+    let socket = socket.to_string_lossy();
+    std::fs::read_to_string("/proc/net/unix")
+        .is_ok_and(|sockets| sockets.lines().any(|line| line.ends_with(&format!(" {socket}"))))
+}
+
+/// The name of the user that the directory `path` belongs to.
+pub(crate) fn owner(path: &Path) -> String {
+    path.metadata().map_or_else(|_| "root".to_owned(), |found| name(Uid::from_raw(found.uid())))
 }
 
 /// The Unix socket of the server that uses the directory `data`.
@@ -271,11 +294,27 @@ mod tests {
     #[test]
     fn what_belongs_to_somebody_else_is_refused_with_the_remedy() {
         let temporary = tempfile::tempdir().unwrap();
-        let found = temporary.path().metadata().unwrap();
-        assert_eq!(fault(temporary.path(), "file", &found, is_ours(&found)), None);
-        let text = fault(temporary.path(), "file", &found, false).unwrap();
         let us = name(geteuid());
-        assert!(text.contains(&format!("chown {us} {}", temporary.path().display())), "{text}");
+        let file = temporary.path().join("lock");
+        std::fs::write(&file, "").unwrap();
+        for (path, is_file) in [(&file, true), (&temporary.path().to_owned(), false)] {
+            let found = path.metadata().unwrap();
+            assert_eq!(fault(path, "file", &found, is_ours(&found)), None);
+            let text = fault(path, "file", &found, false).unwrap();
+            assert!(text.contains(&format!("run it as {us}")), "{text}");
+            let chown = format!("chown {us} {}", path.display());
+            assert_eq!(text.contains(&chown), is_file, "the owner of a folder stays: {text}");
+        }
+    }
+
+    #[test]
+    fn a_server_is_seen_by_its_socket() {
+        let temporary = tempfile::tempdir().unwrap();
+        assert!(!is_served(temporary.path()));
+        let path = control_socket(temporary.path());
+        let _socket = std::os::unix::net::UnixListener::bind(path).unwrap();
+        assert!(is_served(temporary.path()));
+        assert_eq!(owner(temporary.path()), name(geteuid()));
     }
 
     #[test]

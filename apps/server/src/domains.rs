@@ -91,6 +91,17 @@ pub(crate) fn sip_uri(user: &str, domain: &str) -> String {
     }
 }
 
+/// Says that `users` of `domain` cannot log in, since it is not served, and which command
+/// moves them to the one that is `served` by default.
+pub(crate) fn unserved_users(served: Option<&str>, domain: &str, users: u64) -> String {
+    let default = served.unwrap_or("DOMAIN");
+    let (are, them) = if users == 1 { ("user is", "that user") } else { ("users are", "them") };
+    format!(
+        "{users} {are} in the domain {domain}, which is not served, and cannot log in: \
+         `barebell user move {domain} {default}` moves {them}; or name {domain} in domains, too"
+    )
+}
+
 /// Phones name a link-local address with an interface, if at all, so it cannot be an alias.
 fn is_link_local(address: IpAddr) -> bool {
     matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local())

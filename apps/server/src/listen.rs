@@ -49,6 +49,15 @@ impl Listen {
         self.advertised.unwrap_or(self.address)
     }
 
+    /// Whether only one of the two can listen: both take connections at one address and port.
+    pub(crate) fn collides_with(&self, other: &Self) -> bool {
+        let (one, two) = (self.address, other.address);
+        let is_same_port = one.port() == two.port() && one.port() != 0;
+        let is_same_address = one.is_ipv4() == two.is_ipv4()
+            && (one.ip() == two.ip() || one.ip().is_unspecified() || two.ip().is_unspecified());
+        is_same_port && is_same_address && self.transport.is_stream() && other.transport.is_stream()
+    }
+
     /// Tries to listen, and stops at once: why it would fail now.
     pub(crate) fn try_out(self) -> std::io::Result<()> {
         match self.transport.is_stream() {

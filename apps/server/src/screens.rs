@@ -4,11 +4,14 @@ use crate::access::Access;
 use crate::admin::ask::Ask;
 use crate::admin::{Condition, Registration, Request, Status, StoppedStatus};
 use crate::cli::{Place, ScreenFlags};
+use crate::data_dir;
+use crate::domains::unserved_users;
 use crate::failure::Failure;
 use crate::output::{Out, printable};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::path::Path;
 use std::thread;
 use std::time::{self, Duration};
 
@@ -18,7 +21,7 @@ const SECOND: Duration = Duration::from_secs(1);
 /// Shows what the server does.
 ///
 /// # Errors
-/// When neither the server nor its data can be reached.
+/// When no server runs, or neither the server nor its data can be reached.
 pub(crate) fn status(flags: &ScreenFlags, out: &mut Out) -> Result<(), Failure> {
     let mut before = Sample::take(&flags.place)?;
     loop {
@@ -34,7 +37,10 @@ pub(crate) fn status(flags: &ScreenFlags, out: &mut Out) -> Result<(), Failure> 
         }
         out.flush()?;
         if !flags.watch {
-            return Ok(());
+            return match now.condition {
+                Condition::Running(_) => Ok(()),
+                Condition::Stopped(_) => Err(Failure::Found),
+            };
         }
         before = now;
     }
@@ -47,7 +53,11 @@ pub(crate) fn status(flags: &ScreenFlags, out: &mut Out) -> Result<(), Failure> 
 pub(crate) fn registrations(flags: &ScreenFlags, out: &mut Out) -> Result<(), Failure> {
     loop {
         let mut rows = Vec::new();
-        if let Some(access) = Access::open_existing(&flags.place)? {
+        let access = Access::open_existing(&flags.place)?;
+        if !matches!(access, Some(Access::Running(_))) {
+            refuse_if_elsewhere(&flags.place, &flags.place.settings()?.data()?)?;
+        }
+        if let Some(access) = access {
             access.list(&Request::Registrations, &mut |row: Registration| {
                 rows.push(row);
                 Ok(())
@@ -75,6 +85,24 @@ pub(crate) fn registrations(flags: &ScreenFlags, out: &mut Out) -> Result<(), Fa
     }
 }
 
+/// Where no place is named and no server uses the `data` of this user: refuses, if the system's
+/// server runs, whose data this user may not see.
+fn refuse_if_elsewhere(place: &Place, data: &Path) -> Result<(), Failure> {
+    let system = Path::new(data_dir::SYSTEM);
+    let is_named = place.config.is_some() || place.data.is_some();
+    if is_named || data == system || !data_dir::is_served(system) {
+        return Ok(());
+    }
+    let owner = data_dir::owner(system);
+    Err(Failure::said(format!(
+        "a server runs with the data in {}, which only {owner} and root may ask: sudo -u {owner} \
+         barebell status --data {}; no server runs with your own data in {}",
+        system.display(),
+        system.display(),
+        data.display()
+    )))
+}
+
 /// Writes a screen: in place of the one before on a terminal, after it otherwise.
 fn show(text: &str, flags: &ScreenFlags, out: &mut Out) -> Result<(), Failure> {
     if flags.watch && out.is_terminal() {
@@ -97,6 +125,9 @@ impl Sample {
             Some(access) => access.ask(&Request::Status)?,
             None => Condition::Stopped(StoppedStatus::new(&data)),
         };
+        if matches!(condition, Condition::Stopped(_)) {
+            refuse_if_elsewhere(place, &data)?;
+        }
         Ok(Self { at: time::Instant::now(), condition })
     }
 }
@@ -162,6 +193,7 @@ fn running_text(
     writeln!(text, "listens on    {}", status.listens.join(", "))?;
     writeln!(text, "domains       {}", status.domains.join(", "))?;
     writeln!(text, "users         {}", status.users)?;
+    unserved_text(text, status.domains.first(), &status.unserved)?;
     writeln!(text, "registered    {}", registered(status.registered, status.contacts))?;
     writeln!(text, "transactions  {}", status.transactions)?;
     // What has not happened would hide what has.
@@ -195,8 +227,20 @@ fn running_text(
 fn stopped_text(text: &mut String, stopped: &StoppedStatus) -> std::fmt::Result {
     writeln!(text, "no server runs with the data in {}", stopped.data.display())?;
     writeln!(text, "users         {}", stopped.users)?;
+    unserved_text(text, stopped.domains.first(), &stopped.unserved)?;
     let registered = registered(stopped.registered, stopped.contacts);
     writeln!(text, "registered    {registered}, as stored")
+}
+
+fn unserved_text(
+    text: &mut String,
+    served: Option<&String>,
+    unserved: &BTreeMap<String, u64>,
+) -> std::fmt::Result {
+    unserved.iter().try_for_each(|(domain, &users)| {
+        let told = unserved_users(served.map(String::as_str), domain, users);
+        writeln!(text, "warning: {told}")
+    })
 }
 
 fn registered(addresses: u64, contacts: u64) -> String {

@@ -2,8 +2,8 @@
 
 use crate::access::Access;
 use crate::admin::ask::Ask;
-use crate::admin::{Request, UserRemoved, UserRow, UsersStored};
-use crate::cli::{Password, UserCommand, UserFlags};
+use crate::admin::{Request, UserRemoved, UserRow, UsersMoved, UsersStored};
+use crate::cli::{Password, Place, UserCommand, UserFlags};
 use crate::domains;
 use crate::failure::{Failure, during};
 use crate::output::Out;
@@ -22,6 +22,7 @@ pub(crate) fn run(command: &UserCommand, out: &mut Out) -> Result<(), Failure> {
         }
         UserCommand::Import { file, user } => import(file, user, out),
         UserCommand::List { user, json } => list(user, *json, out),
+        UserCommand::Move { from, to, place } => move_users(from, to, place, out),
         UserCommand::Remove { name, user } => remove(name, user, out),
     }
 }
@@ -48,7 +49,7 @@ fn add(
         0 => format!("changed the password of {uri}"),
         _ => format!("added {uri}"),
     })?;
-    note_unserved(&stored);
+    note_unserved(&stored.domain, stored.served);
     Ok(())
 }
 
@@ -68,7 +69,7 @@ fn import(file: &Path, flags: &UserFlags, out: &mut Out) -> Result<(), Failure> 
         stored.added,
         stored.changed
     ))?;
-    note_unserved(&stored);
+    note_unserved(&stored.domain, stored.served);
     Ok(())
 }
 
@@ -90,6 +91,14 @@ fn list(flags: &UserFlags, json: bool, out: &mut Out) -> Result<(), Failure> {
     if found == 0 {
         note("there are no users; `barebell user add NAME --password-stdin` adds one");
     }
+    Ok(())
+}
+
+fn move_users(from: &str, to: &str, place: &Place, out: &mut Out) -> Result<(), Failure> {
+    let request = Request::MoveUsers { from: from.to_owned(), to: to.to_owned() };
+    let moved: UsersMoved = Access::open(place)?.ask(&request)?;
+    out.line(&format!("moved {} users from {from} to {}", moved.moved, moved.domain))?;
+    note_unserved(&moved.domain, moved.served);
     Ok(())
 }
 
@@ -119,12 +128,12 @@ fn read_password() -> Result<String, Failure> {
     Ok(line.trim_end_matches(['\r', '\n']).to_owned())
 }
 
-fn note_unserved(stored: &UsersStored) {
-    if !stored.served {
+fn note_unserved(domain: &str, is_served: bool) {
+    if !is_served {
         note(&format!(
-            "{} is not among the domains that the server serves: its users can log in once it is \
-             (--domain of `barebell serve`, or `domains` in the configuration)",
-            stored.domain
+            "{domain} is not among the domains that the server serves: its users can log in once it is \
+             (--domain of `barebell serve`, or `domains` in the configuration), or once they are in \
+             another one (`barebell user move {domain} DOMAIN`)"
         ));
     }
 }

@@ -156,7 +156,7 @@ fn judge<R: RawMutex>(
     env: &Env<'_>,
 ) -> Verdict {
     let config = &env.settings.config.authentication;
-    let realm = env.settings.domain_name(domain);
+    let realm = env.settings.realm(domain);
     let mut verdict = Verdict::Absent;
     let mut judged = 0;
     for value in incoming.message.values(asker.credentials()) {
@@ -170,7 +170,7 @@ fn judge<R: RawMutex>(
             // Nobody has more than one answer to each challenge; each costs a look at the body.
             break;
         }
-        verdict = judge_one(server, realm, &credentials, incoming, env);
+        verdict = judge_one(server, env.settings.domain_name(domain), &credentials, incoming, env);
         if matches!(verdict, Verdict::User(_)) {
             break;
         }
@@ -178,10 +178,10 @@ fn judge<R: RawMutex>(
     verdict
 }
 
-/// Judges `credentials`, which are for `realm` and by an algorithm of ours.
+/// Judges `credentials`, which are for the realm of `domain` and by an algorithm of ours.
 fn judge_one<R: RawMutex>(
     server: &Server<R>,
-    realm: &str,
+    domain: &str,
     credentials: &Credentials<'_>,
     incoming: &Incoming<'_, '_>,
     env: &Env<'_>,
@@ -202,7 +202,7 @@ fn judge_one<R: RawMutex>(
         return Verdict::Stale;
     }
     let found = timed(env.stopwatch, Step::FindUser, || {
-        location.log_in(&credentials.username, realm, credentials.algorithm)
+        location.log_in(&credentials.username, domain, credentials.algorithm)
     });
     let (user, secret) = found.unzip();
     // For a user who does not exist the same work is done with a secret that nobody has.
@@ -263,7 +263,7 @@ fn write_challenges<R: RawMutex>(
             continue;
         }
         let challenge = Challenge {
-            realm: env.settings.domain_name(domain).as_bytes(),
+            realm: env.settings.realm(domain).as_bytes(),
             nonce: &nonce,
             opaque: None,
             stale,

@@ -1,5 +1,6 @@
 //! What the operator decides, as the engine needs it, with every default and every limit.
 
+use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -29,8 +30,8 @@ pub enum State {
 /// A domain that the server is responsible for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Domain {
-    /// The name, in lower case. It is the digest realm of its users and the host of their
-    /// addresses of record.
+    /// The name, in lower case. It is the host of its users' addresses of record, and their digest
+    /// realm unless [`Authentication::realms`] has another one.
     pub name: String,
     /// Host names and IP addresses (IPv6 without brackets) that mean the same domain.
     pub aliases: Vec<String>,
@@ -123,6 +124,8 @@ pub struct Authentication {
     /// How the User-Agent header field of phones begins that fail when they are offered anything
     /// else beside or before MD5. They are offered only MD5, if that is among the algorithms.
     pub md5_only_agents: Vec<String>,
+    /// The digest realms of domains whose realm is not their name, by the name of the domain.
+    pub realms: BTreeMap<String, String>,
     /// How long a nonce is good.
     pub nonce_lifetime: Duration,
     /// Nonces in use whose counts are remembered, in the whole server.
@@ -262,6 +265,7 @@ impl Default for Authentication {
             // Several phones in the field fail where SHA-512-256 is offered at all.
             algorithms: alloc::vec![sip::digest::Algorithm::Sha256, sip::digest::Algorithm::Md5],
             md5_only_agents: MD5_ONLY_AGENTS.map(String::from).to_vec(),
+            realms: BTreeMap::new(),
             nonce_lifetime: Duration::from_secs(300),
             max_nonces: 1 << 18,
         }

@@ -244,13 +244,20 @@ impl<R: RawMutex> LocationService<R> {
         Some(result)
     }
 
-    /// Adds a user or gives one a new password.
-    pub(crate) fn add_user(&self, canonical: &[u8], logins: Logins) {
+    /// Adds a user, or gives one a new password, which ends the bindings made with another one.
+    pub(crate) fn add_user(&self, canonical: &[u8], logins: Logins, out: &mut Output) {
         let address = self.canonical(canonical);
-        let mut out = Output::default();
         let new_name = auth_name(&logins);
-        let before = self.update(&address, true, &mut out, |subscriber| {
-            (subscriber.logins.replace(Box::new(logins)), Changed::No)
+        let before = self.update(&address, true, out, |subscriber| {
+            let before = subscriber.logins.replace(Box::new(logins));
+            let password =
+                |logins: &Option<Box<Logins>>| logins.as_ref().map(|logins| logins.by_name.clone());
+            let is_changed = before.is_some() && password(&before) != password(&subscriber.logins);
+            let ends = is_changed && !subscriber.bindings.is_empty();
+            if ends {
+                subscriber.bindings.clear();
+            }
+            (before, if ends { Changed::Yes } else { Changed::No })
         });
         let before = before.flatten();
         let old_name = before.as_deref().and_then(auth_name);

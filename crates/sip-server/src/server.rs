@@ -111,10 +111,22 @@ impl<R: RawMutex> Server<R> {
         }
     }
 
-    /// Adds the user `name@domain`, or changes the user's password. `name` is without escapes, the
-    /// domain as configured. An authentication name is to be nobody else's in the domain.
+    /// Adds the user `name@domain`. `name` is without escapes, the domain as configured. An
+    /// authentication name belongs to one user of the domain. For a user that may have registered
+    /// already: [`Server::change_user`].
     pub fn add_user(&self, address_of_record: &[u8], logins: impl Into<Logins>) {
-        self.location.add_user(address_of_record, logins.into());
+        self.location.add_user(address_of_record, logins.into(), &mut Output::default());
+    }
+
+    /// Adds the user `name@domain`, or changes the user's logins. Another password ends the
+    /// user's bindings, which is appended to the journal of `out`.
+    pub fn change_user(
+        &self,
+        address_of_record: &[u8],
+        logins: impl Into<Logins>,
+        out: &mut Output,
+    ) {
+        self.location.add_user(address_of_record, logins.into(), out);
     }
 
     /// Removes a user with all bindings. False where there was none.

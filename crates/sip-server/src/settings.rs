@@ -152,7 +152,7 @@ impl Settings {
     pub(crate) fn has_own_realm(&self, value: &[u8]) -> bool {
         let is_own = |realm: &[u8]| {
             let mut domains = self.config.domains.iter();
-            domains.any(|domain| realm.eq_ignore_ascii_case(domain.name.as_bytes()))
+            domains.any(|domain| realm.eq_ignore_ascii_case(self.realm_of(&domain.name).as_bytes()))
         };
         // Nobody has more in earnest.
         const MOST: usize = 16;
@@ -166,7 +166,16 @@ impl Settings {
         (self.config.authentication.required && !self.is_trusted(flow)).then_some(self)
     }
 
-    /// The name of a domain: its realm.
+    /// The digest realm of a domain.
+    pub(crate) fn realm(&self, index: DomainIndex) -> &str {
+        self.realm_of(self.domain_name(index))
+    }
+
+    fn realm_of<'a>(&'a self, domain: &'a str) -> &'a str {
+        self.config.authentication.realms.get(domain).map_or(domain, |realm| realm.as_str())
+    }
+
+    /// The name of a domain.
     pub(crate) fn domain_name(&self, index: DomainIndex) -> &str {
         self.config.domains.get(usize::from(index.0)).map_or("", |domain| domain.name.as_str())
     }

@@ -52,8 +52,16 @@ impl Identity {
     /// When a file cannot be read or has nothing of the kind, or they do not belong together.
     pub fn read(chain: &Path, key: &Path) -> Result<Self, FileError> {
         let certificates = read_certificates(chain)?;
-        let private = PrivateKeyDer::from_pem_file(key).map_err(|error| {
-            FileError::new(key, format_args!("expected a private key in PEM: {error}"))
+        let private = PrivateKeyDer::from_pem_file(key).map_err(|error| match is_encrypted(key) {
+            true => FileError::new(
+                key,
+                format_args!(
+                    "the key is encrypted, and there is no place for its password: openssl pkey -in {} \
+                     -out FILE writes it without one",
+                    key.display()
+                ),
+            ),
+            false => FileError::new(key, format_args!("expected a private key in PEM: {error}")),
         })?;
         let identity = CertifiedKey::from_der(certificates, private, &super::provider());
         let identity = identity.map_err(|error| match error {
@@ -95,6 +103,14 @@ impl Identity {
     pub(super) fn certified_key(&self) -> Arc<CertifiedKey> {
         Arc::clone(&self.0)
     }
+}
+
+/// Whether the PEM `file` has a key that is encrypted (RFC 7468 section 11, RFC 1421).
+fn is_encrypted(file: &Path) -> bool {
+    std::fs::read_to_string(file).is_ok_and(|text| {
+        text.contains("-----BEGIN ENCRYPTED PRIVATE KEY-----")
+            || text.contains("Proc-Type: 4,ENCRYPTED")
+    })
 }
 
 /// All certificates of `file`, in PEM.

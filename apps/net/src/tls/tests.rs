@@ -131,6 +131,32 @@ fn who_is_not_trusted_is_told_why() {
 }
 
 #[test]
+fn tls_1_0_and_an_encrypted_key_are_told_in_words() {
+    let folder = tempfile::tempdir().unwrap();
+    let identity = identity(folder.path(), &["example.org"]);
+    // A ClientHello of TLS 1.0 with TLS_RSA_WITH_AES_128_CBC_SHA and no extensions.
+    let mut hello = vec![3, 1];
+    hello.extend([7; 32]);
+    hello.extend([0, 0, 2, 0, 0x2f, 1, 0]);
+    let mut record = vec![22, 3, 1, 0, hello.len() as u8 + 4, 1, 0, 0, hello.len() as u8];
+    record.extend(hello);
+    let mut session = server(vec![identity]).accept().unwrap();
+    let old = session.receive(&record, &mut Vec::new()).unwrap_err();
+    assert!(old.to_string().contains("TLS 1.1, 1.0 or older"), "{old}");
+
+    let [chain, key] = ["chain.pem", "key.pem"].map(|file| folder.path().join(file));
+    for text in [
+        "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n",
+        "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00\n\nAAAA\n\
+         -----END RSA PRIVATE KEY-----\n",
+    ] {
+        std::fs::write(&key, text).unwrap();
+        let encrypted = Identity::read(&chain, &key).unwrap_err().to_string();
+        assert!(encrypted.contains("the key is encrypted"), "{encrypted}");
+    }
+}
+
+#[test]
 fn who_has_to_show_a_certificate_is_known_by_it() {
     let folder = tempfile::tempdir().unwrap();
     let identity = identity(folder.path(), &["example.org"]);

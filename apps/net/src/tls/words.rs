@@ -133,8 +133,11 @@ fn of_version(error: &PeerIncompatible) -> String {
         | PeerIncompatible::Tls12NotOfferedOrEnabled
         | PeerIncompatible::Tls13RequiredForQuic
         | PeerIncompatible::SupportedVersionsExtensionRequired
-        | PeerIncompatible::ServerDoesNotSupportTls12Or13 => {
-            "the other end knows neither TLS 1.2 nor 1.3".to_owned()
+        | PeerIncompatible::ServerDoesNotSupportTls12Or13
+        | PeerIncompatible::ServerTlsVersionIsDisabledByOurConfig => {
+            "the other end knows neither TLS 1.2 nor 1.3, but TLS 1.1, 1.0 or older, which are not \
+             spoken here"
+                .to_owned()
         }
         PeerIncompatible::NoCipherSuitesInCommon
         | PeerIncompatible::NoKxGroupsInCommon

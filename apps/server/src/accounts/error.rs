@@ -20,6 +20,22 @@ pub(crate) enum Error {
     },
     /// The name has one domain and the flag another.
     TwoDomains(String, String),
+    /// There are no users to move.
+    NothingToMove {
+        /// Where they were looked for.
+        from: String,
+        /// The domains that have users.
+        domains: Vec<String>,
+    },
+    /// Users cannot move between domains that both have users, with different realms.
+    OtherRealm {
+        /// The domain that they are in.
+        from: String,
+        /// The domain that they cannot move to.
+        to: String,
+    },
+    /// There is a user of this name already.
+    Exists(String),
     /// There is no such user.
     Unknown(String),
     /// The name is one under which somebody else logs in.
@@ -56,6 +72,21 @@ impl fmt::Display for Error {
             Self::TwoDomains(name, flag) => {
                 write!(f, "the name says domain {name} and --domain says {flag}: leave one out")
             }
+            Self::NothingToMove { from, domains } => write!(
+                f,
+                "no users of {from} are to be moved; domains with users: {}",
+                if domains.is_empty() { "none".to_owned() } else { domains.join(", ") }
+            ),
+            Self::OtherRealm { from, to } => write!(
+                f,
+                "{to} has users already, and passwords are stored for one domain: set those of the \
+                 users of {from} again with `barebell user add NAME@{to} --password-stdin` or \
+                 `barebell user import FILE --domain {to}`, then `barebell user remove NAME@{from}`"
+            ),
+            Self::Exists(uri) => write!(
+                f,
+                "there is a user {uri} already, so nothing was moved: remove one of the two first"
+            ),
             Self::Unknown(uri) => write!(
                 f,
                 "there is no user {uri}, so nothing was removed; `barebell user list` shows all"

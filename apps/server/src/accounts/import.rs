@@ -9,19 +9,22 @@ use std::sync::Arc;
 
 /// Longest line of an import, in bytes.
 const MAX_LINE: usize = 4096;
+/// What some editors put before the first line of a file in UTF-8.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// Bad lines of an import that are named; the others are counted.
 const MAX_NAMED_LINES: usize = 10;
 /// Lines of an import that a thread hashes at a time.
 const CHUNK: usize = 4096;
 
-/// The users that `input` names, one on a line, in `domain`, where there are the authentication
-/// names `known`.
+/// The users that `input` names, one on a line, in `domain` with its `realm`, where there are the
+/// authentication names `known`.
 ///
 /// # Errors
 /// When a line cannot be used, or reading fails.
 pub(super) fn read_users(
     input: &mut dyn BufRead,
     domain: &Arc<str>,
+    realm: &str,
     known: &AuthNames,
 ) -> Result<Vec<User>, Error> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -38,7 +41,8 @@ pub(super) fn read_users(
             let parts: Vec<_> = lines
                 .chunks(lines.len().div_ceil(threads))
                 .map(|part| {
-                    scope.spawn(|| part.iter().map(|line| line.user(domain, known)).collect())
+                    scope
+                        .spawn(|| part.iter().map(|line| line.user(domain, realm, known)).collect())
                 })
                 .collect();
             parts
@@ -68,15 +72,20 @@ struct Line {
 }
 
 impl Line {
-    fn user(&self, domain: &Arc<str>, known: &AuthNames) -> Result<User, String> {
+    fn user(&self, domain: &Arc<str>, realm: &str, known: &AuthNames) -> Result<User, String> {
         if self.bytes.len() > MAX_LINE {
             return Err(format!("longer than {MAX_LINE} bytes"));
+        }
+        if std::str::from_utf8(&self.bytes).is_err() || self.bytes.contains(&0) {
+            return Err("not UTF-8; save the file in that encoding, with or without a byte order \
+                        mark"
+                .to_owned());
         }
         let colon = self.bytes.iter().position(|&byte| byte == b':');
         let (name, password) = colon
             .map(|colon| (&self.bytes[..colon], &self.bytes[colon + 1..]))
             .ok_or("expected name:password, and there is no colon")?;
-        let name = std::str::from_utf8(name).map_err(|_| "the name is not UTF-8")?;
+        let name = std::str::from_utf8(name).map_err(|error| error.to_string())?;
         let (name, auth_name) = match name.strip_suffix('>').and_then(|name| name.split_once('<')) {
             Some((name, auth_name)) => (name, Some(auth_name)),
             None => (name, None),
@@ -86,7 +95,7 @@ impl Line {
             check_auth_name(auth_name, domain)?;
         }
         check_password(password)?;
-        Ok(user(name, domain, password, auth_name.or_else(|| known.of_user(name))))
+        Ok(user(name, domain, realm, password, auth_name.or_else(|| known.of_user(name))))
     }
 }
 
@@ -101,6 +110,9 @@ fn read_lines(input: &mut dyn BufRead, number: &mut u64, most: usize) -> io::Res
             break;
         }
         *number += 1;
+        if *number == 1 && bytes.starts_with(BYTE_ORDER_MARK) {
+            bytes.drain(..BYTE_ORDER_MARK.len());
+        }
         while let Some(b'\n' | b'\r') = bytes.last() {
             bytes.pop();
         }
@@ -117,18 +129,37 @@ mod tests {
 
     fn imported(text: &[u8]) -> Result<Vec<User>, Error> {
         let known = AuthNames::default();
-        read_users(&mut &*text, &Arc::from("a.com"), &known)
+        read_users(&mut &*text, &Arc::from("a.com"), "a.com", &known)
     }
 
     #[test]
     fn an_import_passes_over_comments_and_keeps_colons() {
         let users =
-            imported(b"# users\n\nalice:se:cret\r\nbob: with space \n#x:y\ncarol:\xff").unwrap();
+            imported("# users\n\nalice:se:cret\r\nbob: with space \n#x:y\ncarol:ü".as_bytes())
+                .unwrap();
         let expected: [(&str, &[u8]); 3] =
-            [("alice", b"se:cret"), ("bob", b" with space "), ("carol", b"\xff")];
+            [("alice", b"se:cret"), ("bob", b" with space "), ("carol", "ü".as_bytes())];
         let domain = Arc::from("a.com");
-        assert_eq!(users, expected.map(|(name, password)| user(name, &domain, password, None)));
+        assert_eq!(
+            users,
+            expected.map(|(name, password)| user(name, &domain, "a.com", password, None))
+        );
         assert_eq!(imported(b"").unwrap(), []);
+    }
+
+    #[test]
+    fn a_file_is_in_utf_8_with_or_without_a_mark() {
+        let marked = imported(b"\xef\xbb\xbfalice:x\n").unwrap();
+        assert_eq!(marked, imported(b"alice:x\n").unwrap());
+        let utf_16: Vec<u8> =
+            "\u{feff}alice:x\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        for (text, line) in [(&b"a:x\nalice:gr\xfcn\n"[..], 2), (&utf_16, 1)] {
+            let Err(Error::BadLines { named, .. }) = imported(text) else { panic!("imported") };
+            assert_eq!(named[0].0, line);
+            assert!(named[0].1.contains("not UTF-8"), "{named:?}");
+        }
+        // A mark in the middle is a name of its own kind, and no mark.
+        assert_eq!(imported("a:x\n\u{feff}b:x\n".as_bytes()).unwrap().len(), 2);
     }
 
     #[test]

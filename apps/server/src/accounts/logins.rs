@@ -9,14 +9,15 @@ use sip_server::{AuthName, Logins};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// The user `name` of `domain` with this password.
+/// The user `name` of `domain`, with this password under the digest `realm` of the domain.
 pub(super) fn user(
     name: &str,
     domain: &Arc<str>,
+    realm: &str,
     password: &[u8],
     auth_name: Option<&str>,
 ) -> User {
-    let ha1 = |login: &str| Ha1Set::new(login.as_bytes(), domain.as_bytes(), password);
+    let ha1 = |login: &str| Ha1Set::new(login.as_bytes(), realm.as_bytes(), password);
     let logins = Logins {
         by_name: ha1(name),
         by_address: Some(ha1(&format!("{name}@{domain}"))),

@@ -8,6 +8,7 @@ mod names;
 pub(crate) use error::Error;
 pub(crate) use names::{Identity, domain, identify};
 
+use crate::domains::sip_uri;
 use crate::storage::{Change, User, Users};
 use import::read_users;
 use logins::{AuthNames, check_password, user};
@@ -42,7 +43,8 @@ pub(crate) fn add(
     let domain = Arc::from(identity.domain.as_str());
     let known = AuthNames::of(storage, &domain)?;
     let auth_name = auth_name.or_else(|| known.of_user(&identity.name));
-    let users = vec![user(&identity.name, &domain, password.as_bytes(), auth_name)];
+    let realm = realm(storage, &domain)?;
+    let users = vec![user(&identity.name, &domain, &realm, password.as_bytes(), auth_name)];
     known.check(storage, &users)?;
     let change = storage.put_users(&users)?;
     Ok(Stored { users, change })
@@ -71,13 +73,51 @@ pub(crate) fn import(
 ) -> Result<Stored, Error> {
     let domain: Arc<str> = Arc::from(domain);
     let known = AuthNames::of(storage, &domain)?;
-    let mut users = read_users(input, &domain, &known)?;
+    let realm = realm(storage, &domain)?;
+    let mut users = read_users(input, &domain, &realm, &known)?;
     // In the order of the database's tree its pages are written once. The sort is stable, so of
     // two lines with one name the later still counts.
     users.sort_by(|a, b| a.name.cmp(&b.name));
     known.check(storage, &users)?;
     let change = storage.put_users(&users)?;
     Ok(Stored { users, change })
+}
+
+/// Moves all users of the domain `from` to the domain `to`. Their passwords stay: `to` takes over
+/// the digest realm of `from`.
+///
+/// # Errors
+/// When `from` has no users, `to` has users with another realm or of the same name, or storage
+/// fails.
+pub(crate) fn move_users(storage: &dyn Users, from: &str, to: &str) -> Result<u64, Error> {
+    let users = storage.domains(&[])?;
+    if from == to || !users.contains_key(from) {
+        return Err(Error::NothingToMove {
+            from: from.to_owned(),
+            domains: users.into_keys().collect(),
+        });
+    }
+    if users.contains_key(to) {
+        if realm(storage, from)? != realm(storage, to)? {
+            return Err(Error::OtherRealm { from: from.to_owned(), to: to.to_owned() });
+        }
+        let mut names = Vec::new();
+        storage.users(Some(from), &mut |user| {
+            names.push(user.name);
+            true
+        })?;
+        for name in names {
+            if storage.has_user(&name, to)? {
+                return Err(Error::Exists(sip_uri(&name, to)));
+            }
+        }
+    }
+    Ok(storage.move_users(from, to)?)
+}
+
+/// The digest realm of `domain`.
+fn realm(storage: &dyn Users, domain: &str) -> Result<String, Error> {
+    Ok(storage.realms()?.remove(domain).unwrap_or_else(|| domain.to_owned()))
 }
 
 #[cfg(test)]
@@ -100,7 +140,8 @@ mod tests {
         assert_eq!(stored.change, Change { added: 2, changed: 2 });
         let domain = Arc::from("a.com");
         let users = all(&storage, None);
-        assert_eq!(users, [user("alice", &domain, b"3", None), user("bob", &domain, b"2", None)]);
+        let user = |name: &str, password| user(name, &domain, "a.com", password, None);
+        assert_eq!(users, [user("alice", b"3"), user("bob", b"2")]);
     }
 
     #[test]
@@ -113,6 +154,35 @@ mod tests {
         assert!(matches!(add(&storage, &alice, "", None), Err(Error::BadPassword)));
         remove(&storage, &alice).unwrap();
         assert!(matches!(remove(&storage, &alice), Err(Error::Unknown(_))));
+    }
+
+    #[test]
+    fn users_move_with_their_passwords() {
+        let directory = tempfile::tempdir().unwrap();
+        let storage = open(directory.path());
+        add(&storage, &identity("alice", "pbx"), "1", Some("x")).unwrap();
+        assert!(matches!(move_users(&storage, "else", "a.com"), Err(Error::NothingToMove { .. })));
+        assert_eq!(move_users(&storage, "pbx", "a.com").unwrap(), 1);
+        assert_eq!(storage.realms().unwrap()["a.com"], "pbx");
+        add(&storage, &identity("bob", "a.com"), "2", None).unwrap();
+        let domain = Arc::from("a.com");
+        let moved = all(&storage, None);
+        let made = |name: &str, password, auth| user(name, &domain, "pbx", password, auth);
+        assert_eq!(moved[0].logins.by_name, made("alice", b"1", None).logins.by_name);
+        assert_eq!(
+            moved[0].logins.by_auth_name,
+            made("alice", b"1", Some("x")).logins.by_auth_name
+        );
+        assert_eq!(moved[1], made("bob", b"2", None));
+        // To a domain whose users have another realm, and of the same name.
+        add(&storage, &identity("carol", "b.com"), "3", None).unwrap();
+        assert!(matches!(move_users(&storage, "a.com", "b.com"), Err(Error::OtherRealm { .. })));
+        add(&storage, &identity("bob", "pbx"), "4", None).unwrap();
+        assert!(matches!(move_users(&storage, "a.com", "pbx"), Err(Error::Exists(_))));
+        remove(&storage, &identity("bob", "pbx")).unwrap();
+        // And back.
+        assert_eq!(move_users(&storage, "a.com", "pbx").unwrap(), 2);
+        assert!(storage.realms().unwrap().is_empty());
     }
 
     #[test]

@@ -102,10 +102,11 @@ impl Ask for Client {
 const fn patience(request: &Request) -> Duration {
     match request {
         Request::Status | Request::Registrations => PATIENCE,
-        Request::Users { .. } | Request::AddUser { .. } | Request::RemoveUser { .. } => {
-            DATABASE_PATIENCE
-        }
-        Request::ImportUsers { .. } => IMPORT_PATIENCE,
+        Request::Users { .. }
+        | Request::UserDomains { .. }
+        | Request::AddUser { .. }
+        | Request::RemoveUser { .. } => DATABASE_PATIENCE,
+        Request::ImportUsers { .. } | Request::MoveUsers { .. } => IMPORT_PATIENCE,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::desk::Desk;
 use super::sink::Sink;
-use super::{Request, UserRemoved, UserRow, UsersStored};
+use super::{Request, UserDomain, UserRemoved, UserRow, UsersMoved, UsersStored};
 use crate::accounts::{self, Stored};
 use crate::domains;
 use crate::storage;
@@ -55,6 +55,20 @@ fn answer_rows<S: Sink>(
             let stored = accounts::import(desk.users(), &domain, &mut file)?;
             result = sink.row(take_effect(desk, &stored, None, domain));
         }
+        Request::MoveUsers { from, to } => {
+            let moved = accounts::move_users(desk.users(), from, to)?;
+            desk.users_moved(from, to)?;
+            let served = is_served(desk, to);
+            result = sink.row(UsersMoved { moved, domain: to.clone(), served });
+        }
+        Request::UserDomains { except } => {
+            let except: Vec<&str> = except.iter().map(String::as_str).collect();
+            for (domain, users) in desk.users().domains(&except)? {
+                if result.is_ok() {
+                    result = sink.row(UserDomain { domain, users });
+                }
+            }
+        }
         Request::RemoveUser { name, domain } => {
             let identity = accounts::identify(name, domain.as_deref(), &desk.domains())?;
             accounts::remove(desk.users(), &identity)?;
@@ -72,9 +86,13 @@ fn take_effect(
     domain: String,
 ) -> UsersStored {
     desk.users_added(&stored.users);
-    let served = domains::find(&desk.domains(), &domain).is_some();
+    let served = is_served(desk, &domain);
     let (added, changed) = (stored.change.added, stored.change.changed);
     UsersStored { added, changed, uri, domain, served }
+}
+
+fn is_served(desk: &dyn Desk, domain: &str) -> bool {
+    domains::find(&desk.domains(), domain).is_some()
 }
 
 /// The next `left` bytes of `input`, which are an error if there are fewer.

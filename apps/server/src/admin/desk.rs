@@ -28,6 +28,12 @@ pub(crate) trait Desk: Send + Sync {
     /// These users were stored: they can log in from now on, with these passwords only.
     fn users_added(&self, users: &[User]);
 
+    /// Users of the domain `from` were moved to `to`, which has the realm of `from` now.
+    ///
+    /// # Errors
+    /// When storage fails.
+    fn users_moved(&self, from: &str, to: &str) -> Result<(), Error>;
+
     /// This user was removed from storage: nobody logs in as them any more, their bindings end.
     fn user_removed(&self, name: &str, domain: &str);
 }

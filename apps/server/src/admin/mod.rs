@@ -50,6 +50,18 @@ pub(crate) enum Request {
         /// How many bytes follow, so that a file that is cut short is not taken for a whole one.
         length: u64,
     },
+    /// One row, a [`UsersMoved`].
+    MoveUsers {
+        /// The domain that the users are in.
+        from: String,
+        /// The domain that they are to be in.
+        to: String,
+    },
+    /// A row for each domain that has users, a [`UserDomain`].
+    UserDomains {
+        /// Domains to leave out.
+        except: Vec<String>,
+    },
     /// One row, a [`UserRemoved`].
     RemoveUser {
         /// The name, with or without a domain.
@@ -95,8 +107,14 @@ pub(crate) struct StoppedStatus {
     pub(crate) running: bool,
     /// The data directory.
     pub(crate) data: PathBuf,
-    /// Users who can log in once it runs.
+    /// Users that are stored.
     pub(crate) users: u64,
+    /// Of those, the users of domains that were not served last, by domain.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) unserved: BTreeMap<String, u64>,
+    /// The domains served last, the default one first.
+    #[serde(skip)]
+    pub(crate) domains: Vec<String>,
     /// Addresses of record with bindings.
     pub(crate) registered: u64,
     /// Bindings.
@@ -106,7 +124,15 @@ pub(crate) struct StoppedStatus {
 impl StoppedStatus {
     /// That of the data directory `data`, in which nothing is found yet.
     pub(crate) fn new(data: &Path) -> Self {
-        Self { running: false, data: data.to_owned(), users: 0, registered: 0, contacts: 0 }
+        Self {
+            running: false,
+            data: data.to_owned(),
+            users: 0,
+            unserved: BTreeMap::new(),
+            domains: Vec::new(),
+            registered: 0,
+            contacts: 0,
+        }
     }
 }
 
@@ -125,8 +151,11 @@ pub(crate) struct Status {
     pub(crate) listens: Vec<String>,
     /// The domains served, the default one first.
     pub(crate) domains: Vec<String>,
-    /// Users who can log in.
+    /// Users that are known.
     pub(crate) users: u64,
+    /// Of those, the users of domains that are not served, by domain. They cannot log in.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) unserved: BTreeMap<String, u64>,
     /// Addresses of record with bindings.
     pub(crate) registered: u64,
     /// Bindings.
@@ -216,6 +245,26 @@ pub(crate) struct UsersStored {
     pub(crate) domain: String,
     /// Whether the server serves that domain.
     pub(crate) served: bool,
+}
+
+/// Users that were moved to another domain.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct UsersMoved {
+    /// How many.
+    pub(crate) moved: u64,
+    /// The domain that they are in now.
+    pub(crate) domain: String,
+    /// Whether the server serves that domain.
+    pub(crate) served: bool,
+}
+
+/// A domain that has users.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct UserDomain {
+    /// Its name.
+    pub(crate) domain: String,
+    /// How many.
+    pub(crate) users: u64,
 }
 
 /// A user that was removed.

@@ -1,6 +1,6 @@
 //! Where the answer to a request goes.
 
-use super::{Condition, Registration, UserRemoved, UserRow, UsersStored};
+use super::{Condition, Registration, UserDomain, UserRemoved, UserRow, UsersMoved, UsersStored};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::any::Any;
@@ -13,6 +13,8 @@ impl Row for Registration {}
 impl Row for UserRow {}
 impl Row for UsersStored {}
 impl Row for UserRemoved {}
+impl Row for UsersMoved {}
+impl Row for UserDomain {}
 
 /// Takes one answer: rows, one after the other, and then an end, or an error in its place.
 pub(crate) trait Sink {

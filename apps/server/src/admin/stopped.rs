@@ -27,8 +27,14 @@ impl Desk for Stopped {
     }
 
     fn condition(&self) -> Result<Condition, Error> {
-        let mut status =
-            StoppedStatus { users: self.storage.user_count()?, ..StoppedStatus::new(&self.data) };
+        let domains: Vec<String> = self.domains.iter().map(|domain| domain.name.clone()).collect();
+        let served: Vec<&str> = domains.iter().map(String::as_str).collect();
+        let mut status = StoppedStatus {
+            users: self.storage.user_count()?,
+            unserved: self.storage.domains(&served)?,
+            domains,
+            ..StoppedStatus::new(&self.data)
+        };
         let mut last = String::new();
         self.registrations(&mut |registration| {
             status.contacts += 1;
@@ -58,6 +64,10 @@ impl Desk for Stopped {
 
     // A server reads them when it starts.
     fn users_added(&self, _: &[User]) {}
+
+    fn users_moved(&self, _: &str, _: &str) -> Result<(), Error> {
+        Ok(())
+    }
 
     fn user_removed(&self, _: &str, _: &str) {}
 }

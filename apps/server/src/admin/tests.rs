@@ -66,6 +66,11 @@ impl Desk for Fake {
         self.told.lock().extend(users.iter().map(|user| format!("+{}@{}", user.name, user.domain)));
     }
 
+    fn users_moved(&self, from: &str, to: &str) -> Result<(), Error> {
+        self.told.lock().push(format!("{from} to {to}"));
+        Ok(())
+    }
+
     fn user_removed(&self, name: &str, domain: &str) {
         self.told.lock().push(format!("-{name}@{domain}"));
     }
@@ -320,6 +325,11 @@ fn a_server_that_does_not_run_answers_alike() {
     }
     assert_eq!(users(stopped()), users(rig.client()));
     let condition: Condition = stopped().ask(&Request::Status).unwrap();
-    let status = StoppedStatus { users: 3, ..StoppedStatus::new(directory.path()) };
+    let status = StoppedStatus {
+        users: 3,
+        unserved: BTreeMap::from([("elsewhere.com".to_owned(), 2)]),
+        domains: vec!["a.com".to_owned(), "b.com".to_owned()],
+        ..StoppedStatus::new(directory.path())
+    };
     assert_eq!(condition, Condition::Stopped(status));
 }

@@ -5,7 +5,7 @@ mod problem;
 mod reader;
 mod values;
 
-pub(crate) use problem::{BadConfig, LoadError, Problem};
+pub(crate) use problem::{BadConfig, LoadError, NamedFile, Problem};
 pub(crate) use values::{mode, on_off, state, sync};
 
 use crate::acme::{AcmeSettings, LETS_ENCRYPT};
@@ -15,9 +15,7 @@ use net::tls::ClientCertificates;
 use reader::{Reader, Section};
 use sip::Duration;
 use std::path::Path;
-use values::{
-    algorithms, array_of, at_least, domains, duration, flag, listen, networks, text, whole, word,
-};
+use values::{algorithms, at_least, domains, duration, flag, networks, text, whole, word};
 
 /// Reads the configuration file at `path`.
 ///
@@ -60,6 +58,39 @@ pub(crate) fn parse(text: &str) -> Result<Settings, Vec<Problem>> {
     if problems.is_empty() { Ok(settings) } else { Err(problems) }
 }
 
+/// The files that the configuration at `path` names in strings, in its order; none where it cannot
+/// be read.
+pub(crate) fn named_files(path: &Path) -> Vec<NamedFile> {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    let Ok(table) = toml::de::DeTable::parse(&text) else { return Vec::new() };
+    let section = |name| Some(table.get_ref().get(name)?.get_ref().as_table()?);
+    let (tls, acme) = (section("tls"), section("acme"));
+    let certificates = tls.and_then(|tls| tls.get("certificates")?.get_ref().as_array());
+    let certificates =
+        certificates.into_iter().flatten().filter_map(|value| value.get_ref().as_table());
+    let pairs = certificates.flat_map(|pair| {
+        [("tls.certificates.chain", pair.get("chain")), ("tls.certificates.key", pair.get("key"))]
+    });
+    let single = [
+        ("tls.client_issuers", tls.and_then(|tls| tls.get("client_issuers"))),
+        ("tls.trust", tls.and_then(|tls| tls.get("trust"))),
+        ("acme.issuers", acme.and_then(|acme| acme.get("issuers"))),
+    ];
+    let is_file = |key: &str, named: &str| {
+        key != "tls.trust" || (named != "system" && !named.starts_with("sha256:"))
+    };
+    pairs
+        .chain(single)
+        .filter_map(|(key, value)| {
+            let value = value?;
+            let named = value.get_ref().as_str().filter(|named| is_file(key, named))?;
+            let (line, column) = reader::line_and_column(&text, value.span().start);
+            let place = format!("{}:{line}:{column}", path.display());
+            Some(NamedFile { place, key, path: named.into() })
+        })
+        .collect()
+}
+
 fn read_top(top: &mut Section<'_, '_>, settings: &mut Settings) {
     let engine = &mut settings.engine;
     top.read("mode", &mut engine.mode, word(mode));
@@ -70,7 +101,7 @@ fn read_top(top: &mut Section<'_, '_>, settings: &mut Settings) {
         &mut engine.edge_domains,
         values::any_array_of(word(crate::domains::canonical)),
     );
-    top.read_whole("listen", &mut settings.listens, array_of(listen));
+    top.read_whole("listen", &mut settings.listens, values::listens);
     top.read_some("data", &mut settings.data, text);
     top.read_some("workers", &mut settings.workers, at_least(1));
     top.read("record_route", &mut engine.record_route, flag);

@@ -15,6 +15,17 @@ pub(crate) struct Problem {
     pub(crate) text: String,
 }
 
+/// A file that a configuration names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NamedFile {
+    /// Where it is named, as `FILE:LINE:COLUMN`.
+    pub(crate) place: String,
+    /// The key, with its section.
+    pub(crate) key: &'static str,
+    /// The file.
+    pub(crate) path: PathBuf,
+}
+
 /// A configuration file that cannot be used.
 #[derive(Debug)]
 pub(crate) struct BadConfig {

@@ -43,9 +43,11 @@ impl<'i> Reader<'i> {
     /// Parses the file and hands its table to `each`.
     pub(super) fn read(&mut self, each: impl FnOnce(Section<'_, 'i>)) {
         let (table, errors) = DeTable::parse_recoverable(self.input);
-        for error in errors {
+        // What follows the first of them may be its consequence, as after a missing bracket.
+        if let Some(error) = errors.iter().min_by_key(|error| error.span().map(|span| span.start)) {
             let place = error.span().unwrap_or(0..0);
             self.problem(place.start, format!("this is not TOML: {}", error.message()));
+            return;
         }
         each(Section {
             reader: self,
@@ -64,14 +66,38 @@ impl<'i> Reader<'i> {
     }
 
     fn problem(&mut self, at: usize, text: String) {
-        let before = self.input.get(..at).unwrap_or(self.input);
-        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-        self.problems.push(Problem {
-            line: before.matches('\n').count() + 1,
-            column: before[line_start..].chars().count() + 1,
-            text,
-        });
+        let (line, column) = line_and_column(self.input, at);
+        self.problems.push(Problem { line, column, text });
     }
+}
+
+/// Line and column, counted from 1 and in characters, of the byte `at` of `text`.
+pub(super) fn line_and_column(text: &str, at: usize) -> (usize, usize) {
+    let before = text.get(..at).unwrap_or(text);
+    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
+}
+
+/// The one of the `known` keys that `name` is most like, if it is like one.
+fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
+    let distances = known.iter().map(|key| (distance(name, key), *key));
+    let (distance, key) = distances.min()?;
+    (distance <= 1 + key.len() / 4).then_some(key)
+}
+
+/// How many characters are to be put in, left out or replaced to make `b` of `a`.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, to) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(from != *to);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
 }
 
 impl<'r, 'i> Section<'r, 'i> {
@@ -150,7 +176,10 @@ impl<'r, 'i> Section<'r, 'i> {
                     section => format!("in [{section}]"),
                 };
                 let known = self.known.join(", ");
-                let text = format!("unknown key `{name}` {place}; expected one of: {known}");
+                let nearest = nearest(name, &self.known)
+                    .map_or_else(String::new, |key| format!("; did you mean `{key}`?"));
+                let text =
+                    format!("unknown key `{name}` {place}{nearest}; expected one of: {known}");
                 self.reader.problem(key.span().start, text);
             }
         }

@@ -155,8 +155,28 @@ fn all_problems_are_found_in_one_reading() {
 fn what_is_not_toml_is_found_with_its_place() {
     refused("mode = \"proxy\"\nmode \"x\"\n", "2:");
     refused("a", "1:");
-    assert!(problems("mode = \"proxy\nstate = 5\n[").len() > 1);
+    // What follows from a mistake is no further one.
+    for text in [
+        "mode = \"proxy\nstate = 5\n[",
+        "domains = [\"a\"\nlisten = [\"udp:1.2.3.4:5\"]\n[tls]\nx = 1\n",
+    ] {
+        assert_eq!(problems(text).len(), 1, "{:?}", problems(text));
+    }
     refused("mode = \"proxy\"\nmode = \"proxy\"\n", "2:1: this is not TOML: duplicate key");
+}
+
+#[test]
+fn an_unknown_key_is_told_the_nearest() {
+    for (text, nearest) in [
+        ("domain = []", "domains"),
+        ("[limits]\nsource_rates = 1", "source_rate"),
+        ("[tls]\ncertificate = []", "certificates"),
+        ("[registrar]\nmaxcontacts = 1", "max_contacts"),
+    ] {
+        let found = problems(text);
+        assert!(found[0].contains(&format!("did you mean `{nearest}`?")), "{found:?}");
+    }
+    assert!(!problems("nonsense = 1")[0].contains("did you mean"));
 }
 
 #[test]
@@ -180,6 +200,12 @@ fn values_that_contradict_each_other_are_refused() {
     refused("domains = [{ name = \"b\", alias = [] }]", "1:26: domains: unknown key `alias`");
     refused("domains = [{ aliases = [] }]", "1:12: domains: a domain has no name");
     refused("listen = [\"udp:1.2.3.4:5\", \"udp:1.2.3.4:5\"]", "1:28: listen: this is here twice");
+    for (one, other) in [("tcp:1.2.3.4:5", "ws:1.2.3.4:5"), ("wss:0.0.0.0:5", "tls:1.2.3.4:5")] {
+        let expected = format!("1:{}: listen: {one} and {other} cannot both", one.len() + 15);
+        refused(&format!("listen = [\"{one}\", \"{other}\"]"), &expected);
+    }
+    parse("listen = [\"udp:1.2.3.4:5\", \"tcp:1.2.3.4:5\", \"ws:[::]:5\", \"ws:0.0.0.0:6\"]")
+        .unwrap();
     refused("listen = []", "1:10: listen: expected at least one value");
     refused("[authentication]\nalgorithms = [\"SHA-1\"]", "2:15: algorithms: `SHA-1` is unknown");
 }

@@ -200,8 +200,21 @@ pub(super) fn some_duration(value: &DeValue<'_>) -> Result<Duration, String> {
     }
 }
 
-pub(super) fn listen(value: &DeValue<'_>) -> Result<Listen, String> {
-    word(str::parse)(value)
+/// Where to listen: no two at one place.
+pub(super) fn listens(array: &Spanned<DeValue<'_>>) -> Result<Vec<Listen>, BadValue> {
+    let found: Vec<Listen> = array_of(word(str::parse))(array)?;
+    for (value, (index, listen)) in elements(array)?.zip(found.iter().enumerate()) {
+        if let Some(other) = found[..index].iter().find(|other| other.collides_with(listen)) {
+            return Err(BadValue {
+                place: Some(value.span()),
+                text: format!(
+                    "{other} and {listen} cannot both have TCP port {}; expected another port",
+                    listen.address.port()
+                ),
+            });
+        }
+    }
+    Ok(found)
 }
 
 /// An array of ranges of addresses, perhaps none.

@@ -4,11 +4,13 @@ use super::hub::Hub;
 use super::local::Engine;
 use crate::admin::desk::Desk;
 use crate::admin::{Condition, Registration, Status, StepTiming};
+use crate::domains::sip_uri;
 use crate::log;
 use crate::storage::{Error, Storage, User, Users};
 use parking_lot::Mutex;
 use sip_server::config::{Config, Domain, Mode, State};
 use sip_server::{Output, Timing};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -18,6 +20,8 @@ pub(crate) struct Running {
     storage: Arc<dyn Storage>,
     config: Mutex<Config>,
     listens: Vec<String>,
+    /// Users of domains that are not served, by domain.
+    unserved: Mutex<BTreeMap<String, u64>>,
 }
 
 impl Running {
@@ -27,13 +31,41 @@ impl Running {
         config: Config,
         listens: Vec<String>,
     ) -> Self {
-        Self { hub, storage, config: Mutex::new(config), listens }
+        let unserved = Mutex::default();
+        let running = Self { hub, storage, config: Mutex::new(config), listens, unserved };
+        running.note_unserved();
+        running
     }
 
     /// Takes a new configuration.
     pub(crate) fn configure(&self, config: Config) {
         self.hub.engine.configure(config.clone());
         *self.config.lock() = config;
+        self.note_unserved();
+    }
+
+    /// Users of domains that are not served, by domain.
+    pub(crate) fn unserved(&self) -> BTreeMap<String, u64> {
+        self.unserved.lock().clone()
+    }
+
+    /// Notes which users cannot log in since their domain is not served.
+    fn note_unserved(&self) {
+        let domains = self.domains();
+        let served: Vec<&str> = domains.iter().map(|domain| domain.name.as_str()).collect();
+        match self.storage.domains(&served) {
+            Ok(unserved) => *self.unserved.lock() = unserved,
+            Err(error) => log::warn("storage", || error.to_string()),
+        }
+    }
+
+    /// Stores what `out` says of bindings that have ended with the user `uri`.
+    fn store_end(&self, uri: &str, out: &Output) {
+        if self.hub.store(0, out).is_err() {
+            log::warn("journal", || {
+                format!("the end of {uri}'s registrations could not be stored")
+            });
+        }
     }
 }
 
@@ -72,6 +104,7 @@ impl Desk for Running {
             listens: self.listens.clone(),
             domains: config.domains.iter().map(|domain| domain.name.clone()).collect(),
             users: engine.users() as u64,
+            unserved: self.unserved(),
             registered: engine.registered() as u64,
             contacts: engine.bindings() as u64,
             transactions: engine.transactions() as u64,
@@ -129,16 +162,37 @@ impl Desk for Running {
     }
 
     fn users_added(&self, users: &[User]) {
-        users.iter().for_each(|user| add_user(&self.hub.engine, user));
+        for user in users {
+            let mut out = Output::default();
+            let address = address_of_record(&user.name, &user.domain);
+            self.hub.engine.change_user(&address, user.logins.clone(), &mut out);
+            if !out.journal.is_empty() {
+                self.store_end(&sip_uri(&user.name, &user.domain), &out);
+            }
+        }
+        self.note_unserved();
+    }
+
+    fn users_moved(&self, from: &str, to: &str) -> Result<(), Error> {
+        let mut config = self.config.lock().clone();
+        config.authentication.realms = self.storage.realms()?;
+        self.configure(config);
+        let mut moved = Vec::new();
+        self.storage.users(Some(to), &mut |user| {
+            moved.push(user);
+            true
+        })?;
+        for user in &moved {
+            self.user_removed(&user.name, from);
+        }
+        self.users_added(&moved);
+        Ok(())
     }
 
     fn user_removed(&self, name: &str, domain: &str) {
         let mut out = Output::default();
         self.hub.engine.remove_user(&address_of_record(name, domain), &mut out);
-        if self.hub.store(0, &out).is_err() {
-            log::warn("journal", || {
-                format!("the end of {name}@{domain}'s registrations could not be stored")
-            });
-        }
+        self.store_end(&sip_uri(name, domain), &out);
+        self.note_unserved();
     }
 }

@@ -6,15 +6,7 @@ use crate::failure::Failure;
 use crate::storage::Storage;
 use net::wall_clock;
 use sip_server::config::Config;
-use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// An engine that knows what is stored.
-pub(super) struct Loaded {
-    pub(super) engine: Arc<Engine>,
-    /// How many users each domain has that has any.
-    pub(super) users: BTreeMap<Arc<str>, u64>,
-}
 
 /// Makes an engine of all that `storage` has; with `keeps_registrations`, of the registrations,
 /// too, which are forgotten otherwise.
@@ -25,12 +17,10 @@ pub(super) fn load(
     storage: &dyn Storage,
     config: &Config,
     keeps_registrations: bool,
-) -> Result<Loaded, Failure> {
+) -> Result<Arc<Engine>, Failure> {
     let engine = Arc::new(Engine::new(config.clone(), &storage.secret()?));
-    let mut users = BTreeMap::<Arc<str>, u64>::new();
     storage.users(None, &mut |user| {
         add_user(&engine, &user);
-        *users.entry(user.domain).or_default() += 1;
         true
     })?;
     if !keeps_registrations {
@@ -43,5 +33,5 @@ pub(super) fn load(
     })?;
     engine.continue_after(restored.sequence);
     engine.forget_nonces_before(wall_clock());
-    Ok(Loaded { engine, users })
+    Ok(engine)
 }

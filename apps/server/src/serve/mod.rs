@@ -26,7 +26,7 @@ use connections::{Bounds, Connections, CurrentTls};
 use desk::Running;
 use hub::{Hub, Lookup, MAX_LOOKUPS};
 use listening::{Bound, bind, set_listeners};
-use load::{Loaded, load};
+use load::load;
 use local::Engine;
 use lookups::Lookups;
 use net::{Clock, Dns};
@@ -75,10 +75,9 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
     let workers = settings.workers();
     let bound = bind(&settings.listens(), workers)?;
     let listens = bound.listens.clone();
-    let mut config = settings.engine_config();
-    set_listeners(&mut config, &listens);
+    let config = engine_config(&settings, &listens, &*storage)?;
     remember_domains(&*storage, &config.domains)?;
-    let Loaded { engine, users } = load(&*storage, &config, settings.registrations)?;
+    let engine = load(&*storage, &config, settings.registrations)?;
     let tls = settings.open_tls(&data, None)?;
     let remark = tls.as_ref().map(Tls::remark);
     let tls = Arc::new(CurrentTls::new(tls, settings.origins.clone()));
@@ -95,7 +94,8 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
         .lines()
         .for_each(|line| log::info("start", || line.to_owned()));
     remark.into_iter().for_each(|remark| log::info("start", || remark));
-    welcome::warn(&config, &users);
+    welcome::warn(&config);
+    welcome::warn_of_users(&config.domains, &desk.unserved());
     // A command may have found the damage, and said so to nobody who reads this.
     if let Some(damage) = storage.damage()? {
         log::warn("start", || damage);
@@ -168,6 +168,18 @@ fn open(
     Ok((Arc::new(hub), Asked { queue, most: shares.lookups }))
 }
 
+/// What the engine is told.
+fn engine_config(
+    settings: &Settings,
+    listens: &[Listen],
+    storage: &dyn Storage,
+) -> Result<Config, Failure> {
+    let mut config = settings.engine_config();
+    set_listeners(&mut config, listens);
+    config.authentication.realms = storage.realms()?;
+    Ok(config)
+}
+
 /// How many of the `limit` files that may be open are for what.
 fn share(settings: &Settings, limit: usize) -> Result<Shares, Failure> {
     let workers = settings.workers();
@@ -236,15 +248,21 @@ fn reload(
         }
     };
     log::set_limit(settings.log_lines_per_second);
-    let mut config = settings.engine_config();
-    set_listeners(&mut config, listens);
+    let config = match engine_config(&settings, listens, storage) {
+        Ok(config) => config,
+        Err(failure) => {
+            log::error("reload", || format!("the configuration is kept as it was: {failure}"));
+            return;
+        }
+    };
     if let Err(failure) = remember_domains(storage, &config.domains) {
         log::error("reload", || failure.to_string());
     }
     if let Err(failure) = renewal.renew(&settings) {
         log::error("reload", || format!("the certificates are kept as they were: {failure}"));
     }
-    desk.configure(config);
+    desk.configure(config.clone());
+    welcome::warn_of_users(&config.domains, &desk.unserved());
     log::info("reload", || {
         "the configuration was read again; listen, data, workers, storage and the numbers of \
          connections stay as they were until a restart"

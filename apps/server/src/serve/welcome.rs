@@ -1,10 +1,10 @@
 //! What the server says when it has started.
 
+use crate::domains::unserved_users;
 use crate::listen::Listen;
 use crate::log;
 use sip_server::config::{Config, Domain};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// What it listens on, which domains it serves, how many users it has, and the command that adds
 /// one to the data that it uses, which the flags `place` name.
@@ -38,8 +38,8 @@ pub(super) fn welcome(
     text
 }
 
-/// Warns of what is odd in `config`, where domains have so many `users`.
-pub(super) fn warn(config: &Config, users: &BTreeMap<Arc<str>, u64>) {
+/// Warns of what is odd in `config`.
+pub(super) fn warn(config: &Config) {
     if !config.authentication.required {
         log::warn("start", || {
             "AUTHENTICATION IS OFF: anybody may register as anybody, take other users' calls and call in their names; \
@@ -48,14 +48,12 @@ pub(super) fn warn(config: &Config, users: &BTreeMap<Arc<str>, u64>) {
                 .to_owned()
         });
     }
-    for (domain, users) in users {
-        if !config.domains.iter().any(|served| *served.name == **domain) {
-            log::warn("start", || {
-                format!(
-                    "{users} users are in the domain {domain}, which is not served; to serve it \
-                     start with --domain {domain}"
-                )
-            });
-        }
+}
+
+/// Warns of users whose domain is not among the `served`.
+pub(super) fn warn_of_users(served: &[Domain], unserved: &BTreeMap<String, u64>) {
+    let served = served.first().map(|domain| domain.name.as_str());
+    for (domain, &users) in unserved {
+        log::warn("users", || unserved_users(served, domain, users));
     }
 }

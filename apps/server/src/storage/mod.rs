@@ -10,7 +10,7 @@ pub(crate) use error::Error;
 use sip::Instant;
 use sip_server::Logins;
 use sip_server::journal_record::Record;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,13 +44,14 @@ pub(crate) struct Change {
 /// that may wait asks here; and a worker tells the engine with the ticket what was found. So what
 /// is handed over is owned, and borrows nothing of either side.
 pub(crate) trait Users: Send + std::marker::Sync {
-    /// Stores all of `users` or, on an error, none. Of two with one name the later counts.
+    /// Stores all of `users` or, on an error, none. Of two with one name the later counts. The
+    /// stored registrations of a user whose password changes are forgotten.
     ///
     /// # Errors
     /// When storage fails.
     fn put_users(&self, users: &[User]) -> Result<Change, Error>;
 
-    /// Removes a user; false if there was none.
+    /// Removes a user with the stored registrations; false if there was none.
     ///
     /// # Errors
     /// When storage fails.
@@ -74,6 +75,26 @@ pub(crate) trait Users: Send + std::marker::Sync {
     /// # Errors
     /// When storage fails.
     fn has_user(&self, name: &str, domain: &str) -> Result<bool, Error>;
+
+    /// Moves all users of the domain `from` to the domain `to`, with the realm that their hashes are
+    /// bound to. Returns how many.
+    ///
+    /// # Errors
+    /// When storage fails, or a user of `to` has the name of one of `from`.
+    fn move_users(&self, from: &str, to: &str) -> Result<u64, Error>;
+
+    /// The domains that have users, each with how many, but for those named in `except`, which are
+    /// not counted.
+    ///
+    /// # Errors
+    /// When storage fails.
+    fn domains(&self, except: &[&str]) -> Result<BTreeMap<String, u64>, Error>;
+
+    /// The digest realms of domains whose realm is not their name.
+    ///
+    /// # Errors
+    /// When storage fails.
+    fn realms(&self) -> Result<BTreeMap<String, String>, Error>;
 
     /// How many users there are.
     ///

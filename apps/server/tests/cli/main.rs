@@ -142,7 +142,7 @@ fn a_file_of_users_is_imported_whole_or_not_at_all() {
 #[test]
 fn a_running_server_is_asked_and_a_stopped_one_s_data_read() {
     let site = Site::new();
-    let stopped: serde_json::Value = serde_json::from_str(&site.good("status --json")).unwrap();
+    let stopped: serde_json::Value = serde_json::from_str(&site.status()).unwrap();
     assert_eq!((&stopped["running"], &stopped["users"]), (&false.into(), &0.into()));
     assert!(!site.data().exists(), "looking is not to make a directory");
     let server = site.serve("--domain a.com --domain b.com");
@@ -169,7 +169,9 @@ fn a_running_server_is_asked_and_a_stopped_one_s_data_read() {
     assert_eq!(site.good("user list"), "alice@a.com\nbob@b.com\n");
     // What the last server served is known without its flags.
     assert!(site.bad("user add dave --password x").contains("a.com, b.com"));
-    let status = site.good("status");
+    let output = site.command("status").output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "no server runs");
+    let status = stdout(&output);
     assert!(status.starts_with("no server runs with the data in"), "{status}");
     assert!(status.contains("users         2"), "{status}");
 }
@@ -182,7 +184,7 @@ fn what_waited_while_the_server_stood_still_is_left_for_its_copy() {
     let signal = |name: &str| {
         assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
     };
-    let status = || serde_json::from_str::<serde_json::Value>(&site.good("status --json")).unwrap();
+    let status = || serde_json::from_str::<serde_json::Value>(&site.status()).unwrap();
     let address = status()["listens"][0].as_str().unwrap().replace("udp:", "");
     let phone = UdpSocket::bind("127.0.0.1:0").unwrap();
     let from = phone.local_addr().unwrap();
@@ -259,7 +261,11 @@ fn a_configuration_is_checked() {
     let lines: Vec<_> = said.lines().collect();
     assert_eq!(lines.len(), 2, "{said}");
     assert!(lines[0].starts_with(&format!("{bad}:1:8: mode: `x` is unknown")), "{said}");
-    assert!(lines[1].starts_with(&format!("{bad}:4:1: unknown key `source_rat`")), "{said}");
+    assert!(
+        lines[1].starts_with(&format!("{bad}:4:1: unknown key `source_rat`"))
+            && lines[1].contains("did you mean `source_rate`?"),
+        "{said}"
+    );
     let error = site.bad(&format!("serve --config {bad}"));
     assert!(
         error.starts_with(&format!("error: the configuration cannot be used:\n{bad}:1:8:")),
@@ -267,6 +273,77 @@ fn a_configuration_is_checked() {
     );
     let error = site.bad("check --config /does/not/exist");
     assert!(error.contains("cannot read the configuration /does/not/exist"), "{error}");
+}
+
+#[test]
+fn a_missing_file_is_told_with_the_place_that_names_it() {
+    let site = Site::new();
+    let text = "listen = [\"tls:127.0.0.1:0\"]\n[tls]\n\
+                certificates = [{ chain = \"/does/not/chain.pem\", key = \"/does/not/key.pem\" }]\n\
+                client_issuers = \"/does/not/issuers.pem\"\n";
+    let config = show(&site.file("c.toml", text));
+    let output = site.command(&format!("check --config {config}")).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let said = stdout(&output);
+    for (place, key, file) in [
+        ("3:27", "tls.certificates.chain", "chain.pem"),
+        ("3:56", "tls.certificates.key", "key.pem"),
+        ("4:18", "tls.client_issuers", "issuers.pem"),
+    ] {
+        let expected = format!("{config}:{place}: {key}: cannot read /does/not/{file}: ");
+        assert!(said.contains(&expected), "{expected} is not in {said}");
+    }
+    // One that is no certificate.
+    let chain = show(&site.file("chain.pem", "nonsense"));
+    let text = text.replace("/does/not/chain.pem", &chain).replace("/does/not/key.pem", &chain);
+    let config = show(&site.file("c.toml", &text.replace("/does/not/issuers.pem", &chain)));
+    let output = site.command(&format!("check --config {config}")).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stdout(&output).contains(&format!("{config}:3:27: tls.")), "{}", stdout(&output));
+}
+
+#[test]
+fn users_of_a_domain_that_is_not_served_are_named_and_moved() {
+    let site = Site::new();
+    let told = "1 user is in the domain pbx, which is not served";
+    let remedy = "`barebell user move pbx example.com` moves that user";
+    let config =
+        show(&site.file("c.toml", "domains = [\"example.com\"]\nlisten = [\"udp:127.0.0.1:0\"]"));
+    let server = site.serve("--domain pbx");
+    site.good("user add alice --password x");
+    assert!(!site.status().contains("unserved"));
+    server.terminate();
+    let said = site.good(&format!("check --config {config}"));
+    assert!(said.contains(told) && said.contains(remedy), "{said}");
+    let server = site.serve(&format!("--config {config}"));
+    assert!(site.log_with(told).contains(remedy), "{}", site.log());
+    let said = site.good("status");
+    assert!(said.contains(told) && said.contains(remedy), "{said}");
+    assert_eq!(site.good("user move pbx example.com"), "moved 1 users from pbx to example.com\n");
+    assert!(!site.status().contains("unserved"));
+    assert_eq!(site.good("user list"), "alice@example.com\n");
+    assert!(!site.good(&format!("check --config {config}")).contains("not served"));
+    // Others that come have the same realm, and it outlives the server.
+    site.good("user add bob --password y");
+    server.terminate();
+    let _server = site.serve(&format!("--config {config}"));
+    let status: serde_json::Value = serde_json::from_str(&site.status()).unwrap();
+    let address = status["listens"][0].as_str().unwrap().replace("udp:", "");
+    let phone = UdpSocket::bind("127.0.0.1:0").unwrap();
+    phone.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let register = format!(
+        "REGISTER sip:example.com SIP/2.0\r\nVia: SIP/2.0/UDP {};branch=z9hG4bK1\r\nMax-Forwards: 70\r\n\
+         From: <sip:alice@example.com>;tag=1\r\nTo: <sip:alice@example.com>\r\nCall-ID: 1\r\n\
+         CSeq: 1 REGISTER\r\nContent-Length: 0\r\n\r\n",
+        phone.local_addr().unwrap()
+    );
+    phone.send_to(register.as_bytes(), &address).unwrap();
+    let mut answer = [0; 2000];
+    let length = phone.recv(&mut answer).unwrap();
+    let answer = String::from_utf8_lossy(&answer[..length]);
+    assert!(answer.contains("realm=\"pbx\""), "{answer}");
+    let error = site.bad("user move nowhere example.com");
+    assert!(error.contains("domains with users: example.com"), "{error}");
 }
 
 #[test]

@@ -47,6 +47,11 @@ impl Site {
         stderr(&output)
     }
 
+    /// What `status --json` prints, of a server that runs or not.
+    pub(crate) fn status(&self) -> String {
+        stdout(&self.command("status --json").output().unwrap())
+    }
+
     /// Starts a server and waits until it answers.
     pub(crate) fn serve(&self, words: &str) -> Server {
         self.started(&mut self.command(&format!("serve --listen udp:127.0.0.1:0 {words}")))
@@ -67,7 +72,7 @@ impl Site {
         let log = OpenOptions::new().create(true).append(true).open(self.log_path()).unwrap();
         let server = Server(command.stdout(Stdio::null()).stderr(log).spawn().unwrap());
         let give_up = Instant::now() + Duration::from_secs(60);
-        while !self.good("status --json").contains("\"running\":true") {
+        while !self.status().contains("\"running\":true") {
             assert!(Instant::now() < give_up, "the server does not answer: {}", self.log());
             thread::sleep(Duration::from_millis(20));
         }

@@ -60,6 +60,19 @@ fn the_registrar_asks_with_401_and_the_proxy_with_407() {
 }
 
 #[test]
+fn a_domain_may_have_another_realm_than_its_name() {
+    let mut config = closed_config();
+    config.authentication.realms.insert("example.com".into(), "old.example".into());
+    let mut rig = Rig::new(config);
+    let ha1 = Ha1Set::new(b"alice", b"old.example", b"alice");
+    rig.server.add_user(b"alice@example.com", ha1);
+    let asked = challenge(&mut rig, &register());
+    let value = &challenges(&asked)[0];
+    assert!(value.contains("realm=\"old.example\""), "{value}");
+    assert_eq!(rig.send_as("alice", &udp(ALICE), &register()).status(), 200);
+}
+
+#[test]
 fn every_algorithm_that_is_offered_is_good() {
     for algorithm in Algorithm::ALL {
         let mut config = closed_config();

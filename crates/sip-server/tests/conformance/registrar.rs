@@ -495,6 +495,22 @@ fn the_latest_record_of_a_user_wins_wherever_it_stands() {
 }
 
 #[test]
+fn another_password_ends_what_was_registered_with_the_old_one() {
+    let mut rig = Rig::closed_with(closed_config());
+    rig.register("alice", &udp(ALICE), "<sip:alice@a.example>");
+    let mut out = sip_server::Output::default();
+    let logins =
+        |password: &str| sip::digest::Ha1Set::new(b"alice", b"example.com", password.as_bytes());
+    rig.server.change_user(b"alice@example.com", logins("alice"), &mut out);
+    assert_eq!(rig.contacts("alice@example.com"), ["sip:alice@a.example"], "the same password");
+    assert!(out.journal.is_empty());
+    rig.server.change_user(b"alice@example.com", logins("new"), &mut out);
+    assert_eq!(rig.contacts("alice@example.com"), [""; 0]);
+    let mut records = sip_server::journal_record::read(&out.journal).map(Result::unwrap);
+    assert!(records.next().unwrap().is_empty(), "the end is stored");
+}
+
+#[test]
 fn a_user_who_is_removed_is_gone() {
     let mut rig = Rig::closed_with(closed_config());
     rig.register("alice", &udp(ALICE), "<sip:alice@a.example>");

@@ -13,6 +13,9 @@ pub(super) const DATABASE_MODE: u32 = 0o600;
 /// The setting in which [`Storage::secret`] is kept.
 pub(super) const SECRET: &str = "secret";
 
+/// The setting in which [`Users::realms`](crate::storage::Users::realms) are kept.
+pub(super) const REALMS: &str = "realms";
+
 /// What makes the tables of each form out of those of the one before; the first are made of none.
 pub(super) const STEPS: [&str; 2] = [TABLES, LOGINS];
 

@@ -1,15 +1,15 @@
 //! Users: names and HA1, never passwords (row C6 of docs/sources.md).
 
 use super::failure::to;
-use super::tables::DATABASE;
+use super::tables::{DATABASE, REALMS, get_setting, put_setting};
 use super::{Error, Sqlite};
 use crate::log;
 use crate::storage::{Change, User, Users};
-use rusqlite::{Row, params};
+use rusqlite::{Connection, Row, params};
 use sip::digest::Ha1Set;
 use sip_server::{AuthName, Logins};
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 impl Users for Sqlite {
@@ -37,6 +37,10 @@ impl Users for Sqlite {
                      address_ha1 = ?6, auth_name = ?7, auth_ha1 = ?8
                      WHERE domain = ?1 AND name = ?2",
                 )?;
+                let mut forget = transaction.prepare_cached(
+                    "DELETE FROM binding WHERE address_of_record = ?3 AND emptied IS NULL AND EXISTS
+                     (SELECT 1 FROM subscriber WHERE domain = ?1 AND name = ?2 AND ha1_sha256 <> ?4)",
+                )?;
                 for user in users {
                     let Logins { by_name, by_address, by_auth_name } = &user.logins;
                     let Ha1Set { md5, sha256, sha512_256 } = by_name;
@@ -56,6 +60,8 @@ impl Users for Sqlite {
                     if insert.execute(row)? == 1 {
                         change.added += 1;
                     } else {
+                        let address = address_of_record(&user.name, &user.domain);
+                        forget.execute(params![&*user.domain, user.name, address, sha256])?;
                         update.execute(row)?;
                         change.changed += 1;
                     }
@@ -68,10 +74,75 @@ impl Users for Sqlite {
     }
 
     fn remove_user(&self, name: &str, domain: &str) -> Result<bool, Error> {
-        self.database()
-            .execute("DELETE FROM subscriber WHERE domain = ?1 AND name = ?2", [domain, name])
-            .map(|removed| removed > 0)
-            .map_err(to("remove a user"))
+        let mut database = self.database();
+        let mut remove = || -> rusqlite::Result<bool> {
+            let transaction = database.transaction()?;
+            transaction.execute(
+                "DELETE FROM binding WHERE address_of_record = ?1 AND emptied IS NULL",
+                [address_of_record(name, domain)],
+            )?;
+            let removed = transaction.execute(
+                "DELETE FROM subscriber WHERE domain = ?1 AND name = ?2",
+                [domain, name],
+            )?;
+            transaction.commit()?;
+            Ok(removed > 0)
+        };
+        remove().map_err(to("remove a user"))
+    }
+
+    fn move_users(&self, from: &str, target: &str) -> Result<u64, Error> {
+        let mut database = self.database();
+        let transaction = database.transaction().map_err(to("move users"))?;
+        let mut realms = realms(&transaction)?;
+        let realm = realms.remove(from).unwrap_or_else(|| from.to_owned());
+        if realm == target {
+            realms.remove(target);
+        } else {
+            realms.insert(target.to_owned(), realm);
+        }
+        let realms = serde_json::to_vec(&realms).unwrap_or_default();
+        put_setting(&transaction, REALMS, &realms)?;
+        transaction
+            .execute(
+                "DELETE FROM binding WHERE emptied IS NULL AND address_of_record IN
+                 (SELECT CAST(name || '@' || domain AS BLOB) FROM subscriber WHERE domain = ?1)",
+                [from],
+            )
+            .map_err(to("move users"))?;
+        let moved = transaction
+            .execute("UPDATE subscriber SET domain = ?2 WHERE domain = ?1", [from, target])
+            .map_err(to("move users"))?;
+        transaction.commit().map_err(to("move users"))?;
+        Ok(moved as u64)
+    }
+
+    fn domains(&self, except: &[&str]) -> Result<BTreeMap<String, u64>, Error> {
+        let database = self.database();
+        let read = || -> rusqlite::Result<BTreeMap<String, u64>> {
+            // Goes from one domain to the next, and passes over the users between them.
+            let mut next =
+                database.prepare_cached("SELECT min(domain) FROM subscriber WHERE domain > ?1")?;
+            let mut count =
+                database.prepare_cached("SELECT count(*) FROM subscriber WHERE domain = ?1")?;
+            let mut domains = BTreeMap::new();
+            let mut last = String::new();
+            while let Some(domain) =
+                next.query_row([&last], |row| row.get::<_, Option<String>>(0))?
+            {
+                if !except.contains(&domain.as_str()) {
+                    let users: i64 = count.query_row([&domain], |row| row.get(0))?;
+                    domains.insert(domain.clone(), users.cast_unsigned());
+                }
+                last = domain;
+            }
+            Ok(domains)
+        };
+        read().map_err(to("read the domains of the users"))
+    }
+
+    fn realms(&self) -> Result<BTreeMap<String, String>, Error> {
+        realms(&self.database())
     }
 
     fn users(&self, domain: Option<&str>, each: &mut dyn FnMut(User) -> bool) -> Result<(), Error> {
@@ -134,6 +205,17 @@ impl Users for Sqlite {
             .map(i64::cast_unsigned)
             .map_err(to("count the users"))
     }
+}
+
+fn realms(database: &Connection) -> Result<BTreeMap<String, String>, Error> {
+    let stored = get_setting(database, REALMS)?;
+    // Damaged ones cannot be told from none, and users log in again once their passwords are set.
+    Ok(stored.and_then(|stored| serde_json::from_slice(&stored).ok()).unwrap_or_default())
+}
+
+/// `name@domain`, as registrations have it.
+fn address_of_record(name: &str, domain: &str) -> Vec<u8> {
+    [name.as_bytes(), b"@", domain.as_bytes()].concat()
 }
 
 /// The user in `row`. Users of one domain share its name, which is kept in `last`.
