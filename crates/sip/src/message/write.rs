@@ -91,7 +91,7 @@ impl Response<'_, '_> {
 impl Message<'_> {
     /// Appends the topmost Via `field` of this request, received from `source`, with `received` and
     /// `rport` as in RFC 3261 section 18.2.1 and RFC 3581 section 4. `rport` is also added if
-    /// [`Via::needs_source_port`] requires it.
+    /// [`Via::needs_source_port`](crate::header::Via::needs_source_port) requires it.
     pub fn write_top_via(&self, field: &Field<'_>, source: SocketAddr, out: &mut Vec<u8>) {
         let Ok(via) = self.top_via() else {
             out.extend_from_slice(field.line);
