@@ -51,8 +51,8 @@ fn a_certificate_is_issued_and_stored() {
     openssl.args(["s_client", "-connect", &address.to_string(), "-servername", DOMAINS[0]]);
     openssl.args(["-verify_hostname", DOMAINS[0], "-verify_return_error", "-CAfile"]);
     openssl.arg(pebble.root());
-    let said = run(Program { name: "openssl", packages: "openssl" }, openssl);
-    assert!(said.contains("Verify return code: 0 (ok)"), "{said}");
+    let output = run(Program { name: "openssl", packages: "openssl" }, openssl);
+    assert!(output.contains("Verify return code: 0 (ok)"), "{output}");
     let refusal = ask(address, "other.acme.test", &trust)
         .expect_err("the certificate is not valid for other domains");
     assert!(refusal.contains("other.acme.test"), "{refusal}");

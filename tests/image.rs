@@ -138,7 +138,7 @@ fn turn_to(machine: &mut Running, (key, qcode): (&str, &str), text: &str, cell: 
 
 #[test]
 fn it_boots_from_stick_disk_and_cd() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = tempfile::tempdir().expect("a temporary folder can be created");
     let disk = folder.path().join("disk.qcow2");
     let _lan = Lan::with_users(ALICE);
     let mut machine = Machine { medium: Medium::Stick, ..Machine::default() }.serve();

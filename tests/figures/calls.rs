@@ -90,11 +90,11 @@ fn measure_one(count: usize, start: fn(&Folder, usize) -> (Process, u16)) -> Fou
     let cpu = (called.cpu() - before).as_secs_f64() / since.elapsed().as_secs_f64() * 100.0;
     let memory = called.memory();
     // The phone reports the counters of each call every 5 s.
-    let told = caller.news();
+    let reports = caller.news();
     let (mut sent, mut received) = (0, 0);
     for call in 1..=count as u64 {
         let mut of_call =
-            told.iter().filter(|told| told["event"] == "media" && told["call"] == call);
+            reports.iter().filter(|report| report["event"] == "media" && report["call"] == call);
         let (Some(first), Some(last)) = (of_call.next(), of_call.next_back()) else { continue };
         let grown =
             |key: &str| last[key].as_u64().zip(first[key].as_u64()).map_or(0, |(l, f)| l - f);

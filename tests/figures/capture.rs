@@ -41,8 +41,8 @@ impl Capture {
         let mut process = Process::start(TCPDUMP, command, &log);
         wait_until("tcpdump to listen", || {
             process.assert_running();
-            let told = std::fs::read_to_string(&log).unwrap_or_default();
-            told.contains("listening on").then_some(())
+            let report = std::fs::read_to_string(&log).unwrap_or_default();
+            report.contains("listening on").then_some(())
         });
         Self { process, file }
     }
@@ -59,23 +59,23 @@ fn streams(file: &Path) -> Vec<Stream> {
     let binary = built(BENCH.name, "BAREBELL_BENCH");
     let mut command = std::process::Command::new(binary);
     command.args(["capture", "--json"]).arg(file);
-    let told: Value =
+    let report: Value =
         serde_json::from_str(&run(BENCH, command)).expect("the output of barebell-bench is JSON");
-    let dropped = told[0]["facts"]["dropped"].as_u64().unwrap_or_default();
+    let dropped = report[0]["facts"]["dropped"].as_u64().unwrap_or_default();
     assert_eq!(dropped, 0, "the kernel dropped packets");
-    let streams = told[0]["rtp"]["streams"].as_array().expect("the output has a list of streams");
+    let streams = report[0]["rtp"]["streams"].as_array().expect("the output has a list of streams");
     streams.iter().filter_map(stream).collect()
 }
 
-fn stream(told: &Value) -> Option<Stream> {
-    let port = |key: &str| told[key].as_str()?.rsplit_once(':')?.1.parse().ok();
-    let ms = |key: &str| told[key].as_f64();
+fn stream(report: &Value) -> Option<Stream> {
+    let port = |key: &str| report[key].as_str()?.rsplit_once(':')?.1.parse().ok();
+    let ms = |key: &str| report[key].as_f64();
     Some(Stream {
         ports: (port("source")?, port("destination")?),
-        encoding: told["encodings"][0].as_str().unwrap_or("?").to_owned(),
-        suite: told["srtp"]["suite"].as_str().map(str::to_owned),
-        packets: told["packets"].as_u64()?,
-        lost: told["lost"].as_u64()?,
+        encoding: report["encodings"][0].as_str().unwrap_or("?").to_owned(),
+        suite: report["srtp"]["suite"].as_str().map(str::to_owned),
+        packets: report["packets"].as_u64()?,
+        lost: report["lost"].as_u64()?,
         mean_delta: ms("mean_delta_ms")?,
         max_delta: ms("max_delta_ms")?,
         p999_delta: ms("p999_delta_ms"),

@@ -80,9 +80,10 @@ impl Driver for BarePhone {
 
     fn event(&self, line: &str) -> Option<Event> {
         // The line may start with previous drawing, up to the sequence that shows the cursor.
-        let said = line.rsplit_once("\x1b[?25h").map_or(line, |(_, said)| said).trim_end();
-        let begins = |with: &str| said.starts_with(with);
-        if let Some(key) = said.strip_prefix("the other end has pressed ") {
+        let text_line =
+            line.rsplit_once("\x1b[?25h").map_or(line, |(_, text_line)| text_line).trim_end();
+        let begins = |with: &str| text_line.starts_with(with);
+        if let Some(key) = text_line.strip_prefix("the other end has pressed ") {
             return key.chars().next().map(Event::Key);
         }
         match () {
@@ -91,7 +92,7 @@ impl Driver for BarePhone {
             () if begins("it rings there ") => Some(Event::Ringback),
             () if begins("the call stands") => Some(Event::Established),
             () if begins("the call has ended: ") => Some(Event::Ended),
-            () if said.ends_with(" calls") => Some(Event::Incoming),
+            () if text_line.ends_with(" calls") => Some(Event::Incoming),
             () => None,
         }
     }

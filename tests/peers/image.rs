@@ -310,7 +310,7 @@ impl Running {
         let socket = self.folder.join("debugger");
         let command = format!("gdbserver unix:{},server=on,wait=off", socket.display());
         self.ask("human-monitor-command", &json!({ "command-line": command }));
-        let stream = UnixStream::connect(&socket).expect("the debugger socket of QEMU");
+        let stream = UnixStream::connect(&socket).expect("QEMU listens on the debugger socket");
         Debugger::new(stream).go_on_with(code);
     }
 

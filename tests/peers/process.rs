@@ -235,7 +235,7 @@ pub(crate) fn built_by(how: &str, name: &str, variable: &str, profiles: &[&str])
         return PathBuf::from(named);
     }
     // A test runs in target/PROFILE/deps, next to target/PROFILE/NAME.
-    let test = std::env::current_exe().expect("the path of the test program");
+    let test = std::env::current_exe().expect("the path of the test program is known");
     let target = test.ancestors().nth(3).unwrap_or(Path::new("target")).to_owned();
     let built = profiles.iter().map(|profile| target.join(profile).join(name));
     let age = |path: &PathBuf| path.metadata().and_then(|file| file.modified());
@@ -298,7 +298,7 @@ pub fn cost(program: Program, mut command: Command) -> Cost {
 /// There is no value within [`DEADLINE`]. `what` describes the expectation.
 pub fn wait_until<T>(what: &str, condition: impl FnMut() -> Option<T>) -> T {
     poll(DEADLINE, condition)
-        .unwrap_or_else(|| panic!("{what}: not within {} s", DEADLINE.as_secs()))
+        .unwrap_or_else(|| panic!("not within {} s: {what}", DEADLINE.as_secs()))
 }
 
 /// Polls `condition` until it returns a value, at most `limit`.

@@ -358,21 +358,23 @@ mod tests {
             let letter = law.letter;
             for (input, name) in [("nrm", "rn32f"), ("ovr", "rv32f")] {
                 let Some(samples) = words(&std::format!("{input}.{letter}")) else { return };
-                let told = words(&std::format!("{name}{letter}.i")).unwrap();
+                let reference = words(&std::format!("{name}{letter}.i")).unwrap();
                 let made = encode(&mut State::default(), law, &samples);
-                let differs = made.iter().zip(&told).position(|(made, told)| made != told);
-                assert_eq!((made.len(), differs), (told.len(), None), "{name}{letter}.i");
+                let differs =
+                    made.iter().zip(&reference).position(|(made, reference)| made != reference);
+                assert_eq!((made.len(), differs), (reference.len(), None), "{name}{letter}.i");
             }
             for (input, name) in [("rn32f", "rn32f"), ("rv32f", "rv32f"), ("", "ri32f")] {
                 let input = match input {
                     "" => "i32".into(),
                     input => std::format!("{input}{letter}.i"),
                 };
-                let told = words(&std::format!("{name}{letter}.o")).unwrap();
+                let reference = words(&std::format!("{name}{letter}.o")).unwrap();
                 let made = decode(&mut State::default(), law, &words(&input).unwrap());
-                let told: Vec<i32> = told.into_iter().map(law.expand).collect();
-                let differs = made.iter().zip(&told).position(|(made, told)| made != told);
-                assert_eq!((made.len(), differs), (told.len(), None), "{name}{letter}.o");
+                let reference: Vec<i32> = reference.into_iter().map(law.expand).collect();
+                let differs =
+                    made.iter().zip(&reference).position(|(made, reference)| made != reference);
+                assert_eq!((made.len(), differs), (reference.len(), None), "{name}{letter}.o");
             }
         }
     }

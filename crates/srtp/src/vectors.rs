@@ -5,7 +5,9 @@ use std::vec::Vec;
 
 /// Decodes hexadecimal digits.
 pub(crate) fn hex(digits: &str) -> Vec<u8> {
-    let byte = |at: usize| u8::from_str_radix(&digits[at..at + 2], 16).expect("two digits");
+    let byte = |at: usize| {
+        u8::from_str_radix(&digits[at..at + 2], 16).expect("the digits are hexadecimal")
+    };
     (0..digits.len()).step_by(2).map(byte).collect()
 }
 

@@ -292,10 +292,10 @@ mod tests {
         }
         network.close(stream);
         assert!(!network.write(stream, to, b"late"));
-        let told: Vec<_> = std::iter::from_fn(|| network.next_event()).collect();
-        assert_eq!(told.len(), 2);
+        let events: Vec<_> = std::iter::from_fn(|| network.next_event()).collect();
+        assert_eq!(events.len(), 2);
         for end in [from, to] {
-            assert!(told.contains(&Event::Closed { stream, to: end }));
+            assert!(events.contains(&Event::Closed { stream, to: end }));
         }
     }
 

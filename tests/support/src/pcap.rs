@@ -12,7 +12,9 @@ use std::time::Duration;
 pub fn datagrams(path: &Path) -> Vec<(Duration, Vec<u8>)> {
     const HEADERS: usize = 14 + 20 + 8;
     let bytes = std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+    let word = |at: usize| {
+        u32::from_le_bytes(bytes[at..at + 4].try_into().expect("the slice has four bytes"))
+    };
     assert_eq!(
         (word(0), word(20)),
         (0xa1b2_c3d4, 1),

@@ -261,8 +261,9 @@ mod tests {
                         _ => QM4[usize::from(six >> 2)],
                     };
                     let made = [lower.decode_by(six, step), higher.decode((code >> 14) as u8)];
-                    let told = [low[place], high[place]].map(|word| i32::from(word as i16 >> 1));
-                    assert_eq!(made, told, "{input} mode {mode}, word {place}");
+                    let reference =
+                        [low[place], high[place]].map(|word| i32::from(word as i16 >> 1));
+                    assert_eq!(made, reference, "{input} mode {mode}, word {place}");
                     compared += 1;
                 }
                 assert!(compared > 700, "{compared}");

@@ -135,8 +135,8 @@ fn count() -> Result<Vec<u64>, String> {
     let mut counts: Vec<u64> = totals.filter_map(|total| total.trim().parse().ok()).collect();
     let expected = 2 * cases().count();
     if !output.status.success() || counts.len() < expected {
-        let said = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("valgrind counted {} calls of {expected}: {said}", counts.len()));
+        let errors = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("valgrind counted {} calls of {expected}: {errors}", counts.len()));
     }
     // The last entry is the end of the program.
     counts.truncate(expected);

@@ -165,7 +165,7 @@ fn compare_all() {
 
 /// Measures in a process of its own, so that no row depends on the memory layout that others left.
 fn row(suite: Suite, more: &[&str]) {
-    let program = std::env::current_exe().expect("the path of this program");
+    let program = std::env::current_exe().expect("the path of this program is known");
     let status = Command::new(program).arg(suite.to_string()).args(more).status();
     assert!(status.expect("this program can be started").success(), "{suite} {more:?}");
 }

@@ -72,8 +72,8 @@ proptest! {
                     }
                 }
                 Event::TransportError => {
-                    let told = transaction.on_transport_error();
-                    prop_assert_eq!(told, transaction.state() != before);
+                    let reported = transaction.on_transport_error();
+                    prop_assert_eq!(reported, transaction.state() != before);
                 }
                 Event::Request | Event::Ack | Event::Poll => {
                     settle(&mut || transaction.poll(&timers, now));
@@ -130,8 +130,8 @@ proptest! {
                     prop_assert_eq!(up, before == State::Accepted);
                 }
                 Event::TransportError => {
-                    let told = transaction.on_transport_error();
-                    prop_assert!(told || transaction.state() == before);
+                    let reported = transaction.on_transport_error();
+                    prop_assert!(reported || transaction.state() == before);
                 }
                 Event::Poll => {
                     settle(&mut || transaction.poll(&timers, now));

@@ -41,12 +41,12 @@ impl Bindings {
                 })
                 .collect()
         };
-        let asked = contacts(&request);
+        let requested = contacts(&request);
         let mut next = Vec::new();
         for (contact, expires) in contacts(answer) {
             let Some(place) = Place::of(&contact) else { continue };
             let known = self.0.iter().rev().find(|it| it.user == user && it.contact == contact);
-            let is_new = asked.iter().any(|(it, _)| *it == contact);
+            let is_new = requested.iter().any(|(it, _)| *it == contact);
             let flow = match known {
                 Some(known) if !is_new => known.flow,
                 _ => register.flow,

@@ -13,7 +13,7 @@ const LIFETIME: Duration = Duration::from_secs(24 * 3600 + 1);
 const EARLY: Duration = Duration::from_secs(3601);
 
 /// The address announced by an end of a dialog.
-struct Said {
+struct Announcement {
     call_id: String,
     tag: String,
     /// The tag of the other end, if known.
@@ -22,11 +22,11 @@ struct Said {
     flow: Flow,
     /// The proxies between this server and the end.
     routes: Vec<Option<Place>>,
-    life: Life,
+    life: Validity,
 }
 
 /// The validity of an announced address.
-enum Life {
+enum Validity {
     Until(Instant),
     /// Valid until the final response of the request with this number.
     Invite(usize),
@@ -36,7 +36,7 @@ enum Life {
 #[derive(Default)]
 pub(super) struct Dialogs {
     is_stateless: bool,
-    said: Vec<Said>,
+    announced: Vec<Announcement>,
     confirmed: Vec<(String, [String; 2], Instant)>,
 }
 
@@ -76,14 +76,14 @@ impl Dialogs {
             return;
         }
         let Some(tag) = tag_of(&request, HeaderName::From) else { return };
-        self.said.push(Said {
+        self.announced.push(Announcement {
             call_id: value(&request, HeaderName::CallId),
             tag,
             other_tag: tag_of(&request, HeaderName::To),
             contact: contact(&request),
             flow: received.flow,
             routes: request.elements(HeaderName::RecordRoute).map(Place::of_element).collect(),
-            life: Life::Until(now + LIFETIME),
+            life: Validity::Until(now + LIFETIME),
         });
     }
 
@@ -110,12 +110,12 @@ impl Dialogs {
             .collect();
         routes.reverse();
         let life = match status {
-            200.. => Life::Until(now + LIFETIME),
-            _ if self.is_stateless => Life::Until(now + EARLY),
-            _ => Life::Invite(serial),
+            200.. => Validity::Until(now + LIFETIME),
+            _ if self.is_stateless => Validity::Until(now + EARLY),
+            _ => Validity::Invite(serial),
         };
         let (tag, other_tag, contact) = (to, Some(from), contact(response));
-        self.said.push(Said { call_id, tag, other_tag, contact, flow, routes, life });
+        self.announced.push(Announcement { call_id, tag, other_tag, contact, flow, routes, life });
     }
 
     /// Records a 2xx to a request with this method.
@@ -154,28 +154,29 @@ impl Dialogs {
         let ends = matches!(&*received.method, "BYE" | "ACK")
             || (received.method == "NOTIFY" && state.starts_with("terminated"));
         let of_end: Vec<_> = self
-            .said
+            .announced
             .iter()
-            .filter(|said| {
-                said.call_id == call_id
-                    && said.tag == to
-                    && (said.other_tag.is_none() || said.other_tag == from)
+            .filter(|announced| {
+                announced.call_id == call_id
+                    && announced.tag == to
+                    && (announced.other_tag.is_none() || announced.other_tag == from)
             })
             .collect();
         let came_by = |end: Instant| received.came.iter().any(|now| *now <= end);
         // The route set does not change within a dialog (RFC 3261 section 12.2).
-        of_end.iter().any(|said| said.routes == routes)
-            && of_end.iter().any(|said| {
-                let is_alive = match said.life {
-                    Life::Until(end) => came_by(end),
-                    Life::Invite(serial) => requests[serial].answered.is_none_or(came_by),
+        of_end.iter().any(|announced| announced.routes == routes)
+            && of_end.iter().any(|announced| {
+                let is_alive = match announced.life {
+                    Validity::Until(end) => came_by(end),
+                    Validity::Invite(serial) => requests[serial].answered.is_none_or(came_by),
                 };
-                (is_alive || is_confirmed || ends) && said.leads(&uri, routes.first(), flow, names)
+                (is_alive || is_confirmed || ends)
+                    && announced.leads(&uri, routes.first(), flow, names)
             })
     }
 }
 
-impl Said {
+impl Announcement {
     /// Returns true if a request to `uri` reaches the end on `flow`, which is at most as near as
     /// the end.
     fn leads(
