@@ -41,7 +41,6 @@ fn answer(caller: &mut Phone, callee: &mut Phone) {
     callee.wait_until_it_hears_more(caller.account.tone);
 }
 
-/// `ends` hangs up.
 fn hang_up(ends: &mut Phone, other: &mut Phone) {
     ends.act(&Action::HangUp);
     ends.wait_for(Event::Ended);

@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// The program barebell-phone.
 pub(crate) const PHONE: Program = Program { name: "barebell-phone", packages: "(none: build it)" };
 /// The SRTP suite of the calls.
 pub(crate) const SUITE: &str = "AES_CM_128_HMAC_SHA1_80";
@@ -38,7 +37,6 @@ impl Caller {
         self.process.say(&command.to_string());
     }
 
-    /// Calls `uri`.
     pub(crate) fn call(&mut self, uri: &str) {
         self.say(&json!({ "command": "call", "uri": uri }));
     }

@@ -54,7 +54,6 @@ impl Capture {
     }
 }
 
-/// The streams in `file`.
 fn streams(file: &Path) -> Vec<Stream> {
     let binary = built(BENCH.name, "BAREBELL_BENCH");
     let mut command = std::process::Command::new(binary);

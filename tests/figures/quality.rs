@@ -30,7 +30,6 @@ const AES_192_32: &str = "AES_192_CM_HMAC_SHA1_32";
 const AES_256_80: &str = "AES_256_CM_HMAC_SHA1_80";
 const AES_256_32: &str = "AES_256_CM_HMAC_SHA1_32";
 const GCM_256: &str = "AEAD_AES_256_GCM";
-/// No encryption.
 const CLEAR: &str = "";
 
 /// A call: the phones of caller and callee, and the suite.

@@ -40,7 +40,6 @@ pub(crate) fn write(folder: &Path, name: &str, text: &str) {
         .unwrap_or_else(|error| panic!("cannot write {name}: {error}"));
 }
 
-/// The median.
 pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;

@@ -248,7 +248,6 @@ impl Sipp {
     }
 }
 
-/// The transport name in a Via.
 fn via_name(transport: Transport) -> String {
     transport.name().to_uppercase()
 }

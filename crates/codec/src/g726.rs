@@ -29,7 +29,6 @@ struct Float {
     mantissa: i32,
 }
 
-/// The number of bits of a magnitude.
 const fn bits(magnitude: i32) -> i32 {
     32 - magnitude.leading_zeros() as i32
 }

@@ -24,7 +24,6 @@ pub(crate) fn voice(sample_rate: u32, seconds: f64) -> Vec<i16> {
     (0..count).map(sample).collect()
 }
 
-/// The amplitude of a frequency in `samples`.
 pub(crate) fn amplitude_of(frequency: f64, sample_rate: u32, samples: &[i16]) -> f64 {
     let step = TAU * frequency / f64::from(sample_rate);
     let (mut real, mut imaginary) = (0.0, 0.0);

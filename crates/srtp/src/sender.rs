@@ -310,7 +310,6 @@ pub(crate) struct Unsigned {
     pub(crate) length: usize,
     /// The bytes authenticated after them.
     pub(crate) rollover: [u8; 4],
-    /// The range of the tag.
     pub(crate) tag: Range<usize>,
 }
 

@@ -37,7 +37,6 @@ pub(crate) enum Transform {
 )]
 #[repr(C)]
 pub(crate) enum Cipher {
-    /// No encryption.
     Null,
     /// AES in counter mode, with a salt of 112 bits.
     Counter(Zeroizing<u128>, Aes),

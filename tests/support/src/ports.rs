@@ -9,7 +9,6 @@ use std::sync::{Mutex, PoisonError};
 const RANGE: Range<u16> = 12_000..32_000;
 /// The number of ports that a test program reserves at a time.
 const BLOCK: u16 = 500;
-/// The number of blocks.
 const BLOCKS: u16 = (RANGE.end - RANGE.start) / BLOCK;
 
 /// The blocks reserved by this test program.

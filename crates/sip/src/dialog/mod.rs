@@ -412,7 +412,6 @@ fn good_address(name: HeaderName, element: &[u8]) -> Result<NameAddr<'_>, Header
     }
 }
 
-/// The URI in a Route element.
 fn uri_of_route(element: &[u8]) -> &[u8] {
     NameAddr::parse(HeaderName::Route, element).map_or(element, |route| route.uri_bytes)
 }

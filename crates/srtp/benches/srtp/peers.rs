@@ -24,7 +24,6 @@ impl Packet {
 
 /// An implementation of SRTP, with sessions that have different keys.
 pub(crate) trait Peer {
-    /// Protects packets.
     fn protect(&mut self, packets: &mut [Packet]);
 
     /// Checks and decrypts packets. Returns the number of valid ones.

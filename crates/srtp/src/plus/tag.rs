@@ -3,7 +3,6 @@
 /// The first 12 bytes of a packet.
 pub(crate) type FixedHeader = [u8; rtp::packet::FIXED_HEADER];
 
-/// The SSRC of the header.
 pub(super) fn ssrc(header: &FixedHeader) -> u32 {
     u32::from_be_bytes([header[8], header[9], header[10], header[11]])
 }
