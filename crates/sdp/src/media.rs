@@ -8,9 +8,9 @@ use core::time::Duration;
 /// A media description, over borrowed text.
 ///
 /// Its line is `m=<media> <port> <protocol> <formats>`, with any amount of white space between the
-/// words. Formats may be missing, as in a rejected medium. A line that lacks other words, or has
-/// a port that is not a number up to 65535, becomes a disabled medium: it keeps its position, with port 0
-/// and `-` for the missing words.
+/// words. Formats may be missing, as in a rejected medium. A line that lacks other words, or has a
+/// port that is not a number up to 65535, becomes a disabled medium: it keeps its position, with
+/// port 0 and `-` for the missing words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Media<'a> {
     /// The media type: `audio`, `video` or another one.
