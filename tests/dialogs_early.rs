@@ -43,7 +43,8 @@ fn update_each_other(first: &mut End, second: &mut End) {
     second.pass(first, "UPDATE", "");
 }
 
-/// Alice calls bob, whose two phones ring. Returns both phones and her views of the early dialogs.
+/// Alice calls bob, and both of his phones ring. Returns both phones and her views of the early
+/// dialogs.
 fn two_ring(exchange: &Exchange) -> (Agent, [Ringing; 2], [Dialog; 2]) {
     let phones = [exchange.agent("bob"), exchange.agent("bob")];
     let mut alice = exchange.agent("alice");

@@ -1,5 +1,5 @@
 //! Blind and attended transfers (RFC 5589), through a server without trusted networks: alice calls
-//! bob, who transfers her to carol.
+//! bob, and he transfers her to carol.
 
 use peers::exchange::Exchange;
 use peers::phone::Kind::{self, Barebell, Baresip, Linphone, Twinkle};
