@@ -21,6 +21,8 @@ pub mod tone;
 pub use codec::{Codec, Resampler};
 pub use delay::Marks;
 pub use mapper::{Mapper, Mapping};
-pub use negotiation::{ExtendedReports, Negotiator, Random, Refusal, Security, Stream, Wishes};
+pub use negotiation::{
+    ExtendedReports, Negotiator, Random, Refusal, Security, Stream, Wishes, shorten,
+};
 pub use rtcp::{Channel, ReportSeed};
 pub use session::{Clock, Flow, Heard, Seed, Session, Statistics};

@@ -1,5 +1,6 @@
 //! Offers and answers of one audio stream (RFC 3264), with keys (RFC 4568).
 
+use crate::session::is_same;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use attributes::{NOISE, events_of, noise_of, remote_of};
@@ -18,6 +19,7 @@ mod attributes;
 mod description;
 
 pub use attributes::ExtendedReports;
+pub use description::shorten;
 
 /// The payload types that we give telephone events, by their clock rate: that of the codec (RFC
 /// 4733 section 2.1).
@@ -79,6 +81,9 @@ pub struct Stream {
     pub send_type: u8,
     /// That of what we receive.
     pub receive_type: u8,
+    /// Further codecs of the answer, each with the payload types of what we send and receive: either
+    /// end may change to one at any time (RFC 3264 section 5.1).
+    pub others: Vec<(Codec, u8, u8)>,
     /// The payload types of telephone events, sent and received, if both know them.
     pub events: Option<(u8, u8)>,
     /// Units of a telephone event's duration in a second.
@@ -171,6 +176,8 @@ pub struct Negotiator {
     holds: bool,
     /// The keys that were offered last.
     offered: Vec<Crypto>,
+    /// The keys of both ends that were agreed on last.
+    agreed: Option<Agreement>,
     /// Whether the stream was encrypted: then it never is in clear again (downgrade).
     was_secured: bool,
     seed: Zeroizing<[u8; 32]>,
@@ -190,6 +197,7 @@ impl Negotiator {
             version: 0,
             holds: false,
             offered: Vec::new(),
+            agreed: None,
             was_secured: false,
             seed: Zeroizing::new([0; 32]),
         }
@@ -239,7 +247,15 @@ impl Negotiator {
         matches!(self.wishes.security, Security::Required) || self.was_secured
     }
 
-    /// The next offer.
+    /// The next offer with new keys: for an offer that the other end asks for, which it may pass on
+    /// to another one.
+    pub fn offer_anew(&mut self, random: Random<'_>) -> Vec<u8> {
+        self.agreed = None;
+        self.offer(random)
+    }
+
+    /// The next offer. A key in use stays (RFC 4568 section 7.1.4), so that no packet on its way is
+    /// refused where nothing else changes.
     pub fn offer(&mut self, random: Random<'_>) -> Vec<u8> {
         random(&mut *self.seed);
         self.offered = match self.wishes.security {
@@ -282,15 +298,19 @@ impl Negotiator {
     fn keys(&self, random: Random<'_>) -> Vec<Crypto> {
         let is_offered =
             |suite: &&Suite| self.wishes.offers_all_suites || USUAL_SUITES.contains(*suite);
-        let suites = (1..).zip(self.wishes.suites.iter().filter(is_offered));
-        let made = suites.filter_map(|(tag, &suite)| {
+        let suites = self.wishes.suites.iter().filter(is_offered);
+        let used = self.agreed.as_ref().map(|agreed| agreed.send.clone());
+        let used_suite = used.as_ref().map(|crypto| crypto.policy.suite);
+        let made = suites.filter(|suite| Some(**suite) != used_suite).filter_map(|&suite| {
             let mut bytes = alloc::vec![0; suite.key_length() + suite.salt_length()];
             random(&mut bytes);
             let mut policy = Policy::new(suite);
             policy.plus = self.wishes.plus;
-            Crypto::new(tag, policy, &bytes).ok()
+            Crypto::new(0, policy, &bytes).ok()
         });
-        made.collect()
+        let mut keys: Vec<Crypto> = used.into_iter().chain(made).collect();
+        (1..).zip(&mut keys).for_each(|(tag, key)| key.tag = tag);
+        keys
     }
 
     fn describe(&mut self, description: &Description<'_>) -> Vec<u8> {
@@ -314,7 +334,14 @@ impl Negotiator {
         let session = sdp::Session::parse(offer).map_err(|_| Refusal::Malformed)?;
         let (place, media) = audio_of(&session).ok_or(Refusal::NoAudio)?;
         let profile = Profile::of(media.protocol);
-        let security = self.secure_answer(media, profile, random)?;
+        let mut security = self.secure_answer(media, profile, random)?;
+        // A key of theirs that stays keeps ours.
+        if let (Some(now), Some(before)) = (&mut security, &self.agreed)
+            && is_same(&now.receive, &before.receive)
+            && now.send.policy == before.send.policy
+        {
+            now.send.keys.clone_from(&before.send.keys);
+        }
         let (codec, number) = self.common_codec(media)?;
         let events = events_of(media, codec);
         let theirs = media.direction(&session);
@@ -343,6 +370,7 @@ impl Negotiator {
         });
         let answer = in_its_place(&own, &session, place);
         self.was_secured |= security.is_some();
+        self.agreed.clone_from(&security);
         // An offer of ours within this session keeps the SRTP+ that the other end has brought.
         let plus = security.as_ref().and_then(|agreed| agreed.send.policy.plus);
         self.wishes.plus = plus.or(self.wishes.plus);
@@ -350,6 +378,7 @@ impl Negotiator {
             codec,
             send_type: number,
             receive_type: number,
+            others: Vec::new(),
             events: events.map(|(number, _)| (number, number)),
             events_clock_rate: events.map_or(8000, |(_, rate)| rate),
             noise,
@@ -419,9 +448,17 @@ impl Negotiator {
         }
         let (codec, number) = self.common_codec(media)?;
         self.was_secured |= security.is_some();
+        self.agreed.clone_from(&security);
         let (sends, receives) = self.directions(media.direction(&session));
         // What we receive is numbered as we have offered it (RFC 3264 section 5.1).
-        let offered = self.payload_types().into_iter().find(|(_, ours)| *ours == codec);
+        let types = self.payload_types();
+        let offered_as = |codec: Codec| types.iter().find(|(_, ours)| *ours == codec);
+        let offered = offered_as(codec);
+        let others = self.known_codecs(media).filter(|(other, _)| *other != codec);
+        let others = others.filter_map(|(codec, number)| {
+            offered_as(codec).map(|(receive, _)| (codec, number, *receive))
+        });
+        let others = others.collect();
         // Who names one of our numbers, though with another clock rate, has taken that one.
         let events = events_of(media, codec).and_then(|(number, rate)| {
             let mut offered = EVENTS.into_iter();
@@ -432,7 +469,8 @@ impl Negotiator {
         Ok(Stream {
             codec,
             send_type: number,
-            receive_type: offered.map_or(number, |(ours, _)| ours),
+            receive_type: offered.map_or(number, |(ours, _)| *ours),
+            others,
             events: events.map(|(theirs, ours, _)| (theirs, ours)),
             events_clock_rate: events.map_or(8000, |(.., rate)| rate),
             noise: noise_of(media, codec),
@@ -459,9 +497,12 @@ impl Negotiator {
         (send, receive && !self.holds)
     }
 
-    /// The first codec of the other end's list that we know, with its payload type.
-    fn common_codec(&self, media: &Media<'_>) -> Result<(Codec, u8), Refusal> {
-        let codec_of = |number: u8| {
+    /// The codecs of the other end's list that we know, with their payload types.
+    fn known_codecs<'s>(
+        &'s self,
+        media: &'s Media<'_>,
+    ) -> impl Iterator<Item = (Codec, u8)> + use<'s> {
+        let codec_of = move |number: u8| {
             let named = media.rtpmaps().find(|map| map.payload_type == number);
             let (name, rate) = match named {
                 Some(map) => (map.name, map.clock_rate),
@@ -472,8 +513,14 @@ impl Negotiator {
             };
             Codec::named(name, rate).filter(|codec| self.wishes.codecs.contains(codec))
         };
+        let numbers = media.formats().filter_map(|format| format.parse::<u8>().ok());
+        numbers.filter_map(move |number| Some((codec_of(number)?, number)))
+    }
+
+    /// The first codec of the other end's list that we know, with its payload type.
+    fn common_codec(&self, media: &Media<'_>) -> Result<(Codec, u8), Refusal> {
         let numbers = || media.formats().filter_map(|format| format.parse::<u8>().ok());
-        let found = numbers().find_map(|number| Some((codec_of(number)?, number)));
+        let found = self.known_codecs(media).next();
         found.ok_or_else(|| {
             let names: Vec<String> = numbers()
                 .map(|number| {

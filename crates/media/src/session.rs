@@ -27,6 +27,7 @@ mod trials;
 pub(crate) use framing::FRAME;
 use framing::Framing;
 use keys::Protection;
+pub(crate) use keys::is_same;
 use silence::Silence;
 pub use statistics::{Flow, Statistics};
 pub use timings::Clock;
@@ -181,6 +182,12 @@ impl Session {
         if stream.remote_rtcp != self.stream.remote_rtcp {
             self.control_source = None;
         }
+        if stream.receives != self.stream.receives {
+            // A hold is no delta.
+            if let Some(reception) = &mut self.reception {
+                reception.pause();
+            }
+        }
         if stream.receives && !self.stream.receives {
             // Whoever was told to be silent has been, until now.
             self.begun = Some(self.clock);
@@ -240,13 +247,20 @@ impl Session {
         let events = self.stream.events.map(|(_, receives)| receives);
         let is_event = events == Some(header.payload_type());
         let is_noise = self.stream.noise == Some(header.payload_type());
-        if !is_event && !is_noise && header.payload_type() != self.stream.receive_type {
+        let mut others = self.stream.others.iter();
+        let other = others.position(|(.., receive)| *receive == header.payload_type());
+        let is_sound = other.is_some() || header.payload_type() == self.stream.receive_type;
+        if !is_event && !is_noise && !is_sound {
+            self.statistics.unknown += 1;
             return Heard::Nothing;
         }
         let is_first = self.source.is_none();
         if !self.is_of_peer(from) {
             self.statistics.strangers += 1;
             return Heard::Nothing;
+        }
+        if let Some(other) = other.filter(|_| !is_event) {
+            self.change_codec(other);
         }
         let clock_rate = self.stream.codec.clock_rate();
         let ssrc = header.ssrc();
@@ -281,6 +295,20 @@ impl Session {
             self.buffer.insert(header.timestamp(), now, payload);
         }
         if is_first { Heard::First(from) } else { Heard::Nothing }
+    }
+
+    /// The other end has changed to another codec of the answer. We do, too: what both send then has
+    /// one rate.
+    fn change_codec(&mut self, other: usize) {
+        let mut stream = self.stream.clone();
+        let before = (stream.codec, stream.send_type, stream.receive_type);
+        let now = core::mem::replace(&mut stream.others[other], before);
+        (stream.codec, stream.send_type, stream.receive_type) = now;
+        // Its keys are the same, with which this does not fail.
+        self.renew(stream);
+        if let Some(reception) = &mut self.reception {
+            reception.set_clock_rate(self.stream.codec.clock_rate());
+        }
     }
 
     /// Where packets go: where the other end's come from, if that is proved by SRTP, or if the

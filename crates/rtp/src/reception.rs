@@ -90,6 +90,18 @@ impl Reception {
         self.ssrc
     }
 
+    /// Ends the current run of packets, as a hold does: the time between the packets before and
+    /// after it is no delta.
+    pub const fn pause(&mut self) {
+        (self.spacing.last, self.spacing.sampled) = (None, None);
+    }
+
+    /// The source goes on with a codec of another clock rate.
+    pub const fn set_clock_rate(&mut self, clock_rate: u32) {
+        self.clock_rate = clock_rate;
+        self.pause();
+    }
+
     /// Counts a packet received at `now`.
     pub fn receive(&mut self, header: &Header<'_>, now: Duration) -> Arrival {
         let arrival = self.place(header.sequence_number());

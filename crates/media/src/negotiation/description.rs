@@ -75,6 +75,48 @@ impl Description<'_> {
     }
 }
 
+/// `offer`, an offer of ours, without what its answer need not choose from: names of static payload
+/// types, parameters that only advise, all keys but the first, the events of high clock rates,
+/// extended reports and the usual direction.
+#[must_use]
+pub fn shorten(offer: &[u8]) -> Vec<u8> {
+    let text = String::from_utf8_lossy(offer);
+    let map_of = |line: &str| {
+        let (number, name) = line.strip_prefix("a=rtpmap:")?.split_once(' ')?;
+        Some((number.parse::<u8>().ok()?, name.trim_end().to_string()))
+    };
+    let is_high_event =
+        |name: &str| name.strip_prefix("telephone-event/").is_some_and(|rate| rate != "8000");
+    let maps = text.lines().filter_map(map_of);
+    let left_out: Vec<String> = maps
+        .filter(|(_, name)| is_high_event(name))
+        .map(|(number, _)| number.to_string())
+        .collect();
+    let mut keys = 0;
+    let mut short = String::new();
+    for line in text.split_inclusive('\n') {
+        if let Some(media) = line.strip_prefix("m=") {
+            let is_kept = |(place, word): &(usize, &str)| {
+                *place < 3 || !left_out.iter().any(|number| number == word)
+            };
+            let words = media.split_whitespace().enumerate().filter(is_kept);
+            let words: Vec<&str> = words.map(|(_, word)| word).collect();
+            short += &format!("m={}\r\n", words.join(" "));
+            continue;
+        }
+        keys += usize::from(line.starts_with("a=crypto:"));
+        let is_named = map_of(line).is_some_and(|(number, name)| {
+            rtp::payload::static_format(number).is_some() || is_high_event(&name)
+        });
+        let advises = ["a=fmtp:", "a=rtcp-xr:", "a=sendrecv"];
+        let is_further_key = line.starts_with("a=crypto:") && keys > 1;
+        if !is_named && !is_further_key && !advises.iter().any(|start| line.starts_with(start)) {
+            short += line;
+        }
+    }
+    short.into_bytes()
+}
+
 /// The line that says where RTCP comes in, where that is not on the port behind RTP's.
 fn line_of_rtcp(rtp: SocketAddr, rtcp: Option<SocketAddr>) -> String {
     match rtcp {

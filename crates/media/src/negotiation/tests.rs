@@ -285,3 +285,52 @@ fn srtp_plus_stays_whoever_offers_anew() {
         assert_eq!((scheme(&agreed), scheme(&taken)), (Some(plus), Some(plus)));
     }
 }
+
+#[test]
+fn an_offer_that_changes_nothing_keeps_the_keys_of_both_ends() {
+    let mut numbers = random();
+    let mut ends = [4000, 5000].map(|port| negotiator(Security::Optional, port));
+    let mut change = |from: usize, is_asked_for: bool| {
+        let offer = match is_asked_for {
+            true => ends[from].offer_anew(&mut numbers),
+            false => ends[from].offer(&mut numbers),
+        };
+        let (answer, theirs) = ends[1 - from].answer(&offer, &mut numbers).unwrap();
+        let ours = ends[from].accept(&answer).unwrap().security.unwrap();
+        let key = |crypto: &Crypto| crypto.keys[0].bytes.to_vec();
+        let theirs = theirs.security.unwrap();
+        assert_eq!(
+            (key(&ours.send), key(&ours.receive)),
+            (key(&theirs.receive), key(&theirs.send))
+        );
+        let mut keys = [key(&ours.send), key(&ours.receive)];
+        if from == 1 {
+            keys.reverse();
+        }
+        keys
+    };
+    let first = change(0, false);
+    assert_eq!(change(0, false), first);
+    assert_eq!(change(1, false), first);
+    // An offer that was asked for may go to another one.
+    let asked_for = change(0, true);
+    assert!(asked_for[0] != first[0] && asked_for[1] != first[1]);
+    assert_eq!(change(1, false), asked_for);
+}
+
+#[test]
+fn a_shortened_offer_is_answered_as_the_whole_one() {
+    for security in [Security::Off, Security::Required] {
+        let mut numbers = random();
+        let (mut caller, mut callee) = (negotiator(security, 4000), negotiator(security, 5000));
+        let offer = caller.offer(&mut numbers);
+        let short = shorten(&offer);
+        let least = if security == Security::Off { 100 } else { 300 };
+        assert!(short.len() + least < offer.len(), "{} of {}", short.len(), offer.len());
+        let (answer, theirs) = callee.answer(&short, &mut numbers).unwrap();
+        let ours = caller.accept(&answer).unwrap();
+        assert_eq!((ours.codec, theirs.codec), (Codec::ALL[0], Codec::ALL[0]));
+        assert_eq!(ours.security.is_some(), security == Security::Required);
+        assert_eq!(ours.events, Some((101, 101)));
+    }
+}

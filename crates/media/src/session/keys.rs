@@ -111,7 +111,7 @@ fn receiver(crypto: &Crypto, measured: &mut Measured) -> Option<srtp::Receiver> 
 }
 
 /// Whether two attributes have the same keys, used in the same way.
-fn is_same(one: &Crypto, other: &Crypto) -> bool {
+pub(crate) fn is_same(one: &Crypto, other: &Crypto) -> bool {
     let are_same = |(one, other): (&sdp::crypto::Key, &sdp::crypto::Key)| {
         one.bytes == other.bytes && one.mki == other.mki
     };

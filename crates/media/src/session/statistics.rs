@@ -13,6 +13,8 @@ pub struct Statistics {
     pub expected: u64,
     /// Packets that SRTP has refused: forged, damaged or repeated.
     pub refused: u64,
+    /// Packets of payload types that were not agreed on.
+    pub unknown: u64,
     /// Packets from elsewhere than the other end.
     pub strangers: u64,
     /// The interarrival jitter, now and at most (RFC 3550).

@@ -340,3 +340,53 @@ fn a_call_becomes_secure_and_never_plain_again() {
     assert!(amplitude_of(1000.0, 8000, &played[1600..]) > 7000.0);
     assert_eq!(plain[1].statistics().refused, 0);
 }
+
+/// The answer to our offer names both codecs.
+fn sessions_of_two_codecs() -> [Session; 2] {
+    let mut sessions = sessions(Security::Off);
+    sessions[1].stream.others = vec![(Codec::Pcma, 8, 8)];
+    sessions
+}
+
+#[test]
+fn every_codec_of_an_answer_is_heard_and_then_sent() {
+    let mut sessions = sessions_of_two_codecs();
+    talk(&mut sessions, 0);
+    let mut other = sessions[0].stream.clone();
+    (other.codec, other.send_type, other.receive_type) = (Codec::Pcma, 8, 8);
+    assert!(sessions[0].renew(other));
+    let (played, _) = talk(&mut sessions, 0);
+    assert!(amplitude_of(1000.0, 8000, &played[1600..]) > 7000.0);
+    let statistics = sessions[1].statistics();
+    assert_eq!((statistics.unknown, statistics.lost()), (0, 0));
+    assert_eq!(sessions[1].stream().codec, Codec::Pcma);
+    let (played, _) = talk(&mut sessions, 1);
+    assert!(amplitude_of(1000.0, 8000, &played[1600..]) > 7000.0);
+    assert_eq!(sessions[1].stream().others, [(Codec::Pcmu, 0, 0)]);
+}
+
+#[test]
+fn packets_of_a_type_that_was_not_agreed_on_are_counted() {
+    let mut sessions = sessions(Security::Off);
+    let mut other = sessions[0].stream.clone();
+    (other.codec, other.send_type) = (Codec::Pcma, 99);
+    assert!(sessions[0].renew(other));
+    talk(&mut sessions, 0);
+    let statistics = sessions[1].statistics();
+    assert_eq!((statistics.received, statistics.unknown), (0, 50));
+}
+
+#[test]
+fn a_hold_is_no_delta() {
+    let mut sessions = sessions(Security::Off);
+    talk(&mut sessions, 0);
+    let stream = sessions[1].stream.clone();
+    assert!(sessions[1].renew(Stream { receives: false, ..stream.clone() }));
+    assert!(sessions[1].renew(stream));
+    let mut packet = Vec::new();
+    for frame in 100..103 {
+        sessions[0].send(&[0; 160], &mut packet);
+        sessions[1].receive(at(frame), address(0), &mut packet);
+    }
+    assert_eq!(sessions[1].statistics().max_delta, FRAME);
+}
