@@ -1,7 +1,8 @@
 //! What makes a program of its own: the way in, memory functions, the heap, and the end.
 
 use super::boot_info::Boot;
-use super::memory::{Heap, Region};
+use super::heap::{Heap, RESERVE, WithReserve};
+use super::memory::{PAGE, Region};
 use super::{boot_info, clock, port, serial, watchdog};
 use crate::lock::Lock;
 use crate::options::REBOOT;
@@ -23,26 +24,39 @@ unsafe extern "Rust" {
 }
 
 #[global_allocator]
-static ALLOCATOR: TalcLock<Lock, Manual> = TalcLock::new(Manual);
+static ALLOCATOR: WithReserve<TalcLock<Lock, Manual>> =
+    WithReserve::new(TalcLock::new(Manual), TalcLock::new(Manual));
 
 extern "C" fn start(magic: u32, info: u32) -> ! {
     serial::init();
     // SAFETY: both are what the boot loader has left, and nothing was written since.
     let boot = unsafe { boot_info::read(magic, info) };
     let end = (&raw const image_end).addr() as u64;
-    for region in boot.memory() {
-        let Some(Region { start, length }) = region.from(end) else { continue };
-        // SAFETY: the boot loader says that this is memory, and the image is not in it.
-        unsafe { ALLOCATOR.lock().claim(start as *mut u8, length as usize) };
+    let regions = || boot.memory().iter().filter_map(|region| region.from(end));
+    let total: u64 = regions().map(|region| region.length).sum();
+    let mut reserve = (total as usize / RESERVE).next_multiple_of(PAGE) as u64;
+    for Region { start, length } in regions() {
+        let kept = if reserve < length { core::mem::take(&mut reserve) } else { 0 };
+        if kept > 0 {
+            ALLOCATOR.set_reserve(start as usize, kept as usize);
+            // SAFETY: the boot loader says that this is memory, and the image is not in it.
+            unsafe { ALLOCATOR.reserve.lock().claim(start as *mut u8, kept as usize) };
+        }
+        // SAFETY: as above, and the reserve ends where this begins.
+        unsafe { ALLOCATOR.main.lock().claim((start + kept) as *mut u8, (length - kept) as usize) };
     }
     run(&boot)
 }
 
-/// How much of the heap is used, and how much there is.
+/// How much of the memory is allocated.
 pub fn heap() -> Heap {
-    let allocator = ALLOCATOR.lock();
-    let counters = allocator.counters();
-    Heap { used: counters.allocated_bytes, claimed: counters.claimed_bytes }
+    let (main, reserve) = (ALLOCATOR.main.lock(), ALLOCATOR.reserve.lock());
+    let (main, reserve) = (main.counters(), reserve.counters());
+    Heap {
+        used: main.claimed_bytes - main.available_bytes + reserve.allocated_bytes,
+        claimed: main.claimed_bytes + reserve.claimed_bytes,
+        used_reserve: reserve.allocated_bytes,
+    }
 }
 
 /// What the processor says of a fault, as `boot.s` keeps it.

@@ -24,15 +24,6 @@ impl Region {
     }
 }
 
-/// How much memory is used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Heap {
-    /// Bytes that are given out.
-    pub used: usize,
-    /// Bytes that there are.
-    pub claimed: usize,
-}
-
 /// Bytes of a page.
 pub const PAGE: usize = 4096;
 

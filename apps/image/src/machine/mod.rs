@@ -2,6 +2,7 @@
 
 pub mod boot_info;
 pub mod clock;
+pub mod heap;
 pub mod keyboard;
 pub mod mapping;
 pub mod memory;

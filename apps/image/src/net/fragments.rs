@@ -14,6 +14,8 @@ const MOST_OF_ONE: usize = 4;
 /// Parts of one datagram: the longest has 45 in Ethernet's frames, and 120 in the smallest that IP
 /// asks for.
 const MOST_PARTS: usize = 128;
+/// Bytes of all datagrams that are not whole, if nothing else is said.
+const MOST_BYTES: usize = 1 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
@@ -32,10 +34,19 @@ struct Pieces {
     length: Option<usize>,
 }
 
-/// What is there of datagrams.
-#[derive(Debug, Default)]
+/// Datagrams that are not whole.
+#[derive(Debug)]
 pub(crate) struct Fragments {
     pieces: BTreeMap<Key, Pieces>,
+    /// Bytes of all of them, and the bound of that.
+    bytes: usize,
+    most: usize,
+}
+
+impl Default for Fragments {
+    fn default() -> Self {
+        Self { pieces: BTreeMap::new(), bytes: 0, most: MOST_BYTES }
+    }
 }
 
 /// A datagram that is whole: UDP's header and what is behind.
@@ -47,6 +58,11 @@ pub(crate) struct Whole {
 }
 
 impl Fragments {
+    /// Keeps `bytes` at most.
+    pub(crate) fn set_memory(&mut self, bytes: usize) {
+        self.most = bytes.min(MOST_BYTES);
+    }
+
     /// Takes the part that the IP `packet` is; returns the datagram if it was the last that was
     /// missing.
     pub(crate) fn add(&mut self, now: Instant, packet: &[u8]) -> Option<Whole> {
@@ -71,15 +87,23 @@ impl Fragments {
             parts: Vec::new(),
             length: None,
         });
-        if !pieces.add(start, part, packet.more_frags()) {
-            // Parts that contradict each other are an attack on who looks at them one by one.
-            self.pieces.remove(&key);
+        let before = pieces.bytes.len();
+        let (is_sound, is_whole) =
+            (pieces.add(start, part, packet.more_frags()), pieces.is_whole());
+        self.bytes += pieces.bytes.len() - before;
+        if !is_sound {
+            // Parts that contradict each other are an attack on a host that reads them one by one.
+            self.remove(key);
             return None;
         }
-        if !pieces.is_whole() {
+        if !is_whole {
+            while self.bytes > self.most {
+                let oldest = self.pieces.iter().min_by_key(|(_, pieces)| pieces.since);
+                self.remove(oldest.map(|(key, _)| *key)?);
+            }
             return None;
         }
-        let Pieces { bytes, .. } = self.pieces.remove(&key)?;
+        let Pieces { bytes, .. } = self.remove(key)?;
         Some(Whole { source: key.source, destination: key.destination, bytes })
     }
 
@@ -89,7 +113,11 @@ impl Fragments {
         if self.pieces.contains_key(&key) {
             return;
         }
-        self.pieces.retain(|_, pieces| now.since(pieces.since) < PATIENCE);
+        while let Some((old, _)) =
+            self.pieces.iter().find(|(_, pieces)| now.since(pieces.since) >= PATIENCE)
+        {
+            self.remove(*old);
+        }
         let oldest = |of: &mut dyn Iterator<Item = (&Key, &Pieces)>| {
             of.min_by_key(|(_, pieces)| pieces.since).map(|(key, _)| *key)
         };
@@ -102,8 +130,14 @@ impl Fragments {
             None
         };
         if let Some(key) = goes {
-            self.pieces.remove(&key);
+            self.remove(key);
         }
+    }
+
+    fn remove(&mut self, key: Key) -> Option<Pieces> {
+        let pieces = self.pieces.remove(&key)?;
+        self.bytes -= pieces.bytes.len();
+        Some(pieces)
     }
 }
 
@@ -126,6 +160,7 @@ impl Pieces {
             self.length = Some(end);
         }
         if self.bytes.len() < end {
+            self.bytes.reserve_exact(end - self.bytes.len());
             self.bytes.resize(end, 0);
         }
         self.bytes[start..end].copy_from_slice(part);
@@ -186,6 +221,20 @@ mod tests {
             fragments.add(Instant::ZERO, &part(7, start, &bytes, has_more));
             assert!(fragments.pieces.is_empty(), "{start}");
         }
+    }
+
+    #[test]
+    fn all_together_have_a_bound() {
+        let mut fragments = Fragments::default();
+        fragments.set_memory(100_000);
+        for ident in 0..40 {
+            let mut packet = part(ident, 30_000, &[0; 8], true);
+            let mut view = Ipv4Packet::new_unchecked(&mut packet);
+            view.set_src_addr(Ipv4Addr::new(192, 0, 2, ident as u8));
+            fragments.add(Instant::from_micros(ident.into()), &packet);
+        }
+        let there: usize = fragments.pieces.values().map(|pieces| pieces.bytes.len()).sum();
+        assert_eq!((fragments.pieces.len(), fragments.bytes), (3, there));
     }
 
     #[test]

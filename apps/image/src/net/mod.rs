@@ -23,7 +23,7 @@ use sip::{Duration, Instant};
 use smoltcp::wire::{
     ArpOperation, ArpPacket, ArpRepr, EthernetAddress, EthernetFrame, EthernetProtocol,
 };
-pub(crate) use stack::Stack;
+pub(crate) use stack::{CONNECTION_BUFFERS, Stack};
 
 /// Bytes of an IP packet in a frame, behind its header.
 const MOST_OF_PACKET: usize = MAX_FRAME - ETHERNET - IP;
@@ -125,6 +125,13 @@ impl Network {
     #[must_use]
     pub fn address(&self) -> Option<&Address> {
         self.address.as_ref()
+    }
+
+    /// Keeps `bytes` at most of datagrams that are not whole, and as many of those that wait for a
+    /// neighbour.
+    pub fn set_memory(&mut self, bytes: usize) {
+        self.fragments.set_memory(bytes);
+        self.neighbors.set_memory(bytes);
     }
 
     /// Asks DHCP for an address from now on.

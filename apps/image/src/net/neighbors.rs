@@ -40,10 +40,18 @@ pub(crate) struct Waiting {
 }
 
 /// The neighbours.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Neighbors {
     table: BTreeMap<Ipv4Addr, Neighbor>,
+    /// Bytes of all datagrams that wait, and the bound of that.
     bytes: usize,
+    most: usize,
+}
+
+impl Default for Neighbors {
+    fn default() -> Self {
+        Self { table: BTreeMap::new(), bytes: 0, most: MOST_BYTES }
+    }
 }
 
 /// What is known of an address.
@@ -56,6 +64,11 @@ pub(crate) struct Found {
 }
 
 impl Neighbors {
+    /// Keeps `bytes` at most of datagrams that wait.
+    pub(crate) fn set_memory(&mut self, bytes: usize) {
+        self.most = bytes.min(MOST_BYTES);
+    }
+
     /// Looks `address` up at `now`.
     pub(crate) fn find(&mut self, now: Instant, address: Ipv4Addr) -> Found {
         if self.table.len() >= MOST && !self.table.contains_key(&address) {
@@ -96,7 +109,7 @@ impl Neighbors {
     pub(crate) fn wait(&mut self, address: Ipv4Addr, datagram: Waiting) {
         let Some(neighbor) = self.table.get_mut(&address) else { return };
         let bytes = self.bytes + datagram.bytes.len();
-        if neighbor.waiting.len() < MOST_WAITING && bytes <= MOST_BYTES {
+        if neighbor.waiting.len() < MOST_WAITING && bytes <= self.most {
             self.bytes = bytes;
             neighbor.waiting.push(datagram);
         }

@@ -25,6 +25,8 @@ const COMING: usize = 64;
 const HANDSHAKE: Duration = Duration::from_secs(5);
 /// Bytes that are kept of each direction of a connection, beside what the stream layer keeps.
 const TCP_BUFFER: usize = 4096;
+/// Bytes of both.
+pub(crate) const CONNECTION_BUFFERS: usize = 2 * TCP_BUFFER;
 /// How long what was sent may go without an answer.
 const SILENCE: smoltcp::time::Duration = smoltcp::time::Duration::from_secs(30);
 
@@ -79,6 +81,8 @@ pub(crate) struct Stack {
     /// Sockets to which connections come, and those to which one is coming.
     listening: Vec<SocketHandle>,
     coming: Vec<(SocketHandle, Instant)>,
+    /// Connections that are forgotten once the peer was told so.
+    ending: Vec<SocketHandle>,
     port: u16,
 }
 
@@ -102,6 +106,7 @@ impl Stack {
             dhcp: None,
             listening: Vec::new(),
             coming: Vec::new(),
+            ending: Vec::new(),
             port: 0,
         }
     }
@@ -202,9 +207,10 @@ impl Stack {
         self.sockets.get_mut(handle)
     }
 
-    /// Forgets a connection. To be called once for each.
+    /// Ends a connection, and forgets it. To be called once for each.
     pub(crate) fn remove(&mut self, handle: SocketHandle) {
-        self.sockets.remove(handle);
+        self.socket(handle).abort();
+        self.ending.push(handle);
     }
 
     /// A frame came that is for the stack.
@@ -218,6 +224,9 @@ impl Stack {
     pub(crate) fn poll(&mut self, now: Instant) -> Polled {
         let result = self.interface.poll(time(now), &mut self.frames, &mut self.sockets);
         let has_stirred = result == PollResult::SocketStateChanged;
+        for handle in self.ending.drain(..) {
+            self.sockets.remove(handle);
+        }
         let Some(dhcp) = self.dhcp else { return Polled { lease: None, has_stirred } };
         let lease = match self.sockets.get_mut::<dhcpv4::Socket<'_>>(dhcp).poll() {
             None => None,

@@ -1,5 +1,6 @@
 //! What the options mean for the engine.
 
+use super::budget::Budget;
 use crate::options::server::Options;
 use alloc::string::ToString;
 use alloc::vec::Vec;
@@ -47,13 +48,13 @@ pub(super) fn config(
         prefix: network.prefix_len(),
     };
     config.limits.trusted = options.trusted.iter().map(network).collect();
-    // Most of the memory is for users and where they are.
+    let budget = Budget::of(memory);
     let limits = &mut config.limits;
-    limits.max_transaction_bytes = limits.max_transaction_bytes.min(memory / 4);
-    limits.max_dialog_bytes = limits.max_dialog_bytes.min(memory / 16);
-    limits.max_sources = limits.max_sources.min(memory / 4096);
+    limits.max_transaction_bytes = limits.max_transaction_bytes.min(budget.transactions);
+    limits.max_dialog_bytes = limits.max_dialog_bytes.min(budget.dialogs);
+    limits.max_sources = limits.max_sources.min(budget.sources);
     let max_nonces = &mut config.authentication.max_nonces;
-    *max_nonces = (*max_nonces).min(memory / 1024);
+    *max_nonces = (*max_nonces).min(budget.nonces);
     config
 }
 

@@ -1,7 +1,9 @@
 //! SIP by TCP: the stream layer between connections and the engine.
 
+use super::budget::CONNECTIONS;
+use super::shortage::{self, Level};
 use crate::lock::Lock;
-use crate::net::Stack;
+use crate::net::{CONNECTION_BUFFERS, Stack};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
@@ -13,8 +15,7 @@ use sip_server::{Connection, Worker};
 use smoltcp::iface::SocketHandle;
 use smoltcp::socket::tcp::State;
 
-/// Connections in all, and with one host.
-const MOST: usize = 512;
+/// Connections with one host.
 const MOST_WITH_ONE: usize = 32;
 /// Bytes that may wait for a peer that does not read; then the connection is closed.
 const MOST_UNSENT: usize = 128 << 10;
@@ -26,8 +27,12 @@ const TIMEOUTS: Timeouts = Timeouts {
     message: Duration::from_secs(20),
     idle: Duration::from_secs(3600),
 };
-/// Bytes that are read of one connection before others get their turn.
+/// Bytes that are read of one connection before others get their turn, and bytes of all in one
+/// turn.
 const CHUNK: usize = 4096;
+const TURN: usize = 32 << 10;
+/// Bytes of a connection beside its buffers and messages, roughly.
+const OVERHEAD: usize = CONNECTION_BUFFERS + 1024;
 
 /// A connection.
 #[derive(Debug)]
@@ -52,6 +57,12 @@ pub(super) struct Connections {
     /// The newest one to each far end.
     by_remote: BTreeMap<SocketAddr, NonZeroU64>,
     next: NonZeroU64,
+    /// Bytes of memory that all of them hold, but for what came since the last turn.
+    held: usize,
+    /// The connection that is read first in the next turn.
+    first: NonZeroU64,
+    /// Connections that were ended for their memory.
+    shed: u64,
 }
 
 /// What happened that the engine has to know.
@@ -68,7 +79,18 @@ impl Connections {
     /// before.
     pub(super) fn new(now: Instant) -> Self {
         let next = NonZeroU64::new(now.as_micros()).unwrap_or(NonZeroU64::MIN);
-        Self { open: BTreeMap::new(), by_remote: BTreeMap::new(), next }
+        let (open, by_remote) = (BTreeMap::new(), BTreeMap::new());
+        Self { open, by_remote, next, held: 0, first: NonZeroU64::MIN, shed: 0 }
+    }
+
+    /// Bytes of memory that connections hold.
+    pub(super) fn held(&self) -> usize {
+        self.held
+    }
+
+    /// The number of connections that were ended for their memory.
+    pub(super) fn shed_count(&self) -> u64 {
+        self.shed
     }
 
     /// Sends `bytes` on the connection that `flow` names, else on one to its far end, which may
@@ -102,6 +124,7 @@ impl Connections {
                 return Err(unsent());
             }
             open.unmade.push((*flow, bytes.to_vec()));
+            self.held += bytes.len();
             return Ok(());
         }
         if open.output.push(&[bytes]).is_err() {
@@ -109,6 +132,7 @@ impl Connections {
             open.patience.end_at(now);
             return Err(unsent());
         }
+        self.held += bytes.len();
         open.write(stack);
         Ok(())
     }
@@ -122,7 +146,7 @@ impl Connections {
         port: u16,
     ) -> Option<NonZeroU64> {
         let SocketAddr::V4(remote) = flow.remote else { return None };
-        if !self.has_room_for(flow.remote.ip()) {
+        if !self.has_room_for(flow.remote.ip()) || self.open.len() >= CONNECTIONS {
             return None;
         }
         let handle = stack.connect(remote, port)?;
@@ -133,7 +157,7 @@ impl Connections {
 
     fn has_room_for(&self, host: IpAddr) -> bool {
         let with_one = self.open.values().filter(|open| open.flow.remote.ip() == host).count();
-        self.open.len() < MOST && with_one < MOST_WITH_ONE
+        with_one < MOST_WITH_ONE
     }
 
     fn add(
@@ -161,6 +185,7 @@ impl Connections {
             unmade: Vec::new(),
             is_ending: false,
         };
+        self.held += open.held();
         self.open.insert(number, open);
         number
     }
@@ -195,30 +220,70 @@ impl Connections {
     }
 
     /// Reads what came, and hands it to the engine; writes what waits; ends those whose time is
-    /// over.
+    /// over. Returns whether more has come than is read in one turn.
     pub(super) fn step(
         &mut self,
         now: Instant,
         stack: &mut Stack,
+        level: Level,
         worker: &mut Worker<Lock>,
         out: &mut sip_server::Output,
         news: &mut Vec<News>,
-    ) {
+    ) -> bool {
         let mut over = Vec::new();
-        for (number, open) in &mut self.open {
-            if open.step(now, stack, worker, out) {
+        let (mut held, mut rest, mut next) = (0, TURN, None);
+        let mut visit = |number: &NonZeroU64, open: &mut Open| {
+            if rest == 0 {
+                next.get_or_insert(*number);
+            }
+            if open.step(now, stack, level, &mut rest, worker, out) {
                 over.push(*number);
             }
-        }
+            held += open.held();
+        };
+        let first = self.first;
+        self.open.range_mut(first..).for_each(|(number, open)| visit(number, open));
+        self.open.range_mut(..first).for_each(|(number, open)| visit(number, open));
+        self.held = held;
+        self.first = next.unwrap_or(NonZeroU64::MIN);
         for number in over {
-            let Some(open) = self.open.remove(&number) else { continue };
-            if self.by_remote.get(&open.flow.remote) == Some(&number) {
-                self.by_remote.remove(&open.flow.remote);
-            }
-            stack.remove(open.handle);
-            news.push(News::Ended(Connection(number)));
-            news.extend(open.unmade.into_iter().map(|(flow, bytes)| News::Unsent(flow, bytes)));
+            self.end(number, stack, news);
         }
+        next.is_some()
+    }
+
+    /// Ends connections until there are few enough, and all hold `most` bytes at most: the largest
+    /// ones of the host that holds most.
+    pub(super) fn shed(&mut self, stack: &mut Stack, most: usize, news: &mut Vec<News>) {
+        while self.held > most || self.open.len() > CONNECTIONS {
+            let mut hosts = BTreeMap::<IpAddr, usize>::new();
+            for open in self.open.values() {
+                *hosts.entry(open.flow.remote.ip()).or_default() += open.held();
+            }
+            let largest = hosts.into_iter().max_by_key(|(_, held)| *held);
+            let of_largest = |(_, open): &(&NonZeroU64, &Open)| {
+                largest.is_some_and(|(host, _)| open.flow.remote.ip() == host)
+            };
+            let all = self.open.iter().filter(of_largest);
+            let Some((number, held)) =
+                all.map(|(number, open)| (*number, open.held())).max_by_key(|(_, held)| *held)
+            else {
+                return self.held = 0;
+            };
+            self.end(number, stack, news);
+            self.held = self.held.saturating_sub(held);
+            self.shed += 1;
+        }
+    }
+
+    fn end(&mut self, number: NonZeroU64, stack: &mut Stack, news: &mut Vec<News>) {
+        let Some(open) = self.open.remove(&number) else { return };
+        if self.by_remote.get(&open.flow.remote) == Some(&number) {
+            self.by_remote.remove(&open.flow.remote);
+        }
+        stack.remove(open.handle);
+        news.push(News::Ended(Connection(number)));
+        news.extend(open.unmade.into_iter().map(|(flow, bytes)| News::Unsent(flow, bytes)));
     }
 
     /// Ends all of them, since our address is another one.
@@ -229,15 +294,25 @@ impl Connections {
             news.push(News::Ended(Connection(number)));
         }
         self.by_remote.clear();
+        self.held = 0;
     }
 }
 
 impl Open {
-    /// Does what there is to do; true where the connection is over.
+    /// Bytes of memory that the connection holds.
+    fn held(&self) -> usize {
+        let unmade: usize = self.unmade.iter().map(|(_, bytes)| bytes.capacity()).sum();
+        OVERHEAD + self.input.held() + self.output.held() + unmade
+    }
+
+    /// Does what there is to do, and reads no more than `rest` bytes; true where the connection is
+    /// over.
     fn step(
         &mut self,
         now: Instant,
         stack: &mut Stack,
+        level: Level,
+        rest: &mut usize,
         worker: &mut Worker<Lock>,
         out: &mut sip_server::Output,
     ) -> bool {
@@ -250,8 +325,8 @@ impl Open {
             }
             self.patience = Patience::new(&TIMEOUTS, now);
         }
-        if self.is_made && !self.is_ending {
-            self.read(now, stack, worker, out);
+        if self.is_made && !self.is_ending && *rest > 0 {
+            self.read(now, stack, level, rest, worker, out);
         }
         self.write(stack);
         let socket = stack.socket(self.handle);
@@ -259,17 +334,15 @@ impl Open {
             socket.close();
         }
         let is_closed = matches!(socket.state(), State::Closed | State::TimeWait);
-        let is_over = now >= self.patience.due();
-        if is_over {
-            socket.abort();
-        }
-        is_closed || is_over
+        is_closed || now >= self.patience.due()
     }
 
     fn read(
         &mut self,
         now: Instant,
         stack: &mut Stack,
+        level: Level,
+        rest: &mut usize,
         worker: &mut Worker<Lock>,
         out: &mut sip_server::Output,
     ) {
@@ -282,14 +355,20 @@ impl Open {
         if length == 0 {
             return;
         }
+        *rest = rest.saturating_sub(length);
         let (flow, output) = (&self.flow, &mut self.output);
         let mut has_answered = false;
         let read = self.input.receive(&chunk[..length], |heard| {
             match heard {
-                Heard::Message(bytes) if worker.lets_in(bytes, Duration::ZERO) => {
-                    worker.receive(now, flow, bytes, out);
+                Heard::Message(_) if level == Level::Exhausted => {}
+                Heard::Message(bytes) => {
+                    let refusal = shortage::refusal_at(level, flow, bytes);
+                    if let Some(answer) = refusal {
+                        let _ = output.push(&[answer]);
+                    } else if worker.lets_in(bytes, Duration::ZERO) {
+                        worker.receive(now, flow, bytes, out);
+                    }
                 }
-                Heard::Message(_) => {}
                 Heard::Ping => {
                     // One answer for all that came together. What waits without end is closed soon.
                     if !core::mem::replace(&mut has_answered, true) {

@@ -1,6 +1,7 @@
 //! The server: from the frame to the reply and back in one thread of execution.
 
 mod accounts;
+mod budget;
 mod config;
 mod connections;
 mod query;
@@ -12,7 +13,7 @@ use crate::dns::Resolver;
 use crate::lock::Lock;
 use crate::log::Log;
 use crate::machine::clock::nanoseconds;
-use crate::machine::memory::Heap;
+use crate::machine::heap::Heap;
 use crate::machine::random::Random;
 use crate::net::{Address, Network};
 use crate::options::Sntp;
@@ -22,10 +23,12 @@ use accounts::{Accounts, Trouble};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use budget::Budget;
 use config::SIP;
 use connections::{Connections, News};
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+use shortage::Level;
 use sip::{Duration, Flow, Instant, Transport};
 use sip_server::{Event, Location, Output, Ticket, Timing, Worker};
 use syslog::Syslog;
@@ -73,7 +76,11 @@ pub struct Server {
     correction: Option<i64>,
     syslog: Option<Syslog>,
     memory: fn() -> Heap,
-    is_short: bool,
+    /// The state of the memory, and messages that were dropped for want of it.
+    level: Level,
+    dropped: u64,
+    /// What the log has said of both, and connections that were ended for their memory.
+    told: (Level, u64, u64),
     has_link: bool,
     next_look: Instant,
     /// When a query is answered again.
@@ -98,11 +105,12 @@ impl Server {
     #[must_use]
     pub fn new(
         options: Options,
-        network: Network,
+        mut network: Network,
         mut random: Random,
         memory: fn() -> Heap,
         now: Instant,
     ) -> Self {
+        network.set_memory(Budget::of(memory().claimed).datagrams);
         let secret = options.secret.unwrap_or_else(|| random.bytes());
         let config = config::config(&options, None, &[], memory().claimed);
         let engine = Arc::new(sip_server::Server::new(config, &secret));
@@ -127,7 +135,9 @@ impl Server {
             correction: None,
             syslog,
             memory,
-            is_short: false,
+            level: Level::Plenty,
+            dropped: 0,
+            told: (Level::Plenty, 0, 0),
             has_link: false,
             next_look: now,
             next_answer: now,
@@ -188,9 +198,12 @@ impl Server {
                     remote: SocketAddr::V4(ends.source),
                     connection: None,
                 };
-                if self.is_short
-                    && let Some(answer) = shortage::refusal(&flow, datagram.payload)
-                {
+                self.level = Level::of((self.memory)());
+                if self.level == Level::Exhausted {
+                    self.dropped += 1;
+                    continue;
+                }
+                if let Some(answer) = shortage::refusal_at(self.level, &flow, datagram.payload) {
                     self.network.send(now, SIP, ends.source, &answer);
                     continue;
                 }
@@ -263,14 +276,8 @@ impl Server {
             let what = if has_link { "the link is there again" } else { "the link is lost" };
             self.log.say(format_args!("{what}"));
         }
-        let is_short = shortage::is_short((self.memory)());
-        if core::mem::replace(&mut self.is_short, is_short) != is_short {
-            let what = match is_short {
-                true => "memory is short: new requests are refused",
-                false => "memory is there again",
-            };
-            self.log.say(format_args!("{what}"));
-        }
+        self.level = Level::of((self.memory)());
+        self.tell_memory();
         let number = u64::from_le_bytes(self.random.bytes());
         let question = self.time_keeper.as_mut().and_then(|keeper| keeper.transmit(now, number));
         if let Some((server, message)) = question {
@@ -281,12 +288,47 @@ impl Server {
         }
     }
 
+    /// Says what has become of the memory, if it is another thing than before.
+    fn tell_memory(&mut self) {
+        let now = (self.level, self.dropped, self.connections.shed_count());
+        let (level, dropped, shed) = core::mem::replace(&mut self.told, now);
+        if now.0 != level {
+            self.log.say(format_args!(
+                "{}",
+                match now.0 {
+                    Level::Plenty => "memory is there again",
+                    Level::Short => "memory is short: new requests are refused",
+                    Level::Exhausted => "memory is exhausted: messages are dropped",
+                }
+            ));
+        }
+        if now.1 != dropped {
+            self.log.say(format_args!("{} messages were dropped for want of memory", now.1));
+        }
+        if now.2 != shed {
+            self.log.say(format_args!("{} connections were ended for want of memory", now.2));
+        }
+    }
+
+    /// Bytes of memory that connections may hold now.
+    fn room_for_connections(&self) -> usize {
+        let share = Budget::of((self.memory)().claimed).connections;
+        if self.level == Level::Plenty { share } else { share / 4 }
+    }
+
     fn go_on_with_connections(&mut self, now: Instant) {
         self.next_round = now + ROUND;
         let mut news = Vec::new();
         let stack = self.network.stack(now);
         self.connections.accept(now, stack, &self.engine);
-        self.connections.step(now, stack, &mut self.worker, &mut self.out, &mut news);
+        let (worker, out) = (&mut self.worker, &mut self.out);
+        if self.connections.step(now, stack, self.level, worker, out, &mut news) {
+            self.next_round = now;
+        }
+        self.tell(now, news);
+        self.act(now);
+        let (mut news, most) = (Vec::new(), self.room_for_connections());
+        self.connections.shed(self.network.stack(now), most, &mut news);
         self.tell(now, news);
         self.act(now);
     }

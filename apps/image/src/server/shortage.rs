@@ -1,24 +1,53 @@
-//! What is done where memory gets short: what has begun goes on, and nothing new begins.
+//! The answers of the server where memory is short: work that has begun goes on, and nothing new
+//! begins. Where memory is exhausted, messages are dropped unread.
 
-use crate::machine::memory::Heap;
+use crate::machine::heap::{Heap, RESERVE};
 use alloc::vec::Vec;
 use sip::message::Response;
 use sip::{Flow, Message, Method, Status};
 use sip_server::overload::BEGUN;
 
-/// The part of memory that is kept for what has begun.
-const RESERVE: usize = 8;
-/// When whoever was refused may ask again.
+/// The part of the memory that is free before new requests are refused.
+const SHORT: usize = 8;
+/// The part of the memory that is free before messages are dropped, and the least number of bytes.
+const EXHAUSTED: usize = 64;
+const LEAST: usize = 256 << 10;
+/// The value of Retry-After in a refusal.
 const RETRY_AFTER: &[u8] = b"Retry-After: 10\r\n";
 
-/// Whether memory is short.
-pub(super) const fn is_short(heap: Heap) -> bool {
-    heap.claimed - heap.used < heap.claimed / RESERVE
+/// The state of the memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Level {
+    /// There is enough.
+    Plenty,
+    /// New requests are refused, and connections have less memory.
+    Short,
+    /// Messages are dropped.
+    Exhausted,
 }
 
-/// What answers `bytes`, if that is a request which would begin something: 503. `Some` and empty
+impl Level {
+    /// The state of `heap`.
+    pub(super) fn of(heap: Heap) -> Self {
+        let free = heap.free();
+        let is_exhausted = free < (heap.claimed / EXHAUSTED).max(LEAST)
+            || heap.used_reserve > heap.claimed / RESERVE / 2;
+        match is_exhausted {
+            true => Self::Exhausted,
+            false if free < heap.claimed / SHORT => Self::Short,
+            false => Self::Plenty,
+        }
+    }
+}
+
+/// The answer to `bytes` where memory is at `level`, as [`refusal`] gives it.
+pub(super) fn refusal_at(level: Level, flow: &Flow, bytes: &[u8]) -> Option<Vec<u8>> {
+    if level == Level::Plenty { None } else { refusal(flow, bytes) }
+}
+
+/// The answer to `bytes`, if that is a request which would begin something: 503. `Some` and empty
 /// where it is dropped. `None` where it belongs to what has begun.
-pub(super) fn refusal(flow: &Flow, bytes: &[u8]) -> Option<Vec<u8>> {
+fn refusal(flow: &Flow, bytes: &[u8]) -> Option<Vec<u8>> {
     if BEGUN.iter().any(|begun| bytes.starts_with(begun)) {
         return None;
     }
@@ -60,7 +89,16 @@ mod tests {
         assert_eq!(answer.value(HeaderName::RetryAfter), Some(&b"10"[..]));
         assert_eq!(refusal(&flow, request("BYE").as_bytes()), None);
         assert_eq!(refusal(&flow, b"nonsense"), Some(Vec::new()));
-        assert!(is_short(Heap { used: 90, claimed: 100 }));
-        assert!(!is_short(Heap { used: 80, claimed: 100 }));
+    }
+
+    #[test]
+    fn messages_are_dropped_before_the_reserve_is_used_up() {
+        let heap = Heap { used: 0, claimed: 64 << 20, used_reserve: 0 };
+        let level = |used: usize| Level::of(Heap { used: used << 20, ..heap });
+        assert_eq!([level(0), level(50)], [Level::Plenty; 2]);
+        assert_eq!([level(53), level(58)], [Level::Short; 2]);
+        assert_eq!([level(60), level(64)], [Level::Exhausted; 2]);
+        let reserve = |used: usize| Level::of(Heap { used, used_reserve: used, ..heap });
+        assert_eq!([reserve(1 << 20), reserve(3 << 20)], [Level::Plenty, Level::Exhausted]);
     }
 }

@@ -1,7 +1,10 @@
 //! A network of two: the server by a card that is none, and everybody else at its other end.
 
+#[allow(dead_code)]
+pub(crate) mod tcp;
+
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
-use image::machine::memory::Heap;
+use image::machine::heap::Heap;
 use image::machine::random::Random;
 use image::net::Network;
 use image::nic::{MAX_FRAME, Nic};
@@ -13,6 +16,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::rc::Rc;
+use tcp::Host;
 use test_support::hostile::End;
 
 pub(crate) const SERVER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 7);
@@ -88,14 +92,20 @@ pub(crate) struct Lan {
     pub(crate) silent: Vec<Ipv4Addr>,
     /// What the server has sent to others than the host's TFTP server.
     pub(crate) sent: Vec<Sent>,
+    /// Hosts that speak TCP.
+    pub(crate) hosts: Vec<Host>,
 }
 
 fn plenty() -> Heap {
-    Heap { used: 0, claimed: 64 << 20 }
+    Heap { used: 0, claimed: 64 << 20, used_reserve: 0 }
 }
 
 impl Lan {
     pub(crate) fn new(options: &str, file: &str) -> Self {
+        Self::with_memory(options, file, plenty)
+    }
+
+    pub(crate) fn with_memory(options: &str, file: &str, memory: fn() -> Heap) -> Self {
         let mut parsed = Options::default();
         parsed.read("address=192.0.2.7/24 gateway=192.0.2.1 tftp=192.0.2.1 file=users").unwrap();
         parsed.read(options).unwrap();
@@ -103,9 +113,9 @@ impl Lan {
         let wire = Rc::new(RefCell::new(Wire::default()));
         let card = Card { wire: Rc::clone(&wire), current: Vec::new(), memory: [0; MAX_FRAME] };
         let network = Network::new(Box::new(card), 7, parsed.machine.checksums, now);
-        let server = Server::new(parsed, network, Random::new([7; 32]), plenty, now);
+        let server = Server::new(parsed, network, Random::new([7; 32]), memory, now);
         let file = file.as_bytes().to_vec();
-        Self { server, wire, now, file, silent: Vec::new(), sent: Vec::new() }
+        Self { server, wire, now, file, silent: Vec::new(), sent: Vec::new(), hosts: Vec::new() }
     }
 
     /// One that serves.
@@ -137,9 +147,16 @@ impl Lan {
             let Some(frame) = self.wire.borrow_mut().from_server.pop_front() else { break };
             self.on_frame(&frame);
         }
+        for host in &mut self.hosts {
+            host.turn(now, &mut self.wire.borrow_mut());
+        }
     }
 
     fn on_frame(&mut self, frame: &[u8]) {
+        let is_udp = frame[12..14] == [8, 0] && frame[23] == 17;
+        if !is_udp && self.hosts.iter_mut().any(|host| host.take(frame)) {
+            return;
+        }
         // What asks for an address.
         if frame[12..14] == [8, 6] {
             let target = Ipv4Addr::new(frame[38], frame[39], frame[40], frame[41]);

@@ -58,6 +58,12 @@ pub struct Input {
 }
 
 impl Input {
+    /// Bytes of memory that are kept for a message that is not whole yet.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.partial.capacity()
+    }
+
     /// Shows `visit` what the `new` bytes make whole, one after the other, until it breaks off:
     /// what comes after that is lost.
     ///
@@ -144,6 +150,16 @@ mod tests {
         let progress = heard(&mut input, text.as_bytes(), &mut all).unwrap();
         assert_eq!(all, ["ping", MESSAGE, MESSAGE, "ping"]);
         assert_eq!(progress, Progress { has_message: true, ..Progress::default() });
+    }
+
+    #[test]
+    fn memory_is_held_for_a_message_that_is_not_whole() {
+        let (mut input, mut all) = (Input::default(), Vec::new());
+        let (first, rest) = MESSAGE.as_bytes().split_at(30);
+        heard(&mut input, first, &mut all).unwrap();
+        assert!(input.held() >= first.len());
+        heard(&mut input, rest, &mut all).unwrap();
+        assert_eq!((input.held(), all.len()), (0, 1));
     }
 
     #[test]

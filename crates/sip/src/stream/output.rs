@@ -68,6 +68,12 @@ impl Output {
         &self.bytes[self.written..]
     }
 
+    /// Bytes of memory that are kept for what waits.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.bytes.capacity()
+    }
+
     /// Whether nothing waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {

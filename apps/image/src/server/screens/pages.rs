@@ -251,7 +251,18 @@ fn about(facts: &mut Facts<'_>, server: &mut Server, rates: &Rates) {
     let heap = (server.memory)();
     let tenths = |bytes: usize| (bytes * 10) >> 20;
     let (used, there) = (tenths(heap.used), tenths(heap.claimed));
-    facts.tell("memory", format_args!("{}.{} of {} MiB", used / 10, used % 10, there / 10));
+    let tcp = tenths(server.connections.held());
+    facts.tell(
+        "memory",
+        format_args!(
+            "{}.{} of {} MiB, TCP {}.{}",
+            used / 10,
+            used % 10,
+            there / 10,
+            tcp / 10,
+            tcp % 10
+        ),
+    );
 }
 
 /// How long the steps of row A11 took.

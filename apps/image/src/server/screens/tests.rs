@@ -4,7 +4,7 @@ use super::list::{Key as Name, List, Place};
 use super::state::View;
 use super::view::Action;
 use super::*;
-use crate::machine::memory::Heap;
+use crate::machine::heap::Heap;
 use crate::machine::random::Random;
 use crate::net::{Address, Network};
 use crate::nic::pretended;
@@ -25,7 +25,7 @@ use sip::{Flow, Transport};
 const NOW: Instant = Instant::from_micros(1_800_000_000_000_000);
 
 /// How much there is, and is used.
-const MEMORY: Heap = Heap { used: 3 << 20, claimed: 60 << 20 };
+const MEMORY: Heap = Heap { used: 3 << 20, claimed: 60 << 20, used_reserve: 0 };
 
 /// A server at 192.0.2.1, which asks for no passwords.
 fn server() -> Server {
@@ -173,7 +173,7 @@ fn the_state_tells_what_the_server_is_and_does() {
         " bindings       3",
         " transactions   0",
         " uptime         0:00:0",
-        " memory         3.0 of 60 MiB",
+        " memory         3.0 of 60 MiB, TCP 0.0",
         " ParseSIPHeaders ",
         " AddUser ",
         " handler ",

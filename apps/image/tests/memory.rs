@@ -1,0 +1,170 @@
+//! The server where memory ends: on a heap of its own, of which messages take all that they can.
+
+#[allow(dead_code)]
+mod lan;
+
+use image::lock::Lock;
+use image::machine::heap::{Heap, WithReserve};
+use lan::tcp::Host;
+use lan::{Lan, request};
+use sip::Duration;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::Mutex;
+use talc::TalcLock;
+use talc::source::Claim;
+
+const MAIN: usize = 30 << 20;
+const RESERVE: usize = 2 << 20;
+const USERS: &str = "alice:secret\nbob:secret\n";
+const PHONE: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 20), 5070);
+
+static mut MAIN_MEMORY: [u128; MAIN / 16] = [0; MAIN / 16];
+static mut RESERVE_MEMORY: [u128; RESERVE / 16] = [0; RESERVE / 16];
+
+/// All of this program allocates here, as the program that boots does.
+#[global_allocator]
+static ALLOCATOR: WithReserve<TalcLock<Lock, Claim>> = WithReserve::new(
+    // SAFETY: nothing else uses these arrays.
+    TalcLock::new(unsafe { Claim::array(&raw mut MAIN_MEMORY) }),
+    // SAFETY: as above.
+    TalcLock::new(unsafe { Claim::array(&raw mut RESERVE_MEMORY) }),
+);
+
+/// One test at a time has the memory.
+static TURN: Mutex<()> = Mutex::new(());
+
+fn heap() -> Heap {
+    let (main, reserve) = (ALLOCATOR.main.lock(), ALLOCATOR.reserve.lock());
+    let (main, reserve) = (main.counters(), reserve.counters());
+    Heap {
+        used: MAIN - main.available_bytes + reserve.allocated_bytes,
+        claimed: MAIN + RESERVE,
+        used_reserve: reserve.allocated_bytes,
+    }
+}
+
+fn lan() -> Lan {
+    // A backtrace takes more memory than there is.
+    std::panic::set_hook(Box::new(|info| eprintln!("{info}")));
+    ALLOCATOR.set_reserve((&raw const RESERVE_MEMORY).addr(), RESERVE);
+    let mut lan = Lan::with_memory("auth=off domain=t.test trusted=0.0.0.0/0", USERS, heap);
+    lan.run(Duration::from_millis(500));
+    lan
+}
+
+fn serves(lan: &mut Lan) -> bool {
+    let answers = lan.exchange(PHONE, &request("OPTIONS", "alice", PHONE, 77));
+    answers.iter().any(|sent| sent.payload.starts_with(b"SIP/2.0 200"))
+}
+
+/// Hosts that each begin `count` connections.
+fn connect(lan: &mut Lan, hosts: u8, count: usize) -> Vec<(usize, smoltcp::iface::SocketHandle)> {
+    for number in 0..hosts {
+        lan.hosts.push(Host::new(Ipv4Addr::new(192, 0, 2, 100 + number), lan.now));
+    }
+    let mut all = Vec::new();
+    for number in 0..usize::from(hosts) {
+        for _ in 0..count {
+            all.push((number, lan.hosts[number].connect()));
+        }
+    }
+    all
+}
+
+#[test]
+fn messages_without_an_end_are_shed_and_others_are_answered() {
+    let _turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let mut lan = lan();
+    let mut most = 0;
+    let all = connect(&mut lan, 8, 16);
+    let mut fed: Vec<_> = all.into_iter().map(|(host, handle)| (host, handle, 0)).collect();
+    let head = b"MESSAGE sip:alice@t.test SIP/2.0\r\nContent-Length: 60000\r\n\r\n";
+    let body = [b'x'; 4096];
+    for _ in 0..4000 {
+        for (number, handle, sent) in &mut fed {
+            let host = &mut lan.hosts[*number];
+            let before = *handle;
+            host.connect_again(handle);
+            if *handle != before || !host.is_established(*handle) {
+                *sent = 0;
+            }
+            let socket = host.socket(*handle);
+            if *sent < 50_000 && socket.can_send() {
+                let bytes = if *sent == 0 { &head[..] } else { &body[..] };
+                *sent += socket.send_slice(bytes).unwrap_or(0);
+            }
+        }
+        lan.turn();
+        lan.now += Duration::from_millis(3);
+        most = most.max(heap().used);
+    }
+    assert!(serves(&mut lan), "{}", lan.log());
+    assert!(lan.log().contains("connections were ended for want of memory"), "{}", lan.log());
+    assert!(most < MAIN, "{most}");
+    assert_eq!(heap().used_reserve, 0);
+}
+
+#[test]
+fn answers_that_are_not_read_are_shed() {
+    let _turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let mut lan = lan();
+    let mut open = connect(&mut lan, 8, 8);
+    let question = "OPTIONS sip:t.test SIP/2.0\r\nVia: SIP/2.0/TCP 192.0.2.9;branch=z9hG4bK1\r\n\
+         Max-Forwards: 70\r\nFrom: <sip:a@x>;tag=1\r\nTo: <sip:a@x>\r\nCall-ID: 1\r\nCSeq: 1 OPTIONS\r\n\
+         Content-Length: 0\r\n\r\n";
+    for _ in 0..6000 {
+        for (number, handle) in &mut open {
+            let host = &mut lan.hosts[*number];
+            host.connect_again(handle);
+            let socket = host.socket(*handle);
+            if socket.can_send() {
+                let _ = socket.send_slice(question.as_bytes());
+            }
+        }
+        lan.turn();
+        lan.now += Duration::from_millis(3);
+    }
+    assert!(serves(&mut lan), "{}", lan.log());
+    assert!(lan.log().contains("connections were ended for want of memory"), "{}", lan.log());
+    assert_eq!(heap().used_reserve, 0);
+}
+
+#[test]
+fn a_message_without_memory_is_dropped_and_later_ones_are_answered() {
+    let _turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let mut lan = lan();
+    // All memory is taken, in pieces, and some of the reserve.
+    let mut taken = Vec::with_capacity(4096);
+    while heap().used_reserve < RESERVE / 4 {
+        taken.push(vec![1_u8; 64 << 10]);
+    }
+    for number in 0..200 {
+        lan.exchange(PHONE, &request("REGISTER", "alice", PHONE, number));
+    }
+    lan.run(Duration::from_secs(1));
+    assert!(lan.log().contains("messages were dropped for want of memory"), "{}", lan.log());
+    drop(taken);
+    lan.run(Duration::from_secs(1));
+    assert!(serves(&mut lan), "{}", lan.log());
+    assert_eq!(heap().used_reserve, 0);
+}
+
+#[test]
+fn a_message_that_meets_the_end_of_memory_is_finished_in_the_reserve() {
+    let _turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let mut lan = lan();
+    // The heap has no piece that is large enough for the answer, though much is free in all.
+    let mut taken = Vec::with_capacity(4 * MAIN / 512);
+    while heap().used_reserve == 0 {
+        taken.push(vec![1_u8; 400]);
+    }
+    taken.pop();
+    for number in (0..taken.len()).step_by(2) {
+        taken[number] = Vec::new();
+    }
+    assert_eq!(heap().used_reserve, 0);
+    let long = "x".repeat(3000);
+    let message = request("OPTIONS", &long, PHONE, 5);
+    lan.exchange(PHONE, &message);
+    assert!(serves(&mut lan), "{}", lan.log());
+}
