@@ -141,6 +141,11 @@ impl<R: RawMutex> Server<R> {
                 && self.admission.admit(source, now, &settings.config.limits))
     }
 
+    /// Whether `address` is one to which rates do not apply.
+    pub fn is_trusted(&self, address: IpAddr) -> bool {
+        self.settings.lock().is_trusted(address)
+    }
+
     /// A connection was opened. To be called before anything is received on it: without it, nobody
     /// is registered there.
     pub fn connection_opened(&self, connection: Connection) {

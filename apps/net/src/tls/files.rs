@@ -53,7 +53,16 @@ impl Identity {
     pub fn read(chain: &Path, key: &Path) -> Result<Self, FileError> {
         let certificates = read_certificates(chain)?;
         let private = PrivateKeyDer::from_pem_file(key).map_err(|error| {
-            FileError::new(key, format_args!("expected a private key in PEM: {error}"))
+            match std::fs::read(key).is_ok_and(|text| is_encrypted(&text)) {
+                true => FileError::new(
+                    key,
+                    "the key is encrypted: take the password off (openssl pkey -in ... -out ...), \
+                     and let nobody else read the file",
+                ),
+                false => {
+                    FileError::new(key, format_args!("expected a private key in PEM: {error}"))
+                }
+            }
         })?;
         let identity = CertifiedKey::from_der(certificates, private, &super::provider());
         let identity = identity.map_err(|error| match error {
@@ -92,9 +101,21 @@ impl Identity {
         Some(validity.not_before.to_system_time()..validity.not_after.to_system_time())
     }
 
+    /// Whether its key is one of RSA.
+    #[must_use]
+    pub fn is_rsa(&self) -> bool {
+        self.0.key.algorithm() == rustls::SignatureAlgorithm::RSA
+    }
+
     pub(super) fn certified_key(&self) -> Arc<CertifiedKey> {
         Arc::clone(&self.0)
     }
+}
+
+/// Whether `text` has a private key in PEM that needs a password (RFC 7468 section 11, RFC 1421).
+fn is_encrypted(text: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(text);
+    text.contains("BEGIN ENCRYPTED PRIVATE KEY") || text.contains("Proc-Type: 4,ENCRYPTED")
 }
 
 /// All certificates of `file`, in PEM.
