@@ -19,6 +19,15 @@ pub fn nanoseconds() -> u64 {
     u64::try_from(first.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
+/// Nanoseconds of processor time that the thread which calls this has used.
+#[must_use]
+pub fn thread_time() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is of the type that the call writes. Where it fails, nothing is written.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    u64::try_from(time.tv_sec * 1_000_000_000 + time.tv_nsec).unwrap_or(0)
+}
+
 /// The wall clock as it was at the start, counted on without jumps.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {

@@ -14,11 +14,11 @@ mod udp;
 mod wire;
 
 pub use ask::ask;
-pub use clock::{Clock, nanoseconds, wall_clock};
+pub use clock::{Clock, nanoseconds, thread_time, wall_clock};
 pub use dns::Dns;
 pub use priority::{give_way, take_short_turns};
 pub use reader::{Origins, Reader, Reply};
 pub use route::source_for;
-pub use tcp::{connect, listen};
+pub use tcp::{bound_output, connect, listen};
 pub use udp::{BATCH, Inbox, MAX_DATAGRAM, Options, Outbox, Outgoing, Received, Socket};
 pub use wire::Wire;

@@ -14,6 +14,9 @@ pub enum Origins {
     /// From those of the host that is asked.
     #[default]
     SameHost,
+    /// From those of the host that is asked, where that is one of these, in lower case. A page whose
+    /// own name was made to lead here (DNS rebinding) asks its own.
+    SameHostOf(Vec<String>),
     /// From these, such as `https://phone.example.org`.
     Named(Vec<String>),
 }
@@ -23,6 +26,10 @@ impl Origins {
         match (self, &upgrade.origin) {
             (Self::Any, _) | (_, None) => true,
             (Self::SameHost, _) => upgrade.is_of_same_host(),
+            (Self::SameHostOf(hosts), _) => {
+                upgrade.is_of_same_host()
+                    && hosts.iter().any(|host| host.eq_ignore_ascii_case(upgrade.host_name()))
+            }
             (Self::Named(named), Some(origin)) => {
                 named.iter().any(|named| named.eq_ignore_ascii_case(origin))
             }
@@ -89,19 +96,20 @@ impl Reader {
             Self::WebClient(input, nonce) => (input, Asks::Client(*nonce)),
             Self::WebServer(input, origins) => (input, Asks::Server(origins)),
         };
-        let mut refusal = None;
+        let (mut refusal, mut is_page) = (None, false);
         let progress = input.receive(new, |said| match said {
             Said::Head(head) => {
-                let (answer, refused) = asks.answer(head);
+                let (answer, verdict) = asks.answer(head);
                 answer.into_iter().for_each(|bytes| reply(Reply::Bytes(bytes)));
-                refusal = refused;
-                match refused {
-                    None => {
+                match verdict {
+                    Verdict::Open => {
                         reply(Reply::Open);
-                        ControlFlow::Continue(())
+                        return ControlFlow::Continue(());
                     }
-                    Some(_) => ControlFlow::Break(()),
+                    Verdict::Page => is_page = true,
+                    Verdict::Refused(why) => refusal = Some(why),
                 }
+                ControlFlow::Break(())
             }
             Said::Message(bytes) => match bytes.iter().all(|byte| b"\r\n".contains(byte)) {
                 // Some do it as on a stream (RFC 5626 section 3.5.1).
@@ -120,7 +128,7 @@ impl Reader {
             Said::Control(..) => ControlFlow::Continue(()),
         });
         let fault = match (progress, refusal) {
-            (progress, None) if progress.is_ok() => return progress,
+            (progress, None) if is_page || progress.is_ok() => return progress,
             (_, Some(what)) => Fault { error: FrameError::WebSocket(what), rest: Vec::new() },
             (Err(fault), None) => fault,
             (Ok(progress), None) => return Ok(progress),
@@ -140,13 +148,24 @@ enum Asks<'r> {
     Server(&'r Origins),
 }
 
+/// What becomes of a connection of HTTP.
+enum Verdict {
+    /// It is one of WebSocket.
+    Open,
+    /// It ends, since a page was asked for.
+    Page,
+    /// It ends, for this reason.
+    Refused(&'static str),
+}
+
 impl Asks<'_> {
-    /// What is to be said to the `head`, if anything; and where it does not become one, why.
-    fn answer(&self, head: &[u8]) -> (Option<Vec<u8>>, Option<&'static str>) {
+    /// The answer to the `head`, if there is any, and what becomes of the connection.
+    fn answer(&self, head: &[u8]) -> (Option<Vec<u8>>, Verdict) {
         match self {
-            Self::Client(nonce) if websocket::is_accepted(head, *nonce) => (None, None),
+            Self::Client(nonce) if websocket::is_accepted(head, *nonce) => (None, Verdict::Open),
             Self::Client(_) => {
-                (None, Some("the other end does not speak SIP over WebSocket there"))
+                let why = "the other end does not speak SIP over WebSocket there";
+                (None, Verdict::Refused(why))
             }
             Self::Server(origins) => {
                 let upgrade = Upgrade::parse(head);
@@ -155,8 +174,11 @@ impl Asks<'_> {
                     false => Err(Refused::Origin),
                 });
                 match upgrade {
-                    Ok(upgrade) => (Some(websocket::accept(&upgrade)), None),
-                    Err(refused) => (Some(refused.answer()), Some(what_was_asked(refused))),
+                    Ok(upgrade) => (Some(websocket::accept(&upgrade)), Verdict::Open),
+                    Err(page @ Refused::Page { .. }) => (Some(page.answer()), Verdict::Page),
+                    Err(refused) => {
+                        (Some(refused.answer()), Verdict::Refused(what_was_asked(refused)))
+                    }
                 }
             }
         }
@@ -165,7 +187,10 @@ impl Asks<'_> {
 
 const fn what_was_asked(refused: Refused) -> &'static str {
     match refused {
-        Refused::Origin => "a page asks for WebSocket that may not (websocket.origins)",
+        Refused::Origin => {
+            "a page asks for WebSocket that may not, or by a name that is none of this server's \
+             (websocket.origins)"
+        }
         Refused::Malformed => "what comes is no request of HTTP",
         _ => "a request of HTTP asks for something else than SIP over WebSocket",
     }
@@ -231,8 +256,13 @@ mod tests {
         let with =
             |origin: &str| asked.replace("\r\n\r\n", &format!("\r\nOrigin: {origin}\r\n\r\n"));
         let named = || Origins::Named(vec!["https://a.example".to_owned()]);
+        let of = |host: &str| Origins::SameHostOf(vec![host.to_owned()]);
         for (origins, request, status) in [
-            (Origins::SameHost, &page, "426"),
+            (Origins::SameHost, &page, "200"),
+            (Origins::SameHost, &page.replace("GET", "POST"), "426"),
+            (of("example.org"), &with("http://example.org:8080"), "101"),
+            (of("example.com"), &with("http://example.org"), "403"),
+            (of("example.com"), &asked, "101"),
             (Origins::SameHost, &with("https://example.org"), "101"),
             (Origins::SameHost, &with("https://a.example"), "403"),
             (named(), &with("https://A.example"), "101"),
@@ -246,7 +276,9 @@ mod tests {
                 |_| ControlFlow::Continue(()),
                 |reply| server.reply(reply),
             );
-            assert_eq!(received.is_ok(), status == "101", "{request}");
+            let is_over = received.as_ref().is_ok_and(|progress| progress.is_over);
+            assert_eq!(received.is_ok(), ["101", "200"].contains(&status), "{request}");
+            assert!(is_over || status != "200", "{request}");
             let answer = String::from_utf8_lossy(server.pending()).into_owned();
             assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
         }

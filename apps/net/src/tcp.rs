@@ -1,13 +1,21 @@
 //! TCP sockets that do not block.
 
-use socket2::{Domain, Socket, Type};
+use socket2::{Domain, SockRef, Socket, Type};
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
 
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 1024;
 
-/// Listens on `address`; on one of IPv6 for IPv6 only.
+/// Bytes that the system keeps for a peer until it has confirmed them; Linux takes twice as much
+/// memory for them.
+const SEND_BUFFER: usize = 256 << 10;
+/// Bytes that the system keeps before it has sent them: all that waits for a peer that confirms
+/// everything and reads nothing.
+const NOT_SENT: u32 = 32 << 10;
+
+/// Listens on `address`, for connections with [`bound_output`]; on one of IPv6 for IPv6 only.
 ///
 /// # Errors
 /// When the address cannot be had.
@@ -17,6 +25,7 @@ pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
         socket.set_only_v6(true)?;
     }
     socket.set_reuse_address(true)?;
+    bound_output(&socket)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     Ok(socket.into())
@@ -39,6 +48,17 @@ pub fn connect(local: Option<SocketAddr>, remote: SocketAddr) -> io::Result<TcpS
         Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),
         _ => Ok(socket.into()),
     }
+}
+
+/// Bounds the memory that the system takes for output. Connections that are accepted have the
+/// bounds of the socket that listens.
+///
+/// # Errors
+/// When the system does not take them.
+pub fn bound_output(socket: &impl AsFd) -> io::Result<()> {
+    let socket = SockRef::from(socket);
+    socket.set_send_buffer_size(SEND_BUFFER)?;
+    socket.set_tcp_notsent_lowat(NOT_SENT)
 }
 
 fn new_socket(address: SocketAddr) -> io::Result<Socket> {
@@ -71,6 +91,23 @@ mod tests {
             assert_eq!(remote, stream.local_addr().unwrap());
             assert_eq!(listener.accept().unwrap_err().kind(), io::ErrorKind::WouldBlock);
         }
+    }
+
+    #[test]
+    fn the_system_keeps_little_for_a_peer_that_does_not_read() {
+        use std::io::Write;
+        let listener = listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        let peer = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        peer.set_recv_buffer_size(4096).unwrap();
+        peer.connect(&listener.local_addr().unwrap().into()).unwrap();
+        await_flags(&listener, PollFlags::POLLIN);
+        let (mut socket, _) = listener.accept().unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let mut taken = 0;
+        while let Ok(count) = socket.write(&[0; 16 << 10]) {
+            taken += count;
+        }
+        assert!(taken <= 192 << 10, "{taken} bytes");
     }
 
     #[test]

@@ -40,6 +40,8 @@ pub(crate) struct Tls {
     pub(crate) client: Client,
     /// Of the first certificate.
     pub(crate) fingerprint: Fingerprint,
+    /// Whether one of the certificates has a key of RSA.
+    pub(crate) has_rsa: bool,
     /// Until when that one is valid.
     pub(crate) valid_until: Option<SystemTime>,
     /// Where the certificate is that the server has made itself.
@@ -109,6 +111,7 @@ impl TlsSettings {
         let first = identities.first().cloned();
         let fingerprint = first.as_ref().map(Identity::fingerprint);
         Ok(Tls {
+            has_rsa: identities.iter().any(Identity::is_rsa),
             server: Server::new(identities, &self.clients, before).map_err(|e| said(&e))?,
             client: Client::new(&self.trust, caller.as_ref(), false).map_err(|e| said(&e))?,
             fingerprint: fingerprint.ok_or_else(|| said(&"there is no certificate"))?,
@@ -119,6 +122,14 @@ impl TlsSettings {
 }
 
 impl Tls {
+    /// What the operator is told of the cost of handshakes.
+    pub(crate) fn advice(&self) -> Option<&'static str> {
+        self.has_rsa.then_some(
+            "a certificate for TLS has a key of RSA: a handshake costs about four times as much processor time as with \
+             ECDSA by P-256 (of 4096 bits: twenty times)",
+        )
+    }
+
     /// What the operator tells those who are to trust the server.
     pub(crate) fn remark(&self) -> String {
         let fingerprint = self.fingerprint;

@@ -44,7 +44,10 @@ fn certificates(settings: &Settings, out: &mut Out) -> Result<(), Failure> {
         return out.line("makes a certificate for TLS itself when it starts");
     }
     match settings.open_tls(&data, None)? {
-        Some(tls) => out.line(&tls.remark()),
+        Some(tls) => {
+            out.line(&tls.remark())?;
+            tls.advice().map_or(Ok(()), |advice| out.line(&format!("note: {advice}")))
+        }
         None => Ok(()),
     }
 }

@@ -84,17 +84,22 @@ impl Settings {
         if !listens.iter().any(|listen| listen.transport.is_secure()) {
             return Ok(None);
         }
+        self.tls.open(data, &self.names(), before).map(Some)
+    }
+
+    /// The names of the server: its domains, and the addresses at which it listens or that it is
+    /// called outside.
+    pub(crate) fn names(&self) -> Vec<String> {
         let domains = self.engine_config().domains;
         let domains = domains.into_iter().flat_map(|domain| [vec![domain.name], domain.aliases]);
-        let addresses = listens.iter().map(Listen::outside);
-        let addresses = addresses.map(|address| address.ip());
+        let addresses = self.listens().into_iter().map(|listen| listen.outside().ip());
         let addresses = addresses.filter(|address| !address.is_unspecified());
         let mut names: Vec<String> = domains.flatten().collect();
         names.extend(addresses.map(|address| address.to_string()));
         names.push("localhost".to_owned());
         let mut known = HashSet::new();
         names.retain(|name| known.insert(name.clone()));
-        self.tls.open(data, &names, before).map(Some)
+        names
     }
 
     /// How many worker threads to run.

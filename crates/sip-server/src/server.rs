@@ -157,6 +157,11 @@ impl<R: RawMutex> Server<R> {
         Network::any_contains(&self.settings.lock().config.limits.proxies, address)
     }
 
+    /// Whether rates do not apply to the other end of `flow`.
+    pub fn is_trusted(&self, flow: &Flow) -> bool {
+        self.settings.lock().is_trusted(flow)
+    }
+
     /// A connection was opened. To be called before anything is received on it: without it, nobody
     /// is registered there.
     pub fn connection_opened(&self, connection: Connection) {

@@ -7,7 +7,7 @@ use sip::Flow;
 
 /// The addresses that one host can have: an IPv4 address, or an IPv6 /64. All that counts, limits
 /// or bans does so by this.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Source(IpAddr);
 
 impl Source {

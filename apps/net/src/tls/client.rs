@@ -1,11 +1,11 @@
 //! The side that calls: whom it trusts.
 
 use super::files::{FileError, Fingerprint, Identity};
-use super::identities::Verifier;
+use super::identities::{Names, Verifier, identities};
 use super::server::roots;
 use super::{HTTP, SIP, Session, TlsError, provider};
+use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{
@@ -54,7 +54,7 @@ impl FromStr for Trust {
 pub struct Client {
     pub(super) sip: Arc<ClientConfig>,
     web: Arc<ClientConfig>,
-    /// Who judges of whom SIP is spoken with.
+    /// The verifier of the servers with which SIP is spoken.
     verifier: Arc<dyn ServerCertVerifier>,
 }
 
@@ -69,8 +69,8 @@ impl Client {
         identity: Option<&Identity>,
         logs_keys: bool,
     ) -> Result<Self, FileError> {
-        let by_sip = verifier(trust, provider(), true)?;
-        let by_web = verifier(trust, provider(), false)?;
+        let by_sip = verifier(trust, provider(), Names::Sip)?;
+        let by_web = verifier(trust, provider(), Names::Hosts)?;
         let config = |alpn: &[u8], verifier: &Arc<dyn ServerCertVerifier>| {
             let provider = provider();
             let builder = ClientConfig::builder_with_provider(provider);
@@ -93,12 +93,17 @@ impl Client {
         Ok(Self { sip: config(SIP, &by_sip)?, web: config(HTTP, &by_web)?, verifier: by_sip })
     }
 
-    /// Whether somebody who shows `certificates`, its own first, would be taken for `name`, if it
-    /// were called.
+    /// The domains for which an end that shows `certificates`, its own first, would be taken, if
+    /// they were called.
     #[must_use]
-    pub fn trusts(&self, certificates: &[CertificateDer<'_>], name: &ServerName<'_>) -> bool {
-        let Some((own, others)) = certificates.split_first() else { return false };
-        self.verifier.verify_server_cert(own, others, name, &[], UnixTime::now()).is_ok()
+    pub fn names(&self, certificates: &[CertificateDer<'_>]) -> Vec<ServerName<'static>> {
+        let Some((own, others)) = certificates.split_first() else { return Vec::new() };
+        let names = identities(own);
+        // All are names of the same certificate: whether it is trusted does not depend on them.
+        let is_trusted = names.first().is_some_and(|name| {
+            self.verifier.verify_server_cert(own, others, name, &[], UnixTime::now()).is_ok()
+        });
+        if is_trusted { names } else { Vec::new() }
     }
 
     /// The same without resuming sessions: each connection agrees on everything anew.
@@ -140,7 +145,7 @@ fn no_file(error: Error) -> FileError {
 fn verifier(
     trust: &Trust,
     provider: Arc<CryptoProvider>,
-    is_sip: bool,
+    names: Names,
 ) -> Result<Arc<dyn ServerCertVerifier>, FileError> {
     let roots = match trust {
         Trust::Pinned(fingerprint) => {
@@ -164,12 +169,7 @@ fn verifier(
         file: PathBuf::new(),
         problem: format!("who is trusted cannot be used: {error}"),
     };
-    if is_sip {
-        return Ok(Arc::new(Verifier::new(roots, provider).map_err(unusable)?));
-    }
-    // Browsers and their servers know names of hosts alone.
-    let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider).build();
-    Ok(verifier.map_err(unusable)?)
+    Ok(Arc::new(Verifier::new(roots, provider, names).map_err(unusable)?))
 }
 
 /// Whom to trust, whoever has signed the certificate.

@@ -100,6 +100,12 @@ impl Identity {
         Some(validity.not_before.to_system_time()..validity.not_after.to_system_time())
     }
 
+    /// Whether its key is one of RSA.
+    #[must_use]
+    pub fn is_rsa(&self) -> bool {
+        self.0.key.algorithm() == rustls::SignatureAlgorithm::RSA
+    }
+
     pub(super) fn certified_key(&self) -> Arc<CertifiedKey> {
         Arc::clone(&self.0)
     }

@@ -1,6 +1,7 @@
 //! Whom a certificate is for, as RFC 5922 section 7 has it: names in URIs of SIP come before names
 //! of hosts, and alone where there are any.
 
+use super::chain;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::verify_server_cert_signed_by_trust_anchor;
@@ -12,24 +13,35 @@ use sip::{Host, SipUri, Uri};
 use std::sync::Arc;
 use webpki::EndEntityCert;
 
-/// Looks whether the certificate of who was called is for the domain that was called, and signed by
-/// somebody who is trusted.
+/// The verifier of a server's certificate: it is signed by an issuer that is trusted, and for the
+/// name that was called.
 #[derive(Debug)]
 pub(super) struct Verifier {
     roots: Arc<RootCertStore>,
     provider: Arc<CryptoProvider>,
     by_host: Arc<WebPkiServerVerifier>,
+    names: Names,
+}
+
+/// The names of a certificate that count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Names {
+    /// SIP URIs, and names of hosts where there are none, without wildcards (RFC 5922 section 7).
+    Sip,
+    /// Names of hosts, as browsers take them.
+    Hosts,
 }
 
 impl Verifier {
-    /// One that trusts who is in `roots`, which has somebody.
+    /// One that trusts the issuers in `roots`, of which there are some.
     pub(super) fn new(
         roots: Arc<RootCertStore>,
         provider: Arc<CryptoProvider>,
+        names: Names,
     ) -> Result<Self, rustls::client::VerifierBuilderError> {
         let by_host =
             WebPkiServerVerifier::builder_with_provider(Arc::clone(&roots), Arc::clone(&provider));
-        Ok(Self { roots, provider, by_host: by_host.build()? })
+        Ok(Self { roots, provider, by_host: by_host.build()?, names })
     }
 }
 
@@ -68,10 +80,16 @@ impl ServerCertVerifier for Verifier {
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
+        chain::check(intermediates)?;
         // One that cannot be read is refused below.
-        let domains = EndEntityCert::try_from(end_entity)
-            .map_or_else(|_| Vec::new(), |read| domains(read.valid_uri_names()));
-        if domains.is_empty() {
+        let read = EndEntityCert::try_from(end_entity).ok().filter(|_| self.names == Names::Sip);
+        let mut presented =
+            read.as_ref().map_or_else(Vec::new, |read| domains(read.valid_uri_names()));
+        let scheme = if presented.is_empty() { "" } else { "sip:" };
+        if let (Some(read), ServerName::DnsName(_), true) = (&read, name, presented.is_empty()) {
+            presented = read.valid_dns_names().map(str::to_ascii_lowercase).collect();
+        }
+        if presented.is_empty() {
             return self.by_host.verify_server_cert(end_entity, intermediates, name, ocsp, now);
         }
         let certificate = ParsedCertificate::try_from(end_entity)?;
@@ -84,11 +102,11 @@ impl ServerCertVerifier for Verifier {
             algorithms,
         )?;
         let called = name.to_str();
-        match domains.iter().any(|domain| domain.eq_ignore_ascii_case(&called)) {
+        match presented.iter().any(|domain| domain.eq_ignore_ascii_case(&called)) {
             true => Ok(ServerCertVerified::assertion()),
             false => Err(CertificateError::NotValidForNameContext {
                 expected: name.to_owned(),
-                presented: domains.into_iter().map(|domain| format!("sip:{domain}")).collect(),
+                presented: presented.iter().map(|domain| format!("{scheme}{domain}")).collect(),
             }
             .into()),
         }

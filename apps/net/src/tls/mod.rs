@@ -1,6 +1,7 @@
 //! TLS 1.2 and 1.3 for SIP: who has which certificate, who is trusted, and connections as bytes in
 //! and bytes out (RFC 3261 section 26.3, RFC 5922, RFC 5923).
 
+mod chain;
 mod client;
 mod files;
 mod identities;
@@ -26,8 +27,9 @@ pub use words::TlsError;
 use rustls::crypto::CryptoProvider;
 use std::sync::Arc;
 
-/// What is spoken, as ALPN calls it.
+/// What is spoken, as ALPN calls it. The second name of SIP is one that some phones use.
 const SIP: &[u8] = b"sip";
+const SIP_2: &[u8] = b"sip/2";
 const HTTP: &[u8] = b"http/1.1";
 
 /// The cryptography. Its suites are those of TLS 1.3, and of 1.2 those with AEAD and ECDHE.

@@ -3,6 +3,7 @@
 
 use super::Server;
 use rcgen::{CertificateParams, CustomExtension, DistinguishedName, KeyPair};
+use rustls::ServerConfig;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
@@ -47,11 +48,15 @@ impl Server {
     /// The same server, which shows `proofs` to issuers that ask for them.
     #[must_use]
     pub fn proving(&self, proofs: Vec<Proof>) -> Self {
-        let mut config = (*self.config).clone();
-        config.alpn_protocols.push(ACME.to_vec());
-        let others = Arc::clone(&config.cert_resolver);
-        config.cert_resolver = Arc::new(Proofs { proofs, others });
-        Self { config: Arc::new(config), tickets: Arc::clone(&self.tickets) }
+        let others = Arc::clone(&self.sip.cert_resolver);
+        let resolver = Arc::new(Proofs { proofs, others });
+        let with_proofs = |config: &Arc<ServerConfig>| {
+            let mut config = (**config).clone();
+            config.alpn_protocols.push(ACME.to_vec());
+            config.cert_resolver = Arc::<Proofs>::clone(&resolver);
+            Arc::new(config)
+        };
+        Self { sip: with_proofs(&self.sip), web: with_proofs(&self.web), ..self.clone() }
     }
 }
 

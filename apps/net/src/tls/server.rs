@@ -1,8 +1,9 @@
 //! The side that is called: which certificate it shows to whom, and whose it wants.
 
+use super::chain::Bounded;
 use super::files::{FileError, Identity, read_certificates};
-use super::{HTTP, SIP, Session, TlsError, provider};
-use rustls::pki_types::{DnsName, ServerName};
+use super::{HTTP, SIP, SIP_2, Session, TlsError, provider};
+use rustls::pki_types::{CertificateDer, DnsName, ServerName};
 use rustls::server::{
     ClientHello, NoServerSessionStorage, ProducesTickets, ResolvesServerCert,
     ServerSessionMemoryCache, WebPkiClientVerifier,
@@ -28,11 +29,33 @@ pub enum ClientCertificates {
 }
 
 /// What accepted connections begin with. It is replaced as a whole when files change; tickets of
-/// before go on to be taken.
+/// before go on to be taken, unless the rules for clients have changed.
 #[derive(Clone, Debug)]
 pub struct Server {
-    pub(super) config: Arc<ServerConfig>,
+    pub(super) sip: Arc<ServerConfig>,
+    pub(super) web: Arc<ServerConfig>,
     pub(super) tickets: Arc<dyn ProducesTickets>,
+    pub(super) rules: Arc<Rules>,
+}
+
+/// The rules for clients, under which a ticket is issued. A session that is resumed shows no
+/// certificate anew.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Rules {
+    clients: ClientCertificates,
+    issuers: Vec<CertificateDer<'static>>,
+}
+
+impl Rules {
+    fn read(clients: &ClientCertificates) -> Result<Self, FileError> {
+        let issuers = match clients {
+            ClientCertificates::Off => Vec::new(),
+            ClientCertificates::Optional(file) | ClientCertificates::Required(file) => {
+                read_certificates(file)?
+            }
+        };
+        Ok(Self { clients: clients.clone(), issuers })
+    }
 }
 
 impl Server {
@@ -49,9 +72,10 @@ impl Server {
         if identities.is_empty() {
             return Err("a server of TLS needs a certificate".to_owned());
         }
+        let rules = Rules::read(clients).map_err(|error| error.to_string())?;
         let tickets = match before {
-            Some(before) => Arc::clone(&before.tickets),
-            None => rustls::crypto::ring::Ticketer::new().map_err(|error| error.to_string())?,
+            Some(before) if *before.rules == rules => Arc::clone(&before.tickets),
+            _ => rustls::crypto::ring::Ticketer::new().map_err(|error| error.to_string())?,
         };
         let text = |error: &dyn std::fmt::Display| error.to_string();
         let builder = ServerConfig::builder_with_provider(provider());
@@ -64,15 +88,16 @@ impl Server {
             ClientCertificates::Off => builder.with_no_client_auth(),
             ClientCertificates::Optional(file) => {
                 let verifier = verifier(file)?.allow_unauthenticated().build();
-                builder.with_client_cert_verifier(verifier.map_err(|e| text(&e))?)
+                let verifier = Bounded(verifier.map_err(|e| text(&e))?);
+                builder.with_client_cert_verifier(Arc::new(verifier))
             }
             ClientCertificates::Required(file) => {
-                let verifier = verifier(file)?.build();
-                builder.with_client_cert_verifier(verifier.map_err(|e| text(&e))?)
+                let verifier = Bounded(verifier(file)?.build().map_err(|e| text(&e))?);
+                builder.with_client_cert_verifier(Arc::new(verifier))
             }
         };
         let mut config = builder.with_cert_resolver(Arc::new(Certificates { identities }));
-        config.alpn_protocols = vec![SIP.to_vec(), HTTP.to_vec()];
+        config.alpn_protocols = vec![SIP.to_vec(), SIP_2.to_vec()];
         config.ticketer = Arc::clone(&tickets);
         config.session_storage = match before {
             // They are by their place in a list that is gone.
@@ -81,15 +106,26 @@ impl Server {
         };
         // One is enough for who comes again, and each takes room and time.
         config.send_tls13_tickets = 1;
-        Ok(Self { config: Arc::new(config), tickets })
+        let mut web = config.clone();
+        web.alpn_protocols = vec![HTTP.to_vec()];
+        let (sip, web, rules) = (Arc::new(config), Arc::new(web), Arc::new(rules));
+        Ok(Self { sip, web, tickets, rules })
     }
 
-    /// Begins a connection.
+    /// Begins a connection of SIP.
     ///
     /// # Errors
     /// When the library does not take what it was given, which is a fault of the program.
     pub fn accept(&self) -> Result<Session, TlsError> {
-        Session::accept(Arc::clone(&self.config))
+        Session::accept(Arc::clone(&self.sip))
+    }
+
+    /// Begins one of HTTP, for WebSocket.
+    ///
+    /// # Errors
+    /// Likewise.
+    pub fn accept_web(&self) -> Result<Session, TlsError> {
+        Session::accept(Arc::clone(&self.web))
     }
 }
 

@@ -10,6 +10,19 @@ use std::sync::Arc;
 pub struct Session {
     connection: Connection,
     has_ended: bool,
+    /// Whether a record has come.
+    has_heard: bool,
+}
+
+/// The protocol whose text `bytes` begin with, if it is one.
+fn clear_text(bytes: &[u8]) -> Option<&'static str> {
+    let first = bytes.split(|&byte| byte == b' ').next().unwrap_or_default();
+    match first {
+        b"GET" | b"HEAD" | b"POST" | b"PUT" | b"CONNECT" => Some("HTTP"),
+        _ if first.starts_with(b"SIP/2.0") => Some("SIP"),
+        [_, ..] if first.iter().all(u8::is_ascii_uppercase) => Some("SIP"),
+        _ => None,
+    }
 }
 
 impl Session {
@@ -34,7 +47,7 @@ impl Session {
     fn new(mut connection: Connection) -> Self {
         // What waits is bounded by who sends.
         connection.set_buffer_limit(None);
-        Self { connection, has_ended: false }
+        Self { connection, has_ended: false, has_heard: false }
     }
 
     /// Whether nothing can be said yet.
@@ -79,9 +92,15 @@ impl Session {
     /// # Errors
     /// Where the connection cannot go on.
     pub fn receive(&mut self, mut bytes: &[u8], plain: &mut Vec<u8>) -> Result<(), TlsError> {
+        let first = bytes;
         while !bytes.is_empty() && !self.has_ended {
             self.connection.read_tls(&mut bytes).map_err(TlsError::broken)?;
-            let state = self.connection.process_new_packets().map_err(TlsError::new)?;
+            let processed = self.connection.process_new_packets();
+            let state = processed.map_err(|error| match clear_text(first) {
+                Some(spoken) if !self.has_heard => TlsError::of_clear_text(error, spoken),
+                _ => TlsError::new(error),
+            })?;
+            self.has_heard = true;
             self.has_ended = state.peer_has_closed();
             let start = plain.len();
             plain.resize(start + state.plaintext_bytes_to_read(), 0);

@@ -125,7 +125,8 @@ fn who_is_not_trusted_is_told_why() {
     }
     let no_tls =
         server(vec![identity]).accept().unwrap().receive(b"OPTIONS sip:a SIP/2.0", &mut Vec::new());
-    assert!(no_tls.unwrap_err().to_string().contains("does not speak TLS"));
+    let words = no_tls.unwrap_err().to_string();
+    assert_eq!(words, "the other end does not speak TLS: it sends SIP in clear");
     let swapped = Identity::read(&key, &chain).unwrap_err();
     assert!(swapped.to_string().contains("key.pem: expected certificates in PEM"), "{swapped}");
 }
@@ -189,5 +190,77 @@ fn fingerprints_are_read_as_they_are_written() {
         &text.replacen('A', "G", 1).replace(|c: char| c.is_ascii_digit(), "x"),
     ] {
         assert!(wrong.parse::<Fingerprint>().is_err(), "{wrong}");
+    }
+}
+
+/// Whether a session of `before` is resumed at `after`, and whether the client is let in.
+fn comes_again(before: &Server, after: &Server, client: &Client) -> (bool, bool) {
+    let mut is_resumed = false;
+    let mut is_let_in = false;
+    for server in [before, after] {
+        let mut caller = client.connect(name("example.org")).unwrap();
+        let mut called = server.accept().unwrap();
+        is_let_in = talk(&mut caller, &mut called).is_ok();
+        is_resumed = called.is_resumed();
+    }
+    (is_resumed, is_let_in)
+}
+
+#[test]
+fn a_ticket_is_worth_nothing_once_the_rules_for_clients_have_changed() {
+    let folder = tempfile::tempdir().unwrap();
+    let [own, other] = ["own", "other"].map(|name| {
+        let folder = folder.path().join(name);
+        std::fs::create_dir(&folder).unwrap();
+        identity(&folder, &["example.org"])
+    });
+    let [issuers, others] = ["own", "other"].map(|name| folder.path().join(name).join("chain.pem"));
+    let trust = Trust::Pinned(own.fingerprint());
+    let of = |clients: &ClientCertificates, before: Option<&Server>| {
+        Server::new(vec![own.clone()], clients, before).unwrap()
+    };
+    let required = ClientCertificates::Required(issuers.clone());
+    for (shown, before, after, is_resumed, is_let_in) in [
+        (None, ClientCertificates::Off, ClientCertificates::Off, true, true),
+        (None, ClientCertificates::Off, required.clone(), false, false),
+        (None, ClientCertificates::Optional(issuers.clone()), required.clone(), false, false),
+        (Some(&own), required.clone(), required.clone(), true, true),
+        (Some(&own), required.clone(), ClientCertificates::Required(others), false, false),
+    ] {
+        let client = Client::new(&trust, shown, false).unwrap();
+        let first = of(&before, None);
+        let second = of(&after, Some(&first));
+        assert_eq!(comes_again(&first, &second, &client), (is_resumed, is_let_in), "{after:?}");
+    }
+    // The file has the same name, and other issuers.
+    let client = Client::new(&trust, Some(&own), false).unwrap();
+    let first = of(&required, None);
+    std::fs::write(&issuers, std::fs::read(folder.path().join("other/chain.pem")).unwrap())
+        .unwrap();
+    assert_eq!(comes_again(&first, &of(&required, Some(&first)), &client), (false, false));
+    drop(other);
+}
+
+#[test]
+fn sip_and_web_socket_are_told_apart_by_alpn() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = server(vec![identity(folder.path(), &["example.org"])]);
+    let client = Client::new(&Trust::Anybody, None, false).unwrap();
+    let with = |alpn: &[&[u8]]| {
+        let mut config = (*client.sip).clone();
+        config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
+        Session::connect(Arc::new(config), name("example.org")).unwrap()
+    };
+    for (alpn, by_sip, by_web) in [
+        (&[][..], true, true),
+        (&[&b"sip"[..]][..], true, false),
+        (&[b"sip/2"], true, false),
+        (&[b"http/1.1"], false, true),
+        (&[b"h2", b"http/1.1"], false, true),
+        (&[b"sip", b"http/1.1"], true, true),
+    ] {
+        let taken = talk(&mut with(alpn), &mut server.accept().unwrap()).is_ok();
+        let web = talk(&mut with(alpn), &mut server.accept_web().unwrap()).is_ok();
+        assert_eq!((taken, web), (by_sip, by_web), "{alpn:?}");
     }
 }

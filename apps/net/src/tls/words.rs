@@ -17,6 +17,12 @@ impl TlsError {
         Self { text: in_words(&error), error: Some(error) }
     }
 
+    /// One of a peer that has sent text of the protocol `spoken` in the place of TLS.
+    pub(super) fn of_clear_text(error: Error, spoken: &str) -> Self {
+        let text = format!("the other end does not speak TLS: it sends {spoken} in clear");
+        Self { text, error: Some(error) }
+    }
+
     /// One that the library tells as an error of a socket.
     pub(super) fn broken(error: io::Error) -> Self {
         let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
@@ -83,7 +89,11 @@ fn of_certificate(error: &CertificateError) -> String {
             let bare = |name: &String| name.split('"').nth(1).unwrap_or(name).to_owned();
             let names: Vec<_> = presented.iter().map(bare).collect();
             let names = if names.is_empty() { "no name".to_owned() } else { names.join(", ") };
-            format!("the certificate is for {names}, and {} was called", expected.to_str())
+            let hint = match names.contains("*.") {
+                true => ": a wildcard is no name of a SIP domain (RFC 5922 section 7.2)",
+                false => "",
+            };
+            format!("the certificate is for {names}, and {} was called{hint}", expected.to_str())
         }
         CertificateError::Revoked => "the certificate has been revoked".to_owned(),
         // The library below does not tell one from the other.
@@ -105,6 +115,7 @@ fn of_certificate(error: &CertificateError) -> String {
              otherwise: one with CA:FALSE is needed"
                 .to_owned()
         }
+        CertificateError::Other(other) => format!("the certificate is not taken: {other}"),
         error => format!("the certificate is not taken: {error}"),
     }
 }

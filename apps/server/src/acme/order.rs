@@ -15,18 +15,45 @@ use std::time::Duration;
 /// How long an issuer may take to look at proofs, and to sign.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Gets the certificate that `wanted` says into its file in the directory `data`. `prove` has to
-/// show proofs to who calls from then on.
+/// How long an order may take, however slowly the issuer answers.
+const ORDER_PATIENCE: Duration = Duration::from_secs(600);
+
+/// Gets the certificate that `wanted` says, as [`obtain_at_leisure`] does, within
+/// [`ORDER_PATIENCE`].
 ///
 /// # Errors
-/// When the issuer cannot be asked, or does not give it.
+/// When the issuer cannot be asked, does not give it, or takes too long.
 pub(crate) async fn obtain(
     wanted: &AcmeSettings,
     data: &Path,
     prove: impl Fn(Vec<Proof>),
 ) -> Result<(), Failure> {
+    within(ORDER_PATIENCE, obtain_at_leisure(wanted, data, prove)).await
+}
+
+/// Has `order` end within `patience`.
+async fn within(
+    patience: Duration,
+    order: impl Future<Output = Result<(), Failure>>,
+) -> Result<(), Failure> {
+    tokio::time::timeout(patience, order).await.unwrap_or_else(|_| {
+        let seconds = patience.as_secs();
+        Err(Failure::said(format!("it has not given one within {seconds} s")))
+    })
+}
+
+/// Gets the certificate that `wanted` says into its file in the directory `data`. `prove` has to
+/// show proofs to who calls from then on.
+///
+/// # Errors
+/// When the issuer cannot be asked, or does not give it.
+async fn obtain_at_leisure(
+    wanted: &AcmeSettings,
+    data: &Path,
+    prove: impl Fn(Vec<Proof>),
+) -> Result<(), Failure> {
     let mut order = order(wanted, data).await?;
-    prove_all(&mut order, prove).await?;
+    prove_all(&mut order, wanted.domains.len(), prove).await?;
     let patience = RetryPolicy::new().timeout(PATIENCE);
     wait_until_ready(&mut order, &patience).await?;
     let key = order.finalize().await?;
@@ -52,11 +79,25 @@ async fn order(wanted: &AcmeSettings, data: &Path) -> Result<Order, Failure> {
 }
 
 /// Shows a proof for each domain that has none yet, and says so to the issuer.
-async fn prove_all(order: &mut Order, prove: impl Fn(Vec<Proof>)) -> Result<(), Failure> {
+///
+/// # Errors
+/// When the issuer wants other proofs, or more than `most`.
+async fn prove_all(
+    order: &mut Order,
+    most: usize,
+    prove: impl Fn(Vec<Proof>),
+) -> Result<(), Failure> {
     let mut proofs = Vec::new();
     let mut authorizations = order.authorizations();
+    let mut asked = 0;
     while let Some(authorization) = authorizations.next().await {
         let mut authorization = authorization?;
+        asked += 1;
+        if asked > most {
+            return Err(Failure::said(format!(
+                "it wants more than {most} proofs, one for each domain, for this order"
+            )));
+        }
         if authorization.status == AuthorizationStatus::Valid {
             continue;
         }
@@ -97,4 +138,91 @@ async fn refusal(order: &mut Order) -> Option<String> {
         reasons.extend(errors.map(|error| format!("{domain}: {error}")));
     }
     (!reasons.is_empty()).then(|| reasons.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use instant_acme::{Account, BodyWrapper, BytesResponse, HttpClient, NewAccount};
+    use std::pin::Pin;
+    use ureq::http::{Request, Response};
+
+    /// An issuer that wants so many proofs for each order, all of which it has seen already.
+    struct Issuer(usize);
+
+    impl Issuer {
+        fn answer(&self, path: &str) -> String {
+            let place = |path: &str| format!("\"https://issuer.test/{path}\"");
+            match path {
+                "/directory" => format!(
+                    "{{\"newNonce\":{},\"newAccount\":{},\"newOrder\":{}}}",
+                    place("nonce"),
+                    place("account"),
+                    place("order")
+                ),
+                "/account" => "{\"status\":\"valid\"}".to_owned(),
+                "/order" => {
+                    let wanted: Vec<_> =
+                        (0..self.0).map(|number| place(&format!("proof/{number}"))).collect();
+                    format!(
+                        "{{\"status\":\"pending\",\"authorizations\":[{}],\"finalize\":{}}}",
+                        wanted.join(","),
+                        place("finalize")
+                    )
+                }
+                _ => "{\"identifier\":{\"type\":\"dns\",\"value\":\"a.example\"},\
+                      \"status\":\"valid\",\"challenges\":[]}"
+                    .to_owned(),
+            }
+        }
+    }
+
+    impl HttpClient for Issuer {
+        fn request(
+            &self,
+            request: Request<BodyWrapper<Bytes>>,
+        ) -> Pin<Box<dyn Future<Output = Result<BytesResponse, Error>> + Send>> {
+            let body = self.answer(request.uri().path());
+            let answer = Response::builder()
+                .header("Replay-Nonce", "n")
+                .header("Location", "https://issuer.test/there");
+            let (parts, ()) = answer.body(()).unwrap().into_parts();
+            Box::pin(async { Ok(BytesResponse { parts, body: Box::new(Bytes::from(body)) }) })
+        }
+    }
+
+    fn run<T>(work: impl Future<Output = T>) -> T {
+        tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(work)
+    }
+
+    #[test]
+    fn an_issuer_may_want_one_proof_for_each_domain() {
+        for (wanted, is_taken) in [(1, true), (2, true), (3, false), (1000, false)] {
+            let builder = Account::builder_with_http(Box::new(Issuer(wanted)));
+            let new = NewAccount {
+                contact: &[],
+                terms_of_service_agreed: true,
+                only_return_existing: false,
+            };
+            let proved = run(async {
+                let place = "https://issuer.test/directory".to_owned();
+                let (account, _) = builder.create(&new, place, None).await.unwrap();
+                let domains = [Identifier::Dns("a.example".to_owned())];
+                let mut order = account.new_order(&NewOrder::new(&domains)).await.unwrap();
+                prove_all(&mut order, 2, |_| ()).await
+            });
+            let said = proved.err().map(|failure| failure.to_string());
+            let words = "it wants more than 2 proofs";
+            assert_eq!(said.is_none(), is_taken, "{wanted}: {said:?}");
+            assert!(said.is_none_or(|said| said.contains(words)), "{wanted}");
+        }
+    }
+
+    #[test]
+    fn an_order_has_a_deadline() {
+        let never = std::future::pending();
+        let failure = run(within(Duration::ZERO, never)).unwrap_err();
+        assert!(failure.to_string().contains("has not given one"), "{failure}");
+    }
 }

@@ -115,6 +115,8 @@ impl Desk for Running {
                 .chain([
                     ("refused-connections", self.hub.connections.refused.load(Ordering::Relaxed)),
                     ("tls-failures", self.hub.connections.tls_failures.load(Ordering::Relaxed)),
+                    ("tls-pauses", self.hub.connections.paused.load(Ordering::Relaxed)),
+                    ("unread-output", self.hub.connections.unread_output.load(Ordering::Relaxed)),
                     ("dropped-lookups", self.hub.dropped_lookups.load(Ordering::Relaxed)),
                     ("unread", self.hub.unread()),
                     ("unstored", self.hub.unstored.load(Ordering::Relaxed)),

@@ -14,7 +14,6 @@ mod welcome;
 mod workers;
 
 use crate::admin::server::Server as Admin;
-use crate::certificates::Tls;
 use crate::descriptors::{self, Shares};
 use crate::failure::Failure;
 use crate::listen::Listen;
@@ -79,8 +78,8 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
     remember_domains(&*storage, &config.domains)?;
     let engine = load(&*storage, &config, settings.registrations)?;
     let tls = settings.open_tls(&data, None)?;
-    let remark = tls.as_ref().map(Tls::remark);
-    let tls = Arc::new(CurrentTls::new(tls, settings.origins.clone()));
+    let remark = tls.as_ref().map(|tls| (tls.remark(), tls.advice()));
+    let tls = Arc::new(CurrentTls::new(tls, settings.origins.clone(), settings.names()));
     let (hub, lookups) = open(&settings, limit, bound, engine, &storage, &tls)?;
     let desk = Arc::new(Running::new(
         Arc::clone(&hub),
@@ -93,7 +92,10 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
     welcome::welcome(&listens, &config.domains, hub.engine.users(), place)
         .lines()
         .for_each(|line| log::info("start", || line.to_owned()));
-    remark.into_iter().for_each(|remark| log::info("start", || remark));
+    if let Some((remark, advice)) = remark {
+        log::info("start", || remark);
+        advice.into_iter().for_each(|advice| log::info("start", || advice.to_owned()));
+    }
     welcome::warn(&config);
     welcome::warn_of_users(&config.domains, &desk.unserved());
     // A command may have found the damage, and said so to nobody who reads this.

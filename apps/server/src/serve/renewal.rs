@@ -30,14 +30,14 @@ pub(super) struct Renewal {
     settings: RefCell<Settings>,
     /// What asks an issuer in time.
     keeping: Cell<Option<AbortHandle>>,
-    /// Which certificate an issuer is asked for now, and what does so.
-    asking: RefCell<Option<(AcmeSettings, AbortHandle)>>,
+    /// What asks an issuer now.
+    asking: Cell<Option<AbortHandle>>,
 }
 
 impl Renewal {
     /// Renews what `tls` shows, with the files in the directory `data`.
     pub(super) fn new(data: PathBuf, tls: Arc<CurrentTls>, settings: Settings) -> Rc<Self> {
-        let (keeping, asking) = (Cell::new(None), RefCell::new(None));
+        let (keeping, asking) = (Cell::new(None), Cell::new(None));
         Rc::new(Self { data, tls, settings: RefCell::new(settings), keeping, asking })
     }
 
@@ -57,14 +57,8 @@ impl Renewal {
     /// `LocalSet`.
     pub(super) fn keep(self: &Rc<Self>) {
         let wanted = self.settings.borrow().tls.acme.clone();
+        // An order that is under way begins anew: it may be stuck.
         let asking = self.asking.take();
-        if let (Some((asked, _)), Some(wanted)) = (&asking, &wanted)
-            && asked == wanted
-        {
-            self.asking.replace(asking);
-            return;
-        }
-        let asking = asking.map(|(_, asking)| asking);
         self.keeping.take().into_iter().chain(asking).for_each(|task| task.abort());
         self.tls.prove(Vec::new());
         let Some(wanted) = wanted else { return };
@@ -78,8 +72,9 @@ impl Renewal {
         let tls = settings.open_tls(&self.data, self.tls.server().as_ref())?;
         if let Some(tls) = &tls {
             log::info("tls", || tls.remark());
+            tls.advice().into_iter().for_each(|advice| log::info("tls", || advice.to_owned()));
         }
-        self.tls.replace(tls, settings.origins.clone());
+        self.tls.replace(tls, settings.origins.clone(), settings.names());
         Ok(())
     }
 
@@ -118,7 +113,7 @@ impl Renewal {
         let mut task = JoinSet::new();
         let asks = async move { obtain(&asked, &data, |proofs| tls.prove(proofs)).await };
         let asking = task.spawn_local(asks);
-        self.asking.replace(Some((wanted.clone(), asking)));
+        self.asking.set(Some(asking));
         let obtained = task.join_next().await;
         self.asking.take();
         self.tls.prove(Vec::new());

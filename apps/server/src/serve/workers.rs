@@ -40,23 +40,31 @@ const GLANCE: usize = 64;
 pub(crate) struct Workers {
     ending: Arc<AtomicBool>,
     roster: Arc<Roster>,
+    hub: Arc<Hub>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Workers {
-    /// Starts `count` threads, each of which has a set of the hub's sockets and connections.
+    /// Starts `count` threads, each of which has a set of the hub's sockets and connections; and as
+    /// many for handshakes.
     ///
     /// # Errors
     /// When the system gives no thread or no event descriptor.
     pub(crate) fn start(hub: &Arc<Hub>, count: usize) -> std::io::Result<Self> {
         let roster = Arc::new(Roster::new(count)?);
-        let mut workers = Self { ending: Arc::default(), roster, threads: Vec::new() };
+        let (ending, hub) = (Arc::default(), Arc::clone(hub));
+        let mut workers = Self { ending, roster, hub, threads: Vec::new() };
         for index in 0..count {
-            let (hub, roster) = (Arc::clone(hub), Arc::clone(&workers.roster));
+            let (hub, roster) = (Arc::clone(&workers.hub), Arc::clone(&workers.roster));
             let ending = Arc::clone(&workers.ending);
             let thread = std::thread::Builder::new()
                 .name(format!("worker-{index}"))
                 .spawn(move || run(&hub, index, &roster, &ending))?;
+            workers.threads.push(thread);
+            let (hub, ending) = (Arc::clone(&workers.hub), Arc::clone(&workers.ending));
+            let thread = std::thread::Builder::new()
+                .name(format!("handshake-{index}"))
+                .spawn(move || shake_hands(&hub, &ending))?;
             workers.threads.push(thread);
         }
         Ok(workers)
@@ -67,6 +75,7 @@ impl Drop for Workers {
     fn drop(&mut self) {
         self.ending.store(true, Ordering::SeqCst);
         self.roster.wake_all();
+        self.hub.connections.wake_handshakes();
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
@@ -101,6 +110,14 @@ fn run(hub: &Hub, index: usize, roster: &Roster, ending: &AtomicBool) {
         }
         tell(was_shedding, bench.local.worker.is_shedding());
     }
+}
+
+/// Makes handshakes of TLS until `ending` is set, while the workers leave the processor free.
+fn shake_hands(hub: &Hub, ending: &AtomicBool) {
+    if let Err(error) = net::give_way() {
+        log::warn("turns", || format!("handshakes may be in the way of messages: {error}"));
+    }
+    hub.connections.shake_hands(ending);
 }
 
 /// What a worker works with.

@@ -107,6 +107,12 @@ impl Site {
 pub(crate) struct Server(pub(crate) Child);
 
 impl Server {
+    /// Has it read its configuration again.
+    pub(crate) fn hang_up(&self) {
+        let pid = self.0.id().to_string();
+        assert!(Command::new("kill").args(["-HUP", &pid]).status().unwrap().success());
+    }
+
     pub(crate) fn terminate(mut self) {
         let pid = self.0.id().to_string();
         assert!(Command::new("kill").arg(pid).status().unwrap().success());

@@ -5,9 +5,10 @@ use crate::site::{Server, Site, show, stdout};
 use net::tls::{Client, Fingerprint, Identity, ServerName, Trust, make_self_signed};
 use sip::Transport;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Instant;
 
 /// A server of example.com that listens for TLS, with this section of its configuration.
 fn serve(site: &Site, section: &str) -> (Server, SocketAddr) {
@@ -75,17 +76,13 @@ fn certificates_are_read_again_and_connections_go_on() {
     let (server, address) = serve(&site, &section);
     assert_eq!(ask(address, &Trust::Pinned(first)).unwrap(), "SIP/2.0 200 OK");
     let second = make(&files);
-    let hangup = || {
-        let pid = server.0.id().to_string();
-        assert!(Command::new("kill").args(["-HUP", &pid]).status().unwrap().success());
-    };
-    hangup();
+    server.hang_up();
     site.log_with(&second.to_string());
     assert_eq!(ask(address, &Trust::Pinned(second)).unwrap(), "SIP/2.0 200 OK");
     assert!(ask(address, &Trust::Pinned(first)).unwrap_err().contains("is pinned"));
     // What cannot be used changes nothing.
     std::fs::write(&files[0], "nonsense").unwrap();
-    hangup();
+    server.hang_up();
     let log = site.log_with("the certificates are kept as they were");
     assert!(log.contains("expected certificates in PEM"), "{log}");
     assert_eq!(ask(address, &Trust::Pinned(second)).unwrap(), "SIP/2.0 200 OK");
@@ -143,6 +140,28 @@ fn what_an_issuer_will_not_find_is_said_before() {
     assert!(!said.contains("among acme.domains") && !said.contains("on port 443"), "{said}");
     let said = check("listen = [\"udp:127.0.0.1:0\"]");
     assert!(said.contains("so [acme] is for nothing"), "{said}");
+}
+
+/// An issuer that takes connections and never answers.
+#[test]
+fn a_reload_begins_an_order_anew() {
+    let site = Site::new();
+    let issuer = TcpListener::bind("127.0.0.1:0").unwrap();
+    let place = issuer.local_addr().unwrap();
+    let section = format!(
+        "[acme]\ndomains = [\"sip.example.com\"]\nterms_of_service_agreed = true\n\
+         directory = \"https://{place}/directory\"\n"
+    );
+    let (server, _) = serve(&site, &section);
+    for number in 1..=3 {
+        let asked = || site.log().matches("asking for a certificate").count();
+        let deadline = Instant::now() + PATIENCE;
+        while asked() < number {
+            assert!(Instant::now() < deadline, "{number}: {}", site.log());
+            std::thread::sleep(PATIENCE / 1000);
+        }
+        server.hang_up();
+    }
 }
 
 #[test]

@@ -19,6 +19,8 @@ pub enum FrameError {
     /// fields of the message are the first bytes of the buffer, of this length, with the empty
     /// line, so that the request can be answered.
     ContentLength(usize),
+    /// It is a record of TLS.
+    Tls,
     /// It is no frame of WebSocket, for this reason.
     WebSocket(&'static str),
 }
@@ -32,6 +34,10 @@ impl fmt::Display for FrameError {
             Self::ContentLength(_) => {
                 f.write_str("a message on a stream needs one Content-Length that is a number")
             }
+            Self::Tls => f.write_str(
+                "the other end speaks TLS, and this connection is one without: one of the two has \
+                 the wrong port or transport",
+            ),
             Self::WebSocket(what) => f.write_str(what),
         }
     }
@@ -79,6 +85,9 @@ impl Framer {
             self.searched = 0;
             return Ok(Frame::LineEnds(bytes.len() - message.len()));
         }
+        if is_tls(message) {
+            return Err(FrameError::Tls);
+        }
         let from = self.searched.saturating_sub(EMPTY_LINE.len() - 1).min(bytes.len());
         // Of what has come in pieces only the last is searched, until it has the end.
         let may_end = from == 0 || memmem::find(&bytes[from..], EMPTY_LINE).is_some();
@@ -105,6 +114,12 @@ impl Framer {
         self.searched = 0;
         Ok(Frame::Message(length))
     }
+}
+
+/// Whether `bytes` begin as a handshake or an alert of TLS (RFC 8446 section 5.1), and as no message
+/// does.
+pub(super) fn is_tls(bytes: &[u8]) -> bool {
+    matches!(bytes, [0x15 | 0x16, 0x03, ..])
 }
 
 /// The header fields of a message.

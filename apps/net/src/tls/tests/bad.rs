@@ -177,3 +177,37 @@ fn a_weak_key_is_not_taken() {
     called.wait().unwrap();
     assert!(error.contains("2048"), "{error}");
 }
+
+#[test]
+fn a_long_chain_is_not_verified() {
+    let issuer = Issuer::new("one");
+    issuer.sign("example.org", |_| {});
+    let [chain, key] = ["chain.pem", "key.pem"].map(|file| issuer.folder.path().join(file));
+    let [own, above] = [&chain, &issuer.file()].map(|file| std::fs::read_to_string(file).unwrap());
+    for (length, words) in [(10, None), (11, Some("a chain of 11, and at most 10 are taken"))] {
+        std::fs::write(&chain, own.clone() + &above.repeat(length - 1)).unwrap();
+        for found in taken(&Identity::read(&chain, &key).unwrap(), &issuer.file()) {
+            let said = found.err().map(|error| error.to_string());
+            let fits = |words| said.as_ref().is_some_and(|said| said.ends_with(words));
+            assert!(words.map_or(said.is_none(), fits), "{length}: {said:?}");
+        }
+    }
+}
+
+/// RFC 5922 section 7.2.
+#[test]
+fn a_wildcard_is_no_name_of_a_sip_domain() {
+    let issuer = Issuer::new("one");
+    let identity = issuer.sign("*.example.org", |_| {});
+    let client = Client::new(&Trust::Issuers(issuer.file()), None, false).unwrap();
+    let server = server(vec![identity.clone()]);
+    let mut caller = client.connect(name("sip.example.org")).unwrap();
+    let error = talk(&mut caller, &mut server.accept().unwrap()).unwrap_err().to_string();
+    assert!(error.contains("is for *.example.org") && error.contains("wildcard"), "{error}");
+    let mut page = client.connect_web(name("sip.example.org")).unwrap();
+    assert!(talk(&mut page, &mut server.accept_web().unwrap()).is_ok());
+    assert_eq!(client.names(&identity.certified_key().cert), []);
+    let by_name = issuer.sign("sip.example.org", |_| {});
+    assert_eq!(client.names(&by_name.certified_key().cert), [name("sip.example.org")]);
+    assert_eq!(client.names(&identity_of_server().certified_key().cert), [], "its issuer");
+}

@@ -5,19 +5,25 @@
 //! it. What has come and cannot be worked on yet waits in a backlog, what comes on one connection
 //! in its order.
 
+mod handshakes;
+mod pauses;
 mod secure;
 mod serve;
 mod set;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod turns;
+mod unsent;
 
 use super::local::{AT_ONCE, CarryOut, Engine, Failed, Local};
 use crate::log;
+use handshakes::Handshakes;
 use net::Clock;
-use net::tls::{ServerName, called_by, identities};
+use net::tls::{ServerName, called_by};
 use nix::sys::epoll::EpollFlags;
 use parking_lot::{Mutex, RwLock};
+use pauses::Pauses;
 pub(super) use secure::CurrentTls;
 use set::{EVENTS, Set, Token, Wait};
 use sip::stream::{Backlog, Came, Fault, FrameError, Heard, PONG, Waiting};
@@ -32,6 +38,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use stream::{CONNECT_TIMEOUT, Ending, More, ReadError, SendError, Stream, TIMEOUTS};
+use unsent::Unsent;
 
 /// How long a connection that ends waits for the peer to take what was said last.
 const END_TIMEOUT: Duration = Duration::from_millis(500);
@@ -52,9 +59,6 @@ const LONGEST_READING: Duration = Duration::from_millis(5);
 const ROUNDS: usize = 16;
 /// Connections that are accepted before others get their turn.
 const ACCEPT_AT_ONCE: usize = 64;
-/// Connections that are read while they agree on their keys before others get their turn: each
-/// costs some 0.2 ms.
-const HANDSHAKES_AT_ONCE: usize = 16;
 /// Messages of one connection that are written together.
 const PARTS: usize = 16;
 
@@ -77,6 +81,14 @@ pub(crate) struct Connections {
     listeners: Vec<Listening>,
     owned: Vec<Owned>,
     table: RwLock<Table>,
+    /// What waits for peers that do not read.
+    unsent: Arc<Unsent>,
+    /// Connections closed since their peers do not read.
+    pub(crate) unread_output: AtomicU64,
+    handshakes: Handshakes,
+    pauses: Mutex<Pauses>,
+    /// Connections that were not opened since the handshake with the same end failed before.
+    pub(crate) paused: AtomicU64,
     /// Connections refused because there were as many as may be.
     pub(crate) refused: AtomicU64,
     /// Connections whose TLS has failed.
@@ -148,8 +160,22 @@ impl Connections {
             next_number,
         };
         let table = RwLock::new(table);
-        let (refused, tls_failures) = Default::default();
-        Ok(Self { engine, bounds, clock, tls, listeners, owned, table, refused, tls_failures })
+        Ok(Self {
+            engine,
+            bounds,
+            clock,
+            tls,
+            listeners,
+            owned,
+            table,
+            unsent: Arc::default(),
+            unread_output: AtomicU64::new(0),
+            handshakes: Handshakes::default(),
+            pauses: Mutex::default(),
+            paused: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            tls_failures: AtomicU64::new(0),
+        })
     }
 
     /// How many workers have some.
@@ -217,13 +243,19 @@ impl Connections {
         let result = stream.send(flow, parts, self.set_of(stream.connection));
         if let Err(error) = &result {
             if let SendError::Full = error {
-                log::warn("stream", || {
-                    format!("the connection to {} is closed: it does not read", flow.remote)
-                });
+                self.note_unread(stream);
             }
             self.end(stream, failed);
         }
         result.is_ok()
+    }
+
+    /// Notes that `stream` is closed, since its peer does not read.
+    fn note_unread(&self, stream: &Stream) {
+        self.unread_output.fetch_add(1, Ordering::Relaxed);
+        log::warn("stream", || {
+            format!("the connection to {} is closed: it does not read", stream.flow.remote)
+        });
     }
 
     /// Whether there may be one more with `source`.
@@ -247,6 +279,10 @@ impl Connections {
             // Pages take no connections (RFC 7118 section 5.2.2).
             return Err(io::ErrorKind::NotConnected.into());
         }
+        if far_end.2.is_some() && self.pauses.lock().has(&far_end, self.clock.now()) {
+            self.paused.fetch_add(1, Ordering::Relaxed);
+            return Err(io::ErrorKind::ConnectionRefused.into());
+        }
         let tls = match &far_end.2 {
             Some(name) => {
                 let session = self.tls.connect(name.clone());
@@ -258,6 +294,7 @@ impl Connections {
         };
         let local = Some(flow.local).filter(|local| !local.ip().is_unspecified());
         let socket = net::connect(local, flow.remote)?;
+        net::bound_output(&socket)?;
         self.add(Wait::Both, |connection| {
             Stream::connecting(socket, connection, *flow, far_end, tls, self.clock.now())
         })
@@ -268,7 +305,7 @@ impl Connections {
         let mut table = self.table.write();
         let connection = Connection(table.next_number);
         table.next_number = table.next_number.saturating_add(1);
-        let stream = Arc::new(begin(connection));
+        let stream = Arc::new(begin(connection).counted_in(&self.unsent));
         let set = self.set_of(connection);
         // Before others can find it, as they may have to wait for room on it.
         set.add(&stream.socket, connection, wait)?;
@@ -288,20 +325,40 @@ impl Connections {
     /// be taken for if it were called. A connection that is there already stays the one.
     fn note_alias(&self, stream: &Stream, message: &[u8]) {
         let Some(port) = alias(message) else { return };
-        let certificates = stream.certificates();
-        let Some(own) = certificates.first() else { return };
         let place = SocketAddr::new(stream.flow.remote.ip(), port);
-        let names = identities(own).into_iter();
-        let far_ends: Vec<FarEnd> = names
-            .filter(|name| self.tls.trusts(&certificates, name))
-            .map(|name| (stream.flow.transport, place, Some(name)))
-            .collect();
+        let names = stream.names().iter().cloned();
+        let far_ends: Vec<FarEnd> =
+            names.map(|name| (stream.flow.transport, place, Some(name))).collect();
         let mut table = self.table.write();
         if !far_ends.is_empty() && table.open.contains_key(&stream.connection) {
             for far_end in &far_ends {
                 table.by_remote.entry(far_end.clone()).or_insert(stream.connection);
             }
             table.aliases.insert(stream.connection, far_ends);
+        }
+    }
+
+    /// Notes how the handshake with `stream` went, which is closed and `was_open`.
+    fn note_handshake(&self, stream: &Stream, was_open: bool) {
+        if !was_open {
+            self.handshakes.remove(stream);
+        }
+        if !stream.is_opened_here() {
+            return;
+        }
+        let mut pauses = self.pauses.lock();
+        if was_open {
+            pauses.forget(&stream.far_end);
+        } else if stream.has_shaken_hands() {
+            let pause = pauses.note_failure(&stream.far_end, self.clock.now());
+            log::warn("tls", || {
+                let name = stream.far_end.2.as_ref().map_or("".into(), ServerName::to_str);
+                format!(
+                    "no TLS with {name} at {}: it is called again in {} s at the earliest",
+                    stream.flow.remote,
+                    pause.as_secs()
+                )
+            });
         }
     }
 
@@ -330,7 +387,10 @@ impl Connections {
         self.set_of(connection).remove(&stream.socket);
         failed.push(Failed::Connection(connection));
         // Only now, as nobody finds it any more who could open another one.
-        let undelivered = stream.close();
+        let (was_open, undelivered) = stream.close();
+        if stream.flow.transport.is_secure() {
+            self.note_handshake(stream, was_open);
+        }
         failed.extend(undelivered.into_iter().map(|(flow, bytes)| Failed::Send(flow, bytes)));
     }
 }

@@ -14,19 +14,30 @@ pub(crate) struct CurrentTls {
     tls: RwLock<Option<Tls>>,
     /// What accepts in place of that while an issuer looks for a proof.
     proving: RwLock<Option<Server>>,
-    origins: RwLock<Arc<Origins>>,
+    /// Pages that may ask for WebSocket over TLS, and without.
+    origins: RwLock<[Arc<Origins>; 2]>,
+}
+
+/// The pages that may ask for WebSocket over TLS, and without. A browser looks over TLS whether the
+/// server has the name that it calls; without, the server has to: it has those of `hosts`.
+fn origins_of(origins: Origins, hosts: Vec<String>) -> [Arc<Origins>; 2] {
+    let clear = match &origins {
+        Origins::SameHost => Origins::SameHostOf(hosts),
+        others => others.clone(),
+    };
+    [Arc::new(origins), Arc::new(clear)]
 }
 
 impl CurrentTls {
-    /// Without `tls` there is none. WebSocket is for pages of `origins`.
-    pub(crate) fn new(tls: Option<Tls>, origins: Origins) -> Self {
+    /// Without `tls` there is none. WebSocket is for pages of `origins`, and of these `hosts`.
+    pub(crate) fn new(tls: Option<Tls>, origins: Origins, hosts: Vec<String>) -> Self {
         let (tls, proving) = (RwLock::new(tls), RwLock::new(None));
-        Self { tls, proving, origins: RwLock::new(Arc::new(origins)) }
+        Self { tls, proving, origins: RwLock::new(origins_of(origins, hosts)) }
     }
 
     /// Begins with these from now on; without `tls` with what there was.
-    pub(crate) fn replace(&self, tls: Option<Tls>, origins: Origins) {
-        *self.origins.write() = Arc::new(origins);
+    pub(crate) fn replace(&self, tls: Option<Tls>, origins: Origins, hosts: Vec<String>) {
+        *self.origins.write() = origins_of(origins, hosts);
         if tls.is_some() {
             *self.tls.write() = tls;
         }
@@ -38,9 +49,10 @@ impl CurrentTls {
         *self.proving.write() = server.map(|server| server.proving(proofs));
     }
 
-    /// Whose pages may ask for WebSocket.
-    pub(super) fn origins(&self) -> Arc<Origins> {
-        Arc::clone(&self.origins.read())
+    /// The pages that may ask for WebSocket by `transport`.
+    pub(super) fn origins(&self, transport: Transport) -> Arc<Origins> {
+        let [secure, clear] = &*self.origins.read();
+        Arc::clone(if transport.is_secure() { secure } else { clear })
     }
 
     /// What accepted connections begin with, if any are accepted.
@@ -53,10 +65,14 @@ impl CurrentTls {
         if !transport.is_secure() {
             return None;
         }
+        let accept = |server: &Server| match transport {
+            Transport::Wss => server.accept_web(),
+            _ => server.accept(),
+        };
         if let Some(server) = &*self.proving.read() {
-            return Some(server.accept());
+            return Some(accept(server));
         }
-        Some(self.tls.read().as_ref()?.server.accept())
+        Some(accept(&self.tls.read().as_ref()?.server))
     }
 
     /// For one that is opened to `name`.
@@ -64,12 +80,10 @@ impl CurrentTls {
         Some(self.tls.read().as_ref()?.client.connect(name))
     }
 
-    /// Whether somebody who shows `certificates` would be taken for `name`, if it were called.
-    pub(super) fn trusts(
-        &self,
-        certificates: &[CertificateDer<'_>],
-        name: &ServerName<'_>,
-    ) -> bool {
-        self.tls.read().as_ref().is_some_and(|tls| tls.client.trusts(certificates, name))
+    /// The domains for which an end that shows `certificates` would be taken, if they were called.
+    pub(super) fn names(&self, certificates: &[CertificateDer<'_>]) -> Vec<ServerName<'static>> {
+        // Not under the lock, for it takes long.
+        let client = self.tls.read().as_ref().map(|tls| tls.client.clone());
+        client.map_or_else(Vec::new, |client| client.names(certificates))
     }
 }

@@ -17,7 +17,7 @@ impl Connections {
         let Owned { set, backlog } = &self.owned[owner];
         let backlog = &mut *backlog.lock();
         let begun = self.clock.now();
-        let mut room = Room { chunk, more: MORE_CHUNKS, handshakes: HANDSHAKES_AT_ONCE };
+        let mut room = Room { chunk, more: MORE_CHUNKS };
         for _ in 0..ROUNDS {
             let ready = match set.ready() {
                 Ok(ready) => ready,
@@ -106,6 +106,11 @@ impl Connections {
                 Token::Connection(connection) => {
                     let Some(stream) = self.get(connection) else { continue };
                     let due = stream.due();
+                    if stream.is_stuck(now) {
+                        self.note_unread(&stream);
+                        self.end(&stream, &mut local.failed);
+                        continue;
+                    }
                     match due <= now || !stream.is_there(now, set) {
                         true => self.end(&stream, &mut local.failed),
                         false => set.remind(due.min(now + ROUND), token),
@@ -166,7 +171,7 @@ impl Connections {
                 let flow = Flow { local, ..flow };
                 let stream = Stream::accepted(socket, connection, flow, tls, self.clock.now());
                 match transport {
-                    Transport::Ws | Transport::Wss => stream.of_web(self.tls.origins()),
+                    Transport::Ws | Transport::Wss => stream.of_web(self.tls.origins(transport)),
                     _ => stream,
                 }
             })
@@ -206,7 +211,7 @@ impl Connections {
                 return;
             }
         }
-        if flags.intersects(EpollFlags::EPOLLIN | is_broken) {
+        if flags.intersects(EpollFlags::EPOLLIN | is_broken) || stream.has_left() {
             self.read(doer, stream, now, backlog, room, local);
         }
     }
@@ -222,9 +227,9 @@ impl Connections {
         local: &mut Local,
     ) {
         if stream.is_handshaking() {
-            // It is much work, and others have their turn between.
-            let Some(left) = room.handshakes.checked_sub(1) else { return };
-            room.handshakes = left;
+            // It is much work, and made elsewhere.
+            self.set_of(stream.connection).remove(&stream.socket);
+            return self.handshakes.push(stream, now);
         }
         for number in 0..CHUNKS {
             if !backlog.has_room_for(stream.connection) {
@@ -346,8 +351,6 @@ impl Connections {
 struct Room<'r> {
     chunk: &'r mut [u8; READ_SIZE],
     more: usize,
-    /// How many that still agree on their keys may be read.
-    handshakes: usize,
 }
 
 /// Hands what comes on a connection to the engine, or has it wait.

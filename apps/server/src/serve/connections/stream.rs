@@ -2,19 +2,20 @@
 
 use super::FarEnd;
 use super::set::{Set, Wait};
-use net::tls::{CertificateDer, Session, TlsError};
+use super::unsent::{MAX_OF_ONE, Unsent};
+use net::tls::{CertificateDer, ServerName, Session, TlsError};
 use net::{Origins, Reader, Reply, Wire};
 use parking_lot::Mutex;
 use sip::stream::websocket::Kind;
 use sip::stream::{Fault, Full, Heard, Patience, Timeouts};
 use sip::{Duration, Instant, Transport};
-use sip_server::{Connection, Flow};
+use sip_server::{Connection, Flow, Source};
 use std::borrow::Cow;
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::ops::ControlFlow;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// How long a peer may take to accept a connection.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -30,8 +31,8 @@ pub(super) const TIMEOUTS: Timeouts = Timeouts {
 /// How long the other end of a WebSocket may be silent until it is asked whether it is there, and
 /// until it counts as gone: a page cannot ask by itself.
 const WEB_SILENCE: [Duration; 2] = [Duration::from_secs(30), Duration::from_secs(100)];
-/// Bytes that may wait for a peer that does not read; then the connection is closed.
-const MAX_UNSENT: usize = 1 << 20;
+/// How long a peer may take none of what waits for it; it is looked at every [`ROUND`].
+const WRITE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A connection that is open, or will be.
 pub(super) struct Stream {
@@ -43,6 +44,15 @@ pub(super) struct Stream {
     pub(super) socket: TcpStream,
     /// Whether no message has come.
     is_new: AtomicBool,
+    /// Whether the peer has said something in a handshake of TLS.
+    has_shaken_hands: AtomicBool,
+    /// The domains that the certificate of a peer proves which has opened the connection.
+    names: OnceLock<Vec<ServerName<'static>>>,
+    /// How many bytes the system has taken, and how many are counted in `unsent`. Both are changed
+    /// with `writing` locked.
+    taken: AtomicU64,
+    counted: AtomicUsize,
+    unsent: Arc<Unsent>,
     /// Only who serves the connection looks at this.
     reading: Mutex<Reading>,
     /// Whoever sends. Taken by who has `reading`, and never the other way round.
@@ -54,8 +64,15 @@ struct Reading {
     reader: Reader,
     /// When something was read last.
     heard: Instant,
+    /// How many bytes the peer had taken when that was looked at last, and since when.
+    taken: (u64, Instant),
     /// When the connection is closed if nothing happens.
     patience: Patience,
+    /// What the last step of a handshake has left for the worker: bytes that the peer has said, and
+    /// whether it says no more; or why there is no TLS.
+    left: Option<Result<(Vec<u8>, bool), TlsError>>,
+    /// Whether WebSocket is still to be asked for: messages have no times until then.
+    awaits_upgrade: bool,
     /// Whether nothing more is to be read as messages.
     is_over: bool,
     ending: Option<Ending>,
@@ -74,8 +91,8 @@ pub(super) enum Ending {
 /// What is written.
 enum Writing {
     /// The peer has not accepted the connection, or not agreed on keys. What waits for that, with
-    /// the flows to report it on.
-    Connecting(Vec<Undelivered>, Wire),
+    /// the flows to report it on; no wire, while a thread of handshakes has it.
+    Connecting(Vec<Undelivered>, Option<Wire>),
     /// What the system has not taken yet.
     Open(Wire),
     /// Nobody is to send on it any more.
@@ -124,22 +141,36 @@ impl Stream {
         now: Instant,
     ) -> Self {
         let far_end = (flow.transport, flow.remote, None);
-        Self::new(socket, connection, flow, far_end, now, Writing::Open(Wire::new(tls, MAX_UNSENT)))
+        let is_secure = tls.is_some();
+        let wire = Wire::new(tls, MAX_OF_ONE);
+        let writing = match is_secure {
+            true => Writing::Connecting(Vec::new(), Some(wire)),
+            false => Writing::Open(wire),
+        };
+        Self::new(socket, connection, flow, far_end, now, writing)
     }
 
     /// The same for WebSocket, which pages of `origins` may ask for.
     pub(super) fn of_web(mut self, origins: Arc<Origins>) -> Self {
-        if let Writing::Open(wire) = self.writing.get_mut() {
+        if let Some(wire) = self.writing.get_mut().wire() {
             wire.become_web_server();
         }
-        self.reading.get_mut().reader = Reader::web_server(origins);
+        let reading = self.reading.get_mut();
+        reading.reader = Reader::web_server(origins);
+        reading.awaits_upgrade = true;
         self.hasten()
+    }
+
+    /// The same, with what waits for the peer counted in `unsent`.
+    pub(super) fn counted_in(mut self, unsent: &Arc<Unsent>) -> Self {
+        self.unsent = Arc::clone(unsent);
+        self
     }
 
     /// Has the peer agree soon on what has to be agreed on, if anything.
     fn hasten(mut self) -> Self {
         let reading = self.reading.get_mut();
-        if let Writing::Open(wire) = self.writing.get_mut()
+        if let Some(wire) = self.writing.get_mut().wire()
             && !wire.is_ready()
         {
             reading.patience.end_at(reading.heard + HANDSHAKE_TIMEOUT);
@@ -156,7 +187,7 @@ impl Stream {
         tls: Option<Session>,
         now: Instant,
     ) -> Self {
-        let writing = Writing::Connecting(Vec::new(), Wire::new(tls, MAX_UNSENT));
+        let writing = Writing::Connecting(Vec::new(), Some(Wire::new(tls, MAX_OF_ONE)));
         let mut stream = Self::new(socket, connection, flow, far_end, now, writing);
         stream.reading.get_mut().patience.end_at(now + CONNECT_TIMEOUT);
         stream
@@ -174,7 +205,10 @@ impl Stream {
         let reading = Reading {
             reader: Reader::default(),
             heard: now,
+            taken: (0, now),
             patience: Patience::new(&TIMEOUTS, now),
+            left: None,
+            awaits_upgrade: false,
             is_over: false,
             ending: None,
         };
@@ -184,6 +218,11 @@ impl Stream {
             far_end,
             socket,
             is_new: AtomicBool::new(true),
+            has_shaken_hands: AtomicBool::new(false),
+            names: OnceLock::new(),
+            taken: AtomicU64::new(0),
+            counted: AtomicUsize::new(0),
+            unsent: Arc::default(),
             reading: Mutex::new(reading),
             writing: Mutex::new(writing),
         };
@@ -198,14 +237,19 @@ impl Stream {
             && self.is_new.swap(false, Ordering::Relaxed)
     }
 
-    /// The certificates that the peer has shown, its own first.
-    pub(super) fn certificates(&self) -> Vec<CertificateDer<'static>> {
-        match &*self.writing.lock() {
-            Writing::Open(wire) => {
-                wire.tls().map(|tls| tls.certificates().to_vec()).unwrap_or_default()
-            }
-            Writing::Connecting(..) | Writing::Closed => Vec::new(),
-        }
+    /// The domains that the certificate of the peer proves, if it has opened the connection.
+    pub(super) fn names(&self) -> &[ServerName<'static>] {
+        self.names.get().map_or(&[], |names| &names[..])
+    }
+
+    /// Whether it was opened from here.
+    pub(super) const fn is_opened_here(&self) -> bool {
+        self.far_end.2.is_some()
+    }
+
+    /// Whether the peer has said something in a handshake of TLS.
+    pub(super) fn has_shaken_hands(&self) -> bool {
+        self.has_shaken_hands.load(Ordering::Relaxed)
     }
 
     /// Sends `parts`, one after the other, as messages on `flow`; what the system does not take
@@ -220,12 +264,23 @@ impl Stream {
         set: &Set,
     ) -> Result<(), SendError> {
         let mut writing = self.writing.lock();
-        let wire = match &mut *writing {
+        self.send_on(&mut writing, flow, parts, set)?;
+        let counted = self.count(&mut writing);
+        if let (Err(_), Writing::Connecting(messages, _)) = (&counted, &mut *writing) {
+            messages.truncate(messages.len() - parts.len());
+        }
+        counted
+    }
+
+    fn send_on(
+        &self,
+        writing: &mut Writing,
+        flow: &Flow,
+        parts: &[IoSlice<'_>],
+        set: &Set,
+    ) -> Result<(), SendError> {
+        let wire = match writing {
             Writing::Connecting(messages, _) => {
-                let waiting: usize = messages.iter().map(|(_, bytes)| bytes.len()).sum();
-                if waiting + parts.iter().map(|part| part.len()).sum::<usize>() > MAX_UNSENT {
-                    return Err(SendError::Full);
-                }
                 messages.extend(parts.iter().map(|part| (*flow, part.to_vec())));
                 return Ok(());
             }
@@ -241,6 +296,7 @@ impl Stream {
                 [part] => socket.write(part),
                 _ => socket.write_vectored(parts),
             })?;
+            self.taken.fetch_add(taken as u64, Ordering::Relaxed);
             for part in parts {
                 let own = taken.min(part.len());
                 wire.push(&[&part[own..]])?;
@@ -262,9 +318,38 @@ impl Stream {
     fn write(&self, wire: &mut Wire) -> Result<(), SendError> {
         if !wire.is_empty() {
             let taken = taken((&self.socket).write(wire.pending()))?;
+            self.taken.fetch_add(taken as u64, Ordering::Relaxed);
             wire.consume(taken);
         }
         Ok(())
+    }
+
+    /// Counts what waits.
+    ///
+    /// # Errors
+    /// Where more waits than may.
+    fn count(&self, writing: &mut Writing) -> Result<(), SendError> {
+        let waiting = writing.waiting();
+        let before = self.counted.load(Ordering::Relaxed);
+        if waiting == before {
+            return Ok(());
+        }
+        let source = Source::of(self.flow.remote.ip());
+        if waiting > MAX_OF_ONE || !self.unsent.change(source, before, waiting) {
+            return Err(SendError::Full);
+        }
+        self.counted.store(waiting, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Whether the peer has taken nothing for long, of what waits for it.
+    pub(super) fn is_stuck(&self, now: Instant) -> bool {
+        let mut reading = self.reading.lock();
+        let taken = self.taken.load(Ordering::Relaxed);
+        if self.is_flushed() || reading.taken.0 != taken {
+            reading.taken = (taken, now);
+        }
+        now.since(reading.taken.1) >= WRITE_TIMEOUT
     }
 
     /// Writes what waits, now that there is room, and tells `set` when nothing waits any more.
@@ -291,22 +376,33 @@ impl Stream {
         now: Instant,
         set: &Set,
     ) -> Result<(), SendError> {
+        self.advance_on(reading, writing, now, set)?;
+        self.count(writing)
+    }
+
+    fn advance_on(
+        &self,
+        reading: &mut Reading,
+        writing: &mut Writing,
+        now: Instant,
+        set: &Set,
+    ) -> Result<(), SendError> {
         let wire = match writing {
-            Writing::Connecting(messages, wire) if wire.is_ready() => {
+            Writing::Connecting(messages, Some(wire)) if wire.is_ready() => {
                 reading.patience = Patience::new(&TIMEOUTS, now);
                 messages.iter().try_for_each(|(_, bytes)| wire.push(&[&bytes[..]]))?;
                 wire
             }
-            Writing::Connecting(_, wire) | Writing::Open(wire) => wire,
-            Writing::Closed => return Ok(()),
+            Writing::Connecting(_, Some(wire)) | Writing::Open(wire) => wire,
+            Writing::Connecting(_, None) | Writing::Closed => return Ok(()),
         };
         self.write(wire)?;
         let (is_ready, is_empty) = (wire.is_ready(), wire.is_empty());
         // Only now it counts as open: what waits for a connection that fails at its first write is
         // reported.
         if is_ready
-            && let Writing::Connecting(..) = writing
-            && let Writing::Connecting(_, wire) = std::mem::replace(writing, Writing::Closed)
+            && let Writing::Connecting(_, wire) = writing
+            && let Some(wire) = wire.take()
         {
             *writing = Writing::Open(wire);
         }
@@ -316,7 +412,8 @@ impl Stream {
         if reading.ending.is_some() {
             self.shut_down();
         }
-        self.change(set, Wait::Read)
+        // What is left is not told by the socket.
+        self.change(set, if reading.left.is_some() { Wait::Both } else { Wait::Read })
     }
 
     fn change(&self, set: &Set, wait: Wait) -> Result<(), SendError> {
@@ -347,7 +444,7 @@ impl Stream {
         let mut reading = self.reading.lock();
         reading.ending = Some(ending);
         reading.patience.end_at(due);
-        if let Writing::Open(wire) = &mut *self.writing.lock()
+        if let Some(wire) = self.writing.lock().wire()
             && !wire.is_plain()
         {
             wire.end();
@@ -391,11 +488,17 @@ impl Stream {
         self.reading.lock().patience.due()
     }
 
-    /// Has nothing more sent. Returns what waited for a connection that was not made.
-    pub(super) fn close(&self) -> Vec<Undelivered> {
-        match std::mem::replace(&mut *self.writing.lock(), Writing::Closed) {
-            Writing::Connecting(messages, _) => messages,
-            Writing::Open(_) | Writing::Closed => Vec::new(),
+    /// Has nothing more sent. Returns whether messages could be sent, and what waited for a
+    /// connection that was not made.
+    pub(super) fn close(&self) -> (bool, Vec<Undelivered>) {
+        let mut writing = self.writing.lock();
+        let was = std::mem::replace(&mut *writing, Writing::Closed);
+        // What is less is always counted.
+        let _ = self.count(&mut writing);
+        match was {
+            Writing::Connecting(messages, _) => (false, messages),
+            Writing::Open(_) => (true, Vec::new()),
+            Writing::Closed => (false, Vec::new()),
         }
     }
 
@@ -428,19 +531,25 @@ impl Stream {
         set: &Set,
         visit: impl FnMut(Heard<'_>) -> ControlFlow<()>,
     ) -> Result<More, ReadError> {
-        let count = match (&self.socket).read(chunk) {
-            Ok(0) => return Ok(More::Never),
-            Ok(count) => count,
-            Err(error) if is_passing(&error) => return Ok(More::Later),
-            Err(_) => return Ok(More::Never),
-        };
-        let more = if count == chunk.len() { More::Now } else { More::Later };
-        reading.heard = now;
-        let (bytes, has_ended) = match self.flow.transport.is_secure() {
-            false => (Cow::Borrowed(&chunk[..count]), false),
-            true => {
-                let plain = self.decrypt(reading, &chunk[..count], now, set);
-                plain.map_err(ReadError::Tls)?
+        let (bytes, has_ended, more) = if let Some(left) = reading.left.take() {
+            let (plain, has_ended) = left.map_err(ReadError::Tls)?;
+            (Cow::Owned(plain), has_ended, More::Now)
+        } else {
+            let count = match (&self.socket).read(chunk) {
+                Ok(0) => return Ok(More::Never),
+                Ok(count) => count,
+                Err(error) if is_passing(&error) => return Ok(More::Later),
+                Err(_) => return Ok(More::Never),
+            };
+            let more = if count == chunk.len() { More::Now } else { More::Later };
+            reading.heard = now;
+            match self.flow.transport.is_secure() {
+                false => (Cow::Borrowed(&chunk[..count]), false, more),
+                true => {
+                    let plain = self.decrypt(reading, &chunk[..count], now, set);
+                    let (plain, has_ended) = plain.map_err(ReadError::Tls)?;
+                    (plain, has_ended, more)
+                }
             }
         };
         let (mut has_replied, mut has_agreed) = (false, false);
@@ -451,8 +560,11 @@ impl Stream {
         });
         if has_agreed {
             reading.patience = Patience::new(&TIMEOUTS, now);
+            reading.awaits_upgrade = false;
         }
-        if let Ok(progress) = received {
+        if let Ok(progress) = received
+            && !reading.awaits_upgrade
+        {
             reading.patience.note(progress, &TIMEOUTS, now);
         }
         if has_replied {
@@ -500,35 +612,114 @@ impl Stream {
         set: &Set,
     ) -> Result<(Cow<'b, [u8]>, bool), TlsError> {
         let mut writing = self.writing.lock();
-        let (Writing::Connecting(_, wire) | Writing::Open(wire)) = &mut *writing else {
-            return Ok((Cow::default(), true));
-        };
-        let was_ready = wire.is_ready();
+        let Writing::Open(wire) = &mut *writing else { return Ok((Cow::default(), true)) };
         let plain = wire.receive(bytes);
-        let (is_ready, has_ended) = (wire.is_ready(), wire.has_ended());
-        if !was_ready && is_ready {
-            reading.patience = Patience::new(&TIMEOUTS, now);
-        }
-        let has_more = !wire.is_empty() || was_ready != is_ready;
-        let is_gone = has_more && self.advance(reading, &mut writing, now, set).is_err();
+        let has_ended = wire.has_ended();
+        let is_gone = !wire.is_empty() && self.advance(reading, &mut writing, now, set).is_err();
         Ok((plain?, has_ended || is_gone))
     }
 
-    /// Whether keys are still to be agreed on: what comes is work then.
+    /// Whether keys are still to be agreed on: what comes is the work of
+    /// [`shake_hands`](Self::shake_hands) then.
     pub(super) fn is_handshaking(&self) -> bool {
         self.flow.transport.is_secure()
-            && match &*self.writing.lock() {
-                Writing::Connecting(_, wire) | Writing::Open(wire) => wire.is_handshaking(),
-                Writing::Closed => false,
+            && !self.has_left()
+            && matches!(*self.writing.lock(), Writing::Connecting(..))
+    }
+
+    /// Whether a handshake has left something to be [read](Self::read).
+    pub(super) fn has_left(&self) -> bool {
+        self.reading.lock().left.is_some()
+    }
+
+    /// Makes a step of the handshake, for which the socket was taken out of `set`, and adds it again.
+    /// The locks are free meanwhile, for the step may take milliseconds. `names` says which domains
+    /// the certificates of a peer prove.
+    pub(super) fn shake_hands(
+        &self,
+        now: Instant,
+        chunk: &mut [u8],
+        set: &Set,
+        names: impl FnOnce(&[CertificateDer<'static>]) -> Vec<ServerName<'static>>,
+    ) {
+        let Some(mut wire) = self.take_wire() else { return };
+        let read = match (&self.socket).read(chunk) {
+            Ok(0) => Some(Ok((Vec::new(), true))),
+            Ok(count) => {
+                self.has_shaken_hands.store(true, Ordering::Relaxed);
+                let plain = wire.receive(&chunk[..count]).map(Cow::into_owned);
+                let has_ended = wire.has_ended();
+                Some(plain.map(|plain| (plain, has_ended)))
             }
+            Err(error) if is_passing(&error) => None,
+            Err(_) => Some(Ok((Vec::new(), true))),
+        };
+        if !wire.is_handshaking()
+            && !self.is_opened_here()
+            && let Some(tls) = wire.tls()
+            && !tls.certificates().is_empty()
+        {
+            let _ = self.names.set(names(tls.certificates()));
+        }
+        let mut reading = self.reading.lock();
+        let mut writing = self.writing.lock();
+        let Writing::Connecting(_, place) = &mut *writing else { return };
+        if wire.is_handshaking() || wire.is_ready() {
+            *place = Some(wire);
+        } else {
+            // The request for WebSocket is next, before which nothing is sent.
+            *writing = Writing::Open(wire);
+        }
+        reading.heard = now;
+        // There is room on the socket most likely, which wakes the worker at once.
+        reading.left = read.filter(|read| !matches!(read, Ok((plain, false)) if plain.is_empty()));
+        let is_added = set.add(&self.socket, self.connection, Wait::Both).is_ok();
+        let is_there = is_added && self.advance(&mut reading, &mut writing, now, set).is_ok();
+        if !is_there {
+            reading.left.get_or_insert(Ok((Vec::new(), true)));
+        }
+    }
+
+    /// Takes the wire of a connection on which keys are agreed on.
+    pub(super) fn take_wire(&self) -> Option<Wire> {
+        match &mut *self.writing.lock() {
+            Writing::Connecting(_, wire) => wire.take(),
+            Writing::Open(_) | Writing::Closed => None,
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn waiting(&self) -> usize {
+        self.writing.lock().waiting()
+    }
+
+    #[cfg(test)]
+    pub(super) fn give_wire(&self, given: Wire) {
+        if let Writing::Connecting(_, wire) = &mut *self.writing.lock() {
+            *wire = Some(given);
+        }
     }
 }
 
 impl Writing {
-    fn is_empty(&self) -> bool {
+    fn is_empty(&mut self) -> bool {
+        self.wire().is_none_or(|wire| wire.is_empty())
+    }
+
+    /// How many bytes wait.
+    fn waiting(&mut self) -> usize {
+        let messages = match self {
+            Self::Connecting(messages, _) => messages.iter().map(|(_, bytes)| bytes.len()).sum(),
+            Self::Open(_) | Self::Closed => 0,
+        };
+        messages + self.wire().map_or(0, |wire| wire.pending().len())
+    }
+
+    fn wire(&mut self) -> Option<&mut Wire> {
         match self {
-            Self::Connecting(_, wire) | Self::Open(wire) => wire.is_empty(),
-            Self::Closed => true,
+            Self::Connecting(_, wire) => wire.as_mut(),
+            Self::Open(wire) => Some(wire),
+            Self::Closed => None,
         }
     }
 }

@@ -221,7 +221,7 @@ fn messages_wait_for_a_connection_that_is_being_opened() {
     let mut got = vec![0; wanted.len()];
     rig.peer.read_exact(&mut got).unwrap();
     assert_eq!(got, wanted);
-    assert_eq!(rig.stream.close(), Vec::<Undelivered>::new());
+    assert_eq!(rig.stream.close(), (true, Vec::<Undelivered>::new()));
     assert!(matches!(rig.send(b"late"), Err(SendError::Broken)));
 }
 
@@ -238,7 +238,7 @@ fn what_waits_for_a_connection_that_is_refused_comes_back() {
     stream.send(&flow(remote), &[IoSlice::new(b"one"), IoSlice::new(b"two")], &set).unwrap();
     while set.ready().unwrap().count() == 0 {}
     assert!(matches!(stream.flush(BEGIN, &set), Err(SendError::Broken)));
-    let back = stream.close();
+    let (_, back) = stream.close();
     assert_eq!(back, [(flow(remote), b"one".to_vec()), (flow(remote), b"two".to_vec())]);
 }
 
@@ -279,4 +279,65 @@ fn a_connection_ends_when_the_last_is_written_and_the_peer_says_no_more() {
     rig.peer.shutdown(std::net::Shutdown::Write).unwrap();
     assert!(!rig.stream.begin_end(Ending::Heard, due, &rig.set).unwrap());
     assert!(!rig.ready().contains(EpollFlags::EPOLLIN), "its end is not told again and again");
+}
+
+#[test]
+fn a_peer_that_takes_nothing_for_long_is_closed() {
+    let mut rig = Rig::accepted();
+    let at = |seconds| BEGIN + Duration::from_secs(seconds);
+    assert!(!rig.stream.is_stuck(at(1000)), "nothing waits");
+    while rig.stream.is_flushed() {
+        rig.send(&[b'x'; 60_000]).unwrap();
+    }
+    assert!(!rig.stream.is_stuck(at(1010)), "some was taken since");
+    assert!(!rig.stream.is_stuck(at(1029)));
+    assert!(rig.stream.is_stuck(at(1030)));
+    let mut some = vec![0; 1 << 20];
+    while !rig.ready().contains(EpollFlags::EPOLLOUT) {
+        rig.peer.read_exact(&mut some[..1000]).unwrap();
+    }
+    rig.stream.flush(BEGIN, &rig.set).unwrap();
+    assert!(!rig.stream.is_stuck(at(1040)));
+}
+
+#[test]
+fn connections_of_one_source_share_what_may_wait() {
+    let unsent = Arc::<Unsent>::default();
+    let rigs: Vec<Rig> = (0..8)
+        .map(|_| {
+            let Rig { set, stream, peer, now } = Rig::accepted();
+            Rig { set, stream: stream.counted_in(&unsent), peer, now }
+        })
+        .collect();
+    let closed = |rig: &&Rig| loop {
+        match rig.send(&[b'x'; 60_000]) {
+            Ok(()) if rig.stream.waiting() > 900_000 => break false,
+            Ok(()) => {}
+            Err(error) => break matches!(error, SendError::Full),
+        }
+    };
+    assert_eq!(rigs.iter().filter(closed).count(), 4, "4 MiB for one source");
+    rigs.iter().for_each(|rig| drop(rig.stream.close()));
+    let Rig { set, stream, peer, now } = Rig::accepted();
+    let rig = Rig { set, stream: stream.counted_in(&unsent), peer, now };
+    assert!(!closed(&&rig), "all is given back");
+}
+
+#[test]
+fn a_message_that_is_too_much_for_a_connection_being_opened_comes_back_once() {
+    let rig = Rig::connecting();
+    let message = vec![b'x'; 600_000];
+    rig.send(&message).unwrap();
+    assert!(matches!(rig.send(&message), Err(SendError::Full)));
+    assert_eq!(rig.stream.close(), (false, vec![(rig.stream.flow, message)]));
+}
+
+#[test]
+fn tls_on_a_connection_without_is_named() {
+    let rig = Rig::accepted();
+    (&rig.peer).write_all(b"\x16\x03\x01\x02\x00\x01").unwrap();
+    while !rig.ready().contains(EpollFlags::EPOLLIN) {}
+    let read = rig.stream.read(BEGIN, &mut [0; 64], &rig.set, |_| panic!("a message"));
+    let Err(ReadError::Fault(fault)) = read else { panic!("{read:?}") };
+    assert_eq!(fault.error, FrameError::Tls);
 }

@@ -2,6 +2,7 @@
 
 use super::frame::{Event, Frames};
 use super::{Kind, MAX_HEAD, Role};
+use crate::stream::frame::is_tls;
 use crate::stream::{Fault, FrameError, Progress};
 use alloc::vec::Vec;
 use core::ops::ControlFlow;
@@ -55,6 +56,9 @@ impl Input {
             let fault = |error| Fault { error, rest: rest.to_vec() };
             let control: Vec<u8>;
             let (length, said) = if !self.is_open {
+                if is_tls(rest) {
+                    return Err(fault(FrameError::Tls));
+                }
                 let Some(end) = memmem::find(rest, b"\r\n\r\n").filter(|end| *end < MAX_HEAD)
                 else {
                     if rest.len() >= MAX_HEAD {

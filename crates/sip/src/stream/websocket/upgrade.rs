@@ -11,8 +11,14 @@ use sha1::{Digest as _, Sha1};
 
 /// What is hashed with the client's key (RFC 6455 section 1.3).
 const MAGIC: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+/// The longest key of a client that is taken, in bytes.
+const MAX_KEY: usize = 64;
 /// Header fields of a request of HTTP that are read.
 const MAX_FIELDS: usize = 64;
+
+/// The page that there is.
+const HERE: &str =
+    "This is a SIP server. It speaks SIP over WebSocket here (RFC 7118), and nothing else.";
 
 /// A request that would make a connection one of WebSocket.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +38,11 @@ pub enum Refused {
     Malformed,
     /// It is a request for something else than WebSocket.
     Other,
+    /// It asks for a page, as a browser does, or a program that looks whether the server is there.
+    Page {
+        /// Whether for its head alone.
+        is_head: bool,
+    },
     /// It is for another version of WebSocket.
     Version,
     /// It is for WebSocket, but not for SIP on it.
@@ -65,6 +76,10 @@ impl Upgrade {
             let value = values(name).next()?;
             core::str::from_utf8(lex::trim(value)).ok().map(String::from)
         };
+        let is_head = request.method == Some("HEAD");
+        if (is_head || request.method == Some("GET")) && values("Upgrade").next().is_none() {
+            return Err(Refused::Page { is_head });
+        }
         if request.method != Some("GET")
             || !has_token("Upgrade", "websocket")
             || !has_token("Connection", "Upgrade")
@@ -78,18 +93,34 @@ impl Upgrade {
             return Err(Refused::Protocol);
         }
         let key = text("Sec-WebSocket-Key").ok_or(Refused::Malformed)?;
-        let is_key = STANDARD.decode(&key).is_ok_and(|key| key.len() == 16);
+        // It has 16 bytes, and of some clients fewer: nothing is proved by it.
+        let is_key = STANDARD.decode(&key).is_ok_and(|key| (1..=MAX_KEY).contains(&key.len()));
         let host = text("Host").filter(|_| is_key).ok_or(Refused::Malformed)?;
         Ok(Self { origin: text("Origin"), host, key })
     }
 
-    /// Whether the page that asks is of the host that is asked.
+    /// Whether the page that asks is of the host that is asked, at whatever port.
     #[must_use]
     pub fn is_of_same_host(&self) -> bool {
         let Some(origin) = &self.origin else { return true };
         let host = origin.split_once("://").map_or("", |(_, host)| host);
-        host.eq_ignore_ascii_case(&self.host)
+        without_port(host).eq_ignore_ascii_case(self.host_name())
     }
+
+    /// The host that is asked: a name, or an address without brackets.
+    #[must_use]
+    pub fn host_name(&self) -> &str {
+        without_port(&self.host)
+    }
+}
+
+/// The host of `authority`: a name, or an address without brackets.
+fn without_port(authority: &str) -> &str {
+    let host = match authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((address, _)) => address,
+        None => authority.split_once(':').map_or(authority, |(host, _)| host),
+    };
+    host.strip_suffix('.').unwrap_or(host)
 }
 
 /// The answer to `upgrade`: from then on it is frames.
@@ -109,10 +140,11 @@ impl Refused {
     pub fn answer(self) -> Vec<u8> {
         let (status, fields, text) = match self {
             Self::Malformed => ("400 Bad Request", "", "This is no request of HTTP."),
+            Self::Page { .. } => ("200 OK", "Upgrade: websocket\r\n", HERE),
             Self::Other => (
                 "426 Upgrade Required",
                 "Upgrade: websocket\r\nSec-WebSocket-Protocol: sip\r\n",
-                "This is a SIP server. It speaks SIP over WebSocket here (RFC 7118), and nothing else.",
+                HERE,
             ),
             Self::Version => (
                 "426 Upgrade Required",
@@ -129,11 +161,15 @@ impl Refused {
             }
         };
         let length = text.len() + 1;
-        format!(
+        let mut answer = format!(
             "HTTP/1.1 {status}\r\n{fields}Connection: close\r\nContent-Type: text/plain; charset=utf-8\r\n\
-             Content-Length: {length}\r\n\r\n{text}\n"
-        )
-        .into_bytes()
+             Content-Length: {length}\r\n\r\n"
+        );
+        if self != (Self::Page { is_head: true }) {
+            answer += text;
+            answer.push('\n');
+        }
+        answer.into_bytes()
     }
 }
 
@@ -189,8 +225,22 @@ mod tests {
         let answer = String::from_utf8(accept(&upgrade)).unwrap();
         assert!(answer.starts_with("HTTP/1.1 101 "));
         assert!(answer.contains("\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n"));
-        let same = REQUEST.replace("http://www.", "https://PROXY.");
-        assert!(Upgrade::parse(same.as_bytes()).unwrap().is_of_same_host());
+        for (origin, host, is_same) in [
+            ("https://PROXY.example.com", "proxy.example.com", true),
+            ("https://proxy.example.com", "proxy.example.com:8443", true),
+            ("https://proxy.example.com:8443", "proxy.example.com.", true),
+            ("https://proxy.example.com.evil.example", "proxy.example.com", false),
+            ("http://[2001:db8::1]:80", "[2001:db8::1]:5066", true),
+            ("http://[2001:db8::2]", "[2001:db8::1]", false),
+            ("null", "proxy.example.com", false),
+        ] {
+            let text = REQUEST.replace("http://www.example.com", origin);
+            let text = text.replace("Host: proxy.example.com", &format!("Host: {host}"));
+            let upgrade = Upgrade::parse(text.as_bytes()).unwrap();
+            assert_eq!(upgrade.is_of_same_host(), is_same, "{origin} {host}");
+        }
+        let short = REQUEST.replace("dGhlIHNhbXBsZSBub25jZQ==", "MTIzNDU2Nzg=");
+        assert!(Upgrade::parse(short.as_bytes()).is_ok(), "a key of 8 bytes");
     }
 
     #[test]
@@ -201,7 +251,8 @@ mod tests {
             ("keep-alive, Upgrade", "keep-alive", Refused::Other, "426"),
             ("Version: 13", "Version: 8", Refused::Version, "426"),
             ("soap, sip", "soap", Refused::Protocol, "400"),
-            ("dGhlIHNhbXBsZSBub25jZQ==", "dGhl", Refused::Malformed, "400"),
+            ("dGhlIHNhbXBsZSBub25jZQ==", "dGh", Refused::Malformed, "400"),
+            ("Upgrade: websocket", "X: y", Refused::Page { is_head: false }, "200"),
             ("Host:", "H:", Refused::Malformed, "400"),
             ("GET / HTTP/1.1", "OPTIONS sip:a SIP/2.0", Refused::Malformed, "400"),
         ] {
@@ -213,6 +264,10 @@ mod tests {
             let (head, body) = answer.split_once("\r\n\r\n").unwrap();
             assert!(head.contains(&format!("Content-Length: {}", body.len())));
         }
+        let head = Upgrade::parse(b"HEAD / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap_err();
+        assert_eq!(head, Refused::Page { is_head: true });
+        let answer = String::from_utf8(head.answer()).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("\r\n\r\n"), "{answer}");
     }
 
     #[test]

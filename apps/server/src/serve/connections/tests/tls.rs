@@ -42,6 +42,17 @@ impl Peer {
 }
 
 impl Rig {
+    /// Reads, or makes a step of the handshake, as a worker and a thread of handshakes do.
+    fn read(&self, visit: impl FnMut(Heard<'_>) -> ControlFlow<()>) -> Result<More, ReadError> {
+        let chunk = &mut [0; 1000];
+        if self.stream.is_handshaking() {
+            self.set.remove(&self.stream.socket);
+            self.stream.shake_hands(self.now, chunk, &self.set, |_| vec![name()]);
+            return Ok(More::Later);
+        }
+        self.stream.read(self.now, chunk, &self.set, visit)
+    }
+
     /// Does what there is to do, until nothing more comes for a moment.
     fn settle(&mut self, peer: &mut Peer, seen: &mut Seen) -> Vec<u8> {
         let (mut said, mut idle) = (Vec::new(), 0);
@@ -51,9 +62,8 @@ impl Rig {
             if ready.contains(EpollFlags::EPOLLOUT) {
                 self.stream.flush(self.now, &self.set).unwrap();
             }
-            if ready.contains(EpollFlags::EPOLLIN) {
-                let chunk = &mut [0; 1000];
-                self.stream.read(self.now, chunk, &self.set, |heard| seen.hear(heard)).unwrap();
+            if ready.contains(EpollFlags::EPOLLIN) || self.stream.has_left() {
+                self.read(|heard| seen.hear(heard)).unwrap();
             }
             let new = peer.read(self);
             idle = if ready.is_empty() && new.is_empty() { idle + 1 } else { 0 };
@@ -97,7 +107,7 @@ fn messages_wait_until_the_other_end_is_known() {
     let (mut peer, mut seen) = (Peer(server.accept().unwrap()), Seen::default());
     assert_eq!(rig.settle(&mut peer, &mut seen), message("1"));
     assert_eq!(rig.due(), 60);
-    assert_eq!(rig.stream.close(), Vec::<Undelivered>::new());
+    assert_eq!(rig.stream.close(), (true, Vec::<Undelivered>::new()));
 }
 
 #[test]
@@ -113,8 +123,10 @@ fn messages_for_somebody_else_come_back() {
         }
         peer.read(&mut rig);
         peer.write(&mut rig);
-        let read = rig.stream.read(BEGIN, &mut [0; 1000], &rig.set, |_| panic!("a message"));
-        match read {
+        if rig.stream.is_handshaking() {
+            rig.read(|_| panic!("a message")).unwrap();
+        }
+        match rig.read(|_| panic!("a message")) {
             Ok(more) => assert_ne!(more, More::Never),
             Err(ReadError::Tls(error)) => break error,
             Err(error) => panic!("{error:?}"),
@@ -122,7 +134,8 @@ fn messages_for_somebody_else_come_back() {
     };
     assert!(error.to_string().contains("is pinned"), "{error}");
     assert!(rig.stream.begin_end(Ending::Heard, BEGIN, &rig.set).unwrap());
-    assert_eq!(rig.stream.close(), [(rig.stream.flow, message("1"))]);
+    assert!(rig.stream.has_shaken_hands());
+    assert_eq!(rig.stream.close(), (false, vec![(rig.stream.flow, message("1"))]));
 }
 
 #[test]
@@ -131,7 +144,53 @@ fn what_is_no_tls_ends_the_connection() {
     let mut rig = Rig::accepted_by(Transport::Tls, Some(server.accept().unwrap()));
     rig.peer.write_all(&message("1")).unwrap();
     while !rig.ready().contains(EpollFlags::EPOLLIN) {}
-    let read = rig.stream.read(BEGIN, &mut [0; 1000], &rig.set, |_| panic!("a message"));
+    rig.read(|_| panic!("a message")).unwrap();
+    assert!(rig.ready().contains(EpollFlags::EPOLLOUT), "the worker is woken to hear of it");
+    let read = rig.read(|_| panic!("a message"));
     let Err(ReadError::Tls(error)) = read else { panic!("{read:?}") };
     assert!(error.to_string().contains("does not speak TLS"), "{error}");
+}
+
+#[test]
+fn messages_wait_while_a_thread_has_the_handshake() {
+    let (server, client) = ends();
+    let mut rig = Rig::connecting_by(Transport::Tls, Some(client.connect(name()).unwrap()));
+    let (mut peer, mut seen) = (Peer(server.accept().unwrap()), Seen::default());
+    let wire = rig.stream.take_wire().unwrap();
+    rig.send(&message("1")).unwrap();
+    assert!(rig.stream.is_handshaking());
+    rig.stream.flush(BEGIN, &rig.set).unwrap();
+    rig.stream.give_wire(wire);
+    assert_eq!(rig.settle(&mut peer, &mut seen), message("1"));
+
+    let rig = Rig::connecting_by(Transport::Tls, Some(client.connect(name()).unwrap()));
+    rig.send(&message("2")).unwrap();
+    let _wire = rig.stream.take_wire().unwrap();
+    let undelivered = vec![(rig.stream.flow, message("2"))];
+    assert_eq!(rig.stream.close(), (false, undelivered), "it ends meanwhile");
+}
+
+#[test]
+fn what_comes_with_the_end_of_a_handshake_is_heard() {
+    let (server, client) = ends();
+    let mut rig = Rig::accepted_by(Transport::Tls, Some(server.accept().unwrap()));
+    let mut peer = Peer(client.connect(name()).unwrap());
+    peer.write(&mut rig);
+    while !rig.ready().contains(EpollFlags::EPOLLIN) {}
+    rig.read(|_| panic!("a message")).unwrap();
+    while peer.0.is_handshaking() {
+        peer.read(&mut rig);
+    }
+    peer.0.send(&message("1"));
+    peer.write(&mut rig);
+    let mut seen = Seen::default();
+    while !rig.ready().contains(EpollFlags::EPOLLIN) {}
+    rig.read(|_| panic!("a message")).unwrap();
+    assert!(!rig.stream.is_handshaking() && rig.ready().contains(EpollFlags::EPOLLOUT));
+    rig.stream.flush(BEGIN, &rig.set).unwrap();
+    assert!(rig.ready().contains(EpollFlags::EPOLLOUT), "until it is heard");
+    rig.read(|heard| seen.hear(heard)).unwrap();
+    assert_eq!(seen.0, [message("1")]);
+    rig.stream.flush(BEGIN, &rig.set).unwrap();
+    assert_eq!(rig.ready(), EpollFlags::empty());
 }

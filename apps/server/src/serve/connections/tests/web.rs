@@ -104,7 +104,7 @@ fn what_is_no_web_socket_is_told_so() {
     let rig = Rig::accepted_by(Transport::Ws, None);
     let Rig { set, stream, peer, now } = rig;
     let mut rig = Rig { set, stream: stream.of_web(Arc::new(Origins::SameHost)), peer, now };
-    rig.peer.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    rig.peer.write_all(b"POST / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
     while !rig.ready().contains(EpollFlags::EPOLLIN) {}
     let read = rig.stream.read(BEGIN, &mut [0; 1000], &rig.set, |_| panic!("a message"));
     assert!(matches!(read, Err(ReadError::Fault(_))), "{read:?}");
@@ -112,4 +112,30 @@ fn what_is_no_web_socket_is_told_so() {
     let mut page = String::new();
     rig.peer.read_to_string(&mut page).unwrap();
     assert!(page.starts_with("HTTP/1.1 426 ") && page.contains("RFC 7118"), "{page}");
+}
+
+#[test]
+fn an_unfinished_request_has_no_more_time_than_a_silent_peer() {
+    let rig = Rig::accepted_by(Transport::Ws, None);
+    let Rig { set, stream, peer, now } = rig;
+    let mut rig = Rig { set, stream: stream.of_web(Arc::new(Origins::SameHost)), peer, now };
+    for bytes in [&b"GET / HT"[..], b"TP/1.1\r\nHost: a\r\n"] {
+        rig.hear(4, bytes);
+        assert_eq!(rig.due(), 10);
+    }
+}
+
+#[test]
+fn a_page_that_is_asked_for_is_shown_and_the_connection_ends() {
+    let rig = Rig::accepted_by(Transport::Ws, None);
+    let Rig { set, stream, peer, now } = rig;
+    let mut rig = Rig { set, stream: stream.of_web(Arc::new(Origins::SameHost)), peer, now };
+    rig.peer.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    while !rig.ready().contains(EpollFlags::EPOLLIN) {}
+    let read = rig.stream.read(BEGIN, &mut [0; 1000], &rig.set, |_| panic!("a message"));
+    assert_eq!(read, Ok(More::Never));
+    assert!(rig.stream.begin_end(Ending::Heard, BEGIN, &rig.set).unwrap());
+    let mut page = [0; 12];
+    rig.peer.read_exact(&mut page).unwrap();
+    assert_eq!(&page, b"HTTP/1.1 200");
 }
