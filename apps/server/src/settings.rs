@@ -86,11 +86,8 @@ impl Settings {
         }
         let domains = self.engine_config().domains;
         let domains = domains.into_iter().flat_map(|domain| [vec![domain.name], domain.aliases]);
-        let addresses = listens.iter().map(Listen::outside);
-        let addresses = addresses.map(|address| address.ip());
-        let addresses = addresses.filter(|address| !address.is_unspecified());
         let mut names: Vec<String> = domains.flatten().collect();
-        names.extend(addresses.map(|address| address.to_string()));
+        names.extend(listens.iter().filter_map(Listen::outside_host));
         names.push("localhost".to_owned());
         let mut known = HashSet::new();
         names.retain(|name| known.insert(name.clone()));
