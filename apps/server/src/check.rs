@@ -33,7 +33,7 @@ fn certificates(settings: &Settings, out: &mut Out) -> Result<(), Failure> {
         }
         if secure.is_empty() {
             out.line("warning: nothing listens for TLS, so [acme] is for nothing")?;
-        } else if !secure.iter().any(|listen| listen.outside().port() == acme::PORT) {
+        } else if !secure.iter().any(|listen| listen.outside_port() == acme::PORT) {
             out.line(
                 "warning: nothing listens for TLS on port 443, which the issuer calls: add \
                  \"tls:0.0.0.0:443\" to listen, or lead that port to where TLS is listened to",
@@ -133,6 +133,9 @@ pub(crate) fn run(flags: &CheckFlags, out: &mut Out) -> Result<(), Failure> {
         is_good = false;
     }
     for listen in &listens {
+        if let Err(failure) = listen.advertised() {
+            out.line(&format!("warning: {failure}"))?;
+        }
         if let Err(error) = listen.try_out() {
             out.line(&format!(
                 "warning: {listen} cannot be used now ({error}); if that is not the server itself, \

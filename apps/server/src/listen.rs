@@ -1,23 +1,61 @@
 //! Where the server listens, as it is written: `udp:0.0.0.0:5060`, `tcp:[::]:5060`, and where
-//! addresses or ports are translated on the way, `udp:0.0.0.0:5060 as 203.0.113.5:15060`.
+//! addresses or ports are translated on the way, `udp:0.0.0.0:5060 as 203.0.113.5:15060` or
+//! `udp:0.0.0.0:5060 as sip.example.com:15060`.
 
+use crate::domains;
+use crate::failure::Failure;
 use sip::Transport;
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs, UdpSocket};
 use std::str::FromStr;
 
 /// The port of SIP (RFC 3261 section 19.1.2).
 pub(crate) const DEFAULT_PORT: u16 = 5060;
 
 /// A transport and an address to listen on. Port 0 lets the system choose one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Listen {
     /// What carries the messages.
     pub(crate) transport: Transport,
     /// The address, which may be a wildcard, and the port.
     pub(crate) address: SocketAddr,
     /// What it is called outside, if something else.
-    pub(crate) advertised: Option<SocketAddr>,
+    pub(crate) advertised: Option<Outside>,
+}
+
+/// The address of a listener outside, where it is translated on the way.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Outside {
+    /// An address and a port.
+    Address(SocketAddr),
+    /// A name, to which an address belongs, and a port.
+    Named(String, u16),
+}
+
+impl fmt::Display for Outside {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(address) => address.fmt(f),
+            Self::Named(name, port) => write!(f, "{name}:{port}"),
+        }
+    }
+}
+
+impl FromStr for Outside {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("`{text}` is no address with a port, nor a name with one");
+        if let Ok(address) = text.parse::<SocketAddr>() {
+            let is_some = !address.ip().is_unspecified() && address.port() != 0;
+            return is_some.then_some(Self::Address(address)).ok_or_else(wrong);
+        }
+        let (name, port) = text.rsplit_once(':').ok_or_else(wrong)?;
+        let port = port.parse().ok().filter(|&port| port != 0).ok_or_else(wrong)?;
+        let name = domains::canonical(name).map_err(|_| wrong())?;
+        let is_name = name.parse::<IpAddr>().is_err() && name.contains(char::is_alphabetic);
+        is_name.then_some(Self::Named(name, port)).ok_or_else(wrong)
+    }
 }
 
 impl Listen {
@@ -44,9 +82,47 @@ impl Listen {
         listens
     }
 
-    /// What it is called outside.
-    pub(crate) fn outside(&self) -> SocketAddr {
-        self.advertised.unwrap_or(self.address)
+    /// The port that peers outside know.
+    pub(crate) fn outside_port(&self) -> u16 {
+        match &self.advertised {
+            None => self.address.port(),
+            Some(Outside::Address(address)) => address.port(),
+            Some(Outside::Named(_, port)) => *port,
+        }
+    }
+
+    /// The address or the name that peers outside know; `None` where that is any address.
+    pub(crate) fn outside_host(&self) -> Option<String> {
+        let of = |address: &SocketAddr| {
+            (!address.ip().is_unspecified()).then(|| address.ip().to_string())
+        };
+        match &self.advertised {
+            None => of(&self.address),
+            Some(Outside::Address(address)) => of(address),
+            Some(Outside::Named(name, _)) => Some(name.clone()),
+        }
+    }
+
+    /// The address outside, where one is advertised. That of a name is asked for now.
+    ///
+    /// # Errors
+    /// When the name has no address of the listener's family.
+    pub(crate) fn advertised(&self) -> Result<Option<SocketAddr>, Failure> {
+        let (name, port) = match &self.advertised {
+            None => return Ok(None),
+            Some(Outside::Address(address)) => return Ok(Some(*address)),
+            Some(Outside::Named(name, port)) => (name.as_str(), *port),
+        };
+        let (family, is_v4) = match self.address.is_ipv4() {
+            true => ("IPv4", true),
+            false => ("IPv6", false),
+        };
+        let cannot = |why: &dyn fmt::Display| {
+            Failure::said(format!("{self}: {name} has no {family} address: {why}"))
+        };
+        let found = (name, port).to_socket_addrs().map_err(|error| cannot(&error))?;
+        let mut found = found.filter(|address| address.is_ipv4() == is_v4);
+        found.next().map(Some).ok_or_else(|| cannot(&"it has others"))
     }
 
     /// Whether only one of the two can listen: both take connections at one address and port.
@@ -59,7 +135,7 @@ impl Listen {
     }
 
     /// Tries to listen, and stops at once: why it would fail now.
-    pub(crate) fn try_out(self) -> std::io::Result<()> {
+    pub(crate) fn try_out(&self) -> std::io::Result<()> {
         match self.transport.is_stream() {
             false => UdpSocket::bind(self.address).map(drop),
             true => TcpListener::bind(self.address).map(drop),
@@ -70,7 +146,7 @@ impl Listen {
 impl fmt::Display for Listen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.transport.uri_name(), self.address)?;
-        self.advertised.map_or(Ok(()), |advertised| write!(f, " as {advertised}"))
+        self.advertised.as_ref().map_or(Ok(()), |advertised| write!(f, " as {advertised}"))
     }
 }
 
@@ -82,17 +158,13 @@ impl FromStr for Listen {
             format!(
                 "`{text}` is no address to listen on; expected TRANSPORT:ADDRESS:PORT with udp, tcp, tls, ws or wss, \
                  such as udp:192.0.2.1:5060 or tls:[::]:5061, and where it is called otherwise \
-                 outside, udp:0.0.0.0:5060 as 203.0.113.5:15060"
+                 outside, udp:0.0.0.0:5060 as 203.0.113.5:15060 or as sip.example.com:15060"
             )
         };
         let (bound, advertised) = match text.split_once(" as ") {
             Some((bound, advertised)) => {
-                let advertised: SocketAddr = advertised.trim().parse().map_err(|_| expected())?;
-                if advertised.ip().is_unspecified() || advertised.port() == 0 {
-                    return Err(format!(
-                        "`{advertised}` is where nobody can be reached; expected an address and port"
-                    ));
-                }
+                let advertised = advertised.trim().parse::<Outside>();
+                let advertised = advertised.map_err(|wrong| format!("{wrong}: {}", expected()))?;
                 (bound.trim_end(), Some(advertised))
             }
             None => (text, None),
@@ -107,10 +179,10 @@ impl FromStr for Listen {
             _ => return Err(expected()),
         };
         let address: SocketAddr = address.parse().map_err(|_| expected())?;
-        if let Some(advertised) = advertised.filter(|outer| outer.is_ipv4() != address.is_ipv4()) {
-            return Err(format!(
-                "`{text}` is IPv4 and IPv6: nobody comes from {advertised} to {address}"
-            ));
+        if let Some(Outside::Address(outer)) = &advertised
+            && outer.is_ipv4() != address.is_ipv4()
+        {
+            return Err(format!("`{text}` is IPv4 and IPv6: {outer} does not lead to {address}"));
         }
         Ok(Self { transport, address, advertised })
     }
@@ -129,6 +201,7 @@ mod tests {
             "tcp:[2001:db8::1]:1",
             "udp:0.0.0.0:5060 as 203.0.113.5:15060",
             "tcp:[::]:5060 as [2001:db8::1]:5061",
+            "tls:0.0.0.0:5061 as sip.example.com:15061",
         ] {
             assert_eq!(text.parse::<Listen>().unwrap().to_string(), text);
         }
@@ -146,10 +219,28 @@ mod tests {
             "udp:0.0.0.0:5060 as 0.0.0.0:5060",
             "udp:0.0.0.0:5060 as 203.0.113.5:0",
             "udp:0.0.0.0:5060 as [2001:db8::1]:5060",
-            "udp:0.0.0.0:5060 as pbx:5060",
+            "udp:0.0.0.0:5060 as pbx:0",
+            "udp:0.0.0.0:5060 as pbx",
+            "udp:0.0.0.0:5060 as a b:5060",
+            "udp:0.0.0.0:5060 as 203.0.113:5060",
         ] {
             assert!(text.parse::<Listen>().is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_name_outside_becomes_an_address_of_the_family() {
+        let listen = |text: &str| text.parse::<Listen>().unwrap();
+        let named = listen("udp:127.0.0.1:5060 as localhost:15060");
+        assert_eq!(named.advertised().unwrap(), Some("127.0.0.1:15060".parse().unwrap()));
+        assert_eq!(
+            (named.outside_port(), named.outside_host().as_deref()),
+            (15060, Some("localhost"))
+        );
+        let error =
+            listen("udp:127.0.0.1:5060 as no-such-name.invalid:1").advertised().unwrap_err();
+        assert!(error.to_string().contains("no-such-name.invalid has no IPv4 address"), "{error}");
+        assert_eq!(listen("udp:127.0.0.1:5060").advertised().unwrap(), None);
     }
 
     #[test]

@@ -92,10 +92,8 @@ impl Settings {
     pub(crate) fn names(&self) -> Vec<String> {
         let domains = self.engine_config().domains;
         let domains = domains.into_iter().flat_map(|domain| [vec![domain.name], domain.aliases]);
-        let addresses = self.listens().into_iter().map(|listen| listen.outside().ip());
-        let addresses = addresses.filter(|address| !address.is_unspecified());
         let mut names: Vec<String> = domains.flatten().collect();
-        names.extend(addresses.map(|address| address.to_string()));
+        names.extend(self.listens().iter().filter_map(Listen::outside_host));
         names.push("localhost".to_owned());
         let mut known = HashSet::new();
         names.retain(|name| known.insert(name.clone()));

@@ -63,7 +63,7 @@ pub(crate) fn parse(text: &str) -> Result<Settings, Vec<Problem>> {
 pub(crate) fn named_files(path: &Path) -> Vec<NamedFile> {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     let Ok(table) = toml::de::DeTable::parse(&text) else { return Vec::new() };
-    let section = |name| Some(table.get_ref().get(name)?.get_ref().as_table()?);
+    let section = |name: &str| table.get_ref().get(name)?.get_ref().as_table();
     let (tls, acme) = (section("tls"), section("acme"));
     let certificates = tls.and_then(|tls| tls.get("certificates")?.get_ref().as_array());
     let certificates =

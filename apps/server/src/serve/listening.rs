@@ -39,24 +39,30 @@ pub(super) fn bind(listens: &[Listen], workers: usize) -> Result<Bound, Failure>
                 address
             }
         };
-        bound.listens.push(Listen { address, ..*listen });
+        bound.listens.push(Listen { address, ..listen.clone() });
     }
     Ok(bound)
 }
 
-/// Tells in `config` where the server listens.
-pub(super) fn set_listeners(config: &mut Config, listens: &[Listen]) {
+/// Tells in `config` where the server listens. Addresses of names outside are asked for.
+///
+/// # Errors
+/// When such a name has no address.
+pub(super) fn set_listeners(config: &mut Config, listens: &[Listen]) -> Result<(), Failure> {
     let listener =
         |listen: &Listen| Listener { transport: listen.transport, address: listen.address };
     config.listeners = listens.iter().map(listener).collect();
-    let advertised = listens.iter().filter_map(|listen| {
-        Some(Advertised { listener: listener(listen), address: listen.advertised? })
-    });
-    config.advertised = advertised.collect();
+    config.advertised.clear();
+    for listen in listens {
+        if let Some(address) = listen.advertised()? {
+            config.advertised.push(Advertised { listener: listener(listen), address });
+        }
+    }
+    Ok(())
 }
 
 fn cannot_listen(listen: &Listen) -> impl FnOnce(std::io::Error) -> Failure + use<> {
-    let listen = *listen;
+    let listen = listen.clone();
     move |error| match error.kind() {
         std::io::ErrorKind::AddrInUse => Failure::said(format!(
             "cannot listen on {listen}: another program does; stop it, or choose another address \

@@ -177,7 +177,7 @@ fn engine_config(
     storage: &dyn Storage,
 ) -> Result<Config, Failure> {
     let mut config = settings.engine_config();
-    set_listeners(&mut config, listens);
+    set_listeners(&mut config, listens)?;
     config.authentication.realms = storage.realms()?;
     Ok(config)
 }
