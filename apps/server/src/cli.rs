@@ -100,8 +100,8 @@ pub(crate) struct ServeFlags {
     /// Domain to serve; may be repeated, the first is the default [default: the host's name]
     #[arg(long, value_name = "NAME", value_parser = domains::canonical)]
     pub(crate) domain: Vec<String>,
-    /// Where to listen, udp:ADDR:PORT or tcp:ADDR:PORT with IPv6 in brackets; may be repeated
-    /// [default: UDP and TCP 5060 of all addresses]
+    /// Where to listen, by udp, tcp, tls, ws or wss, such as tls:ADDR:PORT with IPv6 in brackets;
+    /// may be repeated [default: UDP and TCP 5060 of all addresses]
     #[arg(long, value_name = "TRANSPORT:ADDR:PORT")]
     pub(crate) listen: Vec<Listen>,
     /// proxy, redirect or registrar [default: proxy]

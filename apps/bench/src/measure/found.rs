@@ -18,6 +18,8 @@ pub(crate) struct Measured {
     pub(crate) traffic: LinkCounts,
     /// Whether the server answered nothing any more in the end.
     pub(crate) is_silent: bool,
+    /// When its last message came, in seconds from the beginning of the measured time.
+    pub(crate) heard: Option<f64>,
 }
 
 /// What is known of a load beforehand.
@@ -78,6 +80,7 @@ pub(super) fn describe(
     let Some(sums) = sums.together() else {
         return Err(MeasureError::Stopped);
     };
+    let heard = sums.heard.map(|heard| from(heard, measured.start));
     let silence = Silence::of(&sums, measured.start);
     doubts.extend(silence.as_ref().map(Silence::to_string));
     let parts = sums.tally.into_parts(measured);
@@ -114,12 +117,18 @@ pub(super) fn describe(
             shares,
         },
         watch: None,
+        down: None,
         steps: record::Steps::new(),
     };
     doubts.extend(Limits::doubts(&run));
     run.doubts = doubts;
     let is_silent = silence.is_some();
-    Ok(Measured { run, operations: parts.operations, traffic: sums.links, is_silent })
+    Ok(Measured { run, operations: parts.operations, traffic: sums.links, is_silent, heard })
+}
+
+/// From `start` to `at`, in seconds; negative where `at` is earlier.
+fn from(at: Duration, start: Duration) -> f64 {
+    (at.as_micros() as f64 - start.as_micros() as f64) / 1e6
 }
 
 /// What machines with these ceilings and equal shares carry together.
@@ -152,8 +161,8 @@ impl Silence {
         };
         let is_long = all.elapsed >= heard + Self::TIME && operations >= Self::OPERATIONS;
         let is_refused = all.links.refused > 0 && operations > 0;
-        let since = (heard.as_micros() as f64 - measured.as_micros() as f64) / 1e6;
-        (is_long || is_refused).then_some(Self { since: Some(since), operations })
+        let since = Some(from(heard, measured));
+        (is_long || is_refused).then_some(Self { since, operations })
     }
 }
 
