@@ -7,7 +7,7 @@ use crate::record::{Delay, Operation, Run};
 
 /// With fewer points no curve has a knee.
 const FEWEST_FOR_KNEE: usize = 5;
-/// The delay that nobody should have to wait (row D1 of docs/sources.md), in microseconds.
+/// The longest delay that is not noticed (row D1 of docs/sources.md), in microseconds.
 pub(crate) const DELAY_LIMIT_US: u64 = 300_000;
 
 /// The delay that RFC 6076 has for the operation of these runs, if it was seen; otherwise that of

@@ -82,7 +82,7 @@ fn say(reply: &Reply) {
     }
 }
 
-/// What each generator is told by when its server is gone.
+/// The flag of each generator that is set when its server is gone.
 type Gone = Arc<Mutex<HashMap<u32, Arc<AtomicBool>>>>;
 
 struct Agent {

@@ -56,7 +56,7 @@ fn is_rtcp(bytes: &[u8]) -> bool {
 }
 
 impl RtpBook {
-    /// Streams whose payload types mean what `assumed` says where no session description does.
+    /// A book in which `assumed` holds for payload types that no session description names.
     pub(super) fn new(assumed: Rc<[Format]>) -> Self {
         Self { assumed, ..Self::default() }
     }

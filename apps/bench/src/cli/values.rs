@@ -205,7 +205,7 @@ impl fmt::Display for Shape {
 /// A SIP or SIPS URI, as it was written.
 ///
 /// # Errors
-/// Where it is none.
+/// In words, where the text is no such URI.
 pub(crate) fn uri(text: &str) -> Result<String, String> {
     let is_sip = sip::Uri::parse(text.as_bytes()).is_ok_and(|uri| uri.as_sip().is_some());
     match is_sip && !text.contains(['?', '<', '>']) {

@@ -88,7 +88,7 @@ fn is_ignored(signal: Signal) -> bool {
     ignored.is_some_and(|mask| mask >> (signal as u32 - 1) & 1 == 1)
 }
 
-/// Completes a load on a user agent, of which only some commands know.
+/// Completes a load on a user agent, or refuses it for a command that takes no `--to`.
 fn take_to(command: &mut Command) -> Result<(), CommandError> {
     let knows = matches!(command, Command::Run(_) | Command::Sweep(_) | Command::Limit(_));
     let Some(load) = load_of(command) else { return Ok(()) };

@@ -18,7 +18,7 @@ use sip::Duration;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// How long calls are held unless the command line says: so that all of a step stand at once.
+/// The time for which calls are held without `--hold`: all of a step stand at once.
 const HOLD: Duration = Duration::from_secs(5);
 /// The rate of the link that other traffic takes half of, in bits a second.
 const LINK: u64 = 100_000_000;
@@ -28,7 +28,7 @@ pub(crate) fn execute(args: &QosArgs, ending: &Arc<AtomicBool>) -> Result<bool, 
     load.operation = Operation::Invite;
     load.detail.sockets = Sharing::User;
     load.detail.workers = load.detail.workers.or(Some(1));
-    // What is lost stays lost: a user would have noticed.
+    // A lost message is a lost registration or call (row C9 of docs/sources.md).
     load.detail.retransmits = false;
     if load.detail.hold == Duration::ZERO {
         load.detail.hold = HOLD;
@@ -134,7 +134,7 @@ fn link(args: &QosArgs) -> Result<Option<Link>, CommandError> {
     Link::start(bits).map(Some).map_err(CommandError::Traffic)
 }
 
-/// How much other traffic there is to be each way: half of the link, unless the command line says.
+/// The bits a second of other traffic each way: half of the link, unless the command line says.
 fn busy(bits: Option<Option<u64>>, link: Option<&Link>) -> Result<Option<u64>, CommandError> {
     match (bits, link) {
         (Some(None), Some(link)) => Ok(Some(link.bits / 2)),

@@ -173,12 +173,13 @@ fn sipp_uas(address: &str, port: u16) -> Uas {
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn();
-    let child = child
+    let child = child.map(Uas);
+    let uas = child
         .unwrap_or_else(|error| panic!("sipp: {error}; on Debian, apt-get install sip-tester"));
     // It listens when its port is taken.
     for _ in 0..1000 {
         if std::net::UdpSocket::bind((address, port)).is_err() {
-            return Uas(child);
+            return uas;
         }
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
