@@ -296,6 +296,23 @@ mod tests {
     }
 
     #[test]
+    fn the_last_message_may_have_come_in_a_pass_before_the_last() {
+        let secs = Duration::from_secs;
+        let mut sums = Sums::default();
+        for (number, heard, unheard) in [(0, Some(secs(1)), 2), (1, None, 20)] {
+            sums.before = secs(number);
+            let one = Found { heard, unheard, ..found(20, Duration::ZERO, 9) };
+            sums.add(vec![Share { agent: None, clock_error_us: 0, found: vec![one] }]);
+        }
+        let measured = Duration::ZERO..secs(9);
+        let measured = describe(sums, base(), measured, &Limits::default(), &[]).unwrap();
+        assert_eq!(measured.heard, Some(1.0));
+        let doubts = measured.run.doubts.join("; ");
+        assert!(measured.is_silent && doubts.contains("after 1.0 s of the"), "{doubts}");
+        assert!(doubts.contains("and 22 operations were started after that"), "{doubts}");
+    }
+
+    #[test]
     fn of_one_machine_nothing_is_named() {
         let shares = vec![Share {
             agent: None,

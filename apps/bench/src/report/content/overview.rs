@@ -4,7 +4,7 @@ use super::basis::{Report, kind_name, unless_empty};
 use crate::metrics;
 use crate::record::{Criterion, Delay, Finding, Kind, Machine, Record, Run};
 use crate::report::document::{Block, Section, Table, Verdict};
-use crate::report::groups::{Subject, operation, percentile, run_name};
+use crate::report::groups::{Group, Subject, operation, percentile, run_name};
 use crate::report::words;
 
 /// What runs are labelled with that confirm what a search has found.
@@ -97,7 +97,7 @@ fn validity(report: &Report<'_>) -> Verdict {
                 words::count(count as u64)
             ),
         };
-        return verdict(true, title, "", reasons);
+        return verdict(true, title, &outcome(report), reasons);
     }
     if invalid == 0 && trials < count {
         let title = format!(
@@ -123,6 +123,74 @@ fn validity(report: &Report<'_>) -> Verdict {
     );
     let text = "Medians leave these runs out. Where a load has no valid run, its figures are marked as not valid.";
     verdict(false, title, text, reasons)
+}
+
+/// With more systems and operations, their figures stand in the table alone.
+const TOLD: usize = 3;
+
+/// The outcome of valid runs in a sentence; empty where there are too many to tell.
+fn outcome(report: &Report<'_>) -> String {
+    let ratios = ratios(report);
+    if !ratios.is_empty() {
+        return format!("{}.", words::list(&ratios));
+    }
+    let searches: Vec<String> = report
+        .subjects
+        .iter()
+        .flat_map(|subject| {
+            let is_told = |finding: &&Finding| {
+                subject.is_named(&finding.system) && finding.name.starts_with("sustainable rate")
+            };
+            let told = subject.record.findings.iter().filter(is_told);
+            told.map(|it| it.sentence(&subject.label, &words::figure(it.value)))
+        })
+        .collect();
+    if (1..=TOLD).contains(&searches.len()) {
+        return format!("{}.", words::list(&searches));
+    }
+    let featured = report.featured();
+    if !(1..=TOLD).contains(&featured.len()) {
+        return String::new();
+    }
+    let of_group = |group: &Group<'_>| {
+        let achieved = group.median(|run| Some(metrics::achieved_rate(run)))?;
+        let success = words::percent(group.median(|run| metrics::success(&run.counts))?);
+        let p99 = group.median(|run| percentile(run, Delay::Response, 99.0)).map(|us| us / 1000.0);
+        let within = p99.map_or_else(String::new, |ms| {
+            format!(", 99 % of them within {} ms", words::figure(ms))
+        });
+        let (label, operation) = (report.label(group), group.operation());
+        let achieved = words::figure(achieved);
+        Some(format!(
+            "{label} completed {achieved} {operation} operations a second ({success}){within}"
+        ))
+    };
+    let told: Option<Vec<String>> = featured.iter().map(of_group).collect();
+    told.map_or_else(String::new, |told| format!("{}.", told.join("; ")))
+}
+
+/// Of a comparison, how many times the CPU of the first each other system used.
+fn ratios(report: &Report<'_>) -> Vec<String> {
+    let of_subject = |subject: &Subject<'_>| {
+        let mut first = None;
+        let mut values: Vec<f64> = Vec::new();
+        for finding in subject.record.findings.iter().filter(|it| subject.is_named(&it.system)) {
+            let to = finding.name.strip_prefix("CPU of ").and_then(|name| name.split_once(", "));
+            let to = to.and_then(|(_, to)| to.strip_suffix(" being 1"));
+            if let Some(to) = to.filter(|&to| to != "the bare exchange") {
+                first = Some(to);
+                values.push(finding.value);
+            }
+        }
+        let low = values.iter().copied().reduce(f64::min)?;
+        let high = values.iter().copied().reduce(f64::max)?;
+        let range = match low < high {
+            true => format!("{} to {}", words::figure(low), words::figure(high)),
+            false => words::figure(low),
+        };
+        Some(format!("{} used {range} times the CPU of {}", subject.label, first?))
+    };
+    report.subjects.iter().filter_map(of_subject).collect()
 }
 
 /// The searches that ended at the generator's own ceiling, in a sentence.
@@ -265,7 +333,7 @@ fn headline(report: &Report<'_>) -> Table {
         &[
             "System",
             "Operation",
-            "#Offered",
+            "#Offered operations",
             "#Achieved, operations/s",
             "#Success",
             "#p50",
