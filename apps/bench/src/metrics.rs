@@ -30,6 +30,13 @@ fn sessions_without_redirections(counts: &Counts) -> u64 {
     ended(counts, "INVITE", |status| !is_redirection(status))
 }
 
+/// Calls that were offered and not answered. The BYE has no part in it: the source of `qos` has
+/// none (row C2 of docs/sources.md).
+pub(crate) fn calls_not_set_up(run: &Run) -> u64 {
+    let set_up = run.delays.get(&Delay::Setup).map_or(0, Histogram::count);
+    run.counts.offered.saturating_sub(set_up)
+}
+
 /// Operations that ended as they should, of all that were scheduled; whatever else became of an
 /// operation, also that it was never sent, counts against it.
 pub(crate) fn success(counts: &Counts) -> Option<f64> {
@@ -260,35 +267,35 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
         name: "invite",
         title: "Invite delay",
         formula: "time of the INVITE received at the callee - time of the INVITE sent by the caller",
-        source: "docs/sources.md, C2",
+        source: "N. S. Awan, KTH",
     },
     Definition {
         name: "setup",
         title: "Call setup delay",
         formula: "time of the 200 received by the caller (TSDP_OK2) - time of its INVITE sent (TInv1); the \
                   ACK follows at once",
-        source: "docs/sources.md, C2",
+        source: "N. S. Awan, KTH",
     },
     Definition {
         name: "latency",
         title: "Latency of a call",
         formula: "INVITE to its 200 + BYE to its 200; with authentication also INVITE to 407; of calls that \
                   succeeded. Of other operations it is the response delay",
-        source: "docs/sources.md, A10",
+        source: "A. L. Alexander, 2010",
     },
     Definition {
         name: "coefficient",
         title: "Latency coefficient",
         formula: "0.55 p1 + 0.445 p2 + 0.004 p3 + 0.0007 p4 + 0.0003 p5 - p6, with p1 to p6 the shares \
                   of latencies within 0-30, 31-60, 61-90, 91-120, 121-150 and more than 150 ms",
-        source: "docs/sources.md, A10",
+        source: "A. L. Alexander, 2010",
     },
     Definition {
         name: "cpu",
         title: "CPU time an operation",
         formula: "CPU time of the system under test, user and system / operations that ended as they \
                   should",
-        source: "docs/sources.md, D1",
+        source: "M. Voznak, 2011",
     },
     Definition {
         name: "generator_cpu",
@@ -361,6 +368,7 @@ pub(crate) mod tests {
             delays: BTreeMap::new(),
             series: Vec::new(),
             generator: Generator::default(),
+            down: None,
             watch: None,
             steps: crate::record::Steps::new(),
         }

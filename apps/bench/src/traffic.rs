@@ -1,10 +1,11 @@
 //! Other traffic, which keeps a link busy (row C4 of docs/sources.md).
 
+use crate::link::Link;
 use net::{Options, Outbox, Outgoing, Socket};
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -14,10 +15,12 @@ const SIZE: usize = 1200;
 const ON_THE_WIRE: usize = SIZE + 8 + 20 + 18 + 20;
 const TICK: Duration = Duration::from_millis(1);
 
-/// Datagrams to nobody in particular, until it is dropped.
+/// Datagrams of one direction, until it is dropped.
 pub(crate) struct Traffic {
     ending: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
+    begun: Instant,
+    arrived: Arc<AtomicU64>,
 }
 
 impl Traffic {
@@ -26,16 +29,30 @@ impl Traffic {
     /// # Errors
     /// When there is no socket.
     pub(crate) fn start(to: SocketAddr, bits: u64) -> io::Result<Self> {
-        let any: IpAddr = match to {
-            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-        };
-        let socket = Socket::bind(SocketAddr::new(any, 0), Options::default())?;
+        Self::send(sender(to)?, to, bits)
+    }
+
+    /// Sends `bits` a second over `link` each way, where what arrives is counted.
+    ///
+    /// # Errors
+    /// When there are no sockets.
+    pub(crate) fn both_ways(link: &Link, bits: u64) -> io::Result<[Self; 2]> {
+        let receiver = |address: Ipv4Addr| UdpSocket::bind((address, 0));
+        let near = receiver(link.near)?;
+        let far = Link::inside(&link.name, || receiver(link.far))?;
+        let (to_near, to_far) = (near.local_addr()?, far.local_addr()?);
+        let back = Link::inside(&link.name, || sender(to_near))?;
+        let there = Self::send(sender(to_far)?, to_far, bits)?.counted_by(far)?;
+        Ok([there, Self::send(back, to_near, bits)?.counted_by(near)?])
+    }
+
+    fn send(socket: Socket, to: SocketAddr, bits: u64) -> io::Result<Self> {
+        let local = socket.address().ip();
         let ending = Arc::new(AtomicBool::new(false));
         let stop = Arc::clone(&ending);
         let thread = std::thread::Builder::new().name("traffic".to_owned()).spawn(move || {
             let bytes = [0; SIZE];
-            let one = Outgoing { remote: Some(to), local: any, bytes: &bytes };
+            let one = Outgoing { remote: Some(to), local, bytes: &bytes };
             let rate = bits as f64 / 8.0 / ON_THE_WIRE as f64;
             let mut outbox = Outbox::default();
             let begun = Instant::now();
@@ -48,14 +65,45 @@ impl Traffic {
                 std::thread::sleep(TICK);
             }
         })?;
-        Ok(Self { ending, thread: Some(thread) })
+        let (threads, begun) = (vec![thread], Instant::now());
+        Ok(Self { ending, threads, begun, arrived: Arc::default() })
     }
+
+    /// Counts what arrives at `socket`.
+    fn counted_by(mut self, socket: UdpSocket) -> io::Result<Self> {
+        socket.set_read_timeout(Some(Duration::from_millis(100)))?;
+        let (stop, arrived) = (Arc::clone(&self.ending), Arc::clone(&self.arrived));
+        let count = move || {
+            let mut buffer = [0; SIZE];
+            while !stop.load(Ordering::Relaxed) {
+                arrived.fetch_add(u64::from(socket.recv(&mut buffer).is_ok()), Ordering::Relaxed);
+            }
+        };
+        let thread = std::thread::Builder::new().name("sink".to_owned()).spawn(count)?;
+        self.threads.push(thread);
+        Ok(self)
+    }
+
+    /// Bits a second that have arrived, with all that they take on the wire, if they are counted.
+    pub(crate) fn arrived(&self) -> f64 {
+        let bits = self.arrived.load(Ordering::Relaxed) * ON_THE_WIRE as u64 * 8;
+        bits as f64 / self.begun.elapsed().as_secs_f64().max(f64::MIN_POSITIVE)
+    }
+}
+
+/// A socket that reaches `to`.
+fn sender(to: SocketAddr) -> io::Result<Socket> {
+    let any: IpAddr = match to {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    Socket::bind(SocketAddr::new(any, 0), Options::default())
 }
 
 impl Drop for Traffic {
     fn drop(&mut self) {
         self.ending.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
+        for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
     }
@@ -67,7 +115,7 @@ mod tests {
 
     #[test]
     fn traffic_flows_at_the_rate_that_was_asked_for() {
-        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         let begun = Instant::now();
         let traffic = Traffic::start(socket.local_addr().unwrap(), 10_000_000).unwrap();

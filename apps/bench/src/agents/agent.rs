@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 /// How often it looks whether there is a new second to tell of.
@@ -38,8 +38,10 @@ pub(crate) fn serve(args: &AgentArgs, ending: &Arc<AtomicBool>) {
     });
     let (orders, todo) = channel();
     let stop = Arc::clone(ending);
+    let gone = Gone::default();
+    let servers = Arc::clone(&gone);
     let work = thread::Builder::new().name("agent".to_owned()).spawn(move || {
-        Agent { clock, ending: stop, generators: HashMap::new() }.work(&todo);
+        Agent { clock, ending: stop, gone: servers, generators: HashMap::new() }.work(&todo);
     });
     if let Err(error) = work {
         say(&Reply::Failed(format!("no thread: {error}")));
@@ -51,6 +53,12 @@ pub(crate) fn serve(args: &AgentArgs, ending: &Arc<AtomicBool>) {
             // Answered here, so that no work makes it wait.
             Ok(Order::Time) => say(&Reply::Time(clock.now().as_micros())),
             Ok(Order::Stop) => ending.store(true, Ordering::Relaxed),
+            Ok(Order::Gone { id }) => {
+                let gone = gone.lock().unwrap_or_else(PoisonError::into_inner);
+                if let Some(gone) = gone.get(&id) {
+                    gone.store(true, Ordering::Relaxed);
+                }
+            }
             Ok(order) => {
                 if orders.send(order).is_err() {
                     return;
@@ -74,9 +82,13 @@ fn say(reply: &Reply) {
     }
 }
 
+/// The flag of each generator that is set when its server is gone.
+type Gone = Arc<Mutex<HashMap<u32, Arc<AtomicBool>>>>;
+
 struct Agent {
     clock: Clock,
     ending: Arc<AtomicBool>,
+    gone: Gone,
     generators: HashMap<u32, Generator>,
 }
 
@@ -96,6 +108,7 @@ impl Agent {
             Order::Open { id, plan } => self.open(id, *plan).map(Some),
             Order::Close { id } => {
                 self.generators.remove(&id);
+                self.gone.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
                 Ok(None)
             }
             Order::Ceiling { plan, operation, authentication } => {
@@ -117,7 +130,7 @@ impl Agent {
                 let is_early = self.ending.load(Ordering::Relaxed);
                 Ok(Some(Reply::Found { found: found?, is_early }))
             }
-            Order::Time | Order::Stop => Ok(None),
+            Order::Time | Order::Stop | Order::Gone { .. } => Ok(None),
         }
     }
 
@@ -131,6 +144,8 @@ impl Agent {
         }
         let generator = Generator::open(&plan, &self.ending).map_err(|error| error.to_string())?;
         let workers = generator.workers();
+        let gone = Arc::clone(&generator.shared.gone);
+        self.gone.lock().unwrap_or_else(PoisonError::into_inner).insert(id, gone);
         self.generators.insert(id, generator);
         Ok(Reply::Opened { workers })
     }

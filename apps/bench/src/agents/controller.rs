@@ -265,11 +265,12 @@ impl Fleet {
         }
     }
 
-    /// Waits for a reply of each agent. If the user wants to end meanwhile, they are told to.
-    fn replies(&self, shared: Option<&Shared>) -> Result<Vec<Reply>, AgentError> {
+    /// Waits for a reply of each agent. If the user wants to end meanwhile, they are told to; and so
+    /// they are when the server of these sockets is gone.
+    fn replies(&self, work: Option<(u32, &Shared)>) -> Result<Vec<Reply>, AgentError> {
         let mut replies: Vec<Option<Reply>> = Vec::new();
         replies.resize_with(self.count(), || None);
-        let mut is_told = false;
+        let (mut is_told, mut is_gone) = (false, false);
         while replies.iter().any(Option::is_none) {
             if !is_told && self.ending.load(Ordering::Relaxed) {
                 is_told = true;
@@ -277,21 +278,30 @@ impl Fleet {
                     self.send(agent, &Order::Stop)?;
                 }
             }
+            if let Some((id, shared)) = work
+                && !is_gone
+                && shared.gone.load(Ordering::Relaxed)
+            {
+                is_gone = true;
+                for agent in 0..self.count() {
+                    self.send(agent, &Order::Gone { id })?;
+                }
+            }
             let Some(Event { agent, reply, .. }) = self.next_event()? else { continue };
-            match (self.judge(agent, reply)?, shared) {
-                (Reply::Glance(second, text, number), shared) => {
+            match self.judge(agent, reply)? {
+                Reply::Glance(second, text, number) => {
                     let mut response = record::growing(2);
                     if record::decode_into(&mut response, &text).is_err() {
                         return Err(self.unexpected(agent));
                     }
-                    if let Some(shared) = shared {
+                    if let Some((_, shared)) = work {
                         let mut glances =
                             shared.glances.lock().unwrap_or_else(PoisonError::into_inner);
                         glances.resize(self.count(), None);
                         glances[agent] = Some(Glance { second, response, number });
                     }
                 }
-                (reply, _) => replies[agent] = Some(reply),
+                reply => replies[agent] = Some(reply),
             }
         }
         Ok(replies.into_iter().flatten().collect())
@@ -378,7 +388,7 @@ impl Fleet {
             self.send(agent, &Order::Do { id, start, job: job.clone() })?;
         }
         let mut shares = Vec::new();
-        for (agent, reply) in self.replies(Some(shared))?.into_iter().enumerate() {
+        for (agent, reply) in self.replies(Some((id, shared)))?.into_iter().enumerate() {
             let Reply::Found { found, is_early } = reply else {
                 return Err(self.unexpected(agent));
             };

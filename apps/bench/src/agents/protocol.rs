@@ -20,7 +20,7 @@ use std::net::SocketAddr;
 pub(crate) const MOST: usize = 1000;
 
 /// What both have to agree on besides the version of the program: it changes with what is here.
-pub(crate) const PROTOCOL: u32 = 2;
+pub(crate) const PROTOCOL: u32 = 3;
 
 /// A longer line is none, in bytes.
 const LONGEST: u64 = 1 << 30;
@@ -43,6 +43,8 @@ pub(crate) enum Order {
     Do { id: u32, start: u64, job: Job },
     /// Start nothing more. Not answered but by what was under way.
     Stop,
+    /// The server of these sockets is gone: start nothing more, and wait for nothing. Not answered.
+    Gone { id: u32 },
 }
 
 /// What an agent says.
@@ -138,6 +140,8 @@ pub(crate) struct Plan {
     expires: u32,
     register_first: bool,
     reuse_nonces: bool,
+    to: Option<String>,
+    retransmits: bool,
     users: Users,
     rate: f64,
     workers: Option<usize>,
@@ -203,6 +207,9 @@ impl Plan {
             expires,
             register_first,
             reuse_nonces,
+            target: _,
+            to,
+            retransmits,
         } = settings;
         let Timers { t1, t2, t4 } = timers;
         let host = host.to_owned();
@@ -221,6 +228,8 @@ impl Plan {
             expires,
             register_first,
             reuse_nonces,
+            to,
+            retransmits,
             users,
             rate,
             workers,
@@ -255,6 +264,9 @@ impl Plan {
                 expires: self.expires,
                 register_first: self.register_first,
                 reuse_nonces: self.reuse_nonces,
+                target: self.target,
+                to: self.to,
+                retransmits: self.retransmits,
             },
             users: self.users,
             rate: self.rate,
@@ -428,6 +440,9 @@ mod tests {
                 expires: 5,
                 register_first: true,
                 reuse_nonces: true,
+                target: "192.0.2.1:5060".parse().unwrap(),
+                to: Some("sip:x@example.com".to_owned()),
+                retransmits: false,
             },
             users: Users::from_pattern("u{:03}:p{}", 100).unwrap().part(10..20),
             rate: 1234.5,

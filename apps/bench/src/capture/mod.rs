@@ -42,6 +42,7 @@ use file::FileFacts;
 use interface::{Interface, InterfaceError};
 use packet::{Decoder, Transported};
 use registrations::Registrations;
+use sdp::Assumed;
 use seen::{Keys, Seen};
 use setup::Calls;
 use sip::message::ParseError;
@@ -70,6 +71,11 @@ pub(crate) struct CaptureArgs {
     /// How long to listen: 10s, 5m.
     #[arg(long, value_name = "TIME", requires = "interface", value_parser = crate::cli::values::duration)]
     duration: Option<sip::Duration>,
+    /// The encoding and clock rate of payload types that no session description in the capture
+    /// names: TYPE=NAME/RATE or TYPE=RATE, such as 111=opus/48000; may be repeated, or separated by
+    /// commas.
+    #[arg(long, value_name = "TYPE=NAME/RATE", value_delimiter = ',', value_parser = Assumed::parse)]
+    rtpmap: Vec<Assumed>,
     /// Print JSON: an array with an object for each file.
     #[arg(long)]
     json: bool,
@@ -134,12 +140,12 @@ pub(crate) fn run(args: &CaptureArgs, ending: &AtomicBool) -> Result<(), Capture
     let (mut reported, mut errors) = (Vec::new(), Vec::new());
     if let Some(name) = &args.interface {
         let duration = args.duration.map(|duration| Duration::from_micros(duration.as_micros()));
-        let analysis = listen(name, duration, ending)?;
+        let analysis = listen(name, duration, ending, Reading::new(&args.rtpmap))?;
         printer.print(&analysis)?;
         reported.extend(args.output.is_some().then_some(analysis));
     }
     for file in &args.files {
-        match analyse(file) {
+        match analyse(file, Reading::new(&args.rtpmap)) {
             Ok(analysis) => {
                 printer.print(&analysis)?;
                 reported.extend(args.output.is_some().then_some(analysis));
@@ -194,9 +200,9 @@ impl Printer {
 ///
 /// # Errors
 /// [`CaptureError`] where it cannot be read or is none. A capture that breaks off is none of these.
-pub(crate) fn analyse(path: &Path) -> Result<Analysis, CaptureError> {
+fn analyse(path: &Path, reading: Reading) -> Result<Analysis, CaptureError> {
     if path == Path::new("-") {
-        return analyse_bytes(path, io::stdin());
+        return analyse_bytes(path, io::stdin(), reading);
     }
     let file = File::open(path).map_err(|error| CaptureError::Read(path.to_owned(), error))?;
     let is_folder = file.metadata().is_ok_and(|about| about.is_dir());
@@ -204,11 +210,14 @@ pub(crate) fn analyse(path: &Path) -> Result<Analysis, CaptureError> {
         let error = io::Error::from(io::ErrorKind::IsADirectory);
         return Err(CaptureError::Read(path.to_owned(), error));
     }
-    analyse_bytes(path, file)
+    analyse_bytes(path, file, reading)
 }
 
-fn analyse_bytes(path: &Path, source: impl Read + Send) -> Result<Analysis, CaptureError> {
-    let mut reading = Reading::default();
+fn analyse_bytes(
+    path: &Path,
+    source: impl Read + Send,
+    mut reading: Reading,
+) -> Result<Analysis, CaptureError> {
     let source =
         source::open(source).map_err(|error| CaptureError::Read(path.to_owned(), error))?;
     let facts = file::read(source.reader, |frame| reading.take(&frame))
@@ -222,8 +231,8 @@ fn listen(
     name: &str,
     duration: Option<Duration>,
     ending: &AtomicBool,
+    mut reading: Reading,
 ) -> Result<Analysis, CaptureError> {
-    let mut reading = Reading::default();
     let mut interface = Interface::open(name).map_err(CaptureError::Interface)?;
     eprintln!("barebell-bench: listening to {name}");
     interface
@@ -245,6 +254,13 @@ struct Reading {
 }
 
 impl Reading {
+    /// Reads nothing yet; payload types mean what `assumed` says where no session description
+    /// does.
+    fn new(assumed: &[Assumed]) -> Self {
+        let formats = assumed.iter().map(Assumed::format).collect();
+        Self { rtp: rtp::RtpBook::new(formats), ..Self::default() }
+    }
+
     fn take(&mut self, frame: &file::Frame<'_>) {
         let transported = self.decoder.decode(frame);
         // A capture agent tells when a message came, which may be long before it is sent on.

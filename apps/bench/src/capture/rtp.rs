@@ -3,11 +3,13 @@
 
 use super::endpoints::Endpoints;
 use super::packet::Transported;
+use super::sdp::Format;
 use super::sdp::static_format;
 use super::track::{Key, RtpStream, Track};
 use rtp::Header;
 use serde::Serialize;
 use std::collections::HashMap;
+use std::rc::Rc;
 
 /// RTP in a capture.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -38,6 +40,10 @@ const DECRYPTED: u64 = 10_000;
 pub(super) struct RtpBook {
     streams: HashMap<Key, Track>,
     candidates: HashMap<Key, Track>,
+    /// Streams that another one with the same addresses and SSRC has followed.
+    followed: Vec<RtpStream>,
+    /// The meaning of payload types that no session description names.
+    assumed: Rc<[Format]>,
     rtcp: u64,
     left_out: u64,
     /// Streams whose packets are decrypted.
@@ -50,6 +56,11 @@ fn is_rtcp(bytes: &[u8]) -> bool {
 }
 
 impl RtpBook {
+    /// A book in which `assumed` holds for payload types that no session description names.
+    pub(super) fn new(assumed: Rc<[Format]>) -> Self {
+        Self { assumed, ..Self::default() }
+    }
+
     /// Takes a datagram that is no SIP message, and tells whether it is, or may become, part of a
     /// stream, or is RTCP.
     pub(super) fn take(&mut self, datagram: &Transported<'_>, endpoints: &Endpoints) -> bool {
@@ -61,18 +72,31 @@ impl RtpBook {
         // decides.
         let Ok(header) = Header::parse(&datagram.payload) else { return false };
         let key = (datagram.source, datagram.destination, header.ssrc());
+        let is_full = self.streams.len() + self.followed.len() >= STREAMS;
+        if !is_full
+            && let Some(track) = self.streams.get(&key)
+            && track.is_followed_by(datagram, &header, endpoints)
+            && let Some(track) = self.streams.remove(&key)
+        {
+            let is_described = track.is_described();
+            self.followed.push(track.report(key));
+            // The same two parties go on: no packets have to prove that this is RTP.
+            let next = Track::after(is_described, self.assumed.clone());
+            self.streams.insert(key, next);
+        }
         if let Some(track) = self.streams.get_mut(&key) {
             let may_decrypt = self.decrypted < DECRYPTED;
             self.decrypted += u64::from(track.describe(datagram, endpoints, may_decrypt));
             track.take(datagram, &header);
             return true;
         }
-        let mut track = self.candidates.remove(&key).unwrap_or_default();
-        let may_decrypt = self.decrypted < DECRYPTED && self.streams.len() < STREAMS;
+        let track = self.candidates.remove(&key);
+        let mut track = track.unwrap_or_else(|| Track::after(false, self.assumed.clone()));
+        let may_decrypt = self.decrypted < DECRYPTED && !is_full;
         self.decrypted += u64::from(track.describe(datagram, endpoints, may_decrypt));
         track.take(datagram, &header);
         if track.is_described() || track.in_sequence >= PROBATION {
-            if self.streams.len() < STREAMS {
+            if !is_full {
                 self.streams.insert(key, track);
             } else {
                 self.left_out += track.packets;
@@ -95,7 +119,7 @@ impl RtpBook {
         let left_out = self.streams.values().filter(|track| track.keys_left_out);
         let srtp_left_out = left_out.count() as u64;
         let streams = self.streams.into_iter().map(|(key, track)| track.report(key));
-        let mut streams: Vec<_> = streams.collect();
+        let mut streams: Vec<_> = streams.chain(self.followed).collect();
         streams.sort_by_key(|one| (one.started_us, one.source, one.destination, one.ssrc));
         let unrecognised = self.candidates.values().map(|track| track.packets).sum();
         Rtp { streams, rtcp: self.rtcp, unrecognised, left_out: self.left_out, srtp_left_out }

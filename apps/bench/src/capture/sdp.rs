@@ -18,6 +18,36 @@ pub(super) struct Format {
     pub(super) clock: u32,
 }
 
+/// The encoding of a payload type that no session description names, by the command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Assumed {
+    payload_type: u8,
+    name: String,
+    clock: u32,
+}
+
+impl Assumed {
+    /// Reads `111=opus/48000` or `111=48000`.
+    ///
+    /// # Errors
+    /// In words, where it is neither.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let wrong = || format!("expected TYPE=NAME/RATE such as 111=opus/48000, not {text}");
+        let (payload_type, encoding) = text.split_once('=').ok_or_else(wrong)?;
+        let (name, clock) = encoding.rsplit_once('/').unwrap_or(("unknown", encoding));
+        let payload_type = payload_type.parse().ok().filter(|&number| number < 128);
+        let clock = clock.parse().ok().filter(|&clock| clock > 0);
+        let (payload_type, clock) = payload_type.zip(clock).ok_or_else(wrong)?;
+        Ok(Self { payload_type, name: name.to_owned(), clock })
+    }
+
+    /// The format that it names.
+    pub(super) fn format(&self) -> Format {
+        let Self { payload_type, ref name, clock } = *self;
+        Format { payload_type, name: name.as_str().into(), clock }
+    }
+}
+
 /// The most formats of a media description.
 const FORMATS: usize = 16;
 /// The most keys of a media description.

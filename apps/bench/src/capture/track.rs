@@ -106,6 +106,15 @@ pub(super) struct Track {
     /// What they say, and what they said before: packets may be under way when that changes.
     formats: [Option<Rc<[Format]>>; 2],
     call_id: Option<Rc<str>>,
+    /// Whether the call is not certain: the stream follows another one, and the description of its
+    /// own call may still come.
+    is_early: bool,
+    /// The meaning of payload types that no session description names.
+    assumed: Rc<[Format]>,
+    /// Sequence number, time stamp and clock rate of the last packet; and the time stamp of the
+    /// first.
+    latest: Option<(u16, u32, Option<u32>)>,
+    first_timestamp: Option<u32>,
     is_plain: bool,
     decryptor: Option<Decryptor>,
     payload_types: Vec<u8>,
@@ -127,6 +136,15 @@ pub(super) struct Track {
     jitters: Mean,
     ip_bytes: u64,
 }
+
+/// After a pause of so many nanoseconds, a stream that does not go on where it was is another one;
+/// where the call is another one, too, after a shorter one.
+const PAUSE: u64 = 10_000_000_000;
+const PAUSE_BETWEEN_CALLS: u64 = 500_000_000;
+/// Sequence numbers that a stream may advance by across a pause, and how far its time stamps may
+/// then be from the time that has passed, in seconds.
+const ADVANCE: u16 = 16;
+const DRIFT: f64 = 1.0;
 
 /// Mean and maximum, in nanoseconds.
 #[derive(Default)]
@@ -153,6 +171,51 @@ impl Mean {
 }
 
 impl Track {
+    /// A stream before its first packet; `is_early` where it follows another one of a call.
+    pub(super) fn after(is_early: bool, assumed: Rc<[Format]>) -> Self {
+        Self { is_early, assumed, ..Self::default() }
+    }
+
+    /// Whether a packet with the addresses and the SSRC of this stream begins another one: that of
+    /// the next call, which some phones give the same SSRC and ports.
+    pub(super) fn is_followed_by(
+        &self,
+        datagram: &Transported<'_>,
+        header: &Header<'_>,
+        endpoints: &Endpoints,
+    ) -> bool {
+        let pause = datagram.time.saturating_sub(self.last);
+        if pause < PAUSE_BETWEEN_CALLS {
+            return false;
+        }
+        let media = endpoints.find(datagram.source, datagram.destination);
+        let is_other_call = match (&self.call_id, media) {
+            (Some(ours), Some((media, _))) => !self.is_early && *ours != media.call_id,
+            _ => false,
+        };
+        let goes_on = self.goes_on(pause, header);
+        (is_other_call && (pause >= PAUSE || !goes_on)) || (pause >= PAUSE && !goes_on)
+    }
+
+    /// Whether a packet continues the sequence numbers of the stream, or its time stamps.
+    fn goes_on(&self, pause: u64, header: &Header<'_>) -> bool {
+        let Some((number, timestamp, clock)) = self.latest else { return true };
+        let advance = header.sequence_number().wrapping_sub(number);
+        if (1..=ADVANCE).contains(&advance) {
+            return true;
+        }
+        let seconds = |nanos: u64| nanos as f64 / 1e9;
+        let clock = clock.map(f64::from).or_else(|| {
+            // As fast as the stream itself has shown.
+            let ticks = timestamp.wrapping_sub(self.first_timestamp?);
+            let clock = f64::from(ticks) / seconds(self.last.saturating_sub(self.first));
+            (clock.is_finite() && clock > 0.0).then_some(clock)
+        });
+        let Some(clock) = clock else { return false };
+        let passed = f64::from(header.timestamp().wrapping_sub(timestamp)) / clock;
+        (passed - seconds(pause)).abs() < DRIFT
+    }
+
     /// Whether a session description names it.
     pub(super) fn is_described(&self) -> bool {
         self.call_id.is_some()
@@ -172,7 +235,11 @@ impl Track {
         let Some((media, keys)) = endpoints.find(datagram.source, datagram.destination) else {
             return false;
         };
-        self.call_id.get_or_insert_with(|| media.call_id.clone());
+        let is_new = self.call_id.as_ref() != Some(&media.call_id);
+        if self.call_id.is_none() || (self.is_early && is_new) {
+            self.is_early &= self.call_id.is_none();
+            self.call_id = Some(media.call_id.clone());
+        }
         let new = &media.formats;
         if self.formats[0].as_ref().is_none_or(|formats| !Rc::ptr_eq(formats, new)) {
             self.formats[1] = self.formats[0].replace(new.clone());
@@ -195,7 +262,9 @@ impl Track {
     fn format(&self, payload_type: u8) -> Option<Format> {
         let described = self.formats.iter().flatten().flat_map(|formats| formats.iter());
         let mut described = described.filter(|format| format.payload_type == payload_type);
-        described.next().cloned().or_else(|| static_format(payload_type))
+        let assumed =
+            || self.assumed.iter().find(|format| format.payload_type == payload_type).cloned();
+        described.next().cloned().or_else(|| static_format(payload_type)).or_else(assumed)
     }
 
     pub(super) fn take(&mut self, datagram: &Transported<'_>, header: &Header<'_>) {
@@ -223,6 +292,9 @@ impl Track {
             self.count_encoding(&format.name);
         }
         self.packets += 1;
+        let clock = format.as_ref().map(|one| one.clock).filter(|&clock| clock > 0);
+        self.first_timestamp.get_or_insert(header.timestamp());
+        self.latest = Some((header.sequence_number(), header.timestamp(), clock));
         let packet = Arrived {
             time: datagram.time,
             ip_length: datagram.ip_length,
@@ -230,7 +302,7 @@ impl Track {
             timestamp: header.timestamp(),
             payload_type,
             marker: header.marker(),
-            clock: format.as_ref().map(|one| one.clock).filter(|&clock| clock > 0),
+            clock,
             is_event: format.is_some_and(|one| is_event_format(&one.name)),
         };
         self.place(packet);

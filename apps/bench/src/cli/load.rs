@@ -12,6 +12,7 @@ use crate::record::Operation;
 use crate::users::{Users, UsersError};
 use crate::watch::Subject;
 use clap::Args;
+use clap::builder::ArgPredicate;
 use sip::transaction::Timers;
 use sip::{Duration, Transport};
 use std::net::IpAddr;
@@ -38,8 +39,14 @@ pub(crate) struct LoadArgs {
     /// Leave this program on those machines for the next time
     #[arg(long, requires = "agents")]
     pub(crate) keep_agents: bool,
-    /// The operation
-    #[arg(long, value_enum, default_value = "options")]
+    /// Call this URI, or ask it with OPTIONS, without registering and without a question before
+    /// the load: a user agent, a trunk, SIPp's UAS. It is sent to --target or, without one, to the
+    /// host of the URI (run, sweep, limit)
+    #[arg(long, value_name = "URI", value_parser = values::uri, conflicts_with = "sut")]
+    pub(crate) to: Option<String>,
+    /// The operation [default: options, with --to invite]
+    #[arg(long, value_enum, default_value = "options", hide_default_value = true)]
+    #[arg(default_value_if("to", ArgPredicate::IsPresent, "invite"))]
     pub(crate) operation: Operation,
     /// Operations a second [default: 1000, calls 100]
     #[arg(long, value_parser = values::rate)]
@@ -152,6 +159,12 @@ pub(crate) struct DetailArgs {
     /// Where servers that are started listen: an address of this machine, which load machines reach
     #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
     pub(crate) sut_address: IpAddr,
+    /// The network namespace that servers are started in.
+    #[arg(skip)]
+    pub(crate) sut_namespace: Option<String>,
+    /// Whether the load sends messages again while no answer comes.
+    #[arg(skip = true)]
+    pub(crate) retransmits: bool,
     /// Threads or processes of servers that are started [default: as they choose]
     #[arg(long, value_name = "COUNT")]
     pub(crate) sut_workers: Option<u16>,
@@ -212,6 +225,23 @@ impl LoadArgs {
         })
     }
 
+    /// Completes a load on the URI of `--to`: where it goes, and that nothing is asked before.
+    ///
+    /// # Errors
+    /// In words, where the URI leads nowhere, or the operation needs a registrar.
+    pub(crate) fn take_to(&mut self) -> Result<(), String> {
+        let Some(to) = &self.to else { return Ok(()) };
+        if !matches!(self.operation, Operation::Invite | Operation::Options) {
+            let name = self.operation.name();
+            return Err(format!("--to takes --operation invite or options; {name} needs a server"));
+        }
+        self.detail.no_probe = true;
+        if self.target.is_none() {
+            self.target = Some(Target::of_uri(to)?);
+        }
+        Ok(())
+    }
+
     /// The domain of the users at `target`.
     pub(crate) fn domain_at<'a>(&'a self, target: &'a Target) -> &'a str {
         self.users.domain.as_deref().unwrap_or(&target.host)
@@ -250,6 +280,7 @@ impl LoadArgs {
             tail: detail.tail,
             drain: detail.drain() + hold,
             hold: detail.hold,
+            has_registrar: self.to.is_none(),
             seed: detail.seed,
         }
     }
@@ -276,6 +307,9 @@ impl LoadArgs {
                 expires: u32::try_from(detail.expires.as_secs()).unwrap_or(u32::MAX),
                 register_first: detail.register_first,
                 reuse_nonces: detail.reuse_nonces,
+                target: target.address,
+                to: self.to.clone(),
+                retransmits: detail.retransmits,
             },
             users: users.clone(),
             rate,

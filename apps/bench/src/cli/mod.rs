@@ -204,10 +204,15 @@ pub(crate) struct QosArgs {
     /// How often each step is repeated
     #[arg(long, default_value_t = 10)]
     pub(crate) repeats_of_step: u32,
-    /// Repeat all with so much other traffic on the link, such as 50M: half of 100 Mbit/s
+    /// The rate of a link, such as 100M, that is set up between the load and servers that are
+    /// started; takes root [default: none, with --busy 100M]
     #[arg(long, value_name = "BITS", value_parser = values::bits)]
-    pub(crate) busy: Option<u64>,
-    /// Where the other traffic goes [default: port 9 of the target]
+    pub(crate) link: Option<u64>,
+    /// Repeat all with other traffic: over the link both ways, to a target one way [default: half
+    /// of the link]
+    #[arg(long, value_name = "BITS", value_parser = values::bits, num_args = 0..=1)]
+    pub(crate) busy: Option<Option<u64>>,
+    /// Where the other traffic goes that a target gets [default: its port 9]
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) busy_target: Option<SocketAddr>,
     #[command(flatten)]
@@ -246,6 +251,8 @@ pub(crate) struct ProxyArgs {
 
 /// Several systems.
 #[derive(Debug, Args)]
+#[command(mut_arg("rate", |rate| rate
+    .help("Operations a second, of calls too without --call-rate [default: 10000, calls 1000]")))]
 pub(crate) struct CompareArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
@@ -253,9 +260,9 @@ pub(crate) struct CompareArgs {
     /// The operations [default: all]
     #[arg(long, value_enum, value_delimiter = ',')]
     pub(crate) operations: Vec<Operation>,
-    /// Calls a second; --rate is for the other operations, 10000 unless it is said
-    #[arg(long, value_parser = values::rate, default_value = "1000")]
-    pub(crate) call_rate: f64,
+    /// Calls a second [default: --rate where it is given, else 1000]
+    #[arg(long, value_parser = values::rate)]
+    pub(crate) call_rate: Option<f64>,
     /// Without and with authentication
     #[arg(long)]
     pub(crate) both: bool,

@@ -4,7 +4,7 @@ use net::Dns;
 use sip::Transport;
 use sip::locate::{Destination, Families, Host, Target as Location};
 use std::fmt;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 
 /// What the generator sends by, the preferred first.
@@ -28,6 +28,29 @@ impl Target {
     /// The server at `address`, by which it is called.
     pub(crate) fn at(transport: Transport, address: SocketAddr) -> Self {
         Self { transport, address, host: address.ip().to_string(), others: Vec::new() }
+    }
+
+    /// Where a SIP URI leads, by its transport, host and port.
+    ///
+    /// # Errors
+    /// In words, where it leads nowhere.
+    pub(crate) fn of_uri(uri: &str) -> Result<Self, String> {
+        let wrong = || format!("{uri} is no SIP URI");
+        let parsed = sip::Uri::parse(uri.as_bytes()).map_err(|_| wrong())?;
+        let parsed = parsed.as_sip().ok_or_else(wrong)?;
+        let transport = match parsed.transport() {
+            Some(Some(transport)) => transport,
+            Some(None) => return Err(format!("the transport of {uri} is not known")),
+            None if parsed.secure => Transport::Tls,
+            None => Transport::Udp,
+        };
+        let host = match parsed.host.ip() {
+            Some(ip @ IpAddr::V6(_)) => format!("[{ip}]"),
+            Some(ip) => ip.to_string(),
+            None => parsed.host.to_string(),
+        };
+        let port = parsed.port.map(|port| format!(":{port}")).unwrap_or_default();
+        format!("{}:{host}{port}", transport.uri_name()).parse()
     }
 
     /// Reads a target, whose name `locate` looks up in the DNS where that is to be done.
@@ -122,6 +145,25 @@ mod tests {
         }
         for text in ["", "sctp:127.0.0.1", "udp:127.0.0.1:x", "[::1"] {
             assert!(text.parse::<Target>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_uri_leads_to_its_host_by_its_transport() {
+        for (uri, target) in [
+            ("sip:service@127.0.0.1:5070", "udp:127.0.0.1:5070"),
+            ("sip:127.0.0.1", "udp:127.0.0.1:5060"),
+            ("sip:+4930@127.0.0.1;transport=TCP;user=phone", "tcp:127.0.0.1:5060"),
+            ("sips:a@[::1]", "tls:[::1]:5061"),
+        ] {
+            assert_eq!(
+                Target::of_uri(uri).map(|it| it.to_string()),
+                Ok(target.to_owned()),
+                "{uri}"
+            );
+        }
+        for uri in ["tel:+4930", "127.0.0.1", "sip:a@127.0.0.1;transport=pigeon", "sip:"] {
+            assert!(Target::of_uri(uri).is_err(), "{uri}");
         }
     }
 

@@ -202,6 +202,18 @@ impl fmt::Display for Shape {
     }
 }
 
+/// A SIP or SIPS URI, as it was written.
+///
+/// # Errors
+/// In words, where the text is no such URI.
+pub(crate) fn uri(text: &str) -> Result<String, String> {
+    let is_sip = sip::Uri::parse(text.as_bytes()).is_ok_and(|uri| uri.as_sip().is_some());
+    match is_sip && !text.contains(['?', '<', '>']) {
+        true => Ok(text.to_owned()),
+        false => Err("expected a SIP URI such as sip:service@192.0.2.5:5060".to_owned()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -19,6 +19,10 @@ use std::sync::atomic::AtomicBool;
 /// microseconds.
 type BareCosts = BTreeMap<(Operation, bool), Vec<f64>>;
 
+/// Operations a second, of calls and of all others, unless the command line says.
+const CALL_RATE: f64 = 1000.0;
+const RATE: f64 = 10_000.0;
+
 /// What is compared of runs, where it was measured.
 type Measure<'f> = &'f dyn Fn(&Run) -> Option<f64>;
 
@@ -53,8 +57,8 @@ pub(crate) fn execute(args: &CompareArgs, ending: &Arc<AtomicBool>) -> Result<bo
                 let mut load = args.load.clone();
                 load.users.auth = authentication;
                 let rate_of = |operation| match operation {
-                    Operation::Invite => args.call_rate,
-                    _ => load.rate.unwrap_or(10_000.0),
+                    Operation::Invite => args.call_rate.or(load.rate).unwrap_or(CALL_RATE),
+                    _ => load.rate.unwrap_or(RATE),
                 };
                 let highest = group.iter().map(|&operation| rate_of(operation)).fold(0.0, f64::max);
                 let work: Vec<_> =

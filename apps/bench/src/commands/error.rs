@@ -50,6 +50,18 @@ pub(crate) enum CommandError {
     Print(io::Error),
     /// A value of the command line that does not fit with the others.
     Usage(String),
+    /// The search ended at the generator's own ceiling for these systems.
+    Ceiling(Vec<String>),
+}
+
+impl CommandError {
+    /// The exit status of the command.
+    pub(super) const fn status(&self) -> u8 {
+        match self {
+            Self::Ceiling(_) => 3,
+            _ => 2,
+        }
+    }
 }
 
 impl fmt::Display for CommandError {
@@ -94,6 +106,12 @@ impl fmt::Display for CommandError {
             Self::Extras(error) => write!(f, "what packages want cannot be written: {error}"),
             Self::Print(error) => write!(f, "standard output cannot be written: {error}"),
             Self::Usage(text) => f.write_str(text),
+            Self::Ceiling(systems) => write!(
+                f,
+                "the limit of {} was not reached: the generator could offer no more; take more \
+                 machines (--agents), more --workers, or give the server fewer processors",
+                systems.join(" and ")
+            ),
         }
     }
 }

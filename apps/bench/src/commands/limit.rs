@@ -3,13 +3,13 @@
 
 use super::error::CommandError;
 use super::output::{self, finding};
-use super::session::{Ceilings, Gone, Means, Session};
+use super::session::{Ceilings, Means, Session};
 use super::systems::{self, Started};
 use super::{probe, run};
 use crate::cli::LimitArgs;
 use crate::cli::load::LoadArgs;
 use crate::measure::{LoadSpec, MeasureError};
-use crate::record::{Finding, Kind, Record, Run};
+use crate::record::{Down, Finding, Kind, Record, Run};
 use crate::users::Users;
 use sip::Duration;
 use std::sync::Arc;
@@ -78,6 +78,17 @@ enum Verdict {
     Doubtful,
 }
 
+/// The end of a search for one system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// The limit of the server was found and confirmed.
+    Found,
+    /// The highest rate of the generator was confirmed: the limit of the server is higher.
+    Ceiling,
+    /// No rate was confirmed.
+    None,
+}
+
 pub(crate) fn execute(args: &LimitArgs, ending: &Arc<AtomicBool>) -> Result<bool, CommandError> {
     let load = &args.load;
     let users = load.users.users()?;
@@ -95,10 +106,13 @@ pub(crate) fn execute(args: &LimitArgs, ending: &Arc<AtomicBool>) -> Result<bool
     let systems = candidates.iter().map(|candidate| candidate.session.system.clone()).collect();
     let mut record = output::record(Kind::Limit, systems, &means);
     let mut all_found = true;
+    let mut at_ceiling = Vec::new();
     for candidate in candidates {
         let system = candidate.session.system.name.clone();
         match search(args, candidate, rate, &mut record) {
-            Ok(is_found) => all_found &= is_found,
+            Ok(End::Found) => {}
+            Ok(End::Ceiling) => at_ceiling.push(system),
+            Ok(End::None) => all_found = false,
             Err(error) if record.runs.is_empty() => return Err(error),
             // What was found before, or of the others, is not lost.
             Err(error) => {
@@ -116,7 +130,10 @@ pub(crate) fn execute(args: &LimitArgs, ending: &Arc<AtomicBool>) -> Result<bool
     // The runs that failed, or were doubtful, belong to the search and spoil nothing: what counts
     // is that there is a limit, and that what confirms it is valid.
     output::finish_search(record, Ok(()), &args.output)?;
-    Ok(all_found)
+    match (all_found, at_ceiling.is_empty()) {
+        (true, false) => Err(CommandError::Ceiling(at_ceiling)),
+        (all_found, _) => Ok(all_found),
+    }
 }
 
 /// What is searched for.
@@ -169,7 +186,7 @@ impl Candidate<'_> {
                 return Ok(Self { before, started, session });
             }
             let begun = Instant::now();
-            let has_ended = session.gone().is_some_and(|gone| gone.has_ended);
+            let has_ended = session.down().is_some_and(|down| down.has_ended);
             while let Err(error) = probe(&started.target, &started.domain) {
                 if before.means.ending.load(Ordering::Relaxed) {
                     return Err(MeasureError::Stopped.into());
@@ -192,18 +209,19 @@ fn search(
     mut candidate: Candidate<'_>,
     first: f64,
     record: &mut Record,
-) -> Result<bool, CommandError> {
+) -> Result<End, CommandError> {
     let load = &args.load;
     let mut search = Search::new(args.precision / 100.0, 1.0);
     let mut rate = first;
-    let mut is_bounded_by_us = false;
+    // The lowest rate that did not pass, and whether it was the generator that failed there.
+    let mut bound: Option<(f64, bool)> = None;
     let mut fall = Fall::default();
     let system = candidate.session.system.name.clone();
     loop {
         let run = candidate.session.measure(&spec(load, rate), "search", 0)?;
         let verdict = judge(args, &run);
         record.runs.push(run);
-        is_bounded_by_us |= verdict == Verdict::Doubtful;
+        note_bound(&mut bound, rate, verdict);
         if verdict == Verdict::Failed {
             fall.note(&candidate.session, rate);
             candidate = match candidate.recover() {
@@ -225,13 +243,14 @@ fn search(
                 "no rate passed".to_owned(),
             ));
             record.findings.extend(fall.finding(&system));
-            return Ok(false);
+            return Ok(End::None);
         };
         let mut held = 0;
         for repeat in 1..=args.confirmations {
             let run = candidate.session.measure(&spec(load, best), "confirmation", repeat)?;
             let verdict = judge(args, &run);
             record.runs.push(run);
+            note_bound(&mut bound, best, verdict);
             if verdict != Verdict::Passed {
                 fall.note(&candidate.session, best);
                 candidate = match candidate.recover() {
@@ -243,20 +262,17 @@ fn search(
             held += 1;
         }
         if held == args.confirmations {
-            let bound = if is_bounded_by_us {
-                "; the generator could do no more, the server may"
+            let is_ceiling = bound.is_some_and(|(_, is_ours)| is_ours);
+            let (name, remark, end) = if is_ceiling {
+                let name = format!("ceiling of the generator with {}", load.operation.name());
+                let remark = "the server carried this rate, and its limit is higher";
+                (name, format!("{held} of {held} confirmations; {remark}"), End::Ceiling)
             } else {
-                ""
+                (name(load), format!("{held} of {held} confirmations"), End::Found)
             };
-            record.findings.push(finding(
-                &system,
-                name(load),
-                best,
-                "1/s",
-                format!("{held} of {held} confirmations{bound}"),
-            ));
+            record.findings.push(finding(&system, name, best, "1/s", remark));
             record.findings.extend(fall.finding(&system));
-            return Ok(true);
+            return Ok(end);
         }
         // It has failed itself now: lower.
         rate = best;
@@ -267,28 +283,35 @@ fn search(
     }
 }
 
+/// Notes the lowest rate that did not pass, and whether the generator was the reason.
+fn note_bound(bound: &mut Option<(f64, bool)>, rate: f64, verdict: Verdict) {
+    if verdict != Verdict::Passed && bound.is_none_or(|(lowest, _)| rate <= lowest) {
+        *bound = Some((rate, verdict == Verdict::Doubtful));
+    }
+}
+
 /// The lowest rate at which the server went down, and how.
 #[derive(Debug, Default)]
-struct Fall(Option<(f64, Gone)>);
+struct Fall(Option<(f64, Down)>);
 
 impl Fall {
     /// Notes it if the server went down in the last measurement, of `rate`.
     fn note(&mut self, session: &Session, rate: f64) {
-        if let Some(gone) = session.gone()
+        if let Some(down) = session.down()
             && self.0.as_ref().is_none_or(|(before, _)| rate < *before)
         {
-            self.0 = Some((rate, gone.clone()));
+            self.0 = Some((rate, down.clone()));
         }
     }
 
     /// What is told of it.
     fn finding(&self, system: &str) -> Option<Finding> {
-        let (rate, gone) = self.0.as_ref()?;
-        let name = match gone.has_ended {
+        let (rate, down) = self.0.as_ref()?;
+        let name = match down.has_ended {
             true => "rate at which the server went down",
             false => "rate at which the server fell silent",
         };
-        Some(finding(system, name.to_owned(), *rate, "1/s", gone.text.clone()))
+        Some(finding(system, name.to_owned(), *rate, "1/s", down.reason.clone()))
     }
 
     /// Ends the search of a server that does not come back, of which `passed` is the highest rate
@@ -300,14 +323,14 @@ impl Fall {
         passed: Option<f64>,
         error: CommandError,
         record: &mut Record,
-    ) -> Result<bool, CommandError> {
+    ) -> Result<End, CommandError> {
         let Some(fall) = self.finding(system) else { return Err(error) };
         let remark =
             format!("the highest that passed, not confirmed; the search has ended: {error}");
         let rate = passed.unwrap_or_default();
         record.findings.push(finding(system, name(load), rate, "1/s", remark));
         record.findings.push(fall);
-        Ok(false)
+        Ok(End::None)
     }
 }
 
@@ -351,6 +374,23 @@ mod tests {
             }
         }
         assert_eq!(limit_of(0.5, 100.0).0, 0.0, "no rate passes");
+    }
+
+    #[test]
+    fn the_lowest_rate_that_did_not_pass_says_what_the_limit_is_of() {
+        let bound = |steps: &[(f64, Verdict)]| {
+            let mut bound = None;
+            for &(rate, verdict) in steps {
+                note_bound(&mut bound, rate, verdict);
+            }
+            bound.map(|(_, is_ours)| is_ours)
+        };
+        let (passed, failed, doubtful) = (Verdict::Passed, Verdict::Failed, Verdict::Doubtful);
+        assert_eq!(bound(&[(1.0, passed)]), None);
+        assert_eq!(bound(&[(4.0, doubtful), (2.0, passed), (3.0, doubtful)]), Some(true));
+        // A lower rate at which the server failed makes it the limit of the server.
+        assert_eq!(bound(&[(4.0, doubtful), (2.0, failed), (1.0, passed)]), Some(false));
+        assert_eq!(bound(&[(4.0, failed), (2.0, passed), (2.0, doubtful)]), Some(true));
     }
 
     #[test]

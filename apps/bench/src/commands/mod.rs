@@ -20,6 +20,8 @@ mod systems;
 pub(crate) use probe::probe;
 pub(crate) use progress::gather;
 pub(crate) use session::ceiling;
+#[cfg(test)]
+pub(crate) use sweep::conclusions;
 
 use crate::cli::load::LoadArgs;
 use crate::cli::{Cli, Command};
@@ -31,20 +33,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Runs the command. The status is 0 only if all runs were valid and what was required held, 1 if
-/// not, and 2 where the command did not come to its end.
+/// not, 2 where the command did not come to its end, and 3 where a search for the limit of a server
+/// ended at the ceiling of the generator.
 pub(crate) fn execute(cli: Cli) -> ExitCode {
     let mut command = cli.command;
     let ending = Arc::new(AtomicBool::new(false));
     end_on_signals(&command, &ending);
     let result = output::check(&command)
+        .and_then(|()| take_to(&mut command))
         .and_then(|()| load_of(&mut command).map_or(Ok(()), |load| probe::settle(load, &ending)))
         .and_then(|()| run_command(&command, &ending));
     match result {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(1),
         Err(error) => {
+            let status = error.status();
             complain(error);
-            ExitCode::from(2)
+            ExitCode::from(status)
         }
     }
 }
@@ -81,6 +86,16 @@ fn is_ignored(signal: Signal) -> bool {
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
     ignored.is_some_and(|mask| mask >> (signal as u32 - 1) & 1 == 1)
+}
+
+/// Completes a load on a user agent, or refuses it for a command that takes no `--to`.
+fn take_to(command: &mut Command) -> Result<(), CommandError> {
+    let knows = matches!(command, Command::Run(_) | Command::Sweep(_) | Command::Limit(_));
+    let Some(load) = load_of(command) else { return Ok(()) };
+    if load.to.is_some() && !knows {
+        return Err(CommandError::Usage("--to is for run, sweep and limit".to_owned()));
+    }
+    load.take_to().map_err(CommandError::Usage)
 }
 
 /// The load of a command that puts one on.

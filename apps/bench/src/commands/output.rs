@@ -70,7 +70,7 @@ pub(crate) fn finish_search(
         Some(
             CommandError::Ended(..)
             | CommandError::NoServer(..)
-            | CommandError::Measure(MeasureError::Stopped),
+            | CommandError::Measure(MeasureError::Stopped | MeasureError::Unanswered { .. }),
         ) => Ok(false),
         Some(error) => Err(error),
     }

@@ -48,9 +48,6 @@ impl Progress {
         system: &str,
         label: &str,
     ) -> Option<Shown> {
-        if matches!(self, Self::Quiet) {
-            return None;
-        }
         let title = format!(
             "{system}: {}{}{}, {:.0}/s offered",
             spec.operation.name(),
@@ -59,6 +56,19 @@ impl Progress {
             spec.rate()
         );
         let total = (spec.warmup + spec.tail).as_micros() as f64 / 1e6 + spec.seconds();
+        self.show_titled(force, title, Some(total))
+    }
+
+    /// The same under this title, of a load that takes so many seconds, if that is known.
+    pub(crate) fn show_titled(
+        self,
+        force: &Force,
+        title: String,
+        total: Option<f64>,
+    ) -> Option<Shown> {
+        if matches!(self, Self::Quiet) {
+            return None;
+        }
         let shared = force.shared().clone();
         // What an earlier load has left.
         shared.glances.lock().unwrap_or_else(PoisonError::into_inner).clear();
@@ -135,7 +145,7 @@ pub(crate) fn gather(shared: &Shared, tellers: usize) -> Option<(u64, Second, Hd
 struct View {
     progress: Progress,
     title: String,
-    total: f64,
+    total: Option<f64>,
     lines: usize,
 }
 
@@ -150,10 +160,11 @@ impl View {
                 format!("{}: waiting for {} operations under way\n", self.title, second.in_flight)
             }
             (Progress::Live, Some((second, response))) => format!(
-                "{}\n  {seconds:.0} s of {:.0} s and waiting\n  rate      {}/s answered, {}/s failed, {} under way, \
+                "{}\n  {seconds:.0} s{}\n  rate      {}/s answered, {}/s failed, {} under way, \
                  {} sent again\n  response  {}\n",
                 self.title,
-                self.total,
+                self.total
+                    .map_or_else(String::new, |total| format!(" of {total:.0} s and waiting")),
                 second.succeeded,
                 second.failed,
                 second.in_flight,

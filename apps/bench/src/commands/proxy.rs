@@ -7,14 +7,10 @@ use super::session::Means;
 use super::sweep;
 use super::{run, systems};
 use crate::cli::ProxyArgs;
-use crate::metrics;
-use crate::record::{Delay, Finding, Kind, Operation, Run};
+use crate::curve::carries_calls;
+use crate::record::{Finding, Kind, Operation, Run};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-
-/// The delay at which a call is no longer set up quickly enough not to be noticed, in microseconds
-/// (row D1: about 300 ms).
-const NOTICED: u64 = 300_000;
 
 pub(crate) fn execute(args: &ProxyArgs, ending: &Arc<AtomicBool>) -> Result<bool, CommandError> {
     let mut load = args.load.clone();
@@ -36,7 +32,7 @@ pub(crate) fn execute(args: &ProxyArgs, ending: &Arc<AtomicBool>) -> Result<bool
             for &rate in &rates {
                 let label = format!("{rate:.0} calls/s");
                 let run = session.measure(&load.spec(rate), &label, 0)?;
-                let is_over = !has_passed(&run) && run.is_valid();
+                let is_over = !carries_calls(&run) && run.is_valid();
                 record.runs.push(run);
                 if is_over && !args.all_steps {
                     break;
@@ -53,20 +49,12 @@ pub(crate) fn execute(args: &ProxyArgs, ending: &Arc<AtomicBool>) -> Result<bool
     output::finish(record, outcome, &args.output)
 }
 
-/// Whether the proxy carried the step: all calls succeeded, and RRD and SRD stayed below what one
-/// notices.
-fn has_passed(run: &Run) -> bool {
-    let is_quick =
-        |delay| run.delays.get(&delay).is_none_or(|histogram| histogram.percentile(95.0) < NOTICED);
-    metrics::success(&run.counts) == Some(100.0) && is_quick(Delay::Rrd) && is_quick(Delay::Srd)
-}
-
 fn limit(system: &str, runs: &[Run]) -> Finding {
     // Steps that are not valid tell nothing: the limit may lie in them or not.
     let valid = || runs.iter().filter(|run| run.system == system && run.is_valid());
-    let passed = valid().take_while(|run| has_passed(run));
+    let passed = valid().take_while(|run| carries_calls(run));
     let rate = passed.map(|run| run.load.rate).reduce(f64::max);
-    let is_limit = valid().any(|run| !has_passed(run));
+    let is_limit = valid().any(|run| !carries_calls(run));
     let remark = match (rate, is_limit) {
         (Some(_), true) => "the highest step without a failed call, RRD and SRD below 300 ms",
         (Some(_), false) => "the highest step that was tried and valid: the limit is higher",

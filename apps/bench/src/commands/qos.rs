@@ -6,21 +6,39 @@ use super::output::{self, finding};
 use super::session::{Ceilings, Means, Session};
 use super::{run, systems};
 use crate::cli::QosArgs;
+use crate::link::Link;
 use crate::load::engine::Task;
 use crate::load::links::Sharing;
 use crate::load::worker::Bound;
 use crate::measure::{self, Base};
-use crate::record::{Delay, Kind, Operation, Record, Run};
+use crate::metrics;
+use crate::record::{Delay, Histogram, Kind, Operation, Record, Run};
 use crate::traffic::Traffic;
 use sip::Duration;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+
+/// The time for which calls are held without `--hold`: all of a step stand at once.
+const HOLD: Duration = Duration::from_secs(5);
+/// The rate of the link that other traffic takes half of, in bits a second.
+const LINK: u64 = 100_000_000;
 
 pub(crate) fn execute(args: &QosArgs, ending: &Arc<AtomicBool>) -> Result<bool, CommandError> {
     let mut load = args.load.clone();
     load.operation = Operation::Invite;
     load.detail.sockets = Sharing::User;
     load.detail.workers = load.detail.workers.or(Some(1));
+    // A lost message is a lost registration or call (row C9 of docs/sources.md).
+    load.detail.retransmits = false;
+    if load.detail.hold == Duration::ZERO {
+        load.detail.hold = HOLD;
+    }
+    let link = link(args)?;
+    if let Some(link) = &link {
+        load.detail.sut_address = link.far.into();
+        load.detail.sut_namespace = Some(link.name.clone());
+    }
+    let busy = busy(args.busy, link.as_ref())?;
     let means = Means::new(&load, args.output.quiet, ending)?;
     let mut record = output::record(Kind::Qos, Vec::new(), &means);
     let callers = &args.callers.0;
@@ -29,20 +47,23 @@ pub(crate) fn execute(args: &QosArgs, ending: &Arc<AtomicBool>) -> Result<bool, 
     load.users.users = most * 2;
     let all = load.users.users()?;
     let started = systems::start(&load, &all, load.operation, load.users.auth)?;
-    let states: &[bool] = if args.busy.is_some() { &[false, true] } else { &[false] };
+    let states: &[bool] = if busy.is_some() { &[false, true] } else { &[false] };
+    let mut arrived = Vec::new();
     let mut measure = || {
         for &is_busy in states {
-            let traffic = match args.busy {
-                Some(bits) if is_busy => {
+            let traffic = match (busy, &link) {
+                (Some(bits), Some(link)) if is_busy => {
+                    Traffic::both_ways(link, bits).map_err(CommandError::Traffic)?.into()
+                }
+                (Some(bits), None) if is_busy => {
                     let to = args.busy_target.or_else(|| {
-                        // The discard service, whether somebody is there or not.
+                        // The discard service, whether it is there or not.
                         started.first().map(|system| (system.target.address.ip(), 9).into())
                     });
-                    to.map(|to| Traffic::start(to, bits))
-                        .transpose()
-                        .map_err(CommandError::Traffic)?
+                    let traffic = to.map(|to| Traffic::start(to, bits)).transpose();
+                    traffic.map_err(CommandError::Traffic)?.into_iter().collect()
                 }
-                _ => None,
+                _ => Vec::new(),
             };
             for &count in callers {
                 load.users.users = count * 2;
@@ -75,13 +96,54 @@ pub(crate) fn execute(args: &QosArgs, ending: &Arc<AtomicBool>) -> Result<bool, 
                     }
                 }
             }
-            drop(traffic);
+            if let ([there, back], Some(link)) = (&traffic[..], &link) {
+                for (name, way) in [("to the server", there), ("from the server", back)] {
+                    let remark = format!("of {:.0} Mbit/s", link.bits as f64 / 1e6);
+                    let name = format!("other traffic {name}");
+                    arrived.push((name, way.arrived() / 1e6, remark));
+                }
+            }
         }
         Ok(())
     };
     let outcome = measure();
     conclude(&mut record);
+    for (name, value, remark) in arrived {
+        let system = record.systems.first().map_or("", |system| &system.name);
+        record.findings.push(finding(system, name, value, "Mbit/s", remark));
+    }
     output::finish(record, outcome, &args.output)
+}
+
+/// The link between the load and the servers that are started, if there is to be one.
+fn link(args: &QosArgs) -> Result<Option<Link>, CommandError> {
+    let load = &args.load;
+    // One that runs elsewhere is named with its address.
+    let starts_all = load.target.is_none()
+        && !load.sut.is_empty()
+        && load.sut.iter().all(|it| !it.contains(':'));
+    let bits = match (args.link, args.busy) {
+        (Some(_), _) if !starts_all || !load.agents.is_empty() => {
+            let text = "--link is for servers that are started (--sut), and for no other machines";
+            return Err(CommandError::Usage(text.to_owned()));
+        }
+        (Some(bits), _) => bits,
+        (None, Some(_)) if starts_all && load.agents.is_empty() => LINK,
+        (None, _) => return Ok(None),
+    };
+    Link::start(bits).map(Some).map_err(CommandError::Traffic)
+}
+
+/// The bits a second of other traffic each way: half of the link, unless the command line says.
+fn busy(bits: Option<Option<u64>>, link: Option<&Link>) -> Result<Option<u64>, CommandError> {
+    match (bits, link) {
+        (Some(None), Some(link)) => Ok(Some(link.bits / 2)),
+        (Some(None), None) => Err(CommandError::Usage(
+            "--busy BITS: say how much, for the rate of the link to the target is not known"
+                .to_owned(),
+        )),
+        (bits, _) => Ok(bits.flatten()),
+    }
 }
 
 fn at_once(
@@ -135,7 +197,7 @@ fn conclude(record: &mut Record) {
                 (Delay::Invite, "invite delay"),
                 (Delay::Setup, "call setup delay (INVITE to 200)"),
             ] {
-                let mut all = crate::record::Histogram::default();
+                let mut all = Histogram::default();
                 runs().filter_map(|run| run.delays.get(&delay)).for_each(|one| all.merge(one));
                 if !all.is_empty() {
                     record.findings.push(finding(
@@ -155,8 +217,11 @@ fn conclude(record: &mut Record) {
                 [(Operation::Register, "registrations lost"), (Operation::Invite, "calls lost")]
             {
                 let of = || runs().filter(|run| run.load.operation == operation);
-                let lost: u64 =
-                    of().map(|run| run.counts.offered.saturating_sub(run.counts.succeeded)).sum();
+                let lost = |run: &Run| match operation {
+                    Operation::Invite => metrics::calls_not_set_up(run),
+                    _ => run.counts.offered.saturating_sub(run.counts.succeeded),
+                };
+                let lost: u64 = of().map(lost).sum();
                 let offered: u64 = of().map(|run| run.counts.offered).sum();
                 record.findings.push(finding(
                     &system.name,

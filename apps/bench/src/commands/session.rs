@@ -13,7 +13,7 @@ use crate::load::links::LinkCounts;
 use crate::load::worker::{Bound, Found};
 use crate::measure::{self, Limits, LoadSpec, MeasureError, Measured, Meters};
 use crate::peer::{Authentication, Peer, Script};
-use crate::record::{Ceiling, Operation, Run, Steps, System};
+use crate::record::{Ceiling, Down, Operation, Run, Steps, System};
 use crate::sut::Running;
 use crate::users::Users;
 use crate::watch::{self, Reading, Subject, WatchError, Watcher, Window};
@@ -50,18 +50,9 @@ pub(crate) struct Session {
     running: Option<Rc<RefCell<Running>>>,
     domain: String,
     /// Set when the server has ended, or answered nothing any more: what is known of that.
-    gone: Option<Gone>,
+    down: Option<Down>,
     /// Set when the user wants it to end.
     ending: Arc<AtomicBool>,
-}
-
-/// How a server went down in a measurement.
-#[derive(Clone, Debug)]
-pub(crate) struct Gone {
-    /// What is known of it.
-    pub(crate) text: String,
-    /// Whether its process has ended; otherwise it may answer again.
-    pub(crate) has_ended: bool,
 }
 
 /// What the generator carries, by operation and whether there is authentication: on each machine
@@ -142,7 +133,7 @@ impl Session {
             traffic: Default::default(),
             running: running.clone(),
             domain: domain.clone(),
-            gone: None,
+            down: None,
             ending: Arc::clone(means.ending),
         })
     }
@@ -175,10 +166,14 @@ impl Session {
         work: impl FnOnce(&mut Force, &Limits) -> Result<Measured, MeasureError>,
     ) -> Result<Run, CommandError> {
         self.check()?;
-        let mut meters = Watching::start(self.subject.as_ref(), Duration::ZERO)?;
+        let gone = &self.force.shared().gone;
+        let mut meters = Watching::start(self.subject.as_ref(), Duration::ZERO, gone)?;
+        let title = format!("{}: {label}", self.system.name);
+        let shown = self.progress.show_titled(&self.force, title, None);
         meters.begin();
         let measured = work(&mut self.force, &self.limits);
         meters.end();
+        drop(shown);
         self.complete(measured?, meters, label, repeat)
     }
 
@@ -191,17 +186,18 @@ impl Session {
         if self.ending.load(Ordering::Relaxed) {
             return Err(MeasureError::Stopped.into());
         }
-        let Some(gone) = self.gone.clone() else { return Ok(()) };
-        // What was silent under an overload may be there again. Where the process has ended, who
-        // answers there is somebody else.
-        if !gone.has_ended
+        let Some(down) = self.down.clone() else { return Ok(()) };
+        // After an overload the server may answer again. After the end of its process, what answers
+        // there is another one.
+        if !down.has_ended
             && self.has_ended().is_none()
             && probe(&self.target, &self.domain).is_ok()
         {
-            self.gone = None;
+            self.down = None;
+            self.force.shared().gone.store(false, Ordering::Relaxed);
             return Ok(());
         }
-        Err(CommandError::Ended(self.system.name.clone(), gone.text))
+        Err(CommandError::Ended(self.system.name.clone(), down.reason))
     }
 
     /// The last words of the server, if it was started here and has ended.
@@ -209,10 +205,9 @@ impl Session {
         self.running.as_ref().and_then(|running| running.borrow_mut().has_ended())
     }
 
-    /// What is known of the end of the server, if it ended, or fell silent, in the last
-    /// measurement.
-    pub(crate) const fn gone(&self) -> Option<&Gone> {
-        self.gone.as_ref()
+    /// How the server went down in the last measurement, if it did.
+    pub(crate) const fn down(&self) -> Option<&Down> {
+        self.down.as_ref()
     }
 
     fn complete(
@@ -230,16 +225,24 @@ impl Session {
         let (watch, trouble) = meters.finish(measured.operations);
         run.watch = watch;
         let ended = self.has_ended().map(|last_words| format!("it has ended: {last_words}"));
-        if let Some(ended) = &ended {
-            run.doubts.push(format!("{}: {ended}", self.system.name));
+        let (gone, broken) = match trouble {
+            Some(trouble) if trouble.is_gone() => (Some(trouble.to_string()), None),
+            trouble => (None, trouble),
+        };
+        if let Some(broken) = broken {
+            run.doubts.push(format!("the watching broke off: {broken}"));
         }
-        if let Some(trouble) = &trouble {
-            run.doubts.push(format!("the watching broke off: {trouble}"));
+        let has_ended = ended.is_some() || gone.is_some();
+        let silent = measured.is_silent.then(|| match measured.traffic.refused {
+            0 => "it stopped answering".to_owned(),
+            _ => "nothing listens at its address any more (connection refused)".to_owned(),
+        });
+        let reason = ended.or(gone).or(silent);
+        run.down = reason.map(|reason| Down { at: measured.heard, has_ended, reason });
+        if let Some(down) = &run.down {
+            run.doubts.insert(0, down.to_string());
         }
-        let lost = trouble.filter(WatchError::is_gone).map(|trouble| trouble.to_string());
-        let silent = measured.is_silent.then(|| "it stopped answering".to_owned());
-        let has_ended = ended.is_some() || lost.is_some();
-        self.gone = ended.or(lost).or(silent).map(|text| Gone { text, has_ended });
+        self.down.clone_from(&run.down);
         Ok(run)
     }
 
@@ -258,7 +261,7 @@ impl Session {
             spec.operation,
             Operation::Options | Operation::InviteNotFound | Operation::Register
         );
-        if registers && !self.is_clear {
+        if spec.has_registrar && registers && !self.is_clear {
             self.clear()?;
         }
         let settle = self.settle.unwrap_or(match spec.operation {
@@ -269,7 +272,8 @@ impl Session {
         let work = (spec.operation, spec.authentication);
         let ceilings = self.ceilings.get(&work).map_or(&[][..], Vec::as_slice);
         let before = self.timings()?;
-        let mut meters = Watching::start(self.subject.as_ref(), settle)?;
+        let gone = &self.force.shared().gone;
+        let mut meters = Watching::start(self.subject.as_ref(), settle, gone)?;
         let shown = self.progress.show(&self.force, spec, &self.system.name, label);
         let measured =
             measure::run(&mut self.force, spec, self.users, &self.limits, ceilings, &mut meters);
@@ -277,7 +281,7 @@ impl Session {
         let measured = measured?;
         self.traffic = (measured.traffic, measured.operations);
         let mut run = self.complete(measured, meters, label, repeat)?;
-        if self.gone.is_some() {
+        if self.down.is_some() {
             return Ok(run);
         }
         run.steps = self.timings()?;
@@ -303,13 +307,19 @@ pub(crate) struct Watching {
     measured: Vec<(Reading, Reading)>,
     windows: Vec<Window>,
     failed: Option<WatchError>,
+    /// Set when the server is gone: it then puts no work off.
+    gone: Arc<AtomicBool>,
 }
 
 impl Watching {
     /// Begins to watch, if there is something to watch. After the load, work that was put off is
     /// waited for as long as `settle`.
-    pub(crate) fn start(subject: Option<&Subject>, settle: Duration) -> Result<Self, CommandError> {
-        let watcher = subject.map(Watcher::start).transpose()?;
+    pub(crate) fn start(
+        subject: Option<&Subject>,
+        settle: Duration,
+        gone: &Arc<AtomicBool>,
+    ) -> Result<Self, CommandError> {
+        let watcher = subject.map(|subject| Watcher::start(subject, gone)).transpose()?;
         let before = watcher.as_ref().map(Watcher::mark).transpose()?;
         Ok(Self {
             watcher,
@@ -319,6 +329,7 @@ impl Watching {
             measured: Vec::new(),
             windows: Vec::new(),
             failed: None,
+            gone: Arc::clone(gone),
         })
     }
 
@@ -361,7 +372,7 @@ impl Meters for Watching {
     }
 
     fn end(&mut self) {
-        if self.watcher.is_some() {
+        if self.watcher.is_some() && !self.gone.load(Ordering::Relaxed) {
             std::thread::sleep(std::time::Duration::from_micros(self.settle.as_micros()));
         }
         if let Some(end) = self.mark()
@@ -388,6 +399,8 @@ pub(crate) fn ceiling(
         target: peer.address(),
         settings: Settings {
             domain: "ideal.invalid".to_owned(),
+            to: None,
+            target: peer.address(),
             // Calls that are held cost no more; in a closed loop they would only hold it up.
             hold: Duration::ZERO,
             ring: Duration::ZERO,

@@ -39,7 +39,7 @@ pub(crate) fn text(record: &Record) -> String {
             finding.system,
             finding.name,
             number(finding.value),
-            finding.unit
+            finding.unit_in_words()
         );
     }
     if !record.trouble.is_empty() {

@@ -6,8 +6,9 @@ use super::session::Means;
 use super::{run, systems};
 use crate::analysis;
 use crate::cli::SweepArgs;
+use crate::curve;
 use crate::metrics;
-use crate::record::{Delay, Finding, Kind, Run};
+use crate::record::{Finding, Kind, Run};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -57,24 +58,15 @@ pub(crate) fn conclusions(system: &str, runs: &[Run]) -> Vec<Finding> {
             valid.iter().filter(|run| run.load.rate == rate).filter_map(|run| of(run)).collect();
         analysis::Spread::of(&values).map(|spread| spread.median)
     };
-    let p99 = |run: &Run| {
-        run.delays.get(&Delay::Response).map(|response| response.percentile(99.0) as f64 / 1e3)
-    };
-    // Beyond the first rate with failures, delays are those of the operations that were left.
     let failing = |rate: f64| median(rate, &|run| metrics::success(&run.counts)) < Some(100.0);
-    let end = rates.iter().position(|&rate| failing(rate)).map_or(rates.len(), |index| index + 1);
-    let curve: Vec<(f64, f64)> = rates[..end]
-        .iter()
-        .filter_map(|&rate| median(rate, &p99).map(|delay| (rate, delay)))
-        .collect();
     let mut findings = Vec::new();
-    if let Some(index) = analysis::knee(&curve) {
+    if let Some((rate, us)) = curve::flat_end(valid.iter().copied()) {
         findings.push(finding(
             system,
             "delay leaves its flat part".to_owned(),
-            curve[index].0,
+            rate,
             "1/s",
-            format!("99th percentile {:.1} ms there", curve[index].1),
+            format!("the median is {:.1} ms there", us / 1e3),
         ));
     }
     let achieved = rates

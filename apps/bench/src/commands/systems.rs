@@ -84,6 +84,7 @@ pub(crate) fn start_one(
         address: load.detail.sut_address,
         workers: load.detail.sut_workers.map(usize::from),
         transport: load.detail.transport(),
+        namespace: load.detail.sut_namespace.as_deref(),
         timings: load.detail.timings,
     };
     let running = sut::start(spec, &wanted)?;

@@ -159,10 +159,10 @@ impl Tally {
         self.second(now).second.in_flight = count as u64;
     }
 
-    /// The last second that is over at `now`, with its percentiles.
-    pub(crate) fn last_second(&self, now: Instant) -> Option<(Second, &Hdr<u64>)> {
-        let index = (now.since(self.origin).as_secs() as usize).checked_sub(1)?;
-        self.seconds.get(index).map(|tally| (tally.second.clone(), &tally.response))
+    /// What was counted in a second of the load, and the delays of its operations.
+    pub(crate) fn at_second(&self, number: u64) -> (Second, Hdr<u64>) {
+        let tally = self.seconds.get(number as usize).cloned().unwrap_or_else(SecondTally::new);
+        (tally.second, tally.response)
     }
 
     /// Adds what was counted by another worker, or by this one at another time of the same series.

@@ -30,6 +30,14 @@ const LOGGING_OUT: usize = 100;
 const LOGOUT_PATIENCE: Duration = Duration::from_secs(5);
 /// The longest sleep while something is under way and the clock has no ticks.
 const LONGEST_SLEEP: Duration = Duration::from_millis(100);
+/// How long a server may refuse messages and send nothing before the load ends: a restart is
+/// shorter.
+const REFUSAL_PATIENCE: Duration = Duration::from_secs(3);
+/// How often the refusals are counted.
+const REFUSAL_INTERVAL: Duration = Duration::from_millis(500);
+/// How long a closed loop waits for any message at all, in units of T1: by then an unanswered
+/// request was sent five times.
+const SILENCE_PATIENCE: u64 = 20;
 
 /// What a worker is made from.
 #[derive(Clone, Debug)]
@@ -124,6 +132,15 @@ pub(crate) struct Shared {
     pub(crate) glances: Arc<Mutex<Vec<Option<Glance>>>>,
     /// Set to end the load early.
     pub(crate) ending: Arc<AtomicBool>,
+    /// Set when the server is gone: the load ends, and nothing is waited for.
+    pub(crate) gone: Arc<AtomicBool>,
+}
+
+impl Shared {
+    /// Whether a load is to end before its time.
+    pub(crate) fn is_over(&self) -> bool {
+        self.ending.load(Ordering::Relaxed) || self.gone.load(Ordering::Relaxed)
+    }
 }
 
 /// A worker, with its sockets open.
@@ -135,11 +152,18 @@ pub(crate) struct Worker {
     index: usize,
     shared: Shared,
     /// What [`Found`] tells of the load that is on.
+    began: Instant,
     heard: Option<Instant>,
     unheard: u64,
     stopped: Option<Instant>,
+    /// When the refusals were last counted, and how many there were.
+    refusals: (Instant, u64),
+    /// What the passes before have counted of the second that is not over yet.
+    unfinished: Option<Glance>,
     /// How long an operation may take: the timers of its transactions, and the length of a call.
     longest: Duration,
+    /// How long a closed loop waits for any message.
+    patience: Duration,
 }
 
 impl Worker {
@@ -162,6 +186,7 @@ impl Worker {
         });
         let Settings { timers, hold, ring, .. } = &plan.settings;
         let longest = timers.t1.times(64) + Duration::from_secs(8) + *hold + *ring;
+        let patience = timers.t1.times(SILENCE_PATIENCE) + *hold + *ring;
         let engine = Engine::new(plan.settings, parties.collect(), links.places(), clock.now());
         // Sleeps are to end when they should; without the right to it they end a little later.
         let _ = nix::sys::prctl::set_timerslack(1);
@@ -173,10 +198,14 @@ impl Worker {
             tick: plan.tick,
             index,
             shared,
+            began: Instant::ZERO,
             heard,
             unheard: 0,
             stopped,
+            refusals: (Instant::ZERO, 0),
+            unfinished: None,
             longest,
+            patience,
         })
     }
 
@@ -204,8 +233,11 @@ impl Worker {
             }
             self.flush();
             let is_more = self.pump();
+            self.count_refusals(now);
             let in_flight = self.engine.in_flight();
-            if !may_start && (in_flight == 0 || now.since(last_progress) > timers) {
+            let is_silent = in_flight > 0 && now.since(self.heard.unwrap_or(start)) > self.patience;
+            let is_over = in_flight == 0 || now.since(last_progress) > timers;
+            if (!may_start && is_over) || is_silent || self.is_gone() {
                 break;
             }
             if !is_more && in_flight > 0 {
@@ -218,6 +250,9 @@ impl Worker {
     /// Removes the bindings that this worker has made, also where the load was stopped. A server
     /// that says nothing for a while is not waited for.
     pub(crate) fn log_out(&mut self) {
+        if self.is_gone() {
+            return;
+        }
         let mut last_progress = self.clock.now();
         self.engine.begin(Tally::new(last_progress, last_progress..last_progress));
         let users = 0..self.engine.parties() as u32;
@@ -293,6 +328,7 @@ impl Worker {
                 second = number;
                 self.tell(now, number);
             }
+            self.count_refusals(now);
             let in_flight = self.engine.in_flight();
             let is_over = self.is_stopped(now) || now > end + plan.drain;
             if is_over || (starts.is_empty() && in_flight == 0) {
@@ -316,7 +352,11 @@ impl Worker {
         let mut next = arrivals.next();
         let mut user = plan.first_user;
         let mut last_start = plan.start;
-        let mut second = plan.start.since(plan.origin).as_secs();
+        if plan.start == plan.origin {
+            self.unfinished = None;
+        }
+        let begun = plan.start.since(plan.origin).as_secs();
+        let mut second = self.unfinished.as_ref().map_or(begun, |glance| glance.number);
         let mut busy = None;
         loop {
             let now = self.clock.now();
@@ -348,15 +388,18 @@ impl Worker {
                 second = number;
                 self.tell(now, number);
             }
+            self.count_refusals(now);
             let in_flight = self.engine.in_flight();
-            let is_late = now > last_start + plan.drain;
-            if next.is_none() && (in_flight == 0 || is_late) {
+            let is_over = in_flight == 0 || now > last_start + plan.drain || self.is_gone();
+            if next.is_none() && is_over {
                 break;
             }
             if !is_more {
                 self.wait(now, next, in_flight, tick);
             }
         }
+        let last = self.clock.now().min(last_start).since(plan.origin).as_secs();
+        self.unfinished = Some(self.glance(last.max(second)));
         let mut found = self.found(plan.start, cpu, links);
         found.busy = busy.unwrap_or(found.busy);
         found.tally.counts().connections = found.links.connections;
@@ -366,11 +409,33 @@ impl Worker {
     fn begin(&mut self, tally: Tally) {
         self.engine.begin(tally);
         (self.heard, self.unheard, self.stopped) = (None, 0, None);
+        self.began = self.clock.now();
+        self.refusals = (self.began, self.links.counts().refused);
     }
 
-    /// Whether it was told to end, of which the time is noted.
+    /// Whether the server is gone.
+    fn is_gone(&self) -> bool {
+        self.shared.gone.load(Ordering::Relaxed)
+    }
+
+    /// Finds out from time to time whether the server's machine refuses what is sent, and nothing
+    /// else has come for [`REFUSAL_PATIENCE`]: then the server is gone.
+    fn count_refusals(&mut self, now: Instant) {
+        let (last, before) = self.refusals;
+        if now.since(last) < REFUSAL_INTERVAL {
+            return;
+        }
+        let count = self.links.counts().refused;
+        self.refusals = (now, count);
+        let silence = now.since(self.heard.unwrap_or(self.began));
+        if count > before && self.unheard > 0 && silence > REFUSAL_PATIENCE {
+            self.shared.gone.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the load is to end before its time, which is noted.
     fn is_stopped(&mut self, now: Instant) -> bool {
-        let is_stopped = self.shared.ending.load(Ordering::Relaxed);
+        let is_stopped = self.shared.is_over();
         if is_stopped {
             self.stopped.get_or_insert(now);
         }
@@ -461,12 +526,27 @@ impl Worker {
         }
     }
 
+    /// What was counted in a second, also by the passes before that began in it.
+    fn glance(&self, number: u64) -> Glance {
+        let (mut second, mut response) = self.engine.tally.at_second(number);
+        if let Some(before) = self.unfinished.as_ref().filter(|before| before.number == number) {
+            second.offered += before.second.offered;
+            second.succeeded += before.second.succeeded;
+            second.failed += before.second.failed;
+            second.retransmitted += before.second.retransmitted;
+            // It grows to whatever there is.
+            let _ = response.add(&before.response);
+        }
+        second.in_flight = self.engine.in_flight() as u64;
+        Glance { second, response, number }
+    }
+
     /// Lets the others see the last second.
     fn tell(&mut self, now: Instant, number: u64) {
         self.engine.tally.in_flight(now, self.engine.in_flight());
-        let Some((mut second, response)) = self.engine.tally.last_second(now) else { return };
-        second.in_flight = self.engine.in_flight() as u64;
-        let glance = Glance { second, response: response.clone(), number };
+        let Some(number) = number.checked_sub(1) else { return };
+        let glance = self.glance(number);
+        self.unfinished = None;
         let mut glances = self.shared.glances.lock().unwrap_or_else(PoisonError::into_inner);
         if glances.len() <= self.index {
             glances.resize(self.index + 1, None);

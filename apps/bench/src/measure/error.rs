@@ -17,6 +17,11 @@ pub(crate) enum MeasureError {
         /// What the server said.
         said: String,
     },
+    /// The server answered none of the requests that prepare the users.
+    Unanswered {
+        /// The number of requests.
+        requests: u64,
+    },
     /// An agent failed.
     Agent(AgentError),
     /// The user has stopped it.
@@ -46,6 +51,10 @@ impl fmt::Display for MeasureError {
                      exist there, with these passwords, and is the domain right?"
                 )
             }
+            Self::Unanswered { requests } => write!(
+                f,
+                "the server answers nothing: {requests} requests to prepare the users got no answer"
+            ),
             Self::Agent(error) => error.fmt(f),
             Self::Stopped => f.write_str("stopped"),
         }

@@ -18,6 +18,8 @@ pub(crate) struct Measured {
     pub(crate) traffic: LinkCounts,
     /// Whether the server answered nothing any more in the end.
     pub(crate) is_silent: bool,
+    /// When its last message came, in seconds from the beginning of the measured time.
+    pub(crate) heard: Option<f64>,
 }
 
 /// What is known of a load beforehand.
@@ -78,6 +80,7 @@ pub(super) fn describe(
     let Some(sums) = sums.together() else {
         return Err(MeasureError::Stopped);
     };
+    let heard = sums.heard.map(|heard| from(heard, measured.start));
     let silence = Silence::of(&sums, measured.start);
     doubts.extend(silence.as_ref().map(Silence::to_string));
     let parts = sums.tally.into_parts(measured);
@@ -114,12 +117,18 @@ pub(super) fn describe(
             shares,
         },
         watch: None,
+        down: None,
         steps: record::Steps::new(),
     };
     doubts.extend(Limits::doubts(&run));
     run.doubts = doubts;
     let is_silent = silence.is_some();
-    Ok(Measured { run, operations: parts.operations, traffic: sums.links, is_silent })
+    Ok(Measured { run, operations: parts.operations, traffic: sums.links, is_silent, heard })
+}
+
+/// From `start` to `at`, in seconds; negative where `at` is earlier.
+fn from(at: Duration, start: Duration) -> f64 {
+    (at.as_micros() as f64 - start.as_micros() as f64) / 1e6
 }
 
 /// What machines with these ceilings and equal shares carry together.
@@ -152,8 +161,8 @@ impl Silence {
         };
         let is_long = all.elapsed >= heard + Self::TIME && operations >= Self::OPERATIONS;
         let is_refused = all.links.refused > 0 && operations > 0;
-        let since = (heard.as_micros() as f64 - measured.as_micros() as f64) / 1e6;
-        (is_long || is_refused).then_some(Self { since: Some(since), operations })
+        let since = Some(from(heard, measured));
+        (is_long || is_refused).then_some(Self { since, operations })
     }
 }
 
@@ -284,6 +293,23 @@ mod tests {
         assert_eq!(doubts(Some(secs(3)), 9, 0, secs(4)), "");
         assert_eq!(doubts(Some(ms(3001)), 500, 0, secs(4)), "");
         assert_eq!(doubts(Some(secs(4)), 0, 0, secs(4)), "");
+    }
+
+    #[test]
+    fn the_last_message_may_have_come_in_a_pass_before_the_last() {
+        let secs = Duration::from_secs;
+        let mut sums = Sums::default();
+        for (number, heard, unheard) in [(0, Some(secs(1)), 2), (1, None, 20)] {
+            sums.before = secs(number);
+            let one = Found { heard, unheard, ..found(20, Duration::ZERO, 9) };
+            sums.add(vec![Share { agent: None, clock_error_us: 0, found: vec![one] }]);
+        }
+        let measured = Duration::ZERO..secs(9);
+        let measured = describe(sums, base(), measured, &Limits::default(), &[]).unwrap();
+        assert_eq!(measured.heard, Some(1.0));
+        let doubts = measured.run.doubts.join("; ");
+        assert!(measured.is_silent && doubts.contains("after 1.0 s of the"), "{doubts}");
+        assert!(doubts.contains("and 22 operations were started after that"), "{doubts}");
     }
 
     #[test]

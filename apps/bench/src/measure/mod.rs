@@ -47,6 +47,8 @@ pub(crate) struct LoadSpec {
     pub(crate) drain: Duration,
     /// How long calls are held.
     pub(crate) hold: Duration,
+    /// Whether users are registered before what needs it; a user agent that is called has none.
+    pub(crate) has_registrar: bool,
     /// The seed of what is random.
     pub(crate) seed: u64,
 }
@@ -132,9 +134,13 @@ pub(crate) fn run(
     meters: &mut dyn Meters,
 ) -> Result<Measured, MeasureError> {
     let started = net::wall_clock().as_secs();
-    let (before, is_used_up) = preparation(spec.operation);
+    let (before, is_used_up) = match spec.has_registrar {
+        true => preparation(spec.operation),
+        false => (None, false),
+    };
     let mut sums = Sums::default();
     let mut broken = None;
+    let mut is_unanswered = false;
     let mut loaded = [0.0, 0.0];
     let total = Duration::from_micros((spec.seconds() * 1e6) as u64);
     let mut measured = Duration::ZERO..total;
@@ -142,12 +148,15 @@ pub(crate) fn run(
         let passes = passes(&spec.segments, force.turns(users) as f64);
         for segments in passes {
             if let Err(error) = prepare(force, before, users) {
-                // What was found until then is not lost.
-                if sums.measured == Duration::ZERO || matches!(error, MeasureError::Stopped) {
+                // What was measured before is not lost.
+                if sums.measured == Duration::ZERO {
                     return Err(error);
                 }
-                broken =
-                    Some(format!("it could not go on after {} s: {error}", seconds(sums.measured)));
+                is_unanswered = matches!(error, MeasureError::Unanswered { .. });
+                if !matches!(error, MeasureError::Stopped) {
+                    let measured = seconds(sums.measured);
+                    broken = Some(format!("the run ended after {measured} s: {error}"));
+                }
                 break;
             }
             let length = Duration::from_micros((seconds_of(&segments) * 1e6) as u64);
@@ -170,7 +179,7 @@ pub(crate) fn run(
             sums.measured = sums.measured + length;
             loaded[1] = seconds(sums.measured);
             sums.add(shares);
-            if force.shared().ending.load(Ordering::Relaxed) {
+            if force.shared().is_over() {
                 break;
             }
         }
@@ -236,6 +245,7 @@ pub(crate) fn run(
     };
     let mut result = describe(sums, base, measured, limits, ceilings)?;
     result.run.doubts.extend(broken);
+    result.is_silent |= is_unanswered || force.shared().gone.load(Ordering::Relaxed);
     if force.shared().ending.load(Ordering::Relaxed) {
         result.run.doubts.push("the run was stopped before its end".to_owned());
     }
@@ -303,6 +313,9 @@ fn prepare(force: &mut Force, task: Option<Task>, users: usize) -> Result<(), Me
             return Err(MeasureError::Stopped);
         }
         let Some(all) = sums.together() else { return Ok(()) };
+        if force.shared().is_over() || (all.heard.is_none() && all.unheard > 0) {
+            return Err(MeasureError::Unanswered { requests: all.unheard });
+        }
         let (succeeded, said) = all.tally.verdict();
         let failed = (users as u64).saturating_sub(succeeded);
         result = match failed {

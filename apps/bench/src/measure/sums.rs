@@ -45,8 +45,13 @@ impl Sums {
             of_pass.elapsed = self.before + of_pass.elapsed;
             if index < self.machines.len() {
                 let before = self.machines.remove(index);
-                // These are the same in each pass, or tell how the last one ended.
-                let OfMachine { sockets, elapsed, heard, unheard, .. } = of_pass;
+                // These are the same in each pass, or tell how the last one ended. The last message
+                // may have come in a pass before.
+                let OfMachine { sockets, elapsed, .. } = of_pass;
+                let (heard, unheard) = match of_pass.heard {
+                    Some(_) => (of_pass.heard, of_pass.unheard),
+                    None => (before.heard, before.unheard + of_pass.unheard),
+                };
                 let merged = before.merge(of_pass);
                 let merged = OfMachine { sockets, elapsed, heard, unheard, ..merged };
                 self.machines.insert(index, merged);

@@ -82,6 +82,9 @@ impl Case {
                 ring: Duration::ZERO,
                 hold: Duration::ZERO,
                 expires: 600,
+                target: peer.address(),
+                to: None,
+                retransmits: true,
                 register_first: false,
                 reuse_nonces: false,
             },
@@ -106,6 +109,7 @@ impl Case {
             tail: Duration::ZERO,
             drain: Duration::from_millis(self.drain),
             hold: Duration::ZERO,
+            has_registrar: true,
             seed: 1,
         };
         // The machine may be busy: that is not what is looked at here.

@@ -10,6 +10,7 @@ pub(crate) use histogram::{Histogram, PERCENTILES, decode_into, encode, growing,
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// The version of the JSON form.
 pub(crate) const FORMAT: u32 = 1;
@@ -151,6 +152,9 @@ pub(crate) struct Run {
     /// none.
     #[serde(default)]
     pub(crate) doubts: Vec<String>,
+    /// How the server went down in it, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) down: Option<Down>,
     /// What happened, counted.
     pub(crate) counts: Counts,
     /// How long things took; only what occurred is there.
@@ -198,6 +202,32 @@ impl Run {
     /// Whether the figures show the system under test and not the generator.
     pub(crate) fn is_valid(&self) -> bool {
         self.doubts.is_empty()
+    }
+}
+
+/// The end of a server during a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Down {
+    /// When its last message came, in seconds from the beginning of the measured time; `None` if
+    /// none came.
+    pub(crate) at: Option<f64>,
+    /// Whether its process has ended; otherwise it may answer again.
+    pub(crate) has_ended: bool,
+    /// What is known of it, such as "process 4711 has ended".
+    pub(crate) reason: String,
+}
+
+impl fmt::Display for Down {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verb = if self.has_ended { "died" } else { "went down" };
+        match self.at {
+            None => write!(f, "the server {verb} before it answered anything")?,
+            Some(at) if at < 0.0 => {
+                write!(f, "the server {verb} at {:.1} s before the measured time", -at)?;
+            }
+            Some(at) => write!(f, "the server {verb} at {at:.1} s of the measured time")?,
+        }
+        write!(f, ": {}", self.reason)
     }
 }
 
@@ -551,6 +581,77 @@ pub(crate) struct Finding {
     /// How sure it is, in words, such as `3 of 3 repeats`.
     #[serde(default)]
     pub(crate) remark: String,
+}
+
+impl Finding {
+    /// The finding as a sentence about `system`, with the figure as it is to be written.
+    pub(crate) fn sentence(&self, system: &str, figure: &str) -> String {
+        let name = &self.name[..];
+        let after = |prefix: &str| name.strip_prefix(prefix);
+        let ratio = |prefix: &str| {
+            let (of, first) = after(prefix)?.split_once(", ")?;
+            Some((of, first.strip_suffix(" being 1")?))
+        };
+        let text = if let Some(operation) = after("sustainable rate of ") {
+            format!("{system} carried {figure} {operation} operations a second without a failure")
+        } else if let Some(operation) = after("ceiling of the generator with ") {
+            format!(
+                "{system} carried {figure} {operation} operations a second, the most that the \
+                 generator could offer"
+            )
+        } else if let Some((operation, first)) = ratio("CPU of ") {
+            format!("{system} used {figure} times the CPU of {first} for {operation}")
+        } else if let Some((operation, first)) = ratio("response p99 of ") {
+            format!(
+                "{system} took {figure} times as long as {first} for {operation} in the 99th \
+                 percentile"
+            )
+        } else if let Some(load) = after("timeouts with ") {
+            format!("{figure} % of the requests to {system} timed out with {load}")
+        } else {
+            match name {
+                "delay leaves its flat part" => {
+                    format!(
+                        "The delay of {system} leaves its flat part at {figure} operations a second"
+                    )
+                }
+                "highest rate achieved" => {
+                    format!("{system} completed {figure} operations a second at most")
+                }
+                "highest rate tried" => format!(
+                    "{system} completed {figure} operations a second at the highest rate that was \
+                     tried"
+                ),
+                "calls a second" => format!("{system} carried {figure} calls a second"),
+                "rate at which the server went down" => {
+                    format!("{system} went down at {figure} operations a second")
+                }
+                "rate at which the server fell silent" => {
+                    format!("{system} fell silent at {figure} operations a second")
+                }
+                "simultaneous registrations held" => {
+                    format!("{system} held {figure} simultaneous registrations")
+                }
+                _ => {
+                    let unit = self.unit_in_words();
+                    let space = if unit.is_empty() { "" } else { " " };
+                    format!("{system}: {name} {figure}{space}{unit}")
+                }
+            }
+        };
+        match &self.remark[..] {
+            "" => text,
+            remark => format!("{text} ({remark})"),
+        }
+    }
+
+    /// The unit with the noun that it is about.
+    pub(crate) fn unit_in_words(&self) -> &str {
+        match &self.unit[..] {
+            "1/s" => "operations a second",
+            unit => unit,
+        }
+    }
 }
 
 /// Something required by the user.

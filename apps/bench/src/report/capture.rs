@@ -28,7 +28,7 @@ fn document(analyses: &[Analysis]) -> Document {
     let mut sections = vec![
         Section::new("captures", "Captures", "What was read, and what was left out or odd in it."),
         Section::new("messages", "Messages", "Each is counted once on every hop; copies apart."),
-        Section::new("delays", "Delays", "As RFC 6076 and row C3 of docs/sources.md define them."),
+        Section::new("delays", "Delays", "As RFC 6076 and N. S. Awan (KTH) define them."),
         Section::new("media", "Media", "Streams of RTP, in the order of time."),
         Section::new("calls", "Calls", "A column for each party, an arrow for each message."),
     ];

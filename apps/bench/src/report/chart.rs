@@ -174,6 +174,16 @@ impl Chart {
         self.lines.is_empty() && self.bars.is_empty()
     }
 
+    /// Whether it shows no more than a table does: nothing, or a single point of each line.
+    pub(super) fn is_trivial(&self) -> bool {
+        let is_point = |line: &Line| {
+            let all = || line.points.iter().chain(&line.markers).chain(&line.doubtful);
+            let first = all().next();
+            all().all(|point| Some(point) == first)
+        };
+        self.bars.is_empty() && self.lines.iter().all(is_point)
+    }
+
     /// What is to be explained: a label for each look, and whether doubtful results are drawn.
     pub(super) fn legend(&self) -> (Vec<(&str, Look)>, bool) {
         let lines = self.lines.iter().map(|line| (line.label.as_str(), line.look));

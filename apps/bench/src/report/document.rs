@@ -131,7 +131,7 @@ impl Section {
 
     /// Adds a chart, if there is anything in it.
     pub(super) fn chart(&mut self, chart: Chart) {
-        if !chart.is_empty() {
+        if !chart.is_trivial() {
             self.blocks.push(Block::Chart(chart));
         }
     }

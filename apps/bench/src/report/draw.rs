@@ -112,8 +112,10 @@ fn draw(chart: &Chart, area: &Area<'_>) -> Drawn {
         chart.bars.iter().map(|(name, _)| width(name)).max()
     };
     let left = names.unwrap_or(0).min(WIDTH / 2) + 16;
+    // The label stands in the middle below its tick, which may be at the end of the axis.
+    let half_of_last_tick = x.ticks.last().map_or(0, |&tick| width(&x.label(tick)) / 2 + 4);
     let mut context = ChartBuilder::on(area)
-        .margin_right(if chart.bars.is_empty() { 40 } else { 110 })
+        .margin_right(if chart.bars.is_empty() { half_of_last_tick.max(40) } else { 110 })
         .margin_top(TOP)
         .margin_bottom(50)
         .set_label_area_size(LabelAreaPosition::Left, left)
@@ -231,8 +233,10 @@ fn draw_marks(
             Place::X(x) => {
                 let x = at((x, f64::NAN)).0;
                 area.draw(&PathElement::new([(x, frame.top), (x, frame.bottom)], style))?;
-                let beside = letters(INK, HPos::Left, VPos::Top);
-                area.draw(&Text::new(mark.label.clone(), (x + 8, frame.top + 4), beside))?;
+                let has_room = x + 8 + width(&mark.label) as i32 <= frame.right;
+                let (side, x) = if has_room { (HPos::Left, x + 8) } else { (HPos::Right, x - 8) };
+                let beside = letters(INK, side, VPos::Top);
+                area.draw(&Text::new(mark.label.clone(), (x, frame.top + 4), beside))?;
             }
             Place::Y(y) => {
                 let y = at((f64::NAN, y)).1;

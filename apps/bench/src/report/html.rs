@@ -108,7 +108,7 @@ fn table(table: &Table) -> Markup {
                                         @if row.doubtful { " " span.tag { "not valid" } }
                                     }
                                 } @else {
-                                    td .figures[column.figures] { (cell) }
+                                    td .figures[column.figures] data-label=(column.title) { (cell) }
                                 }
                             }
                         }

@@ -10,6 +10,7 @@ mod wanted;
 pub(crate) use error::SutError;
 pub(crate) use wanted::{DOMAIN, Mode, Wanted};
 
+use crate::link::Link;
 use crate::record::{Steps, System};
 use crate::watch::Subject;
 use process::Server;
@@ -120,8 +121,15 @@ fn start_profile(profile: &Profile, wanted: &Wanted<'_>) -> Result<Running, SutE
         .tempdir()
         .map_err(|error| SutError::Io("cannot make a folder".to_owned(), error))?;
     let none_free = |error| SutError::Io(format!("no free port on {}", wanted.address), error);
-    let target = profile.target.map_or_else(|| free_port(wanted.address).map_err(none_free), Ok)?;
-    let plan = profile.plan(wanted, target, folder.path())?;
+    let free_port = || match wanted.namespace {
+        Some(name) => Link::inside(name, || free_port(wanted.address)),
+        None => free_port(wanted.address),
+    };
+    let target = profile.target.map_or_else(|| free_port().map_err(none_free), Ok)?;
+    let mut plan = profile.plan(wanted, target, folder.path())?;
+    if let Some(name) = wanted.namespace {
+        plan.command.splice(0..0, ["ip", "netns", "exec", name].map(str::to_owned));
+    }
     let version = match plan.version.is_empty() {
         true => None,
         false => run(&plan.version)?

@@ -404,6 +404,7 @@ mod tests {
             address: "127.0.0.1".parse().expect("an address"),
             transport: Transport::Udp,
             workers: Some(3),
+            namespace: None,
             timings: false,
         }
     }

@@ -47,6 +47,7 @@ fn wanted(users: &Users, mode: Mode, authentication: bool) -> Wanted<'_> {
         address,
         transport: Transport::Udp,
         workers: Some(2),
+        namespace: None,
         timings: false,
     }
 }

@@ -48,6 +48,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) transport: Transport,
     /// Its threads or processes; one for each processor if nothing is said.
     pub(crate) workers: Option<usize>,
+    /// The network namespace to start it in, if that is another one.
+    pub(crate) namespace: Option<&'a str>,
     /// Whether it is to say how long the steps of its work take.
     pub(crate) timings: bool,
 }

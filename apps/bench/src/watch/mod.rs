@@ -39,6 +39,7 @@ use parse::parse;
 use source::{Remote, Source};
 use std::fmt;
 use std::str::FromStr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -49,6 +50,8 @@ use tally::{Tally, difference, sum};
 const INTERVAL: Duration = Duration::from_secs(1);
 /// Of so many readings one has memory and sockets in it.
 const FULL_EVERY: usize = 5;
+/// Between looks whether the processes of this machine are still there.
+const PULSE: Duration = Duration::from_millis(100);
 
 /// What is watched.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -194,15 +197,19 @@ impl Eye {
 }
 
 impl Watcher {
-    /// Begins to watch.
+    /// Begins to watch. `gone` is set when a watched process has ended.
     ///
     /// # Errors
     /// [`WatchError`] where there is nothing to see.
-    pub(crate) fn start(subject: &Subject) -> Result<Self, WatchError> {
-        Self::start_by(&crate::ssh::words(), subject)
+    pub(crate) fn start(subject: &Subject, gone: &Arc<AtomicBool>) -> Result<Self, WatchError> {
+        Self::start_by(&crate::ssh::words(), subject, gone)
     }
 
-    fn start_by(ssh: &[String], subject: &Subject) -> Result<Self, WatchError> {
+    fn start_by(
+        ssh: &[String],
+        subject: &Subject,
+        gone: &Arc<AtomicBool>,
+    ) -> Result<Self, WatchError> {
         let (source, roots) = match subject {
             Subject::Local(pids) => (Source::Local(pids.clone()), pids.clone()),
             Subject::Ssh { host, what } => {
@@ -226,14 +233,25 @@ impl Watcher {
         let eye = Arc::new(Mutex::new(eye));
         let (stop, stopped) = channel::<()>();
         let sampled = Arc::clone(&eye);
+        let gone = Arc::clone(gone);
+        let processes = match subject {
+            Subject::Local(pids) => pids.clone(),
+            Subject::Ssh { .. } => Vec::new(),
+        };
         let sampler = thread::spawn(move || {
             let mut samples = Vec::new();
             let (mut last, mut next) = (first, Instant::now() + INTERVAL);
-            for number in 1_usize.. {
+            let mut number = 0_usize;
+            loop {
                 let wait = next.saturating_duration_since(Instant::now());
-                if stopped.recv_timeout(wait) != Err(RecvTimeoutError::Timeout) {
+                let pulse = if processes.is_empty() { wait } else { wait.min(PULSE) };
+                if stopped.recv_timeout(pulse) != Err(RecvTimeoutError::Timeout) {
                     break;
                 }
+                if pulse < wait && processes.iter().all(|&pid| source::is_running(pid)) {
+                    continue;
+                }
+                number += 1;
                 // After a stall, what was missed is not made up for.
                 next = Instant::now().max(next) + INTERVAL;
                 let mut eye = sampled.lock().unwrap_or_else(PoisonError::into_inner);
@@ -244,7 +262,10 @@ impl Watcher {
                         samples.push((now.at, seconds, used, now.memory));
                         last = now;
                     }
-                    Err(error) => return (samples, Some(error)),
+                    Err(error) => {
+                        gone.fetch_or(error.is_gone(), Ordering::Relaxed);
+                        return (samples, Some(error));
+                    }
                 }
             }
             (samples, None)

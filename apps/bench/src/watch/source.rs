@@ -83,6 +83,13 @@ impl Source {
     }
 }
 
+/// Whether the process is there and is no zombie.
+pub(super) fn is_running(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The name before it may hold any character.
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+}
+
 /// The same files as the script's, but for threads of which no more is needed.
 fn read_local(roots: &[i32], is_full: bool) -> String {
     let mut text = String::new();

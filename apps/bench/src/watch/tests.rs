@@ -86,7 +86,8 @@ fn children_are_watched_also_those_that_have_ended() {
     let busy = "n=0; while [ \\$n -lt 20000 ]; do n=\\$((n+1)); done";
     let shell =
         Program::shell(&format!("sh -c 'while :; do sh -c \"{busy}\"; done' & read end; kill $!"));
-    let watcher = Watcher::start(&Subject::Local(vec![shell.pid()])).expect("a shell to watch");
+    let watcher = Watcher::start(&Subject::Local(vec![shell.pid()]), &Arc::default())
+        .expect("a shell to watch");
     let used = until(&watcher, "half a second of work", |used| used.cpu_user_us > 500_000);
     assert!(used.context_switches > 0, "{used:?}");
     let before = watcher.mark().expect("a reading");
@@ -103,7 +104,7 @@ fn drops_and_bytes_are_seen() {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let sender = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let address = socket.local_addr().expect("an address");
-    let watcher = Watcher::start(&Subject::Local(vec![pid])).expect("ourselves");
+    let watcher = Watcher::start(&Subject::Local(vec![pid]), &Arc::default()).expect("ourselves");
     let used = until(&watcher, "a dropped datagram", |used| {
         for _ in 0..1000 {
             sender.send_to(&[0; 1000], address).expect("sent");
@@ -117,7 +118,8 @@ fn drops_and_bytes_are_seen() {
 fn a_process_that_ends_is_reported() {
     let mut shell = Program::shell("read end");
     let pid = shell.pid();
-    let watcher = Watcher::start(&Subject::Local(vec![pid])).expect("a shell to watch");
+    let watcher =
+        Watcher::start(&Subject::Local(vec![pid]), &Arc::default()).expect("a shell to watch");
     let _ = shell.0.kill();
     let _ = shell.0.wait();
     assert_eq!(watcher.mark().map(|_| ()), Err(WatchError::Gone(pid)));
@@ -125,7 +127,7 @@ fn a_process_that_ends_is_reported() {
         thread::sleep(Duration::from_millis(20));
     }
     assert_eq!(watcher.finish().trouble, Some(WatchError::Gone(pid)));
-    let again = Watcher::start(&Subject::Local(vec![pid]));
+    let again = Watcher::start(&Subject::Local(vec![pid]), &Arc::default());
     assert_eq!(again.map(|_| ()).err(), Some(WatchError::Gone(pid)));
 }
 
@@ -227,8 +229,9 @@ fn another_machine_is_watched_over_ssh() {
     let busy = Program::shell("while :; do n=$((n+1)); done");
     let subject = |what| Subject::Ssh { host: "there".to_owned(), what };
     let by_number = subject(Remotely::Pid(busy.pid()));
-    let watcher = Watcher::start_by(&ssh, &by_number).expect("a shell to watch");
-    let local = Watcher::start(&Subject::Local(vec![busy.pid()])).expect("the same shell");
+    let watcher = Watcher::start_by(&ssh, &by_number, &Arc::default()).expect("a shell to watch");
+    let local =
+        Watcher::start(&Subject::Local(vec![busy.pid()]), &Arc::default()).expect("the same shell");
     until(&watcher, "half a second of work", |used| {
         used.cpu_user_us + used.cpu_system_us > 500_000
     });
@@ -253,11 +256,11 @@ fn another_machine_is_watched_over_ssh() {
     command.args(["-c", "read end"]);
     let named = Program::start(command);
     let by_name = subject(Remotely::Name("watched-program".to_owned()));
-    let watcher = Watcher::start_by(&ssh, &by_name).expect("a shell to watch");
+    let watcher = Watcher::start_by(&ssh, &by_name, &Arc::default()).expect("a shell to watch");
     assert_eq!(watcher.eye.lock().expect("an eye").roots, [named.pid()]);
 
     let nobody = subject(Remotely::Name("no-such-process".to_owned()));
-    let error = Watcher::start_by(&ssh, &nobody).map(|_| ()).err();
+    let error = Watcher::start_by(&ssh, &nobody, &Arc::default()).map(|_| ()).err();
     assert_eq!(
         error,
         Some(WatchError::NoProcess("there".to_owned(), "no-such-process".to_owned()))
@@ -268,9 +271,10 @@ fn another_machine_is_watched_over_ssh() {
 fn a_host_that_is_not_reached_says_why() {
     let ssh = ["sh", "-c", "echo no way >&2; exit 255"].map(str::to_owned);
     let subject = Subject::Ssh { host: "there".to_owned(), what: Remotely::Pid(1) };
-    let error = Watcher::start_by(&ssh, &subject).map(|_| ()).err();
+    let error = Watcher::start_by(&ssh, &subject, &Arc::default()).map(|_| ()).err();
     assert_eq!(error, Some(WatchError::Ssh("there".to_owned(), "no way".to_owned())));
-    let missing = Watcher::start_by(&["no-such-ssh".to_owned()], &subject).map(|_| ()).err();
+    let missing =
+        Watcher::start_by(&["no-such-ssh".to_owned()], &subject, &Arc::default()).map(|_| ()).err();
     let said = missing.map(|error| error.to_string()).unwrap_or_default();
     assert!(said.contains("sudo apt-get install openssh-client"), "{said}");
 }

@@ -3,7 +3,7 @@
 use super::support::{BENCH, Capturing, Ended, PeerProcess, bench};
 use serde_json::Value;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 const SCENARIO: &str = include_str!("../../profiles/sipp-register.xml");
 /// What the peer takes for each response, in milliseconds.
@@ -152,5 +152,69 @@ fn a_capture_shows_the_same_calls() {
         [("invite", "invite_delay"), ("setup", "setup_delay"), ("srd", "srd"), ("sdd", "sdd")]
     {
         assert_agree(&run, ours, &calls[theirs]);
+    }
+}
+
+/// A process that ends with the test.
+struct Uas(std::process::Child);
+
+impl Drop for Uas {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// SIPp's own UAS, which is no registrar and does not know OPTIONS, at an address of its own.
+fn sipp_uas(address: &str, port: u16) -> Uas {
+    let child = Command::new("sipp")
+        .args(["-sn", "uas", "-i", address, "-p", &port.to_string(), "-nostdin"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    let child = child.map(Uas);
+    let uas = child
+        .unwrap_or_else(|error| panic!("sipp: {error}; on Debian, apt-get install sip-tester"));
+    // It listens when its port is taken.
+    for _ in 0..1000 {
+        if std::net::UdpSocket::bind((address, port)).is_err() {
+            return uas;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    panic!("sipp does not listen on {address}:{port}");
+}
+
+#[test]
+fn the_user_agent_server_of_sipp_is_called_without_a_registrar() {
+    let address = "127.0.0.79";
+    let port = std::net::UdpSocket::bind((address, 0)).unwrap().local_addr().unwrap().port();
+    let _uas = sipp_uas(address, port);
+    let ended = bench(&format!(
+        "run --to sip:service@{address}:{port} --rate 50 --duration 1s --hold 100ms --warmup 0 --tail 0 \
+         --settle 0 --max-lag 10s --users 10 --quiet --no-report --json"
+    ));
+    assert_eq!(ended.status, 0, "{ended:?}");
+    let record = ended.record();
+    let run = &record["runs"][0];
+    assert_eq!(run["load"]["operation"], "invite");
+    let counts = &run["counts"];
+    for name in ["offered", "succeeded", "completed_calls"] {
+        assert!(counts[name].as_u64().unwrap().abs_diff(50) <= 1, "{name}: {counts}");
+    }
+    assert_eq!(counts["unexpected"], 0, "{counts}");
+    assert_eq!(counts["finals"]["REGISTER"], Value::Null, "{counts}");
+}
+
+#[test]
+fn a_uri_that_is_called_needs_no_registrar_and_what_needs_one_is_refused() {
+    for (line, why) in [
+        ("run --to sip:a@127.0.0.1 --operation register", "needs a server"),
+        ("qos --to sip:a@127.0.0.1", "run, sweep and limit"),
+        ("run --to tel:+4930", "expected a SIP URI"),
+    ] {
+        let ended = bench(line);
+        assert!(ended.status == 2 && ended.err.contains(why), "{line}: {ended:?}");
     }
 }

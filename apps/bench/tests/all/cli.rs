@@ -300,7 +300,7 @@ fn started_under(
         .unwrap();
     let mut told = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
-    while !line.contains("options") {
+    while !line.contains("/s offered") {
         line.clear();
         assert!(told.read_line(&mut line).unwrap() > 0, "it has ended");
     }
@@ -328,9 +328,40 @@ fn a_server_that_dies_is_named_and_what_was_measured_is_kept() {
         assert!(record["trouble"].as_str().unwrap().contains("is not there any more"), "{record}");
         let doubts = record["runs"][0]["doubts"].to_string();
         assert!(doubts.contains("stopped answering") && doubts.contains("refused"), "{doubts}");
-        assert_eq!(doubts.contains("the watching broke off"), is_watched, "{doubts}");
+        let down = &record["runs"][0]["down"];
+        assert_eq!(down["has_ended"], is_watched, "{down}");
+        let first = if is_watched { "the server died at " } else { "the server went down at " };
+        assert!(doubts.starts_with(&format!("[\"{first}")), "{doubts}");
         assert!(record["runs"][0]["counts"]["succeeded"].as_u64().unwrap() > 0);
         assert_eq!(record["runs"][0]["watch"]["samples"].is_array(), is_watched);
+    }
+}
+
+#[test]
+fn a_run_over_passes_ends_with_the_server_and_keeps_what_was_measured() {
+    for is_watched in [false, true] {
+        let mut peer = PeerProcess::start("");
+        let folder = tempfile::tempdir().unwrap();
+        let pid = if is_watched { format!(" --pid {}", peer.id()) } else { String::new() };
+        // Ten passes a second, and no end of its own within an hour.
+        let report = folder.path().join("dead.md");
+        let more = format!(
+            "--operation register --rate 200 --duration 1h --warmup 0 -o {}{pid}",
+            report.display()
+        );
+        let (child, _told) = started_under("", "run", &peer, &more);
+        peer.kill();
+        let ended = Ended::from(child.wait_with_output().unwrap());
+        assert_eq!(ended.status, 1, "{ended:?}");
+        let text = std::fs::read_to_string(&report).unwrap();
+        let verb = if is_watched { "died" } else { "went down" };
+        assert!(text.contains(&format!("the server {verb} at ")), "{text}");
+        assert!(!text.contains("limited by the generator"), "{text}");
+        let record = ended.record();
+        let counts = &record["runs"][0]["counts"];
+        // Between passes nothing is measured: a server may die without a measured loss.
+        assert!(counts["succeeded"].as_u64().unwrap() > 0, "{counts}");
+        assert!(record["runs"][0]["seconds"].as_f64().unwrap() < 3000.0);
     }
 }
 

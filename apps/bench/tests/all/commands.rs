@@ -217,6 +217,21 @@ fn a_limit_is_found_and_confirmed() {
     let confirmations = runs(&record).iter().filter(|run| run["label"] == "confirmation");
     assert!(confirmations.filter(|run| run["load"]["rate"] == rate).count() == 2);
 
+    // Where the generator can do no more, the limit of the server is not known. A millisecond of
+    // load is so little that no operation fails, whatever the rate.
+    let ended = bench(&format!(
+        "limit --target udp:{} --rate 1000000 --duration 1ms --users 20 --precision 20 \
+         --confirmations 1 {SHORT}",
+        peer.address
+    ));
+    assert_eq!(ended.status, 3, "{ended:?}");
+    assert!(ended.err.contains("was not reached: the generator"), "{}", ended.err);
+    let record = ended.record();
+    let ceiling = finding(&record, "ceiling of the generator with options");
+    assert!(ceiling["remark"].as_str().unwrap().contains("its limit is higher"), "{ceiling}");
+    let findings = record["findings"].as_array().unwrap();
+    assert!(findings.iter().all(|it| !it["name"].as_str().unwrap().starts_with("sustainable")));
+
     // Where every rate fails, there is none.
     let failing = PeerProcess::start("--fail options:2=503");
     let ended = bench(&format!(
@@ -253,7 +268,8 @@ fn bursts_of_registrations_come_again_and_again() {
 fn parallel_users_register_and_call_at_once_on_an_idle_and_a_busy_link() {
     let peer = PeerProcess::start("--delay requests=3ms");
     let ended = bench(&format!(
-        "qos --target udp:{} --callers 1,5 --repeats-of-step 2 --busy 1M --quiet --no-report --json",
+        "qos --target udp:{} --callers 1,5 --repeats-of-step 2 --busy 1M --hold 50ms --quiet \
+         --no-report --json",
         peer.address
     ));
     assert_eq!(ended.status, 0, "{ended:?}");
@@ -275,6 +291,31 @@ fn parallel_users_register_and_call_at_once_on_an_idle_and_a_busy_link() {
 }
 
 #[test]
+fn what_parallel_users_lose_stays_lost_and_their_sessions_stand_together() {
+    let peer = PeerProcess::start("--lose requests:5");
+    let ended = bench(&format!(
+        "qos --target udp:{} --callers 100 --repeats-of-step 1 --hold 200ms --quiet --no-report --json",
+        peer.address
+    ));
+    let record = ended.record();
+    for run in runs(&record) {
+        let ended_late = run["load"]["operation"] == "invite";
+        let counts = &run["counts"];
+        // Only the end of a session that stands is sent again.
+        assert!(ended_late || count(run, "retransmitted") == 0, "{counts}");
+        assert!(count(run, "succeeded") < count(run, "offered"), "{counts}");
+        if ended_late {
+            let shortest = run["delays"]["sdt"]["min_us"].as_u64().unwrap();
+            assert!(shortest >= 200_000, "{shortest} us");
+        }
+    }
+    for name in ["registrations lost, 100 users", "calls lost, 100 users"] {
+        let lost = finding(&record, name)["value"].as_f64().unwrap();
+        assert!((5.0..80.0).contains(&lost), "{name}: {lost}");
+    }
+}
+
+#[test]
 fn a_proxy_is_taken_up_its_steps() {
     let peer = PeerProcess::start("");
     let line = format!(
@@ -292,6 +333,25 @@ fn a_proxy_is_taken_up_its_steps() {
         assert!((200_000..400_000).contains(&held), "{held} us");
     }
     assert_eq!(finding(&record, "calls a second")["value"], 40.0);
+}
+
+#[test]
+fn the_rate_of_a_comparison_is_that_of_calls_too() {
+    let peer = PeerProcess::start("");
+    for (more, calls) in [("", 40.0), ("--call-rate 20", 20.0)] {
+        let line = format!(
+            "compare --sut one@udp:{} --operations options,invite --rate 40 --duration 500ms \
+             --users 20 --settle 0 {more}",
+            peer.address
+        );
+        let record = record(&line, "compare");
+        let rates: Vec<_> =
+            runs(&record).iter().map(|run| run["load"]["rate"].as_f64().unwrap()).collect();
+        // Those that need no calls come first or last, by what the server has to be set up for.
+        assert!(rates.contains(&40.0) && rates.contains(&calls), "{more}: {rates:?}");
+        let of_calls = runs(&record).iter().find(|run| run["load"]["operation"] == "invite");
+        assert_eq!(of_calls.unwrap()["load"]["rate"], calls);
+    }
 }
 
 #[test]

@@ -149,8 +149,19 @@ fn a_limit_and_bursts_of_registrations() {
 #[test]
 fn parallel_users_and_the_steps_of_a_proxy() {
     let _turn = turn();
-    let qos = record(&format!("qos {BOTH} --auth --callers 1,10 --repeats-of-step 1 --busy 1M"));
+    let qos = record(&format!(
+        "qos {BOTH} --auth --callers 1,10 --repeats-of-step 1 --hold 100ms --busy"
+    ));
     assert_whole(&qos, 2 * 2 * 2 * 2);
+    for way in ["other traffic to the server", "other traffic from the server"] {
+        let findings = qos["findings"].as_array().unwrap();
+        let found = findings.iter().find(|finding| finding["name"] == way);
+        let found = found.unwrap_or_else(|| panic!("no {way} in {findings:#?}"));
+        assert!(found["value"].as_f64().unwrap() > 1.0, "{found}");
+        assert_eq!(found["remark"], "of 100 Mbit/s");
+    }
+    let target = qos["systems"][0]["target"].as_str().unwrap();
+    assert!(target.starts_with("udp:198.18."), "behind the link: {target}");
     let more = "--rates 20,40 --call 200ms --middle 500ms --users 200 --warmup 0 --tail 0";
     let proxy = record(&format!("proxy {BOTH} --auth {more}"));
     assert_whole(&proxy, 4);

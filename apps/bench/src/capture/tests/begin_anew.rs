@@ -1,8 +1,11 @@
 //! Sources that begin anew, and long gaps that are none of that.
 
-use super::build::Capture;
+use super::build::{Capture, Link, PCAP};
 use super::rtp::{FROM, TO, assert_ms, only_stream, rtp};
+use crate::capture::sdp::Assumed;
 use crate::capture::track::RtpStream;
+use crate::capture::{Reading, analyse_bytes};
+use std::path::Path;
 
 /// Speech of 20 ms: packets with their numbers, time stamps and microseconds.
 type Packet = (u16, u32, u64);
@@ -137,4 +140,46 @@ fn time_stamps_that_stand_still_tell_nothing() {
     // As in RFC 3550 appendix A.1.
     assert_eq!(order(&still(gap(200))), (300, 200, 0, 0, 0));
     assert_eq!(order(&still(gap(20_000))), (100, 0, 0, 0, 1));
+}
+
+#[test]
+fn after_a_long_pause_packets_that_do_not_go_on_are_another_stream() {
+    let streams = |second: Packet| {
+        let mut capture = Capture::default();
+        for (number, timestamp, micros) in run(50, (100, 0, 0)).chain(run(50, second)) {
+            capture.udp(micros, FROM, TO, &rtp(0, number, timestamp));
+        }
+        let streams = capture.analyse().rtp.streams;
+        assert!(
+            streams.iter().all(|stream| stream.lost == 0 && stream.restarts == 0),
+            "{streams:?}"
+        );
+        streams.iter().map(|stream| stream.packets).collect::<Vec<_>>()
+    };
+    let later = 99_000_000;
+    assert_eq!(streams((7, 7, later)), [50, 50], "numbers and time stamps begin anew");
+    assert_eq!(streams((150, 7, later)), [100], "the numbers go on: silence was not sent");
+}
+
+#[test]
+fn the_command_line_names_a_clock_where_no_description_does() {
+    let mut capture = Capture::default();
+    for index in 0..50u16 {
+        let packet = rtp(111, index, 960 * u32::from(index));
+        capture.udp(20_000 * u64::from(index), FROM, TO, &packet);
+    }
+    let bytes = capture.write(PCAP, Link::Ethernet);
+    let stream = |assumed: &[Assumed]| {
+        let reading = Reading::new(assumed);
+        let analysis = analyse_bytes(Path::new("made.pcap"), &bytes[..], reading).unwrap();
+        analysis.rtp.streams[0].clone()
+    };
+    assert_eq!(stream(&[]).mean_jitter_ms, None);
+    let named = stream(&[Assumed::parse("111=opus/48000").unwrap()]);
+    assert_ms(named.mean_jitter_ms, 0.0);
+    assert_eq!(named.encodings, ["opus"]);
+    assert_ms(stream(&[Assumed::parse("111=48000").unwrap()]).max_jitter_ms, 0.0);
+    for text in ["111", "111=", "128=8000", "111=opus/0", "x=8000", "111=opus/48k"] {
+        assert!(Assumed::parse(text).is_err(), "{text}");
+    }
 }

@@ -1,6 +1,6 @@
 //! Makes captures.
 
-use crate::capture::{Analysis, CaptureError, analyse_bytes};
+use crate::capture::{Analysis, CaptureError, Reading, analyse_bytes};
 use etherparse::PacketBuilder;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -160,7 +160,7 @@ impl Capture {
 }
 
 pub(super) fn analyse(bytes: &[u8]) -> Result<Analysis, CaptureError> {
-    analyse_bytes(Path::new("made.pcap"), bytes)
+    analyse_bytes(Path::new("made.pcap"), bytes, Reading::default())
 }
 
 impl Form {

@@ -1,14 +1,14 @@
 //! Captures of others. The figures beside them were given by tshark 4.0.17.
 
 use super::build::{Capture, Fields, message};
-use crate::capture::{Analysis, CaptureError, analyse};
+use crate::capture::{Analysis, CaptureError, Reading, analyse};
 use std::path::Path;
 use test_support::pcap::datagrams;
 use test_support::{corpora, files};
 
 /// `None` where the corpora are absent.
 fn analysed(file: &str) -> Option<Analysis> {
-    Some(analyse(&corpora()?.join("pcap").join(file)).unwrap())
+    Some(analyse(&corpora()?.join("pcap").join(file), Reading::default()).unwrap())
 }
 
 #[test]
@@ -18,7 +18,7 @@ fn every_capture_is_read() {
     for path in files(&root.join("pcap")) {
         let is_capture =
             |path: &Path| path.extension().is_some_and(|one| one == "pcap" || one == "pcapng");
-        match analyse(&path) {
+        match analyse(&path, Reading::default()) {
             Ok(analysis) => {
                 captures += 1;
                 assert!(analysis.packets.packets > 0, "{path:?}");

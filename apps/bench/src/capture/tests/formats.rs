@@ -3,7 +3,7 @@
 use super::build::{Capture, FORMS, Fields, Form, LINKS, Link, PCAP, START, analyse, message, udp};
 use crate::capture::file::End;
 use crate::capture::hep::tests::datagram;
-use crate::capture::{Analysis, CaptureError, analyse_bytes};
+use crate::capture::{Analysis, CaptureError, Reading, analyse_bytes};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use proptest::prelude::*;
@@ -93,7 +93,10 @@ fn what_is_no_capture_is_said_to_be_none() {
     }
     let folder = tempfile::tempdir().unwrap();
     for path in [folder.path().to_owned(), folder.path().join("absent.pcap")] {
-        assert!(matches!(crate::capture::analyse(&path), Err(CaptureError::Read(..))));
+        assert!(matches!(
+            crate::capture::analyse(&path, Reading::default()),
+            Err(CaptureError::Read(..))
+        ));
     }
 }
 
@@ -153,7 +156,7 @@ fn a_pipe_is_read_piece_by_piece() {
     for form in FORMS {
         let whole = registration(V4).write(form, Link::Ethernet);
         for bytes in [packed(&whole), whole] {
-            let analysis = analyse_bytes(Path::new("-"), Pipe(&bytes)).unwrap();
+            let analysis = analyse_bytes(Path::new("-"), Pipe(&bytes), Reading::default()).unwrap();
             assert_eq!((delay(&analysis), analysis.facts.end), (Some(123), End::Whole), "{form:?}");
         }
     }
@@ -168,7 +171,7 @@ fn a_claimed_length_takes_no_memory() {
     let analysis = analyse(&bytes).unwrap();
     assert_eq!((delay(&analysis), analysis.facts.end), (Some(123), End::Cut));
     let endless = io::Read::chain(&bytes[..], io::repeat(0));
-    let analysis = analyse_bytes(Path::new("endless.pcap"), endless).unwrap();
+    let analysis = analyse_bytes(Path::new("endless.pcap"), endless, Reading::default()).unwrap();
     assert_eq!((delay(&analysis), analysis.facts.end), (Some(123), End::TooLarge));
 }
 

@@ -24,6 +24,8 @@ struct Talk {
     /// When the last packet of media came.
     micros: u64,
     messages: u64,
+    /// Calls before this one.
+    calls: u64,
     number: u16,
     timestamp: u32,
 }
@@ -35,7 +37,13 @@ impl Talk {
         let sdp = map.map(|map| sdp(address, port, map)).unwrap_or_default();
         let branch = if first.starts_with("ACK") { "ack" } else { cseq };
         let to_tag = if first.contains("INVITE") && cseq.starts_with("1 ") { "" } else { "b" };
-        let fields = Fields { call_id: "c", branches: &[&branch.replace(' ', "")], cseq, to_tag };
+        let call_id = &format!("c{}", self.calls);
+        let fields = Fields {
+            call_id,
+            branches: &[&format!("{call_id}{}", branch.replace(' ', ""))],
+            cseq,
+            to_tag,
+        };
         self.messages += 1;
         self.capture.udp(self.micros + self.messages, from, to, &message(first, fields, &sdp));
     }
@@ -67,6 +75,50 @@ impl Talk {
         assert_eq!((stream.lost, stream.restarts), (0, 0));
         stream
     }
+}
+
+#[test]
+fn the_next_call_has_a_stream_of_its_own_with_the_same_ssrc_and_ports() {
+    for is_early in [false, true] {
+        let mut talk = Talk::default();
+        talk.invite(1, OPUS, "200");
+        talk.media(96, 48_000);
+        // The next call begins 99 s later, and its phone counts from elsewhere.
+        talk.micros += 99_000_000;
+        (talk.number, talk.timestamp, talk.calls) = (40_000, 7, 1);
+        if is_early {
+            talk.say(true, "INVITE sip:bob@b", "1 INVITE", Some(OPUS));
+            talk.media(96, 48_000);
+            talk.say(false, "200", "1 INVITE", Some(OPUS));
+            talk.say(true, "ACK sip:bob@b", "1 ACK", None);
+        } else {
+            talk.invite(1, OPUS, "200");
+        }
+        talk.media(96, 48_000);
+        let streams = talk.capture.analyse().rtp.streams;
+        let [first, second] = &streams[..] else { panic!("{streams:?}") };
+        let call_ids = [first, second].map(|stream| stream.call_id.as_deref());
+        assert_eq!(call_ids, [Some("c0"), Some("c1")], "early: {is_early}");
+        let packets = if is_early { 100 } else { 50 };
+        assert_eq!((first.packets, second.packets), (50, packets));
+        for stream in [first, second] {
+            assert!(stream.max_delta_ms.unwrap() < 21.0, "{stream:?}");
+            assert_eq!((stream.lost, stream.restarts), (0, 0));
+        }
+    }
+}
+
+#[test]
+fn a_new_description_of_the_same_call_makes_no_new_stream() {
+    let mut talk = Talk::default();
+    talk.invite(1, OPUS, "200");
+    talk.media(96, 48_000);
+    // On hold for a while: the time stamps go on with the time, the numbers with the packets.
+    talk.micros += 60_000_000;
+    talk.timestamp += 60 * 48_000;
+    talk.invite(2, OPUS, "200");
+    talk.media(96, 48_000);
+    talk.assert(&["opus"]);
 }
 
 #[test]

@@ -5,13 +5,14 @@ use super::credentials::{Asked, Keys};
 use super::key::{self, Key};
 use super::slot::{Request, Slot, Task};
 use super::write::{self, Sender};
-use super::{Engine, Mark, Party, Stage};
+use super::{Engine, Mark, Party, Settings, Stage};
 use crate::load::tally::Outcome;
 use crate::record::Delay;
 use sip::dialog::Dialog;
 use sip::header::HeaderName;
 use sip::transaction::{ClientTransaction, Kind};
 use sip::{Duration, Emit, Instant, Message, Method, digest};
+use std::net::SocketAddr;
 
 const SDP: &str = "application/sdp";
 
@@ -52,14 +53,15 @@ impl Engine {
         let party = &self.parties[slot.user as usize];
         let name = party.name.as_str();
         let domain = self.settings.domain.as_str();
-        let sender = Sender {
-            settings: &self.settings,
-            place: write::place_of(&self.places, slot.link),
-            key,
+        let remote = match (slot.request, &slot.dialog) {
+            (Request::Bye | Request::Hold, Some(dialog)) => write::address_of(dialog.next_hop()),
+            _ => None,
         };
-        let mut remote = None;
+        let link = way_to(remote, slot.link, party, &self.settings);
+        let sender =
+            Sender { settings: &self.settings, place: write::place_of(&self.places, link), key };
         let (method, cseq) = (slot.request.method(), slot.cseq);
-        let uri = request_uri(slot, &self.parties, &self.settings.domain);
+        let uri = request_uri(slot, &self.parties, &self.settings);
         match slot.request {
             Request::Register => {
                 let to = ("<sip:", name, "@", domain, ">");
@@ -101,12 +103,11 @@ impl Engine {
                         .lines(&slot.authorization)
                         .field(HeaderName::UserAgent, write::USER_AGENT)
                         .end();
-                    remote = write::address_of(dialog.next_hop());
                 }
             }
         }
         let entry = super::Entry { slot: index, generation: slot.generation };
-        let (link, is_measured) = (slot.link, slot.is_measured);
+        let is_measured = slot.is_measured;
         let stage = match slot.request {
             Request::Bye | Request::Hold => Stage::Bye,
             _ => Stage::Request,
@@ -177,21 +178,26 @@ impl Engine {
         }
         let start = self.out.bytes.len();
         let out = &mut self.out.bytes;
-        let authorization = match self.slots.find(key) {
-            Some(slot) if slot.request == Request::Invite => &slot.authorization[..],
-            Some(slot) => &slot.proof,
-            None => &[],
+        let (authorization, party) = match self.slots.find(key) {
+            Some(slot) => {
+                let party = self.parties.get(slot.user as usize);
+                let is_new = slot.request == Request::Invite;
+                (if is_new { &slot.authorization[..] } else { &slot.proof }, party)
+            }
+            None => (&[][..], None),
         };
+        let dialog = if status < 300 { Dialog::of_response(message).ok() } else { None };
+        let remote = dialog.as_ref().and_then(|dialog| write::address_of(dialog.next_hop()));
+        let link = party.map_or(link, |party| way_to(remote, link, party, &self.settings));
         let place = write::place_of(&self.places, link);
         let sender = Sender { settings: &self.settings, place, key };
-        let mut remote = None;
-        let written = if status < 300 {
-            Dialog::of_response(message).ok().map(|dialog| {
-                sender.write_ack(&dialog, authorization, out);
-                remote = write::address_of(dialog.next_hop());
-            })
-        } else {
-            sender.write_ack_of_refusal(message, out)
+        let written = match (&dialog, status) {
+            (Some(dialog), _) => {
+                sender.write_ack(dialog, authorization, out);
+                Some(())
+            }
+            (None, ..300) => None,
+            (None, _) => sender.write_ack_of_refusal(message, out),
         };
         if written.is_none() {
             self.out.bytes.truncate(start);
@@ -455,7 +461,7 @@ impl Engine {
         Key { slot: index, generation: slot.generation, attempt: slot.attempt }
             .write(self.settings.salt, &mut self.scratch);
         let cnonce_len = self.scratch.len();
-        request_uri(slot, &self.parties, &self.settings.domain).emit(&mut self.scratch);
+        request_uri(slot, &self.parties, &self.settings).emit(&mut self.scratch);
         let (cnonce, uri) = self.scratch.split_at(cnonce_len);
         let method = slot.request.method();
         let asked = Asked {
@@ -518,13 +524,29 @@ impl Emit for RequestUri<'_> {
     }
 }
 
+/// The link by which a request of `party` goes to `remote`. The one that its requests leave by may
+/// be connected to the target, and takes nothing from elsewhere.
+fn way_to(remote: Option<SocketAddr>, link: u32, party: &Party, settings: &Settings) -> u32 {
+    match remote {
+        Some(remote) if remote != settings.target && link == party.way => party.link,
+        _ => link,
+    }
+}
+
 /// The request URI of the current request of `slot`.
-fn request_uri<'a>(slot: &'a Slot, parties: &'a [Party], domain: &'a str) -> RequestUri<'a> {
+fn request_uri<'a>(slot: &'a Slot, parties: &'a [Party], settings: &'a Settings) -> RequestUri<'a> {
+    let domain = &settings.domain[..];
     let user = |prefix, party: u32| RequestUri::User {
         prefix,
         name: &parties[party as usize].name,
         domain,
     };
+    if let Some(to) = &settings.to
+        && matches!(slot.request, Request::Options | Request::Invite)
+        && slot.task != Task::InviteNotFound
+    {
+        return RequestUri::Target(to.as_bytes());
+    }
     match (slot.request, slot.task) {
         (Request::Register | Request::Options, _) => RequestUri::Domain(domain),
         // Nobody is called that: the character is in no pattern and no phone's name.

@@ -304,6 +304,8 @@ impl Engine {
             return;
         }
         match slot.transaction.poll(&self.settings.timers, now) {
+            // A session that was set up is ended in any case.
+            Timeout::Retransmit if !self.settings.retransmits && slot.request != Request::Bye => {}
             Timeout::Retransmit => {
                 let is_measured = slot.is_measured;
                 self.tally.retransmitted(is_measured, now);

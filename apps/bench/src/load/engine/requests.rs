@@ -316,9 +316,14 @@ impl Engine {
     /// Sends it again, because no ACK has come (RFC 3261 section 13.3.1.4).
     pub(super) fn send_answer_again(&mut self, index: u32, end: End, now: Instant) {
         let timers = self.settings.timers;
+        let retransmits = self.settings.retransmits;
         let slot = self.slots.get(index);
         let is_measured = slot.is_measured;
         let answer = slot.answer(end);
+        if !retransmits {
+            answer.again = Instant::MAX;
+            return;
+        }
         answer.interval = answer.interval.times(2).min(timers.t2.max(timers.t1));
         answer.again = now + answer.interval;
         self.tally.retransmitted(is_measured, now);

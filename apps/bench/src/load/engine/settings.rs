@@ -2,12 +2,20 @@
 
 use sip::transaction::Timers;
 use sip::{Duration, Transport};
+use std::net::SocketAddr;
 
 /// What all operations of a load have in common.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     /// Tells the messages of this load from those of others; random.
     pub(crate) salt: u32,
+    /// Where requests outside of dialogs go.
+    pub(crate) target: SocketAddr,
+    /// The URI that is called and asked in place of the users and their domain: a user agent server
+    /// that is no registrar.
+    pub(crate) to: Option<String>,
+    /// Whether messages are sent again while no answer comes.
+    pub(crate) retransmits: bool,
     /// The domain of all users.
     pub(crate) domain: String,
     /// How messages travel.

@@ -1,7 +1,8 @@
 //! What all sections are made from, and what several say in the same words.
 
+use crate::curve;
 use crate::metrics;
-use crate::record::{Delay, Kind, Operation, Record};
+use crate::record::{Delay, Kind, Record};
 use crate::report::chart::Look;
 use crate::report::document::Section;
 use crate::report::groups::{self, Group, Subject};
@@ -83,23 +84,12 @@ impl<'a> Report<'a> {
 
 /// Whether all operations of all runs that count succeeded.
 pub(super) fn is_whole(group: &Group<'_>) -> bool {
-    group
-        .used()
-        .iter()
-        .all(|run| run.counts.offered > 0 && run.counts.succeeded >= run.counts.offered)
+    group.used().into_iter().all(curve::is_whole)
 }
 
 /// The delay that RFC 6076 has for an operation, if it was seen; otherwise that of the response.
 pub(super) fn request_delay(group: &Group<'_>) -> Delay {
-    let own = match group.load.operation {
-        Operation::Register | Operation::RegisterUpdate | Operation::RegisterLogout => Delay::Rrd,
-        Operation::Invite => Delay::Srd,
-        Operation::InviteNotFound | Operation::InviteRedirect => Delay::SrdFailed,
-        Operation::Options => Delay::Response,
-    };
-    let seen =
-        group.runs.iter().any(|run| run.delays.get(&own).is_some_and(|delays| !delays.is_empty()));
-    if seen { own } else { Delay::Response }
+    curve::request_delay(group.runs.iter().copied())
 }
 
 /// The name of a delay in full.

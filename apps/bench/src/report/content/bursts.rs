@@ -266,8 +266,7 @@ const LOSSES: [(&str, Lost); 3] = [
             .then(|| run.counts.offered.saturating_sub(arrived))
     }),
     ("calls", |run| {
-        let lost = run.counts.offered.saturating_sub(run.counts.succeeded);
-        (run.load.operation == Operation::Invite).then_some(lost)
+        (run.load.operation == Operation::Invite).then(|| metrics::calls_not_set_up(run))
     }),
 ];
 
@@ -317,9 +316,18 @@ fn delay_of_users(
         for (place, (value_name, value)) in values.iter().enumerate() {
             let label = series_name(report, &groups[0]);
             let label = if seen.len() == 1 { format!("{label}: {value_name}") } else { label };
-            chart.line(line(label, Look::Number(index + place), groups, |group| {
+            let mut line = line(label, Look::Number(index + place), groups, |group| {
                 value(&group.pooled(delay)).map(|us| us / 1000.0)
-            }));
+            });
+            if seen.len() > 1 {
+                let extremes = |group: &Group<'_>| {
+                    let pooled = group.pooled(delay);
+                    let [min, max] = [pooled.min()?, pooled.max()?].map(|us| us as f64 / 1000.0);
+                    Some((group.load.users as f64, min, max))
+                };
+                line.intervals = groups.iter().filter_map(extremes).collect();
+            }
+            chart.line(line);
         }
         for group in *groups {
             let mut cells =
@@ -330,7 +338,7 @@ fn delay_of_users(
         }
     }
     if seen.len() > 1 {
-        chart.title += " (mean)";
+        chart.title += " (mean, with the shortest and the longest)";
     }
     section.chart(chart);
     section.table(table);

@@ -31,7 +31,8 @@ pub(super) fn section(report: &Report<'_>) -> Option<Section> {
         tables(report, &groups, measures, &mut section);
     }
     if !groups.is_empty() {
-        section.text("The tables of CPU time and of the 99th percentile stand with the verdict.");
+        section
+            .text("The tables of CPU time and of the 99th percentile stand with the conclusions.");
     }
     section.table(outcome(report, &groups));
     unless_empty(section)

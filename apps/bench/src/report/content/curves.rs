@@ -188,8 +188,8 @@ fn steps(report: &Report<'_>, curves: &[&Curve<'_>]) -> Table {
         "Step by step (medians of the repeats)",
         &[
             "System",
-            "#Offered, 1/s",
-            "#Achieved, 1/s",
+            "#Offered, operations/s",
+            "#Achieved, operations/s",
             "#Success",
             "#p50, ms",
             "#p99, ms",

@@ -57,7 +57,7 @@ pub(super) fn bands(report: &Report<'_>) -> Option<Section> {
     let mut section = Section::new(
         "bands",
         "Latency bands and coefficient",
-        "Of latencies as the source sums them (docs/sources.md, A10): of a call INVITE to 200 and BYE to 200, with authentication also \
+        "Of latencies as A. L. Alexander (2010) sums them: of a call INVITE to 200 and BYE to 200, with authentication also \
          request to challenge. The coefficient is 0.55 if all are within 30 ms, and falls to −1 if all take \
          longer than 150 ms.",
     );
@@ -286,7 +286,7 @@ pub(super) fn generator(report: &Report<'_>) -> Option<Section> {
             "#Lag max, ms",
             "#Dropped",
             "#Unsent",
-            "#Ceiling, 1/s",
+            "#Ceiling, operations/s",
             "#Ceiling/achieved",
         ],
     );
@@ -328,9 +328,9 @@ pub(super) fn runs(report: &Report<'_>) -> Option<Section> {
             "Label",
             "#Repeat",
             "Begun",
-            "#Offered, 1/s",
+            "#Offered, operations/s",
             "#Users",
-            "#Achieved, 1/s",
+            "#Achieved, operations/s",
             "#Success",
             "#p50, ms",
             "#p99, ms",

@@ -3,7 +3,7 @@
 
 use super::basis::{Report, is_whole, request_delay, unless_empty};
 use super::bursts::{self, TIMEOUT_LIMIT};
-use crate::analysis;
+use crate::curve;
 use crate::metrics;
 use crate::record::{Delay, Kind, Run};
 use crate::report::chart::{Axis, Chart, Line, Look, Place, Scale};
@@ -12,10 +12,7 @@ use crate::report::groups::{Group, Subject, operation, percentile};
 use crate::report::words;
 
 /// The delay that nobody should have to wait (row D1), in microseconds.
-pub(super) const DELAY_LIMIT_US: f64 = 300_000.0;
-
-/// With fewer points no curve has a knee.
-const FEWEST_FOR_KNEE: usize = 5;
+pub(super) const DELAY_LIMIT_US: f64 = curve::DELAY_LIMIT_US as f64;
 
 /// The loads of one operation on one system, by rising rate.
 pub(super) struct Curve<'a> {
@@ -45,8 +42,8 @@ pub(super) fn curves<'a>(report: &Report<'a>, kinds: &[Kind]) -> Vec<Curve<'a>> 
     }
     for curve in &mut curves {
         curve.groups.sort_by(|a, b| a.load.rate.total_cmp(&b.load.rate));
-        let delays = curve.carried_delays();
-        curve.knee = analysis::knee(&delays).map(|index| delays[index]);
+        let runs = curve.groups.iter().flat_map(|group| group.runs.iter().copied());
+        curve.knee = curve::flat_end(runs);
     }
     curves
 }
@@ -68,16 +65,6 @@ impl Curve<'_> {
         self.groups.iter().filter(|group| !group.is_doubtful())
     }
 
-    /// The part of [`Curve::delays`] to look for a knee in: to the first step with failures, for
-    /// behind it only the lucky operations are left to tell of delays.
-    fn carried_delays(&self) -> Vec<(f64, f64)> {
-        let mut delays = self.delays();
-        if let Some(end) = self.valid().position(|group| !is_whole(group)) {
-            delays.truncate((end + 1).max(FEWEST_FOR_KNEE));
-        }
-        delays
-    }
-
     /// Rates with median delays in microseconds.
     fn delays(&self) -> Vec<(f64, f64)> {
         let delay = request_delay(&self.groups[0]);
@@ -93,20 +80,21 @@ pub(super) fn table(report: &Report<'_>) -> Option<Section> {
     let mut section = Section::new(
         "limits",
         "The systems' limits",
-        "The limit is the highest step below the first one at which operations failed, the delay had left \
-         its flat part, or its median exceeded 300 ms, whichever came first.",
+        "The limit is the highest step below the first one that failed: at rising rates, where operations \
+         failed, the median delay left its flat part or exceeded 300 ms; of a proxy, where a call failed or 5 % \
+         of the delays exceeded 300 ms; in a search, where an operation failed.",
     );
     let mut table = Table::new(
         "Limits by rate",
         &[
             "System",
             "Operation",
-            "#Limit, 1/s",
+            "#Limit, operations/s",
             "Set by",
             "#First failures at",
             "#Delay leaves flat part at",
             "#300 ms exceeded at",
-            "#Highest achieved, 1/s",
+            "#Highest achieved, operations/s",
         ],
     );
     for curve in curves(report, &[Kind::Sweep, Kind::Proxy, Kind::Limit]) {
@@ -121,11 +109,24 @@ pub(super) fn table(report: &Report<'_>) -> Option<Section> {
 fn limit_row(report: &Report<'_>, curve: &Curve<'_>) -> Vec<String> {
     let failing = curve.valid().find(|group| !is_whole(group)).map(|group| group.load.rate);
     let knee = curve.knee.map(|(rate, _)| rate);
-    let slow =
-        curve.delays().into_iter().find(|&(_, us)| us > DELAY_LIMIT_US).map(|(rate, _)| rate);
-    let reasons = [(failing, "failures"), (knee, "delay leaves its flat part"), (slow, "300 ms")];
+    let kind = report.subjects[curve.subject].record.kind;
+    let slow = match kind {
+        Kind::Proxy => curve
+            .valid()
+            .find(|group| is_whole(group) && !group.used().into_iter().all(curve::carries_calls))
+            .map(|group| group.load.rate),
+        _ => curve.delays().into_iter().find(|&(_, us)| us > DELAY_LIMIT_US).map(|(rate, _)| rate),
+    };
+    let reasons = [(failing, "failures"), (slow, "300 ms"), (knee, "delay leaves its flat part")];
+    // By what the command itself goes by, so that its finding is the same.
+    let count = match kind {
+        Kind::Limit => 1,
+        Kind::Proxy => 2,
+        _ => 3,
+    };
     let first = reasons
         .into_iter()
+        .take(count)
         .filter_map(|(rate, reason)| Some((rate?, reason)))
         .min_by(|a, b| a.0.total_cmp(&b.0));
     let rates = curve.valid().map(|group| group.load.rate);
@@ -293,8 +294,8 @@ fn search_table(runs: &[&Run]) -> Table {
         "Step by step",
         &[
             "Step",
-            "#Offered, 1/s",
-            "#Achieved, 1/s",
+            "#Offered, operations/s",
+            "#Achieved, operations/s",
             "#Operations",
             "#Not succeeded",
             "#p99, ms",
@@ -353,7 +354,7 @@ pub(super) fn findings(report: &Report<'_>) -> Option<Section> {
             subject.label.clone(),
             finding.name.clone(),
             words::figure(finding.value),
-            finding.unit.clone(),
+            finding.unit_in_words().to_owned(),
             words::maybe(ratio),
             if finding.remark.is_empty() { words::NONE.to_owned() } else { finding.remark.clone() },
         ]);

@@ -10,7 +10,7 @@ mod overview;
 mod run;
 mod time;
 
-use super::document::Document;
+use super::document::{Block, Document, Section};
 use super::{groups, words};
 use crate::record::Record;
 use basis::{Report, kind_name};
@@ -19,9 +19,10 @@ use basis::{Report, kind_name};
 pub(super) fn document(records: &[Record]) -> Document {
     let subjects = groups::subjects(records);
     let report = Report { records, subjects };
-    let mut sections = overview::sections(&report);
+    let mut sections = vec![overview::verdict_section(&report)];
     sections.extend(
         [
+            overview::conclusions(&report),
             run::section(&report),
             compare::section(&report),
             limits::search(&report),
@@ -43,8 +44,22 @@ pub(super) fn document(records: &[Record]) -> Document {
         .into_iter()
         .flatten(),
     );
+    lift_chart(&mut sections);
+    sections.push(overview::setup(&report));
     sections.push(details::definitions());
     Document { title: title(&report), sections }
+}
+
+/// Moves the first chart to the verdict, which all sections then follow.
+fn lift_chart(sections: &mut [Section]) {
+    let Some((verdict, others)) = sections.split_first_mut() else { return };
+    let is_chart = |block: &Block| matches!(block, Block::Chart(_));
+    let found = others.iter_mut().find_map(|section| {
+        // One that says nothing else keeps it.
+        let place = section.blocks.iter().position(is_chart)?;
+        (section.blocks.len() > 1).then(|| section.blocks.remove(place))
+    });
+    verdict.blocks.extend(found);
 }
 
 fn title(report: &Report<'_>) -> String {

@@ -1,10 +1,10 @@
-//! What a reader has to know first: whether the figures hold, what they are, and what was measured.
+//! The parts of a report around the figures: the verdict and the conclusions, and what was measured.
 
-use super::basis::{Report, kind_name};
+use super::basis::{Report, kind_name, unless_empty};
 use crate::metrics;
-use crate::record::{Delay, Finding, Kind, Machine, Record, Run};
+use crate::record::{Criterion, Delay, Finding, Kind, Machine, Record, Run};
 use crate::report::document::{Block, Section, Table, Verdict};
-use crate::report::groups::{operation, percentile, run_name};
+use crate::report::groups::{Group, Subject, operation, percentile, run_name};
 use crate::report::words;
 
 /// What runs are labelled with that confirm what a search has found.
@@ -14,38 +14,48 @@ const OUTLIERS: usize = 8;
 /// How many runs are named with a doubt.
 const NAMED: usize = 4;
 
-/// The verdict with the headline figures, and what was measured.
-pub(super) fn sections(report: &Report<'_>) -> Vec<Section> {
-    let mut verdict = Section::new(
+/// The verdict with the headline figures: the first that a reader sees.
+pub(super) fn verdict_section(report: &Report<'_>) -> Section {
+    let mut section = Section::new(
         "verdict",
         "Verdict",
-        "Read this first: whether the figures show the systems, whether what was required held, and the \
-         figures that matter most.",
+        "Whether the figures show the systems, and those that matter most.",
     );
-    verdict.blocks.push(Block::Verdict(validity(report)));
-    verdict.blocks.extend(incomplete(report).map(Block::Verdict));
-    verdict.blocks.extend(failures(report).map(Block::Verdict));
-    criteria(report, &mut verdict);
-    findings(report, &mut verdict);
-    verdict.table(headline(report));
-    super::compare::summary(report, &mut verdict);
+    section.blocks.push(Block::Verdict(validity(report)));
+    section.blocks.extend(incomplete(report).map(Block::Verdict));
+    section.blocks.extend(failures(report).map(Block::Verdict));
+    section.blocks.extend(criteria_verdict(report).map(Block::Verdict));
+    section.table(headline(report));
+    section
+}
+
+/// What follows from the figures, in sentences.
+pub(super) fn conclusions(report: &Report<'_>) -> Option<Section> {
+    let mut section = Section::new(
+        "conclusions",
+        "Conclusions",
+        "What was required, what the command concluded, and what stands out.",
+    );
+    findings(report, &mut section);
+    super::compare::summary(report, &mut section);
+    criteria(report, &mut section);
     let (mut large, small): (Vec<Outlier>, Vec<Outlier>) =
         outliers(report).into_iter().partition(|outlier| outlier.deviation >= NOTABLE);
     large.sort_by(|a, b| b.deviation.total_cmp(&a.deviation));
     if !large.is_empty() {
-        verdict.heading("Outliers");
+        section.heading("Outliers");
         let more = match small.len() + large.len().saturating_sub(OUTLIERS) {
             0 => String::new(),
             1 => " One more is named with all runs.".to_owned(),
             more => format!(" {} more are named with all runs.", words::count(more as u64)),
         };
-        verdict.text(format!(
+        section.text(format!(
             "These repeats stand out from the others of their load. They are kept in all figures.{more}"
         ));
         let named = large.into_iter().take(OUTLIERS).map(|outlier| outlier.text);
-        verdict.blocks.push(Block::List(named.collect()));
+        section.blocks.push(Block::List(named.collect()));
     }
-    vec![verdict, setup(report)]
+    unless_empty(section)
 }
 
 fn validity(report: &Report<'_>) -> Verdict {
@@ -63,6 +73,22 @@ fn validity(report: &Report<'_>) -> Verdict {
         let text = "There is no run in what this report is made from.";
         return verdict(false, "Nothing was measured".to_owned(), text, reasons);
     }
+    let down = all()
+        .filter(|(record, run)| !is_trial(record, run))
+        .find_map(|(_, run)| Some((run, run.down.as_ref()?)));
+    if let Some((run, down)) = down {
+        let title = format!("NOT VALID: {down} ({})", run_name(run));
+        let text = "The load ended then. The figures below are of the time before; operations under way at the end are \
+                    counted as lost.";
+        return verdict(false, title, text, reasons);
+    }
+    if invalid == 0
+        && let Some(ceiling) = ceiling(report)
+    {
+        let title = format!("NO LIMIT FOUND: {ceiling}");
+        let text = "The rate is what the generator carries on its machines, and the least that the server does.";
+        return verdict(false, title, text, reasons);
+    }
     if invalid == 0 && trials == 0 {
         let title = match count {
             1 => "Valid: the run shows the system under test".to_owned(),
@@ -71,9 +97,7 @@ fn validity(report: &Report<'_>) -> Verdict {
                 words::count(count as u64)
             ),
         };
-        let text =
-            "Nothing was found that makes the figures those of the generator or of a disturbance.";
-        return verdict(true, title, text, reasons);
+        return verdict(true, title, &outcome(report), reasons);
     }
     if invalid == 0 && trials < count {
         let title = format!(
@@ -99,6 +123,87 @@ fn validity(report: &Report<'_>) -> Verdict {
     );
     let text = "Medians leave these runs out. Where a load has no valid run, its figures are marked as not valid.";
     verdict(false, title, text, reasons)
+}
+
+/// With more systems and operations, their figures stand in the table alone.
+const TOLD: usize = 3;
+
+/// The outcome of valid runs in a sentence; empty where there are too many to tell.
+fn outcome(report: &Report<'_>) -> String {
+    let ratios = ratios(report);
+    if !ratios.is_empty() {
+        return format!("{}.", words::list(&ratios));
+    }
+    let searches: Vec<String> = report
+        .subjects
+        .iter()
+        .flat_map(|subject| {
+            let is_told = |finding: &&Finding| {
+                subject.is_named(&finding.system) && finding.name.starts_with("sustainable rate")
+            };
+            let told = subject.record.findings.iter().filter(is_told);
+            told.map(|it| it.sentence(&subject.label, &words::figure(it.value)))
+        })
+        .collect();
+    if (1..=TOLD).contains(&searches.len()) {
+        return format!("{}.", words::list(&searches));
+    }
+    let featured = report.featured();
+    if !(1..=TOLD).contains(&featured.len()) {
+        return String::new();
+    }
+    let of_group = |group: &Group<'_>| {
+        let achieved = group.median(|run| Some(metrics::achieved_rate(run)))?;
+        let success = words::percent(group.median(|run| metrics::success(&run.counts))?);
+        let p99 = group.median(|run| percentile(run, Delay::Response, 99.0)).map(|us| us / 1000.0);
+        let within = p99.map_or_else(String::new, |ms| {
+            format!(", 99 % of them within {} ms", words::figure(ms))
+        });
+        let (label, operation) = (report.label(group), group.operation());
+        let achieved = words::figure(achieved);
+        Some(format!(
+            "{label} completed {achieved} {operation} operations a second ({success}){within}"
+        ))
+    };
+    let told: Option<Vec<String>> = featured.iter().map(of_group).collect();
+    told.map_or_else(String::new, |told| format!("{}.", told.join("; ")))
+}
+
+/// Of a comparison, how many times the CPU of the first each other system used.
+fn ratios(report: &Report<'_>) -> Vec<String> {
+    let of_subject = |subject: &Subject<'_>| {
+        let mut first = None;
+        let mut values: Vec<f64> = Vec::new();
+        for finding in subject.record.findings.iter().filter(|it| subject.is_named(&it.system)) {
+            let to = finding.name.strip_prefix("CPU of ").and_then(|name| name.split_once(", "));
+            let to = to.and_then(|(_, to)| to.strip_suffix(" being 1"));
+            if let Some(to) = to.filter(|&to| to != "the bare exchange") {
+                first = Some(to);
+                values.push(finding.value);
+            }
+        }
+        let low = values.iter().copied().reduce(f64::min)?;
+        let high = values.iter().copied().reduce(f64::max)?;
+        let range = match low < high {
+            true => format!("{} to {}", words::figure(low), words::figure(high)),
+            false => words::figure(low),
+        };
+        Some(format!("{} used {range} times the CPU of {}", subject.label, first?))
+    };
+    report.subjects.iter().filter_map(of_subject).collect()
+}
+
+/// The searches that ended at the generator's own ceiling, in a sentence.
+fn ceiling(report: &Report<'_>) -> Option<String> {
+    let of_subject = |subject: &Subject<'_>| {
+        let is_ceiling = |finding: &&Finding| {
+            subject.is_named(&finding.system)
+                && finding.name.starts_with("ceiling of the generator")
+        };
+        let finding = subject.record.findings.iter().find(is_ceiling)?;
+        Some(finding.sentence(&subject.label, &words::figure(finding.value)))
+    };
+    report.subjects.iter().find_map(of_subject)
 }
 
 /// What was not measured, and why.
@@ -152,32 +257,21 @@ fn doubts<'a>(runs: impl Iterator<Item = &'a Run>) -> Vec<String> {
 /// What the commands concluded, in a line each.
 fn findings(report: &Report<'_>, section: &mut Section) {
     let findings = report.subjects.iter().flat_map(|subject| {
-        // A comparison is told by its tables, and what is about one step by the section of
-        // findings.
+        // What is about one step is told by the section of findings.
         let about_a_step = |finding: &Finding| {
             let labels = subject.record.runs.iter().map(|run| run.label.as_str());
             labels.filter(|label| !label.is_empty()).any(|label| finding.name.ends_with(label))
         };
-        let of_subject = subject.record.findings.iter().filter(move |finding| {
-            subject.record.kind != Kind::Compare
-                && subject.is_named(&finding.system)
-                && !about_a_step(finding)
-        });
-        of_subject.map(|finding| {
-            let remark = if finding.remark.is_empty() {
-                String::new()
-            } else {
-                format!(" ({})", finding.remark)
-            };
-            let value = words::figure(finding.value);
-            let unit =
-                if finding.unit == "1/s" { "/s".to_owned() } else { format!(" {}", finding.unit) };
-            format!("{}, {}: {value}{unit}{remark}", subject.label, finding.name)
-        })
+        let of_subject = subject
+            .record
+            .findings
+            .iter()
+            .filter(move |finding| subject.is_named(&finding.system) && !about_a_step(finding));
+        of_subject
+            .map(|finding| finding.sentence(&subject.label, &words::figure(finding.value)) + ".")
     });
     let findings: Vec<String> = findings.collect();
     if !findings.is_empty() {
-        section.heading("Findings");
         section.blocks.push(Block::List(findings));
     }
 }
@@ -191,34 +285,39 @@ fn nothing_required(report: &Report<'_>) -> &'static str {
     }
 }
 
-fn criteria(report: &Report<'_>, section: &mut Section) {
-    let mut table =
-        Table::new("What was required", &["Criterion", "Systems", "Held", "Worst value seen"]);
-    let (mut held, mut count) = (0, 0);
-    for record in report.records {
-        let of_record =
-            report.subjects.iter().filter(|subject| std::ptr::eq(subject.record, record));
-        let systems: Vec<String> = of_record.map(|subject| subject.label.clone()).collect();
-        for criterion in &record.criteria {
-            count += 1;
-            held += usize::from(criterion.held);
-            let answer = if criterion.held { "✓ yes" } else { "✗ NO" };
-            let (text, seen) = (criterion.text.clone(), criterion.seen.clone());
-            table.row(vec![text, words::list(&systems), answer.to_owned(), seen]);
-        }
-    }
-    if count == 0 {
-        section.text(nothing_required(report));
-        return;
-    }
+/// All criteria with the record that they are of.
+fn all_criteria<'a>(report: &Report<'a>) -> impl Iterator<Item = (&'a Record, &'a Criterion)> {
+    report.records.iter().flat_map(|record| record.criteria.iter().map(move |it| (record, it)))
+}
+
+/// Whether what was required held, if anything was.
+fn criteria_verdict(report: &Report<'_>) -> Option<Verdict> {
+    let count = all_criteria(report).count();
+    let held = all_criteria(report).filter(|(_, criterion)| criterion.held).count();
     let title = match (count - held, count) {
+        (_, 0) => return None,
         (0, 1) => "The criterion held".to_owned(),
         (0, _) => format!("All criteria held ({count})"),
         (_, 1) => "The criterion did NOT hold".to_owned(),
         (failed, _) => format!("{failed} of {count} criteria did NOT hold"),
     };
-    let verdict = Verdict { good: held == count, title, text: String::new(), reasons: Vec::new() };
-    section.blocks.push(Block::Verdict(verdict));
+    Some(verdict(held == count, title, "", Vec::new()))
+}
+
+fn criteria(report: &Report<'_>, section: &mut Section) {
+    let mut table =
+        Table::new("What was required", &["Criterion", "Systems", "Held", "Worst value seen"]);
+    for (record, criterion) in all_criteria(report) {
+        let of_record =
+            report.subjects.iter().filter(|subject| std::ptr::eq(subject.record, record));
+        let systems: Vec<String> = of_record.map(|subject| subject.label.clone()).collect();
+        let answer = if criterion.held { "✓ yes" } else { "✗ NO" };
+        let (text, seen) = (criterion.text.clone(), criterion.seen.clone());
+        table.row(vec![text, words::list(&systems), answer.to_owned(), seen]);
+    }
+    if table.rows.is_empty() {
+        section.text(nothing_required(report));
+    }
     section.table(table);
 }
 
@@ -234,8 +333,8 @@ fn headline(report: &Report<'_>) -> Table {
         &[
             "System",
             "Operation",
-            "#Offered",
-            "#Achieved, 1/s",
+            "#Offered operations",
+            "#Achieved, operations/s",
             "#Success",
             "#p50",
             "#p99",
@@ -308,7 +407,7 @@ pub(super) fn outliers(report: &Report<'_>) -> Vec<Outlier> {
     outliers
 }
 
-fn setup(report: &Report<'_>) -> Section {
+pub(super) fn setup(report: &Report<'_>) -> Section {
     let mut section = Section::new(
         "setup",
         "What was measured",
@@ -377,7 +476,7 @@ fn loads(report: &Report<'_>) -> Table {
         &[
             "Operation",
             "Arrivals",
-            "#Offered, 1/s",
+            "#Offered, operations/s",
             "#Users",
             "#Sockets",
             "#Workers",

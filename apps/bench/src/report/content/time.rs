@@ -202,11 +202,11 @@ fn time_chart(title: impl Into<String>, unit: &str, scale: Scale) -> Chart {
 fn bounds(chart: &mut Chart, groups: &[Group<'_>]) {
     let mut runs = groups.iter().flat_map(Group::used);
     if runs.any(|run| run.series.iter().any(|second| !second.measured)) && !chart.is_empty() {
-        chart.mark(Place::X(0.0), "");
+        chart.mark(Place::X(0.0), "measured from here");
         let ends = groups.iter().flat_map(Group::used).map(|run| run.seconds);
         let end = ends.fold(0.0, f64::max);
         if end.is_finite() {
-            chart.mark(Place::X(end), "");
+            chart.mark(Place::X(end), "to here");
         }
     }
 }

@@ -46,6 +46,9 @@ document.getElementById('page').addEventListener('load', event => {
     scripts: root.scripts.length,
     loaded: page.performance.getEntriesByType('resource').map(entry => entry.name),
     wide: root.documentElement.scrollWidth - page.innerWidth,
+    columns: page.getComputedStyle(root.body).gridTemplateColumns.split(' ').length,
+    cards: [...root.querySelectorAll('td')].every(td => page.getComputedStyle(td).display === 'flex'),
+    first: [...root.querySelectorAll('main > section:first-child > *')].map(e => e.className || e.tagName.toLowerCase()),
   });
 });
 </script>"#;
@@ -62,15 +65,24 @@ struct Found {
     scripts: usize,
     loaded: Vec<String>,
     wide: i64,
+    columns: usize,
+    cards: bool,
+    first: Vec<String>,
 }
 
 /// Opens the report of these records, and tells what the observer found and what the browser
 /// logged.
 fn look(records: &[Record], options: &[&str]) -> (Found, String) {
+    look_at_width(records, options, 1200)
+}
+
+/// The same in a window of so many pixels.
+fn look_at_width(records: &[Record], options: &[&str], width: u32) -> (Found, String) {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
     write(records, &at("report.html")).unwrap();
-    fs::write(at("observer.html"), OBSERVER).unwrap();
+    let observer = OBSERVER.replace("width=\"1200\"", &format!("width=\"{width}\""));
+    fs::write(at("observer.html"), observer).unwrap();
     let mut browser = Command::new("chromium")
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"])
         .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
@@ -123,6 +135,29 @@ fn pages_are_laid_out_without_faults_and_without_a_network() {
         assert!(found.wide <= 0, "{kind:?} is {} pixels wider than the window", found.wide);
         let complaints: Vec<&str> = log.lines().filter(|line| line.contains("CONSOLE")).collect();
         assert_eq!(complaints, [""; 0], "{kind:?}");
+    }
+}
+
+#[test]
+fn a_narrow_page_has_cards_and_a_wide_one_its_contents_beside_the_text() {
+    for record in [synthetic::single(), synthetic::compared(), synthetic::limit()] {
+        let records = [record];
+        let (narrow, _) = look_at_width(&records, &[], 400);
+        assert!(narrow.cards, "rows are cards");
+        assert!(narrow.wide <= 0, "{} pixels wider than the window", narrow.wide);
+        let tables: Vec<_> =
+            narrow.faults.iter().filter(|fault| fault.starts_with("table")).collect();
+        assert!(tables.is_empty(), "{tables:?}");
+        let (wide, _) = look_at_width(&records, &[], 1280);
+        assert_eq!((wide.columns, wide.cards), (2, false));
+        assert!(wide.wide <= 0, "{} pixels wider than the window", wide.wide);
+        // The verdict, figures and a chart come first, and no command.
+        assert_eq!(wide.first[..2], ["h2", "reads"]);
+        assert!(wide.first[2].starts_with("verdict"), "{:?}", wide.first);
+        assert!(wide.first.iter().any(|class| class == "charts"), "{:?}", wide.first);
+        assert!(!wide.first.iter().any(|class| class == "pre"), "{:?}", wide.first);
+        let place = |id: &str| wide.sections.iter().position(|section| section == id);
+        assert!(place("setup") > place("runs"), "{:?}", wide.sections);
     }
 }
 

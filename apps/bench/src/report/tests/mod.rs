@@ -73,6 +73,84 @@ fn a_cost_that_falls_with_the_rate_is_explained() {
     assert!(!costing(|rate| 50.0 + rate));
 }
 
+#[test]
+fn findings_are_sentences() {
+    let finding = |name: &str, unit: &str, remark: &str| {
+        let (name, unit, remark) = (name.to_owned(), unit.to_owned(), remark.to_owned());
+        Finding { system: "k".to_owned(), name, value: 1.48, unit, remark }
+    };
+    for (name, unit, remark, sentence) in [
+        (
+            "CPU of invite, barebell being 1",
+            "",
+            "1.4 to 1.5",
+            "Kamailio used 1.48 times the CPU of barebell for invite (1.4 to 1.5)",
+        ),
+        (
+            "CPU of register with authentication, the bare exchange being 1",
+            "",
+            "",
+            "Kamailio used 1.48 times the CPU of the bare exchange for register with authentication",
+        ),
+        (
+            "sustainable rate of options",
+            "1/s",
+            "",
+            "Kamailio carried 1.48 options operations a second without a failure",
+        ),
+        (
+            "delay leaves its flat part",
+            "1/s",
+            "",
+            "The delay of Kamailio leaves its flat part at 1.48 operations a second",
+        ),
+        ("invite delay, 5 users", "ms", "mean", "Kamailio: invite delay, 5 users 1.48 ms (mean)"),
+        ("something new", "1/s", "", "Kamailio: something new 1.48 operations a second"),
+    ] {
+        assert_eq!(finding(name, unit, remark).sentence("Kamailio", "1.48"), sentence);
+    }
+}
+
+#[test]
+fn the_flat_part_of_a_finding_is_that_of_the_table_of_limits() {
+    for mut record in synthetic::all().into_iter().filter(|record| record.kind == Kind::Sweep) {
+        record.findings.clear();
+        for system in &record.systems {
+            let found = crate::commands::conclusions(&system.name, &record.runs);
+            record.findings.extend(found);
+        }
+        let document = content::document(std::slice::from_ref(&record));
+        let limits = document.sections.iter().find(|section| section.id == "limits").unwrap();
+        let document::Block::Table(table) = &limits.blocks[0] else { panic!("no table") };
+        let mut compared = 0;
+        for row in &table.rows {
+            let is_of = |finding: &&Finding| {
+                finding.system == row.cells[0] && finding.name == "delay leaves its flat part"
+            };
+            let found = record.findings.iter().find(is_of).map(|finding| finding.value);
+            assert_eq!(row.cells[5], words::maybe(found), "{:?}", row.cells);
+            compared += usize::from(found.is_some());
+        }
+        assert!(compared > 0, "no curve has a flat part");
+    }
+}
+
+#[test]
+fn a_search_that_ended_at_the_ceiling_of_the_generator_is_not_good() {
+    let mut record = synthetic::limit();
+    record.findings.clear();
+    record.findings.push(Finding {
+        system: record.systems[0].name.clone(),
+        name: "ceiling of the generator with register".to_owned(),
+        value: 40_000.0,
+        unit: "1/s".to_owned(),
+        remark: String::new(),
+    });
+    let text = markdown(&[record]);
+    let verdict = text.lines().find(|line| line.starts_with("**")).unwrap();
+    assert!(verdict.starts_with("**✗ NO LIMIT FOUND: barebell carried 40,000"), "{verdict}");
+}
+
 /// Records as nobody measures them, but files may hold.
 fn absurd() -> Vec<Record> {
     let empty = synthetic::record(Kind::Sweep, &[]);
@@ -177,7 +255,8 @@ fn a_damaged_histogram_is_an_error() {
 
 #[test]
 fn every_kind_has_its_sections() {
-    let common = ["verdict", "setup", "distribution", "time", "rfc6076", "bands", "failures"];
+    let common =
+        ["verdict", "conclusions", "setup", "distribution", "time", "rfc6076", "bands", "failures"];
     let more = ["resources", "steps", "generator", "runs", "definitions"];
     for record in synthetic::all() {
         let own: &[&str] = match record.kind {

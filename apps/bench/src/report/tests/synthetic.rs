@@ -153,6 +153,7 @@ pub(super) fn run(server: Server, load: Load, repeat: u32, seconds: u32) -> Run 
         started: 1_718_000_000 + u64::from(repeat) * 60,
         seconds: f64::from(seconds),
         loaded: None,
+        down: None,
         doubts: Vec::new(),
         counts: Counts {
             offered,

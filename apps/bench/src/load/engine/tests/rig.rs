@@ -71,6 +71,9 @@ impl Rig {
             ring: Duration::ZERO,
             hold: Duration::ZERO,
             expires: 600,
+            target: ([192, 0, 2, 1], 5060).into(),
+            to: None,
+            retransmits: true,
             register_first: false,
             reuse_nonces: false,
         };

@@ -1,0 +1,97 @@
+//! A link of known rate between the load and the servers that are started: a pair of virtual
+//! Ethernet interfaces, one of them in a network namespace of its own (row C4 of docs/sources.md).
+
+use std::fs::File;
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::fd::AsRawFd as _;
+use std::process::Command;
+
+/// What the kernel sends at once, in octets, and how long it keeps what waits: as a switch with a
+/// small buffer does.
+const BURST: u32 = 15_000;
+const QUEUE: &str = "20ms";
+
+/// The link. It is removed when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Link {
+    /// The name of the namespace, and the addresses of this side and of that one.
+    pub(crate) name: String,
+    pub(crate) near: Ipv4Addr,
+    pub(crate) far: Ipv4Addr,
+    /// Bits a second, each way.
+    pub(crate) bits: u64,
+}
+
+impl Link {
+    /// Sets up a link of so many bits a second each way. Its addresses are of the network that is
+    /// meant for benchmarks (RFC 2544 appendix C.2.2).
+    ///
+    /// # Errors
+    /// Where `ip` or `tc` fails, which takes root.
+    pub(crate) fn start(bits: u64) -> io::Result<Self> {
+        let id = std::process::id();
+        let [.., high, low] = (id << 2).to_be_bytes();
+        let address = |host| Ipv4Addr::new(198, 18, high, (low & !3) | host);
+        let name = format!("barebell-bench-{id}");
+        let link = Self { name, near: address(1), far: address(2), bits };
+        let (near, far) = (format!("bb{id}a"), format!("bb{id}b"));
+        let name = &link.name;
+        run(&format!("ip netns add {name}"))?;
+        run(&format!("ip link add {near} type veth peer name {far} netns {name}"))?;
+        let inside = format!("ip netns exec {name} ");
+        for (prefix, device, address) in [("", near, link.near), (&inside[..], far, link.far)] {
+            run(&format!("{prefix}ip address add {address}/30 dev {device}"))?;
+            run(&format!("{prefix}ip link set {device} up"))?;
+            run(&format!(
+                "{prefix}tc qdisc add dev {device} root tbf rate {bits}bit burst {BURST} latency \
+                 {QUEUE}"
+            ))?;
+        }
+        run(&format!("{inside}ip link set lo up"))?;
+        Ok(link)
+    }
+
+    /// Does `work` in the namespace, such as opening sockets, which stay there.
+    ///
+    /// # Errors
+    /// Where it cannot be entered, or the work fails.
+    pub(crate) fn inside<T: Send>(
+        name: &str,
+        work: impl FnOnce() -> io::Result<T> + Send,
+    ) -> io::Result<T> {
+        let namespace = File::open(format!("/run/netns/{name}"))?;
+        let enter = move || {
+            // SAFETY: the descriptor is open, and only this thread, which ends soon, is moved.
+            let moved = unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) };
+            if moved == 0 { work() } else { Err(io::Error::last_os_error()) }
+        };
+        std::thread::scope(|scope| {
+            let ended = scope.spawn(enter).join();
+            ended.unwrap_or_else(|_| Err(io::Error::other("the thread in the namespace panicked")))
+        })
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        // The interface on this side ends with its peer.
+        let _ = run(&format!("ip netns delete {}", self.name));
+    }
+}
+
+/// Runs a command of the system.
+fn run(line: &str) -> io::Result<()> {
+    let mut words = line.split(' ');
+    let program = words.next().unwrap_or_default();
+    let output = Command::new(program).args(words).output().map_err(|error| {
+        io::Error::new(error.kind(), format!("{program}: {error} (Debian: iproute2)"))
+    })?;
+    match output.status.success() {
+        true => Ok(()),
+        false => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            Err(io::Error::other(format!("{line}: {}; this takes root", said.trim())))
+        }
+    }
+}
