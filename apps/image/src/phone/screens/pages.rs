@@ -138,7 +138,7 @@ fn call(grid: &mut Grid, phone: &Phone, now: Instant) {
         );
         say(grid, &mut row, "MOS", Style::Plain, format_args!("{:.1}", totals.mos));
     }
-    if let Some(line) = phone.log.lines.back() {
+    if let Some((_, line)) = phone.log.lines.back() {
         row += 1;
         say(grid, &mut row, "said last", Style::Plain, format_args!("{line}"));
     }
