@@ -79,6 +79,21 @@ fn behind_a_forwarded_port_it_goes_by_its_name_outside() {
     assert!(invite.contains("@203.0.113.5:15060;lr>"), "{invite}");
 }
 
+/// The host has two names for the server that `./image run` boots: a phone in another virtual machine
+/// calls it 10.0.2.2.
+#[test]
+fn a_route_by_any_of_its_addresses_ends_here() {
+    let options = "auth=off domain=localhost,127.0.0.1,10.0.2.2 as=127.0.0.1:15060";
+    let mut lan = Lan::ready(options, USERS);
+    for (number, port) in [(1, ""), (3, ":15060")] {
+        let register = request("REGISTER", "alice", PHONE, number);
+        let route = format!("Route: <sip:10.0.2.2{port};lr>\r\nContent-Length");
+        let answers = lan.exchange(PHONE, &register.replace("Content-Length", &route));
+        let statuses: Vec<_> = answers.iter().map(|sent| status(&sent.payload)).collect();
+        assert_eq!(statuses, [200], "{port}");
+    }
+}
+
 #[test]
 fn one_host_may_ask_how_long_steps_take() {
     let mut lan = Lan::ready("auth=off query=192.0.2.20:5099", USERS);
