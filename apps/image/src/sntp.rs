@@ -43,8 +43,8 @@ impl TimeKeeper {
         Some((SocketAddrV4::new(self.server, PORT), message))
     }
 
-    /// A message came from `remote`. Returns by how many microseconds our clock is behind, if that
-    /// was an answer.
+    /// A message came from `remote`. Returns how many microseconds the time of day is ahead of our
+    /// time, if that was an answer.
     pub fn receive(&mut self, now: Instant, remote: SocketAddrV4, message: &[u8]) -> Option<i64> {
         let (asked, number) = self.asked?;
         let is_server = remote == SocketAddrV4::new(self.server, PORT);

@@ -40,8 +40,13 @@ pub enum What {
     Realm(String),
     /// The user has a line before this one with the same algorithm, or a password.
     Twice,
-    /// There are more users than this.
-    Many(usize),
+    /// There are this many users, at least roughly, and so many may be.
+    Many {
+        /// Users of the file.
+        users: usize,
+        /// Users that there is room for.
+        most: usize,
+    },
 }
 
 impl fmt::Display for BadLine {
@@ -56,7 +61,7 @@ impl fmt::Display for BadLine {
             What::NoPassword => f.write_str("there is no password"),
             What::Realm(ours) => write!(f, "the HA1 is for another realm; ours is {ours}"),
             What::Twice => f.write_str("this user has such a line already"),
-            What::Many(most) => write!(f, "more than {most} users"),
+            What::Many { users, most } => write!(f, "{users} users, and {most} have room"),
         }
     }
 }
@@ -93,6 +98,8 @@ pub struct Users {
     /// The beginning of a line that goes on.
     rest: Vec<u8>,
     lines: usize,
+    /// Users that had no room, of which only the number is known.
+    excess: usize,
 }
 
 impl Users {
@@ -100,7 +107,7 @@ impl Users {
     #[must_use]
     pub fn new(realm: &str, most: usize) -> Self {
         let users = BTreeMap::new();
-        Self { realm: realm.into(), most, users, rest: Vec::new(), lines: 0 }
+        Self { realm: realm.into(), most, users, rest: Vec::new(), lines: 0, excess: 0 }
     }
 
     /// Reads more of the file.
@@ -126,7 +133,12 @@ impl Users {
     /// # Errors
     /// Where its last line cannot be used.
     pub fn end(&mut self) -> Result<(), BadLine> {
-        self.end_line()
+        self.end_line()?;
+        if self.excess > 0 {
+            let what = What::Many { users: self.excess, most: self.most };
+            return Err(BadLine { number: self.lines, what });
+        }
+        Ok(())
     }
 
     /// How many there are.
@@ -172,8 +184,15 @@ impl Users {
         if name.is_empty() || name.len() > MOST_OF_NAME || !name.iter().all(is_name) {
             return Err(What::Name);
         }
+        if self.excess > 0 {
+            self.excess += 1;
+            return Ok(());
+        }
         if self.users.len() >= self.most && !self.users.contains_key(name) {
-            return Err(What::Many(self.most));
+            // The rest is only counted, so that the memory can be named that they need.
+            self.excess = self.users.len() + 1;
+            self.users.clear();
+            return Ok(());
         }
         let Some((realm, algorithm, hash)) = hashed(rest) else {
             if rest.is_empty() {
@@ -220,7 +239,8 @@ fn hashed(rest: &[u8]) -> Option<(&[u8], Algorithm, [u8; 32])> {
     }
     let mut hash = [0; 32];
     for (byte, pair) in hash.iter_mut().zip(digits.chunks_exact(2)) {
-        let pair = core::str::from_utf8(pair).ok()?;
+        // A number may have a sign, and a hash has none.
+        let pair = core::str::from_utf8(pair).ok().filter(|pair| !pair.starts_with('+'))?;
         *byte = u8::from_str_radix(pair, 16).ok()?;
     }
     Some((realm, algorithm, hash))
@@ -275,7 +295,7 @@ mod tests {
                 "line 1: the HA1 is for another realm; ours is a.com",
             ),
             ("a:x\na:y", "line 2: this user has such a line already"),
-            ("a:x\nb:x\nc:x\nd:x", "line 4: more than 3 users"),
+            ("a:x\nb:x\nc:x\nd:x\ne:x", "line 5: 5 users, and 3 have room"),
             (&"a".repeat(2000), "line 1: longer than 1024 bytes"),
         ] {
             assert!(bad(text).is_err_and(|said| said.starts_with(what)), "{text}");

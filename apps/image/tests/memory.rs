@@ -44,10 +44,15 @@ fn heap() -> Heap {
 }
 
 fn lan() -> Lan {
+    lan_with("")
+}
+
+fn lan_with(options: &str) -> Lan {
     // A backtrace takes more memory than there is.
     std::panic::set_hook(Box::new(|info| eprintln!("{info}")));
     ALLOCATOR.set_reserve((&raw const RESERVE_MEMORY).addr(), RESERVE);
-    let mut lan = Lan::with_memory("auth=off domain=t.test trusted=0.0.0.0/0", USERS, heap);
+    let options = format!("auth=off domain=t.test trusted=0.0.0.0/0 {options}");
+    let mut lan = Lan::with_memory(&options, USERS, heap);
     lan.run(Duration::from_millis(500));
     lan
 }
@@ -167,4 +172,34 @@ fn a_message_that_meets_the_end_of_memory_is_finished_in_the_reserve() {
     let message = request("OPTIONS", &long, PHONE, 5);
     lan.exchange(PHONE, &message);
     assert!(serves(&mut lan), "{}", lan.log());
+}
+
+#[test]
+fn as_many_users_as_are_let_in_have_room_and_stay_when_the_file_comes_again() {
+    let _turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let mut lan = lan_with("refresh=2");
+    // As many as the budget of this memory says.
+    let most = (MAIN + RESERVE) / 1100;
+    lan.file.clear();
+    (0..most).for_each(|number| lan.file.extend(format!("user{number:06}:secret\n").bytes()));
+    let said = format!("{most} users");
+    for _ in 0..20_000 {
+        lan.turn();
+        lan.now += Duration::from_millis(1);
+        if lan.log().lines().any(|line| line == said) {
+            break;
+        }
+    }
+    assert!(lan.log().lines().any(|line| line == said), "{}", lan.log());
+    for number in (0..most).step_by(4) {
+        let user = format!("user{number:06}");
+        let answers = lan.exchange(PHONE, &request("REGISTER", &user, PHONE, number as u32));
+        assert!(answers.iter().any(|sent| sent.payload.starts_with(b"SIP/2.0 200")), "{number}");
+    }
+    // There may be no room for the file beside the users and their phones: then they stay.
+    lan.run(Duration::from_secs(8));
+    let answers = lan.exchange(PHONE, &request("REGISTER", "user000001", PHONE, 7));
+    assert!(answers.iter().any(|sent| sent.payload.starts_with(b"SIP/2.0 200")), "{}", lan.log());
+    assert!(serves(&mut lan), "{}", lan.log());
+    assert_eq!(heap().used_reserve, 0);
 }

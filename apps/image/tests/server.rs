@@ -2,6 +2,7 @@
 
 mod lan;
 
+use image::machine::heap::Heap;
 use image::server::Phase;
 use lan::{HOST, Lan, SERVER_END, end, frame, mac_of, request};
 use sip::Duration;
@@ -76,6 +77,21 @@ fn behind_a_forwarded_port_it_goes_by_its_name_outside() {
     let invite = String::from_utf8_lossy(&sent.payload);
     assert!(invite.starts_with("INVITE ") && !invite.contains("\r\nRoute:"), "{invite}");
     assert!(invite.contains("@203.0.113.5:15060;lr>"), "{invite}");
+}
+
+/// The host has two names for the server that `./image run` boots: a phone in another virtual machine
+/// calls it 10.0.2.2.
+#[test]
+fn a_route_by_any_of_its_addresses_ends_here() {
+    let options = "auth=off domain=localhost,127.0.0.1,10.0.2.2 as=127.0.0.1:15060";
+    let mut lan = Lan::ready(options, USERS);
+    for (number, port) in [(1, ""), (3, ":15060")] {
+        let register = request("REGISTER", "alice", PHONE, number);
+        let route = format!("Route: <sip:10.0.2.2{port};lr>\r\nContent-Length");
+        let answers = lan.exchange(PHONE, &register.replace("Content-Length", &route));
+        let statuses: Vec<_> = answers.iter().map(|sent| status(&sent.payload)).collect();
+        assert_eq!(statuses, [200], "{port}");
+    }
 }
 
 #[test]
@@ -204,4 +220,59 @@ fn hostile_frames_change_nothing() {
     let answers = lan.exchange(OTHER, &request("REGISTER", "bob", OTHER, 9_000));
     let statuses: Vec<_> = answers.iter().map(|sent| status(&sent.payload)).collect();
     assert!(statuses.contains(&200), "{statuses:?} {}", lan.log());
+}
+
+#[test]
+fn a_file_of_too_many_users_changes_nothing_and_its_memory_is_named() {
+    fn small() -> Heap {
+        Heap { used: 3 << 20, claimed: 30 << 20, used_reserve: 0 }
+    }
+    let mut lan = Lan::with_memory("auth=off refresh=5 domain=t.test", USERS, small);
+    lan.run(Duration::from_millis(500));
+    assert_eq!(lan.server.phase(), Phase::Ready, "{}", lan.log());
+    lan.file = (0..60_000).flat_map(|number| format!("u{number}:x\n").into_bytes()).collect();
+    lan.run(Duration::from_secs(8));
+    let said =
+        "60000 users need 63 MiB of memory, and this machine has 30 (file users of 192.0.2.1)";
+    assert!(lan.log().contains(said), "{}", lan.log());
+    assert_eq!(call(&mut lan, "alice", 1), 480, "the users of before are served");
+    assert_eq!(call(&mut lan, "u1", 2), 404);
+}
+
+/// The answer of a time server at `HOST` that says it is `time`, in seconds since 1970.
+fn tell_time(lan: &mut Lan, time: u64) {
+    let question = loop {
+        lan.run(Duration::from_millis(10));
+        if let Some(at) = lan.sent.iter().position(|sent| sent.to.port() == 123) {
+            break lan.sent.remove(at).payload;
+        }
+    };
+    let mut answer = [0; 48];
+    (answer[0], answer[1]) = (4 << 3 | 4, 2);
+    answer[24..32].copy_from_slice(&question[40..]);
+    let stamp = ((time + 2_208_988_800) << 32).to_be_bytes();
+    answer[32..40].copy_from_slice(&stamp);
+    answer[40..].copy_from_slice(&stamp);
+    lan.send(SocketAddrV4::new(HOST, 123), 123, &answer);
+    lan.run(Duration::from_millis(10));
+}
+
+#[test]
+fn the_clock_is_set_at_once_in_both_directions_and_no_registration_ends() {
+    for (time, date) in [
+        (1_795_700_000 + 8 * 3600, "Date: Thu, 26 Nov 2026 21:33:2"),
+        (1_795_700_000 - 8 * 3600, "Date: Thu, 26 Nov 2026 05:33:2"),
+    ] {
+        let mut lan = Lan::ready("auth=off sntp=192.0.2.1", USERS);
+        lan.exchange(PHONE, &request("REGISTER", "alice", PHONE, 1));
+        tell_time(&mut lan, time);
+        lan.run(Duration::from_secs(1));
+        lan.exchange(OTHER, &request("INVITE", "alice", OTHER, 2));
+        lan.run(Duration::from_millis(3));
+        let invites = lan.sent.iter().filter(|sent| sent.payload.starts_with(b"INVITE"));
+        assert_eq!(invites.map(|sent| sent.to).next(), Some(PHONE), "{}", lan.log());
+        let answers = lan.exchange(OTHER, &request("REGISTER", "bob", OTHER, 3));
+        let answer = String::from_utf8_lossy(&answers.last().expect("an answer").payload);
+        assert!(answer.contains(date), "{answer}");
+    }
 }

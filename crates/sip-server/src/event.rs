@@ -16,6 +16,8 @@ use sip::{Duration, HeaderName, Instant, Message};
 /// The environment of one event: what work on it needs.
 pub(crate) struct Env<'e> {
     pub(crate) now: Instant,
+    /// Microseconds from `now` to the time of day.
+    pub(crate) clock_offset: i64,
     pub(crate) settings: &'e Settings,
     pub(crate) keys: &'e Keys,
     pub(crate) answered: &'e Answered,
@@ -30,6 +32,11 @@ pub(crate) struct Env<'e> {
 }
 
 impl Env<'_> {
+    /// The time of day.
+    pub(crate) fn time_of_day(&self) -> Instant {
+        Instant::from_micros(self.now.as_micros().saturating_add_signed(self.clock_offset))
+    }
+
     /// [`Settings::may_reach`], counted where not.
     pub(crate) fn may_reach(&self, origin: Scope, place: &Location) -> bool {
         let may = self.settings.may_reach(origin, place.transport, place.remote);

@@ -210,7 +210,7 @@ fn answer_register(incoming: &Incoming<'_, '_>, outcome: &Outcome, env: &mut Env
 fn write_end_of_done(message: &Message<'_>, out: &mut Vec<u8>, env: &Env<'_>) {
     // Phones without a clock of their own take it from here (RFC 3261 section 10.3 step 8).
     out.extend_from_slice(b"Date: ");
-    write_date(out, env.now);
+    write_date(out, env.time_of_day());
     out.extend_from_slice(b"\r\n");
     let mut supported = message.elements(HeaderName::Supported);
     if supported.any(|option| option.eq_ignore_ascii_case(b"path")) {

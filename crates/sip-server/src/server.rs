@@ -21,7 +21,7 @@ use crate::timings::{Step, Timing};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::IpAddr;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use lock_api::{Mutex, RawMutex};
 use sip::Instant;
 
@@ -33,6 +33,8 @@ pub struct Server<R: RawMutex> {
     pub(crate) is_draining: AtomicBool,
     /// Grows with each change of `settings`.
     pub(crate) generation: AtomicU64,
+    /// Microseconds from the time of timers to the time of day.
+    pub(crate) clock_offset: AtomicI64,
     pub(crate) keys: Keys,
     pub(crate) location: LocationService<R>,
     pub(crate) nonces: Nonces<R>,
@@ -80,6 +82,7 @@ impl<R: RawMutex> Server<R> {
             settings: Mutex::new(Arc::new(Settings::new(config))),
             is_draining: AtomicBool::new(false),
             generation: AtomicU64::new(0),
+            clock_offset: AtomicI64::new(0),
             keys: Keys::new(secret),
             location: LocationService::new(key("subscribers"), key("contacts")),
             nonces: Nonces::new(key("nonce")),
@@ -166,6 +169,12 @@ impl<R: RawMutex> Server<R> {
     /// is registered there.
     pub fn connection_opened(&self, connection: Connection) {
         self.location.open_connection(connection);
+    }
+
+    /// Sets how many microseconds the time of day (Date) is ahead of the time that timers run on. 0
+    /// at first: both are the same.
+    pub fn set_clock_offset(&self, micros: i64) {
+        self.clock_offset.store(micros, Ordering::Relaxed);
     }
 
     /// Makes nonces that were issued before `start` stale. To be called when the server starts

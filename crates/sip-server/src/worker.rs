@@ -308,6 +308,7 @@ impl<R: RawMutex> Worker<R> {
         let (sent_before, kept_before) = (out.transmits.len(), out.journal.len());
         let mut env = Env {
             now,
+            clock_offset: self.server.clock_offset.load(Ordering::Relaxed),
             settings: &self.settings,
             keys: &self.server.keys,
             answered: &self.server.answered,

@@ -15,7 +15,7 @@ fn run(boot: &Boot) -> ! {
     let mut options = Options::default();
     let started = Started::<View>::new(boot, "a SIP server", &mut |text| options.read(text));
     let (started, network) = started.network(&options.machine);
-    let Started { mut screens, log, mut clock, random, .. } = started;
+    let Started { mut screens, log, clock, random, .. } = started;
     screens.each(|view| view.set_page(options.screen));
     let mut server = Server::new(options, network, random, bare::heap, clock.now());
     server.log = log;
@@ -23,9 +23,6 @@ fn run(boot: &Boot) -> ! {
     loop {
         winder.turn(clock.now());
         server.step(&mut || clock.now());
-        if let Some(micros) = server.correction() {
-            clock.adjust(micros);
-        }
         if screens.turn(&mut server, clock.now()) {
             port::reset();
         }

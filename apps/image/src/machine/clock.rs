@@ -1,15 +1,13 @@
-//! Time: a wall clock that is read once, and the processor's counter from there on.
+//! Time: the clock of the machine is read once, and the processor's counter counts on from there,
+//! evenly and never set. The time of day is an offset from it, which the program keeps.
 
 use super::port;
 use core::arch::x86_64::{__cpuid, _rdtsc};
 use core::sync::atomic::{AtomicU64, Ordering};
-use sip::{Duration, Instant};
+use sip::Instant;
 
 /// Oscillations a second of the timer that every PC has (the 8254).
 const PIT_RATE: u64 = 1_193_182;
-
-/// How long a clock that is fast stands still: timers wait meanwhile.
-const LONGEST_STOP: Duration = Duration::from_millis(100);
 
 /// The processor's time stamp counter.
 #[must_use]
@@ -27,15 +25,13 @@ pub fn nanoseconds() -> u64 {
     ((u128::from(ticks()) * u128::from(TICK.load(Ordering::Relaxed))) >> 32) as u64
 }
 
-/// A clock that runs evenly from when it was set.
+/// A clock that runs evenly from the start of the program.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     /// Ticks of the counter a second.
     pub rate: u64,
     base: u64,
     epoch: Instant,
-    /// What it has shown before it was set.
-    least: Instant,
 }
 
 impl Clock {
@@ -47,24 +43,15 @@ impl Clock {
             ((1_000_000_000_u128 << 32) / u128::from(rate.max(1))) as u64,
             Ordering::Relaxed,
         );
-        Self { rate, base: ticks(), epoch, least: Instant::ZERO }
+        Self { rate, base: ticks(), epoch }
     }
 
-    /// The time, which never runs backwards.
+    /// The time, for timers.
     #[must_use]
     pub fn now(&self) -> Instant {
         let passed = ticks().wrapping_sub(self.base);
         let micros = u128::from(passed) * 1_000_000 / u128::from(self.rate);
-        let now = Instant::from_micros(self.epoch.as_micros() + micros as u64);
-        now.max(self.least)
-    }
-
-    /// Sets the clock by so many microseconds: forward at once; backward it stands still for as
-    /// long, and for no longer than [`LONGEST_STOP`] at a time.
-    pub fn adjust(&mut self, micros: i64) {
-        self.least = self.now();
-        let micros = micros.max(-(LONGEST_STOP.as_micros() as i64));
-        self.epoch = Instant::from_micros(self.epoch.as_micros().saturating_add_signed(micros));
+        Instant::from_micros(self.epoch.as_micros() + micros as u64)
     }
 }
 

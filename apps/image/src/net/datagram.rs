@@ -4,7 +4,8 @@
 use core::net::{Ipv4Addr, SocketAddrV4};
 use core::ops::Range;
 use smoltcp::wire::{
-    EthernetAddress, EthernetFrame, EthernetProtocol, IpAddress, IpProtocol, Ipv4Packet, UdpPacket,
+    EthernetAddress, EthernetFrame, EthernetProtocol, IpAddress, IpProtocol, Ipv4Packet, TcpPacket,
+    UdpPacket,
 };
 
 /// Bytes of the headers of Ethernet, of IP without options, and of UDP.
@@ -80,6 +81,15 @@ pub(crate) fn sender(frame: &[u8]) -> Option<(Ipv4Addr, EthernetAddress)> {
     }
     let ip = Ipv4Packet::new_checked(ethernet.payload()).ok()?;
     Some((ip.src_addr(), ethernet.src_addr()))
+}
+
+/// The sender of a frame with the first packet of a connection by TCP, and its card.
+pub(crate) fn connection_begun(frame: &[u8]) -> Option<(Ipv4Addr, EthernetAddress)> {
+    let ethernet = EthernetFrame::new_checked(frame).ok()?;
+    let ip = Ipv4Packet::new_checked(ethernet.payload()).ok()?;
+    let tcp = TcpPacket::new_checked(ip.payload()).ok()?;
+    let is_first = ip.next_header() == IpProtocol::Tcp && tcp.syn() && !tcp.ack();
+    is_first.then(|| (ip.src_addr(), ethernet.src_addr()))
 }
 
 /// The ends of the UDP datagram `bytes`, and how long its payload is.

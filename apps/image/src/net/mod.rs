@@ -31,10 +31,14 @@ const MOST_OF_PACKET: usize = MAX_FRAME - ETHERNET - IP;
 const MOST_OF_PART: usize = MOST_OF_PACKET & !7;
 /// Bytes of the payload of a datagram.
 const MOST_OF_DATAGRAM: usize = 65_535 - IP - UDP;
+/// Bytes of an ARP packet.
+const ARP: usize = 28;
 /// How often the card is looked at for room to send.
 const PATIENCE: u32 = 1000;
 /// Frames that a card has memory for: those that wait came after so many before them were received.
 const RING: usize = 256;
+/// Frames that are not for our ports and are dealt with before timers get their turn.
+const BUDGET: usize = 64;
 /// From one look for neighbours that have not answered to the next.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -169,7 +173,10 @@ impl Network {
         }
         self.last = None;
         let mut waited;
+        let mut rest = BUDGET;
         let found = loop {
+            // Others than ours must not hold up what else there is to do.
+            rest = rest.checked_sub(1)?;
             if !self.nic.receive() {
                 self.idle = now;
                 return None;
@@ -206,15 +213,20 @@ impl Network {
                     }
                 }
                 Content::Other => {
-                    self.stack.receive(frame);
-                    self.next_poll = now;
                     let ethernet = EthernetFrame::new_unchecked(frame);
-                    if let (EthernetProtocol::Arp, Some(ours)) = (ethernet.ethertype(), ours) {
-                        let heard = self.neighbors.hear(now, ethernet.payload(), ours);
-                        if let Some((mac, waiting)) = heard {
-                            waiting.iter().for_each(|datagram| self.send_to(mac, datagram));
-                        }
+                    let network = self.address.as_ref().map(|address| address.ours);
+                    if let (EthernetProtocol::Arp, Some(network)) = (ethernet.ethertype(), network)
+                    {
+                        // The stack hears of nobody but our neighbours, too.
+                        let heard = self.neighbors.hear(now, ethernet.payload(), network);
+                        let Some((mac, waiting)) = heard else { continue };
+                        self.stack.receive(frame);
+                        waiting.iter().for_each(|datagram| self.send_to(mac, datagram));
+                    } else {
+                        self.introduce_sender(now);
+                        self.stack.receive(self.nic.frame());
                     }
+                    self.next_poll = now;
                 }
                 Content::Nothing => {}
             }
@@ -276,6 +288,35 @@ impl Network {
         }
         self.nic.flush();
         polled
+    }
+
+    /// Tells the stack by which card the sender of a TCP frame is reached that begins a connection,
+    /// so that it does not ask for one neighbour after the other: by the card that was heard by ARP,
+    /// else by the one that sent the frame.
+    fn introduce_sender(&mut self, now: Instant) {
+        let Some(ours) = &self.address else { return };
+        let Some((sender, mac)) = datagram::connection_begun(self.nic.frame()) else { return };
+        let Some(hop) = ours.next_hop(sender).filter(|hop| *hop != ours.ours.address()) else {
+            return;
+        };
+        let mac = self.neighbors.known(now, hop).unwrap_or(mac);
+        if !mac.is_unicast() || !datagram::is_host(sender) {
+            return;
+        }
+        let introduction = ArpRepr::EthernetIpv4 {
+            operation: ArpOperation::Reply,
+            source_hardware_addr: mac,
+            source_protocol_addr: hop,
+            target_hardware_addr: self.mac,
+            target_protocol_addr: ours.ours.address(),
+        };
+        let mut frame = [0; ETHERNET + ARP];
+        let mut ethernet = EthernetFrame::new_unchecked(&mut frame[..]);
+        ethernet.set_src_addr(mac);
+        ethernet.set_dst_addr(self.mac);
+        ethernet.set_ethertype(EthernetProtocol::Arp);
+        introduction.emit(&mut ArpPacket::new_unchecked(ethernet.payload_mut()));
+        self.stack.receive(&frame);
     }
 
     /// Sends what has waited for a neighbour.

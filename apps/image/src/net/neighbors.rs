@@ -7,7 +7,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::net::Ipv4Addr;
 use sip::{Duration, Instant};
-use smoltcp::wire::{ArpOperation, ArpPacket, ArpRepr, EthernetAddress};
+use smoltcp::wire::{ArpOperation, ArpPacket, ArpRepr, EthernetAddress, Ipv4Cidr};
 
 /// How long an answer counts; from the half of it on it is asked again.
 const LIFETIME: Duration = Duration::from_secs(120);
@@ -46,11 +46,13 @@ pub(crate) struct Neighbors {
     /// Bytes of all datagrams that wait, and the bound of that.
     bytes: usize,
     most: usize,
+    /// Where the walk through a full table is.
+    walk: Ipv4Addr,
 }
 
 impl Default for Neighbors {
     fn default() -> Self {
-        Self { table: BTreeMap::new(), bytes: 0, most: MOST_BYTES }
+        Self { table: BTreeMap::new(), bytes: 0, most: MOST_BYTES, walk: Ipv4Addr::UNSPECIFIED }
     }
 }
 
@@ -71,17 +73,7 @@ impl Neighbors {
 
     /// Looks `address` up at `now`.
     pub(crate) fn find(&mut self, now: Instant, address: Ipv4Addr) -> Found {
-        if self.table.len() >= MOST && !self.table.contains_key(&address) {
-            self.forget(now);
-        }
-        let neighbor = self.table.entry(address).or_insert(Neighbor {
-            mac: None,
-            since: now,
-            asked: Instant::ZERO,
-            questions: 0,
-            is_doubted: false,
-            waiting: Vec::new(),
-        });
+        let neighbor = self.entry(now, address);
         let age = now.since(neighbor.since);
         if age >= LIFETIME {
             neighbor.mac = None;
@@ -116,13 +108,14 @@ impl Neighbors {
     }
 
     /// Hears what `packet` says, and returns what waits for that neighbour, with its address. Only
-    /// who was asked for is heard, and who asks for `ours`.
+    /// a host of our `network` is heard that was asked for, or that asks for us.
     pub(crate) fn hear(
         &mut self,
         now: Instant,
         packet: &[u8],
-        ours: Ipv4Addr,
+        network: Ipv4Cidr,
     ) -> Option<(EthernetAddress, Vec<Waiting>)> {
+        let ours = network.address();
         let packet = ArpPacket::new_checked(packet).ok()?;
         let ArpRepr::EthernetIpv4 {
             operation,
@@ -136,21 +129,14 @@ impl Neighbors {
         };
         let is_asked = self.table.get(&address).is_some_and(|neighbor| neighbor.questions > 0);
         let asks_us = operation == ArpOperation::Request && target == ours;
-        let is_someone = mac.is_unicast() && super::datagram::is_host(address) && address != ours;
+        let is_someone = mac.is_unicast()
+            && super::datagram::is_host(address)
+            && network.contains_addr(&address)
+            && address != ours;
         if !is_someone || !(is_asked || asks_us) {
             return None;
         }
-        if self.table.len() >= MOST && !self.table.contains_key(&address) {
-            self.forget(now);
-        }
-        let neighbor = self.table.entry(address).or_insert(Neighbor {
-            mac: None,
-            since: now,
-            asked: Instant::ZERO,
-            questions: 0,
-            is_doubted: false,
-            waiting: Vec::new(),
-        });
+        let neighbor = self.entry(now, address);
         (neighbor.mac, neighbor.since, neighbor.questions) = (Some(mac), now, 0);
         neighbor.is_doubted = false;
         let waiting = core::mem::take(&mut neighbor.waiting);
@@ -184,20 +170,84 @@ impl Neighbors {
         again
     }
 
-    /// Makes room for one: those whose time is over, else the oldest.
-    fn forget(&mut self, now: Instant) {
-        self.table.retain(|_, neighbor| {
-            now.since(neighbor.since) < LIFETIME || !neighbor.waiting.is_empty()
-        });
-        if self.table.len() < MOST {
-            return;
+    /// The Ethernet address of `address`, where it was heard and still counts.
+    pub(crate) fn known(&self, now: Instant, address: Ipv4Addr) -> Option<EthernetAddress> {
+        let neighbor = self.table.get(&address)?;
+        neighbor.mac.filter(|_| now.since(neighbor.since) < LIFETIME)
+    }
+
+    /// The neighbour with `address`, in the place of another one where the table is full: of the next
+    /// one in a walk through it, so that the work is the same for each frame.
+    fn entry(&mut self, now: Instant, address: Ipv4Addr) -> &mut Neighbor {
+        if self.table.len() >= MOST && !self.table.contains_key(&address) {
+            let next = self.table.range(self.walk..).next().or(self.table.iter().next());
+            if let Some(goes) = next.map(|(address, _)| *address) {
+                // A step that shares no factor with the table's usual sizes, so that neighbours who
+                // came one after the other do not go so.
+                self.walk = Ipv4Addr::from(u32::from(goes).wrapping_add(0x9e37_79b1));
+                let gone = self.table.remove(&goes);
+                let waiting = gone.iter().flat_map(|gone| &gone.waiting);
+                self.bytes -= waiting.map(|datagram| datagram.bytes.len()).sum::<usize>();
+            }
         }
-        let oldest = self.table.iter().min_by_key(|(_, neighbor)| neighbor.since);
-        if let Some(address) = oldest.map(|(address, _)| *address)
-            && let Some(neighbor) = self.table.remove(&address)
-        {
-            self.bytes -=
-                neighbor.waiting.iter().map(|datagram| datagram.bytes.len()).sum::<usize>();
+        self.table.entry(address).or_insert(Neighbor {
+            mac: None,
+            since: now,
+            asked: Instant::ZERO,
+            questions: 0,
+            is_doubted: false,
+            waiting: Vec::new(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host(number: u32) -> Ipv4Addr {
+        Ipv4Addr::from(0x0a00_0000 + number)
+    }
+
+    /// An ARP request of `address` for us.
+    fn question(address: Ipv4Addr, ours: Ipv4Addr) -> Vec<u8> {
+        let question = ArpRepr::EthernetIpv4 {
+            operation: ArpOperation::Request,
+            source_hardware_addr: EthernetAddress([2, 0, 0, 0, 0, 9]),
+            source_protocol_addr: address,
+            target_hardware_addr: EthernetAddress([0; 6]),
+            target_protocol_addr: ours,
+        };
+        let mut bytes = alloc::vec![0; question.buffer_len()];
+        question.emit(&mut ArpPacket::new_unchecked(&mut bytes));
+        bytes
+    }
+
+    #[test]
+    fn hosts_of_other_networks_are_not_heard() {
+        let mut neighbors = Neighbors::default();
+        let network = Ipv4Cidr::new(host(1), 16);
+        let outside = Ipv4Addr::new(192, 0, 2, 9);
+        assert_eq!(neighbors.hear(Instant::ZERO, &question(outside, host(1)), network), None);
+        assert!(neighbors.hear(Instant::ZERO, &question(host(2), host(1)), network).is_some());
+        assert_eq!(neighbors.table.len(), 1);
+    }
+
+    #[test]
+    fn a_full_table_takes_new_neighbours_and_counts_what_waits() {
+        let mut neighbors = Neighbors::default();
+        let ends = super::super::datagram::Ends {
+            source: core::net::SocketAddrV4::new(host(1), 5060),
+            destination: core::net::SocketAddrV4::new(host(2), 5060),
+        };
+        for number in 0..3 * MOST as u32 {
+            neighbors.find(Instant::ZERO, host(number));
+            let bytes = alloc::vec![0; 10];
+            neighbors.wait(host(number), Waiting { ends, bytes });
         }
+        let waiting = neighbors.table.values().map(|neighbor| neighbor.waiting.len());
+        assert_eq!(neighbors.bytes, 10 * waiting.sum::<usize>());
+        assert_eq!(neighbors.table.len(), MOST);
+        assert!(neighbors.table.contains_key(&host(3 * MOST as u32 - 1)));
     }
 }

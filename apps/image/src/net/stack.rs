@@ -7,7 +7,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::{Ipv4Addr, SocketAddrV4};
 use sip::{Duration, Instant};
-use smoltcp::iface::{Config, Interface, PollResult, SocketHandle, SocketSet};
+use smoltcp::iface::{
+    Config, Interface, PollIngressSingleResult, PollResult, SocketHandle, SocketSet,
+};
 use smoltcp::phy::{self, Device, DeviceCapabilities, Medium};
 use smoltcp::socket::dhcpv4::{self, RetryConfig};
 use smoltcp::socket::tcp;
@@ -18,9 +20,12 @@ use smoltcp::wire::{DhcpOption, EthernetAddress, IpAddress, IpCidr, Ipv4Cidr};
 const MOST_FRAMES: usize = 256;
 
 /// Sockets to which connections may come at the same time, and those whose handshakes have not
-/// ended.
-const LISTENING: usize = 16;
-const COMING: usize = 64;
+/// ended: where there are more, any one of them goes. Whoever takes up all of them again within the
+/// time of an honest handshake sends many more packets than this a millisecond.
+const LISTENING: usize = 8;
+const COMING: usize = 128;
+/// Frames that the stack looks at in a turn.
+const FRAMES: usize = 64;
 /// How long a handshake takes at most.
 const HANDSHAKE: Duration = Duration::from_secs(5);
 /// Bytes that are kept of each direction of a connection, beside what the stream layer keeps.
@@ -84,6 +89,8 @@ pub(crate) struct Stack {
     /// Connections that are forgotten once the peer was told so.
     ending: Vec<SocketHandle>,
     port: u16,
+    /// A number for the handshake that goes.
+    number: u64,
 }
 
 impl core::fmt::Debug for Stack {
@@ -108,6 +115,7 @@ impl Stack {
             coming: Vec::new(),
             ending: Vec::new(),
             port: 0,
+            number: seed,
         }
     }
 
@@ -166,12 +174,7 @@ impl Stack {
 
     /// Connections that have been made since this was asked last.
     pub(crate) fn accept(&mut self, now: Instant) -> Vec<SocketHandle> {
-        let is_listening = |sockets: &SocketSet<'_>, handle: SocketHandle| {
-            sockets.get::<tcp::Socket<'_>>(handle).is_listening()
-        };
-        let sockets = &self.sockets;
-        let begun = self.listening.extract_if(.., |handle| !is_listening(sockets, *handle));
-        self.coming.extend(begun.map(|handle| (handle, now)));
+        self.make_listeners(now);
         let mut made = Vec::new();
         let sockets = &mut self.sockets;
         self.coming.retain(|&(handle, since)| {
@@ -187,11 +190,39 @@ impl Stack {
             }
             false
         });
-        // Who never ends a handshake has what is left of this room, and no more.
-        while self.port != 0 && self.listening.len() < LISTENING && self.coming.len() < COMING {
+        made
+    }
+
+    /// Makes a socket for the next connection in the place of each to which one has come.
+    fn make_listeners(&mut self, now: Instant) {
+        let sockets = &self.sockets;
+        let is_taken =
+            |handle: &mut SocketHandle| !sockets.get::<tcp::Socket<'_>>(*handle).is_listening();
+        let begun = self.listening.extract_if(.., is_taken);
+        self.coming.extend(begun.map(|handle| (handle, now)));
+        while self.coming.len() > COMING {
+            self.end_a_handshake();
+        }
+        while self.port != 0 && self.listening.len() < LISTENING {
             self.add_listener();
         }
-        made
+    }
+
+    /// Forgets any one of the handshakes that have not ended.
+    fn end_a_handshake(&mut self) {
+        // Marsaglia's xorshift, from a seed that is random.
+        for (left, shift) in [(true, 13), (false, 7), (true, 17)] {
+            self.number ^= if left { self.number << shift } else { self.number >> shift };
+        }
+        let sockets = &self.sockets;
+        let is_made =
+            |handle| sockets.get::<tcp::Socket<'_>>(handle).state() != tcp::State::SynReceived;
+        let start = (self.number % self.coming.len() as u64) as usize;
+        // A connection that was made waits only to be taken.
+        let mut places = (start..self.coming.len()).chain(0..start);
+        let place = places.find(|&place| !is_made(self.coming[place].0)).unwrap_or(start);
+        let (handle, _) = self.coming.swap_remove(place);
+        self.sockets.remove(handle);
     }
 
     /// Begins a connection to `remote` from our port `local`.
@@ -222,8 +253,21 @@ impl Stack {
 
     /// Does what is to be done now.
     pub(crate) fn poll(&mut self, now: Instant) -> Polled {
-        let result = self.interface.poll(time(now), &mut self.frames, &mut self.sockets);
-        let has_stirred = result == PollResult::SocketStateChanged;
+        let mut has_stirred = false;
+        self.interface.poll_maintenance(time(now));
+        for _ in 0..FRAMES {
+            use PollIngressSingleResult::{None as Nothing, PacketProcessed, SocketStateChanged};
+            match self.interface.poll_ingress_single(time(now), &mut self.frames, &mut self.sockets)
+            {
+                Nothing => break,
+                PacketProcessed => {}
+                SocketStateChanged => has_stirred = true,
+            }
+            // There is always one that listens, or else the next connection would be refused.
+            self.make_listeners(now);
+        }
+        let result = self.interface.poll_egress(time(now), &mut self.frames, &mut self.sockets);
+        has_stirred |= result == PollResult::SocketStateChanged;
         for handle in self.ending.drain(..) {
             self.sockets.remove(handle);
         }

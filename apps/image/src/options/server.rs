@@ -156,7 +156,7 @@ impl Options {
 
 fn hex(value: &str) -> Option<[u8; 32]> {
     let mut bytes = [0; 32];
-    if value.len() != 2 * bytes.len() || !value.is_ascii() {
+    if value.len() != 2 * bytes.len() || !value.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return None;
     }
     for (at, byte) in bytes.iter_mut().enumerate() {
@@ -227,6 +227,7 @@ mod tests {
             "dns=1.2.3.4,",
             "trusted=1.2.3.4",
             "secret=00",
+            &alloc::format!("secret={}", "+f".repeat(32)),
             "expires=59",
             "domain=a,,b",
             "screen=x",

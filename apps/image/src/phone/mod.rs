@@ -142,6 +142,7 @@ impl Phone {
 
     /// Does what is to be done `now`.
     pub fn step(&mut self, now: Instant) {
+        self.log.set_time(now);
         if !self.has_link {
             return self.wait_for_link(now);
         }

@@ -120,8 +120,8 @@ impl<V: View> Line<V> {
         if missed > 0 {
             self.console.display.say(format_args!("({missed} lines are left out)"));
         }
-        for line in log.since(self.seen) {
-            self.console.display.say(format_args!("{line}"));
+        for (time, line) in log.timed_since(self.seen) {
+            self.console.display.say(format_args!("{time}{line}"));
         }
         self.seen = log.said();
     }

@@ -1,7 +1,7 @@
 //! What the pages of all programs have: a first and a last row, and lines of the log between.
 
 use super::{Grid, Style};
-use crate::log::Log;
+use crate::log::{Log, Time};
 use alloc::string::String;
 use core::fmt;
 
@@ -26,10 +26,11 @@ pub(crate) fn hint(grid: &mut Grid, text: fmt::Arguments<'_>) {
 /// The last lines but `newer` ones, each in as many rows as it takes.
 pub(crate) fn lines(grid: &mut Grid, log: &Log, newer: usize) {
     let (width, body) = (grid.width(), grid.height() - 2);
-    let height = |line: &String| line.chars().count().div_ceil(width).max(1);
+    let text = |(time, line): &(Time, String)| alloc::format!("{time}{line}");
+    let height = |line: &(Time, String)| text(line).chars().count().div_ceil(width).max(1);
     let end = log.lines.len().saturating_sub(newer);
     let mut used = 0;
-    let fits = |line: &&String| {
+    let fits = |line: &&(Time, String)| {
         used += height(line);
         used <= body
     };
@@ -37,8 +38,8 @@ pub(crate) fn lines(grid: &mut Grid, log: &Log, newer: usize) {
     let mut row = 1;
     for line in log.lines.range(end - count..end) {
         for part in 0..height(line) {
-            let text: String = line.chars().skip(part * width).take(width).collect();
-            grid.print(row, 0, Style::Plain, format_args!("{text}"));
+            let shown: String = text(line).chars().skip(part * width).take(width).collect();
+            grid.print(row, 0, Style::Plain, format_args!("{shown}"));
             row += 1;
         }
     }

@@ -1,8 +1,11 @@
 //! Users, as the file on the TFTP server has them.
 
+use super::budget::{Budget, TAKEN_IN, USER};
+use super::shortage::Level;
 use crate::lock::Lock;
+use crate::machine::heap::Heap;
 use crate::tftp::{Failure, Progress, Transfer};
-use crate::users::{BadLine, Users};
+use crate::users::{BadLine, Users, What};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::{self, Vec};
@@ -12,9 +15,12 @@ use sip::Instant;
 use sip::digest::{Algorithm, Ha1Set};
 use sip_server::Output;
 
-/// Bytes of a file, and users in it.
+/// Bytes of a file.
 const MOST_BYTES: u64 = 64 << 20;
-const MOST_USERS: usize = 1_000_000;
+/// Bytes of an address of record in a list of them.
+const ADDRESS: usize = 80;
+/// The part of the memory that is to be free when all users were taken in.
+const SPARE: usize = 8;
 /// Users that are taken in at a time, so that messages do not wait.
 const TURN: usize = 64;
 
@@ -29,6 +35,15 @@ pub(super) enum Trouble {
     Empty,
     /// There is no hash that all users have.
     Algorithms,
+    /// The memory is too small for its users.
+    Memory {
+        /// The users of the file.
+        users: usize,
+        /// Bytes that the machine has.
+        claimed: usize,
+    },
+    /// Other uses have taken the memory that its users need.
+    NoRoom,
 }
 
 impl fmt::Display for Trouble {
@@ -37,6 +52,14 @@ impl fmt::Display for Trouble {
             Self::Transfer(failure) => write!(f, "{failure}"),
             Self::Line(bad) => write!(f, "{bad}"),
             Self::Empty => f.write_str("it names no users"),
+            Self::Memory { users, claimed } => {
+                let (needed, claimed) = ((users * USER).div_ceil(1 << 20), claimed >> 20);
+                write!(
+                    f,
+                    "{users} users need {needed} MiB of memory, and this machine has {claimed}"
+                )
+            }
+            Self::NoRoom => f.write_str("there is too little memory that is free"),
             Self::Algorithms => f.write_str(
                 "its users have no algorithm in common: one of MD5, SHA-256, SHA-512-256 for all",
             ),
@@ -50,6 +73,9 @@ struct Fetch {
     port: u16,
     transfer: Transfer,
     users: Users,
+    /// The file, and the host that has it.
+    file: String,
+    server: Ipv4Addr,
 }
 
 /// Users that are taken in, a few at a time.
@@ -71,18 +97,32 @@ impl fmt::Debug for TakingIn {
 #[derive(Debug, Default)]
 pub(super) struct Accounts {
     realm: String,
+    /// The realm of those that are there.
+    known_realm: String,
     /// Addresses of record of those that are there, in order.
     known: Vec<Box<[u8]>>,
     fetch: Option<Fetch>,
     taking_in: Option<TakingIn>,
     /// The algorithms for which all users have a hash.
     pub(super) algorithms: Vec<Algorithm>,
+    /// When the users were read that are there.
+    since: Option<Instant>,
 }
 
 impl Accounts {
     /// How many there are.
     pub(super) fn len(&self) -> usize {
         self.known.len()
+    }
+
+    /// When the users of `realm` were read, if there are some.
+    pub(super) fn since(&self, realm: &str) -> Option<Instant> {
+        self.since.filter(|_| self.known_realm == realm)
+    }
+
+    /// The file that is on its way, and the host that has it.
+    pub(super) fn source(&self) -> Option<(&str, Ipv4Addr)> {
+        self.fetch.as_ref().map(|fetch| (fetch.file.as_str(), fetch.server))
     }
 
     /// Whether a file is on its way, or its users are.
@@ -98,10 +138,12 @@ impl Accounts {
         file: &str,
         realm: &str,
         port: u16,
+        memory: Heap,
     ) {
         self.realm = realm.into();
         let transfer = Transfer::new(server, file, MOST_BYTES, now);
-        self.fetch = Some(Fetch { port, transfer, users: Users::new(realm, MOST_USERS) });
+        let users = Users::new(realm, Budget::of(memory.claimed).users);
+        self.fetch = Some(Fetch { port, transfer, users, file: file.into(), server });
     }
 
     /// The port that the file comes to.
@@ -118,15 +160,23 @@ impl Accounts {
         now: Instant,
         remote: SocketAddrV4,
         payload: &[u8],
+        memory: Heap,
     ) -> Result<(), Trouble> {
+        let line = |bad: BadLine| match bad.what {
+            What::Many { users, .. } => Trouble::Memory { users, claimed: memory.claimed },
+            _ => Trouble::Line(bad),
+        };
+        if Level::of(memory) != Level::Plenty {
+            return Err(Trouble::NoRoom);
+        }
         let Some(fetch) = &mut self.fetch else { return Ok(()) };
         match fetch.transfer.receive(now, remote, payload) {
             Progress::Nothing => Ok(()),
-            Progress::More(bytes) => fetch.users.read(bytes).map_err(Trouble::Line),
+            Progress::More(bytes) => fetch.users.read(bytes).map_err(line),
             Progress::End(bytes) => {
                 let read = fetch.users.read(bytes).and_then(|()| fetch.users.end());
-                read.map_err(Trouble::Line)?;
-                self.begin_taking_in()
+                read.map_err(line)?;
+                self.begin_taking_in(memory)
             }
             Progress::Failed(failure) => Err(Trouble::Transfer(failure)),
         }
@@ -155,7 +205,7 @@ impl Accounts {
         self.fetch = None;
     }
 
-    fn begin_taking_in(&mut self) -> Result<(), Trouble> {
+    fn begin_taking_in(&mut self, memory: Heap) -> Result<(), Trouble> {
         let Some(fetch) = &mut self.fetch else { return Ok(()) };
         let users = core::mem::replace(&mut fetch.users, Users::new("", 0));
         if users.is_empty() {
@@ -165,6 +215,12 @@ impl Accounts {
         if algorithms.is_empty() {
             return Err(Trouble::Algorithms);
         }
+        // Nothing is changed where not all can be taken in.
+        let more = users.len().saturating_sub(self.known.len());
+        let needed = more * TAKEN_IN + users.len() * ADDRESS;
+        if memory.free() < needed + memory.claimed / SPARE {
+            return Err(Trouble::NoRoom);
+        }
         self.algorithms = algorithms;
         let new = Vec::with_capacity(users.len());
         let users = Box::new(users.into_users());
@@ -173,7 +229,12 @@ impl Accounts {
     }
 
     /// Takes in a few users; true when that were the last ones.
-    pub(super) fn take_in(&mut self, engine: &sip_server::Server<Lock>, out: &mut Output) -> bool {
+    pub(super) fn take_in(
+        &mut self,
+        now: Instant,
+        engine: &sip_server::Server<Lock>,
+        out: &mut Output,
+    ) -> bool {
         let Some(work) = &mut self.taking_in else { return false };
         for _ in 0..TURN {
             if let Some(gone) = &mut work.gone {
@@ -183,6 +244,8 @@ impl Accounts {
                     }
                     None => {
                         self.known = core::mem::take(&mut work.new);
+                        self.since = Some(now);
+                        self.known_realm = self.realm.clone();
                         self.taking_in = None;
                         return true;
                     }

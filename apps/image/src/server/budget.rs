@@ -4,9 +4,19 @@
 /// The number of connections by TCP, whatever memory there is: every frame looks at all of them.
 pub(super) const CONNECTIONS: usize = 512;
 
+/// The number of users, whatever memory there is.
+const USERS: usize = 1_000_000;
+/// Bytes of memory for each user: the user as the file has it and as the engine has it, while a file
+/// is read again, and a phone that is registered.
+pub(super) const USER: usize = 1100;
+/// The part of that for a user that the engine takes in.
+pub(super) const TAKEN_IN: usize = 320;
+
 /// The bounds of a machine, in bytes where nothing else is said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Budget {
+    /// The number of users.
+    pub(super) users: usize,
     /// Requests that are answered or under way.
     pub(super) transactions: usize,
     /// Dialogs.
@@ -25,6 +35,7 @@ impl Budget {
     /// The bounds of a machine with `memory` bytes.
     pub(super) const fn of(memory: usize) -> Self {
         Self {
+            users: if memory / USER < USERS { memory / USER } else { USERS },
             transactions: memory / 4,
             dialogs: memory / 16,
             connections: memory / 8,

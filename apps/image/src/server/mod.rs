@@ -8,6 +8,8 @@ mod query;
 pub mod screens;
 mod shortage;
 mod syslog;
+#[cfg(test)]
+mod tests;
 
 use crate::dns::Resolver;
 use crate::lock::Lock;
@@ -39,6 +41,8 @@ const TURN: usize = 64;
 const ROUND: Duration = Duration::from_millis(100);
 /// How often link, memory and time are looked at.
 const LOOK: Duration = Duration::from_millis(200);
+/// The time to the next try where the file of users was not taken, while users are served.
+const AGAIN: Duration = Duration::from_secs(60);
 /// How often it is said that there is no link, no lease or no file.
 const REMINDER: Duration = Duration::from_secs(10);
 
@@ -72,8 +76,8 @@ pub struct Server {
     next_round: Instant,
     resolver: Resolver<Ticket>,
     time_keeper: Option<TimeKeeper>,
-    /// By how many microseconds the clock is behind.
-    correction: Option<i64>,
+    /// Microseconds from the time of timers to the time of day.
+    clock_offset: i64,
     syslog: Option<Syslog>,
     memory: fn() -> Heap,
     /// The state of the memory, and messages that were dropped for want of it.
@@ -132,7 +136,7 @@ impl Server {
             next_round: now,
             resolver: Resolver::default(),
             time_keeper: None,
-            correction: None,
+            clock_offset: 0,
             syslog,
             memory,
             level: Level::Plenty,
@@ -148,11 +152,6 @@ impl Server {
         }
     }
 
-    /// By how many microseconds the clock is behind, if that was found out since it was asked last.
-    pub fn correction(&mut self) -> Option<i64> {
-        self.correction.take()
-    }
-
     /// What it waits for.
     #[must_use]
     pub fn phase(&self) -> Phase {
@@ -162,9 +161,26 @@ impl Server {
     /// Does what is to be done `now`; `clock` tells the time meanwhile.
     pub fn step(&mut self, clock: &mut dyn FnMut() -> Instant) {
         let now = clock();
+        self.log.set_time(self.time_of_day(now));
         match self.phase {
             Phase::Link => self.wait_for_link(now),
             Phase::Address | Phase::Users | Phase::Ready => self.serve(now, clock),
+        }
+    }
+
+    /// The time of day at `now`, which is of the clock that timers run on.
+    fn time_of_day(&self, now: Instant) -> Instant {
+        Instant::from_micros(now.as_micros().saturating_add_signed(self.clock_offset))
+    }
+
+    /// Sets the time of day. Timers do not see it.
+    fn set_clock(&mut self, now: Instant, offset: i64) {
+        let seconds = (offset - self.clock_offset) / 1_000_000;
+        self.clock_offset = offset;
+        self.engine.set_clock_offset(offset);
+        if seconds != 0 {
+            self.log.say(format_args!("the clock was set by {seconds} s"));
+            self.log.set_time(self.time_of_day(now));
         }
     }
 
@@ -214,13 +230,16 @@ impl Server {
                 self.total.count += 1;
                 self.total.nanoseconds += nanoseconds().saturating_sub(start);
             } else if self.accounts.port() == Some(ends.destination.port()) {
-                let came = self.accounts.receive(now, ends.source, datagram.payload);
+                let came =
+                    self.accounts.receive(now, ends.source, datagram.payload, (self.memory)());
                 self.on_fetch(came, now);
             } else if ends.destination.port() == sntp::PORT {
                 let keeper = self.time_keeper.as_mut();
                 let heard =
                     keeper.and_then(|keeper| keeper.receive(now, ends.source, datagram.payload));
-                self.correction = heard.or(self.correction);
+                if let Some(offset) = heard {
+                    self.set_clock(now, offset);
+                }
             } else if let Some(host) = self.options.query
                 && host.port() == ends.destination.port()
             {
@@ -390,7 +409,7 @@ impl Server {
         let port = 49_152 + self.random.below(16_384) as u16;
         self.network.listen(port);
         let realm = config::domain(&self.options, self.ours()).name;
-        self.accounts.fetch(now, server, &file, &realm, port);
+        self.accounts.fetch(now, server, &file, &realm, port, (self.memory)());
     }
 
     fn go_on_with_accounts(&mut self, now: Instant) {
@@ -408,7 +427,7 @@ impl Server {
         if self.accounts.has_come() {
             self.end_fetch();
         }
-        if self.accounts.take_in(&self.engine, &mut self.out) {
+        if self.accounts.take_in(now, &self.engine, &mut self.out) {
             let count = self.accounts.len();
             self.log.say(format_args!("{count} users"));
             if self.options.refresh > Duration::ZERO {
@@ -424,13 +443,27 @@ impl Server {
 
     fn on_fetch(&mut self, result: Result<(), Trouble>, now: Instant) {
         let Err(trouble) = result else { return };
-        self.log.say(format_args!("the file of users was not taken: {trouble}"));
+        let source = self.accounts.source();
+        let (file, server) = source.unwrap_or(("", Ipv4Addr::UNSPECIFIED));
+        self.log.say(format_args!(
+            "the file of users was not taken: {trouble} (file {file} of {server})"
+        ));
         self.end_fetch();
-        let pause =
-            if self.options.refresh > Duration::ZERO { self.options.refresh } else { REMINDER };
-        if self.phase == Phase::Users || self.options.refresh > Duration::ZERO {
-            self.next_fetch = Some(now + pause.min(REMINDER));
+        let is_serving = self.phase == Phase::Ready;
+        if is_serving {
+            self.tell_age(now);
         }
+        let is_often = self.options.refresh > Duration::ZERO && self.options.refresh < AGAIN;
+        let pause = if is_serving && !is_often { AGAIN } else { REMINDER };
+        self.next_fetch = Some(now + pause);
+    }
+
+    /// Says how old the users are that are served.
+    fn tell_age(&mut self, now: Instant) {
+        let realm = config::domain(&self.options, self.ours()).name;
+        let Some(since) = self.accounts.since(&realm) else { return };
+        let (count, age) = (self.accounts.len(), now.since(since).as_secs());
+        self.log.say(format_args!("serving {count} users as they were read {age} s ago"));
     }
 
     fn end_fetch(&mut self) {
@@ -487,6 +520,16 @@ impl Server {
         if self.network.address() == address.as_ref() {
             return;
         }
+        let ours = |address: &Address| address.ours;
+        if let (Some(new), Phase::Ready) = (&address, self.phase)
+            && self.network.address().map(ours) == Some(new.ours)
+        {
+            // Others are named beside the same address: connections and users stay.
+            self.network.set_address(address);
+            self.use_servers(now);
+            self.next_fetch = Some(now);
+            return;
+        }
         self.end_fetch();
         self.network.close(SIP);
         self.network.close(sntp::PORT);
@@ -499,19 +542,17 @@ impl Server {
         match self.network.address() {
             Some(address) => {
                 self.log.say(format_args!("address {}", address.ours));
-                let dns = self.options.machine.dns(address);
-                self.resolver.set_servers(dns);
-                let time_server = match self.options.machine.sntp {
-                    Sntp::ByDhcp => address.ntp,
-                    Sntp::Server(server) => Some(server),
-                    Sntp::Off => None,
-                };
-                self.time_keeper = time_server.map(|server| TimeKeeper::new(server, now));
+                self.use_servers(now);
                 self.network.listen(sntp::PORT);
                 self.options.query.iter().for_each(|host| self.network.listen(host.port()));
                 self.configure();
                 self.phase = Phase::Users;
                 self.next_fetch = Some(now);
+                let realm = config::domain(&self.options, self.ours()).name;
+                if self.accounts.since(&realm).is_some() {
+                    self.tell_age(now);
+                    self.begin_to_serve(now);
+                }
             }
             None => {
                 self.log.say(format_args!("the lease has ended"));
@@ -519,6 +560,18 @@ impl Server {
                 self.reminder = now + REMINDER;
             }
         }
+    }
+
+    /// Asks the servers for names and for the time that go with our address.
+    fn use_servers(&mut self, now: Instant) {
+        let Some(address) = self.network.address() else { return };
+        self.resolver.set_servers(self.options.machine.dns(address));
+        let time_server = match self.options.machine.sntp {
+            Sntp::ByDhcp => address.ntp,
+            Sntp::Server(server) => Some(server),
+            Sntp::Off => None,
+        };
+        self.time_keeper = time_server.map(|server| TimeKeeper::new(server, now));
     }
 
     fn ours(&self) -> Option<IpAddr> {

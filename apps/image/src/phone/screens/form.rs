@@ -34,8 +34,8 @@ impl<const N: usize> Form<N> {
         self.lines.iter().zip(self.given).any(|(line, given)| line != given)
     }
 
-    /// Takes in a key: `Some(true)` where the last line is done, `None` where the key is none for a
-    /// form.
+    /// Takes in a key: `Some(true)` where the last line is done, `None` where the form is left. No
+    /// other key leaves it, so that what is typed is never a command.
     pub(super) fn on_key(&mut self, key: Key) -> Option<bool> {
         let line = &mut self.lines[self.at];
         match key {
@@ -44,11 +44,14 @@ impl<const N: usize> Form<N> {
             Key::Backspace => {
                 line.pop();
             }
+            // Tab, on a keyboard and on a terminal.
+            Key::Control('i') => self.at = (self.at + 1) % N,
             Key::Up => self.at = self.at.saturating_sub(1),
             Key::Down => self.at = (self.at + 1).min(N - 1),
             Key::Enter if self.at + 1 < N => self.at += 1,
             Key::Enter => return Some(true),
-            _ => return None,
+            Key::PageDown | Key::PageUp => return None,
+            _ => {}
         }
         Some(false)
     }

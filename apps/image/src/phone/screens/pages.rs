@@ -39,7 +39,10 @@ fn say(grid: &mut Grid, row: &mut usize, label: &str, style: Style, value: fmt::
 fn log_in(view: &View, grid: &mut Grid) {
     grid.print(2, 2, Style::Strong, format_args!("Log in to a server, or call a peer directly"));
     view.login.draw(grid, 4, |line| line == 1);
-    hint(grid, format_args!("Enter: next line, log in   Page Down: no account, calls are direct"));
+    hint(
+        grid,
+        format_args!("Tab, Enter: next line, log in   Page Down: no account, calls are direct"),
+    );
 }
 
 fn dial(view: &View, grid: &mut Grid, title: &str) {
@@ -138,7 +141,7 @@ fn call(grid: &mut Grid, phone: &Phone, now: Instant) {
         );
         say(grid, &mut row, "MOS", Style::Plain, format_args!("{:.1}", totals.mos));
     }
-    if let Some(line) = phone.log.lines.back() {
+    if let Some((_, line)) = phone.log.lines.back() {
         row += 1;
         say(grid, &mut row, "said last", Style::Plain, format_args!("{line}"));
     }
@@ -189,8 +192,8 @@ fn keys(grid: &mut Grid) {
         ("1 to 9", "calls who is at this place (options dial=...)"),
         ("Enter", "takes a call"),
         ("h, Backspace", "hangs up, or refuses"),
-        ("m", "says nothing in the call, or something again"),
-        ("x", "has the other end of the call call somebody else instead"),
+        ("m", "mutes the microphone, or takes that back"),
+        ("x", "transfers the call: the other end calls an address"),
         ("0 to 9 * #", "keys, in a call"),
         ("n", "the network"),
         ("a", "logs in with another account"),

@@ -60,6 +60,37 @@ fn whoever_types_an_address_logs_in_and_the_password_is_not_shown() {
 }
 
 #[test]
+fn no_key_of_the_login_form_reaches_the_menu() {
+    let others = [Key::Control('i'), Key::Left, Key::Right, Key::Home, Key::End, Key::Help];
+    for key in others.into_iter().chain([Key::Control('a'), Key::Up, Key::Down]) {
+        let (mut phone, mut view) = (phone("dial=sip:bob@192.0.2.9"), View::default());
+        press(&mut view, &mut phone, "alice@192.0.2.9");
+        assert!(!view.on_key(key, &mut phone, NOW));
+        press(&mut view, &mut phone, "c1b");
+        let rows = look(&mut view, &mut phone);
+        assert!(has(&rows, "Log in to a server") && phone.call().is_none(), "{key:?}: {rows:?}");
+    }
+    let (mut phone, mut view) = (phone(""), View::default());
+    press(&mut view, &mut phone, "alice@192.0.2.9");
+    assert!(!view.on_key(Key::Control('i'), &mut phone, NOW));
+    press(&mut view, &mut phone, "secret\n\n");
+    assert_eq!(phone.login(), &Login::Asking);
+    assert_eq!(phone.options().password.as_deref(), Some("secret"));
+}
+
+#[test]
+fn the_keys_have_room_in_80_columns() {
+    let (mut phone, mut view) = (phone(""), View::default());
+    assert!(!view.on_key(Key::PageDown, &mut phone, NOW));
+    press(&mut view, &mut phone, "?");
+    let mut wide = Grid::new(120, 25);
+    view.draw(&mut wide, &mut phone, &(), NOW);
+    for row in 0..25 {
+        assert!(wide.text(row).len() <= 80, "{}", wide.text(row));
+    }
+}
+
+#[test]
 fn a_call_shows_its_page_until_it_is_over() {
     let (mut phone, mut view) = (phone("dial=sip:bob@192.0.2.9"), View::default());
     assert!(!view.on_key(Key::PageDown, &mut phone, NOW));
