@@ -99,7 +99,7 @@ mod tests {
             pauses.note_failure(&far_end(port), at(0));
         }
         assert_eq!(pauses.0.len(), MOST);
-        pauses.note_failure(&far_end(0), at(2));
+        pauses.note_failure(&far_end(u16::MAX), at(2));
         assert_eq!(pauses.0.len(), 1, "the others are over");
     }
 }
