@@ -9,5 +9,5 @@ pub(crate) fn unsigned() -> Result<Server, String> {
     let [chain, key] = ["chain.pem", "key.pem"].map(|name| folder.path().join(name));
     make_self_signed(&["localhost".to_owned()], &chain, &key).map_err(|error| error.to_string())?;
     let identity = Identity::read(&chain, &key).map_err(|error| error.to_string())?;
-    Server::new(vec![identity], &ClientCertificates::Off, None)
+    Server::new(vec![identity], &ClientCertificates::Off, None).map(Server::for_both)
 }

@@ -112,6 +112,13 @@ impl Server {
         Ok(Self { sip, web, tickets, rules })
     }
 
+    /// The same server, where WebSocket is spoken on the connections of SIP, too.
+    #[must_use]
+    pub fn for_both(mut self) -> Self {
+        Arc::make_mut(&mut self.sip).alpn_protocols.push(HTTP.to_vec());
+        self
+    }
+
     /// Begins a connection of SIP.
     ///
     /// # Errors

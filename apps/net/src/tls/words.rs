@@ -145,7 +145,9 @@ fn of_version(error: &PeerIncompatible) -> String {
         | PeerIncompatible::Tls13RequiredForQuic
         | PeerIncompatible::SupportedVersionsExtensionRequired
         | PeerIncompatible::ServerDoesNotSupportTls12Or13
-        | PeerIncompatible::ServerTlsVersionIsDisabledByOurConfig => {
+        | PeerIncompatible::ServerTlsVersionIsDisabledByOurConfig
+        // A client of TLS 1.2 sends that extension, an older one does not know it.
+        | PeerIncompatible::SignatureAlgorithmsExtensionRequired => {
             "the other end knows neither TLS 1.2 nor 1.3, but TLS 1.1, 1.0 or older, which are not \
              spoken here"
                 .to_owned()

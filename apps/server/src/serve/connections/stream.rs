@@ -1,5 +1,7 @@
 //! One connection: what was read of it, and what is to be written to it.
 
+mod handshake;
+
 use super::FarEnd;
 use super::set::{Set, Wait};
 use super::unsent::{MAX_OF_ONE, Unsent};
@@ -245,11 +247,6 @@ impl Stream {
     /// Whether it was opened from here.
     pub(super) const fn is_opened_here(&self) -> bool {
         self.far_end.2.is_some()
-    }
-
-    /// Whether the peer has said something in a handshake of TLS.
-    pub(super) fn has_shaken_hands(&self) -> bool {
-        self.has_shaken_hands.load(Ordering::Relaxed)
     }
 
     /// Sends `parts`, one after the other, as messages on `flow`; what the system does not take
@@ -618,86 +615,12 @@ impl Stream {
         let is_gone = !wire.is_empty() && self.advance(reading, &mut writing, now, set).is_err();
         Ok((plain?, has_ended || is_gone))
     }
+}
 
-    /// Whether keys are still to be agreed on: what comes is the work of
-    /// [`shake_hands`](Self::shake_hands) then.
-    pub(super) fn is_handshaking(&self) -> bool {
-        self.flow.transport.is_secure()
-            && !self.has_left()
-            && matches!(*self.writing.lock(), Writing::Connecting(..))
-    }
-
-    /// Whether a handshake has left something to be [read](Self::read).
-    pub(super) fn has_left(&self) -> bool {
-        self.reading.lock().left.is_some()
-    }
-
-    /// Makes a step of the handshake, for which the socket was taken out of `set`, and adds it again.
-    /// The locks are free meanwhile, for the step may take milliseconds. `names` says which domains
-    /// the certificates of a peer prove.
-    pub(super) fn shake_hands(
-        &self,
-        now: Instant,
-        chunk: &mut [u8],
-        set: &Set,
-        names: impl FnOnce(&[CertificateDer<'static>]) -> Vec<ServerName<'static>>,
-    ) {
-        let Some(mut wire) = self.take_wire() else { return };
-        let read = match (&self.socket).read(chunk) {
-            Ok(0) => Some(Ok((Vec::new(), true))),
-            Ok(count) => {
-                self.has_shaken_hands.store(true, Ordering::Relaxed);
-                let plain = wire.receive(&chunk[..count]).map(Cow::into_owned);
-                let has_ended = wire.has_ended();
-                Some(plain.map(|plain| (plain, has_ended)))
-            }
-            Err(error) if is_passing(&error) => None,
-            Err(_) => Some(Ok((Vec::new(), true))),
-        };
-        if !wire.is_handshaking()
-            && !self.is_opened_here()
-            && let Some(tls) = wire.tls()
-            && !tls.certificates().is_empty()
-        {
-            let _ = self.names.set(names(tls.certificates()));
-        }
-        let mut reading = self.reading.lock();
-        let mut writing = self.writing.lock();
-        let Writing::Connecting(_, place) = &mut *writing else { return };
-        if wire.is_handshaking() || wire.is_ready() {
-            *place = Some(wire);
-        } else {
-            // The request for WebSocket is next, before which nothing is sent.
-            *writing = Writing::Open(wire);
-        }
-        reading.heard = now;
-        // There is room on the socket most likely, which wakes the worker at once.
-        reading.left = read.filter(|read| !matches!(read, Ok((plain, false)) if plain.is_empty()));
-        let is_added = set.add(&self.socket, self.connection, Wait::Both).is_ok();
-        let is_there = is_added && self.advance(&mut reading, &mut writing, now, set).is_ok();
-        if !is_there {
-            reading.left.get_or_insert(Ok((Vec::new(), true)));
-        }
-    }
-
-    /// Takes the wire of a connection on which keys are agreed on.
-    pub(super) fn take_wire(&self) -> Option<Wire> {
-        match &mut *self.writing.lock() {
-            Writing::Connecting(_, wire) => wire.take(),
-            Writing::Open(_) | Writing::Closed => None,
-        }
-    }
-
-    #[cfg(test)]
+#[cfg(test)]
+impl Stream {
     pub(super) fn waiting(&self) -> usize {
         self.writing.lock().waiting()
-    }
-
-    #[cfg(test)]
-    pub(super) fn give_wire(&self, given: Wire) {
-        if let Writing::Connecting(_, wire) = &mut *self.writing.lock() {
-            *wire = Some(given);
-        }
     }
 }
 

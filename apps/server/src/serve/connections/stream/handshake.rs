@@ -1,0 +1,108 @@
+//! The steps of a handshake of TLS, made by a thread that gives way to the workers.
+
+use super::*;
+
+impl Stream {
+    /// Whether keys are still to be agreed on: what comes is the work of
+    /// [`shake_hands`](Self::shake_hands) then.
+    pub(in super::super) fn is_handshaking(&self) -> bool {
+        self.flow.transport.is_secure()
+            && !self.has_left()
+            && matches!(*self.writing.lock(), Writing::Connecting(..))
+    }
+
+    /// Whether a handshake has left something to be [read](Self::read).
+    pub(in super::super) fn has_left(&self) -> bool {
+        self.reading.lock().left.is_some()
+    }
+
+    /// Whether the peer has said something in a handshake.
+    pub(in super::super) fn has_shaken_hands(&self) -> bool {
+        self.has_shaken_hands.load(Ordering::Relaxed)
+    }
+
+    /// Makes a step of the handshake, for which the socket was taken out of `set`, and adds it
+    /// again. `names` says which domains the certificates of a peer prove.
+    ///
+    /// No lock is held where this thread may wait or is likely to be put off the processor: while
+    /// it computes, which may take milliseconds, and when the socket is added, which may wake the
+    /// worker that has to take the locks.
+    pub(in super::super) fn shake_hands(
+        &self,
+        now: Instant,
+        chunk: &mut [u8],
+        set: &Set,
+        names: impl FnOnce(&[CertificateDer<'static>]) -> Vec<ServerName<'static>>,
+    ) {
+        let Some(mut wire) = self.take_wire() else { return };
+        let end = || Some(Ok((Vec::new(), true)));
+        let read = match (&self.socket).read(chunk) {
+            Ok(0) => end(),
+            Ok(count) => {
+                self.has_shaken_hands.store(true, Ordering::Relaxed);
+                let plain = wire.receive(&chunk[..count]).map(Cow::into_owned);
+                let has_ended = wire.has_ended();
+                Some(plain.map(|plain| (plain, has_ended)))
+            }
+            Err(error) if is_passing(&error) => None,
+            Err(_) => end(),
+        };
+        let mut left = read.filter(|read| !matches!(read, Ok((plain, false)) if plain.is_empty()));
+        if !wire.is_handshaking()
+            && !self.is_opened_here()
+            && let Some(tls) = wire.tls()
+            && !tls.certificates().is_empty()
+        {
+            let _ = self.names.set(names(tls.certificates()));
+        }
+        if self.write(&mut wire).is_err() {
+            left = left.or_else(end);
+        }
+        // The worker does what follows from the end of the handshake: it opens the connection,
+        // writes, and reads what is left. It is woken for that by the room on the socket.
+        let wait = match !wire.is_handshaking() || !wire.is_empty() || left.is_some() {
+            true => Wait::Both,
+            false => Wait::Read,
+        };
+        if self.put_back(wire, left, now) {
+            // It is closed when its time is over where that fails.
+            let _ = set.add(&self.socket, self.connection, wait);
+        }
+    }
+
+    /// Puts the `wire` back, with what is `left` for the worker. False where the connection was
+    /// closed meanwhile.
+    fn put_back(
+        &self,
+        wire: Wire,
+        left: Option<Result<(Vec<u8>, bool), TlsError>>,
+        now: Instant,
+    ) -> bool {
+        let mut reading = self.reading.lock();
+        let mut writing = self.writing.lock();
+        let Writing::Connecting(_, place) = &mut *writing else { return false };
+        if wire.is_handshaking() || wire.is_ready() {
+            *place = Some(wire);
+        } else {
+            // The request for WebSocket is next, before which nothing is sent.
+            *writing = Writing::Open(wire);
+        }
+        reading.heard = now;
+        reading.left = left;
+        true
+    }
+
+    /// Takes the wire of a connection on which keys are agreed on.
+    pub(in super::super) fn take_wire(&self) -> Option<Wire> {
+        match &mut *self.writing.lock() {
+            Writing::Connecting(_, wire) => wire.take(),
+            Writing::Open(_) | Writing::Closed => None,
+        }
+    }
+
+    #[cfg(test)]
+    pub(in super::super) fn give_wire(&self, given: Wire) {
+        let heard = self.reading.lock().heard;
+        assert!(self.put_back(given, None, heard));
+    }
+}
