@@ -170,7 +170,7 @@ impl Connections {
             table,
             unsent: Arc::default(),
             unread_output: AtomicU64::new(0),
-            handshakes: Handshakes::default(),
+            handshakes: Handshakes::new()?,
             pauses: Mutex::default(),
             paused: AtomicU64::new(0),
             refused: AtomicU64::new(0),

@@ -229,7 +229,7 @@ impl Connections {
         if stream.is_handshaking() {
             // It is much work, and made elsewhere.
             self.set_of(stream.connection).remove(&stream.socket);
-            return self.handshakes.push(stream, now);
+            return self.handshakes.push(stream);
         }
         for number in 0..CHUNKS {
             if !backlog.has_room_for(stream.connection) {
