@@ -49,7 +49,7 @@ impl PartialEq for Step {
     }
 }
 
-/// What a worker tells the threads of handshakes.
+/// An order of a worker to the threads of handshakes.
 enum Told {
     /// A step of this is to be made.
     Push(Payer, Step),

@@ -3,7 +3,7 @@
 use super::*;
 
 impl Stream {
-    /// Whether keys are still to be agreed on: what comes is the work of
+    /// True until keys are agreed on: bytes that come are the work of
     /// [`shake_hands`](Self::shake_hands) then.
     pub(in super::super) fn is_handshaking(&self) -> bool {
         self.flow.transport.is_secure()
@@ -11,12 +11,12 @@ impl Stream {
             && matches!(*self.writing.lock(), Writing::Connecting(..))
     }
 
-    /// Whether a handshake has left something to be [read](Self::read).
+    /// True if a handshake has left something to be [read](Self::read).
     pub(in super::super) fn has_left(&self) -> bool {
         self.reading.lock().left.is_some()
     }
 
-    /// Whether the peer has said something in a handshake.
+    /// True if the peer has said something in a handshake.
     pub(in super::super) fn has_shaken_hands(&self) -> bool {
         self.has_shaken_hands.load(Ordering::Relaxed)
     }
