@@ -3,10 +3,10 @@
 
 use crate::dialog::answer;
 use crate::limits::{from_abroad, guess, options, strict_config};
-use crate::rig::{ALICE, BOB, Draft, Rig, STRANGER, closed_config, tcp, udp};
+use crate::rig::{ALICE, BOB, Draft, Rig, STRANGER, Sent, closed_config, tcp, udp};
 use sip::{Duration, HeaderName, Transport};
 use sip_server::Flow;
-use sip_server::config::{Listener, Network};
+use sip_server::config::{Listener, Network, Speaker};
 
 /// Sends `forged` on `flow` until the allowance for such requests is used up.
 fn flood(rig: &mut Rig, flow: &Flow, forged: &Draft) {
@@ -167,4 +167,52 @@ fn no_address_makes_a_web_socket_trusted_nor_a_proxy_that_names_no_client() {
         }
         assert_eq!(rig.count("bans"), u64::from(!is_trusted), "{flow}");
     }
+}
+
+#[test]
+fn a_trusted_network_speaks_for_names_that_nobody_can_prove_and_for_those_it_is_given() {
+    let trusted = Network { address: "192.0.2.0".parse().unwrap(), prefix: 24 };
+    let mut config = closed_config();
+    config.limits.trusted = vec![trusted];
+    config.limits.speakers =
+        vec![Speaker { network: trusted, names: vec!["car*".into(), "dave".into()] }];
+    let mut rig = Rig::closed_with(config);
+    rig.add_user("dave");
+    rig.register("bob", &udp(BOB), &format!("<sip:bob@{BOB}>"));
+    let status = |rig: &mut Rig, source: &str, uri: &str, from: &str| {
+        let call = Draft::invite(uri).with("From", &format!("<{from}>;tag=1"));
+        rig.send(&udp(source), &call).responses().next().map_or(0, Sent::status)
+    };
+    let bob = "sip:bob@example.com";
+    let outside = "198.51.100.77:5060";
+    for (from, of_gateway, of_stranger) in [
+        ("sip:+4930123456@example.com", 0, 407),
+        ("sip:+4930123456@203.0.113.1", 0, 407),
+        ("sip:anonymous@example.com", 0, 407),
+        ("sip:example.com", 0, 403),
+        ("sip:carol@example.com", 0, 407),
+        ("sip:dave@example.com", 0, 407),
+        ("sip:alice@example.com", 407, 407),
+    ] {
+        assert_eq!(status(&mut rig, STRANGER, bob, from), of_gateway, "{from}");
+        assert_eq!(status(&mut rig, outside, bob, from), of_stranger, "{from}");
+    }
+    // It is a word for calls to our users, and none for calls elsewhere.
+    let elsewhere = "sip:00900123@198.51.100.9";
+    assert_eq!(status(&mut rig, STRANGER, elsewhere, "sip:carol@example.com"), 403);
+    assert_eq!(status(&mut rig, STRANGER, elsewhere, "sip:+493@example.com"), 403);
+    // The name holds within the dialog.
+    let call = Draft::invite(bob)
+        .with("From", "<sip:+4930123456@example.com>;tag=1")
+        .with("Contact", &format!("<sip:+4930123456@{STRANGER}>"));
+    let forwarded = rig.send(&udp(STRANGER), &call).forwarded().clone();
+    let phone = format!("sip:bob@{BOB}");
+    let answered = answer(&mut rig, &forwarded, 200, &phone);
+    let bye = call
+        .next()
+        .with_method("BYE")
+        .with("To", &answered.value(HeaderName::To))
+        .with_uri(&phone)
+        .and("Route", &answered.values(HeaderName::RecordRoute).pop().unwrap());
+    rig.send(&udp(STRANGER), &bye).forwarded();
 }
