@@ -39,10 +39,10 @@ impl Origins {
     }
 }
 
-/// How a proxy says for which client it asks: by X-Forwarded-For.
+/// The X-Forwarded-For of a proxy, which names its client.
 #[derive(Clone)]
 pub struct Hops {
-    /// Whether it has to.
+    /// True where the proxy has to send it.
     pub is_required: bool,
     /// Which addresses are those of proxies.
     pub is_proxy: Arc<dyn Fn(IpAddr) -> bool + Send + Sync>,

@@ -103,7 +103,7 @@ impl<R: RawMutex> Admission<R> {
     }
 
     /// Charges `account` for a request to one of our users without credentials. Calls are counted
-    /// apart from others, or who asks whether a phone is there could not call it.
+    /// apart, so that a peer that sends OPTIONS to a phone all the time can still call it.
     pub(crate) fn admit_foreign(
         &self,
         account: Account,

@@ -184,7 +184,7 @@ pub struct Limits {
 }
 
 /// A trusted network that may speak for users of ours: a gateway that brings calls back with the
-/// numbers of those who made them.
+/// numbers of their callers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Speaker {
     /// Its addresses.
@@ -194,7 +194,7 @@ pub struct Speaker {
 }
 
 impl Speaker {
-    /// Whether `name`, a user part without escapes, is one of its names.
+    /// True where `name`, a user part without escapes, is one of its names.
     #[must_use]
     pub fn has(&self, name: &[u8]) -> bool {
         self.names.iter().any(|known| match known.strip_suffix('*') {

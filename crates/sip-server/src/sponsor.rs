@@ -215,8 +215,8 @@ pub(crate) fn find_sponsor<R: RawMutex>(
     may_pass_unproved(server, asked, env).then_some(Sponsor::Nobody)
 }
 
-/// Whether the sender of the request, which is trusted, may give the name of `user` without a
-/// password: the operator says so, or there is no such user, who could prove it. Many gateways write
+/// True where the sender of the request, which is trusted, may give the name of `user` without a
+/// password: the configuration says so, or no such user is there to prove it. Many gateways write
 /// the domain of the registrar behind the number of a caller from the telephone network.
 fn speaks_for<R: RawMutex>(
     server: &Server<R>,

@@ -34,8 +34,8 @@ fn options(via: &str, from: SocketAddr) -> String {
     request("OPTIONS", "sip:example.com", via, from, 1, "Content-Length: 0\r\n")
 }
 
-/// The address at which the server sees whoever says `header` and then OPTIONS: none where it is
-/// the one in Via.
+/// The address at which the server sees a client that sends `header` and then OPTIONS: none where
+/// it is the one in Via.
 fn seen(server: SocketAddr, header: &[u8]) -> io::Result<Option<String>> {
     let mut stream = TcpStream::connect(server)?;
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -101,7 +101,8 @@ fn others_than_proxies_are_not_believed() {
     assert_eq!(upgrade(ws, "X-Forwarded-For: 192.0.2.7\r\n").1, None);
 }
 
-/// What the server answers to a request for WebSocket with `fields`, and where it sees the client.
+/// The answer to a request for WebSocket with `fields`, and the address at which the server sees the
+/// client.
 fn upgrade(server: SocketAddr, fields: &str) -> (String, Option<String>) {
     let mut stream = TcpStream::connect(server).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -153,4 +154,17 @@ fn connections_of_a_proxy_count_for_its_clients() {
     assert!(connect(5).1);
     drop(kept);
     assert!((0..100).any(|_| connect(1).1), "there is room again");
+}
+
+#[test]
+fn check_warns_where_all_clients_would_be_one_source() {
+    let site = Site::new();
+    let check = |listen: &str, limits: &str| {
+        let text = format!("domains = [\"a.com\"]\nlisten = [\"{listen}\"]\n[limits]\n{limits}");
+        site.good(&format!("check --config {}", show(&site.file("check.toml", &text))))
+    };
+    let warning = "limits.proxies is empty";
+    assert!(check("ws:127.0.0.1:0", "").contains(warning));
+    assert!(!check("ws:127.0.0.1:0", PROXIES).contains(warning));
+    assert!(!check("tcp:127.0.0.1:0", "").contains(warning));
 }

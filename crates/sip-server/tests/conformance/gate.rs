@@ -121,7 +121,7 @@ fn a_user_comes_back_to_an_address_that_is_banned() {
     assert!(rig.send(&tcp(ALICE, 3), &register()).is_silent());
 }
 
-/// A server that listens for WebSocket as well, and trusts who is on this machine, as by default.
+/// A server that listens for WebSocket as well, and trusts this machine, as by default.
 fn with_web() -> Rig {
     let mut config = closed_config();
     let address = "203.0.113.1:80".parse().unwrap();

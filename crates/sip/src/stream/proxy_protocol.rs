@@ -1,7 +1,7 @@
-//! The PROXY protocol, versions 1 and 2: the header by which a proxy says, before the first byte of
-//! a connection that it relays, for which client that is (haproxy.org, `proxy-protocol.txt`).
+//! The PROXY protocol, versions 1 and 2: a header with the address of the client, which a proxy sends
+//! ahead of a connection that it relays (haproxy.org, `proxy-protocol.txt`).
 //!
-//! It is for connections of known proxies alone: a header of somebody else proves nothing.
+//! It is for connections of known proxies alone: from other peers a header proves nothing.
 
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -21,7 +21,7 @@ const HEAD_V2: usize = 16;
 pub enum Start {
     /// There is no header.
     Absent,
-    /// What has come may be the beginning of one.
+    /// These bytes may be the beginning of one.
     Partial,
     /// A header.
     Header {
@@ -41,7 +41,7 @@ pub enum BadHeader {
     TooLong,
     /// It is of another version, or names another command than `LOCAL` and `PROXY`.
     Version,
-    /// It is shorter than the addresses that it says it has, or these are none of a host.
+    /// It is too short for its addresses, or no host can have them.
     Address,
 }
 
@@ -83,7 +83,7 @@ fn parse_v1(bytes: &[u8]) -> Result<Start, BadHeader> {
     let line = core::str::from_utf8(&line[START_V1.len()..end]).map_err(|_| BadHeader::Address)?;
     let mut words = line.split(' ');
     let is_v4 = match words.next() {
-        // What follows is not to be looked at.
+        // The rest of the line has no meaning.
         Some("UNKNOWN") => return Ok(Start::Header { length, client: None }),
         Some("TCP4") => true,
         Some("TCP6") => false,

@@ -19,19 +19,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The client of a connection of a proxy, and how far that is known.
 pub(super) struct Proxied {
     client: Mutex<SocketAddr>,
-    /// Whether PROXY protocol may still come, ahead of everything else.
+    /// True while PROXY protocol may still come, ahead of everything else.
     is_greeting: AtomicBool,
-    /// Whether the client is new, and has to be counted.
+    /// True where the client is new, and has to be counted.
     is_news: AtomicBool,
     /// The source that the connection is counted for.
     counted: Mutex<Source>,
 }
 
-/// What has come before the first byte of the client.
+/// The bytes that came before the client was known.
 #[derive(Debug, Default)]
 pub(super) struct Greeting {
     header: Vec<u8>,
-    /// What came behind it.
+    /// The bytes behind the header, which are still to be read.
     pub(super) rest: Vec<u8>,
 }
 
@@ -58,7 +58,7 @@ impl Proxied {
 }
 
 impl Stream {
-    /// Whether the proxy at the other end may still say for which client the connection is.
+    /// True while the proxy may still say for which client the connection is.
     pub(super) fn is_greeting(&self) -> bool {
         self.proxied.as_ref().is_some_and(|proxied| proxied.is_greeting.load(Ordering::Relaxed))
     }
@@ -110,7 +110,7 @@ impl Stream {
 }
 
 impl Connections {
-    /// Whether the proxy at the other end of `stream` has said for which client it is, if it does:
+    /// True where the proxy at the other end of `stream` has said for which client it is, if it does:
     /// then what comes can be read. Where not, it is closed, or there is nothing more to read.
     pub(super) fn has_greeted(&self, stream: &Stream, now: Instant, local: &mut Local) -> bool {
         let engine = Arc::clone(&self.engine);

@@ -4,7 +4,7 @@ use core::net::{IpAddr, SocketAddr};
 
 /// The client that `hops` name, the values of X-Forwarded-For joined by commas: the last that is
 /// itself no proxy, or the first where all are. The port is there where a proxy has written it.
-/// `None` where there is none, or one that counts cannot be read.
+/// `None` where the list is empty, or an element that counts cannot be read.
 #[must_use]
 pub fn forwarded_client(
     hops: &str,

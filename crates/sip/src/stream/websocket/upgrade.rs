@@ -27,8 +27,8 @@ pub struct Upgrade {
     pub origin: Option<String>,
     /// Who is asked: host and port.
     pub host: String,
-    /// X-Forwarded-For, its lines joined by commas; empty where there is none. It proves nothing but
-    /// of a proxy that is known.
+    /// X-Forwarded-For, its lines joined by commas; empty without them. Only a known proxy is to be
+    /// believed.
     pub forwarded_for: String,
     key: String,
 }

@@ -23,7 +23,7 @@ fn greet(rig: &mut Rig, seconds: u64, bytes: &[u8]) -> Result<More, BadHeader> {
     rig.stream.greet(rig.now, Arc::new(|address: IpAddr| address.is_loopback()))
 }
 
-/// What is read of what came with the header.
+/// The messages behind the header.
 fn rest(rig: &Rig) -> Vec<Vec<u8>> {
     let mut seen = Seen::default();
     while rig.stream.read(rig.now, &mut [0; 16], &rig.set, |heard| seen.hear(heard))
