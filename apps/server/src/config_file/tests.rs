@@ -291,6 +291,6 @@ fn trusted_networks_may_speak_for_users() {
         ("5", "expected a string"),
     ] {
         let problems = parse(&format!("[limits]\ntrusted = [{trusted}]")).unwrap_err();
-        assert!(problems[0].to_string().contains(wrong), "{trusted}: {}", problems[0]);
+        assert!(problems[0].text.contains(wrong), "{trusted}: {problems:?}");
     }
 }
