@@ -17,7 +17,7 @@ pub use ask::ask;
 pub use clock::{Clock, nanoseconds, thread_time, wall_clock};
 pub use dns::Dns;
 pub use priority::{give_way, take_short_turns};
-pub use reader::{Origins, Reader, Reply};
+pub use reader::{Hops, Origins, Reader, Reply};
 pub use route::source_for;
 pub use tcp::{bound_output, connect, listen};
 pub use udp::{BATCH, Inbox, MAX_DATAGRAM, Options, Outbox, Outgoing, Received, Socket};

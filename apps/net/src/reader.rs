@@ -1,7 +1,9 @@
 //! What is heard on a connection, whichever way messages are told apart on it.
 
-use sip::stream::websocket::{self, Kind, Refused, Role, Said, Upgrade};
+use sip::stream::websocket::{self, Kind, Refused, Role, Said, Upgrade, forwarded_client};
 use sip::stream::{Fault, FrameError, Heard, Input, Progress};
+use std::fmt;
+use std::net::IpAddr;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -37,6 +39,35 @@ impl Origins {
     }
 }
 
+/// The X-Forwarded-For of a proxy, which names its client.
+#[derive(Clone)]
+pub struct Hops {
+    /// True where the proxy has to send it.
+    pub is_required: bool,
+    /// Which addresses are those of proxies.
+    pub is_proxy: Arc<dyn Fn(IpAddr) -> bool + Send + Sync>,
+}
+
+impl fmt::Debug for Hops {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hops").field("is_required", &self.is_required).finish_non_exhaustive()
+    }
+}
+
+impl Hops {
+    /// The client that `upgrade` is for, if it says so.
+    fn client(&self, upgrade: &Upgrade) -> Result<Option<Client>, Refused> {
+        if upgrade.forwarded_for.is_empty() && !self.is_required {
+            return Ok(None);
+        }
+        let client = forwarded_client(&upgrade.forwarded_for, |address| (self.is_proxy)(address));
+        client.map(Some).ok_or(Refused::Forwarded)
+    }
+}
+
+/// The address of a client, and the port where that is known.
+type Client = (IpAddr, Option<u16>);
+
 /// The reading side of a connection, below TLS.
 #[derive(Debug)]
 pub enum Reader {
@@ -44,8 +75,8 @@ pub enum Reader {
     Stream(Input),
     /// WebSocket that was opened from here, by a request with this nonce.
     WebClient(websocket::Input, [u8; 16]),
-    /// WebSocket that was accepted, from some pages.
-    WebServer(websocket::Input, Arc<Origins>),
+    /// WebSocket that was accepted, from some pages, perhaps of a proxy.
+    WebServer(websocket::Input, Arc<Origins>, Option<Hops>),
 }
 
 impl Default for Reader {
@@ -65,6 +96,8 @@ pub enum Reply {
     Frame(Kind, Vec<u8>),
     /// Nothing: messages can be said from now on.
     Open,
+    /// Nothing: the other end is a proxy, and this is its client, with the port where that is known.
+    Client(IpAddr, Option<u16>),
 }
 
 impl Reader {
@@ -77,7 +110,15 @@ impl Reader {
     /// WebSocket that is accepted, from pages of `origins`.
     #[must_use]
     pub const fn web_server(origins: Arc<Origins>) -> Self {
-        Self::WebServer(websocket::Input::new(Role::Server), origins)
+        Self::WebServer(websocket::Input::new(Role::Server), origins, None)
+    }
+
+    /// WebSocket is asked for by a proxy, which says for which client by `hops`. To be called before
+    /// anything is received.
+    pub fn expect_hops(&mut self, hops: Hops) {
+        if let Self::WebServer(_, _, expected) = self {
+            *expected = Some(hops);
+        }
     }
 
     /// Shows `visit` what the `new` bytes make whole, one after the other, until it breaks off, and
@@ -94,12 +135,13 @@ impl Reader {
         let (input, asks) = match self {
             Self::Stream(input) => return input.receive(new, visit),
             Self::WebClient(input, nonce) => (input, Asks::Client(*nonce)),
-            Self::WebServer(input, origins) => (input, Asks::Server(origins)),
+            Self::WebServer(input, origins, hops) => (input, Asks::Server(origins, hops.as_ref())),
         };
         let (mut refusal, mut is_page) = (None, false);
         let progress = input.receive(new, |said| match said {
             Said::Head(head) => {
-                let (answer, verdict) = asks.answer(head);
+                let (answer, verdict, client) = asks.answer(head);
+                client.into_iter().for_each(|(address, port)| reply(Reply::Client(address, port)));
                 answer.into_iter().for_each(|bytes| reply(Reply::Bytes(bytes)));
                 match verdict {
                     Verdict::Open => {
@@ -145,7 +187,7 @@ impl Reader {
 /// How it is found out whether a connection becomes one of WebSocket.
 enum Asks<'r> {
     Client([u8; 16]),
-    Server(&'r Origins),
+    Server(&'r Origins, Option<&'r Hops>),
 }
 
 /// What becomes of a connection of HTTP.
@@ -159,25 +201,32 @@ enum Verdict {
 }
 
 impl Asks<'_> {
-    /// The answer to the `head`, if there is any, and what becomes of the connection.
-    fn answer(&self, head: &[u8]) -> (Option<Vec<u8>>, Verdict) {
+    /// The answer to the `head`, if there is any; what becomes of the connection; and the client of
+    /// the proxy that asks.
+    fn answer(&self, head: &[u8]) -> (Option<Vec<u8>>, Verdict, Option<Client>) {
         match self {
-            Self::Client(nonce) if websocket::is_accepted(head, *nonce) => (None, Verdict::Open),
+            Self::Client(nonce) if websocket::is_accepted(head, *nonce) => {
+                (None, Verdict::Open, None)
+            }
             Self::Client(_) => {
                 let why = "the other end does not speak SIP over WebSocket there";
-                (None, Verdict::Refused(why))
+                (None, Verdict::Refused(why), None)
             }
-            Self::Server(origins) => {
-                let upgrade = Upgrade::parse(head);
-                let upgrade = upgrade.and_then(|upgrade| match origins.allow(&upgrade) {
-                    true => Ok(upgrade),
-                    false => Err(Refused::Origin),
+            Self::Server(origins, hops) => {
+                let upgrade = Upgrade::parse(head).and_then(|upgrade| {
+                    let client = hops.map(|hops| hops.client(&upgrade)).transpose()?.flatten();
+                    match origins.allow(&upgrade) {
+                        true => Ok((upgrade, client)),
+                        false => Err(Refused::Origin),
+                    }
                 });
                 match upgrade {
-                    Ok(upgrade) => (Some(websocket::accept(&upgrade)), Verdict::Open),
-                    Err(page @ Refused::Page { .. }) => (Some(page.answer()), Verdict::Page),
+                    Ok((upgrade, client)) => {
+                        (Some(websocket::accept(&upgrade)), Verdict::Open, client)
+                    }
+                    Err(page @ Refused::Page { .. }) => (Some(page.answer()), Verdict::Page, None),
                     Err(refused) => {
-                        (Some(refused.answer()), Verdict::Refused(what_was_asked(refused)))
+                        (Some(refused.answer()), Verdict::Refused(what_was_asked(refused)), None)
                     }
                 }
             }
@@ -190,6 +239,9 @@ const fn what_was_asked(refused: Refused) -> &'static str {
         Refused::Origin => {
             "a page asks for WebSocket that may not, or by a name that is none of this server's \
              (websocket.origins)"
+        }
+        Refused::Forwarded => {
+            "a proxy does not say in X-Forwarded-For for which client it asks (limits.proxies)"
         }
         Refused::Malformed => "what comes is no request of HTTP",
         _ => "a request of HTTP asks for something else than SIP over WebSocket",
@@ -247,6 +299,40 @@ mod tests {
         client.reply(Reply::Frame(Kind::Close, 1000_u16.to_be_bytes().to_vec()));
         assert_eq!(carry(&mut client, &mut from_client, &mut server), (vec![], false));
         assert_eq!(carry(&mut server, &mut from_server, &mut client), (vec![], false));
+    }
+
+    #[test]
+    fn a_proxy_says_for_which_client_it_asks() {
+        let asked = String::from_utf8(websocket::request("example.org", [1; 16])).unwrap();
+        let with = |hops: &str| asked.replace("\r\n\r\n", &format!("\r\n{hops}\r\n\r\n"));
+        let client = |address: &str, port| Some((address.parse().unwrap(), port));
+        let forwarded = "X-Forwarded-For: 6.6.6.6, 192.0.2.1:7\r\nX-Forwarded-For: 127.0.0.1";
+        for (request, is_required, wanted, status) in [
+            (with(forwarded), true, client("192.0.2.1", Some(7)), "101"),
+            (with(forwarded), false, client("192.0.2.1", Some(7)), "101"),
+            (with("X-Forwarded-For: 127.0.0.1"), true, client("127.0.0.1", None), "101"),
+            (asked.clone(), false, None, "101"),
+            (asked.clone(), true, None, "400"),
+            (with("X-Forwarded-For: unknown"), true, None, "400"),
+            (with("X-Forwarded-For: unknown"), false, None, "400"),
+            ("GET / HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(), true, None, "426"),
+        ] {
+            let [_, (mut server, mut reader)] = ends(Origins::Any);
+            let is_proxy = Arc::new(|address: IpAddr| address.is_loopback());
+            reader.expect_hops(Hops { is_required, is_proxy });
+            let mut told = None;
+            let _ = reader.receive(
+                request.as_bytes(),
+                |_| ControlFlow::Continue(()),
+                |reply| match reply {
+                    Reply::Client(address, port) => told = Some((address, port)),
+                    reply => server.reply(reply),
+                },
+            );
+            assert_eq!(told, wanted, "{request}");
+            let answer = String::from_utf8_lossy(server.pending()).into_owned();
+            assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
+        }
     }
 
     #[test]

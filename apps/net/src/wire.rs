@@ -114,6 +114,7 @@ impl Wire {
                     self.frame(kind, &payload);
                 }
             }
+            Reply::Client(..) => {}
             Reply::Open => self.web.iter_mut().for_each(|web| web.is_open = true),
         }
         self.take();

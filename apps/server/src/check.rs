@@ -12,6 +12,7 @@ use crate::failure::Failure;
 use crate::listen::Listen;
 use crate::output::Out;
 use crate::settings::Settings;
+use sip::Transport;
 use sip_server::config::Domain;
 
 /// Reads the files of TLS, where it is listened to. A certificate that the server makes itself is
@@ -142,6 +143,18 @@ pub(crate) fn run(flags: &CheckFlags, out: &mut Out) -> Result<(), Failure> {
                  already running, end what uses it or choose another address"
             ))?;
         }
+    }
+    let is_of_proxy =
+        |listen: &&Listen| listen.transport == Transport::Ws && listen.address.ip().is_loopback();
+    if engine.limits.proxies.is_empty()
+        && let Some(listen) = listens.iter().find(is_of_proxy)
+    {
+        out.line(&format!(
+            "warning: {listen} is for a proxy on this machine, and limits.proxies is empty: all \
+             clients count as one source, for rates and bans too; add proxies = [\"{}\"] to \
+             [limits]",
+            listen.address.ip()
+        ))?;
     }
     if !engine.authentication.required {
         out.line("warning: authentication is off: anybody can register and call as any user")?;

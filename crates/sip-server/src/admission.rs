@@ -35,7 +35,8 @@ struct Shard {
 struct Buckets {
     account: Account,
     requests: Bucket,
-    foreign: Bucket,
+    /// Calls, and other requests, to our users without credentials.
+    foreign: [Bucket; 2],
     within_dialogs: Bucket,
     misses: Bucket,
 }
@@ -101,11 +102,20 @@ impl<R: RawMutex> Admission<R> {
         })
     }
 
-    /// Charges `account` for a request to one of our users without credentials.
-    pub(crate) fn admit_foreign(&self, account: Account, now: Instant, limits: &Limits) -> bool {
+    /// Charges `account` for a request to one of our users without credentials. Calls are counted
+    /// apart, so that a peer that sends OPTIONS to a phone all the time can still call it.
+    pub(crate) fn admit_foreign(
+        &self,
+        account: Account,
+        is_call: bool,
+        now: Instant,
+        limits: &Limits,
+    ) -> bool {
         // As many at once as in two seconds.
         let burst = limits.foreign_rate.saturating_mul(2);
-        self.with(account, now, limits, |known| known.foreign.take(now, limits.foreign_rate, burst))
+        self.with(account, now, limits, |known| {
+            known.foreign[usize::from(is_call)].take(now, limits.foreign_rate, burst)
+        })
     }
 
     /// Charges `account` for a request to a user who does not exist, or is not there. False where
@@ -161,7 +171,7 @@ impl<R: RawMutex> Table<R> {
                     Err(_) => Buckets {
                         account,
                         requests: Bucket(now),
-                        foreign: Bucket(now),
+                        foreign: [Bucket(now); 2],
                         within_dialogs: Bucket(now),
                         misses: Bucket(now),
                     },
@@ -224,15 +234,19 @@ mod tests {
     fn strangers_have_a_rate_of_their_own() {
         let (admission, limits) = (admission(), limits());
         let source = claim(1);
-        assert!(admission.admit_foreign(source, at(0), &limits));
-        assert!(admission.admit_foreign(source, at(0), &limits));
-        assert!(!admission.admit_foreign(source, at(0), &limits));
-        assert!(admission.admit_foreign(source, at(1000), &limits));
+        assert!(admission.admit_foreign(source, true, at(0), &limits));
+        assert!(admission.admit_foreign(source, true, at(0), &limits));
+        assert!(!admission.admit_foreign(source, true, at(0), &limits));
+        assert!(admission.admit_foreign(source, false, at(0), &limits), "no call");
+        assert!(admission.admit_foreign(source, true, at(1000), &limits));
         let limits = Limits { foreign_rate: 20, ..limits };
         let miss = |millis| admission.admit_miss(source, at(millis), &limits);
         assert_eq!((0..40).filter(|_| miss(0)).count(), 10);
         assert_eq!((1..=1000).filter(|tens| miss(10 * tens)).count(), 10, "one a second");
-        assert!(admission.admit_foreign(source, at(10_000), &limits), "calls are not concerned");
+        assert!(
+            admission.admit_foreign(source, true, at(10_000), &limits),
+            "calls are not concerned"
+        );
     }
 
     #[test]
@@ -244,7 +258,7 @@ mod tests {
             assert!(admission.admit(account(one, evidence), at(0), &limits));
         }
         while admission.admit(claim(1), at(0), &limits) {}
-        while admission.admit_foreign(claim(1), at(0), &limits) {}
+        while admission.admit_foreign(claim(1), true, at(0), &limits) {}
         // Neither do many sources make them be forgotten, which would fill their buckets.
         for number in 0..10_000u32 {
             let forged = account(core::net::Ipv4Addr::from(number), Evidence::Claim);
@@ -254,7 +268,7 @@ mod tests {
             let account = account(one, evidence);
             assert_eq!((0..9).filter(|_| admission.admit(account, at(0), &limits)).count(), 2);
             assert_eq!(
-                (0..9).filter(|_| admission.admit_foreign(account, at(0), &limits)).count(),
+                (0..9).filter(|_| admission.admit_foreign(account, true, at(0), &limits)).count(),
                 2
             );
         }

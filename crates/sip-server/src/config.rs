@@ -154,6 +154,8 @@ pub struct Limits {
     /// Addresses to which rates and bans do not apply, and whose word counts: for a Path, for names
     /// that they have proved, for challenges.
     pub trusted: Vec<Network>,
+    /// The names of our users that some of these may give in From without a password.
+    pub speakers: Vec<Speaker>,
     /// Proxies: from these a connection may say by PROXY protocol, and over WebSocket by
     /// X-Forwarded-For, for which client it is.
     pub proxies: Vec<Network>,
@@ -179,6 +181,27 @@ pub struct Limits {
     pub ban_time: Duration,
     /// Source addresses that are remembered for rates and bans.
     pub max_sources: usize,
+}
+
+/// A trusted network that may speak for users of ours: a gateway that brings calls back with the
+/// numbers of their callers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Speaker {
+    /// Its addresses.
+    pub network: Network,
+    /// Names of users, or beginnings of names where they end in `*`.
+    pub names: Vec<String>,
+}
+
+impl Speaker {
+    /// True where `name`, a user part without escapes, is one of its names.
+    #[must_use]
+    pub fn has(&self, name: &[u8]) -> bool {
+        self.names.iter().any(|known| match known.strip_suffix('*') {
+            Some(start) => name.starts_with(start.as_bytes()),
+            None => name == known.as_bytes(),
+        })
+    }
 }
 
 /// Everything that the engine is told by the operator.
@@ -286,6 +309,7 @@ impl Default for Limits {
                 Network { address: Ipv4Addr::new(127, 0, 0, 0).into(), prefix: 8 },
                 Network { address: Ipv6Addr::LOCALHOST.into(), prefix: 128 },
             ],
+            speakers: Vec::new(),
             proxies: Vec::new(),
             reachable: Vec::new(),
             source_rate: 500,

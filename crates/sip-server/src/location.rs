@@ -91,6 +91,12 @@ impl AddressOfRecord {
         &self.bytes
     }
 
+    /// The user part.
+    pub(crate) fn name(&self) -> &[u8] {
+        let at = self.bytes.iter().rposition(|&byte| byte == b'@');
+        &self.bytes[..at.unwrap_or(self.bytes.len())]
+    }
+
     /// A keyed hash of it.
     pub(crate) const fn hash(&self) -> u64 {
         self.hash

@@ -344,6 +344,12 @@ impl Settings {
         }
     }
 
+    /// True where the other end of `flow`, which is trusted, may speak for the user called `name`.
+    pub(crate) fn speaks_for(&self, flow: &Flow, name: &[u8]) -> bool {
+        let mut speakers = self.config.limits.speakers.iter();
+        speakers.any(|speaker| speaker.network.contains(flow.remote.ip()) && speaker.has(name))
+    }
+
     /// Whether the other end of `flow` is [`Trust::Trusted`].
     pub(crate) fn is_trusted(&self, flow: &Flow) -> bool {
         self.trust(flow) == Trust::Trusted

@@ -198,6 +198,12 @@ pub(crate) fn find_sponsor<R: RawMutex>(
     }
     if is_asked && !matches!(method, Method::Ack | Method::Cancel) {
         match claim {
+            Claim::User(claimed, _)
+                if is_trusted && speaks_for(server, incoming, &claimed, env) =>
+            {
+                let identity = Identity::new(&env.keys.token, claimed.as_bytes());
+                return may_pass_unproved(server, asked, env).then_some(Sponsor::Dialog(identity));
+            }
             Claim::User(claimed, domain) => return prove(server, incoming, claimed, domain, env),
             Claim::Unprovable if !is_trusted => {
                 refuse_name(incoming, "From Names Nobody Who Can Log In", env);
@@ -207,6 +213,19 @@ pub(crate) fn find_sponsor<R: RawMutex>(
         }
     }
     may_pass_unproved(server, asked, env).then_some(Sponsor::Nobody)
+}
+
+/// True where the sender of the request, which is trusted, may give the name of `user` without a
+/// password: the configuration says so, or no such user is there to prove it. Many gateways write
+/// the domain of the registrar behind the number of a caller from the telephone network.
+fn speaks_for<R: RawMutex>(
+    server: &Server<R>,
+    incoming: &Incoming<'_, '_>,
+    user: &AddressOfRecord,
+    env: &Env<'_>,
+) -> bool {
+    env.settings.speaks_for(&incoming.flow, user.name())
+        || server.location.look_up(user, |found| found.is_none())
 }
 
 /// Has whoever sent the request prove to be the user who is `claimed`. `None` where that fails;
@@ -249,7 +268,10 @@ fn may_pass_unproved<R: RawMutex>(
         return false;
     }
     let limits = &env.settings.config.limits;
-    if *trust != Trust::Trusted && !server.admission.admit_foreign(*account, env.now, limits) {
+    let is_call = matches!(head.method, Method::Invite | Method::Ack | Method::Cancel);
+    if *trust != Trust::Trusted
+        && !server.admission.admit_foreign(*account, is_call, env.now, limits)
+    {
         env.counters.foreign_limited.add();
         if head.method != Method::Ack {
             refuse_for_now(asked.incoming, Status::SERVICE_UNAVAILABLE, 10, env);

@@ -238,7 +238,9 @@ fn read_limits(section: &mut Section<'_, '_>, settings: &mut Settings) {
     section.read("dialog_memory", &mut limits.max_dialog_bytes, values::memory);
     section.read("max_wait", &mut limits.max_wait, duration);
     section.read("max_forks", &mut limits.max_forks, at_least(1));
-    section.read_whole("trusted", &mut limits.trusted, networks());
+    let mut trusted = (limits.trusted.clone(), Vec::new());
+    section.read_whole("trusted", &mut trusted, values::trusted);
+    (limits.trusted, limits.speakers) = trusted;
     section.read_whole("proxies", &mut limits.proxies, networks());
     section.read_whole("reachable", &mut limits.reachable, networks());
     section.read("source_rate", &mut limits.source_rate, whole());

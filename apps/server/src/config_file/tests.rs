@@ -271,3 +271,26 @@ fn sizes_have_a_unit() {
         refused(&format!("[limits]\ndialog_memory = {value}\n"), expected);
     }
 }
+
+#[test]
+fn trusted_networks_may_speak_for_users() {
+    let text = "[limits]\ntrusted = [\"127.0.0.0/8\", { network = \"192.0.2.10\", \
+        speaks_for = [\"+49*\", \"100\"] }]\nproxies = [\"127.0.0.1\"]";
+    let limits = parse(text).unwrap().engine.limits;
+    assert_eq!((limits.trusted.len(), limits.speakers.len(), limits.proxies.len()), (2, 1, 1));
+    let [speaker] = &limits.speakers[..] else { panic!("{limits:?}") };
+    assert_eq!(speaker.network, limits.trusted[1]);
+    for (name, has) in [("+4930", true), ("+1", false), ("100", true), ("1000", false)] {
+        assert_eq!(speaker.has(name.as_bytes()), has, "{name}");
+    }
+    for (trusted, wrong) in [
+        ("{ network = \"192.0.2.10\" }", "expected a range"),
+        ("{ network = \"x\", speaks_for = [\"1\"] }", "is no range"),
+        ("{ network = \"192.0.2.10\", speaks_for = [] }", "at least one"),
+        ("{ network = \"192.0.2.10\", speaks_for = [\"1\"] }, \"192.0.2.10\"", "twice"),
+        ("5", "expected a string"),
+    ] {
+        let problems = parse(&format!("[limits]\ntrusted = [{trusted}]")).unwrap_err();
+        assert!(problems[0].text.contains(wrong), "{trusted}: {problems:?}");
+    }
+}

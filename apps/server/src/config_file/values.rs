@@ -8,7 +8,7 @@ use crate::storage::Sync;
 use net::Origins;
 use sip::Duration;
 use sip::digest::Algorithm;
-use sip_server::config::{Domain, Mode, Network, State};
+use sip_server::config::{Domain, Mode, Network, Speaker, State};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use toml::Spanned;
@@ -220,6 +220,37 @@ pub(super) fn listens(array: &Spanned<DeValue<'_>>) -> Result<Vec<Listen>, BadVa
 /// An array of ranges of addresses, perhaps none.
 pub(super) fn networks<'i>() -> impl Fn(&Spanned<DeValue<'i>>) -> Result<Vec<Network>, BadValue> {
     any_array_of(word(network))
+}
+
+/// Trusted networks, and for which users some of them speak: ranges of addresses, or tables
+/// `{ network = "192.0.2.10", speaks_for = ["+49*"] }`.
+pub(super) fn trusted(
+    array: &Spanned<DeValue<'_>>,
+) -> Result<(Vec<Network>, Vec<Speaker>), BadValue> {
+    const EXPECTED: &str = "expected a range of addresses, or { network = \"192.0.2.10\", \
+        speaks_for = [\"+49*\", \"100\"] }";
+    let (mut networks, mut speakers) = (Vec::new(), Vec::new());
+    for value in elements(array)? {
+        let at_value = |text: String| BadValue { place: Some(value.span()), text };
+        let network = match value.get_ref().as_table() {
+            None => word(network)(value.get_ref()).map_err(at_value)?,
+            Some(table) => {
+                let known = (table.get("network"), table.get("speaks_for"));
+                let ((Some(range), Some(names)), 2) = (known, table.len()) else {
+                    return Err(at_value(EXPECTED.to_owned()));
+                };
+                let network = word(network)(range.get_ref()).map_err(at_value)?;
+                let names = array_of(text)(names)?;
+                speakers.push(Speaker { network, names });
+                network
+            }
+        };
+        if networks.contains(&network) {
+            return Err(at_value("this is here twice; remove one".to_owned()));
+        }
+        networks.push(network);
+    }
+    Ok((networks, speakers))
 }
 
 /// A range of addresses, such as `192.0.2.0/24`, or a single address.

@@ -4,6 +4,7 @@ mod bounds;
 mod connections;
 mod damage;
 mod phone;
+mod proxies;
 mod site;
 mod tls;
 

@@ -3,9 +3,10 @@
 
 use crate::dialog::answer;
 use crate::limits::{from_abroad, guess, options, strict_config};
-use crate::rig::{ALICE, BOB, Draft, Rig, STRANGER, closed_config, tcp, udp};
+use crate::rig::{ALICE, BOB, Draft, Rig, STRANGER, Sent, closed_config, tcp, udp};
 use sip::{Duration, HeaderName, Transport};
 use sip_server::Flow;
+use sip_server::config::{Listener, Network, Speaker};
 
 /// Sends `forged` on `flow` until the allowance for such requests is used up.
 fn flood(rig: &mut Rig, flow: &Flow, forged: &Draft) {
@@ -118,4 +119,100 @@ fn a_user_comes_back_to_an_address_that_is_banned() {
     let wrong = register().answering(&asked, "alice", "wrong");
     assert_eq!(rig.send(&tcp(ALICE, 3), &wrong).responses().last().unwrap().status(), 401);
     assert!(rig.send(&tcp(ALICE, 3), &register()).is_silent());
+}
+
+/// A server that listens for WebSocket as well, and trusts this machine, as by default.
+fn with_web() -> Rig {
+    let mut config = closed_config();
+    let address = "203.0.113.1:80".parse().unwrap();
+    config.listeners.push(Listener { transport: Transport::Ws, address });
+    config.limits.proxies = vec![Network { address: "127.0.0.9".parse().unwrap(), prefix: 32 }];
+    (config.limits.ban_failures, config.limits.foreign_rate) = (3, 1000);
+    let mut rig = Rig::closed_with(config);
+    rig.register("bob", &udp(BOB), &format!("<sip:bob@{BOB}>"));
+    rig
+}
+
+#[test]
+fn no_address_makes_a_web_socket_trusted_nor_a_proxy_that_names_no_client() {
+    let ws = |remote: &str, number| Flow { transport: Transport::Ws, ..tcp(remote, number) };
+    for (flow, is_trusted) in [
+        (udp("127.0.0.1:7000"), true),
+        (tcp("127.0.0.1:7000", 7), true),
+        (ws("127.0.0.1:7000", 8), false),
+        (tcp("127.0.0.9:7000", 9), false),
+        (udp("127.0.0.9:7000"), true),
+    ] {
+        let mut rig = with_web();
+        let call = from_abroad().and("P-Asserted-Identity", "<sip:boss@example.com>");
+        let forwarded = rig.send(&flow, &call).forwarded().clone();
+        let is_believed = !forwarded.value(HeaderName::PAssertedIdentity).is_empty();
+        assert_eq!(is_believed, is_trusted, "{flow}");
+        // Somewhere on this machine, or in its network.
+        for place in ["127.0.0.1:6379", "10.0.0.7:5060"] {
+            let out = Draft::new("MESSAGE", &format!("sip:x@{place}"));
+            let status =
+                rig.send_as("alice", &flow, &out).responses().next().map(|sent| sent.status());
+            assert_eq!(status, (!is_trusted).then_some(480), "{flow} to {place}");
+        }
+        let path = Draft::register("carol").and("Contact", "<sip:carol@c.example>");
+        let reaction = rig.send_as("carol", &flow, &path.and("Path", "<sip:192.0.2.7;lr>"));
+        assert_eq!(reaction.status(), if is_trusted { 200 } else { 403 }, "{flow}");
+        for _ in 0..5 {
+            let register = Draft::register("carol");
+            let reaction = rig.send(&flow, &register);
+            if let Some(asked) = reaction.sent.first() {
+                rig.send(&flow, &register.next().answering(asked, "carol", "guess"));
+            }
+        }
+        assert_eq!(rig.count("bans"), u64::from(!is_trusted), "{flow}");
+    }
+}
+
+#[test]
+fn a_trusted_network_speaks_for_names_that_nobody_can_prove_and_for_those_it_is_given() {
+    let trusted = Network { address: "192.0.2.0".parse().unwrap(), prefix: 24 };
+    let mut config = closed_config();
+    config.limits.trusted = vec![trusted];
+    config.limits.speakers =
+        vec![Speaker { network: trusted, names: vec!["car*".into(), "dave".into()] }];
+    let mut rig = Rig::closed_with(config);
+    rig.add_user("dave");
+    rig.register("bob", &udp(BOB), &format!("<sip:bob@{BOB}>"));
+    let status = |rig: &mut Rig, source: &str, uri: &str, from: &str| {
+        let call = Draft::invite(uri).with("From", &format!("<{from}>;tag=1"));
+        rig.send(&udp(source), &call).responses().next().map_or(0, Sent::status)
+    };
+    let bob = "sip:bob@example.com";
+    let outside = "198.51.100.77:5060";
+    for (from, of_gateway, of_stranger) in [
+        ("sip:+4930123456@example.com", 0, 407),
+        ("sip:+4930123456@203.0.113.1", 0, 407),
+        ("sip:anonymous@example.com", 0, 407),
+        ("sip:example.com", 0, 403),
+        ("sip:carol@example.com", 0, 407),
+        ("sip:dave@example.com", 0, 407),
+        ("sip:alice@example.com", 407, 407),
+    ] {
+        assert_eq!(status(&mut rig, STRANGER, bob, from), of_gateway, "{from}");
+        assert_eq!(status(&mut rig, outside, bob, from), of_stranger, "{from}");
+    }
+    // It is a word for calls to our users, and none for calls elsewhere.
+    let elsewhere = "sip:00900123@198.51.100.9";
+    assert_eq!(status(&mut rig, STRANGER, elsewhere, "sip:carol@example.com"), 403);
+    assert_eq!(status(&mut rig, STRANGER, elsewhere, "sip:+493@example.com"), 403);
+    // The name holds within the dialog.
+    let call = Draft::invite(bob)
+        .with("From", "<sip:+4930123456@example.com>;tag=1")
+        .with("Contact", &format!("<sip:+4930123456@{STRANGER}>"));
+    let forwarded = rig.send(&udp(STRANGER), &call).forwarded().clone();
+    let phone = format!("sip:bob@{BOB}");
+    let answered = answer(&mut rig, &forwarded, 200, &phone);
+    let bye = call
+        .next()
+        .with_method("BYE")
+        .with("To", &answered.value(HeaderName::To))
+        .with_uri(&phone)
+        .and("Route", &answered.values(HeaderName::RecordRoute).pop().unwrap());
+    rig.send(&udp(STRANGER), &bye).forwarded();
 }

@@ -9,6 +9,7 @@ mod frame;
 mod input;
 mod output;
 mod patience;
+pub mod proxy_protocol;
 pub mod websocket;
 
 pub use backlog::{Backlog, Came, Waiting};

@@ -1,8 +1,11 @@
-//! The WebSocket upgrade request and frames.
+//! The WebSocket upgrade request and frames, and what a proxy sends ahead of them.
 
 use sip::message::MAX_MESSAGE;
 use sip::stream::FrameError;
-use sip::stream::websocket::{Input, Kind, Role, Said, Upgrade, accept, write_frame};
+use sip::stream::proxy_protocol::{MAX_LENGTH, Start};
+use sip::stream::websocket::{
+    Input, Kind, Role, Said, Upgrade, accept, forwarded_client, write_frame,
+};
 use std::ops::ControlFlow;
 
 /// The result of reading a stream.
@@ -20,7 +23,14 @@ struct Reading {
 /// The reader panics, finds other messages in other pieces, or exceeds its limits.
 pub fn websocket(bytes: &[u8]) {
     let Some((&first, rest)) = bytes.split_first() else { return };
+    let start = Start::parse(rest);
+    if let Ok(Start::Header { length, .. }) = start {
+        assert!(length <= rest.len().min(MAX_LENGTH));
+        assert_eq!(Start::parse(&rest[..length]), start, "what follows is no part of it");
+        assert_eq!(Start::parse(&rest[..length - 1]), Ok(Start::Partial));
+    }
     if let Ok(upgrade) = Upgrade::parse(rest) {
+        let _ = forwarded_client(&upgrade.forwarded_for, |address| address.is_loopback());
         assert!(accept(&upgrade).starts_with(b"HTTP/1.1 101 "));
         assert!(upgrade.origin.is_some() || upgrade.is_of_same_host());
     }

@@ -27,7 +27,7 @@ pub(super) enum Payer {
 
 impl Payer {
     fn of(stream: &Stream) -> Self {
-        let source = Source::of(stream.flow.remote.ip());
+        let source = stream.counted_for();
         match stream.is_opened_here() {
             true => Self::Called(source),
             false => Self::Caller(source),
@@ -151,7 +151,7 @@ impl Connections {
                 self.tls.names(certificates)
             });
             let cost = Duration::from_micros(net::thread_time().saturating_sub(begun) / 1000);
-            if !self.engine.is_trusted(&stream.flow) {
+            if !self.engine.is_trusted(&stream.flow()) {
                 self.handshakes.queue.lock().turns.charge(payer, cost, self.clock.now());
             }
         }

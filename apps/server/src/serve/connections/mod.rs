@@ -7,6 +7,7 @@
 
 mod handshakes;
 mod pauses;
+mod proxied;
 mod secure;
 mod serve;
 mod set;
@@ -254,15 +255,16 @@ impl Connections {
     fn note_unread(&self, stream: &Stream) {
         self.unread_output.fetch_add(1, Ordering::Relaxed);
         log::warn("stream", || {
-            format!("the connection to {} is closed: it does not read", stream.flow.remote)
+            format!("the connection to {} is closed: it does not read", stream.flow().remote)
         });
     }
 
-    /// Whether there may be one more with `source`.
-    fn has_room_for(&self, source: Source) -> bool {
+    /// True where there is room for one more connection, with `source` where that is known.
+    fn has_room_for(&self, source: Option<Source>) -> bool {
         let table = self.table.read();
-        let with_source = table.by_source.get(&source).copied().unwrap_or(0);
-        table.open.len() < self.bounds.connections && with_source < self.bounds.per_source
+        let with_source = source.and_then(|source| table.by_source.get(&source)).copied();
+        table.open.len() < self.bounds.connections
+            && with_source.unwrap_or(0) < self.bounds.per_source
     }
 
     /// The set that has `connection`.
@@ -272,7 +274,7 @@ impl Connections {
 
     /// Begins to open a connection to `far_end`, which is that of `flow`.
     fn open(&self, flow: &Flow, far_end: FarEnd) -> io::Result<Arc<Stream>> {
-        if !self.has_room_for(Source::of(flow.remote.ip())) {
+        if !self.has_room_for(Some(Source::of(flow.remote.ip()))) {
             return Err(io::ErrorKind::QuotaExceeded.into());
         }
         if matches!(flow.transport, Transport::Ws | Transport::Wss) {
@@ -313,7 +315,7 @@ impl Connections {
         self.engine.connection_opened(connection);
         table.open.insert(connection, Arc::clone(&stream));
         table.by_remote.insert(stream.far_end.clone(), connection);
-        *table.by_source.entry(Source::of(stream.flow.remote.ip())).or_default() += 1;
+        table.count(stream.counted_for());
         drop(table);
         // It has no shorter time than this.
         set.remind(self.clock.now() + CONNECT_TIMEOUT, Token::Connection(connection));
@@ -325,10 +327,10 @@ impl Connections {
     /// be taken for if it were called. A connection that is there already stays the one.
     fn note_alias(&self, stream: &Stream, message: &[u8]) {
         let Some(port) = alias(message) else { return };
-        let place = SocketAddr::new(stream.flow.remote.ip(), port);
+        let place = SocketAddr::new(stream.flow().remote.ip(), port);
         let names = stream.names().iter().cloned();
         let far_ends: Vec<FarEnd> =
-            names.map(|name| (stream.flow.transport, place, Some(name))).collect();
+            names.map(|name| (stream.ends.transport, place, Some(name))).collect();
         let mut table = self.table.write();
         if !far_ends.is_empty() && table.open.contains_key(&stream.connection) {
             for far_end in &far_ends {
@@ -355,7 +357,7 @@ impl Connections {
                 let name = stream.far_end.2.as_ref().map_or("".into(), ServerName::to_str);
                 format!(
                     "no TLS with {name} at {}: it is called again in {} s at the earliest",
-                    stream.flow.remote,
+                    stream.ends.remote,
                     pause.as_secs()
                 )
             });
@@ -366,7 +368,6 @@ impl Connections {
     /// added to `failed`.
     fn end(&self, stream: &Stream, failed: &mut Vec<Failed>) {
         let connection = stream.connection;
-        let source = Source::of(stream.flow.remote.ip());
         let mut table = self.table.write();
         if table.open.remove(&connection).is_none() {
             return;
@@ -377,21 +378,35 @@ impl Connections {
                 table.by_remote.remove(far_end);
             }
         }
-        if let Some(count) = table.by_source.get_mut(&source) {
-            *count -= 1;
-            if *count == 0 {
-                table.by_source.remove(&source);
-            }
-        }
+        table.uncount(stream.counted_for());
         drop(table);
         self.set_of(connection).remove(&stream.socket);
         failed.push(Failed::Connection(connection));
         // Only now, as nobody finds it any more who could open another one.
         let (was_open, undelivered) = stream.close();
-        if stream.flow.transport.is_secure() {
+        if stream.ends.transport.is_secure() {
             self.note_handshake(stream, was_open);
         }
         failed.extend(undelivered.into_iter().map(|(flow, bytes)| Failed::Send(flow, bytes)));
+    }
+}
+
+impl Table {
+    /// Counts a connection with `source`. Returns how many there are.
+    fn count(&mut self, source: Source) -> usize {
+        let count = self.by_source.entry(source).or_default();
+        *count += 1;
+        *count
+    }
+
+    /// A connection with `source` has ended.
+    fn uncount(&mut self, source: Source) {
+        if let Some(count) = self.by_source.get_mut(&source) {
+            *count -= 1;
+            if *count == 0 {
+                self.by_source.remove(&source);
+            }
+        }
     }
 }
 

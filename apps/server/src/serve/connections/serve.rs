@@ -144,7 +144,10 @@ impl Connections {
     }
 
     fn admit(&self, listening: &Listening, socket: TcpStream, remote: SocketAddr) {
-        if !self.has_room_for(Source::of(remote.ip())) {
+        // The client of a proxy is not known yet.
+        let is_proxy = self.engine.is_proxy(remote.ip());
+        let source = Some(Source::of(remote.ip())).filter(|_| !is_proxy);
+        if !self.has_room_for(source) {
             self.refused.fetch_add(1, Ordering::Relaxed);
             return log::warn("connections", || {
                 format!("a connection from {remote} is refused: too many are open")
@@ -152,7 +155,8 @@ impl Connections {
         }
         let transport = listening.transport;
         let flow = Flow { transport, local: listening.address, remote, connection: None };
-        if transport.is_secure() && !self.engine.admits_handshake(&flow, self.clock.now()) {
+        let needs_handshake = transport.is_secure() && !is_proxy;
+        if needs_handshake && !self.engine.admits_handshake(&flow, self.clock.now()) {
             self.refused.fetch_add(1, Ordering::Relaxed);
             return log::warn("connections", || {
                 format!("a connection from {remote} is refused: it opens too many, or is banned")
@@ -170,6 +174,7 @@ impl Connections {
             self.add(Wait::Read, |connection| {
                 let flow = Flow { local, ..flow };
                 let stream = Stream::accepted(socket, connection, flow, tls, self.clock.now());
+                let stream = if is_proxy { stream.of_proxy() } else { stream };
                 match transport {
                     Transport::Ws | Transport::Wss => stream.of_web(self.tls.origins(transport)),
                     _ => stream,
@@ -226,6 +231,9 @@ impl Connections {
         room: &mut Room<'_>,
         local: &mut Local,
     ) {
+        if stream.is_greeting() && !self.has_greeted(stream, now, local) {
+            return;
+        }
         if stream.is_handshaking() {
             // It is much work, and made elsewhere.
             self.set_of(stream.connection).remove(&stream.socket);
@@ -252,14 +260,20 @@ impl Connections {
                 local,
             };
             let set = self.set_of(stream.connection);
-            let what = match stream.read(now, room.chunk, set, |heard| reader.hear(heard)) {
+            let read = stream.read(now, room.chunk, set, |heard| reader.hear(heard));
+            if !self.admits_client(stream, now, local) {
+                return;
+            }
+            let what = match read {
                 Ok(More::Now) => continue,
                 Ok(More::Later) => return,
                 Ok(More::Never) => Came::End,
                 Err(ReadError::Fault(fault)) => Came::Fault(fault),
                 Err(ReadError::Tls(error)) => {
                     self.tls_failures.fetch_add(1, Ordering::Relaxed);
-                    log::warn("tls", || format!("TLS with {} fails: {error}", stream.flow.remote));
+                    log::warn("tls", || {
+                        format!("TLS with {} fails: {error}", stream.flow().remote)
+                    });
                     Came::End
                 }
             };
@@ -290,7 +304,7 @@ impl Connections {
             }
             Came::Fault(fault) => {
                 log::warn("stream", || {
-                    format!("the connection from {} is closed: {fault}", stream.flow.remote)
+                    format!("the connection from {} is closed: {fault}", stream.flow().remote)
                 });
                 self.refuse(doer, &stream, &fault, local);
             }
@@ -312,7 +326,7 @@ impl Connections {
             self.note_alias(stream, message);
         }
         let Local { worker, out, .. } = &mut *local;
-        worker.receive_late(now, waited, &stream.flow, message, out);
+        worker.receive_late(now, waited, &stream.flow(), message, out);
         if out.transmits.len() < PARTS {
             return true;
         }
@@ -326,7 +340,7 @@ impl Connections {
         let now = self.clock.now();
         if let FrameError::ContentLength(length) = fault.error {
             let head = &fault.rest[..length];
-            local.worker.refuse_unframed(now, &stream.flow, head, &mut local.out);
+            local.worker.refuse_unframed(now, &stream.flow(), head, &mut local.out);
         }
         doer.carry_out(local);
         self.begin_end(stream, Ending::Deaf, now, local);
@@ -397,6 +411,6 @@ impl Reader<'_> {
         // What was asked before is answered before, unless it has to wait.
         self.doer.carry_out(self.local);
         let (stream, failed) = (self.stream, &mut self.local.failed);
-        self.connections.send_on(stream, &stream.flow, &[IoSlice::new(PONG)], failed)
+        self.connections.send_on(stream, &stream.flow(), &[IoSlice::new(PONG)], failed)
     }
 }

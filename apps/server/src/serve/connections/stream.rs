@@ -3,6 +3,7 @@
 mod handshake;
 
 use super::FarEnd;
+use super::proxied::{Greeting, Proxied};
 use super::set::{Set, Wait};
 use super::unsent::{MAX_OF_ONE, Unsent};
 use net::tls::{CertificateDer, ServerName, Session, TlsError};
@@ -39,8 +40,10 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(20);
 /// A connection that is open, or will be.
 pub(super) struct Stream {
     pub(super) connection: Connection,
-    /// Its two ends, and its number.
-    pub(super) flow: Flow,
+    /// Its two ends, and its number. [`Stream::flow`] is the flow of what comes on it.
+    pub(super) ends: Flow,
+    /// Where the peer is a proxy.
+    pub(super) proxied: Option<Box<Proxied>>,
     /// Who is reached by it.
     pub(super) far_end: FarEnd,
     pub(super) socket: TcpStream,
@@ -56,20 +59,21 @@ pub(super) struct Stream {
     counted: AtomicUsize,
     unsent: Arc<Unsent>,
     /// Only who serves the connection looks at this.
-    reading: Mutex<Reading>,
+    pub(super) reading: Mutex<Reading>,
     /// Whoever sends. Taken by who has `reading`, and never the other way round.
-    writing: Mutex<Writing>,
+    pub(super) writing: Mutex<Writing>,
 }
 
 /// What is read.
-struct Reading {
-    reader: Reader,
+pub(super) struct Reading {
+    pub(super) reader: Reader,
+    pub(super) greeting: Greeting,
     /// When something was read last.
-    heard: Instant,
+    pub(super) heard: Instant,
     /// How many bytes the peer had taken when that was looked at last, and since when.
     taken: (u64, Instant),
     /// When the connection is closed if nothing happens.
-    patience: Patience,
+    pub(super) patience: Patience,
     /// What the last step of a handshake has left for the worker: bytes that the peer has said, and
     /// whether it says no more; or why there is no TLS.
     left: Option<Result<(Vec<u8>, bool), TlsError>>,
@@ -91,7 +95,7 @@ pub(super) enum Ending {
 }
 
 /// What is written.
-enum Writing {
+pub(super) enum Writing {
     /// The peer has not accepted the connection, or not agreed on keys. What waits for that, with
     /// the flows to report it on; no wire, while a thread of handshakes has it.
     Connecting(Vec<Undelivered>, Option<Wire>),
@@ -163,6 +167,23 @@ impl Stream {
         self.hasten()
     }
 
+    /// The same for a peer that is a proxy, and may say for which client it is.
+    pub(super) fn of_proxy(mut self) -> Self {
+        self.proxied = Some(Box::new(Proxied::new(self.ends.remote)));
+        let reading = self.reading.get_mut();
+        reading.patience.end_at(reading.heard + HANDSHAKE_TIMEOUT);
+        self
+    }
+
+    /// The flow of what comes on it. Of a proxy the remote end is the client, as far as that is
+    /// known.
+    pub(super) fn flow(&self) -> Flow {
+        match &self.proxied {
+            Some(proxied) => Flow { remote: proxied.client(), ..self.ends },
+            None => self.ends,
+        }
+    }
+
     /// The same, with what waits for the peer counted in `unsent`.
     pub(super) fn counted_in(mut self, unsent: &Arc<Unsent>) -> Self {
         self.unsent = Arc::clone(unsent);
@@ -206,6 +227,7 @@ impl Stream {
         let flow = Flow { connection: Some(connection), ..flow };
         let reading = Reading {
             reader: Reader::default(),
+            greeting: Greeting::default(),
             heard: now,
             taken: (0, now),
             patience: Patience::new(&TIMEOUTS, now),
@@ -216,7 +238,8 @@ impl Stream {
         };
         let stream = Self {
             connection,
-            flow,
+            ends: flow,
+            proxied: None,
             far_end,
             socket,
             is_new: AtomicBool::new(true),
@@ -233,7 +256,7 @@ impl Stream {
 
     /// Whether a message that comes is the first one of a peer that may have shown a certificate.
     pub(super) fn is_introduced(&self) -> bool {
-        self.flow.transport == Transport::Tls
+        self.ends.transport == Transport::Tls
             && self.far_end.2.is_none()
             && self.is_new.load(Ordering::Relaxed)
             && self.is_new.swap(false, Ordering::Relaxed)
@@ -331,12 +354,24 @@ impl Stream {
         if waiting == before {
             return Ok(());
         }
-        let source = Source::of(self.flow.remote.ip());
+        let source = self.counted_for();
         if waiting > MAX_OF_ONE || !self.unsent.change(source, before, waiting) {
             return Err(SendError::Full);
         }
         self.counted.store(waiting, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Counts the output that waits for the source `after`, in place of `before`. To be called with
+    /// `writing` locked.
+    pub(super) fn move_output(&self, before: Source, after: Source) {
+        let waiting = self.counted.load(Ordering::Relaxed);
+        if waiting > 0 && before != after {
+            self.unsent.change(before, waiting, 0);
+            if !self.unsent.change(after, 0, waiting) {
+                self.counted.store(0, Ordering::Relaxed);
+            }
+        }
     }
 
     /// Whether the peer has taken nothing for long, of what waits for it.
@@ -532,15 +567,14 @@ impl Stream {
             let (plain, has_ended) = left.map_err(ReadError::Tls)?;
             (Cow::Owned(plain), has_ended, More::Now)
         } else {
-            let count = match (&self.socket).read(chunk) {
-                Ok(0) => return Ok(More::Never),
-                Ok(count) => count,
+            let (count, more) = match self.take(&mut reading.greeting, chunk) {
+                Ok((0, _)) => return Ok(More::Never),
+                Ok(taken) => taken,
                 Err(error) if is_passing(&error) => return Ok(More::Later),
                 Err(_) => return Ok(More::Never),
             };
-            let more = if count == chunk.len() { More::Now } else { More::Later };
             reading.heard = now;
-            match self.flow.transport.is_secure() {
+            match self.ends.transport.is_secure() {
                 false => (Cow::Borrowed(&chunk[..count]), false, more),
                 true => {
                     let plain = self.decrypt(reading, &chunk[..count], now, set);
@@ -553,6 +587,9 @@ impl Stream {
         let received = reading.reader.receive(&bytes, visit, |reply| {
             has_replied = true;
             has_agreed |= reply == Reply::Open;
+            if let (Reply::Client(address, port), Some(proxied)) = (&reply, &self.proxied) {
+                proxied.note(*address, *port);
+            }
             self.reply(reply);
         });
         if has_agreed {
@@ -615,6 +652,19 @@ impl Stream {
         let is_gone = !wire.is_empty() && self.advance(reading, &mut writing, now, set).is_err();
         Ok((plain?, has_ended || is_gone))
     }
+
+    /// Reads into `chunk` the bytes that came with the greeting of a proxy, or what the system has.
+    fn take(&self, greeting: &mut Greeting, chunk: &mut [u8]) -> io::Result<(usize, More)> {
+        let rest = &mut greeting.rest;
+        if rest.is_empty() {
+            let count = (&self.socket).read(chunk)?;
+            return Ok((count, if count == chunk.len() { More::Now } else { More::Later }));
+        }
+        let count = rest.len().min(chunk.len());
+        chunk[..count].copy_from_slice(&rest[..count]);
+        *rest = rest.split_off(count);
+        Ok((count, More::Now))
+    }
 }
 
 #[cfg(test)]
@@ -625,6 +675,11 @@ impl Stream {
 }
 
 impl Writing {
+    /// True where messages can come: keys and WebSocket are agreed on.
+    pub(super) fn is_ready(&self) -> bool {
+        matches!(self, Self::Open(wire) if wire.is_ready())
+    }
+
     fn is_empty(&mut self) -> bool {
         self.wire().is_none_or(|wire| wire.is_empty())
     }
@@ -663,6 +718,6 @@ fn taken(written: io::Result<usize>) -> Result<usize, SendError> {
 }
 
 /// Whether it may well go on later.
-fn is_passing(error: &io::Error) -> bool {
+pub(super) fn is_passing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }

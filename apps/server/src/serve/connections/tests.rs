@@ -5,6 +5,7 @@ use net::tls::Session;
 use std::io::{Read, Write};
 use stream::Undelivered;
 
+mod proxied;
 mod tls;
 mod web;
 
@@ -106,7 +107,7 @@ impl Rig {
     }
 
     fn send(&self, bytes: &[u8]) -> Result<(), SendError> {
-        self.stream.send(&self.stream.flow, &[IoSlice::new(bytes)], &self.set)
+        self.stream.send(&self.stream.flow(), &[IoSlice::new(bytes)], &self.set)
     }
 }
 
@@ -329,7 +330,7 @@ fn a_message_that_is_too_much_for_a_connection_being_opened_comes_back_once() {
     let message = vec![b'x'; 600_000];
     rig.send(&message).unwrap();
     assert!(matches!(rig.send(&message), Err(SendError::Full)));
-    assert_eq!(rig.stream.close(), (false, vec![(rig.stream.flow, message)]));
+    assert_eq!(rig.stream.close(), (false, vec![(rig.stream.flow(), message)]));
 }
 
 #[test]

@@ -1,10 +1,12 @@
 //! SIP over WebSocket (RFC 7118), without I/O: the request by which a connection of HTTP becomes
 //! one, and the frames on it (RFC 6455).
 
+mod forwarded;
 mod frame;
 mod input;
 mod upgrade;
 
+pub use forwarded::forwarded_client;
 pub use frame::{Kind, Role, write_frame};
 pub use input::{Input, Said};
 pub use upgrade::{Refused, Upgrade, accept, is_accepted, request};

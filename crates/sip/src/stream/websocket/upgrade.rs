@@ -27,6 +27,9 @@ pub struct Upgrade {
     pub origin: Option<String>,
     /// Who is asked: host and port.
     pub host: String,
+    /// X-Forwarded-For, its lines joined by commas; empty without them. Only a known proxy is to be
+    /// believed.
+    pub forwarded_for: String,
     key: String,
 }
 
@@ -49,6 +52,8 @@ pub enum Refused {
     Protocol,
     /// It comes from a page that may not ask.
     Origin,
+    /// It comes from a proxy that does not say for which client it asks.
+    Forwarded,
 }
 
 impl Upgrade {
@@ -96,7 +101,8 @@ impl Upgrade {
         // It has 16 bytes, and of some clients fewer: nothing is proved by it.
         let is_key = STANDARD.decode(&key).is_ok_and(|key| (1..=MAX_KEY).contains(&key.len()));
         let host = text("Host").filter(|_| is_key).ok_or(Refused::Malformed)?;
-        Ok(Self { origin: text("Origin"), host, key })
+        let hops: Vec<_> = values("X-Forwarded-For").map(String::from_utf8_lossy).collect();
+        Ok(Self { origin: text("Origin"), host, forwarded_for: hops.join(","), key })
     }
 
     /// Whether the page that asks is of the host that is asked, at whatever port.
@@ -155,6 +161,11 @@ impl Refused {
                 "400 Bad Request",
                 "Sec-WebSocket-Protocol: sip\r\n",
                 "It takes the subprotocol sip (Sec-WebSocket-Protocol).",
+            ),
+            Self::Forwarded => (
+                "400 Bad Request",
+                "",
+                "The proxy does not say in X-Forwarded-For for which client it asks.",
             ),
             Self::Origin => {
                 ("403 Forbidden", "", "Pages of this origin may not ask here (websocket.origins).")
@@ -239,6 +250,10 @@ mod tests {
             let upgrade = Upgrade::parse(text.as_bytes()).unwrap();
             assert_eq!(upgrade.is_of_same_host(), is_same, "{origin} {host}");
         }
+        assert_eq!(upgrade.forwarded_for, "");
+        let lines = "X-Forwarded-For: 1.2.3.4, 5.6.7.8\r\nx-forwarded-for: 9.9.9.9\r\nOrigin:";
+        let upgrade = Upgrade::parse(REQUEST.replace("Origin:", lines).as_bytes()).unwrap();
+        assert_eq!(upgrade.forwarded_for, "1.2.3.4, 5.6.7.8,9.9.9.9");
         let short = REQUEST.replace("dGhlIHNhbXBsZSBub25jZQ==", "MTIzNDU2Nzg=");
         assert!(Upgrade::parse(short.as_bytes()).is_ok(), "a key of 8 bytes");
     }

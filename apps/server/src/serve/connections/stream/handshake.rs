@@ -6,7 +6,7 @@ impl Stream {
     /// True until keys are agreed on: bytes that come are the work of
     /// [`shake_hands`](Self::shake_hands) then.
     pub(in super::super) fn is_handshaking(&self) -> bool {
-        self.flow.transport.is_secure()
+        self.ends.transport.is_secure()
             && !self.has_left()
             && matches!(*self.writing.lock(), Writing::Connecting(..))
     }
@@ -36,9 +36,10 @@ impl Stream {
     ) {
         let Some(mut wire) = self.take_wire() else { return };
         let end = || Some(Ok((Vec::new(), true)));
-        let read = match (&self.socket).read(chunk) {
-            Ok(0) => end(),
-            Ok(count) => {
+        let taken = self.take(&mut self.reading.lock().greeting, chunk);
+        let read = match taken {
+            Ok((0, _)) => end(),
+            Ok((count, _)) => {
                 self.has_shaken_hands.store(true, Ordering::Relaxed);
                 let plain = wire.receive(&chunk[..count]).map(Cow::into_owned);
                 let has_ended = wire.has_ended();

@@ -135,7 +135,7 @@ fn messages_for_somebody_else_come_back() {
     assert!(error.to_string().contains("is pinned"), "{error}");
     assert!(rig.stream.begin_end(Ending::Heard, BEGIN, &rig.set).unwrap());
     assert!(rig.stream.has_shaken_hands());
-    assert_eq!(rig.stream.close(), (false, vec![(rig.stream.flow, message("1"))]));
+    assert_eq!(rig.stream.close(), (false, vec![(rig.stream.flow(), message("1"))]));
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn messages_wait_while_a_thread_has_the_handshake() {
     let rig = Rig::connecting_by(Transport::Tls, Some(client.connect(name()).unwrap()));
     rig.send(&message("2")).unwrap();
     let _wire = rig.stream.take_wire().unwrap();
-    let undelivered = vec![(rig.stream.flow, message("2"))];
+    let undelivered = vec![(rig.stream.flow(), message("2"))];
     assert_eq!(rig.stream.close(), (false, undelivered), "it ends meanwhile");
 }
 

@@ -1,0 +1,178 @@
+//! Connections of proxies (`limits.proxies`): for which client each is, by PROXY protocol or by
+//! X-Forwarded-For. The client's address takes the place of the proxy's in the flow: it is what is
+//! limited, banned and named in the log, and the connection stays the way to it.
+
+use super::stream::{More, Reading, Stream, TIMEOUTS};
+use super::{Connections, Local};
+use crate::log;
+use net::Hops;
+use parking_lot::Mutex;
+use sip::Instant;
+use sip::stream::Patience;
+use sip::stream::proxy_protocol::{BadHeader, MAX_LENGTH, Start};
+use sip_server::{Flow, Source};
+use std::io::Read;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The client of a connection of a proxy, and how far that is known.
+pub(super) struct Proxied {
+    client: Mutex<SocketAddr>,
+    /// True while PROXY protocol may still come, ahead of everything else.
+    is_greeting: AtomicBool,
+    /// True where the client is new, and has to be counted.
+    is_news: AtomicBool,
+    /// The source that the connection is counted for.
+    counted: Mutex<Source>,
+}
+
+/// The bytes that came before the client was known.
+#[derive(Debug, Default)]
+pub(super) struct Greeting {
+    header: Vec<u8>,
+    /// The bytes behind the header, which are still to be read.
+    pub(super) rest: Vec<u8>,
+}
+
+impl Proxied {
+    pub(super) fn new(proxy: SocketAddr) -> Self {
+        Self {
+            client: Mutex::new(proxy),
+            is_greeting: AtomicBool::new(true),
+            is_news: AtomicBool::new(false),
+            counted: Mutex::new(Source::of(proxy.ip())),
+        }
+    }
+
+    pub(super) fn client(&self) -> SocketAddr {
+        *self.client.lock()
+    }
+
+    /// Takes note of the client. A proxy that does not name its port is taken at its own.
+    pub(super) fn note(&self, address: IpAddr, port: Option<u16>) {
+        let mut client = self.client.lock();
+        *client = SocketAddr::new(address, port.unwrap_or(client.port()));
+        self.is_news.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Stream {
+    /// True while the proxy may still say for which client the connection is.
+    pub(super) fn is_greeting(&self) -> bool {
+        self.proxied.as_ref().is_some_and(|proxied| proxied.is_greeting.load(Ordering::Relaxed))
+    }
+
+    /// Reads the header of PROXY protocol, if there is one; [`More::Now`] where that is over.
+    ///
+    /// # Errors
+    /// [`BadHeader`].
+    pub(super) fn greet(
+        &self,
+        now: Instant,
+        is_proxy: Arc<dyn Fn(IpAddr) -> bool + Send + Sync>,
+    ) -> Result<More, BadHeader> {
+        let Some(proxied) = &self.proxied else { return Ok(More::Now) };
+        let reading = &mut *self.reading.lock();
+        let Reading { greeting, reader, patience, heard, .. } = reading;
+        let mut chunk = [0; MAX_LENGTH];
+        let count = match (&self.socket).read(&mut chunk[greeting.header.len()..]) {
+            Ok(0) => return Ok(More::Never),
+            Ok(count) => count,
+            Err(error) if super::stream::is_passing(&error) => return Ok(More::Later),
+            Err(_) => return Ok(More::Never),
+        };
+        *heard = now;
+        let header = &mut greeting.header;
+        let known = header.len();
+        header.extend_from_slice(&chunk[known..known + count]);
+        let (length, is_named) = match Start::parse(header)? {
+            Start::Partial => return Ok(More::Later),
+            Start::Absent => (0, false),
+            Start::Header { length, client } => {
+                if let Some(client) = client {
+                    proxied.note(client.ip(), Some(client.port()));
+                }
+                (length, true)
+            }
+        };
+        greeting.rest = core::mem::take(header).split_off(length);
+        proxied.is_greeting.store(false, Ordering::Relaxed);
+        proxied.is_news.store(true, Ordering::Relaxed);
+        if is_proxy(proxied.client().ip()) {
+            reader.expect_hops(Hops { is_required: !is_named, is_proxy });
+        }
+        if self.writing.lock().is_ready() {
+            *patience = Patience::new(&TIMEOUTS, now);
+        }
+        Ok(More::Now)
+    }
+}
+
+impl Connections {
+    /// True where the proxy at the other end of `stream` has said for which client it is, if it does:
+    /// then what comes can be read. Where not, it is closed, or there is nothing more to read.
+    pub(super) fn has_greeted(&self, stream: &Stream, now: Instant, local: &mut Local) -> bool {
+        let engine = Arc::clone(&self.engine);
+        match stream.greet(now, Arc::new(move |address| engine.is_proxy(address))) {
+            Ok(More::Now) => return self.admits_client(stream, now, local),
+            Ok(More::Later) => return false,
+            Ok(More::Never) => {}
+            Err(error) => log::warn("proxies", || {
+                format!("the connection from {} is closed: {error}", stream.flow().remote)
+            }),
+        }
+        self.end(stream, &mut local.failed);
+        false
+    }
+
+    /// Counts `stream` for its client, if the proxy has just said which that is. False where the
+    /// client has too many, or is banned; then it is closed.
+    pub(super) fn admits_client(&self, stream: &Stream, now: Instant, local: &mut Local) -> bool {
+        let Some(proxied) = &stream.proxied else { return true };
+        if !proxied.is_news.swap(false, Ordering::Relaxed) {
+            return true;
+        }
+        let flow = stream.flow();
+        let is_admitted = self.recount(stream, proxied, &flow)
+            && (!flow.transport.is_secure() || self.engine.admits_handshake(&flow, now));
+        if !is_admitted {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+            log::warn("connections", || {
+                format!(
+                    "a connection of {} by a proxy is refused: it has or opens too many, or is \
+                     banned",
+                    flow.remote
+                )
+            });
+            self.end(stream, &mut local.failed);
+        }
+        is_admitted
+    }
+
+    /// Counts a connection for the source that `flow` is of now. False where that has too many.
+    fn recount(&self, stream: &Stream, proxied: &Proxied, flow: &Flow) -> bool {
+        let source = Source::of(flow.remote.ip());
+        // Before the others: it is locked where output is counted.
+        let _writing = stream.writing.lock();
+        let mut table = self.table.write();
+        if !table.open.contains_key(&stream.connection) {
+            return false;
+        }
+        let mut counted = proxied.counted.lock();
+        table.uncount(*counted);
+        stream.move_output(*counted, source);
+        *counted = source;
+        table.count(source) <= self.bounds.per_source
+    }
+}
+
+impl Stream {
+    /// The source that the connection is counted for.
+    pub(super) fn counted_for(&self) -> Source {
+        match &self.proxied {
+            Some(proxied) => *proxied.counted.lock(),
+            None => Source::of(self.ends.remote.ip()),
+        }
+    }
+}
