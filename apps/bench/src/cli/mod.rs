@@ -127,6 +127,7 @@ pub(crate) struct RunArgs {
 
 /// Rising rates.
 #[derive(Debug, Args)]
+#[command(mut_arg("rate", |rate| rate.hide(true)))]
 pub(crate) struct SweepArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
@@ -167,6 +168,7 @@ pub(crate) struct LimitArgs {
 
 /// Registrations in bursts.
 #[derive(Debug, Args)]
+#[command(mut_arg("rate", |rate| rate.hide(true)))]
 pub(crate) struct BurstArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
@@ -193,6 +195,7 @@ pub(crate) struct BurstArgs {
 
 /// Parallel users.
 #[derive(Debug, Args)]
+#[command(mut_arg("rate", |rate| rate.hide(true)))]
 pub(crate) struct QosArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
@@ -222,6 +225,7 @@ pub(crate) struct QosArgs {
 
 /// Steps of rising call rate.
 #[derive(Debug, Args)]
+#[command(mut_arg("rate", |rate| rate.hide(true)))]
 pub(crate) struct ProxyArgs {
     #[command(flatten)]
     #[allow(missing_docs)]

@@ -40,6 +40,7 @@ pub(crate) fn execute(cli: Cli) -> ExitCode {
     let ending = Arc::new(AtomicBool::new(false));
     end_on_signals(&command, &ending);
     let result = output::check(&command)
+        .and_then(|()| refuse_rate(&mut command))
         .and_then(|()| take_to(&mut command))
         .and_then(|()| load_of(&mut command).map_or(Ok(()), |load| probe::settle(load, &ending)))
         .and_then(|()| run_command(&command, &ending));
@@ -86,6 +87,20 @@ fn is_ignored(signal: Signal) -> bool {
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
     ignored.is_some_and(|mask| mask >> (signal as u32 - 1) & 1 == 1)
+}
+
+/// Refuses `--rate` where a command sets its own rates, rather than ignore it.
+fn refuse_rate(command: &mut Command) -> Result<(), CommandError> {
+    let instead = match command {
+        Command::Sweep(_) | Command::Proxy(_) => "--rates",
+        Command::Burst(_) => "--registrations",
+        Command::Qos(_) => "--callers",
+        _ => return Ok(()),
+    };
+    match load_of(command).and_then(|load| load.rate) {
+        Some(_) => Err(CommandError::Usage(format!("not --rate but {instead} sets this load"))),
+        None => Ok(()),
+    }
 }
 
 /// Completes a load on a user agent, or refuses it for a command that takes no `--to`.

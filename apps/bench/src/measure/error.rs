@@ -51,6 +51,7 @@ impl fmt::Display for MeasureError {
                      exist there, with these passwords, and is the domain right?"
                 )
             }
+            Self::Unanswered { requests: 0 } => f.write_str("the server is gone"),
             Self::Unanswered { requests } => write!(
                 f,
                 "the server answers nothing: {requests} requests to prepare the users got no answer"

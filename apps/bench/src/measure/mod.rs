@@ -155,7 +155,7 @@ pub(crate) fn run(
                 is_unanswered = matches!(error, MeasureError::Unanswered { .. });
                 if !matches!(error, MeasureError::Stopped) {
                     let measured = seconds(sums.measured);
-                    broken = Some(format!("the run ended after {measured} s: {error}"));
+                    broken = Some(format!("the run ended after {measured:.1} s: {error}"));
                 }
                 break;
             }

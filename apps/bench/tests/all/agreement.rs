@@ -208,11 +208,15 @@ fn the_user_agent_server_of_sipp_is_called_without_a_registrar() {
 }
 
 #[test]
-fn a_uri_that_is_called_needs_no_registrar_and_what_needs_one_is_refused() {
+fn options_that_do_not_fit_a_command_are_refused() {
     for (line, why) in [
         ("run --to sip:a@127.0.0.1 --operation register", "needs a server"),
         ("qos --to sip:a@127.0.0.1", "run, sweep and limit"),
         ("run --to tel:+4930", "expected a SIP URI"),
+        ("sweep --target udp:127.0.0.1:1 --rate 5", "not --rate but --rates"),
+        ("qos --target udp:127.0.0.1:1 --rate 5", "not --rate but --callers"),
+        ("qos --target udp:127.0.0.1:1 --link 1M", "--link is for servers that are started"),
+        ("qos --target udp:127.0.0.1:1 --busy", "--busy BITS"),
     ] {
         let ended = bench(line);
         assert!(ended.status == 2 && ended.err.contains(why), "{line}: {ended:?}");
