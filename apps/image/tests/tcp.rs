@@ -79,6 +79,26 @@ fn connections_are_made_while_others_are_begun_and_not_ended() {
 }
 
 #[test]
+fn a_port_that_is_closed_is_told_a_few_times_a_second() {
+    let mut lan = Lan::ready("auth=off", USERS);
+    for _ in 0..50 {
+        lan.send(PHONE, 5061, b"hello");
+    }
+    let now = lan.now;
+    lan.server.step(&mut || now);
+    let frames = std::mem::take(&mut lan.wire.borrow_mut().from_server);
+    let told: Vec<_> = frames.iter().filter(|frame| frame[12..14] == [8, 0]).collect();
+    assert_eq!(told.len(), 10);
+    // ICMP, to the sender; type 3, code 3; what was sent.
+    assert_eq!((told[0][23], &told[0][..6]), (1, &mac_of(*PHONE.ip())[..]));
+    assert_eq!(told[0][34..36], [3, 3]);
+    assert_eq!(told[0][62 + 2..62 + 4], 5061_u16.to_be_bytes());
+    let ip = Ipv4Packet::new_checked(&told[0][14..]).expect("a packet");
+    let icmp = smoltcp::wire::Icmpv4Packet::new_checked(ip.payload()).expect("ICMP");
+    assert!(ip.verify_checksum() && icmp.verify_checksum());
+}
+
+#[test]
 fn a_turn_ends_however_many_frames_of_strangers_wait() {
     let mut lan = Lan::ready("auth=off", USERS);
     let question = ArpRepr::EthernetIpv4 {

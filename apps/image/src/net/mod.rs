@@ -3,17 +3,21 @@
 //! UDP is not the stack's business: SIP's datagrams are handed on where the card has put them, and
 //! a neighbour that does not answer holds nobody else up.
 
+mod claim;
 mod datagram;
 mod fragments;
 mod neighbors;
 mod stack;
+mod unreachable;
 
+pub use claim::Conflict;
 pub use datagram::Ends;
 pub use stack::{Address, Polled};
 
 use crate::nic::{MAX_FRAME, Nic};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use claim::{Claim, Say};
 use core::net::{Ipv4Addr, SocketAddrV4};
 use core::ops::Range;
 use datagram::{Content, ETHERNET, IP, Part, UDP};
@@ -31,6 +35,8 @@ const MOST_OF_PACKET: usize = MAX_FRAME - ETHERNET - IP;
 const MOST_OF_PART: usize = MOST_OF_PACKET & !7;
 /// Bytes of the payload of a datagram.
 const MOST_OF_DATAGRAM: usize = 65_535 - IP - UDP;
+/// The port that answers of DHCP come to.
+const DHCP: u16 = 68;
 /// Bytes of an ARP packet.
 const ARP: usize = 28;
 /// How often the card is looked at for room to send.
@@ -73,6 +79,8 @@ pub struct Network {
     neighbors: Neighbors,
     fragments: Fragments,
     address: Option<Address>,
+    claim: Claim,
+    unreachable: unreachable::Rate,
     ports: Vec<u16>,
     checks: bool,
     /// The next number for the parts of a packet.
@@ -101,6 +109,8 @@ impl Network {
             neighbors: Neighbors::default(),
             fragments: Fragments::default(),
             address: None,
+            claim: Claim::default(),
+            unreachable: unreachable::Rate::default(),
             ports: Vec::new(),
             checks,
             ident: seed as u16,
@@ -143,8 +153,17 @@ impl Network {
         self.stack.use_dhcp();
     }
 
+    /// Asks DHCP again, as if there were no lease.
+    pub fn restart_dhcp(&mut self, now: Instant) {
+        self.stack(now).restart_dhcp();
+    }
+
     /// Has this address from now on, or none.
     pub fn set_address(&mut self, address: Option<Address>) {
+        let ours = |address: &Address| address.ours;
+        if address.as_ref().map(ours) != self.address.as_ref().map(ours) {
+            self.claim = Claim::default();
+        }
         self.stack.set_address(address.as_ref());
         self.address = address;
     }
@@ -197,8 +216,18 @@ impl Network {
                         self.last = Some((*ends.source.ip(), from));
                         break Found::InFrame(ends, payload);
                     }
-                    self.stack.receive(frame);
-                    self.next_poll = now;
+                    if ends.destination.port() == DHCP {
+                        self.stack.receive(frame);
+                        self.next_poll = now;
+                    } else if self.unreachable.allows(now)
+                        && let Some(answer) =
+                            unreachable::answer(frame, self.mac, *ends.destination.ip())
+                    {
+                        self.send_frame(|memory| {
+                            memory[..answer.len()].copy_from_slice(&answer);
+                            answer.len()
+                        });
+                    }
                 }
                 Content::Fragment { packet } => {
                     let whole =
@@ -217,10 +246,16 @@ impl Network {
                     let network = self.address.as_ref().map(|address| address.ours);
                     if let (EthernetProtocol::Arp, Some(network)) = (ethernet.ethertype(), network)
                     {
-                        // The stack hears of nobody but our neighbours, too.
-                        let heard = self.neighbors.hear(now, ethernet.payload(), network);
+                        let packet = ethernet.payload();
+                        let heard = self.neighbors.hear(now, packet, network);
+                        if heard.is_some() {
+                            // The stack hears of our neighbours alone, too.
+                            self.stack.receive(frame);
+                        }
+                        if self.claim.hear(now, packet, network.address(), self.mac) {
+                            self.say(Say::Announcement);
+                        }
                         let Some((mac, waiting)) = heard else { continue };
-                        self.stack.receive(frame);
                         waiting.iter().for_each(|datagram| self.send_to(mac, datagram));
                     } else {
                         self.introduce_sender(now);
@@ -286,8 +321,23 @@ impl Network {
                 self.ask(address);
             }
         }
+        if self.address.is_some()
+            && let Some(say) = self.claim.due(now)
+        {
+            self.say(say);
+        }
+        polled.conflict = self.claim.conflict();
         self.nic.flush();
         polled
+    }
+
+    /// Sends an ARP packet about our own address.
+    fn say(&mut self, say: Say) {
+        let Some(ours) = self.address.as_ref().map(|address| address.ours.address()) else {
+            return;
+        };
+        let source = if say == Say::Probe { Ipv4Addr::UNSPECIFIED } else { ours };
+        self.send_question(source, ours);
     }
 
     /// Tells the stack by which card the sender of a TCP frame is reached that begins a connection,
@@ -364,10 +414,15 @@ impl Network {
     /// Asks who has `address`.
     fn ask(&mut self, address: Ipv4Addr) {
         let Some(ours) = &self.address else { return };
+        self.send_question(ours.ours.address(), address);
+    }
+
+    /// Asks in the name of `source` who has `address`.
+    fn send_question(&mut self, source: Ipv4Addr, address: Ipv4Addr) {
         let question = ArpRepr::EthernetIpv4 {
             operation: ArpOperation::Request,
             source_hardware_addr: self.mac,
-            source_protocol_addr: ours.ours.address(),
+            source_protocol_addr: source,
             target_hardware_addr: EthernetAddress([0; 6]),
             target_protocol_addr: address,
         };

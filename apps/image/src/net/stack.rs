@@ -75,6 +75,8 @@ pub struct Polled {
     pub lease: Option<Option<Address>>,
     /// Whether connections are to be looked at.
     pub has_stirred: bool,
+    /// Another host that uses our address.
+    pub conflict: Option<super::Conflict>,
 }
 
 /// The stack.
@@ -130,6 +132,13 @@ impl Stack {
         // Where an answer is kept until it was read, for as long as the program runs.
         socket.set_receive_packet_buffer(Box::leak(Box::new([0; MAX_FRAME])));
         self.dhcp = Some(self.sockets.add(socket));
+    }
+
+    /// Asks DHCP again, as if there were no lease.
+    pub(crate) fn restart_dhcp(&mut self) {
+        if let Some(dhcp) = self.dhcp {
+            self.sockets.get_mut::<dhcpv4::Socket<'_>>(dhcp).reset();
+        }
     }
 
     /// Has this address from now on, or none.
@@ -271,13 +280,15 @@ impl Stack {
         for handle in self.ending.drain(..) {
             self.sockets.remove(handle);
         }
-        let Some(dhcp) = self.dhcp else { return Polled { lease: None, has_stirred } };
+        let Some(dhcp) = self.dhcp else {
+            return Polled { lease: None, has_stirred, conflict: None };
+        };
         let lease = match self.sockets.get_mut::<dhcpv4::Socket<'_>>(dhcp).poll() {
             None => None,
             Some(dhcpv4::Event::Deconfigured) => Some(None),
             Some(dhcpv4::Event::Configured(config)) => Some(Some(address(&config))),
         };
-        Polled { lease, has_stirred }
+        Polled { lease, has_stirred, conflict: None }
     }
 
     /// When there is something to be done at the latest.

@@ -11,7 +11,7 @@ pub use call::{Call, Stage};
 use crate::dns::Resolver;
 use crate::log::Log;
 use crate::machine::random::Random;
-use crate::net::{Address, Network};
+use crate::net::{Address, Conflict, Network};
 use crate::options::phone::{Options, Sounds};
 use alloc::boxed::Box;
 use alloc::format;
@@ -184,6 +184,9 @@ impl Phone {
         let polled = self.network.poll(now);
         if let Some(address) = polled.lease {
             self.on_address(address, now);
+        }
+        if let Some(Conflict { mac, .. }) = polled.conflict {
+            self.log.say(format_args!("address conflict: our address is in use by {mac}, too"));
         }
         if self.network.address().is_none() && now >= self.reminder {
             self.reminder = now + REMINDER;

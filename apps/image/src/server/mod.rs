@@ -17,7 +17,7 @@ use crate::log::Log;
 use crate::machine::clock::nanoseconds;
 use crate::machine::heap::Heap;
 use crate::machine::random::Random;
-use crate::net::{Address, Network};
+use crate::net::{Address, Conflict, Network};
 use crate::options::Sntp;
 use crate::options::server::Options;
 use crate::sntp::{self, TimeKeeper};
@@ -33,6 +33,7 @@ use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use shortage::Level;
 use sip::{Duration, Flow, Instant, Transport};
 use sip_server::{Event, Location, Output, Ticket, Timing, Worker};
+use smoltcp::wire::EthernetAddress;
 use syslog::Syslog;
 
 /// Messages that are dealt with before timers are looked at again.
@@ -43,6 +44,8 @@ const ROUND: Duration = Duration::from_millis(100);
 const LOOK: Duration = Duration::from_millis(200);
 /// The time to the next try where the file of users was not taken, while users are served.
 const AGAIN: Duration = Duration::from_secs(60);
+/// The time that DHCP has to confirm the address after the link was lost.
+const RECHECK: Duration = Duration::from_secs(60);
 /// How often it is said that there is no link, no lease or no file.
 const REMINDER: Duration = Duration::from_secs(10);
 
@@ -71,6 +74,10 @@ pub struct Server {
     out: Output,
     accounts: Accounts,
     next_fetch: Option<Instant>,
+    /// When the address is given up that DHCP was asked to confirm.
+    recheck: Option<Instant>,
+    /// When an address is asked for again that another host had.
+    again: Option<Instant>,
     connections: Connections,
     /// When they are looked at, though nothing has come.
     next_round: Instant,
@@ -132,6 +139,8 @@ impl Server {
             out: Output::default(),
             accounts: Accounts::default(),
             next_fetch: None,
+            recheck: None,
+            again: None,
             connections: Connections::new(now),
             next_round: now,
             resolver: Resolver::default(),
@@ -278,12 +287,41 @@ impl Server {
         if self.phase == Phase::Ready && (polled.has_stirred || now >= self.next_round) {
             self.go_on_with_connections(now);
         }
-        if let Some(address) = polled.lease {
-            self.on_address(address, now);
+        if let Some(lease) = polled.lease
+            && (lease.is_some() || self.recheck.is_none())
+        {
+            self.recheck = None;
+            self.on_address(lease, now);
         }
-        if self.phase == Phase::Address && now >= self.reminder {
+        if self.recheck.is_some_and(|time| time <= now) {
+            self.recheck = None;
+            self.log.say(format_args!("no DHCP server has confirmed the address"));
+            self.on_address(None, now);
+        }
+        if let Some(Conflict { mac, is_lost }) = polled.conflict {
+            self.on_conflict(mac, is_lost, now);
+        }
+        if self.again.is_some_and(|time| time <= now) {
+            self.again = None;
+            match self.options.machine.fixed() {
+                Some(address) => self.on_address(Some(address), now),
+                None => self.network.restart_dhcp(now),
+            }
+        }
+        if self.phase == Phase::Address && self.again.is_none() && now >= self.reminder {
             self.reminder = now + REMINDER;
             self.log.say(format_args!("no lease: no DHCP server has answered"));
+        }
+    }
+
+    /// Another host uses our address, by the card `mac`; where it had it before us, it keeps it.
+    fn on_conflict(&mut self, mac: EthernetAddress, is_lost: bool, now: Instant) {
+        let Some(address) = self.network.address() else { return };
+        let ours = address.ours;
+        self.log.say(format_args!("address conflict: {ours} is in use by {mac}, too"));
+        if is_lost {
+            self.on_address(None, now);
+            self.again = Some(now + REMINDER);
         }
     }
 
@@ -294,6 +332,12 @@ impl Server {
         if core::mem::replace(&mut self.has_link, has_link) != has_link {
             let what = if has_link { "the link is there again" } else { "the link is lost" };
             self.log.say(format_args!("{what}"));
+            let has_lease = self.options.machine.fixed().is_none();
+            if has_link && has_lease && self.network.address().is_some() {
+                // The cable may lead to another network now. Until it is known, nothing is ended.
+                self.network.restart_dhcp(now);
+                self.recheck = Some(now + RECHECK);
+            }
         }
         self.level = Level::of((self.memory)());
         self.tell_memory();
