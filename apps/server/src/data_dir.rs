@@ -219,6 +219,12 @@ pub(crate) fn is_served(data: &Path) -> bool {
         .is_ok_and(|sockets| sockets.lines().any(|line| line.ends_with(&format!(" {socket}"))))
 }
 
+/// Whether this user may not look into the directory `path`, which is there.
+pub(crate) fn is_closed(path: &Path) -> bool {
+    let found = control_socket(path).symlink_metadata();
+    found.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
+}
+
 /// The name of the user that the directory `path` belongs to.
 pub(crate) fn owner(path: &Path) -> String {
     path.metadata().map_or_else(|_| "root".to_owned(), |found| name(Uid::from_raw(found.uid())))

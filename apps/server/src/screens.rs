@@ -86,16 +86,21 @@ pub(crate) fn registrations(flags: &ScreenFlags, out: &mut Out) -> Result<(), Fa
 }
 
 /// Where no place is named and no server uses the `data` of this user: refuses, if the system's
-/// server runs, whose data this user may not see.
+/// server runs, or may run, whose data this user may not see.
 fn refuse_if_elsewhere(place: &Place, data: &Path) -> Result<(), Failure> {
     let system = Path::new(data_dir::SYSTEM);
     let is_named = place.config.is_some() || place.data.is_some();
-    if is_named || data == system || !data_dir::is_served(system) {
+    if is_named || data == system {
         return Ok(());
     }
+    let runs = match (data_dir::is_served(system), data_dir::is_closed(system)) {
+        (true, _) => "runs",
+        (false, true) => "may run",
+        (false, false) => return Ok(()),
+    };
     let owner = data_dir::owner(system);
     Err(Failure::said(format!(
-        "a server runs with the data in {}, which only {owner} and root may ask: sudo -u {owner} \
+        "a server {runs} with the data in {}, which only {owner} and root may ask: sudo -u {owner} \
          barebell status --data {}; no server runs with your own data in {}",
         system.display(),
         system.display(),
