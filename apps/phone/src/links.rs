@@ -2,22 +2,20 @@
 //! for TCP, and connections, some of them over TLS or WebSocket.
 
 use crate::random::random;
+use crate::sockets::{Family, failure_of, failure_told, is_of_queue, open_families};
 use crate::warnings;
-use net::tls::{Client, ServerName, Session, TlsError, Trust, called_by};
+use net::tls::{Client, ServerName, Session, Trust, called_by};
 use net::{Reader, Reply, Wire, source_for};
 use nix::errno::Errno;
-use nix::libc::{self, sock_extended_err};
+use nix::libc::sock_extended_err;
 use nix::poll::{PollFd, PollFlags};
-use nix::sys::socket::{
-    AddressFamily, ControlMessageOwned, MsgFlags, RecvMsg, SockFlag, SockType, SockaddrIn6,
-    SockaddrStorage, bind, recvmsg, setsockopt, socket, sockopt,
-};
+use nix::sys::socket::{MsgFlags, SockaddrStorage, recvmsg};
 use sip::stream::{FrameError, Heard, PONG};
 use sip::{Connection, Flow, Transport};
 use sip_ua::{Failure, Transmit};
 use std::collections::BTreeMap;
 use std::io::{self, IoSliceMut, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpStream};
 use std::num::NonZeroU64;
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, AsRawFd};
@@ -34,14 +32,6 @@ const TURN: usize = 64;
 
 /// How long a connection may take to be made.
 const CONNECTING: Duration = Duration::from_secs(3);
-
-/// The sockets of one family of addresses.
-struct Family {
-    /// Where both transports listen; the address may be unspecified.
-    local: SocketAddr,
-    udp: UdpSocket,
-    listener: TcpListener,
-}
 
 /// The sockets.
 pub(crate) struct Links {
@@ -333,91 +323,6 @@ impl Links {
         let silent = silent.map(|(connection, _)| *connection);
         silent.and_then(|connection| self.streams.remove(&connection)).is_some()
     }
-}
-
-/// The sockets at `wanted`; those of a family that this machine does not have are left out.
-fn open_families(wanted: SocketAddr) -> io::Result<Vec<Family>> {
-    let is_any = wanted.is_ipv6() && wanted.ip().is_unspecified();
-    let first = match Family::open(wanted) {
-        Err(error) if is_any && is_missing(&error) => None,
-        first => Some(first?),
-    };
-    let port = first.as_ref().map_or(wanted.port(), |first| first.local.port());
-    let second = match is_any.then(|| Family::open((Ipv4Addr::UNSPECIFIED, port).into())) {
-        Some(Err(error)) if first.is_some() && is_missing(&error) => None,
-        second => second.transpose()?,
-    };
-    Ok(second.into_iter().chain(first).collect())
-}
-
-/// Whether this machine has no addresses of the family.
-fn is_missing(error: &io::Error) -> bool {
-    let missing = [libc::EAFNOSUPPORT, libc::EADDRNOTAVAIL, libc::EPROTONOSUPPORT];
-    error.raw_os_error().is_some_and(|number| missing.contains(&number))
-}
-
-impl Family {
-    fn open(wanted: SocketAddr) -> io::Result<Self> {
-        let udp = udp_socket(wanted)?;
-        let local = udp.local_addr()?;
-        let listener = net::listen(local)?;
-        udp.set_nonblocking(true)?;
-        // Else a closed port is noticed only after 32 s.
-        match local {
-            SocketAddr::V4(_) => setsockopt(&udp, sockopt::Ipv4RecvErr, &true)?,
-            SocketAddr::V6(_) => setsockopt(&udp, sockopt::Ipv6RecvErr, &true)?,
-        }
-        Ok(Self { local, udp, listener })
-    }
-}
-
-/// A socket for the one family of `local`.
-fn udp_socket(local: SocketAddr) -> io::Result<UdpSocket> {
-    let SocketAddr::V6(address) = local else { return UdpSocket::bind(local) };
-    let flags = SockFlag::SOCK_CLOEXEC;
-    let socket = socket(AddressFamily::Inet6, SockType::Datagram, flags, None)?;
-    setsockopt(&socket, sockopt::Ipv6V6Only, &true)?;
-    bind(socket.as_raw_fd(), &SockaddrIn6::from(address))?;
-    Ok(socket.into())
-}
-
-/// Whether an error is one of the queue of errors, and of a datagram before.
-fn is_of_queue(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::ConnectionRefused
-            | io::ErrorKind::HostUnreachable
-            | io::ErrorKind::NetworkUnreachable
-    )
-}
-
-/// Why a message was not sent.
-pub(crate) fn failure_of(error: &io::Error) -> Failure {
-    let is_of_certificate = error
-        .get_ref()
-        .and_then(|inner| inner.downcast_ref::<TlsError>())
-        .is_some_and(TlsError::is_of_certificate);
-    match error.kind() {
-        _ if is_of_certificate => Failure::Untrusted,
-        io::ErrorKind::HostUnreachable
-        | io::ErrorKind::NetworkUnreachable
-        | io::ErrorKind::NetworkDown
-        | io::ErrorKind::AddrNotAvailable => Failure::NoRoute,
-        _ => Failure::Unreachable,
-    }
-}
-
-/// Why a datagram was not delivered, as the queue of errors tells.
-fn failure_told(told: &RecvMsg<'_, '_, SockaddrStorage>) -> Failure {
-    let number = told.cmsgs().ok().and_then(|mut all| {
-        all.find_map(|one| match one {
-            ControlMessageOwned::Ipv4RecvErr(error, _)
-            | ControlMessageOwned::Ipv6RecvErr(error, _) => Some(error.ee_errno),
-            _ => None,
-        })
-    });
-    let error = number.map(|number| io::Error::from_raw_os_error(number.cast_signed()));
-    error.map_or(Failure::Unreachable, |error| failure_of(&error))
 }
 
 const fn is_web(transport: Transport) -> bool {

@@ -28,6 +28,7 @@ mod ringer;
 mod saved;
 mod script;
 mod secret;
+mod sockets;
 mod system;
 mod tap;
 mod terminal;

@@ -16,7 +16,7 @@ fn answering(socket: &UdpSocket, more: &[&str]) -> (Child, SocketAddr) {
     // A port that was free a moment ago.
     let free = UdpSocket::bind("127.0.0.1:0").expect("a port").local_addr().expect("its address");
     let listen = free.to_string();
-    let child = Command::new(PHONE)
+    let mut child = Command::new(PHONE)
         .args(["answer", "--auto", "--listen", &listen])
         .args(more)
         .stdin(Stdio::null())
@@ -32,6 +32,8 @@ fn answering(socket: &UdpSocket, more: &[&str]) -> (Child, SocketAddr) {
             return (child, free);
         }
     }
+    let _ = child.kill();
+    let _ = child.wait();
     panic!("the phone does not answer");
 }
 

@@ -12,7 +12,7 @@ use crate::registration::Registration;
 use crate::replaces::Replaces;
 use crate::server_transaction::{Answer, Arrival, Asked, ServerKey};
 use crate::summary::ALLOW_EVENTS;
-use crate::uac::split_headers;
+use crate::uac::{split_headers, subject_line};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
@@ -606,18 +606,4 @@ impl Agent {
     ) {
         self.core.respond_statelessly(request, flow, key, status, lines);
     }
-}
-
-/// The Subject line that the header fields of a URI ask for, if they do (RFC 3261 section 19.1.5).
-fn subject_line(headers: &[u8]) -> Option<Vec<u8>> {
-    let mut fields = headers.split(|byte| *byte == b'&');
-    let value = fields.find_map(|field| {
-        let (name, value) = field.split_at_checked(b"Subject=".len())?;
-        name.eq_ignore_ascii_case(b"Subject=").then_some(value)
-    })?;
-    let value = sip::uri::unescape(value);
-    if value.is_empty() || value.iter().any(u8::is_ascii_control) {
-        return None;
-    }
-    Some([b"Subject: ", &value[..], b"\r\n"].concat())
 }

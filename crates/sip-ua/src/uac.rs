@@ -47,6 +47,20 @@ pub(crate) fn split_headers(uri: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((address.strip_suffix(b"?").unwrap_or(address), parsed.headers))
 }
 
+/// The Subject line that the header fields of a URI ask for, if they do (RFC 3261 section 19.1.5).
+pub(crate) fn subject_line(headers: &[u8]) -> Option<Vec<u8>> {
+    let mut fields = headers.split(|byte| *byte == b'&');
+    let value = fields.find_map(|field| {
+        let (name, value) = field.split_at_checked(b"Subject=".len())?;
+        name.eq_ignore_ascii_case(b"Subject=").then_some(value)
+    })?;
+    let value = sip::uri::unescape(value);
+    if value.is_empty() || value.iter().any(u8::is_ascii_control) {
+        return None;
+    }
+    Some([b"Subject: ", &value[..], b"\r\n"].concat())
+}
+
 /// What stands in the branch of one of our requests, and whether that is a CANCEL. Only its
 /// beginning may be there: the network gives back no more than some hundred bytes of what it could
 /// not deliver.
