@@ -14,8 +14,6 @@ use std::time::Duration;
 const LOUDNESS: i16 = 16_000;
 /// Tones are below this frequency: no codec here carries more.
 pub(crate) const MAX_HERTZ: f64 = 8000.0;
-/// Samples in a second of a recording in which nothing was heard.
-const EMPTY_RATE: u32 = 8000;
 
 /// Something that sounds, at whatever rate is wanted.
 #[derive(Clone, Debug)]
@@ -138,8 +136,9 @@ pub(crate) struct Recording {
 }
 
 enum Writer {
-    /// A file in which nothing stands yet: it takes the rate of what is heard first.
-    New(BufWriter<File>),
+    /// A file in which nothing stands yet: it takes the rate of what is heard first. It is removed if
+    /// nothing is.
+    New(BufWriter<File>, PathBuf),
     Wav {
         wav: hound::WavWriter<BufWriter<File>>,
         rate: u32,
@@ -175,9 +174,11 @@ impl Recording {
             pcm::open_output();
             Writer::Output
         } else {
-            let file = File::create(path)
-                .map_err(|error| format!("{} cannot be written: {error}", path.display()))?;
-            Writer::New(BufWriter::new(file))
+            // What an earlier call has left there stays until there is something else.
+            let file = File::options().write(true).create(true).truncate(false).open(path);
+            let file =
+                file.map_err(|error| format!("{} cannot be written: {error}", path.display()))?;
+            Writer::New(BufWriter::new(file), path.to_owned())
         };
         Ok(Self { writer, converter: Converter::default() })
     }
@@ -204,7 +205,7 @@ impl Recording {
                 pcm::write(&out);
                 Ok(())
             }
-            Writer::New(_) | Writer::Nowhere => Ok(()),
+            Writer::New(..) | Writer::Nowhere => Ok(()),
         }
     }
 
@@ -212,7 +213,10 @@ impl Recording {
     fn start(&mut self, rate: u32) -> hound::Result<()> {
         let writer = std::mem::replace(&mut self.writer, Writer::Nowhere);
         self.writer = match writer {
-            Writer::New(file) => {
+            Writer::New(file, _) => {
+                if file.get_ref().metadata()?.is_file() {
+                    file.get_ref().set_len(0)?;
+                }
                 let spec = hound::WavSpec {
                     channels: 1,
                     sample_rate: rate,
@@ -227,10 +231,16 @@ impl Recording {
     }
 
     fn finish(&mut self) -> hound::Result<()> {
-        self.start(EMPTY_RATE)?;
         match std::mem::replace(&mut self.writer, Writer::Nowhere) {
             Writer::Wav { wav, .. } => wav.finalize(),
-            _ => Ok(()),
+            Writer::New(_, path) => {
+                let is_empty = |data: &std::fs::Metadata| data.is_file() && data.len() == 0;
+                match path.metadata().is_ok_and(|data| is_empty(&data)) {
+                    true => Ok(std::fs::remove_file(path)?),
+                    false => Ok(()),
+                }
+            }
+            Writer::Output | Writer::Nowhere => Ok(()),
         }
     }
 }
@@ -269,15 +279,32 @@ mod tests {
     fn a_recording_has_the_rate_of_what_is_heard_first() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.wav");
-        for (rates, expected) in [(&[][..], (8000, 0)), (&[16_000, 8000], (16_000, 32_000))] {
-            let mut recording = Recording::begin(&path).unwrap();
-            for &rate in rates {
-                recording.write(rate, &vec![0; rate as usize]);
-            }
-            drop(recording);
-            let reader = hound::WavReader::open(&path).unwrap();
-            assert_eq!((reader.spec().sample_rate, reader.len()), expected);
+        let mut recording = Recording::begin(&path).unwrap();
+        for rate in [16_000, 8000] {
+            recording.write(rate, &vec![0; rate as usize]);
         }
+        drop(recording);
+        let length = || {
+            let reader = hound::WavReader::open(&path).unwrap();
+            (reader.spec().sample_rate, reader.len())
+        };
+        assert_eq!(length(), (16_000, 32_000));
+        // A call in which nothing is heard leaves what was there.
+        drop(Recording::begin(&path).unwrap());
+        assert_eq!(length(), (16_000, 32_000));
+        let mut recording = Recording::begin(&path).unwrap();
+        recording.write(8000, &[0; 80]);
+        drop(recording);
+        assert_eq!(length(), (8000, 80));
+    }
+
+    #[test]
+    fn a_recording_in_which_nothing_was_heard_is_no_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.wav");
+        drop(Recording::begin(&path).unwrap());
+        assert!(!path.exists());
+        assert!(Recording::begin(Path::new("/no/such/folder/a.wav")).is_err());
     }
 
     /// A second of what `source` plays at `rate`, and how loud `hertz` is in it.

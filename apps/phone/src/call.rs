@@ -43,6 +43,8 @@ pub(crate) struct Call {
     pub(crate) holds: bool,
     /// Whether it is to be held, while the other end is asked.
     pub(crate) wants_hold: Option<bool>,
+    /// Whether it goes on elsewhere as soon as there is a network.
+    pub(crate) awaits_network: bool,
     /// To whom it is being transferred.
     pub(crate) transfer: Option<Target>,
     /// Whom the other end wishes to be called instead.
@@ -68,6 +70,7 @@ impl Call {
             is_held: false,
             holds: false,
             wants_hold: None,
+            awaits_network: false,
             transfer: None,
             wish: None,
             answer: Vec::new(),

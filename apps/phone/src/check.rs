@@ -18,7 +18,7 @@ use probe::Answered;
 use sip::locate::{Destination, Families};
 use sip::{Transport, Uri};
 use sip_ua::Account;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::time::{Duration, Instant, SystemTime};
 
 /// How long a registration may take: as long as SIP waits (RFC 3261 timer F), and a little.
@@ -285,5 +285,5 @@ impl Front for Registering {
 
 /// Where `check` listens without `--listen`: where `answer` does.
 pub(crate) fn default_listen() -> SocketAddr {
-    (Ipv4Addr::UNSPECIFIED, 5060).into()
+    (Ipv6Addr::UNSPECIFIED, 5060).into()
 }

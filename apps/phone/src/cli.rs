@@ -205,7 +205,17 @@ pub(crate) struct LineArgs {
     /// Print events as JSON, one on a line
     #[arg(long)]
     pub(crate) json: bool,
-    /// Where to listen for SIP over UDP [default: port 5060 to answer, any to call]
+    /// Print no lines for people but what ends the program
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) quiet: bool,
+    /// How long a call may ring, such as 30s [default: 3m]
+    #[arg(long, value_name = "TIME", value_parser = ring_timeout)]
+    pub(crate) ring_timeout: Option<Duration>,
+    /// The URI that calls and messages without an account are from
+    #[arg(long, value_name = "URI", value_parser = from, conflicts_with_all = ["account", "config"])]
+    pub(crate) from: Option<String>,
+    /// Where to listen for SIP over UDP and TCP, such as 192.0.2.1:5070 or [::]:5060; the latter is
+    /// for IPv4, too [default: all addresses; port 5060 to answer, any to call]
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) listen: Option<SocketAddr>,
     /// Print SIP messages on standard error, without passwords and keys
@@ -238,6 +248,24 @@ pub(crate) struct LineArgs {
     /// BAREBELL_PHONE_PASSWORD
     #[arg(long, value_name = "N", requires = "account", conflicts_with = "config")]
     pub(crate) password_fd: Option<u32>,
+}
+
+/// How long a call may ring: a second to a day.
+fn ring_timeout(text: &str) -> Result<Duration, String> {
+    let time = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    let allowed = Duration::from_secs(1)..=Duration::from_secs(24 * 3600);
+    allowed.contains(&time).then_some(time).ok_or("expected 1s to 24h".into())
+}
+
+/// A SIP URI with a user, with or without `sip:`.
+fn from(text: &str) -> Result<String, String> {
+    let uri = crate::config::with_scheme(text);
+    match sip::Uri::parse(uri.as_bytes()) {
+        Ok(sip::Uri::Sip(parsed)) if parsed.user.is_some() && !uri.contains(['<', '>', '?']) => {
+            Ok(uri)
+        }
+        _ => Err("expected a URI such as sip:alice@example.org".into()),
+    }
 }
 
 fn pcm_rate(text: &str) -> Result<u32, String> {
@@ -300,6 +328,16 @@ impl From<Srtp> for media::Security {
 mod tests {
     use super::*;
     use clap::CommandFactory;
+
+    #[test]
+    fn a_from_is_a_sip_uri_with_a_user() {
+        assert_eq!(from("alice@example.org").as_deref(), Ok("sip:alice@example.org"));
+        for wrong in ["example.org", "tel:1", "a@b>", "a@b?X=y", ""] {
+            assert!(from(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(ring_timeout("30s"), Ok(Duration::from_secs(30)));
+        assert!(["0s", "2d", "soon"].iter().all(|wrong| ring_timeout(wrong).is_err()));
+    }
 
     #[test]
     fn the_command_line_is_consistent() {

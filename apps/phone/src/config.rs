@@ -93,6 +93,42 @@ pub(crate) fn with_scheme(uri: &str) -> String {
     if has_scheme { uri.to_owned() } else { format!("sip:{uri}") }
 }
 
+/// The URI that a user means by `text`, who calls or writes as `account`: a name or number alone, or
+/// a `tel:` URI, is at the domain of the account.
+pub(crate) fn dialled(text: &str, account: Option<&str>) -> String {
+    let scheme = |name: &str| {
+        let (found, rest) = text.split_at_checked(name.len())?;
+        found.eq_ignore_ascii_case(name).then_some(rest)
+    };
+    if scheme("sip:").or(scheme("sips:")).is_some() {
+        return text.to_owned();
+    }
+    let domain = account.and_then(|account| account.split_once('@'));
+    let domain = domain.map(|(_, domain)| domain.split([';', '?']).next().unwrap_or(domain));
+    let secure = account.is_some_and(|account| account.starts_with("sips:"));
+    let at = |user: &str, domain: &str| {
+        let user = sip::uri::escape_user(user.as_bytes()).into_owned();
+        // Many take it unescaped, though the grammar has no `#` there.
+        let user = String::from_utf8_lossy(&user).replace('#', "%23");
+        let scheme = if secure { "sips" } else { "sip" };
+        format!("{scheme}:{user}@{domain}")
+    };
+    match (scheme("tel:"), domain) {
+        (Some(number), Some(domain)) => {
+            let number = number.split(';').next().unwrap_or(number);
+            // Separators are for the eye (RFC 3966 section 5.1.1).
+            at(&number.replace(['-', '.', '(', ')', ' '], ""), domain)
+        }
+        (Some(_), None) => text.to_owned(),
+        (None, Some(domain))
+            if !text.contains(['@', ':']) && text.parse::<std::net::IpAddr>().is_err() =>
+        {
+            at(text, domain)
+        }
+        _ => format!("sip:{text}"),
+    }
+}
+
 /// Where the file is that nobody has named: `barebell/phone.toml` in the folder for configurations.
 pub(crate) fn default_path() -> Option<PathBuf> {
     let folder = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
@@ -254,6 +290,28 @@ mod tests {
             assert_eq!(accounts[0].proxy.as_deref(), proxy, "{text}");
         }
         assert!(accounts[0].registers && !format!("{accounts:?}").contains("secret"));
+    }
+
+    #[test]
+    fn a_name_or_number_alone_is_at_the_domain_of_the_account() {
+        let account = Some("sip:alice@pbx.example;transport=tcp");
+        for (text, with, without) in [
+            ("bob", "sip:bob@pbx.example", "sip:bob"),
+            ("1234", "sip:1234@pbx.example", "sip:1234"),
+            ("*97", "sip:*97@pbx.example", "sip:*97"),
+            ("#31#", "sip:%2331%23@pbx.example", "sip:#31#"),
+            ("+49301234", "sip:+49301234@pbx.example", "sip:+49301234"),
+            ("tel:+49-30-12.34;x=y", "sip:+49301234@pbx.example", "tel:+49-30-12.34;x=y"),
+            ("TEL:112", "sip:112@pbx.example", "TEL:112"),
+            ("bob@b", "sip:bob@b", "sip:bob@b"),
+            ("sip:b", "sip:b", "sip:b"),
+            ("SIPS:bob@b", "SIPS:bob@b", "SIPS:bob@b"),
+            ("192.0.2.7:5070", "sip:192.0.2.7:5070", "sip:192.0.2.7:5070"),
+            ("192.0.2.7", "sip:192.0.2.7", "sip:192.0.2.7"),
+        ] {
+            assert_eq!((&*dialled(text, account), &*dialled(text, None)), (with, without));
+        }
+        assert_eq!(dialled("bob", Some("sips:a@b:5071")), "sips:bob@b:5071");
     }
 
     #[test]

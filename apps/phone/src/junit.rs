@@ -34,6 +34,16 @@ fn write(path: &Path, name: &str, cases: &[Case]) -> Result<(), String> {
         .map_err(|error| format!("{} cannot be written: {error}", path.display()))
 }
 
+/// Whether the file at `path` can be written, before anything is done.
+///
+/// # Errors
+/// Why not, in words.
+pub(crate) fn check(path: Option<&Path>) -> Result<(), String> {
+    let Some(path) = path else { return Ok(()) };
+    let opened = std::fs::OpenOptions::new().append(true).create(true).open(path);
+    opened.map(drop).map_err(|error| format!("{} cannot be written: {error}", path.display()))
+}
+
 /// How a program ends that without a file for `cases` would end so. They are written where there is
 /// a `path` for them.
 pub(crate) fn finish(path: Option<&Path>, cases: &[Case], outcome: Outcome) -> Outcome {

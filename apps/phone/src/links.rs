@@ -1,22 +1,25 @@
-//! The sockets that SIP goes through: one for UDP, one that listens for TCP, and connections, some
-//! of them over TLS or WebSocket.
+//! The sockets that SIP goes through: for each family of addresses one for UDP and one that listens
+//! for TCP, and connections, some of them over TLS or WebSocket.
 
 use crate::random::random;
+use crate::sockets::{Family, failure_of, failure_told, is_of_queue, open_families};
 use crate::warnings;
 use net::tls::{Client, ServerName, Session, Trust, called_by};
 use net::{Reader, Reply, Wire, source_for};
 use nix::errno::Errno;
+use nix::libc::sock_extended_err;
 use nix::poll::{PollFd, PollFlags};
-use nix::sys::socket::{MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt};
+use nix::sys::socket::{MsgFlags, SockaddrStorage, recvmsg};
 use sip::stream::{FrameError, Heard, PONG};
 use sip::{Connection, Flow, Transport};
-use sip_ua::Transmit;
+use sip_ua::{Failure, Transmit};
 use std::collections::BTreeMap;
 use std::io::{self, IoSliceMut, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpStream};
 use std::num::NonZeroU64;
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, AsRawFd};
+use std::time::{Duration, Instant};
 
 /// Octets that may wait for a peer that does not read.
 const MAX_UNSENT: usize = 1 << 20;
@@ -27,12 +30,13 @@ const MAX_ACCEPTED: usize = 32;
 /// Datagrams and pieces of a stream that are read before everything else has its turn.
 const TURN: usize = 64;
 
+/// How long a connection may take to be made.
+const CONNECTING: Duration = Duration::from_secs(3);
+
 /// The sockets.
 pub(crate) struct Links {
-    udp: UdpSocket,
-    /// Where both transports listen; the address may be none in particular.
-    local: SocketAddr,
-    listener: TcpListener,
+    /// One or two, all on one port.
+    families: Vec<Family>,
     streams: BTreeMap<Connection, Stream>,
     opened: u64,
     chunk: Vec<u8>,
@@ -52,6 +56,7 @@ struct Stream {
     waiting: Option<Vec<Vec<u8>>>,
     was_accepted: bool,
     is_connected: bool,
+    opened: Instant,
     /// Whether a message has come.
     has_spoken: bool,
 }
@@ -59,62 +64,61 @@ struct Stream {
 /// What the sockets tell.
 pub(crate) enum Arrival<'a> {
     Message(Flow, &'a [u8]),
-    /// A message of ours, of which this is the beginning at least, did not reach anybody.
-    Undeliverable(&'a [u8]),
+    /// A message of ours, of which this is the beginning at least, was not delivered, for this
+    /// reason.
+    Undeliverable(&'a [u8], Failure),
     /// A connection has ended.
     Closed(Transport, SocketAddr),
 }
 
 impl Links {
-    /// Listens for UDP and TCP on one port of `wanted`; port 0 is any. Over TLS who is called has
-    /// to be somebody whom `trust` trusts.
+    /// Listens for UDP and TCP on one port of `wanted`; port 0 is any. The unspecified address of
+    /// IPv6 stands for IPv4, too. A peer that is called over TLS has to be one that `trust` trusts.
     ///
     /// # Errors
     /// When a port cannot be had.
     pub(crate) fn open(wanted: SocketAddr, trust: Trust) -> io::Result<Self> {
         let mut tries = 0;
         loop {
-            let udp = UdpSocket::bind(wanted)?;
-            let local = udp.local_addr()?;
-            match net::listen(local) {
-                Ok(listener) => return Self::new(udp, local, listener, trust),
-                // Somebody has the port that UDP happened to get.
+            match open_families(wanted) {
+                Ok(families) => return Ok(Self::new(families, trust)),
+                // Another program has the port that the first socket happened to get.
                 Err(_) if wanted.port() == 0 && tries < 16 => tries += 1,
                 Err(error) => return Err(error),
             }
         }
     }
 
-    fn new(
-        udp: UdpSocket,
-        local: SocketAddr,
-        listener: TcpListener,
-        trust: Trust,
-    ) -> io::Result<Self> {
-        udp.set_nonblocking(true)?;
-        // Else nobody hears that a port is closed, and waits for 32 s.
-        let wants_errors = match local {
-            SocketAddr::V4(_) => setsockopt(&udp, sockopt::Ipv4RecvErr, &true),
-            SocketAddr::V6(_) => setsockopt(&udp, sockopt::Ipv6RecvErr, &true),
-        };
-        wants_errors?;
+    fn new(families: Vec<Family>, trust: Trust) -> Self {
         let chunk = vec![0; sip::message::MAX_MESSAGE];
         let (streams, opened, tls) = (BTreeMap::new(), 0, None);
-        Ok(Self { udp, local, listener, streams, opened, chunk, trust, tls })
+        Self { families, streams, opened, chunk, trust, tls }
     }
 
-    /// Where both transports listen; the address may be none in particular.
-    pub(crate) const fn local(&self) -> SocketAddr {
-        self.local
+    /// Where both transports listen; addresses may be unspecified.
+    pub(crate) fn locals(&self) -> impl Iterator<Item = SocketAddr> {
+        self.families.iter().map(|family| family.local)
     }
 
-    /// Our address towards `remote`.
+    fn family(&self, remote: SocketAddr) -> Option<&Family> {
+        self.families.iter().find(|family| family.local.is_ipv4() == remote.is_ipv4())
+    }
+
+    /// Whether there is a socket and a route to `remote`.
+    pub(crate) fn has_route(&self, remote: SocketAddr) -> bool {
+        self.family(remote).is_some() && source_for(remote).is_some()
+    }
+
+    /// Our address towards `remote`, unspecified where there is no route.
     pub(crate) fn local_towards(&self, remote: SocketAddr) -> SocketAddr {
-        let ip = match self.local.ip() {
+        let Some(Family { local, .. }) = self.family(remote).or(self.families.first()) else {
+            return remote;
+        };
+        let ip = match local.ip() {
             ip if ip.is_unspecified() => source_for(remote).unwrap_or(ip),
             ip => ip,
         };
-        SocketAddr::new(ip, self.local.port())
+        SocketAddr::new(ip, local.port())
     }
 
     /// Sends a message, over a connection that is opened where there is none.
@@ -172,11 +176,12 @@ impl Links {
     }
 
     fn send_datagram(&self, bytes: &[u8], remote: SocketAddr) -> io::Result<()> {
-        match self.udp.send_to(bytes, remote) {
+        let family = self.family(remote).ok_or(io::ErrorKind::NetworkUnreachable)?;
+        match family.udp.send_to(bytes, remote) {
             // What is told here is of a datagram before this one, and is also in the queue of
             // errors.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                self.udp.send_to(bytes, remote).map(drop)
+                family.udp.send_to(bytes, remote).map(drop)
             }
             sent => sent.map(drop),
         }
@@ -208,6 +213,7 @@ impl Links {
             waiting: (!was_accepted).then(Vec::new),
             was_accepted,
             is_connected: was_accepted,
+            opened: Instant::now(),
             has_spoken: false,
         };
         self.streams.insert(connection, stream);
@@ -216,14 +222,15 @@ impl Links {
 
     /// What to wait for.
     pub(crate) fn fds(&self) -> impl Iterator<Item = PollFd<'_>> {
-        let own = [self.udp.as_fd(), self.listener.as_fd()];
+        let families = self.families.iter();
+        let own = families.flat_map(|family| [family.udp.as_fd(), family.listener.as_fd()]);
         let own = own.map(|fd| PollFd::new(fd, PollFlags::POLLIN));
         let streams = self.streams.values().map(|stream| {
             let mut flags = PollFlags::POLLIN;
             flags.set(PollFlags::POLLOUT, stream.wants_room());
             PollFd::new(stream.socket.as_fd(), flags)
         });
-        own.into_iter().chain(streams)
+        own.chain(streams)
     }
 
     /// Reads what has come, and writes what waits.
@@ -245,7 +252,7 @@ impl Links {
                     .waiting
                     .iter()
                     .flatten()
-                    .for_each(|bytes| each(Arrival::Undeliverable(bytes)));
+                    .for_each(|bytes| each(Arrival::Undeliverable(bytes, failure_of(&error))));
                 each(Arrival::Closed(stream.transport, stream.remote));
             }
         }
@@ -253,38 +260,52 @@ impl Links {
 
     fn read_datagrams(&mut self, each: &mut dyn FnMut(Arrival<'_>)) {
         let mut chunk = std::mem::take(&mut self.chunk);
-        for _ in 0..TURN {
-            let (length, remote) = match self.udp.recv_from(&mut chunk) {
-                Ok(received) => received,
-                // An error of the queue, which is read there.
-                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => continue,
-                Err(_) => break,
-            };
-            let local = self.local_towards(remote);
-            let flow = Flow { transport: Transport::Udp, local, remote, connection: None };
-            each(Arrival::Message(flow, &chunk[..length]));
+        for family in &self.families {
+            for _ in 0..TURN {
+                let (length, remote) = match family.udp.recv_from(&mut chunk) {
+                    Ok(received) => received,
+                    // An error of the queue, which is read there.
+                    Err(error) if is_of_queue(&error) => continue,
+                    Err(_) => break,
+                };
+                let local = self.local_towards(remote);
+                let flow = Flow { transport: Transport::Udp, local, remote, connection: None };
+                each(Arrival::Message(flow, &chunk[..length]));
+            }
         }
         self.chunk = chunk;
     }
 
-    /// What the network says of datagrams that have reached nobody. Who forges that must know the
+    /// What the network says of datagrams that were not delivered. A forger of that must know the
     /// message, since it comes with it, branch and all.
     fn read_errors(&mut self, each: &mut dyn FnMut(Arrival<'_>)) {
-        for _ in 0..TURN {
-            let mut parts = [IoSliceMut::new(&mut self.chunk)];
-            let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
-            let told = recvmsg::<SockaddrStorage>(self.udp.as_raw_fd(), &mut parts, None, flags);
-            let length = match told {
-                Ok(told) => told.bytes,
-                Err(Errno::EINTR) => continue,
-                Err(_) => return,
-            };
-            each(Arrival::Undeliverable(&self.chunk[..length]));
+        let mut control = nix::cmsg_space!(sock_extended_err, SockaddrStorage);
+        for family in &self.families {
+            for _ in 0..TURN {
+                let mut parts = [IoSliceMut::new(&mut self.chunk)];
+                let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
+                let socket = family.udp.as_raw_fd();
+                let told =
+                    recvmsg::<SockaddrStorage>(socket, &mut parts, Some(&mut control), flags);
+                let (length, failure) = match told {
+                    Ok(told) => (told.bytes, failure_told(&told)),
+                    Err(Errno::EINTR) => continue,
+                    Err(_) => break,
+                };
+                each(Arrival::Undeliverable(&self.chunk[..length], failure));
+            }
         }
     }
 
     fn accept(&mut self) {
-        while let Ok((socket, remote)) = self.listener.accept() {
+        for place in 0..self.families.len() {
+            self.accept_of(place);
+        }
+    }
+
+    /// Takes the connections of one family.
+    fn accept_of(&mut self, place: usize) {
+        while let Ok((socket, remote)) = self.families[place].listener.accept() {
             let accepted = self.streams.values().filter(|stream| stream.was_accepted).count();
             let is_ready = socket.set_nonblocking(true).and_then(|()| socket.set_nodelay(true));
             if is_ready.is_ok() && (accepted < MAX_ACCEPTED || self.drop_silent()) {
@@ -328,7 +349,10 @@ impl Stream {
         each: &mut dyn FnMut(Arrival<'_>),
     ) -> io::Result<()> {
         if self.waiting.is_some() && !self.is_there()? {
-            return Ok(());
+            return match self.opened.elapsed() < CONNECTING {
+                true => Ok(()),
+                false => Err(io::ErrorKind::TimedOut.into()),
+            };
         }
         self.open()?;
         self.flush()?;
@@ -428,7 +452,37 @@ impl Stream {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::{Duration, Instant};
+
+    #[test]
+    fn the_unspecified_address_of_ipv6_is_for_both_families() {
+        let mut here = Links::open("[::]:0".parse().unwrap(), Trust::System).unwrap();
+        let locals: Vec<SocketAddr> = here.locals().collect();
+        assert!(locals.len() == 2 && locals[0].port() == locals[1].port(), "{locals:?}");
+        for ip in ["127.0.0.1", "::1"] {
+            let ip = ip.parse().unwrap();
+            let mut there = Links::open(SocketAddr::new(ip, 0), Trust::System).unwrap();
+            let at = there.locals().next().unwrap();
+            assert!(here.has_route(at) && here.local_towards(at).ip() == ip);
+            here.send(&transmit(Transport::Udp, at, b"a")).unwrap();
+            assert_eq!(told(&mut there, &mut here), "udp a");
+            let back = SocketAddr::new(ip, locals[0].port());
+            there.send(&transmit(Transport::Tcp, back, OPTIONS)).unwrap();
+            assert!(told(&mut here, &mut there).starts_with("tcp OPTIONS"));
+        }
+        let four = Links::open("127.0.0.1:0".parse().unwrap(), Trust::System).unwrap();
+        assert!(!four.has_route("[::1]:5060".parse().unwrap()));
+    }
+
+    #[test]
+    fn failures_to_send_have_their_causes() {
+        let (none, refused) = (io::ErrorKind::NetworkUnreachable, io::ErrorKind::ConnectionRefused);
+        assert_eq!(failure_of(&none.into()), Failure::NoRoute);
+        assert_eq!(failure_of(&refused.into()), Failure::Unreachable);
+        let four = Links::open("127.0.0.1:0".parse().unwrap(), Trust::System);
+        let at = "[::1]:5060".parse().unwrap();
+        let error = four.unwrap().send(&transmit(Transport::Udp, at, b"a")).unwrap_err();
+        assert_eq!(failure_of(&error), Failure::NoRoute);
+    }
 
     fn links() -> Links {
         Links::open("127.0.0.1:0".parse().unwrap(), Trust::System).unwrap()
@@ -446,7 +500,9 @@ mod tests {
                     Arrival::Message(flow, bytes) => {
                         format!("{} {}", flow.transport.uri_name(), text(bytes))
                     }
-                    Arrival::Undeliverable(bytes) => format!("undeliverable {}", text(bytes)),
+                    Arrival::Undeliverable(bytes, failure) => {
+                        format!("undeliverable {}: {failure:?}", text(bytes))
+                    }
                     Arrival::Closed(..) => "closed".to_owned(),
                 };
                 first.get_or_insert(told);
@@ -470,7 +526,7 @@ mod tests {
     #[test]
     fn messages_go_by_both_transports_and_come_back_on_their_connection() {
         let (mut here, mut there) = (links(), links());
-        let address = there.local();
+        let address = there.locals().next().unwrap();
         here.send(&transmit(Transport::Udp, address, b"a")).unwrap();
         assert_eq!(told(&mut there, &mut here), "udp a");
         here.send(&transmit(Transport::Tcp, address, OPTIONS)).unwrap();
@@ -488,10 +544,11 @@ mod tests {
     #[test]
     fn who_says_nothing_makes_room_and_who_has_spoken_stays() {
         let (mut here, mut there) = (links(), links());
-        there.send(&transmit(Transport::Tcp, here.local(), OPTIONS)).unwrap();
+        there.send(&transmit(Transport::Tcp, here.locals().next().unwrap(), OPTIONS)).unwrap();
         assert!(told(&mut here, &mut there).starts_with("tcp OPTIONS"));
+        let at = here.locals().next().unwrap();
         let silent: Vec<TcpStream> =
-            (0..2 * MAX_ACCEPTED).map(|_| TcpStream::connect(here.local()).unwrap()).collect();
+            (0..2 * MAX_ACCEPTED).map(|_| TcpStream::connect(at).unwrap()).collect();
         here.turn(&mut |_| ());
         assert_eq!(here.streams.len(), MAX_ACCEPTED);
         assert!(here.streams.values().any(|stream| stream.has_spoken));
@@ -503,10 +560,10 @@ mod tests {
     #[test]
     fn what_reaches_nobody_comes_back() {
         let (mut here, mut other) = (links(), links());
-        let nobody = links().local();
+        let nobody = links().locals().next().unwrap();
         for transport in [Transport::Udp, Transport::Tcp] {
             here.send(&transmit(transport, nobody, b"lost")).unwrap();
-            assert_eq!(told(&mut here, &mut other), "undeliverable lost");
+            assert_eq!(told(&mut here, &mut other), "undeliverable lost: Unreachable");
         }
     }
 }

@@ -28,6 +28,7 @@ mod ringer;
 mod saved;
 mod script;
 mod secret;
+mod sockets;
 mod system;
 mod tap;
 mod terminal;
@@ -45,11 +46,12 @@ use front::Judge;
 use leg::Sound;
 use media::Wishes;
 use media::ear::Ear;
+use net::tls::{Client, Trust};
 use outcome::Outcome;
 use phone::{Phone, Setup};
 use report::Report;
 use script::Action;
-use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::net::{Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::process::ExitCode;
 use tap::Tap;
 
@@ -69,6 +71,7 @@ fn run(cli: Cli) -> Result<Outcome, Outcome> {
     let Some(command) = cli.command else { return run_screen(&cli.line) };
     let (setup, mut front): (Setup, Box<dyn Front>) = match command {
         Command::Call(args) => {
+            junit::check(args.expected.junit.as_deref()).map_err(Outcome::Usage)?;
             let report = report(&args.line);
             let judge = Judge::new(args.expected.all(), args.expected.junit, report);
             let ear = judge.ear();
@@ -80,6 +83,7 @@ fn run(cli: Cli) -> Result<Outcome, Outcome> {
                 let text = "--play - wants the standard input, where the return key is: add --auto";
                 return Err(Outcome::Usage(text.into()));
             }
+            junit::check(args.expected.junit.as_deref()).map_err(Outcome::Usage)?;
             let report = report(&args.line);
             let judge = Judge::new(args.expected.all(), args.expected.junit, report);
             let ear = judge.ear();
@@ -87,6 +91,7 @@ fn run(cli: Cli) -> Result<Outcome, Outcome> {
             (Setup { ear, ..setup(&args.line, args.echo, 5060)? }, Box::new(front))
         }
         Command::Run(args) => {
+            junit::check(args.junit.as_deref()).map_err(Outcome::Usage)?;
             let script = script::read(&args.script).map_err(Outcome::Usage)?;
             let is_called = |step: &script::Step| matches!(step.action, Action::ExpectCall(_));
             let is_found = script.accounts.is_empty() && args.line.config.is_none();
@@ -124,7 +129,7 @@ fn records_raw(line: &LineArgs) -> bool {
 }
 
 fn report(line: &LineArgs) -> Report {
-    Report::new(line.json, records_raw(line))
+    Report::new(line.json, records_raw(line)).quietly(line.quiet)
 }
 
 /// What the configuration says, or the command line of one account.
@@ -228,9 +233,13 @@ fn setup(line: &LineArgs, echo: bool, port: u16) -> Result<Setup, Outcome> {
         wishes.suites.clone_from(suites);
         wishes.offers_all_suites = true;
     }
+    let trust = line.trust.clone().or(trust).unwrap_or_default();
+    if trust != Trust::System {
+        Client::new(&trust, None, true).map_err(|error| Outcome::Usage(error.to_string()))?;
+    }
     Ok(Setup {
         accounts,
-        listen: line.listen.unwrap_or((Ipv4Addr::UNSPECIFIED, port).into()),
+        listen: line.listen.unwrap_or((Ipv6Addr::UNSPECIFIED, port).into()),
         wishes,
         sound,
         early: line.early,
@@ -242,7 +251,9 @@ fn setup(line: &LineArgs, echo: bool, port: u16) -> Result<Setup, Outcome> {
         stun: stun_servers(&line.stun).map_err(Outcome::Failed)?,
         timings: line.timings,
         suppresses_silence: line.vad,
-        trust: line.trust.clone().or(trust).unwrap_or_default(),
+        trust,
+        from: line.from.clone(),
+        ringing: line.ring_timeout.map(|time| sip::Duration::from_micros(time.as_micros() as u64)),
         devices: uses_devices(line).then(|| Wanted {
             microphone: line.microphone.clone(),
             speaker: line.speaker.clone(),

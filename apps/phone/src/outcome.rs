@@ -1,7 +1,7 @@
 //! How a command ends: exit statuses are documented in docs/phone.md and stay.
 
 use media::Refusal;
-use sip_ua::{End, Failure};
+use sip_ua::{Denial, End, Failure};
 use std::fmt;
 use std::process::ExitCode;
 
@@ -28,6 +28,10 @@ pub(crate) enum Outcome {
     NotSecured(String),
     /// What was expected has not come.
     Unmet(String),
+    /// The certificate of the other end is not trusted.
+    Untrusted(String),
+    /// There is no route to the other end, or no network.
+    NoRoute(String),
 }
 
 impl Outcome {
@@ -49,6 +53,8 @@ impl Outcome {
             Self::OneWay(_) => 19,
             Self::NotSecured(_) => 20,
             Self::Unmet(_) => 21,
+            Self::Untrusted(_) => 22,
+            Self::NoRoute(_) => 23,
         }
     }
 
@@ -71,6 +77,8 @@ impl Outcome {
             Self::OneWay(_) => Self::OneWay,
             Self::NotSecured(_) => Self::NotSecured,
             Self::Unmet(_) => Self::Unmet,
+            Self::Untrusted(_) => Self::Untrusted,
+            Self::NoRoute(_) => Self::NoRoute,
         };
         with(format!("{place}: {self}"))
     }
@@ -98,10 +106,26 @@ impl Outcome {
             Failure::Unreachable => Self::Unreachable(format!(
                 "{party} cannot be reached: nobody listens there, or no connection is taken"
             )),
-            Failure::Unauthorized { realm } => Self::Unauthorized(format!(
-                "{realm} asks for a password; name an account that has one for it (--config, --account)"
+            Failure::NoRoute => Self::NoRoute(format!(
+                "there is no route to {party}: no network, or none of its family of addresses"
             )),
+            Failure::Untrusted => Self::Untrusted(format!(
+                "the certificate of the next server or phone towards {party} is not trusted (--trust)"
+            )),
+            Failure::Unauthorized { realm, denial } => {
+                Self::Unauthorized(of_denial(realm, denial, party))
+            }
             Failure::Protocol(what) => Self::Failed(format!("{party}: {what}")),
+        }
+    }
+
+    /// What came of the registration of `account`.
+    pub(crate) fn of_registration(failure: &Failure, account: &str) -> Self {
+        match failure {
+            Failure::Refused { status, reason } => {
+                Self::of_status(*status, reason, &format!("the registrar of {account}"))
+            }
+            failure => Self::of_failure(failure, account),
         }
     }
 
@@ -133,6 +157,24 @@ impl Outcome {
     }
 }
 
+/// Why `realm` is told no password, or the wrong one.
+fn of_denial(realm: &str, denial: &Denial, party: &str) -> String {
+    match denial {
+        Denial::NoPassword => format!(
+            "{realm} asks for a password; name an account that has one for it (--config, --account)"
+        ),
+        Denial::Wrong => {
+            format!("{party}: the user name or the password is wrong for the realm {realm}")
+        }
+        Denial::OtherRealm { known } => format!(
+            "{realm} asks for a password, and that of the account is for the realm {known} (`realm`)"
+        ),
+        Denial::Stranger => format!(
+            "{realm} asks for a password, which goes to the account's own server alone ({party})"
+        ),
+    }
+}
+
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -150,7 +192,9 @@ impl fmt::Display for Outcome {
             | Self::NothingHeard(text)
             | Self::OneWay(text)
             | Self::NotSecured(text)
-            | Self::Unmet(text) => f.write_str(text),
+            | Self::Unmet(text)
+            | Self::Untrusted(text)
+            | Self::NoRoute(text) => f.write_str(text),
         }
     }
 }
@@ -174,5 +218,19 @@ mod tests {
         let codes = [486, 600, 603, 480, 404, 403, 488, 500].map(status);
         assert_eq!(codes, [10, 10, 11, 12, 13, 14, 17, 1]);
         assert_eq!(Outcome::of_end(&End::HungUp, "bob").code(), 0);
+        let failed = |failure| Outcome::of_end(&End::Failed(failure), "bob").code();
+        let codes = [Failure::Unreachable, Failure::Untrusted, Failure::NoRoute].map(failed);
+        assert_eq!(codes, [16, 22, 23]);
+    }
+
+    #[test]
+    fn a_login_that_fails_names_its_cause() {
+        let cause = |failure| Outcome::of_registration(&failure, "sip:a@b").to_string();
+        let denied = |denial| cause(Failure::Unauthorized { realm: "home".into(), denial });
+        let refused = Failure::Refused { status: 500, reason: "Oops".into() };
+        assert_eq!(cause(refused), "the registrar of sip:a@b answers 500 Oops");
+        assert!(denied(Denial::Wrong).contains("password is wrong"));
+        let other = denied(Denial::OtherRealm { known: "work".into() });
+        assert!(other.contains("home asks") && other.contains("realm work"), "{other}");
     }
 }

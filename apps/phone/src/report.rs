@@ -107,6 +107,13 @@ pub(crate) enum Told {
         text: String,
         account: Option<String>,
     },
+    /// How many messages wait in a mailbox.
+    MessagesWaiting {
+        account: Option<String>,
+        waiting: bool,
+        new: Option<u32>,
+        old: Option<u32>,
+    },
     MessageSent {
         message: u64,
         /// Why it has not arrived; `None`: it has.
@@ -126,6 +133,9 @@ pub(crate) enum Told {
         /// The call that was placed.
         #[serde(skip_serializing_if = "Option::is_none")]
         call: Option<u64>,
+        /// The message that is sent.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        message: Option<u64>,
     },
     /// A command was not carried out.
     Failed {
@@ -329,6 +339,13 @@ impl std::fmt::Display for Told {
             Self::TransferAsked { to, .. } => write!(f, "the other end wishes {to} to be called"),
             Self::Following { to, .. } => write!(f, "calling {to}, as the other end wishes"),
             Self::Message { from, text, .. } => write!(f, "{from} writes: {text}"),
+            Self::MessagesWaiting { waiting, new, old, .. } => {
+                f.write_str(if *waiting { "messages wait" } else { "no messages wait" })?;
+                match (new, old) {
+                    (Some(new), Some(old)) => write!(f, ": {new} new, {old} old"),
+                    _ => Ok(()),
+                }
+            }
             Self::MessageSent { cause: None, .. } => f.write_str("the message has arrived"),
             Self::MessageSent { cause: Some(cause), .. } => {
                 write!(f, "the message has not arrived: {cause}")
@@ -368,11 +385,18 @@ pub(crate) struct Report {
     json: bool,
     /// Whether the standard output is for something else.
     to_error: bool,
+    /// Whether lines for people are left out.
+    quiet: bool,
 }
 
 impl Report {
     pub(crate) const fn new(json: bool, to_error: bool) -> Self {
-        Self { json, to_error }
+        Self { json, to_error, quiet: false }
+    }
+
+    /// The same without lines for people, if `quiet`.
+    pub(crate) const fn quietly(self, quiet: bool) -> Self {
+        Self { quiet, ..self }
     }
 
     pub(crate) fn tell(&self, told: &Told) {
@@ -381,6 +405,7 @@ impl Report {
                 let line = serde_json::to_string(told).unwrap_or_default();
                 terminal::print_json(&line, self.to_error);
             }
+            false if self.quiet => {}
             false => terminal::print(told),
         }
     }

@@ -22,14 +22,24 @@ pub(crate) struct Network {
 impl Network {
     /// What the system says now; what it does not say is left out.
     pub(crate) fn now() -> Self {
-        let text = |path| read_to_string(path).unwrap_or_default();
-        let mut gateways = gateways_v4(&text("/proc/net/route"));
-        gateways.extend(gateways_v6(&text("/proc/net/ipv6_route")));
-        Self {
-            interfaces: interfaces(),
-            gateways,
-            name_servers: name_servers(&text("/etc/resolv.conf")),
-        }
+        let text = read_to_string("/etc/resolv.conf").unwrap_or_default();
+        Self { interfaces: interfaces(), gateways: gateways(), name_servers: name_servers(&text) }
+    }
+}
+
+/// Gateways that the default routes go by, and their interfaces.
+fn gateways() -> Vec<(IpAddr, String)> {
+    let text = |path| read_to_string(path).unwrap_or_default();
+    let mut gateways = gateways_v4(&text("/proc/net/route"));
+    gateways.extend(gateways_v6(&text("/proc/net/ipv6_route")));
+    gateways
+}
+
+/// Whether an address reaches beyond this machine and its link.
+const fn is_of_network(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => !ip.is_loopback(),
+        IpAddr::V6(ip) => !ip.is_loopback() && !ip.is_unicast_link_local(),
     }
 }
 
@@ -38,12 +48,13 @@ const LOOKS: Duration = Duration::from_secs(2);
 /// How far the clocks come apart while the machine sleeps, at least.
 const SLEEP: Duration = Duration::from_secs(5);
 
-/// Notices that addresses have changed, or that the machine has slept: what was known of the
+/// Notices that addresses or gateways have changed, or that the machine has slept: what was known of the
 /// network is not known any more.
 pub(crate) struct Watch {
     looked: Instant,
     wall: SystemTime,
     interfaces: BTreeMap<String, Vec<(IpAddr, u32)>>,
+    gateways: Vec<(IpAddr, String)>,
     has_slept: bool,
 }
 
@@ -53,6 +64,7 @@ impl Watch {
             looked: Instant::now(),
             wall: SystemTime::now(),
             interfaces: interfaces(),
+            gateways: gateways(),
             has_slept: false,
         }
     }
@@ -74,10 +86,11 @@ impl Watch {
         let by_wall = now.wall.duration_since(self.wall).unwrap_or_default();
         let has_slept = by_wall > passed + SLEEP;
         // Without any address there is nothing to be done yet.
-        let has_address = now.interfaces.values().flatten().any(|(ip, _)| !ip.is_loopback());
-        let is_other = has_address && now.interfaces != self.interfaces;
-        let interfaces = if has_address { now.interfaces } else { self.interfaces.clone() };
-        *self = Self { interfaces, has_slept, ..now };
+        let has_address = now.interfaces.values().flatten().any(|(ip, _)| is_of_network(*ip));
+        let ways = |watch: &Self| (watch.interfaces.clone(), watch.gateways.clone());
+        let is_other = has_address && ways(&now) != ways(self);
+        let (interfaces, gateways) = ways(if has_address { &now } else { self });
+        *self = Self { interfaces, gateways, has_slept, ..now };
         has_slept || is_other
     }
 }

@@ -82,10 +82,10 @@ fn a_call_that_comes_to_nothing_keeps_its_status_and_is_in_the_file() {
     let cases = junit(&file);
     assert!(cases[0].1.as_ref().is_some_and(|text| text.contains("DNS")), "{cases:?}");
     assert_eq!(cases[1].1.as_deref(), Some("skipped"));
-    // Nowhere to write is a failure too.
+    // A file that cannot be written is told before the call.
     let callee = Running::answer(&[]);
     let output = callee.call(&["--duration", "500ms", "--junit", "/no/such/folder/a.xml"]);
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
     assert!(said(&output).contains("/no/such/folder/a.xml"), "{output:?}");
 }
 

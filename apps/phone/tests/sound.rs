@@ -108,7 +108,7 @@ fn a_reader_that_does_not_read_loses_samples_and_delays_nobody() {
     let lines: Vec<&str> = said.lines().filter(|line| line.starts_with('{')).collect();
     let told = told(lines.join("\n").as_bytes());
     assert!(event(&told, "ended")["pcm"]["dropped"].as_u64() > Some(0), "{told:?}");
-    assert!(said.contains("the recording is not whole"), "{said}");
+    assert!(said.contains("the recording is not complete"), "{said}");
 }
 
 #[test]

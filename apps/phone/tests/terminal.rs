@@ -16,7 +16,7 @@ fn answering(socket: &UdpSocket, more: &[&str]) -> (Child, SocketAddr) {
     // A port that was free a moment ago.
     let free = UdpSocket::bind("127.0.0.1:0").expect("a port").local_addr().expect("its address");
     let listen = free.to_string();
-    let child = Command::new(PHONE)
+    let mut child = Command::new(PHONE)
         .args(["answer", "--auto", "--listen", &listen])
         .args(more)
         .stdin(Stdio::null())
@@ -32,6 +32,8 @@ fn answering(socket: &UdpSocket, more: &[&str]) -> (Child, SocketAddr) {
             return (child, free);
         }
     }
+    let _ = child.kill();
+    let _ = child.wait();
     panic!("the phone does not answer");
 }
 
@@ -100,7 +102,9 @@ fn strangers_that_call_and_write_do_not_reach_the_terminal() {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
     for more in [&[][..], &["--json"], &["--trace"]] {
         let (phone, at) = answering(&socket, more);
-        let send = |text: String| drop(socket.send_to(text.as_bytes(), at).expect("it is sent"));
+        let send = |text: String| {
+            socket.send_to(text.as_bytes(), at).expect("it is sent");
+        };
         let body = format!("hi {EVIL}\r\nforged: a line\rforged too");
         send(request("MESSAGE", "m", EVIL, "Content-Type: text/plain\r\n", &body, &socket));
         expect(&socket, "SIP/2.0 200");

@@ -10,8 +10,7 @@ pub(crate) const SAMPLE_RATE: u32 = 16_000;
 /// The samples of a packet of 120 ms, the maximum.
 pub(crate) const MAX_SAMPLES: usize = SAMPLE_RATE as usize * 120 / 1000;
 /// The format parameters (RFC 7587 section 6.1).
-pub(crate) const PARAMETERS: &str =
-    "maxplaybackrate=16000;sprop-maxcapturerate=16000;stereo=0;useinbandfec=1";
+pub(crate) const PARAMETERS: &str = "maxplaybackrate=16000;useinbandfec=1";
 /// A frame of 20 ms, for sending and concealment.
 const FRAME: usize = SAMPLE_RATE as usize / 50;
 /// Bits per second. Wideband speech is good from 20,000 on; the rest is for redundant copies of

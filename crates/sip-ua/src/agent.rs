@@ -6,12 +6,13 @@ use crate::capabilities::{self, ALLOW};
 use crate::client_transaction::{Heard, Owner};
 use crate::config::{Account, AccountId, Config};
 use crate::core::{Core, News};
-use crate::event::{CallId, Event, Location, MessageId, Ticket, Transmit};
+use crate::event::{CallId, Event, Failure, Location, MessageId, Ticket, Transmit};
 use crate::message::ACCEPT;
 use crate::registration::Registration;
 use crate::replaces::Replaces;
 use crate::server_transaction::{Answer, Arrival, Asked, ServerKey};
-use crate::uac::split_headers;
+use crate::summary::ALLOW_EVENTS;
+use crate::uac::{split_headers, subject_line};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
@@ -36,6 +37,13 @@ impl Agent {
             .filter_map(|account| Registration::new(&mut core, AccountId(account)))
             .collect();
         Self { core, registrations, calls: BTreeMap::new() }
+    }
+
+    /// Has `shorten` make session descriptions shorter whose requests are too large for a datagram
+    /// and go by UDP all the same, since their receiver takes no TCP. It may leave out what the
+    /// answer need not choose from.
+    pub const fn shorten_by(&mut self, shorten: fn(&[u8]) -> Vec<u8>) {
+        self.core.shorten = Some(shorten);
     }
 
     /// The next message to send, if there is one.
@@ -97,10 +105,10 @@ impl Agent {
         self.tidy(now);
     }
 
-    /// A message that [`Agent::poll_transmit`] gave could not be sent. Of `bytes` the beginning is
-    /// enough, with Via in it.
-    pub fn undeliverable(&mut self, now: Instant, bytes: &[u8]) {
-        if let Some(heard) = self.core.on_undeliverable(bytes, now) {
+    /// A message that [`Agent::poll_transmit`] gave could not be sent, for the reason `failure`. Of
+    /// `bytes` the beginning is enough, with Via in it.
+    pub fn undeliverable(&mut self, now: Instant, bytes: &[u8], failure: Failure) {
+        if let Some(heard) = self.core.on_undeliverable(bytes, failure, now) {
             self.hear(heard, now);
         }
         self.tidy(now);
@@ -117,6 +125,12 @@ impl Agent {
     /// The answer to [`Event::Locate`]: where the destination is, the preferred first; empty where
     /// it is nowhere.
     pub fn located(&mut self, now: Instant, ticket: Ticket, locations: &[Location]) {
+        if let Some((call, ack)) = self.core.acknowledge_at(ticket, locations) {
+            if let Some(call) = self.calls.get_mut(&call) {
+                call.note_ack(ack);
+            }
+            return;
+        }
         if let Some(heard) = self.core.on_located(ticket, locations, now) {
             self.hear(heard, now);
         }
@@ -195,7 +209,7 @@ impl Agent {
 
     /// Calls `uri`, as `account` or directly, with the offer `session`; if that is empty, the other
     /// end makes the offer ([`Event::Offer`]). A URI with Replaces in it has another call's place
-    /// taken (RFC 3891); other header fields in it are left out.
+    /// taken (RFC 3891), and Subject is that of the call; other header fields in it are left out.
     ///
     /// # Errors
     /// [`CallError::Uri`] where it is no SIP URI or there is no such account.
@@ -206,7 +220,9 @@ impl Agent {
         uri: &str,
         session: Vec<u8>,
     ) -> Result<CallId, CallError> {
-        self.place(now, account, uri, session, Cause::default())
+        let headers = split_headers(uri.as_bytes()).map(|(_, headers)| headers);
+        let lines = headers.and_then(subject_line).unwrap_or_default();
+        self.place(now, account, uri, session, Cause { lines, ..Cause::default() })
     }
 
     fn place(
@@ -269,6 +285,18 @@ impl Agent {
             call.decline(core, status, now);
             Ok(())
         })
+    }
+
+    /// Sends the caller elsewhere, to `uri` (302).
+    ///
+    /// # Errors
+    /// [`CallError`] where the call does not ring here, or the URI is none.
+    pub fn redirect(&mut self, now: Instant, call: CallId, uri: &str) -> Result<(), CallError> {
+        let is_address = matches!(Uri::parse(uri.as_bytes()), Ok(Uri::Sip(_)));
+        if !is_address || uri.contains(['<', '>']) {
+            return Err(CallError::Uri);
+        }
+        self.with(call, |call, core| call.redirect_caller(core, uri, now))
     }
 
     /// Ends a call, however far it is.
@@ -514,7 +542,8 @@ impl Agent {
 
     /// A request outside of any dialog.
     fn on_new_request(&mut self, request: &Message<'_>, flow: &Flow, key: ServerKey, now: Instant) {
-        let begins = matches!(request.method(), Some(Method::Invite | Method::Message));
+        let begins =
+            matches!(request.method(), Some(Method::Invite | Method::Message | Method::Notify));
         if begins && !self.core.admits(flow) {
             return self.reply(request, flow, key, 403, b"");
         }
@@ -536,6 +565,14 @@ impl Agent {
                     status => self.reply(request, flow, key, status, ACCEPT),
                 }
             }
+            Some(Method::Notify) => match self.core.on_unasked_notify(request) {
+                // Once more it would be told once more.
+                200 => {
+                    let tag = self.core.tag_of(key);
+                    self.core.respond(request, flow, key, &Answer::status(200, &tag), now);
+                }
+                status => self.reply(request, flow, key, status, ALLOW_EVENTS),
+            },
             Some(Method::Bye | Method::Info | Method::Update | Method::Prack) => {
                 self.reply(request, flow, key, 481, b"");
             }

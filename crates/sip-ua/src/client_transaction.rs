@@ -7,7 +7,7 @@ use crate::event::{CallId, Failure, MessageId, Ticket};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use sip::transaction::{ClientTransaction, Kind, Timers};
-use sip::{Flow, Instant, Message, Method};
+use sip::{Flow, Instant, Message, Method, Transport};
 
 /// One of our requests, however often it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,6 +57,8 @@ pub(crate) enum State {
 
 pub(crate) struct Sent {
     pub(crate) flow: Flow,
+    /// Whether it goes by TCP since it is too large for a datagram.
+    pub(crate) is_promoted: bool,
     pub(crate) branch: u64,
     pub(crate) bytes: Vec<u8>,
     pub(crate) machine: ClientTransaction,
@@ -95,6 +97,7 @@ impl Sent {
         let kind = if method == Method::Invite { Kind::Invite } else { Kind::NonInvite };
         Self {
             flow,
+            is_promoted: false,
             branch,
             bytes,
             machine: ClientTransaction::new(kind, flow.transport.is_stream(), timers, now),
@@ -103,6 +106,14 @@ impl Sent {
             is_passed_on: false,
             cancel: Cancel::No,
             given_up: None,
+        }
+    }
+
+    /// The flow as it was chosen, which the next request may take.
+    pub(crate) fn chosen_flow(&self) -> Flow {
+        match self.is_promoted {
+            true => Flow { transport: Transport::Udp, connection: None, ..self.flow },
+            false => self.flow,
         }
     }
 

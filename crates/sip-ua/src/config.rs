@@ -92,6 +92,9 @@ pub struct Config {
     pub accounts: Vec<Account>,
     /// What calls without an account are from: a user part, at our own address.
     pub user: String,
+    /// The SIP URI that they are from instead, if there is one. Its user part is that of our
+    /// contact, too.
+    pub from: Option<String>,
     /// The name of the program in User-Agent.
     pub user_agent: String,
     /// The URN that tells this device from others of the user (RFC 5626 section 4.1), such as
@@ -129,6 +132,7 @@ impl Default for Config {
         Self {
             accounts: Vec::new(),
             user: "anonymous".into(),
+            from: None,
             user_agent: concat!("barebell-phone/", env!("CARGO_PKG_VERSION")).into(),
             instance: String::new(),
             timers: Timers::default(),

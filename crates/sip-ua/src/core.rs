@@ -1,5 +1,6 @@
 //! What all parts of the agent share.
 
+use crate::call::PendingAck;
 use crate::client_transaction::Clients;
 use crate::config::{AccountId, Config};
 use crate::event::{CallId, Event, MessageId, Ticket, Transmit};
@@ -7,7 +8,7 @@ use crate::server_transaction::Servers;
 use crate::token::{Token, Tokens};
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
-use core::net::IpAddr;
+use core::net::{IpAddr, SocketAddr};
 use sip::uri::is_sips;
 use sip::{Emit, Flow, Transport};
 
@@ -17,6 +18,9 @@ pub(crate) struct News {
     pub(crate) to: CallId,
     pub(crate) status: u16,
 }
+
+/// Makes a session description shorter, or leaves it as it is.
+pub(crate) type Shorten = fn(&[u8]) -> Vec<u8>;
 
 /// Configuration, transactions, and what is to be handed out.
 pub(crate) struct Core {
@@ -30,6 +34,12 @@ pub(crate) struct Core {
     pub(crate) news: Vec<News>,
     /// Where accounts are registered: what others want comes from there.
     pub(crate) proxies: BTreeSet<IpAddr>,
+    /// Peers that took no connection for a request that is too large for a datagram.
+    pub(crate) without_tcp: BTreeSet<SocketAddr>,
+    /// See [`Agent::shorten_by`](crate::Agent::shorten_by).
+    pub(crate) shorten: Option<Shorten>,
+    /// ACKs whose way is looked for.
+    pub(crate) acks: Vec<PendingAck>,
     numbers: u64,
 }
 
@@ -44,6 +54,9 @@ impl Core {
             events: VecDeque::new(),
             news: Vec::new(),
             proxies: BTreeSet::new(),
+            without_tcp: BTreeSet::new(),
+            shorten: None,
+            acks: Vec::new(),
             numbers: 0,
         }
     }
@@ -80,8 +93,9 @@ impl Core {
 
     /// The user part of our contact for `account`.
     pub(crate) fn contact_user(&self, account: Option<AccountId>) -> Vec<u8> {
-        let uri = account.and_then(|account| self.config.accounts.get(account.0));
-        let uri = uri.and_then(|account| sip::Uri::parse(account.uri.as_bytes()).ok());
+        let account = account.and_then(|account| self.config.accounts.get(account.0));
+        let uri = account.map(|account| &account.uri).or(self.config.from.as_ref());
+        let uri = uri.and_then(|uri| sip::Uri::parse(uri.as_bytes()).ok());
         let user = uri.and_then(|uri| uri.as_sip().and_then(|uri| uri.user.map(<[u8]>::to_vec)));
         user.unwrap_or_else(|| sip::uri::escape_user(self.config.user.as_bytes()).into_owned())
     }

@@ -2,7 +2,7 @@
 
 use crate::client_transaction::{Cancel, Client, State};
 use crate::config::{Account, Config};
-use crate::event::Failure;
+use crate::event::{Denial, Failure};
 use crate::token::Token;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -21,9 +21,9 @@ const fn fields(status: u16) -> (HeaderName, HeaderName) {
     }
 }
 
-/// There are no credentials for who asks in the name of `realm`.
-fn refused(realm: &[u8]) -> Failure {
-    Failure::Unauthorized { realm: String::from_utf8_lossy(realm).into_owned() }
+/// The failure of a request for which `realm` wants credentials.
+fn refused(realm: &[u8], denial: Denial) -> Failure {
+    Failure::Unauthorized { realm: String::from_utf8_lossy(realm).into_owned(), denial }
 }
 
 impl Client {
@@ -51,7 +51,7 @@ impl Client {
         // 3261 section 22.2).
         let (_, answers) = fields(response.status().unwrap_or_default());
         if !stale && self.authorization.starts_with(answers.as_str().as_bytes()) {
-            return Err(refused(&realm));
+            return Err(refused(&realm, Denial::Wrong));
         }
         // A proxy before the account's own server says 100, and passes the request on to that,
         // which then asks.
@@ -62,14 +62,14 @@ impl Client {
         // A realm is a name that anybody may say: who is called instead could pass on a challenge
         // of the account's own server, and log in there as us by our answer.
         if self.is_redirected && (is_new_realm || !is_own) {
-            return Err(refused(&realm));
+            return Err(refused(&realm, Denial::Stranger));
         }
         // What comes after a provisional response is not of our proxy, which has passed the request
         // on, but of whoever is behind it: an answer would let him log in as us (RFC 3261 section
         // 22.3 leaves that open).
         let is_taken_back = sent.cancel != Cancel::No;
         if self.challenges == MAX_CHALLENGES || is_passed_on || is_taken_back {
-            return Err(refused(&realm));
+            return Err(refused(&realm, Denial::Stranger));
         }
         self.challenges += 1;
         self.authorization = line;
@@ -106,12 +106,14 @@ fn answer(
     let (asks, answers) = fields(response.status().unwrap_or_default());
     let mut challenges =
         response.values(asks).filter_map(|value| Challenge::parse(value).ok().flatten());
-    let challenge = challenges.next().ok_or_else(|| refused(b""))?;
-    let refused = || refused(challenge.realm);
-    let account = account.ok_or_else(refused)?;
-    let password = account.password.as_ref().ok_or_else(refused)?;
-    if account.realm.as_ref().is_some_and(|realm| realm.as_bytes() != challenge.realm) {
-        return Err(refused());
+    let challenge = challenges.next().ok_or_else(|| refused(b"", Denial::NoPassword))?;
+    let unanswered = || refused(challenge.realm, Denial::NoPassword);
+    let account = account.ok_or_else(unanswered)?;
+    let password = account.password.as_ref().ok_or_else(unanswered)?;
+    if let Some(known) = account.realm.as_ref().filter(|known| known.as_bytes() != challenge.realm)
+    {
+        let denial = Denial::OtherRealm { known: known.clone() };
+        return Err(refused(challenge.realm, denial));
     }
     let uri = sip::Uri::parse(account.uri.as_bytes()).ok();
     let own = uri.as_ref().and_then(|uri| uri.as_sip()).and_then(|uri| uri.user);

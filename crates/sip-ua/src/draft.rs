@@ -7,6 +7,9 @@ use alloc::vec::Vec;
 use sip::Method;
 use sip::dialog::Dialog;
 
+/// The media type of a session description.
+pub(crate) const SESSION: &str = "application/sdp";
+
 /// A request, but for what belongs to the way: Via, the address in Contact, credentials.
 #[derive(Clone, Debug)]
 pub(crate) struct Draft {
@@ -42,7 +45,7 @@ impl Draft {
             contact: refreshes.then(Vec::new),
             lines: if refreshes { ALLOW.to_vec() } else { Vec::new() },
             body,
-            body_type: Cow::Borrowed("application/sdp"),
+            body_type: Cow::Borrowed(SESSION),
         }
     }
 }

@@ -40,6 +40,13 @@ pub struct Location {
     pub local: SocketAddr,
 }
 
+impl Location {
+    /// A flow to there.
+    pub(crate) const fn flow(&self) -> Flow {
+        Flow { transport: self.transport, local: self.local, remote: self.remote, connection: None }
+    }
+}
+
 /// How far the registration of an account is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RegistrationState {
@@ -73,15 +80,37 @@ pub enum Failure {
     NotLocated,
     /// Nobody answered.
     TimedOut,
-    /// It could not be sent: nobody listens there, or there is no way.
+    /// It could not be sent: no program listens there, or no connection is made.
     Unreachable,
+    /// It could not be sent: this machine has no route to there, or no network.
+    NoRoute,
+    /// It was not sent: the other end of the connection has no certificate that is trusted.
+    Untrusted,
     /// Credentials are wanted, and there are none for who asks, or they were refused.
     Unauthorized {
         /// The realm that asks.
         realm: String,
+        /// Why the account's credentials do not answer.
+        denial: Denial,
     },
     /// What came back is not what the protocol says.
     Protocol(&'static str),
+}
+
+/// Why credentials do not answer a challenge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Denial {
+    /// There is no account with a password.
+    NoPassword,
+    /// They were sent and refused: the name or the password is wrong.
+    Wrong,
+    /// They are for another realm.
+    OtherRealm {
+        /// That of the account.
+        known: String,
+    },
+    /// The challenge is not of the account's own server, which alone gets them.
+    Stranger,
 }
 
 impl Failure {
@@ -101,7 +130,7 @@ impl Failure {
             Self::NotLocated => 404,
             Self::TimedOut => 408,
             Self::Unauthorized { .. } => 403,
-            Self::Unreachable | Self::Protocol(_) => 503,
+            Self::Unreachable | Self::NoRoute | Self::Untrusted | Self::Protocol(_) => 503,
         }
     }
 }
@@ -282,6 +311,17 @@ pub enum Event {
         text: String,
         /// The way that it came.
         flow: Flow,
+    },
+    /// A server tells how many messages wait in a mailbox (RFC 3842).
+    MessagesWaiting {
+        /// Of which account, if of one.
+        account: Option<AccountId>,
+        /// Whether there are any.
+        waiting: bool,
+        /// New voice messages, if it is said.
+        new: Option<u32>,
+        /// Old ones.
+        old: Option<u32>,
     },
     /// A message of ours has arrived, or has not.
     MessageSent {

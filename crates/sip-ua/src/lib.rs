@@ -15,6 +15,7 @@ extern crate std;
 
 mod admission;
 mod agent;
+mod body;
 mod call;
 mod capabilities;
 mod client_transaction;
@@ -27,14 +28,17 @@ mod message;
 mod registration;
 mod replaces;
 mod server_transaction;
+mod summary;
 mod token;
 mod uac;
 mod uas;
+mod way;
 
 pub use agent::Agent;
 pub use call::CallError;
 pub use config::{Account, AccountId, Config, Password, Reliable};
 pub use event::{
-    CallId, End, Event, Failure, Location, MessageId, RegistrationState, Ticket, Transfer, Transmit,
+    CallId, Denial, End, Event, Failure, Location, MessageId, RegistrationState, Ticket, Transfer,
+    Transmit,
 };
 pub use uac::destination;

@@ -272,11 +272,16 @@ fn granted(
     let own = NameAddr::parse(HeaderName::Contact, &own).ok()?;
     let own = own.uri().ok()?;
     let own = own.as_sip()?;
-    let ours = response.elements(HeaderName::Contact).find_map(|element| {
-        let contact = NameAddr::parse(HeaderName::Contact, element).ok()?;
-        let uri = contact.uri().ok()?;
-        uri.as_sip().filter(|uri| uri.is_same(own)).map(|_| contact)
-    })?;
+    let elements = response.elements(HeaderName::Contact);
+    let contacts: Vec<_> =
+        elements.filter_map(|element| NameAddr::parse(HeaderName::Contact, element).ok()).collect();
+    let is_own = |contact: &NameAddr<'_>| {
+        let uri = contact.uri().ok();
+        uri.as_ref().and_then(|uri| uri.as_sip()).is_some_and(|uri| uri.is_same(own))
+    };
+    // A NAT on the way, or a server, may have rewritten the address of our only binding.
+    let only = contacts.first().filter(|_| contacts.len() == 1);
+    let ours = contacts.iter().find(|contact| is_own(contact)).or(only)?;
     let seconds = match ours.params.value("expires") {
         Some(value) => delta_seconds(HeaderName::Expires, value).ok()?,
         None => {

@@ -4,14 +4,20 @@
 use crate::client_transaction::{Cancel, Client, ClientId, Heard, Owner, Sent, State};
 use crate::config::AccountId;
 use crate::core::{Core, contact, via};
-use crate::draft::Draft;
+use crate::draft::{Draft, SESSION};
 use crate::event::{CallId, Event, Failure, Location, Ticket};
 use crate::token::Token;
 use alloc::vec::Vec;
 use sip::dialog::Dialog;
 use sip::locate::{Destination, Host};
 use sip::transaction::{Timeout, Timers};
-use sip::{Emit, Flow, HeaderName, Instant, Message, Method, Uri};
+use sip::{Emit, Flow, HeaderName, Instant, Message, Method, Transport, Uri};
+
+/// The most octets of a request that goes by UDP, where the path MTU is not known (RFC 3261 section
+/// 18.1.1).
+const MAX_DATAGRAM: usize = 1300;
+/// How many peers are remembered that take no TCP.
+const MAX_WITHOUT_TCP: usize = 64;
 
 /// What is to be located for requests to `uri` (RFC 3263 section 4); `None` where it is no SIP URI,
 /// or names a transport that is not known.
@@ -39,6 +45,20 @@ pub(crate) fn split_headers(uri: &[u8]) -> Option<(&[u8], &[u8])> {
     // The `?` before them goes as well; a user part may have one, too.
     let address = uri.get(..uri.len() - parsed.headers.len())?;
     Some((address.strip_suffix(b"?").unwrap_or(address), parsed.headers))
+}
+
+/// The Subject line that the header fields of a URI ask for, if they do (RFC 3261 section 19.1.5).
+pub(crate) fn subject_line(headers: &[u8]) -> Option<Vec<u8>> {
+    let mut fields = headers.split(|byte| *byte == b'&');
+    let value = fields.find_map(|field| {
+        let (name, value) = field.split_at_checked(b"Subject=".len())?;
+        name.eq_ignore_ascii_case(b"Subject=").then_some(value)
+    })?;
+    let value = sip::uri::unescape(value);
+    if value.is_empty() || value.iter().any(u8::is_ascii_control) {
+        return None;
+    }
+    Some([b"Subject: ", &value[..], b"\r\n"].concat())
 }
 
 /// What stands in the branch of one of our requests, and whether that is a CANCEL. Only its
@@ -89,13 +109,7 @@ impl Core {
         let is_meant =
             |client: &Client| matches!(client.state, State::Locating(of) if of == ticket);
         let (&id, client) = self.clients.all.iter_mut().find(|(_, client)| is_meant(client))?;
-        let flow = |location: &Location| Flow {
-            transport: location.transport,
-            local: location.local,
-            remote: location.remote,
-            connection: None,
-        };
-        client.others = locations.iter().map(flow).collect();
+        client.others = locations.iter().map(Location::flow).collect();
         if matches!(client.owner, Owner::Registration(_)) {
             // A few at most: a name has no more addresses than a message of the DNS.
             self.proxies
@@ -110,11 +124,15 @@ impl Core {
         }
     }
 
-    /// Writes the request for `flow` and sends it, as a transaction of its own.
-    fn transmit(&mut self, id: ClientId, flow: Flow, now: Instant) {
-        let branch = self.tokens.next();
-        let timers = self.config.timers;
-        let Some(client) = self.clients.all.get(&id) else { return };
+    /// Writes a request. Its Via is that of `flow`, its Contact that of the flow which was chosen.
+    fn write(
+        &self,
+        client: &Client,
+        flow: &Flow,
+        chosen: &Flow,
+        branch: Token,
+        body: &[u8],
+    ) -> Vec<u8> {
         let user = self.contact_user(client.draft.account);
         let Client { draft, authorization, .. } = client;
         let mut bytes = Vec::new();
@@ -122,15 +140,40 @@ impl Core {
         let contact = draft
             .contact
             .as_ref()
-            .map(|params| ("Contact: ", contact(&user, &flow, uri), params, "\r\n"));
+            .map(|params| ("Contact: ", contact(&user, chosen, uri), params, "\r\n"));
         draft
             .dialog
-            .request(draft.method, draft.cseq, via(&flow, branch), &mut bytes)
+            .request(draft.method, draft.cseq, via(flow, branch), &mut bytes)
             .lines(contact)
             .lines((authorization, &draft.lines))
             .field(HeaderName::UserAgent, &self.config.user_agent)
-            .body(&draft.body_type, &draft.body);
-        let sent = Sent::new(flow, branch.0, draft.method, bytes.clone(), &timers, now);
+            .body(&draft.body_type, body);
+        bytes
+    }
+
+    /// Writes the request for `flow` and sends it, as a transaction of its own. A request that is
+    /// too large for a datagram goes by TCP, and by UDP, shorter, where that is refused (RFC 3261
+    /// section 18.1.1).
+    fn transmit(&mut self, id: ClientId, chosen: Flow, now: Instant) {
+        let branch = self.tokens.next();
+        let timers = self.config.timers;
+        let Some(client) = self.clients.all.get(&id) else { return };
+        let draft = &client.draft;
+        let mut flow = chosen;
+        let mut bytes = self.write(client, &flow, &chosen, branch, &draft.body);
+        let is_too_large = flow.transport == Transport::Udp && bytes.len() > MAX_DATAGRAM;
+        let is_promoted = is_too_large && !self.without_tcp.contains(&flow.remote);
+        if is_promoted {
+            flow.transport = Transport::Tcp;
+            bytes = self.write(client, &flow, &chosen, branch, &draft.body);
+        } else if is_too_large
+            && draft.body_type == SESSION
+            && let Some(shorten) = self.shorten
+        {
+            bytes = self.write(client, &flow, &chosen, branch, &shorten(&draft.body));
+        }
+        let mut sent = Sent::new(flow, branch.0, draft.method, bytes.clone(), &timers, now);
+        sent.is_promoted = is_promoted;
         self.clients.by_branch.insert((sent.branch, false), id);
         if let Some(client) = self.clients.all.get_mut(&id)
             && let State::Sent(before) = core::mem::replace(&mut client.state, State::Sent(sent))
@@ -160,7 +203,7 @@ impl Core {
             }
             return None;
         }
-        let (flow, owner) = (sent.flow, client.owner);
+        let (flow, owner) = (sent.chosen_flow(), client.owner);
         if sent.given_up.is_some() {
             let is_late = method == Method::Invite && (200..300).contains(&status);
             return is_late.then_some(Heard {
@@ -180,8 +223,8 @@ impl Core {
                 }
                 sent.ack = ack;
             }
-            let ack = sent.ack.clone();
-            self.send(flow, ack);
+            let (ack, way) = (sent.ack.clone(), sent.flow);
+            self.send(way, ack);
         }
         if !action.pass_up {
             return None;
@@ -230,7 +273,8 @@ impl Core {
     ) -> Result<(), Failure> {
         let cnonce = self.tokens.next();
         let Some(client) = self.clients.all.get_mut(&id) else { return Ok(()) };
-        let State::Sent(Sent { flow, .. }) = client.state else { return Ok(()) };
+        let State::Sent(sent) = &client.state else { return Ok(()) };
+        let flow = sent.chosen_flow();
         let is_own = self.proxies.contains(&flow.remote.ip().to_canonical());
         client.authorize(&mut self.config, response, is_own, cnonce)?;
         self.transmit(id, flow, now);
@@ -296,20 +340,33 @@ impl Core {
         self.send(flow, bytes);
     }
 
-    /// A request or an ACK could not be sent on `flow`.
+    /// A request could not be sent, for the reason `failure`.
     pub(crate) fn on_undeliverable(
         &mut self,
         bytes: &[u8],
+        failure: Failure,
         now: Instant,
     ) -> Option<Heard<'static>> {
         let (branch, is_cancel) = branch_of(bytes)?;
         let &id = self.clients.by_branch.get(&(branch, is_cancel))?;
         let client = self.clients.all.get_mut(&id)?;
         let State::Sent(sent) = &mut client.state else { return None };
-        if !sent.machine.on_transport_error() || self.try_next(id, now) {
+        if !sent.machine.on_transport_error() {
             return None;
         }
-        self.give_up(id, Failure::Unreachable)
+        if sent.is_promoted && sent.cancel == Cancel::No {
+            let chosen = sent.chosen_flow();
+            if self.without_tcp.len() >= MAX_WITHOUT_TCP {
+                self.without_tcp.clear();
+            }
+            self.without_tcp.insert(chosen.remote);
+            self.transmit(id, chosen, now);
+            return None;
+        }
+        if self.try_next(id, now) {
+            return None;
+        }
+        self.give_up(id, failure)
     }
 
     /// What is due: requests go again, or elsewhere, or have failed.
@@ -379,7 +436,7 @@ impl Core {
                     owner: client.owner,
                     id,
                     method: Method::Invite,
-                    flow: Some(sent.flow),
+                    flow: Some(sent.chosen_flow()),
                     what: Err(Failure::TimedOut),
                 })
             }
@@ -390,7 +447,7 @@ impl Core {
     fn give_up(&mut self, id: ClientId, failure: Failure) -> Option<Heard<'static>> {
         let client = self.clients.remove(id)?;
         let flow = match client.state {
-            State::Sent(sent) => Some(sent.flow),
+            State::Sent(sent) => Some(sent.chosen_flow()),
             State::Locating(_) => None,
         };
         let method = client.draft.method;
@@ -415,6 +472,9 @@ impl Core {
                 let name = settings.display_name.as_str();
                 let display = (!name.is_empty()).then_some((sip::param::Quoted(name), " "));
                 (display, "<", settings.uri.as_str(), ">").emit(&mut local);
+            }
+            None if let Some(from) = &self.config.from => {
+                ("<", from.as_str(), ">").emit(&mut local);
             }
             None => {
                 let user = self.contact_user(None);

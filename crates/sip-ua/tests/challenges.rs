@@ -64,9 +64,9 @@ impl Caller {
         assert!(again.as_ref().is_none_or(|invite| invite.contains("Proxy-Authorization: ")));
         let mut events = std::iter::from_fn(|| self.agent.poll_event());
         let is_refused = events.any(|event| match event {
-            Event::Ended { end: sip_ua::End::Failed(Failure::Unauthorized { realm }), .. } => {
-                realm == "home"
-            }
+            Event::Ended {
+                end: sip_ua::End::Failed(Failure::Unauthorized { realm, .. }), ..
+            } => realm == "home",
             _ => false,
         });
         assert_eq!(is_refused, again.is_none());

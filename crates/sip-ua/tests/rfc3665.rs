@@ -17,7 +17,7 @@ use rig::stranger::{response, value};
 use rig::{Rig, SESSION, address, relayed};
 use sip::HeaderName;
 use sip_ua::{
-    Account, AccountId, CallId, Config, End, Event, Failure, Password, RegistrationState,
+    Account, AccountId, CallId, Config, Denial, End, Event, Failure, Password, RegistrationState,
 };
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -197,7 +197,7 @@ fn flow_2_5_a_registration_with_a_wrong_password() {
     let mut rig = registering();
     registrar(&mut rig, 401, ASKS);
     registrar(&mut rig, 401, &ASKS.replace("\"n\"", "\"m\", stale=FALSE"));
-    let failure = Failure::Unauthorized { realm: "home".to_owned() };
+    let failure = Failure::Unauthorized { realm: "home".to_owned(), denial: Denial::Wrong };
     assert_eq!(told(&mut rig), RegistrationState::Failed { failure, retry: None });
     rig.finish();
     rig.assert_flow(&[('R', proxy(3))], "A>R REGISTER, R>A 401, A>R REGISTER, R>A 401");
@@ -248,7 +248,8 @@ fn flow_3_3_the_proxy_of_the_account_gets_credentials_and_one_behind_it_none_of_
     assert!(value(&invite, HeaderName::ProxyAuthorization).contains("realm=\"one\""));
     let asks = response(&invite, address(0), 407, "q", &challenge("two"), "");
     rig.send(proxy(1), 0, &asks);
-    let failure = Failure::Unauthorized { realm: "two".to_owned() };
+    let denial = Denial::OtherRealm { known: "one".to_owned() };
+    let failure = Failure::Unauthorized { realm: "two".to_owned(), denial };
     assert_eq!(rig.expect(0), Event::Ended { call, end: End::Failed(failure) });
     rig.finish();
     rig.assert_flow(&proxies(), "A>1 INVITE, 1>A 407, A>1 ACK, A>1 INVITE, 1>A 407, A>1 ACK");

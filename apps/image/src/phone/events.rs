@@ -191,8 +191,10 @@ fn of_failure(failure: &Failure) -> String {
         Failure::Refused { status, reason } => format!("refused with {status} {reason}"),
         Failure::NotLocated => "the name was not found".into(),
         Failure::TimedOut => "nobody answers".into(),
-        Failure::Unreachable => "it cannot be reached".into(),
-        Failure::Unauthorized { realm } => format!("wrong name or password for {realm}"),
+        Failure::Unreachable | Failure::NoRoute | Failure::Untrusted => {
+            "it cannot be reached".into()
+        }
+        Failure::Unauthorized { realm, .. } => format!("wrong name or password for {realm}"),
         Failure::Protocol(what) => format!("what came back is not SIP: {what}"),
     }
 }

@@ -24,7 +24,7 @@ use media::tone::Tone;
 use media::{Heard, Wishes};
 use sip::locate::Destination;
 use sip::{Duration, Flow, Instant, Transport};
-use sip_ua::{Account, AccountId, Agent, Config, Location, Password, Ticket, Transmit};
+use sip_ua::{Account, AccountId, Agent, Config, Failure, Location, Password, Ticket, Transmit};
 use sound::Sound;
 
 /// SIP's port.
@@ -98,7 +98,8 @@ impl Phone {
             user_agent: concat!("barebell-image/", env!("CARGO_PKG_VERSION")).into(),
             ..Config::default()
         };
-        let agent = Agent::new(config, &random.bytes());
+        let mut agent = Agent::new(config, &random.bytes());
+        agent.shorten_by(media::shorten);
         Self {
             options,
             network,
@@ -398,7 +399,7 @@ impl Phone {
                     (Transport::Udp, SocketAddr::V4(remote)) => {
                         self.network.send(now, SIP, remote, &bytes);
                     }
-                    _ => self.agent.undeliverable(now, &bytes),
+                    _ => self.agent.undeliverable(now, &bytes, Failure::Unreachable),
                 }
             }
             let Some(event) = self.agent.poll_event() else { return };

@@ -8,21 +8,13 @@ use crate::phone::Phone;
 use crate::report::{Report, State, StateOfAccount, StateOfCall, Told};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde::Deserialize;
+use serde_json::Value;
 use sip_ua::{AccountId, RegistrationState};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
 
 /// The longest line that is taken.
 const MAX_LINE: usize = 64 << 10;
-
-/// A line of the input.
-#[derive(Debug, Deserialize)]
-struct Line {
-    /// What comes back in the answer, so that it is known which command it is of.
-    id: Option<serde_json::Value>,
-    #[serde(flatten)]
-    command: Command,
-}
 
 #[derive(Debug, Deserialize)]
 #[serde(tag = "command", rename_all = "snake_case", deny_unknown_fields)]
@@ -44,6 +36,8 @@ enum Command {
         call: u64,
         #[serde(default = "busy")]
         status: u16,
+        /// Where the caller is sent instead.
+        to: Option<String>,
     },
     HangUp {
         call: u64,
@@ -87,6 +81,29 @@ enum Command {
     },
     State,
     Quit,
+}
+
+/// The numbers of what a command has begun.
+#[derive(Debug, Default)]
+struct Begun {
+    call: Option<u64>,
+    message: Option<u64>,
+}
+
+impl Begun {
+    fn call(number: u64) -> Self {
+        Self { call: Some(number), ..Self::default() }
+    }
+}
+
+/// The id of a line, which comes back in the answer, and its command.
+fn read(line: &[u8]) -> (Option<Value>, Result<Command, String>) {
+    let mut value: Value = match serde_json::from_slice(line) {
+        Ok(value) => value,
+        Err(error) => return (None, Err(error.to_string())),
+    };
+    let id = value.as_object_mut().and_then(|fields| fields.remove("id"));
+    (id, serde_json::from_value(value).map_err(|error| error.to_string()))
 }
 
 const fn busy() -> u16 {
@@ -136,18 +153,17 @@ impl Control {
         if line.is_empty() {
             return;
         }
-        let told = match serde_json::from_slice(line) {
-            Ok(Line { id, command }) => match self.command(phone, command) {
-                Ok(call) => Told::Done { id, call },
-                Err(cause) => Told::Failed { id, cause },
-            },
-            Err(error) => Told::Failed { id: None, cause: error.to_string() },
+        let (id, command) = read(line);
+        let done = command.and_then(|command| self.command(phone, command));
+        let told = match done {
+            Ok(Begun { call, message }) => Told::Done { id, call, message },
+            Err(cause) => Told::Failed { id, cause },
         };
         self.report.tell(&told);
     }
 
-    /// Does what is asked; the number of a call that was placed.
-    fn command(&mut self, phone: &mut Phone, command: Command) -> Result<Option<u64>, String> {
+    /// Does what is asked.
+    fn command(&mut self, phone: &mut Phone, command: Command) -> Result<Begun, String> {
         match command {
             Command::Register { account } => {
                 registering_account(phone, account.as_deref()).map(|id| phone.register_as(id))
@@ -157,10 +173,14 @@ impl Control {
             }
             Command::Call { uri, account } => {
                 let account = account_of(phone, account.as_deref())?;
-                return Ok(Some(phone.call(&uri, account)));
+                return Ok(Begun::call(phone.call(&uri, account)));
             }
             Command::Answer { call } => phone.answer(call),
-            Command::Decline { call, status } => phone.decline(call, status),
+            Command::Decline { call, to: Some(to), .. } => phone.redirect(call, &to),
+            Command::Decline { status: 300..400, .. } => {
+                Err("a status of 3xx sends the caller elsewhere: name where with \"to\"".to_owned())
+            }
+            Command::Decline { call, status, to: None } => phone.decline(call, status),
             Command::HangUp { call } => phone.hang_up(call),
             Command::Hold { call } => phone.hold(call, true),
             Command::Resume { call } => phone.hold(call, false),
@@ -176,11 +196,12 @@ impl Control {
             Command::Transfer { .. } => {
                 Err("expected either \"to\", a URI, or \"with\", the number of a call".to_owned())
             }
-            Command::Follow { call } => return phone.follow(call).map(Some),
+            Command::Follow { call } => return phone.follow(call).map(Begun::call),
             Command::RefuseTransfer { call } => phone.refuse_transfer(call),
             Command::Message { to, text, account } => {
                 let account = account_of(phone, account.as_deref())?;
-                phone.message(&to, account, &text).map(drop)
+                let message = phone.message(&to, account, &text)?;
+                return Ok(Begun { message: Some(message), ..Begun::default() });
             }
             Command::State => {
                 self.report.tell(&Told::State(state_of(phone)));
@@ -191,7 +212,7 @@ impl Control {
                 Ok(())
             }
         }
-        .map(|()| None)
+        .map(|()| Begun::default())
     }
 }
 
@@ -239,5 +260,26 @@ impl Front for Control {
 
     fn inputs(&self) -> Vec<BorrowedFd<'_>> {
         vec![STDIN.as_fd()]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_that_has_an_id_gets_it_back() {
+        for (line, is_command) in [
+            (r#"{"command":"state","id":7}"#, true),
+            (r#"{"id":7,"command":"hang_up","call":1}"#, true),
+            (r#"{"command":"bogus","id":7}"#, false),
+            (r#"{"command":"hang_up","call":1,"extra":1,"id":7}"#, false),
+            (r#"{"command":"press","call":"one","keys":"1","id":7}"#, false),
+            (r#"{"id":7}"#, false),
+        ] {
+            let (id, command) = read(line.as_bytes());
+            assert_eq!((id, command.is_ok()), (Some(7.into()), is_command), "{line}");
+        }
+        assert!(read(b"{").1.is_err() && read(b"[]").1.is_err());
     }
 }

@@ -72,7 +72,8 @@ impl Judge {
             if !verdict.is_met {
                 self.unmet.get_or_insert(verdict.to_string());
             }
-            self.note(name, time, judged);
+            // The time is that of the call, which has it.
+            self.note(name, Duration::ZERO, judged);
             let (expected, heard) = (verdict.expected, verdict.heard);
             self.report.tell(&Told::Expected { call: *call, met: verdict.is_met, expected, heard });
         }
@@ -112,6 +113,16 @@ mod tests {
             pcm: None,
             outcome: Outcome::Done,
         }
+    }
+
+    #[test]
+    fn the_time_of_a_call_counts_once() {
+        let expected = vec![Expectation::Audio, Expectation::Mos(3.0)];
+        let junit = Some(PathBuf::from("result.xml"));
+        let mut judge = Judge::new(expected, junit, Report::new(true, true));
+        judge.hear(&ended(1));
+        let times: Vec<Duration> = judge.cases.iter().map(|case| case.time).collect();
+        assert_eq!(times, [Duration::from_secs(1), Duration::ZERO, Duration::ZERO]);
     }
 
     #[test]

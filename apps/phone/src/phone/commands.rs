@@ -3,6 +3,7 @@
 use super::Phone;
 use crate::audio::Source;
 use crate::call::{Call, Stage};
+use crate::config::dialled;
 use crate::leg::Sound;
 use crate::lookups::Asker;
 use crate::outcome::Outcome;
@@ -36,10 +37,15 @@ impl Phone {
         self.agent.unregister(self.clock.now(), account);
     }
 
-    /// Calls `uri`, as `account` or directly. The number of the call; what comes of it is told.
-    pub(crate) fn call(&mut self, uri: &str, account: Option<AccountId>) -> u64 {
-        let has_scheme = ["sip:", "sips:", "tel:"].iter().any(|scheme| uri.starts_with(scheme));
-        let uri = if has_scheme { uri.to_owned() } else { format!("sip:{uri}") };
+    /// The URI that a user means by `text`, who calls or writes as `account`.
+    pub(crate) fn dialled(&self, text: &str, account: Option<AccountId>) -> String {
+        let line = account.and_then(|account| self.lines.get(account.0));
+        dialled(text, line.map(|line| line.uri.as_str()))
+    }
+
+    /// Calls `text`, as `account` or directly. The number of the call; what comes of it is told.
+    pub(crate) fn call(&mut self, text: &str, account: Option<AccountId>) -> u64 {
+        let uri = self.dialled(text, account);
         self.last += 1;
         let number = self.last;
         self.tell(Told::Calling { call: number, to: uri.clone() });
@@ -143,6 +149,15 @@ impl Phone {
         declined.map_err(|error| format!("call {number}: {error}"))
     }
 
+    /// Sends the caller elsewhere, to `to`.
+    pub(crate) fn redirect(&mut self, number: u64, to: &str) -> Result<(), String> {
+        let id = self.id_of(number)?;
+        let account = self.calls.get(&number).and_then(|call| call.account);
+        let uri = self.dialled(to, account);
+        let redirected = self.agent.redirect(self.clock.now(), id, &uri);
+        redirected.map_err(|error| format!("call {number}: {error}"))
+    }
+
     /// Ends a call, however far it is.
     pub(crate) fn hang_up(&mut self, number: u64) -> Result<(), String> {
         match self.id_of(number) {
@@ -201,15 +216,15 @@ impl Phone {
         Ok(())
     }
 
-    /// Sends `text` to `uri`, as `account` or directly. The number of the message; whether it
+    /// Sends `text` to `to`, as `account` or directly. The number of the message; whether it
     /// arrives is told.
     pub(crate) fn message(
         &mut self,
-        uri: &str,
+        to: &str,
         account: Option<AccountId>,
         text: &str,
     ) -> Result<u64, String> {
-        let uri = crate::config::with_scheme(uri);
+        let uri = self.dialled(to, account);
         let sent = self.agent.message(self.clock.now(), account, &uri, text);
         let sent = sent.map_err(|error| format!("{uri}: {error}, such as sip:bob@example.org"))?;
         Ok(sent.0)

@@ -9,10 +9,47 @@ use crate::outcome::Outcome;
 use crate::pcm;
 use crate::random::random;
 use crate::report::{Answered, Told};
-use media::Refusal;
-use sip::Flow;
+use media::{Refusal, Statistics};
+use sip::header::NameAddr;
+use sip::{Flow, HeaderName};
 use sip_ua::{AccountId, CallId, End, Event, Failure, RegistrationState};
 use std::time::{Duration, Instant};
+
+/// `from`, a From header field, without its parameters.
+fn without_tag(from: String) -> String {
+    let is_whole = |from: &str| NameAddr::parse(HeaderName::From, from.as_bytes()).is_ok();
+    let end = match from.rfind('>') {
+        Some(end) => Some(end + 1),
+        None => from.find(';'),
+    };
+    match end.and_then(|end| from.get(..end)).filter(|short| is_whole(short)) {
+        Some(short) => short.to_owned(),
+        None => from,
+    }
+}
+
+/// Why no media of `party` was heard.
+fn nothing_heard(totals: &Statistics, party: &str) -> String {
+    let packets = |count: u64| match count {
+        1 => "1 packet".to_owned(),
+        count => format!("{count} packets"),
+    };
+    match *totals {
+        Statistics { refused: count @ 1.., .. } => format!(
+            "{} came from {party}, and SRTP refused all: they are not encrypted with the key that \
+             was agreed on",
+            packets(count)
+        ),
+        Statistics { unknown: count @ 1.., .. } => format!(
+            "{} came from {party}, all of a payload type that was not agreed on",
+            packets(count)
+        ),
+        Statistics { strangers: count @ 1.., .. } => {
+            format!("{} came, but from other addresses than {party} has named", packets(count))
+        }
+        _ => format!("no media came from {party}: a firewall or NAT between, or it is muted"),
+    }
+}
 
 impl Phone {
     pub(super) fn on_event(&mut self, event: Event) {
@@ -52,9 +89,12 @@ impl Phone {
                 self.tell(Told::Dtmf { call: number, digit: key });
             }
             Event::Message { account, from, text, .. } => {
-                let account = account.and_then(|account| self.lines.get(account.0));
-                let account = account.map(|line| line.uri.clone());
+                let (account, from) = (self.uri_of(account), without_tag(from));
                 self.tell(Told::Message { from, text, account });
+            }
+            Event::MessagesWaiting { account, waiting, new, old } => {
+                let account = self.uri_of(account);
+                self.tell(Told::MessagesWaiting { account, waiting, new, old });
             }
             Event::MessageSent { message, result } => {
                 let cause = result.err().map(|failure| {
@@ -72,6 +112,12 @@ impl Phone {
         }
     }
 
+    /// The URI of an account.
+    fn uri_of(&self, account: Option<AccountId>) -> Option<String> {
+        let line = account.and_then(|account| self.lines.get(account.0));
+        line.map(|line| line.uri.clone())
+    }
+
     fn on_registration(&mut self, account: AccountId, state: RegistrationState) {
         let Some(line) = self.lines.get_mut(account.0) else { return };
         let name = line.uri.clone();
@@ -80,7 +126,7 @@ impl Phone {
                 Told::Registered { account: name, seconds: expires.as_secs() }
             }
             RegistrationState::Failed { failure, retry } => {
-                let outcome = Outcome::of_end(&End::Failed(failure.clone()), &name);
+                let outcome = Outcome::of_registration(failure, &name);
                 let retry_seconds = retry.map(sip::Duration::as_secs);
                 let cause = outcome.to_string();
                 Told::RegistrationFailed { account: name, cause, retry_seconds, outcome }
@@ -100,6 +146,7 @@ impl Phone {
         offer: Option<&[u8]>,
     ) {
         let (now, at) = (self.clock.now(), self.epoch.elapsed());
+        let from = without_tag(from);
         self.last += 1;
         let number = self.last;
         let leg = self.leg(self.links.local_towards(flow.remote).ip());
@@ -120,8 +167,7 @@ impl Phone {
                 }
                 let call = Call::new(from.clone(), account, Stage::RingingHere);
                 self.calls.insert(number, Call { id: Some(id), leg: Some(leg), answer, ..call });
-                let account = account.and_then(|account| self.lines.get(account.0));
-                let account = account.map(|line| line.uri.clone());
+                let account = self.uri_of(account);
                 self.tell(Told::Incoming { call: number, from, account });
             }
             Err(refusal) => {
@@ -237,12 +283,16 @@ impl Phone {
         let (now, at) = (self.clock.now(), self.epoch.elapsed());
         let session = match offer {
             Some(offer) => leg.answer(at, offer),
-            None => Ok(leg.negotiator.offer(&mut random)),
+            None => Ok(leg.negotiator.offer_anew(&mut random)),
         };
         match session {
             Ok(session) => {
                 let _ = self.agent.accept(now, id, &session);
-                let held = leg.session.as_ref().is_some_and(|session| !session.stream().sends);
+                // Old phones hold by an unspecified address (RFC 3264 section 8.4).
+                let held = leg.session.as_ref().is_some_and(|session| {
+                    let stream = session.stream();
+                    !stream.sends || stream.remote.is_none()
+                });
                 if held != call.is_held {
                     call.is_held = held;
                     self.tell(Told::Held { call: number, held, here: false });
@@ -270,10 +320,7 @@ impl Phone {
         let had_time = call.answered.is_some_and(|begun| begun.elapsed() >= Duration::from_secs(1));
         let could_hear = had_time && !call.holds && !call.is_held;
         if outcome == Outcome::Done && could_hear && heard_nothing {
-            outcome = Outcome::NothingHeard(format!(
-                "no media came from {}: a firewall or NAT between, or it is muted",
-                call.party
-            ));
+            outcome = Outcome::NothingHeard(nothing_heard(&totals, &call.party));
         } else if outcome == Outcome::Done && could_hear && flow == media::Flow::NothingGetsThrough
         {
             outcome = Outcome::OneWay(format!(
@@ -327,5 +374,36 @@ impl Phone {
             pcm: pcm::lacks(),
             outcome,
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_party_has_no_tag() {
+        for (from, expected) in [
+            ("\"a;b>\" <sip:a@b;x=y>;tag=1;z", "\"a;b>\" <sip:a@b;x=y>"),
+            ("sip:a@b;tag=1", "sip:a@b"),
+            ("<sip:a@b>", "<sip:a@b>"),
+            ("<sip:a@b>;tag=\">\"", "<sip:a@b>;tag=\">\""),
+        ] {
+            assert_eq!(without_tag(from.to_owned()), expected);
+        }
+    }
+
+    #[test]
+    fn the_cause_says_why_nothing_was_heard() {
+        let none = Statistics::default();
+        for (totals, expected) in [
+            (Statistics { refused: 9, unknown: 1, ..none }, "9 packets came from bob, and SRTP"),
+            (Statistics { unknown: 1, ..none }, "1 packet came from bob, all of a payload type"),
+            (Statistics { strangers: 2, ..none }, "2 packets came, but from other addresses"),
+            (none, "no media came from bob: a firewall"),
+        ] {
+            let cause = nothing_heard(&totals, "bob");
+            assert!(cause.starts_with(expected), "{cause}");
+        }
     }
 }

@@ -19,6 +19,7 @@ use crate::ports::Ports;
 use crate::random::random;
 use crate::report::Told;
 use crate::ringer::Ringer;
+use crate::sockets::failure_of;
 use crate::system::Watch;
 use crate::tap::Tap;
 use crate::trace::{Trace, Traced};
@@ -77,8 +78,12 @@ pub(crate) struct Setup {
     pub(crate) suppresses_silence: bool,
     /// The sound devices that are used, if any are.
     pub(crate) devices: Option<Wanted>,
-    /// Who is trusted to be who they say, over TLS.
+    /// Which certificates are trusted, over TLS.
     pub(crate) trust: Trust,
+    /// The URI that calls without an account are from.
+    pub(crate) from: Option<String>,
+    /// How long a call may ring, if it is said.
+    pub(crate) ringing: Option<sip::Duration>,
 }
 
 /// An account, as far as the phone has to know it.
@@ -145,6 +150,7 @@ pub(crate) struct Phone {
     ringer: Ringer,
     next_tick: Instant,
     next_tell: Instant,
+    next_look: Instant,
 }
 
 impl Phone {
@@ -176,13 +182,19 @@ impl Phone {
         let accounts = setup.accounts;
         let incoming_calls = setup.incoming_calls;
         let direct_calls = setup.direct_calls;
-        let config = Config { accounts, incoming_calls, direct_calls, ..Config::default() };
+        let mut config = Config { accounts, incoming_calls, direct_calls, ..Config::default() };
+        config.from = setup.from;
+        config.ringing = setup.ringing.unwrap_or(config.ringing);
         let now = Instant::now();
-        let local = links.local();
-        let told = ["udp", "tcp"]
-            .map(|transport| Told::Listening { address: format!("{transport}:{local}") });
+        let listening = |local: SocketAddr| {
+            ["udp", "tcp"]
+                .map(|transport| Told::Listening { address: format!("{transport}:{local}") })
+        };
+        let told = links.locals().flat_map(listening).collect();
+        let mut agent = Agent::new(config, &secret);
+        agent.shorten_by(media::shorten);
         let mut phone = Self {
-            agent: Agent::new(config, &secret),
+            agent,
             clock: Clock::start(),
             epoch: now,
             links,
@@ -198,7 +210,7 @@ impl Phone {
             recorded: 0,
             calls: BTreeMap::new(),
             last: 0,
-            told: told.into(),
+            told,
             trace: Trace::default(),
             tap: setup.tap,
             stun: setup.stun,
@@ -211,6 +223,7 @@ impl Phone {
             ringer: Ringer::new(devices::RATE),
             next_tick: now,
             next_tell: now + TELLS,
+            next_look: now,
         };
         phone.prepare();
         Ok(phone)
@@ -236,9 +249,9 @@ impl Phone {
         &self.lines
     }
 
-    /// Where SIP comes in; the address may be none in particular.
-    pub(crate) const fn local(&self) -> SocketAddr {
-        self.links.local()
+    /// Where SIP comes in; addresses may be unspecified.
+    pub(crate) fn locals(&self) -> Vec<SocketAddr> {
+        self.links.locals().collect()
     }
 
     /// The last messages, the oldest first.
@@ -292,8 +305,9 @@ impl Phone {
             while let Some(transmit) = self.agent.poll_transmit() {
                 self.trace.note(true, transmit.flow, &transmit.bytes);
                 self.tap.follow(self.trace.messages());
-                if self.links.send(&transmit).is_err() {
-                    self.agent.undeliverable(self.clock.now(), &transmit.bytes);
+                if let Err(error) = self.links.send(&transmit) {
+                    let failure = failure_of(&error);
+                    self.agent.undeliverable(self.clock.now(), &transmit.bytes, failure);
                 }
             }
             match self.agent.poll_event() {
@@ -351,7 +365,9 @@ impl Phone {
                 tap.follow(trace.messages());
                 agent.receive(clock.now(), &flow, bytes);
             }
-            Arrival::Undeliverable(bytes) => agent.undeliverable(clock.now(), bytes),
+            Arrival::Undeliverable(bytes, failure) => {
+                agent.undeliverable(clock.now(), bytes, failure);
+            }
             Arrival::Closed(transport, remote) => agent.closed(clock.now(), transport, remote),
         });
         let now = self.epoch.elapsed();
@@ -372,6 +388,7 @@ impl Phone {
         if self.network.has_changed() {
             self.agent.network_changed(self.clock.now());
         }
+        self.look_for_network(begun);
         self.agent.on_timer(self.clock.now());
         if is_due {
             self.play_sound(begun);
@@ -381,7 +398,9 @@ impl Phone {
 
     fn read_answers(&mut self) {
         let answers: Vec<_> = self.lookups.answers().collect();
-        for (asker, targets) in answers {
+        for (asker, mut targets) in answers {
+            // Addresses of a family that this machine has no route of come last.
+            targets.sort_by_key(|target| !self.links.has_route(target.address));
             match asker {
                 Asker::Call(number) => {
                     self.place(number, targets.first().map(|target| target.address));

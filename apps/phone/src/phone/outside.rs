@@ -9,7 +9,10 @@ use media::Mapping;
 use sip_ua::CallId;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// How often calls that wait for a network look for one.
+const LOOKS: Duration = Duration::from_millis(500);
 
 impl Phone {
     /// Opens ports for the next call, where somebody can tell what they look like.
@@ -58,6 +61,26 @@ impl Phone {
         }
     }
 
+    /// A call has no way to its other end: it waits for one.
+    fn await_network(&mut self, number: u64) {
+        let Some(call) = self.calls.get_mut(&number) else { return };
+        if !std::mem::replace(&mut call.awaits_network, true) {
+            let cause = "there is no network; the call goes on when there is one".to_owned();
+            self.tell(Told::Unchanged { call: number, cause });
+        }
+    }
+
+    /// Has calls go on that wait for a network, if there is one by `now`.
+    pub(super) fn look_for_network(&mut self, now: Instant) {
+        if now < self.next_look {
+            return;
+        }
+        self.next_look = now + LOOKS;
+        let waiting = self.calls.values_mut().filter(|call| call.awaits_network);
+        let waiting: Vec<CallId> = waiting.filter_map(|call| call.id).collect();
+        waiting.into_iter().for_each(|id| self.on_moved(id));
+    }
+
     /// The network is another one: a call goes on from where it is reached now, unless that is
     /// where it was reached before.
     pub(super) fn on_moved(&mut self, id: CallId) {
@@ -66,8 +89,14 @@ impl Phone {
         let remote = leg.and_then(|leg| leg.session.as_ref()?.stream().remote);
         let Some(remote) = remote else { return };
         let local = self.links.local_towards(remote).ip();
+        if local.is_unspecified() {
+            return self.await_network(number);
+        }
         if leg.is_some_and(|leg| leg.ports.local() == local) && !self.network.has_slept() {
             return;
+        }
+        if let Some(call) = self.calls.get_mut(&number) {
+            call.awaits_network = false;
         }
         let ports = self.ports(local);
         let Some(leg) = self.calls.get_mut(&number).and_then(|call| call.leg.as_mut()) else {

@@ -11,8 +11,8 @@ use sip_ua::{CallId, End, Transfer};
 impl Phone {
     /// Transfers a call to `uri`.
     pub(crate) fn transfer(&mut self, number: u64, uri: &str) -> Result<(), String> {
-        let has_scheme = ["sip:", "sips:"].iter().any(|scheme| uri.starts_with(scheme));
-        let uri = if has_scheme { uri.to_owned() } else { format!("sip:{uri}") };
+        let account = self.calls.get(&number).and_then(|call| call.account);
+        let uri = self.dialled(uri, account);
         match sip::Uri::parse(uri.as_bytes()) {
             Ok(sip::Uri::Sip(_)) => self.begin_transfer(number, Target::Uri(uri)),
             _ => Err(format!("{uri}: expected a URI such as sip:bob@example.org")),

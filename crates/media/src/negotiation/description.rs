@@ -57,8 +57,11 @@ impl Description<'_> {
             text += &format!("a=rtpmap:{number} CN/{rate}\r\n");
         }
         for (number, rate) in events {
-            text +=
-                &format!("a=rtpmap:{number} telephone-event/{rate}\r\na=fmtp:{number} 0-15\r\n");
+            text += &format!("a=rtpmap:{number} telephone-event/{rate}\r\n");
+            // The usual events, which old phones want to be named (RFC 4733 section 2.4.1).
+            if *rate == 8000 {
+                text += &format!("a=fmtp:{number} 0-15\r\n");
+            }
         }
         for key in keys {
             text += &format!("a=crypto:{key}\r\n");

@@ -229,7 +229,7 @@ fn opus_is_named_with_two_channels_and_has_events_of_its_clock_rate() {
     for line in [
         "m=audio 5000 RTP/AVP 96 9 0 8 ",
         "a=rtpmap:96 opus/48000/2\r\n",
-        "a=fmtp:96 maxplaybackrate=16000;sprop-maxcapturerate=16000;stereo=0;useinbandfec=1\r\n",
+        "a=fmtp:96 maxplaybackrate=16000;useinbandfec=1\r\n",
         "a=rtpmap:101 telephone-event/8000\r\n",
         "a=rtpmap:110 telephone-event/48000\r\n",
     ] {

@@ -4,27 +4,84 @@ use super::exchange::cseq_of;
 use crate::client_transaction::Owner;
 use crate::config::AccountId;
 use crate::core::{Core, via};
-use crate::draft::Draft;
+use crate::draft::{Draft, SESSION};
+use crate::event::{CallId, Event, Location, Ticket};
+use crate::uac::destination;
+use crate::way::{NextHop, keeps};
 use alloc::vec::Vec;
 use sip::dialog::Dialog;
 use sip::{Flow, Instant, Message, Method};
 
-/// Sends the ACK of the 2xx to the INVITE with the CSeq `cseq` (RFC 3261 section 13.2.2.4), and
-/// returns it with its number and the way that it went.
+/// ACKs whose way is looked for at a time; beyond that the oldest goes where its 2xx came from.
+const MAX_PENDING: usize = 64;
+
+/// An ACK that was sent: the number of its INVITE, its way, and itself.
+pub(crate) type SentAck = (u32, Flow, Vec<u8>);
+
+/// The ACK of a 2xx whose way is looked for.
+pub(crate) struct PendingAck {
+    ticket: Ticket,
+    call: CallId,
+    dialog: Dialog,
+    cseq: u32,
+    session: Vec<u8>,
+    /// Where the 2xx came from: the way of the ACK where there is no other.
+    fallback: Flow,
+}
+
+/// The next hop of a dialog.
+pub(super) fn next_hop(dialog: &Dialog) -> NextHop<'_> {
+    NextHop { uri: dialog.next_hop(), is_route: !dialog.routes().is_empty() }
+}
+
+/// Sends the ACK of the 2xx to the INVITE with the CSeq `cseq` (RFC 3261 section 13.2.2.4), which
+/// was sent to `asked` by `flow`. Returns it, unless its way is to be looked for.
 pub(super) fn acknowledge(
     core: &mut Core,
+    call: CallId,
     dialog: &Dialog,
     cseq: u32,
-    flow: Option<Flow>,
+    (flow, asked): (Option<Flow>, Option<&[u8]>),
     session: &[u8],
-) -> Option<(u32, Flow, Vec<u8>)> {
+) -> Option<SentAck> {
     let flow = flow?;
-    let mut bytes = Vec::new();
-    let branch = core.tokens.next();
-    let via = via(&flow, branch);
-    dialog.request(Method::Ack, cseq, via, &mut bytes).body("application/sdp", session);
-    core.send(flow, bytes.clone());
-    Some((cseq, flow, bytes))
+    let next = next_hop(dialog);
+    let destination = destination(next.uri).filter(|_| !keeps(&flow, asked, next));
+    let Some(destination) = destination else {
+        return Some(core.send_ack(dialog, cseq, flow, session));
+    };
+    let ticket = core.new_ticket();
+    if core.acks.len() >= MAX_PENDING {
+        let PendingAck { dialog, cseq, session, fallback, .. } = core.acks.remove(0);
+        core.send_ack(&dialog, cseq, fallback, &session);
+    }
+    let (dialog, session) = (dialog.clone(), session.to_vec());
+    core.acks.push(PendingAck { ticket, call, dialog, cseq, session, fallback: flow });
+    core.tell(Event::Locate { ticket, destination });
+    None
+}
+
+impl Core {
+    fn send_ack(&mut self, dialog: &Dialog, cseq: u32, flow: Flow, session: &[u8]) -> SentAck {
+        let mut bytes = Vec::new();
+        let via = via(&flow, self.tokens.next());
+        dialog.request(Method::Ack, cseq, via, &mut bytes).body(SESSION, session);
+        self.send(flow, bytes.clone());
+        (cseq, flow, bytes)
+    }
+
+    /// Sends the ACK that has waited for the answer to `ticket`, if there is one, and returns it
+    /// with its call.
+    pub(crate) fn acknowledge_at(
+        &mut self,
+        ticket: Ticket,
+        locations: &[Location],
+    ) -> Option<(CallId, SentAck)> {
+        let place = self.acks.iter().position(|ack| ack.ticket == ticket)?;
+        let PendingAck { call, dialog, cseq, session, fallback, .. } = self.acks.remove(place);
+        let flow = locations.first().map_or(fallback, Location::flow);
+        Some((call, self.send_ack(&dialog, cseq, flow, &session)))
+    }
 }
 
 /// A 2xx to an INVITE of ours has come that is of no call: another phone has answered, too, or it
@@ -37,7 +94,10 @@ pub(crate) fn refuse_answer(
     now: Instant,
 ) {
     let Ok(mut dialog) = Dialog::of_response(response) else { return };
-    acknowledge(core, &dialog, cseq_of(response), flow, b"");
+    // The number of no call.
+    let call = core.new_call();
+    acknowledge(core, call, &dialog, cseq_of(response), (flow, None), b"");
     let bye = Draft::within(account, &mut dialog, Method::Bye, Vec::new());
-    core.request(bye, Owner::Nobody, flow, now);
+    let way = flow.filter(|flow| keeps(flow, None, next_hop(&bye.dialog)));
+    core.request(bye, Owner::Nobody, way, now);
 }

@@ -47,7 +47,7 @@ impl Call {
     pub(super) fn send_bye_quietly(&mut self, core: &mut Core, now: Instant) {
         let State::Established(established) = &mut self.state else { return };
         if let Some(Turn::Ack(cseq, flow)) = established.exchange.turn {
-            acknowledge(core, &established.dialog, cseq, flow, b"");
+            acknowledge(core, self.id, &established.dialog, cseq, (flow, None), b"");
         }
         let bye = Draft::within(self.account, &mut established.dialog, Method::Bye, Vec::new());
         let way = self.way_to(bye.dialog.next_hop());
@@ -68,6 +68,7 @@ impl Call {
     /// Ends the call where `failure` says that the other end does not know it any more (RFC 3261
     /// section 12.2.1.2).
     pub(super) fn ends_by(&mut self, core: &mut Core, failure: &Failure, now: Instant) -> bool {
+        // A machine without a network keeps its calls until it has one, or the session timer ends.
         let is_gone = matches!(
             failure,
             Failure::Refused { status: 408 | 481, .. } | Failure::TimedOut | Failure::Unreachable

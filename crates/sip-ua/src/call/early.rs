@@ -9,6 +9,7 @@ use crate::client_transaction::Owner;
 use crate::config::Reliable;
 use crate::core::Core;
 use crate::event::Event;
+use crate::way::{NextHop, keeps};
 use alloc::vec::Vec;
 use sip::dialog::Dialog;
 use sip::header::number;
@@ -92,7 +93,9 @@ impl Call {
             early.exchange.remote.clone_from(session);
             calling.current = Some(early.number);
         }
-        let next_hop = early.dialog.next_hop().to_vec();
+        let (uri, is_route) = (early.dialog.next_hop().to_vec(), !early.dialog.routes().is_empty());
+        let (next, asked) = (NextHop { uri: &uri, is_route }, calling.dialog.next_hop().to_vec());
+        let way = flow.filter(|flow| keeps(flow, Some(&asked), next));
         if let Some(rseq) = rseq {
             match &offer {
                 Some(_) => {
@@ -105,7 +108,7 @@ impl Call {
                     }
                     let cseq = cseq_of(response);
                     let prack = prack(account, &mut early.dialog, cseq, rseq, Vec::new());
-                    core.request(prack, Owner::Call(id), flow, now);
+                    core.request(prack, Owner::Call(id), way, now);
                 }
             }
         }
@@ -114,7 +117,7 @@ impl Call {
         if status == 199 {
             calling.end_early(core, place, now);
         }
-        self.note_way(&next_hop, flow);
+        self.note_way(next, flow, Some(&asked));
         if !is_ending {
             self.tell_news(core, status);
             core.tell(Event::Ringing { call: id, status, branch, session, is_settled });

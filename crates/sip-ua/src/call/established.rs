@@ -1,7 +1,7 @@
 //! Calls that stand: answers that wait for their ACK, and what comes of requests (RFC 3261 sections
 //! 13.3.1.4 and 14.1).
 
-use super::ack::{acknowledge, refuse_answer};
+use super::ack::{acknowledge, next_hop, refuse_answer};
 use super::exchange::{Offer, cseq_of, session_of};
 use super::state::{Call, State, Unacknowledged};
 use crate::client_transaction::Heard;
@@ -89,10 +89,12 @@ impl Call {
             // The owner has not said what the ACK is to say.
             return;
         }
+        let asked = established.dialog.next_hop().to_vec();
         let _ = established.dialog.confirm_by(answer);
-        established.ack = acknowledge(core, &established.dialog, cseq, heard.flow, b"");
-        let next_hop = established.dialog.next_hop().to_vec();
-        self.note_way(&next_hop, heard.flow);
+        let dialog = established.dialog.clone();
+        let way = (heard.flow, Some(&asked[..]));
+        established.ack = acknowledge(core, self.id, &dialog, cseq, way, b"");
+        self.note_way(next_hop(&dialog), heard.flow, Some(&asked));
         self.on_offer_heard(core, &heard, now);
     }
 }

@@ -1,12 +1,13 @@
 //! What the two ends of one dialog, early or not, have agreed on, and what is under way between
 //! them (RFC 3264): one offer and its answer after another.
 
+pub(super) use crate::body::session_of;
 use crate::client_transaction::ClientId;
 use crate::core::Core;
 use crate::event::Failure;
 use crate::server_transaction::Asked;
 use alloc::vec::Vec;
-use sip::header::{CSeq, media_type};
+use sip::header::CSeq;
 use sip::{Flow, HeaderName, Instant, Message, Method};
 
 /// A change of the session that is under way (RFC 3264).
@@ -113,14 +114,4 @@ impl Exchange {
 pub(super) fn cseq_of(message: &Message<'_>) -> u32 {
     let cseq = message.value(HeaderName::CSeq).and_then(|value| CSeq::parse(value).ok());
     cseq.map_or(0, |cseq| cseq.number)
-}
-
-/// The session description of a message, if that is its body.
-pub(super) fn session_of(message: &Message<'_>) -> Option<Vec<u8>> {
-    let body = message.body();
-    let is_session = message
-        .value(HeaderName::ContentType)
-        .and_then(|value| media_type(value).ok())
-        .is_some_and(|kind| kind.is("application", "sdp"));
-    (is_session && !body.is_empty()).then(|| body.to_vec())
 }

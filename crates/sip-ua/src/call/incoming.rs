@@ -1,5 +1,6 @@
 //! Calls that others place (RFC 3261 section 13.3).
 
+use super::ack::next_hop;
 use super::error::CallError;
 use super::exchange::{Exchange, Offer, cseq_of, session_of};
 use super::reliable::Responses;
@@ -10,6 +11,7 @@ use crate::config::{AccountId, Reliable};
 use crate::core::{Core, contact};
 use crate::event::{CallId, End, Event};
 use crate::server_transaction::{Answer, Asked};
+use crate::way::keeps;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -52,7 +54,8 @@ impl Call {
         let (from, flow) = (from.into_owned(), asked.flow);
         let event = Event::Incoming { call: id, account, from, flow, offer, replaces };
         core.tell(event);
-        let way = Some((dialog.next_hop().to_vec(), flow));
+        let next = next_hop(&dialog);
+        let way = keeps(&flow, None, next).then(|| (next.uri.to_vec(), flow));
         let ringing = Ringing {
             invite: asked,
             cseq: cseq_of(invite),
@@ -70,6 +73,7 @@ impl Call {
             state,
             is_moved: false,
             way,
+            last_flow: Some(flow),
             cause: Cause::default(),
             replaces,
         })
@@ -163,6 +167,23 @@ impl Call {
     /// Refuses the call.
     pub(crate) fn decline(&mut self, core: &mut Core, status: u16, now: Instant) {
         self.refuse_invite(core, status, End::Declined, now);
+    }
+
+    /// Sends the caller to `uri`.
+    pub(crate) fn redirect_caller(
+        &mut self,
+        core: &mut Core,
+        uri: &str,
+        now: Instant,
+    ) -> Result<(), CallError> {
+        let State::Ringing(ringing) = &self.state else {
+            return Err(CallError::State("ringing"));
+        };
+        let mut lines = Vec::new();
+        ("Contact: <", uri, ">\r\n").emit(&mut lines);
+        respond_to_invite(core, self.account, ringing, 302, &lines, b"", now);
+        self.end(core, End::Declined, now);
+        Ok(())
     }
 
     pub(super) fn refuse_invite(&mut self, core: &mut Core, status: u16, end: End, now: Instant) {

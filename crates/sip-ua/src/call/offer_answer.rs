@@ -121,7 +121,7 @@ impl Call {
             Turn::Ack(cseq, flow) => {
                 exchange.settle();
                 let dialog = dialog.clone();
-                let ack = acknowledge(core, &dialog, cseq, flow, session);
+                let ack = acknowledge(core, id, &dialog, cseq, (flow, None), session);
                 if let State::Established(established) = &mut self.state {
                     established.ack = ack;
                 }

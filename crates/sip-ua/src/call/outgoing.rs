@@ -1,6 +1,6 @@
 //! Calls that we place (RFC 3261 section 13.2), and sent elsewhere.
 
-use super::ack::acknowledge;
+use super::ack::{acknowledge, next_hop};
 use super::exchange::{Offer, Turn, cseq_of, session_of};
 use super::redirect::{Place, Redirects};
 use super::state::{Call, Calling, Cause, Established, State};
@@ -51,6 +51,7 @@ impl Call {
             state,
             is_moved: false,
             way: None,
+            last_flow: None,
             cause,
             replaces: None,
         };
@@ -144,6 +145,7 @@ impl Call {
             return self.fail(core, Failure::Protocol("the answer makes no dialog"), now);
         };
         let ending = calling.ending.take();
+        let asked = calling.dialog.next_hop().to_vec();
         let has_offered = !calling.session.is_empty();
         let early = calling.early.iter().position(|early| early.dialog.id() == answered.id());
         let (dialog, mut exchange) = match early.map(|place| calling.early.remove(place)) {
@@ -156,7 +158,7 @@ impl Call {
         };
         self.leave(core, now);
         exchange.note_allow(response);
-        self.note_way(dialog.next_hop(), flow);
+        self.note_way(next_hop(&dialog), flow, Some(&asked));
         let (cseq, id) = (cseq_of(response), self.id);
         let session = session_of(response).filter(|_| !exchange.is_settled && !exchange.is_open());
         let offer = session.clone().filter(|_| !has_offered);
@@ -172,7 +174,8 @@ impl Call {
             if !exchange.is_open() {
                 exchange.settle();
             }
-            established.ack = acknowledge(core, &established.dialog, cseq, flow, b"");
+            let way = (flow, Some(&asked[..]));
+            established.ack = acknowledge(core, id, &established.dialog, cseq, way, b"");
         }
         let has_session = offer.is_none() && !established.exchange.remote.is_empty();
         let session = has_session.then(|| established.exchange.remote.clone());

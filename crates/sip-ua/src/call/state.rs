@@ -1,5 +1,6 @@
 //! What is remembered of a call.
 
+use super::ack::SentAck;
 use super::error::CallError;
 use super::exchange::{Exchange, Offer};
 use super::redirect::Redirects;
@@ -12,6 +13,7 @@ use crate::config::AccountId;
 use crate::core::{Core, News};
 use crate::event::{CallId, End};
 use crate::server_transaction::{Asked, ServerKey};
+use crate::way::{NextHop, keeps};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use sip::dialog::{Dialog, DialogId};
@@ -93,6 +95,8 @@ pub(crate) struct Call {
     pub(super) is_moved: bool,
     /// The way that requests of the dialog go, and the URI that it leads to.
     pub(super) way: Option<(Vec<u8>, Flow)>,
+    /// The way of the last message that made or changed the dialog.
+    pub(super) last_flow: Option<Flow>,
     pub(super) cause: Cause,
     /// The call whose place this one takes when it is answered.
     pub(crate) replaces: Option<CallId>,
@@ -106,7 +110,7 @@ pub(super) struct Established {
     /// Whether the other end has answered, or acknowledged our first answer.
     pub(super) is_confirmed: bool,
     /// Our last ACK, with the number of its INVITE: it is sent again when the 2xx comes again.
-    pub(super) ack: Option<(u32, Flow, Vec<u8>)>,
+    pub(super) ack: Option<SentAck>,
     pub(super) exchange: Exchange,
     /// The RSeq of a provisional response of ours that the answer has overtaken, and the CSeq of
     /// its INVITE.
@@ -290,10 +294,12 @@ impl Call {
         }
     }
 
-    /// Remembers the way that a request of `dialog` has gone.
-    pub(super) fn note_way(&mut self, next_hop: &[u8], flow: Option<Flow>) {
+    /// Remembers the way of a message that has made or changed the dialog with the next hop `next`;
+    /// `asked` is the URI that it was sent to.
+    pub(super) fn note_way(&mut self, next: NextHop<'_>, flow: Option<Flow>, asked: Option<&[u8]>) {
         if let Some(flow) = flow {
-            self.way = Some((next_hop.to_vec(), flow));
+            self.last_flow = Some(flow);
+            self.way = keeps(&flow, asked, next).then(|| (next.uri.to_vec(), flow));
         }
     }
 
@@ -303,9 +309,16 @@ impl Call {
         (known == next_hop).then_some(*flow)
     }
 
-    /// The way that its messages go, if it is known.
-    pub(crate) fn flow(&self) -> Option<Flow> {
-        self.way.as_ref().map(|(_, flow)| *flow)
+    /// The way that its messages go, as far as it is known.
+    pub(crate) const fn flow(&self) -> Option<Flow> {
+        self.last_flow
+    }
+
+    /// An ACK was sent whose way was looked for.
+    pub(crate) fn note_ack(&mut self, ack: SentAck) {
+        if let State::Established(established) = &mut self.state {
+            established.ack = Some(ack);
+        }
     }
 
     /// The tag of this end.

@@ -226,13 +226,7 @@ impl Screen {
 
     /// What is meant by `text`: a name or number alone is at the domain of the account.
     fn address(&self, phone: &Phone, text: &str) -> String {
-        let is_whole = text.contains(['@', ':']);
-        let account = self.ui.account.and_then(|account| phone.lines().get(account.0));
-        let domain = account.and_then(|account| account.uri.split_once('@'));
-        match domain.filter(|_| !is_whole) {
-            Some((_, domain)) => format!("sip:{text}@{domain}"),
-            None => text.to_owned(),
-        }
+        phone.dialled(text, self.ui.account)
     }
 
     fn dial(&mut self, phone: &mut Phone, text: &str) {

@@ -17,7 +17,7 @@ pub(super) struct Model<'a> {
     pub(super) accounts: Vec<(AccountId, String, bool)>,
     pub(super) calls: Vec<CallShown>,
     /// Where SIP comes in.
-    pub(super) local: SocketAddr,
+    pub(super) locals: Vec<SocketAddr>,
     pub(super) trace: &'a VecDeque<Traced>,
     /// What the next call's port of media is, and what it looks like from outside.
     pub(super) outside: Option<(SocketAddr, Option<SocketAddr>, Mapping)>,
@@ -87,7 +87,7 @@ impl<'a> Model<'a> {
         Self {
             accounts: accounts.collect(),
             calls: calls.collect(),
-            local: phone.local(),
+            locals: phone.locals(),
             trace: phone.trace(),
             outside: phone.outside(),
         }

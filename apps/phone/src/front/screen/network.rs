@@ -20,8 +20,9 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, ui: &Ui, model: &Model<'_>
         }
     };
     let network = &ui.network;
-    let sip = ["UDP", "TCP"].map(|transport| format!("{} {transport}", model.local));
-    group("SIP", sip.to_vec());
+    let locals = model.locals.iter();
+    let sip = locals.flat_map(|at| ["UDP", "TCP"].map(|transport| format!("{at} {transport}")));
+    group("SIP", sip.collect());
     let media = model.calls.iter().filter_map(|call| {
         let local = call.local?;
         let remote = call.remote.map_or_else(String::new, |remote| format!(" to {remote}"));

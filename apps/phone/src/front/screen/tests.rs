@@ -41,7 +41,7 @@ pub(super) fn ended(call: u64, cause: &str, seconds: Option<f64>, outcome: Outco
 
 fn model(calls: Vec<CallShown>, trace: &VecDeque<Traced>) -> Model<'_> {
     let accounts = vec![(AccountId(0), "sip:alice@example.org".into(), true)];
-    Model { accounts, calls, local: "127.0.0.1:5060".parse().unwrap(), trace, outside: None }
+    Model { accounts, calls, locals: vec!["127.0.0.1:5060".parse().unwrap()], trace, outside: None }
 }
 
 fn ui(view: View) -> Ui {
@@ -59,6 +59,7 @@ fn call(number: u64, srtp: Option<&'static str>, keys_in_clear: bool) -> CallSho
         received: 495,
         lost: 5,
         refused: 0,
+        unknown: 0,
         strangers: 0,
         jitter_ms: 1.25,
         max_jitter_ms: 2.5,
