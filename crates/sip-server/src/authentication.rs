@@ -3,11 +3,12 @@
 
 use crate::event::Env;
 use crate::flow::Flow;
-use crate::incoming::{Incoming, answer, refuse_for_now, reply};
+use crate::incoming::{Incoming, answer, refuse_for_now, write_reply};
 use crate::keys::Keys;
 use crate::location::AddressOfRecord;
 use crate::nonce::Nonce;
 use crate::output::{Event, Notice};
+use crate::proxy::search::MOST_UNASKED;
 use crate::server::Server;
 use crate::settings::{DomainIndex, Settings, Trust};
 use crate::source::Source;
@@ -78,7 +79,7 @@ pub(crate) fn authenticate<R: RawMutex>(
     incoming: &Incoming<'_, '_>,
     env: &mut Env<'_>,
 ) -> Option<AddressOfRecord> {
-    let Incoming { message, head, flow, trust, account, returns, .. } = incoming;
+    let Incoming { head, flow, trust, account, returns, .. } = incoming;
     let limits = &env.settings.config.limits;
     let verdict = timed(env.stopwatch, Step::AuthenticateUser, || {
         judge(server, asker, domain, incoming, env)
@@ -125,11 +126,36 @@ pub(crate) fn authenticate<R: RawMutex>(
         }
     }
     env.counters.challenges.add();
-    let status = asker.status();
-    reply(message, flow, status, env, |out, env| {
-        write_challenges(server, asker, domain, stale, incoming, env, out);
-    });
+    challenge(server, asker, domain, stale, incoming, env);
     None
+}
+
+/// Asks for credentials. What came by datagram may have a forged source: where nothing has been
+/// heard from there, the answer has no more bytes than [`MOST_UNASKED`] times the request, and so
+/// perhaps one challenge alone.
+fn challenge<R: RawMutex>(
+    server: &Server<R>,
+    asker: Asker,
+    domain: DomainIndex,
+    stale: bool,
+    incoming: &Incoming<'_, '_>,
+    env: &mut Env<'_>,
+) {
+    let Incoming { message, flow, .. } = incoming;
+    let status = asker.status().into();
+    let name = env.settings.config.server_name.as_str();
+    let is_asked = env.is_asked(flow);
+    let most = MOST_UNASKED * message.as_bytes().len();
+    let range = write_reply(message, flow, status, name, env, |out, env| {
+        write_challenges(server, asker, domain, stale, false, incoming, env, out);
+    });
+    if let Some(range) = range.filter(|range| range.len() > most && !is_asked) {
+        env.out.transmits.pop_if(|transmit| transmit.range == range);
+        env.out.bytes.truncate(range.start);
+        write_reply(message, flow, status, "", env, |out, env| {
+            write_challenges(server, asker, domain, stale, true, incoming, env, out);
+        });
+    }
 }
 
 /// Notes a failure of a source that is proved.
@@ -205,8 +231,9 @@ fn judge_one<R: RawMutex>(
         location.log_in(&credentials.username, domain, credentials.algorithm)
     });
     let (user, secret) = found.unzip();
-    // For a user who does not exist the same work is done with a secret that nobody has.
-    let secret = secret.unwrap_or_else(|| decoy(env.keys, credentials.algorithm));
+    // For a user that does not exist the same work is done with a secret that no password has.
+    let decoy = &env.keys.decoy[..credentials.algorithm.output_len()];
+    let secret = secret.unwrap_or_else(|| SmallVec::from_slice(decoy));
     let expected = credentials.expected_response(&secret, head.method.as_bytes(), request.body());
     let is_right = matches(&expected, credentials.response.as_bytes());
     let proved = user.filter(|_| is_right);
@@ -239,12 +266,15 @@ fn is_of_request(uri: &[u8], head: &RequestHead<'_>, settings: &Settings) -> boo
     }
 }
 
-/// Appends a challenge for each algorithm, the preferred one first (RFC 8760 section 2.3).
+/// Appends a challenge for each algorithm, the preferred one first (RFC 8760 section 2.3); where
+/// `only_one` is wanted, the one that all phones know.
+#[expect(clippy::too_many_arguments, reason = "each is of another kind")]
 fn write_challenges<R: RawMutex>(
     server: &Server<R>,
     asker: Asker,
     domain: DomainIndex,
     stale: bool,
+    only_one: bool,
     incoming: &Incoming<'_, '_>,
     env: &Env<'_>,
     out: &mut Vec<u8>,
@@ -258,6 +288,7 @@ fn write_challenges<R: RawMutex>(
                 .get(..prefix.len())
                 .is_some_and(|start| start.eq_ignore_ascii_case(prefix.as_bytes()))
         });
+    let only_md5 = only_md5 || (only_one && config.algorithms.contains(&Algorithm::Md5));
     for &algorithm in &config.algorithms {
         if only_md5 && algorithm != Algorithm::Md5 {
             continue;
@@ -276,17 +307,10 @@ fn write_challenges<R: RawMutex>(
         out.extend_from_slice(b": ");
         challenge.write(out);
         out.extend_from_slice(b"\r\n");
+        if only_one {
+            break;
+        }
     }
-}
-
-fn decoy(keys: &Keys, algorithm: Algorithm) -> SmallVec<[u8; 32]> {
-    let mut secret = SmallVec::new();
-    while secret.len() < algorithm.output_len() {
-        let block = keys.decoy.proof(&[&[secret.len() as u8]]);
-        secret.extend_from_slice(&block.to_le_bytes());
-    }
-    secret.truncate(algorithm.output_len());
-    secret
 }
 
 /// Stands for one request on one flow: a repetition of it has the same, a replay from elsewhere

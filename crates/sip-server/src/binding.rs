@@ -16,6 +16,8 @@ pub(crate) struct Binding {
     pub(crate) cseq: u32,
     pub(crate) q: u16,
     pub(crate) flow_bound: bool,
+    /// Its identifier in storage, 0 as long as it is not written there.
+    pub(crate) id: u64,
     /// What stands for the contact in [`Contacts`], 0 for none.
     pub(crate) claim: u64,
     pub(crate) expires: Instant,
@@ -52,6 +54,11 @@ impl Binding {
         self.flow.connection.filter(|_| self.flow_bound)
     }
 
+    /// The bytes that it takes in storage, beside a fixed part.
+    pub(crate) fn bytes(&self) -> usize {
+        self.contact.len() + self.path().len() + self.instance().len()
+    }
+
     pub(crate) fn as_stored(&self) -> StoredBinding<'_> {
         StoredBinding {
             contact: &self.contact,
@@ -67,7 +74,7 @@ impl Binding {
         }
     }
 
-    pub(crate) fn from_stored(stored: &StoredBinding<'_>) -> Self {
+    pub(crate) fn from_stored(id: u64, stored: &StoredBinding<'_>) -> Self {
         let plain = stored.path.is_empty() && stored.instance.is_empty() && stored.reg_id == 0;
         let extra = || {
             Box::new(Extra {
@@ -83,6 +90,7 @@ impl Binding {
             cseq: stored.cseq,
             q: stored.q,
             flow_bound: stored.flow_bound,
+            id,
             claim: 0,
             expires: stored.expires,
             flow: stored.flow,

@@ -99,6 +99,9 @@ pub struct Registrar {
     pub default_expires: Duration,
     /// Contacts that one address of record may have.
     pub max_contacts: usize,
+    /// Bytes that the contacts of one address of record may have together, with their Paths and
+    /// instances.
+    pub max_bytes: usize,
     /// Whether phones that ask get GRUUs (RFC 5627). They name themselves by them then, so that all
     /// who speak with them have to find the domain by the DNS.
     pub gruu: bool,
@@ -169,6 +172,9 @@ pub struct Limits {
     pub source_burst: u32,
     /// Requests a second to our users from one source that is not one of them; 0: no limit.
     pub foreign_rate: u32,
+    /// Methods of requests outside of dialogs that a source that is not trusted may send to our
+    /// users without credentials. ACK and CANCEL are always among them.
+    pub foreign_methods: Vec<String>,
     /// Requests a second of one user with good credentials, before further ones are refused; four
     /// times as many may come at once. 0: no limit.
     pub user_rate: u32,
@@ -251,6 +257,7 @@ impl Default for Registrar {
             gruu: false,
             flow_timer: Duration::from_secs(120),
             max_contacts: 10,
+            max_bytes: 16 << 10,
             by_flow: Vec::new(),
             by_contact: Vec::new(),
         }
@@ -315,6 +322,7 @@ impl Default for Limits {
             source_rate: 500,
             source_burst: 2000,
             foreign_rate: 20,
+            foreign_methods: ["INVITE", "MESSAGE", "OPTIONS"].map(String::from).to_vec(),
             user_rate: 100,
             ban_failures: 100,
             ban_window: Duration::from_secs(60),

@@ -29,6 +29,10 @@ impl<R: RawMutex> Connections<R> {
         self.shard(connection).lock().insert(connection, BTreeSet::new());
     }
 
+    pub(crate) fn is_open(&self, connection: Connection) -> bool {
+        self.shard(connection).lock().contains_key(&connection)
+    }
+
     /// Forgets the connection; who was registered on it.
     pub(crate) fn end(&self, connection: Connection) -> BTreeSet<u64> {
         self.shard(connection).lock().remove(&connection).unwrap_or_default()

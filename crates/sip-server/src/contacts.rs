@@ -1,10 +1,11 @@
-//! Who is registered at a contact: a request whose URI is a phone's contact, as in an attended
-//! transfer, goes where the phone is (RFC 5626 section 5.3).
+//! The addresses of record that are registered at a contact: a request whose URI is a phone's
+//! contact, as in an attended transfer, goes to the flow of the phone (RFC 5626 section 5.3).
 
 use crate::flow::Flow;
 use crate::keys::Key;
 use crate::reach::Scope;
 use alloc::boxed::Box;
+use core::sync::atomic::{AtomicU64, Ordering};
 use hashbrown::HashTable;
 use lock_api::{Mutex, RawMutex};
 use sip::{Host, SipUri};
@@ -16,14 +17,28 @@ const SHARDS: usize = 16;
 pub(crate) struct Contacts<R: RawMutex> {
     key: Key,
     shards: Box<[Mutex<R, Claims>]>,
+    /// Numbers claims in the order in which they are made.
+    serial: AtomicU64,
 }
 
-/// Claims, each with the hash of the address of record that makes it.
-type Claims = HashTable<(u64, u64)>;
+type Claims = HashTable<Claim>;
+
+/// A contact URI that an address of record is registered at.
+struct Claim {
+    /// By [`Contacts::claim`].
+    uri: u64,
+    /// The hash of the address of record.
+    address: u64,
+    serial: u64,
+}
 
 impl<R: RawMutex> Contacts<R> {
     pub(crate) fn new(key: Key) -> Self {
-        Self { key, shards: (0..SHARDS).map(|_| Mutex::new(HashTable::new())).collect() }
+        Self {
+            key,
+            shards: (0..SHARDS).map(|_| Mutex::new(HashTable::new())).collect(),
+            serial: AtomicU64::new(0),
+        }
     }
 
     /// What stands for the contact `uri` of a phone on `flow`, which requests to it have to follow;
@@ -54,23 +69,30 @@ impl<R: RawMutex> Contacts<R> {
     pub(crate) fn change(&self, address: u64, before: &[u64], after: &[u64]) {
         for &claim in before.iter().filter(|claim| !after.contains(claim)) {
             let mut shard = self.shard(claim).lock();
-            if let Ok(entry) = shard.find_entry(claim, |known| *known == (claim, address)) {
+            let is_it = |known: &Claim| (known.uri, known.address) == (claim, address);
+            if let Ok(entry) = shard.find_entry(claim, is_it) {
                 entry.remove();
             }
         }
         for (at, &claim) in after.iter().enumerate() {
             if claim != 0 && !before.contains(&claim) && !after[..at].contains(&claim) {
-                let mut shard = self.shard(claim).lock();
-                shard.insert_unique(claim, (claim, address), |known| known.0);
+                let serial = self.serial.fetch_add(1, Ordering::Relaxed);
+                let new = Claim { uri: claim, address, serial };
+                self.shard(claim).lock().insert_unique(claim, new, |known| known.uri);
             }
         }
     }
 
-    /// The claim that `uri` names, and the hashes of the addresses of record that have it.
+    /// The claim that `uri` names, and the hashes of the addresses of record that have it, the
+    /// oldest claim first.
     pub(crate) fn find(&self, uri: &SipUri<'_>) -> (u64, SmallVec<[u64; 2]>) {
         let claim = self.hash(uri);
-        let shard = self.shard(claim).lock();
-        let known = shard.iter_hash(claim).filter(|known| known.0 == claim);
-        (claim, known.map(|known| known.1).collect())
+        let mut found: SmallVec<[(u64, u64); 2]> = {
+            let shard = self.shard(claim).lock();
+            let known = shard.iter_hash(claim).filter(|known| known.uri == claim);
+            known.map(|known| (known.serial, known.address)).collect()
+        };
+        found.sort_unstable();
+        (claim, found.into_iter().map(|(_, address)| address).collect())
     }
 }

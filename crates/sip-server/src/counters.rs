@@ -33,6 +33,11 @@ impl Counter {
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
 
+    /// Counts one less: it did not happen after all.
+    pub(crate) fn take_back(&self) {
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Relaxed);
+    }
+
     /// How often it was counted.
     #[must_use]
     pub fn get(&self) -> u64 {
@@ -55,6 +60,8 @@ counters! {
     expired_bindings = "expired-bindings";
     /// Bindings that ended with the connection that they were on.
     lost_bindings = "lost-bindings";
+    /// Phones that no longer rang because their connection ended.
+    lost_branches = "lost-branches";
     /// INVITE requests that were forwarded.
     invites = "invites";
     /// INVITE requests that were answered 2xx.
@@ -99,6 +106,8 @@ counters! {
     rate_limited = "rate-limited";
     /// Requests from strangers refused because their source exceeded its rate.
     foreign_limited = "foreign-limited";
+    /// Requests from strangers refused because their method is not one that strangers may send.
+    foreign_methods = "foreign-methods";
     /// Requests of users refused because they exceeded their rate.
     user_limited = "user-limited";
     /// Sources banned.

@@ -9,6 +9,7 @@ use crate::settings::Trust;
 use crate::source::Account;
 use crate::timings::{Step, timed};
 use alloc::vec::Vec;
+use core::ops::Range;
 use sip::message::{RequestHead, Response};
 use sip::{HeaderName, Message, Method, Status, StatusLine};
 use smallvec::SmallVec;
@@ -62,8 +63,22 @@ pub(crate) fn reply<'s>(
     env: &mut Env<'_>,
     fields: impl FnOnce(&mut Vec<u8>, &Env<'_>),
 ) {
+    let server_name = env.settings.config.server_name.as_str();
+    write_reply(message, flow, status.into(), server_name, env, fields);
+}
+
+/// As [`reply`], with `server_name` in Server, or without where that is empty. Returns where the
+/// answer stands.
+pub(crate) fn write_reply(
+    message: &Message<'_>,
+    flow: &Flow,
+    status: StatusLine<'_>,
+    server_name: &str,
+    env: &mut Env<'_>,
+    fields: impl FnOnce(&mut Vec<u8>, &Env<'_>),
+) -> Option<Range<usize>> {
     let tag = env.to_tag(message);
-    let StatusLine { status, reason } = status.into();
+    let StatusLine { status, reason } = status;
     let response = Response {
         request: message,
         source: flow.remote,
@@ -71,8 +86,7 @@ pub(crate) fn reply<'s>(
         reason,
         to_tag: Some(&tag),
     };
-    let server_name = env.settings.config.server_name.as_str();
-    let _ = env.send(reply_flow(message, flow), |env, bytes| {
+    env.send(reply_flow(message, flow), |env, bytes| {
         timed(env.stopwatch, Step::FormatResponse, || {
             response.write(bytes, |bytes| {
                 fields(bytes, env);
@@ -81,7 +95,7 @@ pub(crate) fn reply<'s>(
                 }
             });
         });
-    });
+    })
 }
 
 /// As [`reply`], with no further header fields.

@@ -1,14 +1,24 @@
 //! How the bindings of one address of record are written to storage, and read back.
 //!
-//! The engine appends a record to [`Output::journal`](crate::Output) at each change. A record says
-//! all there is about its address of record, so the one with the highest sequence number wins and
-//! the order in which several worker threads append does not matter. Integers are little-endian:
+//! The engine appends a record to [`Output::journal`](crate::Output) at each change: which bindings
+//! were removed, and which were added. A binding has an identifier that is never used again, so the
+//! order in which several worker threads append does not matter: what is there is what was added
+//! and not removed ([`Merged`]). Integers are little-endian:
+//!
+//! ```text
+//! u32 length of what follows | u64 sequence | u16 65535 | u16 length, address of record | entry ...
+//! entry: u8 0 | u64 identifier | binding
+//!        u8 1 | u64 identifier                      it is removed
+//!        u8 2 | u64 identifier | u64 generation     the same, found in that generation of files
+//!        u8 3 | u64 identifier | u64 generation     the same for all below it
+//! ```
+//!
+//! Versions before 0.2 wrote all bindings of an address of record at each change. Such a record
+//! removes all of before, and is read as ever:
 //!
 //! ```text
 //! u32 length of what follows | u64 sequence | u16 length, address of record | binding ...
 //! ```
-//!
-//! No binding: the address of record has none any more.
 
 use crate::flow::{Connection, Flow};
 use alloc::vec::Vec;
@@ -16,6 +26,10 @@ use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 use core::num::NonZeroU64;
 use sip::{Instant, Transport};
+
+mod merged;
+
+pub use merged::Merged;
 
 /// One binding of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,11 +63,55 @@ pub struct StoredBinding<'a> {
 pub struct Record<'a> {
     /// Of two records of one address of record, the higher is the later.
     pub sequence: u64,
+    is_whole: bool,
     /// The address of record, `user@domain` in canonical form.
     pub address_of_record: &'a [u8],
     /// The whole record, to be kept and restored as it is.
     pub bytes: &'a [u8],
-    bindings: &'a [u8],
+    entries: &'a [u8],
+}
+
+/// One statement of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Entry<'a> {
+    /// A binding was added.
+    Binding {
+        /// Its identifier.
+        id: u64,
+        /// The binding.
+        binding: StoredBinding<'a>,
+        /// The binding as it is written.
+        bytes: &'a [u8],
+    },
+    /// A binding was removed.
+    Removed {
+        /// Its identifier.
+        id: u64,
+        /// The generation of files in which that was found, where it is said.
+        generation: Option<u64>,
+    },
+    /// All bindings with lower identifiers were removed.
+    RemovedBelow {
+        /// The lowest identifier that was not.
+        id: u64,
+        /// The generation of files in which that was found, where it is said.
+        generation: Option<u64>,
+    },
+}
+
+/// In the place of the length of the address of record: what follows says what has changed.
+const CHANGE: u16 = u16::MAX;
+
+const ADDED: u8 = 0;
+const REMOVED: u8 = 1;
+const REMOVED_IN: u8 = 2;
+const REMOVED_BELOW: u8 = 3;
+
+/// The identifier of the binding at `place` among those that the record `sequence` adds. A message
+/// has no room for more contacts than there are places.
+pub(crate) const fn id(sequence: u64, place: u64) -> u64 {
+    (sequence << 16) | place
 }
 
 /// Bytes that are no record.
@@ -69,31 +127,68 @@ impl fmt::Display for BadRecord {
 
 impl core::error::Error for BadRecord {}
 
-/// Appends a record to `out`.
+/// Appends a record to `out` that says what has changed.
+pub fn write_change<'a>(
+    out: &mut Vec<u8>,
+    sequence: u64,
+    address_of_record: &[u8],
+    removed: impl Iterator<Item = u64>,
+    added: impl Iterator<Item = (u64, StoredBinding<'a>)>,
+) {
+    put_change(out, sequence, address_of_record, |out| {
+        removed.for_each(|id| Entry::Removed { id, generation: None }.write(out));
+        for (id, binding) in added {
+            Entry::write_binding(id, out, |out| put_binding(out, &binding));
+        }
+    });
+}
+
+fn put_change(
+    out: &mut Vec<u8>,
+    sequence: u64,
+    address_of_record: &[u8],
+    entries: impl FnOnce(&mut Vec<u8>),
+) {
+    put_record(out, sequence, |out| {
+        out.extend_from_slice(&CHANGE.to_le_bytes());
+        put_bytes(out, address_of_record);
+        entries(out);
+    });
+}
+
+fn put_record(out: &mut Vec<u8>, sequence: u64, rest: impl FnOnce(&mut Vec<u8>)) {
+    let start = out.len();
+    out.extend_from_slice(&[0; 4]);
+    out.extend_from_slice(&sequence.to_le_bytes());
+    rest(out);
+    let length = u32::try_from(out.len() - start - 4).unwrap_or(u32::MAX);
+    out[start..start + 4].copy_from_slice(&length.to_le_bytes());
+}
+
+/// Appends a record to `out` that says all there is, as versions before 0.2 wrote it.
 pub fn write<'a>(
     out: &mut Vec<u8>,
     sequence: u64,
     address_of_record: &[u8],
     bindings: impl Iterator<Item = StoredBinding<'a>>,
 ) {
-    let start = out.len();
-    out.extend_from_slice(&[0; 4]);
-    out.extend_from_slice(&sequence.to_le_bytes());
-    put_bytes(out, address_of_record);
-    for binding in bindings {
-        put_bytes(out, binding.contact);
-        put_bytes(out, binding.path);
-        put_bytes(out, binding.instance);
-        out.extend_from_slice(&binding.call_id.to_le_bytes());
-        out.extend_from_slice(&binding.cseq.to_le_bytes());
-        out.extend_from_slice(&binding.q.to_le_bytes());
-        out.extend_from_slice(&binding.reg_id.to_le_bytes());
-        out.extend_from_slice(&binding.expires.as_micros().to_le_bytes());
-        out.push(u8::from(binding.flow_bound));
-        put_flow(out, &binding.flow);
-    }
-    let length = u32::try_from(out.len() - start - 4).unwrap_or(u32::MAX);
-    out[start..start + 4].copy_from_slice(&length.to_le_bytes());
+    put_record(out, sequence, |out| {
+        put_bytes(out, address_of_record);
+        bindings.for_each(|binding| put_binding(out, &binding));
+    });
+}
+
+fn put_binding(out: &mut Vec<u8>, binding: &StoredBinding<'_>) {
+    put_bytes(out, binding.contact);
+    put_bytes(out, binding.path);
+    put_bytes(out, binding.instance);
+    out.extend_from_slice(&binding.call_id.to_le_bytes());
+    out.extend_from_slice(&binding.cseq.to_le_bytes());
+    out.extend_from_slice(&binding.q.to_le_bytes());
+    out.extend_from_slice(&binding.reg_id.to_le_bytes());
+    out.extend_from_slice(&binding.expires.as_micros().to_le_bytes());
+    out.push(u8::from(binding.flow_bound));
+    put_flow(out, &binding.flow);
 }
 
 /// The records in `bytes`, one after the other. Ends after the first that is damaged.
@@ -112,25 +207,61 @@ pub fn read(bytes: &[u8]) -> impl Iterator<Item = Result<Record<'_>, BadRecord>>
 }
 
 impl<'a> Record<'a> {
-    /// Whether the address of record has no binding any more.
-    #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.bindings.is_empty()
-    }
-
-    /// The bindings. Ends after the first that is damaged.
-    pub fn bindings(&self) -> impl Iterator<Item = Result<StoredBinding<'a>, BadRecord>> + use<'a> {
-        let mut rest = self.bindings;
-        core::iter::from_fn(move || {
+    /// What the record says. Ends after the first statement that is damaged.
+    pub fn entries(&self) -> impl Iterator<Item = Result<Entry<'a>, BadRecord>> + use<'a> {
+        let Self { sequence, is_whole, entries: mut rest, .. } = *self;
+        let first = Entry::RemovedBelow { id: id(sequence, 0), generation: None };
+        let mut place = 0;
+        let further = core::iter::from_fn(move || {
             if rest.is_empty() {
                 return None;
             }
-            let binding = read_binding(&mut rest);
-            if binding.is_none() {
+            let entry = match is_whole {
+                true => read_added(&mut rest, id(sequence, place)),
+                false => read_entry(&mut rest),
+            };
+            place += 1;
+            if entry.is_none() {
                 rest = &[];
             }
-            Some(binding.ok_or(BadRecord))
+            Some(entry.ok_or(BadRecord))
+        });
+        is_whole.then_some(Ok(first)).into_iter().chain(further)
+    }
+
+    /// The bindings that were added. Ends after the first that is damaged.
+    pub fn bindings(&self) -> impl Iterator<Item = Result<StoredBinding<'a>, BadRecord>> + use<'a> {
+        self.entries().filter_map(|entry| match entry {
+            Ok(Entry::Binding { binding, .. }) => Some(Ok(binding)),
+            Ok(_) => None,
+            Err(error) => Some(Err(error)),
         })
+    }
+}
+
+impl Entry<'_> {
+    fn write(&self, out: &mut Vec<u8>) {
+        let (tag, id, generation) = match *self {
+            Self::Binding { id, bytes, .. } => {
+                return Self::write_binding(id, out, |out| out.extend_from_slice(bytes));
+            }
+            Self::Removed { id, generation: None } => (REMOVED, id, None),
+            Self::Removed { id, generation } => (REMOVED_IN, id, generation),
+            Self::RemovedBelow { id, generation } => {
+                (REMOVED_BELOW, id, Some(generation.unwrap_or_default()))
+            }
+        };
+        out.push(tag);
+        out.extend_from_slice(&id.to_le_bytes());
+        if let Some(generation) = generation {
+            out.extend_from_slice(&generation.to_le_bytes());
+        }
+    }
+
+    fn write_binding(id: u64, out: &mut Vec<u8>, binding: impl FnOnce(&mut Vec<u8>)) {
+        out.push(ADDED);
+        out.extend_from_slice(&id.to_le_bytes());
+        binding(out);
     }
 }
 
@@ -190,8 +321,35 @@ fn read_one<'a>(rest: &mut &'a [u8]) -> Option<Record<'a>> {
     let (mut body, after) = rest.split_at_checked(length)?;
     *rest = after;
     let sequence = u64::from_le_bytes(take(&mut body)?);
-    let address_of_record = take_bytes(&mut body)?;
-    Some(Record { sequence, address_of_record, bytes: &all[..length + 4], bindings: body })
+    let is_change = body.starts_with(&CHANGE.to_le_bytes());
+    if is_change {
+        body = &body[size_of_val(&CHANGE)..];
+    }
+    let (address_of_record, entries) = (take_bytes(&mut body)?, body);
+    let bytes = &all[..length + 4];
+    Some(Record { sequence, is_whole: !is_change, address_of_record, bytes, entries })
+}
+
+fn read_entry<'a>(rest: &mut &'a [u8]) -> Option<Entry<'a>> {
+    let [tag] = take(rest)?;
+    let id = u64::from_le_bytes(take(rest)?);
+    match tag {
+        ADDED => read_added(rest, id),
+        REMOVED => Some(Entry::Removed { id, generation: None }),
+        REMOVED_IN => {
+            Some(Entry::Removed { id, generation: Some(u64::from_le_bytes(take(rest)?)) })
+        }
+        REMOVED_BELOW => {
+            Some(Entry::RemovedBelow { id, generation: Some(u64::from_le_bytes(take(rest)?)) })
+        }
+        _ => None,
+    }
+}
+
+fn read_added<'a>(rest: &mut &'a [u8], id: u64) -> Option<Entry<'a>> {
+    let all = *rest;
+    let binding = read_binding(rest)?;
+    Some(Entry::Binding { id, binding, bytes: &all[..all.len() - rest.len()] })
 }
 
 fn read_binding<'a>(rest: &mut &'a [u8]) -> Option<StoredBinding<'a>> {
@@ -275,7 +433,7 @@ mod tests {
         assert_eq!(records[0].address_of_record, b"alice@example.com");
         assert!(records[0].bindings().map(Result::unwrap).eq(bindings));
         assert_eq!(records[1].sequence, 6);
-        assert!(records[1].is_empty());
+        assert_eq!(records[1].bindings().count(), 0);
         assert_eq!([records[0].bytes, records[1].bytes].concat(), bytes);
     }
 
@@ -302,7 +460,11 @@ mod tests {
             connection: None,
         };
         let mut bytes = Vec::new();
-        write(&mut bytes, 1, b"a@b", [binding(b"sip:a@b", flow)].into_iter());
+        let added = [(id(1, 0), binding(b"sip:a@b", flow))];
+        write_change(&mut bytes, 1, b"a@b", [9].into_iter(), added.into_iter());
+        let record = read(&bytes).next().unwrap().unwrap();
+        assert_eq!(record.entries().count(), 2);
+        assert_eq!(record.bindings().next(), Some(Ok(added[0].1)));
         for cut in 1..bytes.len() {
             let results: Vec<_> = read(&bytes[..cut]).collect();
             assert_eq!(results, [Err(BadRecord)], "cut at {cut}");

@@ -48,7 +48,8 @@ pub(crate) struct Keys {
     pub(crate) branch: Key,
     pub(crate) message: Key,
     pub(crate) fingerprint: Key,
-    pub(crate) decoy: Key,
+    /// Secrets that no password has, for names that no user has; each takes the first bytes.
+    pub(crate) decoy: [u8; 32],
     pub(crate) gruu: Key,
     pub(crate) edge: Key,
 }
@@ -62,11 +63,19 @@ impl Keys {
             branch: Key::derive(secret, "branch"),
             message: Key::derive(secret, "message"),
             fingerprint: Key::derive(secret, "fingerprint"),
-            decoy: Key::derive(secret, "decoy"),
+            decoy: decoy(&Key::derive(secret, "decoy")),
             gruu: Key::derive(secret, "gruu"),
             edge: Key::derive(secret, "edge"),
         }
     }
+}
+
+fn decoy(key: &Key) -> [u8; 32] {
+    let mut secret = [0; 32];
+    for (number, block) in (0u8..).zip(secret.chunks_exact_mut(8)) {
+        block.copy_from_slice(&key.proof(&[&[number]]).to_le_bytes());
+    }
+    secret
 }
 
 /// Joins `parts`, each preceded by its length, so that no two lists run together. To hash them in

@@ -51,6 +51,7 @@ pub use config::Config;
 pub use flow::{Connection, Flow};
 pub use logins::{AuthName, Logins};
 pub use output::{Event, Location, Notice, Output, Ticket, Transmit};
+pub use proxy::Payers;
 pub use server::{BindingView, Server};
 pub use source::Source;
 pub use timings::{Step, Timing};

@@ -5,8 +5,8 @@ use crate::binding::Binding;
 use crate::connections::Connections;
 use crate::contacts::Contacts;
 use crate::counters::Counters;
-use crate::flow::Connection;
-use crate::journal_record::{self, Record};
+use crate::flow::{Connection, Flow};
+use crate::journal_record::{self, Entry, Record, StoredBinding};
 use crate::keys::Key;
 use crate::logins::{AuthNames, Logins};
 use crate::output::Output;
@@ -15,7 +15,7 @@ use crate::timer::TimerQueue;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use hashbrown::HashTable;
+use hashbrown::{HashMap, HashSet, HashTable};
 use lock_api::{Mutex, RawMutex};
 use sip::digest::{Algorithm, Ha1Set};
 use sip::{Deadline, Duration, Instant, SipUri, Uri};
@@ -37,7 +37,6 @@ pub(crate) struct Subscriber {
     /// In the order in which they were last registered.
     pub(crate) bindings: Vec<Binding>,
     pub(crate) past: Past,
-    sequence: u64,
     /// The one reminder in the queue that counts, never if there is none. It is no later than a
     /// second after the first expiry; others are passed over.
     reminder: Deadline,
@@ -46,6 +45,7 @@ pub(crate) struct Subscriber {
 /// What other tables know of the bindings of a subscriber.
 struct Known {
     bindings: usize,
+    ids: SmallVec<[u64; 4]>,
     claims: SmallVec<[u64; 4]>,
     connections: SmallVec<[Connection; 2]>,
 }
@@ -54,6 +54,7 @@ impl Subscriber {
     fn known(&self) -> Known {
         Known {
             bindings: self.bindings.len(),
+            ids: self.bindings.iter().map(|binding| binding.id).collect(),
             claims: self.bindings.iter().map(|binding| binding.claim).collect(),
             connections: self.connections(),
         }
@@ -76,6 +77,38 @@ struct Shard {
     /// The sequence number of the last record. Records are compared with others of the same address
     /// of record only.
     sequence: u64,
+    /// Set while records are taken in that were stored before.
+    restoring: Option<Box<Restoring>>,
+}
+
+/// What stored records say is removed: the records that added it may come later.
+#[derive(Debug, Default)]
+struct Restoring {
+    /// Addresses of record by their hashes, and identifiers of bindings.
+    removed: HashSet<(u64, u64)>,
+    /// For addresses of record by their hashes: all identifiers below this one.
+    removed_below: HashMap<u64, u64>,
+}
+
+/// What a REGISTER has replaced.
+pub(crate) struct Replaced {
+    /// Keyed hash of its Call-ID.
+    pub(crate) call_id: u64,
+    pub(crate) bindings: Vec<Binding>,
+}
+
+/// How the change that a REGISTER has made is taken back.
+#[derive(Debug)]
+pub(crate) struct Undo {
+    address: AddressOfRecord,
+    /// Whether the address of record is there without bindings, too.
+    is_user: bool,
+    /// Keyed hash of the Call-ID.
+    call_id: u64,
+    /// The identifiers of the bindings that were added.
+    added: SmallVec<[u64; 1]>,
+    /// The bindings that were replaced or removed.
+    removed: Vec<Binding>,
 }
 
 /// An address of record with its hash: `user@domain`, the user without escapes, the domain as
@@ -213,7 +246,7 @@ impl<R: RawMutex> LocationService<R> {
         change: impl FnOnce(&mut Subscriber) -> (T, Changed),
     ) -> Option<T> {
         let mut shard = self.shard(address.hash).lock();
-        let Shard { table, expiries, sequence } = &mut *shard;
+        let Shard { table, expiries, sequence, .. } = &mut *shard;
         let found = table
             .find_entry(address.hash, |found| found.address_of_record[..] == address.bytes[..]);
         let mut entry = match found {
@@ -226,7 +259,6 @@ impl<R: RawMutex> LocationService<R> {
                     logins: None,
                     bindings: Vec::new(),
                     past: Past::default(),
-                    sequence: 0,
                     reminder: Deadline::NEVER,
                 },
                 |other| self.key.hash_one(&other.address_of_record),
@@ -238,8 +270,14 @@ impl<R: RawMutex> LocationService<R> {
         // What has expired may have been dropped also where nothing else was changed.
         self.tell(address.hash, &before, subscriber);
         let is_news = self.remind(subscriber, address.hash, expiries);
-        if changed == Changed::Yes {
-            journal(subscriber, sequence, out);
+        match changed {
+            Changed::No => {}
+            Changed::Yes => drop(journal(subscriber, &before, sequence, out)),
+            Changed::Undoable(Replaced { call_id, bindings: removed }) => {
+                let added = journal(subscriber, &before, sequence, out);
+                let (address, is_user) = (address.clone(), subscriber.logins.is_some());
+                out.undo.push(Undo { address, is_user, call_id, added, removed });
+            }
         }
         if subscriber.bindings.is_empty() && subscriber.logins.is_none() {
             entry.remove();
@@ -294,8 +332,9 @@ impl<R: RawMutex> LocationService<R> {
     }
 
     /// What `look` makes of the bindings of the phone that is registered at `uri`, the newest
-    /// first: one user may have several there, each behind a NAT of its own. Where several users
-    /// claim to be there, it is the one who is `called`, or none.
+    /// first: one user may have several there, each behind a NAT of its own. Of several users that
+    /// claim the URI, it is the one that is `called`, or else the one that claimed it first. A user
+    /// has no claim to a URI that names another user of the domain.
     pub(crate) fn look_up_contact<T>(
         &self,
         uri: &SipUri<'_>,
@@ -303,12 +342,10 @@ impl<R: RawMutex> LocationService<R> {
         now: Instant,
         look: impl FnMut(&Binding) -> Option<T>,
     ) -> SmallVec<[T; 1]> {
-        let (claim, addresses) = self.contacts.find(uri);
-        let address = match addresses[..] {
-            [address] => Some(address),
-            _ => called.map(|called| called.hash).filter(|hash| addresses.contains(hash)),
-        };
-        let Some(address) = address else { return SmallVec::new() };
+        let (claim, mut addresses) = self.contacts.find(uri);
+        addresses.retain(|address| !self.names_another(uri, *address));
+        let called = called.map(|called| called.hash).filter(|hash| addresses.contains(hash));
+        let Some(address) = called.or(addresses.first().copied()) else { return SmallVec::new() };
         let shard = self.shard(address).lock();
         let is_it = |found: &Subscriber| self.key.hash_one(&found.address_of_record) == address;
         let bindings = shard.table.find(address, is_it).map(|found| found.current(now).rev());
@@ -316,43 +353,97 @@ impl<R: RawMutex> LocationService<R> {
         there.filter_map(look).collect()
     }
 
+    /// Whether the user part of `uri` is the name of another user than that of `address`, in the
+    /// same domain.
+    fn names_another(&self, uri: &SipUri<'_>, address: u64) -> bool {
+        let Some(claimant) = self.address_with_hash(address) else { return true };
+        let user = sip::uri::unescape(uri.user.unwrap_or_default());
+        let at = claimant.bytes.iter().rposition(|&byte| byte == b'@').unwrap_or_default();
+        let named = self.canonical(&[&user, &claimant.bytes[at..]].concat());
+        named.hash != address
+            && self.look_up(&named, |found| found.is_some_and(|found| found.logins.is_some()))
+    }
+
     /// Takes in a record that was stored before, unless a later one is already here. No binding
     /// lasts beyond `latest`.
     pub(crate) fn restore(&self, record: &Record<'_>, now: Instant, latest: Instant) {
         let address = self.canonical(record.address_of_record);
-        {
+        let mut added: SmallVec<[Binding; 4]> = SmallVec::new();
+        let mut removed: SmallVec<[u64; 4]> = SmallVec::new();
+        let removed_below = {
             let mut shard = self.shard(address.hash).lock();
             shard.sequence = shard.sequence.max(record.sequence);
-        }
+            let restoring = shard.restoring.get_or_insert_default();
+            let below = restoring.removed_below.entry(address.hash).or_default();
+            for entry in record.entries().map_while(Result::ok) {
+                match entry {
+                    Entry::Binding { id, binding, .. } if binding.expires > now => {
+                        added.push(self.restored(id, &binding, latest));
+                    }
+                    Entry::Binding { .. } => {}
+                    Entry::Removed { id, .. } => {
+                        restoring.removed.insert((address.hash, id));
+                        removed.push(id);
+                    }
+                    Entry::RemovedBelow { id, .. } => *below = id.max(*below),
+                }
+            }
+            added.retain(|binding| !restoring.removed.contains(&(address.hash, binding.id)));
+            *below
+        };
         let mut unused = Output::default();
         self.update(&address, true, &mut unused, |subscriber| {
-            if subscriber.sequence <= record.sequence {
-                subscriber.sequence = record.sequence;
-                let stored = record.bindings().map_while(Result::ok);
-                subscriber.bindings = stored
-                    .filter(|stored| stored.expires > now)
-                    .map(|stored| {
-                        let mut binding = Binding::from_stored(&stored);
-                        binding.expires = binding.expires.min(latest);
-                        binding.claim = match Uri::parse(stored.contact) {
-                            Ok(Uri::Sip(uri)) => self.claim(&binding, &uri),
-                            _ => 0,
-                        };
-                        binding
-                    })
-                    .collect();
-                subscriber.bindings.shrink_to_fit();
-            }
+            let bindings = &mut subscriber.bindings;
+            added.retain(|binding| bindings.iter().all(|known| known.id != binding.id));
+            bindings.reserve_exact(added.len());
+            bindings.extend(added);
+            bindings.retain(|it| it.id >= removed_below && !removed.contains(&it.id));
+            // In the order in which they were registered.
+            bindings.sort_unstable_by_key(|binding| binding.id);
             // The record is in the journal already.
             ((), Changed::No)
         });
     }
 
-    /// Numbers records from above `sequence` on.
+    /// The binding that was `stored` as `id`.
+    fn restored(&self, id: u64, stored: &StoredBinding<'_>, latest: Instant) -> Binding {
+        let mut binding = Binding::from_stored(id, stored);
+        binding.expires = binding.expires.min(latest);
+        if let Ok(Uri::Sip(uri)) = Uri::parse(stored.contact) {
+            binding.claim = self.claim(&binding, &uri);
+        }
+        binding
+    }
+
+    /// Takes back what a REGISTER has changed, as far as no later one has changed it again.
+    pub(crate) fn undo(&self, undo: Undo) {
+        // A user that is gone stays so.
+        let mut unused = Output::default();
+        self.update(&undo.address, !undo.is_user, &mut unused, |subscriber| {
+            let Subscriber { bindings, past, .. } = subscriber;
+            past.retract(undo.call_id);
+            bindings.retain(|binding| !undo.added.contains(&binding.id));
+            for binding in undo.removed {
+                past.retract(binding.call_id);
+                let is_replaced = |it: &Binding| {
+                    let is_of_phone = !it.instance().is_empty() && it.extra == binding.extra;
+                    it.contact == binding.contact || is_of_phone
+                };
+                if !bindings.iter().any(is_replaced) {
+                    bindings.push(binding);
+                }
+            }
+            bindings.sort_unstable_by_key(|binding| binding.id);
+            ((), Changed::No)
+        });
+    }
+
+    /// Numbers records from above `sequence` on, once those that were stored before are taken in.
     pub(crate) fn continue_after(&self, sequence: u64) {
         for shard in &self.shards {
             let mut shard = shard.lock();
             shard.sequence = shard.sequence.max(sequence);
+            shard.restoring = None;
         }
     }
 
@@ -364,7 +455,7 @@ impl<R: RawMutex> LocationService<R> {
         self.next_expiry.store(u64::MAX, Ordering::Relaxed);
         for shard in &self.shards {
             let mut shard = shard.lock();
-            let Shard { table, expiries, sequence } = &mut *shard;
+            let Shard { table, expiries, sequence, .. } = &mut *shard;
             while let Some((when, hash)) = expiries.pop_due(now) {
                 let Ok(mut entry) = table
                     .find_entry(hash, |found| self.key.hash_one(&found.address_of_record) == hash)
@@ -395,6 +486,11 @@ impl<R: RawMutex> LocationService<R> {
     /// A connection was opened.
     pub(crate) fn open_connection(&self, connection: Connection) {
         self.connections.open(connection);
+    }
+
+    /// Whether the connection of `flow` is open.
+    pub(crate) fn is_open(&self, flow: &Flow) -> bool {
+        flow.connection.is_some_and(|connection| self.connections.is_open(connection))
     }
 
     /// A connection has ended, and the bindings on it with it.
@@ -434,7 +530,7 @@ impl<R: RawMutex> LocationService<R> {
         let gone = before.bindings - subscriber.bindings.len();
         if gone > 0 {
             self.tell(hash, &before, subscriber);
-            journal(subscriber, sequence, out);
+            journal(subscriber, &before, sequence, out);
         }
         gone
     }
@@ -536,24 +632,52 @@ fn auth_name(logins: &Logins) -> Option<Box<[u8]>> {
     logins.by_auth_name.as_ref().map(|auth| auth.name.clone())
 }
 
-fn journal(subscriber: &mut Subscriber, sequence: &mut u64, out: &mut Output) {
+/// Writes what has changed since `before` to the journal. Returns the identifiers of the bindings
+/// that were added.
+fn journal(
+    subscriber: &mut Subscriber,
+    before: &Known,
+    sequence: &mut u64,
+    out: &mut Output,
+) -> SmallVec<[u64; 1]> {
+    let Subscriber { address_of_record, bindings, .. } = subscriber;
+    let is_there = |id: &u64| bindings.iter().any(|binding| binding.id == *id);
+    let removed: SmallVec<[u64; 4]> =
+        before.ids.iter().copied().filter(|id| !is_there(id)).collect();
+    let new = bindings.iter_mut().filter(|binding| binding.id == 0);
+    let added: SmallVec<[u64; 1]> = (0..)
+        .zip(new)
+        .map(|(place, binding)| {
+            binding.id = journal_record::id(*sequence + 1, place);
+            binding.id
+        })
+        .collect();
+    if removed.is_empty() && added.is_empty() {
+        return added;
+    }
     *sequence += 1;
-    subscriber.sequence = *sequence;
-    let bindings = subscriber.bindings.iter().map(Binding::as_stored);
-    journal_record::write(&mut out.journal, *sequence, &subscriber.address_of_record, bindings);
+    let is_new = |binding: &&Binding| added.contains(&binding.id);
+    journal_record::write_change(
+        &mut out.journal,
+        *sequence,
+        address_of_record,
+        removed.into_iter(),
+        bindings.iter().filter(is_new).map(|binding| (binding.id, binding.as_stored())),
+    );
+    added
 }
 
 /// Whether bindings were changed in a way that storage has to know.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Changed {
     Yes,
     No,
+    /// By a REGISTER, which is taken back if it cannot be stored.
+    Undoable(Replaced),
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flow::Flow;
     use alloc::vec;
 
     fn binding(expires: Instant) -> Binding {
@@ -565,6 +689,7 @@ mod tests {
             cseq: 1,
             q: 1000,
             flow_bound: false,
+            id: 0,
             claim: 0,
             expires,
             flow: Flow {

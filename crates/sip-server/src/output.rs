@@ -1,6 +1,8 @@
 //! What the engine asks its owner to do.
 
 use crate::flow::{Flow, is_sendable};
+use crate::location::Undo;
+use crate::proxy::Payers;
 use crate::reach::Scope;
 use crate::source::Source;
 use alloc::boxed::Box;
@@ -37,6 +39,8 @@ pub enum Event {
         destination: Destination,
         /// To be given back.
         ticket: Ticket,
+        /// What is charged for it.
+        payers: Payers,
     },
     /// Something that the operator may want to read.
     Notice(Notice),
@@ -144,6 +148,8 @@ pub struct Output {
     pub journal: Vec<u8>,
     /// Everything else.
     pub events: Vec<Event>,
+    /// How what [`Output::journal`] says of REGISTERs is taken back where it cannot be stored.
+    pub(crate) undo: Vec<Undo>,
 }
 
 impl Output {
@@ -159,6 +165,7 @@ impl Output {
         self.transmits.clear();
         self.journal.clear();
         self.events.clear();
+        self.undo.clear();
     }
 
     /// Sends what `write` appends, and returns where it stands. Nothing is sent to an address that

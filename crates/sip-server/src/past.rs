@@ -52,6 +52,13 @@ impl Past {
         }
     }
 
+    /// Forgets what is remembered of this Call-ID.
+    pub(crate) fn retract(&mut self, call_id: u64) {
+        if let Some(all) = &mut self.0 {
+            all.retain(|undone| undone.call_id != call_id);
+        }
+    }
+
     /// Whether the REGISTER with this Call-ID and CSeq is a late copy where it adds a binding.
     pub(crate) fn adds_again(&self, call_id: u64, cseq: u32) -> bool {
         self.find(call_id)

@@ -4,11 +4,13 @@
 use crate::authentication::{Asker, authenticate};
 use crate::dialogs;
 use crate::event::Env;
-use crate::incoming::{Incoming, answer, refuse_for_now};
+use crate::incoming::{Incoming, answer, refuse_for_now, reply};
+use crate::lines::write_line;
 use crate::location::AddressOfRecord;
 use crate::proxy::{Grant, Identity, SenderFields};
 use crate::server::Server;
 use crate::settings::{DomainIndex, Trust};
+use alloc::string::String;
 use alloc::vec::Vec;
 use lock_api::RawMutex;
 use sip::{HeaderName, Method, Status, Uri};
@@ -40,6 +42,8 @@ pub(crate) struct Asked<'i, 'm> {
     pub(crate) incoming: &'i Incoming<'i, 'm>,
     /// Whether it is for a user of ours, or of a domain that this server is an edge of.
     pub(crate) is_for_us: bool,
+    /// Whether it is to or from the registrar of such a domain, which is the one to judge it.
+    pub(crate) is_by_edge: bool,
     /// What its token allows.
     pub(crate) grant: Option<Grant>,
     /// Whether it is the ACK or CANCEL of an INVITE that went on without a transaction.
@@ -170,7 +174,7 @@ pub(crate) fn find_sponsor<R: RawMutex>(
     asked: &Asked<'_, '_>,
     env: &mut Env<'_>,
 ) -> Option<Sponsor> {
-    let Asked { incoming, is_for_us, grant, follows_invite, is_vouched } = *asked;
+    let Asked { incoming, is_for_us, grant, follows_invite, is_vouched, .. } = *asked;
     let is_trusted = incoming.trust == Trust::Trusted;
     let is_asked = env.settings.config.authentication.required;
     let method = incoming.head.method;
@@ -268,6 +272,20 @@ fn may_pass_unproved<R: RawMutex>(
         return false;
     }
     let limits = &env.settings.config.limits;
+    // Before it is known whether the user exists, so that the answer says nothing of that.
+    let is_allowed = matches!(head.method, Method::Ack | Method::Cancel)
+        || limits.foreign_methods.iter().any(|name| name.as_bytes() == head.method.as_bytes());
+    if *trust != Trust::Trusted && !asked.is_by_edge && !is_allowed {
+        env.counters.foreign_methods.add();
+        let Incoming { message, flow, .. } = asked.incoming;
+        reply(message, flow, Status::METHOD_NOT_ALLOWED, env, |out, env| {
+            let methods = &env.settings.config.limits.foreign_methods;
+            let allowed: Vec<&str> =
+                methods.iter().map(String::as_str).chain(["ACK", "CANCEL"]).collect();
+            write_line(out, b"Allow", allowed.join(", ").as_bytes());
+        });
+        return false;
+    }
     let is_call = matches!(head.method, Method::Invite | Method::Ack | Method::Cancel);
     if *trust != Trust::Trusted
         && !server.admission.admit_foreign(*account, is_call, env.now, limits)

@@ -247,10 +247,21 @@ impl<R: RawMutex> Worker<R> {
         });
     }
 
+    /// What is in [`Output::journal`] could not be stored: the REGISTERs of which it speaks have
+    /// changed nothing. The owner refuses them, instead of sending what is a
+    /// [promise](crate::Transmit::is_promise).
+    pub fn unstored(&mut self, out: &mut Output) {
+        for undo in out.undo.drain(..).rev() {
+            self.server.location.undo(undo);
+            self.counters.registers.take_back();
+        }
+    }
+
     /// A connection has ended: the bindings on it end, too.
     pub fn connection_ended(&mut self, now: Instant, connection: Connection, out: &mut Output) {
         self.with_env(now, out, |server, env| {
             server.location.end_connection(connection, env.out, env.counters);
+            server.transactions.end_connection(connection, env);
         });
     }
 
@@ -366,10 +377,9 @@ fn on_response<R: RawMutex>(
     let (Some(branch), Some(cseq)) = (branch, cseq) else { return env.counters.dropped.add() };
     let heard = match branch {
         ViaBranch::Stateful { .. } => {
-            let source = flow.remote.ip();
             let transactions = &server.transactions;
             let heard = transactions.with_branch(&branch, message, env, |context, index, env| {
-                context.on_response(index, message, cseq.method, source, env)
+                context.on_response(index, message, cseq.method, flow, env)
             });
             heard.unwrap_or(Heard::Nothing)
         }

@@ -545,7 +545,7 @@ impl Server {
             for event in out.events.drain(..) {
                 match event {
                     Event::Notice(notice) => self.log.say(format_args!("{notice}")),
-                    Event::Locate { destination, ticket } => {
+                    Event::Locate { destination, ticket, .. } => {
                         self.resolver.locate(now, destination, ticket, &mut self.random);
                         searches = true;
                     }

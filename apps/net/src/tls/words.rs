@@ -152,11 +152,6 @@ fn of_version(error: &PeerIncompatible) -> String {
              spoken here"
                 .to_owned()
         }
-        PeerIncompatible::SignatureAlgorithmsExtensionRequired => {
-            "the other end names no signature algorithms, as TLS 1.1, 1.0 and older versions, which \
-             are not spoken here"
-                .to_owned()
-        }
         PeerIncompatible::NoCipherSuitesInCommon
         | PeerIncompatible::NoKxGroupsInCommon
         | PeerIncompatible::NoSignatureSchemesInCommon => {

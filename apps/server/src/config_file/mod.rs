@@ -115,6 +115,7 @@ fn read_registrar(section: &mut Section<'_, '_>, settings: &mut Settings) {
     section.read("max_expires", &mut registrar.max_expires, duration);
     section.read("default_expires", &mut registrar.default_expires, duration);
     section.read("max_contacts", &mut registrar.max_contacts, at_least(1));
+    section.read("max_contact_bytes", &mut registrar.max_bytes, at_least(1024));
     section.read("gruu", &mut registrar.gruu, flag);
     section.read("flow_timer", &mut registrar.flow_timer, duration);
     section.read_whole("by_flow", &mut registrar.by_flow, networks());
@@ -246,6 +247,11 @@ fn read_limits(section: &mut Section<'_, '_>, settings: &mut Settings) {
     section.read("source_rate", &mut limits.source_rate, whole());
     section.read("source_burst", &mut limits.source_burst, at_least(1));
     section.read("foreign_rate", &mut limits.foreign_rate, whole());
+    section.read_whole(
+        "foreign_methods",
+        &mut limits.foreign_methods,
+        values::any_array_of(values::method),
+    );
     section.read("user_rate", &mut limits.user_rate, whole());
     section.read("ban_failures", &mut limits.ban_failures, whole());
     section.read("ban_window", &mut limits.ban_window, values::some_duration);

@@ -101,6 +101,17 @@ pub(super) fn domain_of_dns(text: &str) -> Result<String, String> {
     })
 }
 
+/// The name of a SIP method, which is case-sensitive (RFC 3261 section 7.1).
+pub(super) fn method(value: &DeValue<'_>) -> Result<String, String> {
+    word(|text| {
+        let is_one = !text.is_empty()
+            && text.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit());
+        is_one
+            .then(|| text.to_owned())
+            .ok_or_else(|| format!("\"{text}\" is no method; expected one such as \"NOTIFY\""))
+    })(value)
+}
+
 /// An address of mail, without `mailto:`.
 pub(super) fn mail(text: &str) -> Result<String, String> {
     let is_one = matches!(text.split_once('@'), Some((user, domain)) if !user.is_empty()

@@ -118,6 +118,7 @@ impl Desk for Running {
                     ("tls-pauses", self.hub.connections.paused.load(Ordering::Relaxed)),
                     ("unread-output", self.hub.connections.unread_output.load(Ordering::Relaxed)),
                     ("dropped-lookups", self.hub.dropped_lookups.load(Ordering::Relaxed)),
+                    ("silent-lookups", self.hub.silent_lookups.load(Ordering::Relaxed)),
                     ("unread", self.hub.unread()),
                     ("unstored", self.hub.unstored.load(Ordering::Relaxed)),
                 ])

@@ -9,7 +9,7 @@ use net::{Clock, Outgoing, Socket};
 use sip::header::CSeq;
 use sip::locate::Destination;
 use sip::{HeaderName, Message, Transport};
-use sip_server::{Event, Flow, Output, Ticket};
+use sip_server::{Event, Flow, Output, Payers, Ticket};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,6 +20,7 @@ use tokio::sync::mpsc;
 pub(crate) struct Lookup {
     pub(crate) destination: Destination,
     pub(crate) ticket: Ticket,
+    pub(crate) payers: Payers,
 }
 
 /// Look-ups that may wait at a time; more fail at once.
@@ -39,6 +40,8 @@ pub(crate) struct Hub {
     pub(crate) listens: Vec<Listen>,
     /// Look-ups that failed because too many waited.
     pub(crate) dropped_lookups: AtomicU64,
+    /// Look-ups that were not done because the DNS was silent about the name before.
+    pub(crate) silent_lookups: AtomicU64,
     /// REGISTER answered 500 because they could not be stored.
     pub(crate) unstored: AtomicU64,
 }
@@ -76,11 +79,12 @@ impl Hub {
     }
 
     fn store_and_send(&self, local: &mut Local) {
-        let Local { index, out, outbox, failed, .. } = local;
+        let Local { index, worker, out, outbox, failed, .. } = local;
         if out.is_empty() {
             return out.clear();
         }
         if self.store(*index, out).is_err() {
+            worker.unstored(out);
             let refused = refuse_promises(out);
             self.unstored.fetch_add(refused, Ordering::Relaxed);
         }
@@ -118,8 +122,9 @@ impl Hub {
         }
         for event in out.events.drain(..) {
             match event {
-                Event::Locate { destination, ticket } => {
-                    if let Err(full) = self.lookups.try_send(Lookup { destination, ticket }) {
+                Event::Locate { destination, ticket, payers } => {
+                    let lookup = Lookup { destination, ticket, payers };
+                    if let Err(full) = self.lookups.try_send(lookup) {
                         self.dropped_lookups.fetch_add(1, Ordering::Relaxed);
                         log::warn("lookups", || "too much waits for the DNS".to_owned());
                         failed.push(Failed::Locate(full.into_inner().ticket));
@@ -172,8 +177,7 @@ const KEPT: [HeaderName; 6] = [
 ];
 
 /// Puts a refusal in the place of each answer to a REGISTER that could not be stored, and returns
-/// how many there were. The engine has done what was asked for; who was refused asks again, and
-/// with the first success all that the engine has of them is stored.
+/// how many there were.
 fn refuse_promises(out: &mut Output) -> u64 {
     let Output { bytes, transmits, .. } = out;
     let mut refused = 0;

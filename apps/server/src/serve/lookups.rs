@@ -1,26 +1,42 @@
 //! Look-ups of destinations in the DNS, and the timers that follow from them, on one event loop.
 
-use super::hub::{Hub, Lookup};
+mod silence;
+mod turns;
+
+use super::hub::{Hub, Lookup, MAX_LOOKUPS};
 use super::local::{CarryOut, Local};
 use super::workers::{TICK, tick_after};
+use crate::log;
 use net::Dns;
+use silence::Silence;
 use sip::Instant;
+use sip::locate::{Destination, Host};
 use sip_server::{Location, Ticket};
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use tokio::sync::{Notify, Semaphore, mpsc};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant as Clock};
+use tokio::sync::{Notify, mpsc};
 use tokio::task::spawn_local;
-use tokio::time::sleep_until;
+use tokio::time::{sleep_until, timeout};
+use turns::Turns;
+
+/// The longest look-up: then nothing waits for it any more (RFC 3261 section 17.1.1.2).
+const LONGEST: Duration = Duration::from_secs(32);
+
+/// A look-up that finds nothing for so long was not answered.
+const SILENT_AFTER: Duration = Duration::from_secs(4);
 
 /// The thread of look-ups.
 pub(crate) struct Lookups {
     hub: Arc<Hub>,
     dns: Dns,
     local: RefCell<Local>,
-    /// As many as may be under way: each has sockets of its own.
-    room: Arc<Semaphore>,
+    /// What waits. As many are under way as may be: each has sockets of its own.
+    turns: RefCell<Turns<(Destination, Ticket)>>,
+    silence: RefCell<Silence>,
     /// Told when a timer may have been set.
     timers: Notify,
 }
@@ -29,19 +45,58 @@ impl Lookups {
     /// Look-ups by `dns`, at most so many at a time.
     pub(crate) fn new(hub: Arc<Hub>, dns: Dns, most: usize) -> Self {
         let local = RefCell::new(Local::new(0, &hub.engine));
-        Self { hub, dns, local, room: Arc::new(Semaphore::new(most)), timers: Notify::new() }
+        Self {
+            hub,
+            dns,
+            local,
+            turns: RefCell::new(Turns::new(most, MAX_LOOKUPS)),
+            silence: RefCell::new(Silence::new()),
+            timers: Notify::new(),
+        }
     }
 
     /// Runs until the queue ends. To be called on a `LocalSet`.
     pub(crate) async fn run(self: Rc<Self>, mut queue: mpsc::Receiver<Lookup>) {
         spawn_local(Rc::clone(&self).run_timers());
-        while let Some(Lookup { destination, ticket }) = queue.recv().await {
-            let lookups = Rc::clone(&self);
-            let place = Arc::clone(&self.room).acquire_owned().await;
+        while let Some(Lookup { destination, ticket, payers }) = queue.recv().await {
+            let pushed = self.turns.borrow_mut().push(payers, (destination, ticket));
+            if let Err((_, ticket)) = pushed {
+                self.hub.dropped_lookups.fetch_add(1, Ordering::Relaxed);
+                log::warn("lookups", || "too much of one source or user waits for the DNS".into());
+                self.located(ticket, &[]);
+            }
+            self.begin();
+        }
+    }
+
+    /// Begins the look-ups whose turn it is.
+    fn begin(self: &Rc<Self>) {
+        loop {
+            let next = self.turns.borrow_mut().next();
+            let Some((payers, (destination, ticket))) = next else { return };
+            let name = match &destination.host {
+                Host::Name(name) => name.clone(),
+                Host::Ip(address) => address.to_string(),
+            };
+            if !self.silence.borrow_mut().may_ask(&name, Clock::now()) {
+                self.hub.silent_lookups.fetch_add(1, Ordering::Relaxed);
+                self.turns.borrow_mut().end(payers);
+                self.located(ticket, &[]);
+                continue;
+            }
+            let lookups = Rc::clone(self);
             spawn_local(async move {
-                let targets = lookups.dns.locate(destination).await;
-                drop(place);
+                let began = Clock::now();
+                let found = timeout(LONGEST, lookups.dns.locate(destination)).await;
+                let targets = found.unwrap_or_default();
+                let now = Clock::now();
+                let was_silent = targets.is_empty() && now - began >= SILENT_AFTER;
+                if was_silent || !targets.is_empty() {
+                    lookups.silence.borrow_mut().note(&name, was_silent, now);
+                }
+                lookups.turns.borrow_mut().end(payers);
                 lookups.located(ticket, &targets);
+                lookups.begin();
             });
         }
     }

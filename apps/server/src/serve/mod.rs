@@ -165,6 +165,7 @@ fn open(
         lookups,
         listens,
         dropped_lookups: AtomicU64::new(0),
+        silent_lookups: AtomicU64::new(0),
         unstored: AtomicU64::new(0),
     };
     Ok((Arc::new(hub), Asked { queue, most: shares.lookups }))

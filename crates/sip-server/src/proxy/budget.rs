@@ -19,11 +19,14 @@ pub(super) struct Budget {
     accounts: Box<[AtomicUsize]>,
 }
 
-/// Who pays for a request: its source and its user, as far as they have a share.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Payers {
-    source: Option<u16>,
-    user: Option<u16>,
+/// The accounts that are charged for a request: those of its source and of its user, as far as they
+/// have a share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Payers {
+    /// That of the source, unless it is trusted.
+    pub source: Option<u16>,
+    /// That of the user that the request has proved to be of.
+    pub user: Option<u16>,
 }
 
 /// What is lacking.
@@ -60,7 +63,7 @@ impl Budget {
             return Err(Lacking::Whole);
         }
         let within = |account: &u16| fits(&self.accounts[usize::from(*account)], most / SHARE);
-        match payers.iter().all(|account| within(&account)) {
+        match payers.accounts().all(|account| within(&account)) {
             true => Ok(()),
             false => Err(Lacking::Share),
         }
@@ -73,7 +76,7 @@ impl Budget {
         }
         let difference = after.wrapping_sub(before);
         self.total.fetch_add(difference, Ordering::Relaxed);
-        for account in payers.iter() {
+        for account in payers.accounts() {
             self.accounts[usize::from(account)].fetch_add(difference, Ordering::Relaxed);
         }
     }
@@ -85,9 +88,10 @@ impl Budget {
 
 impl Payers {
     /// Nobody has a share of it.
-    pub(super) const NONE: Self = Self { source: None, user: None };
+    pub const NONE: Self = Self { source: None, user: None };
 
-    fn iter(&self) -> impl Iterator<Item = u16> {
+    /// The accounts.
+    pub fn accounts(&self) -> impl Iterator<Item = u16> + use<> {
         self.source.into_iter().chain(self.user)
     }
 }

@@ -26,6 +26,9 @@ pub(crate) struct Grant {
     pub(crate) identity: Identity,
     /// That of the other end, as far as it is known: of who sent the first request.
     pub(crate) other_identity: Identity,
+    /// The connection on which the other end has answered, which may have ended since. Nothing
+    /// demands it.
+    pub(crate) carrier: Option<Flow>,
 }
 
 /// Whether the request may change where its sender is reached from now on.
@@ -79,10 +82,11 @@ impl Grant {
                 .is_some_and(|state| state.get(..10).is_some_and(is_terminated)),
             _ => false,
         };
+        let carrier = token.end.carrier.filter(|_| place.flow.is_none() && is_there(&first));
         let Place { flow, scope, .. } = place;
         let other_identity = token.sender.map_or(Identity::NOBODY, |sender| sender.identity);
         let identity = token.identity;
-        (stands || ends()).then_some(Self { flow, scope, identity, other_identity })
+        (stands || ends()).then_some(Self { flow, scope, identity, other_identity, carrier })
     }
 
     /// Notes where the sender of `request` will be reached once it is answered 2xx.

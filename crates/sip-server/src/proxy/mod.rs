@@ -1,6 +1,7 @@
 //! The proxy (RFC 3261 section 16): where a request goes, and its way there and back.
 
 mod budget;
+mod calls;
 mod context;
 mod edge;
 mod fork;
@@ -12,7 +13,7 @@ pub(crate) mod policy;
 mod record_route;
 mod registered;
 mod route;
-mod search;
+pub(crate) mod search;
 pub(crate) mod stateless;
 mod target;
 mod token;
@@ -21,6 +22,7 @@ pub(crate) mod via_branch;
 mod way_back;
 
 pub(crate) use budget::Lacking;
+pub use budget::Payers;
 pub(crate) use context::Context;
 pub(crate) use forward::SenderFields;
 pub(crate) use grant::{Grant, note_response};

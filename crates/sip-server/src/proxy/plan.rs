@@ -1,11 +1,11 @@
 //! What is decided about a request before its branches are, and writing it by that.
 
-use super::Names;
 use super::edge::write_path;
 use super::forward::{Changes, SenderFields};
 use super::record_route::{Ways, write_record_route};
 use super::target::Target;
 use super::via_branch::ViaBranch;
+use super::{Names, Payers};
 use crate::event::Env;
 use crate::flow::Flow;
 use alloc::vec::Vec;
@@ -39,6 +39,8 @@ pub(crate) struct Plan {
     pub(crate) arrived_on: Flow,
     /// Where responses go.
     pub(crate) upstream: Flow,
+    /// What is charged for it.
+    pub(crate) payers: Payers,
 }
 
 /// Sends `request` to `target` on `flow`, as `plan` says, and returns where it stands. `None` where

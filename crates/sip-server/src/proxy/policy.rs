@@ -16,7 +16,7 @@ use crate::proxy::registered::{
 };
 use crate::proxy::via_branch::{Said, Visit, loop_hash, visit};
 use crate::proxy::{
-    Context, Destination, Grant, Identity, Lacking, Names, NextHop, NoRoute, Onward, Plan,
+    Context, Destination, Grant, Identity, Lacking, Names, NextHop, NoRoute, Onward, Payers, Plan,
     Preprocessed, Target, Targets, join_flows, keep_scheme, stateless,
 };
 use crate::registrar;
@@ -140,8 +140,15 @@ fn decide<R: RawMutex>(
     let Incoming { message, head, flow, .. } = incoming;
     let hash = || loop_hash(&env.keys.branch, message, head, found.uri_bytes);
     let visit = visit_of(incoming, hash, env)?;
-    // Who reads it on the way here could have read all of it.
-    if is_sips(found.uri_bytes) && !flow.transport.is_secure() && onward.is_ok() {
+    // Some phones on TLS name themselves by a SIPS URI within a dialog that began by a SIP URI. Its
+    // other end may be on a transport in clear, as it was when the dialog began.
+    let is_of_sip_dialog = !found.is_by_sips && grant.is_some_and(|grant| grant.flow.is_some());
+    // What is read on the way here could have been read all the way.
+    if is_sips(found.uri_bytes)
+        && !flow.transport.is_secure()
+        && !is_of_sip_dialog
+        && onward.is_ok()
+    {
         return Err(Refusal::Unsecured);
     }
     let onward = onward.map_err(|no_route| without_route(no_route, env))?;
@@ -157,15 +164,14 @@ fn decide<R: RawMutex>(
         }
         _ => Targets::new(),
     };
-    let is_for_us = !targets.is_empty()
-        || matches!(onward, Onward::User { .. })
-        || found.edge_flow.is_some()
-        || leads_to_domain(&found.uri, found.left(), env.settings);
+    let is_by_edge =
+        found.edge_flow.is_some() || leads_to_domain(&found.uri, found.left(), env.settings);
+    let is_for_us = !targets.is_empty() || matches!(onward, Onward::User { .. }) || is_by_edge;
     let follows_invite = grant.is_none() && follows_invite(server, incoming, hash, env);
     // Whom a registrar that is trusted sends to its phone has proved there who it is, or here, on
     // the way there.
     let is_vouched = found.edge_flow.is_some() && incoming.trust == Trust::Trusted;
-    let asked = Asked { incoming, is_for_us, grant, follows_invite, is_vouched };
+    let asked = Asked { incoming, is_for_us, is_by_edge, grant, follows_invite, is_vouched };
     let sponsor = find_sponsor(server, &asked, env).ok_or(Refusal::Answered)?;
     if let Some(grant) = grant {
         grant.note_move(server, message, head, flow, env);
@@ -218,7 +224,13 @@ fn find_targets<R: RawMutex>(
                 let known = grant.filter(|_| flow_bound && uri == found.uri_bytes);
                 let known = known.and_then(|grant| grant.flow);
                 let now_on = known.and_then(|known| flow_now(server, head, found, known, env));
-                targets.push(Target {
+                // The connection on which the dialog was made, while it is open (RFC 5923): a URI
+                // with an address says nothing of the name in a certificate.
+                let carrier = grant.filter(|_| !flow_bound).and_then(|grant| grant.carrier);
+                let carrier = carrier.filter(|carrier| {
+                    server.location.is_open(carrier) && next_hop.may_be_on(carrier.transport)
+                });
+                let target = Target {
                     uri: SmallVec::from_slice(uri),
                     path: Vec::new(),
                     next_hop: now_on.map_or(next_hop, NextHop::Flow),
@@ -226,6 +238,10 @@ fn find_targets<R: RawMutex>(
                     flow_bound,
                     origin: grant.map_or(env.settings.scope_of(flow), |grant| grant.scope),
                     flows: None,
+                };
+                targets.push(match carrier {
+                    Some(carrier) => target.first_on(carrier),
+                    None => target,
                 });
             }
             let answerer = grant.map_or(Identity::NOBODY, |grant| grant.other_identity);
@@ -344,6 +360,7 @@ fn plan(
     incoming: &Incoming<'_, '_>,
     found: &Preprocessed<'_>,
     way: Way,
+    payers: Payers,
     env: &Env<'_>,
 ) -> (Plan, Targets) {
     let Incoming { message, head, flow, .. } = incoming;
@@ -371,6 +388,7 @@ fn plan(
         max_breadth: max_breadth(message),
         arrived_on: *flow,
         upstream: reply_flow(message, flow),
+        payers,
     };
     (plan, targets)
 }
@@ -413,7 +431,7 @@ fn forward<R: RawMutex>(
             server.transactions.payers(Some(account), way.sponsor.proved())
         }
     };
-    let (plan, targets) = plan(incoming, found, way, env);
+    let (plan, targets) = plan(incoming, found, way, payers, env);
     let Some(key) = incoming.key.filter(|_| head.method != Method::Ack) else {
         return forward_statelessly(server, incoming, &plan, &targets, env);
     };

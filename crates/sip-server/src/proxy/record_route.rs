@@ -31,6 +31,7 @@ pub(super) fn end_of_sender(request: &Message<'_>, arrived_on: &Flow, env: &Env<
             .map_or(TargetHash::NONE, |uri| TargetHash::new(&keys.token, &uri, flow.is_some())),
         routes: routes_hash(&keys.token, request.elements(HeaderName::RecordRoute)),
         flow,
+        carrier: None,
         scope: env.settings.scope_of(arrived_on),
     }
 }
@@ -231,18 +232,20 @@ impl Tokens<'_> {
 }
 
 /// The token for the sender of a request that `response` answers, in place of the one that the
-/// answerer got: it leads to the answerer (RFC 3261 section 16.7 step 8).
+/// answerer got: it leads to the answerer (RFC 3261 section 16.7 step 8), who has answered on the
+/// connection that was `opened` for the request, if on one.
 pub(super) fn token_for_sender<'m>(
     response: &Message<'m>,
     status: u16,
     early: Life,
+    opened: Option<Flow>,
     env: &Env<'_>,
 ) -> Tokens<'m> {
     if !response.has(HeaderName::RecordRoute) {
         return Tokens::None;
     }
     let has_dialog = (101..300).contains(&status);
-    let new = has_dialog.then(|| new_token(response, status, early, env)).flatten();
+    let new = has_dialog.then(|| new_token(response, status, early, opened, env)).flatten();
     let mut routes = response.elements(HeaderName::RecordRoute);
     match new {
         Some(token) => Tokens::New(token),
@@ -261,6 +264,7 @@ fn new_token<'m>(
     response: &Message<'m>,
     status: u16,
     early: Life,
+    opened: Option<Flow>,
     env: &Env<'_>,
 ) -> Option<NewToken<'m>> {
     let tag_of = |name| NameAddr::parse(name, response.value(name)?).ok()?.tag();
@@ -283,6 +287,7 @@ fn new_token<'m>(
         target: TargetHash::of_contact(key, contact, flow.is_some()),
         routes: routes_hash(key, behind.iter().rev().copied()),
         flow,
+        carrier: opened.filter(|_| flow.is_none()),
         scope: sender.scope,
     };
     let life = if status < 200 { early } else { token.life };

@@ -28,6 +28,8 @@ pub(crate) struct Preprocessed<'m> {
     is_changed: bool,
     /// What we wrote into the Record-Route of the dialog, if the request is of one.
     pub(super) token: Option<Token>,
+    /// Whether the token came in a SIPS URI: the dialog began so.
+    pub(super) is_by_sips: bool,
     /// The flow to a phone of another registrar, whose Path we are in.
     pub(super) edge_flow: Option<Flow>,
 }
@@ -67,6 +69,7 @@ pub(crate) fn preprocess<'m>(
     let id = head.to.tag().map(|_| dialogs::id_of(head));
     let token_of = |uri: &SipUri<'_>| Token::parse(&keys.token, id.as_ref()?, &unescape(uri.user?));
     let mut token = None;
+    let mut is_by_sips = false;
     if let Uri::Sip(own) = uri
         && settings.is_us(&own.host, own.port).is_some()
         && let Some(own_token) = token_of(&own)
@@ -78,6 +81,7 @@ pub(crate) fn preprocess<'m>(
         (uri, uri_bytes) = (target, address.uri_bytes);
         routes.pop();
         token = Some(own_token);
+        is_by_sips = own.secure;
         is_changed = true;
     }
     let mut edge_flow = None;
@@ -88,14 +92,17 @@ pub(crate) fn preprocess<'m>(
         // A phone may put its outbound proxy before ours. To look at all would cost much where
         // there are many.
         if passed < MOST_READ {
-            token = token.or_else(|| token_of(&own));
+            if token.is_none() {
+                token = token_of(&own);
+                is_by_sips = own.secure;
+            }
             edge_flow = edge_flow.or_else(|| edge::flow_of(&own, env.now, &keys.edge));
         }
         passed += 1;
         is_changed = true;
     }
     routes.drain(..passed);
-    Preprocessed { uri, uri_bytes, routes, is_changed, token, edge_flow }
+    Preprocessed { uri, uri_bytes, routes, is_changed, token, is_by_sips, edge_flow }
 }
 
 impl<'m> Preprocessed<'m> {

@@ -13,7 +13,7 @@ use sip::{HeaderName, Message, Status};
 use smallvec::SmallVec;
 
 /// How many times as much as was received goes to a host that has never answered anything.
-pub(super) const MOST_UNASKED: usize = 3;
+pub(crate) const MOST_UNASKED: usize = 3;
 
 /// Bytes of challenges that are gathered from all branches for one response.
 const MAX_CHALLENGES: usize = 8192;

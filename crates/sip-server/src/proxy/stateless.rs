@@ -94,7 +94,8 @@ pub(crate) fn forward(
             let arrived_on = plan.arrived_on;
             let kind = TicketKind::Message { bytes, arrived_on, origin, leaves_transport };
             let destination = destination.clone();
-            env.out.events.push(Event::Locate { destination, ticket: Ticket(kind) });
+            let (ticket, payers) = (Ticket(kind), plan.payers);
+            env.out.events.push(Event::Locate { destination, ticket, payers });
         }
     }
     Ok(())
@@ -227,7 +228,9 @@ pub(crate) fn pass_back(
         return Heard::Nothing;
     };
     let status = response.status().unwrap_or_default();
-    let token = token_for_sender(response, status, Life::Early, env);
+    let on_opened = arrived_on.connection.is_some() && is_from_contact(response, arrived_on);
+    let opened = on_opened.then_some(*arrived_on);
+    let token = token_for_sender(response, status, Life::Early, opened, env);
     let distrusts = env.settings.distrusts(arrived_on);
     let names = [HeaderName::WwwAuthenticate, HeaderName::ProxyAuthenticate];
     let is_ours = |value| distrusts.is_some_and(|settings| settings.has_own_realm(value));
@@ -242,6 +245,16 @@ pub(crate) fn pass_back(
     };
     env.out.send(flow, |bytes| changes.write(response, bytes));
     if (200..300).contains(&status) { Heard::Success { moved: None } } else { Heard::Noted }
+}
+
+/// Whether `response` came from the very address in its Contact: where the request was sent is not
+/// remembered, and an answer must not draw the requests of a dialog elsewhere.
+fn is_from_contact(response: &Message<'_>, arrived_on: &Flow) -> bool {
+    let contact = response.elements(HeaderName::Contact).next();
+    let contact = contact.and_then(|contact| NameAddr::parse(HeaderName::Contact, contact).ok());
+    let Some(Ok(Uri::Sip(uri))) = contact.map(|contact| contact.uri()) else { return false };
+    let port = uri.port.unwrap_or(arrived_on.transport.default_port());
+    uri.host.ip().is_some_and(|ip| SocketAddr::new(ip.to_canonical(), port) == arrived_on.remote)
 }
 
 fn way_back(

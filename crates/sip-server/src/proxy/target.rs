@@ -92,6 +92,16 @@ impl NextHop {
         }
     }
 
+    /// Whether it may be reached by `transport`, as far as it says.
+    pub(crate) fn may_be_on(&self, transport: Transport) -> bool {
+        let is_it = |named: Option<Transport>| named.is_none_or(|named| named == transport);
+        match self {
+            Self::Flow(_) => false,
+            Self::Address { transport, .. } => is_it(*transport),
+            Self::Name(destination) => is_it(destination.transport),
+        }
+    }
+
     /// Whether it leaves to us by which transport a long request goes.
     pub(super) fn leaves_transport(&self) -> bool {
         match self {
@@ -220,11 +230,19 @@ impl Target {
 }
 
 impl Target {
+    /// The same target on `flow`, and where that fails, as it was.
+    pub(crate) fn first_on(self, flow: Flow) -> Self {
+        let flows = Flows { user: 0, phone: Box::default(), further: alloc::vec![self.clone()] };
+        Self { next_hop: NextHop::Flow(flow), flows: Some(Box::new(flows)), ..self }
+    }
+
     /// The next of the further flows to the phone, which has those after it.
     pub(super) fn next_flow(&mut self) -> Option<Self> {
         let mut further = core::mem::take(&mut self.flows.as_mut()?.further).into_iter();
         let mut next = further.next()?;
-        next.flows.as_mut()?.further = further.collect();
+        if let Some(flows) = &mut next.flows {
+            flows.further = further.collect();
+        }
         Some(next)
     }
 
@@ -315,6 +333,9 @@ pub(crate) fn is_flow_bound(
     }
     let port = contact.port.unwrap_or(flow.transport.default_port());
     let contact_address = contact.host.ip().map(|ip| ip.to_canonical());
+    if contact_address.is_some_and(|ip| ip.is_unspecified()) {
+        return true;
+    }
     if contact_address == Some(source.ip()) && port == source.port() {
         return true;
     }

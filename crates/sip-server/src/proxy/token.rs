@@ -50,6 +50,8 @@ pub(crate) struct End {
     pub(crate) routes: u32,
     /// The flow there, if messages must follow one.
     pub(crate) flow: Option<Flow>,
+    /// Where they need not: the connection on which it has answered, to be used while it is open.
+    pub(crate) carrier: Option<Flow>,
     /// In what network it is.
     pub(crate) scope: Scope,
 }
@@ -84,6 +86,8 @@ const USER_TAG: u8 = 2;
 const SENDER: u8 = 4;
 const ONWARD: u8 = 8;
 const LIFE: u8 = 0b11 << 4;
+/// The flow of the end is its carrier.
+const CARRIER: u8 = 64;
 
 impl Identity {
     pub(crate) const NOBODY: Self = Self(0);
@@ -208,7 +212,8 @@ impl Token {
         let onward = self.sender.and_then(|sender| sender.onward);
         let flag = |flag: u8, is_set: bool| if is_set { flag } else { 0 };
         bytes.push(
-            flag(END_FLOW, self.end.flow.is_some())
+            flag(END_FLOW, self.end.flow.or(self.end.carrier).is_some())
+                + flag(CARRIER, self.end.flow.is_none() && self.end.carrier.is_some())
                 + flag(USER_TAG, !id.remote_tag.is_empty())
                 + flag(SENDER, self.sender.is_some())
                 + flag(ONWARD, onward.is_some())
@@ -219,7 +224,7 @@ impl Token {
         for number in [self.issued, self.end.target.0, self.end.routes, self.identity.0] {
             bytes.extend_from_slice(&number.to_le_bytes());
         }
-        if let Some(flow) = &self.end.flow {
+        if let Some(flow) = &self.end.flow.or(self.end.carrier) {
             put_flow(&mut bytes, flow);
         }
         if let Life::Transaction(handle) = self.life {
@@ -261,6 +266,7 @@ impl Token {
         let mut number = || take::<4>(rest).map(u32::from_le_bytes);
         let (issued, target, routes, identity) = (number()?, number()?, number()?, number()?);
         let flow = if has(END_FLOW) { Some(take_flow(rest)?) } else { None };
+        let (flow, carrier) = if has(CARRIER) { (None, flow) } else { (flow, None) };
         let life = match (flags & LIFE) >> 4 {
             0 => Life::Dialog,
             1 => {
@@ -283,7 +289,13 @@ impl Token {
         rest.is_empty().then_some(Self {
             issued,
             life,
-            end: End { target: TargetHash(target), routes, flow, scope: Scope::from_bits(scopes) },
+            end: End {
+                target: TargetHash(target),
+                routes,
+                flow,
+                carrier,
+                scope: Scope::from_bits(scopes),
+            },
             identity: Identity(identity),
             sender,
         })
@@ -321,7 +333,13 @@ mod tests {
     }
 
     fn token(life: Life, end: Option<Flow>, sender: Option<Sender>) -> Token {
-        let end = End { target: TargetHash(77), routes: 5, flow: end, scope: Scope::Private };
+        let end = End {
+            target: TargetHash(77),
+            routes: 5,
+            flow: end,
+            carrier: None,
+            scope: Scope::Private,
+        };
         Token::new(at(0), life, end, Identity(3), sender)
     }
 
@@ -335,6 +353,10 @@ mod tests {
             token(Life::Dialog, None, sender(None)),
             token(Life::Transaction(handle), Some(flow(7)), None),
             token(Life::Early, Some(flow(7)), None),
+            {
+                let token = token(Life::Dialog, None, None);
+                Token { end: End { carrier: Some(flow(9)), ..token.end }, ..token }
+            },
         ] {
             let key = key();
             let user = token.text(&key, &ID);

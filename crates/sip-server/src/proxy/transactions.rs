@@ -2,9 +2,11 @@
 //! response.
 
 use super::budget::{Budget, Lacking, Payers};
+use super::calls::Calls;
 use super::context::Context;
 use super::via_branch::{self, Handle, ViaBranch};
 use crate::event::Env;
+use crate::flow::Connection;
 use crate::keys::Key;
 use crate::location::AddressOfRecord;
 use crate::source::Account;
@@ -29,6 +31,7 @@ pub(crate) struct Transactions<R: RawMutex> {
     serial: AtomicU64,
     count: AtomicUsize,
     budget: Budget,
+    calls: Calls<R>,
 }
 
 #[derive(Default)]
@@ -71,6 +74,7 @@ impl<R: RawMutex> Transactions<R> {
     pub(crate) fn new(key: Key, budget: Key) -> Self {
         Self {
             budget: Budget::new(budget),
+            calls: Calls::new(),
             shards: (0..SHARDS).map(|_| Mutex::new(Shard::default())).collect(),
             next_timers: (0..SHARDS).map(|_| AtomicU64::new(u64::MAX)).collect(),
             key,
@@ -171,6 +175,13 @@ impl<R: RawMutex> Transactions<R> {
         Some(result)
     }
 
+    /// The connection has ended: contexts that depend on it are told.
+    pub(crate) fn end_connection(&self, connection: Connection, env: &mut Env<'_>) {
+        for handle in self.calls.take(connection) {
+            self.with_handle(handle, env, |context, env| context.on_ended(connection, env));
+        }
+    }
+
     /// Makes a context with `start`, unless the request has one already or there are too many.
     /// `payers` pay for it, which will take about `bytes` at first.
     pub(crate) fn insert(
@@ -251,11 +262,18 @@ impl<R: RawMutex> Transactions<R> {
     /// After a change: drops a context that is over, or sees to it that its timers are looked at.
     fn settle(&self, shard: &mut Shard, number: usize, at: u32) {
         let Some(slot) = shard.slots.get_mut(at as usize) else { return };
-        let Some(context) = &slot.context else { return };
+        let Some(context) = &mut slot.context else { return };
+        let handle = context.handle;
+        for &connection in context.newly_on() {
+            self.calls.add(connection, handle);
+        }
         let bytes = if context.is_over() { 0 } else { context.bytes() as u32 };
         self.budget.change(&slot.payers, slot.bytes as usize, bytes as usize);
         slot.bytes = bytes;
         if context.is_over() {
+            for &connection in context.is_on() {
+                self.calls.remove(connection, context.handle);
+            }
             // The reminder is in the queue still, and is for what comes into the slot next.
             (slot.context, slot.due) = (None, Deadline::NEVER);
             shard.free.push(at);

@@ -11,7 +11,7 @@ use sip::{HeaderName, Message};
 use smallvec::SmallVec;
 
 /// Where a context is, and which one it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Handle {
     pub(crate) shard: u8,
     pub(crate) slot: u32,

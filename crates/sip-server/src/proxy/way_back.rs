@@ -86,12 +86,14 @@ impl WayBack {
     }
 
     /// Sends a response of another server back, changed by `changes`, and with a token for the
-    /// sender. `None` where it goes nowhere.
+    /// sender, which names the connection that was `opened` for the request and on which the
+    /// response came. `None` where it goes nowhere.
     pub(super) fn pass(
         &mut self,
         handle: Handle,
         status: u16,
         changes: &ResponseChanges<'_>,
+        opened: Option<Flow>,
         response: &Message<'_>,
         env: &mut Env<'_>,
     ) -> Option<Passed> {
@@ -109,7 +111,7 @@ impl WayBack {
         if is_repetition && !self.may_repeat(response.as_bytes().len(), env) {
             return None;
         }
-        let token = token_for_sender(response, status, Life::Transaction(handle), env);
+        let token = token_for_sender(response, status, Life::Transaction(handle), opened, env);
         let record_route = token.record_route();
         // Some phones keep the routes that they learnt when it rang.
         let place = token.place();

@@ -5,11 +5,12 @@ mod order;
 pub(crate) use order::{GRUU, OUTBOUND};
 
 use crate::binding::{Binding, Extra};
+use crate::config::Registrar;
 use crate::counters::Counters;
 use crate::event::Env;
 use crate::flow::Flow;
 use crate::gruu;
-use crate::location::{AddressOfRecord, Changed, LocationService, Subscriber};
+use crate::location::{AddressOfRecord, Changed, LocationService, Replaced, Subscriber};
 use crate::past::Undone;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -62,7 +63,7 @@ pub(crate) fn register<R: RawMutex>(
         if contacts.iter().any(|contact| contact.expires > Duration::ZERO));
     let is_full = adds && location.registered() >= config.limits.max_registered;
     let create = adds && !config.authentication.required;
-    let (max_contacts, counters) = (config.registrar.max_contacts, env.counters);
+    let (bounds, counters) = (&config.registrar, env.counters);
     let outcome = location.update(address, create, env.out, |subscriber| {
         if is_full && subscriber.bindings.is_empty() {
             return (
@@ -72,13 +73,16 @@ pub(crate) fn register<R: RawMutex>(
         }
         let mut change = Change::new(&order, subscriber, counters);
         let changed = match &order.wish {
-            Wish::Fetch => Ok(Changed::No),
-            Wish::RemoveAll => change.remove_all(),
-            Wish::Update(contacts) => change.update(contacts, max_contacts, location),
+            Wish::Fetch => Ok(false),
+            Wish::RemoveAll => change.remove_all().map(|()| true),
+            Wish::Update(contacts) => change.update(contacts, bounds, location).map(|()| true),
         };
         match changed {
-            Ok(changed) => {
+            Ok(is_changed) => {
                 let has_outbound = order.has_outbound;
+                let bindings = core::mem::take(&mut change.removed);
+                let replaced = Replaced { call_id: order.call_id, bindings };
+                let changed = if is_changed { Changed::Undoable(replaced) } else { Changed::No };
                 (Outcome::Done { lines: change.finish(), has_outbound }, changed)
             }
             Err(refusal) => (refusal, Changed::No),
@@ -113,6 +117,8 @@ struct Change<'c, 'm> {
     gone: SmallVec<[Undone; 2]>,
     /// How many bindings are its own. They stand at the end.
     own: usize,
+    /// The bindings that it removed or replaced.
+    removed: Vec<Binding>,
 }
 
 impl<'c, 'm> Change<'c, 'm> {
@@ -130,10 +136,11 @@ impl<'c, 'm> Change<'c, 'm> {
             counters,
             gone: SmallVec::new(),
             own: 0,
+            removed: Vec::new(),
         }
     }
 
-    fn remove_all(&mut self) -> Result<Changed, Outcome> {
+    fn remove_all(&mut self) -> Result<(), Outcome> {
         let Self { order, subscriber, .. } = &*self;
         let is_unwanted = |binding: &Binding| {
             order.is_late_for(binding) || (self.removes_again && !order.has_made(binding))
@@ -146,43 +153,70 @@ impl<'c, 'm> Change<'c, 'm> {
         }
         for binding in self.subscriber.bindings.drain(..) {
             self.gone.push(self.order.undone(&binding));
+            self.removed.push(binding);
         }
-        Ok(Changed::Yes)
+        Ok(())
     }
 
     fn update<R: RawMutex>(
         &mut self,
         contacts: &[Contact<'_>],
-        max_contacts: usize,
+        bounds: &Registrar,
         location: &LocationService<R>,
-    ) -> Result<Changed, Outcome> {
+    ) -> Result<(), Outcome> {
         // All or nothing (RFC 3261 section 10.3 step 7). What is refused at its only contact
         // has changed nothing, so a copy is for several.
-        let before = (contacts.len() > 1).then(|| self.subscriber.bindings.clone());
+        let may_be_more = contacts.len() > 1 || contacts.iter().any(|it| it.is_over(bounds));
+        let before = may_be_more.then(|| self.subscriber.bindings.clone());
         let is_more = contacts
             .iter()
             .try_fold(false, |is_more, contact| Ok(is_more | self.update_one(contact, location)?));
         let is_more = match is_more {
-            Ok(_) if self.own > max_contacts => Err(TOO_MANY),
+            Ok(_) if self.own > bounds.max_contacts || self.own_bytes() > bounds.max_bytes => {
+                Err(TOO_MANY)
+            }
             is_more => is_more,
         };
         let is_more = match (is_more, before) {
             (Err(refusal), Some(before)) => {
                 self.subscriber.bindings = before;
+                self.removed.clear();
                 return Err(refusal);
             }
             (is_more, _) => is_more?,
         };
         // Who registers last is there; of the others that is the least certain for the oldest.
         let excess = match is_more {
-            true => self.subscriber.bindings.len().saturating_sub(max_contacts),
+            true => self.subscriber.bindings.len().saturating_sub(bounds.max_contacts),
             false => 0,
         };
+        let excess = excess.max(self.too_long(bounds.max_bytes));
         for binding in self.subscriber.bindings.drain(..excess) {
             self.counters.contact_limit.add();
             self.gone.push(self.order.undone(&binding));
+            self.removed.push(binding);
         }
-        Ok(Changed::Yes)
+        Ok(())
+    }
+
+    fn own_bytes(&self) -> usize {
+        let bindings = &self.subscriber.bindings;
+        bindings[bindings.len() - self.own..].iter().map(Binding::bytes).sum()
+    }
+
+    /// How many of the oldest bindings have to make room, so that all together have no more than
+    /// `max_bytes`.
+    fn too_long(&self, max_bytes: usize) -> usize {
+        let bindings = &self.subscriber.bindings;
+        let mut bytes = bindings.iter().map(Binding::bytes).sum::<usize>();
+        let others = bindings[..bindings.len() - self.own].iter();
+        others
+            .take_while(|binding| {
+                let is_over = bytes > max_bytes;
+                bytes -= binding.bytes();
+                is_over
+            })
+            .count()
     }
 
     /// True where the contact is one more than there were.
@@ -211,6 +245,7 @@ impl<'c, 'm> Change<'c, 'm> {
             if binding.call_id != order.call_id {
                 self.gone.push(order.undone(&binding));
             }
+            self.removed.push(binding);
         }
         if removes {
             if !replaced.is_empty() {
@@ -225,6 +260,7 @@ impl<'c, 'm> Change<'c, 'm> {
             cseq: order.cseq,
             q: contact.q,
             flow_bound: contact.is_flow_bound,
+            id: 0,
             claim: 0,
             expires: order.now + contact.expires,
             flow: *order.flow,

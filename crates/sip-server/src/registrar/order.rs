@@ -33,6 +33,14 @@ pub(super) struct Contact<'m> {
     pub(super) is_flow_bound: bool,
 }
 
+impl Contact<'_> {
+    /// Whether it alone has more bytes than all contacts of an address of record may have.
+    pub(super) fn is_over(&self, bounds: &Registrar) -> bool {
+        // A Path is added to it, of at most [`MAX_KEPT`].
+        self.uri_bytes.len() + self.instance.len() + MAX_KEPT > bounds.max_bytes
+    }
+}
+
 /// What a REGISTER asks for.
 pub(super) enum Wish<'m> {
     Fetch,
@@ -90,8 +98,12 @@ impl<'m> Order<'m> {
                 if let Some(refusal) = refuse_unreachable(contact, env.settings) {
                     return Err(refusal);
                 }
-                // Who calls a SIPS URI would be led in clear (RFC 5630 section 5.2).
-                let is_secured = is_sips(head.uri_bytes) && flow.transport.is_secure();
+                // A call to a SIPS URI would be led in clear (RFC 5630 section 5.2). Some phones on
+                // TLS write a SIPS URI here whatever they register for, and are reached on TLS.
+                let is_alone =
+                    path.is_empty() && request.elements(HeaderName::Via).nth(1).is_none();
+                let is_secured =
+                    flow.transport.is_secure() && (is_sips(head.uri_bytes) || is_alone);
                 if contact.uri.secure && !is_secured {
                     return Err(bad_request(
                         "SIPS Contact in a REGISTER That Is Not for a SIPS URI",
@@ -199,7 +211,9 @@ fn refuse_unreachable(contact: &Contact<'_>, settings: &Settings) -> Option<Outc
         return None;
     }
     let port = contact.uri.port.unwrap_or(5060);
-    if contact.uri.host.ip().is_some_and(|ip| !is_sendable(SocketAddr::new(ip, port))) {
+    // On a flow it does not matter: some phones write the address that they listen at, 0.0.0.0.
+    let is_nowhere = |ip| !is_sendable(SocketAddr::new(ip, port));
+    if !contact.is_flow_bound && contact.uri.host.ip().is_some_and(is_nowhere) {
         return Some(bad_request("Nobody Has the Address in Contact"));
     }
     let is_served = contact.is_flow_bound || NextHop::of_uri(&contact.uri, None, settings).is_ok();

@@ -1,6 +1,6 @@
 //! Digest authentication (RFC 3261 section 22, RFC 7616, RFC 8760, RFC 2617).
 
-use crate::rig::{ALICE, BOB, Draft, Rig, Sent, ack_of, closed_config, text, udp};
+use crate::rig::{ALICE, BOB, Draft, Rig, STRANGER, Sent, ack_of, closed_config, tcp, text, udp};
 use sip::digest::{Algorithm, Challenge, Credentials, Ha1Set, NonceCount, Qop, Response};
 use sip::{Duration, HeaderName};
 use sip_server::config::{Network, State};
@@ -475,4 +475,43 @@ fn a_user_logs_in_under_each_of_her_names_and_is_the_same() {
     with_logins(&rig, Some("new"));
     assert!(rig.remove_user("alice@example.com"));
     assert_eq!(log_in(&mut rig, register(), "new"), 401);
+}
+
+/// The source of a datagram may be forged: what is sent there is no flood.
+#[test]
+fn a_challenge_to_an_unproved_source_is_not_much_longer_than_the_request() {
+    let short = |method: &str, branch: &str, to: &str| {
+        format!(
+            "{method} sip:example.com SIP/2.0\r\nv:SIP/2.0/UDP h;branch=z9hG4bK{branch}\r\n\
+             f:<sip:alice@example.com>;tag=1\r\nt:{to}\r\ni:{branch}\r\n\
+             CSeq:1 {method}\r\nMax-Forwards:9\r\nl:0\r\n\r\n"
+        )
+    };
+    let mut config = closed_config();
+    config.server_name = "x".repeat(90);
+    let mut rig = Rig::closed_with(config);
+    for (branch, text, status) in [
+        ("1", short("REGISTER", "1", "<sip:alice@example.com>"), 401),
+        ("2", short("MESSAGE", "2", "<sip:y@h>").replacen("sip:example.com", "sip:y@h", 1), 407),
+    ] {
+        let reaction = rig.receive(&udp(STRANGER), text.as_bytes());
+        let response = reaction.response();
+        assert_eq!(response.status(), status, "{branch}");
+        let length = response.bytes.len();
+        assert!(length <= 3 * text.len(), "{length} for {}", text.len());
+        let names = [HeaderName::WwwAuthenticate, HeaderName::ProxyAuthenticate];
+        let challenges: Vec<String> = names
+            .into_iter()
+            .flat_map(|name| {
+                response.message().values(name).map(crate::rig::text).collect::<Vec<_>>()
+            })
+            .collect();
+        assert_eq!(challenges.len(), 1, "{challenges:?}");
+        assert!(challenges[0].contains("MD5"));
+        // On a connection the source is proved.
+        let on_stream = text.replace("/UDP", "/TCP");
+        let reaction = rig.receive(&tcp(STRANGER, 3), on_stream.as_bytes());
+        let all = names.into_iter().map(|name| reaction.response().message().values(name).count());
+        assert_eq!(all.sum::<usize>(), 2);
+    }
 }

@@ -5,6 +5,7 @@ mod dialog;
 mod digest;
 mod document;
 mod edge;
+mod ended;
 mod gate;
 mod gruu;
 mod limits;

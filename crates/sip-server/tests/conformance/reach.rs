@@ -125,14 +125,40 @@ fn a_request_for_a_registered_contact_goes_where_the_phone_is() {
         let invite = Draft::invite("sip:00900123@192.0.2.5");
         let forwarded = rig.send_as("alice", &udp(ALICE), &invite).forwarded().clone();
         assert_eq!(forwarded.flow.remote, "192.0.2.5:5060".parse().unwrap());
-        // Where two claim to be there, nobody is believed.
+        // Another user that registers the same contact gets nothing that was for him.
         rig.register("carol", &udp(BOB), &format!("<{contact}>"));
-        assert_eq!(fate(&mut rig, ALICE, contact), 480);
+        let meant = Draft::invite(contact);
+        let both = [("x@foreign.example", &bob), ("carol@example.com", &udp(BOB))];
+        for (to, flow) in both {
+            let draft = meant.next().with("To", &format!("<sip:{to}>"));
+            let forwarded = rig.send_as("alice", &udp(ALICE), &draft).forwarded().clone();
+            assert_eq!(forwarded.flow, *flow, "{to} {state:?}");
+        }
+        rig.register("bob", &bob, &format!("<{contact}>"));
+        let forwarded = rig.send_as("alice", &udp(ALICE), &meant.next()).forwarded().clone();
+        assert_eq!(forwarded.flow, bob, "also once he has registered again");
         let gone = Draft::register("carol").and("Contact", "*").and("Expires", "0");
         assert_eq!(rig.send_as("carol", &udp(BOB), &gone).status(), 200);
         assert_eq!(fate(&mut rig, ALICE, contact), 0);
         rig.wait(Duration::from_secs(3602));
         assert_eq!(fate(&mut rig, ALICE, contact), 480, "he is gone");
+    }
+}
+
+/// With the contact of a phone that is not registered any more, or never was at a flow.
+#[test]
+fn a_contact_that_names_another_user_is_no_claim() {
+    for state in STATES {
+        let mut rig = rig(state);
+        for contact in ["sip:bob@192.168.1.20:5060", "sip:b%6fb@192.168.1.20:5060"] {
+            rig.register("carol", &udp(BOB), &format!("<{contact}>"));
+            assert_eq!(fate(&mut rig, ALICE, contact), 480, "{contact} {state:?}");
+        }
+        let free = "sip:phone-7@192.168.1.20:5060";
+        rig.register("carol", &udp(BOB), &format!("<{free}>"));
+        assert_eq!(fate(&mut rig, ALICE, free), 0);
+        rig.register("bob", &udp("198.51.100.20:40000"), "<sip:bob@192.168.1.20:5060>");
+        assert_eq!(fate(&mut rig, ALICE, "sip:bob@192.168.1.20:5060"), 0);
     }
 }
 
@@ -162,7 +188,7 @@ fn all_phones_behind_one_address_ring_after_a_restart() {
         let flow = udp(&format!("198.51.100.20:{port}"));
         let contact = format!("<sip:bob@198.51.100.20:{port}>");
         let draft = Draft::register("bob").and("Contact", &contact);
-        journal = rig.send_as("bob", &flow, &draft).journal;
+        journal.extend(rig.send_as("bob", &flow, &draft).journal);
     }
     let mut restarted = self::rig(State::Stateful);
     for record in sip_server::journal_record::read(&journal) {
@@ -268,7 +294,6 @@ fn a_response_whose_connection_is_gone_goes_to_where_the_request_came_from() {
 #[test]
 fn what_nothing_can_be_sent_to_is_not_registered() {
     for (contact, path, expected) in [
-        ("<sip:alice@0.0.0.0>", None, 400),
         ("<sip:alice@255.255.255.255>", None, 400),
         ("<sip:alice@224.0.0.1>", None, 400),
         ("<sip:alice@198.51.100.10:0>", None, 400),
@@ -286,6 +311,20 @@ fn what_nothing_can_be_sent_to_is_not_registered() {
         }
         let reaction = rig(State::Stateful).send_as("alice", &udp(ALICE), &draft);
         assert_eq!(reaction.status(), expected, "{contact} {path:?}");
+    }
+    // Where phones are reached by their contact, or else on their flow.
+    for (by_contact, expected) in [(true, 400), (false, 200)] {
+        let mut config = closed_config();
+        let network = Network { address: "198.51.100.10".parse().unwrap(), prefix: 32 };
+        config.registrar.by_contact = by_contact.then_some(network).into_iter().collect();
+        let mut rig = Rig::closed_with(config);
+        let draft = Draft::register("alice").and("Contact", "<sip:alice@0.0.0.0:5060>");
+        assert_eq!(rig.send_as("alice", &udp(ALICE), &draft).status(), expected);
+        if expected == 200 {
+            let call = Draft::new("MESSAGE", "sip:alice@example.com")
+                .with("From", "<sip:x@foreign.example>;tag=1");
+            assert_eq!(rig.send(&udp(STRANGER), &call).forwarded().flow, udp(ALICE));
+        }
     }
     // On the flow that it came on, whatever the contact says.
     let mut rig = rig(State::Stateful);

@@ -326,8 +326,9 @@ fn what_follows_a_connection_ends_with_it() {
 
     let ended = rig.end(&one);
     let records = record::read(&ended.journal).map(Result::unwrap);
-    let left: Vec<_> = records.map(|record| record.bindings().count()).collect();
-    assert_eq!(left.iter().sum::<usize>(), 1, "storage is told: {left:?}");
+    let gone: Vec<_> = records.flat_map(|record| record.entries()).map(Result::unwrap).collect();
+    let is_removal = |entry: &record::Entry<'_>| matches!(entry, record::Entry::Removed { .. });
+    assert!(gone.len() == 2 && gone.iter().all(is_removal), "storage is told: {gone:?}");
     assert_eq!(rig.count("lost-bindings"), 2);
     let contacts = rig.contacts("alice@example.com");
     assert_eq!(contacts, ["sip:alice@198.51.100.10:5061;transport=tcp"]);
@@ -467,6 +468,71 @@ fn what_was_answered_is_in_the_journal_and_survives() {
     assert_eq!(restarted.send(&udp(ALICE), &late).status(), 200, "another Call-ID");
 }
 
+/// RFC 3261 section 10.3: all or nothing, and 500 says that it is nothing.
+#[test]
+fn what_cannot_be_stored_is_not_bound_and_not_counted() {
+    let mut rig = Rig::open();
+    rig.send_unstored(&udp(ALICE), &contacts(&["<sip:alice@a.example>"]));
+    assert_eq!((rig.server.bindings(), rig.server.registered()), (0, 0));
+    let phone = "<sip:alice@b.example>;+sip.instance=\"<urn:x>\";reg-id=1";
+    let first = register(&mut rig, &contacts(&["<sip:alice@a.example>", phone]));
+    assert_eq!(rig.count("registers"), 1);
+    let moved = "<sip:alice@c.example>;+sip.instance=\"<urn:x>\";reg-id=1";
+    for draft in [
+        contacts(&["<sip:alice@a.example>;expires=100"]),
+        contacts(&["<sip:alice@d.example>", "<sip:alice@a.example>;expires=0"]),
+        contacts(&[moved]),
+        contacts(&["*"]).and("Expires", "0"),
+    ] {
+        let draft = draft.with("Call-ID", "another");
+        rig.send_unstored(&udp(ALICE), &draft);
+        let there = granted(rig.send(&udp(ALICE), &Draft::register("alice")).response());
+        assert_eq!(there, [&first[1][..], &first[0][..]], "{draft:?}");
+        assert_eq!((rig.server.bindings(), rig.server.registered()), (2, 1));
+    }
+    assert_eq!(rig.count("registers"), 5, "a fetch is one, too");
+    // The same again, once it can be stored.
+    let again = contacts(&["*"]).and("Expires", "0").with("Call-ID", "another");
+    assert_eq!(register(&mut rig, &again), [""; 0]);
+}
+
+/// A user with many long contacts must not have the disk write them all at each REGISTER.
+#[test]
+fn no_more_is_stored_than_what_a_register_says() {
+    let mut rig = Rig::open();
+    let long = |number| format!("<sip:alice@h{number}.example;x={}>", "y".repeat(1200));
+    for number in 0..10 {
+        register(&mut rig, &contacts(&[&long(number)]));
+    }
+    for contact in ["<sip:alice@short.example>".to_owned(), long(3), long(4) + ";expires=0"] {
+        let draft = contacts(&[&contact]);
+        let received = draft.bytes(&udp(ALICE)).len();
+        let stored = rig.send(&udp(ALICE), &draft).journal.len();
+        assert!((1..=received).contains(&stored), "{stored} bytes for {received}");
+    }
+    let nothing = contacts(&["<sip:alice@unknown.example>;expires=0"]);
+    assert!(rig.send(&udp(ALICE), &nothing).journal.is_empty());
+}
+
+#[test]
+fn the_contacts_of_a_user_have_a_bound_in_bytes() {
+    let mut config = open_config();
+    config.registrar.max_bytes = 4000;
+    let mut rig = Rig::new(config);
+    let long = |host: &str| format!("<sip:alice@{host}.example;x={}>", "y".repeat(1200));
+    for host in ["a", "b", "c"] {
+        register(&mut rig, &contacts(&[&long(host)]));
+    }
+    assert_eq!(rig.server.bindings(), 3);
+    assert_eq!(register(&mut rig, &contacts(&[&long("d")])).len(), 3, "the oldest made room");
+    assert!(!rig.contacts("alice@example.com").iter().any(|it| it.starts_with("sip:alice@a.")));
+    assert_eq!(rig.count("contact-limit"), 1);
+    let at_once: Vec<String> = ["e", "f", "g", "h"].iter().map(|host| long(host)).collect();
+    let at_once: Vec<&str> = at_once.iter().map(String::as_str).collect();
+    assert_eq!(rig.send(&udp(ALICE), &contacts(&at_once)).status(), 403);
+    assert_eq!(rig.server.bindings(), 3);
+}
+
 #[test]
 fn the_latest_record_of_a_user_wins_wherever_it_stands() {
     let mut rig = Rig::open();
@@ -507,7 +573,8 @@ fn another_password_ends_what_was_registered_with_the_old_one() {
     rig.server.change_user(b"alice@example.com", logins("new"), &mut out);
     assert_eq!(rig.contacts("alice@example.com"), [""; 0]);
     let mut records = sip_server::journal_record::read(&out.journal).map(Result::unwrap);
-    assert!(records.next().unwrap().is_empty(), "the end is stored");
+    let entries: Vec<_> = records.next().unwrap().entries().map(Result::unwrap).collect();
+    assert!(matches!(entries[..], [record::Entry::Removed { .. }]), "the end is stored");
 }
 
 #[test]

@@ -67,10 +67,48 @@ fn strangers_reach_our_users_and_nobody_else() {
             for method in ["INVITE", "MESSAGE", "BYE", "SUBSCRIBE", "NEWMETHOD", "PRACK"] {
                 let draft = Draft::new(method, uri).with("From", from);
                 let reaction = with_bob(state).send(&udp(STRANGER), &draft);
+                let expected = match (expected, method) {
+                    (ToBob, "INVITE" | "MESSAGE") => ToBob,
+                    (ToBob, _) => Refused(405),
+                    (expected, _) => expected,
+                };
                 assert_eq!(fate(&reaction), expected, "{method} {from} {uri} {state:?}");
             }
         }
     }
+}
+
+#[test]
+fn strangers_may_send_the_methods_that_the_operator_lets_them() {
+    let draft = |method: &str, user: &str| {
+        Draft::new(method, &format!("sip:{user}@example.com"))
+            .with("From", "<sip:x@foreign.example>;tag=1")
+    };
+    let mut config = closed_config();
+    config.limits.foreign_methods = vec!["MESSAGE".into(), "NOTIFY".into()];
+    let mut rig = Rig::closed_with(config.clone());
+    rig.register("bob", &udp(BOB), &format!("<sip:bob@{BOB}>"));
+    for method in ["MESSAGE", "NOTIFY"] {
+        assert_eq!(fate(&rig.send(&udp(STRANGER), &draft(method, "bob"))), ToBob, "{method}");
+    }
+    for method in ["INVITE", "notify", "REFER", "SUBSCRIBE", "INFO", "UPDATE", "BYE", "X"] {
+        // The same for all users, whether they exist or not.
+        let answers = ["bob", "nobody"].map(|user| {
+            let reaction = rig.send(&udp(STRANGER), &draft(method, user));
+            let allow = reaction.response().value(HeaderName::Allow);
+            (reaction.status(), reaction.response().reason(), allow)
+        });
+        assert_eq!(answers[0].0, 405, "{method}");
+        assert_eq!(answers[0], answers[1]);
+        assert_eq!(answers[0].2, "MESSAGE, NOTIFY, ACK, CANCEL");
+    }
+    assert_eq!(rig.count("foreign-methods"), 16);
+    // Users, and networks that are trusted, send what they like.
+    let own = draft("REFER", "bob").with("From", "<sip:alice@example.com>;tag=1");
+    assert_eq!(fate(&rig.send_as("alice", &udp(ALICE), &own)), ToBob);
+    config.limits.trusted = vec![Network { address: "192.0.2.99".parse().unwrap(), prefix: 32 }];
+    rig.server.configure(config);
+    assert_eq!(fate(&rig.send(&udp(STRANGER), &draft("REFER", "bob"))), ToBob);
 }
 
 #[test]

@@ -157,6 +157,14 @@ impl Rig {
         self.receive(flow, &draft.bytes(flow))
     }
 
+    /// Sends `draft`, of which nothing can be stored.
+    pub(crate) fn send_unstored(&mut self, flow: &Flow, draft: &Draft) {
+        self.worker.receive(self.now, flow, &draft.bytes(flow), &mut self.out);
+        assert!(self.out.transmits.iter().all(|transmit| transmit.is_promise));
+        self.worker.unstored(&mut self.out);
+        self.take();
+    }
+
     /// Sends `draft`; where credentials are asked for, sends it again with those of `user`, whose
     /// password is the name.
     pub(crate) fn send_as(&mut self, user: &str, flow: &Flow, draft: &Draft) -> Reaction {
@@ -228,7 +236,7 @@ impl Rig {
             .collect();
         let reaction =
             Reaction { sent, journal: core::mem::take(journal), events: core::mem::take(events) };
-        bytes.clear();
+        self.out.clear();
         reaction
     }
 }
@@ -280,7 +288,7 @@ impl Reaction {
             .events
             .iter()
             .filter_map(|event| match event {
-                Event::Locate { destination, ticket } => Some((destination, ticket)),
+                Event::Locate { destination, ticket, .. } => Some((destination, ticket)),
                 Event::Notice(_) => None,
             })
             .collect();

@@ -360,7 +360,9 @@ fn proxies_that_stay_in_the_dialog_stand_in_the_way_there_and_no_others_do() {
 #[test]
 fn a_notifier_is_found_by_the_subscriber_that_hears_of_it_first() {
     for state in STATES {
-        let mut rig = Rig::closed_with(Config { state, ..closed_config() });
+        let mut config = Config { state, ..closed_config() };
+        config.limits.foreign_methods.push("SUBSCRIBE".into());
+        let mut rig = Rig::closed_with(config);
         rig.register("bob", &tcp(BOB, 5), &format!("<sip:bob@{BOB};transport=tcp>"));
         let subscribe = Draft::new("SUBSCRIBE", "sip:bob@example.com")
             .with("From", "<sip:x@foreign.example>;tag=x-tag")

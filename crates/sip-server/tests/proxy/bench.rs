@@ -301,7 +301,7 @@ impl Bench {
             self.sent.push(Sent { to, flow: transmit.flow, text });
         }
         for event in &out.events {
-            if let Event::Locate { ticket, destination } = event {
+            if let Event::Locate { ticket, destination, .. } = event {
                 self.tickets.push(ticket.clone());
                 noted.push(format!("where is {:?}", destination.host));
             }

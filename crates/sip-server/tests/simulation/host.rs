@@ -142,21 +142,17 @@ impl Host {
         if self.life.is_some() {
             return;
         }
-        let mut records: Vec<&[u8]> = record::read(&self.disk)
-            .map(|record| record.expect("the disk is good").bytes)
-            .collect();
+        let mut records = self.disk.clone();
         if self.random.chance(500) {
             // As a storage that keeps one record for each address of record gives them.
-            let mut latest = BTreeMap::new();
-            for record in record::read(&self.disk).map_while(Result::ok) {
-                let kept = latest.entry(record.address_of_record).or_insert(record);
-                if kept.sequence <= record.sequence {
-                    *kept = record;
-                }
+            let mut all: BTreeMap<&[u8], record::Merged> = BTreeMap::new();
+            for record in record::read(&self.disk) {
+                let record = record.expect("the disk is good");
+                all.entry(record.address_of_record).or_default().take_in(&record, 0);
             }
-            records = latest.into_values().map(|record| record.bytes).collect();
+            records.clear();
+            all.iter().for_each(|(address, merged)| merged.write(&mut records, address));
         }
-        let records = records.concat();
         self.life = Some(Life::new(&self.config, &self.users, &records, now));
         self.disk = records;
     }

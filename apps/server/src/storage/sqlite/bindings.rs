@@ -6,9 +6,10 @@ use super::tables::{DATABASE, get_setting, put_setting};
 use super::{Error, Sqlite};
 use crate::log;
 use crate::storage::{Journal, Registrations, Restored, Sync};
+use net::wall_clock;
 use rusqlite::{Connection, params};
 use sip::Instant;
-use sip_server::journal_record::{self as record, Record};
+use sip_server::journal_record::{self as record, Merged, Record};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -80,7 +81,7 @@ impl Sqlite {
         else {
             return Ok(Vec::new());
         };
-        let mut newest = Newest::new();
+        let mut changed: BTreeMap<Vec<u8>, Merged> = BTreeMap::new();
         let mut damaged = Vec::new();
         for (path, number) in numbered() {
             let mut frames = Frames::open(path).map_err(of(path))?;
@@ -88,7 +89,14 @@ impl Sqlite {
             while let Some(payload) = frames.next() {
                 let mut read = 0;
                 for record in record::read(payload).map_while(Result::ok) {
-                    note(&mut newest, number, &record);
+                    match changed.get_mut(record.address_of_record) {
+                        Some(merged) => merged.take_in(&record, number),
+                        None => {
+                            let mut merged = Merged::default();
+                            merged.take_in(&record, number);
+                            changed.insert(record.address_of_record.to_vec(), merged);
+                        }
+                    }
                     read += record.bytes.len();
                 }
                 lost += (payload.len() - read) as u64;
@@ -100,10 +108,12 @@ impl Sqlite {
         }
         let mut database = self.database();
         let transaction = database.transaction().map_err(to("start a checkpoint"))?;
-        for (number, bytes) in newest.values() {
-            for record in record::read(bytes).flatten() {
-                put(&transaction, *number, &record).map_err(to("store registrations"))?;
-            }
+        // A file of the generation before the oldest of these may have been written to after that
+        // generation had ended.
+        let oldest = first.saturating_sub(1);
+        for (address_of_record, merged) in changed {
+            put(&transaction, &address_of_record, merged, oldest)
+                .map_err(to("store registrations"))?;
         }
         put_setting(&transaction, LAST_JOURNAL, &last.to_le_bytes())?;
         // Worker threads may append their records in another order than that of the sequence
@@ -140,27 +150,28 @@ impl Sqlite {
     }
 }
 
-/// Of each address of record the newest record, and the number of the journal files that it stands
-/// in. Most users are there more than once, and the database is quickest in the order of its key.
-type Newest = BTreeMap<Vec<u8>, (u64, Vec<u8>)>;
-
-fn note(newest: &mut Newest, journal: u64, record: &Record<'_>) {
-    let Some((number, bytes)) = newest.get_mut(record.address_of_record) else {
-        let entry = (journal, record.bytes.to_vec());
-        newest.insert(record.address_of_record.to_vec(), entry);
-        return;
-    };
-    let known = record::read(bytes).flatten().map(|known| known.sequence).next();
-    if known.is_none_or(|known| known < record.sequence) {
-        *number = journal;
-        bytes.clear();
-        bytes.extend_from_slice(record.bytes);
+/// Stores what has `changed` of an address of record, of which a record may be there already. What
+/// was removed in generations of journal files before `oldest` is forgotten.
+fn put(
+    database: &Connection,
+    address_of_record: &[u8],
+    mut changed: Merged,
+    oldest: u64,
+) -> rusqlite::Result<()> {
+    let mut select = database
+        .prepare_cached("SELECT record, emptied FROM binding WHERE address_of_record = ?1")?;
+    let mut rows = select.query([address_of_record])?;
+    if let Some(row) = rows.next()? {
+        let emptied: Option<i64> = row.get(1)?;
+        for known in record::read(row.get_ref(0)?.as_blob()?).map_while(Result::ok) {
+            changed.take_in(&known, emptied.unwrap_or_default().cast_unsigned());
+        }
     }
-}
-
-fn put(database: &Connection, journal: u64, record: &Record<'_>) -> rusqlite::Result<()> {
-    let ends = record.bindings().flatten().map(|binding| seconds(binding.expires));
-    let emptied = record.is_empty().then_some(journal.cast_signed());
+    changed.forget(wall_clock(), oldest);
+    let expires = changed.expires();
+    let emptied = expires.is_none().then(|| changed.removed_in().cast_signed());
+    let mut bytes = Vec::new();
+    changed.write(&mut bytes, address_of_record);
     database
         .prepare_cached(
             "INSERT INTO binding VALUES (?1, ?2, ?3, ?4, ?5)
@@ -168,15 +179,14 @@ fn put(database: &Connection, journal: u64, record: &Record<'_>) -> rusqlite::Re
                  sequence = excluded.sequence,
                  expires = excluded.expires,
                  emptied = excluded.emptied,
-                 record = excluded.record
-             WHERE excluded.sequence > sequence",
+                 record = excluded.record",
         )?
         .execute(params![
-            record.address_of_record,
-            record.sequence.cast_signed(),
-            ends.max().unwrap_or(0),
+            address_of_record,
+            changed.sequence().cast_signed(),
+            expires.map_or(0, seconds),
             emptied,
-            record.bytes
+            bytes
         ])
         .map(drop)
 }

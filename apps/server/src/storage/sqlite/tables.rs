@@ -17,10 +17,14 @@ pub(super) const SECRET: &str = "secret";
 pub(super) const REALMS: &str = "realms";
 
 /// What makes the tables of each form out of those of the one before; the first are made of none.
-pub(super) const STEPS: [&str; 2] = [TABLES, LOGINS];
+pub(super) const STEPS: [&str; 3] = [TABLES, LOGINS, RECORDS];
 
 /// The form of the tables.
 pub(super) const SCHEMA_VERSION: i64 = STEPS.len() as i64;
+
+/// Nothing of the tables: records of bindings say what was removed as well, which versions before
+/// cannot read.
+const RECORDS: &str = "";
 
 /// Further names under which users log in: `user@domain`, which those have not who were stored
 /// before, and one of the operator's choice. Hashes stand together, as [`users`] has them.

@@ -93,7 +93,8 @@ impl Context {
                 self.branches[index].state = ForkState::Locating;
                 env.counters.dns_queries.add();
                 let kind = TicketKind::Branch { handle: self.handle, index: index as u8 };
-                env.out.events.push(Event::Locate { destination, ticket: Ticket(kind) });
+                let (ticket, payers) = (Ticket(kind), search.plan.payers);
+                env.out.events.push(Event::Locate { destination, ticket, payers });
             }
         }
         index
@@ -170,6 +171,7 @@ impl Context {
             is_provisional: false,
         });
         if self.kind == Kind::Invite {
+            self.on.extend(flow.connection.filter(|it| !self.on.contains(it)));
             fork.timer_c = Some(env.now + env.settings.config.timer_c);
         }
     }

@@ -11,13 +11,12 @@ use super::target::Targets;
 use super::via_branch::{Handle, Said};
 use super::way_back::{Heard, Passed, WayBack};
 use crate::event::Env;
-use crate::flow::Flow;
+use crate::flow::{Connection, Flow};
 use crate::output::Location;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::net::IpAddr;
 use sip::transaction::{Kind, State, Timeout};
-use sip::{Instant, Message, Method, Status, StatusLine};
+use sip::{HeaderName, Instant, Message, Method, Status, StatusLine};
 use smallvec::SmallVec;
 
 /// A request with its branches. It stays for half a minute after its final response, with what is
@@ -37,6 +36,19 @@ pub(crate) struct Context {
     is_cancelled: bool,
     /// Nobody waits for a final response any more.
     is_abandoned: bool,
+    /// The connections that an INVITE depends on, and how many of them have been told of.
+    on: SmallVec<[Connection; 2]>,
+    told: u8,
+    /// The connection of the caller, where the dialog cannot go on without it.
+    caller: Option<Connection>,
+}
+
+/// Where a response came from.
+struct From {
+    /// The flow on which the request was sent.
+    there: Flow,
+    /// The connection that was opened for the request, if it came on that.
+    opened: Option<Flow>,
 }
 
 impl Context {
@@ -63,8 +75,15 @@ impl Context {
             is_closing: false,
             is_cancelled: false,
             is_abandoned: false,
+            on: SmallVec::new(),
+            told: 0,
+            caller: None,
         };
         if kind == Kind::Invite {
+            // A proxy on the way opens another one.
+            let is_first_hop = request.elements(HeaderName::Via).nth(1).is_none();
+            context.caller = plan.upstream.connection.filter(|_| is_first_hop);
+            context.on.extend(context.caller);
             context.back.respond(request, plan.arrived_on.remote, Status::TRYING, env);
         }
         let mut search = Box::new(Search::new(plan, targets));
@@ -130,13 +149,13 @@ impl Context {
         Said { to_tag, ..said }.hash(&env.keys.branch) == self.said
     }
 
-    /// A response to what was sent with `method` on branch `index` came from `source`.
+    /// A response to what was sent with `method` on branch `index` came on `flow`.
     pub(crate) fn on_response(
         &mut self,
         index: u8,
         response: &Message<'_>,
         method: Method<'_>,
-        source: IpAddr,
+        flow: &Flow,
         env: &mut Env<'_>,
     ) -> Heard {
         // A CANCEL is this server's own, and has its Via alone.
@@ -159,11 +178,17 @@ impl Context {
             return Heard::Nothing;
         }
         let ForkState::Sent(sent) = &mut fork.state else { return Heard::Nothing };
-        let flow = sent.flow;
-        if !flow.transport.is_stream() && source == flow.remote.ip() {
+        let there = sent.flow;
+        let is_stream = sent.flow.transport.is_stream();
+        if !is_stream && flow.remote.ip() == there.remote.ip() {
             // The branch cannot be guessed, so the host there has the request.
-            env.answered.note(source);
+            env.answered.note(there.remote.ip());
         }
+        // Where there was a connection already, it is one that is followed in any case.
+        let is_opened = is_stream
+            && sent.flow.connection.is_none()
+            && (flow.transport, flow.remote) == (sent.flow.transport, sent.flow.remote);
+        let from = From { there, opened: is_opened.then_some(*flow) };
         let action = sent.client.on_response(status, &timers, env.now);
         if action.send_ack {
             sent.acknowledge(response, env);
@@ -173,20 +198,20 @@ impl Context {
             return Heard::Noted;
         }
         if status < 200 {
-            self.on_provisional(index, status, &flow, response, env);
+            self.on_provisional(index, status, &from, response, env);
             return Heard::Noted;
         }
-        let heard = self.on_final(index, status, &flow, response, env);
+        let heard = self.on_final(index, status, &from, response, env);
         self.conclude(env);
         heard
     }
 
-    /// A provisional response came on a branch on which something was sent on `flow`.
+    /// A provisional response came `from` there, on a branch on which something was sent.
     fn on_provisional(
         &mut self,
         index: u8,
         status: u16,
-        flow: &Flow,
+        from: &From,
         response: &Message<'_>,
         env: &mut Env<'_>,
     ) {
@@ -195,16 +220,16 @@ impl Context {
             (passes && self.kind == Kind::Invite).then_some(env.now + env.settings.config.timer_c);
         self.branches[usize::from(index)].on_provisional(timer_c, env);
         if passes {
-            self.pass(status, flow, response, env);
+            self.pass(status, from, response, env);
         }
     }
 
-    /// A final response came on a branch on which something was sent on `flow`.
+    /// A final response came `from` there, on a branch on which something was sent.
     fn on_final(
         &mut self,
         index: u8,
         status: u16,
-        flow: &Flow,
+        from: &From,
         response: &Message<'_>,
         env: &mut Env<'_>,
     ) -> Heard {
@@ -216,7 +241,7 @@ impl Context {
             if self.kind == Kind::Invite && self.back.server.state() != State::Accepted {
                 env.counters.answered.add();
             }
-            let passed = self.pass(status, flow, response, env);
+            let passed = self.pass(status, from, response, env);
             self.close_others(Some(index), ELSEWHERE, env);
             return passed.map_or(Heard::Noted, |passed| Heard::Success { moved: passed.moved });
         }
@@ -240,7 +265,7 @@ impl Context {
             return Heard::Noted;
         }
         if let Some(search) = &mut self.search {
-            search.remember(status, response, env.settings.distrusts(flow));
+            search.remember(status, response, env.settings.distrusts(&from.there));
         }
         if status >= 600 {
             self.close_others(Some(index), &reason_line(Status(status)), env);
@@ -248,17 +273,17 @@ impl Context {
         Heard::Noted
     }
 
-    /// Sends a response that came on `flow` back, without what only a trusted one may say.
+    /// Sends a response `from` there back, without what only those who are trusted may say.
     fn pass(
         &mut self,
         status: u16,
-        flow: &Flow,
+        from: &From,
         response: &Message<'_>,
         env: &mut Env<'_>,
     ) -> Option<Passed> {
-        let distrusts = env.settings.distrusts(flow);
+        let distrusts = env.settings.distrusts(&from.there);
         let changes = ResponseChanges { distrusts, ..ResponseChanges::default() };
-        self.back.pass(self.handle, status, &changes, response, env)
+        self.back.pass(self.handle, status, &changes, from.opened, response, env)
     }
 
     /// The DNS has answered for branch `index`.
@@ -302,14 +327,56 @@ impl Context {
         if sent.client.on_transport_error() && !sent.is_final {
             sent.is_final = true;
             if !self.fail_over(index, true, env) {
-                let is_by_edge = self.search.as_ref().is_some_and(|it| it.plan.is_by_edge);
-                self.fail(match is_by_edge {
-                    true => Status::FLOW_FAILED,
-                    false => Status::SERVICE_UNAVAILABLE,
-                });
+                self.fail_delivery();
             }
         }
         self.conclude(env);
+    }
+
+    /// The connections that it depends on of which it has not told yet.
+    pub(super) fn newly_on(&mut self) -> &[Connection] {
+        let told = usize::from(self.told).min(self.on.len());
+        self.told = self.on.len() as u8;
+        &self.on[told..]
+    }
+
+    /// The connections that it depends on.
+    pub(super) fn is_on(&self) -> &[Connection] {
+        &self.on
+    }
+
+    /// A connection that it depends on has ended: a phone that rang there is given up, and where it
+    /// is the caller's, the others stop ringing.
+    pub(crate) fn on_ended(&mut self, connection: Connection, env: &mut Env<'_>) {
+        if self.has_final() {
+            return;
+        }
+        if self.caller == Some(connection) {
+            self.is_cancelled = true;
+            self.close_others(None, &[], env);
+        }
+        for index in 0..self.branches.len() {
+            let fork = &mut self.branches[index];
+            let is_lost = matches!(&fork.state, ForkState::Sent(sent)
+                if sent.flow.connection == Some(connection) && !sent.is_final);
+            if is_lost {
+                (fork.state, fork.timer_c) = (ForkState::Over, None);
+                env.counters.lost_branches.add();
+                if !self.fail_over(index as u8, true, env) {
+                    self.fail_delivery();
+                }
+            }
+        }
+        self.conclude(env);
+    }
+
+    /// Notes that a branch has failed for its flow.
+    fn fail_delivery(&mut self) {
+        let is_by_edge = self.search.as_ref().is_some_and(|it| it.plan.is_by_edge);
+        self.fail(match is_by_edge {
+            true => Status::FLOW_FAILED,
+            false => Status::SERVICE_UNAVAILABLE,
+        });
     }
 
     /// Does what is due.
@@ -440,7 +507,7 @@ impl Context {
                     ..ResponseChanges::default()
                 };
                 let status = changed.map_or(status, |line: StatusLine<'_>| line.status.code());
-                self.back.pass(self.handle, status, &changes, &response, env);
+                self.back.pass(self.handle, status, &changes, None, &response, env);
             }
             // That one place cannot be reached says nothing of this server (RFC 3261 section
             // 21.5.4).

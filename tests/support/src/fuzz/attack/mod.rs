@@ -301,7 +301,7 @@ impl Machine {
             self.deliver(transmit.flow, bytes);
         }
         for event in out.events {
-            if let Event::Locate { destination, ticket } = event {
+            if let Event::Locate { destination, ticket, .. } = event {
                 let host = match destination.host {
                     Host::Name(name) => name,
                     Host::Ip(ip) => ip.to_string(),

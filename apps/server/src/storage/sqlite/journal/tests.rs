@@ -144,9 +144,85 @@ fn what_has_expired_is_not_restored_and_forgotten_in_time() {
     shared.append(0, &registered("alice", 2, LATER)).unwrap();
     assert!(shared.checkpoint().is_ok());
     assert_eq!(restored(&shared.storage), expected(&[("alice", 2)]));
-    assert_eq!(rows(&shared.storage), 2);
-    shared.storage.purge(NOW).unwrap();
+    assert_eq!(rows(&shared.storage), 2, "an older record may come");
+    shared.storage.purge(LATER).unwrap();
     assert_eq!(rows(&shared.storage), 1);
+    for sequence in 3..6 {
+        shared.append(0, &registered("carol", sequence, LATER)).unwrap();
+        shared.checkpoint().unwrap();
+    }
+    assert_eq!(rows(&shared.storage), 1, "carol alone");
+}
+
+/// Alice's contacts as they are restored.
+fn contacts(storage: &Sqlite) -> Vec<String> {
+    let mut found = Vec::new();
+    storage
+        .restore(NOW, &mut |record| {
+            let all = record.bindings().map(|binding| binding.unwrap().contact.to_vec());
+            found.extend(all.map(|contact| String::from_utf8(contact).unwrap()));
+        })
+        .unwrap();
+    found
+}
+
+/// What earlier versions wrote says all there is, what is written now what has changed.
+#[test]
+fn changes_are_taken_in_after_records_of_earlier_versions_and_in_any_order() {
+    let first = registered("alice", 1, LATER);
+    let whole = record::read(&first).next().unwrap().unwrap();
+    let Some(Ok(record::Entry::Binding { id, binding, .. })) = whole.entries().nth(1) else {
+        panic!("a binding")
+    };
+    let change = |sequence, removed: &[u64], added: &[(u64, &'static str)]| {
+        let mut bytes = Vec::new();
+        let added = added
+            .iter()
+            .map(|&(id, contact)| (id, StoredBinding { contact: contact.as_bytes(), ..binding }));
+        record::write_change(&mut bytes, sequence, b"alice", removed.iter().copied(), added);
+        bytes
+    };
+    let changes = [
+        change(2, &[], &[(1_001_002, "sip:two")]),
+        change(3, &[id], &[(1_001_003, "sip:three")]),
+        change(4, &[1_001_003], &[]),
+    ];
+    // How many are taken in before the first checkpoint, and in which order.
+    for split in 0..=3 {
+        for order in [[0, 1, 2], [0, 2, 1], [2, 1, 0], [1, 0, 2]] {
+            let directory = tempfile::tempdir().unwrap();
+            let shared = shared(directory.path());
+            shared.append(0, &first).unwrap();
+            for (place, &number) in order.iter().enumerate() {
+                if place == split {
+                    shared.checkpoint().unwrap();
+                }
+                shared.append(place % 2, &changes[number]).unwrap();
+            }
+            shared.checkpoint().unwrap();
+            assert_eq!(contacts(&shared.storage), ["sip:two"], "{split} {order:?}");
+            assert_eq!(restored(&shared.storage), expected(&[("alice", 4)]));
+            // What was removed is remembered no longer than a late file can come.
+            for sequence in 5..8 {
+                let user = format!("user{sequence}");
+                shared.append(0, &registered(&user, sequence, LATER)).unwrap();
+                shared.checkpoint().unwrap();
+            }
+            shared.append(0, &change(9, &[], &[(1_001_009, "sip:nine")])).unwrap();
+            shared.checkpoint().unwrap();
+            let length: i64 = shared
+                .storage
+                .database()
+                .query_row(
+                    "SELECT length(record) FROM binding WHERE address_of_record = CAST('alice' AS BLOB)",
+                    [],
+                    |row| row.get(0),
+                )
+                .unwrap();
+            let whole = change(9, &[], &[(1_001_002, "sip:two"), (1_001_009, "sip:nine")]).len();
+            assert_eq!(usize::try_from(length).unwrap(), whole);
+        }
+    }
 }
 
 #[test]

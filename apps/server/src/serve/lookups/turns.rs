@@ -1,0 +1,162 @@
+//! Look-ups that wait, and turns between the sources and users that ask for them.
+
+use sip_server::Payers;
+use std::collections::{HashMap, VecDeque};
+
+/// Which part of all one source, or one user, may have.
+const SHARE: usize = 8;
+
+/// What waits, and what is under way. One source, or one user, has at most an eighth of either, and
+/// what asks for much waits for itself.
+pub(super) struct Turns<T> {
+    /// The most that may be under way, and that may wait.
+    most: usize,
+    most_waiting: usize,
+    queues: HashMap<Payers, VecDeque<T>>,
+    waiting: usize,
+    waiting_of: HashMap<u16, usize>,
+    under_way: usize,
+    under_way_of: HashMap<u16, usize>,
+    /// Queues that may go on, in the order of their turns.
+    ready: VecDeque<Payers>,
+    /// Queues that wait until less is under way of an account.
+    held: HashMap<u16, Vec<Payers>>,
+}
+
+impl<T> Turns<T> {
+    pub(super) fn new(most: usize, most_waiting: usize) -> Self {
+        Self {
+            most,
+            most_waiting,
+            queues: HashMap::new(),
+            waiting: 0,
+            waiting_of: HashMap::new(),
+            under_way: 0,
+            under_way_of: HashMap::new(),
+            ready: VecDeque::new(),
+            held: HashMap::new(),
+        }
+    }
+
+    /// Has `item` wait for its turn.
+    ///
+    /// # Errors
+    /// Too much waits already, in all or of these `payers`.
+    pub(super) fn push(&mut self, payers: Payers, item: T) -> Result<(), T> {
+        let share = (self.most_waiting / SHARE).max(1);
+        let is_full = |account| self.waiting_of.get(&account).is_some_and(|used| *used >= share);
+        if self.waiting >= self.most_waiting || payers.accounts().any(is_full) {
+            return Err(item);
+        }
+        self.waiting += 1;
+        add(&mut self.waiting_of, payers);
+        let queue = self.queues.entry(payers).or_default();
+        queue.push_back(item);
+        if queue.len() == 1 {
+            self.ready.push_back(payers);
+        }
+        Ok(())
+    }
+
+    /// The next that may begin. [`Turns::end`] is to be called once it is done.
+    pub(super) fn next(&mut self) -> Option<(Payers, T)> {
+        let share = (self.most / SHARE).max(1);
+        while self.under_way < self.most {
+            let payers = self.ready.pop_front()?;
+            let is_full =
+                |account: &u16| self.under_way_of.get(account).is_some_and(|used| *used >= share);
+            if let Some(full) = payers.accounts().find(is_full) {
+                self.held.entry(full).or_default().push(payers);
+                continue;
+            }
+            let Some(queue) = self.queues.get_mut(&payers) else { continue };
+            let Some(item) = queue.pop_front() else { continue };
+            match queue.is_empty() {
+                true => drop(self.queues.remove(&payers)),
+                false => self.ready.push_back(payers),
+            }
+            self.waiting -= 1;
+            take(&mut self.waiting_of, payers);
+            self.under_way += 1;
+            add(&mut self.under_way_of, payers);
+            return Some((payers, item));
+        }
+        None
+    }
+
+    /// One that was begun for `payers` is done.
+    pub(super) fn end(&mut self, payers: Payers) {
+        self.under_way -= 1;
+        take(&mut self.under_way_of, payers);
+        for account in payers.accounts() {
+            self.ready.extend(self.held.remove(&account).unwrap_or_default());
+        }
+    }
+}
+
+fn add(counts: &mut HashMap<u16, usize>, payers: Payers) {
+    payers.accounts().for_each(|account| *counts.entry(account).or_default() += 1);
+}
+
+fn take(counts: &mut HashMap<u16, usize>, payers: Payers) {
+    for account in payers.accounts() {
+        if let Some(count) = counts.get_mut(&account) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&account);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MALLORY: Payers = Payers { source: Some(1), user: Some(2) };
+    const ALICE: Payers = Payers { source: Some(3), user: Some(4) };
+
+    #[test]
+    fn what_asks_for_much_waits_for_itself() {
+        let mut turns = Turns::new(16, 64);
+        let accepted = (0..100).filter(|&number| turns.push(MALLORY, number).is_ok()).count();
+        assert_eq!(accepted, 8, "an eighth of what may wait");
+        let begun: Vec<_> = std::iter::from_fn(|| turns.next()).collect();
+        assert_eq!(begun, [(MALLORY, 0), (MALLORY, 1)], "an eighth of what may be under way");
+        turns.push(ALICE, 1000).unwrap();
+        assert_eq!(turns.next(), Some((ALICE, 1000)));
+        assert_eq!(turns.next(), None);
+        turns.end(MALLORY);
+        assert_eq!(turns.next(), Some((MALLORY, 2)));
+        assert_eq!(turns.next(), None);
+    }
+
+    #[test]
+    fn users_of_one_source_share_what_it_has_and_take_turns() {
+        let mut turns = Turns::new(24, 1000);
+        let users: Vec<Payers> =
+            (10..13).map(|user| Payers { source: Some(1), user: Some(user) }).collect();
+        for &user in &users {
+            (0..4).for_each(|number| turns.push(user, number).unwrap());
+        }
+        let mut begun: VecDeque<_> = std::iter::from_fn(|| turns.next()).collect();
+        assert_eq!(begun.iter().map(|(payers, _)| *payers).collect::<Vec<_>>(), users);
+        let mut done = Vec::new();
+        while let Some((payers, number)) = begun.pop_front() {
+            done.push((payers, number));
+            turns.end(payers);
+            begun.extend(std::iter::from_fn(|| turns.next()));
+        }
+        assert_eq!(done.len(), 12, "each has its turn");
+        assert!(turns.queues.is_empty() && turns.held.is_empty());
+        assert!(turns.waiting_of.is_empty() && turns.under_way_of.is_empty());
+    }
+
+    #[test]
+    fn what_is_trusted_has_no_share_but_the_whole() {
+        let mut turns = Turns::new(4, 8);
+        (0..8).for_each(|number| turns.push(Payers::NONE, number).unwrap());
+        assert!(turns.push(ALICE, 8).is_err());
+        assert_eq!(std::iter::from_fn(|| turns.next()).count(), 4);
+    }
+}

@@ -1,0 +1,48 @@
+//! The INVITEs in progress that depend on a connection: that of a phone that rings, or of the caller.
+
+use super::via_branch::Handle;
+use crate::flow::Connection;
+use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+use hashbrown::HashMap;
+use lock_api::{Mutex, RawMutex};
+
+const SHARDS: usize = 16;
+
+/// For each connection the contexts that are to be told when it ends.
+pub(super) struct Calls<R: RawMutex> {
+    shards: Box<[Mutex<R, Shard>]>,
+}
+
+type Shard = HashMap<Connection, BTreeSet<Handle>>;
+
+impl<R: RawMutex> Calls<R> {
+    pub(super) fn new() -> Self {
+        Self { shards: (0..SHARDS).map(|_| Mutex::new(HashMap::new())).collect() }
+    }
+
+    fn shard(&self, connection: Connection) -> &Mutex<R, Shard> {
+        &self.shards[connection.0.get() as usize % SHARDS]
+    }
+
+    pub(super) fn add(&self, connection: Connection, context: Handle) {
+        self.shard(connection).lock().entry(connection).or_default().insert(context);
+    }
+
+    pub(super) fn remove(&self, connection: Connection, context: Handle) {
+        let mut shard = self.shard(connection).lock();
+        if let Some(contexts) = shard.get_mut(&connection) {
+            contexts.remove(&context);
+            if contexts.is_empty() {
+                shard.remove(&connection);
+            }
+        }
+    }
+
+    /// The contexts that depend on the connection, which has ended.
+    pub(super) fn take(&self, connection: Connection) -> Vec<Handle> {
+        let contexts = self.shard(connection).lock().remove(&connection);
+        contexts.into_iter().flatten().collect()
+    }
+}
