@@ -76,8 +76,8 @@ pub(crate) trait Users: Send + std::marker::Sync {
     /// When storage fails.
     fn has_user(&self, name: &str, domain: &str) -> Result<bool, Error>;
 
-    /// Moves all users of the domain `from` to the domain `to`, with the realm that their hashes are
-    /// bound to. Returns how many.
+    /// Moves all users of the domain `from` to the domain `to`, with the realm that their hashes
+    /// are bound to. Returns how many.
     ///
     /// # Errors
     /// When storage fails, or a user of `to` has the name of one of `from`.
