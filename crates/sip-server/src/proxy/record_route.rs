@@ -232,8 +232,8 @@ impl Tokens<'_> {
 }
 
 /// The token for the sender of a request that `response` answers, in place of the one that the
-/// answerer got: it leads to the answerer (RFC 3261 section 16.7 step 8), who has answered on the
-/// connection that was `opened` for the request, if on one.
+/// answerer got: it leads to the answerer (RFC 3261 section 16.7 step 8), on the connection that
+/// was `opened` for the request, if the response came on one.
 pub(super) fn token_for_sender<'m>(
     response: &Message<'m>,
     status: u16,
