@@ -79,8 +79,8 @@ fn behind_a_forwarded_port_it_goes_by_its_name_outside() {
     assert!(invite.contains("@203.0.113.5:15060;lr>"), "{invite}");
 }
 
-/// The host has two names for the server that `./image run` boots: a phone in another virtual machine
-/// calls it 10.0.2.2.
+/// The host has two names for the server that `./image run` boots: a phone in another virtual
+/// machine calls it 10.0.2.2.
 #[test]
 fn a_route_by_any_of_its_addresses_ends_here() {
     let options = "auth=off domain=localhost,127.0.0.1,10.0.2.2 as=127.0.0.1:15060";

@@ -16,8 +16,8 @@ pub enum Origins {
     /// From those of the host that is asked.
     #[default]
     SameHost,
-    /// From those of the host that is asked, where that is one of these, in lower case. A page whose
-    /// own name was made to lead here (DNS rebinding) asks its own.
+    /// From those of the host that is asked, where that is one of these, in lower case. A page
+    /// whose own name was made to lead here (DNS rebinding) asks its own.
     SameHostOf(Vec<String>),
     /// From these, such as `https://phone.example.org`.
     Named(Vec<String>),
@@ -96,7 +96,8 @@ pub enum Reply {
     Frame(Kind, Vec<u8>),
     /// Nothing: messages can be said from now on.
     Open,
-    /// Nothing: the other end is a proxy, and this is its client, with the port where that is known.
+    /// Nothing: the other end is a proxy, and this is its client, with the port where that is
+    /// known.
     Client(IpAddr, Option<u16>),
 }
 
@@ -113,8 +114,8 @@ impl Reader {
         Self::WebServer(websocket::Input::new(Role::Server), origins, None)
     }
 
-    /// WebSocket is asked for by a proxy, which says for which client by `hops`. To be called before
-    /// anything is received.
+    /// WebSocket is asked for by a proxy, which says for which client by `hops`. To be called
+    /// before anything is received.
     pub fn expect_hops(&mut self, hops: Hops) {
         if let Self::WebServer(_, _, expected) = self {
             *expected = Some(hops);

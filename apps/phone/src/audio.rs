@@ -136,8 +136,8 @@ pub(crate) struct Recording {
 }
 
 enum Writer {
-    /// A file in which nothing stands yet: it takes the rate of what is heard first. It is removed if
-    /// nothing is.
+    /// A file in which nothing stands yet: it takes the rate of what is heard first. It is removed
+    /// if nothing is.
     New(BufWriter<File>, PathBuf),
     Wav {
         wav: hound::WavWriter<BufWriter<File>>,

@@ -93,8 +93,8 @@ pub(crate) fn with_scheme(uri: &str) -> String {
     if has_scheme { uri.to_owned() } else { format!("sip:{uri}") }
 }
 
-/// The URI that a user means by `text`, who calls or writes as `account`: a name or number alone, or
-/// a `tel:` URI, is at the domain of the account.
+/// The URI that a user means by `text`, who calls or writes as `account`: a name or number alone,
+/// or a `tel:` URI, is at the domain of the account.
 pub(crate) fn dialled(text: &str, account: Option<&str>) -> String {
     let scheme = |name: &str| {
         let (found, rest) = text.split_at_checked(name.len())?;

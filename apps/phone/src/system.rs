@@ -48,8 +48,8 @@ const LOOKS: Duration = Duration::from_secs(2);
 /// How far the clocks come apart while the machine sleeps, at least.
 const SLEEP: Duration = Duration::from_secs(5);
 
-/// Notices that addresses or gateways have changed, or that the machine has slept: what was known of the
-/// network is not known any more.
+/// Notices that addresses or gateways have changed, or that the machine has slept: what was known
+/// of the network is not known any more.
 pub(crate) struct Watch {
     looked: Instant,
     wall: SystemTime,

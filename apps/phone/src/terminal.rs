@@ -45,8 +45,8 @@ pub(crate) fn printable_lines(text: &str) -> String {
     text.lines().map(printable).collect::<Vec<_>>().join("\n")
 }
 
-/// A line of JSON without the characters that a terminal obeys: they are escaped, so its reader gets
-/// the same text.
+/// A line of JSON without the characters that a terminal obeys: they are escaped, so its reader
+/// gets the same text.
 fn escaped(json: &str) -> Cow<'_, str> {
     if !json.contains(is_obeyed) {
         return json.into();

@@ -81,8 +81,8 @@ pub struct Stream {
     pub send_type: u8,
     /// That of what we receive.
     pub receive_type: u8,
-    /// Further codecs of the answer, each with the payload types of what we send and receive: either
-    /// end may change to one at any time (RFC 3264 section 5.1).
+    /// Further codecs of the answer, each with the payload types of what we send and receive:
+    /// either end may change to one at any time (RFC 3264 section 5.1).
     pub others: Vec<(Codec, u8, u8)>,
     /// The payload types of telephone events, sent and received, if both know them.
     pub events: Option<(u8, u8)>,

@@ -297,8 +297,8 @@ impl Session {
         if is_first { Heard::First(from) } else { Heard::Nothing }
     }
 
-    /// The other end has changed to another codec of the answer. We do, too: what both send then has
-    /// one rate.
+    /// The other end has changed to another codec of the answer. We do, too: what both send then
+    /// has one rate.
     fn change_codec(&mut self, other: usize) {
         let mut stream = self.stream.clone();
         let before = (stream.codec, stream.send_type, stream.receive_type);

@@ -1,5 +1,5 @@
-//! The rates of sources. What a datagram alone claims has allowances and a table of its own, so that
-//! forged datagrams neither use up nor evict those of a source that has proved its address.
+//! The rates of sources. What a datagram alone claims has allowances and a table of its own, so
+//! that forged datagrams neither use up nor evict those of a source that has proved its address.
 
 use crate::config::Limits;
 use crate::keys::Key;

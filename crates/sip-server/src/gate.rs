@@ -18,8 +18,8 @@ const PHONE_RATE: (u32, u32) = (10, 50);
 /// Attempts a second, and at once, to log in as one user from a source that is banned, where that
 /// user has logged in before.
 const RETURN_RATE: (u32, u32) = (1, 10);
-/// How many times [`source_rate`](crate::config::Limits::source_rate) datagrams may begin logins and
-/// calls of one user at a source where that user has logged in before. They are answered with a
+/// How many times [`source_rate`](crate::config::Limits::source_rate) datagrams may begin logins
+/// and calls of one user at a source where that user has logged in before. They are answered with a
 /// challenge, which is short.
 const LOGIN_FACTOR: u32 = 10;
 /// Credentials that are looked at in each of their two header fields.

@@ -6,7 +6,7 @@
 //! and not removed ([`Merged`]). Integers are little-endian:
 //!
 //! ```text
-//! u32 length of what follows | u64 sequence | u16 65535 | u16 length, address of record | entry ...
+//! u32 length of the rest | u64 sequence | u16 65535 | u16 length, address of record | entry ...
 //! entry: u8 0 | u64 identifier | binding
 //!        u8 1 | u64 identifier                      it is removed
 //!        u8 2 | u64 identifier | u64 generation     the same, found in that generation of files

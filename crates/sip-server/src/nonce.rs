@@ -108,7 +108,8 @@ impl<R: RawMutex> Nonces<R> {
         }
     }
 
-    /// Whether `nonce` was issued to `host` within the last day: then the sender has received there.
+    /// Whether `nonce` was issued to `host` within the last day: then the sender has received
+    /// there.
     pub(crate) fn was_issued(&self, nonce: &[u8], host: IpAddr, now: Instant) -> bool {
         const DAY: Duration = Duration::from_secs(24 * 3600);
         matches!(self.judge(nonce, host, now, DAY), Nonce::Fresh(_))

@@ -265,8 +265,8 @@ impl Fleet {
         }
     }
 
-    /// Waits for a reply of each agent. If the user wants to end meanwhile, they are told to; and so
-    /// they are when the server of these sockets is gone.
+    /// Waits for a reply of each agent. If the user wants to end meanwhile, they are told to; and
+    /// so they are when the server of these sockets is gone.
     fn replies(&self, work: Option<(u32, &Shared)>) -> Result<Vec<Reply>, AgentError> {
         let mut replies: Vec<Option<Reply>> = Vec::new();
         replies.resize_with(self.count(), || None);

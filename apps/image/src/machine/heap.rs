@@ -1,5 +1,5 @@
-//! A heap with a reserve: an allocation that the heap refuses is taken from the reserve, so that the
-//! work on one message ends where memory ends, and the machine goes on.
+//! A heap with a reserve: an allocation that the heap refuses is taken from the reserve, so that
+//! the work on one message ends where memory ends, and the machine goes on.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -86,7 +86,8 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for WithReserve<A> {
         // SAFETY: the caller says that `size` with this alignment is a layout.
         let new = unsafe { self.alloc(Layout::from_size_align_unchecked(size, layout.align())) };
         if !new.is_null() {
-            // SAFETY: both have as many bytes, and are not the same: the old one is still allocated.
+            // SAFETY: both have as many bytes, and are not the same: the old one is still
+            // allocated.
             unsafe {
                 pointer.copy_to_nonoverlapping(new, layout.size().min(size));
                 self.dealloc(pointer, layout);

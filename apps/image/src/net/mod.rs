@@ -341,8 +341,8 @@ impl Network {
     }
 
     /// Tells the stack by which card the sender of a TCP frame is reached that begins a connection,
-    /// so that it does not ask for one neighbour after the other: by the card that was heard by ARP,
-    /// else by the one that sent the frame.
+    /// so that it does not ask for one neighbour after the other: by the card that was heard by
+    /// ARP, else by the one that sent the frame.
     fn introduce_sender(&mut self, now: Instant) {
         let Some(ours) = &self.address else { return };
         let Some((sender, mac)) = datagram::connection_begun(self.nic.frame()) else { return };

@@ -176,8 +176,8 @@ impl Neighbors {
         neighbor.mac.filter(|_| now.since(neighbor.since) < LIFETIME)
     }
 
-    /// The neighbour with `address`, in the place of another one where the table is full: of the next
-    /// one in a walk through it, so that the work is the same for each frame.
+    /// The neighbour with `address`, in the place of another one where the table is full: of the
+    /// next one in a walk through it, so that the work is the same for each frame.
     fn entry(&mut self, now: Instant, address: Ipv4Addr) -> &mut Neighbor {
         if self.table.len() >= MOST && !self.table.contains_key(&address) {
             let next = self.table.range(self.walk..).next().or(self.table.iter().next());

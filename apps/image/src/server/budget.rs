@@ -6,8 +6,8 @@ pub(super) const CONNECTIONS: usize = 512;
 
 /// The number of users, whatever memory there is.
 const USERS: usize = 1_000_000;
-/// Bytes of memory for each user: the user as the file has it and as the engine has it, while a file
-/// is read again, and a phone that is registered.
+/// Bytes of memory for each user: the user as the file has it and as the engine has it, while a
+/// file is read again, and a phone that is registered.
 pub(super) const USER: usize = 1100;
 /// The part of that for a user that the engine takes in.
 pub(super) const TAKEN_IN: usize = 320;

@@ -101,8 +101,8 @@ fn others_than_proxies_are_not_believed() {
     assert_eq!(upgrade(ws, "X-Forwarded-For: 192.0.2.7\r\n").1, None);
 }
 
-/// The answer to a request for WebSocket with `fields`, and the address at which the server sees the
-/// client.
+/// The answer to a request for WebSocket with `fields`, and the address at which the server sees
+/// the client.
 fn upgrade(server: SocketAddr, fields: &str) -> (String, Option<String>) {
     let mut stream = TcpStream::connect(server).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();

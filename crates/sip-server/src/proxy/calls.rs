@@ -1,4 +1,5 @@
-//! The INVITEs in progress that depend on a connection: that of a phone that rings, or of the caller.
+//! The INVITEs in progress that depend on a connection: that of a phone that rings, or of the
+//! caller.
 
 use super::via_branch::Handle;
 use crate::flow::Connection;

@@ -210,8 +210,8 @@ fn lines(routes: &[&[u8]]) -> Vec<u8> {
     lines
 }
 
-/// Whether `message` has a token of this server for its dialog in Route. That it holds no longer, or
-/// for another target, is found out when the message is read.
+/// Whether `message` has a token of this server for its dialog in Route. That it holds no longer,
+/// or for another target, is found out when the message is read.
 pub(crate) fn has_token(message: &Message<'_>, env: &Env<'_>) -> bool {
     let tag = |name| NameAddr::parse(name, message.value(name)?).ok()?.tag();
     let (Some(call_id), Some(local_tag), Some(remote_tag)) =

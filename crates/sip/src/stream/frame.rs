@@ -116,8 +116,8 @@ impl Framer {
     }
 }
 
-/// Whether `bytes` begin as a handshake or an alert of TLS (RFC 8446 section 5.1), and as no message
-/// does.
+/// Whether `bytes` begin as a handshake or an alert of TLS (RFC 8446 section 5.1), and as no
+/// message does.
 pub(super) fn is_tls(bytes: &[u8]) -> bool {
     matches!(bytes, [0x15 | 0x16, 0x03, ..])
 }

@@ -1,5 +1,5 @@
-//! The PROXY protocol, versions 1 and 2: a header with the address of the client, which a proxy sends
-//! ahead of a connection that it relays (haproxy.org, `proxy-protocol.txt`).
+//! The PROXY protocol, versions 1 and 2: a header with the address of the client, which a proxy
+//! sends ahead of a connection that it relays (haproxy.org, `proxy-protocol.txt`).
 //!
 //! It is for connections of known proxies alone: from other peers a header proves nothing.
 

@@ -1,4 +1,5 @@
-//! The parts of a report around the figures: the verdict and the conclusions, and what was measured.
+//! The parts of a report around the figures: the verdict and the conclusions, and what was
+//! measured.
 
 use super::basis::{Report, kind_name, unless_empty};
 use crate::metrics;

@@ -110,8 +110,9 @@ impl Stream {
 }
 
 impl Connections {
-    /// True where the proxy at the other end of `stream` has said for which client it is, if it does:
-    /// then what comes can be read. Where not, it is closed, or there is nothing more to read.
+    /// True where the proxy at the other end of `stream` has said for which client it is, if it
+    /// does: then what comes can be read. Where not, it is closed, or there is nothing more to
+    /// read.
     pub(super) fn has_greeted(&self, stream: &Stream, now: Instant, local: &mut Local) -> bool {
         let engine = Arc::clone(&self.engine);
         match stream.greet(now, Arc::new(move |address| engine.is_proxy(address))) {
