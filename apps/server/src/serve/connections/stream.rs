@@ -34,8 +34,8 @@ pub(super) const TIMEOUTS: Timeouts = Timeouts {
 /// The silence of a WebSocket peer after which a ping is sent, and after which the connection is
 /// closed. A web page cannot send pings by itself.
 const WEB_SILENCE: [Duration; 2] = [Duration::from_secs(30), Duration::from_secs(100)];
-/// The time after which a connection is closed whose peer takes no output that waits. It is checked
-/// every [`ROUND`].
+/// The time for which a peer may take none of the waiting output. After it the connection is
+/// closed. It is checked every [`ROUND`].
 const WRITE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A connection, established or being established.

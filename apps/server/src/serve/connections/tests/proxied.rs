@@ -1,4 +1,4 @@
-//! Streams over loopback whose peer is a proxy.
+//! Streams over loopback to a peer that is a proxy.
 
 use super::*;
 use sip::stream::proxy_protocol::BadHeader;
