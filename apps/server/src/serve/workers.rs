@@ -267,7 +267,7 @@ fn admit(served: &Served<'_>, share: Share) {
     }
 }
 
-/// Logs the begin and the end of an overload in which requests are dropped.
+/// Logs the start and the end of an overload in which requests are dropped.
 fn tell(was_shedding: bool, is_shedding: bool) {
     if is_shedding && !was_shedding {
         log::warn("overload", || {
