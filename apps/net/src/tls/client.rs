@@ -60,8 +60,9 @@ pub struct Client {
 
 impl Client {
     /// A configuration that trusts `trust`, and presents `identity` to servers that request a
-    /// certificate. With `logs_keys` the keys are written to the file named by the environment
-    /// variable `SSLKEYLOGFILE`, for Wireshark.
+    /// certificate. On a system without issuers [`Trust::System`] rejects all servers. With
+    /// `logs_keys` the keys are written to the file named by the environment variable
+    /// `SSLKEYLOGFILE`, for Wireshark.
     ///
     /// # Errors
     /// [`FileError`] if a file cannot be used.

@@ -14,7 +14,7 @@ pub struct Session {
     has_heard: bool,
 }
 
-/// The protocol of which `bytes` are plaintext, if it is recognized.
+/// The plaintext protocol at the start of `bytes`, if it is recognized.
 fn clear_text(bytes: &[u8]) -> Option<&'static str> {
     let first = bytes.split(|&byte| byte == b' ').next().unwrap_or_default();
     match first {

@@ -20,8 +20,8 @@ use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The maximum number of datagrams sent with one system call, and the usual number of receive
-/// buffers.
+/// The maximum number of datagrams sent with one system call, and a suitable number of places of an
+/// [`Inbox`].
 pub const BATCH: usize = 64;
 /// The maximum length of a datagram, in bytes.
 pub const MAX_DATAGRAM: usize = 65_536;

@@ -175,8 +175,7 @@ mod tests {
             made("alice", b"1", Some("x")).logins.by_auth_name
         );
         assert_eq!(moved[1], made("bob", b"2", None));
-        // A move to a domain whose users have another realm, and to one with a user of the same
-        // name.
+        // A move to a domain with users of another realm, and to one with a user of the same name.
         add(&storage, &identity("carol", "b.com"), "3", None).unwrap();
         assert!(matches!(move_users(&storage, "a.com", "b.com"), Err(Error::OtherRealm { .. })));
         add(&storage, &identity("bob", "pbx"), "4", None).unwrap();

@@ -233,8 +233,8 @@ pub(super) fn networks<'i>() -> impl Fn(&Spanned<DeValue<'i>>) -> Result<Vec<Net
     any_array_of(word(network))
 }
 
-/// Parses the trusted networks, with the users on behalf of which some of them may send requests:
-/// address ranges, or tables `{ network = "192.0.2.10", speaks_for = ["+49*"] }`.
+/// Parses the trusted networks, and the users that some of them may speak for: address ranges, or
+/// tables `{ network = "192.0.2.10", speaks_for = ["+49*"] }`.
 pub(super) fn trusted(
     array: &Spanned<DeValue<'_>>,
 ) -> Result<(Vec<Network>, Vec<Speaker>), BadValue> {

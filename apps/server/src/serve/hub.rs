@@ -88,7 +88,7 @@ impl Hub {
             let refused = refuse_promises(out);
             self.unstored.fetch_add(refused, Ordering::Relaxed);
         }
-        // Datagrams for one destination are adjacent and in order, so that one system call can send
+        // Datagrams for one destination are adjacent and in order, so that the outbox can join
         // them. Responses are sent first: otherwise the response to a forwarded request could
         // overtake the 100. Streams keep their order.
         let bytes = &out.bytes;

@@ -26,8 +26,8 @@ pub(super) struct Served<'h> {
     pub(super) hub: &'h Hub,
     pub(super) index: usize,
     pub(super) roster: &'h Roster,
-    /// The workers whose connections and overloaded sockets this worker serves. Empty if it is
-    /// inactive.
+    /// The owners of the connections and sockets that this worker serves. It also limits the input
+    /// of these sockets in an overload. Empty if it is inactive.
     pub(super) owners: Vec<usize>,
     /// All sources, each with true if it is registered.
     sources: Vec<(Source<'h>, bool)>,

@@ -229,7 +229,7 @@ impl Bench {
         }
         self.local.worker.on_timer(self.now, &mut self.local.out);
         hub.carry_out(&mut self.local);
-        // A timer whose state another thread holds stays due. The pause avoids a busy loop.
+        // A timer stays due while another thread holds its state. The pause avoids a busy loop.
         self.next_timer = self.next_tick(served).map(|when| when.max(self.now + TICK));
         self.now = hub.clock.now();
     }
@@ -267,7 +267,7 @@ fn admit(served: &Served<'_>, share: Share) {
     }
 }
 
-/// Logs the start and the end of an overload in which requests are dropped.
+/// Logs the start and the end of an overload that drops requests.
 fn tell(was_shedding: bool, is_shedding: bool) {
     if is_shedding && !was_shedding {
         log::warn("overload", || {

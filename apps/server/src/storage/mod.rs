@@ -20,7 +20,7 @@ use std::time::Duration;
 pub(crate) struct User {
     /// The user part of the address-of-record, case-sensitive.
     pub(crate) name: String,
-    /// The domain in lower case, which is also the digest realm.
+    /// The domain in lower case. By default it is also the digest realm; see [`Users::realms`].
     pub(crate) domain: Arc<str>,
     /// The hashes of the password, for each login name.
     pub(crate) logins: Logins,

@@ -29,7 +29,7 @@ fn origins_of(origins: Origins, hosts: Vec<String>) -> [Arc<Origins>; 2] {
 
 impl CurrentTls {
     /// A configuration for connections. TLS is not available if `tls` is `None`. WebSocket is
-    /// allowed for pages of `origins` and of `hosts`.
+    /// allowed for pages of `origins`. `hosts` are the names of this server.
     pub(crate) fn new(tls: Option<Tls>, origins: Origins, hosts: Vec<String>) -> Self {
         let (tls, proving) = (RwLock::new(tls), RwLock::new(None));
         Self { tls, proving, origins: RwLock::new(origins_of(origins, hosts)) }

@@ -30,7 +30,7 @@ const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 const PAGE_COUNT: u64 = 28;
 /// The page size of this program's databases, in bytes.
 const PAGE: u64 = 4096;
-/// The maximum factor by which the copy of a truncated database is extended.
+/// The maximum ratio of the padded length of a truncated database to its actual length.
 const MOST_PADDING: u64 = 100;
 
 /// Replaces the damaged database at `path` by a new one with all readable content, and keeps the

@@ -14,7 +14,7 @@ use std::path::Path;
 
 /// The length of a frame header in bytes.
 const HEADER: usize = 8;
-/// The maximum length of the rest of a file in which the next intact frame is searched, in bytes:
+/// The maximum length of the rest of a file that is searched for the next intact frame, in bytes:
 /// it is read into memory.
 const MAX_SEARCHED: u64 = 256 << 20;
 /// The maximum length of a frame found by a search, in bytes. Longer ones are rare, and the
