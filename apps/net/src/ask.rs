@@ -17,7 +17,7 @@ const MAX_UNSENT: usize = 1 << 20;
 /// connection uses TLS, and the server must prove the name.
 ///
 /// # Errors
-/// An error if no message arrives within `patience`, or the connection fails.
+/// No message arrives within `patience`, or the connection fails.
 pub fn ask(
     transport: Transport,
     remote: SocketAddr,

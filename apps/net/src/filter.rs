@@ -6,7 +6,7 @@ use libc::{
 };
 use socket2::SockFilter;
 
-/// The whole, in parts: all datagrams.
+/// The number of parts in the whole. With it all datagrams are accepted.
 pub(crate) const ALL: u32 = 1 << 16;
 
 /// The offset of the payload: the filter sees the UDP header first.

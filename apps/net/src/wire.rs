@@ -11,7 +11,7 @@ use std::ops::Deref;
 /// for the socket.
 pub struct Wire {
     web: Option<Web>,
-    /// Boxed, because it is rare.
+    /// Boxed to keep plain connections small.
     tls: Option<Box<Session>>,
     output: Output,
 }
@@ -131,7 +131,8 @@ impl Wire {
         let is_client = self.web.as_ref().is_some_and(|web| web.role == Role::Client);
         let mask = is_client.then(|| {
             let mut mask = [0; 4];
-            // A predictable mask could help to attack a proxy, which is not worth a failure.
+            // Without random numbers the mask is predictable, and protects no proxy on the way. That
+            // is not worth a failure.
             let _ = getrandom::fill(&mut mask);
             mask
         });

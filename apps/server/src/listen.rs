@@ -1,6 +1,6 @@
-//! Listening addresses and their syntax: `udp:0.0.0.0:5060`, `tcp:[::]:5060` and, with address or
-//! port translation on the way, `udp:0.0.0.0:5060 as 203.0.113.5:15060` or `udp:0.0.0.0:5060 as
-//! sip.example.com:15060`.
+//! Listening addresses and their syntax: `udp:0.0.0.0:5060` or `tcp:[::]:5060`. With address or
+//! port translation on the way: `udp:0.0.0.0:5060 as 203.0.113.5:15060` or
+//! `udp:0.0.0.0:5060 as sip.example.com:15060`.
 
 use crate::domains;
 use crate::failure::Failure;

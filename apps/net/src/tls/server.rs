@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// The maximum number of remembered TLS 1.2 sessions without tickets.
 const MAX_SESSIONS: usize = 10_000;
 
-/// The request for client certificates.
+/// The policy for client certificates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ClientCertificates {
     /// No certificate is requested.

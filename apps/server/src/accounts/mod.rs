@@ -62,8 +62,8 @@ pub(crate) fn remove(storage: &dyn Users, identity: &Identity) -> Result<(), Err
     }
 }
 
-/// Adds the users in `input` to `domain`, one `name:password` or `name<authentication
-/// name>:password` on each line. On an error no user is added.
+/// Adds the users in `input` to `domain`. Each line is `name:password` or
+/// `name<authentication name>:password`. On an error no user is added.
 ///
 /// # Errors
 /// [`Error`] if a line is invalid, or reading or the storage fails.
