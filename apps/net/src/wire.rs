@@ -131,8 +131,8 @@ impl Wire {
         let is_client = self.web.as_ref().is_some_and(|web| web.role == Role::Client);
         let mask = is_client.then(|| {
             let mut mask = [0; 4];
-            // Without random numbers the mask is predictable, and protects no proxy on the way. That
-            // is not worth a failure.
+            // Without random numbers the mask is predictable, and protects no proxy on the way.
+            // That is not worth a failure.
             let _ = getrandom::fill(&mut mask);
             mask
         });
