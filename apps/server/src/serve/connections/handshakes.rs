@@ -1,5 +1,5 @@
-//! The threads of TLS handshakes. They give way to the workers, so that SIP on UDP and on open
-//! connections waits for no handshake, however long one takes.
+//! The threads of TLS handshakes. They have a lower priority than the workers, so that a long
+//! handshake does not delay SIP on UDP and on open connections.
 
 use super::stream::Stream;
 use super::turns::{Next, Turns};
@@ -10,18 +10,18 @@ use std::os::fd::AsFd;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Weak, mpsc};
 
-/// The longest sleep of a thread: a bound on how long a missed wake-up could last.
+/// The longest sleep of a thread: the upper bound of the delay after a missed wake-up.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
-/// More than there are threads of handshakes.
+/// An upper bound of the number of handshake threads.
 const MOST_THREADS: u64 = 1 << 16;
 
 /// The payer for the processor time of a handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Payer {
-    /// The source that has opened the connection.
+    /// The source that opened the connection.
     Caller(Source),
-    /// The place to which the connection was opened from here.
+    /// The destination to which this server opened the connection.
     Called(Source),
 }
 
@@ -35,11 +35,11 @@ impl Payer {
     }
 }
 
-/// A step of a handshake that is to be made.
+/// A step of a handshake, to be made by a thread.
 #[derive(Debug)]
 struct Step {
     connection: Connection,
-    /// Gone, once the connection is closed.
+    /// Not upgradable once the connection is closed.
     stream: Weak<Stream>,
 }
 
@@ -49,23 +49,23 @@ impl PartialEq for Step {
     }
 }
 
-/// An order of a worker to the threads of handshakes.
+/// A message from a worker to the handshake threads.
 enum Told {
-    /// A step of this is to be made.
+    /// Add a step.
     Push(Payer, Step),
-    /// It is not to be made any more.
+    /// Remove a step.
     Remove(Payer, Step),
 }
 
-/// The connections whose handshakes wait for a thread.
+/// The connections that wait for a step of their handshake.
 ///
-/// A worker takes no lock that such a thread may hold: they give way to all others, and a worker
-/// would wait as long.
+/// A worker takes no lock that a handshake thread may hold: these threads have a lower priority,
+/// and the worker would wait for a preempted thread.
 pub(super) struct Handshakes {
     told: mpsc::Sender<Told>,
-    /// Counts what was told since: each wakes a thread.
+    /// A semaphore: each message adds one, which wakes one thread.
     waker: EventFd,
-    /// For the threads of handshakes alone.
+    /// Locked by the handshake threads only.
     queue: Mutex<Queue>,
 }
 
@@ -75,7 +75,7 @@ struct Queue {
 }
 
 impl Queue {
-    /// Takes the step that is to be made `now`.
+    /// Takes the step that is due at `now`.
     fn next(&mut self, now: Instant) -> Next<Payer, Step> {
         for told in self.told.try_iter() {
             match told {
@@ -88,8 +88,10 @@ impl Queue {
 }
 
 impl Handshakes {
+    /// Creates an empty queue.
+    ///
     /// # Errors
-    /// When the system gives no event descriptor.
+    /// The system gives no event descriptor.
     pub(super) fn new() -> io::Result<Self> {
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_SEMAPHORE;
         let waker = EventFd::from_flags(flags)?;
@@ -98,27 +100,27 @@ impl Handshakes {
         Ok(Self { told, waker, queue })
     }
 
-    /// Has a step of the handshake of `stream` made.
+    /// Queues a step of the handshake of `stream`.
     pub(super) fn push(&self, stream: &Arc<Stream>) {
         let step = Step { connection: stream.connection, stream: Arc::downgrade(stream) };
-        // The other end of the channel is here as well, so that neither of the two fails.
+        // The receiver is owned by `self` too, so sending cannot fail.
         let _ = self.told.send(Told::Push(Payer::of(stream), step));
         let _ = self.waker.write(1);
     }
 
-    /// Forgets `stream`, which is closed.
+    /// Removes the closed `stream` from the queue.
     pub(super) fn remove(&self, stream: &Stream) {
         let step = Step { connection: stream.connection, stream: Weak::new() };
         let _ = self.told.send(Told::Remove(Payer::of(stream), step));
         let _ = self.waker.write(1);
     }
 
-    /// Ends the sleep of all threads.
+    /// Wakes all threads.
     pub(super) fn wake_all(&self) {
         let _ = self.waker.write(MOST_THREADS);
     }
 
-    /// Waits for a connection whose turn it is; `None` once `ending` is set.
+    /// Waits for the next connection with a step to make. Returns `None` once `ending` is set.
     fn take(&self, clock: Clock, ending: &AtomicBool) -> Option<(Payer, Arc<Stream>)> {
         while !ending.load(Ordering::SeqCst) {
             let now = clock.now();
@@ -141,7 +143,7 @@ impl Handshakes {
 }
 
 impl Connections {
-    /// Makes handshakes until `ending` is set: the work of one thread.
+    /// Runs one handshake thread until `ending` is set.
     pub(in crate::serve) fn shake_hands(&self, ending: &AtomicBool) {
         let mut chunk = [0; READ_SIZE];
         while let Some((payer, stream)) = self.handshakes.take(self.clock, ending) {
@@ -157,7 +159,7 @@ impl Connections {
         }
     }
 
-    /// Ends the sleep of the threads of handshakes, which look then whether they are to end.
+    /// Wakes the handshake threads, which then check their `ending` flag.
     pub(in crate::serve) fn wake_handshakes(&self) {
         self.handshakes.wake_all();
     }
