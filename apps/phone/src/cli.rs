@@ -91,6 +91,7 @@ pub(crate) struct AnswerArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
+    /// The script (TOML)
     #[arg(value_name = "SCRIPT")]
     pub(crate) script: PathBuf,
     /// Write the result of each step as JUnit XML

@@ -260,7 +260,7 @@ fn proxy_of(
     Ok(Some(proxy))
 }
 
-/// Parses the expiry of a registration. `None` for less than a second.
+/// Parses the expiry of a registration. `None` if it is invalid or less than a second.
 fn expires(text: &str) -> Option<sip::Duration> {
     let time = humantime::parse_duration(text).ok()?;
     (time.as_secs() > 0).then(|| sip::Duration::from_secs(time.as_secs()))

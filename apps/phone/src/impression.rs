@@ -153,7 +153,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// Parses DTMF keys. `None` if a character is not a key or there is none.
+/// Parses DTMF keys. `None` if a character is not a key or `text` is empty.
 pub(crate) fn keys(text: &str) -> Option<String> {
     let text = text.to_ascii_uppercase();
     let are_keys = text.chars().all(|key| matches!(key, '0'..='9' | '*' | '#' | 'A'..='D'));

@@ -121,7 +121,7 @@ impl Links {
         SocketAddr::new(ip, local.port())
     }
 
-    /// Sends a message. Opens a connection if there is none.
+    /// Sends a message. Opens a connection if necessary.
     ///
     /// # Errors
     /// If the message is known at once to be undeliverable.
@@ -275,8 +275,8 @@ impl Links {
         self.chunk = chunk;
     }
 
-    /// Reads the ICMP errors of undelivered datagrams. An attacker who forges one must know the
-    /// message with its branch, since the error contains it.
+    /// Reads the ICMP errors of undelivered datagrams. A forged error must contain the message with
+    /// its branch, which an attacker cannot guess.
     fn read_errors(&mut self, each: &mut dyn FnMut(Arrival<'_>)) {
         let mut control = nix::cmsg_space!(sock_extended_err, SockaddrStorage);
         for family in &self.families {

@@ -4,7 +4,7 @@
 use core::alloc::{GlobalAlloc, Layout};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-/// The reserve is this fraction of the memory: one part of [`RESERVE`].
+/// The divisor for the size of the reserve: the reserve is the memory divided by it.
 pub const RESERVE: usize = 16;
 
 /// The usage of the heap.

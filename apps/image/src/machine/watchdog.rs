@@ -34,7 +34,7 @@ const WIND: u16 = 1 << 8;
 /// The registers of the running timer.
 static REGISTERS: AtomicPtr<u8> = AtomicPtr::new(ptr::null_mut());
 
-/// Starts the first timer among `functions`. Returns false if there is none.
+/// Starts the first timer among `functions`. Returns false if no device is supported.
 #[must_use]
 pub fn start(functions: &[Function]) -> bool {
     let is_one = |function: &&Function| (function.vendor, function.device) == DEVICE;

@@ -93,7 +93,7 @@ impl Phone {
         let config = Config {
             direct_calls: options.direct,
             incoming_calls: 1,
-            // There is no dialog to confirm a redirection.
+            // Redirections are not followed: the user is not asked to confirm them.
             redirects: 0,
             user_agent: concat!("barebell-image/", env!("CARGO_PKG_VERSION")).into(),
             ..Config::default()

@@ -19,7 +19,7 @@ use sip::{Duration, Instant};
 const KEYS: Duration = Duration::from_millis(10);
 /// Maximum number of keys per turn.
 const MOST_KEYS: usize = 16;
-/// Time in which the serial line sends a full FIFO.
+/// Interval of sending to the serial line, about the time that it needs for a full FIFO.
 const SEND: Duration = Duration::from_millis(1);
 
 /// A program's view on one screen.

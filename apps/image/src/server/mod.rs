@@ -177,7 +177,7 @@ impl Server {
         }
     }
 
-    /// The time of day at `now`, which is the time of timers.
+    /// The time of day at `now`, a time of the clock that timers use.
     fn time_of_day(&self, now: Instant) -> Instant {
         Instant::from_micros(now.as_micros().saturating_add_signed(self.clock_offset))
     }

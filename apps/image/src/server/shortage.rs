@@ -45,8 +45,8 @@ pub(super) fn refusal_at(level: Level, flow: &Flow, bytes: &[u8]) -> Option<Vec<
     if level == Level::Plenty { None } else { refusal(flow, bytes) }
 }
 
-/// The answer to `bytes`: 503 for an initial request, an empty one if the message is dropped, and
-/// `None` if it belongs to work under way.
+/// The answer to `bytes`: 503 for a request that would start new work, an empty one if the message
+/// is dropped, and `None` if it belongs to work under way.
 fn refusal(flow: &Flow, bytes: &[u8]) -> Option<Vec<u8>> {
     if BEGUN.iter().any(|begun| bytes.starts_with(begun)) {
         return None;

@@ -61,7 +61,7 @@ const BUFFERS_HIGH: usize = 0x1c;
 const STREAM_RESET: u32 = 1;
 const STREAM_RUNS: u32 = 1 << 1;
 
-/// The stream numbers on the link.
+/// The stream tags on the link.
 const OUTPUT: u8 = 1;
 const INPUT: u8 = 2;
 
@@ -113,8 +113,8 @@ impl Registers {
         is_back && self.read::<u16>(GCAP) != u16::MAX
     }
 
-    /// Sets up stream `number`, with the stream number `name` on the link, for the ring at
-    /// `address`.
+    /// Sets up the stream descriptor `number`, with the stream tag `name` on the link, for the ring
+    /// at `address`.
     fn set_up_stream(self, number: usize, name: u8, address: u64) -> Stream {
         let at = STREAMS + STREAM * number;
         self.write(at, 0_u32);

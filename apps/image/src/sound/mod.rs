@@ -43,7 +43,7 @@ impl fmt::Display for NoSound {
 /// Opens the first usable sound device among `functions`.
 ///
 /// # Errors
-/// If there is none.
+/// If there is no usable device.
 pub fn open(functions: &[Function]) -> Result<Box<dyn Sound>, NoSound> {
     let mut failure = NoSound::None;
     for function in functions.iter().filter(|function| function.class == HDA) {

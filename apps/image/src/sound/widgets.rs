@@ -477,7 +477,7 @@ mod tests {
         let codec = read(&mut pretended);
         let path = |pin| alloc::vec![(pin, Some(0)), (4, Some(1)), (2, None)];
         assert_eq!(codec.outputs(), [path(5), path(6)]);
-        // That path needs another input of the taken widget.
+        // Its path needs another input of the selector than the one taken.
         let taken = BTreeMap::from([(4, 0)]);
         assert_eq!(codec.path(6, &taken, &|_, widget| widget.kind == Kind::Output), None);
     }

@@ -70,7 +70,7 @@ struct Search {
     /// Number of rows wanted.
     wanted: usize,
     rows: Vec<Row>,
-    /// Number of bindings before the rows or outside of the position.
+    /// Number of bindings before the rows.
     before: usize,
     total: usize,
     /// Number of changes when the search began.
