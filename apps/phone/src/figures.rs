@@ -27,7 +27,7 @@ pub(crate) struct Media {
     pub(crate) far_mos: Option<f64>,
     /// Half the time between a mark sent and the same mark received; `None` without marks.
     pub(crate) mouth_to_ear_ms: Option<f64>,
-    /// The direction of the media.
+    /// The directions of the media that get through, as text.
     pub(crate) flow: &'static str,
 }
 

@@ -152,7 +152,7 @@ values! {
     Hertz(f64) from f64: hertz => Some(hertz).filter(|hertz| (1.0..MAX_HERTZ).contains(hertz))
         .ok_or("expected 1 to 7999 hertz".into());
 
-    /// Only `true`: a step without effect is left out.
+    /// Only `true`: an unwanted step is left out.
     #[derive(Clone, Copy)]
     Yes(()) from bool: yes => yes.then_some(())
         .ok_or("expected true; leave the step out else".into());

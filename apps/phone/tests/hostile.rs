@@ -174,7 +174,7 @@ fn garbage_in_place_of_messages_descriptions_and_stun() {
     ];
     talk.flood(talk.sip(), 4000, |number| match number % 3 {
         0 => request("INVITE", number, "", IS_SDP, described[number % described.len()]),
-        // An unsolicited binding success response, and random octets.
+        // An unsolicited binding success response, and octets 3 (ICMP destination unreachable).
         1 => [&[1, 1, 0, 0, 0x21, 0x12, 0xa4, 0x42][..], &[number as u8; 12]].concat(),
         _ => vec![3; number % 1400],
     });

@@ -94,7 +94,7 @@ pub fn seed(functions: &[Function]) -> Result<([u8; SEED], Source), NoSource> {
     found.find(|(seed, _)| !is_stuck(seed)).ok_or(NoSource)
 }
 
-/// Returns true if a source repeats its output.
+/// Returns true if a source returned the same word twice in a row.
 fn is_stuck(seed: &[u8; SEED]) -> bool {
     let (words, _) = seed.as_chunks::<8>();
     words.windows(2).any(|pair| pair[0] == pair[1])

@@ -14,7 +14,7 @@ pub(crate) struct Judge {
     junit: Option<PathBuf>,
     report: Report,
     cases: Vec<Case>,
-    /// True if a call was judged.
+    /// True if an answered call was judged.
     has_judged: bool,
     /// The first unmet expectation.
     unmet: Option<String>,
