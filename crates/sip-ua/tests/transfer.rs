@@ -267,9 +267,9 @@ fn nobody_is_told_of_a_transfer_for_more_than_three_minutes() {
 }
 
 #[test]
-fn a_uri_has_a_call_replaced_and_no_other_header_fields_set() {
+fn a_uri_sets_replaces_and_subject_and_no_other_header_fields() {
     let mut rig = rig(1, 0);
-    let uri = format!("sip:bob?x@{}?Subject=x&Replaces=a%3Bto-tag=1%3Bfrom-tag=2", address(1));
+    let uri = format!("sip:bob?x@{}?Subject=x&Warning=y&Replaces=a%3Bto-tag=1%3Bfrom-tag=2", address(1));
     let call = rig.call_uri(0, &uri, SESSION);
     let failure =
         Failure::Refused { status: 481, reason: "Call/Transaction Does Not Exist".into() };
@@ -278,6 +278,7 @@ fn a_uri_has_a_call_replaced_and_no_other_header_fields_set() {
     assert!(invite.starts_with(format!("INVITE sip:bob?x@{} SIP/2.0\r\n", address(1)).as_bytes()));
     assert_eq!(value(invite, HeaderName::To), format!("<sip:bob?x@{}>", address(1)));
     assert_eq!(value(invite, HeaderName::Replaces), "a;to-tag=1;from-tag=2");
-    assert_eq!(value(invite, HeaderName::Subject), "");
+    assert_eq!(value(invite, HeaderName::Subject), "x");
+    assert_eq!(value(invite, HeaderName::Warning), "");
     rig.finish();
 }
