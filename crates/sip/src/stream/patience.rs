@@ -6,11 +6,11 @@ use crate::time::{Duration, Instant};
 /// The time after which the connection of a slow peer is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// From the opening to the end of the first message.
+    /// From the opening of the connection until its first message begins.
     pub first_message: Duration,
     /// From the first byte of a message to its last.
     pub message: Duration,
-    /// Without a message.
+    /// Without received data, after the first message.
     pub idle: Duration,
 }
 
