@@ -309,8 +309,8 @@ impl Agent {
         })
     }
 
-    /// Returns true if [`Agent::offer`] is allowed: the session is settled, and no change of it is
-    /// in progress.
+    /// Returns true if [`Agent::offer`] is allowed at once: the call is established, and no change of
+    /// its session is in progress.
     #[must_use]
     pub fn may_offer(&self, call: CallId) -> bool {
         self.calls.get(&call).is_some_and(Call::may_offer)
@@ -475,8 +475,8 @@ impl Agent {
         }
     }
 
-    /// Processes a response to a request whose call is over: a call that is answered then is hung
-    /// up.
+    /// Processes a late response to a request of a call that is over: a 2xx to an INVITE is
+    /// acknowledged and ended by BYE.
     fn on_stray_answer(&mut self, heard: &Heard<'_>, now: Instant) {
         if let Ok(response) = heard.what
             && heard.method == Method::Invite
