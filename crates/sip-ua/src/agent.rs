@@ -309,8 +309,8 @@ impl Agent {
         })
     }
 
-    /// Returns true if [`Agent::offer`] is allowed at once: the call is established, and no change of
-    /// its session is in progress.
+    /// Returns true if [`Agent::offer`] is allowed at once: the call is established, and no change
+    /// of its session is in progress.
     #[must_use]
     pub fn may_offer(&self, call: CallId) -> bool {
         self.calls.get(&call).is_some_and(Call::may_offer)
