@@ -54,8 +54,8 @@ pub struct Wishes {
     pub offers_all_codecs: bool,
     /// True if an offer has all of `suites`, as for `offers_all_codecs`.
     pub offers_all_suites: bool,
-    /// The SRTP+ scheme to offer, if any. All schemes are accepted if offered. A scheme with a
-    /// header extension has the number given here.
+    /// The SRTP+ scheme to offer, if any, with the position of its tags. All schemes are accepted
+    /// if offered.
     pub plus: Option<Plus>,
 }
 

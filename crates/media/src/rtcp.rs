@@ -18,8 +18,8 @@ const FIRST_SIZE: usize = 100;
 const SENDER_FOR: Duration = Duration::from_secs(10);
 /// The number of stored report times. A response to any other time is ignored.
 const REMEMBERED: usize = 8;
-/// The number of sent packets between two reports of the other end that makes a report about
-/// received packets conclusive.
+/// The number of packets sent since the other end's previous report that is enough to conclude from
+/// the next report that no packet arrives.
 const ENOUGH: u32 = 50;
 /// The number of conclusive reports in a row that is required.
 const STALLED: u32 = 2;

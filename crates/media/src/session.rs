@@ -80,8 +80,8 @@ pub struct Session {
     timestamp: u32,
     /// True if the next packet begins a talkspurt.
     begins: bool,
-    /// The source address of the other end's packets. It takes precedence over the session
-    /// description (symmetric RTP).
+    /// The source address of the other end's packets (symmetric RTP). See [`Session::destination`]
+    /// for the conditions under which packets are sent there.
     source: Option<SocketAddr>,
     reception: Option<Reception>,
     /// Payloads. The flag is true for a description of comfort noise.

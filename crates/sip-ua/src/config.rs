@@ -81,7 +81,7 @@ pub enum Reliable {
     /// For responses with a session description if the other end supports them, and for all if it
     /// requires them.
     Supported,
-    /// Always. A call that does not support them is rejected.
+    /// Always. Outgoing calls require it, and incoming calls without support for it are rejected.
     Required,
 }
 

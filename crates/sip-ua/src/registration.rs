@@ -90,7 +90,7 @@ impl Registration {
         self.ask(core, Duration::ZERO, now);
     }
 
-    /// Stops all requests.
+    /// Stops all further requests.
     pub(crate) const fn forget(&mut self) {
         self.wanted = false;
         self.next = None;

@@ -120,7 +120,8 @@ fn a_request_too_large_for_a_datagram_goes_by_tcp_and_by_udp_where_that_is_refus
     let (flow, again) = caller.next();
     assert_eq!(flow.transport, Transport::Udp);
     assert!(again.contains("Via: SIP/2.0/UDP ") && again.ends_with("\r\n\r\nv=0\r\n"), "{again}");
-    // The agent stores that this peer does not accept TCP. A request that fits never needs TCP.
+    // The agent stores that this peer does not accept TCP. The failure of a request that fits into
+    // a datagram is final.
     caller.call(&large);
     assert_eq!(caller.next().0.transport, Transport::Udp);
     let mut caller = Caller::new();

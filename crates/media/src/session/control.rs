@@ -194,7 +194,8 @@ impl Session {
     }
 
     /// Returns true if reports in clear from `from` have exactly the expected source: the address
-    /// that the other end has named, or, if that is private, the address of its audio.
+    /// that the other end has named, or, if that is private, the source address of its audio, with
+    /// the next port on the RTCP socket.
     fn is_control_address(&self, channel: Channel, from: SocketAddr) -> bool {
         let source = self.source.filter(|_| self.may_follow());
         let behind = |address: SocketAddr| {
