@@ -206,9 +206,9 @@ impl Agent {
     }
 
     /// Calls `uri`, as `account` or directly, with the offer `session`. If it is empty, the other
-    /// end makes the offer ([`Event::Offer`]). A Replaces parameter of the URI makes the call
-    /// replace another one (RFC 3891), and a Subject parameter sets the subject. Other header
-    /// fields of the URI are ignored.
+    /// end makes the offer ([`Event::Offer`]). A Replaces header field in the URI makes the call
+    /// replace another one (RFC 3891), and a Subject header field sets the subject. Other header
+    /// fields in the URI are ignored.
     ///
     /// # Errors
     /// [`CallError::Uri`] if it is not a SIP URI, or the account does not exist.

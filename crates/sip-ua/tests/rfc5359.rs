@@ -139,8 +139,8 @@ fn tag(bytes: &[u8], name: HeaderName) -> String {
     value(bytes, name).split_once(";tag=").expect("a tag").1.to_owned()
 }
 
-/// Returns the URI that replaces the other end of a call of alice, from `response` in that call: as
-/// the park server, or dialog events, would tell it. `own` is the header field of alice.
+/// Returns the URI that replaces the other end of a call of alice, from `response` in that call, as
+/// a park server or dialog events would send it. `own` is the header field of alice.
 fn instead(response: &[u8], own: HeaderName, other: HeaderName) -> String {
     let id = value(response, HeaderName::CallId);
     let [own, other] = [own, other].map(|name| tag(response, name));
