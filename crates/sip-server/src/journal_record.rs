@@ -8,9 +8,9 @@
 //! ```text
 //! u32 length of the rest | u64 sequence | u16 65535 | u16 length, address of record | entry ...
 //! entry: u8 0 | u64 identifier | binding
-//!        u8 1 | u64 identifier                            it is removed
-//!        u8 2 | u64 identifier | u64 generation           the same, found in that generation of files
-//!        u8 3 | u64 identifier | u64 generation           the same for all below it
+//!        u8 1 | u64 identifier                      it is removed
+//!        u8 2 | u64 identifier | u64 generation     the same, found in that generation of files
+//!        u8 3 | u64 identifier | u64 generation     the same for all below it
 //! ```
 //!
 //! Versions before 0.2 wrote all bindings of an address-of-record at each change. Such a record
