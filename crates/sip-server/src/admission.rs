@@ -66,7 +66,7 @@ impl Bucket {
     }
 }
 
-/// The time in which one token of `rate` per second is refilled.
+/// The time to refill one token of `rate` per second.
 fn cost(rate: u32) -> Duration {
     Duration::from_micros(1_000_000 / u64::from(rate).max(1))
 }

@@ -58,8 +58,8 @@ impl<R: RawMutex> Bans<R> {
         })
     }
 
-    /// Records a failed authentication or a guess at a user from `source`, whose address is proved.
-    /// Returns true if the source is banned for it.
+    /// Records a failed authentication or a guess at a user from `source`. The address of the
+    /// source is proved. Returns true if the source is banned for it.
     pub(crate) fn note_failure(&self, source: Source, now: Instant, limits: &Limits) -> bool {
         if limits.ban_failures == 0 {
             return false;

@@ -225,7 +225,7 @@ pub struct Config {
     pub advertised: Vec<Advertised>,
     /// The domains served; the first is the default.
     pub domains: Vec<Domain>,
-    /// Domains of other registrars, in lower case, whose phones register and are reached through
+    /// Domains of other registrars, in lower case. Their phones register and are reached through
     /// this server (RFC 5626 section 5). Requests to them are forwarded without authentication,
     /// because their registrar authenticates them, and are limited like requests of strangers to
     /// local users.

@@ -13,7 +13,7 @@ use sip::digest::Credentials;
 use sip::header::NameAddr;
 use sip::{HeaderName, Message, Method, Uri};
 
-/// The rate per second and the burst of a registered phone whose source is shut out.
+/// The rate per second and the burst of a registered phone at a source that is shut out.
 const PHONE_RATE: (u32, u32) = (10, 50);
 /// The rate per second and the burst of attempts to log in as one user from a banned source, if
 /// that user has logged in from the source before.

@@ -22,14 +22,14 @@ const PREFIX: &[u8] = b"tgruu.";
 pub(crate) enum Gruu<'u> {
     /// The phone with this instance.
     Public(Cow<'u, [u8]>),
-    /// The phone with this mark, of the user whose address-of-record has this hash.
+    /// The phone with this mark. `address` is the hash of the address-of-record of its user.
     Temporary { address: u64, mark: u64 },
     /// Not a GRUU of this server.
     Unknown,
 }
 
 impl<'u> Gruu<'u> {
-    /// Returns the GRUU in `uri`, whose domain is local. Returns `None` if it is not a GRUU.
+    /// Returns the GRUU in `uri`, a URI of a local domain. Returns `None` if it is not a GRUU.
     pub(crate) fn of(uri: &SipUri<'u>, key: &Key) -> Option<Self> {
         if !uri.params.has("gr") {
             return None;

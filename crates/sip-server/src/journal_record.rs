@@ -2,8 +2,8 @@
 //!
 //! The engine appends a record to [`Output::journal`](crate::Output) at each change. It lists the
 //! bindings that were removed and those that were added. The identifier of a binding is never
-//! reused. So the order in which several worker threads append does not matter: the current
-//! bindings are those added and not removed ([`Merged`]). Integers are little-endian:
+//! reused. So several worker threads may append in any order: the current bindings are those added
+//! and not removed ([`Merged`]). Integers are little-endian:
 //!
 //! ```text
 //! u32 length of the rest | u64 sequence | u16 65535 | u16 length, address of record | entry ...

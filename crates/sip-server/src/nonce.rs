@@ -53,8 +53,8 @@ struct Recent {
     fingerprint: u64,
 }
 
-/// The period in seconds in which a request may be retransmitted: 64 times the default T1 (RFC 3261
-/// section 17.1.1.2).
+/// The maximum age in seconds of a retransmission: 64 times the default T1 (RFC 3261 section
+/// 17.1.1.2).
 const REPETITION: u32 = 32;
 
 /// The result of verifying a nonce.

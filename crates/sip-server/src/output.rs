@@ -67,7 +67,7 @@ pub enum Notice {
         time: Duration,
         /// The number of failures.
         failures: u32,
-        /// The period in which the failures occurred.
+        /// The period of the failures.
         window: Duration,
     },
 }

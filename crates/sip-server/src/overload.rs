@@ -205,8 +205,8 @@ impl Throttle {
         let share = match wait {
             // An eighth more each time: from the smallest share to all in 0.6 s.
             Wait::Short => self.share.times(1.125),
-            // The share that can be read in the time in which it arrives, and less, so that the
-            // queue shrinks.
+            // The share that can be read as fast as it arrives, and less, so that the queue
+            // shrinks.
             Wait::Long if growth > 0.9 => {
                 let excess = micros(waited.max(longest)) / micros(longest);
                 self.share.times(0.875 / growth.min(7.0) / excess)

@@ -1,6 +1,6 @@
-//! REGISTERs whose bindings have been removed, while copies of them may still arrive. A restarted
-//! phone uses a new Call-ID, so the order within one Call-ID (RFC 3261 section 10.3 step 7) does
-//! not show that such a copy is late.
+//! REGISTERs of removed bindings, while copies of them may still arrive. A restarted phone uses a
+//! new Call-ID, so the order within one Call-ID (RFC 3261 section 10.3 step 7) does not show that
+//! such a copy is late.
 
 use alloc::boxed::Box;
 use sip::Instant;
@@ -13,7 +13,7 @@ const MOST: usize = 16;
 #[derive(Debug, Default)]
 pub(crate) struct Past(Option<Box<SmallVec<[Undone; 2]>>>);
 
-/// The last REGISTER with this Call-ID whose binding has been removed.
+/// The last REGISTER with this Call-ID. Its binding has been removed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Undone {
     pub(crate) call_id: u64,

@@ -123,8 +123,8 @@ impl Settings {
         Some((number, domain))
     }
 
-    /// The user that `uri`, whose host is `domain`, names, without escapes, and the domain of the
-    /// user. A telephone number names the same user as in a tel URI (RFC 3261 section 19.1.6).
+    /// The user that `uri` names, without escapes, and the domain of the user. `domain` is the host
+    /// of `uri`. A telephone number names the same user as in a tel URI (RFC 3261 section 19.1.6).
     /// Returns `None` if the URI has no user, or the number is local to another place.
     pub(crate) fn user_of<'u>(
         &self,

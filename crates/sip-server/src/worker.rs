@@ -171,8 +171,8 @@ impl<R: RawMutex> Worker<R> {
         }
     }
 
-    /// Rejects a request on a stream whose length is unknown. `head` is its header fields with the
-    /// empty line. The owner closes the stream.
+    /// Rejects a request of unknown length on a stream. `head` is its header fields with the empty
+    /// line. The owner closes the stream.
     pub fn refuse_unframed(&mut self, now: Instant, flow: &Flow, head: &[u8], out: &mut Output) {
         let Ok(message) = Message::parse(head) else { return };
         self.with_env(now, out, |_, env| {
@@ -186,7 +186,7 @@ impl<R: RawMutex> Worker<R> {
     }
 
     /// Handles the result of an [`Event::Locate`](crate::Event::Locate): the places of the
-    /// destination, in the order to try. `locations` is empty if there is none.
+    /// destination, in the order to try. `locations` is empty if the lookup failed.
     pub fn located(
         &mut self,
         now: Instant,
@@ -221,9 +221,10 @@ impl<R: RawMutex> Worker<R> {
             env.counters.undeliverable.add();
             let Ok(via) = message.top_via() else { return };
             if message.status().is_some() {
-                // A response whose connection has ended is sent once to the source address of the
-                // request, with the port in its Via (RFC 3261 section 18.2.2). The other fields of
-                // that Via come from the answerer, which may have changed them.
+                // If the connection of a response has ended, the response is sent once to the
+                // source address of the request, with the port in its Via (RFC 3261 section
+                // 18.2.2). The other fields of that Via come from the answerer, which may have
+                // changed them.
                 if flow.connection.is_some() {
                     let remote = SocketAddr::new(flow.remote.ip(), via.port_or_default());
                     let retry = Flow { remote, connection: None, ..*flow };
@@ -277,8 +278,8 @@ impl<R: RawMutex> Worker<R> {
         });
     }
 
-    /// The time by which [`Worker::on_timer`] must be called. It is the same for all workers: each
-    /// checks it before it sleeps, after its last event.
+    /// The latest time for the next call of [`Worker::on_timer`]. It is the same for all workers:
+    /// each checks it before it sleeps, after its last event.
     #[must_use]
     pub fn next_timer(&self) -> Option<Instant> {
         let transactions = self.server.transactions.next_timer();

@@ -280,7 +280,7 @@ pub(crate) fn keep_scheme(targets: &mut Targets, is_for_sips: bool) {
     }
 }
 
-/// Joins the flows to one phone into one target, whose further flows are tried in turn, so that the
+/// Joins the flows to one phone into one target. Its further flows are tried in turn, so that the
 /// phone rings once (RFC 5626 section 7).
 pub(crate) fn join_flows(targets: &mut Targets) {
     if targets.len() < 2 {

@@ -113,7 +113,7 @@ struct Change<'c, 'm> {
     /// binding that it did not create.
     adds_again: bool,
     removes_again: bool,
-    /// The REGISTERs whose bindings have been removed.
+    /// The REGISTERs of removed bindings.
     gone: SmallVec<[Undone; 2]>,
     /// The number of bindings of this REGISTER. They are the last ones.
     own: usize,

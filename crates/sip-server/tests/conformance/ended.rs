@@ -1,4 +1,4 @@
-//! Calls whose connection ends, and the connection on which a dialog was created (RFC 5923).
+//! Calls on a connection that ends, and the connection on which a dialog was created (RFC 5923).
 
 use crate::rig::{ALICE, Draft, Rig, STRANGER, Sent, closed_config, tcp, text, udp};
 use sip::{Duration, HeaderName, Transport};

@@ -13,8 +13,7 @@ fn rig(state: State) -> Rig {
     Rig::closed_with(Config { state, ..closed_config() })
 }
 
-/// The status of the response to a request of alice, who is at `source`, to `uri`. 0 if it is
-/// forwarded.
+/// The status of the response to a request from alice at `source` to `uri`. 0 if it is forwarded.
 fn fate(rig: &mut Rig, source: &str, uri: &str) -> u16 {
     let message = Draft::new("MESSAGE", uri);
     let reaction = rig.send_as("alice", &udp(source), &message);
@@ -180,7 +179,7 @@ fn a_contact_claims_no_address_that_the_sender_can_reach() {
     }
 }
 
-/// An office behind one address, whose phones have answered nothing since the restart.
+/// An office behind one address. Its phones have answered nothing since the restart.
 #[test]
 fn all_phones_behind_one_address_ring_after_a_restart() {
     let mut rig = rig(State::Stateful);

@@ -108,7 +108,7 @@ impl Rig {
         Self::new(open_config())
     }
 
-    /// Creates a server with authentication, with alice, bob and carol, whose passwords are their
+    /// Creates a server with authentication, with alice, bob and carol. Their passwords are their
     /// names.
     pub(crate) fn closed() -> Self {
         Self::closed_with(closed_config())
@@ -147,7 +147,7 @@ impl Rig {
         self.take()
     }
 
-    /// Receives a request on a stream whose length is unknown.
+    /// Receives a request of unknown length on a stream.
     pub(crate) fn refuse_unframed(&mut self, flow: &Flow, head: &[u8]) -> Reaction {
         self.worker.refuse_unframed(self.now, flow, head, &mut self.out);
         self.take()
@@ -165,7 +165,7 @@ impl Rig {
         self.take();
     }
 
-    /// Sends `draft`. If it is challenged, sends it again with the credentials of `user`, whose
+    /// Sends `draft`. If it is challenged, sends it again with the credentials of `user`. The
     /// password is the name.
     pub(crate) fn send_as(&mut self, user: &str, flow: &Flow, draft: &Draft) -> Reaction {
         let reaction = self.send(flow, draft);
@@ -329,7 +329,7 @@ impl Sent {
         self.message().elements(name).map(text).collect()
     }
 
-    /// The value of the first header field called `name`, empty if there is none.
+    /// The value of the first header field called `name`, empty if there is no such field.
     pub(crate) fn value(&self, name: HeaderName) -> String {
         self.message().value(name).map(text).unwrap_or_default()
     }

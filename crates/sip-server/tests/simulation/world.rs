@@ -21,7 +21,7 @@ const MESSAGES: u64 = 60;
 
 /// The period of actions on the phones and the server.
 const ACTION: Duration = Duration::from_secs(900);
-/// The time after that by which the last call has ended: timer C, the last CANCEL, the last BYE.
+/// The time after that until the last call has ended: timer C, the last CANCEL, the last BYE.
 const CALM_DOWN: Duration = Duration::from_secs(700);
 
 /// An action of the simulation.

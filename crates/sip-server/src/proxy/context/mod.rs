@@ -129,7 +129,7 @@ impl Context {
     }
 
     /// Handles the CANCEL `cancel` (RFC 3261 section 16.10). Its Reason is forwarded (RFC 3326
-    /// section 2), but not from a stranger, who could hide from the user that a call was made.
+    /// section 2), but not from a stranger, which could hide from the user that a call was made.
     pub(crate) fn on_cancel(&mut self, cancel: &Message<'_>, env: &mut Env<'_>) {
         if self.kind == Kind::NonInvite || self.has_final() {
             return;
