@@ -270,7 +270,7 @@ fn is_of_request(uri: &[u8], head: &RequestHead<'_>, settings: &Settings) -> boo
 }
 
 /// Appends a challenge for each algorithm, the preferred one first (RFC 8760 section 2.3). With
-/// `only_one`, appends only MD5, which all phones support.
+/// `only_one`, appends only that for MD5, which all phones support, if MD5 is among the algorithms.
 #[expect(clippy::too_many_arguments, reason = "each is of another kind")]
 fn write_challenges<R: RawMutex>(
     server: &Server<R>,

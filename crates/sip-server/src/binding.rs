@@ -37,7 +37,7 @@ impl Binding {
         self.extra.as_ref().map_or(&[], |extra| &extra.path)
     }
 
-    /// `+sip.instance` (RFC 5626), empty for none.
+    /// `+sip.instance` (RFC 5626). Empty for none.
     pub(crate) fn instance(&self) -> &[u8] {
         self.extra.as_ref().map_or(&[], |extra| &extra.instance)
     }

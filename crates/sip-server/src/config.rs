@@ -14,7 +14,7 @@ pub enum Mode {
     Proxy,
     /// Registers, and answers 302 with the contacts (RFC 3261 section 8.3).
     Redirect,
-    /// Registers only. Requests to be forwarded are answered 404 or 403.
+    /// Registers only. Requests to be forwarded are answered 405.
     Registrar,
 }
 

@@ -126,7 +126,7 @@ fn is_registered_on<R: RawMutex>(
     })
 }
 
-/// True if `user`, who is registered on `flow`, is within the rate for registered phones.
+/// True if the registered phone of `user` on `flow` is within its rate.
 fn has_turn<R: RawMutex>(
     server: &Server<R>,
     user: &AddressOfRecord,
@@ -139,8 +139,8 @@ fn has_turn<R: RawMutex>(
     server.flow_rates.take(&parts, env.now, rate, burst)
 }
 
-/// True if the datagram `message` begins a login or a call of `user`, who has logged in from its
-/// source within the last day.
+/// True if the datagram `message` begins a login or a call of `user`, and `user` has logged in from
+/// its source within the last day.
 fn begins_login<R: RawMutex>(
     server: &Server<R>,
     message: &Message<'_>,
@@ -186,8 +186,8 @@ fn returning<R: RawMutex>(
 
 impl<R: RawMutex> Server<R> {
     /// True if the TLS handshake of a connection on `flow` may proceed. It is charged like a
-    /// request. A stranger that is banned or over its rate is refused, with rare exceptions for a
-    /// source where a user has logged in within the last day.
+    /// request. A stranger that is banned or over its rate is refused. A banned source is allowed a
+    /// few handshakes if a user has logged in from it within the last day.
     pub fn admits_handshake(&self, flow: &Flow, now: sip::Instant) -> bool {
         let settings = alloc::sync::Arc::clone(&self.settings.lock());
         let account = Account::of(flow);

@@ -363,8 +363,8 @@ impl<R: RawMutex> LocationService<R> {
             && self.look_up(&named, |found| found.is_some_and(|found| found.logins.is_some()))
     }
 
-    /// Restores a stored record, unless a later one has been restored. Limits the expiry of the
-    /// bindings to `latest`.
+    /// Restores a stored record. Records may come in any order: bindings that another record
+    /// removes are left out. Limits the expiry of the bindings to `latest`.
     pub(crate) fn restore(&self, record: &Record<'_>, now: Instant, latest: Instant) {
         let address = self.canonical(record.address_of_record);
         let mut added: SmallVec<[Binding; 4]> = SmallVec::new();

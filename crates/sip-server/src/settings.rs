@@ -160,8 +160,8 @@ impl Settings {
         realms.by_ref().take(MOST).any(|realm| is_own(&realm)) || realms.next().is_some()
     }
 
-    /// Returns the settings if messages on `flow` are not trusted, so that challenges for our
-    /// realms and asserted identities are removed from them.
+    /// Returns the settings if the server authenticates and messages on `flow` are not trusted.
+    /// Challenges for our realms and asserted identities are removed from such messages.
     pub(crate) fn distrusts(&self, flow: &Flow) -> Option<&Self> {
         (self.config.authentication.required && !self.is_trusted(flow)).then_some(self)
     }

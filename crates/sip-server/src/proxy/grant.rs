@@ -39,8 +39,9 @@ fn is_target_refresh(method: Method<'_>) -> bool {
 
 impl Grant {
     /// Returns the authorization of `request` by its token. The request URI must name the end that
-    /// the token leads to, the routes must be those of that end, and the dialog must still exist.
-    /// Requests that end a dialog are always authorized.
+    /// the token leads to, the routes must be those of that end, and the dialog must be known to
+    /// exist. A BYE, an ACK and a terminating NOTIFY are authorized even if the dialog is not known
+    /// to exist.
     pub(crate) fn find<R: RawMutex>(
         server: &Server<R>,
         request: &Message<'_>,

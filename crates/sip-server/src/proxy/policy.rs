@@ -143,7 +143,7 @@ fn decide<R: RawMutex>(
     // Some phones on TLS use a SIPS URI within a dialog that began with a SIP URI. The other end
     // may be on an unencrypted transport, as it was when the dialog began.
     let is_of_sip_dialog = !found.is_by_sips && grant.is_some_and(|grant| grant.flow.is_some());
-    // A request that came unencrypted has no protection on the first hop already.
+    // The request came unencrypted, so encryption of the further hops would come too late.
     if is_sips(found.uri_bytes)
         && !flow.transport.is_secure()
         && !is_of_sip_dialog

@@ -120,7 +120,7 @@ impl Rig {
         rig
     }
 
-    /// Adds `name@example.com`, whose password is the name.
+    /// Adds `name@example.com`, with the name as the password.
     pub(crate) fn add_user(&self, name: &str) {
         let ha1 = Ha1Set::new(name.as_bytes(), b"example.com", name.as_bytes());
         self.server.add_user(format!("{name}@example.com").as_bytes(), ha1);

@@ -35,7 +35,7 @@ fn the_best_response_is_chosen_in_whatever_order_they_come() {
         ([486, 415, 408], &[415]),
         ([480, 420, 486], &[420]),
         ([480, 484, 408], &[484]),
-        // A timeout says less than a phone.
+        // A timeout says less than the response of a phone.
         ([408, 486, 408], &[486]),
         ([408, 404, 503], &[404]),
         // Equivalent responses: either may be chosen.
