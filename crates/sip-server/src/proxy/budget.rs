@@ -90,6 +90,7 @@ impl Payers {
     /// No account is charged.
     pub const NONE: Self = Self { source: None, user: None };
 
+    /// Returns the accounts that are charged.
     pub fn accounts(&self) -> impl Iterator<Item = u16> + use<> {
         self.source.into_iter().chain(self.user)
     }
