@@ -1,17 +1,18 @@
-//! Flows, and which addresses they may lead to.
+//! Flows, and the addresses that they may lead to.
 
 use core::net::{IpAddr, SocketAddr};
 pub use sip::{Connection, Flow};
 
-/// Whether messages may be sent to `address`: not to everybody, and not to nobody.
+/// True if messages may be sent to `address`: it is a unicast address, and neither the address nor
+/// the port is zero.
 pub(crate) fn is_sendable(address: SocketAddr) -> bool {
     let ip = address.ip().to_canonical();
     let broadcast = matches!(ip, IpAddr::V4(ip) if ip.is_broadcast());
     !ip.is_multicast() && !ip.is_unspecified() && !broadcast && address.port() != 0
 }
 
-/// Whether `ip` means something only in the network it is in, so that another network may use the
-/// same one (RFC 1918, RFC 3927, RFC 4193, RFC 6598).
+/// True if `ip` is local to a network, so that other networks may use the same address (RFC 1918,
+/// RFC 3927, RFC 4193, RFC 6598).
 pub(crate) fn is_private(ip: IpAddr) -> bool {
     match ip.to_canonical() {
         IpAddr::V4(ip) => {

@@ -1,5 +1,5 @@
-//! The users and where they are: the location service of RFC 3261 section 10, and the secrets of
-//! row C6, found by one hash probe (row A3).
+//! The users and their bindings: the location service of RFC 3261 section 10, and the digest
+//! secrets, found by one hash lookup.
 
 use crate::binding::Binding;
 use crate::connections::Connections;
@@ -21,28 +21,27 @@ use sip::digest::{Algorithm, Ha1Set};
 use sip::{Deadline, Duration, Instant, SipUri, Uri};
 use smallvec::SmallVec;
 
-/// How many parts the users are spread over, each with a lock of its own.
+/// The number of shards, each with its own lock.
 pub(crate) const SHARDS: usize = 64;
 
-/// How many reminders of expiries that are needed no more a shard may hold beyond a few for each
-/// user.
+/// The maximum number of obsolete expiry reminders in a shard, beyond a few for each user.
 const SPARE_REMINDERS: usize = 1024;
 
-/// A user, or an address of record that registered while authentication was off.
+/// A user, or an address-of-record that registered while authentication was off.
 #[derive(Debug)]
 pub(crate) struct Subscriber {
-    /// With room for most, so that one look at the table tells whether it is the right one.
+    /// Most names fit inline, so that a lookup compares them without another memory access.
     address_of_record: SmallVec<[u8; 32]>,
     logins: Option<Box<Logins>>,
-    /// In the order in which they were last registered.
+    /// The bindings, in the order of their last registration.
     pub(crate) bindings: Vec<Binding>,
     pub(crate) past: Past,
-    /// The one reminder in the queue that counts, never if there is none. It is no later than a
-    /// second after the first expiry; others are passed over.
+    /// The earliest reminder in the queue, or never. It is at most one second after the first
+    /// expiry. Other reminders are ignored.
     reminder: Deadline,
 }
 
-/// What other tables know of the bindings of a subscriber.
+/// The data on the bindings of a subscriber that other tables hold.
 struct Known {
     bindings: usize,
     ids: SmallVec<[u64; 4]>,
@@ -64,7 +63,7 @@ impl Subscriber {
         self.bindings.iter().filter_map(Binding::connection).collect()
     }
 
-    /// The bindings that have not expired, in the order in which they were last registered.
+    /// The bindings that have not expired, in the order of their last registration.
     pub(crate) fn current(&self, now: Instant) -> impl DoubleEndedIterator<Item = &Binding> {
         self.bindings.iter().filter(move |binding| binding.expires > now)
     }
@@ -74,34 +73,34 @@ impl Subscriber {
 struct Shard {
     table: HashTable<Subscriber>,
     expiries: TimerQueue<u64>,
-    /// The sequence number of the last record. Records are compared with others of the same address
-    /// of record only.
+    /// The sequence number of the last record. Records are compared only with records of the same
+    /// address-of-record.
     sequence: u64,
-    /// Set while records are taken in that were stored before.
+    /// Set while stored records are restored.
     restoring: Option<Box<Restoring>>,
 }
 
-/// What stored records say is removed: the records that added it may come later.
+/// The removals in stored records. The records with the additions may come later.
 #[derive(Debug, Default)]
 struct Restoring {
-    /// Addresses of record by their hashes, and identifiers of bindings.
+    /// Hashes of addresses-of-record, and identifiers of bindings.
     removed: HashSet<(u64, u64)>,
-    /// For addresses of record by their hashes: all identifiers below this one.
+    /// By hash of the address-of-record: all identifiers below this one are removed.
     removed_below: HashMap<u64, u64>,
 }
 
-/// What a REGISTER has replaced.
+/// The bindings that a REGISTER has replaced.
 pub(crate) struct Replaced {
-    /// Keyed hash of its Call-ID.
+    /// Keyed hash of the Call-ID of the REGISTER.
     pub(crate) call_id: u64,
     pub(crate) bindings: Vec<Binding>,
 }
 
-/// How the change that a REGISTER has made is taken back.
+/// The data to revert the change of a REGISTER.
 #[derive(Debug)]
 pub(crate) struct Undo {
     address: AddressOfRecord,
-    /// Whether the address of record is there without bindings, too.
+    /// True if the address-of-record exists without bindings.
     is_user: bool,
     /// Keyed hash of the Call-ID.
     call_id: u64,
@@ -111,7 +110,7 @@ pub(crate) struct Undo {
     removed: Vec<Binding>,
 }
 
-/// An address of record with its hash: `user@domain`, the user without escapes, the domain as
+/// An address-of-record with its hash: `user@domain`, the user without escapes, the domain as
 /// configured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AddressOfRecord {
@@ -130,7 +129,7 @@ impl AddressOfRecord {
         &self.bytes[..at.unwrap_or(self.bytes.len())]
     }
 
-    /// A keyed hash of it.
+    /// A keyed hash of the address-of-record.
     pub(crate) const fn hash(&self) -> u64 {
         self.hash
     }
@@ -146,7 +145,7 @@ pub(crate) struct LocationService<R: RawMutex> {
     users: AtomicUsize,
     registered: AtomicUsize,
     bindings: AtomicUsize,
-    /// When the earliest binding may expire, as microseconds.
+    /// The earliest possible expiry of a binding, in microseconds.
     next_expiry: AtomicU64,
 }
 
@@ -165,7 +164,7 @@ impl<R: RawMutex> LocationService<R> {
         }
     }
 
-    /// The address of record of `user` (escapes undone) in `domain`.
+    /// Returns the address-of-record of `user` (without escapes) in `domain`.
     pub(crate) fn address_of_record(&self, user: &[u8], domain: &str) -> AddressOfRecord {
         let mut bytes: SmallVec<[u8; 64]> = SmallVec::from_slice(user);
         bytes.push(b'@');
@@ -179,11 +178,11 @@ impl<R: RawMutex> LocationService<R> {
     }
 
     fn shard(&self, hash: u64) -> &Mutex<R, Shard> {
-        // The table takes its own bits from both ends of the hash.
+        // The hash table uses bits from both ends of the hash.
         &self.shards[(hash >> 40) as usize % SHARDS]
     }
 
-    /// Lets `look` see the subscriber, if there is one.
+    /// Calls `look` with the subscriber, if there is one.
     pub(crate) fn look_up<T>(
         &self,
         address: &AddressOfRecord,
@@ -197,7 +196,7 @@ impl<R: RawMutex> LocationService<R> {
         )
     }
 
-    /// The address of record that has this hash, where there is a subscriber of it.
+    /// Returns the address-of-record with this hash, if there is a subscriber with it.
     pub(crate) fn address_with_hash(&self, hash: u64) -> Option<AddressOfRecord> {
         let shard = self.shard(hash).lock();
         let is_it = |found: &Subscriber| self.key.hash_one(&found.address_of_record) == hash;
@@ -205,14 +204,15 @@ impl<R: RawMutex> LocationService<R> {
         Some(AddressOfRecord { bytes: SmallVec::from_slice(&found.address_of_record), hash })
     }
 
-    /// Who logs in as `name` in `domain`, and the secret for `algorithm`; `None` where nobody does.
+    /// Returns the user that logs in as `name` in `domain`, and the secret for `algorithm`. Returns
+    /// `None` if there is no such user.
     pub(crate) fn log_in(
         &self,
         name: &[u8],
         domain: &str,
         algorithm: Algorithm,
     ) -> Option<(AddressOfRecord, SmallVec<[u8; 32]>)> {
-        // Looked for in any case, so that the time says nothing of who there is.
+        // The lookup is done in any case, so that the timing does not reveal which users exist.
         let owner = self.auth_names.owner(name, domain.as_bytes());
         let secret = |address: AddressOfRecord, choose: &dyn Fn(&Logins) -> Option<&Ha1Set>| {
             let secret = self.look_up(&address, |subscriber| {
@@ -235,9 +235,9 @@ impl<R: RawMutex> LocationService<R> {
         })
     }
 
-    /// Lets `change` alter the bindings of a user and writes them to the journal if it says that it
-    /// did. Without a user of that name `create` says whether one is made that lives as long as its
-    /// bindings; else `change` is not called and the result is `None`.
+    /// Calls `change` with the subscriber, and writes the change to the journal if `change` reports
+    /// one. If there is no such user and `create` is set, a subscriber is added that exists as long
+    /// as its bindings. Otherwise returns `None`.
     pub(crate) fn update<T>(
         &self,
         address: &AddressOfRecord,
@@ -267,7 +267,7 @@ impl<R: RawMutex> LocationService<R> {
         let subscriber = entry.get_mut();
         let before = subscriber.known();
         let (result, changed) = change(subscriber);
-        // What has expired may have been dropped also where nothing else was changed.
+        // Expired bindings may have been dropped even if nothing else changed.
         self.tell(address.hash, &before, subscriber);
         let is_news = self.remind(subscriber, address.hash, expiries);
         match changed {
@@ -288,7 +288,7 @@ impl<R: RawMutex> LocationService<R> {
         Some(result)
     }
 
-    /// Adds a user, or gives one a new password, which ends the bindings made with another one.
+    /// Adds a user, or sets a new password, which removes the bindings made with the old one.
     pub(crate) fn add_user(&self, canonical: &[u8], logins: Logins, out: &mut Output) {
         let address = self.canonical(canonical);
         let new_name = auth_name(&logins);
@@ -311,7 +311,7 @@ impl<R: RawMutex> LocationService<R> {
         }
     }
 
-    /// Removes a user and the user's bindings. False where there was none.
+    /// Removes a user and the bindings of the user. Returns false if there is no such user.
     pub(crate) fn remove_user(&self, canonical: &[u8], out: &mut Output) -> bool {
         let address = self.canonical(canonical);
         let removed = self.update(&address, false, out, |subscriber| {
@@ -326,15 +326,15 @@ impl<R: RawMutex> LocationService<R> {
         true
     }
 
-    /// What stands for the contact `uri` of `binding`.
+    /// Returns the key of the contact `uri` of `binding` in [`Contacts`].
     pub(crate) fn claim(&self, binding: &Binding, uri: &SipUri<'_>) -> u64 {
         if binding.flow_bound { self.contacts.claim(uri, &binding.flow) } else { 0 }
     }
 
-    /// What `look` makes of the bindings of the phone that is registered at `uri`, the newest
-    /// first: one user may have several there, each behind a NAT of its own. Of several users that
-    /// claim the URI, it is the one that is `called`, or else the one that claimed it first. A user
-    /// has no claim to a URI that names another user of the domain.
+    /// Applies `look` to the bindings of the phone registered at `uri`, the newest first. One user
+    /// may have several bindings there, each behind another NAT. If several users claim the URI,
+    /// the user is `called`, or else the one with the oldest claim. A user has no claim to a URI
+    /// that names another user of the domain.
     pub(crate) fn look_up_contact<T>(
         &self,
         uri: &SipUri<'_>,
@@ -353,8 +353,7 @@ impl<R: RawMutex> LocationService<R> {
         there.filter_map(look).collect()
     }
 
-    /// Whether the user part of `uri` is the name of another user than that of `address`, in the
-    /// same domain.
+    /// True if the user part of `uri` is the name of another user in the domain of `address`.
     fn names_another(&self, uri: &SipUri<'_>, address: u64) -> bool {
         let Some(claimant) = self.address_with_hash(address) else { return true };
         let user = sip::uri::unescape(uri.user.unwrap_or_default());
@@ -364,8 +363,8 @@ impl<R: RawMutex> LocationService<R> {
             && self.look_up(&named, |found| found.is_some_and(|found| found.logins.is_some()))
     }
 
-    /// Takes in a record that was stored before, unless a later one is already here. No binding
-    /// lasts beyond `latest`.
+    /// Restores a stored record. Records may come in any order: bindings that another record
+    /// removes are left out. Limits the expiry of the bindings to `latest`.
     pub(crate) fn restore(&self, record: &Record<'_>, now: Instant, latest: Instant) {
         let address = self.canonical(record.address_of_record);
         let mut added: SmallVec<[Binding; 4]> = SmallVec::new();
@@ -398,14 +397,14 @@ impl<R: RawMutex> LocationService<R> {
             bindings.reserve_exact(added.len());
             bindings.extend(added);
             bindings.retain(|it| it.id >= removed_below && !removed.contains(&it.id));
-            // In the order in which they were registered.
+            // Restores the order of registration.
             bindings.sort_unstable_by_key(|binding| binding.id);
             // The record is in the journal already.
             ((), Changed::No)
         });
     }
 
-    /// The binding that was `stored` as `id`.
+    /// Returns the binding that was `stored` as `id`.
     fn restored(&self, id: u64, stored: &StoredBinding<'_>, latest: Instant) -> Binding {
         let mut binding = Binding::from_stored(id, stored);
         binding.expires = binding.expires.min(latest);
@@ -415,9 +414,9 @@ impl<R: RawMutex> LocationService<R> {
         binding
     }
 
-    /// Takes back what a REGISTER has changed, as far as no later one has changed it again.
+    /// Reverts the change of a REGISTER, unless a later one has changed it again.
     pub(crate) fn undo(&self, undo: Undo) {
-        // A user that is gone stays so.
+        // A removed user is not added again.
         let mut unused = Output::default();
         self.update(&undo.address, !undo.is_user, &mut unused, |subscriber| {
             let Subscriber { bindings, past, .. } = subscriber;
@@ -438,7 +437,7 @@ impl<R: RawMutex> LocationService<R> {
         });
     }
 
-    /// Numbers records from above `sequence` on, once those that were stored before are taken in.
+    /// Numbers new records from above `sequence`, and ends the restoration of stored records.
     pub(crate) fn continue_after(&self, sequence: u64) {
         for shard in &self.shards {
             let mut shard = shard.lock();
@@ -447,7 +446,7 @@ impl<R: RawMutex> LocationService<R> {
         }
     }
 
-    /// Drops the bindings that have expired.
+    /// Removes the bindings that have expired.
     pub(crate) fn expire(&self, now: Instant, out: &mut Output, counters: &Counters) {
         if self.next_expiry.load(Ordering::Relaxed) > now.as_micros() {
             return;
@@ -464,7 +463,7 @@ impl<R: RawMutex> LocationService<R> {
                 };
                 let subscriber = entry.get_mut();
                 if subscriber.reminder != when.into() {
-                    // There was an earlier one since.
+                    // An earlier reminder has replaced this one.
                     continue;
                 }
                 subscriber.reminder = Deadline::NEVER;
@@ -483,17 +482,17 @@ impl<R: RawMutex> LocationService<R> {
         }
     }
 
-    /// A connection was opened.
+    /// Records that a connection was opened.
     pub(crate) fn open_connection(&self, connection: Connection) {
         self.connections.open(connection);
     }
 
-    /// Whether the connection of `flow` is open.
+    /// True if the connection of `flow` is open.
     pub(crate) fn is_open(&self, flow: &Flow) -> bool {
         flow.connection.is_some_and(|connection| self.connections.is_open(connection))
     }
 
-    /// A connection has ended, and the bindings on it with it.
+    /// Removes the bindings on a connection that has ended.
     pub(crate) fn end_connection(
         &self,
         connection: Connection,
@@ -516,7 +515,8 @@ impl<R: RawMutex> LocationService<R> {
         }
     }
 
-    /// Keeps only some of the bindings, and returns how many are gone.
+    /// Keeps only the bindings for which `is_kept` returns true. Returns the number of removed
+    /// bindings.
     fn retain(
         &self,
         hash: u64,
@@ -535,8 +535,8 @@ impl<R: RawMutex> LocationService<R> {
         gone
     }
 
-    /// Tells the other tables what has become of the bindings of a subscriber. Those on connections
-    /// that have ended meanwhile, or before a restart, are dropped.
+    /// Updates the other tables after a change of the bindings of a subscriber. Bindings on
+    /// connections that have ended meanwhile, or before a restart, are dropped.
     fn tell(&self, hash: u64, before: &Known, subscriber: &mut Subscriber) {
         let after = subscriber.connections();
         for &connection in after.iter().filter(|now| !before.connections.contains(now)) {
@@ -551,13 +551,13 @@ impl<R: RawMutex> LocationService<R> {
         self.count(before.bindings, subscriber.bindings.len());
     }
 
-    /// When [`LocationService::expire`] has something to do.
+    /// The time at which [`LocationService::expire`] must be called.
     pub(crate) fn next_expiry(&self) -> Option<Instant> {
         let next = self.next_expiry.load(Ordering::Relaxed);
         (next != u64::MAX).then(|| Instant::from_micros(next))
     }
 
-    /// Shows every current binding of a shard to `each`, with its address of record.
+    /// Calls `each` with every current binding of a shard and its address-of-record.
     pub(crate) fn for_each(
         &self,
         shard: usize,
@@ -596,8 +596,8 @@ impl<R: RawMutex> LocationService<R> {
         };
     }
 
-    /// Makes the queue anew: who registers with ever shorter expiries, or comes and goes, leaves
-    /// reminders behind that nobody needs.
+    /// Builds the queue again, without the obsolete reminders that shortened and removed
+    /// registrations leave behind.
     fn remind_anew(&self, table: &mut HashTable<Subscriber>, expiries: &mut TimerQueue<u64>) {
         *expiries = TimerQueue::default();
         for subscriber in table {
@@ -607,14 +607,15 @@ impl<R: RawMutex> LocationService<R> {
         }
     }
 
-    /// Sees to it that the queue reminds of the first expiry. True where it would not have.
+    /// Adds a reminder for the first expiry if the queue has none that is early enough. Returns
+    /// true if one was added.
     fn remind(
         &self,
         subscriber: &mut Subscriber,
         hash: u64,
         expiries: &mut TimerQueue<u64>,
     ) -> bool {
-        // Expired bindings are not found any more, so their removal can wait for company.
+        // Lookups ignore expired bindings, so their removal can be delayed and batched.
         const LATENESS: Duration = Duration::from_secs(1);
         let earliest = subscriber.bindings.iter().map(|binding| binding.expires).min();
         let Some(when) = earliest.map(|earliest| earliest + LATENESS) else { return false };
@@ -632,8 +633,8 @@ fn auth_name(logins: &Logins) -> Option<Box<[u8]>> {
     logins.by_auth_name.as_ref().map(|auth| auth.name.clone())
 }
 
-/// Writes what has changed since `before` to the journal. Returns the identifiers of the bindings
-/// that were added.
+/// Writes the changes since `before` to the journal. Returns the identifiers of the bindings that
+/// were added.
 fn journal(
     subscriber: &mut Subscriber,
     before: &Known,
@@ -667,11 +668,11 @@ fn journal(
     added
 }
 
-/// Whether bindings were changed in a way that storage has to know.
+/// The kind of a change of bindings, for storage.
 pub(crate) enum Changed {
     Yes,
     No,
-    /// By a REGISTER, which is taken back if it cannot be stored.
+    /// A change by a REGISTER, which is reverted if it cannot be stored.
     Undoable(Replaced),
 }
 

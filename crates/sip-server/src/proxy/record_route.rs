@@ -1,5 +1,5 @@
-//! Record-Route, and the tokens in it that the two ends of a dialog get (RFC 3261 section 16.6 step
-//! 4 and 16.7 step 8).
+//! Record-Route, and the tokens in it for the two ends of a dialog (RFC 3261 section 16.6 step 4
+//! and 16.7 step 8).
 
 use super::token::{End, Identity, Life, MAX_TEXT, Sender, TargetHash, Token, routes_hash};
 use crate::dialogs::Place;
@@ -15,7 +15,7 @@ use sip::uri::is_sips;
 use sip::{HeaderName, Message, SipUri, Transport, Uri};
 use smallvec::SmallVec;
 
-/// How requests get to the sender of `request`, which came on `arrived_on`.
+/// The end of the dialog at the sender of `request`, which came on `arrived_on`.
 pub(super) fn end_of_sender(request: &Message<'_>, arrived_on: &Flow, env: &Env<'_>) -> End {
     let keys = env.keys;
     let contact = request.elements(HeaderName::Contact).next();
@@ -36,27 +36,27 @@ pub(super) fn end_of_sender(request: &Message<'_>, arrived_on: &Flow, env: &Env<
     }
 }
 
-/// The way of a request through this server.
+/// The flows of a request through this server.
 pub(super) struct Ways<'a> {
-    /// The flow that it came on.
+    /// The flow that the request came on.
     pub(super) from: &'a Flow,
-    /// The flow that it leaves on.
+    /// The flow that the request is sent on.
     pub(super) to: &'a Flow,
-    /// Whether later requests have to follow that.
+    /// True if later requests of the dialog must follow `to`.
     pub(super) follows: bool,
 }
 
-/// The names in our domains that the two sides of a dialog may give in From.
+/// The names in our domains that the two ends of a dialog may give in From.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Names {
-    /// What the sender of the first request proved.
+    /// The authenticated name of the sender of the first request.
     pub(crate) sender: Identity,
-    /// Whom of us it was for. To does not say that: the sender chooses it.
+    /// The called user. To is not evidence of it, because the sender chooses To.
     pub(crate) answerer: Identity,
 }
 
-/// Appends the Record-Route lines for `request`: two where the ends of ours
-/// differ, so that each side has an address that it can reach (RFC 5658).
+/// Appends the Record-Route lines for `request`. There are two if the local addresses of the flows
+/// differ, so that each side gets an address that it can reach (RFC 5658).
 pub(super) fn write_record_route(
     request: &Message<'_>,
     names: Names,
@@ -100,8 +100,8 @@ pub(super) fn write_record_route(
     }
 }
 
-/// Appends what follows the token in a Record-Route or Path: our end of `flow`. A SIPS URI says TLS
-/// by itself.
+/// Appends the part after the token in a Record-Route or Path: the local end of `flow`. A SIPS URI
+/// implies TLS.
 pub(super) fn write_own_end(flow: &Flow, is_sips: bool, settings: &Settings, lines: &mut Vec<u8>) {
     lines.push(b'@');
     write_address(lines, settings.called(flow));
@@ -112,8 +112,8 @@ pub(super) fn write_own_end(flow: &Flow, is_sips: bool, settings: &Settings, lin
     lines.extend_from_slice(b";lr");
 }
 
-/// Appends `lines`, which begin with the Record-Route that was written for the flow `before`, for
-/// the flow `now`.
+/// Appends `lines`, which begin with the Record-Route for the flow `before`, with that Record-Route
+/// rewritten for the flow `now`.
 pub(super) fn write_record_route_anew(
     lines: &[u8],
     before: &Flow,
@@ -138,8 +138,8 @@ pub(super) fn write_record_route_anew(
     out.extend_from_slice(rest);
 }
 
-/// The token in `request`, which was written before it was known where it goes, once it goes to
-/// `to`.
+/// The replacement of the token in `request` for the flow `to`. The token was written before the
+/// destination was known.
 pub(super) fn token_for_place<'m>(
     request: &Message<'m>,
     to: &Flow,
@@ -159,20 +159,20 @@ pub(super) fn token_for_place<'m>(
     Some(NewToken { old, new: new.text(key, &given), end: new.end })
 }
 
-/// One token in the place of another one.
+/// A token that replaces another one.
 #[derive(Clone, Debug)]
 pub(super) struct NewToken<'m> {
     old: &'m [u8],
     new: SmallVec<[u8; MAX_TEXT]>,
-    /// Where it leads.
+    /// The end that the new token leads to.
     end: End,
 }
 
 impl NewToken<'_> {
-    /// Appends `line` with the new token wherever the old one stands in it.
+    /// Appends `line` with every occurrence of the old token replaced by the new one.
     pub(super) fn write(&self, line: &[u8], out: &mut Vec<u8>) {
         let mut copied = 0;
-        // It is a user part, so it ends there.
+        // A token is a user part, so it ends at the `@`.
         for at in memchr::memchr_iter(b'@', line) {
             if let Some(before) = line[copied..at].strip_suffix(self.old) {
                 out.extend_from_slice(before);
@@ -184,30 +184,30 @@ impl NewToken<'_> {
     }
 }
 
-/// What becomes of the Record-Route of a response.
+/// The handling of the Record-Route of a response.
 #[derive(Clone, Copy, Default)]
 pub(crate) enum RecordRoute<'a> {
     #[default]
     Kept,
-    /// There is no dialog that it could be for. In it is the answerer's token, which is for nobody
-    /// else.
+    /// The field is removed. There is no dialog, and the token in the field is meant for the
+    /// answerer alone.
     Removed,
-    /// The token for the sender takes the place of the answerer's.
+    /// The token for the sender replaces that for the answerer.
     With(&'a NewToken<'a>),
 }
 
-/// What there is in the Record-Route of a response.
+/// The tokens in the Record-Route of a response.
 #[derive(Clone, Debug)]
 #[expect(
     clippy::large_enum_variant,
     reason = "one at a time, for a moment, and mostly the large one"
 )]
 pub(super) enum Tokens<'m> {
-    /// None of ours.
+    /// No token of this server.
     None,
-    /// One that is not for the sender of the request, and no dialog that another one could be for.
+    /// A token for the answerer, and no dialog that a token for the sender could be made for.
     Stray,
-    /// One that gives way to another.
+    /// A token that is replaced by that for the sender.
     New(NewToken<'m>),
 }
 
@@ -220,7 +220,7 @@ impl Tokens<'_> {
         }
     }
 
-    /// Where the sender's token leads, if there is one.
+    /// The place that the token for the sender leads to, if there is one.
     pub(super) const fn place(&self) -> Option<Place> {
         match self {
             Self::New(NewToken { end: End { target, flow, scope, .. }, .. }) => {
@@ -231,9 +231,9 @@ impl Tokens<'_> {
     }
 }
 
-/// The token for the sender of a request that `response` answers, in place of the one that the
-/// answerer got: it leads to the answerer (RFC 3261 section 16.7 step 8), on the connection that
-/// was `opened` for the request, if the response came on one.
+/// The token for the sender of the request that `response` answers. It replaces the token for the
+/// answerer and leads to the answerer (RFC 3261 section 16.7 step 8). If the response came on the
+/// connection that was `opened` for the request, the token names that connection.
 pub(super) fn token_for_sender<'m>(
     response: &Message<'m>,
     status: u16,
@@ -254,7 +254,7 @@ pub(super) fn token_for_sender<'m>(
     }
 }
 
-/// Whether an element of Record-Route is of this server.
+/// True if a Record-Route element names this server.
 fn leads_here(element: &[u8], settings: &Settings) -> bool {
     let uri = NameAddr::parse(HeaderName::RecordRoute, element).map(|address| address.uri());
     matches!(uri, Ok(Ok(Uri::Sip(uri))) if settings.is_us(&uri.host, uri.port).is_some())
@@ -272,7 +272,7 @@ fn new_token<'m>(
     let call_id = response.value(HeaderName::CallId)?;
     let key = &env.keys.token;
     let given = DialogId { call_id, local_tag: from_tag, remote_tag: to_tag };
-    // What stands above our entry are the proxies behind us, the last one first.
+    // The elements above the entry of this server are the downstream proxies, the last one first.
     let mut behind: SmallVec<[&[u8]; 4]> = SmallVec::new();
     let (old, token, sender) = response.elements(HeaderName::RecordRoute).find_map(|element| {
         let own = own_token(element, &given, key);
@@ -296,7 +296,8 @@ fn new_token<'m>(
     Some(NewToken { old, new: token.text(key, &id), end })
 }
 
-/// The token in `element` that this server wrote into a request, and what it says of who sent that.
+/// Returns the token that this server wrote into `element` of a request, with its text and the data
+/// on the sender of the request.
 fn own_token<'m>(
     element: &'m [u8],
     given: &DialogId<'_>,
@@ -306,7 +307,7 @@ fn own_token<'m>(
         return None;
     };
     let user = uri.user?;
-    // Some phones escape letters that need not be (RFC 3261 section 19.1.4).
+    // Some phones escape characters that need no escape (RFC 3261 section 19.1.4).
     let token = Token::parse(key, given, &sip::uri::unescape(user))?;
     Some((user, token, token.sender?))
 }

@@ -1,5 +1,4 @@
-//! Connections and calls: what becomes of a call whose connection ends, and the connection on which
-//! a dialog was made (RFC 5923).
+//! Calls on a connection that ends, and the connection on which a dialog was created (RFC 5923).
 
 use crate::rig::{ALICE, Draft, Rig, STRANGER, Sent, closed_config, tcp, text, udp};
 use sip::{Duration, HeaderName, Transport};
@@ -18,7 +17,7 @@ fn call(uri: &str) -> Draft {
     Draft::invite(uri).with("From", "<sip:x@foreign.example>;tag=x-tag")
 }
 
-/// The requests of a kind that were sent, by where they went.
+/// The requests with this method that were sent, by destination.
 fn sent<'r>(reaction: &'r crate::rig::Reaction, method: &str) -> Vec<&'r Sent> {
     let is_it = |sent: &&Sent| sent.bytes.starts_with(format!("{method} ").as_bytes());
     reaction.requests().filter(is_it).collect()
@@ -66,7 +65,7 @@ fn page_anew(page: &Flow) -> Flow {
     Flow { connection: tcp(BOB_1, 9).connection, ..*page }
 }
 
-/// Where another phone rings, it goes on ringing.
+/// Another ringing phone continues to ring.
 fn return_other_phone(rig: &mut Rig, page: &Flow, desk: &Flow) {
     rig.register("bob", desk, &contact(desk));
     let ringing = rig.send(&udp(STRANGER), &call("sip:bob@example.com"));
@@ -97,7 +96,7 @@ fn phones_stop_ringing_when_the_connection_of_the_caller_ends() {
     rig.wait(Duration::from_secs(40));
     assert_eq!(rig.server.transactions(), 0);
 
-    // A call that is answered goes on, and so does one that came through another proxy.
+    // An answered call continues, and so does a call through another proxy.
     for through in [false, true] {
         let mut invite = call("sip:bob@example.com");
         if through {
@@ -115,7 +114,7 @@ fn phones_stop_ringing_when_the_connection_of_the_caller_ends() {
     }
 }
 
-/// A call of alice to a trunk by its name: the request as it went there, and the draft.
+/// A call of alice to a trunk by its name. Returns the request that the trunk receives.
 fn to_trunk(rig: &mut Rig) -> Sent {
     let draft = Draft::invite("sip:123@trunk.example;transport=tcp");
     let reaction = rig.send_as("alice", &udp(ALICE), &draft);
@@ -127,7 +126,7 @@ fn to_trunk(rig: &mut Rig) -> Sent {
     there
 }
 
-/// A request of alice within the dialog that `answer` made.
+/// A request of alice within the dialog that `answer` created.
 fn within(answer: &Sent, method: &str, contact: &str) -> Draft {
     let mut routes = answer.values(HeaderName::RecordRoute);
     routes.reverse();
@@ -166,12 +165,12 @@ fn a_dialog_goes_on_on_the_connection_that_was_opened_for_it() {
                     "{method} {contact} {state:?}"
                 );
             }
-            // Who writes another transport into the Contact is believed.
+            // Another transport in the Contact is respected.
             let bye = within(&answer, "BYE", contact);
             let forwarded = rig.send_as("alice", &udp(ALICE), &bye).forwarded().clone();
             assert_eq!(forwarded.flow, opened);
             if state == State::Stateful {
-                // It ends in this very moment.
+                // The connection ends at this moment.
                 let again = rig.undeliverable(&forwarded.flow, &forwarded.bytes);
                 let retried = sent(&again, "BYE")[0];
                 assert_eq!(
@@ -193,7 +192,7 @@ fn a_connection_of_another_place_or_for_another_transport_is_not_taken() {
     let contact = "sip:123@192.0.2.50:5060;transport=tcp";
     let mut rig = Rig::closed();
     let there = to_trunk(&mut rig);
-    // It answers on a connection that it has opened itself.
+    // The trunk answers on a connection that it has opened itself.
     let answer = answered(&mut rig, &there, 200, &tcp("192.0.2.50:40000", 78), contact);
     let forwarded = rig.send(&udp(ALICE), &within(&answer, "BYE", contact)).forwarded().clone();
     assert_eq!(forwarded.flow.connection, None);
@@ -202,7 +201,7 @@ fn a_connection_of_another_place_or_for_another_transport_is_not_taken() {
     let answer = answered(&mut rig, &there, 200, &tcp(TRUNK, 79), contact);
     let forwarded = rig.send(&udp(ALICE), &within(&answer, "BYE", contact)).forwarded().clone();
     assert_eq!(forwarded.flow.transport, Transport::Udp);
-    // Another dialog with the same place does not take it either.
+    // Another dialog with the same place does not use the connection either.
     let there = to_trunk(&mut rig);
     let contact = "sip:123@192.0.2.50:5060;transport=tcp";
     let answer = answered(&mut rig, &there, 200, &tcp("192.0.2.50:40000", 80), contact);
@@ -221,7 +220,8 @@ fn an_early_dialog_goes_on_on_the_connection_that_was_opened_for_it() {
     assert_eq!(prack.flow, opened);
 }
 
-/// Whoever learns the Call-ID and the tags, as by a transfer, makes a dialog that has the same.
+/// A party that knows the Call-ID and the tags, for example from a transfer, creates a dialog with
+/// the same identifiers.
 #[test]
 fn another_dialog_with_the_same_tags_draws_no_requests_to_its_connection() {
     let contact = "sip:123@192.0.2.50:5060;transport=tcp";
@@ -229,7 +229,8 @@ fn another_dialog_with_the_same_tags_draws_no_requests_to_its_connection() {
     let there = to_trunk(&mut rig);
     let opened = tcp(TRUNK, 77);
     let answer = answered(&mut rig, &there, 200, &opened, contact);
-    // Carol calls a place of her own in the same words, and answers as the trunk.
+    // Carol calls her own destination with the same identifiers, and that one answers like the
+    // trunk.
     let draft = Draft::invite("sip:123@trunk.example;transport=tcp")
         .with("From", "<sip:carol@example.com>;tag=alice-tag")
         .with("Call-ID", &answer.value(HeaderName::CallId));

@@ -1,4 +1,4 @@
-//! What the RFCs ask of a server, and what this one does: message in, messages out.
+//! Conformance to the RFCs: one message in, the resulting messages out.
 
 mod corpora;
 mod dialog;
