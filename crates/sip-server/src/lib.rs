@@ -19,6 +19,7 @@ mod connections;
 mod contacts;
 pub mod counters;
 mod dialogs;
+mod ended;
 mod event;
 mod flow;
 mod gate;

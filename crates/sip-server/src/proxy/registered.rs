@@ -30,8 +30,8 @@ pub(crate) fn address_of<R: RawMutex>(
 /// The flow to the phone that the request URI names, of the user that the request is to: within a
 /// dialog it may have lost the one that is `known`, on which the dialog began, and have registered
 /// anew (RFC 5626 section 5.3.1). Another phone of that user may have the same private contact,
-/// behind another NAT: so who is on the known flow is the one, then who has its address, then who
-/// has registered last.
+/// behind another NAT: so the binding on the known flow is taken, then that of the phone that was
+/// registered there, then one at the same address, then the last.
 pub(super) fn flow_now<R: RawMutex>(
     server: &Server<R>,
     head: &RequestHead<'_>,
@@ -45,16 +45,22 @@ pub(super) fn flow_now<R: RawMutex>(
         contact == found.uri_bytes
             || matches!(Uri::parse(contact), Ok(Uri::Sip(contact)) if contact.is_same(&wanted))
     };
+    let location = &server.location;
     let user = address_of(server, &to, env)?;
-    server.location.look_up(&user, |subscriber| {
-        subscriber?
-            .current(env.now)
-            .filter(|binding| {
-                binding.flow == known || (binding.flow_bound && is_wanted(&binding.contact))
-            })
-            .map(|binding| binding.flow)
-            // Of those that are as good, the last.
-            .max_by_key(|flow| (*flow == known, flow.remote.ip() == known.remote.ip()))
+    let is_closed = known.connection.is_some() && !location.is_open(&known);
+    let phone = is_closed.then(|| location.phone_once_on(&user, &known, env.now)).flatten();
+    location.look_up(&user, |subscriber| {
+        let suits = |binding: &Binding| {
+            let is_known = binding.flow == known;
+            let is_phone = phone.and_then(|phone| phone.is(&location.phone_of(binding)));
+            // Another instance is another phone, whatever its contact.
+            let is_there = is_phone.unwrap_or_else(|| is_wanted(&binding.contact));
+            let rank = (is_known, is_phone, binding.flow.remote.ip() == known.remote.ip());
+            (is_known || (binding.flow_bound && is_there)).then_some((rank, binding.flow))
+        };
+        // Of those that are as good, the last.
+        let found = subscriber?.current(env.now).filter_map(suits);
+        found.max_by_key(|(rank, _)| *rank).map(|(_, flow)| flow)
     })
 }
 
