@@ -40,14 +40,20 @@ pub(super) fn flow_now<R: RawMutex>(
     env: &Env<'_>,
 ) -> Option<Flow> {
     let (Uri::Sip(to), Uri::Sip(wanted)) = (head.to_uri, found.uri) else { return None };
-    let is_wanted = |contact: &[u8]| {
-        // Most phones write it the same way each time, which is quicker to see.
-        contact == found.uri_bytes
-            || matches!(Uri::parse(contact), Ok(Uri::Sip(contact)) if contact.is_same(&wanted))
-    };
     let location = &server.location;
     let user = address_of(server, &to, env)?;
     let is_closed = known.connection.is_some() && !location.is_open(&known);
+    // A phone that opens a connection for a large request alone is registered without it. What was
+    // sent over TLS goes on in clear only where the phone says so.
+    let is_any_transport = is_closed && !known.transport.is_secure();
+    let is_it = |uri: &SipUri<'_>| {
+        uri.is_same(&wanted) || (is_any_transport && is_same_but_for_params(uri, &wanted))
+    };
+    let is_wanted = |contact: &[u8]| {
+        // Most phones write it the same way each time, which is quicker to see.
+        contact == found.uri_bytes
+            || matches!(Uri::parse(contact), Ok(Uri::Sip(contact)) if is_it(&contact))
+    };
     let phone = is_closed.then(|| location.phone_once_on(&user, &known, env.now)).flatten();
     location.look_up(&user, |subscriber| {
         let suits = |binding: &Binding| {
@@ -62,6 +68,13 @@ pub(super) fn flow_now<R: RawMutex>(
         let found = subscriber?.current(env.now).filter_map(suits);
         found.max_by_key(|(rank, _)| *rank).map(|(_, flow)| flow)
     })
+}
+
+/// Whether both URIs have the same scheme, user, host and port.
+fn is_same_but_for_params(one: &SipUri<'_>, other: &SipUri<'_>) -> bool {
+    let user = |uri: &SipUri<'_>| sip::uri::unescape(uri.user.unwrap_or_default()).into_owned();
+    let is_same_place = one.port == other.port && one.host.is_same(&other.host);
+    is_same_place && one.secure == other.secure && user(one) == user(other)
 }
 
 /// The phone whose contact is the request URI, or the phones of one user who have the same. An

@@ -321,3 +321,40 @@ fn a_dialog_of_a_connection_that_has_ended_goes_to_no_other_phone() {
     rig.send_as("bob", &other, &draft.with("Contact", &taken));
     assert_ne!(bye_goes(&mut rig, &answer, &lost), Some(other));
 }
+
+/// A phone sends what is too large for a datagram on a connection of its own (RFC 3261 section
+/// 18.1.1), and closes that when it likes.
+#[test]
+fn a_phone_that_called_by_tcp_is_reached_by_its_udp_binding_afterwards() {
+    let place = "198.51.100.10:5060";
+    for (registered, called, is_it) in [
+        ("sip:alice@198.51.100.10:5060", "sip:alice@198.51.100.10:5060;transport=tcp", true),
+        ("sip:alice@198.51.100.10:5060;ob", "sip:alice@198.51.100.10:5060;transport=TCP", true),
+        ("sip:alice@198.51.100.10:5060", "sip:alice@198.51.100.10:5062;transport=tcp", false),
+        ("sip:other@198.51.100.10:5060", "sip:alice@198.51.100.10:5060;transport=tcp", false),
+    ] {
+        let mut rig = Rig::closed();
+        rig.register("alice", &udp(place), &format!("<{registered}>"));
+        let bob = tcp(BOB_1, 5);
+        rig.register("bob", &bob, &contact(&bob));
+        let own = tcp("198.51.100.10:40000", 8);
+        let invite = Draft::invite("sip:bob@example.com").with("Contact", &format!("<{called}>"));
+        let there = sent(&rig.send_as("alice", &own, &invite), "INVITE")[0].clone();
+        answered(&mut rig, &there, 200, &bob, contact(&bob).trim_matches(['<', '>']));
+        let bye = |number| {
+            Draft::new("BYE", called)
+                .with("From", "<sip:bob@example.com>;tag=t")
+                .with("To", &there.value(HeaderName::From))
+                .with("Call-ID", &there.value(HeaderName::CallId))
+                .and("Route", &there.values(HeaderName::RecordRoute).join(", "))
+                .with_cseq(number)
+        };
+        let goes = |rig: &mut Rig, number| {
+            let reaction = rig.send_as("bob", &bob, &bye(number));
+            sent(&reaction, "BYE").first().map(|bye| bye.flow)
+        };
+        assert_eq!(goes(&mut rig, 1), Some(own), "while the connection is open");
+        rig.end(&own);
+        assert_eq!(goes(&mut rig, 2) == Some(udp(place)), is_it, "{registered} {called}");
+    }
+}
