@@ -22,7 +22,7 @@ pub(crate) struct Phone {
 }
 
 impl Phone {
-    /// Whether both are one phone; `None` where nothing tells.
+    /// True where both are one phone; `None` where nothing tells.
     pub(crate) fn is(&self, other: &Self) -> Option<bool> {
         match (self.instance, other.instance) {
             (Some(one), Some(other)) => Some(one == other),

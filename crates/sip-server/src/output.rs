@@ -27,6 +27,8 @@ pub struct Transmit {
     /// Whether it says that something was kept which is in [`Output::journal`]. It must not be sent
     /// where that could not be stored.
     pub is_promise: bool,
+    /// The accounts to charge for a connection that is opened for it.
+    pub payers: Payers,
 }
 
 /// Something that the owner has to do, beside sending messages.
@@ -119,7 +121,13 @@ pub(crate) enum TicketKind {
     /// A message to be forwarded without a transaction, written for the given end of ours, on the
     /// wish of somebody in a network of scope `origin`, perhaps by the transport that is best for
     /// its length.
-    Message { bytes: Vec<u8>, arrived_on: Flow, origin: Scope, leaves_transport: bool },
+    Message {
+        bytes: Vec<u8>,
+        arrived_on: Flow,
+        origin: Scope,
+        leaves_transport: bool,
+        payers: Payers,
+    },
 }
 
 /// One place where a destination can be reached.
@@ -188,9 +196,15 @@ impl Output {
             return None;
         }
         if is_sendable(flow.remote) {
-            self.transmits.push(Transmit { flow, range: range.clone(), is_promise: false });
+            let (range, payers) = (range.clone(), Payers::NONE);
+            self.transmits.push(Transmit { flow, range, is_promise: false, payers });
         }
         Some(range)
+    }
+
+    /// Charges `payers` for what is sent beyond the first `count` messages.
+    pub(crate) fn charge_after(&mut self, count: usize, payers: Payers) {
+        self.transmits.iter_mut().skip(count).for_each(|transmit| transmit.payers = payers);
     }
 }
 

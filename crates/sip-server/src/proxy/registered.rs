@@ -70,7 +70,7 @@ pub(super) fn flow_now<R: RawMutex>(
     })
 }
 
-/// Whether both URIs have the same scheme, user, host and port.
+/// True where both URIs have the same scheme, user, host and port.
 fn is_same_but_for_params(one: &SipUri<'_>, other: &SipUri<'_>) -> bool {
     let user = |uri: &SipUri<'_>| sip::uri::unescape(uri.user.unwrap_or_default()).into_owned();
     let is_same_place = one.port == other.port && one.host.is_same(&other.host);

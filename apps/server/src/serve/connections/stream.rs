@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use sip::stream::websocket::Kind;
 use sip::stream::{Fault, Full, Heard, Patience, Timeouts};
 use sip::{Duration, Instant, Transport};
-use sip_server::{Connection, Flow, Source};
+use sip_server::{Connection, Flow, Payers, Source};
 use std::borrow::Cow;
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -46,6 +46,7 @@ pub(super) struct Stream {
     pub(super) proxied: Option<Box<Proxied>>,
     /// Who is reached by it.
     pub(super) far_end: FarEnd,
+    payers: Payers,
     pub(super) socket: TcpStream,
     /// Whether no message has come.
     is_new: AtomicBool,
@@ -241,6 +242,7 @@ impl Stream {
             ends: flow,
             proxied: None,
             far_end,
+            payers: Payers::NONE,
             socket,
             is_new: AtomicBool::new(true),
             has_shaken_hands: AtomicBool::new(false),
@@ -252,6 +254,16 @@ impl Stream {
             writing: Mutex::new(writing),
         };
         stream.hasten()
+    }
+
+    /// Has the handshake charged to `payers`, too.
+    pub(super) fn caused_by(self, payers: Payers) -> Self {
+        Self { payers, ..self }
+    }
+
+    /// The accounts of the request for which it was opened from here.
+    pub(super) const fn payers(&self) -> Payers {
+        self.payers
     }
 
     /// Whether a message that comes is the first one of a peer that may have shown a certificate.
