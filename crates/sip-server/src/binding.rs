@@ -1,7 +1,9 @@
 //! The binding of one contact to an address-of-record (RFC 3261 section 10), and its stored form.
 
+use crate::ended::Phone;
 use crate::flow::{Connection, Flow};
 use crate::journal_record::StoredBinding;
+use crate::keys::Key;
 use alloc::boxed::Box;
 use sip::Instant;
 use smallvec::SmallVec;
@@ -47,6 +49,12 @@ impl Binding {
     pub(crate) fn phone_of_flow(&self) -> Option<&[u8]> {
         let numbered = self.extra.as_ref().filter(|extra| extra.reg_id != 0);
         numbered.map(|extra| &extra.instance[..]).filter(|instance| !instance.is_empty())
+    }
+
+    /// The identity of the phone, by which it is recognised at another contact.
+    pub(crate) fn phone(&self, key: &Key) -> Phone {
+        let instance = Some(self.instance()).filter(|instance| !instance.is_empty());
+        Phone { instance: instance.map(|instance| key.hash_one(instance)), call_id: self.call_id }
     }
 
     /// The connection that the binding depends on, if any.

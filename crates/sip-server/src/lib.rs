@@ -20,6 +20,7 @@ mod connections;
 mod contacts;
 pub mod counters;
 mod dialogs;
+mod ended;
 mod event;
 mod flow;
 mod gate;

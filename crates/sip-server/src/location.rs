@@ -5,6 +5,7 @@ use crate::binding::Binding;
 use crate::connections::Connections;
 use crate::contacts::Contacts;
 use crate::counters::Counters;
+use crate::ended::{Ended, OnConnection, Phone};
 use crate::flow::{Connection, Flow};
 use crate::journal_record::{self, Entry, Record, StoredBinding};
 use crate::keys::Key;
@@ -46,21 +47,29 @@ struct Known {
     bindings: usize,
     ids: SmallVec<[u64; 4]>,
     claims: SmallVec<[u64; 4]>,
-    connections: SmallVec<[Connection; 2]>,
+    connections: SmallVec<[OnConnection; 2]>,
 }
 
 impl Subscriber {
-    fn known(&self) -> Known {
+    fn known(&self, key: &Key) -> Known {
         Known {
             bindings: self.bindings.len(),
             ids: self.bindings.iter().map(|binding| binding.id).collect(),
-            claims: self.bindings.iter().map(|binding| binding.claim).collect(),
-            connections: self.connections(),
+            claims: self.claims(),
+            connections: self.connections(key),
         }
     }
 
-    fn connections(&self) -> SmallVec<[Connection; 2]> {
-        self.bindings.iter().filter_map(Binding::connection).collect()
+    fn claims(&self) -> SmallVec<[u64; 4]> {
+        self.bindings.iter().map(|binding| binding.claim).collect()
+    }
+
+    fn connections(&self, key: &Key) -> SmallVec<[OnConnection; 2]> {
+        let on_connection = |binding: &Binding| {
+            let (connection, phone) = (binding.connection()?, binding.phone(key));
+            Some(OnConnection { connection, phone, expires: binding.expires })
+        };
+        self.bindings.iter().filter_map(on_connection).collect()
     }
 
     /// The bindings that have not expired, in the order of their last registration.
@@ -76,6 +85,7 @@ struct Shard {
     /// The sequence number of the last record. Records are compared only with records of the same
     /// address-of-record.
     sequence: u64,
+    ended: Ended,
     /// Set while stored records are restored.
     restoring: Option<Box<Restoring>>,
 }
@@ -196,6 +206,22 @@ impl<R: RawMutex> LocationService<R> {
         )
     }
 
+    /// The phone of `address` that was registered on the connection of `flow`, if it has ended.
+    pub(crate) fn phone_once_on(
+        &self,
+        address: &AddressOfRecord,
+        flow: &Flow,
+        now: Instant,
+    ) -> Option<Phone> {
+        let shard = self.shard(address.hash).lock();
+        shard.ended.phone(address.hash, flow.connection?, now)
+    }
+
+    /// The identity of the phone of `binding`.
+    pub(crate) fn phone_of(&self, binding: &Binding) -> Phone {
+        binding.phone(&self.key)
+    }
+
     /// Returns the address-of-record with this hash, if there is a subscriber with it.
     pub(crate) fn address_with_hash(&self, hash: u64) -> Option<AddressOfRecord> {
         let shard = self.shard(hash).lock();
@@ -246,7 +272,7 @@ impl<R: RawMutex> LocationService<R> {
         change: impl FnOnce(&mut Subscriber) -> (T, Changed),
     ) -> Option<T> {
         let mut shard = self.shard(address.hash).lock();
-        let Shard { table, expiries, sequence, .. } = &mut *shard;
+        let Shard { table, expiries, sequence, ended, .. } = &mut *shard;
         let found = table
             .find_entry(address.hash, |found| found.address_of_record[..] == address.bytes[..]);
         let mut entry = match found {
@@ -265,10 +291,10 @@ impl<R: RawMutex> LocationService<R> {
             ),
         };
         let subscriber = entry.get_mut();
-        let before = subscriber.known();
+        let before = subscriber.known(&self.key);
         let (result, changed) = change(subscriber);
         // Expired bindings may have been dropped even if nothing else changed.
-        self.tell(address.hash, &before, subscriber);
+        self.tell(address.hash, &before, subscriber, ended);
         let is_news = self.remind(subscriber, address.hash, expiries);
         match changed {
             Changed::No => {}
@@ -454,7 +480,7 @@ impl<R: RawMutex> LocationService<R> {
         self.next_expiry.store(u64::MAX, Ordering::Relaxed);
         for shard in &self.shards {
             let mut shard = shard.lock();
-            let Shard { table, expiries, sequence, .. } = &mut *shard;
+            let Shard { table, expiries, sequence, ended, .. } = &mut *shard;
             while let Some((when, hash)) = expiries.pop_due(now) {
                 let Ok(mut entry) = table
                     .find_entry(hash, |found| self.key.hash_one(&found.address_of_record) == hash)
@@ -468,7 +494,7 @@ impl<R: RawMutex> LocationService<R> {
                 }
                 subscriber.reminder = Deadline::NEVER;
                 let is_kept = |binding: &Binding| binding.expires > now;
-                for _ in 0..self.retain(hash, subscriber, sequence, out, is_kept) {
+                for _ in 0..self.retain(hash, subscriber, (sequence, ended), out, is_kept) {
                     counters.expired_bindings.add();
                 }
                 self.remind(subscriber, hash, expiries);
@@ -501,12 +527,12 @@ impl<R: RawMutex> LocationService<R> {
     ) {
         for hash in self.connections.end(connection) {
             let mut shard = self.shard(hash).lock();
-            let Shard { table, sequence, .. } = &mut *shard;
+            let Shard { table, sequence, ended, .. } = &mut *shard;
             let is_it = |found: &Subscriber| self.key.hash_one(&found.address_of_record) == hash;
             let Ok(mut entry) = table.find_entry(hash, is_it) else { continue };
             let subscriber = entry.get_mut();
             let is_kept = |binding: &Binding| binding.connection() != Some(connection);
-            for _ in 0..self.retain(hash, subscriber, sequence, out, is_kept) {
+            for _ in 0..self.retain(hash, subscriber, (sequence, ended), out, is_kept) {
                 counters.lost_bindings.add();
             }
             if subscriber.bindings.is_empty() && subscriber.logins.is_none() {
@@ -521,15 +547,15 @@ impl<R: RawMutex> LocationService<R> {
         &self,
         hash: u64,
         subscriber: &mut Subscriber,
-        sequence: &mut u64,
+        (sequence, ended): (&mut u64, &mut Ended),
         out: &mut Output,
         is_kept: impl Fn(&Binding) -> bool,
     ) -> usize {
-        let before = subscriber.known();
+        let before = subscriber.known(&self.key);
         subscriber.bindings.retain(is_kept);
         let gone = before.bindings - subscriber.bindings.len();
         if gone > 0 {
-            self.tell(hash, &before, subscriber);
+            self.tell(hash, &before, subscriber, ended);
             journal(subscriber, &before, sequence, out);
         }
         gone
@@ -537,17 +563,22 @@ impl<R: RawMutex> LocationService<R> {
 
     /// Updates the other tables after a change of the bindings of a subscriber. Bindings on
     /// connections that have ended meanwhile, or before a restart, are dropped.
-    fn tell(&self, hash: u64, before: &Known, subscriber: &mut Subscriber) {
-        let after = subscriber.connections();
-        for &connection in after.iter().filter(|now| !before.connections.contains(now)) {
+    fn tell(&self, hash: u64, before: &Known, subscriber: &mut Subscriber, ended: &mut Ended) {
+        let after = subscriber.connections(&self.key);
+        let has = |all: &[OnConnection], one: &OnConnection| {
+            all.iter().any(|other| other.connection == one.connection)
+        };
+        for new in after.iter().filter(|now| !has(&before.connections, now)) {
+            let connection = new.connection;
             if !self.connections.add(connection, hash) {
                 subscriber.bindings.retain(|binding| binding.connection() != Some(connection));
             }
         }
-        for &connection in before.connections.iter().filter(|then| !after.contains(then)) {
-            self.connections.remove(connection, hash);
+        for &gone in before.connections.iter().filter(|then| !has(&after, then)) {
+            self.connections.remove(gone.connection, hash);
+            ended.note(hash, gone);
         }
-        self.contacts.change(hash, &before.claims, &subscriber.known().claims);
+        self.contacts.change(hash, &before.claims, &subscriber.claims());
         self.count(before.bindings, subscriber.bindings.len());
     }
 

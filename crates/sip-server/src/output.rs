@@ -27,6 +27,8 @@ pub struct Transmit {
     /// True if the message confirms a change in [`Output::journal`]. It must not be sent if the
     /// journal could not be stored.
     pub is_promise: bool,
+    /// The accounts to charge for a connection that is opened for it.
+    pub payers: Payers,
 }
 
 /// Work for the owner other than sending messages.
@@ -119,7 +121,13 @@ pub(crate) enum TicketKind {
     /// A message to be forwarded without a transaction, written for the flow on which it arrived.
     /// The party that named the destination is in a network of scope `origin`. If
     /// `leaves_transport`, the length of the message decides on the transport.
-    Message { bytes: Vec<u8>, arrived_on: Flow, origin: Scope, leaves_transport: bool },
+    Message {
+        bytes: Vec<u8>,
+        arrived_on: Flow,
+        origin: Scope,
+        leaves_transport: bool,
+        payers: Payers,
+    },
 }
 
 /// One place of a destination.
@@ -190,9 +198,15 @@ impl Output {
             return None;
         }
         if is_sendable(flow.remote) {
-            self.transmits.push(Transmit { flow, range: range.clone(), is_promise: false });
+            let (range, payers) = (range.clone(), Payers::NONE);
+            self.transmits.push(Transmit { flow, range, is_promise: false, payers });
         }
         Some(range)
+    }
+
+    /// Charges `payers` for what is sent beyond the first `count` messages.
+    pub(crate) fn charge_after(&mut self, count: usize, payers: Payers) {
+        self.transmits.iter_mut().skip(count).for_each(|transmit| transmit.payers = payers);
     }
 }
 

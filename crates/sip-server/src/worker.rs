@@ -200,7 +200,8 @@ impl<R: RawMutex> Worker<R> {
                     context.on_located(index, locations, env);
                 });
             }
-            TicketKind::Message { bytes, arrived_on, origin, leaves_transport } => {
+            TicketKind::Message { bytes, arrived_on, origin, leaves_transport, payers } => {
+                let before = env.out.transmits.len();
                 stateless::send_located(
                     &bytes,
                     &arrived_on,
@@ -209,6 +210,7 @@ impl<R: RawMutex> Worker<R> {
                     locations,
                     env,
                 );
+                env.out.charge_after(before, payers);
             }
         });
     }

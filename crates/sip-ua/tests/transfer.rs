@@ -269,7 +269,8 @@ fn nobody_is_told_of_a_transfer_for_more_than_three_minutes() {
 #[test]
 fn a_uri_sets_replaces_and_subject_and_no_other_header_fields() {
     let mut rig = rig(1, 0);
-    let uri = format!("sip:bob?x@{}?Subject=x&Warning=y&Replaces=a%3Bto-tag=1%3Bfrom-tag=2", address(1));
+    let uri =
+        format!("sip:bob?x@{}?Subject=x&Warning=y&Replaces=a%3Bto-tag=1%3Bfrom-tag=2", address(1));
     let call = rig.call_uri(0, &uri, SESSION);
     let failure =
         Failure::Refused { status: 481, reason: "Call/Transaction Does Not Exist".into() };

@@ -240,7 +240,8 @@ mod tests {
         for (text, is_promise) in [(&ok, false), (&ok, true), (&timeout, true)] {
             let start = out.bytes.len();
             out.bytes.extend_from_slice(text.as_bytes());
-            out.transmits.push(Transmit { flow, range: start..out.bytes.len(), is_promise });
+            let (range, payers) = (start..out.bytes.len(), Payers::NONE);
+            out.transmits.push(Transmit { flow, range, is_promise, payers });
         }
         assert_eq!(refuse_promises(&mut out), 1);
         let sent: Vec<_> = out

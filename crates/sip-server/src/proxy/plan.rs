@@ -55,6 +55,7 @@ pub(crate) fn write_request(
     request: &Message<'_>,
     env: &mut Env<'_>,
 ) -> Option<core::ops::Range<usize>> {
+    let before = env.out.transmits.len();
     let range = env.send(*flow, |env, bytes| {
         let ways = |lines: &mut Vec<u8>| {
             if let Some(names) = plan.record_route {
@@ -79,6 +80,7 @@ pub(crate) fn write_request(
         };
         changes.write(request, plan.max_forwards, bytes);
     })?;
+    env.out.charge_after(before, plan.payers);
     env.counters.forwarded.add();
     Some(range)
 }

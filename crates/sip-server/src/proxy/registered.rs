@@ -30,8 +30,8 @@ pub(crate) fn address_of<R: RawMutex>(
 /// The current flow to the phone that the request URI names, of the user in To. Within a dialog the
 /// phone may have lost the flow `known`, on which the dialog began, and registered again (RFC 5626
 /// section 5.3.1). Another phone of the user may have the same private contact behind another NAT.
-/// So the binding on the known flow is preferred, then one with the same remote address, then the
-/// latest one.
+/// So the binding on the known flow is preferred, then that of the phone that was registered there,
+/// then one with the same remote address, then the latest one.
 pub(super) fn flow_now<R: RawMutex>(
     server: &Server<R>,
     head: &RequestHead<'_>,
@@ -40,22 +40,41 @@ pub(super) fn flow_now<R: RawMutex>(
     env: &Env<'_>,
 ) -> Option<Flow> {
     let (Uri::Sip(to), Uri::Sip(wanted)) = (head.to_uri, found.uri) else { return None };
+    let location = &server.location;
+    let user = address_of(server, &to, env)?;
+    let is_closed = known.connection.is_some() && !location.is_open(&known);
+    // A phone that opens a connection only for a large request is not registered on it. A dialog
+    // over TLS goes on in clear only if the phone has registered such a contact.
+    let is_any_transport = is_closed && !known.transport.is_secure();
+    let is_it = |uri: &SipUri<'_>| {
+        uri.is_same(&wanted) || (is_any_transport && is_same_but_for_params(uri, &wanted))
+    };
     let is_wanted = |contact: &[u8]| {
         // Fast path: most phones write the URI identically each time.
         contact == found.uri_bytes
-            || matches!(Uri::parse(contact), Ok(Uri::Sip(contact)) if contact.is_same(&wanted))
+            || matches!(Uri::parse(contact), Ok(Uri::Sip(contact)) if is_it(&contact))
     };
-    let user = address_of(server, &to, env)?;
-    server.location.look_up(&user, |subscriber| {
-        subscriber?
-            .current(env.now)
-            .filter(|binding| {
-                binding.flow == known || (binding.flow_bound && is_wanted(&binding.contact))
-            })
-            .map(|binding| binding.flow)
-            // `max_by_key` returns the last of equal elements.
-            .max_by_key(|flow| (*flow == known, flow.remote.ip() == known.remote.ip()))
+    let phone = is_closed.then(|| location.phone_once_on(&user, &known, env.now)).flatten();
+    location.look_up(&user, |subscriber| {
+        let suits = |binding: &Binding| {
+            let is_known = binding.flow == known;
+            let is_phone = phone.and_then(|phone| phone.is(&location.phone_of(binding)));
+            // Another instance is another phone, whatever its contact.
+            let is_there = is_phone.unwrap_or_else(|| is_wanted(&binding.contact));
+            let rank = (is_known, is_phone, binding.flow.remote.ip() == known.remote.ip());
+            (is_known || (binding.flow_bound && is_there)).then_some((rank, binding.flow))
+        };
+        // `max_by_key` returns the last of equal elements.
+        let found = subscriber?.current(env.now).filter_map(suits);
+        found.max_by_key(|(rank, _)| *rank).map(|(_, flow)| flow)
     })
+}
+
+/// True where both URIs have the same scheme, user, host and port.
+fn is_same_but_for_params(one: &SipUri<'_>, other: &SipUri<'_>) -> bool {
+    let user = |uri: &SipUri<'_>| sip::uri::unescape(uri.user.unwrap_or_default()).into_owned();
+    let is_same_place = one.port == other.port && one.host.is_same(&other.host);
+    is_same_place && one.secure == other.secure && user(one) == user(other)
 }
 
 /// The phone that has the request URI as its contact, or the phones of one user that share it. A

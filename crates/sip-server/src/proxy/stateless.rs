@@ -91,10 +91,9 @@ pub(crate) fn forward(
             env.counters.dns_queries.add();
             let origin = target.origin;
             let leaves_transport = target.next_hop.leaves_transport();
-            let arrived_on = plan.arrived_on;
-            let kind = TicketKind::Message { bytes, arrived_on, origin, leaves_transport };
-            let destination = destination.clone();
-            let (ticket, payers) = (Ticket(kind), plan.payers);
+            let (arrived_on, payers) = (plan.arrived_on, plan.payers);
+            let kind = TicketKind::Message { bytes, arrived_on, origin, leaves_transport, payers };
+            let (destination, ticket) = (destination.clone(), Ticket(kind));
             env.out.events.push(Event::Locate { destination, ticket, payers });
         }
     }

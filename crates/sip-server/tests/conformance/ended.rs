@@ -243,3 +243,119 @@ fn another_dialog_with_the_same_tags_draws_no_requests_to_its_connection() {
     let bye = within(&answer, "BYE", contact);
     assert_eq!(rig.send(&udp(ALICE), &bye).forwarded().flow, opened);
 }
+
+/// A REGISTER of bob's phone that is reached on `flow` only, with the Call-ID and instance.
+fn returns(flow: &Flow, call_id: &str, instance: Option<&str>, cseq: u32) -> Draft {
+    let instance = instance.map(|name| format!(";reg-id=1;+sip.instance=\"<urn:uuid:{name}>\""));
+    let contact = format!("{}{}", contact(flow), instance.unwrap_or_default());
+    Draft::register("bob")
+        .with("Contact", &contact)
+        .with("Supported", "path, outbound")
+        .with("Call-ID", call_id)
+        .with_cseq(cseq)
+}
+
+/// A call of alice to bob's phone on `flow`: its answer.
+fn to_phone(rig: &mut Rig, flow: &Flow) -> Sent {
+    let ringing = rig.send_as("alice", &udp(ALICE), &Draft::invite("sip:bob@example.com"));
+    let there = sent(&ringing, "INVITE").into_iter().find(|sent| sent.flow == *flow).unwrap();
+    let contact = contact(flow);
+    answered(rig, &there.clone(), 200, flow, contact.trim_matches(['<', '>']))
+}
+
+/// The flow on which a BYE of alice goes on, none where it does not.
+fn bye_goes(rig: &mut Rig, answer: &Sent, to: &Flow) -> Option<Flow> {
+    let contact = contact(to);
+    let bye = within(answer, "BYE", contact.trim_matches(['<', '>']));
+    let reaction = rig.send_as("alice", &udp(ALICE), &bye.next());
+    sent(&reaction, "BYE").first().map(|bye| bye.flow)
+}
+
+#[test]
+fn a_phone_that_has_connected_anew_gets_the_requests_of_its_dialogs() {
+    for state in [State::Stateful, State::Stateless] {
+        for (call_id, instance, ends_first) in
+            [("other", Some("1"), true), ("other", Some("1"), false), ("same", None, true)]
+        {
+            let mut rig = Rig::closed_with(Config { state, ..closed_config() });
+            let flows = [tcp(BOB_1, 5), tcp(BOB_2, 6), tcp("203.0.113.7:50003", 7)];
+            rig.send_as("bob", &flows[0], &returns(&flows[0], "same", instance, 1));
+            let answer = to_phone(&mut rig, &flows[0]);
+            assert_eq!(bye_goes(&mut rig, &answer, &flows[0]), Some(flows[0]));
+            for (number, pair) in (1..).zip(flows.windows(2)) {
+                if ends_first {
+                    rig.end(&pair[0]);
+                }
+                let draft = returns(&pair[1], call_id, instance, 10 * number);
+                rig.send_as("bob", &pair[1], &draft);
+                if !ends_first {
+                    rig.end(&pair[0]);
+                }
+                let gone = bye_goes(&mut rig, &answer, &flows[0]);
+                assert_eq!(gone, Some(pair[1]), "{call_id} {instance:?} {state:?} {number}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_dialog_of_a_connection_that_has_ended_goes_to_no_other_phone() {
+    let (lost, other) = (tcp(BOB_1, 5), tcp(BOB_2, 6));
+    for (user, other_instance) in [("bob", Some("2")), ("bob", None), ("carol", Some("1"))] {
+        let mut rig = Rig::closed();
+        rig.send_as("bob", &lost, &returns(&lost, "a", Some("1"), 1));
+        let answer = to_phone(&mut rig, &lost);
+        let address = format!("<sip:{user}@example.com>");
+        let draft = returns(&other, "b", other_instance, 1);
+        let draft = draft.with("To", &address).with("From", &format!("{address};tag=r"));
+        assert!(rig.send_as(user, &other, &draft).responses().any(|sent| sent.status() == 200));
+        rig.end(&lost);
+        assert_ne!(bye_goes(&mut rig, &answer, &lost), Some(other), "{user} {other_instance:?}");
+    }
+    // Another instance at the same contact.
+    let mut rig = Rig::closed();
+    rig.send_as("bob", &lost, &returns(&lost, "a", Some("1"), 1));
+    let answer = to_phone(&mut rig, &lost);
+    rig.end(&lost);
+    let draft = returns(&other, "b", Some("2"), 1);
+    let taken = format!("{};+sip.instance=\"<urn:uuid:2>\"", contact(&lost));
+    rig.send_as("bob", &other, &draft.with("Contact", &taken));
+    assert_ne!(bye_goes(&mut rig, &answer, &lost), Some(other));
+}
+
+/// A phone sends what is too large for a datagram on a connection of its own (RFC 3261 section
+/// 18.1.1), and closes that when it likes.
+#[test]
+fn a_phone_that_called_by_tcp_is_reached_by_its_udp_binding_afterwards() {
+    let place = "198.51.100.10:5060";
+    for (registered, called, is_it) in [
+        ("sip:alice@198.51.100.10:5060", "sip:alice@198.51.100.10:5060;transport=tcp", true),
+        ("sip:alice@198.51.100.10:5060;ob", "sip:alice@198.51.100.10:5060;transport=TCP", true),
+        ("sip:alice@198.51.100.10:5060", "sip:alice@198.51.100.10:5062;transport=tcp", false),
+        ("sip:other@198.51.100.10:5060", "sip:alice@198.51.100.10:5060;transport=tcp", false),
+    ] {
+        let mut rig = Rig::closed();
+        rig.register("alice", &udp(place), &format!("<{registered}>"));
+        let bob = tcp(BOB_1, 5);
+        rig.register("bob", &bob, &contact(&bob));
+        let own = tcp("198.51.100.10:40000", 8);
+        let invite = Draft::invite("sip:bob@example.com").with("Contact", &format!("<{called}>"));
+        let there = sent(&rig.send_as("alice", &own, &invite), "INVITE")[0].clone();
+        answered(&mut rig, &there, 200, &bob, contact(&bob).trim_matches(['<', '>']));
+        let bye = |number| {
+            Draft::new("BYE", called)
+                .with("From", "<sip:bob@example.com>;tag=t")
+                .with("To", &there.value(HeaderName::From))
+                .with("Call-ID", &there.value(HeaderName::CallId))
+                .and("Route", &there.values(HeaderName::RecordRoute).join(", "))
+                .with_cseq(number)
+        };
+        let goes = |rig: &mut Rig, number| {
+            let reaction = rig.send_as("bob", &bob, &bye(number));
+            sent(&reaction, "BYE").first().map(|bye| bye.flow)
+        };
+        assert_eq!(goes(&mut rig, 1), Some(own), "while the connection is open");
+        rig.end(&own);
+        assert_eq!(goes(&mut rig, 2) == Some(udp(place)), is_it, "{registered} {called}");
+    }
+}

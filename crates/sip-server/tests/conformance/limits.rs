@@ -4,8 +4,8 @@ use crate::rig::{
     ALICE, BOB, Draft, Reaction, Rig, STRANGER, Sent, closed_config, open_config, tcp, udp,
 };
 use sip::{Duration, HeaderName, Transport};
-use sip_server::config::Network;
-use sip_server::{Config, Event, Flow};
+use sip_server::config::{Network, State};
+use sip_server::{Config, Event, Flow, Location};
 
 /// A server that neither authenticates nor trusts any network.
 fn open_to_strangers() -> Config {
@@ -384,4 +384,35 @@ fn handshakes_are_charged_like_requests() {
     assert_eq!(admitted(&rig, flow(Transport::Tls, ALICE)), 10, "others are let in");
     assert_eq!(admitted(&rig, flow(Transport::Tls, "127.0.0.1:9")), 100, "a trusted network");
     assert!(admitted(&rig, flow(Transport::Wss, "127.0.0.2:9")) <= 15, "no WebSocket is trusted");
+}
+
+#[test]
+fn what_is_sent_for_a_request_names_its_source_and_user_to_charge() {
+    for state in [State::Stateful, State::Stateless] {
+        let mut rig = Rig::closed_with(Config { state, ..closed_config() });
+        let mut payers = |user: &str, from: &str, uri: &str| {
+            let reaction = rig.send_as(
+                user,
+                &udp(from),
+                &Draft::invite(uri)
+                    .with("From", &format!("<sip:{user}@example.com>;tag=alice-tag")),
+            );
+            if reaction.events.is_empty() {
+                return reaction.requests().next().expect("a request").payers;
+            }
+            let (_, ticket) = reaction.wants_location();
+            let remote = "192.0.2.50:5061".parse().unwrap();
+            let place = Location { transport: Transport::Tcp, remote, local: None };
+            rig.located(ticket, &[place]).requests().next().expect("a request").payers
+        };
+        let address = "sip:x@192.0.2.50;transport=tcp";
+        let by_name = payers("alice", ALICE, "sip:x@trunk.example;transport=tcp");
+        let alice = payers("alice", ALICE, address);
+        assert!(alice.source.is_some() && alice.user.is_some(), "{alice:?}");
+        assert_eq!(by_name, alice, "{state:?}");
+        let elsewhere = payers("alice", STRANGER, address);
+        assert_eq!(elsewhere.user, alice.user);
+        assert_ne!(elsewhere.source, alice.source);
+        assert_ne!(payers("bob", ALICE, address).user, alice.user);
+    }
 }

@@ -7,7 +7,9 @@ use sip::message::Response;
 use sip::{Duration, HeaderName, Instant, Message, Transport};
 use sip_server::config::{Domain, Listener, Network};
 use sip_server::journal_record::Record;
-use sip_server::{Config, Connection, Event, Flow, Location, Output, Server, Ticket, Worker};
+use sip_server::{
+    Config, Connection, Event, Flow, Location, Output, Payers, Server, Ticket, Worker,
+};
 use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
@@ -39,6 +41,7 @@ pub(crate) struct Rig {
 pub(crate) struct Sent {
     pub(crate) flow: Flow,
     pub(crate) bytes: Vec<u8>,
+    pub(crate) payers: Payers,
 }
 
 /// The output of the server for one event.
@@ -232,6 +235,7 @@ impl Rig {
             .map(|transmit| Sent {
                 flow: transmit.flow,
                 bytes: bytes[transmit.range.clone()].to_vec(),
+                payers: transmit.payers,
             })
             .collect();
         let reaction =

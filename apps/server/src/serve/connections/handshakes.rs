@@ -23,15 +23,25 @@ pub(super) enum Payer {
     Caller(Source),
     /// The destination to which this server opened the connection.
     Called(Source),
+    /// The account of the source or the user of the request for which it was opened.
+    Caused(u16),
 }
 
+/// All payers of one handshake. It waits for the one that has used most, or the last.
+type Charged = [Option<Payer>; 3];
+
 impl Payer {
-    fn of(stream: &Stream) -> Self {
+    fn of(stream: &Stream) -> Charged {
         let source = stream.counted_for();
         match stream.is_opened_here() {
-            true => Self::Called(source),
-            false => Self::Caller(source),
+            true => Self::of_call(source, stream.payers()),
+            false => [Some(Self::Caller(source)), None, None],
         }
+    }
+
+    /// The payers of a connection that this server opens.
+    fn of_call(called: Source, Payers { source, user }: Payers) -> Charged {
+        [Some(Self::Called(called)), source.map(Self::Caused), user.map(Self::Caused)]
     }
 }
 
@@ -39,8 +49,15 @@ impl Payer {
 #[derive(Debug)]
 struct Step {
     connection: Connection,
+    charged: Charged,
     /// Not upgradable once the connection is closed.
     stream: Weak<Stream>,
+}
+
+impl Step {
+    fn new(of: &Stream, stream: Weak<Stream>) -> Self {
+        Self { connection: of.connection, charged: Payer::of(of), stream }
+    }
 }
 
 impl PartialEq for Step {
@@ -52,9 +69,9 @@ impl PartialEq for Step {
 /// A message from a worker to the handshake threads.
 enum Told {
     /// Add a step.
-    Push(Payer, Step),
+    Push(Step),
     /// Remove a step.
-    Remove(Payer, Step),
+    Remove(Step),
 }
 
 /// The connections that wait for a step of their handshake.
@@ -77,13 +94,38 @@ struct Queue {
 impl Queue {
     /// Takes the step that is due at `now`.
     fn next(&mut self, now: Instant) -> Next<Payer, Step> {
-        for told in self.told.try_iter() {
+        while let Ok(told) = self.told.try_recv() {
             match told {
-                Told::Push(payer, step) => self.turns.push(payer, step, now),
-                Told::Remove(payer, step) => self.turns.remove(payer, &step),
+                Told::Push(step) => self.push(step, now),
+                Told::Remove(step) => {
+                    let payers = step.charged.into_iter().flatten();
+                    payers.for_each(|payer| self.turns.remove(payer, &step));
+                }
             }
         }
-        self.turns.next(now)
+        loop {
+            match self.turns.next(now) {
+                // Another payer of the step has used too much meanwhile.
+                Next::Work(_, step) if self.is_over(&step, now) => self.push(step, now),
+                next => return next,
+            }
+        }
+    }
+
+    fn push(&mut self, step: Step, now: Instant) {
+        let payers = step.charged.into_iter().flatten();
+        if let Some(payer) = self.turns.most_used(payers, now) {
+            self.turns.push(payer, step, now);
+        }
+    }
+
+    fn is_over(&self, step: &Step, now: Instant) -> bool {
+        step.charged.iter().flatten().any(|payer| self.turns.is_over(payer, now))
+    }
+
+    /// Charges the `cost` of a step to all its payers.
+    fn charge(&mut self, charged: Charged, cost: Duration, now: Instant) {
+        charged.into_iter().flatten().for_each(|payer| self.turns.charge(payer, cost, now));
     }
 }
 
@@ -102,16 +144,15 @@ impl Handshakes {
 
     /// Queues a step of the handshake of `stream`.
     pub(super) fn push(&self, stream: &Arc<Stream>) {
-        let step = Step { connection: stream.connection, stream: Arc::downgrade(stream) };
+        let step = Step::new(stream, Arc::downgrade(stream));
         // The receiver is owned by `self` too, so sending cannot fail.
-        let _ = self.told.send(Told::Push(Payer::of(stream), step));
+        let _ = self.told.send(Told::Push(step));
         let _ = self.waker.write(1);
     }
 
     /// Removes the closed `stream` from the queue.
     pub(super) fn remove(&self, stream: &Stream) {
-        let step = Step { connection: stream.connection, stream: Weak::new() };
-        let _ = self.told.send(Told::Remove(Payer::of(stream), step));
+        let _ = self.told.send(Told::Remove(Step::new(stream, Weak::new())));
         let _ = self.waker.write(1);
     }
 
@@ -121,13 +162,13 @@ impl Handshakes {
     }
 
     /// Waits for the next connection with a step to make. Returns `None` once `ending` is set.
-    fn take(&self, clock: Clock, ending: &AtomicBool) -> Option<(Payer, Arc<Stream>)> {
+    fn take(&self, clock: Clock, ending: &AtomicBool) -> Option<(Charged, Arc<Stream>)> {
         while !ending.load(Ordering::SeqCst) {
             let now = clock.now();
             let next = self.queue.lock().next(now);
             let sleep = match next {
-                Next::Work(payer, step) => match step.stream.upgrade() {
-                    Some(stream) => return Some((payer, stream)),
+                Next::Work(_, step) => match step.stream.upgrade() {
+                    Some(stream) => return Some((step.charged, stream)),
                     None => continue,
                 },
                 Next::At(when) => when.since(now).min(LONGEST_SLEEP),
@@ -146,7 +187,7 @@ impl Connections {
     /// Runs one handshake thread until `ending` is set.
     pub(in crate::serve) fn shake_hands(&self, ending: &AtomicBool) {
         let mut chunk = [0; READ_SIZE];
-        while let Some((payer, stream)) = self.handshakes.take(self.clock, ending) {
+        while let Some((charged, stream)) = self.handshakes.take(self.clock, ending) {
             let begun = net::thread_time();
             let set = self.set_of(stream.connection);
             stream.shake_hands(self.clock.now(), &mut chunk, set, |certificates| {
@@ -154,7 +195,7 @@ impl Connections {
             });
             let cost = Duration::from_micros(net::thread_time().saturating_sub(begun) / 1000);
             if !self.engine.is_trusted(&stream.flow()) {
-                self.handshakes.queue.lock().turns.charge(payer, cost, self.clock.now());
+                self.handshakes.queue.lock().charge(charged, cost, self.clock.now());
             }
         }
     }
@@ -162,5 +203,58 @@ impl Connections {
     /// Wakes the handshake threads, which then check their `ending` flag.
     pub(in crate::serve) fn wake_handshakes(&self) {
         self.handshakes.wake_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BEGIN: Instant = Instant::from_micros(1_800_000_000_000_000);
+
+    fn queue() -> Queue {
+        Queue { told: mpsc::channel().1, turns: Turns::default() }
+    }
+
+    /// The step of a call to a place that no other step is to.
+    fn call(number: u64, payers: Payers) -> Step {
+        let place = Source::of([192, 0, 2, number as u8].into());
+        let connection = Connection(NonZeroU64::new(number).unwrap());
+        Step { connection, charged: Payer::of_call(place, payers), stream: Weak::new() }
+    }
+
+    /// The calls that are made at once, where each takes 300 ms.
+    fn made(queue: &mut Queue) -> Vec<u64> {
+        let mut made = Vec::new();
+        while let Next::Work(_, step) = queue.next(BEGIN) {
+            queue.charge(step.charged, Duration::from_millis(300), BEGIN);
+            made.push(step.connection.0.get());
+        }
+        made
+    }
+
+    #[test]
+    fn calls_to_many_places_are_charged_to_the_user_that_makes_them() {
+        let by = |user| Payers { source: None, user: Some(user) };
+        let mut queue = queue();
+        (1..=20).for_each(|number| queue.push(call(number, by(1)), BEGIN));
+        queue.push(call(30, by(2)), BEGIN);
+        let first = made(&mut queue);
+        assert_eq!(first.len(), 5, "a second of the first user, and the other: {first:?}");
+        assert!(first.contains(&30));
+        queue.push(call(31, by(2)), BEGIN);
+        assert_eq!(made(&mut queue), [31], "only the first user waits");
+    }
+
+    #[test]
+    fn users_of_one_source_share_what_it_may_use() {
+        let by = |user| Payers { source: Some(7), user: Some(user) };
+        let mut queue = queue();
+        for number in 1..=20 {
+            queue.push(call(number, by(100 + number as u16)), BEGIN);
+        }
+        assert_eq!(made(&mut queue).len(), 4);
+        queue.push(call(40, Payers { source: Some(8), user: Some(200) }), BEGIN);
+        assert_eq!(made(&mut queue), [40]);
     }
 }

@@ -29,7 +29,7 @@ pub(super) use secure::CurrentTls;
 use set::{EVENTS, Set, Token, Wait};
 use sip::stream::{Backlog, Came, Fault, FrameError, Heard, PONG, Waiting};
 use sip::{Duration, Instant, Message, Transport};
-use sip_server::{Connection, Flow, Source, Transmit};
+use sip_server::{Connection, Flow, Payers, Source, Transmit};
 use std::collections::HashMap;
 use std::io::{self, IoSlice};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -191,8 +191,8 @@ impl Connections {
 
     /// Sends `transmits`, which have one flow, and appends those that cannot be sent to `failed`.
     pub(super) fn send(&self, transmits: &[Transmit], bytes: &[u8], failed: &mut Vec<Failed>) {
-        let Some(flow) = transmits.first().map(|transmit| transmit.flow) else { return };
-        let found = self.stream_for(&flow, &bytes[transmits[0].range.clone()]);
+        let Some(&Transmit { flow, .. }) = transmits.first() else { return };
+        let found = self.stream_for(&transmits[0], &bytes[transmits[0].range.clone()]);
         for transmits in transmits.chunks(PARTS) {
             let mut parts = [IoSlice::new(&[]); PARTS];
             for (part, transmit) in parts.iter_mut().zip(transmits) {
@@ -207,9 +207,10 @@ impl Connections {
         }
     }
 
-    /// Returns the connection that `flow` names. If it names none, returns a connection to its far
-    /// end, and opens one for `message` if necessary.
-    fn stream_for(&self, flow: &Flow, message: &[u8]) -> Option<Arc<Stream>> {
+    /// Returns the connection that the flow of `transmit` names. If it names none, returns a
+    /// connection to its far end, and opens one for `message` if necessary.
+    fn stream_for(&self, transmit: &Transmit, message: &[u8]) -> Option<Arc<Stream>> {
+        let Transmit { flow, payers, .. } = transmit;
         if let Some(connection) = flow.connection {
             return self.get(connection);
         }
@@ -219,7 +220,7 @@ impl Connections {
             false => None,
         };
         let far_end = (flow.transport, flow.remote, name);
-        self.to(&far_end).or_else(|| self.open(flow, far_end).ok())
+        self.to(&far_end).or_else(|| self.open(flow, far_end, *payers).ok())
     }
 
     fn get(&self, connection: Connection) -> Option<Arc<Stream>> {
@@ -272,8 +273,9 @@ impl Connections {
         &self.owned[(connection.0.get() % self.owned.len() as u64) as usize].set
     }
 
-    /// Begins to open a connection to `far_end`, which is the far end of `flow`.
-    fn open(&self, flow: &Flow, far_end: FarEnd) -> io::Result<Arc<Stream>> {
+    /// Begins to open a connection to `far_end`, which is the far end of `flow`. Its handshake is
+    /// charged to `payers`.
+    fn open(&self, flow: &Flow, far_end: FarEnd, payers: Payers) -> io::Result<Arc<Stream>> {
         if !self.has_room_for(Some(Source::of(flow.remote.ip()))) {
             return Err(io::ErrorKind::QuotaExceeded.into());
         }
@@ -299,6 +301,7 @@ impl Connections {
         net::bound_output(&socket)?;
         self.add(Wait::Both, |connection| {
             Stream::connecting(socket, connection, *flow, far_end, tls, self.clock.now())
+                .caused_by(payers)
         })
     }
 

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use sip::stream::websocket::Kind;
 use sip::stream::{Fault, Full, Heard, Patience, Timeouts};
 use sip::{Duration, Instant, Transport};
-use sip_server::{Connection, Flow, Source};
+use sip_server::{Connection, Flow, Payers, Source};
 use std::borrow::Cow;
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -47,6 +47,7 @@ pub(super) struct Stream {
     pub(super) proxied: Option<Box<Proxied>>,
     /// The far end of the connection.
     pub(super) far_end: FarEnd,
+    payers: Payers,
     pub(super) socket: TcpStream,
     /// True until the first message.
     is_new: AtomicBool,
@@ -244,6 +245,7 @@ impl Stream {
             ends: flow,
             proxied: None,
             far_end,
+            payers: Payers::NONE,
             socket,
             is_new: AtomicBool::new(true),
             has_shaken_hands: AtomicBool::new(false),
@@ -255,6 +257,16 @@ impl Stream {
             writing: Mutex::new(writing),
         };
         stream.hasten()
+    }
+
+    /// Adds `payers` to the accounts that the handshake is charged to.
+    pub(super) fn caused_by(self, payers: Payers) -> Self {
+        Self { payers, ..self }
+    }
+
+    /// The accounts of the request for which this server opened the connection.
+    pub(super) const fn payers(&self) -> Payers {
+        self.payers
     }
 
     /// Returns true for the first message of a TLS connection that a peer opened, once.

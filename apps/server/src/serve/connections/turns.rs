@@ -63,6 +63,20 @@ impl<K: Copy + Ord + Hash, T: PartialEq> Turns<K, T> {
         }
     }
 
+    /// The one of `keys` that has used most until `now`; the last one of equals.
+    pub(super) fn most_used(&self, keys: impl Iterator<Item = K>, now: Instant) -> Option<K> {
+        keys.max_by_key(|key| self.used_until(key, now))
+    }
+
+    /// True if work of `key` has to wait.
+    pub(super) fn is_over(&self, key: &K, now: Instant) -> bool {
+        self.used_until(key, now) > now + BURST.times(PRICE)
+    }
+
+    fn used_until(&self, key: &K, now: Instant) -> Instant {
+        self.payers.get(key).map_or(now, |payer| payer.used_until.max(now))
+    }
+
     /// Takes the work that is due at `now`.
     pub(super) fn next(&mut self, now: Instant) -> Next<K, T> {
         let Some(&(used_until, number, key)) = self.order.first() else { return Next::Idle };
