@@ -48,7 +48,7 @@ impl Search {
             self.passed = Some(self.passed.map_or(rate, |passed| passed.max(rate)));
         } else {
             self.failed = Some(self.failed.map_or(rate, |failed| failed.min(rate)));
-            // A rate that passed once and then failed was luck, unless a higher one failed.
+            // A repeated rate that fails no longer counts as passed.
             self.passed = self.passed.filter(|&passed| passed < rate);
         }
         let next = match (self.passed, self.failed) {
