@@ -153,7 +153,7 @@ impl Silence {
     const OPERATIONS: u64 = 10;
     const TIME: Duration = Duration::from_secs(1);
 
-    /// Returns the silence at the end of a load, if there is one; `measured` is the length of the
+    /// Returns the silence at the end of a load, if there is one; `measured` is the start of the
     /// measured time.
     fn of(all: &OfMachine, measured: Duration) -> Option<Self> {
         let operations = all.unheard;

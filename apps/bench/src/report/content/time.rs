@@ -255,8 +255,9 @@ fn thinned(points: Vec<(f64, f64)>, thin: Thin) -> Vec<(f64, f64)> {
 }
 
 /// Returns the rate of events in each second, relative to the part of the second with load: half a
-/// second of load has half of the events. Events with `ends` continue after the load, so the second
-/// in which the load ended counts as whole for them, unless no event followed.
+/// second of load has half of the events. `ends` is true for ends of operations, which continue
+/// after the load: then the second in which the load ended counts as whole, unless no operation
+/// ended after that.
 fn rates(run: &Run, value: impl Fn(&Second) -> u64, ends: bool) -> Vec<(f64, f64)> {
     /// The smallest part of a second; with less, the rate is random.
     const LEAST: f64 = 0.1;
