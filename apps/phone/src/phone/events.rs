@@ -60,7 +60,7 @@ impl Phone {
             Event::Registration { account, state } => self.on_registration(account, state),
             Event::Incoming { call, account, from, flow, offer, replaces } => {
                 self.on_incoming(call, account, from, &flow, offer.as_deref());
-                // A call with Replaces takes the place of an existing one, so it is answered at once.
+                // A call with Replaces takes the place of another one, so it is answered at once.
                 if let (Some(_), Some(number)) = (replaces, self.number_of(call)) {
                     let _ = self.answer(number);
                 }
