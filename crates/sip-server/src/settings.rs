@@ -1,7 +1,7 @@
 //! The configuration as the packet path looks things up in it.
 
 use crate::config::{Advertised, Config, Listener, Network};
-use crate::flow::Flow;
+use crate::flow::{Flow, is_inside};
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -214,6 +214,17 @@ impl Settings {
             Some(advertised) if !flow.remote.ip().is_loopback() => advertised.address,
             _ => local,
         }
+    }
+
+    /// The same for a peer that names the address `said` as its own: one inside, in the private
+    /// network of this server, is told the inner address.
+    pub(crate) fn called_by(
+        &self,
+        flow: &Flow,
+        said: impl FnOnce() -> Option<IpAddr>,
+    ) -> SocketAddr {
+        let outer = self.called(flow);
+        if outer != flow.local && is_inside(said(), flow) { flow.local } else { outer }
     }
 
     /// Whether `end` is where this server listens on `transport`. On another one another program
