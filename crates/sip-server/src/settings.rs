@@ -1,7 +1,7 @@
 //! The configuration with indices for the lookups of the packet path.
 
 use crate::config::{Advertised, Config, Listener, Network};
-use crate::flow::Flow;
+use crate::flow::{Flow, is_inside};
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -215,6 +215,17 @@ impl Settings {
             Some(advertised) if !flow.remote.ip().is_loopback() => advertised.address,
             _ => local,
         }
+    }
+
+    /// The address by which the peer of `flow` reaches this server. A peer that names the address
+    /// `said` as its own, in the private network of this server, gets the inner address.
+    pub(crate) fn called_by(
+        &self,
+        flow: &Flow,
+        said: impl FnOnce() -> Option<IpAddr>,
+    ) -> SocketAddr {
+        let outer = self.called(flow);
+        if outer != flow.local && is_inside(said(), flow) { flow.local } else { outer }
     }
 
     /// True if this server listens at `end` on `transport`. Another program may listen there on

@@ -36,7 +36,7 @@ pub(super) fn is_first_hop(request: &Message<'_>, head: &RequestHead<'_>) -> boo
 pub(super) fn write_path(from: &Flow, to: &Flow, env: &Env<'_>, lines: &mut Vec<u8>) {
     lines.extend_from_slice(b"Path: <sip:");
     lines.extend_from_slice(token(from, env.now, &env.keys.edge).as_bytes());
-    write_own_end(to, false, env.settings, lines);
+    write_own_end(to, env.settings.called(to), false, lines);
     lines.extend_from_slice(b";ob>\r\n");
 }
 

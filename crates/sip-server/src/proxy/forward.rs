@@ -1,7 +1,7 @@
 //! Serialization of forwarded messages: slices of the received message, and the few lines that a
 //! proxy adds (RFC 3261 sections 16.6 and 16.7).
 
-use super::record_route::RecordRoute;
+use super::record_route::{RecordRoute, address_in};
 use super::via_branch::ViaBranch;
 use crate::flow::Flow;
 use crate::lines::{write_address, write_line, write_number_line};
@@ -111,7 +111,7 @@ impl Changes<'_> {
 
     /// Appends the lines that precede those of the request.
     fn write_own_lines(&self, request: &Message<'_>, max_forwards: Option<u8>, out: &mut Vec<u8>) {
-        write_via(out, self.flow, &self.branch, self.settings);
+        write_via(out, self.flow, self.uri, &self.branch, self.settings);
         (self.ways)(out);
         if !self.path.is_empty() {
             write_line(out, b"Route", self.path);
@@ -285,11 +285,18 @@ fn after_first_element(value: &[u8]) -> Option<&[u8]> {
     Some(&value[start..])
 }
 
-pub(crate) fn write_via(out: &mut Vec<u8>, flow: &Flow, branch: &ViaBranch, settings: &Settings) {
+/// Appends our Via for a request to `uri` on `flow`.
+pub(crate) fn write_via(
+    out: &mut Vec<u8>,
+    flow: &Flow,
+    uri: &[u8],
+    branch: &ViaBranch,
+    settings: &Settings,
+) {
     out.extend_from_slice(b"Via: SIP/2.0/");
     out.extend_from_slice(flow.transport.via_name().as_bytes());
     out.push(b' ');
-    let called = settings.called(flow);
+    let called = settings.called_by(flow, || address_in(uri));
     write_address(out, called);
     if called != flow.local && !flow.transport.is_stream() {
         // A peer on this side of the address translation responds to the source address only if

@@ -59,7 +59,8 @@ pub(crate) fn write_request(
     let range = env.send(*flow, |env, bytes| {
         let ways = |lines: &mut Vec<u8>| {
             if let Some(names) = plan.record_route {
-                let through = Ways { from: &plan.arrived_on, to: flow, follows: target.flow_bound };
+                let (from, uri) = (&plan.arrived_on, target.request_uri());
+                let through = Ways { from, uri, to: flow, follows: target.flow_bound };
                 write_record_route(request, names, &through, env, lines);
             }
             if plan.is_edge {

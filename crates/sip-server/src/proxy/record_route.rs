@@ -9,6 +9,7 @@ use crate::keys::Key;
 use crate::lines::write_address;
 use crate::settings::Settings;
 use alloc::vec::Vec;
+use core::net::{IpAddr, SocketAddr};
 use sip::dialog::DialogId;
 use sip::header::NameAddr;
 use sip::uri::is_sips;
@@ -18,13 +19,8 @@ use smallvec::SmallVec;
 /// The end of the dialog at the sender of `request`, which came on `arrived_on`.
 pub(super) fn end_of_sender(request: &Message<'_>, arrived_on: &Flow, env: &Env<'_>) -> End {
     let keys = env.keys;
-    let contact = request.elements(HeaderName::Contact).next();
     let is_bound = |uri: &SipUri<'_>| super::is_flow_bound(request, uri, arrived_on, env.settings);
-    let contact = contact.and_then(|contact| NameAddr::parse(HeaderName::Contact, contact).ok());
-    let uri = match contact.and_then(|contact| contact.uri().ok()) {
-        Some(Uri::Sip(uri)) => Some(uri),
-        _ => None,
-    };
+    let uri = uri_of_contact(request);
     let flow = uri.as_ref().is_some_and(is_bound).then_some(*arrived_on);
     End {
         target: uri
@@ -36,10 +32,21 @@ pub(super) fn end_of_sender(request: &Message<'_>, arrived_on: &Flow, env: &Env<
     }
 }
 
+/// The SIP URI in Contact.
+fn uri_of_contact<'m>(request: &Message<'m>) -> Option<SipUri<'m>> {
+    let contact = request.elements(HeaderName::Contact).next()?;
+    match NameAddr::parse(HeaderName::Contact, contact).ok()?.uri() {
+        Ok(Uri::Sip(uri)) => Some(uri),
+        _ => None,
+    }
+}
+
 /// The flows of a request through this server.
 pub(super) struct Ways<'a> {
     /// The flow that the request came on.
     pub(super) from: &'a Flow,
+    /// The URI that the request is sent to.
+    pub(super) uri: &'a [u8],
     /// The flow that the request is sent on.
     pub(super) to: &'a Flow,
     /// True if later requests of the dialog must follow `to`.
@@ -64,7 +71,7 @@ pub(super) fn write_record_route(
     env: &Env<'_>,
     lines: &mut Vec<u8>,
 ) {
-    let Ways { from, to, follows } = *ways;
+    let Ways { from, uri, to, follows } = *ways;
     let name_addr = |name| NameAddr::parse(name, request.value(name).unwrap_or_default()).ok();
     let called = name_addr(HeaderName::To);
     let from_tag = name_addr(HeaderName::From).and_then(|from| from.tag());
@@ -87,24 +94,40 @@ pub(super) fn write_record_route(
     let user = token.text(&env.keys.token, &id);
     // RFC 5630 section 5.3.
     let is_sips = request.request_uri().is_some_and(is_sips);
-    let mut line = |flow: &Flow| {
+    let mut line = |flow: &Flow, called| {
         lines.extend_from_slice(b"Record-Route: <");
         lines.extend_from_slice(if is_sips { b"sips:" } else { b"sip:" });
         lines.extend_from_slice(&user);
-        write_own_end(flow, is_sips, env.settings, lines);
+        write_own_end(flow, called, is_sips, lines);
         lines.extend_from_slice(b">\r\n");
     };
-    line(to);
-    if (from.transport, from.local) != (to.transport, to.local) {
-        line(from);
+    let inner = env.settings.called_by(to, || address_in(uri));
+    let outer = env.settings.called_by(from, || address_of_sender(request));
+    line(to, inner);
+    if (from.transport, from.local, outer) != (to.transport, to.local, inner) {
+        line(from, outer);
     }
 }
 
-/// Appends the part after the token in a Record-Route or Path: the local end of `flow`. A SIPS URI
-/// implies TLS.
-pub(super) fn write_own_end(flow: &Flow, is_sips: bool, settings: &Settings, lines: &mut Vec<u8>) {
+/// The address in a SIP URI.
+pub(super) fn address_in(uri: &[u8]) -> Option<IpAddr> {
+    match Uri::parse(uri) {
+        Ok(Uri::Sip(uri)) => uri.host.ip(),
+        _ => None,
+    }
+}
+
+/// The address that the sender of `request` names as its own.
+fn address_of_sender(request: &Message<'_>) -> Option<IpAddr> {
+    let contact = || uri_of_contact(request).and_then(|uri| uri.host.ip());
+    request.top_via().ok().and_then(|via| via.host.ip()).or_else(contact)
+}
+
+/// Appends the part after the token in a Record-Route or Path: the local end of `flow`, by its
+/// address `called`. A SIPS URI implies TLS.
+pub(super) fn write_own_end(flow: &Flow, called: SocketAddr, is_sips: bool, lines: &mut Vec<u8>) {
     lines.push(b'@');
-    write_address(lines, settings.called(flow));
+    write_address(lines, called);
     if flow.transport.is_stream() && !(is_sips && flow.transport == Transport::Tls) {
         lines.extend_from_slice(b";transport=");
         lines.extend_from_slice(flow.transport.param().as_bytes());
@@ -113,24 +136,22 @@ pub(super) fn write_own_end(flow: &Flow, is_sips: bool, settings: &Settings, lin
 }
 
 /// Appends `lines`, which begin with the Record-Route for the flow `before`, with that Record-Route
-/// rewritten for the flow `now`.
+/// rewritten for the flow `now`. Each flow has the address by which the peer knows the local end.
 pub(super) fn write_record_route_anew(
     lines: &[u8],
-    before: &Flow,
-    now: &Flow,
-    settings: &Settings,
+    [before, now]: [(&Flow, SocketAddr); 2],
     out: &mut Vec<u8>,
 ) {
     let mut old = Vec::new();
     let is_sips = lines.starts_with(b"Record-Route: <sips:");
-    write_own_end(before, is_sips, settings, &mut old);
+    write_own_end(before.0, before.1, is_sips, &mut old);
     old.extend_from_slice(b">\r\n");
     let first = memchr::memchr(b'\n', lines).map_or(0, |end| end + 1);
     let (line, rest) = lines.split_at(first);
     match line.strip_suffix(&old[..]) {
         Some(start) if start.starts_with(b"Record-Route: ") => {
             out.extend_from_slice(start);
-            write_own_end(now, is_sips, settings, out);
+            write_own_end(now.0, now.1, is_sips, out);
             out.extend_from_slice(b">\r\n");
         }
         _ => out.extend_from_slice(line),

@@ -4,7 +4,7 @@
 use super::Heard;
 use super::forward::{NO_CHALLENGE, ResponseChanges};
 use super::plan::{Plan, write_request};
-use super::record_route::{token_for_place, token_for_sender, write_record_route_anew};
+use super::record_route::{address_in, token_for_place, token_for_sender, write_record_route_anew};
 use super::search::MOST_UNASKED;
 use super::target::{NextHop, Target, flows_to};
 use super::token::Life;
@@ -126,9 +126,10 @@ pub(crate) fn send_located(
     let branch = Via::parse(via.value).ok().and_then(|via| ViaBranch::parse(via.branch()?));
     let Some(branch) = branch else { return };
     let token = token_for_place(&message, &flow, env);
+    let uri = message.request_uri().unwrap_or_default();
     env.out.send(flow, |out| {
         out.extend_from_slice(&message.as_bytes()[..via.offset]);
-        super::forward::write_via(out, &flow, &branch, env.settings);
+        super::forward::write_via(out, &flow, uri, &branch, env.settings);
         let rest = &message.as_bytes()[end..];
         match &token {
             // The token stands in the header fields that follow.
@@ -160,7 +161,7 @@ pub(crate) fn send_as_datagram(forwarded: &Message<'_>, refused: &Flow, env: &mu
     let [(via, head_end), (received, _)] = ends[..] else { return };
     let branch = forwarded.top_via().ok().and_then(|via| ViaBranch::parse(via.branch()?));
     let Some(branch) = branch else { return };
-    let bytes = forwarded.as_bytes();
+    let (bytes, uri) = (forwarded.as_bytes(), forwarded.request_uri().unwrap_or_default());
     // Everything above the Via of the sender may have been added by this server.
     if !env.is_asked(&flow) && bytes.len() > MOST_UNASKED * (bytes.len() - received) {
         return env.counters.unasked.add();
@@ -168,8 +169,10 @@ pub(crate) fn send_as_datagram(forwarded: &Message<'_>, refused: &Flow, env: &mu
     env.counters.forwarded.add();
     env.out.send(flow, |out| {
         out.extend_from_slice(&bytes[..via]);
-        super::forward::write_via(out, &flow, &branch, env.settings);
-        write_record_route_anew(&bytes[head_end..received], refused, &flow, env.settings, out);
+        super::forward::write_via(out, &flow, uri, &branch, env.settings);
+        let called = |flow| env.settings.called_by(flow, || address_in(uri));
+        let ends = [(refused, called(refused)), (&flow, called(&flow))];
+        write_record_route_anew(&bytes[head_end..received], ends, out);
         out.extend_from_slice(&bytes[received..]);
     });
 }

@@ -8,6 +8,7 @@ mod edge;
 mod ended;
 mod gate;
 mod gruu;
+mod inside;
 mod limits;
 mod outbound;
 mod reach;
