@@ -12,9 +12,9 @@ pub(crate) fn is_sendable(address: SocketAddr) -> bool {
 }
 
 /// True if the peer of `flow`, which names the address `said` as its own, is in the private
-/// network of the local end (of the same /24, or /64 in IPv6). A peer whose address was translated on the
-/// way names another one; behind a container's translation all peers come from a private address,
-/// and in another private network our end is not known to be reachable.
+/// network of the local end (of the same /24, or /64 in IPv6). A peer whose address was translated
+/// on the way names another one; behind a container's translation all peers come from a private
+/// address, and in another private network our end is not known to be reachable.
 pub(crate) fn is_inside(said: Option<IpAddr>, flow: &Flow) -> bool {
     let (near, far) = (flow.local.ip().to_canonical(), flow.remote.ip().to_canonical());
     let is_near = match (near, far) {

@@ -13,7 +13,7 @@
 //!        u8 3 | u64 identifier | u64 generation     the same for all below it
 //! ```
 //!
-//! Versions before 0.2 wrote all bindings of an address-of-record at each change. Such a record
+//! Schema versions below 3 wrote all bindings of an address-of-record at each change. Such a record
 //! removes all earlier bindings, and is still read:
 //!
 //! ```text
@@ -164,7 +164,7 @@ fn put_record(out: &mut Vec<u8>, sequence: u64, rest: impl FnOnce(&mut Vec<u8>))
     out[start..start + 4].copy_from_slice(&length.to_le_bytes());
 }
 
-/// Appends a record of all bindings to `out`, as versions before 0.2 wrote it.
+/// Appends a record of all bindings to `out`, in the format of schema versions below 3.
 pub fn write<'a>(
     out: &mut Vec<u8>,
     sequence: u64,

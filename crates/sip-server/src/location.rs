@@ -1,13 +1,16 @@
 //! The users and their bindings: the location service of RFC 3261 section 10, and the digest
 //! secrets, found by one hash lookup.
 
+mod stored;
+
+pub(crate) use stored::{Replaced, Undo};
+
 use crate::binding::Binding;
 use crate::connections::Connections;
 use crate::contacts::Contacts;
 use crate::counters::Counters;
 use crate::ended::{Ended, OnConnection, Phone};
 use crate::flow::{Connection, Flow};
-use crate::journal_record::{self, Entry, Record, StoredBinding};
 use crate::keys::Key;
 use crate::logins::{AuthNames, Logins};
 use crate::output::Output;
@@ -16,11 +19,12 @@ use crate::timer::TimerQueue;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use hashbrown::{HashMap, HashSet, HashTable};
+use hashbrown::HashTable;
 use lock_api::{Mutex, RawMutex};
 use sip::digest::{Algorithm, Ha1Set};
-use sip::{Deadline, Duration, Instant, SipUri, Uri};
+use sip::{Deadline, Duration, Instant, SipUri};
 use smallvec::SmallVec;
+use stored::{Restoring, journal};
 
 /// The number of shards, each with its own lock.
 pub(crate) const SHARDS: usize = 64;
@@ -88,36 +92,6 @@ struct Shard {
     ended: Ended,
     /// Set while stored records are restored.
     restoring: Option<Box<Restoring>>,
-}
-
-/// The removals in stored records. The records with the additions may come later.
-#[derive(Debug, Default)]
-struct Restoring {
-    /// Hashes of addresses-of-record, and identifiers of bindings.
-    removed: HashSet<(u64, u64)>,
-    /// By hash of the address-of-record: all identifiers below this one are removed.
-    removed_below: HashMap<u64, u64>,
-}
-
-/// The bindings that a REGISTER has replaced.
-pub(crate) struct Replaced {
-    /// Keyed hash of the Call-ID of the REGISTER.
-    pub(crate) call_id: u64,
-    pub(crate) bindings: Vec<Binding>,
-}
-
-/// The data to revert the change of a REGISTER.
-#[derive(Debug)]
-pub(crate) struct Undo {
-    address: AddressOfRecord,
-    /// True if the address-of-record exists without bindings.
-    is_user: bool,
-    /// Keyed hash of the Call-ID.
-    call_id: u64,
-    /// The identifiers of the bindings that were added.
-    added: SmallVec<[u64; 1]>,
-    /// The bindings that were replaced or removed.
-    removed: Vec<Binding>,
 }
 
 /// An address-of-record with its hash: `user@domain`, the user without escapes, the domain as
@@ -389,89 +363,6 @@ impl<R: RawMutex> LocationService<R> {
             && self.look_up(&named, |found| found.is_some_and(|found| found.logins.is_some()))
     }
 
-    /// Restores a stored record. Records may come in any order: bindings that another record
-    /// removes are left out. Limits the expiry of the bindings to `latest`.
-    pub(crate) fn restore(&self, record: &Record<'_>, now: Instant, latest: Instant) {
-        let address = self.canonical(record.address_of_record);
-        let mut added: SmallVec<[Binding; 4]> = SmallVec::new();
-        let mut removed: SmallVec<[u64; 4]> = SmallVec::new();
-        let removed_below = {
-            let mut shard = self.shard(address.hash).lock();
-            shard.sequence = shard.sequence.max(record.sequence);
-            let restoring = shard.restoring.get_or_insert_default();
-            let below = restoring.removed_below.entry(address.hash).or_default();
-            for entry in record.entries().map_while(Result::ok) {
-                match entry {
-                    Entry::Binding { id, binding, .. } if binding.expires > now => {
-                        added.push(self.restored(id, &binding, latest));
-                    }
-                    Entry::Binding { .. } => {}
-                    Entry::Removed { id, .. } => {
-                        restoring.removed.insert((address.hash, id));
-                        removed.push(id);
-                    }
-                    Entry::RemovedBelow { id, .. } => *below = id.max(*below),
-                }
-            }
-            added.retain(|binding| !restoring.removed.contains(&(address.hash, binding.id)));
-            *below
-        };
-        let mut unused = Output::default();
-        self.update(&address, true, &mut unused, |subscriber| {
-            let bindings = &mut subscriber.bindings;
-            added.retain(|binding| bindings.iter().all(|known| known.id != binding.id));
-            bindings.reserve_exact(added.len());
-            bindings.extend(added);
-            bindings.retain(|it| it.id >= removed_below && !removed.contains(&it.id));
-            // Restores the order of registration.
-            bindings.sort_unstable_by_key(|binding| binding.id);
-            // The record is in the journal already.
-            ((), Changed::No)
-        });
-    }
-
-    /// Returns the binding that was `stored` as `id`.
-    fn restored(&self, id: u64, stored: &StoredBinding<'_>, latest: Instant) -> Binding {
-        let mut binding = Binding::from_stored(id, stored);
-        binding.expires = binding.expires.min(latest);
-        if let Ok(Uri::Sip(uri)) = Uri::parse(stored.contact) {
-            binding.claim = self.claim(&binding, &uri);
-        }
-        binding
-    }
-
-    /// Reverts the change of a REGISTER, unless a later one has changed it again.
-    pub(crate) fn undo(&self, undo: Undo) {
-        // A removed user is not added again.
-        let mut unused = Output::default();
-        self.update(&undo.address, !undo.is_user, &mut unused, |subscriber| {
-            let Subscriber { bindings, past, .. } = subscriber;
-            past.retract(undo.call_id);
-            bindings.retain(|binding| !undo.added.contains(&binding.id));
-            for binding in undo.removed {
-                past.retract(binding.call_id);
-                let is_replaced = |it: &Binding| {
-                    let is_of_phone = !it.instance().is_empty() && it.extra == binding.extra;
-                    it.contact == binding.contact || is_of_phone
-                };
-                if !bindings.iter().any(is_replaced) {
-                    bindings.push(binding);
-                }
-            }
-            bindings.sort_unstable_by_key(|binding| binding.id);
-            ((), Changed::No)
-        });
-    }
-
-    /// Numbers new records from above `sequence`, and ends the restoration of stored records.
-    pub(crate) fn continue_after(&self, sequence: u64) {
-        for shard in &self.shards {
-            let mut shard = shard.lock();
-            shard.sequence = shard.sequence.max(sequence);
-            shard.restoring = None;
-        }
-    }
-
     /// Removes the bindings that have expired.
     pub(crate) fn expire(&self, now: Instant, out: &mut Output, counters: &Counters) {
         if self.next_expiry.load(Ordering::Relaxed) > now.as_micros() {
@@ -664,41 +555,6 @@ fn auth_name(logins: &Logins) -> Option<Box<[u8]>> {
     logins.by_auth_name.as_ref().map(|auth| auth.name.clone())
 }
 
-/// Writes the changes since `before` to the journal. Returns the identifiers of the bindings that
-/// were added.
-fn journal(
-    subscriber: &mut Subscriber,
-    before: &Known,
-    sequence: &mut u64,
-    out: &mut Output,
-) -> SmallVec<[u64; 1]> {
-    let Subscriber { address_of_record, bindings, .. } = subscriber;
-    let is_there = |id: &u64| bindings.iter().any(|binding| binding.id == *id);
-    let removed: SmallVec<[u64; 4]> =
-        before.ids.iter().copied().filter(|id| !is_there(id)).collect();
-    let new = bindings.iter_mut().filter(|binding| binding.id == 0);
-    let added: SmallVec<[u64; 1]> = (0..)
-        .zip(new)
-        .map(|(place, binding)| {
-            binding.id = journal_record::id(*sequence + 1, place);
-            binding.id
-        })
-        .collect();
-    if removed.is_empty() && added.is_empty() {
-        return added;
-    }
-    *sequence += 1;
-    let is_new = |binding: &&Binding| added.contains(&binding.id);
-    journal_record::write_change(
-        &mut out.journal,
-        *sequence,
-        address_of_record,
-        removed.into_iter(),
-        bindings.iter().filter(is_new).map(|binding| (binding.id, binding.as_stored())),
-    );
-    added
-}
-
 /// The kind of a change of bindings, for storage.
 pub(crate) enum Changed {
     Yes,
@@ -708,59 +564,4 @@ pub(crate) enum Changed {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use alloc::vec;
-
-    fn binding(expires: Instant) -> Binding {
-        let address = ([192, 0, 2, 1], 5060).into();
-        Binding {
-            contact: SmallVec::from_slice(b"sip:alice@192.0.2.1"),
-            extra: None,
-            call_id: 0,
-            cseq: 1,
-            q: 1000,
-            flow_bound: false,
-            id: 0,
-            claim: 0,
-            expires,
-            flow: Flow {
-                transport: sip::Transport::Udp,
-                local: address,
-                remote: address,
-                connection: None,
-            },
-        }
-    }
-
-    #[test]
-    fn reminders_that_nobody_needs_do_not_pile_up() {
-        let key = Key::derive(&[1; 32], "subscribers");
-        let location: LocationService<parking_lot::RawMutex> =
-            LocationService::new(key.clone(), key);
-        let address = location.address_of_record(b"alice", "example.com");
-        let mut out = Output::default();
-        let mut set = |bindings: Vec<Binding>| {
-            location.update(&address, true, &mut out, |subscriber| {
-                subscriber.bindings = bindings;
-                ((), Changed::No)
-            });
-        };
-        let start = Instant::from_micros(1_000_000_000);
-        for step in 0..10_000 {
-            let sooner = start + Duration::from_secs(20_000 - step);
-            set(vec![binding(sooner)]);
-            if step % 3 == 1 {
-                set(Vec::new());
-            }
-        }
-        let queued: usize = location.shards.iter().map(|shard| shard.lock().expiries.len()).sum();
-        assert!(queued <= SPARE_REMINDERS + 5, "{queued}");
-        assert_eq!(location.bindings(), 1);
-        let counters = Counters::default();
-        location.expire(start + Duration::from_secs(10_003), &mut out, &counters);
-        assert_eq!(location.bindings(), 0);
-        location.expire(start + Duration::from_secs(30_000), &mut out, &counters);
-        assert_eq!(location.next_expiry(), None);
-    }
-}
+mod tests;
