@@ -54,6 +54,12 @@ impl BarePhone {
     }
 }
 
+/// The text of a log line, after its time of day.
+fn without_time(line: &str) -> &str {
+    let is_time = |time: &str| time.bytes().all(|byte| byte.is_ascii_digit() || byte == b':');
+    line.split_once(' ').filter(|(time, _)| is_time(time)).map_or(line, |(_, text)| text)
+}
+
 /// A URI as typed: the prefix `sip:` is preset.
 fn typed(uri: &str) -> &str {
     uri.strip_prefix("sip:").unwrap_or(uri)
@@ -82,6 +88,7 @@ impl Driver for BarePhone {
         // The line may start with previous drawing, up to the sequence that shows the cursor.
         let text_line =
             line.rsplit_once("\x1b[?25h").map_or(line, |(_, text_line)| text_line).trim_end();
+        let text_line = without_time(text_line);
         let begins = |with: &str| text_line.starts_with(with);
         if let Some(key) = text_line.strip_prefix("the other end has pressed ") {
             return key.chars().next().map(Event::Key);

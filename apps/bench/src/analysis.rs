@@ -1,49 +1,47 @@
-//! Cleaning and reading of repeated measurements (row D5 of docs/sources.md): the middle of repeats
-//! and how sure it is, which repeats stand out, and where a curve leaves its flat part.
+//! Statistics of repeated measurements: the median of repeats with its confidence interval,
+//! outliers, and the knee of a curve (see docs/sources.md).
 
-/// The confidence that [`Spread`] asks of its interval.
+/// The confidence level of the interval of [`Spread`].
 const CONFIDENCE: f64 = 0.95;
-/// From this modified z-score on a value is an outlier (Iglewicz and Hoaglin).
+/// The modified z-score from which a value is an outlier (Iglewicz and Hoaglin).
 const OUTLYING: f64 = 3.5;
-/// With fewer values none is called an outlier: the deviations of three or four say too little of
-/// what is usual.
+/// With fewer values there are no outliers: the deviations of three or four are not representative.
 const FEWEST_FOR_OUTLIERS: usize = 5;
 /// The standard deviation of normally distributed values, in median absolute deviations.
 const DEVIATION_OF_MAD: f64 = 1.4826;
 /// The same in mean absolute deviations.
 const DEVIATION_OF_MEAN: f64 = 1.2533;
 
-/// Repeats of one measurement, summed up. Nothing is left out of it: outliers are named, and count.
+/// The spread of repeats of one measurement. All values count; outliers are only named.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Spread {
     /// The median.
     pub(crate) median: f64,
-    /// Lower end of the interval for the median.
+    /// The lower end of the confidence interval of the median.
     pub(crate) low: f64,
-    /// Upper end of the interval for the median.
+    /// The upper end of the confidence interval of the median.
     pub(crate) high: f64,
-    /// How sure it is that the true median lies in the interval, as a share of 1. At least 0.95
-    /// from six values on; with fewer the interval is from the least to the greatest, and this says
-    /// what that is worth: 0.75 with three values, 0.5 with two, 0 with one.
+    /// The confidence that the true median lies in the interval, from 0 to 1. It is at least 0.95
+    /// from six values on. With fewer values the interval is from the smallest to the greatest,
+    /// with a confidence of 0.75 with three values, 0.5 with two, 0 with one.
     pub(crate) confidence: f64,
-    /// The least value.
+    /// The smallest value.
     pub(crate) min: f64,
     /// The greatest value.
     pub(crate) max: f64,
-    /// Which values, by their index, stand out by a modified z-score above 3.5. None with fewer
-    /// than five values.
+    /// The indices of outliers, with a modified z-score above 3.5. Empty with fewer than five
+    /// values.
     pub(crate) outliers: Vec<usize>,
 }
 
 impl Spread {
-    /// Sums up `values`; `None` if there are none, or one is no number.
+    /// Returns the spread of `values`; `None` if there are no values, or one is not finite.
     ///
-    /// The interval is the sign test's: from the k-th least to the k-th greatest value, with the
-    /// highest k that reaches 95 %. The chance that the true median lies outside is that of k-1 or
-    /// fewer heads (or tails) in as many tosses of a coin as there are values. It assumes nothing
-    /// about how measurements are distributed, which of delays and rates on busy machines is not
-    /// known, and holds exactly for any number of repeats, where the bootstrap is too narrow below
-    /// about ten.
+    /// The interval is that of the sign test: from the k-th smallest to the k-th greatest value,
+    /// with the highest k that reaches 95 %. The probability that the true median lies outside is
+    /// that of k-1 or fewer heads (or tails) in as many coin tosses as there are values. The test
+    /// assumes no distribution, which is unknown for delays and rates on busy machines. It is exact
+    /// for any number of repeats; the bootstrap is too narrow below about ten.
     pub(crate) fn of(values: &[f64]) -> Option<Self> {
         if values.is_empty() || !values.iter().all(|value| value.is_finite()) {
             return None;
@@ -63,9 +61,9 @@ impl Spread {
     }
 }
 
-/// The ratios of our repeats to theirs, each to the one beside it, so that what the machine did at
-/// the time of a pair cancels out. `None` if there are none, not equally many, or a ratio is no
-/// number.
+/// Returns the ratios of paired repeats, so that the state of the machine at the time of a pair
+/// cancels out. `None` if there are no values, the numbers of values differ, or a ratio is not
+/// finite.
 pub(crate) fn ratio(ours: &[f64], theirs: &[f64]) -> Option<Spread> {
     if ours.len() != theirs.len() {
         return None;
@@ -74,10 +72,10 @@ pub(crate) fn ratio(ours: &[f64], theirs: &[f64]) -> Option<Spread> {
     Spread::of(&ratios)
 }
 
-/// How many of the least and greatest of `count` values lie outside of the interval for the median,
-/// and how sure the interval is.
+/// Returns the number of smallest and greatest of `count` values outside of the interval of the
+/// median, and the confidence of the interval.
 fn rank_of_interval(count: usize) -> (usize, f64) {
-    // The chance of exactly `heads` heads, and of `heads` or fewer.
+    // The probability of exactly `heads` heads, and of `heads` or fewer.
     let mut exactly = 0.5f64.powi(i32::try_from(count).unwrap_or(i32::MAX));
     let mut at_most = exactly;
     let mut best = (0, (1.0 - 2.0 * at_most).max(0.0));
@@ -103,7 +101,7 @@ fn outliers(values: &[f64]) -> Vec<usize> {
     values.iter().enumerate().filter(stands_out).map(|(index, _)| index).collect()
 }
 
-/// The standard deviation as the values near the median tell it.
+/// Returns the standard deviation, estimated from the values near the median.
 fn deviation(values: &[f64]) -> f64 {
     let median = median(values);
     let deviations: Vec<f64> = values.iter().map(|value| (value - median).abs()).collect();
@@ -111,7 +109,7 @@ fn deviation(values: &[f64]) -> f64 {
     if mad > 0.0 {
         return DEVIATION_OF_MAD * mad;
     }
-    // More than half of the values are the same; the others are what deviation there is.
+    // More than half of the values are equal, so the mean deviation of the others is used.
     DEVIATION_OF_MEAN * deviations.iter().sum::<f64>() / deviations.len() as f64
 }
 
@@ -121,7 +119,7 @@ fn sorted(values: &[f64]) -> Vec<f64> {
     sorted
 }
 
-/// The median of sorted values, of which there are some.
+/// Returns the median of sorted values; there must be at least one.
 fn middle(sorted: &[f64]) -> f64 {
     let half = sorted.len() / 2;
     match sorted.len() % 2 {
@@ -134,32 +132,31 @@ fn median(values: &[f64]) -> f64 {
     middle(&sorted(values))
 }
 
-/// The standard deviation of noise, in medians of the steps from one value to the next.
+/// The standard deviation of noise, in medians of the steps between consecutive values.
 const DEVIATION_OF_STEPS: f64 = 1.0483;
-/// A curve has to have as many points on its flat part.
+/// The minimum of points on the flat part of a curve.
 const FEWEST_FLAT: usize = 3;
-/// How far above (or below) the chord's line the knee has to be, in heights of the curve: a
-/// straight line has no knee.
+/// The minimum distance of the knee from the chord, in heights of the curve: a straight line has no
+/// knee.
 const BEND: f64 = 0.15;
-/// What is off the flat part, in deviations of the flat part.
+/// The distance from the flat part that is off it, in deviations of the flat part.
 const OFF_DEVIATIONS: f64 = 6.0;
-/// What is off it at least, as a share of its level: a server is not slower for 2 %.
+/// The minimum of that distance as a share of the level: 2 % more is no slower server.
 const OFF_LEVEL: f64 = 0.02;
-/// What is off it at least, as a share of the curve's height.
+/// The minimum of that distance as a share of the curve's height.
 const OFF_HEIGHT: f64 = 0.01;
-/// A curve of positive values that rises by more than this factor is looked at in logarithms, so
-/// that its last points do not hide where it began to rise.
+/// A curve of positive values that rises by more than this factor is converted to logarithms, so
+/// that its last points do not hide the start of its rise.
 const STEEP: f64 = 8.0;
 
-/// The index of the first point at which a curve, such as delay or success over rate, has left its
-/// flat part, upwards or downwards. `None` if it stays flat, rises steadily, has fewer than five
-/// points, or something in it is no number. The order of the points does not matter.
+/// Returns the index of the first point at which a curve, such as delay or success over rate, has
+/// left its flat part, upwards or downwards. `None` if it stays flat, rises steadily, has fewer
+/// than five points, or a value is not finite. The order of the points does not matter.
 ///
-/// It is found in two steps. The point that is farthest from the line between the curve's ends, as
-/// in Kneedle (Satopää and others, 2011), tells roughly where the flat part ends, and so its level
-/// and its noise, taken robustly. Then the knee is the first point from which on all points are off
-/// that level, on the same side, by more than the noise explains: a single point that stands out is
-/// none.
+/// There are two steps. The point that is farthest from the line between the curve's ends, as in
+/// Kneedle (Satopää and others, 2011), gives the approximate end of the flat part, and so its level
+/// and its noise by robust estimates. Then the knee is the first point from which all points are
+/// off that level, on the same side, by more than the noise; a single outlier is no knee.
 pub(crate) fn knee(points: &[(f64, f64)]) -> Option<usize> {
     let is_number = |&(x, y): &(f64, f64)| x.is_finite() && y.is_finite();
     if points.len() < FEWEST_FLAT + 2 || !points.iter().all(is_number) {
@@ -174,7 +171,7 @@ pub(crate) fn knee(points: &[(f64, f64)]) -> Option<usize> {
     let flat = &y[..=end_of_flat];
     let level = median(flat);
     let height = y.iter().map(|y| (y - level).abs()).fold(0.0, f64::max);
-    // From the steps between neighbours: a curve that begins to rise slowly is not noise.
+    // Estimated from the steps between neighbours: a slow start of a rise is not noise.
     let steps: Vec<f64> = flat.windows(2).map(|pair| (pair[1] - pair[0]).abs()).collect();
     let noise = DEVIATION_OF_STEPS * median(&steps);
     let off = (OFF_DEVIATIONS * noise).max(OFF_LEVEL * level.abs()).max(OFF_HEIGHT * height);
@@ -186,24 +183,24 @@ pub(crate) fn knee(points: &[(f64, f64)]) -> Option<usize> {
     (first >= FEWEST_FLAT).then(|| order[first])
 }
 
-/// The values, or their logarithms where they rise steeply.
+/// Returns the values, or their logarithms if they rise steeply.
 fn straightened(mut y: Vec<f64>) -> Vec<f64> {
     let quarter = (y.len() / 4).max(1);
     let start = median(&y[..quarter]);
     let end = median(&y[y.len() - quarter..]);
     if y.iter().all(|&y| y > 0.0) && end > STEEP * start {
-        // From 1 up, for the level and its shares not to depend on the unit.
+        // Starting at 1, so that the level and its shares do not depend on the unit.
         y.iter_mut().for_each(|y| *y = 1.0 + (*y / start).ln());
     }
     y
 }
 
-/// The index of the point that lies farthest from the line between the ends of the curve, on the
-/// side of its start. `None` if the curve is as good as a line.
+/// Returns the index of the point that lies farthest from the line between the ends of the curve,
+/// on the side of its start. `None` if the curve is close to a line.
 fn farthest_from_chord(x: &[f64], y: &[f64]) -> Option<usize> {
     let last = x.len() - 1;
     let width = x[last] - x[0];
-    // One noisy point is not to be the level that all is measured by.
+    // A single noisy point must not set the level.
     let start = median(&y[..FEWEST_FLAT]);
     let height = y[last] - start;
     if width <= 0.0 || height == 0.0 {
@@ -232,7 +229,7 @@ mod tests {
             assert_eq!(found.0, rank, "{count}");
             assert!((found.1 - confidence).abs() < 1e-4, "{count}: {found:?}");
         }
-        // As in tables of the sign test.
+        // The values of tables of the sign test.
         for (count, rank, confidence) in [(9, 1, 0.9609), (10, 1, 0.9785), (20, 5, 0.9586)] {
             let found = rank_of_interval(count);
             assert_eq!(found.0, rank, "{count}");
@@ -268,7 +265,7 @@ mod tests {
         assert_eq!(ratio(&[], &[]), None);
     }
 
-    /// Numbers from -1 to 1, the same each time.
+    /// A repeatable sequence of numbers from -1 to 1.
     struct Noise(u64);
 
     impl Noise {

@@ -1,6 +1,6 @@
 //! The bare exchange: datagrams of the same sizes at the same rate between two threads that do not
-//! look into them. What it costs no load generator can do without; it is the yardstick of its own
-//! cost.
+//! parse them. Every load generator has at least this cost, so it is the reference for the
+//! generator's own cost.
 
 use crate::cli::load::LoadArgs;
 use crate::cpu::Cpu;
@@ -17,34 +17,32 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The longest datagram that is exchanged, in bytes.
+/// The longest datagram in bytes.
 const LONGEST: usize = 8192;
-/// How long the responder waits in vain before it looks whether it is to end, in milliseconds.
+/// The interval of the responder's checks for the end, in milliseconds.
 const LOOK: u16 = 20;
 
-/// What is exchanged.
+/// The parameters of an exchange.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Exchange {
-    /// The round trips of one operation in their order: the bytes of the request (at least 1), and
-    /// of the reply to it, 0 for none. Each begins when the one before is over. A call played at
-    /// both ends is six: INVITE, 180, 200, ACK, BYE and 200, each there and back through the
-    /// server.
+    /// The round trips of one operation in order: the bytes of the request (at least 1), and of the
+    /// reply, 0 for no reply. Each begins after the end of the one before. A call with both ends is
+    /// six: INVITE, 180, 200, ACK, BYE and 200, each there and back through the server.
     pub(crate) sizes: Vec<(usize, usize)>,
-    /// How many sockets the initiator has. The round trips of an operation are made from them in
-    /// turn.
+    /// The number of sockets of the initiator. The round trips of an operation use them in turn.
     pub(crate) sockets: usize,
-    /// Operations to begin in a second.
+    /// Operations per second.
     pub(crate) rate: f64,
-    /// How long, in seconds.
+    /// The length in seconds.
     pub(crate) seconds: f64,
-    /// The initiator sleeps to the next multiple of this, then sends what is due and takes what
-    /// came.
+    /// The initiator sleeps to the next multiple of this, then sends due requests and reads
+    /// replies.
     pub(crate) clock: Duration,
 }
 
 impl Exchange {
-    /// That of datagrams as many and as long as `traffic` has, in which `operations` ended, with
-    /// the ticks of `load`.
+    /// Returns the exchange with the number and length of the datagrams in `traffic`, in which
+    /// `operations` ended, with the ticks of `load`.
     pub(crate) fn like(
         traffic: &LinkCounts,
         operations: u64,
@@ -60,7 +58,7 @@ impl Exchange {
         let clock = load.detail.clock.unwrap_or_else(|| tick_for(spec.rate()));
         Self {
             sizes: vec![(sent.max(1), received); trips],
-            // As the generator has them: one for those who call, one for those who are called.
+            // As the generator has them: one for callers, one for callees.
             sockets: if spec.operation == Operation::Invite { 2 } else { 1 },
             rate: spec.rate(),
             seconds: spec.seconds(),
@@ -69,25 +67,25 @@ impl Exchange {
     }
 }
 
-/// What an exchange cost.
+/// The cost of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct BareCost {
-    /// CPU time of the side that begins, user and system, for an operation, in microseconds.
+    /// CPU time of the initiator, user and system, per operation, in microseconds.
     pub(crate) initiator_us: f64,
-    /// The same of the side that replies.
+    /// CPU time of the responder per operation, in microseconds.
     pub(crate) responder_us: f64,
-    /// Operations that ended in a second.
+    /// Ended operations per second.
     pub(crate) rate: f64,
 }
 
-/// Exchanges datagrams on loopback, with sockets as the load generator has them: batched, timed,
-/// and the initiator's connected; but none are joined for the kernel. As there, operations that
-/// begin are sent first, then what follows from what came. It takes `exchange.seconds`.
+/// Exchanges datagrams on loopback, with sockets as the load generator has them: batched, with
+/// timestamps, the initiator's connected; but without segmentation offload. As there, requests of
+/// new operations are sent first, then those that follow replies. It takes `exchange.seconds`.
 ///
 /// # Errors
-/// When there are no sockets, they fail, nothing came back, or `exchange` is not possible: no round
-/// trips or more than 256, a request without a byte, datagrams above 8,192 bytes, no socket, a rate
-/// or time that is not above 0.
+/// A socket cannot be opened or fails, no reply came, or `exchange` is invalid: no round trips or
+/// more than 256, an empty request, datagrams above 8,192 bytes, no socket, a rate or time that is
+/// not above 0.
 pub(crate) fn measure(exchange: &Exchange) -> io::Result<BareCost> {
     let is_possible = (1..=256).contains(&exchange.sizes.len())
         && exchange.sockets > 0
@@ -129,20 +127,19 @@ pub(crate) fn measure(exchange: &Exchange) -> io::Result<BareCost> {
     })
 }
 
-/// A datagram for each round trip, of the size that `size` takes from it; the first byte says which
-/// it is.
+/// Returns a datagram for each round trip, of the length that `size` returns; the first byte is its
+/// index.
 fn datagrams(sizes: &[(usize, usize)], size: impl Fn(&(usize, usize)) -> usize) -> Vec<Vec<u8>> {
     let whole = sizes.iter().enumerate().map(|(index, sizes)| vec![index as u8; size(sizes)]);
     whole.collect()
 }
 
-/// Begins operations and takes them to their end. Returns its CPU time, how many operations ended,
-/// and in what time.
+/// Runs operations. Returns its CPU time, the number of ended operations, and the elapsed time.
 fn initiate(sockets: &[Socket], exchange: &Exchange) -> io::Result<(u64, u64, Duration)> {
     let requests = datagrams(&exchange.sizes, |(request, _)| *request);
     let mut inbox = Inbox::new(BATCH, LONGEST);
     let mut outbox = Outbox::default();
-    // For each socket the round trips that are to begin.
+    // The round trips to start, by socket.
     let mut to_send = vec![Vec::new(); sockets.len()];
     let mut send = |to_send: &mut [Vec<usize>]| {
         for (socket, steps) in sockets.iter().zip(to_send).filter(|(_, steps)| !steps.is_empty()) {
@@ -195,7 +192,7 @@ fn initiate(sockets: &[Socket], exchange: &Exchange) -> io::Result<(u64, u64, Du
         }
         let now = Instant::now();
         while tick <= now {
-            // Ticks that were missed are not made up for.
+            // Missed ticks are skipped.
             tick += clock * u32::try_from((now - tick).as_nanos() / clock.as_nanos()).unwrap_or(0)
                 + clock;
         }
@@ -203,7 +200,7 @@ fn initiate(sockets: &[Socket], exchange: &Exchange) -> io::Result<(u64, u64, Du
     }
 }
 
-/// Replies to what comes until it is told to end. Returns its CPU time.
+/// Replies to datagrams until `ending` is set. Returns its CPU time.
 fn respond(socket: &Socket, sizes: &[(usize, usize)], ending: &AtomicBool) -> io::Result<u64> {
     let replies = datagrams(sizes, |(_, reply)| *reply);
     let mut inbox = Inbox::new(BATCH, LONGEST);

@@ -1,4 +1,4 @@
-//! What is printed. Where it goes may be full, or closed: that is an error in words, and no panic.
+//! Output to the console. A full or closed output is an error with a message, and no panic.
 
 use std::fmt::Display;
 use std::io::{self, Write as _};
@@ -6,14 +6,14 @@ use std::io::{self, Write as _};
 /// Prints `text` on standard output.
 ///
 /// # Errors
-/// Where that is full, or closed.
+/// Standard output is full or closed.
 pub(crate) fn print(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
     out.flush()
 }
 
-/// Says `text` on standard error. Where that cannot be written, nobody can be told.
+/// Writes `text` to standard error. An error of that is ignored.
 pub(crate) fn complain(text: impl Display) {
     let _ = writeln!(io::stderr(), "barebell-bench: {text}");
 }

@@ -1,4 +1,4 @@
-//! What CPU time a thread has used.
+//! The CPU time of a thread.
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::{TimeVal, TimeValLike};
@@ -12,7 +12,7 @@ pub(crate) struct Cpu {
 }
 
 impl Cpu {
-    /// That of the calling thread so far.
+    /// Returns the CPU time of the calling thread so far.
     pub(crate) fn of_thread() -> Self {
         let micros = |time: TimeVal| time.num_microseconds().unsigned_abs();
         getrusage(UsageWho::RUSAGE_THREAD).map_or_else(
@@ -24,7 +24,7 @@ impl Cpu {
         )
     }
 
-    /// What was used since `before`.
+    /// Returns the difference to the earlier reading `before`.
     pub(crate) const fn since(self, before: Self) -> Self {
         Self {
             user_us: self.user_us.saturating_sub(before.user_us),
@@ -32,7 +32,7 @@ impl Cpu {
         }
     }
 
-    /// Both together.
+    /// Returns the sum of user and system time.
     pub(crate) const fn total(self) -> u64 {
         self.user_us + self.system_us
     }

@@ -1,17 +1,16 @@
-//! The curve of delay over rate: what commands conclude from it and what reports show of it, by the
-//! same rules.
+//! The curve of delay over rate: the common rules of the commands' conclusions and the reports.
 
 use crate::analysis::{self, Spread};
 use crate::metrics;
 use crate::record::{Delay, Operation, Run};
 
-/// With fewer points no curve has a knee.
+/// The minimum of points for a knee.
 const FEWEST_FOR_KNEE: usize = 5;
-/// The longest delay that is not noticed (row D1 of docs/sources.md), in microseconds.
+/// The longest unnoticed delay (see docs/sources.md), in microseconds.
 pub(crate) const DELAY_LIMIT_US: u64 = 300_000;
 
-/// The delay that RFC 6076 has for the operation of these runs, if it was seen; otherwise that of
-/// the response.
+/// Returns the RFC 6076 delay of the operation of these runs, if it occurred, else that of the
+/// response.
 pub(crate) fn request_delay<'r>(mut runs: impl Iterator<Item = &'r Run> + Clone) -> Delay {
     let own = match runs.clone().next().map(|run| run.load.operation) {
         Some(Operation::Register | Operation::RegisterUpdate | Operation::RegisterLogout) => {
@@ -25,9 +24,9 @@ pub(crate) fn request_delay<'r>(mut runs: impl Iterator<Item = &'r Run> + Clone)
     if is_seen { own } else { Delay::Response }
 }
 
-/// Where the median delay of these runs of one system and operation leaves its flat part: the rate,
-/// and the delay there in microseconds. Runs that are not valid do not count, nor does what lies
-/// beyond the first rate with failures, where only the operations that succeeded have delays.
+/// Returns the knee of the median delay of these runs of one system and operation: the rate, and
+/// the delay there in microseconds. Invalid runs do not count, nor do rates beyond the first one
+/// with failures, since only successful operations have delays.
 pub(crate) fn flat_end<'r>(runs: impl Iterator<Item = &'r Run> + Clone) -> Option<(f64, f64)> {
     let delay = request_delay(runs.clone());
     let mut points = medians(runs, |run| {
@@ -41,7 +40,8 @@ pub(crate) fn flat_end<'r>(runs: impl Iterator<Item = &'r Run> + Clone) -> Optio
     analysis::knee(&curve).map(|index| curve[index])
 }
 
-/// By rising rate, the medians over the valid repeats of a value, and whether it was good in all.
+/// Returns, by rising rate, the medians of a value over the valid repeats, and true if all were
+/// good.
 fn medians<'r>(
     runs: impl Iterator<Item = &'r Run>,
     value: impl Fn(&Run) -> Option<(f64, bool)>,
@@ -64,13 +64,13 @@ fn medians<'r>(
     rates.into_iter().filter_map(median).collect()
 }
 
-/// Whether all operations of a run succeeded.
+/// Returns true if all operations of a run succeeded.
 pub(crate) fn is_whole(run: &Run) -> bool {
     run.counts.offered > 0 && run.counts.succeeded >= run.counts.offered
 }
 
-/// Whether a proxy carried the calls of a run: all succeeded, and RRD and SRD stayed below what is
-/// noticed (row D1 of docs/sources.md).
+/// Returns true if a proxy carried the calls of a run: all succeeded, and RRD and SRD stayed below
+/// the noticeable delay (see docs/sources.md).
 pub(crate) fn carries_calls(run: &Run) -> bool {
     let is_quick = |delay| {
         run.delays.get(&delay).is_none_or(|delays| delays.percentile(95.0) < DELAY_LIMIT_US)
@@ -85,7 +85,8 @@ mod tests {
     use crate::record::Histogram;
     use sip::Duration;
 
-    /// Runs of these rates and median delays in milliseconds, of which some operations failed.
+    /// Returns runs of these rates and median delays in milliseconds; false makes some operations
+    /// fail.
     fn runs(steps: &[(f64, u64, bool)]) -> Vec<Run> {
         let of = |&(rate, ms, is_whole): &(f64, u64, bool)| {
             let mut step = run();
@@ -106,7 +107,7 @@ mod tests {
         let mut all: Vec<(f64, u64, bool)> = Vec::new();
         for (index, ms) in steps {
             let rate = (index as f64 + 1.0) * 100.0;
-            // Of three repeats one is slow, which the median leaves out.
+            // One of three repeats is slow, which the median ignores.
             all.extend([(rate, ms, true), (rate, ms, true), (rate, ms * 50, true)]);
         }
         let all = runs(&all);

@@ -1,9 +1,9 @@
-//! A flood of forged SRTP packets on loopback: how many of them a receiver bears beside the
-//! legitimate ones (row B5 of docs/sources.md), with SRTP alone and with what SRTP+ adds.
+//! A flood of forged SRTP packets on loopback: the rate of forged packets that a receiver
+//! withstands beside the legitimate ones, with SRTP alone and with the additions of SRTP+.
 //!
-//! One thread sends, another receives; each has a processor to itself where there are two. Forged
-//! packets are those of somebody who sees the headers of a source: its SSRC, and sequence numbers
-//! that come next, so that no receiver can tell them by anything but a tag.
+//! One thread sends, another receives; each has its own processor if there are two. Forged packets
+//! are those of an attacker that sees the headers of a source: they have its SSRC, and the next
+//! sequence numbers, so that a receiver can detect them only by a tag.
 
 use crate::cpu::Cpu;
 use crate::record::Histogram;
@@ -18,63 +18,64 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The longest payload, in bytes.
+/// The longest payload in bytes.
 pub(crate) const MAX_PAYLOAD: usize = 1300;
 
-/// What the longest payload becomes at most.
+/// The longest protected packet in bytes.
 const LONGEST: usize = MAX_PAYLOAD + 300;
 
-/// Packets are sent in batches at this distance.
+/// The interval of batches of packets.
 const TICK: Duration = Duration::from_micros(500);
 
-/// How long the receiver waits in vain before it looks whether it is to end, in milliseconds.
+/// The interval of the receiver's checks for the end, in milliseconds.
 const LOOK: u16 = 20;
 
-/// Before the flood begins, the sources are heard for so long.
+/// The time of legitimate packets before the flood.
 const PRELUDE: Duration = Duration::from_millis(100);
 
-/// One flood.
+/// The parameters of a flood.
 #[derive(Clone, Debug)]
 pub(crate) struct Flood {
-    /// How packets are protected; `None` for not at all: what it costs to receive them.
+    /// The protection of packets; `None` for no protection, which measures the cost of receiving.
     pub(crate) policy: Option<Policy>,
-    /// Sources, each of which sends 50 packets a second.
+    /// Sources, each with 50 packets per second.
     pub(crate) sources: u32,
-    /// Bytes of payload in each packet, legitimate or forged.
+    /// Payload bytes of each packet, legitimate or forged.
     pub(crate) payload: usize,
-    /// Forged packets a second.
+    /// Forged packets per second.
     pub(crate) rate: f64,
-    /// How long it takes.
+    /// The length.
     pub(crate) duration: Duration,
 }
 
-/// What came of a flood.
+/// The result of a flood.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Outcome {
-    /// Forged packets that were sent, a second: less than wanted where the sender could do no more.
+    /// Forged packets that were sent per second: fewer than requested if the sender reached its
+    /// limit.
     pub(crate) forged_rate: f64,
-    /// Legitimate packets that were sent, and those that were accepted.
+    /// Legitimate packets that were sent.
     pub(crate) sent: u64,
-    /// See `sent`.
+    /// Legitimate packets that were accepted.
     pub(crate) accepted: u64,
     /// The receiver's share of a processor.
     pub(crate) busy: f64,
-    /// Its CPU time for each packet that it read, in nanoseconds.
+    /// Its CPU time per received packet, in nanoseconds.
     pub(crate) nanos: f64,
-    /// How late the sender was with legitimate packets: the 99th percentile, in microseconds.
+    /// The 99th percentile of the sender's delay of legitimate packets, in microseconds.
     pub(crate) lag: u64,
-    /// Packets that the sender's own kernel did not take: they never left.
+    /// Packets that the sender's kernel did not accept: they were never sent.
     pub(crate) unsent: u64,
 }
 
 impl Outcome {
-    /// The share of legitimate packets that were lost.
+    /// Returns the share of lost legitimate packets.
     pub(crate) fn lost(&self) -> f64 {
         1.0 - self.accepted as f64 / self.sent.max(1) as f64
     }
 
-    /// Why the figures show the sender, and not the receiver, if they do; `allowed` is how late it
-    /// may be.
+    /// Returns the reason why the figures may show the sender and not the receiver, if there is
+    /// one; `allowed` is the highest delay of the sender.
     pub(crate) fn doubt(&self, allowed: Duration) -> Option<String> {
         if self.unsent > 0 {
             return Some(format!("the sender itself lost {} packets", self.unsent));
@@ -90,14 +91,14 @@ impl Outcome {
     }
 }
 
-/// Whether a packet is legitimate, as its payload says before it is protected; forged ones have
-/// anything there, and never this.
+/// The start of the payload of a legitimate packet before its protection. Forged packets have other
+/// content.
 const GENUINE: [u8; 8] = *b"genuine!";
 
-/// Floods a receiver.
+/// Runs a flood against a receiver.
 ///
 /// # Errors
-/// There are no sockets, or they fail; or a forged packet was accepted although there is a policy.
+/// A socket cannot be opened or fails; or a forged packet was accepted although there is a policy.
 pub(crate) fn measure(flood: &Flood) -> io::Result<Outcome> {
     let loopback = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0);
     let target = Socket::bind(loopback, Options::default())?;
@@ -132,17 +133,17 @@ fn keys(policy: &Policy) -> Vec<MasterKey> {
     vec![MasterKey::new(policy.suite, &vec![7; length]).expect("a key of the suite's length")]
 }
 
-/// What was sent since the prelude.
+/// The packets sent since the prelude.
 struct Sent {
     legitimate: u64,
     forged: u64,
     elapsed: Duration,
-    /// From when legitimate packets were due to when they were sent.
+    /// The delay of legitimate packets from their due time to the sending.
     lag: Histogram,
     unsent: u64,
 }
 
-/// Sends legitimate packets at their pace, and forged ones between them.
+/// Sends legitimate packets at their rate, and forged ones between them.
 fn send(socket: &Socket, flood: &Flood, begun: &AtomicBool) -> Sent {
     let mut sender = flood.policy.as_ref().map(|policy| {
         Sender::new(policy, keys(policy)).expect("a policy that was checked").with_seed(&[1; 32])
@@ -154,7 +155,7 @@ fn send(socket: &Socket, flood: &Flood, begun: &AtomicBool) -> Sent {
     let mut next = vec![0_u16; flood.sources as usize];
     let mut genuine: Vec<Vec<u8>> = Vec::new();
     let mut forged: Vec<Vec<u8>> = Vec::new();
-    // Where a forged packet is made up from: a protected one with other bytes behind its header.
+    // The template of a forged packet: a protected one, with other bytes after its header.
     let mut model = Vec::new();
 
     let legitimate_rate = f64::from(flood.sources) * 50.0;
@@ -207,7 +208,7 @@ fn send(socket: &Socket, flood: &Flood, begun: &AtomicBool) -> Sent {
             total += 1;
         }
         let due = (since.as_secs_f64() * flood.rate) as u64 - sent.forged;
-        // What cannot be sent in time is not made up for.
+        // Packets that cannot be sent in time are skipped.
         let due = due.min((flood.rate * TICK.as_secs_f64() * 4.0) as u64 + 1) as usize;
         let due = if model.is_empty() { 0 } else { due };
         forged.resize_with(forged.len().max(due), Vec::new);
@@ -221,7 +222,7 @@ fn send(socket: &Socket, flood: &Flood, begun: &AtomicBool) -> Sent {
             packet[..12].copy_from_slice(&model[..12]);
             packet[2..4].copy_from_slice(&number.to_be_bytes());
             packet[8..12].copy_from_slice(&ssrc.to_be_bytes());
-            // Another tag each time, wherever it stands.
+            // The tag differs each time, at any position of it.
             let end = packet.len() - 8;
             packet[end..].copy_from_slice(&noise.u64(..).to_be_bytes());
         }
@@ -250,7 +251,7 @@ fn send(socket: &Socket, flood: &Flood, begun: &AtomicBool) -> Sent {
     }
 }
 
-/// What was received since the prelude.
+/// The packets received since the prelude.
 #[derive(Default)]
 struct Received {
     packets: u64,
@@ -259,7 +260,7 @@ struct Received {
     cpu: Duration,
 }
 
-/// Receives until the end, and what is still waiting then.
+/// Receives until the end, and then the packets in the buffer.
 fn receive(
     socket: &Socket,
     flood: &Flood,

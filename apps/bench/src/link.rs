@@ -1,5 +1,5 @@
 //! A link of known rate between the load and the servers that are started: a pair of virtual
-//! Ethernet interfaces, one of them in a network namespace of its own (row C4 of docs/sources.md).
+//! Ethernet interfaces, one of them in a network namespace of its own.
 
 use std::fs::File;
 use std::io;
@@ -7,28 +7,27 @@ use std::net::Ipv4Addr;
 use std::os::fd::AsRawFd as _;
 use std::process::Command;
 
-/// What the kernel sends at once, in octets, and how long it keeps what waits: as a switch with a
-/// small buffer does.
+/// The burst size in octets, and the longest queueing delay, as of a switch with a small buffer.
 const BURST: u32 = 15_000;
 const QUEUE: &str = "20ms";
 
-/// The link. It is removed when this is dropped.
+/// The link. Dropping it removes the link.
 #[derive(Debug)]
 pub(crate) struct Link {
-    /// The name of the namespace, and the addresses of this side and of that one.
+    /// The name of the namespace, and the addresses of the local and the other side.
     pub(crate) name: String,
     pub(crate) near: Ipv4Addr,
     pub(crate) far: Ipv4Addr,
-    /// Bits a second, each way.
+    /// Bits per second in each direction.
     pub(crate) bits: u64,
 }
 
 impl Link {
-    /// Sets up a link of so many bits a second each way. Its addresses are of the network that is
-    /// meant for benchmarks (RFC 2544 appendix C.2.2).
+    /// Sets up a link with this rate in bits per second in each direction. Its addresses are of the
+    /// network for benchmarks (RFC 2544 appendix C.2.2).
     ///
     /// # Errors
-    /// Where `ip` or `tc` fails, which takes root.
+    /// `ip` or `tc` failed; they need root.
     pub(crate) fn start(bits: u64) -> io::Result<Self> {
         let id = std::process::id();
         let [.., high, low] = (id << 2).to_be_bytes();
@@ -52,10 +51,10 @@ impl Link {
         Ok(link)
     }
 
-    /// Does `work` in the namespace, such as opening sockets, which stay there.
+    /// Runs `work` in the namespace, such as opening sockets, which stay there.
     ///
     /// # Errors
-    /// Where it cannot be entered, or the work fails.
+    /// The namespace cannot be entered, or the work fails.
     pub(crate) fn inside<T: Send>(
         name: &str,
         work: impl FnOnce() -> io::Result<T> + Send,
@@ -75,12 +74,12 @@ impl Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
-        // The interface on this side ends with its peer.
+        // The local interface is removed with its peer.
         let _ = run(&format!("ip netns delete {}", self.name));
     }
 }
 
-/// Runs a command of the system.
+/// Runs a system command.
 fn run(line: &str) -> io::Result<()> {
     let mut words = line.split(' ');
     let program = words.next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `barebell-bench`: measures what any SIP server carries, and shows it.
+//! `barebell-bench`: measures the capacity and the delays of any SIP server, and reports them.
 
 mod agents;
 mod analysis;

@@ -1,20 +1,20 @@
-//! What follows from what was counted: the figures of RFC 6076, of row A10 of docs/sources.md, and
-//! costs.
+//! Figures that are derived from counts: the metrics of RFC 6076, latency bands, and costs (see
+//! docs/sources.md).
 //!
-//! Shares are in percent, and `None` where nothing was attempted. How each figure is made is told
-//! by [`DEFINITIONS`], for the reports and for those who ask.
+//! Shares are in percent, and `None` without any attempt. [`DEFINITIONS`] has the formula of each
+//! figure, for the reports.
 
 use crate::record::{Counts, Delay, Histogram, Run};
 
-/// The status under which [`Counts::finals`] has what got no final response.
+/// The status in [`Counts::finals`] of requests without a final response.
 const NO_RESPONSE: u16 = 0;
 
-/// A share of `whole` in percent.
+/// Returns a share of `whole` in percent.
 fn percent(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| 100.0 * part as f64 / whole as f64)
 }
 
-/// How many requests of `method` ended with a status that `belongs`.
+/// Returns the number of requests of `method` that ended with a status that `belongs`.
 fn ended(counts: &Counts, method: &str, belongs: impl Fn(u16) -> bool) -> u64 {
     let statuses = counts.finals.get(method).into_iter().flatten();
     let counts = statuses.filter(|&(&status, _)| belongs(status)).map(|(_, &count)| count);
@@ -25,27 +25,27 @@ const fn is_redirection(status: u16) -> bool {
     matches!(status, 300..=399)
 }
 
-/// How many sessions were attempted, those that were sent elsewhere not among them.
+/// Returns the number of attempted sessions without redirected ones.
 fn sessions_without_redirections(counts: &Counts) -> u64 {
     ended(counts, "INVITE", |status| !is_redirection(status))
 }
 
-/// Calls that were offered and not answered. The BYE has no part in it: the source of `qos` has
-/// none (row C2 of docs/sources.md).
+/// Returns the number of offered calls without an answer. The BYE does not count, as in the
+/// published measurement of `qos`.
 pub(crate) fn calls_not_set_up(run: &Run) -> u64 {
     let set_up = run.delays.get(&Delay::Setup).map_or(0, Histogram::count);
     run.counts.offered.saturating_sub(set_up)
 }
 
-/// Operations that ended as they should, of all that were scheduled; whatever else became of an
-/// operation, also that it was never sent, counts against it.
+/// Returns the share of scheduled operations that succeeded; any other end of an operation, even
+/// before its start, counts against it.
 pub(crate) fn success(counts: &Counts) -> Option<f64> {
     percent(counts.succeeded, counts.offered)
 }
 
-/// Ineffective registration attempts (RFC 6076 section 4.2): REGISTER requests that ended with a
-/// failure response or none at all, of all of them. Challenges (401, 402, 407) are no failures;
-/// they are in the whole only where they ended the operation.
+/// Ineffective registration attempts (RFC 6076 section 4.2): the share of REGISTER requests that
+/// ended with a failure response or without a response. Challenges (401, 402, 407) are no failures;
+/// they are in the total only if they ended the operation.
 pub(crate) fn ira(counts: &Counts) -> Option<f64> {
     let is_failure = |status| {
         status == NO_RESPONSE || matches!(status, 400..=699) && !matches!(status, 401 | 402 | 407)
@@ -53,46 +53,47 @@ pub(crate) fn ira(counts: &Counts) -> Option<f64> {
     percent(ended(counts, "REGISTER", is_failure), ended(counts, "REGISTER", |_| true))
 }
 
-/// Session establishment ratio (RFC 6076 section 4.6): INVITE requests that were answered with 200,
-/// of all that were not redirected.
+/// Session establishment ratio (RFC 6076 section 4.6): the share of INVITE requests with a 200, of
+/// all that were not redirected.
 pub(crate) fn ser(counts: &Counts) -> Option<f64> {
     percent(ended(counts, "INVITE", |status| status == 200), sessions_without_redirections(counts))
 }
 
-/// Session establishment effectiveness ratio (RFC 6076 section 4.7): as [`ser`], but also what the
-/// called person decided (480, 486, 600, 603) counts as effective.
+/// Session establishment effectiveness ratio (RFC 6076 section 4.7): as [`ser`], but the decisions
+/// of the called person (480, 486, 600, 603) count as effective too.
 pub(crate) fn seer(counts: &Counts) -> Option<f64> {
     let is_effective = |status| matches!(status, 200 | 480 | 486 | 600 | 603);
     percent(ended(counts, "INVITE", is_effective), sessions_without_redirections(counts))
 }
 
-/// Ineffective session attempts (RFC 6076 section 4.8): INVITE requests that ended with 408, 500,
-/// 503 or 504, of all of them. No response at all is a 408 (RFC 3261 section 8.1.3.1).
+/// Ineffective session attempts (RFC 6076 section 4.8): the share of INVITE requests that ended
+/// with 408, 500, 503 or 504. No response counts as 408 (RFC 3261 section 8.1.3.1).
 pub(crate) fn isa(counts: &Counts) -> Option<f64> {
     let is_ineffective = |status| matches!(status, NO_RESPONSE | 408 | 500 | 503 | 504);
     percent(ended(counts, "INVITE", is_ineffective), ended(counts, "INVITE", |_| true))
 }
 
-/// Session completion ratio (RFC 6076 section 4.9): calls that were answered and ended by a BYE
-/// that was answered, of all INVITE requests.
+/// Session completion ratio (RFC 6076 section 4.9): the share of INVITE requests whose call was
+/// answered and ended by a BYE that was answered.
 pub(crate) fn scr(counts: &Counts) -> Option<f64> {
     percent(counts.completed_calls, ended(counts, "INVITE", |_| true))
 }
 
-/// The shares (of 1) of replies that took 0-30, 31-60, 61-90, 91-120, 121-150 and more than 150
-/// milliseconds (row A10).
+/// The shares (of 1) of responses that took 0-30, 31-60, 61-90, 91-120, 121-150 and more than 150
+/// milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Bands {
-    /// In the order of the bands.
+    /// The shares, in the order of the bands.
     pub(crate) shares: [f64; 6],
 }
 
 impl Bands {
-    /// What the first five bands count in the [`Bands::coefficient`].
+    /// The weights of the first five bands in the [`Bands::coefficient`].
     pub(crate) const WEIGHTS: [f64; 5] = [0.55, 0.445, 0.004, 0.0007, 0.0003];
 
-    /// The shares of the delays in `histogram`, if there are any. As with the clock of the seed,
-    /// only whole milliseconds count: 30.9 ms belong to the first band.
+    /// Returns the shares of the delays in `histogram`, if there are any. Delays are truncated to
+    /// milliseconds, as by the clock of the published measurement: 30.9 ms belong to the first
+    /// band.
     pub(crate) fn of(histogram: &Histogram) -> Option<Self> {
         if histogram.is_empty() {
             return None;
@@ -113,14 +114,14 @@ impl Bands {
         Some(Self { shares: counts.map(|count| count as f64 / whole) })
     }
 
-    /// The bands of a run: of latencies as row A10 sums them. (Records from before there were those
-    /// of calls have their `Response`, which is without the BYE.)
+    /// Returns the bands of a run, from [`Delay::Latency`]. (For calls of older records without it,
+    /// they are those of `Response`, which excludes the BYE.)
     pub(crate) fn of_run(run: &Run) -> Option<Self> {
         let delay = |delay| run.delays.get(&delay);
         Self::of(delay(Delay::Latency).or_else(|| delay(Delay::Response))?)
     }
 
-    /// The latency coefficient of row A10, from 0.55 (all replies at once) to -1 (all too late).
+    /// Returns the latency coefficient, from 0.55 (all responses at once) to -1 (all too late).
     pub(crate) fn coefficient(&self) -> f64 {
         let [timely @ .., late] = self.shares;
         let weighted = timely.iter().zip(Self::WEIGHTS).map(|(share, weight)| share * weight);
@@ -128,13 +129,13 @@ impl Bands {
     }
 }
 
-/// Operations that succeeded in a second of the measured time.
+/// Returns successful operations per second of the measured time.
 pub(crate) fn achieved_rate(run: &Run) -> f64 {
     if run.seconds > 0.0 { run.counts.succeeded as f64 / run.seconds } else { 0.0 }
 }
 
-/// CPU time of the system under test for an operation that succeeded, in microseconds; `None` if
-/// the system was not watched, or nothing succeeded.
+/// Returns the CPU time of the system under test per successful operation, in microseconds; `None`
+/// if the system was not watched, or no operation succeeded.
 pub(crate) fn cpu_per_operation(run: &Run) -> Option<f64> {
     let watch = run.watch.as_ref()?;
     per_operation(
@@ -143,8 +144,8 @@ pub(crate) fn cpu_per_operation(run: &Run) -> Option<f64> {
     )
 }
 
-/// CPU time of the generator for an operation that succeeded, in microseconds, both ends of a call
-/// together; `None` if nothing succeeded.
+/// Returns the CPU time of the generator per successful operation, in microseconds, with both ends
+/// of a call; `None` if no operation succeeded.
 pub(crate) fn generator_cpu_per_operation(run: &Run) -> Option<f64> {
     let generator = &run.generator;
     per_operation(
@@ -157,20 +158,20 @@ fn per_operation(micros: u64, operations: u64) -> Option<f64> {
     (operations > 0).then(|| micros as f64 / operations as f64)
 }
 
-/// How a figure is made.
+/// The definition of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Definition {
-    /// Its name in criteria; of delays, that of [`crate::record::Delay::name`].
+    /// The name in criteria; for delays, that of [`crate::record::Delay::name`].
     pub(crate) name: &'static str,
-    /// Its name in full.
+    /// The full name.
     pub(crate) title: &'static str,
-    /// How it is computed.
+    /// The formula.
     pub(crate) formula: &'static str,
-    /// Where it comes from.
+    /// The source.
     pub(crate) source: &'static str,
 }
 
-/// Every figure.
+/// The definitions of all figures.
 pub(crate) const DEFINITIONS: &[Definition] = &[
     Definition {
         name: "success",
@@ -343,7 +344,7 @@ pub(crate) mod tests {
     use sip::Duration;
     use std::collections::BTreeMap;
 
-    /// A run in which nothing happened.
+    /// Returns a run without events.
     pub(crate) fn run() -> Run {
         Run {
             system: "barebell".to_owned(),

@@ -1,25 +1,25 @@
-//! What a user requires of a measurement: `--require 'success>=100%,srd.p99<50ms'`.
+//! The criteria of a measurement: `--require 'success>=100%,srd.p99<50ms'`.
 
 use crate::metrics::{self, Bands};
 use crate::record::{Criterion, Delay, Histogram, Run};
 use std::fmt;
 use std::str::FromStr;
 
-/// What is required of every run, in the order it was written.
+/// The criteria for every run, in the given order.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Requirements(Vec<Requirement>);
 
-/// One figure, and the bound that it has to keep.
+/// A figure and its bound.
 #[derive(Clone, Debug, PartialEq)]
 struct Requirement {
     text: String,
     metric: Metric,
     comparison: Comparison,
-    /// In the unit of the metric; of delays, in microseconds.
+    /// The bound in the unit of the metric; for delays, in microseconds.
     bound: f64,
 }
 
-/// What can be required.
+/// A metric.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Metric {
     Success,
@@ -39,7 +39,7 @@ enum Metric {
     Of(Delay, Statistic),
 }
 
-/// A figure of a distribution.
+/// A statistic of a distribution.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Statistic {
     Min,
@@ -57,8 +57,8 @@ enum Comparison {
     Equal,
 }
 
-/// The units of a metric: the first is the one that it is told in, and each is followed by how many
-/// of the metric's own make one of it.
+/// The units of a metric. The first is the output unit. The factor of each converts to the unit of
+/// the metric.
 type Units = &'static [(&'static str, f64)];
 
 const PERCENT: Units = &[("%", 1.0), ("", 1.0)];
@@ -66,16 +66,16 @@ const RATE: Units = &[("/s", 1.0), ("", 1.0)];
 const NUMBER: Units = &[("", 1.0)];
 const TIME: Units = &[("us", 1.0), ("µs", 1.0), ("ms", 1e3), ("s", 1e6)];
 
-/// Why there are no requirements.
+/// An error in the criteria.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum RequireError {
     /// This part is not of the form `METRIC<VALUE`.
     Form(String),
-    /// There is no such metric.
+    /// The metric is unknown.
     Metric(String),
-    /// There is no such figure of a delay.
+    /// The statistic of a delay is unknown.
     Statistic(String),
-    /// This value is no number in one of these units.
+    /// The value is not a number in one of these units.
     Value(String, String, Units),
 }
 
@@ -145,7 +145,7 @@ impl Statistic {
 }
 
 impl Metric {
-    /// All that are no delays.
+    /// All metrics other than delays.
     const PLAIN: [(&'static str, Self); 14] = [
         ("success", Self::Success),
         ("ira", Self::Ira),
@@ -191,7 +191,7 @@ impl Metric {
         }
     }
 
-    /// Its value in `run`; `None` if it was not measured.
+    /// Returns the value in `run`; `None` if it was not measured.
     fn value(self, run: &Run) -> Option<f64> {
         let counts = &run.counts;
         let delay = |delay| run.delays.get(&delay).filter(|histogram| !histogram.is_empty());
@@ -214,13 +214,13 @@ impl Metric {
         }
     }
 
-    /// `value` with its unit.
+    /// Formats `value` with its unit.
     fn tell(self, value: f64) -> String {
         match self.units() {
             TIME if value >= 1e6 => format!("{:.3} s", value / 1e6),
             TIME if value >= 1e3 => format!("{:.3} ms", value / 1e3),
             TIME => format!("{value:.1} us"),
-            // A share that is not all is not to look like all.
+            // A share below 100 % must not be rounded to it.
             PERCENT if value < 100.0 => format!("{} %", (value * 1e4).floor() / 1e4),
             PERCENT => format!("{value} %"),
             RATE => format!("{value:.1}/s"),
@@ -230,7 +230,7 @@ impl Metric {
 }
 
 impl Comparison {
-    /// Longer ones first, for `<=` begins with `<`.
+    /// Longer ones first, since `<=` begins with `<`.
     const ALL: [(&'static str, Self); 5] = [
         ("<=", Self::AtMost),
         (">=", Self::AtLeast),
@@ -249,7 +249,7 @@ impl Comparison {
         }
     }
 
-    /// How far `value` is on the wrong side; the higher, the worse.
+    /// Returns the distance of `value` on the wrong side of the bound; higher is worse.
     fn badness(self, value: f64, bound: f64) -> f64 {
         match self {
             Self::Below | Self::AtMost => value - bound,
@@ -288,7 +288,7 @@ impl FromStr for Requirement {
 impl FromStr for Requirements {
     type Err = RequireError;
 
-    /// Reads requirements with commas between them.
+    /// Parses criteria, separated by commas.
     fn from_str(text: &str) -> Result<Self, RequireError> {
         text.split(',').map(|part| part.trim().parse()).collect::<Result<_, _>>().map(Self)
     }
@@ -304,7 +304,8 @@ impl Requirement {
         Criterion { text: self.text.clone(), held, seen: self.seen(runs, &values) }
     }
 
-    /// The worst value, in which of several runs it was, and in how many there was none.
+    /// Describes the worst value, its run if there are several, and the number of runs without a
+    /// value.
     fn seen(&self, runs: &[Run], values: &[Option<f64>]) -> String {
         let badness = |value| self.comparison.badness(value, self.bound);
         let measured = runs.iter().zip(values).filter_map(|(run, value)| Some((run, (*value)?)));
@@ -330,8 +331,8 @@ impl Requirement {
 }
 
 impl Requirements {
-    /// Whether each requirement held in all `runs`. What was not measured in one of them, or if
-    /// there was none, did not hold.
+    /// Evaluates each criterion over all `runs`. It does not hold if there are no runs, or a run
+    /// has no value.
     pub(crate) fn check(&self, runs: &[Run]) -> Vec<Criterion> {
         self.0.iter().map(|requirement| requirement.check(runs)).collect()
     }

@@ -1,9 +1,8 @@
-//! TLS for who calls the benchmark.
+//! The server side of TLS for connections to the benchmark.
 
 use net::tls::{ClientCertificates, Identity, Server, make_self_signed};
 
-/// What connections begin with that a server opens: a certificate that nobody has signed, or the
-/// reason why there is none.
+/// Returns the TLS configuration with a self-signed certificate, or the reason of a failure.
 pub(crate) fn unsigned() -> Result<Server, String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let [chain, key] = ["chain.pem", "key.pem"].map(|name| folder.path().join(name));

@@ -1,4 +1,4 @@
-//! Other traffic, which keeps a link busy (row C4 of docs/sources.md).
+//! Background traffic that loads a link.
 
 use crate::link::Link;
 use net::{Options, Outbox, Outgoing, Socket};
@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Octets of a datagram; with the headers of UDP, IP and Ethernet and what stands between frames,
-/// it takes [`ON_THE_WIRE`].
+/// The payload of a datagram in octets; with the headers of UDP, IP and Ethernet and the gap
+/// between frames, it takes [`ON_THE_WIRE`].
 const SIZE: usize = 1200;
 const ON_THE_WIRE: usize = SIZE + 8 + 20 + 18 + 20;
 const TICK: Duration = Duration::from_millis(1);
 
-/// Datagrams of one direction, until it is dropped.
+/// Datagrams in one direction. Dropping it ends them.
 pub(crate) struct Traffic {
     ending: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
@@ -24,18 +24,18 @@ pub(crate) struct Traffic {
 }
 
 impl Traffic {
-    /// Sends `bits` a second to `to`.
+    /// Sends at `bits` per second to `to`.
     ///
     /// # Errors
-    /// When there is no socket.
+    /// The socket cannot be opened.
     pub(crate) fn start(to: SocketAddr, bits: u64) -> io::Result<Self> {
         Self::send(sender(to)?, to, bits)
     }
 
-    /// Sends `bits` a second over `link` each way, where what arrives is counted.
+    /// Sends at `bits` per second over `link` in each direction, and counts received datagrams.
     ///
     /// # Errors
-    /// When there are no sockets.
+    /// A socket cannot be opened.
     pub(crate) fn both_ways(link: &Link, bits: u64) -> io::Result<[Self; 2]> {
         let receiver = |address: Ipv4Addr| UdpSocket::bind((address, 0));
         let near = receiver(link.near)?;
@@ -69,7 +69,7 @@ impl Traffic {
         Ok(Self { ending, threads, begun, arrived: Arc::default() })
     }
 
-    /// Counts what arrives at `socket`.
+    /// Counts the datagrams that `socket` receives.
     fn counted_by(mut self, socket: UdpSocket) -> io::Result<Self> {
         socket.set_read_timeout(Some(Duration::from_millis(100)))?;
         let (stop, arrived) = (Arc::clone(&self.ending), Arc::clone(&self.arrived));
@@ -84,14 +84,14 @@ impl Traffic {
         Ok(self)
     }
 
-    /// Bits a second that have arrived, with all that they take on the wire, if they are counted.
+    /// Returns the received bits per second, as of the wire, if they are counted.
     pub(crate) fn arrived(&self) -> f64 {
         let bits = self.arrived.load(Ordering::Relaxed) * ON_THE_WIRE as u64 * 8;
         bits as f64 / self.begun.elapsed().as_secs_f64().max(f64::MIN_POSITIVE)
     }
 }
 
-/// A socket that reaches `to`.
+/// Returns a socket for the address family of `to`.
 fn sender(to: SocketAddr) -> io::Result<Socket> {
     let any: IpAddr = match to {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),

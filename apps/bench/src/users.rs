@@ -1,4 +1,4 @@
-//! The users that a load is made of: from a file, or from a pattern.
+//! The users of a load: from a file, or from a pattern.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -10,18 +10,18 @@ use std::path::{Path, PathBuf};
 /// Users with their passwords.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Users {
-    /// As many as one wants, their names and passwords made from a number.
+    /// Any number of users, with names and passwords made from a number.
     Pattern {
-        /// The name.
+        /// The pattern of the name.
         name: Pattern,
-        /// The password.
+        /// The pattern of the password.
         password: Pattern,
         /// The number of the first.
         first: usize,
-        /// How many.
+        /// The count.
         count: usize,
     },
-    /// Those of a file.
+    /// The users of a file.
     List(Vec<(String, String)>),
 }
 
@@ -33,19 +33,18 @@ pub(crate) struct Pattern {
     after: String,
 }
 
-/// Why there are no users.
+/// An error of the users.
 #[derive(Debug)]
 pub(crate) enum UsersError {
     /// The file cannot be read.
     Read(PathBuf, io::Error),
-    /// This line of the file, counted from 1, is no `name:password`.
+    /// This line of the file, counted from 1, is not of the form `name:password`.
     Line(PathBuf, usize),
-    /// The file names nobody.
+    /// The file has no users.
     Empty(PathBuf),
-    /// The pattern is not of the form `name:password`, or a `{` in it is not closed as it should
-    /// be.
+    /// The pattern is not of the form `name:password`, or a `{` in it is not closed.
     Pattern(String),
-    /// The names of several users would be the same.
+    /// The names of several users would be equal.
     NoNumber(String),
 }
 
@@ -89,7 +88,7 @@ impl Pattern {
         })
     }
 
-    /// The text with `number` in it.
+    /// Returns the text with `number`.
     pub(crate) fn with(&self, number: usize) -> String {
         let Self { before, width, after } = self;
         match width {
@@ -100,17 +99,17 @@ impl Pattern {
 }
 
 impl Users {
-    /// The pattern that is used when nothing is said.
+    /// The default pattern.
     pub(crate) const DEFAULT_PATTERN: &str = "user{:06}:secret{:06}";
 
-    /// `count` users after a pattern `name:password`.
+    /// Returns `count` users from a pattern `name:password`.
     ///
     /// # Errors
-    /// [`UsersError`] where the pattern is none.
+    /// [`UsersError`] if the pattern is invalid.
     pub(crate) fn from_pattern(text: &str, count: usize) -> Result<Self, UsersError> {
         let wrong = || UsersError::Pattern(text.to_owned());
         let (name, password) = text.split_once(':').ok_or_else(wrong)?;
-        // The colon of a format is not the one between name and password.
+        // The colon of a format does not separate name and password.
         let (name, password) = match name.ends_with('{') {
             true => {
                 let end = text.find('}').ok_or_else(wrong)?;
@@ -127,11 +126,11 @@ impl Users {
         Ok(Self::Pattern { name, password, first: 0, count })
     }
 
-    /// The users of a file with a `name:password` on each line. Empty lines and lines that begin
-    /// with `#` are skipped.
+    /// Reads the users of a file with a `name:password` on each line. Empty lines and lines that
+    /// begin with `#` are skipped.
     ///
     /// # Errors
-    /// [`UsersError`] where the file cannot be read or a line is not of this form.
+    /// [`UsersError`] if the file cannot be read or a line is not of this form.
     pub(crate) fn from_file(path: &Path) -> Result<Self, UsersError> {
         let text =
             fs::read_to_string(path).map_err(|error| UsersError::Read(path.to_owned(), error))?;
@@ -153,7 +152,7 @@ impl Users {
         Ok(Self::List(users))
     }
 
-    /// How many there are.
+    /// Returns the number of users.
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Pattern { count, .. } => *count,
@@ -161,7 +160,7 @@ impl Users {
         }
     }
 
-    /// Those of them whose index lies in `range`.
+    /// Returns the users with an index in `range`.
     pub(crate) fn part(&self, range: Range<usize>) -> Self {
         match self {
             Self::Pattern { name, password, first, .. } => Self::Pattern {
@@ -174,7 +173,7 @@ impl Users {
         }
     }
 
-    /// Name and password of the user at `index`.
+    /// Returns name and password of the user at `index`.
     pub(crate) fn get(&self, index: usize) -> (String, String) {
         match self {
             Self::Pattern { name, password, first, .. } => {
@@ -184,7 +183,7 @@ impl Users {
         }
     }
 
-    /// Name and password of each.
+    /// Yields name and password of each user.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (String, String)> + '_ {
         (0..self.len()).map(|index| self.get(index))
     }

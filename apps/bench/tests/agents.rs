@@ -1,4 +1,4 @@
-//! Several load machines: real ones, as far as network, processes and `ssh` are concerned.
+//! Several load machines, with real networks, processes and `ssh`.
 
 mod lab;
 
@@ -37,7 +37,7 @@ impl Two {
         Self { lab, ssh }
     }
 
-    /// A server that answers all.
+    /// Starts a server that answers everything.
     fn peer(&self) -> Program {
         let mut command = self.lab.command(SERVER, BENCH);
         command.args(["peer", "--listen", &format!("{}:{PORT}", Lab::address(SERVER))]);
@@ -49,7 +49,7 @@ impl Two {
         peer
     }
 
-    /// The controller, with load from both machines.
+    /// Returns the controller command, with load from both machines.
     fn controller(&self, arguments: &str) -> Command {
         let mut command = self.lab.command(CONTROLLER, BENCH);
         command.args(arguments.split(' '));
@@ -61,7 +61,7 @@ impl Two {
         command
     }
 
-    /// Nothing has stayed behind on the load machines.
+    /// Asserts that no process or file remains on the load machines.
     fn assert_nothing_is_left(&self) {
         for index in [FIRST, SECOND] {
             until("end of the agents", || self.lab.agents(index).is_empty().then_some(()));
@@ -85,7 +85,7 @@ fn record(output: &Output) -> Value {
     }
 }
 
-/// Waits until the load is on: until a second is told of.
+/// Waits until the first second of the load is reported.
 fn wait_for_load(controller: &mut Child) -> impl Read + use<> {
     let mut errors = BufReader::new(controller.stderr.take().expect("a pipe"));
     let mut said = String::new();
@@ -122,7 +122,7 @@ fn two_machines_put_one_load_on_a_third() {
         let sum = |key: &str| shares.iter().map(|share| share[key].as_u64().unwrap()).sum::<u64>();
         assert_eq!(run["generator"]["operations"], sum("operations"));
         assert_eq!(run["generator"]["cpu_user_us"], sum("cpu_user_us"));
-        // The seconds are those of both, at the same time: no second has the load of one alone.
+        // The seconds are sums of both at the same time: no second has the load of one alone.
         let seconds = run["series"].as_array().expect("seconds");
         let of_seconds: u64 = seconds.iter().map(|it| it["offered"].as_u64().unwrap()).sum();
         assert_eq!(of_seconds, run["generator"]["operations"], "{run}");
@@ -135,7 +135,7 @@ fn two_machines_put_one_load_on_a_third() {
     two.assert_nothing_is_left();
 }
 
-/// Answers requests with 200 until `ending`, and tells which users came from which address.
+/// Answers requests with 200 until `ending` is set, and returns the users by source address.
 fn answer(socket: &UdpSocket, ending: &AtomicBool) -> BTreeMap<String, BTreeSet<String>> {
     let mut users: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let mut buffer = [0; 65_536];
@@ -220,7 +220,7 @@ fn an_interrupted_run_tells_what_it_has_and_leaves_nothing_behind() {
     let arguments = "run --operation options --rate 200 --duration 10m --users 40";
     let mut controller = Program::start(two.controller(arguments).arg("--json"));
     let mut errors = wait_for_load(&mut controller.0);
-    // As a terminal does: to the whole group.
+    // To the whole group, as a terminal does.
     let group = Pid::from_raw(controller.0.id().cast_signed());
     nix::sys::signal::killpg(group, Signal::SIGINT).expect("the controller");
     let mut said = String::new();
@@ -249,8 +249,7 @@ fn a_killed_controller_leaves_no_agents() {
     two.assert_nothing_is_left();
 }
 
-/// A machine that `ssh`, which is a script, reaches: this one, with other programs first in its
-/// PATH.
+/// A machine with a script as `ssh`: this machine, with other programs first in its PATH.
 struct Fake(tempfile::TempDir);
 
 impl Fake {
@@ -292,12 +291,12 @@ impl Fake {
         output.expect("a run")
     }
 
-    /// What programs wrote to `$LOG`.
+    /// Returns the content of `$LOG`.
     fn log(&self) -> String {
         fs::read_to_string(self.path("log")).unwrap_or_default()
     }
 
-    /// What is in the folder for temporary files.
+    /// Returns the files in the folder for temporary files.
     fn left(&self) -> Vec<String> {
         let entries = fs::read_dir(self.path("tmp")).expect("a folder");
         entries.map(|it| it.expect("a name").file_name().display().to_string()).collect()
@@ -349,7 +348,7 @@ fn the_program_is_not_copied_where_it_is() {
     let theirs = format!("echo \"$@\" >> $LOG; exec {BENCH} \"$@\"");
     let fake = Fake::new(&[("barebell-bench", &theirs), ("mktemp", "echo mktemp >> $LOG; exit 1")]);
     let output = fake.run("ssh:elsewhere", &[]);
-    // Nobody listens there: that is found out after the agent has started.
+    // No server is listening: this is detected after the start of the agent.
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));
     assert!(text(&output).contains("no SIP server answers"), "{}", text(&output));
     assert_eq!(fake.log(), "--version\nagent\n");

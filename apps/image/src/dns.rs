@@ -1,7 +1,7 @@
-//! Asking name servers where to send requests (RFC 3263), without I/O.
+//! A DNS resolver that locates SIP servers (RFC 3263), without I/O.
 //!
-//! Answers are believed only from the server that was asked, to the port that it was asked from,
-//! with the number and the question of the query. They are kept as long as they say.
+//! A response is accepted only from the server queried, at the port the query was sent from, with
+//! the id and the question of the query. Records are cached for their time to live.
 
 use crate::machine::random::Random;
 use alloc::borrow::ToOwned;
@@ -19,40 +19,40 @@ use smoltcp::wire::{
 
 /// The port of name servers.
 const PORT: u16 = 53;
-/// How long a server may take, and how often all of them are asked.
+/// Time limit of a query, and the number of rounds through all servers.
 const INTERVAL: Duration = Duration::from_secs(2);
 const ROUNDS: usize = 2;
-/// Destinations that are looked up at the same time.
+/// Maximum number of searches at the same time.
 const MOST: usize = 256;
-/// Answers that are kept, and for how long at most.
+/// Maximum number of cached answers, and the maximum time they are cached.
 const MOST_KEPT: usize = 512;
 const LONGEST: Duration = Duration::from_secs(3600);
-/// How long it is kept that there is no answer.
+/// Time that a negative answer is cached.
 const NOTHING: Duration = Duration::from_secs(30);
 
-/// The transports of the server, the preferred first.
+/// The supported transports, the preferred first.
 const OURS: [Transport; 2] = [Transport::Udp, Transport::Tcp];
 
-/// A question to a name server.
+/// A question to a name server: record type and name.
 type Question = (RecordType, String);
 
-/// A destination that is looked up, for somebody who gets his `T` back with the answer.
+/// A search for a destination. The caller gets `what` back with the result.
 #[derive(Debug)]
 struct Search<T> {
     what: T,
     locator: Locator,
     question: Question,
-    /// The number of the query, and our port for it.
+    /// The id of the query, and its local port.
     number: u16,
     port: u16,
     tries: usize,
     due: Instant,
 }
 
-/// Searches that are done: where the destination is, in the order to try.
+/// The result of a search: the caller's value, and the addresses in the order to try.
 pub type Found<T> = (T, Vec<Target>);
 
-/// What is to be sent: from our port, to a server.
+/// A datagram to send: local port, server, and payload.
 pub type Transmit = (u16, SocketAddrV4, Vec<u8>);
 
 /// The resolver.
@@ -63,7 +63,7 @@ pub struct Resolver<T> {
     kept: BTreeMap<(u16, String), (Answer, Instant)>,
     transmits: Vec<Transmit>,
     found: Vec<Found<T>>,
-    /// Ports that were opened and closed since they were asked for.
+    /// Ports to open and to close since the last call of [`Resolver::work`].
     opened: Vec<u16>,
     closed: Vec<u16>,
 }
@@ -83,13 +83,13 @@ impl<T> Default for Resolver<T> {
 }
 
 impl<T> Resolver<T> {
-    /// Asks these servers from now on, the first one first.
+    /// Sets the name servers in order of preference, and clears the cache.
     pub fn set_servers(&mut self, servers: &[Ipv4Addr]) {
         self.servers = servers.to_owned();
         self.kept.clear();
     }
 
-    /// Looks up `destination` for `what`.
+    /// Starts a search for `destination`; `what` is returned with the result.
     pub fn locate(&mut self, now: Instant, destination: Destination, what: T, random: &mut Random) {
         let locator = Locator::new(destination, &OURS, Families::V4);
         if self.searches.len() >= MOST {
@@ -98,7 +98,7 @@ impl<T> Resolver<T> {
         self.advance(now, locator, what, random);
     }
 
-    /// Goes on with a search as far as what is kept answers its questions.
+    /// Advances a search as far as the cache answers its questions.
     fn advance(&mut self, now: Instant, mut locator: Locator, what: T, random: &mut Random) {
         loop {
             let query = match locator.step() {
@@ -132,7 +132,8 @@ impl<T> Resolver<T> {
         self.searches.push(search);
     }
 
-    /// A datagram came from `remote` to our `port`; false where that is no port of ours.
+    /// Handles a datagram from `remote` to the local `port`. Returns false if the port does not
+    /// belong to a query.
     pub fn receive(
         &mut self,
         now: Instant,
@@ -167,7 +168,7 @@ impl<T> Resolver<T> {
         self.kept.insert(key, (answer, now + lifetime));
     }
 
-    /// Gives a search its answer.
+    /// Passes an answer to its search.
     fn end(&mut self, now: Instant, at: usize, answer: Answer, random: &mut Random) {
         let Search { what, mut locator, port, .. } = self.searches.swap_remove(at);
         self.closed.push(port);
@@ -175,7 +176,7 @@ impl<T> Resolver<T> {
         self.advance(now, locator, what, random);
     }
 
-    /// Asks the next server where one was silent.
+    /// Queries the next server after a timeout.
     pub fn on_time(&mut self, now: Instant, random: &mut Random) {
         let mut at = 0;
         while let Some(search) = self.searches.get_mut(at) {
@@ -193,19 +194,19 @@ impl<T> Resolver<T> {
         }
     }
 
-    /// When [`Resolver::on_time`] has something to do.
+    /// The time at which [`Resolver::on_time`] is due.
     #[must_use]
     pub fn next_time(&self) -> Option<Instant> {
         self.searches.iter().map(|search| search.due).min()
     }
 
-    /// Ports to be opened, ports to be closed, and what is then to be sent.
+    /// Returns the ports to open, the ports to close, and the datagrams to send after that.
     pub fn work(&mut self) -> (Vec<u16>, Vec<u16>, Vec<Transmit>) {
         let take = core::mem::take::<Vec<u16>>;
         (take(&mut self.opened), take(&mut self.closed), core::mem::take(&mut self.transmits))
     }
 
-    /// A search that is done.
+    /// Returns a finished search.
     pub fn found(&mut self) -> Option<Found<T>> {
         self.found.pop()
     }
@@ -228,7 +229,7 @@ const fn number_of(record: RecordType) -> u16 {
     }
 }
 
-/// A query: its number, that it may be handed on, and the question.
+/// A query: id, recursion desired, and the question.
 fn write(number: u16, record: RecordType, name: &str) -> Vec<u8> {
     let mut encoded = Vec::new();
     for label in name.split('.').filter(|label| !label.is_empty()) {
@@ -246,7 +247,8 @@ fn write(number: u16, record: RecordType, name: &str) -> Vec<u8> {
     bytes
 }
 
-/// What `datagram` answers to the query `number` with this question, and how long that counts.
+/// Parses `datagram` as the response to the query `number` with this question: the answer, and its
+/// time to live.
 fn read(datagram: &[u8], number: u16, question: &Question) -> Option<(Answer, Duration)> {
     let packet = DnsPacket::new_checked(datagram).ok()?;
     let is_answer = packet.flags().contains(DnsFlags::RESPONSE);
@@ -269,7 +271,7 @@ fn read(datagram: &[u8], number: u16, question: &Question) -> Option<(Answer, Du
     let mut lifetime = LONGEST;
     let mut owner = asked.clone();
     for _ in 0..packet.answer_record_count() {
-        // What follows a record that was cut off is not there.
+        // Records behind a truncated one are missing.
         let Ok((behind, record)) = DnsRecord::parse(rest) else { break };
         rest = behind;
         if !name(&packet, record.name)?.eq_ignore_ascii_case(&owner) {
@@ -300,7 +302,7 @@ const fn empty(record: RecordType) -> Answer {
     }
 }
 
-/// The name that begins with `bytes`, in lower case, without a dot at its end.
+/// The name that begins with `bytes`, in lower case, without a trailing dot.
 fn name(packet: &DnsPacket<&[u8]>, bytes: &[u8]) -> Option<String> {
     let mut name = String::new();
     for label in packet.parse_name(bytes) {
@@ -366,7 +368,7 @@ mod tests {
         bytes
     }
 
-    /// The answer of a server to `query` that knows these records.
+    /// The response to `query` of a server with these records.
     fn answer(query: &[u8], records: &[(&str, u16, Vec<u8>)]) -> Vec<u8> {
         let (_, question) = DnsQuestion::parse(&query[12..]).expect("a question");
         let mut bytes = query.to_vec();
@@ -375,7 +377,7 @@ mod tests {
         for (name, kind, data) in records {
             if encoded(name) == question.name && *kind == u16::from(question.type_) {
                 count += 1;
-                // A pointer to the name in the question.
+                // A compression pointer to the name in the question.
                 bytes.extend_from_slice(&[0xc0, 12]);
                 bytes.extend_from_slice(&kind.to_be_bytes());
                 bytes.extend_from_slice(&[0, 1, 0, 0, 0, 60]);

@@ -1,8 +1,8 @@
-//! SIP server and phone that need no operating system: the machine, the network and the screen
-//! under the engines `sip-server` and `sip-ua`.
+//! SIP server and phone without an operating system: machine, network and screen for the engines
+//! `sip-server` and `sip-ua`.
 //!
-//! Everything here but the way in ([`machine::bare`], feature `freestanding`) also builds for the
-//! system that tests run on.
+//! Everything except the entry point ([`machine::bare`], feature `freestanding`) also builds for
+//! the host system, where the tests run.
 #![no_std]
 
 extern crate alloc;

@@ -3,12 +3,12 @@
 use core::sync::atomic::{AtomicBool, Ordering};
 use lock_api::{GuardSend, RawMutex};
 
-/// Held by one, who is the only one there is: nobody ever waits for it.
+/// A lock that is never contended, since there is one thread of execution.
 #[derive(Debug)]
 pub struct Lock(AtomicBool);
 
-// SAFETY: `try_lock` succeeds only for the one who changed the flag from false to true, and only
-// `unlock` changes it back.
+// SAFETY: `try_lock` succeeds only if it changed the flag from false to true, and only `unlock`
+// changes it back.
 unsafe impl RawMutex for Lock {
     const INIT: Self = Self(AtomicBool::new(false));
     type GuardMarker = GuardSend;

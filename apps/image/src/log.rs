@@ -1,26 +1,26 @@
-//! What was said, for the screens and the serial line.
+//! The log, for the screens and the serial line.
 
 use alloc::collections::VecDeque;
 use alloc::string::String;
 use core::fmt;
 use sip::Instant;
 
-/// Lines that are kept.
+/// Maximum number of lines kept.
 const MOST_LINES: usize = 200;
 
 /// The last lines of the log.
 #[derive(Debug, Default)]
 pub struct Log {
-    /// Each with its time of day before it, where that is known.
+    /// Each line with its time of day, if that is known.
     pub(crate) lines: VecDeque<(Time, String)>,
-    /// The time of day.
+    /// The current time of day.
     now: Time,
-    /// How many lines were ever said.
+    /// Total number of lines logged.
     said: u64,
 }
 
 impl Log {
-    /// Says a line.
+    /// Logs a line.
     pub fn say(&mut self, line: fmt::Arguments<'_>) {
         if self.lines.len() == MOST_LINES {
             self.lines.pop_front();
@@ -29,30 +29,30 @@ impl Log {
         self.said += 1;
     }
 
-    /// Sets the time of day of the lines that come now.
+    /// Sets the time of day of the following lines.
     pub fn set_time(&mut self, now: Instant) {
         self.now = Time(Some(now));
     }
 
-    /// How many lines were ever said.
+    /// Total number of lines logged.
     #[must_use]
     pub fn said(&self) -> u64 {
         self.said
     }
 
-    /// The lines behind the first `seen` ones, as far as they are kept.
+    /// The lines after the first `seen` ones, as far as they are kept.
     pub fn since(&self, seen: u64) -> impl Iterator<Item = &str> {
         self.timed_since(seen).map(|(_, line)| line)
     }
 
-    /// The same with their times.
+    /// The same lines with their times.
     pub fn timed_since(&self, seen: u64) -> impl Iterator<Item = (Time, &str)> {
         let new = (self.said - seen).min(self.lines.len() as u64) as usize;
         self.lines.range(self.lines.len() - new..).map(|(time, line)| (*time, line.as_str()))
     }
 }
 
-/// The time of a line: `12:34:56 ` in UTC, and nothing where it is not known.
+/// The time of a line: `12:34:56 ` in UTC, or empty if it is not known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Time(Option<Instant>);
 

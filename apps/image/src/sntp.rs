@@ -1,35 +1,35 @@
-//! The time from a server that knows it (SNTP, RFC 4330), without I/O.
+//! Time from an NTP server (SNTP, RFC 4330), without I/O.
 
 use core::net::{Ipv4Addr, SocketAddrV4};
 use sip::{Duration, Instant};
 
-/// The port of time servers.
+/// The NTP port.
 pub const PORT: u16 = 123;
-/// How long an answer may take, and when to ask again after one.
+/// Time limit for an answer, and the interval of the requests after one.
 const PATIENCE: Duration = Duration::from_secs(4);
 const INTERVAL: Duration = Duration::from_secs(1024);
-/// Bytes of a message.
+/// Length of a message in bytes.
 const LENGTH: usize = 48;
-/// Seconds from the year 1900, which these times count from, to 1970.
+/// Seconds from 1900, the epoch of NTP, to 1970.
 const EPOCH: u64 = 2_208_988_800;
 
-/// Asks a server now and then.
+/// Requests the time at intervals.
 #[derive(Debug)]
 pub struct TimeKeeper {
     server: Ipv4Addr,
-    /// When it was asked, and with which number in place of a time; nobody else can know it.
+    /// The time of the request, and its random transmit timestamp, which authenticates the answer.
     asked: Option<(Instant, u64)>,
     next: Instant,
 }
 
 impl TimeKeeper {
-    /// Asks `server` from `now` on.
+    /// Requests the time of `server` from `now` on.
     #[must_use]
     pub const fn new(server: Ipv4Addr, now: Instant) -> Self {
         Self { server, asked: None, next: now }
     }
 
-    /// What is to be sent `now`, and where; `number` is random.
+    /// Returns the message to send at `now`, and its destination; `number` is random.
     pub fn transmit(&mut self, now: Instant, number: u64) -> Option<(SocketAddrV4, [u8; LENGTH])> {
         if now < self.next {
             return None;
@@ -37,14 +37,14 @@ impl TimeKeeper {
         self.next = now + PATIENCE;
         self.asked = Some((now, number));
         let mut message = [0; LENGTH];
-        // Version 4, from a client.
+        // Version 4, client mode.
         message[0] = 4 << 3 | 3;
         message[40..].copy_from_slice(&number.to_be_bytes());
         Some((SocketAddrV4::new(self.server, PORT), message))
     }
 
-    /// A message came from `remote`. Returns how many microseconds the time of day is ahead of our
-    /// time, if that was an answer.
+    /// Handles a message from `remote`. If it is a valid answer, returns the microseconds by which
+    /// the time of day is ahead of our time.
     pub fn receive(&mut self, now: Instant, remote: SocketAddrV4, message: &[u8]) -> Option<i64> {
         let (asked, number) = self.asked?;
         let is_server = remote == SocketAddrV4::new(self.server, PORT);
@@ -54,8 +54,7 @@ impl TimeKeeper {
         let field = |at: usize| message[at..].first_chunk().map_or(0, |b| u64::from_be_bytes(*b));
         let mode = message[0] & 7;
         let stratum = message[1];
-        // A server that has no time itself says so by its stratum, and by the two bits of a
-        // warning.
+        // An unsynchronized server has stratum 0 or 16, or both leap indicator bits set.
         let knows = message[0] >> 6 != 3 && (1..16).contains(&stratum);
         if mode != 4 || !knows || field(24) != number || field(40) == 0 {
             return None;
@@ -68,7 +67,7 @@ impl TimeKeeper {
     }
 }
 
-/// Microseconds since 1970. What counts from 1900 begins anew in 2036.
+/// Microseconds since 1970. NTP timestamps wrap in 2036.
 fn micros(time: u64) -> i64 {
     let seconds = time >> 32;
     let seconds = if seconds < EPOCH { seconds + (1 << 32) } else { seconds };

@@ -1,4 +1,4 @@
-//! From the boot loader to a program: what all of them need of the machine.
+//! Start-up from the boot loader to a program: the common part of all images.
 
 use crate::log::Log;
 use crate::machine::boot_info::Boot;
@@ -13,18 +13,18 @@ use crate::screen::console::{Consoles, View};
 use alloc::vec::Vec;
 use core::fmt;
 
-/// Options that were given when the image was built; those of the boot loader come after them.
+/// Options given when the image was built; the boot loader's options follow them.
 const BUILT_IN: &str = match option_env!("BAREBELL_IMAGE_OPTIONS") {
     Some(options) => options,
     None => "",
 };
 
-/// A machine whose program may begin.
+/// A machine that is ready for its program.
 #[derive(Debug)]
 pub struct Started<V: View> {
     /// Its screens.
     pub screens: Consoles<V>,
-    /// What was said.
+    /// The log.
     pub log: Log,
     /// Its clock.
     pub clock: Clock,
@@ -35,8 +35,7 @@ pub struct Started<V: View> {
 }
 
 impl<V: View> Started<V> {
-    /// Gets the machine ready for a program that is called `title`, and shows each text of options
-    /// to `read`.
+    /// Initializes the machine for the program `title`, and passes each text of options to `read`.
     pub fn new(
         boot: &Boot,
         title: &str,
@@ -66,7 +65,7 @@ impl<V: View> Started<V> {
         Self { screens, log, clock, random: Random::new(seed), functions }
     }
 
-    /// The network by the first card that can be driven.
+    /// Opens the network with the first supported card.
     pub fn network(mut self, options: &Machine) -> (Self, Network) {
         bare::set_pause(options.reboot);
         let nic = match nic::open(&self.functions) {
@@ -81,7 +80,7 @@ impl<V: View> Started<V> {
     }
 }
 
-/// Says why nothing starts, and boots again when a key is pressed.
+/// Reports why the program cannot start, and reboots when a key is pressed.
 fn stop<V: View>(mut screens: Consoles<V>, mut log: Log, why: fmt::Arguments<'_>) -> ! {
     log.say(format_args!("not started: {why}"));
     log.say(format_args!("a key boots the machine again"));

@@ -1,4 +1,4 @@
-//! A file by TFTP (RFC 1350), with the options of RFC 2347 to 2349, without I/O.
+//! A TFTP client for one file (RFC 1350), with the options of RFC 2347 to 2349, without I/O.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -6,12 +6,12 @@ use core::fmt;
 use core::net::{Ipv4Addr, SocketAddrV4};
 use sip::{Duration, Instant};
 
-/// The port that requests go to.
+/// The TFTP port.
 const PORT: u16 = 69;
-/// Bytes of a block without options, and what is wished for: what one Ethernet frame holds.
+/// Block size in bytes without options, and the requested one, which fits an Ethernet frame.
 const BLOCK: usize = 512;
 const LARGEST_BLOCK: usize = 1468;
-/// When what was sent is sent again, and how often.
+/// Interval of retransmissions, and their number.
 const INTERVAL: Duration = Duration::from_secs(1);
 const TRIES: u8 = 6;
 
@@ -21,17 +21,17 @@ const ACK: u16 = 4;
 const ERROR: u16 = 5;
 const OPTIONS: u16 = 6;
 
-/// What an ERROR says that does not like what another one sent.
+/// The error code for a datagram from an unknown transfer id.
 const UNKNOWN_TRANSFER: u16 = 5;
 
-/// Why a transfer failed.
+/// The reason of a failed transfer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// Nothing came any more.
+    /// The server does not respond.
     Silent,
-    /// The server refused, with this number and this text.
+    /// The server refused with this error code and text.
     Refused(u16, String),
-    /// The file is longer than this.
+    /// The file is longer than this limit in bytes.
     TooLong(u64),
 }
 
@@ -47,32 +47,32 @@ impl fmt::Display for Failure {
     }
 }
 
-/// What a datagram brought.
+/// The result of a datagram.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Progress<'a> {
-    /// Nothing new.
+    /// No new data.
     Nothing,
-    /// More of the file.
+    /// More data of the file.
     More(&'a [u8]),
-    /// The end of the file.
+    /// The last data of the file.
     End(&'a [u8]),
     /// The transfer has failed.
     Failed(Failure),
 }
 
-/// A file on its way.
+/// The transfer of a file.
 #[derive(Debug)]
 pub struct Transfer {
     server: Ipv4Addr,
     /// The server's port for this transfer, once it has answered.
     port: Option<u16>,
-    /// Bytes that the file may have, and of them those that came.
+    /// The maximum length of the file, and the bytes received.
     most: u64,
     came: u64,
     block_size: usize,
-    /// The number of the block that is expected.
+    /// The number of the expected block.
     block: u16,
-    /// What was sent last, and when.
+    /// The last datagram sent, and its time.
     sent: Vec<u8>,
     sent_at: Instant,
     tries: u8,
@@ -80,7 +80,7 @@ pub struct Transfer {
 }
 
 impl Transfer {
-    /// Asks `server` for `file`, which may have `most` bytes.
+    /// Requests `file` from `server`; it may have at most `most` bytes.
     #[must_use]
     pub fn new(server: Ipv4Addr, file: &str, most: u64, now: Instant) -> Self {
         let mut sent = READ.to_be_bytes().to_vec();
@@ -103,17 +103,17 @@ impl Transfer {
         }
     }
 
-    /// What is to be sent now, and where.
+    /// Returns the datagram to send now, and its destination.
     pub fn transmit(&mut self) -> Option<(SocketAddrV4, &[u8])> {
         let is_to_send = core::mem::take(&mut self.is_to_send);
         let remote = SocketAddrV4::new(self.server, self.port.unwrap_or(PORT));
         is_to_send.then_some((remote, &self.sent))
     }
 
-    /// Sends again what was not answered.
+    /// Retransmits an unanswered datagram.
     ///
     /// # Errors
-    /// Where that was done often enough.
+    /// After the last retransmission.
     pub fn on_time(&mut self, now: Instant) -> Result<(), Failure> {
         if now.since(self.sent_at) < INTERVAL {
             return Ok(());
@@ -127,7 +127,7 @@ impl Transfer {
         Ok(())
     }
 
-    /// A datagram came from `remote`. What others send changes nothing.
+    /// Handles a datagram from `remote`. Datagrams from other hosts change nothing.
     pub fn receive<'a>(
         &mut self,
         now: Instant,
@@ -171,11 +171,11 @@ impl Transfer {
         data: &'a [u8],
     ) -> Progress<'a> {
         if number != self.block {
-            // The one before again: its acknowledgement may have been lost. Answering each copy
-            // with a copy would go on for ever, so that is left to the timer.
+            // The previous block again: its acknowledgement may be lost. Answering each copy would
+            // never end, so the retransmission is left to the timer.
             return Progress::Nothing;
         }
-        // A server that knows no options answers with the first block.
+        // A server without options answers with the first block.
         self.port = Some(port);
         self.came += data.len() as u64;
         if self.came > self.most || data.len() > self.block_size {

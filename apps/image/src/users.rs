@@ -1,7 +1,7 @@
-//! The file of users, read as it comes: `name:password`, or `name:realm:algorithm:HA1`, a line
-//! each.
+//! An incremental parser of the file of users: `name:password`, or `name:realm:algorithm:HA1`, one
+//! per line.
 //!
-//! Empty lines and those that begin with `#` mean nothing. One name may have a line for each
+//! Empty lines and lines that begin with `#` are ignored. A name may have a line for each
 //! algorithm.
 
 use alloc::boxed::Box;
@@ -11,40 +11,40 @@ use alloc::vec::Vec;
 use core::fmt;
 use sip::digest::{Algorithm, Ha1Set};
 
-/// Bytes of a line.
+/// Maximum length of a line in bytes.
 const MOST_OF_LINE: usize = 1024;
-/// Bytes of a name.
+/// Maximum length of a name in bytes.
 const MOST_OF_NAME: usize = 128;
 
-/// What is wrong with a file.
+/// The fault of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadLine {
-    /// Which line.
+    /// The line number.
     pub number: usize,
-    /// What is wrong.
+    /// The fault.
     pub what: What,
 }
 
-/// What is wrong with a line.
+/// The fault of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
     /// It is longer than a line may be.
     Long,
     /// It has no colon.
     NoColon,
-    /// No user is called that.
+    /// The name is invalid.
     Name,
     /// There is no password.
     NoPassword,
-    /// The hash is for another realm than this one, which is ours.
+    /// The hash is for another realm than ours, which is given.
     Realm(String),
-    /// The user has a line before this one with the same algorithm, or a password.
+    /// The user has an earlier line with the same algorithm, or a password.
     Twice,
-    /// There are this many users, at least roughly, and so many may be.
+    /// The file has too many users.
     Many {
-        /// Users of the file.
+        /// The number of users in the file, which may be an estimate.
         users: usize,
-        /// Users that there is room for.
+        /// The maximum number of users.
         most: usize,
     },
 }
@@ -66,14 +66,14 @@ impl fmt::Display for BadLine {
     }
 }
 
-/// A user, as far as lines have told.
+/// A user, as far as lines are parsed.
 #[derive(Clone, Debug)]
 struct User {
     ha1: Ha1Set,
     known: Algorithms,
 }
 
-/// Some of the algorithms.
+/// A set of algorithms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Algorithms(u8);
 
@@ -89,31 +89,31 @@ impl Algorithms {
     }
 }
 
-/// Users as they were read.
+/// The parsed users.
 #[derive(Debug)]
 pub struct Users {
     realm: String,
     most: usize,
     users: BTreeMap<Box<[u8]>, User>,
-    /// The beginning of a line that goes on.
+    /// The start of an incomplete line.
     rest: Vec<u8>,
     lines: usize,
-    /// Users that had no room, of which only the number is known.
+    /// Number of users if they exceed the maximum; only counted.
     excess: usize,
 }
 
 impl Users {
-    /// Nobody yet, of at most `most` users of `realm`.
+    /// An empty set with room for `most` users of `realm`.
     #[must_use]
     pub fn new(realm: &str, most: usize) -> Self {
         let users = BTreeMap::new();
         Self { realm: realm.into(), most, users, rest: Vec::new(), lines: 0, excess: 0 }
     }
 
-    /// Reads more of the file.
+    /// Parses more of the file.
     ///
     /// # Errors
-    /// Where a line cannot be used.
+    /// If a line is invalid.
     pub fn read(&mut self, bytes: &[u8]) -> Result<(), BadLine> {
         let mut parts = bytes.split_inclusive(|&byte| byte == b'\n');
         for part in &mut parts {
@@ -128,10 +128,10 @@ impl Users {
         Ok(())
     }
 
-    /// The file has ended.
+    /// Parses the end of the file.
     ///
     /// # Errors
-    /// Where its last line cannot be used.
+    /// If the last line is invalid, or there are too many users.
     pub fn end(&mut self) -> Result<(), BadLine> {
         self.end_line()?;
         if self.excess > 0 {
@@ -141,13 +141,13 @@ impl Users {
         Ok(())
     }
 
-    /// How many there are.
+    /// Number of users.
     #[must_use]
     pub fn len(&self) -> usize {
         self.users.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no users.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.users.is_empty()
@@ -162,7 +162,7 @@ impl Users {
         common_to_all
     }
 
-    /// Every user's name and hashes, by name.
+    /// The names and hashes of all users, by name.
     pub fn into_users(self) -> impl Iterator<Item = (Box<[u8]>, Ha1Set)> {
         self.users.into_iter().map(|(name, user)| (name, user.ha1))
     }
@@ -189,7 +189,7 @@ impl Users {
             return Ok(());
         }
         if self.users.len() >= self.most && !self.users.contains_key(name) {
-            // The rest is only counted, so that the memory can be named that they need.
+            // Further users are only counted, to report the memory that they need.
             self.excess = self.users.len() + 1;
             self.users.clear();
             return Ok(());
@@ -223,13 +223,13 @@ impl Users {
     }
 }
 
-/// What stands before the first colon, and what behind.
+/// Splits at the first colon.
 fn split(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let colon = bytes.iter().position(|&byte| byte == b':')?;
     Some((&bytes[..colon], &bytes[colon + 1..]))
 }
 
-/// Realm, algorithm and hash, if `rest` of a line is these; else it is a password.
+/// Realm, algorithm and hash in the `rest` of a line; `None` if it is a password.
 fn hashed(rest: &[u8]) -> Option<(&[u8], Algorithm, [u8; 32])> {
     let (realm, rest) = split(rest)?;
     let (algorithm, digits) = split(rest)?;
@@ -239,7 +239,7 @@ fn hashed(rest: &[u8]) -> Option<(&[u8], Algorithm, [u8; 32])> {
     }
     let mut hash = [0; 32];
     for (byte, pair) in hash.iter_mut().zip(digits.chunks_exact(2)) {
-        // A number may have a sign, and a hash has none.
+        // The integer parser accepts a sign, which a hash does not have.
         let pair = core::str::from_utf8(pair).ok().filter(|pair| !pair.starts_with('+'))?;
         *byte = u8::from_str_radix(pair, 16).ok()?;
     }

@@ -1,4 +1,4 @@
-//! The server where memory ends: on a heap of its own, of which messages take all that they can.
+//! The server at the end of memory: on a heap of its own that messages try to exhaust.
 
 #[allow(dead_code)]
 mod lan;
@@ -21,7 +21,7 @@ const PHONE: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 20), 5070
 static mut MAIN_MEMORY: [u128; MAIN / 16] = [0; MAIN / 16];
 static mut RESERVE_MEMORY: [u128; RESERVE / 16] = [0; RESERVE / 16];
 
-/// All of this program allocates here, as the program that boots does.
+/// All memory of this program, as in the bootable program.
 #[global_allocator]
 static ALLOCATOR: WithReserve<TalcLock<Lock, Claim>> = WithReserve::new(
     // SAFETY: nothing else uses these arrays.
@@ -30,7 +30,7 @@ static ALLOCATOR: WithReserve<TalcLock<Lock, Claim>> = WithReserve::new(
     TalcLock::new(unsafe { Claim::array(&raw mut RESERVE_MEMORY) }),
 );
 
-/// One test at a time has the memory.
+/// Serializes the tests, which share the memory.
 static TURN: Mutex<()> = Mutex::new(());
 
 fn heap() -> Heap {
@@ -48,7 +48,7 @@ fn lan() -> Lan {
 }
 
 fn lan_with(options: &str) -> Lan {
-    // A backtrace takes more memory than there is.
+    // A backtrace needs more memory than there is.
     std::panic::set_hook(Box::new(|info| eprintln!("{info}")));
     ALLOCATOR.set_reserve((&raw const RESERVE_MEMORY).addr(), RESERVE);
     let options = format!("auth=off domain=t.test trusted=0.0.0.0/0 {options}");
@@ -62,7 +62,7 @@ fn serves(lan: &mut Lan) -> bool {
     answers.iter().any(|sent| sent.payload.starts_with(b"SIP/2.0 200"))
 }
 
-/// Hosts that each begin `count` connections.
+/// Hosts that each start `count` connections.
 fn connect(lan: &mut Lan, hosts: u8, count: usize) -> Vec<(usize, smoltcp::iface::SocketHandle)> {
     for number in 0..hosts {
         lan.hosts.push(Host::new(Ipv4Addr::new(192, 0, 2, 100 + number), lan.now));
@@ -138,7 +138,7 @@ fn answers_that_are_not_read_are_shed() {
 fn a_message_without_memory_is_dropped_and_later_ones_are_answered() {
     let _turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let mut lan = lan();
-    // All memory is taken, in pieces, and some of the reserve.
+    // All memory is allocated in pieces, and some of the reserve.
     let mut taken = Vec::with_capacity(4096);
     while heap().used_reserve < RESERVE / 4 {
         taken.push(vec![1_u8; 64 << 10]);
@@ -158,7 +158,7 @@ fn a_message_without_memory_is_dropped_and_later_ones_are_answered() {
 fn a_message_that_meets_the_end_of_memory_is_finished_in_the_reserve() {
     let _turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let mut lan = lan();
-    // The heap has no piece that is large enough for the answer, though much is free in all.
+    // No free piece is large enough for the response, though much is free in total.
     let mut taken = Vec::with_capacity(4 * MAIN / 512);
     while heap().used_reserve == 0 {
         taken.push(vec![1_u8; 400]);
@@ -178,7 +178,7 @@ fn a_message_that_meets_the_end_of_memory_is_finished_in_the_reserve() {
 fn as_many_users_as_are_let_in_have_room_and_stay_when_the_file_comes_again() {
     let _turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let mut lan = lan_with("refresh=2");
-    // As many as the budget of this memory says.
+    // As many as the budget of this memory allows.
     let most = (MAIN + RESERVE) / 1100;
     lan.file.clear();
     (0..most).for_each(|number| lan.file.extend(format!("user{number:06}:secret\n").bytes()));
@@ -196,7 +196,7 @@ fn as_many_users_as_are_let_in_have_room_and_stay_when_the_file_comes_again() {
         let answers = lan.exchange(PHONE, &request("REGISTER", &user, PHONE, number as u32));
         assert!(answers.iter().any(|sent| sent.payload.starts_with(b"SIP/2.0 200")), "{number}");
     }
-    // There may be no room for the file beside the users and their phones: then they stay.
+    // The file may not fit beside the users and their phones: then they stay.
     lan.run(Duration::from_secs(8));
     let answers = lan.exchange(PHONE, &request("REGISTER", "user000001", PHONE, 7));
     assert!(answers.iter().any(|sent| sent.payload.starts_with(b"SIP/2.0 200")), "{}", lan.log());

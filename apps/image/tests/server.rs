@@ -1,4 +1,4 @@
-//! The server from the frame to the reply, on a network that is none.
+//! The server from the frame to the response, on a simulated network.
 
 mod lan;
 
@@ -34,7 +34,7 @@ fn users_are_fetched_before_anybody_is_served() {
     assert_eq!(call(&mut lan, "nobody", 3), 404);
 }
 
-/// What comes of a call to `user`.
+/// The status of a call to `user`.
 fn call(lan: &mut Lan, user: &str, number: u32) -> u16 {
     let answers = lan.exchange(PHONE, &request("INVITE", user, PHONE, number));
     answers.last().map_or(0, |sent| status(&sent.payload))
@@ -100,7 +100,7 @@ fn one_host_may_ask_how_long_steps_take() {
     let host = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 20), 6000);
     let mut ask = |from, question: &[u8]| {
         lan.run(Duration::from_millis(200));
-        // Of two at once one is answered.
+        // Of two simultaneous queries one is answered.
         lan.send(from, 5099, question);
         lan.send(from, 5099, question);
         lan.run(Duration::from_millis(3));
@@ -134,7 +134,7 @@ fn a_call_finds_its_callee_and_a_silent_neighbour_holds_nobody_up() {
 #[test]
 fn a_forged_sender_is_answered_nowhere_else_than_where_the_frame_came_from() {
     let mut lan = Lan::ready("auth=off", USERS);
-    // Somebody at another card says that he is the phone.
+    // A host with another Ethernet address claims to be the phone.
     let message = request("OPTIONS", "alice", PHONE, 1);
     let mut forged = frame(PHONE, 5060, message.as_bytes());
     forged[6..12].copy_from_slice(&mac_of(*OTHER.ip()));
@@ -143,7 +143,7 @@ fn a_forged_sender_is_answered_nowhere_else_than_where_the_frame_came_from() {
     lan.server.step(&mut || now);
     let answer = lan.wire.borrow_mut().from_server.pop_front().expect("an answer");
     assert_eq!(answer[..6], mac_of(*OTHER.ip()));
-    // What goes to the phone later asks for it.
+    // Later packets to the phone are resolved by ARP.
     lan.exchange(OTHER, &request("REGISTER", "bob", OTHER, 2));
     lan.exchange(PHONE, &request("REGISTER", "alice", PHONE, 3));
     lan.exchange(OTHER, &request("INVITE", "alice", OTHER, 4));
@@ -151,7 +151,7 @@ fn a_forged_sender_is_answered_nowhere_else_than_where_the_frame_came_from() {
     assert!(lan.sent.iter().any(|sent| sent.to == PHONE && sent.payload.starts_with(b"INVITE")));
 }
 
-/// Says in the name of the phone at `PHONE` that it has the card of `address`.
+/// Sends a forged ARP packet: the phone at `PHONE` has the Ethernet address of `address`.
 fn claim(lan: &mut Lan, address: Ipv4Addr) {
     let card = mac_of(address);
     let mut arp = [&SERVER_END.mac[..], &card, &[8, 6, 0, 1, 8, 0, 6, 4, 0, 1], &card].concat();
@@ -162,7 +162,7 @@ fn claim(lan: &mut Lan, address: Ipv4Addr) {
     lan.run(Duration::from_millis(3));
 }
 
-/// The card to which the phone's INVITE goes, when OTHER calls it.
+/// The destination of the phone's INVITE when OTHER calls it.
 fn card_of_phone(lan: &mut Lan, number: u32) -> [u8; 6] {
     lan.send(OTHER, 5060, request("INVITE", "alice", OTHER, number).as_bytes());
     let now = lan.now;
@@ -198,7 +198,7 @@ fn wrong_checksums_are_dropped_unless_nobody_looks() {
     }
 }
 
-/// How many hostile frames there are: more where somebody has the time.
+/// The number of hostile frames; `BAREBELL_FLOOD` sets it.
 fn rounds() -> usize {
     let given = std::env::var("BAREBELL_FLOOD").ok();
     given.and_then(|count| count.parse().ok()).unwrap_or(30_000)
@@ -239,7 +239,7 @@ fn a_file_of_too_many_users_changes_nothing_and_its_memory_is_named() {
     assert_eq!(call(&mut lan, "u1", 2), 404);
 }
 
-/// The answer of a time server at `HOST` that says it is `time`, in seconds since 1970.
+/// The answer of a time server at `HOST` with `time` in seconds since 1970.
 fn tell_time(lan: &mut Lan, time: u64) {
     let question = loop {
         lan.run(Duration::from_millis(10));

@@ -1,4 +1,4 @@
-//! Connections by TCP with hosts of the same network, while others flood the server.
+//! TCP connections of hosts in the same network, while other hosts flood the server.
 
 #[allow(dead_code)]
 mod lan;
@@ -19,7 +19,7 @@ fn host(number: u8) -> Ipv4Addr {
     Ipv4Addr::new(192, 0, 2, 100 + number)
 }
 
-/// The first packet of a connection from `source`, which does not exist.
+/// A SYN from `source`, which does not exist.
 fn forged(source: Ipv4Addr, port: u16) -> Vec<u8> {
     let mut frame = vec![0; 14 + 20 + 20];
     let mut ethernet = EthernetFrame::new_unchecked(&mut frame[..]);
@@ -67,7 +67,7 @@ fn connections_are_made_while_others_are_begun_and_not_ended() {
     for second in 0..4_u32 {
         let handle = lan.hosts[0].connect();
         for number in 0..1000_u32 {
-            // A thousand a second, of addresses that do not answer.
+            // A thousand per second, from addresses that do not answer.
             let source = Ipv4Addr::new(192, 0, 2, 150 + (number % 50) as u8);
             let port = (1024 + second * 1000 + number) as u16;
             lan.wire.borrow_mut().to_server.push_back(forged(source, port));
@@ -89,7 +89,7 @@ fn a_port_that_is_closed_is_told_a_few_times_a_second() {
     let frames = std::mem::take(&mut lan.wire.borrow_mut().from_server);
     let told: Vec<_> = frames.iter().filter(|frame| frame[12..14] == [8, 0]).collect();
     assert_eq!(told.len(), 10);
-    // ICMP, to the sender; type 3, code 3; what was sent.
+    // ICMP to the sender; type 3, code 3; the quoted datagram.
     assert_eq!((told[0][23], &told[0][..6]), (1, &mac_of(*PHONE.ip())[..]));
     assert_eq!(told[0][34..36], [3, 3]);
     assert_eq!(told[0][62 + 2..62 + 4], 5061_u16.to_be_bytes());

@@ -1,4 +1,4 @@
-//! One question over a connection of its own.
+//! One request over a connection of its own.
 
 use crate::tls::{Client, ServerName};
 use crate::{Reader, Wire};
@@ -9,15 +9,15 @@ use std::net::{SocketAddr, TcpStream};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-/// Bytes that may wait to be written.
+/// The maximum number of bytes that wait to be written.
 const MAX_UNSENT: usize = 1 << 20;
 
-/// Sends what `request` makes of our address to `remote`, by `transport`, which is none of
-/// datagrams, and returns the first message that comes back. Over TLS `tls` says who begins it, and
-/// who is called.
+/// Sends a request to `remote` by `transport`, which is a stream transport, and returns the first
+/// message received. `request` creates the request from the local address. With `tls`, the
+/// connection uses TLS, and the server must prove the name.
 ///
 /// # Errors
-/// Where nothing comes back within `patience`, or the connection cannot be had.
+/// No message arrives within `patience`, or the connection fails.
 pub fn ask(
     transport: Transport,
     remote: SocketAddr,

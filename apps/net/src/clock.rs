@@ -1,17 +1,17 @@
-//! The time, as the engines count it.
+//! The clocks of the engines.
 
 use sip::Instant;
 use std::sync::OnceLock;
 use std::time::SystemTime;
 
-/// Now, by the wall clock: it may jump, so the running server counts on with a [`Clock`].
+/// The time by the wall clock. It may jump, so a running server uses a [`Clock`].
 #[must_use]
 pub fn wall_clock() -> Instant {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     Instant::from_micros(u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
 }
 
-/// Nanoseconds since the first look at this clock, for short times to be taken.
+/// Nanoseconds since the first call, for measuring durations.
 #[must_use]
 pub fn nanoseconds() -> u64 {
     static FIRST: OnceLock<std::time::Instant> = OnceLock::new();
@@ -19,7 +19,7 @@ pub fn nanoseconds() -> u64 {
     u64::try_from(first.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Nanoseconds of processor time that the thread which calls this has used.
+/// The processor time of the calling thread, in nanoseconds.
 #[must_use]
 pub fn thread_time() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -28,7 +28,7 @@ pub fn thread_time() -> u64 {
     u64::try_from(time.tv_sec * 1_000_000_000 + time.tv_nsec).unwrap_or(0)
 }
 
-/// The wall clock as it was at the start, counted on without jumps.
+/// The wall clock at the start, continued without jumps.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     at_start: Instant,
@@ -42,20 +42,20 @@ impl Clock {
         Self { at_start: wall_clock(), start: std::time::Instant::now() }
     }
 
-    /// Now.
+    /// The present time.
     #[must_use]
     pub fn now(&self) -> Instant {
         let since = u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX);
         self.at_start + sip::Duration::from_micros(since)
     }
 
-    /// When `when` is, for the system's timers.
+    /// Converts `when` for the system's timers.
     #[must_use]
     pub fn system(&self, when: Instant) -> std::time::Instant {
         self.start + std::time::Duration::from_micros(when.since(self.at_start).as_micros())
     }
 
-    /// How long ago the start was.
+    /// The time since the start.
     #[must_use]
     pub fn uptime(&self) -> std::time::Duration {
         self.start.elapsed()

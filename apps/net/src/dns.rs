@@ -1,4 +1,4 @@
-//! Asking the DNS where to send requests (RFC 3263), by the system's resolver configuration.
+//! DNS look-ups of SIP servers (RFC 3263), with the resolver configuration of the system.
 
 use hickory_resolver::TokioResolver;
 use hickory_resolver::proto::rr::{RData, RecordType as DnsType};
@@ -13,13 +13,13 @@ pub struct Dns {
     resolver: Option<TokioResolver>,
     transports: Vec<Transport>,
     families: Families,
-    /// Is told what is wrong.
+    /// Receives warnings.
     warn: fn(&str),
 }
 
 impl Dns {
-    /// The system's resolver, for a program that sends on `transports`, the preferred first, to
-    /// addresses of `families`. `warn` is told what is wrong with the DNS.
+    /// The system's resolver, for a program that sends on `transports`, in order of preference, to
+    /// addresses of `families`. `warn` receives messages about failures of the DNS.
     #[must_use]
     pub fn new(transports: Vec<Transport>, families: Families, warn: fn(&str)) -> Self {
         let resolver = TokioResolver::builder_tokio().and_then(|builder| builder.build());
@@ -31,7 +31,8 @@ impl Dns {
         Self { resolver, transports, families, warn }
     }
 
-    /// Where `destination` can be reached, in the order to try; nowhere if the list is empty.
+    /// Resolves `destination` to addresses, in the order to be tried. Returns an empty list if
+    /// there are none.
     pub async fn locate(&self, destination: Destination) -> Vec<Target> {
         let mut locator = Locator::new(destination, &self.transports, self.families);
         loop {
@@ -46,10 +47,10 @@ impl Dns {
         }
     }
 
-    /// [`Dns::locate`], for a program that has no event loop and can wait.
+    /// A blocking variant of [`Dns::locate`], for a program without event loop.
     ///
     /// # Errors
-    /// There is no event loop to be had.
+    /// The event loop cannot be created.
     pub fn locate_and_wait(&self, destination: Destination) -> io::Result<Vec<Target>> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         Ok(runtime.block_on(self.locate(destination)))
@@ -63,8 +64,8 @@ impl Dns {
             RecordType::A => DnsType::A,
             RecordType::Aaaa => DnsType::AAAA,
         };
-        // With a dot at its end a name is not tried in the domains of this machine, which would
-        // lead requests for foreign users astray. A name of one label may be one of them.
+        // With a final dot the search domains of this machine are not applied to a name. They would
+        // misdirect requests for foreign users. A name of one label may need them.
         let mut name = query.name.clone();
         if name.contains('.') {
             name.push('.');
@@ -118,7 +119,8 @@ fn srv(data: &RData) -> Option<Srv> {
     })
 }
 
-/// A number below `bound`, for sharing out load; not a secret. 0 where the system gives none.
+/// A random number below `bound` for load sharing, not for secrets. 0 if the system gives no random
+/// number.
 fn random_below(bound: u32) -> u32 {
     getrandom::u32().unwrap_or(0) % bound.max(1)
 }
@@ -132,7 +134,7 @@ mod tests {
     use std::net::SocketAddr;
     use test_support::dns::{A, NAPTR, SRV, naptr, serve, srv};
 
-    /// What asks the name server at `server`, whatever the system says.
+    /// A resolver that uses the name server at `server` only.
     fn dns_of(server: SocketAddr) -> Dns {
         let mut connection = ConnectionConfig::udp();
         connection.port = server.port();
@@ -180,8 +182,7 @@ mod tests {
         assert_eq!(found("nobody.example.com", Some(udp)), "");
     }
 
-    /// `idna_adapter` 1.0.0 has no tables: what is encoded has to stay so, or it could not be asked
-    /// for.
+    /// `idna_adapter` 1.0.0 has no tables: an encoded name must stay encoded to be queried.
     #[test]
     fn an_encoded_name_is_asked_for_as_it_came() {
         use hickory_resolver::proto::rr::{Name, rdata};

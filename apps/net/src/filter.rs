@@ -1,23 +1,24 @@
-//! A program for the kernel's packet filter, which drops datagrams before they are queued for a
-//! socket.
+//! A filter program for the kernel (classic BPF), which drops datagrams before they are queued for
+//! a socket.
 
 use libc::{
     BPF_ABS, BPF_JEQ, BPF_JGE, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W, SKF_AD_OFF, SKF_AD_RANDOM,
 };
 use socket2::SockFilter;
 
-/// All parts of the whole.
+/// The number of parts in the whole. With it all datagrams are accepted.
 pub(crate) const ALL: u32 = 1 << 16;
 
-/// Before what a datagram says stands its UDP header.
+/// The offset of the payload: the filter sees the UDP header first.
 const PAYLOAD: u32 = 8;
 
-/// Lets through what begins with one of `exempt`, and `parts` of [`ALL`] of the others, at random.
+/// A program that accepts datagrams that begin with one of `exempt`, and `parts` of [`ALL`] of the
+/// others, at random.
 pub(crate) fn admit(parts: u32, exempt: &[[u8; 4]]) -> Vec<SockFilter> {
     let load = |from: u32| SockFilter::new((BPF_LD | BPF_W | BPF_ABS) as u16, 0, 0, from);
     let give = |length: u32| SockFilter::new((BPF_RET | BPF_K) as u16, 0, 0, length);
     let mut program = vec![load(PAYLOAD)];
-    // How many instructions to skip on the way to the one that lets the datagram through.
+    // The jump offsets to the instruction that accepts the datagram.
     let skips = (2..exempt.len() as u8 + 2).rev();
     program.extend(exempt.iter().zip(skips).map(|(begin, skip)| {
         SockFilter::new((BPF_JMP | BPF_JEQ | BPF_K) as u16, skip, 0, u32::from_be_bytes(*begin))

@@ -1,5 +1,5 @@
-//! What all programs need of the system: sockets that take many datagrams at once, sockets for
-//! connections that do not block, a clock, and the DNS.
+//! Network access of all programs: UDP sockets with batched system calls, non-blocking TCP sockets,
+//! TLS, a clock, and the DNS.
 
 mod ask;
 mod clock;

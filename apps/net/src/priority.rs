@@ -1,39 +1,39 @@
-//! How much of the processor threads get, and how soon.
+//! Priority and time slice of threads.
 
 use std::io;
 use std::mem::MaybeUninit;
 
-/// How nice a thread is that gives way: a tenth of the time of one that does not, where both want
-/// the processor.
+/// The nice value of a low-priority thread: under contention it gets a tenth of the time of a
+/// normal one.
 const NICE: libc::c_int = 10;
 
-/// How long a turn is that is asked for, in nanoseconds: the shortest that Linux knows.
+/// The time slice to request, in nanoseconds: the shortest that Linux permits.
 const SHORT_TURN: u64 = 100_000;
 
-/// Lets other threads go before the one that calls this, from now on.
+/// Lowers the priority of the calling thread.
 ///
 /// # Errors
-/// When the system does not let it.
+/// The system refuses the change.
 pub fn give_way() -> io::Result<()> {
-    // SAFETY: it takes numbers only. On Linux, process 0 is the thread that calls.
+    // SAFETY: the call takes numbers only. On Linux, process 0 is the calling thread.
     let result = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Asks for short turns for the thread that calls this, from now on: who asks for less gets it
-/// sooner when it wakes (EEVDF of Linux 6.12 and later; others take no notice). Its share of the
-/// time stays the same. A thread that the operator has given another policy than the usual one
-/// keeps that, and takes the turns that are its.
+/// Requests short time slices for the calling thread. A thread with shorter slices is scheduled
+/// sooner after it wakes (EEVDF of Linux 6.12 and later; other kernels ignore it). Its share of the
+/// processor is unchanged. A thread to which the operator has given another scheduling policy keeps
+/// it, with its time slices.
 ///
 /// # Errors
-/// When the system does not let it.
+/// The system refuses the change.
 pub fn take_short_turns() -> io::Result<()> {
-    // SAFETY: it is plain data, valid when all its bytes are zero.
+    // SAFETY: the structure is plain data, valid when all its bytes are zero.
     let mut attributes: libc::sched_attr = unsafe { MaybeUninit::zeroed().assume_init() };
     let size = size_of::<libc::sched_attr>() as libc::c_uint;
     let told = &raw mut attributes;
-    // SAFETY: `attributes` is as large as it is said to be, and written only here. Process 0 is the
-    // thread that calls.
+    // SAFETY: `attributes` has the stated size, and only this call writes to it. Process 0 is the
+    // calling thread.
     if unsafe { libc::syscall(libc::SYS_sched_getattr, 0, told, size, 0) } != 0 {
         return Err(io::Error::last_os_error());
     }
@@ -41,7 +41,7 @@ pub fn take_short_turns() -> io::Result<()> {
         return Ok(());
     }
     attributes.sched_runtime = SHORT_TURN;
-    // SAFETY: `attributes` is of the size that it says, and only read.
+    // SAFETY: `attributes` has the size that it contains, and is only read.
     let result = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
@@ -55,7 +55,7 @@ mod tests {
         let nice = std::thread::spawn(|| {
             give_way()?;
             take_short_turns()?;
-            // SAFETY: takes numbers only.
+            // SAFETY: the call takes numbers only.
             io::Result::Ok(unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) })
         });
         assert_eq!(nice.join().unwrap().unwrap(), NICE);
@@ -64,14 +64,14 @@ mod tests {
     #[test]
     fn a_policy_that_somebody_chose_stays() {
         let policy = std::thread::spawn(|| {
-            // SAFETY: `usual` is only read. Process 0 is the thread that calls.
+            // SAFETY: `usual` is only read. Process 0 is the calling thread.
             let result = unsafe {
                 let usual = libc::sched_param { sched_priority: 0 };
                 libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const usual)
             };
             assert_eq!(result, 0);
             take_short_turns()?;
-            // SAFETY: takes numbers only.
+            // SAFETY: the call takes numbers only.
             io::Result::Ok(unsafe { libc::sched_getscheduler(0) })
         });
         assert_eq!(policy.join().unwrap().unwrap(), libc::SCHED_BATCH);

@@ -1,8 +1,8 @@
-//! Which way messages go.
+//! The routing of messages.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
-/// The address that this machine sends to `remote` from, by its routes.
+/// The local address from which this machine sends to `remote`, by its routing table.
 #[must_use]
 pub fn source_for(remote: SocketAddr) -> Option<IpAddr> {
     let any: IpAddr = if remote.is_ipv4() { [0; 4].into() } else { [0u16; 8].into() };

@@ -1,24 +1,24 @@
-//! TCP sockets that do not block.
+//! Non-blocking TCP sockets.
 
 use socket2::{Domain, SockRef, Socket, Type};
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 
-/// Connections that may wait to be accepted.
+/// The maximum number of connections that wait to be accepted.
 const BACKLOG: i32 = 1024;
 
-/// Bytes that the system keeps for a peer until it has confirmed them; Linux takes twice as much
-/// memory for them.
+/// The size of the send buffer, in bytes: data not yet acknowledged by the peer. Linux uses twice
+/// as much memory.
 const SEND_BUFFER: usize = 256 << 10;
-/// Bytes that the system keeps before it has sent them: all that waits for a peer that confirms
+/// The limit of unsent bytes in the send buffer: it bounds the data for a peer that acknowledges
 /// everything and reads nothing.
 const NOT_SENT: u32 = 32 << 10;
 
-/// Listens on `address`, for connections with [`bound_output`]; on one of IPv6 for IPv6 only.
+/// Listens on `address`, for connections with [`bound_output`]. An IPv6 socket accepts IPv6 only.
 ///
 /// # Errors
-/// When the address cannot be had.
+/// The address cannot be bound.
 pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = new_socket(address)?;
     if address.is_ipv6() {
@@ -31,12 +31,12 @@ pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(socket.into())
 }
 
-/// Begins to connect to `remote`, from a port of `local`'s address if that is said. The connection
-/// can be written to when it is there; where it cannot be made, [`TcpStream::take_error`] tells
-/// why.
+/// Begins to connect to `remote`, from a port of the address of `local` if given. The socket
+/// becomes writable when the connection is established. If it fails, [`TcpStream::take_error`]
+/// returns the error.
 ///
 /// # Errors
-/// When that is known at once.
+/// The connection fails at once.
 pub fn connect(local: Option<SocketAddr>, remote: SocketAddr) -> io::Result<TcpStream> {
     let socket = new_socket(remote)?;
     socket.set_tcp_nodelay(true)?;
@@ -50,11 +50,11 @@ pub fn connect(local: Option<SocketAddr>, remote: SocketAddr) -> io::Result<TcpS
     }
 }
 
-/// Bounds the memory that the system takes for output. Connections that are accepted have the
-/// bounds of the socket that listens.
+/// Limits the memory for output of a socket. Accepted connections inherit the limits of the
+/// listening socket.
 ///
 /// # Errors
-/// When the system does not take them.
+/// The system refuses the limits.
 pub fn bound_output(socket: &impl AsFd) -> io::Result<()> {
     let socket = SockRef::from(socket);
     socket.set_send_buffer_size(SEND_BUFFER)?;

@@ -1,4 +1,4 @@
-//! What lies between messages and the bytes of a socket.
+//! The layer between messages and the bytes of a socket.
 
 use crate::Reply;
 use crate::tls::{Session, TlsError};
@@ -7,24 +7,25 @@ use sip::stream::{Full, Output};
 use std::borrow::Cow;
 use std::ops::Deref;
 
-/// The writing side of a connection: its frames and its TLS, if it has any, and what is to be
-/// written to its socket.
+/// The sending side of a connection: its framing, its TLS session if there is one, and the output
+/// for the socket.
 pub struct Wire {
     web: Option<Web>,
-    /// Rare enough to be elsewhere.
+    /// Boxed to keep plain connections small.
     tls: Option<Box<Session>>,
     output: Output,
 }
 
-/// Frames of WebSocket.
+/// The state of WebSocket.
 struct Web {
     role: Role,
-    /// Whether HTTP is over.
+    /// True once the HTTP handshake is done.
     is_open: bool,
 }
 
 impl Wire {
-    /// One on which `most` bytes may wait; over `tls`, what that begins with is the first of them.
+    /// A connection with at most `most` bytes of pending output. With `tls`, the output begins with
+    /// the start of its handshake.
     #[must_use]
     pub fn new(tls: Option<Session>, most: usize) -> Self {
         let mut wire = Self { web: None, tls: tls.map(Box::new), output: Output::new(most) };
@@ -32,8 +33,8 @@ impl Wire {
         wire
     }
 
-    /// The same for WebSocket, which is asked for first, of `host`, by a `nonce` that nobody can
-    /// guess.
+    /// Makes it a WebSocket client of `host`. The output begins with the handshake request, which
+    /// contains the unpredictable `nonce`.
     #[must_use]
     pub fn web_client(mut self, host: &str, nonce: [u8; 16]) -> Self {
         self.web = Some(Web { role: Role::Client, is_open: false });
@@ -41,52 +42,52 @@ impl Wire {
         self
     }
 
-    /// The same for WebSocket that others ask for.
+    /// Makes it a WebSocket server.
     #[must_use]
     pub fn web_server(mut self) -> Self {
         self.become_web_server();
         self
     }
 
-    /// The same from now on, as others ask for it.
+    /// Makes it a WebSocket server.
     pub const fn become_web_server(&mut self) {
         self.web = Some(Web { role: Role::Server, is_open: false });
     }
 
-    /// Whether bytes go to the socket as they are.
+    /// Returns true if bytes are sent unchanged, without TLS and WebSocket.
     #[must_use]
     pub const fn is_plain(&self) -> bool {
         self.tls.is_none() && self.web.is_none()
     }
 
-    /// Whether messages can be said: else the two ends still agree on their keys, or on WebSocket.
+    /// Returns true if messages can be sent: the TLS and WebSocket handshakes are done.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         !self.is_handshaking() && self.web.as_ref().is_none_or(|web| web.is_open)
     }
 
-    /// Whether the two ends still agree on their keys: what comes is work then.
+    /// Returns true during the TLS handshake. Processing input is expensive then.
     #[must_use]
     pub fn is_handshaking(&self) -> bool {
         self.tls.as_ref().is_some_and(|tls| tls.is_handshaking())
     }
 
-    /// Whether the other end has said that nothing more comes.
+    /// Returns true once the peer has sent close_notify.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.tls.as_ref().is_some_and(|tls| tls.has_ended())
     }
 
-    /// The TLS, where there is any.
+    /// The TLS session, if there is one.
     #[must_use]
     pub fn tls(&self) -> Option<&Session> {
         self.tls.as_deref()
     }
 
-    /// Has `parts` written, one after the other, behind what waits.
+    /// Appends `parts` to the output, in order.
     ///
     /// # Errors
-    /// [`Full`] where that is too much. Then none of them is.
+    /// [`Full`] if the output would become too long. It is unchanged then.
     pub fn push(&mut self, parts: &[impl Deref<Target = [u8]>]) -> Result<(), Full> {
         if self.is_plain() {
             return self.output.push(parts);
@@ -94,7 +95,7 @@ impl Wire {
         self.output.check_room(parts.iter().map(|part| part.len()).sum())?;
         for part in parts {
             if self.is_web() {
-                // One message is one frame, of text as a rule (RFC 7118 section 5).
+                // Each message is one frame, usually a text frame (RFC 7118 section 5).
                 let is_text = std::str::from_utf8(part).is_ok();
                 self.frame(if is_text { Kind::Text } else { Kind::Binary }, part);
             } else {
@@ -104,8 +105,8 @@ impl Wire {
         Ok(())
     }
 
-    /// Has written what the layer between messages and bytes answers; not where too much waits: who
-    /// does not read needs no answer.
+    /// Handles a reaction of the [`Reader`](crate::Reader). A frame is dropped if too much output
+    /// waits: a peer that does not read needs no answer.
     pub fn reply(&mut self, reply: Reply) {
         match reply {
             Reply::Bytes(bytes) => self.say(&bytes),
@@ -120,7 +121,7 @@ impl Wire {
         self.take();
     }
 
-    /// Whether it is WebSocket.
+    /// Returns true if it is a WebSocket connection.
     #[must_use]
     pub const fn is_web(&self) -> bool {
         self.web.is_some()
@@ -130,7 +131,8 @@ impl Wire {
         let is_client = self.web.as_ref().is_some_and(|web| web.role == Role::Client);
         let mask = is_client.then(|| {
             let mut mask = [0; 4];
-            // Without chance a proxy could be led astray, which is not worth failing for.
+            // Without random numbers the mask is predictable, and protects no proxy on the way.
+            // That is not worth a failure.
             let _ = getrandom::fill(&mut mask);
             mask
         });
@@ -139,7 +141,7 @@ impl Wire {
         self.say(&bytes);
     }
 
-    /// Says bytes as they are, above TLS.
+    /// Appends `bytes` to the output, encrypted if there is a TLS session.
     fn say(&mut self, bytes: &[u8]) {
         match &mut self.tls {
             Some(tls) => tls.send(bytes),
@@ -148,11 +150,11 @@ impl Wire {
         self.take();
     }
 
-    /// What was said by `bytes`, which came of the socket. What TLS says to that waits to be
-    /// written, also after an error.
+    /// The plaintext of `bytes` from the socket. The output of TLS waits to be written, even after
+    /// an error.
     ///
     /// # Errors
-    /// Where the connection cannot go on.
+    /// [`TlsError`] if the connection cannot go on.
     pub fn receive<'b>(&mut self, bytes: &'b [u8]) -> Result<Cow<'b, [u8]>, TlsError> {
         let Some(tls) = &mut self.tls else { return Ok(bytes.into()) };
         let mut plain = Vec::with_capacity(bytes.len());
@@ -161,7 +163,7 @@ impl Wire {
         received.map(|()| plain.into())
     }
 
-    /// Says that nothing more comes.
+    /// Ends the output of TLS with close_notify.
     pub fn end(&mut self) {
         if let Some(tls) = &mut self.tls {
             tls.end();
@@ -169,24 +171,24 @@ impl Wire {
         self.take();
     }
 
-    /// What is to be written next.
+    /// The output to be written next.
     #[must_use]
     pub fn pending(&self) -> &[u8] {
         self.output.pending()
     }
 
-    /// Whether nothing waits.
+    /// Returns true if no output waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.output.is_empty()
     }
 
-    /// The first `count` bytes of what waits were written.
+    /// Removes the first `count` bytes of the output, which have been written.
     pub fn consume(&mut self, count: usize) {
         self.output.consume(count);
     }
 
-    /// Has written what TLS has to say.
+    /// Appends the output of TLS.
     fn take(&mut self) {
         if let Some(tls) = &mut self.tls {
             self.output.append(|bytes| tls.take(bytes));

@@ -1,4 +1,4 @@
-//! What is sent, and where what is heard goes.
+//! The sources of sent sound, and the recording of received sound.
 
 use crate::converter::Converter;
 use crate::{pcm, warnings, wav};
@@ -10,17 +10,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How loud a tone is: 6 dB below the loudest.
+/// Amplitude of a tone: 6 dB below full scale.
 const LOUDNESS: i16 = 16_000;
-/// Tones are below this frequency: no codec here carries more.
+/// Upper limit of a tone's frequency, exclusive, in hertz: no codec here carries more.
 pub(crate) const MAX_HERTZ: f64 = 8000.0;
 
-/// Something that sounds, at whatever rate is wanted.
+/// A sound source that delivers any sample rate.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
     origin: Origin,
     converter: Converter,
-    /// What is made and not taken yet, and how many samples a second it has.
+    /// Generated samples that are not taken yet, and their rate in hertz.
     ready: Vec<i16>,
     rate: u32,
 }
@@ -30,27 +30,28 @@ enum Origin {
     Silence,
     Tone {
         hertz: f64,
-        /// Made for the rate that is wanted.
+        /// The generator for the rate requested last. `None` if that rate cannot carry the
+        /// frequency.
         tone: Option<Tone>,
     },
-    /// What is found again in what is heard.
+    /// Marks that are recognized again in received sound.
     Marks(Box<Marks>),
-    /// Played once, and then silence.
+    /// Played once, then followed by silence.
     File {
         samples: Arc<[i16]>,
         rate: u32,
         at: usize,
     },
-    /// Raw samples of the standard input.
+    /// Raw samples from the standard input.
     Input,
 }
 
 impl Source {
-    /// What `text` names: `silence`, `tone:HERTZ`, `marks`, `-` for the standard input, or a WAV
-    /// file.
+    /// The source that `text` names: `silence`, `tone:HERTZ`, `marks`, `-` for the standard input,
+    /// or a WAV file.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
+    /// A description of the fault in `text` or in the file.
     pub(crate) fn named(text: &str) -> Result<Self, String> {
         let origin = if text == "silence" {
             Origin::Silence
@@ -72,8 +73,8 @@ impl Source {
         Ok(Self { origin, converter: Converter::default(), ready: Vec::new(), rate: 0 })
     }
 
-    /// The next `count` samples, of `rate` in a second. What has frequencies that this rate cannot
-    /// carry is heard without them.
+    /// The next `count` samples at `rate` hertz. Frequencies that this rate cannot carry are
+    /// filtered out.
     pub(crate) fn next(&mut self, rate: u32, count: usize) -> Vec<i16> {
         if rate != self.rate {
             self.rate = rate;
@@ -99,7 +100,7 @@ impl Source {
                     let end = (*at + *own as usize / 100).min(samples.len());
                     let mut piece = samples[*at..end].to_vec();
                     *at = end;
-                    // What the filter still holds at the end comes out with silence behind it.
+                    // Silence behind the end flushes the filter.
                     piece.resize(*own as usize / 100, 0);
                     converter.convert(*own, rate, &piece, ready);
                 }
@@ -108,14 +109,15 @@ impl Source {
         self.ready.drain(..count).collect()
     }
 
-    /// Hears as many `samples` as it has given last, of the same rate.
+    /// Passes received `samples` to the marks: as many as the last call of `next` returned, at the
+    /// same rate.
     pub(crate) fn hear(&mut self, samples: &[i16]) {
         if let Origin::Marks(marks) = &mut self.origin {
             marks.hear(samples);
         }
     }
 
-    /// The way there and back of marks that it has sent: see [`Marks::round_trip`].
+    /// The round-trip time of the marks sent; see [`Marks::round_trip`].
     pub(crate) fn round_trip(&self) -> Option<Duration> {
         match &self.origin {
             Origin::Marks(marks) => marks.round_trip(),
@@ -124,34 +126,34 @@ impl Source {
     }
 }
 
-/// A frequency that a tone can have, in hertz.
+/// Parses the frequency of a tone in hertz. `None` if it is not from 1 to below [`MAX_HERTZ`].
 pub(crate) fn hertz_of(text: &str) -> Option<f64> {
     text.parse().ok().filter(|hertz| (1.0..MAX_HERTZ).contains(hertz))
 }
 
-/// What is heard, as it is written. A WAV file is whole when this is dropped.
+/// The recording of received sound. A WAV file is complete when this value is dropped.
 pub(crate) struct Recording {
     writer: Writer,
     converter: Converter,
 }
 
 enum Writer {
-    /// A file in which nothing stands yet: it takes the rate of what is heard first. It is removed
-    /// if nothing is.
+    /// An empty file. The first samples determine its rate. It is removed if no samples are
+    /// written.
     New(BufWriter<File>, PathBuf),
     Wav {
         wav: hound::WavWriter<BufWriter<File>>,
         rate: u32,
     },
-    /// Raw samples on the standard output.
+    /// Raw samples to the standard output.
     Output,
-    /// It has failed.
+    /// Writing has failed.
     Nowhere,
 }
 
 impl Recording {
-    /// Where the recording goes that has `before` others before it: the first to `path`, later ones
-    /// beside it with their number, as in `heard-2.wav`.
+    /// The path of a recording that `before` others precede: the first is `path`, later ones have
+    /// their number in the name, as in `heard-2.wav`.
     pub(crate) fn path(path: &Path, before: u64) -> PathBuf {
         if before == 0 || is_output(path) {
             return path.to_owned();
@@ -165,16 +167,16 @@ impl Recording {
         path.with_file_name(name)
     }
 
-    /// Begins the file at `path`; `-` is the standard output.
+    /// Opens the recording at `path`; `-` is the standard output.
     ///
     /// # Errors
-    /// Why it cannot be written, in words.
+    /// A description of why the file cannot be written.
     pub(crate) fn begin(path: &Path) -> Result<Self, String> {
         let writer = if is_output(path) {
             pcm::open_output();
             Writer::Output
         } else {
-            // What an earlier call has left there stays until there is something else.
+            // The recording of an earlier call stays until there are new samples.
             let file = File::options().write(true).create(true).truncate(false).open(path);
             let file =
                 file.map_err(|error| format!("{} cannot be written: {error}", path.display()))?;
@@ -183,8 +185,8 @@ impl Recording {
         Ok(Self { writer, converter: Converter::default() })
     }
 
-    /// Appends `samples`, of `rate` in a second. After a failure, such as a full disk, nothing more
-    /// is written.
+    /// Appends `samples` at `rate` hertz. After a failure, such as a full disk, nothing more is
+    /// written.
     pub(crate) fn write(&mut self, rate: u32, samples: &[i16]) {
         if let Err(error) = self.append(rate, samples) {
             warnings::warn(format!("the recording ends here: {error}"));
@@ -209,7 +211,7 @@ impl Recording {
         }
     }
 
-    /// A file in which nothing stands yet gets `rate` from now on.
+    /// Sets the rate of an empty file and writes its WAV header.
     fn start(&mut self, rate: u32) -> hound::Result<()> {
         let writer = std::mem::replace(&mut self.writer, Writer::Nowhere);
         self.writer = match writer {
@@ -245,7 +247,7 @@ impl Recording {
     }
 }
 
-/// Whether a recording goes to the standard output.
+/// Returns true if the recording goes to the standard output.
 pub(crate) fn is_output(path: &Path) -> bool {
     path == Path::new("-")
 }
@@ -289,7 +291,7 @@ mod tests {
             (reader.spec().sample_rate, reader.len())
         };
         assert_eq!(length(), (16_000, 32_000));
-        // A call in which nothing is heard leaves what was there.
+        // A call without received sound leaves the existing recording.
         drop(Recording::begin(&path).unwrap());
         assert_eq!(length(), (16_000, 32_000));
         let mut recording = Recording::begin(&path).unwrap();
@@ -307,7 +309,7 @@ mod tests {
         assert!(Recording::begin(Path::new("/no/such/folder/a.wav")).is_err());
     }
 
-    /// A second of what `source` plays at `rate`, and how loud `hertz` is in it.
+    /// Plays `source` for a second at `rate` and returns the amplitude of `hertz` in it.
     fn level(source: &mut Source, rate: u32, hertz: f64) -> f64 {
         let mut heard = Vec::new();
         (0..50).for_each(|_| heard.extend(source.next(rate, rate as usize / 50)));
@@ -318,7 +320,7 @@ mod tests {
     fn a_tone_sounds_where_the_rate_carries_it() {
         let mut source = Source::named("tone:5000").unwrap();
         assert!(level(&mut source, 16_000, 5000.0) > 15_900.0);
-        // It would sound as 3000 Hz.
+        // The rate cannot carry it: it would alias to 3000 Hz.
         assert!(level(&mut source, 8000, 3000.0) < 1.0);
         assert!(level(&mut source, 16_000, 5000.0) > 15_900.0);
     }
@@ -337,7 +339,7 @@ mod tests {
                 let mut source = Source::named(path.to_str().unwrap()).unwrap();
                 let level = level(&mut source, rate, 1000.0);
                 assert!((level - 16_000.0).abs() < 300.0, "{own} to {rate}: {level}");
-                // It ends.
+                // The file ends, silence follows.
                 let end = source.next(rate, rate as usize);
                 assert_eq!(end[rate as usize / 2], 0);
             }
@@ -350,7 +352,7 @@ mod tests {
         let path = folder.path().join("a.wav");
         let mut recording = Recording::begin(&path).unwrap();
         let mut samples = Vec::new();
-        // Without a filter it would sound as 1000 Hz.
+        // Without a filter it would alias to 1000 Hz.
         Tone::new(9000.0, 48_000, 16_000).fill(48_000, &mut samples);
         recording.write(48_000, &samples);
         drop(recording);

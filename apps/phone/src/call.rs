@@ -1,62 +1,61 @@
-//! A call as the phone sees it.
+//! The state of one call.
 
 use crate::leg::Leg;
 use sip_ua::{AccountId, CallId};
 use std::time::Instant;
 
-/// How far a call is.
+/// The stage of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// It is being placed.
+    /// The INVITE is sent, without a ringing response yet.
     Calling,
-    /// It rings at the other end.
+    /// The remote end rings.
     Ringing,
-    /// It rings here.
+    /// The call rings here.
     RingingHere,
-    /// It stands.
+    /// The call is established.
     Talking,
 }
 
-/// To whom a call is transferred.
+/// The target of a call transfer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     Uri(String),
-    /// The other end of the call of this number.
+    /// The remote end of the call with this number.
     Call(u64),
 }
 
-/// A call as the phone sees it. It keeps its number when it is placed anew.
+/// The state of one call. It keeps its number when the INVITE is sent again.
 pub(crate) struct Call {
-    /// What the engine calls it; `None` while it is found out where it goes.
+    /// The engine's id; `None` while the target is being located.
     pub(crate) id: Option<CallId>,
     pub(crate) account: Option<AccountId>,
-    /// Who is at the other end, as it names itself, or as it was called.
+    /// The remote party: its own name or the URI called.
     pub(crate) party: String,
     pub(crate) stage: Stage,
-    /// Whether the other end has begun it.
+    /// True if the remote end placed the call.
     pub(crate) was_incoming: bool,
     pub(crate) leg: Option<Leg>,
     pub(crate) begun: Instant,
     pub(crate) answered: Option<Instant>,
-    /// Whether the other end holds, and whether this one does.
+    /// True if the remote end holds, and if this end holds.
     pub(crate) is_held: bool,
     pub(crate) holds: bool,
-    /// Whether it is to be held, while the other end is asked.
+    /// The hold state requested while the re-INVITE is pending.
     pub(crate) wants_hold: Option<bool>,
-    /// Whether it goes on elsewhere as soon as there is a network.
+    /// True if the call moves to a new local address as soon as there is a network.
     pub(crate) awaits_network: bool,
-    /// To whom it is being transferred.
+    /// The target of the transfer under way.
     pub(crate) transfer: Option<Target>,
-    /// Whom the other end wishes to be called instead.
+    /// The target of a transfer that the remote end has requested.
     pub(crate) wish: Option<String>,
-    /// What it is answered with, while it rings here.
+    /// The session description for the answer, while the call rings here.
     pub(crate) answer: Vec<u8>,
-    /// Whether it was placed anew with nothing but SRTP in the offer.
+    /// True if the call was placed again with only SRTP in the offer.
     pub(crate) has_retried: bool,
 }
 
 impl Call {
-    /// A call with `party`.
     pub(crate) fn new(party: String, account: Option<AccountId>, stage: Stage) -> Self {
         Self {
             id: None,

@@ -1,4 +1,4 @@
-//! `check`: what of configuration, network, DNS and account works, what does not, and what to do.
+//! The `check` command: tests configuration, network, DNS and account, and advises on faults.
 
 mod date;
 mod nat;
@@ -21,12 +21,12 @@ use sip_ua::Account;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::time::{Duration, Instant, SystemTime};
 
-/// How long a registration may take: as long as SIP waits (RFC 3261 timer F), and a little.
+/// Time limit of a registration: timer F (RFC 3261 section 17.1.2.2) and a margin.
 const REGISTRATION: Duration = Duration::from_secs(35);
-/// How far off a clock may be: certificates and nonces bear that much.
+/// Tolerated clock difference: certificates and nonces allow about that much.
 const SKEW: Duration = Duration::from_secs(60);
 
-/// Says what was found.
+/// Reports the results.
 struct Check {
     report: Report,
     failed: Option<String>,
@@ -42,10 +42,10 @@ impl Check {
     }
 }
 
-/// Looks at everything.
+/// Runs all checks.
 ///
 /// # Errors
-/// How the program ends where something does not work.
+/// The outcome of the program if a check fails.
 pub(crate) fn run(mut setup: Setup, report: Report) -> Result<Outcome, Outcome> {
     let mut check = Check { report, failed: None };
     configuration(&mut check, &setup.accounts);
@@ -73,7 +73,7 @@ fn configuration(check: &mut Check, accounts: &[Account]) {
     check.tell("configuration", true, found, None);
 }
 
-/// Interfaces that are up, and the ways out.
+/// Checks the interfaces that are up, and the default routes.
 fn network(check: &mut Check) {
     let interfaces = match getifaddrs() {
         Ok(interfaces) => interfaces,
@@ -93,7 +93,7 @@ fn network(check: &mut Check) {
         .collect();
     let advice = "bring an interface up, or look whether the cable is in";
     check.tell("interfaces", !addresses.is_empty(), addresses.join(", "), Some(advice));
-    // Addresses that are nobody's (RFC 5737, RFC 3849): only the way to them is looked up.
+    // Documentation addresses (RFC 5737, RFC 3849): only the route to them is looked up.
     let outside = [IpAddr::from([192, 0, 2, 1]), IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1])];
     let sources = outside.map(|ip| net::source_for(SocketAddr::new(ip, 5060)));
     let ways: Vec<String> = sources.into_iter().flatten().map(|ip| ip.to_string()).collect();
@@ -104,7 +104,7 @@ fn network(check: &mut Check) {
     check.tell("default route", !ways.is_empty(), found, Some("set a default route"));
 }
 
-/// Whether SIP can listen at `wanted`.
+/// Checks that the SIP port of `wanted` is free. Returns false if it is not.
 fn port(check: &mut Check, wanted: SocketAddr) -> bool {
     let udp = UdpSocket::bind(wanted).map(drop);
     let free = udp.and_then(|()| TcpListener::bind(wanted).map(drop));
@@ -121,7 +121,7 @@ fn transport_name(transport: Transport) -> String {
     transport.uri_name().to_uppercase()
 }
 
-/// Where an account's requests go, and whether somebody answers there.
+/// Locates the server of an account and checks that it answers.
 fn server(check: &mut Check, account: &Account, trust: &Trust) {
     let towards = account.proxy.as_deref().unwrap_or(&account.uri);
     let Some(destination) = sip_ua::destination(towards.as_bytes()) else {
@@ -161,7 +161,7 @@ fn server(check: &mut Check, account: &Account, trust: &Trust) {
         let destination = Destination { transport: Some(transport), ..destination.clone() };
         let targets = dns.locate_and_wait(destination).unwrap_or_default();
         let Some(target) = targets.first() else { continue };
-        // What the domain prefers has to work; the other transport need not be there.
+        // The preferred transport of the domain has to work; the others may be missing.
         let is_needed = located.first().is_some_and(|first| first.transport == transport);
         let name = server_name(towards);
         let tls = client.as_ref().zip(name);
@@ -189,7 +189,7 @@ fn server(check: &mut Check, account: &Account, trust: &Trust) {
     }
 }
 
-/// Who is asked at `uri`.
+/// The server name for TLS: the host of `uri`.
 fn server_name(uri: &str) -> Option<ServerName<'static>> {
     let Ok(Uri::Sip(uri)) = Uri::parse(uri.as_bytes()) else { return None };
     ServerName::try_from(uri.host.to_string().trim_matches(['[', ']']).to_owned()).ok()
@@ -199,7 +199,7 @@ fn name_of_probe(transport: Transport) -> String {
     format!("OPTIONS over {}", transport_name(transport))
 }
 
-/// Whether our clock is as the server's.
+/// Compares the local clock with the server's date.
 fn clock(check: &mut Check, date: SystemTime) {
     let now = SystemTime::now();
     let skew = now.duration_since(date).unwrap_or_else(|early| early.duration());
@@ -215,7 +215,7 @@ fn clock(check: &mut Check, date: SystemTime) {
     check.tell("clock", is_right, found, Some("set the clock, by NTP at best"));
 }
 
-/// Registers the accounts, and ends that again.
+/// Registers the accounts, then removes the bindings.
 fn registrations(check: &mut Check, setup: Setup) -> Result<(), Outcome> {
     let wanting = setup.accounts.iter().filter(|account| account.registers);
     let mut waiting: Vec<String> = wanting.map(|account| account.uri.clone()).collect();
@@ -241,10 +241,10 @@ fn registrations(check: &mut Check, setup: Setup) -> Result<(), Outcome> {
     Ok(())
 }
 
-/// Registers, and is done.
+/// A front end that registers all accounts and ends.
 struct Registering {
     begun: Instant,
-    /// How many accounts there is no answer for.
+    /// Number of accounts without a result yet.
     waiting: usize,
     outcomes: Vec<(String, Outcome)>,
 }
@@ -283,7 +283,7 @@ impl Front for Registering {
     }
 }
 
-/// Where `check` listens without `--listen`: where `answer` does.
+/// The default listening address of `check`; the same as that of `answer`.
 pub(crate) fn default_listen() -> SocketAddr {
     (Ipv6Addr::UNSPECIFIED, 5060).into()
 }

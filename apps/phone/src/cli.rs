@@ -11,8 +11,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A softphone for the shell: places and takes secure calls. Without a command it has the whole
-/// screen.
+/// A softphone for the shell: places and takes secure calls. Without a command it starts the
+/// full-screen interface.
 #[derive(Debug, Parser)]
 #[command(name = "barebell-phone", version, about, args_conflicts_with_subcommands = true)]
 pub(crate) struct Cli {
@@ -26,28 +26,28 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Place a call
     Call(CallArgs),
-    /// Wait for calls, and take them
+    /// Wait for calls and answer them
     Answer(AnswerArgs),
-    /// Do the steps of a script
+    /// Run the steps of a script
     Run(RunArgs),
-    /// Look at configuration, network, DNS and account: what works, what does not, and what to do
+    /// Test configuration, network, DNS and account, and advise on faults
     Check(CheckArgs),
     /// List the sound devices of this machine
     Devices,
-    /// Do what the lines of the standard input say, each a command in JSON
+    /// Execute commands from the standard input, one JSON object per line
     Control(ControlArgs),
-    /// Write manual pages, and what completes commands in shells, to a folder: for packages
+    /// Write manual pages and shell completions to a folder, for packages
     #[command(hide = true)]
     Extras {
-        /// Where to
+        /// The folder
         folder: PathBuf,
     },
 }
 
-/// Writes manual pages, and what completes commands in shells, to `folder`.
+/// Writes manual pages and shell completions to `folder`.
 ///
 /// # Errors
-/// When they cannot be written.
+/// If a file cannot be written.
 pub(crate) fn write_extras(folder: &Path) -> std::io::Result<()> {
     let name = Cli::command().get_name().to_owned();
     clap_mangen::generate_to(Cli::command(), folder)?;
@@ -59,10 +59,11 @@ pub(crate) fn write_extras(folder: &Path) -> std::io::Result<()> {
 
 #[derive(Debug, Args)]
 pub(crate) struct CallArgs {
-    /// Who is called, such as sip:bob@example.org or sip:bob@192.0.2.7:5070
+    /// The URI to call, such as sip:bob@example.org or sip:bob@192.0.2.7:5070
     #[arg(value_name = "URI")]
     pub(crate) uri: String,
-    /// Hang up so long after the answer, such as 30s; else when the other end does, or at Ctrl-C
+    /// Hang up this long after the answer, such as 30s; by default the call ends when the other end
+    /// hangs up, or at Ctrl-C
     #[arg(long, value_parser = humantime::parse_duration)]
     pub(crate) duration: Option<Duration>,
     #[command(flatten)]
@@ -73,13 +74,13 @@ pub(crate) struct CallArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct AnswerArgs {
-    /// Take calls without asking; else each is taken by the return key
+    /// Answer calls automatically; otherwise the return key answers each call
     #[arg(long)]
     pub(crate) auto: bool,
-    /// Send back what is heard
+    /// Send received sound back
     #[arg(long, conflicts_with = "play")]
     pub(crate) echo: bool,
-    /// End after so many calls; else at Ctrl-C
+    /// End after this number of calls; otherwise at Ctrl-C
     #[arg(long, value_name = "N")]
     pub(crate) calls: Option<u64>,
     #[command(flatten)]
@@ -93,7 +94,7 @@ pub(crate) struct RunArgs {
     /// The script (TOML)
     #[arg(value_name = "SCRIPT")]
     pub(crate) script: PathBuf,
-    /// Write what came of each step as JUnit XML
+    /// Write the result of each step as JUnit XML
     #[arg(long, value_name = "FILE")]
     pub(crate) junit: Option<PathBuf>,
     #[command(flatten)]
@@ -112,26 +113,26 @@ pub(crate) struct ControlArgs {
     pub(crate) line: LineArgs,
 }
 
-/// What is expected of calls.
+/// The expectations for calls.
 #[derive(Debug, Args)]
 pub(crate) struct ExpectedArgs {
-    /// What is to be heard, or the exit status is 21: tone:HERTZ, audio, silence, or dtmf:KEYS;
-    /// more than once for more
+    /// Sound that must be received, or the exit status is 21: tone:HERTZ, audio, silence, or
+    /// dtmf:KEYS; can be repeated
     #[arg(long, value_name = "WHAT")]
     pub(crate) expect: Vec<Expectation>,
-    /// The lowest mean opinion score, such as 4.0
+    /// The minimum mean opinion score, such as 4.0
     #[arg(long, value_name = "SCORE", value_parser = impression::mos)]
     pub(crate) min_mos: Option<f64>,
-    /// The highest part of the packets that may be lost, such as 1%
+    /// The maximum packet loss, such as 1%
     #[arg(long, value_name = "PERCENT", value_parser = impression::loss)]
     pub(crate) max_loss: Option<f64>,
-    /// Write what was judged as JUnit XML
+    /// Write the verdicts as JUnit XML
     #[arg(long, value_name = "FILE")]
     pub(crate) junit: Option<PathBuf>,
 }
 
 impl ExpectedArgs {
-    /// All that is expected.
+    /// All expectations.
     pub(crate) fn all(&self) -> Vec<Expectation> {
         let mos = self.min_mos.map(Expectation::Mos);
         let loss = self.max_loss.map(Expectation::Loss);
@@ -139,86 +140,85 @@ impl ExpectedArgs {
     }
 }
 
-/// What all commands have.
+/// Options of all commands.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct LineArgs {
-    /// What is sent: a WAV file, tone:HERTZ, silence, marks whose delay is measured where they come
-    /// back, or - for raw samples on the standard input
+    /// The sound to send: a WAV file, tone:HERTZ, silence, marks to measure the delay of sound that
+    /// comes back, or - for raw samples from the standard input
     #[arg(long, value_name = "WHAT", default_value = "silence")]
     pub(crate) play: String,
-    /// Send it before the answer too, as early media; else nothing but silence is sent until then
+    /// Send it before the answer, too, as early media; otherwise silence is sent until the answer
     #[arg(long)]
     pub(crate) early: bool,
-    /// Keep what is heard in a WAV file; - writes raw samples to the standard output
+    /// Record received sound in a WAV file; - writes raw samples to the standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
-    /// Use the sound devices of this machine: what is said goes out, unless something is played,
-    /// and what comes is heard
+    /// Use the sound devices of this machine: the microphone is sent, unless --play names a sound,
+    /// and received sound is played
     #[arg(long)]
     pub(crate) audio: bool,
-    /// The microphone, by its name in `devices` [default: the usual one]
+    /// The microphone, by its name in `devices` [default: the system's default]
     #[arg(long, value_name = "NAME")]
     pub(crate) microphone: Option<String>,
-    /// The speaker, by its name in `devices` [default: the usual one]
+    /// The speaker, by its name in `devices` [default: the system's default]
     #[arg(long, value_name = "NAME")]
     pub(crate) speaker: Option<String>,
-    /// Use the sound devices, and take out of what the microphone hears what the speaker plays, so
-    /// that the other end does not hear itself
+    /// Use the sound devices with echo cancellation, so that the other end does not hear itself
     #[arg(long)]
     pub(crate) echo_cancel: bool,
-    /// Samples in a second of what comes in or goes out raw
+    /// Sample rate of raw input and output
     #[arg(long, value_name = "HERTZ", default_value = "8000", value_parser = pcm_rate)]
     pub(crate) pcm_rate: u32,
-    /// SRTP: not at all, where the other end knows it too, or not without it
+    /// Use of SRTP: off, optional if the other end supports it, or required
     #[arg(long, value_enum, default_value_t = Srtp::Optional)]
     pub(crate) srtp: Srtp,
-    /// The codecs that are offered and taken, the preferred first [default: all are taken, the
-    /// usual ones offered]
+    /// The codecs to offer and accept, the preferred first [default: accept all, offer the usual
+    /// ones]
     #[arg(long, value_name = "CODEC", value_delimiter = ',', value_parser = codec)]
     pub(crate) codecs: Option<Vec<Codec>>,
-    /// The suites of SRTP that are offered and taken, the preferred first [default: all are taken,
-    /// the usual ones offered]
+    /// The SRTP crypto suites to offer and accept, the preferred first [default: accept all, offer
+    /// the usual ones]
     #[arg(long, value_name = "SUITE", value_delimiter = ',', value_parser = suite)]
     pub(crate) suites: Option<Vec<Suite>>,
-    /// Offer SRTP+, by which forged packets are refused at less cost: sequence, hash, chain or
-    /// header, in the header extension, or behind the packet as in hash:trailer
+    /// Offer SRTP+, which rejects forged packets at less cost: sequence, hash, chain or header, in
+    /// the header extension, or behind the packet as in hash:trailer
     #[arg(long, value_name = "SCHEME", value_parser = srtp_plus)]
     pub(crate) srtp_plus: Option<Plus>,
-    /// A STUN server that tells what ports look like from outside of a NAT, such as
-    /// stun.example.org or 192.0.2.1:3478; two of them tell what kind of NAT that is
+    /// A STUN server to learn the public address of ports behind a NAT, such as stun.example.org or
+    /// 192.0.2.1:3478; with two of them the kind of NAT is detected
     #[arg(long, value_name = "HOST")]
     pub(crate) stun: Vec<String>,
-    /// Take calls, too, that do not come by the server of an account
+    /// Accept calls, too, that do not come through the server of an account
     #[arg(long)]
     pub(crate) direct: bool,
-    /// Calls at a time that others have begun, whether they ring or stand; who calls beyond that
-    /// hears that it is busy
+    /// Maximum number of incoming calls at a time, ringing or established; further calls are
+    /// answered with 486 Busy Here
     #[arg(long, value_name = "N", default_value_t = 4)]
     pub(crate) incoming: u16,
-    /// Send nothing while nobody speaks, where the other end makes comfort noise (RFC 3389); not
-    /// with Opus
+    /// Send nothing during silence if the other end generates comfort noise (RFC 3389); not with
+    /// Opus
     #[arg(long)]
     pub(crate) vad: bool,
-    /// Tell at the end of a call what each step of SRTP has taken
+    /// Print the time of each SRTP step at the end of a call
     #[arg(long)]
     pub(crate) timings: bool,
-    /// Print events as JSON, one on a line
+    /// Print events as JSON, one per line
     #[arg(long)]
     pub(crate) json: bool,
-    /// Print no lines for people but what ends the program
+    /// Print no text but the reason why the program ends
     #[arg(long, conflicts_with = "json")]
     pub(crate) quiet: bool,
-    /// How long a call may ring, such as 30s [default: 3m]
+    /// Time limit for ringing, such as 30s [default: 3m]
     #[arg(long, value_name = "TIME", value_parser = ring_timeout)]
     pub(crate) ring_timeout: Option<Duration>,
-    /// The URI that calls and messages without an account are from
+    /// The From URI of calls and messages without an account
     #[arg(long, value_name = "URI", value_parser = from, conflicts_with_all = ["account", "config"])]
     pub(crate) from: Option<String>,
-    /// Where to listen for SIP over UDP and TCP, such as 192.0.2.1:5070 or [::]:5060; the latter is
-    /// for IPv4, too [default: all addresses; port 5060 to answer, any to call]
+    /// Listening address of SIP over UDP and TCP, such as 192.0.2.1:5070 or [::]:5060; the latter
+    /// is for IPv4, too [default: all addresses; port 5060 to answer, any to call]
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) listen: Option<SocketAddr>,
-    /// Print SIP messages on standard error, without passwords and keys
+    /// Print SIP messages to standard error, without passwords and keys
     #[arg(long)]
     pub(crate) trace: bool,
     /// Write SIP messages, without passwords and keys, and RTP as it is on the wire, for Wireshark
@@ -228,36 +228,36 @@ pub(crate) struct LineArgs {
     /// Configuration file with accounts (TOML)
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// The account to call or answer as: its URI, with or without "sip:" [default: the first in the
-    /// configuration]
+    /// The account to call or answer with: its URI, with or without "sip:" [default: the first in
+    /// the configuration]
     #[arg(long, value_name = "URI")]
     pub(crate) account: Option<String>,
-    /// Where requests of an account go that is in no configuration [default: where its domain
-    /// leads]
+    /// Outbound proxy of an account that is not in the configuration [default: located by the
+    /// domain of the account]
     #[arg(long, value_name = "HOST", requires = "account", conflicts_with = "config")]
     pub(crate) proxy: Option<String>,
-    /// What carries its messages: udp, tcp, tls, ws or wss [default: what the DNS says, or the
-    /// proxy]
+    /// Transport of the account's messages: udp, tcp, tls, ws or wss [default: from the DNS, or
+    /// from the proxy]
     #[arg(long, value_name = "TRANSPORT", requires = "account", conflicts_with = "config")]
     pub(crate) transport: Option<String>,
-    /// Who is trusted to be who they say, over TLS: system, a file with issuers (PEM), or sha256:
-    /// and the fingerprint of a certificate [default: tls.trust of the configuration, or system]
+    /// The trust anchors of TLS: system, a PEM file of issuers, or sha256: and the fingerprint of a
+    /// certificate [default: tls.trust of the configuration, or system]
     #[arg(long, value_name = "TRUST")]
     pub(crate) trust: Option<Trust>,
-    /// Read its password from this descriptor; else it is in the environment, in
-    /// BAREBELL_PHONE_PASSWORD
+    /// Read the account's password from this file descriptor; otherwise from the environment
+    /// variable BAREBELL_PHONE_PASSWORD
     #[arg(long, value_name = "N", requires = "account", conflicts_with = "config")]
     pub(crate) password_fd: Option<u32>,
 }
 
-/// How long a call may ring: a second to a day.
+/// Parses the time limit for ringing: a second to a day.
 fn ring_timeout(text: &str) -> Result<Duration, String> {
     let time = humantime::parse_duration(text).map_err(|error| error.to_string())?;
     let allowed = Duration::from_secs(1)..=Duration::from_secs(24 * 3600);
     allowed.contains(&time).then_some(time).ok_or("expected 1s to 24h".into())
 }
 
-/// A SIP URI with a user, with or without `sip:`.
+/// Parses a SIP URI with a user, with or without `sip:`.
 fn from(text: &str) -> Result<String, String> {
     let uri = crate::config::with_scheme(text);
     match sip::Uri::parse(uri.as_bytes()) {
@@ -273,7 +273,7 @@ fn pcm_rate(text: &str) -> Result<u32, String> {
     rate.ok_or("expected 8000, 16000 or 48000".into())
 }
 
-/// The codec of this name.
+/// The codec with this name.
 fn codec(name: &str) -> Result<Codec, String> {
     let mut all = Codec::ALL.iter().copied();
     all.find(|codec| codec.name().eq_ignore_ascii_case(name)).ok_or_else(|| {
@@ -282,10 +282,10 @@ fn codec(name: &str) -> Result<Codec, String> {
     })
 }
 
-/// The element of the header extension that SRTP+ stands in.
+/// The id of the header extension element that carries SRTP+ (RFC 8285).
 const PLUS_ELEMENT: u8 = 5;
 
-/// SRTP+ by the name of its scheme, with its place.
+/// Parses an SRTP+ scheme with its placement.
 fn srtp_plus(text: &str) -> Result<Plus, String> {
     let schemes = [Scheme::SEQUENCE, Scheme::Hash, Scheme::CHAIN, Scheme::Header];
     let (name, placement) = match text.strip_suffix(":trailer") {
@@ -298,7 +298,7 @@ fn srtp_plus(text: &str) -> Result<Plus, String> {
     Ok(Plus { scheme, placement })
 }
 
-/// The suite of this name.
+/// The crypto suite with this name.
 fn suite(name: &str) -> Result<Suite, String> {
     Suite::from_name(name).ok_or_else(|| {
         let names = Suite::ALL.map(Suite::name).join(", ");
@@ -306,7 +306,7 @@ fn suite(name: &str) -> Result<Suite, String> {
     })
 }
 
-/// What is wanted of SRTP.
+/// The use of SRTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Srtp {
     Off,

@@ -1,4 +1,4 @@
-//! The configuration file: accounts, quick dial and who is trusted, in TOML.
+//! The configuration file: accounts, quick dial and TLS trust anchors, in TOML.
 
 use crate::secret;
 use net::tls::Trust;
@@ -17,14 +17,14 @@ struct File {
     tls: Tls,
 }
 
-/// Of the file, what is about TLS.
+/// The `tls` table of the file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Tls {
     trust: Option<String>,
 }
 
-/// Somebody who is called by one key.
+/// A quick-dial entry.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Dial {
@@ -32,16 +32,16 @@ pub(crate) struct Dial {
     pub(crate) uri: String,
 }
 
-/// What the file says.
+/// The parsed configuration.
 #[derive(Debug, Default)]
 pub(crate) struct Config {
     pub(crate) accounts: Vec<Account>,
     pub(crate) dials: Vec<Dial>,
-    /// Who is trusted to be who they say, if it is said.
+    /// The trust anchors of TLS, if the file names them.
     pub(crate) trust: Option<Trust>,
 }
 
-/// An account as the file has it.
+/// An account as written in the file.
 #[derive(Clone, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Entry {
@@ -60,7 +60,7 @@ pub(crate) struct Entry {
     realm: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     proxy: Option<String>,
-    /// What carries messages, where the proxy does not say it.
+    /// The transport, if the proxy does not name one.
     #[serde(skip_serializing_if = "Option::is_none")]
     transport: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -70,12 +70,12 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// One that registers; `proxy` is where its requests go first.
+    /// An account that registers; `proxy` is its outbound proxy.
     pub(crate) fn new(uri: String, password: Option<String>, proxy: Option<String>) -> Self {
         Self { uri, password, proxy, ..Self::default() }
     }
 
-    /// The same, by this transport.
+    /// Sets the transport.
     pub(crate) fn by(self, transport: Option<&str>) -> Self {
         Self { transport: transport.map(str::to_owned), ..self }
     }
@@ -87,14 +87,14 @@ impl std::fmt::Debug for Entry {
     }
 }
 
-/// A URI as an account has it: `sip:` may be left out.
+/// Prefixes a URI with `sip:` if it has no scheme.
 pub(crate) fn with_scheme(uri: &str) -> String {
     let has_scheme = uri.starts_with("sip:") || uri.starts_with("sips:");
     if has_scheme { uri.to_owned() } else { format!("sip:{uri}") }
 }
 
-/// The URI that a user means by `text`, who calls or writes as `account`: a name or number alone,
-/// or a `tel:` URI, is at the domain of the account.
+/// The URI for `text` typed by a user of `account`: a name or number alone, or a `tel:` URI, is
+/// completed with the domain of the account.
 pub(crate) fn dialled(text: &str, account: Option<&str>) -> String {
     let scheme = |name: &str| {
         let (found, rest) = text.split_at_checked(name.len())?;
@@ -108,7 +108,8 @@ pub(crate) fn dialled(text: &str, account: Option<&str>) -> String {
     let secure = account.is_some_and(|account| account.starts_with("sips:"));
     let at = |user: &str, domain: &str| {
         let user = sip::uri::escape_user(user.as_bytes()).into_owned();
-        // Many take it unescaped, though the grammar has no `#` there.
+        // Many servers accept a bare `#`, but the grammar does not allow it (RFC 3261 section
+        // 25.1).
         let user = String::from_utf8_lossy(&user).replace('#', "%23");
         let scheme = if secure { "sips" } else { "sip" };
         format!("{scheme}:{user}@{domain}")
@@ -116,7 +117,7 @@ pub(crate) fn dialled(text: &str, account: Option<&str>) -> String {
     match (scheme("tel:"), domain) {
         (Some(number), Some(domain)) => {
             let number = number.split(';').next().unwrap_or(number);
-            // Separators are for the eye (RFC 3966 section 5.1.1).
+            // Visual separators are removed (RFC 3966 section 5.1.1).
             at(&number.replace(['-', '.', '(', ')', ' '], ""), domain)
         }
         (Some(_), None) => text.to_owned(),
@@ -129,17 +130,17 @@ pub(crate) fn dialled(text: &str, account: Option<&str>) -> String {
     }
 }
 
-/// Where the file is that nobody has named: `barebell/phone.toml` in the folder for configurations.
+/// The default path of the file: `barebell/phone.toml` in the configuration folder.
 pub(crate) fn default_path() -> Option<PathBuf> {
     let folder = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let folder = folder("XDG_CONFIG_HOME").or_else(|| Some(folder("HOME")?.join(".config")))?;
     Some(folder.join("barebell").join("phone.toml"))
 }
 
-/// What the file at `path` says; where `wanted` names an account, that alone.
+/// Reads the file at `path`. If `wanted` names an account, only that account is kept.
 ///
 /// # Errors
-/// What is wrong, with line and column, and what was expected.
+/// A description of the fault with line, column and expectation.
 pub(crate) fn read(path: &Path, wanted: Option<&str>) -> Result<Config, String> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| format!("cannot read the configuration {}: {error}", path.display()))?;
@@ -171,7 +172,7 @@ pub(crate) fn parse(text: &str, path: &Path) -> Result<Config, String> {
     Ok(Config { accounts: resolve(file.account, path)?, dials: file.dial, trust })
 }
 
-/// The accounts that stand in the file at `path` as `entries`.
+/// The accounts for `entries` of the file at `path`.
 pub(crate) fn resolve(entries: Vec<Entry>, path: &Path) -> Result<Vec<Account>, String> {
     if entries.iter().any(|entry| entry.password.is_some()) {
         secret::warn_of_readers(path);
@@ -179,10 +180,10 @@ pub(crate) fn resolve(entries: Vec<Entry>, path: &Path) -> Result<Vec<Account>, 
     entries.into_iter().map(account).collect()
 }
 
-/// The account `uri` without a file, whose requests go to `proxy` first.
+/// The account `uri` without a file, with `proxy` as its outbound proxy.
 ///
 /// # Errors
-/// What is wrong with it.
+/// A description of the fault.
 pub(crate) fn of_command_line(
     uri: &str,
     proxy: Option<&str>,
@@ -193,10 +194,10 @@ pub(crate) fn of_command_line(
     Ok(Account { password, ..account(entry)? })
 }
 
-/// The account that an entry means.
+/// The account for an entry.
 ///
 /// # Errors
-/// What is wrong with it.
+/// A description of the fault.
 pub(crate) fn account(entry: Entry) -> Result<Account, String> {
     let uri = with_scheme(&entry.uri);
     let as_uri = sip::Uri::parse(uri.as_bytes());
@@ -230,8 +231,7 @@ pub(crate) fn account(entry: Entry) -> Result<Account, String> {
     })
 }
 
-/// Where the requests of the account `uri` go first: the proxy that is named, or its domain where a
-/// transport is.
+/// The outbound proxy of the account `uri`: the proxy named, or its domain if a transport is given.
 fn proxy_of(
     uri: &str,
     proxy: Option<String>,
@@ -260,7 +260,7 @@ fn proxy_of(
     Ok(Some(proxy))
 }
 
-/// How long a registration is to last.
+/// Parses the expiry of a registration. `None` if it is invalid or less than a second.
 fn expires(text: &str) -> Option<sip::Duration> {
     let time = humantime::parse_duration(text).ok()?;
     (time.as_secs() > 0).then(|| sip::Duration::from_secs(time.as_secs()))

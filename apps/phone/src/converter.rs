@@ -1,14 +1,15 @@
-//! Sound of one sample rate for somebody who wants another, whatever both are just now.
+//! Sample rate conversion between two rates that can change at any time.
 
 use media::Resampler;
 
-/// Makes sound of one rate of sound of another. Begins anew where a rate changes, as with another
+/// Converts between sample rates. It starts again if a rate changes, for example with another
 /// codec.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Converter(Option<((u32, u32), Resampler)>);
 
 impl Converter {
-    /// Appends to `out` what `samples`, of `from` in a second, become with `to` in a second.
+    /// Converts `samples` from rate `from` to rate `to`, both in hertz, and appends the result to
+    /// `out`.
     pub(crate) fn convert(&mut self, from: u32, to: u32, samples: &[i16], out: &mut Vec<i16>) {
         let rates = (from, to);
         let known = self.0.take().filter(|(known, _)| *known == rates);

@@ -1,10 +1,10 @@
-//! What is told of the media of a call, in figures.
+//! The media statistics of a call.
 
 use media::Statistics;
 use serde::Serialize;
 use std::time::Duration;
 
-/// Figures of a stream.
+/// Statistics of a call's media.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Media {
     pub(crate) call: u64,
@@ -18,17 +18,16 @@ pub(crate) struct Media {
     pub(crate) max_jitter_ms: f64,
     pub(crate) mean_delta_ms: f64,
     pub(crate) max_delta_ms: f64,
-    /// `None` until something was heard.
+    /// `None` until sound was received.
     pub(crate) mos: Option<f64>,
-    /// The way there and back, and what the other end reports of our sound; `None` until it does.
+    /// The round-trip time, and the remote end's report on our stream; `None` until it sends one.
     pub(crate) round_trip_ms: Option<f64>,
     pub(crate) far_loss_percent: Option<f64>,
     pub(crate) far_jitter_ms: Option<f64>,
     pub(crate) far_mos: Option<f64>,
-    /// From a sample that is sent to the same that is heard again, halved; `None` where no marks
-    /// are sent, or none comes back.
+    /// Half the time between a mark sent and the same mark received; `None` without marks.
     pub(crate) mouth_to_ear_ms: Option<f64>,
-    /// Whether sound goes both ways.
+    /// The directions of the media that get through, as text.
     pub(crate) flow: &'static str,
 }
 

@@ -1,4 +1,4 @@
-//! What a call has sounded like, and whether that is what was expected of it.
+//! The sound of a call, and its comparison with the expectations.
 
 use crate::audio::hertz_of;
 use crate::figures::Media;
@@ -8,30 +8,29 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// A tone that was heard for so long without a break is no accident.
+/// A tone of this length without a break is no accident.
 pub(crate) const LONG_ENOUGH: Duration = Duration::from_millis(200);
 
-/// What a call has sounded like.
+/// The received sound of a call.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Impression {
-    /// The level of the loudest tenth of a second, and of all; `None` where there was nothing at
-    /// all.
+    /// The level of the loudest tenth of a second, and the mean level; `None` without any sound.
     pub(crate) loudest_dbfs: Option<f64>,
     pub(crate) mean_dbfs: Option<f64>,
-    /// The longest that anything was heard without a break.
+    /// The longest sound without a break, in seconds.
     pub(crate) audio_seconds: f64,
-    /// The keys that the other end has pressed.
+    /// The DTMF keys received.
     pub(crate) keys: String,
-    /// The tones that were listened for.
+    /// The results of the tone detectors.
     pub(crate) tones: Vec<ToneHeard>,
 }
 
-/// What was heard of a tone.
+/// The result of a tone detector.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct ToneHeard {
     pub(crate) hertz: f64,
     pub(crate) loudest_dbfs: Option<f64>,
-    /// The longest without a break.
+    /// The longest time without a break.
     pub(crate) seconds: f64,
 }
 
@@ -52,7 +51,7 @@ impl Impression {
         }
     }
 
-    /// The level, in words.
+    /// The level as text.
     pub(crate) fn level(&self) -> String {
         match (self.mean_dbfs, self.loudest_dbfs) {
             (Some(mean), Some(loudest)) => {
@@ -66,7 +65,7 @@ impl Impression {
         self.tones.iter().find(|tone| tone.hertz == hertz)
     }
 
-    /// What was heard of a tone, in words.
+    /// The result of a tone detector as text.
     pub(crate) fn of_tone(&self, hertz: f64) -> String {
         let level = self.level();
         match self.tone(hertz) {
@@ -78,20 +77,20 @@ impl Impression {
     }
 }
 
-/// What is expected of a call.
+/// An expectation for a call.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Expectation {
     Tone(f64),
     Audio,
     Silence,
     Keys(String),
-    /// The lowest mean opinion score.
+    /// The minimum mean opinion score.
     Mos(f64),
-    /// The highest part of the packets that may be lost.
+    /// The maximum packet loss, as a part of 1.
     Loss(f64),
 }
 
-/// An expectation, and whether it was met.
+/// An expectation, and the verdict.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Verdict {
     pub(crate) expected: String,
@@ -100,7 +99,7 @@ pub(crate) struct Verdict {
 }
 
 impl Expectation {
-    /// Whether a call was so.
+    /// Compares a call with the expectation.
     pub(crate) fn judge(&self, heard: &Impression, totals: Option<&Media>) -> Verdict {
         let verdict = |is_met, heard| Verdict { expected: self.to_string(), heard, is_met };
         match self {
@@ -154,7 +153,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// Keys, each of which there is.
+/// Parses DTMF keys. `None` if a character is not a key or `text` is empty.
 pub(crate) fn keys(text: &str) -> Option<String> {
     let text = text.to_ascii_uppercase();
     let are_keys = text.chars().all(|key| matches!(key, '0'..='9' | '*' | '#' | 'A'..='D'));
@@ -164,7 +163,7 @@ pub(crate) fn keys(text: &str) -> Option<String> {
 impl FromStr for Expectation {
     type Err = String;
 
-    /// `tone:HERTZ`, `audio`, `silence` or `dtmf:KEYS`.
+    /// Parses `tone:HERTZ`, `audio`, `silence` or `dtmf:KEYS`.
     fn from_str(text: &str) -> Result<Self, String> {
         let (kind, value) = text.split_once(':').unwrap_or((text, ""));
         let read = match kind {
@@ -181,13 +180,13 @@ impl FromStr for Expectation {
     }
 }
 
-/// The lowest MOS that is wanted: 1 to 5.
+/// Parses the minimum MOS: 1 to 5.
 pub(crate) fn mos(text: &str) -> Result<f64, String> {
     let mos = text.parse().ok().filter(|mos| (1.0..=5.0).contains(mos));
     mos.ok_or("expected a mean opinion score from 1 to 5, such as 4.0".into())
 }
 
-/// The loss that is borne: a percentage such as `1%`, as a part of 1.
+/// Parses the maximum loss: a percentage such as `1%`, returned as a part of 1.
 pub(crate) fn loss(text: &str) -> Result<f64, String> {
     let percent = text.strip_suffix('%').and_then(|number| number.trim().parse().ok());
     let percent = percent.filter(|percent| (0.0..=100.0).contains(percent));

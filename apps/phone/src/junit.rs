@@ -1,4 +1,4 @@
-//! What was judged, as JUnit XML, which build servers show.
+//! Verdicts as JUnit XML for build servers.
 
 use crate::outcome::Outcome;
 use crate::terminal;
@@ -7,7 +7,7 @@ use quick_xml::events::{BytesDecl, BytesEnd, BytesStart, BytesText, Event};
 use std::path::Path;
 use std::time::Duration;
 
-/// Something that was judged.
+/// A test case.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Case {
     pub(crate) name: String,
@@ -15,37 +15,37 @@ pub(crate) struct Case {
     pub(crate) judged: Judged,
 }
 
-/// What came of it.
+/// The verdict of a test case.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Judged {
     Passed,
-    /// It did not pass, for this reason.
+    /// Failed for this reason.
     Failed(String),
-    /// It did not come to that.
+    /// Not executed.
     Skipped,
 }
 
-/// Writes `cases` to the file at `path`, as a suite called `name`.
+/// Writes `cases` to the file at `path`, as the test suite `name`.
 ///
 /// # Errors
-/// Why it cannot be written, in words.
+/// A description of why it cannot be written.
 fn write(path: &Path, name: &str, cases: &[Case]) -> Result<(), String> {
     std::fs::write(path, text(name, cases))
         .map_err(|error| format!("{} cannot be written: {error}", path.display()))
 }
 
-/// Whether the file at `path` can be written, before anything is done.
+/// Checks in advance that the file at `path` can be written.
 ///
 /// # Errors
-/// Why not, in words.
+/// A description of the failure.
 pub(crate) fn check(path: Option<&Path>) -> Result<(), String> {
     let Some(path) = path else { return Ok(()) };
     let opened = std::fs::OpenOptions::new().append(true).create(true).open(path);
     opened.map(drop).map_err(|error| format!("{} cannot be written: {error}", path.display()))
 }
 
-/// How a program ends that without a file for `cases` would end so. They are written where there is
-/// a `path` for them.
+/// Writes `cases` to `path`, if given, and returns the outcome of the program: `outcome`, unless
+/// writing fails.
 pub(crate) fn finish(path: Option<&Path>, cases: &[Case], outcome: Outcome) -> Outcome {
     let written = path.map_or(Ok(()), |path| write(path, "barebell-phone", cases));
     match written {
@@ -113,7 +113,7 @@ fn write_case(xml: &mut Writer<Vec<u8>>, class: &str, case: &Case) -> std::io::R
     xml.write_event(Event::End(BytesEnd::new("testcase")))
 }
 
-/// The text without the characters that XML 1.0 has no way to write.
+/// Removes the characters that XML 1.0 does not allow.
 fn allowed(text: &str) -> String {
     let is_allowed = |c: char| match c {
         '\t' | '\n' | '\r' => true,

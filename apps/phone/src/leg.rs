@@ -1,4 +1,4 @@
-//! The media of one call: a socket, a session, and what sounds.
+//! The media of one call: sockets, session and sound source.
 
 use crate::audio::{Recording, Source};
 use crate::converter::Converter;
@@ -15,29 +15,29 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, SystemTime};
 
-/// Datagrams that are read before everything else has its turn.
+/// Maximum number of datagrams read per turn.
 const TURN: usize = 64;
-/// How long a datagram can have waited: whatever is more is a clock that was set meanwhile.
+/// Maximum age of a datagram: a greater age means that the clock was set meanwhile.
 const OLDEST: Duration = Duration::from_secs(1);
 
-/// What sounds at this end of a call.
+/// The sound source of this end.
 #[derive(Clone, Debug)]
 pub(crate) enum Sound {
     Source(Source),
-    /// What was heard comes back.
+    /// The received sound is sent back.
     Echo,
-    /// Whoever sits here.
+    /// The microphone.
     Microphone,
 }
 
-/// How much goes out.
+/// The gate of outgoing media.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Gate {
-    /// Nothing: the other end does not know our session description yet.
+    /// Nothing is sent: the remote end does not have our session description yet.
     Closed,
-    /// Silence: the call is not answered yet.
+    /// Silence is sent: the call is not answered yet.
     Silent,
-    /// What sounds here.
+    /// The sound source is sent.
     Open,
 }
 
@@ -47,40 +47,40 @@ pub(crate) struct Leg {
     pub(crate) session: Option<Session>,
     pub(crate) ports: Ports,
     pub(crate) sound: Sound,
-    /// Whether silence is sent in its place.
+    /// True if silence is sent in place of the sound source.
     pub(crate) mutes: bool,
     pub(crate) gate: Gate,
-    /// Whether it is known that the other end hears our answer: until then nothing goes to the
-    /// address that it names, which may be anybody's.
+    /// True once the remote end is known to have our answer. Until then nothing is sent to the
+    /// address it named, which may belong to a third party.
     pub(crate) is_confirmed: bool,
-    /// Hears what is played.
+    /// The detector on received sound.
     pub(crate) ear: Ear,
-    /// Looks at each packet.
+    /// Captures each packet.
     pub(crate) tap: Tap,
-    /// Measures what SRTP takes.
+    /// Measures the time that SRTP takes.
     pub(crate) stopwatch: Option<Clock>,
-    /// Whether silence is not sent where the other end can make it itself.
+    /// True if silence is suppressed when the remote end can generate comfort noise.
     pub(crate) suppresses_silence: bool,
-    /// Whether there was more to be read than there should be: the rest must not wait.
+    /// True if datagrams were left unread in this turn; they must not wait.
     pub(crate) is_flooded: bool,
     recording: Option<Recording>,
-    /// From the microphone to the codec, and from there to the speaker.
+    /// Conversion from the microphone to the codec; below, from the codec to the speaker.
     outward: Converter,
     inward: Converter,
-    /// Half of the way that sound takes there and back, where marks are sent.
+    /// Half the round-trip time of sound, measured by marks.
     mouth_to_ear: Option<Duration>,
-    /// Samples in a second of the codec, and of all that sounds in the call.
+    /// Sample rate of the codec and of all sound in the call, in hertz.
     rate: u32,
-    /// What was heard last.
+    /// The last received frame.
     heard: Vec<i16>,
     packet: Vec<u8>,
 }
 
 impl Leg {
-    /// One that receives at `ports`.
+    /// A leg that receives at `ports`.
     ///
     /// # Errors
-    /// When they have no address any more.
+    /// If the sockets have no local address.
     pub(crate) fn new(
         ports: Ports,
         wishes: Wishes,
@@ -88,7 +88,7 @@ impl Leg {
         recording: Option<Recording>,
         ear: Ear,
     ) -> io::Result<Self> {
-        // Numbers that some read as signed ones of 32 bits.
+        // The number fits in 31 bits: some peers read it as a signed number of 32 bits.
         let mut negotiator =
             Negotiator::new(wishes, ports.rtp.local_addr()?, random_number() >> 33);
         negotiator.publish(ports.mapped(), None);
@@ -116,15 +116,15 @@ impl Leg {
         })
     }
 
-    /// Where it receives.
+    /// The local address.
     pub(crate) const fn local(&self) -> IpAddr {
         self.ports.local()
     }
 
-    /// Goes on at other ports from the next offer on.
+    /// Changes to other ports from the next offer on.
     ///
     /// # Errors
-    /// When they have no address any more.
+    /// If the sockets have no local address.
     pub(crate) fn move_to(&mut self, ports: Ports) -> io::Result<()> {
         self.negotiator.move_to(ports.rtp.local_addr()?);
         self.negotiator.publish(ports.mapped(), None);
@@ -132,7 +132,7 @@ impl Leg {
         Ok(())
     }
 
-    /// Begins the session of `stream`, or goes on with it. False where its keys cannot be used.
+    /// Starts the session of `stream`, or renews it. Returns false if its keys cannot be used.
     pub(crate) fn carry(&mut self, now: Duration, stream: Stream) -> bool {
         match &mut self.session {
             Some(session) => session.renew(stream),
@@ -140,7 +140,7 @@ impl Leg {
                 let number = random_number();
                 let seed = Seed {
                     ssrc: number as u32,
-                    // The rollover counter is easier to agree on from the lower half (RFC 3711
+                    // The rollover counter is easier to synchronize from the lower half (RFC 3711
                     // section 3.3.1).
                     sequence_number: (number >> 32) as u16 >> 1,
                     timestamp: (number >> 16) as u32,
@@ -158,7 +158,7 @@ impl Leg {
         }
     }
 
-    /// The answer to `offer`, by which the session goes on.
+    /// Answers `offer` and starts or renews the session.
     pub(crate) fn answer(&mut self, now: Duration, offer: &[u8]) -> Result<Vec<u8>, Refusal> {
         let (answer, stream) = self.negotiator.answer(offer, &mut random)?;
         match self.carry(now, stream) {
@@ -167,15 +167,15 @@ impl Leg {
         }
     }
 
-    /// Reads what has come by `now`, and tells `heard` of it. What has come counts from when it
-    /// came, which may be a while ago.
+    /// Reads the received datagrams and passes their events to `heard`. Arrival times are those of
+    /// the kernel, not of the read.
     pub(crate) fn read(&mut self, now: Duration, mut heard: impl FnMut(Heard)) {
         let mut datagram = [0; 2048];
         let clock = SystemTime::now();
         self.is_flooded = false;
         for channel in [Channel::Rtp, Channel::Rtcp] {
             for count in 0.. {
-                // A flood leaves room for everything else.
+                // A flood must not block everything else.
                 if count == TURN {
                     self.is_flooded = true;
                     break;
@@ -199,14 +199,14 @@ impl Leg {
         }
     }
 
-    /// Sends what lies in `packet`. What cannot be sent is lost like what is lost on the way.
+    /// Sends `packet`. A failed datagram counts as lost.
     fn send(&self, channel: Channel, to: SocketAddr) {
         let socket = self.ports.socket(channel);
         let _ = socket.send_to(&self.packet, to);
         self.tap.packet(true, SystemTime::now(), socket, to, &self.packet);
     }
 
-    /// Says goodbye by RTCP.
+    /// Sends an RTCP BYE.
     pub(crate) fn say_bye(&mut self, now: Duration) {
         let bye = self.session.as_mut().and_then(|session| session.bye(now, &mut self.packet));
         if let Some((channel, to)) = bye {
@@ -214,7 +214,7 @@ impl Leg {
         }
     }
 
-    /// Takes up the rate of the codec, which may be another one than before.
+    /// Adopts the sample rate of the current codec.
     fn fit_rate(&mut self) {
         let rate = self.session.as_ref().map(|session| session.stream().codec.sample_rate());
         if let Some(rate) = rate.filter(|&rate| rate != self.rate) {
@@ -223,19 +223,19 @@ impl Leg {
         }
     }
 
-    /// Whether what sounds here goes out.
+    /// Returns true if the sound source is sent.
     fn has_sounded(&self) -> bool {
         self.gate == Gate::Open && self.is_confirmed
     }
 
-    /// Sends 20 ms of sound; `microphone` is what was said here meanwhile.
+    /// Sends 20 ms of sound; `microphone` is what the microphone captured meanwhile.
     pub(crate) fn say(&mut self, now: Duration, microphone: &[i16]) {
         self.ports.poll(now);
         self.fit_rate();
         let Some(session) = &self.session else { return };
         let (rate, count) = (self.rate, session.frame_samples());
         let has_sounded = self.has_sounded();
-        // Whoever is held must not overhear this end.
+        // A held party must not overhear this end.
         let is_silent = self.mutes || self.negotiator.holds() || self.gate != Gate::Open;
         let mut frame = match &mut self.sound {
             Sound::Source(_) if !has_sounded => Vec::new(),
@@ -275,13 +275,13 @@ impl Leg {
         }
     }
 
-    /// Its figures, as those of the call of this number; `None` before there is a session.
+    /// The statistics, for the call of this number; `None` without a session.
     pub(crate) fn figures(&self, call: u64) -> Option<Media> {
         let session = self.session.as_ref()?;
         Some(Media::new(call, &session.statistics(), self.mouth_to_ear))
     }
 
-    /// Adds what was heard last to `mix`, which goes to the speaker.
+    /// Adds the last received frame to `mix`, which goes to the speaker.
     pub(crate) fn speak(&mut self, mix: &mut [i32]) {
         let mut sound = Vec::with_capacity(mix.len());
         self.inward.convert(self.rate, devices::RATE, &self.heard, &mut sound);
@@ -308,7 +308,7 @@ impl Leg {
     }
 }
 
-/// What reports begin with.
+/// The seed of RTCP reports.
 fn report_seed(now: Duration) -> ReportSeed {
     let mut bytes = [0; 24];
     random(&mut bytes);
@@ -322,7 +322,7 @@ mod tests {
     use media::{Codec, Security};
     use std::net::{Ipv4Addr, UdpSocket};
 
-    /// One that sends a tone in clear.
+    /// A leg that sends a tone in clear.
     fn leg() -> Leg {
         let (codecs, security) = (vec![Codec::Pcmu], Security::Off);
         let wishes = Wishes { codecs, security, ..Wishes::default() };

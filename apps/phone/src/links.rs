@@ -1,5 +1,5 @@
-//! The sockets that SIP goes through: for each family of addresses one for UDP and one that listens
-//! for TCP, and connections, some of them over TLS or WebSocket.
+//! The SIP sockets: for each address family one UDP socket and one TCP listener, and the
+//! connections, some of them with TLS or WebSocket.
 
 use crate::random::random;
 use crate::sockets::{Family, failure_of, failure_told, is_of_queue, open_families};
@@ -21,27 +21,27 @@ use std::ops::ControlFlow;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 
-/// Octets that may wait for a peer that does not read.
+/// Maximum number of unsent octets for a peer that does not read.
 const MAX_UNSENT: usize = 1 << 20;
-/// Messages that may wait for a connection.
+/// Maximum number of messages that wait for a connection.
 const MAX_WAITING: usize = 64;
-/// Connections that others may open.
+/// Maximum number of accepted connections.
 const MAX_ACCEPTED: usize = 32;
-/// Datagrams and pieces of a stream that are read before everything else has its turn.
+/// Maximum number of datagrams, or of reads of a stream, per turn.
 const TURN: usize = 64;
 
-/// How long a connection may take to be made.
+/// Time limit for establishing a connection.
 const CONNECTING: Duration = Duration::from_secs(3);
 
-/// The sockets.
+/// The SIP sockets.
 pub(crate) struct Links {
-    /// One or two, all on one port.
+    /// One or two families, all on one port.
     families: Vec<Family>,
     streams: BTreeMap<Connection, Stream>,
     opened: u64,
     chunk: Vec<u8>,
     trust: Trust,
-    /// What connections over TLS begin with, once one was wanted.
+    /// The TLS client, once one was needed.
     tls: Option<Client>,
 }
 
@@ -52,37 +52,37 @@ struct Stream {
     remote: SocketAddr,
     reader: Reader,
     wire: Wire,
-    /// What was sent on a connection that is not there yet: it is undeliverable if it never is.
+    /// Messages for a connection that is not established yet. They are undeliverable if it fails.
     waiting: Option<Vec<Vec<u8>>>,
     was_accepted: bool,
     is_connected: bool,
     opened: Instant,
-    /// Whether a message has come.
+    /// True once a message was received.
     has_spoken: bool,
 }
 
-/// What the sockets tell.
+/// An event of the sockets.
 pub(crate) enum Arrival<'a> {
     Message(Flow, &'a [u8]),
-    /// A message of ours, of which this is the beginning at least, was not delivered, for this
-    /// reason.
+    /// A message of ours was not delivered for this reason; the octets are at least its beginning.
     Undeliverable(&'a [u8], Failure),
     /// A connection has ended.
     Closed(Transport, SocketAddr),
 }
 
 impl Links {
-    /// Listens for UDP and TCP on one port of `wanted`; port 0 is any. The unspecified address of
-    /// IPv6 stands for IPv4, too. A peer that is called over TLS has to be one that `trust` trusts.
+    /// Listens for UDP and TCP on one port of `wanted`; port 0 is any free port. The unspecified
+    /// IPv6 address includes IPv4. A TLS peer must be trusted by `trust`.
     ///
     /// # Errors
-    /// When a port cannot be had.
+    /// If the port cannot be bound.
     pub(crate) fn open(wanted: SocketAddr, trust: Trust) -> io::Result<Self> {
         let mut tries = 0;
         loop {
             match open_families(wanted) {
                 Ok(families) => return Ok(Self::new(families, trust)),
-                // Another program has the port that the first socket happened to get.
+                // The port that the first socket got is in use by another program for the second
+                // one.
                 Err(_) if wanted.port() == 0 && tries < 16 => tries += 1,
                 Err(error) => return Err(error),
             }
@@ -95,7 +95,7 @@ impl Links {
         Self { families, streams, opened, chunk, trust, tls }
     }
 
-    /// Where both transports listen; addresses may be unspecified.
+    /// The listening addresses, which may be unspecified.
     pub(crate) fn locals(&self) -> impl Iterator<Item = SocketAddr> {
         self.families.iter().map(|family| family.local)
     }
@@ -104,12 +104,12 @@ impl Links {
         self.families.iter().find(|family| family.local.is_ipv4() == remote.is_ipv4())
     }
 
-    /// Whether there is a socket and a route to `remote`.
+    /// Returns true if there is a socket and a route for `remote`.
     pub(crate) fn has_route(&self, remote: SocketAddr) -> bool {
         self.family(remote).is_some() && source_for(remote).is_some()
     }
 
-    /// Our address towards `remote`, unspecified where there is no route.
+    /// The local address towards `remote`; unspecified if there is no route.
     pub(crate) fn local_towards(&self, remote: SocketAddr) -> SocketAddr {
         let Some(Family { local, .. }) = self.family(remote).or(self.families.first()) else {
             return remote;
@@ -121,10 +121,10 @@ impl Links {
         SocketAddr::new(ip, local.port())
     }
 
-    /// Sends a message, over a connection that is opened where there is none.
+    /// Sends a message. Opens a connection if necessary.
     ///
     /// # Errors
-    /// Where it is known at once that it cannot be sent.
+    /// If the message is known at once to be undeliverable.
     pub(crate) fn send(&mut self, transmit: &Transmit) -> io::Result<()> {
         let Transmit { flow, bytes } = transmit;
         if flow.transport == Transport::Udp {
@@ -155,7 +155,7 @@ impl Links {
         Ok(())
     }
 
-    /// The TLS of a connection to who is called by `request`.
+    /// The TLS session to the server that `request` is for.
     fn tls_to(&mut self, transport: Transport, request: &[u8]) -> io::Result<Session> {
         let failed = |text: String| {
             warnings::warn(format!("TLS is not to be had: {text}"));
@@ -164,7 +164,7 @@ impl Links {
         let name = called_by(request).ok_or_else(|| failed("no name is called".to_owned()))?;
         let client = match self.tls.take() {
             Some(client) => client,
-            // Keys go to the file that SSLKEYLOGFILE names, if it names one.
+            // Keys are logged to the file named by SSLKEYLOGFILE, if it is set.
             None => Client::new(&self.trust, None, true).map_err(|e| failed(e.to_string()))?,
         };
         let client = self.tls.insert(client);
@@ -178,8 +178,7 @@ impl Links {
     fn send_datagram(&self, bytes: &[u8], remote: SocketAddr) -> io::Result<()> {
         let family = self.family(remote).ok_or(io::ErrorKind::NetworkUnreachable)?;
         match family.udp.send_to(bytes, remote) {
-            // What is told here is of a datagram before this one, and is also in the queue of
-            // errors.
+            // The error belongs to an earlier datagram and is in the error queue, too.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 family.udp.send_to(bytes, remote).map(drop)
             }
@@ -220,7 +219,7 @@ impl Links {
         connection
     }
 
-    /// What to wait for.
+    /// The descriptors to poll.
     pub(crate) fn fds(&self) -> impl Iterator<Item = PollFd<'_>> {
         let families = self.families.iter();
         let own = families.flat_map(|family| [family.udp.as_fd(), family.listener.as_fd()]);
@@ -233,7 +232,7 @@ impl Links {
         own.chain(streams)
     }
 
-    /// Reads what has come, and writes what waits.
+    /// Reads what has arrived and writes what waits.
     pub(crate) fn turn(&mut self, each: &mut dyn FnMut(Arrival<'_>)) {
         self.read_datagrams(each);
         self.read_errors(each);
@@ -264,7 +263,7 @@ impl Links {
             for _ in 0..TURN {
                 let (length, remote) = match family.udp.recv_from(&mut chunk) {
                     Ok(received) => received,
-                    // An error of the queue, which is read there.
+                    // The error queue has this error, and it is read there.
                     Err(error) if is_of_queue(&error) => continue,
                     Err(_) => break,
                 };
@@ -276,8 +275,8 @@ impl Links {
         self.chunk = chunk;
     }
 
-    /// What the network says of datagrams that were not delivered. A forger of that must know the
-    /// message, since it comes with it, branch and all.
+    /// Reads the ICMP errors of undelivered datagrams. A forged error must contain the message with
+    /// its branch, which an attacker cannot guess.
     fn read_errors(&mut self, each: &mut dyn FnMut(Arrival<'_>)) {
         let mut control = nix::cmsg_space!(sock_extended_err, SockaddrStorage);
         for family in &self.families {
@@ -303,7 +302,7 @@ impl Links {
         }
     }
 
-    /// Takes the connections of one family.
+    /// Accepts the connections of one family.
     fn accept_of(&mut self, place: usize) {
         while let Ok((socket, remote)) = self.families[place].listener.accept() {
             let accepted = self.streams.values().filter(|stream| stream.was_accepted).count();
@@ -315,8 +314,7 @@ impl Links {
         }
     }
 
-    /// Ends the oldest connection that others have opened and said nothing on. False where there is
-    /// none.
+    /// Closes the oldest accepted connection without any message. Returns false if there is none.
     fn drop_silent(&mut self) -> bool {
         let mut streams = self.streams.iter();
         let silent = streams.find(|(_, stream)| stream.was_accepted && !stream.has_spoken);
@@ -329,7 +327,7 @@ const fn is_web(transport: Transport) -> bool {
     matches!(transport, Transport::Ws | Transport::Wss)
 }
 
-/// WebSocket on `wire`, to who is called by `request` and is at `remote`.
+/// A WebSocket over `wire` to the server at `remote` that `request` is for.
 fn by_web(wire: Wire, request: &[u8], remote: SocketAddr) -> (Wire, Reader) {
     let mut nonce = [0; 16];
     random(&mut nonce);
@@ -341,7 +339,7 @@ fn by_web(wire: Wire, request: &[u8], remote: SocketAddr) -> (Wire, Reader) {
 }
 
 impl Stream {
-    /// Reads and writes as far as that goes.
+    /// Reads and writes as far as possible.
     fn turn(
         &mut self,
         connection: Connection,
@@ -369,7 +367,7 @@ impl Stream {
             let plain = match self.wire.receive(&chunk[..length]) {
                 Ok(plain) => plain,
                 Err(error) => {
-                    // The other end is told why, if it listens.
+                    // The peer gets the reason if it still reads.
                     let _ = self.flush();
                     return Err(io::Error::new(io::ErrorKind::InvalidData, error));
                 }
@@ -388,7 +386,7 @@ impl Stream {
             };
             let received = self.reader.receive(&plain, heard, |reply| replies.push(reply));
             replies.into_iter().for_each(|reply| self.wire.reply(reply));
-            // Where there is no room the peer does not read its pongs.
+            // If there is no room, the peer does not read its pongs.
             for _ in 0..pings {
                 let _ = self.wire.push(&[PONG]);
             }
@@ -405,14 +403,14 @@ impl Stream {
         Ok(())
     }
 
-    /// Says a message.
+    /// Sends a message.
     fn say(&mut self, bytes: &[u8]) -> io::Result<()> {
         let full = self.wire.push(&[bytes]);
         full.map_err(|_| io::Error::from(io::ErrorKind::WouldBlock))?;
         self.flush()
     }
 
-    /// Says what has waited, once there is a connection and its keys are agreed on.
+    /// Sends the waiting messages once the connection and its keys are established.
     fn open(&mut self) -> io::Result<()> {
         if self.wire.is_ready()
             && let Some(waiting) = self.waiting.take()
@@ -422,12 +420,12 @@ impl Stream {
         Ok(())
     }
 
-    /// Whether it is waited for that something can be written.
+    /// Returns true if the stream waits for writability.
     fn wants_room(&self) -> bool {
         (self.waiting.is_some() && !self.is_connected) || !self.wire.is_empty()
     }
 
-    /// Whether the connection is there by now.
+    /// Returns true if the connection is established.
     fn is_there(&mut self) -> io::Result<bool> {
         if let Some(error) = self.socket.take_error()? {
             return Err(error);
@@ -488,7 +486,7 @@ mod tests {
         Links::open("127.0.0.1:0".parse().unwrap(), Trust::System).unwrap()
     }
 
-    /// What `links` tells within five seconds, in words.
+    /// The events of `links` within five seconds, as text.
     fn told(links: &mut Links, other: &mut Links) -> String {
         let end = Instant::now() + Duration::from_secs(5);
         while Instant::now() < end {
@@ -552,7 +550,7 @@ mod tests {
         here.turn(&mut |_| ());
         assert_eq!(here.streams.len(), MAX_ACCEPTED);
         assert!(here.streams.values().any(|stream| stream.has_spoken));
-        // The last has a place.
+        // The last connection is accepted.
         (&silent[silent.len() - 1]).write_all(OPTIONS).unwrap();
         assert!(told(&mut here, &mut there).starts_with("tcp OPTIONS"));
     }

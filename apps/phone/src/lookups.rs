@@ -1,4 +1,4 @@
-//! Look-ups in the DNS, on a thread of their own.
+//! DNS look-ups on a thread of their own.
 
 use crate::warnings;
 use net::Dns;
@@ -9,30 +9,30 @@ use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-/// The transports that this phone sends on.
+/// The supported transports.
 pub(crate) const TRANSPORTS: [Transport; 5] = Transport::ALL;
 
-/// Who asks.
+/// The origin of a look-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asker {
     /// The engine, for a request.
     Engine(Ticket),
-    /// The phone, for the call of this number: which of our addresses it is offered from depends on
-    /// the way.
+    /// The phone, for the call with this number: the local address in the offer depends on the
+    /// route.
     Call(u64),
 }
 
-/// What is looked up, and what was found.
+/// Pending look-ups and their results.
 pub(crate) struct Lookups {
     questions: Sender<(Asker, Destination)>,
     answers: Receiver<(Asker, Vec<Target>)>,
 }
 
 impl Lookups {
-    /// Starts the thread, which writes to `waker` when there is an answer.
+    /// Starts the thread, which writes to `waker` for each result.
     ///
     /// # Errors
-    /// When there is no thread to be had.
+    /// If the thread cannot be started.
     pub(crate) fn start(mut waker: UnixStream) -> std::io::Result<Self> {
         let (questions, asked) = channel::<(Asker, Destination)>();
         let (answered, answers) = channel();
@@ -51,7 +51,7 @@ impl Lookups {
     }
 
     pub(crate) fn ask(&self, asker: Asker, destination: Destination) {
-        // The thread ends only after this.
+        // The thread ends only after this sender.
         let _ = self.questions.send((asker, destination));
     }
 

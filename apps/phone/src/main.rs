@@ -1,6 +1,6 @@
 //! `barebell-phone`: a softphone for the shell.
 
-// Text of peers reaches a terminal by the module `terminal` alone.
+// Only the module `terminal` writes text of peers to a terminal.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
 mod audio;
@@ -55,7 +55,7 @@ use std::net::{Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::process::ExitCode;
 use tap::Tap;
 
-/// Where STUN servers listen (RFC 8489 section 18.6).
+/// The default port of STUN servers (RFC 8489 section 18.6).
 const STUN_PORT: u16 = 3478;
 
 fn main() -> ExitCode {
@@ -123,7 +123,7 @@ fn run(cli: Cli) -> Result<Outcome, Outcome> {
     Ok(front::run(Phone::new(setup)?, &mut *front))
 }
 
-/// Whether the standard output is for sound.
+/// Returns true if the recording goes to the standard output.
 fn records_raw(line: &LineArgs) -> bool {
     line.record.as_deref().is_some_and(audio::is_output)
 }
@@ -132,7 +132,7 @@ fn report(line: &LineArgs) -> Report {
     Report::new(line.json, records_raw(line)).quietly(line.quiet)
 }
 
-/// What the configuration says, or the command line of one account.
+/// The configuration: the file, or the account of the command line.
 fn configuration(line: &LineArgs) -> Result<Config, String> {
     if let Some(path) = &line.config {
         return config::read(path, line.account.as_deref());
@@ -147,8 +147,8 @@ fn configuration(line: &LineArgs) -> Result<Config, String> {
     Ok(Config { accounts: vec![account], ..Config::default() })
 }
 
-/// The phone that has the whole screen. Its configuration may be where nobody has named it, or not
-/// be there yet.
+/// Runs the full-screen interface. Its configuration may be at the default path, and need not
+/// exist.
 fn run_screen(line: &LineArgs) -> Result<Outcome, Outcome> {
     if line.json {
         let text = "--json goes with a command: call, answer or control";
@@ -174,7 +174,7 @@ fn run_screen(line: &LineArgs) -> Result<Outcome, Outcome> {
     Ok(front::run(phone, &mut screen))
 }
 
-/// Whether sound devices are wanted. Else none is touched.
+/// Returns true if sound devices are requested.
 fn uses_devices(line: &LineArgs) -> bool {
     line.audio || line.echo_cancel || line.microphone.is_some() || line.speaker.is_some()
 }
@@ -194,7 +194,7 @@ fn list_devices() -> Result<Outcome, Outcome> {
     Ok(Outcome::Done)
 }
 
-/// Where the STUN servers are that are named.
+/// The addresses of the STUN servers with these names.
 fn stun_servers(names: &[String]) -> Result<Vec<SocketAddr>, String> {
     let find = |name: &String| {
         let found = match name.parse::<SocketAddr>() {
@@ -214,7 +214,7 @@ fn stun_servers(names: &[String]) -> Result<Vec<SocketAddr>, String> {
     names.iter().map(find).collect()
 }
 
-/// What a phone is started with, whose port without `--listen` is `port`.
+/// The setup of a phone, with `port` as the default port.
 fn setup(line: &LineArgs, echo: bool, port: u16) -> Result<Setup, Outcome> {
     pcm::set_rate(line.pcm_rate);
     let Config { accounts, trust, .. } = configuration(line).map_err(Outcome::Usage)?;

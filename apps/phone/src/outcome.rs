@@ -1,18 +1,18 @@
-//! How a command ends: exit statuses are documented in docs/phone.md and stay.
+//! Outcomes of a command. The exit statuses are documented in docs/phone.md and are stable.
 
 use media::Refusal;
 use sip_ua::{Denial, End, Failure};
 use std::fmt;
 use std::process::ExitCode;
 
-/// How a command has ended.
+/// The outcome of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// As asked.
+    /// The task is done.
     Done,
-    /// Something else is wrong, in words.
+    /// Another failure, with a description.
     Failed(String),
-    /// The command line or the configuration cannot be understood.
+    /// The command line or the configuration is invalid.
     Usage(String),
     Busy(String),
     Declined(String),
@@ -23,19 +23,18 @@ pub(crate) enum Outcome {
     Unreachable(String),
     NoCommonCodec(String),
     NothingHeard(String),
-    /// What is sent does not arrive.
+    /// The sent media do not arrive.
     OneWay(String),
     NotSecured(String),
-    /// What was expected has not come.
+    /// An expectation was not met.
     Unmet(String),
-    /// The certificate of the other end is not trusted.
+    /// The certificate of the server or peer is not trusted.
     Untrusted(String),
-    /// There is no route to the other end, or no network.
+    /// There is no route to the remote end, or no network.
     NoRoute(String),
 }
 
 impl Outcome {
-    /// The exit status.
     pub(crate) const fn code(&self) -> u8 {
         match self {
             Self::Done => 0,
@@ -58,7 +57,7 @@ impl Outcome {
         }
     }
 
-    /// The same, in words that begin with `place`.
+    /// The same outcome, with `place` in front of its text.
     #[must_use]
     pub(crate) fn after(self, place: &str) -> Self {
         let with: fn(String) -> Self = match self {
@@ -83,7 +82,7 @@ impl Outcome {
         with(format!("{place}: {self}"))
     }
 
-    /// What came of a call that ended so; `party` is the other end.
+    /// The outcome of a call that ended with `end`; `party` is the remote end.
     pub(crate) fn of_end(end: &End, party: &str) -> Self {
         match end {
             End::HungUp | End::HungUpByPeer { .. } | End::Replaced { .. } => Self::Done,
@@ -119,7 +118,7 @@ impl Outcome {
         }
     }
 
-    /// What came of the registration of `account`.
+    /// The outcome of the failed registration of `account`.
     pub(crate) fn of_registration(failure: &Failure, account: &str) -> Self {
         match failure {
             Failure::Refused { status, reason } => {
@@ -142,7 +141,7 @@ impl Outcome {
         }
     }
 
-    /// What came of descriptions that do not fit.
+    /// The outcome of incompatible session descriptions.
     pub(crate) fn of_refusal(refusal: &Refusal) -> Self {
         let text = refusal.to_string();
         match refusal {
@@ -157,7 +156,7 @@ impl Outcome {
     }
 }
 
-/// Why `realm` is told no password, or the wrong one.
+/// Describes why `realm` gets no password, or rejects it.
 fn of_denial(realm: &str, denial: &Denial, party: &str) -> String {
     match denial {
         Denial::NoPassword => format!(

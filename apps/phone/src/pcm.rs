@@ -1,6 +1,6 @@
-//! Raw samples on standard input and output: 16 bits, signed, little-endian, one channel. Threads
-//! of their own read and write, since the phone waits for nobody. As the process has one of each,
-//! so has this.
+//! Raw samples on standard input and output: 16 bits, signed, little-endian, one channel. Separate
+//! threads read and write, so that the phone never blocks. The state is global, since a process has
+//! one of each stream.
 
 use crate::terminal;
 use serde::Serialize;
@@ -12,36 +12,36 @@ use std::sync::mpsc::{
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-/// Blocks of 20 ms that wait to be played: what comes before the answer waits longer, and then its
-/// writer does.
+/// Capacity of the input queue in blocks of 20 ms. If it is full, reading pauses and the writer
+/// blocks, for example before the answer.
 const MAX_UNPLAYED: usize = 25;
-/// Blocks of 20 ms that wait to be written.
+/// Capacity of the output queue in blocks of 20 ms.
 const MAX_UNWRITTEN: usize = 100;
-/// How long the end of the program waits for a reader of what is left.
+/// Time that the end of the program waits for the rest to be written.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// Samples in a second where nobody wants others.
+/// The default sample rate in hertz.
 const RATE: u32 = 8000;
 
 static PCM_RATE: OnceLock<u32> = OnceLock::new();
 static INPUT: OnceLock<Mutex<Input>> = OnceLock::new();
 static OUTPUT: OnceLock<Output> = OnceLock::new();
 
-/// What raw samples have lacked since the program began.
+/// Missing and dropped samples since the program began.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Lacks {
-    /// Samples that did not come in time: silence was sent for them.
+    /// Samples that did not arrive in time and were replaced by silence.
     missing: u64,
-    /// Samples that were not written, since nobody read them in time.
+    /// Samples that were dropped because the output was not read in time.
     dropped: u64,
 }
 
-/// Raw samples have `rate` a second, which is decided before anything else is.
+/// Sets the sample rate in hertz. The first call of this function or of [`rate`] decides.
 pub(crate) fn set_rate(rate: u32) {
     PCM_RATE.get_or_init(|| rate);
 }
 
-/// Samples in a second of what is raw.
+/// The sample rate in hertz.
 pub(crate) fn rate() -> u32 {
     *PCM_RATE.get_or_init(|| RATE)
 }
@@ -50,12 +50,12 @@ fn is_used() -> bool {
     INPUT.get().is_some() || OUTPUT.get().is_some()
 }
 
-/// Samples a second of what comes in and goes out raw; `None` where nothing does.
+/// The sample rate in hertz; `None` if neither stream carries raw samples.
 pub(crate) fn rate_in_use() -> Option<u32> {
     is_used().then(rate)
 }
 
-/// What was lacking so far; `None` where nothing comes in or goes out raw.
+/// The missing and dropped samples so far; `None` if neither stream carries raw samples.
 pub(crate) fn lacks() -> Option<Lacks> {
     let missing = INPUT.get().map_or(0, |input| lock(input).missing);
     let dropped = OUTPUT.get().map_or(0, |output| output.dropped.load(Ordering::Relaxed));
@@ -68,13 +68,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 struct Input {
     blocks: Receiver<Vec<i16>>,
-    /// What has come and was not played.
+    /// Samples that were read and not sent yet.
     ready: Vec<i16>,
     has_begun: bool,
     missing: u64,
 }
 
-/// Begins to read the standard input, if that was not done before.
+/// Starts the thread that reads the standard input, unless it runs.
 pub(crate) fn open_input() {
     INPUT.get_or_init(|| {
         let (sender, blocks) = sync_channel(MAX_UNPLAYED);
@@ -84,7 +84,7 @@ pub(crate) fn open_input() {
     });
 }
 
-/// Reads blocks of 20 ms until there are no more.
+/// Reads blocks of 20 ms until the end of input.
 fn read(mut from: impl Read, rate: u32, blocks: &SyncSender<Vec<i16>>) {
     let length = rate as usize / 50 * 2;
     loop {
@@ -98,7 +98,7 @@ fn read(mut from: impl Read, rate: u32, blocks: &SyncSender<Vec<i16>>) {
     }
 }
 
-/// The next `count` samples of the standard input, with silence for those that have not come.
+/// The next `count` samples of the standard input. Missing samples are silence.
 pub(crate) fn next(count: usize) -> Vec<i16> {
     let Some(input) = INPUT.get() else { return vec![0; count] };
     let mut input = lock(input);
@@ -125,15 +125,15 @@ pub(crate) fn next(count: usize) -> Vec<i16> {
 }
 
 struct Output {
-    /// `None` once nothing more is to be written.
+    /// `None` once the output is finished.
     blocks: Mutex<Option<SyncSender<Vec<u8>>>>,
-    /// Ends when all is written.
+    /// Disconnected when everything is written.
     done: Mutex<Receiver<()>>,
     dropped: AtomicU64,
     is_broken: AtomicBool,
 }
 
-/// Begins to write to the standard output, if that was not done before.
+/// Starts the thread that writes the standard output, unless it runs.
 pub(crate) fn open_output() {
     OUTPUT.get_or_init(|| {
         let (sender, blocks) = sync_channel::<Vec<u8>>(MAX_UNWRITTEN);
@@ -156,7 +156,8 @@ pub(crate) fn open_output() {
     });
 }
 
-/// Writes `samples`, or drops them where nobody reads. Nothing is written once the reader has gone.
+/// Queues `samples` for the standard output, and drops them if the queue is full. Nothing is
+/// written once the reader is gone.
 pub(crate) fn write(samples: &[i16]) {
     let Some(output) = OUTPUT.get() else { return };
     let bytes = samples.iter().flat_map(|sample| sample.to_le_bytes()).collect();
@@ -174,7 +175,7 @@ pub(crate) fn write(samples: &[i16]) {
     }
 }
 
-/// Waits for what is left to be written, but not long.
+/// Waits for the rest to be written, at most [`FAREWELL`].
 pub(crate) fn finish() {
     let Some(output) = OUTPUT.get() else { return };
     *lock(&output.blocks) = None;

@@ -1,5 +1,5 @@
-//! The sockets of one call's media: one for RTP and the next port for RTCP, and what the first
-//! looks like from outside of a NAT.
+//! The media sockets of one call: one for RTP and one on the next port for RTCP, and the public
+//! address of the first.
 
 use crate::random::random;
 use media::{Channel, Mapper, Mapping};
@@ -13,12 +13,12 @@ use std::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::time::{Duration, SystemTime};
 
-/// How often a pair of ports is looked for.
+/// Maximum number of attempts to find a pair of ports.
 const TRIES: usize = 32;
-/// How long a call waits for what a STUN server says, counted from the first question.
+/// Time that a call waits for a STUN response, from the first request on.
 const PATIENCE: Duration = Duration::from_millis(1600);
 
-/// The sockets of one call's media.
+/// The media sockets of one call.
 pub(crate) struct Ports {
     pub(crate) rtp: UdpSocket,
     pub(crate) rtcp: UdpSocket,
@@ -26,16 +26,15 @@ pub(crate) struct Ports {
     mapper: Option<Mapper>,
     opened: Duration,
     packet: Vec<u8>,
-    /// Room for what the system tells beside a datagram.
+    /// Buffer for the control messages of a datagram.
     control: Vec<u8>,
 }
 
 impl Ports {
-    /// Two ports that follow each other, of `local`; `stun` are servers that are asked what they
-    /// look like.
+    /// Two consecutive ports of `local`; the STUN servers `stun` are asked for the public address.
     ///
     /// # Errors
-    /// When there are none to be had.
+    /// If there is no free pair.
     pub(crate) fn open(local: IpAddr, stun: &[SocketAddr], now: Duration) -> io::Result<Self> {
         let (rtp, rtcp) = pair(local)?;
         let servers: Vec<SocketAddr> =
@@ -47,7 +46,7 @@ impl Ports {
         Ok(ports)
     }
 
-    /// The address of both.
+    /// The address of both sockets.
     pub(crate) const fn local(&self) -> IpAddr {
         self.local
     }
@@ -60,49 +59,48 @@ impl Ports {
         }
     }
 
-    /// Whether it is worth while to wait for what they look like.
+    /// Returns true if the public address is unknown and worth waiting for.
     pub(crate) fn is_waiting(&self, now: Duration) -> bool {
         self.mapper.is_some() && self.mapped().is_none() && now < self.opened + PATIENCE
     }
 
-    /// What the port of RTP looks like from outside, where somebody has told.
+    /// The public address of the RTP port, if a server has reported it.
     pub(crate) fn mapped(&self) -> Option<SocketAddr> {
         self.mapper.as_ref()?.mapped()
     }
 
-    /// How a NAT maps that port, as far as the servers tell.
+    /// The kind of NAT mapping, as far as known.
     pub(crate) fn mapping(&self) -> Mapping {
         let local = self.rtp.local_addr().ok();
         let mapping = self.mapper.as_ref().zip(local);
         mapping.map_or(Mapping::Unknown, |(mapper, local)| mapper.mapping(local))
     }
 
-    /// The call stands: its packets keep the mapping alive.
+    /// Stops the STUN requests: the packets of the call keep the mapping alive.
     pub(crate) fn rest(&mut self) {
         if let Some(mapper) = &mut self.mapper {
             mapper.rest();
         }
     }
 
-    /// When [`Ports::poll`] is due.
+    /// The time at which [`Ports::poll`] is due.
     pub(crate) fn next_timer(&self) -> Option<Duration> {
         self.mapper.as_ref()?.next_timer()
     }
 
-    /// Asks what is to be asked.
+    /// Sends due STUN requests.
     pub(crate) fn poll(&mut self, now: Duration) {
         let Some(mapper) = &mut self.mapper else { return };
         while let Some(server) = mapper.poll(now, &mut random, &mut self.packet) {
-            // What cannot be sent is asked again.
+            // A failed request is sent again later.
             let _ = self.rtp.send_to(&self.packet, server);
         }
     }
 
-    /// Takes a datagram that waits: its length, who sent it, and when it came, which the system
-    /// knows, however long it has waited.
+    /// Receives a datagram: its length, its sender, and its arrival time according to the kernel.
     ///
     /// # Errors
-    /// When none waits.
+    /// If no datagram waits.
     pub(crate) fn receive(
         &mut self,
         channel: Channel,
@@ -126,12 +124,12 @@ impl Ports {
         Ok((told.bytes, from.ok_or(io::ErrorKind::InvalidData)?, at))
     }
 
-    /// Whether a datagram is an answer to what was asked.
+    /// Passes a datagram to the STUN client. Returns true if it is a response.
     pub(crate) fn takes(&mut self, now: Duration, from: SocketAddr, datagram: &[u8]) -> bool {
         self.mapper.as_mut().is_some_and(|mapper| mapper.receive(now, from, datagram))
     }
 
-    /// Reads answers, while there is no call.
+    /// Reads STUN responses while there is no call.
     pub(crate) fn read(&mut self, now: Duration) {
         let mut datagram = [0; 2048];
         while let Ok((length, from)) = self.rtp.recv_from(&mut datagram) {
@@ -185,7 +183,7 @@ mod tests {
                 assert!(ports.receive(channel, &mut bytes).is_err());
                 at <= came
             };
-            // The first socket of a system that wants times gets them a little later.
+            // The first socket that requests timestamps gets them a little later.
             let wait = |_: &i32| thread::sleep(Duration::from_millis(10));
             assert!((0..500).inspect(wait).any(|_| is_no_later_for_being_read_later()));
         }

@@ -1,6 +1,6 @@
-//! Where in a text something is, for people.
+//! Positions in a text for error messages.
 
-/// The line and the column, counted from one, of the byte at `at`.
+/// The line and the column of the octet at `at`, counted from one.
 pub(crate) fn place(text: &str, at: usize) -> (usize, usize) {
     let before = text.get(..at.min(text.len())).unwrap_or_default();
     let line = before.matches('\n').count() + 1;

@@ -1,12 +1,11 @@
-//! Random bytes and numbers, of the system.
+//! Random numbers of the operating system.
 
-/// Random bytes.
+/// Fills `bytes` with random bytes.
 pub(crate) fn random(bytes: &mut [u8]) {
-    // Without them there are no keys that could be used, and nothing goes on.
+    // Without random numbers there are no usable keys, so the phone cannot run.
     getrandom::fill(bytes).expect("the system gives random bytes");
 }
 
-/// A random number.
 pub(crate) fn random_number() -> u64 {
     let mut bytes = [0; 8];
     random(&mut bytes);

@@ -1,5 +1,5 @@
-//! What the phone tells: for people on standard error, for programs as JSON lines on standard
-//! output.
+//! The phone's events: text on standard error for people, JSON lines on standard output for
+//! programs.
 
 use crate::figures::Media;
 use crate::impression::Impression;
@@ -11,7 +11,7 @@ use serde::Serialize;
 use srtp::Suite;
 use srtp::timings::{Step, Timings};
 
-/// Something that is told. The names and fields are documented in docs/phone.md and stay.
+/// An event. The names and fields are documented in docs/phone.md and are stable.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub(crate) enum Told {
@@ -41,7 +41,7 @@ pub(crate) enum Told {
         from: String,
         account: Option<String>,
     },
-    /// A call of others that was refused here, since there can be no media.
+    /// An incoming call that was refused because its media are not acceptable.
     Refused {
         call: u64,
         from: String,
@@ -60,43 +60,43 @@ pub(crate) enum Told {
     Held {
         call: u64,
         held: bool,
-        /// Whether this end holds; else the other one does.
+        /// True if this end holds, false if the remote end does.
         here: bool,
     },
-    /// A sound device is not to be had; calls go on without it.
+    /// A sound device is not available; calls go on without it.
     Device {
         cause: String,
     },
-    /// The call is sent elsewhere.
+    /// The call is redirected.
     Redirected {
         call: u64,
         to: String,
     },
-    /// The network has changed: the call goes on from another address.
+    /// The network has changed: the call has moved to another address.
     Moved {
         call: u64,
         address: String,
     },
-    /// What the steps of SRTP have taken, in a call.
+    /// The time of the SRTP steps in a call.
     Timings {
         call: u64,
         suite: &'static str,
         steps: Vec<StepTaken>,
     },
-    /// How far the transfer is that this end has asked for.
+    /// The state of the transfer that this end has requested.
     Transfer {
         call: u64,
         state: TransferState,
-        /// Why it has failed.
+        /// The cause of a failure.
         #[serde(skip_serializing_if = "Option::is_none")]
         cause: Option<String>,
     },
-    /// The other end wishes somebody else to be called.
+    /// The remote end has requested a transfer.
     TransferAsked {
         call: u64,
         to: String,
     },
-    /// That is done, by another call.
+    /// The requested transfer is followed by another call.
     Following {
         call: u64,
         by: u64,
@@ -107,7 +107,7 @@ pub(crate) enum Told {
         text: String,
         account: Option<String>,
     },
-    /// How many messages wait in a mailbox.
+    /// Message-waiting indication of a mailbox (RFC 3842).
     MessagesWaiting {
         account: Option<String>,
         waiting: bool,
@@ -116,54 +116,54 @@ pub(crate) enum Told {
     },
     MessageSent {
         message: u64,
-        /// Why it has not arrived; `None`: it has.
+        /// The cause of a failure; `None` if the message has arrived.
         cause: Option<String>,
     },
-    /// A change of the call came to nothing.
+    /// A change of the call failed.
     Unchanged {
         call: u64,
         cause: String,
     },
     Media(Media),
-    /// A command was carried out, or begun: what comes of it is told.
+    /// A command was executed or started; its result follows as events.
     Done {
-        /// As it came with the command.
+        /// The id of the command.
         #[serde(skip_serializing_if = "Option::is_none")]
         id: Option<serde_json::Value>,
-        /// The call that was placed.
+        /// The number of the placed call.
         #[serde(skip_serializing_if = "Option::is_none")]
         call: Option<u64>,
-        /// The message that is sent.
+        /// The number of the message sent.
         #[serde(skip_serializing_if = "Option::is_none")]
         message: Option<u64>,
     },
-    /// A command was not carried out.
+    /// A command failed.
     Failed {
         #[serde(skip_serializing_if = "Option::is_none")]
         id: Option<serde_json::Value>,
         cause: String,
     },
     State(State),
-    /// What `check` has found.
+    /// A result of `check`.
     Check {
         what: String,
         works: bool,
         found: String,
-        /// What to do where it does not work.
+        /// Advice if it does not work.
         advice: Option<String>,
     },
     /// A step of a script.
     Step {
-        /// Counted from one.
+        /// The number of the step, counted from one.
         step: usize,
         line: usize,
         does: String,
         state: StepState,
         seconds: Option<f64>,
-        /// Why it has failed.
+        /// The cause of a failure.
         cause: Option<String>,
     },
-    /// What was expected of a call that is over, and what was heard.
+    /// An expectation for an ended call, and the observation.
     Expected {
         call: u64,
         met: bool,
@@ -174,23 +174,23 @@ pub(crate) enum Told {
         call: u64,
         cause: String,
         status: u8,
-        /// Whether the other end has hung up.
+        /// True if the remote end hung up.
         by_peer: bool,
-        /// The status of SIP by which it was refused.
+        /// The SIP status of the rejection.
         sip_status: Option<u16>,
-        /// Since the answer; `None`: there was none.
+        /// Seconds since the answer; `None` without an answer.
         seconds: Option<f64>,
         totals: Option<Media>,
-        /// `None` where there was no media.
+        /// `None` without media.
         heard: Option<Impression>,
-        /// What raw samples have lacked; `None` where there were none.
+        /// Missing and dropped raw samples; `None` without raw samples.
         pcm: Option<pcm::Lacks>,
         #[serde(skip)]
         outcome: Outcome,
     },
 }
 
-/// What a step of SRTP has taken.
+/// The time of an SRTP step.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct StepTaken {
     pub(crate) step: &'static str,
@@ -199,7 +199,7 @@ pub(crate) struct StepTaken {
 }
 
 impl Told {
-    /// What the steps of `suite` have taken.
+    /// The timings of the steps of `suite`.
     pub(crate) fn timings(call: u64, suite: Suite, timings: &Timings) -> Self {
         let steps = Step::ALL.iter().map(|&step| {
             let timing = timings.get(step);
@@ -210,7 +210,7 @@ impl Told {
     }
 }
 
-/// How far a transfer is.
+/// The state of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum TransferState {
@@ -220,7 +220,7 @@ pub(crate) enum TransferState {
     Failed,
 }
 
-/// How far a step of a script is.
+/// The state of a script step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum StepState {
@@ -229,7 +229,7 @@ pub(crate) enum StepState {
     Failed,
 }
 
-/// How far everything is.
+/// The state of accounts and calls.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct State {
     pub(crate) accounts: Vec<StateOfAccount>,
@@ -247,24 +247,24 @@ pub(crate) struct StateOfCall {
     pub(crate) call: u64,
     pub(crate) party: String,
     pub(crate) stage: &'static str,
-    /// Since it was begun.
+    /// Seconds since the beginning of the call.
     pub(crate) seconds: u64,
     pub(crate) held_here: bool,
     pub(crate) held_there: bool,
 }
 
-/// How a call is carried.
+/// The media of an answered call.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Answered {
     pub(crate) call: u64,
     pub(crate) codec: &'static str,
-    /// The suite of SRTP; `None`: in clear.
+    /// The SRTP crypto suite; `None`: in clear.
     pub(crate) srtp: Option<&'static str>,
-    /// The scheme of SRTP+, by its name.
+    /// The name of the SRTP+ scheme.
     pub(crate) srtp_plus: Option<String>,
-    /// The keys came over signalling that others can read.
+    /// True if the keys were exchanged over unencrypted signalling.
     pub(crate) keys_in_clear: bool,
-    /// Samples in a second of what comes in or goes out raw.
+    /// Sample rate of raw input and output in hertz.
     pub(crate) pcm_rate: Option<u32>,
     pub(crate) remote: String,
 }
@@ -379,13 +379,13 @@ impl std::fmt::Display for Told {
     }
 }
 
-/// Where it is told.
+/// The destination of events.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Report {
     json: bool,
-    /// Whether the standard output is for something else.
+    /// True if the standard output has another use.
     to_error: bool,
-    /// Whether lines for people are left out.
+    /// True if text for people is omitted.
     quiet: bool,
 }
 
@@ -394,7 +394,7 @@ impl Report {
         Self { json, to_error, quiet: false }
     }
 
-    /// The same without lines for people, if `quiet`.
+    /// The same destination; without text for people if `quiet`.
     pub(crate) const fn quietly(self, quiet: bool) -> Self {
         Self { quiet, ..self }
     }

@@ -1,36 +1,36 @@
-//! What is heard at this end while it rings, here or there.
+//! Ringing and ringback tones.
 
 use crate::call::Stage;
 use media::tone::Tone;
 use std::time::Duration;
 
-/// How loud both are: 18 dB below the loudest.
+/// Amplitude of both: 18 dB below full scale.
 const LOUDNESS: i16 = 4_000;
 
-/// Makes the tones.
+/// The generator of the tones.
 pub(crate) struct Ringer {
-    /// A call rings here: a bell of two tones in turn.
+    /// Ringing here: two alternating tones.
     bell: [Tone; 2],
-    /// It rings at the other end (ITU-T E.180: 425 Hz).
+    /// Ringback: the remote end rings (ITU-T E.180: 425 Hz).
     ringback: Tone,
 }
 
 impl Ringer {
-    /// One for sound of `rate`.
+    /// A generator for samples at `rate` hertz.
     pub(crate) fn new(rate: u32) -> Self {
         let tone = |hertz| Tone::new(hertz, rate, LOUDNESS);
         Self { bell: [tone(440.0), tone(587.0)], ringback: tone(425.0) }
     }
 
-    /// Adds what a call that has been at `stage` for so long sounds like to `mix`.
+    /// Adds the tone of a call that has been at `stage` for `since` to `mix`.
     pub(crate) fn ring(&mut self, stage: Stage, since: Duration, mix: &mut [i32]) {
         let millis = since.as_millis();
         let tone = match stage {
-            // A second in three, in pieces of 50 ms.
+            // One second of three, in pieces of 50 ms.
             Stage::RingingHere if millis % 3000 < 1000 => {
                 &mut self.bell[(millis / 50 % 2) as usize]
             }
-            // A second in five.
+            // One second of five.
             Stage::Ringing if millis % 5000 < 1000 => &mut self.ringback,
             _ => return,
         };

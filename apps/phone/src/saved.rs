@@ -1,4 +1,4 @@
-//! An account is added to the configuration file.
+//! Adds an account to the configuration file.
 
 use crate::config::{self, Entry};
 use serde::Serialize;
@@ -12,14 +12,14 @@ struct Addition<'a> {
     account: [&'a Entry; 1],
 }
 
-/// Adds `entry` to the file at `path`, which is made where there is none. What it has stays as it
-/// is, and from then on its owner alone can read it: there is a password in it.
+/// Adds `entry` to the file at `path`, which is created if necessary. Its content stays, and from
+/// then on only the owner can read it, since it contains a password.
 ///
 /// # Errors
-/// What is wrong, in words; the file is as it was then.
+/// A description of the failure; the file is unchanged then.
 pub(crate) fn add(path: &Path, entry: &Entry) -> Result<(), String> {
     let failed = |error: io::Error| format!("cannot save to {}: {error}", path.display());
-    // A link stays one.
+    // A symbolic link is kept: its target is replaced.
     let path = &path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let before = match std::fs::read_to_string(path) {
         Ok(before) => before,
@@ -41,7 +41,7 @@ pub(crate) fn add(path: &Path, entry: &Entry) -> Result<(), String> {
         _ => "\n\n",
     };
     let text = format!("{before}{gap}{addition}");
-    // A list that is written in brackets takes no more tables.
+    // An array written in brackets cannot be extended by tables.
     config::parse(&text, path)
         .map_err(|problem| format!("cannot save to {}:{problem}", path.display()))?;
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
@@ -50,7 +50,7 @@ pub(crate) fn add(path: &Path, entry: &Entry) -> Result<(), String> {
     replace(path, text.as_bytes()).map_err(failed)
 }
 
-/// Puts `text` in the place of the file, all at once.
+/// Replaces the file atomically by `text`.
 fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{}.new", std::process::id()));

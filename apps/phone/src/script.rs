@@ -1,5 +1,4 @@
-//! Scripts: steps that a phone does one after the other, in TOML. What a step does is documented in
-//! docs/phone.md.
+//! Scripts: sequences of steps in TOML. The steps are documented in docs/phone.md.
 
 use crate::audio::{MAX_HERTZ, Source};
 use crate::config;
@@ -14,10 +13,10 @@ use std::path::Path;
 use std::time::Duration;
 use toml::{Spanned, Value};
 
-/// How long a step may take that does not say so itself.
+/// The default time limit of a step.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A script that was read.
+/// A parsed script.
 #[derive(Debug)]
 pub(crate) struct Script {
     pub(crate) accounts: Vec<Account>,
@@ -27,16 +26,16 @@ pub(crate) struct Script {
 /// A step.
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
-    /// Where it stands.
+    /// The line in the file.
     pub(crate) line: usize,
-    /// The name of the call that it is of; `None`: the one spoken of last.
+    /// The name of the call; `None`: the call used last.
     pub(crate) call: Option<String>,
-    /// How long it may take.
+    /// The time limit.
     pub(crate) limit: Duration,
     pub(crate) action: Action,
 }
 
-/// When a call that is dialled has come far enough.
+/// The state of a dialled call that completes the step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Until {
@@ -45,17 +44,17 @@ pub(crate) enum Until {
     Answered,
 }
 
-/// How a call is to end.
+/// The expected end of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
     Any,
     Peer,
     Here,
-    /// It is refused with this status of SIP.
+    /// The call is rejected with this SIP status.
     Status(u16),
 }
 
-/// What a step does.
+/// The action of a step.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Action {
     Dial {
@@ -85,7 +84,7 @@ pub(crate) enum Action {
         account: Option<String>,
     },
     ExpectMessage(String),
-    /// An account, or the first.
+    /// An account, or the first one.
     Register(Option<String>),
     Unregister(Option<String>),
 }
@@ -122,7 +121,7 @@ impl fmt::Display for Action {
     }
 }
 
-/// Values in scripts that are read from simpler ones, or `Err` with what was expected.
+/// Types of values in scripts, parsed from simpler types. The error names the expectation.
 macro_rules! values {
     ($($(#[$meta:meta])* $name:ident($inner:ty) from $from:ty: $value:ident => $read:expr;)+) => {$(
         $(#[$meta])*
@@ -153,7 +152,7 @@ values! {
     Hertz(f64) from f64: hertz => Some(hertz).filter(|hertz| (1.0..MAX_HERTZ).contains(hertz))
         .ok_or("expected 1 to 7999 hertz".into());
 
-    /// Nothing but `true`: the step is there or not.
+    /// Only `true`: an unwanted step is left out.
     #[derive(Clone, Copy)]
     Yes(()) from bool: yes => yes.then_some(())
         .ok_or("expected true; leave the step out else".into());
@@ -192,7 +191,7 @@ struct File {
     steps: Vec<Spanned<Raw>>,
 }
 
-/// A step as it stands in the file.
+/// A step as written in the file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Raw {
@@ -225,11 +224,11 @@ struct Raw {
     unregister: Option<Named>,
 }
 
-/// Where something is wrong, and what.
+/// The position and the description of a fault.
 type Wrong = (usize, String);
 
 impl Raw {
-    /// All that it says to do.
+    /// All actions that the step names.
     fn actions(&self) -> Vec<Action> {
         let account = self.account.as_ref().map(|account| account.get_ref().clone());
         let until = self.until.as_ref().map_or(Until::Answered, |until| *until.get_ref());
@@ -263,7 +262,7 @@ impl Raw {
         all.into_iter().flatten().collect()
     }
 
-    /// What it does, the one thing.
+    /// The single action of the step.
     fn action(&self, at: usize) -> Result<Action, Wrong> {
         let mut actions = self.actions();
         if actions.len() > 1 {
@@ -273,7 +272,7 @@ impl Raw {
         actions.pop().ok_or((at, "a step does something, such as dial = \"sip:...\"".into()))
     }
 
-    /// Refuses what says nothing for `action`.
+    /// Rejects keys that have no meaning for `action`.
     fn check(&self, at: usize, action: &Action) -> Result<(), Wrong> {
         let name = action.to_string();
         let name = name.split(' ').next().unwrap_or_default();
@@ -372,17 +371,17 @@ fn parse(text: &str, path: &Path) -> Result<Script, String> {
     Ok(Script { accounts, steps })
 }
 
-/// The script in the file at `path`.
+/// Reads the script at `path`.
 ///
 /// # Errors
-/// What is wrong, with line and column, and what was expected.
+/// A description of the fault with line, column and expectation.
 pub(crate) fn read(path: &Path) -> Result<Script, String> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| format!("cannot read the script {}: {error}", path.display()))?;
     parse(&text, path).map_err(|problem| format!("{}:{problem}", path.display()))
 }
 
-/// Whether `text` is as `pattern` says, in which a `*` is anything.
+/// Returns true if `text` matches `pattern`; a `*` matches any text.
 pub(crate) fn matches(pattern: &str, text: &str) -> bool {
     let mut pieces = pattern.split('*');
     let first = pieces.next().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Passwords, from where they may be: never from the command line, which every user of the machine
-//! can read.
+//! The sources of passwords. The command line is not one of them: every user of the machine can
+//! read it.
 
 use crate::terminal;
 use sip_ua::Password;
@@ -8,12 +8,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The environment variable that has the password of the account on the command line.
+/// The environment variable with the password of the account on the command line.
 const VARIABLE: &str = "BAREBELL_PHONE_PASSWORD";
-/// The longest password: what is longer is another file.
+/// The maximum length of a password in octets; longer content means a wrong file.
 const MAX_LENGTH: u64 = 4096;
 
-/// Where the password of an account is.
+/// The configured sources of an account's password.
 #[derive(Debug, Default)]
 pub(crate) struct Places {
     pub(crate) command: Option<String>,
@@ -21,10 +21,10 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// The password, where one of them has it.
+    /// The password, if a source is configured.
     ///
     /// # Errors
-    /// Which has none, and why. Nothing of what it had is said.
+    /// A description of the faulty source, without its content.
     pub(crate) fn password(&self) -> Result<Option<Password>, String> {
         match (&self.command, &self.file) {
             (Some(_), Some(_)) => {
@@ -37,7 +37,7 @@ impl Places {
     }
 }
 
-/// The first line that the shell command `command` prints.
+/// The first line of the output of the shell command `command`.
 fn of_command(command: &str) -> Result<Password, String> {
     let wrong = |text: String| format!("password_command: {text}");
     let mut child = Command::new("sh")
@@ -62,18 +62,18 @@ fn of_file(path: &Path) -> Result<Password, String> {
     read(file).map_err(wrong)
 }
 
-/// The first line that comes by the descriptor of this number, which who has started the phone has
-/// opened.
+/// The first line from the file descriptor `number`, which was opened by the program that started
+/// the phone.
 ///
 /// # Errors
-/// Why there is none, in words.
+/// A description of the failure.
 pub(crate) fn of_descriptor(number: u32) -> Result<Password, String> {
     let wrong = |text: String| format!("--password-fd {number}: {text}");
     let file = std::fs::File::open(format!("/dev/fd/{number}"));
     read(file.map_err(|error| wrong(error.to_string()))?).map_err(wrong)
 }
 
-/// The password in the environment, if there is one.
+/// The password in the environment, if it is set.
 pub(crate) fn of_environment() -> Option<Password> {
     let text = std::env::var(VARIABLE).ok().filter(|text| !text.is_empty());
     text.map(|text| Password::new(&text))
@@ -85,7 +85,7 @@ fn empty() -> String {
 
 fn read(from: impl Read) -> Result<Password, String> {
     let mut text = String::new();
-    // Whoever has written the line may keep the other end open.
+    // The writer may keep its end open after the line.
     let mut from = BufReader::new(from.take(MAX_LENGTH));
     from.read_line(&mut text).map_err(|error| error.to_string())?;
     match text.lines().next().filter(|line| !line.is_empty()) {
@@ -94,7 +94,7 @@ fn read(from: impl Read) -> Result<Password, String> {
     }
 }
 
-/// Warns where others than its owner can read a file with passwords in it.
+/// Prints a warning if other users can read a file with passwords.
 pub(crate) fn warn_of_readers(path: &Path) {
     let Ok(data) = std::fs::metadata(path) else { return };
     if data.is_file() && data.permissions().mode() & 0o044 != 0 {

@@ -1,4 +1,4 @@
-//! The sockets that SIP listens at, for each family of addresses, and what their errors mean.
+//! The listening sockets of SIP for each address family, and the classification of their errors.
 
 use net::tls::TlsError;
 use nix::libc;
@@ -11,15 +11,15 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::AsRawFd;
 
-/// The sockets of one family of addresses.
+/// The sockets of one address family.
 pub(crate) struct Family {
-    /// Where both transports listen; the address may be unspecified.
+    /// The address of both transports, which may be unspecified.
     pub(crate) local: SocketAddr,
     pub(crate) udp: UdpSocket,
     pub(crate) listener: TcpListener,
 }
 
-/// The sockets at `wanted`; those of a family that this machine does not have are left out.
+/// Opens the sockets at `wanted`. An address family that this machine lacks is left out.
 pub(crate) fn open_families(wanted: SocketAddr) -> io::Result<Vec<Family>> {
     let is_any = wanted.is_ipv6() && wanted.ip().is_unspecified();
     let first = match Family::open(wanted) {
@@ -34,7 +34,7 @@ pub(crate) fn open_families(wanted: SocketAddr) -> io::Result<Vec<Family>> {
     Ok(second.into_iter().chain(first).collect())
 }
 
-/// Whether this machine has no addresses of the family.
+/// Returns true if this machine lacks the address family.
 fn is_missing(error: &io::Error) -> bool {
     let missing = [libc::EAFNOSUPPORT, libc::EADDRNOTAVAIL, libc::EPROTONOSUPPORT];
     error.raw_os_error().is_some_and(|number| missing.contains(&number))
@@ -46,7 +46,7 @@ impl Family {
         let local = udp.local_addr()?;
         let listener = net::listen(local)?;
         udp.set_nonblocking(true)?;
-        // Else a closed port is noticed only after 32 s.
+        // Otherwise a closed port is detected only after 32 s.
         match local {
             SocketAddr::V4(_) => setsockopt(&udp, sockopt::Ipv4RecvErr, &true)?,
             SocketAddr::V6(_) => setsockopt(&udp, sockopt::Ipv6RecvErr, &true)?,
@@ -55,7 +55,7 @@ impl Family {
     }
 }
 
-/// A socket for the one family of `local`.
+/// A socket for the address family of `local` alone.
 fn udp_socket(local: SocketAddr) -> io::Result<UdpSocket> {
     let SocketAddr::V6(address) = local else { return UdpSocket::bind(local) };
     let flags = SockFlag::SOCK_CLOEXEC;
@@ -65,7 +65,7 @@ fn udp_socket(local: SocketAddr) -> io::Result<UdpSocket> {
     Ok(socket.into())
 }
 
-/// Whether an error is one of the queue of errors, and of a datagram before.
+/// Returns true for an error in the error queue, caused by an earlier datagram.
 pub(crate) fn is_of_queue(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -75,7 +75,7 @@ pub(crate) fn is_of_queue(error: &io::Error) -> bool {
     )
 }
 
-/// Why a message was not sent.
+/// The reason why a message was not sent.
 pub(crate) fn failure_of(error: &io::Error) -> Failure {
     let is_of_certificate = error
         .get_ref()
@@ -91,7 +91,7 @@ pub(crate) fn failure_of(error: &io::Error) -> Failure {
     }
 }
 
-/// Why a datagram was not delivered, as the queue of errors tells.
+/// The reason why a datagram was not delivered, from the error queue.
 pub(crate) fn failure_told(told: &RecvMsg<'_, '_, SockaddrStorage>) -> Failure {
     let number = told.cmsgs().ok().and_then(|mut all| {
         all.find_map(|one| match one {

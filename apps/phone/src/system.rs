@@ -1,4 +1,4 @@
-//! What the system says of its network: interfaces, gateways, servers of the DNS.
+//! The network of the system: interfaces, gateways and DNS servers.
 
 use nix::ifaddrs::getifaddrs;
 use std::collections::BTreeMap;
@@ -6,28 +6,28 @@ use std::fs::read_to_string;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, Instant, SystemTime};
 
-/// A flag of a route: it goes by a gateway (`RTF_GATEWAY` of Linux).
+/// The route flag for a gateway (`RTF_GATEWAY` of Linux).
 const GATEWAY: u32 = 2;
 
-/// How this machine is connected.
+/// The network of this machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Network {
-    /// Interfaces by their names, with their addresses and the lengths of their prefixes.
+    /// The interfaces by name, with addresses and prefix lengths.
     pub(crate) interfaces: BTreeMap<String, Vec<(IpAddr, u32)>>,
-    /// Gateways that the default routes go by, and their interfaces.
+    /// The gateways of the default routes, with their interfaces.
     pub(crate) gateways: Vec<(IpAddr, String)>,
     pub(crate) name_servers: Vec<String>,
 }
 
 impl Network {
-    /// What the system says now; what it does not say is left out.
+    /// Reads the current state. Unavailable parts are left out.
     pub(crate) fn now() -> Self {
         let text = read_to_string("/etc/resolv.conf").unwrap_or_default();
         Self { interfaces: interfaces(), gateways: gateways(), name_servers: name_servers(&text) }
     }
 }
 
-/// Gateways that the default routes go by, and their interfaces.
+/// The gateways of the default routes, with their interfaces.
 fn gateways() -> Vec<(IpAddr, String)> {
     let text = |path| read_to_string(path).unwrap_or_default();
     let mut gateways = gateways_v4(&text("/proc/net/route"));
@@ -35,7 +35,7 @@ fn gateways() -> Vec<(IpAddr, String)> {
     gateways
 }
 
-/// Whether an address reaches beyond this machine and its link.
+/// Returns true if an address reaches beyond this machine and its link.
 const fn is_of_network(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(ip) => !ip.is_loopback(),
@@ -43,13 +43,13 @@ const fn is_of_network(ip: IpAddr) -> bool {
     }
 }
 
-/// How often the network is looked at.
+/// Interval of the checks.
 const LOOKS: Duration = Duration::from_secs(2);
-/// How far the clocks come apart while the machine sleeps, at least.
+/// Minimum difference of the clocks that means the machine has slept.
 const SLEEP: Duration = Duration::from_secs(5);
 
-/// Notices that addresses or gateways have changed, or that the machine has slept: what was known
-/// of the network is not known any more.
+/// Detects changes of addresses and gateways, and sleep of the machine. Both invalidate earlier
+/// knowledge of the network.
 pub(crate) struct Watch {
     looked: Instant,
     wall: SystemTime,
@@ -69,23 +69,24 @@ impl Watch {
         }
     }
 
-    /// Whether the machine had slept when something was noticed last: then ways are gone, too, that
-    /// begin at the same address.
+    /// Returns true if the machine had slept at the last change. Flows can be lost then even if the
+    /// local address is the same.
     pub(crate) const fn has_slept(&self) -> bool {
         self.has_slept
     }
 
-    /// Whether that has happened since this was asked last.
+    /// Returns true if the network changed or the machine slept since the last call of this
+    /// function.
     pub(crate) fn has_changed(&mut self) -> bool {
         let passed = self.looked.elapsed();
         if passed < LOOKS {
             return false;
         }
         let now = Self::start();
-        // The clock that counts on stands still in a sleep.
+        // The monotonic clock stops during sleep.
         let by_wall = now.wall.duration_since(self.wall).unwrap_or_default();
         let has_slept = by_wall > passed + SLEEP;
-        // Without any address there is nothing to be done yet.
+        // Without any address a change has no consequence yet.
         let has_address = now.interfaces.values().flatten().any(|(ip, _)| is_of_network(*ip));
         let ways = |watch: &Self| (watch.interfaces.clone(), watch.gateways.clone());
         let is_other = has_address && ways(&now) != ways(self);
@@ -110,8 +111,8 @@ fn interfaces() -> BTreeMap<String, Vec<(IpAddr, u32)>> {
     interfaces
 }
 
-/// Of `/proc/net/route`: a line of headings, then interface, destination, gateway, flags, ...,
-/// mask. Addresses are hexadecimal numbers in the byte order of the machine.
+/// Parses `/proc/net/route`: a header line, then interface, destination, gateway, flags, ..., mask.
+/// Addresses are hexadecimal numbers in native byte order.
 fn gateways_v4(text: &str) -> Vec<(IpAddr, String)> {
     let gateway = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -123,8 +124,8 @@ fn gateways_v4(text: &str) -> Vec<(IpAddr, String)> {
     text.lines().skip(1).filter_map(gateway).collect()
 }
 
-/// Of `/proc/net/ipv6_route`: destination, its length, source, its length, next hop, metric, count,
-/// uses, flags, interface; all of them hexadecimal.
+/// Parses `/proc/net/ipv6_route`: destination, its length, source, its length, next hop, metric,
+/// reference count, use count, flags, interface. All numbers are hexadecimal.
 fn gateways_v6(text: &str) -> Vec<(IpAddr, String)> {
     let gateway = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();

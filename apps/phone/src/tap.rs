@@ -1,5 +1,4 @@
-//! What goes over the wire, for those who look for a fault: SIP in words, and SIP and RTP for
-//! Wireshark.
+//! Packet traces for debugging: SIP as text, and SIP and RTP as a capture for Wireshark.
 
 use crate::terminal::{self, printable_lines};
 use crate::trace::Traced;
@@ -12,28 +11,29 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-/// The numbers of the protocols in IP.
+/// Protocol numbers of IP.
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 /// LINKTYPE_RAW: each packet begins with its IP header.
 const RAW_IP: u16 = 101;
-/// What a segment of a connection has at most.
+/// Maximum payload of a written TCP segment.
 const MAX_SEGMENT: usize = 32 << 10;
 
-/// Looks at what goes over the wire. Clones look for the same.
+/// Traces and captures packets. Clones write to the same capture.
 #[derive(Clone, Default)]
 pub(crate) struct Tap {
     prints: bool,
     capture: Option<Arc<Mutex<Capture>>>,
-    /// The number of the last message that was looked at.
+    /// The number of the last message traced.
     last: u64,
 }
 
 impl Tap {
-    /// One that prints messages on standard error, or writes to the file at `capture`, or both.
+    /// A tap that prints messages to standard error, or writes a capture to the file at `capture`,
+    /// or both.
     ///
     /// # Errors
-    /// Why the file cannot be written, in words.
+    /// A description of why the file cannot be written.
     pub(crate) fn new(prints: bool, capture: Option<&Path>) -> Result<Self, String> {
         let begin = |path: &Path| {
             let capture = Capture::begin(path)
@@ -48,7 +48,7 @@ impl Tap {
         Some(capture.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Looks at the messages that have come or gone since.
+    /// Writes the messages that were sent or received since.
     pub(crate) fn follow(&mut self, messages: &VecDeque<Traced>) {
         let last = self.last;
         for traced in messages.iter().filter(|traced| traced.number > last) {
@@ -62,7 +62,7 @@ impl Tap {
         }
     }
 
-    /// Looks at a packet of RTP, as it was on the wire `at` this time.
+    /// Writes an RTP packet with its time on the wire.
     pub(crate) fn packet(
         &self,
         sent: bool,
@@ -80,7 +80,7 @@ impl Tap {
     }
 }
 
-/// A message as lines that can be printed, the last one empty.
+/// A message as printable lines, the last one empty.
 fn in_words(traced: &Traced) -> String {
     let at = humantime::format_rfc3339_millis(traced.at);
     let way = if traced.sent { "sent to" } else { "received from" };
@@ -89,18 +89,18 @@ fn in_words(traced: &Traced) -> String {
     format!("--- {at} {way} {}\n{shown}\n", traced.flow)
 }
 
-/// A file of pcapng with one interface of raw IP. The headers of IP, UDP and TCP are made up.
+/// A pcapng file with one raw IP interface. The IP, UDP and TCP headers are synthetic.
 struct Capture {
     /// `None` after a failure.
     file: Option<BufWriter<File>>,
-    /// How far each direction of each connection is.
+    /// The next sequence number of each direction of each connection.
     sequences: BTreeMap<(SocketAddr, SocketAddr), u32>,
 }
 
 impl Capture {
     fn begin(path: &Path) -> io::Result<Self> {
         let mut file = BufWriter::new(File::create(path)?);
-        // The length of the section is not known.
+        // The section length is unspecified.
         let section = [&0x1a2b_3c4d_u32.to_le_bytes()[..], &[1, 0, 0, 0], &[0xff; 8]].concat();
         file.write_all(&block(0x0a0d_0d0a, &section))?;
         let interface = [&RAW_IP.to_le_bytes()[..], &[0; 6]].concat();
@@ -136,13 +136,13 @@ impl Capture {
         let mut packet = [from.port(), to.port()].map(u16::to_be_bytes).concat();
         packet.extend([*sequence, acknowledged].map(u32::to_be_bytes).concat());
         *sequence = sequence.wrapping_add(bytes.len() as u32);
-        // Five words of header; PSH and ACK; the window; the checksum; nothing is urgent.
+        // Header length of five words, PSH and ACK, window, checksum, urgent pointer.
         packet.extend([0x50, 0x18, 0xff, 0xff, 0, 0, 0, 0]);
         packet.extend_from_slice(bytes);
         self.packet(at, from.ip(), to.ip(), TCP, packet, 16);
     }
 
-    /// Writes `packet` with an IP header before it, and its checksum in it at `checksum`.
+    /// Writes `packet` behind an IP header, and its checksum at the offset `checksum`.
     fn packet(
         &mut self,
         at: SystemTime,
@@ -172,7 +172,7 @@ impl Capture {
                     [&[0x60, 0, 0, 0, high, low, protocol, 64][..], &addresses].concat(),
                 )
             }
-            // One end in each: there is no such packet.
+            // Mixed address families cannot form a packet.
             _ => return,
         };
         let [high, low] = length.to_be_bytes();
@@ -188,7 +188,7 @@ impl Capture {
         enhanced.extend_from_slice(&header);
         enhanced.extend_from_slice(&packet);
         let Some(file) = &mut self.file else { return };
-        // It is whole whenever the program ends.
+        // Flushed each time: the file is complete whenever the program ends.
         if let Err(error) = file.write_all(&block(6, &enhanced)).and_then(|()| file.flush()) {
             terminal::say(&format_args!("the capture ends here: {error}"));
             self.file = None;
@@ -196,14 +196,14 @@ impl Capture {
     }
 }
 
-/// A block of pcapng.
+/// A pcapng block.
 fn block(kind: u32, body: &[u8]) -> Vec<u8> {
     let padding = body.len().next_multiple_of(4) - body.len();
     let length = ((body.len() + padding + 12) as u32).to_le_bytes();
     [&kind.to_le_bytes()[..], &length, body, &[0; 3][..padding], &length].concat()
 }
 
-/// The checksum of IP (RFC 1071) of `parts`, each but the last of an even length.
+/// The Internet checksum (RFC 1071) of `parts`. All but the last have an even length.
 fn sum(parts: &[&[u8]]) -> u16 {
     let pairs = parts.iter().flat_map(|part| part.chunks(2));
     let words =
@@ -215,10 +215,10 @@ fn sum(parts: &[&[u8]]) -> u16 {
     !(sum as u16)
 }
 
-/// What stands for a key that is hidden: Wireshark takes nothing but base64.
+/// The placeholder of a hidden key: Wireshark accepts only base64.
 const NO_KEY: [u8; 40] = [b'A'; 40];
 
-/// `message` with a row of A in place of each hidden key of SDES.
+/// `message` with a placeholder for each hidden SDES key.
 fn with_keys(message: &[u8]) -> Vec<u8> {
     const HIDDEN: &[u8] = b"inline:...";
     let mut out = Vec::with_capacity(message.len());
@@ -232,8 +232,8 @@ fn with_keys(message: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A message without secrets is of another length than it was: Content-Length is made right, or
-/// Wireshark would wait for the rest.
+/// Corrects Content-Length: without secrets a message has another length, and Wireshark would wait
+/// for the rest.
 fn with_length(message: &[u8]) -> Vec<u8> {
     let end = message.windows(4).position(|window| window == b"\r\n\r\n");
     let Some(end) = end.map(|end| end + 4) else { return message.to_vec() };

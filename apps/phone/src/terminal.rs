@@ -1,16 +1,15 @@
-//! The terminal: every line that this program prints outside of the full screen is written here.
-//! Peers choose much of the text, so nothing that a terminal obeys is written.
+//! Terminal output: every line outside of the full-screen interface is printed here. Peers choose
+//! much of the text, so control characters are never written.
 
 use std::borrow::Cow;
 use std::fmt::{Display, Write as _};
 use std::io::Write as _;
 
-/// The character in place of one that is not printed.
+/// The replacement for characters that are not printed.
 const REPLACEMENT: char = '\u{fffd}';
 
-/// Whether a terminal, or a log that is read later, obeys `c`: control characters (C0, DEL, C1),
-/// line separators, characters that change the direction of the text, and invisible ones that hide
-/// what a name consists of.
+/// Returns true if `c` affects a terminal or the display of a log: control characters (C0, DEL,
+/// C1), line separators, bidirectional controls, and invisible characters that disguise a name.
 const fn is_obeyed(c: char) -> bool {
     matches!(
         c,
@@ -29,8 +28,8 @@ const fn is_obeyed(c: char) -> bool {
     )
 }
 
-/// `text` as one line that can be printed: a tab is a space, and every other character that a
-/// terminal obeys is replaced, line ends too.
+/// `text` as one printable line: a tab becomes a space, and other characters that affect a terminal
+/// are replaced, line ends included.
 pub(crate) fn printable(text: &str) -> String {
     let shown = |c: char| match c {
         '\t' => ' ',
@@ -40,13 +39,13 @@ pub(crate) fn printable(text: &str) -> String {
     text.chars().map(shown).collect()
 }
 
-/// `text` as lines that can be printed, each as [`printable`] has it. Line ends are CRLF or LF.
+/// `text` as printable lines; see [`printable`]. Line ends are CRLF or LF.
 pub(crate) fn printable_lines(text: &str) -> String {
     text.lines().map(printable).collect::<Vec<_>>().join("\n")
 }
 
-/// A line of JSON without the characters that a terminal obeys: they are escaped, so its reader
-/// gets the same text.
+/// A JSON line with the characters that affect a terminal escaped. A JSON parser gets the same
+/// text.
 fn escaped(json: &str) -> Cow<'_, str> {
     if !json.contains(is_obeyed) {
         return json.into();
@@ -65,23 +64,23 @@ fn escaped(json: &str) -> Cow<'_, str> {
     line.into()
 }
 
-/// Prints a line of text on standard error.
+/// Prints a line of text to standard error.
 pub(crate) fn print(text: &impl Display) {
     print_block(&printable(&text.to_string()));
 }
 
-/// Prints a line about this program on standard error.
+/// Prints a line with the program's name to standard error.
 pub(crate) fn say(text: &impl Display) {
     print(&format_args!("barebell-phone: {text}"));
 }
 
-/// Prints lines on standard error that [`printable_lines`] has made.
+/// Prints lines that [`printable_lines`] returned to standard error.
 pub(crate) fn print_block(text: &str) {
-    // A closed output is no error: its reader wants no more.
+    // A closed output is not an error: its reader is gone.
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
-/// Prints a line of JSON on standard output, or on standard error.
+/// Prints a line of JSON to standard output, or to standard error.
 pub(crate) fn print_json(line: &str, to_error: bool) {
     let line = escaped(line);
     if to_error {
@@ -90,7 +89,7 @@ pub(crate) fn print_json(line: &str, to_error: bool) {
     let _ = writeln!(std::io::stdout().lock(), "{line}");
 }
 
-/// Prints a line of text on standard output.
+/// Prints a line of text to standard output.
 pub(crate) fn print_result(text: &str) {
     let _ = writeln!(std::io::stdout().lock(), "{}", printable(text));
 }

@@ -1,25 +1,25 @@
-//! The last SIP messages, without the secrets in them.
+//! The last SIP messages, without their secrets.
 
 use sip::Flow;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::SystemTime;
 
-/// Messages that are kept, and octets of them.
+/// Maximum number of messages, and of their octets.
 const MAX_MESSAGES: usize = 500;
 const MAX_OCTETS: usize = 1 << 20;
-/// What stands where a secret was.
+/// The replacement for a secret.
 const HIDDEN: &[u8] = b"...";
 
 /// A message that was sent or received.
 #[derive(Clone, Debug)]
 pub(crate) struct Traced {
-    /// Counted from 1; numbers go on where old messages are dropped.
+    /// Counted from 1, and continued when old messages are dropped.
     pub(crate) number: u64,
     pub(crate) at: SystemTime,
     pub(crate) sent: bool,
     pub(crate) flow: Flow,
-    /// The message, its secrets replaced by `...`: Content-Length is that of the message as it was.
+    /// The message with its secrets replaced by `...`. Content-Length is that of the original.
     pub(crate) bytes: Vec<u8>,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct Trace {
 }
 
 impl Trace {
-    /// Keeps a message; nothing but line ends, which holds a way open, is none.
+    /// Keeps a message. A keep-alive of line ends alone is skipped.
     pub(crate) fn note(&mut self, sent: bool, flow: Flow, message: &[u8]) {
         if message.trim_ascii().is_empty() {
             return;
@@ -54,9 +54,8 @@ impl Trace {
     }
 }
 
-/// `message` without what a reader could log in or listen with: digest responses and other
-/// credentials, keys of SDES (RFC 4568), MIKEY (RFC 4567) and `k=`. What is not well formed is
-/// rather hidden than shown.
+/// `message` without secrets: digest responses and other credentials, keys of SDES (RFC 4568),
+/// MIKEY (RFC 4567) and `k=`. Malformed parts are hidden.
 pub(crate) fn without_secrets(message: &[u8]) -> Vec<u8> {
     let (head, body) = message.split_at(end_of_head(message));
     let mut hidden = Vec::with_capacity(message.len());
@@ -84,7 +83,7 @@ pub(crate) fn without_secrets(message: &[u8]) -> Vec<u8> {
     hide_after(&hidden, b"inline:", |rest| 0..end_of(rest, 0, b"|; \t\r\n"))
 }
 
-/// Where the body begins.
+/// The offset of the body.
 fn end_of_head(message: &[u8]) -> usize {
     let ends = [&b"\r\n\r\n"[..], b"\n\n", b"\r\r"].map(|end| {
         let at = message.windows(end.len()).position(|window| window == end);
@@ -93,7 +92,7 @@ fn end_of_head(message: &[u8]) -> usize {
     ends.into_iter().flatten().min().unwrap_or(message.len())
 }
 
-/// The header fields, each with its further lines and its line end.
+/// The header fields, each with its continuation lines and its line end.
 fn fields(head: &[u8]) -> Vec<&[u8]> {
     let mut fields = Vec::new();
     let mut begin = 0;
@@ -133,13 +132,13 @@ fn hide_credentials(field: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(line_end);
 }
 
-/// Where, from `begin` on, the first of `ends` is.
+/// The offset of the first of `ends` from `begin` on.
 fn end_of(bytes: &[u8], begin: usize, ends: &[u8]) -> usize {
     let length = bytes[begin..].iter().position(|byte| ends.contains(byte));
     length.map_or(bytes.len(), |length| begin + length)
 }
 
-/// `bytes` with [`HIDDEN`] in place of what is `secret` of that which follows each `marker`.
+/// `bytes` with [`HIDDEN`] in place of the range that `secret` returns, after each `marker`.
 fn hide_after(bytes: &[u8], marker: &[u8], secret: impl Fn(&[u8]) -> Range<usize>) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len());
     let mut rest = bytes;
@@ -209,7 +208,7 @@ mod tests {
             shown,
             "INVITE sip:a SIP/2.0\r\n\r\nv=0\r\nk=...\r\na=crypto:1 AES_CM_128_HMAC_SHA1_80 inline:...|2^31|1:1;INLINE:... KDR=1\r\na=key-mgmt:...\na=rtpmap:0 PCMU/8000\r\n"
         );
-        // Where the body begins is not to be seen.
+        // The offset of the body is unknown.
         assert!(!hidden("INVITE\r\na=crypto:1 X inline:5ec2e7").contains("5ec2e7"));
     }
 

@@ -1,16 +1,16 @@
-//! WAV files of every kind that is usual, as samples of 16 bits in one channel.
+//! WAV files of the usual formats, as mono samples of 16 bits.
 
 use hound::{SampleFormat, WavReader};
 use std::io::Read;
 use std::path::Path;
 
-/// Rates that a file may have: others are mistakes.
+/// The accepted sample rates in hertz.
 const RATES: std::ops::RangeInclusive<u32> = 4000..=192_000;
 
-/// How many samples a second the file at `path` has, and those, of all its channels together.
+/// The sample rate in hertz and the samples of the file at `path`. Channels are mixed down.
 ///
 /// # Errors
-/// What is wrong with it, in words.
+/// A description of the fault.
 pub(crate) fn read(path: &Path) -> Result<(u32, Vec<i16>), String> {
     let wrong = |text: String| format!("{}: {text}", path.display());
     let mut reader = WavReader::open(path).map_err(|error| wrong(error.to_string()))?;
@@ -41,7 +41,7 @@ pub(crate) fn read(path: &Path) -> Result<(u32, Vec<i16>), String> {
     Ok((spec.sample_rate, mixed.collect()))
 }
 
-/// All samples, as ones of 16 bits.
+/// All samples, converted to 16 bits.
 fn samples<R: Read>(reader: &mut WavReader<R>) -> Result<Vec<i16>, hound::Error> {
     let spec = reader.spec();
     if spec.sample_format == SampleFormat::Float {
@@ -97,7 +97,7 @@ mod tests {
                     let (own, samples) = read(file(rate, channels, bits, format).path()).unwrap();
                     assert_eq!((own, samples.len()), (rate, rate as usize));
                     let level = amplitude_of(1000.0, rate, &samples);
-                    // The lower half of 16 bits is not there in 8.
+                    // The lower 8 of the 16 bits are missing.
                     assert!((level - 16_000.0).abs() < 300.0, "{rate} {channels} {bits}: {level}");
                 }
             }

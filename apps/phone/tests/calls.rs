@@ -1,4 +1,4 @@
-//! Two phones on loopback, as people run them.
+//! Two phones on loopback.
 
 mod rig;
 
@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
 const PHONE: &str = env!("CARGO_BIN_EXE_barebell-phone");
 
-/// A phone that waits for one call, and is killed if it does not end.
+/// A phone that waits for one call. It is killed if it does not end.
 struct Callee {
     child: Child,
     lines: std::io::Lines<BufReader<ChildStdout>>,
@@ -40,7 +40,7 @@ impl Callee {
             .expect("the phone runs")
     }
 
-    /// What it has told, once it has ended.
+    /// All its events, once it has ended.
     fn told(mut self) -> Vec<serde_json::Value> {
         let lines = self.lines.by_ref().map(|line| line.expect("text"));
         lines.map(|line| serde_json::from_str(&line).expect("JSON")).collect()
@@ -88,7 +88,7 @@ fn a_tone_is_heard_both_ways_in_clear_and_encrypted() {
         assert_eq!(caller[2]["srtp"].as_str(), suite);
         assert_eq!(events(&callee.told()), ["incoming", "answered", "ended"]);
         for (path, hertz) in [(&here, 440.0), (&there, 1000.0)] {
-            // Within 1 dB of what was sent.
+            // Within 1 dB of the sent level.
             let (rate, samples) = recorded(path);
             let level = loudest(hertz, rate, &samples);
             assert!((14_260.0..17_950.0).contains(&level), "{hertz} Hz at {level}");
@@ -139,7 +139,7 @@ fn an_echo_comes_back() {
 
 #[test]
 fn what_does_not_fit_ends_with_a_status_of_its_own() {
-    // The caller is told why by a status alone.
+    // Only the status tells the caller the reason.
     let callee = Callee::start(&["--srtp", "required"]);
     assert_eq!(callee.call(&["--srtp", "off"]).status.code(), Some(17));
     let callee = Callee::start(&["--srtp", "off"]);
@@ -168,7 +168,7 @@ fn a_command_line_that_cannot_be_meant_is_refused() {
     }
 }
 
-/// A phone that is told what to do.
+/// A phone under `control`.
 struct Controlled {
     child: Child,
     lines: std::io::Lines<BufReader<ChildStdout>>,
@@ -197,7 +197,7 @@ impl Controlled {
         writeln!(input, "{line}").expect("it reads");
     }
 
-    /// The next event of this name; others before it are passed over.
+    /// The next event with this name; others before it are skipped.
     fn expect(&mut self, event: &str) -> serde_json::Value {
         for line in self.lines.by_ref() {
             let told: serde_json::Value = serde_json::from_str(&line.expect("text")).expect("JSON");
@@ -208,7 +208,7 @@ impl Controlled {
         panic!("the phone has ended before {event}");
     }
 
-    /// Calls another phone; the number of the call.
+    /// Calls another phone. Returns the number of the call.
     fn call(&mut self, other: &Self) -> u64 {
         self.command(&format!(r#"{{"command":"call","uri":"sip:it@{}"}}"#, other.address));
         self.expect("done")["call"].as_u64().expect("a number")
@@ -250,7 +250,7 @@ fn a_phone_does_what_lines_say() {
     assert_eq!(here.child.wait().expect("it ends").code(), Some(0));
 }
 
-/// Two phones in a call that the first has placed.
+/// Two phones in a call that the first one has placed.
 #[test]
 fn nobody_is_logged_in_without_an_account() {
     let mut here = Controlled::start();
@@ -287,7 +287,7 @@ fn calls_are_transferred() {
     assert_eq!(alice.expect("ended")["call"], 1);
     assert_eq!(bob.expect("ended")["call"], 1);
 
-    // Bob, in a call with carol, calls alice, and brings both together.
+    // Bob, in a call with Carol, calls Alice and connects both.
     talking(bob, alice);
     bob.command(r#"{"command":"transfer","call":3,"with":2}"#);
     assert_eq!(alice.expect("transfer_asked")["call"], 2);

@@ -1,4 +1,4 @@
-//! `check`: what it finds where all works, and where something does not.
+//! The results of `check`, with and without faults.
 
 mod rig;
 
@@ -17,7 +17,7 @@ fn check(proxy: &str, password: &str, listen: &str) -> Output {
         .expect("the phone runs")
 }
 
-/// What was found of `what`.
+/// The result for `what`.
 fn found(output: &Output, what: &str) -> serde_json::Value {
     let told = told(&output.stdout);
     let found = told.iter().find(|told| told["event"] == "check" && told["what"] == what);
@@ -35,9 +35,9 @@ fn what_works_is_told_and_the_password_is_not() {
     assert!(
         found(&output, "OPTIONS over UDP")["found"].as_str().is_some_and(|t| t.contains("200 OK"))
     );
-    // Nobody listens there for TCP, which is not what is preferred.
+    // TCP, which is not preferred, has no listener there.
     assert_eq!(found(&output, "OPTIONS over TCP")["works"], true);
-    // The status is 0 where all works: a machine without a way out has none.
+    // The status is 0 if everything works: a machine without a default route fails.
     let all = told(&output.stdout).iter().all(|told| told["works"] != false);
     assert_eq!(output.status.code(), Some(if all { 0 } else { 1 }), "{output:?}");
     assert!(!String::from_utf8_lossy(&output.stdout).contains(PASSWORD));
@@ -48,7 +48,7 @@ fn a_server_over_tcp_answers_too() {
     let server = Running::start(&["control"]);
     let output = check(&format!("{};transport=tcp", server.address), "", "127.0.0.1:0");
     assert_eq!(found(&output, "OPTIONS over TCP")["works"], true, "{output:?}");
-    // It is a phone, and registers nobody.
+    // It is a phone and does not accept registrations.
     assert_eq!(found(&output, "registration")["works"], false, "{output:?}");
     assert_eq!(output.status.code(), Some(1));
 }

@@ -1,5 +1,4 @@
-//! How calls go out: families of addresses, who they are from, how long they ring, and what is
-//! tried before them.
+//! Outgoing calls: address families, From, ringing time, and the look-ups before them.
 
 mod rig;
 
@@ -28,7 +27,7 @@ fn a_call_goes_by_ipv6_without_being_told_so() {
     assert!(callee.wait().expect("it ends").success());
 }
 
-/// The INVITE of `call` with these flags, and how that ends where it is not answered.
+/// The INVITE of `call` with these flags, and the output of the unanswered call.
 fn invite(more: &[&str]) -> (String, std::process::Output) {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
     socket.set_read_timeout(Some(Duration::from_secs(20))).expect("a time");
@@ -53,7 +52,7 @@ fn a_call_rings_as_long_as_wanted_and_is_from_whom_is_said() {
     assert!(invite.contains("From: <sip:carol@example.org>;tag="), "{invite}");
     assert!(invite.contains("Contact: <sip:carol@127.0.0.1:"), "{invite}");
     assert_eq!(output.status.code(), Some(12), "{output:?}");
-    // Nothing but what ends it.
+    // Only the reason for the end.
     assert_eq!(said(&output).lines().count(), 1, "{output:?}");
 }
 

@@ -1,4 +1,4 @@
-//! What is expected of a call, and the exit status that says whether it came.
+//! Expectations for a call, and the exit status.
 
 mod rig;
 
@@ -21,7 +21,7 @@ fn what_is_expected_is_heard_at_both_ends() {
     let told = told(&output.stdout);
     let heard = &event(&told, "ended")["heard"];
     assert_eq!(heard["tones"][0]["hertz"], 440.0);
-    // As it was sent, within 1 dB.
+    // Within 1 dB of the sent level.
     let level = heard["tones"][0]["loudest_dbfs"].as_f64().expect("a level");
     assert!((-7.3..-5.2).contains(&level), "{level}");
     assert!(told.iter().filter(|told| told["event"] == "expected").all(|told| told["met"] == true));
@@ -63,7 +63,7 @@ fn keys_are_expected_of_who_calls() {
     caller.expect("answered");
     caller.types("{\"command\":\"press\",\"call\":1,\"keys\":\"1#\"}\n");
     caller.types("{\"command\":\"play\",\"call\":1,\"what\":\"tone:700\"}\n");
-    // The second key has come when the first is told and the call has gone on for a while.
+    // The second key event follows the first, and the call goes on.
     let mut callee = callee;
     assert_eq!(callee.expect("dtmf")["digit"], "1");
     assert_eq!(callee.expect("dtmf")["digit"], "#");
@@ -82,7 +82,7 @@ fn a_call_that_comes_to_nothing_keeps_its_status_and_is_in_the_file() {
     let cases = junit(&file);
     assert!(cases[0].1.as_ref().is_some_and(|text| text.contains("DNS")), "{cases:?}");
     assert_eq!(cases[1].1.as_deref(), Some("skipped"));
-    // A file that cannot be written is told before the call.
+    // An unwritable file is reported before the call.
     let callee = Running::answer(&[]);
     let output = callee.call(&["--duration", "500ms", "--junit", "/no/such/folder/a.xml"]);
     assert_eq!(output.status.code(), Some(2), "{output:?}");
@@ -102,8 +102,8 @@ fn expectations_that_cannot_be_meant_are_refused() {
     }
 }
 
-/// What a caller has recorded of an answerer that lets it ring with early media for a while: before
-/// the answer, and after.
+/// The recordings of the caller and of an answerer that rings with early media for a while: before
+/// and after the answer.
 fn heard_around_the_answer(callee_early: &[&str], caller_early: &[&str]) -> [(u32, Vec<i16>); 2] {
     let folder = tempfile::tempdir().expect("a folder");
     let [here, there] = ["a.wav", "b.wav"].map(|name| folder.path().join(name));
@@ -122,7 +122,7 @@ fn heard_around_the_answer(callee_early: &[&str], caller_early: &[&str]) -> [(u3
     [recorded(&here), recorded(&there)]
 }
 
-/// How many of the first 40 tenths of a second have this tone.
+/// The number of tenths of a second with this tone.
 fn tenths_with(hertz: f64, (rate, samples): &(u32, Vec<i16>)) -> usize {
     let tenths = samples.chunks_exact(*rate as usize / 10);
     tenths.filter(|tenth| amplitude_of(hertz, *rate, tenth) > 8000.0).count()
@@ -131,7 +131,7 @@ fn tenths_with(hertz: f64, (rate, samples): &(u32, Vec<i16>)) -> usize {
 #[test]
 fn nothing_sounds_before_the_answer_unless_it_is_early() {
     let [here, there] = heard_around_the_answer(&["--early"], &["--early"]);
-    // A second before the answer, and one and a half after it.
+    // One second before the answer, and one and a half after it.
     assert!(tenths_with(440.0, &here) >= 20, "{}", tenths_with(440.0, &here));
     assert!(tenths_with(1000.0, &there) >= 20, "{}", tenths_with(1000.0, &there));
     let [here, there] = heard_around_the_answer(&["--early"], &[]);
@@ -171,7 +171,7 @@ fn a_file_begins_with_its_first_sample_at_the_answer() {
     callee.types("\n");
     assert_eq!(caller.end().0, Some(0));
     assert_eq!(callee.end().0, Some(0));
-    // All three tenths of it are there, though it rang for longer than the file lasts.
+    // The whole file was heard, although ringing lasted longer than the file.
     let energy = |rate: u32, samples: &[i16]| {
         samples.iter().map(|s| f64::from(*s).powi(2)).sum::<f64>() / f64::from(rate)
     };

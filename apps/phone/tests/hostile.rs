@@ -1,8 +1,8 @@
-//! A call stands between two phones while strangers send what they like: it is heard, little is
-//! kept of it, and the next call works.
+//! A call between two phones under attack by strangers: it stays audible, memory stays bounded, and
+//! the next call works.
 //!
-//! `BAREBELL_FLOOD` says how many calls and changes of a session are tried; without it there are
-//! fewer, for the sake of time.
+//! `BAREBELL_FLOOD` sets the number of calls and of session changes; the default is smaller to save
+//! time.
 
 mod rig;
 
@@ -12,16 +12,17 @@ use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// By how many KiB a phone may grow that is attacked.
+/// Maximum growth of the attacked phone in KiB.
 const GROWTH: u64 = 24 * 1024;
 
-/// How many calls, or changes of a session, are tried: as the environment says, or else `usual`.
+/// The number of calls or session changes: the environment's value, or `usual`.
 fn count(usual: usize) -> usize {
     let wanted = std::env::var("BAREBELL_FLOOD").ok();
     wanted.map_or(usual, |number| number.parse().expect("BAREBELL_FLOOD is a number"))
 }
 
-/// What a phone has in memory beyond `before`, in KiB, which is little.
+/// Asserts that the resident memory of a phone has grown by less than [`GROWTH`] beyond `before`,
+/// in KiB.
 fn assert_grown_little(process: u32, before: u64, what: &str) {
     let now = resident(process);
     let grown = now.saturating_sub(before);
@@ -29,7 +30,7 @@ fn assert_grown_little(process: u32, before: u64, what: &str) {
     assert!(grown < GROWTH, "{what}: {grown} KiB more");
 }
 
-/// Two phones that talk.
+/// Two phones in a call.
 struct Talk {
     callee: Running,
     caller: Child,
@@ -38,7 +39,7 @@ struct Talk {
     udp: UdpSocket,
 }
 
-/// What a process has in memory, in KiB.
+/// The resident memory of a process in KiB.
 fn resident(process: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("it runs");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its memory");
@@ -61,7 +62,7 @@ impl Talk {
             .spawn()
             .expect("the phone starts");
         callee.expect("answered");
-        // Both have all that a call takes.
+        // By then both have allocated all that a call needs.
         std::thread::sleep(Duration::from_millis(500));
         let resident = resident(callee.child.id());
         let udp = UdpSocket::bind("127.0.0.1:0").expect("a port");
@@ -72,7 +73,7 @@ impl Talk {
         self.callee.address.parse().expect("an address")
     }
 
-    /// Sends `count` datagrams, with a rest now and then so that not all are lost in the queue.
+    /// Sends `count` datagrams with pauses, so that the queue does not drop all of them.
     fn flood(&self, to: SocketAddr, count: usize, datagram: impl Fn(usize) -> Vec<u8>) {
         for number in 0..count {
             let _ = self.udp.send_to(&datagram(number), to);
@@ -82,7 +83,7 @@ impl Talk {
         }
     }
 
-    /// The call goes on, is heard, and another one follows it.
+    /// Asserts that the call goes on with sound, and that another one works.
     fn goes_on(mut self) {
         std::thread::sleep(Duration::from_millis(1500));
         assert!(self.callee.child.try_wait().expect("a process").is_none(), "it has ended");
@@ -97,7 +98,7 @@ impl Talk {
         }
         assert_eq!(ended["by_peer"], true, "{ended}");
         let (rate, heard) = recorded(&self.folder.path().join("heard.wav"));
-        // The last second: after the attack. On a busy machine some of it is concealed.
+        // The last second, after the attack. Under load some of it is concealed.
         let last = &heard[heard.len().saturating_sub(rate as usize * 3 / 2)..];
         let level = loudest(1000.0, rate, last);
         assert!(level > 11_000.0, "the tone at {level}");
@@ -173,14 +174,14 @@ fn garbage_in_place_of_messages_descriptions_and_stun() {
     ];
     talk.flood(talk.sip(), 4000, |number| match number % 3 {
         0 => request("INVITE", number, "", IS_SDP, described[number % described.len()]),
-        // A binding success response that nobody has asked for, and what ICMP has.
+        // An unsolicited binding success response, and octets 3 (ICMP destination unreachable).
         1 => [&[1, 1, 0, 0, 0x21, 0x12, 0xa4, 0x42][..], &[number as u8; 12]].concat(),
         _ => vec![3; number % 1400],
     });
     talk.goes_on();
 }
 
-/// The ports of UDP that a process has, beside `known`.
+/// The UDP ports of a process except `known`.
 fn media_ports(process: u32, known: u16) -> Vec<u16> {
     let folder = std::fs::read_dir(format!("/proc/{process}/fd")).expect("its files");
     let links = folder.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
@@ -209,7 +210,7 @@ fn floods_of_rtp_and_rtcp() {
             talk.flood(([127, 0, 0, 1], *port).into(), 50_000 / ports.len(), |number| {
                 let sequence = (number as u16).to_be_bytes();
                 match number % 8 {
-                    // Goodbye of somebody.
+                    // A BYE for a foreign SSRC.
                     0 => vec![0x81, 203, 0, 1, 0, 0, 0, number as u8],
                     _ => [&[0x80, 0][..], &sequence, &[0; 4], &[7; 4], &[0x2a; 160]].concat(),
                 }
@@ -232,21 +233,21 @@ fn connections_that_say_nothing_half_or_too_much() {
     {
         let mut stream = TcpStream::connect(talk.sip()).expect("it listens");
         stream.set_write_timeout(Some(Duration::from_secs(2))).expect("a socket");
-        // It may end the connection before all is written.
+        // The phone may close the connection before all is written.
         let _ = stream.write_all(text.as_bytes());
         let _ = stream.write_all(&vec![b'x'; 1 << 20]);
         others.push(stream);
     }
     let uri = format!("sip:bob@{};transport=tcp", talk.callee.address);
     let busy = phone(&["call", &uri, "--listen", "127.0.0.1:0", "--json", "--duration", "500ms"]);
-    // Heard by TCP as well, and told that it is busy.
+    // A TCP caller is served too, and gets 486.
     let told = rig::told(&busy.stdout);
     assert_eq!(rig::event(&told, "ended")["sip_status"], 486, "{busy:?}");
     talk.goes_on();
     drop((silent, others));
 }
 
-/// A peer that is no phone of ours: a call that it has begun, as it knows it.
+/// A scripted peer and the call that it has placed.
 struct Peer {
     udp: UdpSocket,
     media: UdpSocket,
@@ -282,12 +283,12 @@ impl Peer {
         self.udp.send_to(text.as_bytes(), to).expect("sent");
     }
 
-    /// The next response with `status` to a request of this number.
+    /// The next response with `status` and this CSeq number.
     fn response(&self, status: u16, cseq: usize) -> String {
         self.response_within(Duration::MAX, status, cseq).expect("a response")
     }
 
-    /// The same, if it comes before so much time is over.
+    /// The same, if it arrives within `time`.
     fn response_within(&self, time: Duration, status: u16, cseq: usize) -> Option<String> {
         let (begun, mut bytes) = (Instant::now(), [0; 4096]);
         while begun.elapsed() < time {
@@ -301,18 +302,18 @@ impl Peer {
         None
     }
 
-    /// Reads what has come, and forgets it.
+    /// Drops all received datagrams.
     fn forget(&self) {
         self.udp.set_nonblocking(true).expect("a socket");
         while self.udp.recv(&mut [0; 2048]).is_ok() {}
         self.udp.set_nonblocking(false).expect("a socket");
     }
 
-    /// How many packets of sound come within half a second.
+    /// The number of media packets within half a second.
     fn sound(&self) -> usize {
         let (end, mut bytes) = (Instant::now() + Duration::from_millis(500), [0; 2048]);
         self.media.set_nonblocking(true).expect("a socket");
-        // Those from before do not count.
+        // Earlier packets do not count.
         while self.media.recv(&mut bytes).is_ok() {}
         let mut count = 0;
         while Instant::now() < end {
@@ -325,7 +326,7 @@ impl Peer {
     }
 }
 
-/// A phone that has been called by a peer, which has not sent its ACK yet; and the phone's address.
+/// A phone called by a peer that has not sent its ACK yet, and the phone's address.
 fn called_by_peer() -> (Running, Peer, SocketAddr) {
     let args = ["answer", "--auto", "--calls", "2", "--incoming", "1", "--play", "tone:440"];
     let callee = Running::start(&args);
@@ -341,7 +342,7 @@ fn called_by_peer() -> (Running, Peer, SocketAddr) {
 /// The peer hangs up, and the next call works.
 fn ends_and_another_works(mut callee: Running, peer: &Peer, sip: SocketAddr, cseq: usize) {
     assert!(peer.sound() > 0);
-    // What was refused is refused again all at once, and the answer may be lost among it.
+    // Many rejections are retransmitted at once, so that the response may be lost.
     let hangs_up = |_| {
         peer.send(sip, &peer.message("BYE", cseq, false));
         peer.response_within(Duration::from_secs(1), 200, cseq)
@@ -355,7 +356,8 @@ fn ends_and_another_works(mut callee: Running, peer: &Peer, sip: SocketAddr, cse
 #[test]
 fn a_peer_that_changes_without_end_and_sound_that_waits_for_its_ack() {
     let (mut callee, peer, sip) = called_by_peer();
-    // Whoever gave another's address does not know the answer, and that one hears nothing.
+    // An attacker that names the address of a victim does not know the answer, so that the victim
+    // gets no media.
     assert_eq!(peer.sound(), 0);
     peer.send(sip, &peer.message("ACK", 1, false));
     std::thread::sleep(Duration::from_millis(200));
@@ -372,7 +374,7 @@ fn a_peer_that_changes_without_end_and_sound_that_waits_for_its_ack() {
     std::thread::sleep(Duration::from_secs(1));
     assert!(callee.child.try_wait().expect("a process").is_none(), "it has ended");
     assert_grown_little(process, before, "changed without an answer or an ACK");
-    // What has come of them is still in the queue.
+    // Their responses are still in the queue.
     peer.forget();
     ends_and_another_works(callee, &peer, sip, end);
 }

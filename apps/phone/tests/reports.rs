@@ -1,4 +1,4 @@
-//! What the ends of a call report to each other, and what the steps of SRTP take.
+//! RTCP reports between the ends of a call, and the times of the SRTP steps.
 
 mod rig;
 

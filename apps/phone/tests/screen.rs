@@ -1,4 +1,4 @@
-//! The phone that has the whole screen, in a terminal: keys go in, and what is seen comes out.
+//! The full-screen interface in a terminal: keys in, screen out.
 
 #[path = "screen/svg.rs"]
 mod svg;
@@ -24,14 +24,14 @@ const UP: &str = "\x1b[A";
 const ENTER: &str = "\r";
 const ESCAPE: &str = "\x1b";
 
-/// A phone in a terminal, which is killed if it does not end.
+/// A phone in a terminal. It is killed if it does not end.
 struct Screen {
     child: Child,
     keys: File,
     seen: Arc<Mutex<vt100::Parser>>,
     /// The phone's end of the terminal.
     terminal: OwnedFd,
-    /// Its home.
+    /// Its home folder.
     home: TempDir,
 }
 
@@ -79,12 +79,12 @@ impl Screen {
         self.seen.lock().expect("the screen").screen().contents()
     }
 
-    /// What is seen once all of `texts` are.
+    /// The screen text once it contains all of `texts`.
     fn expect(&self, texts: &[&str]) -> String {
         self.expect_times(1, texts)
     }
 
-    /// What is seen once each of `texts` is so many times.
+    /// The screen text once it contains each of `texts` at least `times` times.
     fn expect_times(&self, times: usize, texts: &[&str]) -> String {
         let end = Instant::now() + Duration::from_secs(30);
         loop {
@@ -96,7 +96,7 @@ impl Screen {
         }
     }
 
-    /// Whether lines are read as a shell wants them.
+    /// Returns true if the terminal is in line mode, as a shell needs it.
     fn is_as_before(&self) -> bool {
         let modes = tcgetattr(&self.terminal).expect("a terminal").local_flags;
         let is_whole = self.seen.lock().expect("the screen").screen().alternate_screen();
@@ -113,7 +113,7 @@ impl Screen {
         status
     }
 
-    /// Calls `uri` from the first screen.
+    /// Calls `uri` from the login view.
     fn call_peer(&mut self, uri: &str) {
         self.expect(&["Log in to a server", "Or call a peer directly", "Enter  Log in"]);
         self.press(UP);
@@ -130,7 +130,7 @@ impl Drop for Screen {
     }
 }
 
-/// A phone that takes one call by itself.
+/// A phone that answers one call automatically.
 struct Callee {
     child: Child,
     lines: std::io::Lines<BufReader<ChildStdout>>,
@@ -154,7 +154,7 @@ impl Callee {
         callee
     }
 
-    /// The next event of this name.
+    /// The next event with this name.
     fn expect(&mut self, event: &str) -> serde_json::Value {
         let lines = self.lines.by_ref().map(|line| line.expect("text"));
         let mut told = lines.map(|line| serde_json::from_str(&line).expect("JSON"));
@@ -235,7 +235,7 @@ fn a_call_in_clear_is_said_to_be_not_secure() {
     let mut screen = Screen::start_with((40, 12), &[], &[("NO_COLOR", "1")]);
     screen.call_peer(&format!("sip:bob@{}", callee.address));
     screen.expect(&["NOT SECURE: in clear", "x  Hang up", "MOS"]);
-    // Not a colour in it, in a terminal that has some.
+    // No colours, in a terminal that supports them.
     let seen = screen.seen.lock().expect("the screen");
     let cells = (0..12).flat_map(|row| (0..40).map(move |column| (row, column)));
     let mut cells = cells.filter_map(|(row, column)| seen.screen().cell(row, column));
@@ -249,7 +249,7 @@ fn a_call_to_nobody_says_why() {
     screen.call_peer(&format!("sip:bob@{nobody}"));
     let text = screen.expect(&["Main menu", "no answer", "nobody listens there"]);
     assert!(text.contains(&format!("to sip:bob@{nobody}")), "{text}");
-    // The history calls again, and the other way to end is as good.
+    // The history calls again, and Ctrl-C ends the program too.
     screen.press(ENTER);
     screen.expect_times(2, &["  to sip:bob@"]);
     screen.press("\x03");
@@ -278,7 +278,7 @@ fn a_call_that_comes_is_taken() {
     screen.expect(&["talking", "comes from there", "x  Hang up"]);
     screen.press("x");
     screen.expect(&["Main menu", "from sip:anonymous@"]);
-    // Nothing was heard by it but silence, which is media too.
+    // Only silence was received, which is media too.
     assert_eq!(caller.wait().expect("it ends").code(), Some(0));
     let pid = Pid::from_raw(screen.child.id().try_into().expect("a process"));
     kill(pid, Signal::SIGTERM).expect("a signal");
@@ -286,7 +286,7 @@ fn a_call_that_comes_is_taken() {
     assert!(screen.is_as_before());
 }
 
-/// A registrar that wants a password of `alice`, and takes any.
+/// A registrar that asks `alice` for a password and accepts any.
 fn registrar() -> String {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
     let address = socket.local_addr().expect("an address").to_string();
@@ -313,7 +313,7 @@ fn registrar() -> String {
     address
 }
 
-/// The configuration that is made where none is named.
+/// The configuration file at the default path.
 fn configuration(home: &Path) -> std::path::PathBuf {
     home.join(".config/barebell/phone.toml")
 }
@@ -338,7 +338,7 @@ fn who_logs_in_is_registered_and_saved_where_that_is_wanted() {
     assert!(text.contains(&format!("sip:alice@{server}")) && text.contains("secret"), "{text}");
     assert!(!text.contains("mallory"), "{text}");
     assert_eq!(path.metadata().expect("a file").permissions().mode() & 0o777, 0o600);
-    // No secret in the trace.
+    // The trace contains no secret.
     screen.press("s");
     screen.expect(&["SIP trace", "REGISTER"]);
     screen.press(UP);
@@ -346,7 +346,7 @@ fn who_logs_in_is_registered_and_saved_where_that_is_wanted() {
     screen.expect(&["Authorization: Digest", "response=\"...\""]);
     screen.press("\x03");
     assert_eq!(screen.ended().code(), Some(0));
-    // The next start finds it.
+    // The next start reads it.
     let config = path.to_str().expect("text");
     let screen = Screen::start(&["--config", config]);
     screen.expect(&["Main menu", "registered until"]);
@@ -400,7 +400,7 @@ fn of_two_calls_one_talks_and_the_other_is_held() {
     first.expect("ended");
     screen.press("\x03");
     assert_eq!(screen.ended().code(), Some(0));
-    // Who ends the phone hangs up.
+    // The end of the phone hangs up.
     assert_eq!(second.expect("ended")["by_peer"], true);
 }
 
@@ -420,7 +420,7 @@ fn a_terminal_may_change_its_size() {
 
 #[test]
 fn a_phone_whose_terminal_is_closed_ends() {
-    // No other program has this end: it is closed when this one closes it.
+    // Only this process has this end: closing it closes the terminal.
     let flags = OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
     let mut terminal = posix_openpt(flags).expect("a terminal");
     grantpt(&terminal).and_then(|()| unlockpt(&terminal)).expect("a terminal");
@@ -430,7 +430,7 @@ fn a_phone_whose_terminal_is_closed_ends() {
     phone.args(["--listen", "127.0.0.1:0"]).stdin(end()).stdout(end()).stderr(Stdio::piped());
     let child = phone.spawn().expect("the phone starts");
     drop(phone);
-    // It has the screen.
+    // The phone has taken the screen.
     assert!(terminal.read(&mut [0; 64]).expect("it writes") > 0);
     drop(terminal);
     let output = child.wait_with_output().expect("it ends");

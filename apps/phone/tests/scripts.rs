@@ -5,7 +5,7 @@ mod rig;
 use rig::{Running, event, junit, phone, said, told};
 use std::path::PathBuf;
 
-/// A script in a folder of its own.
+/// A script in a temporary folder.
 struct Script {
     _folder: tempfile::TempDir,
     path: PathBuf,
@@ -30,7 +30,7 @@ impl Script {
     }
 }
 
-/// The steps of `text`, which lie between brackets.
+/// A script with the steps `text`, written in an array.
 fn steps(text: &str) -> Script {
     Script::new(&format!("timeout = \"5s\"\nsteps = [\n{text}\n]\n"))
 }
@@ -137,7 +137,7 @@ fn a_call_that_is_not_taken_has_the_status_of_its_cause() {
     assert_eq!(output.status.code(), Some(10), "{output:?}");
     assert!(said(&output).contains("step 1 (line 3, dial "), "{output:?}");
     assert_eq!(there.end().0, Some(0));
-    // The same is no failure where it was expected.
+    // A rejection is no failure if it was expected.
     for (ending, code) in [("486", 0), ("603", 21), ("\"peer\"", 21), ("\"any\"", 0)] {
         let (_script, there) = callee();
         let steps = steps(&format!(
@@ -178,7 +178,7 @@ fn wrong_keys_and_other_callers_are_not_what_was_expected() {
 
 #[test]
 fn calls_are_transferred_blindly_and_to_one_another() {
-    // Who has dialled follows: the one in the middle brings it to the third.
+    // The caller follows: the party in the middle connects it to the third.
     let third = Running::answer(&["--play", "tone:700"]);
     let to = third.uri();
     let blind =

@@ -1,4 +1,4 @@
-//! Where passwords come from, and where they never are.
+//! The sources of passwords, and places where they never appear.
 
 mod rig;
 
@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-/// A script that registers and is done, in `folder`.
+/// Writes a script to `folder` that only registers.
 fn script(folder: &Path, account: &str) -> std::path::PathBuf {
     let path = folder.join("script.toml");
     let text = format!("{account}\n[[steps]]\nregister = true\ntimeout = \"5s\"\n");
@@ -70,7 +70,7 @@ fn an_account_on_the_command_line_has_its_password_elsewhere() {
     let account = ["--account", "alice@example.org", "--proxy", &server];
     let mut command = Command::new(PHONE);
     let output = run(command.env("BAREBELL_PHONE_PASSWORD", PASSWORD), &path);
-    // Without an account there is nobody to register.
+    // Without an account there is nothing to register.
     assert_eq!(output.status.code(), Some(21), "{output:?}");
     let with = |more: &[&str]| {
         let mut command = Command::new(PHONE);
@@ -83,7 +83,7 @@ fn an_account_on_the_command_line_has_its_password_elsewhere() {
     let mut child = with(&["--password-fd", "0"]).stdin(Stdio::piped()).spawn().expect("it runs");
     let mut input = child.stdin.take().expect("its input");
     let file = format!("/proc/{}/cmdline", child.id());
-    // It is there when the program has begun.
+    // The command line is readable once the program has started.
     let line = std::iter::repeat_with(|| std::fs::read_to_string(&file).expect("a line"));
     let line = line.take(1_000_000).find(|line| !line.is_empty()).expect("its command line");
     assert!(line.contains("--password-fd") && !line.contains(PASSWORD), "{line}");

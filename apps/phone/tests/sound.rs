@@ -1,4 +1,4 @@
-//! Raw samples on standard input and output, and WAV files of any kind.
+//! Raw samples on standard input and output, and WAV files of several formats.
 
 mod rig;
 
@@ -32,7 +32,7 @@ fn raw_samples_go_in_and_out() {
             .spawn()
             .expect("the phone starts");
         let mut input = child.stdin.take().expect("its input");
-        // More than it takes: it ends with some unread.
+        // More than the phone reads: the rest stays unread.
         let writer = std::thread::spawn(move || drop(input.write_all(&tone(1000.0, rate, 5))));
         let output = child.wait_with_output().expect("it ends");
         writer.join().expect("it has written");
@@ -66,7 +66,7 @@ fn an_input_that_ends_is_silence_and_one_that_is_late_is_counted() {
     assert_eq!(output.status.code(), Some(0));
     let told = told(&output.stdout);
     let missing = event(&told, "ended")["pcm"]["missing"].as_u64().expect("a count");
-    // Half a second came, for two.
+    // Half a second of samples came for two seconds.
     assert!((9000..13_000).contains(&missing), "{missing}");
     assert_eq!(callee.end().0, Some(0));
 }
@@ -100,7 +100,7 @@ fn a_reader_that_does_not_read_loses_samples_and_delays_nobody() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("the phone starts");
-    // Held open, and never read.
+    // Open, but never read.
     let _output = child.stdout.take().expect("its output");
     let output = child.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(0), "{output:?}");
@@ -143,8 +143,8 @@ fn a_file_of_another_rate_is_played() {
     assert_eq!(callee.end().0, Some(0));
 }
 
-/// A tone that only wideband carries, made here and in a file, is in what the other end records
-/// where the codec is wideband, and is no other tone where it is not.
+/// A tone that only a wideband codec carries, from the generator and from a file: the remote
+/// recording has it with a wideband codec, and no alias of it with another.
 #[test]
 fn what_wideband_carries_is_played_and_recorded() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -172,17 +172,17 @@ fn what_wideband_carries_is_played_and_recorded() {
             assert_eq!(status, Some(if is_wide { 0 } else { 21 }), "{codec} {what}: {said}");
             let (own, samples) = recorded(&heard);
             assert_eq!(own, rate, "{codec}");
-            // What 5000 Hz would be taken for with 8000 samples a second.
+            // The alias of 5000 Hz at 8000 samples a second.
             let level = loudest(if is_wide { 5000.0 } else { 3000.0 }, rate, &samples);
             let is_heard = level > 8000.0;
             assert_eq!(is_heard, is_wide, "{codec} {what}: {level}");
-            // A file begins all at once, which every codec carries something of.
+            // A file begins abruptly, which has energy at all frequencies.
             assert!(is_heard || level < 500.0, "{codec} {what}: {level}");
         }
     }
 }
 
-/// Half a second of a tone, then silence: hardly a packet is sent, and nothing is lost.
+/// Half a second of a tone, then silence: hardly a packet is sent, and no loss is counted.
 #[test]
 fn silence_is_not_sent_where_it_is_not_wanted() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,4 +1,4 @@
-//! Text of strangers on a terminal: no field of a message carries anything that a terminal obeys.
+//! Text of strangers on a terminal: no field of a message writes control characters.
 
 mod rig;
 
@@ -8,10 +8,10 @@ use std::net::{SocketAddr, UdpSocket};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// A title, colours by CSI and by its C1 form, a bell, and text that runs backwards.
+/// A window title, colours by CSI and its C1 form, a bell, and right-to-left text.
 const EVIL: &str = "\x1b]0;title\x07\x1b[31m\u{9b}5m\u{202e}x";
 
-/// A phone that answers at a free port, and that address.
+/// A phone that answers at a free port, and its address.
 fn answering(socket: &UdpSocket, more: &[&str]) -> (Child, SocketAddr) {
     // A port that was free a moment ago.
     let free = UdpSocket::bind("127.0.0.1:0").expect("a port").local_addr().expect("its address");
@@ -43,7 +43,7 @@ fn receive(socket: &UdpSocket) -> Option<String> {
     Some(String::from_utf8_lossy(&datagram[..length]).into_owned())
 }
 
-/// The next message that begins so; others are passed over.
+/// The next message with this beginning; others are skipped.
 fn expect(socket: &UdpSocket, beginning: &str) -> String {
     for _ in 0..50 {
         if let Some(text) = receive(socket).filter(|text| text.starts_with(beginning)) {
@@ -70,7 +70,7 @@ fn request(
     )
 }
 
-/// An offer of one codec of that name.
+/// An offer of one codec with this name.
 fn offer(codec: &str) -> String {
     format!(
         "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\ns=-\r\nc=IN IP4 127.0.0.1\r\nt=0 0\r\n\
@@ -78,7 +78,7 @@ fn offer(codec: &str) -> String {
     )
 }
 
-/// Ends the phone; all that it has printed.
+/// Ends the phone and returns all its output.
 fn printed(mut child: Child) -> String {
     let process = nix::unistd::Pid::from_raw(child.id().cast_signed());
     nix::sys::signal::kill(process, nix::sys::signal::SIGTERM).expect("it runs");
@@ -90,7 +90,7 @@ fn printed(mut child: Child) -> String {
     String::from_utf8(all).expect("UTF-8")
 }
 
-/// No character of `text` but its line ends is one that a terminal obeys.
+/// Asserts that `text` has no control characters but line ends.
 fn assert_harmless(text: &str) {
     let harms = |c: char| (c.is_control() && c != '\n') || ('\u{202a}'..='\u{202e}').contains(&c);
     let line = text.lines().find(|line| line.contains(harms));
@@ -127,7 +127,7 @@ fn strangers_that_call_and_write_do_not_reach_the_terminal() {
         let text = printed(phone);
         assert!(text.contains("title") && text.contains("forged: a line"), "{text}");
         assert_harmless(&text);
-        // A trace has the lines of a body as they are.
+        // The trace keeps the lines of a body.
         let is_forged = text.lines().any(|line| line.starts_with("forged"));
         assert!(!is_forged || more == ["--trace"], "{text}");
     }

@@ -1,4 +1,4 @@
-//! What `--trace` and `--pcap` show, and what they never do.
+//! The output of `--trace` and `--pcap`, and the secrets that it never contains.
 
 mod rig;
 
@@ -7,7 +7,7 @@ use rig::{PHONE, Running, said};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// The IP packets in a file of pcapng.
+/// The IP packets of a pcapng file.
 fn packets(path: &Path) -> Vec<Vec<u8>> {
     let bytes = std::fs::read(path).expect("a capture");
     let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
@@ -27,7 +27,7 @@ fn packets(path: &Path) -> Vec<Vec<u8>> {
     packets
 }
 
-/// The checksum over `bytes` is right, with what goes before.
+/// Returns true if the Internet checksum over `bytes` is right.
 fn is_summed(bytes: &[u8]) -> bool {
     let words = bytes
         .chunks(2)
@@ -96,7 +96,7 @@ fn a_call_is_in_the_file_with_its_sound_by_both_transports() {
         assert_eq!(invite.expect("an INVITE")[9], number);
         let byes = packets.iter().filter(|packet| packet[begin(packet)..].starts_with(b"BYE "));
         assert_eq!(byes.count(), 1);
-        // Both ways, twenty-five packets each, or some of them.
+        // Up to twenty-five packets in each direction.
         let port = |packet: &Vec<u8>, at| u16::from_be_bytes([packet[at], packet[at + 1]]);
         let is_rtp = |packet: &&Vec<u8>| packet[9] == 17 && packet[28] >> 6 == 2;
         let sound: Vec<u16> =

@@ -1,4 +1,5 @@
-//! How commands reach a server: through its socket where it runs, or else what is stored of it.
+//! The access of commands to a server: through its socket while it runs, otherwise through its
+//! stored data.
 
 use crate::admin::Request;
 use crate::admin::ask::Ask;
@@ -13,27 +14,27 @@ use crate::settings::Settings;
 use crate::storage::served::remembered_domains;
 use crate::storage::sqlite::Sqlite;
 
-/// Whom a command asks.
+/// The server of a command.
 pub(crate) enum Access {
-    /// The server.
+    /// A running server.
     Running(Client),
-    /// Its data.
+    /// The data of a stopped server.
     Stopped(Stopped),
 }
 
 impl Access {
-    /// Reaches the data in `place`, and makes the directory if there is none.
+    /// Opens the data in `place`. Creates the directory if it does not exist.
     ///
     /// # Errors
-    /// When the data cannot be reached.
+    /// [`Failure`] if the data cannot be accessed.
     pub(crate) fn open(place: &Place) -> Result<Self, Failure> {
         Self::of(place, &place.settings()?)
     }
 
-    /// Like [`Access::open`]; `None` if there is no such directory.
+    /// Like [`Access::open`]. Returns `None` if the directory does not exist.
     ///
     /// # Errors
-    /// When the data cannot be reached.
+    /// [`Failure`] if the data cannot be accessed.
     pub(crate) fn open_existing(place: &Place) -> Result<Option<Self>, Failure> {
         let settings = place.settings()?;
         if settings.data()?.exists() { Self::of(place, &settings).map(Some) } else { Ok(None) }
@@ -53,7 +54,7 @@ impl Access {
         let served = || {
             let mut domains = domains::served(&settings.engine.domains, &Host::this());
             if settings.engine.domains.is_empty() {
-                // Which domain the server will serve is not known, so what is said means itself.
+                // The served domain is not known, so each name is taken literally.
                 domains.iter_mut().for_each(|domain| domain.aliases.clear());
             }
             domains

@@ -1,5 +1,4 @@
-//! TLS as the operator wants it, and the certificate that the server makes itself where none is
-//! given.
+//! The TLS settings, and the self-signed certificate that the server creates if there is no other.
 
 use crate::acme::{self, AcmeSettings};
 use crate::failure::Failure;
@@ -13,72 +12,73 @@ use std::time::SystemTime;
 /// The files of a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Files {
-    /// The certificate, and those that it was signed by.
+    /// The certificate and its chain.
     pub(crate) chain: PathBuf,
     /// Its key.
     pub(crate) key: PathBuf,
 }
 
-/// What the operator decided of TLS.
+/// The settings of TLS.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TlsSettings {
-    /// The certificates; the first is for who names none of them. Without any, one is made.
+    /// The certificates. The first is used for clients that name no matching domain. If empty, one
+    /// is created.
     pub(crate) certificates: Vec<Files>,
-    /// One that an issuer is asked for, which comes before those.
+    /// The settings of an ACME certificate, which has precedence over those.
     pub(crate) acme: Option<AcmeSettings>,
-    /// Whose certificates are wanted.
+    /// The client certificates that are requested.
     pub(crate) clients: ClientCertificates,
-    /// Who is trusted, of those that are called.
+    /// The certificates that are trusted on outgoing connections.
     pub(crate) trust: Trust,
 }
 
-/// What TLS begins with, and which certificate is shown.
+/// The TLS configuration of new connections, and data of its certificate.
 pub(crate) struct Tls {
-    /// Who is called here.
+    /// The configuration of accepted connections.
     pub(crate) server: Server,
-    /// Who calls from here.
+    /// The configuration of outgoing connections.
     pub(crate) client: Client,
-    /// Of the first certificate.
+    /// The fingerprint of the first certificate.
     pub(crate) fingerprint: Fingerprint,
-    /// Whether one of the certificates has a key of RSA.
+    /// True if one of the certificates has an RSA key.
     pub(crate) has_rsa: bool,
-    /// Until when that one is valid.
+    /// The end of the validity of the first certificate.
     pub(crate) valid_until: Option<SystemTime>,
-    /// Where the certificate is that the server has made itself.
+    /// The file of the certificate, if the server has created it itself.
     pub(crate) own: Option<PathBuf>,
 }
 
 impl Files {
-    /// Those that the server makes itself in the directory `data`.
+    /// The files of the self-signed certificate in the directory `data`.
     fn own(data: &Path) -> Self {
         Self { chain: data.join("tls-chain.pem"), key: data.join("tls-key.pem") }
     }
 }
 
 impl TlsSettings {
-    /// Whether the server has made itself a certificate in the directory `data`.
+    /// Returns true if there is a self-signed certificate in the directory `data`.
     fn has_own(data: &Path) -> bool {
         let own = Files::own(data);
         own.chain.exists() && own.key.exists()
     }
 
-    /// The certificate that an issuer has given, if there is one and it is wanted.
+    /// The certificate issued by ACME, if it exists and is configured.
     fn issued(&self, data: &Path) -> Option<Result<Identity, FileError>> {
         let file = acme::issued(data);
         let has_one = self.acme.is_some() && file.exists();
         has_one.then(|| Identity::read(&file, &file))
     }
 
-    /// Whether the server has to make itself a certificate, as things are in the directory `data`.
+    /// Returns true if the server has to create a self-signed certificate in the directory `data`.
     pub(crate) fn makes_one(&self, data: &Path) -> bool {
         self.certificates.is_empty() && self.issued(data).is_none() && !Self::has_own(data)
     }
 
-    /// Reads the files, and makes a certificate for `names` in the directory `data` where there is
-    /// none. Sessions of `before` can be resumed.
+    /// Reads the files. If no certificate is available, creates one for `names` in the directory
+    /// `data`. TLS sessions of `before` can be resumed.
     ///
     /// # Errors
-    /// When a file cannot be used.
+    /// [`Failure`] if a file cannot be used.
     pub(crate) fn open(
         &self,
         data: &Path,
@@ -89,7 +89,8 @@ impl TlsSettings {
         let own = Files::own(data);
         let mut files = self.certificates.clone();
         let issued = match self.issued(data) {
-            // It is asked for again, but not in place of one that is shown.
+            // It is ordered again. At a reload it is an error, so that the present one stays in
+            // use.
             Some(Err(error)) if before.is_none() => {
                 log::warn("tls", || error.to_string());
                 None
@@ -105,7 +106,7 @@ impl TlsSettings {
         }
         let identities = files.iter().map(|files| Identity::read(&files.chain, &files.key));
         let mut identities: Vec<_> = identities.collect::<Result<_, _>>().map_err(|e| said(&e))?;
-        // Issuers that everybody trusts give certificates for those alone who are called.
+        // Certificates of public issuers are for servers only.
         let caller = identities.first().or(issued.as_ref()).cloned();
         identities.splice(0..0, issued);
         let first = identities.first().cloned();
@@ -122,7 +123,7 @@ impl TlsSettings {
 }
 
 impl Tls {
-    /// What the operator is told of the cost of handshakes.
+    /// Advice for the operator about the cost of handshakes.
     pub(crate) fn advice(&self) -> Option<&'static str> {
         self.has_rsa.then_some(
             "a certificate for TLS has a key of RSA: a handshake costs about four times as much processor time as with \
@@ -130,7 +131,7 @@ impl Tls {
         )
     }
 
-    /// What the operator tells those who are to trust the server.
+    /// The fingerprint or validity of the certificate, needed to configure phones.
     pub(crate) fn remark(&self) -> String {
         let fingerprint = self.fingerprint;
         let until = match self.valid_until {

@@ -1,4 +1,4 @@
-//! `barebell check`: what is wrong in a configuration.
+//! `barebell check`: the check of a configuration.
 
 use crate::access::Access;
 use crate::acme;
@@ -15,8 +15,8 @@ use crate::settings::Settings;
 use sip::Transport;
 use sip_server::config::Domain;
 
-/// Reads the files of TLS, where it is listened to. A certificate that the server makes itself is
-/// not made for a look, and no issuer is asked.
+/// Reads the TLS files, if there is a secure listener. No certificate is created, and no issuer is
+/// contacted.
 fn certificates(settings: &Settings, out: &mut Out) -> Result<(), Failure> {
     let data = settings.data()?;
     let listens = settings.listens();
@@ -53,8 +53,8 @@ fn certificates(settings: &Settings, out: &mut Out) -> Result<(), Failure> {
     }
 }
 
-/// Says which of the files that the configuration names cannot be read, and where it names them.
-/// Returns whether all can.
+/// Reports the files named in the configuration that cannot be read, with the places of their
+/// names. Returns true if all can be read.
 fn files(flags: &CheckFlags, out: &mut Out) -> Result<bool, Failure> {
     let Some(config) = &flags.place.config else { return Ok(true) };
     let mut is_good = true;
@@ -67,20 +67,20 @@ fn files(flags: &CheckFlags, out: &mut Out) -> Result<bool, Failure> {
     Ok(is_good)
 }
 
-/// `text` with the place in the configuration of the file that it is about.
+/// Prefixes `text` with the place in the configuration that names the file in `text`.
 fn in_file(flags: &CheckFlags, text: &str) -> String {
     let mut named = flags.place.config.iter().flat_map(|config| config_file::named_files(config));
     let about = named.find(|file| text.contains(&*file.path.to_string_lossy()));
     about.map_or_else(|| text.to_owned(), |file| format!("{}: {}: {text}", file.place, file.key))
 }
 
-/// Warns of users whose domain would not be served.
+/// Warns of users in domains that would not be served.
 fn users(flags: &CheckFlags, served: &[Domain], out: &mut Out) -> Result<(), Failure> {
     let data = flags.place.settings()?.data()?;
     let except = served.iter().map(|domain| domain.name.clone()).collect();
     let mut found: Vec<UserDomain> = Vec::new();
     let ask = || -> Result<(), Failure> {
-        // Where there is no database, looking makes none.
+        // Opening the storage would create a missing database.
         if !data_dir::is_served(&data) && !data.join("barebell.sqlite").try_exists()? {
             return Ok(());
         }
@@ -101,10 +101,11 @@ fn users(flags: &CheckFlags, served: &[Domain], out: &mut Out) -> Result<(), Fai
     })
 }
 
-/// Checks the configuration and says what it finds. Warnings are about the machine as it is now.
+/// Checks the configuration and prints the findings. Warnings concern the present state of the
+/// machine.
 ///
 /// # Errors
-/// When the configuration cannot be used.
+/// [`Failure`] if the configuration cannot be used.
 pub(crate) fn run(flags: &CheckFlags, out: &mut Out) -> Result<(), Failure> {
     if flags.place.config.is_none() {
         out.line("no --config FILE is given: these are the defaults")?;

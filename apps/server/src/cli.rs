@@ -13,15 +13,15 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Parser)]
 #[command(name = "barebell", version, about, args_conflicts_with_subcommands = true)]
 pub(crate) struct Cli {
-    /// What to do; `serve` if nothing is said.
+    /// The command; `serve` by default.
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
-    /// The flags of `serve`, when no command is named.
+    /// The flags of `serve` without a command.
     #[command(flatten)]
     pub(crate) serve: ServeFlags,
 }
 
-/// What to do.
+/// A command.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run the server (also what `barebell` alone does)
@@ -29,24 +29,24 @@ pub(crate) enum Command {
     /// Add, import, list, move and remove users
     #[command(subcommand)]
     User(UserCommand),
-    /// Show what the server does: users, registrations, transactions, counters, rates
+    /// Show the state of the server: users, registrations, transactions, counters, rates
     Status(ScreenFlags),
-    /// Show who is registered: address of record, contact, flow, expiry
+    /// Show the registrations: address of record, contact, flow, expiry
     Registrations(ScreenFlags),
-    /// Say what is wrong in a configuration, with line and column
+    /// Report the problems of a configuration, with line and column
     Check(CheckFlags),
-    /// Write manual pages, and what completes commands in shells, to a folder: for packages
+    /// Write manual pages and shell completions to a folder: for packages
     #[command(hide = true)]
     Extras {
-        /// Where to
+        /// The folder
         folder: PathBuf,
     },
 }
 
-/// Writes manual pages, and what completes commands in shells, to `folder`.
+/// Writes manual pages and shell completions to `folder`.
 ///
 /// # Errors
-/// When they cannot be written.
+/// The files cannot be written.
 pub(crate) fn write_extras(folder: &Path) -> std::io::Result<()> {
     let name = Cli::command().get_name().to_owned();
     clap_mangen::generate_to(Cli::command(), folder)?;
@@ -56,7 +56,7 @@ pub(crate) fn write_extras(folder: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Which configuration and which data.
+/// The flags for the configuration and the data.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Place {
     /// Configuration file (TOML; every key is optional)
@@ -71,7 +71,7 @@ impl Place {
     /// The settings of a command other than `serve`.
     ///
     /// # Errors
-    /// When the configuration file cannot be used.
+    /// [`LoadError`] if the configuration file cannot be used.
     pub(crate) fn settings(&self) -> Result<Settings, LoadError> {
         let mut settings = match &self.config {
             Some(file) => config_file::load(file)?,
@@ -81,7 +81,7 @@ impl Place {
         Ok(settings)
     }
 
-    /// The flags that name this place, as a shell takes them.
+    /// The flags that select this place, quoted for a shell.
     pub(crate) fn flags(&self) -> Vec<String> {
         [("--config", &self.config), ("--data", &self.data)]
             .into_iter()
@@ -91,7 +91,7 @@ impl Place {
     }
 }
 
-/// The flags of `serve`. They overrule the configuration file.
+/// The flags of `serve`. They override the configuration file.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ServeFlags {
     #[command(flatten)]
@@ -100,7 +100,7 @@ pub(crate) struct ServeFlags {
     /// Domain to serve; may be repeated, the first is the default [default: the host's name]
     #[arg(long, value_name = "NAME", value_parser = domains::canonical)]
     pub(crate) domain: Vec<String>,
-    /// Where to listen, with udp, tcp, tls, ws or wss and IPv6 in brackets, such as
+    /// Address to listen on, with udp, tcp, tls, ws or wss and IPv6 in brackets, such as
     /// udp:192.0.2.1:5060; may be repeated [default: UDP and TCP 5060 of all addresses]
     #[arg(long, value_name = "TRANSPORT:ADDR:PORT")]
     pub(crate) listen: Vec<Listen>,
@@ -110,7 +110,7 @@ pub(crate) struct ServeFlags {
     /// stateful or stateless [default: stateful]
     #[arg(long, value_parser = config_file::state)]
     pub(crate) state: Option<State>,
-    /// Whether users must prove who they are, on or off [default: on]
+    /// Require users to authenticate, on or off [default: on]
     #[arg(long, value_name = "on|off", value_parser = config_file::on_off)]
     pub(crate) auth: Option<bool>,
     /// Worker threads [default: one for each core]
@@ -119,11 +119,11 @@ pub(crate) struct ServeFlags {
 }
 
 impl ServeFlags {
-    /// The settings of `serve`: what the file says, overruled by the flags. Can be called again to
-    /// read the file anew.
+    /// The settings of `serve`: those of the file, overridden by the flags. A further call reads
+    /// the file again.
     ///
     /// # Errors
-    /// When the configuration file cannot be used.
+    /// [`LoadError`] if the configuration file cannot be used.
     pub(crate) fn settings(&self) -> Result<Settings, LoadError> {
         let mut settings = self.place.settings()?;
         let engine = &mut settings.engine;
@@ -146,10 +146,10 @@ impl ServeFlags {
     }
 }
 
-/// What to do with users.
+/// A command about users.
 #[derive(Debug, Subcommand)]
 pub(crate) enum UserCommand {
-    /// Add a user, or change the password of one
+    /// Add a user, or change the password of an existing one
     Add {
         /// The user's name, alone or with the domain
         #[arg(value_name = "NAME[@DOMAIN]")]
@@ -157,8 +157,8 @@ pub(crate) enum UserCommand {
         #[command(flatten)]
         #[allow(missing_docs)]
         password: Password,
-        /// Another name that the user logs in under, called authentication name, user or ID in
-        /// phones; it stays when the password is changed
+        /// A further login name, called authentication name, user or ID in phones; it stays when
+        /// the password is changed
         #[arg(long, value_name = "NAME")]
         auth_name: Option<String>,
         #[command(flatten)]
@@ -167,9 +167,9 @@ pub(crate) enum UserCommand {
     },
     /// Add the users of a file of lines `name:password`
     ///
-    /// A line `name<authentication name>:password` gives the user another name to log in under.
-    /// Empty lines and lines that begin with # are passed over. A password may contain colons.
-    /// Users that exist get the new password. If a line cannot be used, nothing is imported.
+    /// A line `name<authentication name>:password` gives the user a further login name. Empty lines
+    /// and lines that begin with # are skipped. A password may contain colons. Existing users get
+    /// the new password. If a line is invalid, nothing is imported.
     Import {
         /// The file; `-` for standard input
         file: PathBuf,
@@ -188,13 +188,13 @@ pub(crate) enum UserCommand {
     },
     /// Move all users of a domain to another one
     ///
-    /// They keep their passwords and authentication names. To be used where users were added
-    /// before the server was told its domain, or where a domain is renamed.
+    /// They keep their passwords and authentication names. Use it if users were added before the
+    /// domain of the server was configured, or to rename a domain.
     Move {
-        /// The domain that the users are in
+        /// The present domain of the users
         #[arg(value_name = "FROM", value_parser = domains::canonical)]
         from: String,
-        /// The domain that they are to be in
+        /// The new domain of the users
         #[arg(value_name = "TO", value_parser = domains::canonical)]
         to: String,
         #[command(flatten)]
@@ -212,10 +212,10 @@ pub(crate) enum UserCommand {
     },
 }
 
-/// Which users.
+/// The flags that select users.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct UserFlags {
-    /// The users' domain, needed if several are served and the name has none
+    /// The domain of the users, required if several are served and the name has none
     #[arg(long, value_name = "NAME", value_parser = domains::canonical)]
     pub(crate) domain: Option<String>,
     #[command(flatten)]
@@ -223,12 +223,12 @@ pub(crate) struct UserFlags {
     pub(crate) place: Place,
 }
 
-/// Where the password comes from.
+/// The source of the password.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub(crate) struct Password {
-    /// The password. Others on this machine can see it while the command runs, and the shell
-    /// remembers it: use --password-stdin where that matters
+    /// The password. Others on this machine can see it while the command runs, and the shell stores
+    /// it in its history: use --password-stdin where that matters
     #[arg(long, value_name = "PASS")]
     pub(crate) password: Option<String>,
     /// Read the password from the first line of standard input
@@ -236,7 +236,7 @@ pub(crate) struct Password {
     pub(crate) password_stdin: bool,
 }
 
-/// How to show something.
+/// The flags of the output.
 #[derive(Debug, Args)]
 pub(crate) struct ScreenFlags {
     /// Show it again every second, until Ctrl-C
@@ -250,7 +250,7 @@ pub(crate) struct ScreenFlags {
     pub(crate) place: Place,
 }
 
-/// What to check.
+/// The flags of `check`.
 #[derive(Debug, Args)]
 pub(crate) struct CheckFlags {
     #[command(flatten)]
@@ -265,7 +265,7 @@ fn workers(text: &str) -> Result<usize, String> {
     }
 }
 
-/// The first of each value.
+/// `values` without duplicates.
 fn distinct<T: Clone + PartialEq>(values: &[T]) -> Vec<T> {
     let mut distinct = Vec::new();
     for value in values {
@@ -276,7 +276,7 @@ fn distinct<T: Clone + PartialEq>(values: &[T]) -> Vec<T> {
     distinct
 }
 
-/// `text` as a shell takes it for one word.
+/// `text` quoted as one word for a shell.
 fn shell_word(text: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "/._-+=:,@%".contains(c);
     if !text.is_empty() && text.chars().all(is_plain) {

@@ -1,4 +1,4 @@
-//! The directory in which the server keeps its data, used by one program at a time.
+//! The data directory of the server, used by one process at a time.
 
 use crate::failure::Failure;
 use nix::unistd::{Uid, User, geteuid};
@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long to wait for another process that has the directory and may be about to finish.
+/// The time to wait for another process that uses the directory and may be about to finish.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A data directory that this process alone uses, for as long as the value lives.
+/// A data directory locked by this process until the value is dropped.
 #[derive(Debug)]
 pub(crate) struct DataDir {
     path: PathBuf,
@@ -22,13 +22,13 @@ pub(crate) struct DataDir {
 }
 
 impl DataDir {
-    /// Creates the directory if there is none, and locks it; or returns what `instead` finds while
-    /// another process has it. A server that starts has it for a moment before it can be talked
-    /// to, so this waits a little.
+    /// Creates the directory if it does not exist, and locks it. While another process uses it,
+    /// returns the result of `instead`. A starting server holds the lock for a moment before it
+    /// answers, so this waits a little.
     ///
     /// # Errors
-    /// When the directory cannot be created, or another process keeps it; when others could have
-    /// changed what is in it; and those of `instead`.
+    /// [`Failure`] if the directory cannot be created, another process keeps it, other users could
+    /// have changed its content, or `instead` fails.
     pub(crate) fn open<T>(
         path: &Path,
         instead: impl FnMut() -> Result<Option<T>, Failure>,
@@ -43,7 +43,7 @@ impl DataDir {
     ) -> Result<Result<Self, T>, Failure> {
         let give_up = Instant::now() + patience;
         loop {
-            // `instead` may tell passwords to whoever has put a socket there.
+            // `instead` may send passwords to the owner of a socket in the directory.
             check_directory(path, geteuid().is_root())?;
             if let Some(found) = instead()? {
                 return Ok(Err(found));
@@ -62,7 +62,7 @@ impl DataDir {
         }
     }
 
-    /// Does not wait: `None` when another process has it.
+    /// Does not wait. Returns `None` if another process uses it.
     fn try_open(path: &Path) -> Result<Option<Self>, Failure> {
         let cannot = |what: &str, error: &dyn std::fmt::Display| {
             Failure::said(format!(
@@ -92,18 +92,18 @@ impl DataDir {
         }
     }
 
-    /// Where it is.
+    /// The path of the directory.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 }
 
-/// Checks that nobody but this user and root can have changed what is in the directory `path`, if
-/// there is one; or, with `may_be_anybodys`, that it is its owner alone who can.
+/// Checks that only this user and root can have changed the content of the directory `path`, if it
+/// exists. With `may_be_anybodys`, checks only that no user other than its owner can.
 fn check_directory(path: &Path, may_be_anybodys: bool) -> Result<(), Failure> {
     let described = match (path.symlink_metadata(), path.metadata()) {
         (Ok(link), Ok(directory)) => [link, directory],
-        // It is made, or cannot be used, which is said then.
+        // A missing directory is created. An unusable one causes an error then.
         _ => return Ok(()),
     };
     for found in described.iter().filter(|found| !found.is_symlink() || !may_be_anybodys) {
@@ -115,8 +115,8 @@ fn check_directory(path: &Path, may_be_anybodys: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Checks that the files of ours in the directory `path`, which others cannot change, are this
-/// user's, and takes from others the right to read them.
+/// Checks that the files of this program in the directory `path`, which others cannot change,
+/// belong to this user, and removes the permissions of others on them.
 fn check_files(path: &Path) -> Result<(), Failure> {
     let of = |path: &Path, error: io::Error| Failure::said(format!("{}: {error}", path.display()));
     for entry in path.read_dir().map_err(|error| of(path, error))? {
@@ -128,7 +128,7 @@ fn check_files(path: &Path) -> Result<(), Failure> {
         let path = entry.path();
         let found = match entry.metadata() {
             Ok(found) => found,
-            // A server that is running has taken it away.
+            // A running server has removed it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => return Err(of(&path, error)),
         };
@@ -149,15 +149,16 @@ fn check_files(path: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What the names of our files begin with.
+/// The prefixes of the names of this program's files.
 const OURS: [&str; 5] = ["barebell.sqlite", "control.sock", "journal-", "lock", "tls-"];
 
 fn is_ours(found: &Metadata) -> bool {
     found.uid() == geteuid().as_raw()
 }
 
-/// Which user could have changed what was `found` at `path`, and what to do against it. The owner
-/// of a directory stays: a server of that user may need it.
+/// A message about the user that could have changed what was `found` at `path`, with a remedy, if
+/// there is such a user. The remedy never changes the owner of a directory: a server of that user
+/// may need it.
 fn fault(path: &Path, what: &str, found: &Metadata, is_owner_fine: bool) -> Option<String> {
     let path = path.display();
     if !is_owner_fine {
@@ -172,7 +173,7 @@ fn fault(path: &Path, what: &str, found: &Metadata, is_owner_fine: bool) -> Opti
             "the {what} {path} belongs to {owner}, who can change it, and this runs as {us}: {remedy}"
         ));
     }
-    // The mode of a link says nothing.
+    // The mode of a symbolic link has no meaning.
     if !found.is_symlink() && found.mode() & 0o022 != 0 {
         return Some(format!(
             "others than its owner may write to the {what} {path} (mode {:o}): look whether it is as it should be, then chmod \
@@ -183,16 +184,16 @@ fn fault(path: &Path, what: &str, found: &Metadata, is_owner_fine: bool) -> Opti
     None
 }
 
-/// The name of a user, or the number of one who has none.
+/// The name of a user, or the number if the user has no name.
 fn name(user: Uid) -> String {
     User::from_uid(user).ok().flatten().map_or_else(|| user.to_string(), |user| user.name)
 }
 
-/// The directory when nothing else is said: `/var/lib/barebell` for root, otherwise `barebell` in
-/// the XDG data directory.
+/// The default directory: `/var/lib/barebell` for root, otherwise `barebell` in the XDG data
+/// directory.
 ///
 /// # Errors
-/// When the environment names no home directory.
+/// [`Failure`] if the environment contains no home directory.
 pub(crate) fn default_path() -> Result<PathBuf, Failure> {
     let absolute =
         |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
@@ -207,11 +208,11 @@ pub(crate) fn default_path() -> Result<PathBuf, Failure> {
         })
 }
 
-/// The data directory of the system's server.
+/// The data directory of the system-wide server.
 pub(crate) const SYSTEM: &str = "/var/lib/barebell";
 
-/// Whether a server listens on the socket in the directory `data`, which this user may not be able
-/// to look into. The system lists the sockets of all users.
+/// Returns true if a server listens on the socket in the directory `data`, which this user may not
+/// be permitted to read. The system lists the sockets of all users.
 pub(crate) fn is_served(data: &Path) -> bool {
     let socket = control_socket(data);
     let socket = socket.to_string_lossy();
@@ -219,13 +220,13 @@ pub(crate) fn is_served(data: &Path) -> bool {
         .is_ok_and(|sockets| sockets.lines().any(|line| line.ends_with(&format!(" {socket}"))))
 }
 
-/// Whether this user may not look into the directory `path`, which is there.
+/// Returns true if the directory `path` exists and this user is not permitted to read it.
 pub(crate) fn is_closed(path: &Path) -> bool {
     let found = control_socket(path).symlink_metadata();
     found.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
 }
 
-/// The name of the user that the directory `path` belongs to.
+/// The name of the owner of the directory `path`.
 pub(crate) fn owner(path: &Path) -> String {
     path.metadata().map_or_else(|_| "root".to_owned(), |found| name(Uid::from_raw(found.uid())))
 }

@@ -1,33 +1,33 @@
-//! How many files the process may have open, and what they are for: sockets are files, too, and
-//! strangers open them.
+//! The limit of open files, and its division between uses. Sockets count as files, and strangers
+//! can open them.
 
 use crate::failure::{Failure, during};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-/// Kept for the commands of the administration, checkpoints, and files that are read now and then.
+/// Reserved for administration commands, checkpoints, and files read now and then.
 const KEPT: usize = 64;
-/// What a worker has open besides: event queues, and the next file of the journal.
+/// Reserved for each worker: epoll instances, and the next journal file.
 const PER_WORKER: usize = 4;
-/// Sockets that a question to the DNS may need: A and AAAA are asked for at once, of two servers.
+/// Sockets for one DNS look-up: A and AAAA queries are sent at once, each to two servers.
 const PER_LOOKUP: usize = 4;
-/// Part of all that questions to the DNS may need.
+/// The inverse of the part of the limit that DNS look-ups may use.
 const LOOKUPS_PART: usize = 4;
-/// The most questions to the DNS at a time.
+/// The maximum number of concurrent DNS look-ups.
 const MOST_LOOKUPS: usize = 1024;
 
-/// How many there may be of what strangers can make the process open.
+/// Limits on the open files that strangers can cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shares {
-    /// Stream connections.
+    /// The number of stream connections.
     pub(crate) connections: usize,
-    /// Destinations that are looked up at a time.
+    /// The number of concurrent look-ups.
     pub(crate) lookups: usize,
 }
 
-/// Raises the limit on open files as far as it goes, and returns it.
+/// Raises the soft limit of open files to the hard limit, and returns the result.
 ///
 /// # Errors
-/// When it cannot be read.
+/// [`Failure`] if the limit cannot be read.
 pub(crate) fn raise_limit() -> Result<usize, Failure> {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)
         .map_err(during("cannot tell the limit on open files"))?;
@@ -35,20 +35,20 @@ pub(crate) fn raise_limit() -> Result<usize, Failure> {
     Ok(usize::try_from(if raised { hard } else { soft }).unwrap_or(usize::MAX))
 }
 
-/// The files that the process has open.
+/// The number of files that the process has open.
 ///
 /// # Errors
-/// When the system does not say.
+/// [`Failure`] if the system does not list them.
 pub(crate) fn open() -> Result<usize, Failure> {
     let files = std::fs::read_dir("/proc/self/fd");
     Ok(files.map_err(during("cannot count open files in /proc/self/fd"))?.count())
 }
 
-/// Shares out what a process with so many `workers` may open, where `open` files are and `wanted`
-/// connections are to be possible.
+/// Divides the `limit` of open files of a process with `workers` worker threads and `open` files.
+/// At most `wanted` connections are possible.
 ///
 /// # Errors
-/// When `limit` leaves no room for connections.
+/// [`Failure`] if `limit` leaves no room for connections.
 pub(crate) fn share(
     limit: usize,
     open: usize,

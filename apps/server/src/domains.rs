@@ -1,18 +1,18 @@
-//! The domains that are served: those configured, or the host's own name.
+//! The served domains: those configured, or the host name.
 
 use sip_server::config::Domain;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// What is known of the machine.
+/// The name and addresses of the machine.
 pub(crate) struct Host {
-    /// Its name in lower case, if it has a usable one.
+    /// The host name in lower case, if it is valid.
     pub(crate) name: Option<String>,
     /// The addresses of its interfaces.
     pub(crate) addresses: Vec<IpAddr>,
 }
 
 impl Host {
-    /// Asks the system.
+    /// Queries the system.
     pub(crate) fn this() -> Self {
         let name = nix::unistd::gethostname()
             .ok()
@@ -31,8 +31,8 @@ impl Host {
     }
 }
 
-/// The domains served, the default one first. The host's name and addresses and `localhost` mean
-/// the default domain unless they are configured as a domain or an alias themselves.
+/// The served domains, the default one first. The host name, its addresses and `localhost` are
+/// aliases of the default domain, unless they are configured as a domain or an alias.
 pub(crate) fn served(configured: &[Domain], host: &Host) -> Vec<Domain> {
     let mut domains = configured.to_vec();
     let own_name = host.name.clone().unwrap_or_else(|| "localhost".to_owned());
@@ -50,17 +50,17 @@ pub(crate) fn served(configured: &[Domain], host: &Host) -> Vec<Domain> {
     domains
 }
 
-/// The domain that `name` (in canonical form) is the name or an alias of.
+/// The domain with the name or alias `name`, in canonical form.
 pub(crate) fn find<'a>(domains: &'a [Domain], name: &str) -> Option<&'a Domain> {
     let named = domains.iter().find(|domain| domain.name == name);
     named.or_else(|| domains.iter().find(|domain| domain.aliases.iter().any(|a| a == name)))
 }
 
-/// A domain name or IP address in the form that is compared and stored: lower case, without a
-/// final dot, IPv6 in its shortest form without brackets.
+/// The canonical form of a domain name or IP address: lower case, without a final dot, IPv6 in its
+/// shortest form without brackets.
 ///
 /// # Errors
-/// A text that says what is wrong with `name`.
+/// A message, if `name` is invalid.
 pub(crate) fn canonical(name: &str) -> Result<String, String> {
     let bare = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
     if let Some(address) = bare.or(Some(name)).and_then(|text| text.parse::<Ipv6Addr>().ok()) {
@@ -91,8 +91,8 @@ pub(crate) fn sip_uri(user: &str, domain: &str) -> String {
     }
 }
 
-/// Says that `users` of `domain` cannot log in, since it is not served, and which command
-/// moves them to the one that is `served` by default.
+/// The message that `users` of `domain` cannot log in because it is not served, with the command
+/// that moves them to the default domain `served`.
 pub(crate) fn unserved_users(served: Option<&str>, domain: &str, users: u64) -> String {
     let default = served.unwrap_or("DOMAIN");
     let (are, them) = if users == 1 { ("user is", "that user") } else { ("users are", "them") };
@@ -102,7 +102,8 @@ pub(crate) fn unserved_users(served: Option<&str>, domain: &str, users: u64) -> 
     )
 }
 
-/// Phones name a link-local address with an interface, if at all, so it cannot be an alias.
+/// Returns true for a link-local IPv6 address. A phone that uses one adds a zone, if it can at all,
+/// so such an address cannot be an alias.
 fn is_link_local(address: IpAddr) -> bool {
     matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local())
 }

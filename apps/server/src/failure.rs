@@ -1,20 +1,20 @@
-//! Why a command ends early.
+//! The error of a command.
 
 use std::fmt;
 
-/// What ends a command before its time.
+/// The reason for an early end of a command.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Something went wrong; the text says what, for the person at the terminal.
+    /// An error, with the message for the terminal.
     Said(String),
-    /// The command has said itself what it found to be wrong.
+    /// The command has printed the problems that it found.
     Found,
-    /// Nobody reads our output any more, as in `barebell user list | head`.
+    /// The reader of standard output has closed it, as in `barebell user list | head`.
     OutputClosed,
 }
 
 impl Failure {
-    /// A failure that says `text`.
+    /// A failure with the message `text`.
     pub(crate) fn said(text: impl Into<String>) -> Self {
         Self::Said(text.into())
     }
@@ -26,7 +26,7 @@ impl<E: std::error::Error> From<E> for Failure {
     }
 }
 
-/// Says what was being done when `error` occurred.
+/// Creates a failure: `error` occurred while `doing`.
 pub(crate) fn during<E: fmt::Display>(doing: impl fmt::Display) -> impl FnOnce(E) -> Failure {
     move |error| Failure::Said(format!("{doing}: {error}"))
 }

@@ -1,5 +1,5 @@
-//! Where the server listens, as it is written: `udp:0.0.0.0:5060`, `tcp:[::]:5060`, and where
-//! addresses or ports are translated on the way, `udp:0.0.0.0:5060 as 203.0.113.5:15060` or
+//! Listening addresses and their syntax: `udp:0.0.0.0:5060` or `tcp:[::]:5060`. With address or
+//! port translation on the way: `udp:0.0.0.0:5060 as 203.0.113.5:15060` or
 //! `udp:0.0.0.0:5060 as sip.example.com:15060`.
 
 use crate::domains;
@@ -9,26 +9,26 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs, UdpSocket};
 use std::str::FromStr;
 
-/// The port of SIP (RFC 3261 section 19.1.2).
+/// The default port of SIP (RFC 3261 section 19.1.2).
 pub(crate) const DEFAULT_PORT: u16 = 5060;
 
 /// A transport and an address to listen on. Port 0 lets the system choose one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Listen {
-    /// What carries the messages.
+    /// The transport protocol.
     pub(crate) transport: Transport,
     /// The address, which may be a wildcard, and the port.
     pub(crate) address: SocketAddr,
-    /// What it is called outside, if something else.
+    /// The address as peers outside see it, if it is translated.
     pub(crate) advertised: Option<Outside>,
 }
 
-/// The address of a listener outside, where it is translated on the way.
+/// The address of a listener as peers outside see it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Outside {
     /// An address and a port.
     Address(SocketAddr),
-    /// A name, to which an address belongs, and a port.
+    /// A host name that is resolved, and a port.
     Named(String, u16),
 }
 
@@ -74,7 +74,7 @@ impl Listen {
             .collect()
     }
 
-    /// [`Listen::defaults`], without IPv6 on a machine that has none.
+    /// [`Listen::defaults`], without IPv6 if the machine does not have it.
     pub(crate) fn defaults_here() -> Vec<Self> {
         let has_v6 = UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0)).is_ok();
         let mut listens = Self::defaults();
@@ -82,7 +82,7 @@ impl Listen {
         listens
     }
 
-    /// The port that peers outside know.
+    /// The port that peers outside use.
     pub(crate) fn outside_port(&self) -> u16 {
         match &self.advertised {
             None => self.address.port(),
@@ -91,7 +91,7 @@ impl Listen {
         }
     }
 
-    /// The address or the name that peers outside know; `None` where that is any address.
+    /// The address or name that peers outside use. `None` for a wildcard address.
     pub(crate) fn outside_host(&self) -> Option<String> {
         let of = |address: &SocketAddr| {
             (!address.ip().is_unspecified()).then(|| address.ip().to_string())
@@ -103,10 +103,10 @@ impl Listen {
         }
     }
 
-    /// The address outside, where one is advertised. That of a name is asked for now.
+    /// The advertised address, if there is one. A name is resolved at each call.
     ///
     /// # Errors
-    /// When the name has no address of the listener's family.
+    /// [`Failure`] if the name has no address of the listener's family.
     pub(crate) fn advertised(&self) -> Result<Option<SocketAddr>, Failure> {
         let (name, port) = match &self.advertised {
             None => return Ok(None),
@@ -125,7 +125,8 @@ impl Listen {
         found.next().map(Some).ok_or_else(|| cannot(&"it has others"))
     }
 
-    /// Whether only one of the two can listen: both take connections at one address and port.
+    /// Returns true if only one of the two can be bound: both are stream listeners for one address
+    /// and port.
     pub(crate) fn collides_with(&self, other: &Self) -> bool {
         let (one, two) = (self.address, other.address);
         let is_same_port = one.port() == two.port() && one.port() != 0;
@@ -134,7 +135,7 @@ impl Listen {
         is_same_port && is_same_address && self.transport.is_stream() && other.transport.is_stream()
     }
 
-    /// Tries to listen, and stops at once: why it would fail now.
+    /// Binds the address, and closes it at once. Returns the error of binding.
     pub(crate) fn try_out(&self) -> std::io::Result<()> {
         match self.transport.is_stream() {
             false => UdpSocket::bind(self.address).map(drop),

@@ -1,6 +1,6 @@
-//! What the operator reads while the server runs: one line per event on standard error. Lines are
-//! bounded in length, and in number for each kind of event, so that strangers can neither fill a
-//! disk nor hide one kind among another.
+//! The log of the server: one line for each event on standard error. Lines are limited in length,
+//! and in number for each kind of event, so that strangers can neither fill a disk nor hide one
+//! kind of event behind another.
 
 use crate::output::printable;
 use parking_lot::Mutex;
@@ -11,12 +11,12 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Instant, SystemTime};
 
-/// Lines a second of one kind unless [`set_limit`] says otherwise. Strangers can cause some ten
-/// kinds, with lines of some 200 bytes: that is 200 MB a day at the most, where they never rest.
+/// The default limit for lines of one kind, per second. Strangers can cause some ten kinds, with
+/// lines of some 200 bytes: that is at most 200 MB a day of uninterrupted load.
 pub(crate) const DEFAULT_LINES_PER_SECOND: u32 = 1;
-/// For so many seconds the lines that were not needed are kept for a moment that has more to tell.
+/// The capacity of the token bucket of a kind, in seconds.
 const BURST: u32 = 10;
-/// The longest text of a line, in bytes; more is cut off.
+/// The maximum length of the text of a line, in bytes. The rest is cut off.
 const MAX_TEXT: usize = 1024;
 
 static LIMIT: AtomicU32 = AtomicU32::new(DEFAULT_LINES_PER_SECOND);
@@ -39,23 +39,23 @@ impl fmt::Display for Level {
     }
 }
 
-/// Lines a second of each kind that are written from now on, in the mean over [`BURST`] seconds; 0:
-/// no limit.
+/// Sets the limit for lines of each kind per second, on average over [`BURST`] seconds; 0: no
+/// limit.
 pub(crate) fn set_limit(lines_per_second: u32) {
     LIMIT.store(lines_per_second, Ordering::Relaxed);
 }
 
-/// Something that the operator may want to know. `kind` names the kind of event, for the limit.
+/// Logs an event that may interest the operator. `kind` names the kind of event, for the limit.
 pub(crate) fn info(kind: &'static str, text: impl FnOnce() -> String) {
     write(Level::Info, kind, text);
 }
 
-/// Something that is not as it should be, while the server goes on.
+/// Logs an irregularity that does not stop the server.
 pub(crate) fn warn(kind: &'static str, text: impl FnOnce() -> String) {
     write(Level::Warning, kind, text);
 }
 
-/// Something that the server was asked to do and could not.
+/// Logs a failed operation.
 pub(crate) fn error(kind: &'static str, text: impl FnOnce() -> String) {
     write(Level::Error, kind, text);
 }
@@ -74,11 +74,11 @@ fn write(level: Level, kind: &'static str, text: impl FnOnce() -> String) {
         lines = format!("{time} {level}: {suppressed} similar lines suppressed ({kind})\n");
     }
     lines.push_str(&format!("{time} {level}: {}\n", cut(printable(&text()))));
-    // With standard error closed there is nobody left to tell.
+    // An error means that standard error is closed, so it cannot be reported.
     let _ = std::io::stderr().write_all(lines.as_bytes());
 }
 
-/// `text` with an end that says so where it is too long.
+/// Truncates `text` if it is too long, and marks the end.
 fn cut(mut text: String) -> String {
     if text.len() > MAX_TEXT {
         let end = (0..=MAX_TEXT).rfind(|&at| text.is_char_boundary(at));
@@ -88,7 +88,7 @@ fn cut(mut text: String) -> String {
     text
 }
 
-/// A token bucket that holds the lines of [`BURST`] seconds.
+/// A token bucket with a capacity of the lines of [`BURST`] seconds.
 struct Bucket {
     tokens: f64,
     filled: Instant,
@@ -100,7 +100,8 @@ impl Bucket {
         Self { tokens: capacity(limit), filled: now, suppressed: 0 }
     }
 
-    /// `None` when the line is not to be written; otherwise how many were not since the last one.
+    /// Takes a token. Returns `None` if the line is to be suppressed, otherwise the number of lines
+    /// suppressed since the last one.
     fn take(&mut self, limit: u32, now: Instant) -> Option<u64> {
         if limit > 0 {
             let earned = now.duration_since(self.filled).as_secs_f64() * f64::from(limit);

@@ -33,8 +33,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use storage::sqlite::Sqlite;
 
-/// What a call takes is given back half a minute later, between newer calls: where memory is kept
-/// by size that costs less.
+/// The memory of a call is freed half a minute later, between allocations of newer calls. An
+/// allocator with size classes is faster with that pattern.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -58,7 +58,7 @@ fn main() -> ExitCode {
         }
         Err(Failure::Said(text)) => {
             let _ = out.flush();
-            // With standard error closed, the exit status still tells.
+            // If standard error is closed, the exit status still reports the failure.
             let _ = writeln!(std::io::stderr(), "error: {text}");
             ExitCode::FAILURE
         }

@@ -1,4 +1,4 @@
-//! Standard output, where a reader that went away is no error.
+//! Standard output, with special treatment of a reader that has closed it.
 
 use crate::failure::Failure;
 use serde::Serialize;
@@ -13,12 +13,12 @@ impl Out {
         Self(BufWriter::with_capacity(64 * 1024, io::stdout()))
     }
 
-    /// Whether a person looks at a terminal.
+    /// Returns true if standard output is a terminal.
     pub(crate) fn is_terminal(&self) -> bool {
         self.0.get_ref().is_terminal()
     }
 
-    /// Writes `text` as it is.
+    /// Writes `text` unchanged.
     pub(crate) fn text(&mut self, text: &str) -> Result<(), Failure> {
         self.0.write_all(text.as_bytes()).map_err(gone)
     }
@@ -35,7 +35,7 @@ impl Out {
         self.line(&text)
     }
 
-    /// Hands everything to the reader.
+    /// Writes the buffer to standard output.
     pub(crate) fn flush(&mut self) -> Result<(), Failure> {
         self.0.flush().map_err(gone)
     }
@@ -49,8 +49,8 @@ fn gone(error: io::Error) -> Failure {
     }
 }
 
-/// `text` with control characters written as escapes. What strangers sent must not look like
-/// further lines, nor reach a terminal as control sequences.
+/// Replaces the control characters in `text` by escapes. Text from strangers must neither imitate
+/// further lines nor send control sequences to a terminal.
 pub(crate) fn printable(text: &str) -> String {
     let mut printable = String::with_capacity(text.len());
     for c in text.chars() {

@@ -15,13 +15,13 @@ use std::path::Path;
 use std::thread;
 use std::time::{self, Duration};
 
-/// Between the samples that rates are worked out from, and between screens.
+/// The interval between the samples for rates, and between screens.
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Shows what the server does.
+/// Shows the status of the server.
 ///
 /// # Errors
-/// When no server runs, or neither the server nor its data can be reached.
+/// [`Failure`] if the server is stopped, or neither the server nor its data can be accessed.
 pub(crate) fn status(flags: &ScreenFlags, out: &mut Out) -> Result<(), Failure> {
     let mut before = Sample::take(&flags.place)?;
     loop {
@@ -46,10 +46,10 @@ pub(crate) fn status(flags: &ScreenFlags, out: &mut Out) -> Result<(), Failure> 
     }
 }
 
-/// Shows who is registered.
+/// Shows the registrations.
 ///
 /// # Errors
-/// When neither the server nor its data can be reached.
+/// [`Failure`] if neither the server nor its data can be accessed.
 pub(crate) fn registrations(flags: &ScreenFlags, out: &mut Out) -> Result<(), Failure> {
     loop {
         let mut rows = Vec::new();
@@ -85,8 +85,8 @@ pub(crate) fn registrations(flags: &ScreenFlags, out: &mut Out) -> Result<(), Fa
     }
 }
 
-/// Where no place is named and no server uses the `data` of this user: refuses, if the system's
-/// server runs, or may run, whose data this user may not see.
+/// Returns an error if no place is given, no server uses the `data` of this user, and the
+/// system-wide server runs, or may run with data that this user is not permitted to read.
 fn refuse_if_elsewhere(place: &Place, data: &Path) -> Result<(), Failure> {
     let system = Path::new(data_dir::SYSTEM);
     let is_named = place.config.is_some() || place.data.is_some();
@@ -108,7 +108,7 @@ fn refuse_if_elsewhere(place: &Place, data: &Path) -> Result<(), Failure> {
     )))
 }
 
-/// Writes a screen: in place of the one before on a terminal, after it otherwise.
+/// Writes a screen. On a terminal it replaces the one before.
 fn show(text: &str, flags: &ScreenFlags, out: &mut Out) -> Result<(), Failure> {
     if flags.watch && out.is_terminal() {
         out.text("\x1b[2J\x1b[H")?;
@@ -117,7 +117,7 @@ fn show(text: &str, flags: &ScreenFlags, out: &mut Out) -> Result<(), Failure> {
     if flags.watch { out.text("\n") } else { Ok(()) }
 }
 
-/// What the server was found to do at one time.
+/// The status of the server at one time.
 struct Sample {
     at: time::Instant,
     condition: Condition,
@@ -144,7 +144,7 @@ enum Report {
         running: bool,
         #[serde(flatten)]
         status: Box<Status>,
-        /// Of the counters, for each second since the sample before.
+        /// The rates of the counters per second, since the sample before.
         rates: BTreeMap<String, f64>,
     },
     Stopped(StoppedStatus),
@@ -201,7 +201,7 @@ fn running_text(
     unserved_text(text, status.domains.first(), &status.unserved)?;
     writeln!(text, "registered    {}", registered(status.registered, status.contacts))?;
     writeln!(text, "transactions  {}", status.transactions)?;
-    // What has not happened would hide what has.
+    // Counters of zero are omitted for clarity.
     let counted: Vec<_> = status.counters.iter().filter(|(_, count)| **count > 0).collect();
     if counted.is_empty() {
         return writeln!(text, "\nnothing counted yet");
@@ -253,7 +253,7 @@ fn registered(addresses: u64, contacts: u64) -> String {
     format!("{addresses} ({contacts} {plural})")
 }
 
-/// Registrations as columns, each as wide as its widest value.
+/// A table of registrations, with each column as wide as its widest value.
 fn table(rows: &[Registration]) -> String {
     let head = ["address of record", "contact", "flow", "expires in", "q"].map(str::to_owned);
     let cells = rows.iter().map(|row| {

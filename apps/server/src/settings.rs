@@ -1,4 +1,4 @@
-//! What the operator decided, and what follows from it on this machine.
+//! The settings of the operator, and their values for this machine.
 
 use crate::certificates::{Tls, TlsSettings};
 use crate::data_dir;
@@ -13,30 +13,30 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What the operator decided, before anything is asked of the machine.
+/// The settings of the operator, independent of the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Settings {
-    /// What the engine is told. Its domains are the configured ones.
+    /// The engine's configuration, with the configured domains.
     pub(crate) engine: sip_server::Config,
-    /// Where to listen; empty for [`Listen::defaults_here`].
+    /// The listening addresses; empty for [`Listen::defaults_here`].
     pub(crate) listens: Vec<Listen>,
-    /// TLS, where it is listened to.
+    /// The settings of TLS.
     pub(crate) tls: TlsSettings,
-    /// Whose pages may ask for WebSocket.
+    /// The web origins that may use WebSocket.
     pub(crate) origins: Origins,
-    /// The data directory, if not the default one.
+    /// The data directory, unless it is the default one.
     pub(crate) data: Option<PathBuf>,
-    /// Worker threads, if not one for each core.
+    /// The number of worker threads, unless it is one for each core.
     pub(crate) workers: Option<usize>,
-    /// Whether registrations are kept on the disk.
+    /// True if registrations are stored on disk.
     pub(crate) registrations: bool,
-    /// When registrations are safe from a power loss.
+    /// The time at which registrations survive a power loss.
     pub(crate) sync: Sync,
-    /// Stream connections that may be open.
+    /// The maximum number of open stream connections.
     pub(crate) max_connections: usize,
-    /// Stream connections that may be open from one address.
+    /// The maximum number of open stream connections from one address.
     pub(crate) max_connections_per_source: usize,
-    /// Log lines a second of one kind; 0: no limit.
+    /// The maximum number of log lines of one kind per second; 0: no limit.
     pub(crate) log_lines_per_second: u32,
 }
 
@@ -59,22 +59,22 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// What the engine is told on this machine: with the domains and aliases that are the host's.
+    /// The engine's configuration for this machine, with the domains and aliases of the host.
     pub(crate) fn engine_config(&self) -> sip_server::Config {
         let domains = domains::served(&self.engine.domains, &Host::this());
         sip_server::Config { domains, ..self.engine.clone() }
     }
 
-    /// Where to listen.
+    /// The listening addresses.
     pub(crate) fn listens(&self) -> Vec<Listen> {
         if self.listens.is_empty() { Listen::defaults_here() } else { self.listens.clone() }
     }
 
-    /// What TLS begins with, where it is listened to, with what was there `before`. A
-    /// certificate that has to be made is for the domains and the addresses that are served.
+    /// The TLS configuration, if there is a secure listener. `before` is the present one. A
+    /// self-signed certificate is created for the served domains and addresses.
     ///
     /// # Errors
-    /// When a file cannot be used.
+    /// [`Failure`] if a file cannot be used.
     pub(crate) fn open_tls(
         &self,
         data: &Path,
@@ -87,8 +87,7 @@ impl Settings {
         self.tls.open(data, &self.names(), before).map(Some)
     }
 
-    /// The names of the server: its domains, and the addresses at which it listens or that it is
-    /// called outside.
+    /// The names of the server: its domains, and its listening and advertised addresses.
     pub(crate) fn names(&self) -> Vec<String> {
         let domains = self.engine_config().domains;
         let domains = domains.into_iter().flat_map(|domain| [vec![domain.name], domain.aliases]);
@@ -100,7 +99,7 @@ impl Settings {
         names
     }
 
-    /// How many worker threads to run.
+    /// The number of worker threads.
     pub(crate) fn workers(&self) -> usize {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
         self.workers.unwrap_or_else(cores)
@@ -109,7 +108,7 @@ impl Settings {
     /// The data directory.
     ///
     /// # Errors
-    /// When none is named and there is no default one.
+    /// [`Failure`] if no directory is configured and there is no default one.
     pub(crate) fn data(&self) -> Result<PathBuf, Failure> {
         self.data.clone().map_or_else(data_dir::default_path, Ok)
     }

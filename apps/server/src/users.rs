@@ -11,10 +11,10 @@ use nix::sys::termios::{LocalFlags, SetArg, tcgetattr, tcsetattr};
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::Path;
 
-/// Does what `command` says.
+/// Runs `command`.
 ///
 /// # Errors
-/// When it cannot be done.
+/// [`Failure`] if the command fails.
 pub(crate) fn run(command: &UserCommand, out: &mut Out) -> Result<(), Failure> {
     match command {
         UserCommand::Add { name, password, auth_name, user } => {
@@ -138,7 +138,7 @@ fn note_unserved(domain: &str, is_served: bool) {
     }
 }
 
-/// Says something on standard error, which may be closed.
+/// Writes a note to standard error, which may be closed.
 fn note(text: &str) {
     let _ = writeln!(io::stderr(), "note: {text}");
 }

@@ -1,46 +1,46 @@
-//! How long sound takes to somebody who sends it back, and from there: marks are sent, and found
-//! again in what is heard.
+//! The measurement of the round-trip time of audio through an end that sends it back: marks are
+//! sent and detected in the received audio.
 
 use alloc::vec::Vec;
 use core::f64::consts::TAU;
 use core::time::Duration;
 
-/// What is heard is looked at with so many samples a second: marks have nothing above half of it.
+/// The sample rate of the detection in hertz. Marks have no frequency above half of it.
 const RATE: u32 = 8000;
-/// A mark is a sweep from the lower to the higher frequency in so many samples of [`RATE`]: every
-/// codec of telephony carries it, and it is like itself at no other time.
+/// The length of a mark in samples of [`RATE`]. A mark is a sweep from the lower to the higher
+/// frequency: every codec of telephony carries it, and its autocorrelation has a single peak.
 const LENGTH: usize = 800;
 const LOW: f64 = 400.0;
 const HIGH: f64 = 3000.0;
-/// How loud it is: 6 dB below the loudest.
+/// The amplitude of a mark: 6 dB below full scale.
 const LOUDNESS: f64 = 16_000.0;
-/// A mark begins every two seconds: what takes longer is not measured.
+/// The interval of the marks in samples: two seconds. A longer round trip is not measured.
 const PERIOD: usize = 2 * RATE as usize;
-/// How like a mark something is, 0 to 1, that is taken for one. Noise is below 0.2, what codecs
-/// leave of a mark above 0.8.
+/// The correlation from which a window counts as a mark, 0 to 1. Noise is below 0.2, a mark after a
+/// codec above 0.8.
 const LIKE: f32 = 0.5;
-/// What is quieter on the average (the mean square) is no mark.
+/// The mean square below which a window is silence.
 const SILENCE: f32 = 100.0;
-/// Times that are remembered.
+/// The maximum number of stored times.
 const MAX_TIMES: usize = 64;
 
-/// Sends marks and listens for them. Both are called in turn, each with the same count of samples:
-/// what is heard while something is sent has the same time.
+/// Sends and detects marks. [`Marks::fill`] and [`Marks::hear`] are called alternately, each with
+/// the same count of samples: samples sent and received in the same round have the same time.
 #[derive(Clone, Debug)]
 pub struct Marks {
-    /// Samples in a second of what is sent and heard.
+    /// The sample rate of sent and received audio in hertz.
     rate: u32,
-    /// What a mark looks like, and the sum of its squares.
+    /// The samples of a mark, and the sum of their squares.
     mark: Vec<f32>,
     energy: f32,
-    /// Samples of [`RATE`] since the last mark began: sent, and heard.
+    /// Samples of [`RATE`] since the start of the last mark: sent, and received.
     sent: usize,
     heard: usize,
-    /// The last [`LENGTH`] samples that were heard.
+    /// The last [`LENGTH`] received samples.
     window: Vec<f32>,
-    /// How like a mark the likest window was, and where it began.
+    /// The highest correlation since the start of the last mark, and the start of that window.
     best: (f32, usize),
-    /// The way there and back of marks, in samples of [`RATE`].
+    /// The round-trip times of marks, in samples of [`RATE`].
     times: Vec<usize>,
 }
 
@@ -61,18 +61,18 @@ impl Default for Marks {
     }
 }
 
-/// A mark at `at` samples of [`RATE`] after its beginning.
+/// Returns the sample of a mark at `at` samples of [`RATE`] after its start.
 fn sweep(at: f64) -> f64 {
     let length = LENGTH as f64;
     let seconds = at / f64::from(RATE);
     let mean = LOW + (HIGH - LOW) * at / length / 2.0;
-    // It comes and goes softly.
+    // The edges fade in and out.
     let edge = (at.min(length - at) / (length / 10.0)).clamp(0.0, 1.0);
     LOUDNESS * edge * libm::sin(TAU * mean * seconds)
 }
 
 impl Marks {
-    /// Appends the next `count` samples to `out`, of `rate` in a second, which is a multiple of
+    /// Appends the next `count` samples to `out`, with a sample rate of `rate` hertz, a multiple of
     /// 8000.
     pub fn fill(&mut self, rate: u32, count: usize, out: &mut Vec<i16>) {
         if rate != self.rate {
@@ -102,13 +102,13 @@ impl Marks {
         self.window.clear();
     }
 
-    /// Samples of the rate for one of [`RATE`].
+    /// Returns the decimation factor from the sample rate to [`RATE`].
     const fn step(&self) -> usize {
         let step = self.rate / RATE;
         if step == 0 { 1 } else { step as usize }
     }
 
-    /// Hears `samples`, which are as many as were sent.
+    /// Evaluates `samples`, as many as were sent.
     pub fn hear(&mut self, samples: &[i16]) {
         for &sample in samples.iter().step_by(self.step()) {
             self.window.push(f32::from(sample));
@@ -124,7 +124,7 @@ impl Marks {
         }
     }
 
-    /// How like a mark the window is.
+    /// Returns the correlation of the window with a mark.
     fn likeness(&self) -> f32 {
         let energy: f32 = self.window.iter().map(|sample| sample * sample).sum();
         if energy < SILENCE * LENGTH as f32 {
@@ -135,8 +135,8 @@ impl Marks {
         sum / libm::sqrtf(energy * self.energy)
     }
 
-    /// The way there and back, from a sample that is sent to the same that is heard again: in the
-    /// middle of all marks that were found. `None` until one was, which takes two seconds.
+    /// Returns the round-trip time from a sent sample to the same sample received: the median of
+    /// all detected marks. `None` until a mark was detected, which takes two seconds.
     #[must_use]
     pub fn round_trip(&self) -> Option<Duration> {
         let mut times = self.times.clone();
@@ -152,7 +152,7 @@ mod tests {
     use crate::tone::Tone;
     use codec::{Codec, Decoder, Encoder};
 
-    /// What is measured in `seconds` over what `way` makes of each 20 ms.
+    /// Returns the result of `seconds` of measurement over a path that applies `way` to each 20 ms.
     fn measure(rate: u32, seconds: u32, mut way: impl FnMut(&[i16]) -> Vec<i16>) -> Option<f64> {
         let mut marks = Marks::default();
         for _ in 0..50 * seconds {
@@ -163,7 +163,7 @@ mod tests {
         Some(marks.round_trip()?.as_secs_f64() * 1e3)
     }
 
-    /// Lets samples out `delay` samples later.
+    /// Returns a path with a delay of `delay` samples.
     fn late(delay: usize) -> impl FnMut(&[i16]) -> Vec<i16> {
         let mut line = alloc::vec![0; delay];
         move |samples| {
@@ -201,7 +201,7 @@ mod tests {
         });
         assert_eq!(tones, None);
         assert_eq!(measure(8000, 7, |samples| alloc::vec![0; samples.len()]), None);
-        // Two seconds are needed.
+        // A measurement takes two seconds.
         assert_eq!(measure(8000, 2, <[i16]>::to_vec), None);
     }
 
@@ -217,7 +217,7 @@ mod tests {
                 decoder.decode(&payload, &mut out);
                 out
             });
-            // And what the codec adds.
+            // The codec adds to the delay.
             let measured = measured.unwrap();
             assert!((100.0..120.0).contains(&measured), "{codec:?}: {measured}");
         }

@@ -1,6 +1,6 @@
-//! What a datagram on a media socket is (RFC 7983, RFC 5761).
+//! The demultiplexing of datagrams on a media socket (RFC 7983, RFC 5761).
 
-/// What a datagram is, by its first bytes.
+/// The protocol of a datagram, by its first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// STUN.
@@ -9,18 +9,18 @@ pub enum Kind {
     Zrtp,
     /// DTLS.
     Dtls,
-    /// A channel of TURN.
+    /// A TURN channel.
     TurnChannel,
     /// RTP or SRTP.
     Rtp,
     /// RTCP or SRTCP.
     Rtcp,
-    /// None of these.
+    /// An unknown protocol.
     Unknown,
 }
 
 impl Kind {
-    /// Looks at a datagram. What it says it is, it need not be: whoever reads it looks closer.
+    /// Classifies a datagram by its first bytes. The parser of the protocol has to validate it.
     #[must_use]
     pub fn of(datagram: &[u8]) -> Self {
         match datagram.first() {

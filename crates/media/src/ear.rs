@@ -1,31 +1,32 @@
-//! An ear: what a call has sounded like, in figures. It is given all that is played.
+//! A meter of the audio of a call. It receives all played samples.
 //!
-//! It judges tenths of a second. A level in dBFS is 0 for the loudest sine that there is, and goes
-//! down from there.
+//! It evaluates windows of 100 ms. Levels are in dBFS: 0 is the loudest possible sine, and lower
+//! levels are negative.
 
 use crate::tone::amplitude_of;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-/// What is judged as one.
+/// The duration of an evaluated window.
 const WINDOW: Duration = Duration::from_millis(100);
-/// What is quieter is silence: comfort noise is, and so is what G.711 makes of nothing.
+/// The level below which audio counts as silence. Comfort noise is below it, and so is encoded
+/// silence of G.711.
 pub const SILENCE_DBFS: f64 = -50.0;
-/// The part of the power that is a tone's where it is heard: half of a dial tone is 350 Hz, half of
-/// it 440 Hz.
+/// The share of the power that a tone needs to be detected. A dial tone has half of its power at
+/// 350 Hz and half at 440 Hz.
 const TONE_SHARE: f64 = 0.25;
-/// Keys that are remembered: who presses more does it to fill memory.
+/// The maximum number of stored keys, which bounds the memory.
 const MAX_KEYS: usize = 256;
 /// The mean square of the loudest sine.
 const FULL_SCALE: f64 = 32_768.0 * 32_768.0 / 2.0;
 
-/// How long something was heard without a break.
+/// The duration of a condition without interruption.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Run {
-    /// Until now.
+    /// The current duration.
     pub now: Duration,
-    /// At most.
+    /// The longest duration.
     pub longest: Duration,
 }
 
@@ -36,18 +37,18 @@ impl Run {
     }
 }
 
-/// A tone that is listened for.
+/// A tone to detect, with its results.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Listened {
-    /// Its frequency.
+    /// Its frequency in hertz.
     pub hertz: f64,
-    /// How long it was heard.
+    /// The duration of its detection.
     pub run: Run,
-    /// Its highest level; `None` where there was nothing of it.
+    /// Its highest level in dBFS. `None` if the frequency was absent.
     pub dbfs: Option<f64>,
 }
 
-/// An ear.
+/// The meter.
 #[derive(Clone, Debug, Default)]
 pub struct Ear {
     tones: Vec<Listened>,
@@ -57,20 +58,20 @@ pub struct Ear {
     rate: u32,
     window: Vec<i16>,
     windows: u64,
-    /// The sum and the highest of the mean squares of windows.
+    /// The sum and the maximum of the mean squares of the windows.
     power: f64,
     highest: f64,
 }
 
 impl Ear {
-    /// Listens for a tone of `hertz` from now on.
+    /// Adds a tone of `hertz` to detect from now on.
     pub fn listen_for(&mut self, hertz: f64) {
         if self.tone(hertz).is_none() {
             self.tones.push(Listened { hertz, run: Run::default(), dbfs: None });
         }
     }
 
-    /// Hears `samples`, of `rate` in a second.
+    /// Evaluates `samples` with a sample rate of `rate` hertz.
     pub fn hear(&mut self, rate: u32, samples: &[i16]) {
         if rate != self.rate {
             self.rate = rate;
@@ -97,7 +98,7 @@ impl Ear {
         self.silence.note(!is_audio);
         for tone in &mut self.tones {
             if tone.hertz >= f64::from(self.rate) / 2.0 {
-                // What this rate does not carry would be taken for another frequency.
+                // A frequency above half of the sample rate would alias to another one.
                 tone.run.note(false);
                 continue;
             }
@@ -111,57 +112,57 @@ impl Ear {
         }
     }
 
-    /// The other end has pressed a key.
+    /// Stores a key that the other end has pressed.
     pub fn hear_key(&mut self, key: char) {
         if self.keys.len() < MAX_KEYS {
             self.keys.push(key);
         }
     }
 
-    /// Forgets what was heard; what is listened for stays.
+    /// Resets all results. The tones to detect stay.
     pub fn forget(&mut self) {
         let tones = core::mem::take(&mut self.tones);
         *self = Self::default();
         tones.into_iter().for_each(|tone| self.listen_for(tone.hertz));
     }
 
-    /// What was heard of a tone that is listened for.
+    /// Returns the results of a tone to detect.
     #[must_use]
     pub fn tone(&self, hertz: f64) -> Option<Listened> {
         self.tones.iter().copied().find(|tone| tone.hertz == hertz)
     }
 
-    /// All tones that are listened for.
+    /// Returns all tones to detect.
     #[must_use]
     pub fn tones(&self) -> &[Listened] {
         &self.tones
     }
 
-    /// How long anything was heard.
+    /// Returns the duration of audio.
     #[must_use]
     pub const fn audio(&self) -> Run {
         self.audio
     }
 
-    /// How long nothing was heard.
+    /// Returns the duration of silence.
     #[must_use]
     pub const fn silence(&self) -> Run {
         self.silence
     }
 
-    /// The keys that the other end has pressed.
+    /// Returns the keys that the other end has pressed.
     #[must_use]
     pub fn keys(&self) -> &str {
         &self.keys
     }
 
-    /// The mean level of all that was heard; `None` where that was nothing at all.
+    /// Returns the mean level in dBFS. `None` if all samples were zero.
     #[must_use]
     pub fn mean_dbfs(&self) -> Option<f64> {
         dbfs(self.power / self.windows.max(1) as f64)
     }
 
-    /// The level of the loudest tenth of a second; `None` where there was nothing at all.
+    /// Returns the level of the loudest window in dBFS. `None` if all samples were zero.
     #[must_use]
     pub fn loudest_dbfs(&self) -> Option<f64> {
         dbfs(self.highest)
@@ -231,7 +232,7 @@ mod tests {
         for (rate, is_there) in [(8000, false), (16_000, true)] {
             let mut ear = Ear::default();
             ear.listen_for(5000.0);
-            // What 5000 Hz would look like at 8000 samples a second, and itself.
+            // The alias of 5000 Hz at 8000 samples a second, and 5000 Hz itself.
             let hertz = if is_there { 5000.0 } else { 3000.0 };
             ear.hear(rate, &tone(hertz, rate, 16_384, 500));
             assert_eq!(ear.tones()[0].run.longest > Duration::ZERO, is_there, "{rate}");

@@ -1,7 +1,8 @@
 //! A media session of telephony, without I/O.
 //!
-//! [`Negotiator`] makes and reads session descriptions (RFC 3264) and ends with a [`Stream`]: what
-//! both ends have agreed on. A [`Session`] carries that stream: sound in, datagrams out, and back.
+//! A [`Negotiator`] writes and reads session descriptions (RFC 3264) and returns a [`Stream`], the
+//! result of the negotiation. A [`Session`] carries that stream: it turns samples into datagrams
+//! and datagrams into samples.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! What a socket looks like from outside of a NAT: servers are asked from it now and then, which
-//! keeps the mapping alive, too.
+//! The discovery of the public address of a socket behind a NAT. STUN servers are queried
+//! periodically, which also keeps the mapping alive.
 
 use crate::negotiation::Random;
 use alloc::vec::Vec;
@@ -7,27 +7,27 @@ use core::net::SocketAddr;
 use core::time::Duration;
 use stun::{Answer, Client, Event, TransactionId};
 
-/// How often a server is asked. NATs forget a mapping after 30 s to minutes, and this was enough
-/// for those of the field.
+/// The interval of the queries to a server. NATs drop a mapping after 30 s to several minutes, and
+/// this interval was sufficient for deployed ones.
 const INTERVAL: Duration = Duration::from_secs(30);
-/// How many servers are asked at most.
+/// The maximum number of queried servers.
 const MAX_SERVERS: usize = 4;
 
-/// How a NAT maps a socket (RFC 4787 section 4.1).
+/// The mapping behaviour of a NAT (RFC 4787 section 4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mapping {
-    /// Not known: fewer than two servers have answered.
+    /// Unknown: fewer than two servers have answered.
     Unknown,
-    /// There is none: the socket's own address is seen.
+    /// No NAT: the servers see the socket's own address.
     Direct,
-    /// All see the same address: the other end of a call will, too.
+    /// All servers see the same address, and so does the other end of a call.
     EndpointIndependent,
-    /// Each sees another one (a symmetric NAT): what a server says of it is no use to the other end
-    /// of a call. Only who sends to where packets come from, or a relay, can reach it.
+    /// Each server sees another address (a symmetric NAT). The address is useless to the other end
+    /// of a call. It needs symmetric RTP or a relay.
     EndpointDependent,
 }
 
-/// A server, and what it has said last.
+/// A server with its last answer.
 #[derive(Clone, Debug)]
 struct Server {
     address: SocketAddr,
@@ -36,9 +36,10 @@ struct Server {
     mapped: Option<SocketAddr>,
 }
 
-/// Asks STUN servers for the address of one socket, every 30 seconds from its start until
-/// [`Mapper::rest`]. The owner sends what [`Mapper::poll`] gives it, from that socket, and hands
-/// over what comes. Times are spans since an epoch that it chooses.
+/// Queries STUN servers for the public address of one socket, every 30 seconds from its start until
+/// [`Mapper::rest`]. The owner sends the output of [`Mapper::poll`] from that socket and passes
+/// received datagrams to [`Mapper::receive`]. Times are durations since an epoch of the owner's
+/// choice.
 #[derive(Clone, Debug)]
 pub struct Mapper {
     servers: Vec<Server>,
@@ -46,8 +47,8 @@ pub struct Mapper {
 }
 
 impl Mapper {
-    /// Asks these servers from `now` on, the first four of them. Two or more, with different
-    /// addresses or ports, are needed to tell what kind of NAT there is.
+    /// Queries the first four of these servers from `now` on. The kind of the NAT is known only
+    /// from two or more servers with different addresses or ports.
     #[must_use]
     pub fn new(servers: &[SocketAddr], now: Duration) -> Self {
         let servers = servers.iter().take(MAX_SERVERS);
@@ -56,20 +57,20 @@ impl Mapper {
         Self { servers: servers.map(server).collect(), rests: false }
     }
 
-    /// The call stands, and its packets keep the mapping alive: nobody is asked any more. What was
-    /// answered stays.
+    /// Stops the queries: the packets of an established call keep the mapping alive. The answers
+    /// stay.
     pub fn rest(&mut self) {
         self.rests = true;
         self.servers.iter_mut().for_each(|server| server.question = None);
     }
 
-    /// Asks on after [`Mapper::rest`].
+    /// Resumes the queries after [`Mapper::rest`].
     pub fn resume(&mut self, now: Duration) {
         self.rests = false;
         self.servers.iter_mut().for_each(|server| server.next = now);
     }
 
-    /// When to call [`Mapper::poll`].
+    /// Returns the time of the next call to [`Mapper::poll`].
     #[must_use]
     pub fn next_timer(&self) -> Option<Duration> {
         if self.rests {
@@ -81,8 +82,8 @@ impl Mapper {
         self.servers.iter().map(next).min()
     }
 
-    /// Puts a request that is due at `now` into `out`: where it goes. To be called until there is
-    /// none. Questions are told from others by what `random` gives.
+    /// Writes a request that is due at `now` to `out` and returns its destination. It is called
+    /// until it returns `None`. `random` makes the transaction identifiers.
     pub fn poll(
         &mut self,
         now: Duration,
@@ -104,7 +105,7 @@ impl Mapper {
                 Event::Send(to) => return Some(to),
                 Event::Wait => {}
                 Event::TimedOut => {
-                    // Whoever does not answer knows nothing any more of how we look now.
+                    // Without an answer the mapping is unknown.
                     (server.question, server.mapped) = (None, None);
                     server.next = now;
                 }
@@ -113,8 +114,8 @@ impl Mapper {
         None
     }
 
-    /// A datagram has come from `from`. True where it is the answer to a question of ours: it is
-    /// nobody else's then.
+    /// Processes a datagram from `from`. Returns true if it is the answer to a query. Then no other
+    /// protocol handles it.
     pub fn receive(&mut self, now: Duration, from: SocketAddr, datagram: &[u8]) -> bool {
         if !stun::is_stun(datagram) {
             return false;
@@ -133,14 +134,15 @@ impl Mapper {
         false
     }
 
-    /// What the socket looks like, as the first server that has answered says.
+    /// Returns the public address of the socket, from the first server that has answered.
     #[must_use]
     pub fn mapped(&self) -> Option<SocketAddr> {
         self.servers.iter().find_map(|server| server.mapped)
     }
 
-    /// How the socket at `local` is mapped, as far as the answers tell. Servers that differ in
-    /// their ports only do not tell apart what depends on addresses.
+    /// Returns the mapping behaviour of the NAT for the socket at `local`, as far as known from the
+    /// answers. Servers that differ only in their ports do not reveal a mapping that depends on
+    /// addresses.
     #[must_use]
     pub fn mapping(&self, local: SocketAddr) -> Mapping {
         let mut answers = self.servers.iter().filter_map(|server| server.mapped);

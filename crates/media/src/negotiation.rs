@@ -1,4 +1,4 @@
-//! Offers and answers of one audio stream (RFC 3264), with keys (RFC 4568).
+//! Offers and answers of one audio stream (RFC 3264), with SRTP keys (RFC 4568).
 
 use crate::session::is_same;
 use alloc::string::{String, ToString};
@@ -21,41 +21,41 @@ mod description;
 pub use attributes::ExtendedReports;
 pub use description::shorten;
 
-/// The payload types that we give telephone events, by their clock rate: that of the codec (RFC
-/// 4733 section 2.1).
+/// The local payload types of telephone events, each with its clock rate, which is that of the
+/// codec (RFC 4733 section 2.1).
 const EVENTS: [(u8, u32); 2] = [(101, 8000), (110, 48_000)];
-/// The suites that are offered unless all are: the one that everybody has, and the strongest.
+/// The suites of an offer, unless all are offered: the most common one and the strongest ones.
 const USUAL_SUITES: [Suite; 3] =
     [Suite::AesCm128HmacSha1_80, Suite::AesCm256HmacSha1_80, Suite::AeadAes256Gcm];
-/// What is wanted of encryption.
+/// The policy for encryption.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Security {
-    /// None is offered or taken.
+    /// SRTP is neither offered nor accepted.
     Off,
-    /// It is offered, and taken where it is offered; else the call goes on in clear.
+    /// SRTP is offered, and accepted if offered. Otherwise the call continues in clear.
     #[default]
     Optional,
-    /// There is no stream without it.
+    /// A stream without SRTP is rejected.
     Required,
 }
 
-/// What this end can do and wants.
+/// The media capabilities and preferences of the local end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wishes {
-    /// The codecs, the preferred first.
+    /// The codecs, the preferred one first.
     pub codecs: Vec<Codec>,
-    /// What is wanted of encryption.
+    /// The policy for encryption.
     pub security: Security,
-    /// The suites of SRTP, the preferred first.
+    /// The SRTP suites, the preferred one first.
     pub suites: Vec<Suite>,
-    /// Whether all of these codecs are offered, and all of these suites. Else those alone that have
-    /// a good chance to be taken, for an offer of all does not fit a datagram; what others offer is
-    /// taken in any case.
+    /// True if an offer has all of `codecs`. Otherwise it has only the usual ones, since an offer
+    /// of all codecs and suites does not fit into a datagram. All of them are accepted from the
+    /// other end in any case.
     pub offers_all_codecs: bool,
-    /// See there.
+    /// True if an offer has all of `suites`, as for `offers_all_codecs`.
     pub offers_all_suites: bool,
-    /// The SRTP+ that is offered, if any is; all of it is taken where it is offered. In the header
-    /// extension it has the number given.
+    /// The SRTP+ scheme to offer, if any, with the position of its tags. All schemes are accepted
+    /// if offered.
     pub plus: Option<Plus>,
 }
 
@@ -72,67 +72,67 @@ impl Default for Wishes {
     }
 }
 
-/// What both ends have agreed on.
+/// The negotiated stream.
 #[derive(Clone, Debug)]
 pub struct Stream {
     /// The codec.
     pub codec: Codec,
-    /// The payload type of what we send.
+    /// The payload type of sent packets.
     pub send_type: u8,
-    /// That of what we receive.
+    /// The payload type of received packets.
     pub receive_type: u8,
-    /// Further codecs of the answer, each with the payload types of what we send and receive:
-    /// either end may change to one at any time (RFC 3264 section 5.1).
+    /// The further codecs of the answer, each with the payload types of sent and received packets.
+    /// Either end may change to one of them at any time (RFC 3264 section 5.1).
     pub others: Vec<(Codec, u8, u8)>,
-    /// The payload types of telephone events, sent and received, if both know them.
+    /// The payload types of sent and received telephone events, if both ends support them.
     pub events: Option<(u8, u8)>,
-    /// Units of a telephone event's duration in a second.
+    /// The clock rate of the duration of telephone events, in hertz.
     pub events_clock_rate: u32,
-    /// The payload type by which the other end tells of comfort noise, if both know it.
+    /// The payload type of comfort noise, if both ends support it.
     pub noise: Option<u8>,
-    /// Where to send; `None` while the other end holds.
+    /// The destination of RTP. `None` while the other end holds.
     pub remote: Option<SocketAddr>,
-    /// Whether we send, and whether the other end does.
+    /// True if the local end sends.
     pub sends: bool,
-    /// Whether the other end sends.
+    /// True if the other end sends.
     pub receives: bool,
-    /// The keys of both ends, if it is encrypted.
+    /// The keys of both ends, if the stream is encrypted.
     pub security: Option<Agreement>,
-    /// Random bytes, of which scheme 3 of SRTP+ makes its numbers.
+    /// Random bytes, from which scheme 3 of SRTP+ derives its numbers.
     pub seed: Zeroizing<[u8; 32]>,
-    /// Whether RTCP shares the port.
+    /// True if RTP and RTCP share a port.
     pub multiplexes_rtcp: bool,
-    /// Where to send RTCP if it does not share the port; `None` while the other end holds.
+    /// The destination of RTCP if it has a port of its own. `None` while the other end holds.
     pub remote_rtcp: Option<SocketAddr>,
-    /// The extended reports that the other end wants.
+    /// The extended reports that the other end requests.
     pub extended_reports: ExtendedReports,
-    /// How much sound the other end wants in a packet, 10 to 60 ms.
+    /// The packet duration that the other end requests, 10 to 60 ms.
     pub packet_time: Duration,
 }
 
-/// Why there is no stream.
+/// The reason for a failed negotiation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// It is no session description.
+    /// The session description is invalid.
     Malformed,
-    /// There is no audio in it.
+    /// The session description has no audio.
     NoAudio,
-    /// The other end has refused the audio.
+    /// The other end rejects the audio.
     Refused,
-    /// There is no codec that both know.
+    /// No codec is common to both ends.
     NoCommonCodec {
-        /// What the other end knows.
+        /// The codecs of the other end.
         theirs: String,
     },
-    /// Encryption is required here, and the other end does not offer or answer it.
+    /// The local end requires encryption, and the other end does not offer or answer it.
     NotSecured,
-    /// The other end requires encryption, of a kind that is not wanted or not known here.
+    /// The other end requires encryption of a kind that is disabled or unsupported here.
     OnlySecured {
-        /// The protocol that it names.
+        /// The transport protocol of the other end.
         protocol: String,
     },
-    /// The keys in the answer are none for what was offered.
+    /// The keys in the answer do not match the offer.
     Keys,
 }
 
@@ -156,35 +156,36 @@ impl fmt::Display for Refusal {
 
 impl core::error::Error for Refusal {}
 
-/// Fills bytes at random: keys are made of it.
+/// A source of random bytes, used for keys.
 pub type Random<'r> = &'r mut dyn FnMut(&mut [u8]);
 
-/// One end's side of the offers and answers of a call.
+/// The state of the offers and answers of a call at one end.
 #[derive(Clone, Debug)]
 pub struct Negotiator {
     wishes: Wishes,
-    /// Where we receive.
+    /// The local address of RTP.
     local: SocketAddr,
-    /// Where we receive RTCP, if it does not share the port and that is not the one behind it.
+    /// The local address of RTCP, if it does not share the port and is not the port after RTP's.
     local_rtcp: Option<SocketAddr>,
-    /// What our addresses look like from outside: RTP's, and that of RTCP.
+    /// The public addresses of RTP and of RTCP.
     public: (Option<SocketAddr>, Option<SocketAddr>),
-    /// Whether extended reports are wanted here.
+    /// True if the local end requests extended reports.
     wants_extended_reports: bool,
     id: u64,
     version: u64,
     holds: bool,
-    /// The keys that were offered last.
+    /// The keys of the last offer.
     offered: Vec<Crypto>,
-    /// The keys of both ends that were agreed on last.
+    /// The keys of both ends that were last agreed on.
     agreed: Option<Agreement>,
-    /// Whether the stream was encrypted: then it never is in clear again (downgrade).
+    /// True if the stream was encrypted. It is never in clear again (downgrade protection).
     was_secured: bool,
     seed: Zeroizing<[u8; 32]>,
 }
 
 impl Negotiator {
-    /// One that receives at `local`; `id` tells the session from others (RFC 8866 section 5.2).
+    /// Returns a negotiator that receives at `local`. `id` is the identifier of the session (RFC
+    /// 8866 section 5.2).
     #[must_use]
     pub fn new(wishes: Wishes, local: SocketAddr, id: u64) -> Self {
         Self {
@@ -203,42 +204,42 @@ impl Negotiator {
         }
     }
 
-    /// Receives at `local` from the next offer or answer on.
+    /// Changes the local address of RTP from the next offer or answer on.
     pub const fn move_to(&mut self, local: SocketAddr) {
         self.local = local;
     }
 
-    /// Receives RTCP there from the next offer or answer on, where it does not share RTP's port.
-    /// Without it, it is the port behind RTP's.
+    /// Changes the local address of RTCP from the next offer or answer on, for the case that it
+    /// does not share the port of RTP. `None` is the port after RTP's.
     pub const fn receive_rtcp_at(&mut self, local: Option<SocketAddr>) {
         self.local_rtcp = local;
     }
 
-    /// Names these addresses from the next offer or answer on in place of the local ones: what
-    /// RTP's and RTCP's sockets look like from outside of a NAT, as a [`Mapper`](crate::Mapper)
-    /// finds out. `None`: the local ones.
+    /// Sets the public addresses of RTP and RTCP, which replace the local ones from the next offer
+    /// or answer on. They are the addresses outside of a NAT, as a [`Mapper`](crate::Mapper)
+    /// discovers them. `None` restores the local addresses.
     pub const fn publish(&mut self, rtp: Option<SocketAddr>, rtcp: Option<SocketAddr>) {
         self.public = (rtp, rtcp);
     }
 
-    /// Whether the other end is asked for extended reports (RFC 3611); it is unless this says
-    /// otherwise.
+    /// Sets whether extended reports are requested from the other end (RFC 3611). The default is
+    /// true.
     pub const fn want_extended_reports(&mut self, wants: bool) {
         self.wants_extended_reports = wants;
     }
 
-    /// Holds the other end from the next offer on, or not any more.
+    /// Puts the other end on hold from the next offer on, or resumes the stream.
     pub const fn hold(&mut self, holds: bool) {
         self.holds = holds;
     }
 
-    /// Whether this end holds, or wants to: it has nothing to say then.
+    /// Returns true if the local end holds the stream, or will with the next offer.
     #[must_use]
     pub const fn holds(&self) -> bool {
         self.holds
     }
 
-    /// Takes nothing but SRTP from the next offer or answer on.
+    /// Requires SRTP from the next offer or answer on.
     pub const fn require_security(&mut self) {
         self.wishes.security = Security::Required;
     }
@@ -247,15 +248,15 @@ impl Negotiator {
         matches!(self.wishes.security, Security::Required) || self.was_secured
     }
 
-    /// The next offer with new keys: for an offer that the other end asks for, which it may pass on
-    /// to another one.
+    /// Returns the next offer, with new keys. It responds to an INVITE without an offer, and the
+    /// other end may pass it on to a third party.
     pub fn offer_anew(&mut self, random: Random<'_>) -> Vec<u8> {
         self.agreed = None;
         self.offer(random)
     }
 
-    /// The next offer. A key in use stays (RFC 4568 section 7.1.4), so that no packet on its way is
-    /// refused where nothing else changes.
+    /// Returns the next offer. A key in use stays (RFC 4568 section 7.1.4), so that no packet in
+    /// transit is rejected if nothing else changes.
     pub fn offer(&mut self, random: Random<'_>) -> Vec<u8> {
         random(&mut *self.seed);
         self.offered = match self.wishes.security {
@@ -283,7 +284,7 @@ impl Negotiator {
         })
     }
 
-    /// Our codecs with the payload types that we offer them under.
+    /// Returns the local codecs with their payload types in an offer.
     fn payload_types(&self) -> Vec<(u8, Codec)> {
         let is_free = |number: &u8| EVENTS.iter().all(|(taken, _)| taken != number);
         let mut dynamic = rtp::payload::DYNAMIC.filter(is_free);
@@ -321,10 +322,10 @@ impl Negotiator {
         description.write((self.id, self.version), local, rtcp)
     }
 
-    /// Answers `offer`: the answer, and the stream that comes of it.
+    /// Answers `offer`. Returns the answer and the stream.
     ///
     /// # Errors
-    /// [`Refusal`]: the offer is to be refused with 488, and what was agreed on before stays.
+    /// [`Refusal`]: the caller rejects the offer with 488. The last agreement stays in force.
     pub fn answer(
         &mut self,
         offer: &[u8],
@@ -335,7 +336,7 @@ impl Negotiator {
         let (place, media) = audio_of(&session).ok_or(Refusal::NoAudio)?;
         let profile = Profile::of(media.protocol);
         let mut security = self.secure_answer(media, profile, random)?;
-        // A key of theirs that stays keeps ours.
+        // If the key of the other end stays, the local key stays.
         if let (Some(now), Some(before)) = (&mut security, &self.agreed)
             && is_same(&now.receive, &before.receive)
             && now.send.policy == before.send.policy
@@ -355,7 +356,7 @@ impl Negotiator {
         let keys: Vec<Crypto> = security.iter().map(|agreed| agreed.send.clone()).collect();
         let mux = media.multiplexes_rtcp();
         let extended_reports = ExtendedReports::of(&session, media);
-        // An answer names reports only where the offer does (RFC 3611 section 5.2).
+        // An answer names reports only if the offer does (RFC 3611 section 5.2).
         let reports = self.wants_extended_reports && extended_reports.is_any();
         let noise = noise_of(media, codec);
         let own = self.describe(&Description {
@@ -371,7 +372,7 @@ impl Negotiator {
         let answer = in_its_place(&own, &session, place);
         self.was_secured |= security.is_some();
         self.agreed.clone_from(&security);
-        // An offer of ours within this session keeps the SRTP+ that the other end has brought.
+        // A later local offer of this session keeps the SRTP+ scheme of the other end.
         let plus = security.as_ref().and_then(|agreed| agreed.send.policy.plus);
         self.wishes.plus = plus.or(self.wishes.plus);
         let stream = Stream {
@@ -421,10 +422,10 @@ impl Negotiator {
         }
     }
 
-    /// Takes the answer to our last offer.
+    /// Processes the answer to the last local offer. Returns the stream.
     ///
     /// # Errors
-    /// [`Refusal`]: there is no stream by it.
+    /// [`Refusal`]: the answer does not result in a stream.
     pub fn accept(&mut self, answer: &[u8]) -> Result<Stream, Refusal> {
         let session = sdp::Session::parse(answer).map_err(|_| Refusal::Malformed)?;
         let media = session.media.first().filter(|media| media.kind == "audio");
@@ -438,8 +439,9 @@ impl Negotiator {
             if self.requires_security() {
                 return Err(Refusal::NotSecured);
             }
-            // Keys that nobody has asked for are for nothing: some phones always name theirs. Those
-            // that cannot be read were for some of ours, and the other end is going to encrypt.
+            // Keys without an offer of keys are ignored, since some phones always send theirs.
+            // Invalid keys after an offer of keys are an error, since the other end is going to
+            // encrypt.
             let names_keys = media.attributes("crypto").next().is_some();
             let has_wrong_keys = names_keys && !self.offered.is_empty();
             if Profile::of(media.protocol) != Some(Profile::Plain) || has_wrong_keys {
@@ -450,7 +452,7 @@ impl Negotiator {
         self.was_secured |= security.is_some();
         self.agreed.clone_from(&security);
         let (sends, receives) = self.directions(media.direction(&session));
-        // What we receive is numbered as we have offered it (RFC 3264 section 5.1).
+        // The offer numbers the payload types of received packets (RFC 3264 section 5.1).
         let types = self.payload_types();
         let offered_as = |codec: Codec| types.iter().find(|(_, ours)| *ours == codec);
         let offered = offered_as(codec);
@@ -459,7 +461,7 @@ impl Negotiator {
             offered_as(codec).map(|(receive, _)| (codec, number, *receive))
         });
         let others = others.collect();
-        // Who names one of our numbers, though with another clock rate, has taken that one.
+        // A number of the offer selects that entry, even with another clock rate.
         let events = events_of(media, codec).and_then(|(number, rate)| {
             let mut offered = EVENTS.into_iter();
             let same = offered.clone().find(|(offered, _)| *offered == number);
@@ -486,7 +488,8 @@ impl Negotiator {
         })
     }
 
-    /// Whether we send and receive, by what the other end says of itself.
+    /// Returns whether the local end sends and receives, from the direction `theirs` of the other
+    /// end.
     fn directions(&self, theirs: Direction) -> (bool, bool) {
         let (send, receive) = match theirs {
             Direction::SendReceive => (true, true),
@@ -497,7 +500,7 @@ impl Negotiator {
         (send, receive && !self.holds)
     }
 
-    /// The codecs of the other end's list that we know, with their payload types.
+    /// Returns the known codecs of the other end's list, with their payload types.
     fn known_codecs<'s>(
         &'s self,
         media: &'s Media<'_>,
@@ -517,7 +520,7 @@ impl Negotiator {
         numbers.filter_map(move |number| Some((codec_of(number)?, number)))
     }
 
-    /// The first codec of the other end's list that we know, with its payload type.
+    /// Returns the first known codec of the other end's list, with its payload type.
     fn common_codec(&self, media: &Media<'_>) -> Result<(Codec, u8), Refusal> {
         let numbers = || media.formats().filter_map(|format| format.parse::<u8>().ok());
         let found = self.known_codecs(media).next();
@@ -534,7 +537,7 @@ impl Negotiator {
     }
 }
 
-/// The first audio that is not refused, with its place among the media.
+/// Returns the first audio stream that is not rejected, with its index among the media.
 fn audio_of<'s, 'a>(session: &'s sdp::Session<'a>) -> Option<(usize, &'s Media<'a>)> {
     let media = session.media.iter().enumerate();
     let mut audio = media.filter(|(_, media)| media.kind.eq_ignore_ascii_case("audio"));

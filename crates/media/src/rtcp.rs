@@ -1,5 +1,4 @@
-//! What one end of a stream reports, and what the other end has reported (RFC 3550 section 6, RFC
-//! 3611).
+//! The reports of both ends of a stream (RFC 3550 section 6, RFC 3611).
 
 use crate::negotiation::ExtendedReports;
 use core::time::Duration;
@@ -8,61 +7,62 @@ use rtp::ntp::{NtpTime, round_trip, short_span};
 use rtp::rtcp::extended::{Block, ExtendedReport, LastReceiverReport, VoipMetrics};
 use rtp::rtcp::{Item, ReportBlock, Schedule, Writer};
 
-/// The bandwidth of a stream with its headers, in bits a second: that of G.711.
+/// The bandwidth of a G.711 stream with its headers, in bits per second.
 const BANDWIDTH: f64 = 80_000.0;
-/// The headers of UDP and IP.
+/// The length of the UDP and IP headers in bytes.
 const LOWER_HEADERS: usize = 28;
-/// The size of the first report, before one was sent.
+/// The assumed size of the first report in bytes.
 const FIRST_SIZE: usize = 100;
-/// For how long an end that has sent is a sender: two intervals (RFC 3550 section 6.4).
+/// The duration for which an end counts as a sender after its last packet: two intervals (RFC 3550
+/// section 6.4).
 const SENDER_FOR: Duration = Duration::from_secs(10);
-/// How many of our reports may be answered: what names another time is not believed.
+/// The number of stored report times. A response to any other time is ignored.
 const REMEMBERED: usize = 8;
-/// How many packets between two reports of the other end are enough to say that none has arrived.
+/// The number of packets sent since the other end's previous report that is enough to conclude from
+/// the next report that no packet arrives.
 const ENOUGH: u32 = 50;
-/// How many such reports in a row are believed.
+/// The number of conclusive reports in a row that is required.
 const STALLED: u32 = 2;
 
-/// The socket of a stream that a packet leaves or comes by.
+/// The socket on which a packet is sent or received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Channel {
-    /// That of RTP, and of RTCP too where it shares the port.
+    /// The socket of RTP, and also of RTCP if they share the port.
     Rtp,
-    /// That of RTCP alone.
+    /// The socket of RTCP only.
     Rtcp,
 }
 
-/// What the reports of a session begin with.
+/// The start values of the reports of a session.
 #[derive(Clone, Copy, Debug)]
 pub struct ReportSeed {
-    /// Random bytes: the first sixteen become the canonical name (RFC 7022), which says nothing of
-    /// anybody.
+    /// Random bytes. The first sixteen make the canonical name (RFC 7022), which identifies no
+    /// person or host.
     pub random: [u8; 24],
-    /// The time since the Unix epoch at the time zero of the session's clock. Without a clock that
-    /// knows it, zero.
+    /// The Unix time at the zero of the session's clock. Zero if unknown.
     pub time_of_day: Duration,
-    /// Whether extended reports are sent, whatever the other end says of them.
+    /// True if extended reports are sent without a request of the other end.
     pub extended: bool,
 }
 
-/// What the other end has reported of us.
+/// The last report of the other end about the local stream.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Far {
     pub(crate) round_trip: Option<Duration>,
-    /// The share lost since its last report, 0 to 1.
+    /// The fraction of packets lost since its previous report, 0 to 1.
     pub(crate) loss: Option<f64>,
-    /// In units of the clock.
+    /// In timestamp units.
     pub(crate) jitter: Option<u32>,
     pub(crate) mos: Option<f64>,
-    /// The highest sequence number that it has received.
+    /// The highest sequence number it has received.
     highest: Option<u32>,
-    /// How many packets had been sent when it last reported.
+    /// The number of packets sent at the time of its last report.
     sent: u32,
-    /// How many reports in a row say that nothing has arrived.
+    /// The number of reports in a row without a newly received packet.
     stalled: u32,
 }
 
-/// Reports, ours and the other end's. Times are on the session's clock.
+/// The state of the local reports and of those of the other end. Times are on the session's clock.
 pub(crate) struct Reports {
     seed: Option<ReportSeed>,
     schedule: Option<Schedule>,
@@ -71,24 +71,24 @@ pub(crate) struct Reports {
     sent_packets: u32,
     last_sent: Option<Duration>,
     numbers: u64,
-    /// The middle bits of the times in our last reports.
+    /// The middle 32 bits of the times in the last local reports.
     times: [u32; REMEMBERED],
     written: u64,
     is_over: bool,
-    /// When the other end last reported anything.
+    /// The time of the other end's last report.
     last_heard: Option<Duration>,
-    /// A receiver reference time of the other end, and when it came.
+    /// A receiver reference time of the other end, and its arrival time.
     reference: Option<(u32, u32, Duration)>,
     pub(crate) far: Far,
 }
 
-/// What a report is made of beside what [`Reports`] knows.
+/// The content of a report in addition to the state of [`Reports`].
 pub(crate) struct Report<'r> {
     pub(crate) ssrc: u32,
     pub(crate) block: Option<ReportBlock>,
     pub(crate) metrics: Option<VoipMetrics>,
     pub(crate) reference_time: bool,
-    /// Whether it ends the stream.
+    /// True if the report ends the stream.
     pub(crate) bye: bool,
     pub(crate) buffer: &'r mut [u8],
 }
@@ -115,14 +115,14 @@ impl Reports {
     pub(crate) fn start(&mut self, now: Duration, seed: ReportSeed) {
         let mut numbers = [0; 8];
         numbers.copy_from_slice(&seed.random[16..]);
-        // A generator of zero would give nothing else.
+        // A xorshift generator with a zero state would return only zeros.
         self.numbers = u64::from_le_bytes(numbers) | 1;
         let random = self.random();
         self.schedule = Some(Schedule::reduced(now, BANDWIDTH, FIRST_SIZE + LOWER_HEADERS, random));
         self.seed = Some(seed);
     }
 
-    /// The clock of what is sent has another rate.
+    /// Sets the clock rate of the sent stream.
     pub(crate) fn set_clock_rate(&mut self, clock_rate: u32) {
         if clock_rate != self.clock_rate {
             self.clock_rate = clock_rate;
@@ -130,8 +130,8 @@ impl Reports {
         }
     }
 
-    /// Up to 1, by xorshift: it spreads reports in time, and nobody has to be kept from guessing
-    /// it.
+    /// Returns a number from 0 to 1, by xorshift. It spreads the reports in time, and need not be
+    /// unpredictable.
     fn random(&mut self) -> f64 {
         self.numbers ^= self.numbers << 13;
         self.numbers ^= self.numbers >> 7;
@@ -151,7 +151,7 @@ impl Reports {
         self.schedule.as_ref().filter(|_| !self.is_over).map(Schedule::next)
     }
 
-    /// Whether a report is due. `heard` is when the last packet of the other end came.
+    /// Returns true if a report is due. `heard` is the time of the other end's last packet.
     pub(crate) fn is_due(&mut self, now: Duration, heard: Option<Duration>) -> bool {
         if self.next_timer().is_none_or(|next| now < next) {
             return false;
@@ -167,7 +167,7 @@ impl Reports {
         schedule.is_due(now, random)
     }
 
-    /// Takes note of a packet of RTP that was sent.
+    /// Records an RTP packet that was sent.
     pub(crate) fn sent(&mut self, timestamp: u32, payload: usize, now: Duration) {
         let time = self.time_of_day(now);
         self.transmission.sent(timestamp, payload, time);
@@ -175,7 +175,7 @@ impl Reports {
         self.last_sent = Some(now);
     }
 
-    /// Takes note that a report of this size was sent, or could not be.
+    /// Records that a report of this size was sent, or could not be sent.
     pub(crate) fn reported(&mut self, now: Duration, size: usize) {
         let random = self.random();
         if let Some(schedule) = &mut self.schedule {
@@ -183,12 +183,13 @@ impl Reports {
         }
     }
 
-    /// Whether anything was sent to which a BYE could belong (RFC 3550 section 6.3.7).
+    /// Returns true if a BYE is allowed: the local end has sent RTP or RTCP (RFC 3550 section
+    /// 6.3.7).
     pub(crate) const fn may_leave(&self) -> bool {
         self.seed.is_some() && !self.is_over && (self.sent_packets > 0 || self.written > 0)
     }
 
-    /// Writes a compound packet; its length.
+    /// Writes a compound packet and returns its length.
     pub(crate) fn write(&mut self, now: Duration, report: Report<'_>) -> Option<usize> {
         let seed = self.seed?;
         let Report { ssrc, block, metrics, reference_time, bye, buffer } = report;
@@ -227,7 +228,7 @@ impl Reports {
         Some(writer.len())
     }
 
-    /// Takes note that a compound packet of this size came.
+    /// Records a received compound packet of this size.
     pub(crate) fn heard(&mut self, now: Duration, size: usize) {
         self.last_heard = Some(now);
         if let Some(schedule) = &mut self.schedule {
@@ -235,7 +236,7 @@ impl Reports {
         }
     }
 
-    /// Takes a report of the other end: the block that is of us, if there is one.
+    /// Processes a report of the other end: the block about the local stream, if present.
     pub(crate) fn take_blocks(
         &mut self,
         now: Duration,
@@ -257,7 +258,7 @@ impl Reports {
         self.take_round_trip(now, last, delay);
     }
 
-    /// What is said of a time that we have named, and only of such a one.
+    /// Computes the round-trip time from a report. A time that is in no local report is ignored.
     fn take_round_trip(&mut self, now: Duration, last: u32, delay: u32) {
         let arrival = NtpTime::from_unix(self.time_of_day(now));
         if last != 0 && self.times.contains(&last) {
@@ -265,7 +266,7 @@ impl Reports {
         }
     }
 
-    /// Takes an extended report.
+    /// Processes an extended report.
     pub(crate) fn take_extended(&mut self, now: Duration, ssrc: u32, report: &ExtendedReport<'_>) {
         for block in report.blocks() {
             match block {
@@ -278,7 +279,7 @@ impl Reports {
                     }
                 }
                 Block::VoipMetrics(metrics) if metrics.ssrc == ssrc => {
-                    // From 1.0 to 5.0 in tenths; 127 is unknown (RFC 3611 section 4.7.5).
+                    // From 1.0 to 5.0 in tenths. 127 is unknown (RFC 3611 section 4.7.5).
                     let score = match metrics.mos_conversation {
                         10..=50 => Some(metrics.mos_conversation),
                         _ => Some(metrics.mos_listening).filter(|score| (10..=50).contains(score)),
@@ -290,18 +291,18 @@ impl Reports {
         }
     }
 
-    /// Whether the other end has said in several reports that nothing of ours arrives.
+    /// Returns true if several reports of the other end say that no local packet arrives.
     pub(crate) const fn is_unheard(&self) -> bool {
         self.far.stalled >= STALLED
     }
 
-    /// Which extended reports are sent where the other end wants these.
+    /// Returns the extended reports to send if the other end requests these.
     pub(crate) fn wanted(&self, theirs: ExtendedReports) -> ExtendedReports {
         if self.is_extended() { ExtendedReports::ALL } else { theirs }
     }
 }
 
-/// A letter of base64 for a random byte.
+/// Returns a base64 character for a random byte.
 fn letter(byte: u8) -> u8 {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     LETTERS[usize::from(byte & 63)]

@@ -1,4 +1,5 @@
-//! One stream of audio: packets out at an even pace, packets in through a jitter buffer.
+//! A session of one audio stream: packets are sent at a constant rate, and received through a
+//! jitter buffer.
 
 use crate::demultiplex::Kind;
 use crate::negotiation::Stream;
@@ -34,12 +35,12 @@ pub use timings::Clock;
 use timings::Measured;
 use trials::Trials;
 
-/// The longest packet: what is added by SRTP and SRTP+ is far below what is left.
+/// The maximum length of a packet in bytes, with room for the overhead of SRTP and SRTP+.
 const MAX_PACKET: usize = 1500;
-/// Random numbers that a session begins with (RFC 3550 section 5.1).
+/// The random start values of a session (RFC 3550 section 5.1).
 #[derive(Clone, Copy, Debug)]
 pub struct Seed {
-    /// What tells this source from others.
+    /// The synchronization source (SSRC) of the local stream.
     pub ssrc: u32,
     /// The first sequence number.
     pub sequence_number: u16,
@@ -47,78 +48,78 @@ pub struct Seed {
     pub timestamp: u32,
 }
 
-/// Something that a datagram has brought.
+/// The result of a received datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heard {
-    /// Sound, or nothing that anybody is to hear of.
+    /// Audio, or a datagram without an event for the owner.
     Nothing,
     /// The other end has pressed a key.
     Digit(char),
-    /// The first sound has come, from there.
+    /// The first audio packet has arrived, from this address.
     First(SocketAddr),
-    /// The other end has said goodbye by RTCP, and sends no more.
+    /// The other end has sent an RTCP BYE, and sends no more.
     Bye,
 }
 
-/// A digit that is being sent.
+/// A digit in transmission.
 struct Pressed {
     event: u8,
     timestamp: u32,
     packets: u16,
 }
 
-/// One stream of audio.
+/// A session of one audio stream.
 pub struct Session {
     stream: Stream,
     encoder: Encoder,
     decoder: Decoder,
     protection: Option<Protection>,
     seed: Seed,
-    /// Of the next packet.
+    /// The sequence number of the next packet.
     sequence_number: u16,
     timestamp: u32,
-    /// Whether the next packet begins a talkspurt.
+    /// True if the next packet begins a talkspurt.
     begins: bool,
-    /// Where the other end's packets come from: that counts, whatever its description says
-    /// (symmetric RTP).
+    /// The source address of the other end's packets (symmetric RTP). See [`Session::destination`]
+    /// for the conditions under which packets are sent there.
     source: Option<SocketAddr>,
     reception: Option<Reception>,
-    /// Payloads, and whether they describe noise.
+    /// Payloads. The flag is true for a description of comfort noise.
     buffer: JitterBuffer<(bool, Vec<u8>)>,
     events: Events,
     digits: Vec<u8>,
     pressed: Option<Pressed>,
     statistics: Statistics,
     reports: Reports,
-    /// Where the other end's RTCP comes from, on a socket of its own.
+    /// The source address of the other end's RTCP, on a socket of its own.
     control_source: Option<SocketAddr>,
-    /// The pattern of what was lost, by the highest sequence number so far.
+    /// The loss pattern, up to the highest sequence number so far.
     losses: LossPattern,
     highest: Option<u64>,
-    /// The latest time that the session was told of, the first one, and when a packet of the stream
-    /// last came.
+    /// The latest time passed to the session, the first one, and the arrival time of the last
+    /// packet.
     clock: Duration,
     begun: Option<Duration>,
     last_arrival: Option<Duration>,
     longest_delay: Duration,
     framing: Framing,
-    /// Sound that waits for a packet to be full.
+    /// Samples that do not yet fill a packet.
     outgoing: Vec<i16>,
     trials: Trials,
-    /// Where silence is not sent.
+    /// Silence suppression, if enabled.
     silence: Option<Silence>,
     measured: Measured,
 }
 
 impl Session {
-    /// The session of `stream`. `None` where its keys cannot be used.
+    /// Returns the session of `stream`. `None` if its keys are unusable.
     #[must_use]
     pub fn new(stream: Stream, seed: Seed) -> Option<Self> {
         Self::measured(stream, seed, None)
     }
 
-    /// As [`Session::new`], and measures by `clock`, if there is one, what the steps of SRTP take:
-    /// see [`Session::timings`].
+    /// As [`Session::new`], and measures the duration of the SRTP steps by `clock`, if present: see
+    /// [`Session::timings`].
     #[must_use]
     pub fn measured(stream: Stream, seed: Seed, clock: Option<Clock>) -> Option<Self> {
         let mut measured = Measured::by(clock);
@@ -158,8 +159,8 @@ impl Session {
         })
     }
 
-    /// Goes on with what was agreed on anew. False where its keys cannot be used, or where it would
-    /// be in clear after it was encrypted: the session is as it was.
+    /// Continues with a renegotiated stream. Returns false, and leaves the session unchanged, if
+    /// its keys are unusable, or if it is in clear after an encrypted stream.
     pub fn renew(&mut self, stream: Stream) -> bool {
         let (before, after) = (&self.stream.security, &stream.security);
         let (protection, seed) = (&mut self.protection, &stream.seed);
@@ -183,13 +184,13 @@ impl Session {
             self.control_source = None;
         }
         if stream.receives != self.stream.receives {
-            // A hold is no delta.
+            // The gap of a hold is excluded from the deltas.
             if let Some(reception) = &mut self.reception {
                 reception.pause();
             }
         }
         if stream.receives && !self.stream.receives {
-            // Whoever was told to be silent has been, until now.
+            // The silence is measured from the end of the hold.
             self.begun = Some(self.clock);
         }
         self.stream = stream;
@@ -197,25 +198,26 @@ impl Session {
         true
     }
 
-    /// What was agreed on.
+    /// Returns the negotiated stream.
     #[must_use]
     pub const fn stream(&self) -> &Stream {
         &self.stream
     }
 
-    /// Samples in a frame of 20 ms.
+    /// Returns the number of samples in a frame of 20 ms.
     #[must_use]
     pub const fn frame_samples(&self) -> usize {
         self.stream.codec.frame_samples()
     }
 
-    /// A datagram has come at `now` from `from` on the socket of RTP. It is decrypted in place.
+    /// Processes a datagram that arrived at `now` from `from` on the RTP socket. It is decrypted in
+    /// place.
     pub fn receive(&mut self, now: Duration, from: SocketAddr, datagram: &mut [u8]) -> Heard {
         self.receive_on(Channel::Rtp, now, from, datagram)
     }
 
-    /// A datagram has come on one of the two sockets. What is neither RTP nor RTCP is nothing to
-    /// the session.
+    /// Processes a datagram of one of the two sockets. A datagram that is neither RTP nor RTCP is
+    /// ignored.
     pub fn receive_on(
         &mut self,
         channel: Channel,
@@ -297,30 +299,30 @@ impl Session {
         if is_first { Heard::First(from) } else { Heard::Nothing }
     }
 
-    /// The other end has changed to another codec of the answer. We do, too: what both send then
-    /// has one rate.
+    /// Changes to the codec of the answer to which the other end has changed. The local end changes
+    /// too, so that both directions have the same rate.
     fn change_codec(&mut self, other: usize) {
         let mut stream = self.stream.clone();
         let before = (stream.codec, stream.send_type, stream.receive_type);
         let now = core::mem::replace(&mut stream.others[other], before);
         (stream.codec, stream.send_type, stream.receive_type) = now;
-        // Its keys are the same, with which this does not fail.
+        // The keys are the same, with which this does not fail.
         self.renew(stream);
         if let Some(reception) = &mut self.reception {
             reception.set_clock_rate(self.stream.codec.clock_rate());
         }
     }
 
-    /// Where packets go: where the other end's come from, if that is proved by SRTP, or if the
-    /// address that it named means nothing outside of its network. Else a forged datagram could
-    /// send our sound to anybody.
+    /// Returns the destination of packets: the source address of the other end's packets, if SRTP
+    /// authenticates them, or if the named address is private. Otherwise a forged datagram could
+    /// redirect the audio to a third party.
     fn destination(&self) -> Option<SocketAddr> {
         let named = self.stream.remote?;
         let followed = self.source.filter(|_| self.may_follow());
         Some(followed.or(self.trials.found).unwrap_or(named))
     }
 
-    /// Takes note of what was lost before a packet, and that it came.
+    /// Records the packets lost before a packet, and its arrival.
     fn note_arrival(&mut self, arrival: Arrival) {
         match arrival {
             Arrival::InOrder(number) => {
@@ -333,9 +335,9 @@ impl Session {
         }
     }
 
-    /// Whether a packet from `from` is the other end's. What is authentic is, wherever it comes
-    /// from. In clear the address that the other end named counts before others, which behind a NAT
-    /// is another one; whoever was heard first keeps the stream.
+    /// Returns true if a packet from `from` belongs to the other end. An authenticated packet does,
+    /// from any address. In clear the address that the other end has named takes precedence. Behind
+    /// a NAT the source address is another one, and the first source keeps the stream.
     fn is_of_peer(&mut self, from: SocketAddr) -> bool {
         let is_proven = self.protection.is_some();
         let is_named = self.stream.remote == Some(from);
@@ -350,11 +352,11 @@ impl Session {
         self.source == Some(from)
     }
 
-    /// Appends the next 20 ms of sound to `out`: to be called every 20 ms.
+    /// Appends the next 20 ms of audio to `out`. It is called every 20 ms.
     pub fn play(&mut self, now: Duration, out: &mut Vec<i16>) {
         self.note_time(now);
         let count = self.frame_samples();
-        // Packets may hold more or less.
+        // Packets may hold more or less than a frame.
         let mut heard = core::mem::take(&mut self.framing.heard);
         while heard.len() < count {
             self.play_packet(now, &mut heard);
@@ -364,7 +366,7 @@ impl Session {
         self.longest_delay = self.longest_delay.max(self.buffer.target());
     }
 
-    /// Appends what the next packet holds.
+    /// Appends the audio of the next packet.
     fn play_packet(&mut self, now: Duration, out: &mut Vec<i16>) {
         let millis = self.framing.frame().as_millis() as u32;
         let count = (self.stream.codec.sample_rate() * millis / 1000) as usize;
@@ -385,7 +387,7 @@ impl Session {
                     }
                     _ => self.decoder.conceal(out),
                 }
-                // A packet may have held several frames.
+                // A packet may hold several frames.
                 for _ in 1..count.div_ceil(self.frame_samples()) {
                     self.decoder.conceal(out);
                 }
@@ -395,12 +397,13 @@ impl Session {
         }
     }
 
-    /// Where the packet that [`Session::send`] has just made goes, too: one of the next few ports
-    /// of the other end's address, where nothing has come for two seconds after the first packet.
-    /// The first port from which sound comes is kept. To be called once after each packet.
+    /// Returns a further destination of the packet that [`Session::send`] has just returned: one of
+    /// the next ports of the other end's address, if no packet has arrived for two seconds after
+    /// the first sent packet. The first port from which audio arrives is kept. It is called once
+    /// after each packet.
     ///
-    /// In clear each of five ports gets five packets, with SRTP twenty-five, not more than ten in a
-    /// second all together. As soon as anything has come, there are none.
+    /// In clear each of five ports gets five packets, with SRTP twenty-five, at most ten per second
+    /// in total. The trials end as soon as a packet has arrived.
     pub fn also(&mut self, now: Duration) -> Option<SocketAddr> {
         self.note_time(now);
         if self.source.is_some() {
@@ -409,7 +412,7 @@ impl Session {
         self.trials.next(now, &self.stream, self.protection.is_some())
     }
 
-    /// How the stream has gone.
+    /// Returns the statistics of the stream so far.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         let mut statistics = self.statistics;
@@ -432,16 +435,16 @@ impl Session {
         statistics
     }
 
-    /// What the steps of SRTP have taken so far, for each suite that was used: empty unless the
-    /// session was begun with a clock ([`Session::measured`]). Derivation is that of all session
-    /// keys of one direction, when a call begins and when its keys change. A header is counted
-    /// twice for what is sent: written, and read again by SRTP.
+    /// Returns the time that the steps of SRTP have taken, for each suite that was used. It is
+    /// empty unless the session has a clock ([`Session::measured`]). Derivation covers all session
+    /// keys of one direction, when a call begins and when its keys change. The header of a sent
+    /// packet is counted twice: it is written, and parsed again by SRTP.
     #[must_use]
     pub fn timings(&self) -> &[(Suite, Timings)] {
         &self.measured.suites
     }
 
-    /// The rating of what is heard, by the E-model.
+    /// Returns the rating of the received audio, by the E-model.
     fn rating(&self) -> f64 {
         let Some(reception) = &self.reception else { return 0.0 };
         let lost = reception.expected().saturating_sub(reception.received());
@@ -452,13 +455,14 @@ impl Session {
     }
 }
 
-/// What the codec costs, with its concealment.
+/// Returns the quality of the codec with its concealment.
 const fn quality_of(codec: Codec) -> CodecQuality {
     match codec {
         Codec::Pcmu | Codec::Pcma => CodecQuality::G711_CONCEALED,
         Codec::Gsm => CodecQuality::GSM_FR,
         Codec::G726 | Codec::Aal2G726 => CodecQuality::G726_32,
-        // The E-model's scale ends where G.711's quality does: wideband is taken for no worse.
+        // The scale of the E-model ends at the quality of G.711, so wideband codecs are rated like
+        // it.
         _ => CodecQuality::G711_CONCEALED,
     }
 }

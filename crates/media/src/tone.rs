@@ -1,20 +1,21 @@
-//! Tones: a sine of one frequency, and whether one is in what was heard.
+//! Tones: a sine generator, and a detector of one frequency.
 
 use alloc::vec::Vec;
 use core::f64::consts::TAU;
 
-/// A sine.
+/// A sine generator.
 #[derive(Clone, Debug)]
 pub struct Tone {
-    /// Radians for each sample.
+    /// The phase increment of a sample, in radians.
     step: f64,
     phase: f64,
-    /// The highest sample.
+    /// The value of the highest sample.
     amplitude: f64,
 }
 
 impl Tone {
-    /// A tone of `frequency` hertz at `sample_rate`, whose highest samples are `amplitude`.
+    /// Returns a tone of `frequency` hertz at `sample_rate` hertz, with a peak value of
+    /// `amplitude`.
     #[must_use]
     pub fn new(frequency: f64, sample_rate: u32, amplitude: i16) -> Self {
         let step = TAU * frequency / f64::from(sample_rate.max(1));
@@ -33,8 +34,8 @@ impl Tone {
     }
 }
 
-/// How strong a frequency is in `samples`, as the highest samples of a sine that would be as strong
-/// (Goertzel's algorithm).
+/// Returns the strength of a frequency in `samples`, as the peak value of a sine of that strength
+/// (Goertzel algorithm).
 #[must_use]
 pub fn amplitude_of(frequency: f64, sample_rate: u32, samples: &[i16]) -> f64 {
     let step = TAU * frequency / f64::from(sample_rate.max(1));

@@ -1,5 +1,5 @@
-//! The fuzz bodies over what chance brings, the same in each run. With corpora `tests/support` runs
-//! them.
+//! The fuzz bodies over pseudo-random inputs, the same ones in each run. `tests/support` runs them
+//! over the corpora.
 
 use test_support::fuzz;
 
@@ -14,7 +14,7 @@ fn numbers(seed: u64) -> impl FnMut() -> u64 {
     }
 }
 
-/// Lines of which descriptions are made: good ones, old ones and wrong ones.
+/// The lines of the descriptions: valid, outdated and invalid ones.
 const LINES: &[&str] = &[
     "c=IN IP4 192.0.2.9",
     "c=IN IP4 0.0.0.0",
@@ -78,7 +78,7 @@ fn events_of_chance_break_nothing() {
                 events.push(length);
                 events.extend((0..length).map(|_| next() as u8));
                 if event & 0x80 != 0 && length > 2 {
-                    // RTCP, of a kind that there is.
+                    // RTCP of a known packet type.
                     let start = events.len() - usize::from(length);
                     (events[start], events[start + 1]) =
                         (0x80 | next() as u8 & 3, 200 + next() as u8 % 8);

@@ -1,5 +1,5 @@
-//! Gives the engine a REGISTER and sends nothing anywhere: what it would send is printed. The
-//! engine asks for a password first.
+//! Passes a REGISTER to the engine without any I/O, and prints the output. The engine challenges it
+//! first.
 //!
 //! ```sh
 //! cargo run -p barebell-sip-server --example register

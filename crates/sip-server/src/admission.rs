@@ -1,5 +1,6 @@
-//! The rates of sources. What a datagram alone claims has allowances and a table of its own, so
-//! that forged datagrams neither use up nor evict those of a source that has proved its address.
+//! Rate limits of sources. Datagrams without proof of their source address have their own
+//! allowances and their own table. So forged datagrams neither use up the allowance nor evict the
+//! entries of a source that has proved its address.
 
 use crate::config::Limits;
 use crate::keys::Key;
@@ -13,7 +14,7 @@ const SHARDS: usize = 16;
 
 /// The token buckets of recent accounts.
 pub(crate) struct Admission<R: RawMutex> {
-    /// Of [`Evidence::Claim`] alone.
+    /// The accounts with [`Evidence::Claim`].
     claims: Table<R>,
     proved: Table<R>,
 }
@@ -23,8 +24,8 @@ struct Table<R: RawMutex> {
     shards: Box<[Mutex<R, Shard>]>,
 }
 
-/// Two generations: when the young one is full it becomes the old one, and the old one is
-/// forgotten. An entry that is used moves to the young one.
+/// Two generations: when the young generation is full, it replaces the old one. An entry that is
+/// used moves to the young generation.
 #[derive(Debug, Default)]
 struct Shard {
     young: HashTable<Buckets>,
@@ -35,18 +36,19 @@ struct Shard {
 struct Buckets {
     account: Account,
     requests: Bucket,
-    /// Calls, and other requests, to our users without credentials.
+    /// Requests to local users without credentials: other requests, and calls.
     foreign: [Bucket; 2],
     within_dialogs: Bucket,
     misses: Bucket,
 }
 
-/// A token bucket: when what was taken from it will have flowed back.
+/// A token bucket: the time at which it will be full again.
 #[derive(Clone, Copy, Debug)]
 struct Bucket(Instant);
 
 impl Bucket {
-    /// Takes one of `rate` a second, of which `burst` may come at once.
+    /// Takes one of `rate` per second, with bursts of `burst`. Returns false if the bucket is
+    /// empty.
     fn take(&mut self, now: Instant, rate: u32, burst: u32) -> bool {
         if rate == 0 {
             return true;
@@ -64,7 +66,7 @@ impl Bucket {
     }
 }
 
-/// The time in which one of `rate` a second flows back.
+/// The time to refill one token of `rate` per second.
 fn cost(rate: u32) -> Duration {
     Duration::from_micros(1_000_000 / u64::from(rate).max(1))
 }
@@ -74,20 +76,20 @@ impl<R: RawMutex> Admission<R> {
         Self { claims: Table::new(key), proved: Table::new(key) }
     }
 
-    /// Charges `account` for a request. False where it has sent too many.
+    /// Charges `account` for a request. Returns false if its rate is exceeded.
     pub(crate) fn admit(&self, account: Account, now: Instant, limits: &Limits) -> bool {
         self.with(account, now, limits, |known| {
             known.requests.take(now, limits.source_rate, limits.source_burst)
         })
     }
 
-    /// Gives back the charge of a request that has proved to be one of our users'.
+    /// Refunds the charge of an authenticated request.
     pub(crate) fn refund(&self, account: Account, now: Instant, limits: &Limits) {
         self.with(account, now, limits, |known| known.requests.give_back(limits.source_rate));
     }
 
-    /// Charges `account` for a request within a dialog, and no more for the request as such. Ten
-    /// times as many may pass, for one source may be a proxy with all its calls.
+    /// Charges `account` for a request within a dialog and refunds the ordinary charge. The limit
+    /// is ten times higher, because one source may be a proxy with all its calls.
     pub(crate) fn admit_within_dialogs(
         &self,
         account: Account,
@@ -102,8 +104,8 @@ impl<R: RawMutex> Admission<R> {
         })
     }
 
-    /// Charges `account` for a request to one of our users without credentials. Calls are counted
-    /// apart, so that a peer that sends OPTIONS to a phone all the time can still call it.
+    /// Charges `account` for a request to a local user without credentials. Calls are counted
+    /// separately, so that a peer that constantly sends OPTIONS to a phone can still call it.
     pub(crate) fn admit_foreign(
         &self,
         account: Account,
@@ -111,16 +113,16 @@ impl<R: RawMutex> Admission<R> {
         now: Instant,
         limits: &Limits,
     ) -> bool {
-        // As many at once as in two seconds.
+        // The burst is the number of requests of two seconds.
         let burst = limits.foreign_rate.saturating_mul(2);
         self.with(account, now, limits, |known| {
             known.foreign[usize::from(is_call)].take(now, limits.foreign_rate, burst)
         })
     }
 
-    /// Charges `account` for a request to a user who does not exist, or is not there. False where
-    /// it has sent too many. They have a rate of their own: where they come from may be forged, so
-    /// that neither can anybody be banned for them, nor may they be in the way of calls.
+    /// Charges `account` for a request to a user that does not exist or is not registered. Returns
+    /// false if its rate is exceeded. These requests have a separate rate: their source may be
+    /// forged, so they must neither ban a source nor block its calls.
     pub(crate) fn admit_miss(&self, account: Account, now: Instant, limits: &Limits) -> bool {
         const PART: u32 = 20;
         let rate = limits.foreign_rate.div_ceil(PART);
@@ -259,7 +261,7 @@ mod tests {
         }
         while admission.admit(claim(1), at(0), &limits) {}
         while admission.admit_foreign(claim(1), true, at(0), &limits) {}
-        // Neither do many sources make them be forgotten, which would fill their buckets.
+        // Many sources do not evict its entry either, which would refill its buckets.
         for number in 0..10_000u32 {
             let forged = account(core::net::Ipv4Addr::from(number), Evidence::Claim);
             admission.admit(forged, at(0), &limits);

@@ -1,5 +1,5 @@
-//! Who sent a request: digest authentication (RFC 3261 section 22, RFC 7616, RFC 8760, row
-//! A4).
+//! Authentication of the sender of a request: digest authentication (RFC 3261 section 22, RFC 7616,
+//! RFC 8760).
 
 use crate::event::Env;
 use crate::flow::Flow;
@@ -21,7 +21,7 @@ use sip::message::RequestHead;
 use sip::{HeaderName, Message, Status, Uri};
 use smallvec::SmallVec;
 
-/// Who asks for credentials, and so in which header fields.
+/// The role that asks for credentials. It determines the header fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asker {
     /// A user agent server: 401.
@@ -53,25 +53,25 @@ impl Asker {
     }
 }
 
-/// What the credentials of a request are worth.
+/// The result of checking the credentials of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Verdict {
-    /// They are this user's.
+    /// The credentials of this user are correct.
     User(AddressOfRecord),
-    /// There are none for the realm.
+    /// There are no credentials for the realm.
     Absent,
-    /// The nonce is used up, or not one that this host was given: nothing is said of the rest, for
-    /// whoever may try at no risk could guess passwords.
+    /// The nonce is used up or was not issued to this host. The response is not checked: otherwise
+    /// a client could guess passwords without the risk of a ban.
     Stale,
-    /// They are for another request URI.
+    /// The credentials are for another request URI.
     Elsewhere,
-    /// They are wrong. Whoever sent them has received a challenge of ours, so the source address is
-    /// no other's.
+    /// The credentials are wrong. Their sender has received a challenge of this server, so the
+    /// source address is not forged.
     Wrong,
 }
 
-/// The user that a request proves to come from. `None` where it does not; then it has been
-/// answered.
+/// Authenticates the sender of a request. Returns `None` if that fails. In that case a response has
+/// been sent.
 pub(crate) fn authenticate<R: RawMutex>(
     server: &Server<R>,
     asker: Asker,
@@ -88,7 +88,7 @@ pub(crate) fn authenticate<R: RawMutex>(
     match verdict {
         Verdict::User(user) => {
             env.counters.authenticated.add();
-            // The nonce went there.
+            // The nonce was received at that address.
             env.answered.note(flow.remote.ip());
             if *trust == Trust::Stranger {
                 server.admission.refund(*account, env.now, limits);
@@ -130,9 +130,9 @@ pub(crate) fn authenticate<R: RawMutex>(
     None
 }
 
-/// Asks for credentials. What came by datagram may have a forged source: where nothing has been
-/// heard from there, the answer has no more bytes than [`MOST_UNASKED`] times the request, and so
-/// perhaps one challenge alone.
+/// Sends a challenge. The source of a datagram may be forged. If the source has never answered, the
+/// response has at most [`MOST_UNASKED`] times the length of the request, and so perhaps a single
+/// challenge.
 fn challenge<R: RawMutex>(
     server: &Server<R>,
     asker: Asker,
@@ -158,7 +158,7 @@ fn challenge<R: RawMutex>(
     }
 }
 
-/// Notes a failure of a source that is proved.
+/// Records a failure of a source with a proved address.
 pub(crate) fn note_failure<R: RawMutex>(server: &Server<R>, source: Source, env: &mut Env<'_>) {
     let limits = &env.settings.config.limits;
     if server.bans.note_failure(source, env.now, limits) {
@@ -173,7 +173,7 @@ pub(crate) fn note_failure<R: RawMutex>(server: &Server<R>, source: Source, env:
     }
 }
 
-/// Judges the credentials that `request` has for `domain`.
+/// Checks the credentials of the request for `domain`.
 fn judge<R: RawMutex>(
     server: &Server<R>,
     asker: Asker,
@@ -193,7 +193,8 @@ fn judge<R: RawMutex>(
         }
         judged += 1;
         if judged > config.algorithms.len() {
-            // Nobody has more than one answer to each challenge; each costs a look at the body.
+            // No client has more than one response to each challenge, and each check may hash the
+            // body.
             break;
         }
         verdict = judge_one(server, env.settings.domain_name(domain), &credentials, incoming, env);
@@ -204,7 +205,7 @@ fn judge<R: RawMutex>(
     verdict
 }
 
-/// Judges `credentials`, which are for the realm of `domain` and by an algorithm of ours.
+/// Checks `credentials`, which are for the realm of `domain` and use an offered algorithm.
 fn judge_one<R: RawMutex>(
     server: &Server<R>,
     domain: &str,
@@ -216,7 +217,8 @@ fn judge_one<R: RawMutex>(
     let Incoming { message: request, head, flow, .. } = incoming;
     let config = &env.settings.config.authentication;
     if credentials.qop.is_none() && credentials.nc.is_some() {
-        // No hash covers such a count: somebody else may have put it in (RFC 7616 section 3.4).
+        // Without qop the hash does not cover nc, so a third party may have inserted it (RFC 7616
+        // section 3.4).
         return Verdict::Stale;
     }
     if !is_of_request(credentials.uri, head, env.settings) {
@@ -231,7 +233,8 @@ fn judge_one<R: RawMutex>(
         location.log_in(&credentials.username, domain, credentials.algorithm)
     });
     let (user, secret) = found.unzip();
-    // For a user that does not exist the same work is done with a secret that no password has.
+    // For an unknown user the same work is done with a secret that matches no password, so that the
+    // timing does not reveal which users exist.
     let decoy = &env.keys.decoy[..credentials.algorithm.output_len()];
     let secret = secret.unwrap_or_else(|| SmallVec::from_slice(decoy));
     let expected = credentials.expected_response(&secret, head.method.as_bytes(), request.body());
@@ -251,8 +254,8 @@ fn judge_one<R: RawMutex>(
     }
 }
 
-/// Whether credentials with `uri` are for this request (RFC 7616 section 3.4.6): they name the
-/// request URI or, where that is of ours, any name of ours.
+/// True if credentials with `uri` are for this request (RFC 7616 section 3.4.6): they name the
+/// request URI or, if its domain is local, any local domain.
 fn is_of_request(uri: &[u8], head: &RequestHead<'_>, settings: &Settings) -> bool {
     if uri == head.uri_bytes {
         return true;
@@ -266,8 +269,8 @@ fn is_of_request(uri: &[u8], head: &RequestHead<'_>, settings: &Settings) -> boo
     }
 }
 
-/// Appends a challenge for each algorithm, the preferred one first (RFC 8760 section 2.3); where
-/// `only_one` is wanted, the one that all phones know.
+/// Appends a challenge for each algorithm, the preferred one first (RFC 8760 section 2.3). With
+/// `only_one`, appends only that for MD5, which all phones support, if MD5 is among the algorithms.
 #[expect(clippy::too_many_arguments, reason = "each is of another kind")]
 fn write_challenges<R: RawMutex>(
     server: &Server<R>,
@@ -313,15 +316,15 @@ fn write_challenges<R: RawMutex>(
     }
 }
 
-/// Stands for one request on one flow: a repetition of it has the same, a replay from elsewhere
-/// has not.
+/// A hash of one request on one flow. A retransmission has the same fingerprint, a replay from
+/// another source does not.
 fn fingerprint(keys: &Keys, request: &Message<'_>, flow: &Flow) -> u64 {
     let connection = flow.connection.map_or(0, |connection| connection.0.get());
     let address = match flow.remote.ip() {
         IpAddr::V4(address) => address.to_ipv6_mapped(),
         IpAddr::V6(address) => address,
     };
-    // Each has one length, so no two of these run together.
+    // Each part has a fixed length, so the concatenation is unambiguous.
     let mut all: SmallVec<[u8; 40]> = SmallVec::new();
     all.extend_from_slice(&keys.message.hash_one(request.as_bytes()).to_be_bytes());
     all.push(flow.transport as u8);

@@ -1,6 +1,6 @@
-//! The bans of sources for guessing passwords or users. Only a source that has proved its address
-//! counts, by a nonce that went there or by a connection: forged datagrams ban no source, and evict
-//! no entry here.
+//! Bans of sources that guess passwords or users. Only a source that has proved its address is
+//! counted, by a nonce that it received or by a connection. Forged datagrams ban no source and
+//! evict no entry.
 
 use crate::config::Limits;
 use crate::keys::Key;
@@ -17,12 +17,11 @@ const SHARDS: usize = 16;
 pub(crate) struct Bans<R: RawMutex> {
     key: Key,
     shards: Box<[Mutex<R, Shard>]>,
-    /// When the last ban ends, in microseconds: after that nobody has to be looked for.
+    /// The end of the last ban in microseconds. After that time no lookup is needed.
     last_end: AtomicU64,
 }
 
-/// Two generations: when the young one is full it becomes the old one, and the old one is
-/// forgotten.
+/// Two generations: when the young generation is full, it replaces the old one.
 #[derive(Debug, Default)]
 struct Shard {
     young: HashTable<Failures>,
@@ -46,7 +45,7 @@ impl<R: RawMutex> Bans<R> {
         }
     }
 
-    /// Whether `source` is banned.
+    /// True if `source` is banned.
     pub(crate) fn is_banned(&self, source: Source, now: Instant) -> bool {
         if self.last_end.load(Ordering::Relaxed) <= now.as_micros() {
             return false;
@@ -59,8 +58,8 @@ impl<R: RawMutex> Bans<R> {
         })
     }
 
-    /// Notes a failed authentication or a guess at a user, of a `source` that is proved. True where
-    /// it is banned for that.
+    /// Records a failed authentication or a guess at a user from `source`. The address of the
+    /// source is proved. Returns true if the source is banned for it.
     pub(crate) fn note_failure(&self, source: Source, now: Instant, limits: &Limits) -> bool {
         if limits.ban_failures == 0 {
             return false;

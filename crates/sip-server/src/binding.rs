@@ -1,30 +1,32 @@
-//! Where one contact of a user is (RFC 3261 section 10), and how that is kept.
+//! The binding of one contact to an address-of-record (RFC 3261 section 10), and its stored form.
 
+use crate::ended::Phone;
 use crate::flow::{Connection, Flow};
 use crate::journal_record::StoredBinding;
+use crate::keys::Key;
 use alloc::boxed::Box;
 use sip::Instant;
 use smallvec::SmallVec;
 
-/// Where one contact of a user is.
+/// The binding of one contact to an address-of-record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Binding {
-    /// With room for what most phones say, so that it lies beside the rest.
+    /// Most contacts fit inline, without a heap allocation.
     pub(crate) contact: SmallVec<[u8; 48]>,
     pub(crate) extra: Option<Box<Extra>>,
     pub(crate) call_id: u64,
     pub(crate) cseq: u32,
     pub(crate) q: u16,
     pub(crate) flow_bound: bool,
-    /// Its identifier in storage, 0 as long as it is not written there.
+    /// The identifier of the binding in storage, 0 until it is written.
     pub(crate) id: u64,
-    /// What stands for the contact in [`Contacts`], 0 for none.
+    /// The key of the contact in [`Contacts`], 0 for none.
     pub(crate) claim: u64,
     pub(crate) expires: Instant,
     pub(crate) flow: Flow,
 }
 
-/// What few bindings have.
+/// Fields that few bindings have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Extra {
     pub(crate) path: Box<[u8]>,
@@ -37,24 +39,30 @@ impl Binding {
         self.extra.as_ref().map_or(&[], |extra| &extra.path)
     }
 
-    /// `+sip.instance` (RFC 5626), empty for none.
+    /// `+sip.instance` (RFC 5626). Empty for none.
     pub(crate) fn instance(&self) -> &[u8] {
         self.extra.as_ref().map_or(&[], |extra| &extra.instance)
     }
 
-    /// The phone, where this is one of several flows to it that have numbers (`reg-id`, RFC 5626):
-    /// its `+sip.instance`.
+    /// The `+sip.instance` of the phone, if the binding is one of its numbered flows (`reg-id`, RFC
+    /// 5626).
     pub(crate) fn phone_of_flow(&self) -> Option<&[u8]> {
         let numbered = self.extra.as_ref().filter(|extra| extra.reg_id != 0);
         numbered.map(|extra| &extra.instance[..]).filter(|instance| !instance.is_empty())
     }
 
-    /// The connection with which it ends.
+    /// The identity of the phone, by which it is recognised at another contact.
+    pub(crate) fn phone(&self, key: &Key) -> Phone {
+        let instance = Some(self.instance()).filter(|instance| !instance.is_empty());
+        Phone { instance: instance.map(|instance| key.hash_one(instance)), call_id: self.call_id }
+    }
+
+    /// The connection that the binding depends on, if any.
     pub(crate) fn connection(&self) -> Option<Connection> {
         self.flow.connection.filter(|_| self.flow_bound)
     }
 
-    /// The bytes that it takes in storage, beside a fixed part.
+    /// The variable part of the length in storage, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.contact.len() + self.path().len() + self.instance().len()
     }

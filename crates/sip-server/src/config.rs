@@ -1,4 +1,4 @@
-//! What the operator decides, as the engine needs it, with every default and every limit.
+//! The configuration of the engine, with all defaults and limits.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -7,18 +7,18 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use sip::transaction::Timers;
 use sip::{Duration, Transport};
 
-/// What the server does with a request that is for one of its users (row A1).
+/// The handling of a request for a local user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Registers and forwards (RFC 3261 sections 10 and 16).
     Proxy,
     /// Registers, and answers 302 with the contacts (RFC 3261 section 8.3).
     Redirect,
-    /// Registers only; anything to be forwarded is answered 404 or 403.
+    /// Registers only. Requests to be forwarded are answered 405.
     Registrar,
 }
 
-/// Whether forwarded requests are tracked in transactions.
+/// The use of transactions for forwarded requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Transactions, retransmission, forking (RFC 3261 section 16.2 on).
@@ -30,28 +30,28 @@ pub enum State {
 /// A domain that the server is responsible for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Domain {
-    /// The name, in lower case. It is the host of its users' addresses of record, and their digest
-    /// realm unless [`Authentication::realms`] has another one.
+    /// The name, in lower case. It is the host of the addresses-of-record of its users. It is also
+    /// their digest realm, unless [`Authentication::realms`] has another one.
     pub name: String,
-    /// Host names and IP addresses (IPv6 without brackets) that mean the same domain.
+    /// Other host names and IP addresses (IPv6 without brackets) of the domain.
     pub aliases: Vec<String>,
 }
 
-/// Where the server is reached.
+/// A transport and an address that the server listens on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listener {
-    /// What carries the messages.
+    /// The transport.
     pub transport: Transport,
     /// The address, which may be unspecified (`0.0.0.0`, `::`), and the port.
     pub address: SocketAddr,
 }
 
-/// What a listener is called outside, where addresses or ports are translated on the way to it.
+/// The external address of a listener behind a translation of addresses or ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Advertised {
     /// The listener.
     pub listener: Listener,
-    /// Its address and port as peers know them, of the same family.
+    /// The address and port that peers use, of the same address family.
     pub address: SocketAddr,
 }
 
@@ -60,18 +60,18 @@ pub struct Advertised {
 pub struct Network {
     /// An address in the range.
     pub address: IpAddr,
-    /// How many leading bits all addresses of the range share.
+    /// The length of the prefix in bits.
     pub prefix: u8,
 }
 
 impl Network {
-    /// Whether `address` is in one of `networks`.
+    /// True if one of `networks` contains `address`.
     #[must_use]
     pub fn any_contains(networks: &[Self], address: IpAddr) -> bool {
         networks.iter().any(|network| network.contains(address))
     }
 
-    /// Whether `address` is in the range.
+    /// True if the range contains `address`.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         match (self.address.to_canonical(), address.to_canonical()) {
@@ -88,119 +88,121 @@ impl Network {
     }
 }
 
-/// How registrations are kept (RFC 3261 section 10), and how phones are reached.
+/// The registration policy (RFC 3261 section 10), and the reachability of phones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Registrar {
-    /// A shorter expiry is refused with 423.
+    /// A shorter expiry is rejected with 423.
     pub min_expires: Duration,
-    /// A longer expiry is cut to this.
+    /// A longer expiry is reduced to this.
     pub max_expires: Duration,
-    /// The expiry of a REGISTER that names none.
+    /// The expiry of a REGISTER without one.
     pub default_expires: Duration,
-    /// Contacts that one address of record may have.
+    /// The maximum number of contacts of one address-of-record.
     pub max_contacts: usize,
-    /// Bytes that the contacts of one address of record may have together, with their Paths and
+    /// The maximum length in bytes of all contacts of one address-of-record, with their Paths and
     /// instances.
     pub max_bytes: usize,
-    /// Whether phones that ask get GRUUs (RFC 5627). They name themselves by them then, so that all
-    /// who speak with them have to find the domain by the DNS.
+    /// True if phones that support GRUUs get them (RFC 5627). Phones use them as their contacts, so
+    /// all their peers must be able to resolve the domain with the DNS.
     pub gruu: bool,
-    /// How often phones that have flows of RFC 5626 by streams are to show that they are there, as
-    /// they are told in Flow-Timer; zero: they are not told. By UDP they do it more often by
-    /// themselves, for NATs forget sooner there.
+    /// The interval of keep-alives that is sent in Flow-Timer to phones with flows of RFC 5626 on
+    /// streams. Zero sends no Flow-Timer. Phones on UDP send keep-alives more often without it,
+    /// because UDP mappings of a NAT expire sooner.
     pub flow_timer: Duration,
-    /// Networks whose phones are reached on the flow that they came on, whatever their messages
-    /// say. Of others that is guessed.
+    /// Networks of phones that are always reached on the flow of their REGISTER. For phones in
+    /// other networks this is detected.
     pub by_flow: Vec<Network>,
-    /// Networks whose phones are reached where their Contact says. Where one is in both, this
-    /// counts.
+    /// Networks of phones that are always reached at the address in their Contact. This list takes
+    /// precedence over `by_flow`.
     pub by_contact: Vec<Network>,
 }
 
-/// How requests are authenticated (RFC 7616, RFC 8760).
+/// The authentication of requests (RFC 7616, RFC 8760).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Authentication {
-    /// False: nobody is challenged.
+    /// True if requests are challenged.
     pub required: bool,
     /// The algorithms offered, most preferred first.
     pub algorithms: Vec<sip::digest::Algorithm>,
-    /// How the User-Agent header field of phones begins that fail when they are offered anything
-    /// else beside or before MD5. They are offered only MD5, if that is among the algorithms.
+    /// Prefixes of the User-Agent of phones that fail if another algorithm is offered beside or
+    /// before MD5. They are offered MD5 only, if it is among the algorithms.
     pub md5_only_agents: Vec<String>,
-    /// The digest realms of domains whose realm is not their name, by the name of the domain.
+    /// The digest realms that differ from the name of the domain, by domain.
     pub realms: BTreeMap<String, String>,
-    /// How long a nonce is good.
+    /// The lifetime of a nonce.
     pub nonce_lifetime: Duration,
-    /// Nonces in use whose counts are remembered, in the whole server.
+    /// The maximum number of nonces with stored counts, in the whole server.
     pub max_nonces: usize,
 }
 
-/// Bounds on what strangers can make the server hold or do. Each has a counter.
+/// Limits on the memory and the work that untrusted peers can cause. Each has a counter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Addresses of record with registrations.
+    /// The maximum number of addresses-of-record with bindings.
     pub max_registered: usize,
-    /// Transactions in progress.
+    /// The maximum number of transactions in progress.
     pub max_transactions: usize,
-    /// Bytes that transactions in progress may take; one source that is not trusted, and one user,
-    /// an eighth of it.
+    /// The maximum memory of transactions in progress, in bytes. One untrusted source and one user
+    /// may use an eighth of it.
     pub max_transaction_bytes: usize,
-    /// Bytes for what is remembered of dialogs; where they do not suffice, the oldest are
-    /// forgotten.
+    /// The maximum memory of the dialog table, in bytes. The oldest dialogs are dropped when it is
+    /// full.
     pub max_dialog_bytes: usize,
-    /// How long a request that begins something may have waited to be read before it is refused
-    /// with 503, so that what has begun gets done. Before it comes to that, fewer are let in: see
-    /// [`Throttle`](crate::overload::Throttle). Zero: for ever, and all are let in.
+    /// The maximum time in the receive queue for a request that begins a dialog or transaction. A
+    /// later request is rejected with 503, so that requests in progress are completed. Before that
+    /// limit is reached, the server serves fewer new requests: see
+    /// [`Throttle`](crate::overload::Throttle). Zero disables both.
     pub max_wait: Duration,
-    /// Targets that one request is forked to.
+    /// The maximum number of targets of a forked request.
     pub max_forks: usize,
-    /// Addresses to which rates and bans do not apply, and whose word counts: for a Path, for names
-    /// that they have proved, for challenges.
+    /// Networks without rate limits and bans. The server accepts their Paths, their asserted
+    /// identities and their challenges.
     pub trusted: Vec<Network>,
-    /// The names of our users that some of these may give in From without a password.
+    /// The names of local users that trusted networks may give in From without a password.
     pub speakers: Vec<Speaker>,
-    /// Proxies: from these a connection may say by PROXY protocol, and over WebSocket by
-    /// X-Forwarded-For, for which client it is.
+    /// Networks of proxies. Their connections may name the client, with the PROXY protocol or, over
+    /// WebSocket, with X-Forwarded-For.
     pub proxies: Vec<Network>,
-    /// Private networks and the like to which requests may go that come from elsewhere. To others
-    /// they go only from there, or on the flow of a registered phone.
+    /// Private networks that requests from other networks may be sent to. Other private networks
+    /// are reached only by requests from the same network, or on the flow of a registered phone.
     pub reachable: Vec<Network>,
-    /// Requests a second without good credentials from one source address (of IPv6: one /64)
-    /// before further ones are dropped; 0: no limit.
+    /// The maximum number of requests per second without valid credentials from one source address
+    /// (an IPv6 /64). Further ones are dropped. 0 means no limit.
     pub source_rate: u32,
-    /// Such requests that one source may send at once before `source_rate` binds.
+    /// The burst of one source that `source_rate` allows.
     pub source_burst: u32,
-    /// Requests a second to our users from one source that is not one of them; 0: no limit.
+    /// The maximum number of requests per second to local users from one source without
+    /// credentials. 0 means no limit.
     pub foreign_rate: u32,
-    /// Methods of requests outside of dialogs that a source that is not trusted may send to our
-    /// users without credentials. ACK and CANCEL are always among them.
+    /// The methods that an untrusted source may send to local users outside a dialog without
+    /// credentials. ACK and CANCEL are always allowed.
     pub foreign_methods: Vec<String>,
-    /// Requests a second of one user with good credentials, before further ones are refused; four
-    /// times as many may come at once. 0: no limit.
+    /// The maximum number of requests per second of one authenticated user. Further ones are
+    /// rejected. The burst is four times as high. 0 means no limit.
     pub user_rate: u32,
-    /// Failed authentications and, on connections, requests for users who do not exist, from one
-    /// source within `ban_window`, that ban it; 0: no ban.
+    /// The number of failed authentications and, on connections, of requests for unknown users from
+    /// one source within `ban_window` that ban the source. 0 means no ban.
     pub ban_failures: u32,
-    /// The time over which failures are counted.
+    /// The period over which failures are counted.
     pub ban_window: Duration,
-    /// How long a ban lasts.
+    /// The duration of a ban.
     pub ban_time: Duration,
-    /// Source addresses that are remembered for rates and bans.
+    /// The maximum number of source addresses with stored rates and bans.
     pub max_sources: usize,
 }
 
-/// A trusted network that may speak for users of ours: a gateway that brings calls back with the
-/// numbers of their callers.
+/// A trusted network that may give names of local users in From: a gateway that returns calls with
+/// the numbers of their callers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Speaker {
-    /// Its addresses.
+    /// The addresses of the network.
     pub network: Network,
-    /// Names of users, or beginnings of names where they end in `*`.
+    /// Names of users. A name that ends in `*` is a prefix.
     pub names: Vec<String>,
 }
 
 impl Speaker {
-    /// True where `name`, a user part without escapes, is one of its names.
+    /// True if `name`, a user part without escapes, is one of the names.
     #[must_use]
     pub fn has(&self, name: &[u8]) -> bool {
         self.names.iter().any(|known| match known.strip_suffix('*') {
@@ -210,41 +212,42 @@ impl Speaker {
     }
 }
 
-/// Everything that the engine is told by the operator.
+/// The configuration of the engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// What the server does with requests for its users.
+    /// The handling of requests for local users.
     pub mode: Mode,
-    /// With or without transactions.
+    /// The use of transactions.
     pub state: State,
-    /// Where the server listens.
+    /// The transports and addresses that the server listens on.
     pub listeners: Vec<Listener>,
-    /// Those of them that peers know under another address.
+    /// The listeners that peers reach at another address.
     pub advertised: Vec<Advertised>,
     /// The domains served; the first is the default.
     pub domains: Vec<Domain>,
-    /// Domains of other registrars, in lower case, whose phones reach them through this server, and
-    /// are reached through it (RFC 5626 section 5). Requests to them go on unproved, for they are
-    /// proved there, as often as requests of strangers to our users.
+    /// Domains of other registrars, in lower case. Their phones register and are reached through
+    /// this server (RFC 5626 section 5). Requests to them are forwarded without authentication,
+    /// because their registrar authenticates them, and are limited like requests of strangers to
+    /// local users.
     pub edge_domains: Vec<String>,
     /// Transaction timers.
     pub timers: Timers,
-    /// Timer C: how long a proxied INVITE may go without a final or another provisional response;
-    /// more than 3 minutes (RFC 3261 section 16.6 step 11).
+    /// Timer C: the maximum time that a proxied INVITE may wait for a final or a further
+    /// provisional response. More than 3 minutes (RFC 3261 section 16.6 step 11).
     pub timer_c: Duration,
     /// Registration policy.
     pub registrar: Registrar,
     /// Authentication policy.
     pub authentication: Authentication,
-    /// Whether the proxy stays in the path of the dialogs that it starts (RFC 3261 section 16.6
+    /// True if the proxy stays in the path of the dialogs that it starts (RFC 3261 section 16.6
     /// step 4).
     pub record_route: bool,
-    /// The name sent in the Server header, empty for none.
+    /// The value of the Server header field, empty for none.
     pub server_name: String,
-    /// Whether the steps of handling a message are measured (row A11): see
+    /// True if the steps of message handling are measured: see
     /// [`Server::timings`](crate::Server::timings).
     pub timings: bool,
-    /// Bounds.
+    /// The limits on memory and work.
     pub limits: Limits,
 }
 
@@ -264,8 +267,8 @@ impl Default for Registrar {
     }
 }
 
-/// They look at the first challenge alone, or fail at a second one: baresip before 4.0, PJSIP
-/// before 2.11, and SIPp where its scenario says who it is.
+/// These phones evaluate only the first challenge, or fail at a second one: baresip before 4.0,
+/// PJSIP before 2.11, and SIPp if its scenario sends a User-Agent.
 const MD5_ONLY_AGENTS: [&str; 19] = [
     "baresip v0.",
     "baresip v1.",
@@ -292,7 +295,7 @@ impl Default for Authentication {
     fn default() -> Self {
         Self {
             required: true,
-            // Several phones in the field fail where SHA-512-256 is offered at all.
+            // Several deployed phones fail if SHA-512-256 is offered at all.
             algorithms: alloc::vec![sip::digest::Algorithm::Sha256, sip::digest::Algorithm::Md5],
             md5_only_agents: MD5_ONLY_AGENTS.map(String::from).to_vec(),
             realms: BTreeMap::new(),
@@ -309,7 +312,7 @@ impl Default for Limits {
             max_transactions: 1_000_000,
             max_transaction_bytes: 512 << 20,
             max_dialog_bytes: 128 << 20,
-            // Well below the half second after which requests are sent again.
+            // Well below 500 ms (T1), after which requests are retransmitted.
             max_wait: Duration::from_millis(100),
             max_forks: 10,
             trusted: alloc::vec![

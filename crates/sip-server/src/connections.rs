@@ -1,5 +1,5 @@
-//! Which connections are open, and who is registered on them: a binding that follows a connection
-//! ends with it (RFC 5626 section 4.2), since nothing reaches the phone there any more.
+//! The open connections and the bindings on them. A binding that follows a connection ends with it
+//! (RFC 5626 section 4.2), because the phone is not reachable any more.
 
 use crate::flow::Connection;
 use alloc::boxed::Box;
@@ -9,7 +9,7 @@ use lock_api::{Mutex, RawMutex};
 
 const SHARDS: usize = 16;
 
-/// For each open connection, the hashes of the addresses of record that have a binding on it.
+/// The hashes of the addresses-of-record with a binding on an open connection, by connection.
 pub(crate) struct Connections<R: RawMutex> {
     shards: Box<[Mutex<R, Open>]>,
 }
@@ -33,18 +33,19 @@ impl<R: RawMutex> Connections<R> {
         self.shard(connection).lock().contains_key(&connection)
     }
 
-    /// Forgets the connection; who was registered on it.
+    /// Removes the connection and returns the addresses-of-record with a binding on it.
     pub(crate) fn end(&self, connection: Connection) -> BTreeSet<u64> {
         self.shard(connection).lock().remove(&connection).unwrap_or_default()
     }
 
-    /// The address of record has a binding on the connection. False where that has ended.
+    /// Adds an address-of-record with a binding on the connection. Returns false if the connection
+    /// has ended.
     pub(crate) fn add(&self, connection: Connection, address: u64) -> bool {
         let mut shard = self.shard(connection).lock();
         shard.get_mut(&connection).map(|addresses| addresses.insert(address)).is_some()
     }
 
-    /// The address of record has no binding on the connection any more.
+    /// Removes an address-of-record from the connection.
     pub(crate) fn remove(&self, connection: Connection, address: u64) {
         if let Some(addresses) = self.shard(connection).lock().get_mut(&connection) {
             addresses.remove(&address);

@@ -1,5 +1,5 @@
-//! The addresses of record that are registered at a contact: a request whose URI is a phone's
-//! contact, as in an attended transfer, goes to the flow of the phone (RFC 5626 section 5.3).
+//! The index of addresses-of-record by contact. A request to the contact of a phone, as in an
+//! attended transfer, goes to the flow of the phone (RFC 5626 section 5.3).
 
 use crate::flow::Flow;
 use crate::keys::Key;
@@ -13,21 +13,21 @@ use smallvec::SmallVec;
 
 const SHARDS: usize = 16;
 
-/// The claims of all bindings.
+/// The claims of all bindings. A claim is the key of a contact URI.
 pub(crate) struct Contacts<R: RawMutex> {
     key: Key,
     shards: Box<[Mutex<R, Claims>]>,
-    /// Numbers claims in the order in which they are made.
+    /// The sequence number of the next claim.
     serial: AtomicU64,
 }
 
 type Claims = HashTable<Claim>;
 
-/// A contact URI that an address of record is registered at.
+/// A contact URI of an address-of-record.
 struct Claim {
-    /// By [`Contacts::claim`].
+    /// The key from [`Contacts::claim`].
     uri: u64,
-    /// The hash of the address of record.
+    /// The hash of the address-of-record.
     address: u64,
     serial: u64,
 }
@@ -41,12 +41,14 @@ impl<R: RawMutex> Contacts<R> {
         }
     }
 
-    /// What stands for the contact `uri` of a phone on `flow`, which requests to it have to follow;
-    /// zero where nothing says that the phone is there: then it has no claim to what is sent there.
+    /// Returns the key of the contact `uri` of a phone on `flow`, if requests to it must follow
+    /// that flow. Returns zero if there is no evidence that the phone has this address: then it has
+    /// no claim to requests to that address.
     pub(crate) fn claim(&self, uri: &SipUri<'_>, flow: &Flow) -> u64 {
         let is_its_own = match uri.host {
             Host::Ip(ip) => ip.to_canonical() == flow.remote.ip() || Scope::of(ip) > Scope::Global,
-            // Of a phone that does not know its address (RFC 5626 section 4.1, RFC 7118 section 5).
+            // A phone that does not know its address uses a name in `.invalid` (RFC 5626 section
+            // 4.1, RFC 7118 section 5).
             Host::Name(name) => {
                 name.len() > 8 && name[name.len() - 8..].eq_ignore_ascii_case(b".invalid")
             }
@@ -57,7 +59,7 @@ impl<R: RawMutex> Contacts<R> {
     fn hash(&self, uri: &SipUri<'_>) -> u64 {
         let user = sip::uri::unescape(uri.user.unwrap_or_default());
         let port = uri.port.unwrap_or_default().to_be_bytes();
-        // None is as good as another one, but for zero.
+        // Zero is reserved for no claim.
         self.key.hash(&[&user, &uri.host.canonical(), &port]).max(1)
     }
 
@@ -65,7 +67,7 @@ impl<R: RawMutex> Contacts<R> {
         &self.shards[(claim >> 40) as usize % SHARDS]
     }
 
-    /// The claims of the address of record change.
+    /// Changes the claims of an address-of-record.
     pub(crate) fn change(&self, address: u64, before: &[u64], after: &[u64]) {
         for &claim in before.iter().filter(|claim| !after.contains(claim)) {
             let mut shard = self.shard(claim).lock();
@@ -83,7 +85,7 @@ impl<R: RawMutex> Contacts<R> {
         }
     }
 
-    /// The claim that `uri` names, and the hashes of the addresses of record that have it, the
+    /// Returns the key of `uri`, and the hashes of the addresses-of-record with that contact, the
     /// oldest claim first.
     pub(crate) fn find(&self, uri: &SipUri<'_>) -> (u64, SmallVec<[u64; 2]>) {
         let claim = self.hash(uri);

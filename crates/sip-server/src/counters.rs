@@ -1,11 +1,11 @@
-//! What happened, counted. Each worker counts for itself; the sums are read off all of them.
+//! Event counters. Each worker has its own set, and readers add them up.
 
 use crate::timings::Timings;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 macro_rules! counters {
     ($($(#[$doc:meta])+ $field:ident = $name:literal;)*) => {
-        /// Events counted since the start.
+        /// The number of events since the start, by kind.
         #[derive(Debug, Default)]
         #[non_exhaustive]
         pub struct Counters {
@@ -14,7 +14,7 @@ macro_rules! counters {
         }
 
         impl Counters {
-            /// Every counter with its name, in the order of this list.
+            /// Returns every counter with its name, in the order of this list.
             pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
                 [$(($name, self.$field.get()),)*].into_iter()
             }
@@ -22,23 +22,23 @@ macro_rules! counters {
     };
 }
 
-/// One counter, which one thread counts and any may read. It wraps around after 2^64.
+/// A counter that one thread writes and any thread may read. It wraps around after 2^64.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// Counts one.
+    /// Adds one.
     pub fn add(&self) {
-        // Nobody else writes it, so nothing is lost between the two.
+        // There is a single writer, so no update is lost between load and store.
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
 
-    /// Counts one less: it did not happen after all.
+    /// Subtracts one, for an event that was reverted.
     pub(crate) fn take_back(&self) {
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Relaxed);
     }
 
-    /// How often it was counted.
+    /// Returns the count.
     #[must_use]
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
@@ -60,80 +60,80 @@ counters! {
     expired_bindings = "expired-bindings";
     /// Bindings that ended with the connection that they were on.
     lost_bindings = "lost-bindings";
-    /// Phones that no longer rang because their connection ended.
+    /// Branches that failed because the connection to the phone ended.
     lost_branches = "lost-branches";
-    /// INVITE requests that were forwarded.
+    /// INVITEs that were forwarded.
     invites = "invites";
-    /// INVITE requests that were answered 2xx.
+    /// INVITEs that were answered 2xx.
     answered = "answered";
-    /// Requests forwarded, all methods and branches, ACK and CANCEL included.
+    /// Requests forwarded, of all methods and branches, including ACK and CANCEL.
     forwarded = "forwarded";
     /// Redirections sent.
     redirects = "redirects";
-    /// Requests that came again and were answered from a transaction.
+    /// Retransmissions of requests that a transaction handled.
     retransmissions_received = "retransmissions-received";
-    /// Messages that a transaction sent again.
+    /// Messages that a transaction retransmitted.
     retransmissions_sent = "retransmissions-sent";
-    /// Requests forwarded that nobody answered in time.
+    /// Forwarded requests without a response in time.
     timeouts = "timeouts";
     /// Messages that could not be delivered on their flow.
     undeliverable = "undeliverable";
     /// Challenges sent.
     challenges = "challenges";
-    /// Credentials that were right.
+    /// Correct credentials.
     authenticated = "authenticated";
-    /// Credentials that were wrong.
+    /// Wrong credentials.
     authentication_failures = "authentication-failures";
-    /// Credentials with an expired nonce or a nonce count that was used before.
+    /// Credentials with an expired nonce or a repeated nonce count.
     stale_nonces = "stale-nonces";
-    /// Requests refused because From or To was another's.
+    /// Requests rejected because From or To names another user.
     identity_mismatches = "identity-mismatches";
-    /// Requests refused because they were neither from nor for our users.
+    /// Requests rejected because they were neither from nor for a local user.
     relay_denied = "relay-denied";
-    /// Requests for users who do not exist.
+    /// Requests for users that do not exist.
     not_found = "not-found";
-    /// Requests for users who are not registered.
+    /// Requests for users that are not registered.
     unavailable = "unavailable";
-    /// Requests refused as malformed.
+    /// Requests rejected as malformed.
     malformed_requests = "malformed-requests";
-    /// Datagrams that were no SIP message, or responses that fit nothing.
+    /// Datagrams that were not SIP messages, and responses that matched no request.
     dropped = "dropped";
-    /// Requests refused with 482.
+    /// Requests rejected with 482.
     loops = "loops";
-    /// Requests refused with 483.
+    /// Requests rejected with 483.
     too_many_hops = "too-many-hops";
     /// Requests dropped because their source exceeded its rate.
     rate_limited = "rate-limited";
-    /// Requests from strangers refused because their source exceeded its rate.
+    /// Requests from strangers rejected because their source exceeded its rate.
     foreign_limited = "foreign-limited";
-    /// Requests from strangers refused because their method is not one that strangers may send.
+    /// Requests from strangers rejected because of their method.
     foreign_methods = "foreign-methods";
-    /// Requests of users refused because they exceeded their rate.
+    /// Requests of users rejected because they exceeded their rate.
     user_limited = "user-limited";
     /// Sources banned.
     bans = "bans";
     /// Requests dropped because their source is banned.
     banned_requests = "banned-requests";
-    /// Bindings that made room for newer ones, and REGISTER refused, because an address of record
-    /// has too many contacts.
+    /// Bindings removed in favour of newer ones, and REGISTERs rejected, because an
+    /// address-of-record has too many contacts.
     contact_limit = "contact-limit";
-    /// REGISTER refused because too many addresses of record are registered.
+    /// REGISTERs rejected because too many addresses-of-record are registered.
     registration_limit = "registration-limit";
-    /// Requests refused because too many transactions are in progress.
+    /// Requests rejected because too many transactions are in progress.
     transaction_limit = "transaction-limit";
-    /// Requests refused because too much of their source or user is in progress.
+    /// Requests rejected because their source or user has too many transactions in progress.
     share_limit = "share-limit";
-    /// Requests refused because the server was behind.
+    /// Requests rejected because of overload.
     overload_refused = "overload-refused";
-    /// Requests left alone because they had waited so long that they have been sent again, or came
-    /// on a stream that was behind.
+    /// Requests dropped because of overload: datagrams that have been retransmitted meanwhile, and
+    /// requests on streams.
     overload_dropped = "overload-dropped";
-    /// Messages not sent, since their target has not answered anything yet and was sent enough.
+    /// Messages not sent because their target has never answered and has received its maximum.
     unasked = "unasked";
-    /// Targets left out because whoever named them may not have anything sent there.
+    /// Targets dropped because the party that named them may not reach them.
     unreachable = "unreachable";
-    /// Targets left out because a request may not be forked further.
+    /// Targets dropped because of the limit on forks.
     fork_limit = "fork-limit";
-    /// Locations asked of the DNS.
+    /// DNS lookups requested.
     dns_queries = "dns-queries";
 }

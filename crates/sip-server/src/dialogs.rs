@@ -1,6 +1,6 @@
-//! What is remembered of dialogs that go through this server (RFC 3261 section 12): until when they
-//! are known to stand, and where their ends have moved to since they began. Everything else a
-//! dialog carries itself, in the Record-Route of this server.
+//! The state of dialogs through this server (RFC 3261 section 12): the time of their last
+//! confirmation, and the moves of their ends. All other state of a dialog is in the Record-Route of
+//! this server.
 
 use crate::flow::Flow;
 use crate::keys::Key;
@@ -19,13 +19,13 @@ use sip::message::RequestHead;
 
 const SHARDS: usize = 16;
 
-/// Requests a second within one dialog, and how many may come at once: more than key presses and
-/// refreshes make.
+/// The rate and the burst of requests per second within one dialog, which is more than DTMF digits
+/// and refreshes need.
 const RATE: u32 = 20;
 const BURST: u32 = 100;
 
-/// The table of dialogs. It is bounded in bytes: two generations, of which the older one is
-/// forgotten when the younger one is full. What is asked for moves to the younger one.
+/// The table of dialogs. Its memory is limited by two generations: when the younger one is full, it
+/// replaces the older one. A dialog that changes moves to the younger generation.
 pub(crate) struct Dialogs<R: RawMutex> {
     key: Key,
     shards: Box<[Mutex<R, Shard>]>,
@@ -41,78 +41,78 @@ struct Shard {
 #[derive(Default)]
 struct Generation {
     table: HashTable<Dialog>,
-    /// How many have [`Dialog::moves`].
+    /// The number of dialogs with [`Dialog::moves`].
     moved: usize,
 }
 
 struct Dialog {
-    /// By [`hash_of`].
+    /// The key from [`hash_of`].
     hash: u64,
-    /// The last 2xx.
+    /// The time of the last 2xx.
     confirmed: Instant,
     moves: Option<Box<Moves>>,
 }
 
-/// Where the ends of a dialog are now, by [`end_of`].
+/// The current places of the ends of a dialog, indexed by [`end_of`].
 #[derive(Default)]
 struct Moves {
     ends: [Option<Place>; 2],
     proposed: [Option<Proposal>; 2],
 }
 
-/// A target refresh request of an end that is not answered yet.
+/// A target refresh request without a final response.
 struct Proposal {
     cseq: u32,
     place: Place,
-    /// Where the end is that is to answer, but for what it will say itself.
+    /// The place of the answering end, except for the target, which the response names.
     answerer: Place,
 }
 
-/// Where an end of a dialog is.
+/// The place of an end of a dialog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// What the request URI of requests to it has to be.
+    /// Hash of the request URI of requests to the end.
     pub(crate) target: TargetHash,
-    /// The flow to it, if they must follow one.
+    /// The flow to the end, if requests must follow one.
     pub(crate) flow: Option<Flow>,
-    /// In what network it is.
+    /// The network scope of the end.
     pub(crate) scope: Scope,
 }
 
-/// What is known of a dialog.
+/// The state of a dialog as seen from one end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Known {
-    /// The last 2xx, if there was one.
+    /// The time of the last 2xx, if there was one.
     pub(crate) confirmed: Option<Instant>,
-    /// Where the end that was asked for has moved to.
+    /// The new place of the end, if it has moved.
     pub(crate) place: Option<Place>,
-    /// Where that end has said it will be.
+    /// The place in a pending target refresh request of the end.
     pub(crate) proposed: Option<Place>,
 }
 
-/// The dialog of a request, from the end that the request goes to: its tag is the local one.
+/// The dialog of a request, as seen from the end that the request goes to: its tag is the local
+/// one.
 pub(crate) fn id_of<'a>(head: &RequestHead<'a>) -> DialogId<'a> {
     let tag = |address: &NameAddr<'a>| address.tag().unwrap_or_default();
     DialogId { call_id: head.call_id, local_tag: tag(&head.to), remote_tag: tag(&head.from) }
 }
 
-/// The same dialog, from its other end.
+/// The same dialog as seen from the other end.
 pub(crate) const fn from_other_end<'a>(id: &DialogId<'a>) -> DialogId<'a> {
     DialogId { call_id: id.call_id, local_tag: id.remote_tag, remote_tag: id.local_tag }
 }
 
-/// Whether the ends can be told apart: whoever is called chooses a tag, and may choose the
-/// caller's.
+/// True if the ends can be told apart. A callee chooses its tag, and may choose that of the caller.
 pub(crate) fn has_two_ends(id: &DialogId<'_>) -> bool {
     id.local_tag != id.remote_tag && !id.local_tag.is_empty()
 }
 
-/// Which end the local one is, in an order that both ends agree on.
+/// The index of the local end, in an order that both ends share.
 fn end_of(id: &DialogId<'_>) -> usize {
     (id.local_tag > id.remote_tag).into()
 }
 
-/// What a dialog is found by, the same for both ends.
+/// The key of a dialog, the same for both ends.
 fn hash_of(id: &DialogId<'_>, key: &Key) -> u64 {
     let (first, second) = match end_of(id) {
         0 => (id.local_tag, id.remote_tag),
@@ -121,7 +121,7 @@ fn hash_of(id: &DialogId<'_>, key: &Key) -> u64 {
     key.hash(&[id.call_id, first, second])
 }
 
-/// What a dialog takes in the table, with the table's own part and room to grow.
+/// The memory of one table entry in bytes, including spare capacity.
 const DIALOG_BYTES: usize = 2 * (size_of::<Dialog>() + 1);
 
 impl Generation {
@@ -138,8 +138,7 @@ impl Generation {
 }
 
 impl Shard {
-    /// Lets `act` change what is known of the dialog with this `hash`, which is made if there is
-    /// none.
+    /// Calls `act` with the dialog of this `hash`, which is added if it is not in the table.
     fn change(&mut self, hash: u64, max_bytes: usize, act: impl FnOnce(&mut Dialog)) {
         let known = self.young.take(hash).or_else(|| self.old.take(hash));
         let mut dialog = known.unwrap_or(Dialog { hash, confirmed: Instant::ZERO, moves: None });
@@ -162,11 +161,11 @@ impl<R: RawMutex> Dialogs<R> {
     }
 
     fn shard(&self, hash: u64) -> &Mutex<R, Shard> {
-        // The table takes its own bits from both ends of the hash.
+        // The hash table uses bits from both ends of the hash.
         &self.shards[(hash >> 40) as usize % SHARDS]
     }
 
-    /// What is known of the dialog and of the end.
+    /// Returns the state of the dialog and of the end.
     pub(crate) fn look_up(&self, id: &DialogId<'_>) -> Known {
         let hash = hash_of(id, &self.key);
         let shard = self.shard(hash).lock();
@@ -182,15 +181,15 @@ impl<R: RawMutex> Dialogs<R> {
         find(&shard.young).or_else(|| find(&shard.old)).unwrap_or_default()
     }
 
-    /// Whether one more request may pass now to the end of the dialog. What `ends` it has a rate of
-    /// its own, so that no other requests are in its way. The tag of the sender does not count: not
-    /// everybody's is known.
+    /// True if the rate of the dialog allows one more request to the end. A request that ends the
+    /// dialog has its own rate, so that other requests cannot block it. The tag of the sender is
+    /// not part of the key, because it is not always known.
     pub(crate) fn admit(&self, id: &DialogId<'_>, ends: bool, now: Instant) -> bool {
         self.rates.take(&[id.call_id, id.local_tag, &[ends.into()]], now, RATE, BURST)
     }
 
-    /// The end has sent a target refresh request, with `cseq`, from `place`, to `answerer`, whose
-    /// target its answer will say. It counts once it is answered 2xx.
+    /// Records a target refresh request `cseq` of the end from `place`. `answerer` is the place of
+    /// the other end; its response names its target. The change takes effect with a 2xx.
     pub(crate) fn propose(
         &self,
         id: &DialogId<'_>,
@@ -206,8 +205,9 @@ impl<R: RawMutex> Dialogs<R> {
         });
     }
 
-    /// The request `cseq` that the end sent was answered 2xx: the dialog stands, and both ends are
-    /// where they said. `target` makes the target of the other end, for whether it follows a flow.
+    /// Handles a 2xx to the request `cseq` of the end: the dialog is confirmed, and both ends are
+    /// at their proposed places. `target` returns the target of the other end; its argument is true
+    /// if requests follow a flow.
     pub(crate) fn confirm(
         &self,
         id: &DialogId<'_>,
@@ -232,7 +232,8 @@ impl<R: RawMutex> Dialogs<R> {
         });
     }
 
-    /// The end is elsewhere than its first response said. Where it has moved since, that counts.
+    /// Records that the end is at another place than its first response said. A later move takes
+    /// precedence.
     pub(crate) fn place(&self, id: &DialogId<'_>, place: Place, max_bytes: usize) {
         let hash = hash_of(id, &self.key);
         self.shard(hash).lock().change(hash, max_bytes, |dialog| {
@@ -240,7 +241,7 @@ impl<R: RawMutex> Dialogs<R> {
         });
     }
 
-    /// The dialog has ended.
+    /// Removes the dialog, which has ended.
     pub(crate) fn end(&self, id: &DialogId<'_>) {
         let hash = hash_of(id, &self.key);
         let mut shard = self.shard(hash).lock();

@@ -1,4 +1,4 @@
-//! What work on one event needs: a message, a timer, an answer of the DNS.
+//! The environment of one event: a message, a timer or a DNS result.
 
 use crate::counters::Counters;
 use crate::flow::Flow;
@@ -13,20 +13,20 @@ use core::ops::Range;
 use sip::header::Via;
 use sip::{Duration, HeaderName, Instant, Message};
 
-/// The environment of one event: what work on it needs.
+/// The environment of one event.
 pub(crate) struct Env<'e> {
     pub(crate) now: Instant,
-    /// Microseconds from `now` to the time of day.
+    /// Offset of the time of day from `now`, in microseconds.
     pub(crate) clock_offset: i64,
     pub(crate) settings: &'e Settings,
     pub(crate) keys: &'e Keys,
     pub(crate) answered: &'e Answered,
     pub(crate) counters: &'e Counters,
-    /// Where this message is one that is looked at.
+    /// Set if this message is measured.
     pub(crate) stopwatch: Option<&'e Stopwatch>,
-    /// How long the message has waited to be read.
+    /// The time that the message has spent in the receive queue.
     pub(crate) waited: Duration,
-    /// What is served of the new requests.
+    /// The share of new requests that is served.
     pub(crate) served: Share,
     pub(crate) out: &'e mut Output,
 }
@@ -37,7 +37,7 @@ impl Env<'_> {
         Instant::from_micros(self.now.as_micros().saturating_add_signed(self.clock_offset))
     }
 
-    /// [`Settings::may_reach`], counted where not.
+    /// Returns [`Settings::may_reach`], and counts a refusal.
     pub(crate) fn may_reach(&self, origin: Scope, place: &Location) -> bool {
         let may = self.settings.may_reach(origin, place.transport, place.remote);
         if !may {
@@ -46,7 +46,8 @@ impl Env<'_> {
         may
     }
 
-    /// Sends what `write` appends, as [`Output::send`] does, when what it takes is here.
+    /// Sends the bytes that `write` appends, like [`Output::send`], for a `write` that needs the
+    /// environment.
     pub(crate) fn send(
         &mut self,
         flow: Flow,
@@ -59,22 +60,22 @@ impl Env<'_> {
         self.out.push(flow, start)
     }
 
-    /// Whether who is at the other end of `flow` is known to want what comes on it: on a
-    /// connection, after an answer, or where the operator says so.
+    /// True if the other end of `flow` is known to accept messages: on a connection, after a
+    /// response, or if the operator trusts it.
     pub(crate) fn is_asked(&self, flow: &Flow) -> bool {
         let host = flow.remote.ip();
         flow.transport.is_stream() || self.answered.has(host) || self.settings.is_trusted(flow)
     }
 
-    /// The To tag of the responses that this server makes to `request`. It is the same for each
-    /// repetition, so that nothing need be remembered (RFC 3261 section 8.2.7), and it is known
-    /// again in the ACK.
+    /// The To tag of the responses of this server to `request`. It is derived from the request, so
+    /// that retransmissions get the same tag without any state (RFC 3261 section 8.2.7), and it is
+    /// recognized in the ACK.
     pub(crate) fn to_tag(&self, request: &Message<'_>) -> [u8; 16] {
         let via = request.top_via().ok();
         self.to_tag_for(via.and_then(|via| via.branch()), request)
     }
 
-    /// The same for a request that has a Via of ours on top by now.
+    /// Like [`Env::to_tag`], for a request that has the Via of this server on top.
     pub(crate) fn to_tag_of_forwarded(&self, request: &Message<'_>) -> [u8; 16] {
         let via = request.elements(HeaderName::Via).nth(1).and_then(|via| Via::parse(via).ok());
         self.to_tag_for(via.and_then(|via| via.branch()), request)

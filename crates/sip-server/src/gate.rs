@@ -1,5 +1,5 @@
-//! The gate: which requests of strangers are read at all. A source that is banned, or has sent too
-//! much, is shut out, but for requests that prove to be of somebody who is not.
+//! The admission of requests from strangers. Requests of a source that is banned or over its rate
+//! are dropped, except those with evidence that they belong to a legitimate client.
 
 use crate::event::Env;
 use crate::flow::Flow;
@@ -13,35 +13,35 @@ use sip::digest::Credentials;
 use sip::header::NameAddr;
 use sip::{HeaderName, Message, Method, Uri};
 
-/// Requests a second, and at once, of a registered phone whose source is shut out.
+/// The rate per second and the burst of a registered phone at a source that is shut out.
 const PHONE_RATE: (u32, u32) = (10, 50);
-/// Attempts a second, and at once, to log in as one user from a source that is banned, where that
-/// user has logged in before.
+/// The rate per second and the burst of attempts to log in as one user from a banned source, if
+/// that user has logged in from the source before.
 const RETURN_RATE: (u32, u32) = (1, 10);
-/// How many times [`source_rate`](crate::config::Limits::source_rate) datagrams may begin logins
-/// and calls of one user at a source where that user has logged in before. They are answered with a
-/// challenge, which is short.
+/// The rate of datagrams that begin logins and calls of one user from a source where that user has
+/// logged in before, as a multiple of [`source_rate`](crate::config::Limits::source_rate). The
+/// response is a challenge, which is short.
 const LOGIN_FACTOR: u32 = 10;
-/// Credentials that are looked at in each of their two header fields.
+/// The maximum number of credentials examined in each of the two header fields.
 const MOST_CREDENTIALS: usize = 4;
 
-/// What a request that is let in is counted for.
+/// An admitted request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Admitted {
     pub(crate) account: Account,
-    /// Set where the source is banned, and the request may only log in as this user.
+    /// Set if the source is banned and the request may only log in as this user.
     pub(crate) returns: Option<Pair>,
 }
 
-/// Why a request is not let in.
+/// The reason for dropping a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ShutOut {
     Banned,
     TooMany,
 }
 
-/// Lets in a request of a stranger, or says why not. What it costs to look for proofs is less than
-/// what the message has cost to be parsed.
+/// Admits a request of a stranger, or returns the reason for dropping it. The search for evidence
+/// costs less than the parsing of the message.
 pub(crate) fn admit<R: RawMutex>(
     server: &Server<R>,
     message: &Message<'_>,
@@ -77,7 +77,7 @@ pub(crate) fn admit<R: RawMutex>(
     is_let_in.then_some(admitted(account)).ok_or(ShutOut::TooMany)
 }
 
-/// The evidence that stands in a datagram itself. It can be copied only where it is seen.
+/// Returns the evidence in the datagram itself. Only an eavesdropper can copy it.
 fn evidence_in<R: RawMutex>(
     server: &Server<R>,
     message: &Message<'_>,
@@ -97,7 +97,7 @@ fn evidence_in<R: RawMutex>(
     has_token(message, env).then_some(Evidence::Dialog)
 }
 
-/// The user of ours that `request` says it is from.
+/// The local user that From of `request` names.
 fn sender<R: RawMutex>(
     server: &Server<R>,
     request: &Message<'_>,
@@ -111,8 +111,8 @@ fn sender<R: RawMutex>(
     }
 }
 
-/// Whether `user` is registered on just this flow: whatever the others behind its NAT do, or is
-/// forged in its name, a phone is served.
+/// True if `user` is registered on this flow. Such a phone is served whatever other hosts behind
+/// its NAT do, and whatever is forged in its name.
 fn is_registered_on<R: RawMutex>(
     server: &Server<R>,
     user: &AddressOfRecord,
@@ -126,7 +126,7 @@ fn is_registered_on<R: RawMutex>(
     })
 }
 
-/// Whether `user`, who is registered on `flow`, is within the rate of that.
+/// True if the registered phone of `user` on `flow` is within its rate.
 fn has_turn<R: RawMutex>(
     server: &Server<R>,
     user: &AddressOfRecord,
@@ -139,8 +139,8 @@ fn has_turn<R: RawMutex>(
     server.flow_rates.take(&parts, env.now, rate, burst)
 }
 
-/// Whether the datagram `message` begins a login or call of `user`, who has logged in from its
-/// source within the last day.
+/// True if the datagram `message` begins a login or a call of `user`, and `user` has logged in from
+/// its source within the last day.
 fn begins_login<R: RawMutex>(
     server: &Server<R>,
     message: &Message<'_>,
@@ -163,7 +163,7 @@ fn begins_login<R: RawMutex>(
         )
 }
 
-/// The user that `message` of a banned source may log in as.
+/// The user that `message` from a banned source may log in as.
 fn returning<R: RawMutex>(
     server: &Server<R>,
     message: &Message<'_>,
@@ -185,9 +185,9 @@ fn returning<R: RawMutex>(
 }
 
 impl<R: RawMutex> Server<R> {
-    /// Whether `flow`, on which a connection over TLS is wanted, may have its keys agreed on: it is
-    /// charged as for a request. Strangers who are banned, or have sent too much, may not; one from
-    /// a source where a user has logged in within the last day may, seldom.
+    /// True if the TLS handshake of a connection on `flow` may proceed. It is charged like a
+    /// request. A stranger that is banned or over its rate is refused. A banned source is allowed a
+    /// few handshakes if a user has logged in from it within the last day.
     pub fn admits_handshake(&self, flow: &Flow, now: sip::Instant) -> bool {
         let settings = alloc::sync::Arc::clone(&self.settings.lock());
         let account = Account::of(flow);

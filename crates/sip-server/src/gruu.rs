@@ -1,8 +1,8 @@
-//! URIs that lead to one phone of a user, from anywhere (GRUU, RFC 5627).
+//! Globally routable URIs that lead to one phone of a user (GRUU, RFC 5627).
 //!
-//! A public one is the address of record with the phone's instance. A temporary one says neither:
-//! it holds both in a form that only this server reads, so none has to be remembered. It ends with
-//! the registrations of the Call-ID by which it was given, as RFC 5627 section 3.1.2 has it.
+//! A public GRUU is the address-of-record with the instance of the phone. A temporary GRUU contains
+//! both in encrypted form, so this server needs no state for it. It ends with the registrations of
+//! the Call-ID that it was given for (RFC 5627 section 3.1.2).
 
 use crate::binding::Binding;
 use crate::keys::Key;
@@ -14,22 +14,22 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sip::SipUri;
 use sip::uri::{escape_param, escape_user, unescape};
 
-/// How the user part of a temporary GRUU begins.
+/// The prefix of the user part of a temporary GRUU.
 const PREFIX: &[u8] = b"tgruu.";
 
-/// Which of the phones of a user a URI leads to.
+/// The phone that a GRUU leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Gruu<'u> {
-    /// The one with this instance.
+    /// The phone with this instance.
     Public(Cow<'u, [u8]>),
-    /// The one with this mark, of the user whose address of record has this hash.
+    /// The phone with this mark. `address` is the hash of the address-of-record of its user.
     Temporary { address: u64, mark: u64 },
-    /// None: it is not of ours.
+    /// Not a GRUU of this server.
     Unknown,
 }
 
 impl<'u> Gruu<'u> {
-    /// What `uri` says, which means one of our domains; `None` where it is no GRUU.
+    /// Returns the GRUU in `uri`, a URI of a local domain. Returns `None` if it is not a GRUU.
     pub(crate) fn of(uri: &SipUri<'u>, key: &Key) -> Option<Self> {
         if !uri.params.has("gr") {
             return None;
@@ -40,8 +40,8 @@ impl<'u> Gruu<'u> {
         })
     }
 
-    /// The instance that it leads to, of those that have `bindings`. All flows to a phone are
-    /// meant, though each may have registered with a Call-ID of its own.
+    /// Returns the instance that the GRUU leads to, among those of `bindings`. All flows to the
+    /// phone are meant, although each may have been registered with its own Call-ID.
     pub(crate) fn instance<'b>(
         &self,
         mut bindings: impl Iterator<Item = &'b Binding>,
@@ -56,7 +56,7 @@ impl<'u> Gruu<'u> {
     }
 }
 
-/// Reads the user part of a temporary GRUU.
+/// Parses the user part of a temporary GRUU.
 fn temporary<'u>(user: &[u8], key: &Key) -> Option<Gruu<'u>> {
     let mut bytes = [0; 33];
     let length = URL_SAFE_NO_PAD.decode_slice(user.strip_prefix(PREFIX)?, &mut bytes).ok()?;
@@ -71,7 +71,7 @@ fn temporary<'u>(user: &[u8], key: &Key) -> Option<Gruu<'u>> {
     })
 }
 
-/// What stands for the phone of `binding`, as long as it registers with the same Call-ID.
+/// The mark of the phone of `binding`, which is constant while it registers with the same Call-ID.
 fn mark_of(binding: &Binding, key: &Key) -> u64 {
     key.proof(&[b"gruu-phone", bare(binding.instance()), &binding.call_id.to_le_bytes()])
 }
@@ -81,18 +81,17 @@ fn bare(instance: &[u8]) -> &[u8] {
     instance.strip_prefix(b"<").and_then(|rest| rest.strip_suffix(b">")).unwrap_or(instance)
 }
 
-/// Gives the phones of one user their GRUUs.
+/// Creates the GRUUs for the phones of one user.
 #[derive(Clone, Copy)]
 pub(crate) struct Giver<'a> {
     pub(crate) address: &'a AddressOfRecord,
-    /// Whether they are SIPS URIs.
+    /// True if the GRUUs are SIPS URIs.
     pub(crate) is_sips: bool,
     pub(crate) key: &'a Key,
 }
 
 impl Giver<'_> {
-    /// Appends the Contact parameters for `binding`; none where the phone does not name its
-    /// instance.
+    /// Appends the Contact parameters for `binding`. Appends nothing if the phone has no instance.
     pub(crate) fn write(&self, binding: &Binding, out: &mut Vec<u8>) {
         if binding.instance().is_empty() {
             return;
@@ -119,8 +118,8 @@ impl Giver<'_> {
         }
     }
 
-    /// The rest of the user part of a temporary GRUU. With each REGISTER it is another one, and
-    /// nobody else sees that two are of the same phone.
+    /// Returns the rest of the user part of a temporary GRUU. Each REGISTER gets another one, and
+    /// an observer cannot see that two belong to the same phone.
     fn temporary(&self, binding: &Binding) -> alloc::string::String {
         let Self { address, key, .. } = self;
         let Binding { call_id, cseq, expires, .. } = binding;

@@ -1,4 +1,4 @@
-//! A request that came in, and answering it without keeping anything (RFC 3261 section 8.2.7).
+//! A received request, and stateless responses to it (RFC 3261 section 8.2.7).
 
 use crate::config::Mode;
 use crate::event::Env;
@@ -14,19 +14,18 @@ use sip::message::{RequestHead, Response};
 use sip::{HeaderName, Message, Method, Status, StatusLine};
 use smallvec::SmallVec;
 
-/// A request that is to be answered or forwarded.
+/// A request to be answered or forwarded.
 pub(crate) struct Incoming<'i, 'm> {
     pub(crate) message: &'i Message<'m>,
     pub(crate) head: &'i RequestHead<'m>,
     pub(crate) flow: Flow,
-    /// What its source is to us.
+    /// The trust in the source.
     pub(crate) trust: Trust,
-    /// What it is counted for, unless that is trusted.
+    /// The account that is charged, unless the source is trusted.
     pub(crate) account: Account,
-    /// Set where its source is banned, and it may only log in as this user.
+    /// Set if the source is banned and the request may only log in as this user.
     pub(crate) returns: Option<Pair>,
-    /// The key of its server transaction, set once it was looked for; never where the server is
-    /// stateless.
+    /// The key of the server transaction. Unset before its lookup and in stateless mode.
     pub(crate) key: Option<u64>,
 }
 
@@ -34,18 +33,18 @@ const ALLOW: &[u8] = b"INVITE, ACK, CANCEL, BYE, REGISTER, OPTIONS, MESSAGE, SUB
     REFER, INFO, UPDATE, PRACK";
 pub(crate) const ALLOW_REGISTRAR: &[u8] = b"REGISTER, OPTIONS";
 
-/// The answer to a request for a SIPS URI that has come in clear.
+/// The status line for a request to a SIPS URI that came unencrypted.
 pub(crate) const UNSECURED: StatusLine<'static> =
     Status::BAD_REQUEST.because("SIPS URI over an Unsecured Transport");
 
-/// Refuses extensions that the server does not have (RFC 3261 section 8.2.2.3).
+/// Rejects extensions that the server does not support (RFC 3261 section 8.2.2.3).
 pub(crate) fn refuse_extensions(incoming: &Incoming<'_, '_>, options: &[&[u8]], env: &mut Env<'_>) {
     reply(incoming.message, &incoming.flow, Status::BAD_EXTENSION, env, |out, _| {
         write_line(out, b"Unsupported", &options.join(&b", "[..]));
     });
 }
 
-/// Where responses to `message` go, which came on `flow`.
+/// The flow for responses to `message`, which came on `flow`.
 pub(crate) fn reply_flow(message: &Message<'_>, flow: &Flow) -> Flow {
     match message.top_via() {
         Ok(via) if !flow.transport.is_stream() => {
@@ -55,7 +54,8 @@ pub(crate) fn reply_flow(message: &Message<'_>, flow: &Flow) -> Flow {
     }
 }
 
-/// Answers without keeping anything (RFC 3261 section 8.2.7).
+/// Sends a stateless response (RFC 3261 section 8.2.7) with the header fields that `fields`
+/// appends.
 pub(crate) fn reply<'s>(
     message: &Message<'_>,
     flow: &Flow,
@@ -67,8 +67,8 @@ pub(crate) fn reply<'s>(
     write_reply(message, flow, status.into(), server_name, env, fields);
 }
 
-/// As [`reply`], with `server_name` in Server, or without where that is empty. Returns where the
-/// answer stands.
+/// Like [`reply`], with `server_name` in Server, or without Server if it is empty. Returns the
+/// range of the response in the output buffer.
 pub(crate) fn write_reply(
     message: &Message<'_>,
     flow: &Flow,
@@ -98,7 +98,7 @@ pub(crate) fn write_reply(
     })
 }
 
-/// As [`reply`], with no further header fields.
+/// Like [`reply`], without further header fields.
 pub(crate) fn answer<'s>(
     incoming: &Incoming<'_, '_>,
     status: impl Into<StatusLine<'s>>,
@@ -107,7 +107,7 @@ pub(crate) fn answer<'s>(
     reply(incoming.message, &incoming.flow, status, env, |_, _| {});
 }
 
-/// Refuses a request that may be tried again after some `seconds`.
+/// Rejects a request that may be retried after `seconds`.
 pub(crate) fn refuse_for_now<'s>(
     incoming: &Incoming<'_, '_>,
     status: impl Into<StatusLine<'s>>,

@@ -1,8 +1,8 @@
-//! How the bindings of one address of record are written to storage, and read back.
+//! The stored form of the bindings of one address-of-record.
 //!
-//! The engine appends a record to [`Output::journal`](crate::Output) at each change: which bindings
-//! were removed, and which were added. A binding has an identifier that is never used again, so the
-//! order in which several worker threads append does not matter: what is there is what was added
+//! The engine appends a record to [`Output::journal`](crate::Output) at each change. It lists the
+//! bindings that were removed and those that were added. The identifier of a binding is never
+//! reused. So several worker threads may append in any order: the current bindings are those added
 //! and not removed ([`Merged`]). Integers are little-endian:
 //!
 //! ```text
@@ -13,8 +13,8 @@
 //!        u8 3 | u64 identifier | u64 generation     the same for all below it
 //! ```
 //!
-//! Versions before 0.2 wrote all bindings of an address of record at each change. Such a record
-//! removes all of before, and is read as ever:
+//! Schema versions below 3 wrote all bindings of an address-of-record at each change. Such a record
+//! removes all earlier bindings, and is still read:
 //!
 //! ```text
 //! u32 length of what follows | u64 sequence | u16 length, address of record | binding ...
@@ -36,42 +36,41 @@ pub use merged::Merged;
 pub struct StoredBinding<'a> {
     /// The contact URI as it was registered.
     pub contact: &'a [u8],
-    /// The Path that leads to the contact, as header field values joined by commas (RFC 3327);
-    /// empty for none.
+    /// The Path to the contact, as header field values joined by commas (RFC 3327). Empty for none.
     pub path: &'a [u8],
-    /// `+sip.instance` of the contact (RFC 5626), without the quotes; empty for none.
+    /// The `+sip.instance` of the contact (RFC 5626), without the quotes. Empty for none.
     pub instance: &'a [u8],
     /// Keyed hash of the Call-ID of the REGISTER.
     pub call_id: u64,
     /// CSeq number of the REGISTER.
     pub cseq: u32,
-    /// Preference in thousandths, 0 to 1000.
+    /// The q value in thousandths, 0 to 1000.
     pub q: u16,
     /// `reg-id` of the contact (RFC 5626), 0 for none.
     pub reg_id: u32,
-    /// When the binding ends.
+    /// The expiry of the binding.
     pub expires: Instant,
     /// The flow that the REGISTER came on.
     pub flow: Flow,
-    /// Whether requests follow `flow` rather than the address in `contact`.
+    /// True if requests follow `flow` and not the address in `contact`.
     pub flow_bound: bool,
 }
 
-/// A record as it stands in a buffer.
+/// A record in a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Record<'a> {
-    /// Of two records of one address of record, the higher is the later.
+    /// The sequence number. It increases with each record of an address-of-record.
     pub sequence: u64,
     is_whole: bool,
-    /// The address of record, `user@domain` in canonical form.
+    /// The address-of-record, `user@domain` in canonical form.
     pub address_of_record: &'a [u8],
-    /// The whole record, to be kept and restored as it is.
+    /// The complete record, to be stored and restored unchanged.
     pub bytes: &'a [u8],
     entries: &'a [u8],
 }
 
-/// One statement of a record.
+/// One entry of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Entry<'a> {
@@ -81,26 +80,26 @@ pub enum Entry<'a> {
         id: u64,
         /// The binding.
         binding: StoredBinding<'a>,
-        /// The binding as it is written.
+        /// The binding in its stored form.
         bytes: &'a [u8],
     },
     /// A binding was removed.
     Removed {
         /// Its identifier.
         id: u64,
-        /// The generation of files in which that was found, where it is said.
+        /// The generation of files that contained the entry, if it is stored.
         generation: Option<u64>,
     },
     /// All bindings with lower identifiers were removed.
     RemovedBelow {
-        /// The lowest identifier that was not.
+        /// The lowest identifier that was not removed.
         id: u64,
-        /// The generation of files in which that was found, where it is said.
+        /// The generation of files that contained the entry, if it is stored.
         generation: Option<u64>,
     },
 }
 
-/// In the place of the length of the address of record: what follows says what has changed.
+/// Stands in place of the length of the address-of-record, and marks a record of changes.
 const CHANGE: u16 = u16::MAX;
 
 const ADDED: u8 = 0;
@@ -109,12 +108,12 @@ const REMOVED_IN: u8 = 2;
 const REMOVED_BELOW: u8 = 3;
 
 /// The identifier of the binding at `place` among those that the record `sequence` adds. A message
-/// has no room for more contacts than there are places.
+/// cannot contain more contacts than there are places.
 pub(crate) const fn id(sequence: u64, place: u64) -> u64 {
     (sequence << 16) | place
 }
 
-/// Bytes that are no record.
+/// The error for bytes that are not a valid record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BadRecord;
@@ -127,7 +126,7 @@ impl fmt::Display for BadRecord {
 
 impl core::error::Error for BadRecord {}
 
-/// Appends a record to `out` that says what has changed.
+/// Appends a record of changes to `out`.
 pub fn write_change<'a>(
     out: &mut Vec<u8>,
     sequence: u64,
@@ -165,7 +164,7 @@ fn put_record(out: &mut Vec<u8>, sequence: u64, rest: impl FnOnce(&mut Vec<u8>))
     out[start..start + 4].copy_from_slice(&length.to_le_bytes());
 }
 
-/// Appends a record to `out` that says all there is, as versions before 0.2 wrote it.
+/// Appends a record of all bindings to `out`, in the format of schema versions below 3.
 pub fn write<'a>(
     out: &mut Vec<u8>,
     sequence: u64,
@@ -191,7 +190,7 @@ fn put_binding(out: &mut Vec<u8>, binding: &StoredBinding<'_>) {
     put_flow(out, &binding.flow);
 }
 
-/// The records in `bytes`, one after the other. Ends after the first that is damaged.
+/// Returns the consecutive records in `bytes`. The iterator ends after the first damaged record.
 pub fn read(bytes: &[u8]) -> impl Iterator<Item = Result<Record<'_>, BadRecord>> {
     let mut rest = bytes;
     core::iter::from_fn(move || {
@@ -207,7 +206,7 @@ pub fn read(bytes: &[u8]) -> impl Iterator<Item = Result<Record<'_>, BadRecord>>
 }
 
 impl<'a> Record<'a> {
-    /// What the record says. Ends after the first statement that is damaged.
+    /// Returns the entries of the record. The iterator ends after the first damaged entry.
     pub fn entries(&self) -> impl Iterator<Item = Result<Entry<'a>, BadRecord>> + use<'a> {
         let Self { sequence, is_whole, entries: mut rest, .. } = *self;
         let first = Entry::RemovedBelow { id: id(sequence, 0), generation: None };
@@ -229,7 +228,7 @@ impl<'a> Record<'a> {
         is_whole.then_some(Ok(first)).into_iter().chain(further)
     }
 
-    /// The bindings that were added. Ends after the first that is damaged.
+    /// Returns the bindings that were added. The iterator ends after the first damaged entry.
     pub fn bindings(&self) -> impl Iterator<Item = Result<StoredBinding<'a>, BadRecord>> + use<'a> {
         self.entries().filter_map(|entry| match entry {
             Ok(Entry::Binding { binding, .. }) => Some(Ok(binding)),
@@ -265,7 +264,7 @@ impl Entry<'_> {
     }
 }
 
-/// Each stands for its number, in what is stored: further ones go to the end.
+/// The index of a transport is its number in storage. New transports are appended.
 const TRANSPORTS: [Transport; 5] =
     [Transport::Udp, Transport::Tcp, Transport::Tls, Transport::Ws, Transport::Wss];
 
@@ -445,7 +444,7 @@ mod tests {
             let flow = Flow { transport, local: address, remote: address, connection };
             let mut bytes = Vec::new();
             put_flow(&mut bytes, &flow);
-            // What was stored before is read with the same numbers.
+            // Stored records are read with the same numbers.
             assert_eq!(bytes[0], number);
             assert_eq!(take_flow(&mut &bytes[..]), Some(flow));
         }

@@ -1,15 +1,15 @@
-//! Keyed hashes: everything that strangers choose is hashed with a secret, and everything that is
-//! given to strangers to bring back is authenticated with one.
+//! Keyed hashes. Every value that strangers choose is hashed with a secret, and every value that
+//! strangers return is authenticated with one.
 
 use alloc::vec::Vec;
 use siphasher::sip::{SipHasher13, SipHasher24};
 
-/// A secret for one purpose.
+/// A secret key for one purpose.
 #[derive(Clone)]
 pub(crate) struct Key([u8; 16]);
 
 impl Key {
-    /// The key for `purpose` that follows from the server's secret.
+    /// Derives the key for `purpose` from the secret of the server.
     pub(crate) fn derive(secret: &[u8; 32], purpose: &str) -> Self {
         let (first, second) = secret.split_at(16);
         let mut key = [0; 16];
@@ -22,25 +22,25 @@ impl Key {
         Self(key)
     }
 
-    /// A hash of `parts` for what stays in the server: SipHash-1-3, which nobody can steer who does
-    /// not see what comes of it.
+    /// A hash of `parts` for internal use: SipHash-1-3. Collisions cannot be produced without
+    /// seeing its results.
     pub(crate) fn hash(&self, parts: &[&[u8]]) -> u64 {
         joined(parts, |joined| SipHasher13::new_with_key(&self.0).hash(joined))
     }
 
-    /// The same for a single piece, without a length before it: so a key that is used here must
-    /// never be used with [`Key::hash`], or a piece could be made that has the hash of a list.
+    /// Like [`Key::hash`] for a single piece, without a length prefix. A key must not be used with
+    /// both functions: a piece could be chosen that has the hash of a list.
     pub(crate) fn hash_one(&self, piece: &[u8]) -> u64 {
         SipHasher13::new_with_key(&self.0).hash(piece)
     }
 
-    /// A hash of `parts` for what others get to see, and bring back as proof: SipHash-2-4.
+    /// A hash of `parts` that peers see and return as a proof: SipHash-2-4.
     pub(crate) fn proof(&self, parts: &[&[u8]]) -> u64 {
         joined(parts, |joined| SipHasher24::new_with_key(&self.0).hash(joined))
     }
 }
 
-/// The secrets of a server, by purpose.
+/// The keys of a server, by purpose.
 pub(crate) struct Keys {
     pub(crate) call_id: Key,
     pub(crate) tag: Key,
@@ -48,7 +48,7 @@ pub(crate) struct Keys {
     pub(crate) branch: Key,
     pub(crate) message: Key,
     pub(crate) fingerprint: Key,
-    /// Secrets that no password has, for names that no user has; each takes the first bytes.
+    /// Secrets that match no password, for unknown users. Each algorithm takes the first bytes.
     pub(crate) decoy: [u8; 32],
     pub(crate) gruu: Key,
     pub(crate) edge: Key,
@@ -78,8 +78,8 @@ fn decoy(key: &Key) -> [u8; 32] {
     secret
 }
 
-/// Joins `parts`, each preceded by its length, so that no two lists run together. To hash them in
-/// one piece costs less than bit by bit.
+/// Joins `parts`, each with a length prefix, so that the result is unambiguous. Hashing one piece
+/// is faster than hashing the parts.
 fn joined(parts: &[&[u8]], hash: impl FnOnce(&[u8]) -> u64) -> u64 {
     let length = parts.iter().map(|part| 4 + part.len()).sum();
     let (mut short, mut long) = ([0; 256], Vec::new());
@@ -116,7 +116,7 @@ pub(crate) fn write_hex(out: &mut [u8], bytes: &[u8]) {
     }
 }
 
-/// What each hexadecimal digit is worth; 16 and more for all other bytes.
+/// The value of each hexadecimal digit. Other bytes have a value of 16 or more.
 static VALUES: [u8; 256] = {
     let mut values = [0xff; 256];
     let mut value = 0;
@@ -129,7 +129,7 @@ static VALUES: [u8; 256] = {
     values
 };
 
-/// Reads the `N` bytes that `hex` spells.
+/// Parses `N` bytes in hexadecimal.
 pub(crate) fn take_hex<const N: usize>(hex: &[u8]) -> Option<[u8; N]> {
     if hex.len() != 2 * N {
         return None;
@@ -166,8 +166,8 @@ mod tests {
         let key = Key::derive(&[1; 32], "x");
         assert_ne!(key.hash(&[b"ab", b"c"]), key.hash(&[b"a", b"bc"]));
         assert_eq!(key.hash(&[b"ab", b"c"]), key.hash(&[b"ab", b"c"]));
-        // One part that says what two parts are joined to: whoever chooses it must not learn of
-        // those.
+        // A single part that equals the joined form of two parts. Its hash must differ from theirs,
+        // because a peer may choose it.
         let two = b"\x02\0\0\0ab\x01\0\0\0c";
         assert_ne!(key.proof(&[two]), key.proof(&[b"ab", b"c"]));
         assert_ne!(key.hash(&[b"ab", b"c"]), key.proof(&[b"ab", b"c"]));

@@ -1,5 +1,5 @@
-//! The sources from which users have logged in within the last day. Only a source that proves its
-//! address and a user's password gets here, so no stranger fills or empties the table.
+//! The sources from which users have logged in within the last day. An entry requires a proved
+//! source address and the password of a user, so strangers can neither fill nor clear the table.
 
 use crate::keys::Key;
 use crate::location::AddressOfRecord;
@@ -8,14 +8,14 @@ use alloc::boxed::Box;
 use core::sync::atomic::{AtomicU64, Ordering};
 use sip::{Duration, Instant};
 
-/// The number of entries; a new one takes the place of an older one now and then.
+/// The number of entries. A new entry may replace an older one.
 const SLOTS: usize = 1 << 16;
-/// How long an entry holds.
+/// The lifetime of an entry.
 const LIFETIME: Duration = Duration::from_secs(24 * 3600);
-/// Bits of an entry that say when it was made, in minutes.
+/// The number of bits of an entry that hold its time in minutes.
 const MINUTE_BITS: u32 = 24;
 
-/// Pairs of source and user, and sources alone, by keyed hashes.
+/// Keyed hashes of pairs of source and user, and of sources alone.
 pub(crate) struct KnownSources {
     key: Key,
     slots: Box<[AtomicU64]>,
@@ -40,14 +40,14 @@ impl KnownSources {
         Pair(source.hash(&self.key).rotate_left(32) ^ user.hash())
     }
 
-    /// `user` has logged in from `source`.
+    /// Records a login of `user` from `source`.
     pub(crate) fn note(&self, source: Source, user: &AddressOfRecord, now: Instant) {
         for pair in [self.any_user(source), self.pair(source, user)] {
             self.slot(pair).store(entry(pair, now), Ordering::Relaxed);
         }
     }
 
-    /// Whether `pair` has logged in within the last day.
+    /// True if `pair` has logged in within the last day.
     pub(crate) fn has(&self, pair: Pair, now: Instant) -> bool {
         let found = self.slot(pair).load(Ordering::Relaxed);
         let age = (entry(pair, now).wrapping_sub(found)) & ((1 << MINUTE_BITS) - 1);
@@ -64,7 +64,7 @@ impl KnownSources {
     }
 }
 
-/// The content of the slot for `pair`: the part of its hash that does not choose the slot, and the
+/// The content of the slot of `pair`: the bits of its hash that do not select the slot, and the
 /// minute.
 fn entry(pair: Pair, now: Instant) -> u64 {
     let minute = (now.as_secs() / 60) & ((1 << MINUTE_BITS) - 1);

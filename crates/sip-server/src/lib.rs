@@ -1,8 +1,9 @@
-//! The engine of a SIP registrar, redirect server and proxy (rows A1 to A5), without I/O.
+//! The engine of a SIP registrar, redirect server and proxy, without I/O.
 //!
-//! A [`Server`] is shared by all threads; each thread has a [`Worker`]. The owner gives it what
-//! happened and when, and finds in an [`Output`] what to do: changes to store, messages to send on
-//! their flows, names to look up. It asks [`Worker::next_timer`] how long it may sleep.
+//! All threads share a [`Server`], and each thread has a [`Worker`]. The owner passes events and
+//! their times to the worker, and finds in an [`Output`] the changes to store, the messages to send
+//! on their flows, and the names to look up. [`Worker::next_timer`] returns the time of the next
+//! timer.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -19,6 +20,7 @@ mod connections;
 mod contacts;
 pub mod counters;
 mod dialogs;
+mod ended;
 mod event;
 mod flow;
 mod gate;

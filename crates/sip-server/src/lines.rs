@@ -1,4 +1,4 @@
-//! Writing header field lines, and what stands in them.
+//! Serialization of header field lines and their parts.
 
 use alloc::vec::Vec;
 use core::net::SocketAddr;

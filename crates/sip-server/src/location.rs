@@ -1,12 +1,16 @@
-//! The users and where they are: the location service of RFC 3261 section 10, and the secrets of
-//! row C6, found by one hash probe (row A3).
+//! The users and their bindings: the location service of RFC 3261 section 10, and the digest
+//! secrets, found by one hash lookup.
+
+mod stored;
+
+pub(crate) use stored::{Replaced, Undo};
 
 use crate::binding::Binding;
 use crate::connections::Connections;
 use crate::contacts::Contacts;
 use crate::counters::Counters;
+use crate::ended::{Ended, OnConnection, Phone};
 use crate::flow::{Connection, Flow};
-use crate::journal_record::{self, Entry, Record, StoredBinding};
 use crate::keys::Key;
 use crate::logins::{AuthNames, Logins};
 use crate::output::Output;
@@ -15,56 +19,64 @@ use crate::timer::TimerQueue;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use hashbrown::{HashMap, HashSet, HashTable};
+use hashbrown::HashTable;
 use lock_api::{Mutex, RawMutex};
 use sip::digest::{Algorithm, Ha1Set};
-use sip::{Deadline, Duration, Instant, SipUri, Uri};
+use sip::{Deadline, Duration, Instant, SipUri};
 use smallvec::SmallVec;
+use stored::{Restoring, journal};
 
-/// How many parts the users are spread over, each with a lock of its own.
+/// The number of shards, each with its own lock.
 pub(crate) const SHARDS: usize = 64;
 
-/// How many reminders of expiries that are needed no more a shard may hold beyond a few for each
-/// user.
+/// The maximum number of obsolete expiry reminders in a shard, beyond a few for each user.
 const SPARE_REMINDERS: usize = 1024;
 
-/// A user, or an address of record that registered while authentication was off.
+/// A user, or an address-of-record that registered while authentication was off.
 #[derive(Debug)]
 pub(crate) struct Subscriber {
-    /// With room for most, so that one look at the table tells whether it is the right one.
+    /// Most names fit inline, so that a lookup compares them without another memory access.
     address_of_record: SmallVec<[u8; 32]>,
     logins: Option<Box<Logins>>,
-    /// In the order in which they were last registered.
+    /// The bindings, in the order of their last registration.
     pub(crate) bindings: Vec<Binding>,
     pub(crate) past: Past,
-    /// The one reminder in the queue that counts, never if there is none. It is no later than a
-    /// second after the first expiry; others are passed over.
+    /// The earliest reminder in the queue, or never. It is at most one second after the first
+    /// expiry. Other reminders are ignored.
     reminder: Deadline,
 }
 
-/// What other tables know of the bindings of a subscriber.
+/// The data on the bindings of a subscriber that other tables hold.
 struct Known {
     bindings: usize,
     ids: SmallVec<[u64; 4]>,
     claims: SmallVec<[u64; 4]>,
-    connections: SmallVec<[Connection; 2]>,
+    connections: SmallVec<[OnConnection; 2]>,
 }
 
 impl Subscriber {
-    fn known(&self) -> Known {
+    fn known(&self, key: &Key) -> Known {
         Known {
             bindings: self.bindings.len(),
             ids: self.bindings.iter().map(|binding| binding.id).collect(),
-            claims: self.bindings.iter().map(|binding| binding.claim).collect(),
-            connections: self.connections(),
+            claims: self.claims(),
+            connections: self.connections(key),
         }
     }
 
-    fn connections(&self) -> SmallVec<[Connection; 2]> {
-        self.bindings.iter().filter_map(Binding::connection).collect()
+    fn claims(&self) -> SmallVec<[u64; 4]> {
+        self.bindings.iter().map(|binding| binding.claim).collect()
     }
 
-    /// The bindings that have not expired, in the order in which they were last registered.
+    fn connections(&self, key: &Key) -> SmallVec<[OnConnection; 2]> {
+        let on_connection = |binding: &Binding| {
+            let (connection, phone) = (binding.connection()?, binding.phone(key));
+            Some(OnConnection { connection, phone, expires: binding.expires })
+        };
+        self.bindings.iter().filter_map(on_connection).collect()
+    }
+
+    /// The bindings that have not expired, in the order of their last registration.
     pub(crate) fn current(&self, now: Instant) -> impl DoubleEndedIterator<Item = &Binding> {
         self.bindings.iter().filter(move |binding| binding.expires > now)
     }
@@ -74,44 +86,15 @@ impl Subscriber {
 struct Shard {
     table: HashTable<Subscriber>,
     expiries: TimerQueue<u64>,
-    /// The sequence number of the last record. Records are compared with others of the same address
-    /// of record only.
+    /// The sequence number of the last record. Records are compared only with records of the same
+    /// address-of-record.
     sequence: u64,
-    /// Set while records are taken in that were stored before.
+    ended: Ended,
+    /// Set while stored records are restored.
     restoring: Option<Box<Restoring>>,
 }
 
-/// What stored records say is removed: the records that added it may come later.
-#[derive(Debug, Default)]
-struct Restoring {
-    /// Addresses of record by their hashes, and identifiers of bindings.
-    removed: HashSet<(u64, u64)>,
-    /// For addresses of record by their hashes: all identifiers below this one.
-    removed_below: HashMap<u64, u64>,
-}
-
-/// What a REGISTER has replaced.
-pub(crate) struct Replaced {
-    /// Keyed hash of its Call-ID.
-    pub(crate) call_id: u64,
-    pub(crate) bindings: Vec<Binding>,
-}
-
-/// How the change that a REGISTER has made is taken back.
-#[derive(Debug)]
-pub(crate) struct Undo {
-    address: AddressOfRecord,
-    /// Whether the address of record is there without bindings, too.
-    is_user: bool,
-    /// Keyed hash of the Call-ID.
-    call_id: u64,
-    /// The identifiers of the bindings that were added.
-    added: SmallVec<[u64; 1]>,
-    /// The bindings that were replaced or removed.
-    removed: Vec<Binding>,
-}
-
-/// An address of record with its hash: `user@domain`, the user without escapes, the domain as
+/// An address-of-record with its hash: `user@domain`, the user without escapes, the domain as
 /// configured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AddressOfRecord {
@@ -130,7 +113,7 @@ impl AddressOfRecord {
         &self.bytes[..at.unwrap_or(self.bytes.len())]
     }
 
-    /// A keyed hash of it.
+    /// A keyed hash of the address-of-record.
     pub(crate) const fn hash(&self) -> u64 {
         self.hash
     }
@@ -146,7 +129,7 @@ pub(crate) struct LocationService<R: RawMutex> {
     users: AtomicUsize,
     registered: AtomicUsize,
     bindings: AtomicUsize,
-    /// When the earliest binding may expire, as microseconds.
+    /// The earliest possible expiry of a binding, in microseconds.
     next_expiry: AtomicU64,
 }
 
@@ -165,7 +148,7 @@ impl<R: RawMutex> LocationService<R> {
         }
     }
 
-    /// The address of record of `user` (escapes undone) in `domain`.
+    /// Returns the address-of-record of `user` (without escapes) in `domain`.
     pub(crate) fn address_of_record(&self, user: &[u8], domain: &str) -> AddressOfRecord {
         let mut bytes: SmallVec<[u8; 64]> = SmallVec::from_slice(user);
         bytes.push(b'@');
@@ -179,11 +162,11 @@ impl<R: RawMutex> LocationService<R> {
     }
 
     fn shard(&self, hash: u64) -> &Mutex<R, Shard> {
-        // The table takes its own bits from both ends of the hash.
+        // The hash table uses bits from both ends of the hash.
         &self.shards[(hash >> 40) as usize % SHARDS]
     }
 
-    /// Lets `look` see the subscriber, if there is one.
+    /// Calls `look` with the subscriber, if there is one.
     pub(crate) fn look_up<T>(
         &self,
         address: &AddressOfRecord,
@@ -197,7 +180,23 @@ impl<R: RawMutex> LocationService<R> {
         )
     }
 
-    /// The address of record that has this hash, where there is a subscriber of it.
+    /// The phone of `address` that was registered on the connection of `flow`, if it has ended.
+    pub(crate) fn phone_once_on(
+        &self,
+        address: &AddressOfRecord,
+        flow: &Flow,
+        now: Instant,
+    ) -> Option<Phone> {
+        let shard = self.shard(address.hash).lock();
+        shard.ended.phone(address.hash, flow.connection?, now)
+    }
+
+    /// The identity of the phone of `binding`.
+    pub(crate) fn phone_of(&self, binding: &Binding) -> Phone {
+        binding.phone(&self.key)
+    }
+
+    /// Returns the address-of-record with this hash, if there is a subscriber with it.
     pub(crate) fn address_with_hash(&self, hash: u64) -> Option<AddressOfRecord> {
         let shard = self.shard(hash).lock();
         let is_it = |found: &Subscriber| self.key.hash_one(&found.address_of_record) == hash;
@@ -205,14 +204,15 @@ impl<R: RawMutex> LocationService<R> {
         Some(AddressOfRecord { bytes: SmallVec::from_slice(&found.address_of_record), hash })
     }
 
-    /// Who logs in as `name` in `domain`, and the secret for `algorithm`; `None` where nobody does.
+    /// Returns the user that logs in as `name` in `domain`, and the secret for `algorithm`. Returns
+    /// `None` if there is no such user.
     pub(crate) fn log_in(
         &self,
         name: &[u8],
         domain: &str,
         algorithm: Algorithm,
     ) -> Option<(AddressOfRecord, SmallVec<[u8; 32]>)> {
-        // Looked for in any case, so that the time says nothing of who there is.
+        // The lookup is done in any case, so that the timing does not reveal which users exist.
         let owner = self.auth_names.owner(name, domain.as_bytes());
         let secret = |address: AddressOfRecord, choose: &dyn Fn(&Logins) -> Option<&Ha1Set>| {
             let secret = self.look_up(&address, |subscriber| {
@@ -235,9 +235,9 @@ impl<R: RawMutex> LocationService<R> {
         })
     }
 
-    /// Lets `change` alter the bindings of a user and writes them to the journal if it says that it
-    /// did. Without a user of that name `create` says whether one is made that lives as long as its
-    /// bindings; else `change` is not called and the result is `None`.
+    /// Calls `change` with the subscriber, and writes the change to the journal if `change` reports
+    /// one. If there is no such user and `create` is set, a subscriber is added that exists as long
+    /// as its bindings. Otherwise returns `None`.
     pub(crate) fn update<T>(
         &self,
         address: &AddressOfRecord,
@@ -246,7 +246,7 @@ impl<R: RawMutex> LocationService<R> {
         change: impl FnOnce(&mut Subscriber) -> (T, Changed),
     ) -> Option<T> {
         let mut shard = self.shard(address.hash).lock();
-        let Shard { table, expiries, sequence, .. } = &mut *shard;
+        let Shard { table, expiries, sequence, ended, .. } = &mut *shard;
         let found = table
             .find_entry(address.hash, |found| found.address_of_record[..] == address.bytes[..]);
         let mut entry = match found {
@@ -265,10 +265,10 @@ impl<R: RawMutex> LocationService<R> {
             ),
         };
         let subscriber = entry.get_mut();
-        let before = subscriber.known();
+        let before = subscriber.known(&self.key);
         let (result, changed) = change(subscriber);
-        // What has expired may have been dropped also where nothing else was changed.
-        self.tell(address.hash, &before, subscriber);
+        // Expired bindings may have been dropped even if nothing else changed.
+        self.tell(address.hash, &before, subscriber, ended);
         let is_news = self.remind(subscriber, address.hash, expiries);
         match changed {
             Changed::No => {}
@@ -288,7 +288,7 @@ impl<R: RawMutex> LocationService<R> {
         Some(result)
     }
 
-    /// Adds a user, or gives one a new password, which ends the bindings made with another one.
+    /// Adds a user, or sets a new password, which removes the bindings made with the old one.
     pub(crate) fn add_user(&self, canonical: &[u8], logins: Logins, out: &mut Output) {
         let address = self.canonical(canonical);
         let new_name = auth_name(&logins);
@@ -311,7 +311,7 @@ impl<R: RawMutex> LocationService<R> {
         }
     }
 
-    /// Removes a user and the user's bindings. False where there was none.
+    /// Removes a user and the bindings of the user. Returns false if there is no such user.
     pub(crate) fn remove_user(&self, canonical: &[u8], out: &mut Output) -> bool {
         let address = self.canonical(canonical);
         let removed = self.update(&address, false, out, |subscriber| {
@@ -326,15 +326,15 @@ impl<R: RawMutex> LocationService<R> {
         true
     }
 
-    /// What stands for the contact `uri` of `binding`.
+    /// Returns the key of the contact `uri` of `binding` in [`Contacts`].
     pub(crate) fn claim(&self, binding: &Binding, uri: &SipUri<'_>) -> u64 {
         if binding.flow_bound { self.contacts.claim(uri, &binding.flow) } else { 0 }
     }
 
-    /// What `look` makes of the bindings of the phone that is registered at `uri`, the newest
-    /// first: one user may have several there, each behind a NAT of its own. Of several users that
-    /// claim the URI, it is the one that is `called`, or else the one that claimed it first. A user
-    /// has no claim to a URI that names another user of the domain.
+    /// Applies `look` to the bindings of the phone registered at `uri`, the newest first. One user
+    /// may have several bindings there, each behind another NAT. If several users claim the URI,
+    /// the user is `called`, or else the one with the oldest claim. A user has no claim to a URI
+    /// that names another user of the domain.
     pub(crate) fn look_up_contact<T>(
         &self,
         uri: &SipUri<'_>,
@@ -353,8 +353,7 @@ impl<R: RawMutex> LocationService<R> {
         there.filter_map(look).collect()
     }
 
-    /// Whether the user part of `uri` is the name of another user than that of `address`, in the
-    /// same domain.
+    /// True if the user part of `uri` is the name of another user in the domain of `address`.
     fn names_another(&self, uri: &SipUri<'_>, address: u64) -> bool {
         let Some(claimant) = self.address_with_hash(address) else { return true };
         let user = sip::uri::unescape(uri.user.unwrap_or_default());
@@ -364,90 +363,7 @@ impl<R: RawMutex> LocationService<R> {
             && self.look_up(&named, |found| found.is_some_and(|found| found.logins.is_some()))
     }
 
-    /// Takes in a record that was stored before, unless a later one is already here. No binding
-    /// lasts beyond `latest`.
-    pub(crate) fn restore(&self, record: &Record<'_>, now: Instant, latest: Instant) {
-        let address = self.canonical(record.address_of_record);
-        let mut added: SmallVec<[Binding; 4]> = SmallVec::new();
-        let mut removed: SmallVec<[u64; 4]> = SmallVec::new();
-        let removed_below = {
-            let mut shard = self.shard(address.hash).lock();
-            shard.sequence = shard.sequence.max(record.sequence);
-            let restoring = shard.restoring.get_or_insert_default();
-            let below = restoring.removed_below.entry(address.hash).or_default();
-            for entry in record.entries().map_while(Result::ok) {
-                match entry {
-                    Entry::Binding { id, binding, .. } if binding.expires > now => {
-                        added.push(self.restored(id, &binding, latest));
-                    }
-                    Entry::Binding { .. } => {}
-                    Entry::Removed { id, .. } => {
-                        restoring.removed.insert((address.hash, id));
-                        removed.push(id);
-                    }
-                    Entry::RemovedBelow { id, .. } => *below = id.max(*below),
-                }
-            }
-            added.retain(|binding| !restoring.removed.contains(&(address.hash, binding.id)));
-            *below
-        };
-        let mut unused = Output::default();
-        self.update(&address, true, &mut unused, |subscriber| {
-            let bindings = &mut subscriber.bindings;
-            added.retain(|binding| bindings.iter().all(|known| known.id != binding.id));
-            bindings.reserve_exact(added.len());
-            bindings.extend(added);
-            bindings.retain(|it| it.id >= removed_below && !removed.contains(&it.id));
-            // In the order in which they were registered.
-            bindings.sort_unstable_by_key(|binding| binding.id);
-            // The record is in the journal already.
-            ((), Changed::No)
-        });
-    }
-
-    /// The binding that was `stored` as `id`.
-    fn restored(&self, id: u64, stored: &StoredBinding<'_>, latest: Instant) -> Binding {
-        let mut binding = Binding::from_stored(id, stored);
-        binding.expires = binding.expires.min(latest);
-        if let Ok(Uri::Sip(uri)) = Uri::parse(stored.contact) {
-            binding.claim = self.claim(&binding, &uri);
-        }
-        binding
-    }
-
-    /// Takes back what a REGISTER has changed, as far as no later one has changed it again.
-    pub(crate) fn undo(&self, undo: Undo) {
-        // A user that is gone stays so.
-        let mut unused = Output::default();
-        self.update(&undo.address, !undo.is_user, &mut unused, |subscriber| {
-            let Subscriber { bindings, past, .. } = subscriber;
-            past.retract(undo.call_id);
-            bindings.retain(|binding| !undo.added.contains(&binding.id));
-            for binding in undo.removed {
-                past.retract(binding.call_id);
-                let is_replaced = |it: &Binding| {
-                    let is_of_phone = !it.instance().is_empty() && it.extra == binding.extra;
-                    it.contact == binding.contact || is_of_phone
-                };
-                if !bindings.iter().any(is_replaced) {
-                    bindings.push(binding);
-                }
-            }
-            bindings.sort_unstable_by_key(|binding| binding.id);
-            ((), Changed::No)
-        });
-    }
-
-    /// Numbers records from above `sequence` on, once those that were stored before are taken in.
-    pub(crate) fn continue_after(&self, sequence: u64) {
-        for shard in &self.shards {
-            let mut shard = shard.lock();
-            shard.sequence = shard.sequence.max(sequence);
-            shard.restoring = None;
-        }
-    }
-
-    /// Drops the bindings that have expired.
+    /// Removes the bindings that have expired.
     pub(crate) fn expire(&self, now: Instant, out: &mut Output, counters: &Counters) {
         if self.next_expiry.load(Ordering::Relaxed) > now.as_micros() {
             return;
@@ -455,7 +371,7 @@ impl<R: RawMutex> LocationService<R> {
         self.next_expiry.store(u64::MAX, Ordering::Relaxed);
         for shard in &self.shards {
             let mut shard = shard.lock();
-            let Shard { table, expiries, sequence, .. } = &mut *shard;
+            let Shard { table, expiries, sequence, ended, .. } = &mut *shard;
             while let Some((when, hash)) = expiries.pop_due(now) {
                 let Ok(mut entry) = table
                     .find_entry(hash, |found| self.key.hash_one(&found.address_of_record) == hash)
@@ -464,12 +380,12 @@ impl<R: RawMutex> LocationService<R> {
                 };
                 let subscriber = entry.get_mut();
                 if subscriber.reminder != when.into() {
-                    // There was an earlier one since.
+                    // An earlier reminder has replaced this one.
                     continue;
                 }
                 subscriber.reminder = Deadline::NEVER;
                 let is_kept = |binding: &Binding| binding.expires > now;
-                for _ in 0..self.retain(hash, subscriber, sequence, out, is_kept) {
+                for _ in 0..self.retain(hash, subscriber, (sequence, ended), out, is_kept) {
                     counters.expired_bindings.add();
                 }
                 self.remind(subscriber, hash, expiries);
@@ -483,17 +399,17 @@ impl<R: RawMutex> LocationService<R> {
         }
     }
 
-    /// A connection was opened.
+    /// Records that a connection was opened.
     pub(crate) fn open_connection(&self, connection: Connection) {
         self.connections.open(connection);
     }
 
-    /// Whether the connection of `flow` is open.
+    /// True if the connection of `flow` is open.
     pub(crate) fn is_open(&self, flow: &Flow) -> bool {
         flow.connection.is_some_and(|connection| self.connections.is_open(connection))
     }
 
-    /// A connection has ended, and the bindings on it with it.
+    /// Removes the bindings on a connection that has ended.
     pub(crate) fn end_connection(
         &self,
         connection: Connection,
@@ -502,12 +418,12 @@ impl<R: RawMutex> LocationService<R> {
     ) {
         for hash in self.connections.end(connection) {
             let mut shard = self.shard(hash).lock();
-            let Shard { table, sequence, .. } = &mut *shard;
+            let Shard { table, sequence, ended, .. } = &mut *shard;
             let is_it = |found: &Subscriber| self.key.hash_one(&found.address_of_record) == hash;
             let Ok(mut entry) = table.find_entry(hash, is_it) else { continue };
             let subscriber = entry.get_mut();
             let is_kept = |binding: &Binding| binding.connection() != Some(connection);
-            for _ in 0..self.retain(hash, subscriber, sequence, out, is_kept) {
+            for _ in 0..self.retain(hash, subscriber, (sequence, ended), out, is_kept) {
                 counters.lost_bindings.add();
             }
             if subscriber.bindings.is_empty() && subscriber.logins.is_none() {
@@ -516,48 +432,54 @@ impl<R: RawMutex> LocationService<R> {
         }
     }
 
-    /// Keeps only some of the bindings, and returns how many are gone.
+    /// Keeps only the bindings for which `is_kept` returns true. Returns the number of removed
+    /// bindings.
     fn retain(
         &self,
         hash: u64,
         subscriber: &mut Subscriber,
-        sequence: &mut u64,
+        (sequence, ended): (&mut u64, &mut Ended),
         out: &mut Output,
         is_kept: impl Fn(&Binding) -> bool,
     ) -> usize {
-        let before = subscriber.known();
+        let before = subscriber.known(&self.key);
         subscriber.bindings.retain(is_kept);
         let gone = before.bindings - subscriber.bindings.len();
         if gone > 0 {
-            self.tell(hash, &before, subscriber);
+            self.tell(hash, &before, subscriber, ended);
             journal(subscriber, &before, sequence, out);
         }
         gone
     }
 
-    /// Tells the other tables what has become of the bindings of a subscriber. Those on connections
-    /// that have ended meanwhile, or before a restart, are dropped.
-    fn tell(&self, hash: u64, before: &Known, subscriber: &mut Subscriber) {
-        let after = subscriber.connections();
-        for &connection in after.iter().filter(|now| !before.connections.contains(now)) {
+    /// Updates the other tables after a change of the bindings of a subscriber. Bindings on
+    /// connections that have ended meanwhile, or before a restart, are dropped.
+    fn tell(&self, hash: u64, before: &Known, subscriber: &mut Subscriber, ended: &mut Ended) {
+        let after = subscriber.connections(&self.key);
+        let has = |all: &[OnConnection], one: &OnConnection| {
+            all.iter().any(|other| other.connection == one.connection)
+        };
+        for new in after.iter().filter(|now| !has(&before.connections, now)) {
+            let connection = new.connection;
             if !self.connections.add(connection, hash) {
                 subscriber.bindings.retain(|binding| binding.connection() != Some(connection));
             }
         }
-        for &connection in before.connections.iter().filter(|then| !after.contains(then)) {
-            self.connections.remove(connection, hash);
+        for &gone in before.connections.iter().filter(|then| !has(&after, then)) {
+            self.connections.remove(gone.connection, hash);
+            ended.note(hash, gone);
         }
-        self.contacts.change(hash, &before.claims, &subscriber.known().claims);
+        self.contacts.change(hash, &before.claims, &subscriber.claims());
         self.count(before.bindings, subscriber.bindings.len());
     }
 
-    /// When [`LocationService::expire`] has something to do.
+    /// The time at which [`LocationService::expire`] must be called.
     pub(crate) fn next_expiry(&self) -> Option<Instant> {
         let next = self.next_expiry.load(Ordering::Relaxed);
         (next != u64::MAX).then(|| Instant::from_micros(next))
     }
 
-    /// Shows every current binding of a shard to `each`, with its address of record.
+    /// Calls `each` with every current binding of a shard and its address-of-record.
     pub(crate) fn for_each(
         &self,
         shard: usize,
@@ -596,8 +518,8 @@ impl<R: RawMutex> LocationService<R> {
         };
     }
 
-    /// Makes the queue anew: who registers with ever shorter expiries, or comes and goes, leaves
-    /// reminders behind that nobody needs.
+    /// Builds the queue again, without the obsolete reminders that shortened and removed
+    /// registrations leave behind.
     fn remind_anew(&self, table: &mut HashTable<Subscriber>, expiries: &mut TimerQueue<u64>) {
         *expiries = TimerQueue::default();
         for subscriber in table {
@@ -607,14 +529,15 @@ impl<R: RawMutex> LocationService<R> {
         }
     }
 
-    /// Sees to it that the queue reminds of the first expiry. True where it would not have.
+    /// Adds a reminder for the first expiry if the queue has none that is early enough. Returns
+    /// true if one was added.
     fn remind(
         &self,
         subscriber: &mut Subscriber,
         hash: u64,
         expiries: &mut TimerQueue<u64>,
     ) -> bool {
-        // Expired bindings are not found any more, so their removal can wait for company.
+        // Lookups ignore expired bindings, so their removal can be delayed and batched.
         const LATENESS: Duration = Duration::from_secs(1);
         let earliest = subscriber.bindings.iter().map(|binding| binding.expires).min();
         let Some(when) = earliest.map(|earliest| earliest + LATENESS) else { return false };
@@ -632,103 +555,13 @@ fn auth_name(logins: &Logins) -> Option<Box<[u8]>> {
     logins.by_auth_name.as_ref().map(|auth| auth.name.clone())
 }
 
-/// Writes what has changed since `before` to the journal. Returns the identifiers of the bindings
-/// that were added.
-fn journal(
-    subscriber: &mut Subscriber,
-    before: &Known,
-    sequence: &mut u64,
-    out: &mut Output,
-) -> SmallVec<[u64; 1]> {
-    let Subscriber { address_of_record, bindings, .. } = subscriber;
-    let is_there = |id: &u64| bindings.iter().any(|binding| binding.id == *id);
-    let removed: SmallVec<[u64; 4]> =
-        before.ids.iter().copied().filter(|id| !is_there(id)).collect();
-    let new = bindings.iter_mut().filter(|binding| binding.id == 0);
-    let added: SmallVec<[u64; 1]> = (0..)
-        .zip(new)
-        .map(|(place, binding)| {
-            binding.id = journal_record::id(*sequence + 1, place);
-            binding.id
-        })
-        .collect();
-    if removed.is_empty() && added.is_empty() {
-        return added;
-    }
-    *sequence += 1;
-    let is_new = |binding: &&Binding| added.contains(&binding.id);
-    journal_record::write_change(
-        &mut out.journal,
-        *sequence,
-        address_of_record,
-        removed.into_iter(),
-        bindings.iter().filter(is_new).map(|binding| (binding.id, binding.as_stored())),
-    );
-    added
-}
-
-/// Whether bindings were changed in a way that storage has to know.
+/// The kind of a change of bindings, for storage.
 pub(crate) enum Changed {
     Yes,
     No,
-    /// By a REGISTER, which is taken back if it cannot be stored.
+    /// A change by a REGISTER, which is reverted if it cannot be stored.
     Undoable(Replaced),
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use alloc::vec;
-
-    fn binding(expires: Instant) -> Binding {
-        let address = ([192, 0, 2, 1], 5060).into();
-        Binding {
-            contact: SmallVec::from_slice(b"sip:alice@192.0.2.1"),
-            extra: None,
-            call_id: 0,
-            cseq: 1,
-            q: 1000,
-            flow_bound: false,
-            id: 0,
-            claim: 0,
-            expires,
-            flow: Flow {
-                transport: sip::Transport::Udp,
-                local: address,
-                remote: address,
-                connection: None,
-            },
-        }
-    }
-
-    #[test]
-    fn reminders_that_nobody_needs_do_not_pile_up() {
-        let key = Key::derive(&[1; 32], "subscribers");
-        let location: LocationService<parking_lot::RawMutex> =
-            LocationService::new(key.clone(), key);
-        let address = location.address_of_record(b"alice", "example.com");
-        let mut out = Output::default();
-        let mut set = |bindings: Vec<Binding>| {
-            location.update(&address, true, &mut out, |subscriber| {
-                subscriber.bindings = bindings;
-                ((), Changed::No)
-            });
-        };
-        let start = Instant::from_micros(1_000_000_000);
-        for step in 0..10_000 {
-            let sooner = start + Duration::from_secs(20_000 - step);
-            set(vec![binding(sooner)]);
-            if step % 3 == 1 {
-                set(Vec::new());
-            }
-        }
-        let queued: usize = location.shards.iter().map(|shard| shard.lock().expiries.len()).sum();
-        assert!(queued <= SPARE_REMINDERS + 5, "{queued}");
-        assert_eq!(location.bindings(), 1);
-        let counters = Counters::default();
-        location.expire(start + Duration::from_secs(10_003), &mut out, &counters);
-        assert_eq!(location.bindings(), 0);
-        location.expire(start + Duration::from_secs(30_000), &mut out, &counters);
-        assert_eq!(location.next_expiry(), None);
-    }
-}
+mod tests;

@@ -7,23 +7,23 @@ use hashbrown::HashMap;
 use lock_api::{Mutex, RawMutex};
 use sip::digest::Ha1Set;
 
-/// What takes the place of a user's password, for each name that may stand in credentials.
+/// The hashed credentials of a user, for each name that may stand in credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Logins {
-    /// For the user part of the address of record.
+    /// For the user part of the address-of-record.
     pub by_name: Ha1Set,
-    /// For `user@domain`, as some phones write it.
+    /// For `user@domain`, which some phones send.
     pub by_address: Option<Ha1Set>,
-    /// For an authentication name of its own, if there is one.
+    /// For a separate authentication name, if there is one.
     pub by_auth_name: Option<Box<AuthName>>,
 }
 
 /// An authentication name with its hashes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuthName {
-    /// The name, as it stands in credentials.
+    /// The name in the credentials.
     pub name: Box<[u8]>,
-    /// What takes the place of the password.
+    /// The hashes of the password.
     pub ha1: Ha1Set,
 }
 
@@ -33,9 +33,9 @@ impl From<Ha1Set> for Logins {
     }
 }
 
-/// Whose the authentication names are. Few users have one.
+/// The owners of authentication names. Few users have one.
 pub(crate) struct AuthNames<R: RawMutex> {
-    /// `name@domain`, and the address of record.
+    /// The address-of-record by `name@domain`.
     owners: Mutex<R, Owners>,
     is_empty: AtomicBool,
 }
@@ -47,7 +47,7 @@ impl<R: RawMutex> AuthNames<R> {
         Self { owners: Mutex::new(HashMap::new()), is_empty: AtomicBool::new(true) }
     }
 
-    /// The authentication name of the user `address` is another one now.
+    /// Changes the authentication name of the user `address`.
     pub(crate) fn change(&self, address: &[u8], old: Option<&[u8]>, new: Option<&[u8]>) {
         if old == new {
             return;
@@ -55,7 +55,7 @@ impl<R: RawMutex> AuthNames<R> {
         let mut owners = self.owners.lock();
         if let Some(old) = old {
             let key = key(old, domain_of(address));
-            // It may be another's by now.
+            // Another user may own the name by now.
             if owners.get(&key[..]).is_some_and(|owner| **owner == *address) {
                 owners.remove(&key[..]);
             }
@@ -66,7 +66,7 @@ impl<R: RawMutex> AuthNames<R> {
         self.is_empty.store(owners.is_empty(), Ordering::Relaxed);
     }
 
-    /// The address of record of the user whose authentication name in `domain` is `name`.
+    /// Returns the address-of-record of the user with the authentication name `name` in `domain`.
     pub(crate) fn owner(&self, name: &[u8], domain: &[u8]) -> Option<Box<[u8]>> {
         if self.is_empty.load(Ordering::Relaxed) {
             return None;

@@ -1,5 +1,5 @@
-//! Nonces that verify themselves, so that a challenge costs no state (RFC 7616 section 3.3), and
-//! the counts of those in use.
+//! Self-verifying nonces, so that a challenge needs no state (RFC 7616 section 3.3), and the counts
+//! of the nonces in use.
 
 use crate::keys::{Key, take_hex, write_hex};
 use crate::source::Source;
@@ -11,16 +11,16 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use lock_api::{Mutex, RawMutex};
 use sip::{Duration, Instant};
 
-/// How many parts the counts are spread over, each with a lock of its own.
+/// The number of shards of the counts, each with its own lock.
 const SHARDS: usize = 16;
 
-/// Issues and judges nonces.
+/// Issues and verifies nonces.
 ///
-/// A nonce is the time at which it was issued, a number that makes it unlike all others of that
-/// millisecond, and a keyed hash of both and of the host that it was issued to. Its counts are kept
-/// only from its first good use on: an attacker without a password fills nothing. Where the table
-/// is full the oldest nonces are forgotten, and all that are older than those are stale from then
-/// on: so a count that was used is never accepted again.
+/// A nonce consists of the time of issue, a serial number within that millisecond, and a keyed hash
+/// of both and of the host that it was issued to. Its counts are stored only after its first valid
+/// use, so an attacker without a password fills no memory. If the table is full, the oldest nonces
+/// are dropped, and all nonces up to them are stale from then on. So a used count is never accepted
+/// again.
 pub(crate) struct Nonces<R: RawMutex> {
     key: Key,
     serial: AtomicU32,
@@ -34,37 +34,37 @@ struct Shard {
     forgotten: u64,
 }
 
-/// The counts of one nonce that were used.
+/// The used counts of one nonce.
 #[derive(Clone, Copy, Debug)]
 struct Counts {
     highest: u32,
-    /// Bit n: the count `highest - n` was used.
+    /// Bit n is set if the count `highest - n` was used.
     used: u64,
-    /// The last requests, to know a retransmission from a replay.
+    /// The last requests, to tell a retransmission from a replay.
     recent: [Recent; 4],
 }
 
-/// A request that was accepted.
+/// An accepted request.
 #[derive(Clone, Copy, Debug, Default)]
 struct Recent {
     count: u32,
-    /// When, in seconds.
+    /// Its time in seconds.
     second: u32,
     fingerprint: u64,
 }
 
-/// Seconds for which a request may come again: 64 times T1 as it is by default (RFC 3261 section
+/// The maximum age in seconds of a retransmission: 64 times the default T1 (RFC 3261 section
 /// 17.1.1.2).
 const REPETITION: u32 = 32;
 
-/// What a nonce is.
+/// The result of verifying a nonce.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Nonce {
-    /// One of ours, and fresh.
+    /// Issued by this server, and within its lifetime.
     Fresh(u64),
-    /// One of ours, too old.
+    /// Issued by this server, and expired.
     Expired,
-    /// Not one of ours, or not issued to this host.
+    /// Not issued by this server, or not to this host.
     Foreign,
 }
 
@@ -79,8 +79,8 @@ impl<R: RawMutex> Nonces<R> {
         }
     }
 
-    /// Makes every nonce that was issued before `start` stale: which of their counts were used is
-    /// not known any more.
+    /// Makes every nonce issued before `start` stale, because its used counts are not known any
+    /// more.
     pub(crate) fn forget_before(&self, start: Instant) {
         let first = (start.as_micros() / 1000) << SERIAL_BITS;
         for shard in &self.shards {
@@ -89,7 +89,7 @@ impl<R: RawMutex> Nonces<R> {
         }
     }
 
-    /// A new nonce for `host`.
+    /// Returns a new nonce for `host`.
     pub(crate) fn issue(&self, host: IpAddr, now: Instant) -> [u8; 32] {
         let serial = self.serial.fetch_add(1, Ordering::Relaxed) & ((1 << SERIAL_BITS) - 1);
         let id = (now.as_micros() / 1000) << SERIAL_BITS | u64::from(serial);
@@ -108,14 +108,14 @@ impl<R: RawMutex> Nonces<R> {
         }
     }
 
-    /// Whether `nonce` was issued to `host` within the last day: then the sender has received
-    /// there.
+    /// True if `nonce` was issued to `host` within the last day. In that case the sender has
+    /// received it at that address.
     pub(crate) fn was_issued(&self, nonce: &[u8], host: IpAddr, now: Instant) -> bool {
         const DAY: Duration = Duration::from_secs(24 * 3600);
         matches!(self.judge(nonce, host, now, DAY), Nonce::Fresh(_))
     }
 
-    /// Says what `nonce` is that came from `host`.
+    /// Verifies `nonce` from `host`.
     pub(crate) fn judge(
         &self,
         nonce: &[u8],
@@ -135,7 +135,7 @@ impl<R: RawMutex> Nonces<R> {
         }
         let id = id.iter().fold(0, |id, &byte| id << 8 | u64::from(byte));
         let issued = Instant::from_micros((id >> SERIAL_BITS) * 1000);
-        // Where the clock was set back since, which of its counts were used may not be known.
+        // The clock was set back since the nonce was issued, so its used counts may be unknown.
         let is_from_the_future = issued > now;
         if is_from_the_future || now.since(issued) > lifetime {
             Nonce::Expired
@@ -144,9 +144,9 @@ impl<R: RawMutex> Nonces<R> {
         }
     }
 
-    /// Notes that the nonce `id` was used with `count` by the request that `fingerprint` stands
-    /// for. False where the count was used before by another request, or by this one long ago. A
-    /// nonce that is used without a count is good for that request alone.
+    /// Records the use of `count` of the nonce `id` by the request with `fingerprint`. Returns
+    /// false if the count was used by another request, or by this one too long ago. A nonce that is
+    /// used without a count is valid for that request only.
     pub(crate) fn use_count(
         &self,
         id: u64,
@@ -168,8 +168,8 @@ impl<R: RawMutex> Nonces<R> {
         };
         let oldest_fresh = (oldest_fresh.as_micros() / 1000) << SERIAL_BITS;
         let max = max_nonces.div_ceil(SHARDS);
-        // The new one itself, where it is the oldest of too many: it was used once, and is stale
-        // from now on.
+        // This may drop the new nonce itself, if it is the oldest. It has been used once and is
+        // stale from now on.
         while (in_use.len() > max || in_use.keys().next().is_some_and(|&id| id < oldest_fresh))
             && let Some((oldest, _)) = in_use.pop_first()
         {
@@ -219,8 +219,8 @@ impl Counts {
     }
 }
 
-/// What stands for all addresses of a host: those of one machine are told apart by nobody but that
-/// machine, and a host may change its address within a /64 at any time (RFC 8981).
+/// A representative of all addresses of a host. Loopback addresses are one host, and a host may
+/// change its address within a /64 at any time (RFC 8981).
 fn one_host(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         address if address.is_loopback() => Ipv4Addr::LOCALHOST.into(),

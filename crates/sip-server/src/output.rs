@@ -1,4 +1,4 @@
-//! What the engine asks its owner to do.
+//! The output of the engine: the work for its owner.
 
 use crate::flow::{Flow, is_sendable};
 use crate::location::Undo;
@@ -14,60 +14,62 @@ use sip::locate::Destination;
 use sip::message::MAX_MESSAGE;
 use sip::{Duration, Transport};
 
-/// Characters of what a stranger wrote that a [`Notice`] shows.
+/// The maximum number of received characters that a [`Notice`] shows.
 const MAX_QUOTED: usize = 128;
 
 /// A message to send: bytes of [`Output::bytes`] and the flow to send them on.
 #[derive(Clone, Debug)]
 pub struct Transmit {
-    /// Where to send.
+    /// The flow to send the message on.
     pub flow: Flow,
     /// The message, as a range of [`Output::bytes`].
     pub range: Range<usize>,
-    /// Whether it says that something was kept which is in [`Output::journal`]. It must not be sent
-    /// where that could not be stored.
+    /// True if the message confirms a change in [`Output::journal`]. It must not be sent if the
+    /// journal could not be stored.
     pub is_promise: bool,
+    /// The accounts to charge for a connection that is opened for it.
+    pub payers: Payers,
 }
 
-/// Something that the owner has to do, beside sending messages.
+/// Work for the owner other than sending messages.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// Find out where `destination` is (RFC 3263, [`sip::locate::Locator`]) and tell
+    /// Locate `destination` (RFC 3263, [`sip::locate::Locator`]) and call
     /// [`Worker::located`](crate::Worker::located) with the same ticket.
     Locate {
-        /// What to locate.
+        /// The destination to locate.
         destination: Destination,
-        /// To be given back.
+        /// The ticket to return.
         ticket: Ticket,
-        /// What is charged for it.
+        /// The accounts that are charged for the lookup.
         payers: Payers,
     },
-    /// Something that the operator may want to read.
+    /// A message for the operator.
     Notice(Notice),
 }
 
-/// Something that the operator may want to read. It is text only once it is displayed: one line of
-/// at most some 300 bytes, without control characters.
+/// A message for the operator. It is formatted when it is displayed: one line of at most some 300
+/// bytes, without control characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Notice {
-    /// A request had credentials of ours that are wrong.
+    /// A request had wrong credentials for a realm of this server.
     LoginFailed {
-        /// The beginning of the URI in From: what is shown of it, and one byte more if there is
-        /// more.
+        /// The start of the URI in From: the part that is shown, and one byte more if the URI is
+        /// longer.
         from: Box<[u8]>,
-        /// How the request came.
+        /// The flow that the request came on.
         flow: Flow,
     },
-    /// Nothing is taken from this source for a while.
+    /// A source was banned.
     Banned {
         /// The source.
         source: Source,
-        /// For how long.
+        /// The duration of the ban.
         time: Duration,
-        /// After how many failures.
+        /// The number of failures.
         failures: u32,
-        /// Within which time they were.
+        /// The period of the failures.
         window: Duration,
     },
 }
@@ -77,7 +79,7 @@ impl Notice {
         Self::LoginFailed { from: from[..from.len().min(MAX_QUOTED + 1)].into(), flow }
     }
 
-    /// A name for what it is about, as a limit for each kind of notice needs one.
+    /// The name of the kind of notice, for a rate limit by kind.
     #[must_use]
     pub const fn kind(&self) -> &'static str {
         match self {
@@ -108,7 +110,7 @@ impl fmt::Display for Notice {
     }
 }
 
-/// What waits for a location.
+/// The state that waits for a location.
 #[derive(Clone, Debug)]
 pub struct Ticket(pub(crate) TicketKind);
 
@@ -116,50 +118,57 @@ pub struct Ticket(pub(crate) TicketKind);
 pub(crate) enum TicketKind {
     /// A branch of a transaction.
     Branch { handle: crate::proxy::via_branch::Handle, index: u8 },
-    /// A message to be forwarded without a transaction, written for the given end of ours, on the
-    /// wish of somebody in a network of scope `origin`, perhaps by the transport that is best for
-    /// its length.
-    Message { bytes: Vec<u8>, arrived_on: Flow, origin: Scope, leaves_transport: bool },
+    /// A message to be forwarded without a transaction, written for the flow on which it arrived.
+    /// The party that named the destination is in a network of scope `origin`. If
+    /// `leaves_transport`, the length of the message decides on the transport.
+    Message {
+        bytes: Vec<u8>,
+        arrived_on: Flow,
+        origin: Scope,
+        leaves_transport: bool,
+        payers: Payers,
+    },
 }
 
-/// One place where a destination can be reached.
+/// One place of a destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Location {
-    /// By which transport.
+    /// The transport.
     pub transport: Transport,
-    /// Where.
+    /// The address and port.
     pub remote: SocketAddr,
-    /// Our address for it, if the owner knows; not a wildcard, with the port of the listener.
+    /// The local address to send from, if the owner knows it. It is not a wildcard, and has the
+    /// port of the listener.
     pub local: Option<SocketAddr>,
 }
 
-/// Buffers that the owner keeps and the engine fills. The owner first appends `journal` to its
-/// storage, then sends `transmits`, so that no binding is answered before it is kept; then calls
-/// [`Output::clear`].
+/// The output buffers, which the owner keeps and the engine fills. The owner first appends
+/// `journal` to its storage and then sends `transmits`, so that no binding is confirmed before it
+/// is stored. Then it calls [`Output::clear`].
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Output {
     /// The bytes of all messages.
     pub bytes: Vec<u8>,
-    /// The messages, in the order to send them.
+    /// The messages, in sending order.
     pub transmits: Vec<Transmit>,
-    /// Changes of bindings ([`record`](crate::journal_record)), to be appended to storage as they
-    /// are.
+    /// Changes of bindings ([`record`](crate::journal_record)), to be appended to storage
+    /// unchanged.
     pub journal: Vec<u8>,
-    /// Everything else.
+    /// All other work.
     pub events: Vec<Event>,
-    /// How what [`Output::journal`] says of REGISTERs is taken back where it cannot be stored.
+    /// The data to revert the REGISTERs in [`Output::journal`] if it cannot be stored.
     pub(crate) undo: Vec<Undo>,
 }
 
 impl Output {
-    /// Whether there is nothing to do.
+    /// True if there is no work.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.transmits.is_empty() && self.journal.is_empty() && self.events.is_empty()
     }
 
-    /// Forgets what was handed out, and keeps the buffers.
+    /// Clears the output and keeps the buffers.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.transmits.clear();
@@ -168,8 +177,9 @@ impl Output {
         self.undo.clear();
     }
 
-    /// Sends what `write` appends, and returns where it stands. Nothing is sent to an address that
-    /// nobody has. `None` where it is longer than a message may be, and so is not sent.
+    /// Sends the bytes that `write` appends, and returns their range. Nothing is sent to an address
+    /// that is not a valid destination. Returns `None`, without sending, if the message is longer
+    /// than a message may be.
     pub(crate) fn send(
         &mut self,
         flow: Flow,
@@ -180,7 +190,7 @@ impl Output {
         self.push(flow, start)
     }
 
-    /// Sends what was appended from `start` on, likewise.
+    /// Like [`Output::send`], for the bytes from `start` on.
     pub(crate) fn push(&mut self, flow: Flow, start: usize) -> Option<Range<usize>> {
         let range = start..self.bytes.len();
         if range.len() > MAX_MESSAGE {
@@ -188,9 +198,15 @@ impl Output {
             return None;
         }
         if is_sendable(flow.remote) {
-            self.transmits.push(Transmit { flow, range: range.clone(), is_promise: false });
+            let (range, payers) = (range.clone(), Payers::NONE);
+            self.transmits.push(Transmit { flow, range, is_promise: false, payers });
         }
         Some(range)
+    }
+
+    /// Charges `payers` for what is sent beyond the first `count` messages.
+    pub(crate) fn charge_after(&mut self, count: usize, payers: Payers) {
+        self.transmits.iter_mut().skip(count).for_each(|transmit| transmit.payers = payers);
     }
 }
 

@@ -1,37 +1,38 @@
-//! What a server does that falls behind: it lets in only a share of what is new, so that what has
-//! begun gets done. Beyond its limit a server that takes all requests finishes none of them.
+//! Overload control: an overloaded server serves only a share of the new requests, so that dialogs
+//! and transactions in progress are completed. Without it a server beyond its capacity completes
+//! none.
 
 use memchr::{memchr, memchr_iter};
 use sip::{Duration, HeaderName, Instant};
 
-/// How messages begin that belong to something that has begun: responses, and the methods of
-/// dialogs and transactions that exist. The other requests begin something.
+/// The first four bytes of messages of existing dialogs and transactions: responses, and the
+/// methods within dialogs and transactions. All other requests begin something new.
 pub const BEGUN: [[u8; 4]; 9] =
     [*b"SIP/", *b"ACK ", *b"BYE ", *b"CANC", *b"PRAC", *b"UPDA", *b"INFO", *b"NOTI", *b"REFE"];
 
-/// A part of the new requests, in parts of 2^16.
+/// A share of the new requests, in units of 1/2^16.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Share(u32);
 
 impl Share {
-    /// Every one.
+    /// All requests.
     pub const ALL: Self = Self(1 << 16);
-    /// The smallest: with less, whether the overload is over would be known late.
+    /// The smallest share. With a smaller one the end of the overload would be detected late.
     pub const LEAST: Self = Self(1 << 5);
 
-    /// How many parts of 2^16.
+    /// The share in units of 1/2^16.
     #[must_use]
     pub const fn parts(self) -> u32 {
         self.0
     }
 
-    /// Whether what has this `hash` is in it.
+    /// True if the share includes the request with this `hash`.
     pub(crate) const fn has(self, hash: u64) -> bool {
         hash as u32 & (Self::ALL.0 - 1) < self.0
     }
 
-    /// Whether the next one is in it, of some that come one after the other. `credit` counts for
-    /// them.
+    /// True if the share includes the next of consecutive requests. `credit` is the state between
+    /// the calls.
     fn lets_in(self, credit: &mut u32) -> bool {
         *credit += self.0;
         let is_in = *credit >= Self::ALL.0;
@@ -41,12 +42,12 @@ impl Share {
         is_in
     }
 
-    /// This share of `other`.
+    /// Returns this share of `other`.
     fn of(self, other: Self) -> Self {
         Self((u64::from(self.0) * u64::from(other.0) / u64::from(Self::ALL.0)) as u32)
     }
 
-    /// What share it is of `other`, which is not smaller.
+    /// Returns this share as a share of `other`, which is not smaller.
     fn as_part_of(self, other: Self) -> Self {
         Self((u64::from(self.0) * u64::from(Self::ALL.0) / u64::from(other.0)) as u32)
     }
@@ -57,29 +58,30 @@ impl Share {
     }
 }
 
-/// Decides what share of the new requests is served, from how long messages wait to be read.
+/// Determines the share of the new requests that is served, from the time that messages wait in the
+/// receive queue.
 ///
-/// As long as most of them are served, all are read, and calls that are not served are refused with
-/// 503: that costs a quarter of a call, and ends the matter. The smaller the share, the fewer are
-/// refused for each that is served, and the others are left out where that costs little: datagrams
-/// unread by the owner, and who sent them sends them again (RFC 3261 section 17.1); what comes on
-/// streams by [`Throttle::lets_in`].
+/// While most new requests are served, all are read, and calls beyond the share are rejected with
+/// 503. A rejection costs a quarter of a call and ends the attempt. The smaller the share, the
+/// fewer requests are rejected for each one that is served, and the others are dropped at low cost:
+/// the owner leaves datagrams unread, and their senders retransmit them (RFC 3261 section 17.1).
+/// [`Throttle::lets_in`] drops messages on streams.
 #[derive(Debug)]
 pub struct Throttle {
     share: Share,
-    /// What those that came on streams and were left out have added up to.
+    /// The credit of the requests on streams.
     credit: u32,
-    /// What came before this was let in by an earlier decision and tells nothing about the present
-    /// one.
+    /// The time of the last decision. Messages that arrived before it were admitted by the previous
+    /// share, and say nothing about the current one.
     decided: Instant,
-    /// What was read by that.
+    /// The share that was read before the last decision.
     read_before: Share,
-    /// How those have waited that are looked at together, and when the first of them came and was
-    /// read.
+    /// The current group of messages: how long they waited, and the times at which the first of
+    /// them arrived and was read.
     first: Option<(Wait, Instant, Instant)>,
 }
 
-/// How a message has waited.
+/// A class of waiting times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wait {
     Short,
@@ -88,7 +90,7 @@ enum Wait {
 }
 
 impl Wait {
-    /// How who has `waited` has done so, where nobody is to wait for `longest`.
+    /// The class of `waited`, given the maximum waiting time `longest`.
     fn of(waited: Duration, longest: Duration) -> Self {
         match waited {
             waited if waited.times(4) <= longest => Self::Short,
@@ -98,11 +100,12 @@ impl Wait {
     }
 }
 
-/// What came within this time, and has waited alike, is looked at together.
+/// Messages that arrive within this time and with the same class of waiting time are evaluated
+/// together.
 const STEP: Duration = Duration::from_millis(10);
 
 impl Throttle {
-    /// One that lets everything in.
+    /// Creates a throttle that serves all requests.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -114,37 +117,38 @@ impl Throttle {
         }
     }
 
-    /// What is read now.
+    /// The share of new requests that is read.
     #[must_use]
     pub fn read(&self) -> Share {
         let refused = self.share.of(self.share);
         Share(self.share.0 + refused.0).min(Share::ALL)
     }
 
-    /// What is served of that.
+    /// The share of the requests read that is served.
     pub(crate) fn served(&self) -> Share {
         self.share.as_part_of(self.read())
     }
 
-    /// What is served of a stream's messages that have `waited`, where none is to wait for
-    /// `longest`.
+    /// The share of the messages of a stream that is served, after they have `waited`, given the
+    /// maximum waiting time `longest`.
     pub(crate) fn served_after(&self, waited: Duration, longest: Duration) -> Share {
         if Wait::of(waited, longest) == Wait::Short { Share::ALL } else { self.served() }
     }
 
-    /// Whether not everything is served.
+    /// True if less than all new requests are served.
     pub(crate) fn is_throttling(&self) -> bool {
         self.share < Share::ALL
     }
 
-    /// Whether `message`, which has come on a stream, is to be read. If not, it is to be dropped: a
-    /// server may do that with requests that it is too busy for (RFC 3261 section 21.5.4). As
-    /// nobody sends them again, this befalls nothing that has begun, not even where it has a method
-    /// that also begins something, and no REGISTER, which is served for the price of a refusal.
+    /// True if `message`, which came on a stream, must be read. Otherwise it must be dropped, which
+    /// a server may do with requests that it is too busy for (RFC 3261 section 21.5.4). Requests on
+    /// streams are not retransmitted. So no message of an existing dialog or transaction is
+    /// dropped, whatever its method, and no REGISTER, because serving it costs as little as
+    /// rejecting it.
     ///
-    /// Nor does it befall a stream of which nothing has to wait for long, where no message is to
-    /// wait for `longest`: it is `expected` to wait for less than a quarter of that. Only others
-    /// are to blame then.
+    /// Messages of a stream without long waiting times are not dropped either: those that are
+    /// `expected` to wait for less than a quarter of the maximum `longest`. In that case other
+    /// streams cause the overload.
     pub(crate) fn lets_in(
         &mut self,
         message: &[u8],
@@ -158,8 +162,8 @@ impl Throttle {
             || share.lets_in(&mut self.credit)
     }
 
-    /// Whether `datagram`, which came at `came`, is to be read. It may have come when more was let
-    /// in than now.
+    /// True if `datagram`, which arrived at `came`, must be read. It may have arrived when a larger
+    /// share was read.
     pub(crate) fn reads(&mut self, datagram: &[u8], came: Instant) -> bool {
         let read = self.read();
         came >= self.decided
@@ -168,15 +172,16 @@ impl Throttle {
             || read.as_part_of(self.read_before).lets_in(&mut self.credit)
     }
 
-    /// How often [`Throttle::observe`] is to be called at least while not everything is served.
+    /// The maximum interval between calls of [`Throttle::observe`] while less than all requests are
+    /// served.
     #[must_use]
     pub const fn step() -> Duration {
         STEP
     }
 
-    /// The message that is read `now` has `waited` for it; or nothing waits. No message is to wait
-    /// for `longest`; if that is zero, everything is let in. True where another share is served
-    /// from now on.
+    /// Records the waiting time `waited` of a message that is read `now`; zero if no message waits.
+    /// `longest` is the maximum waiting time; zero disables the throttle. Returns true if the share
+    /// has changed.
     pub fn observe(&mut self, now: Instant, waited: Duration, longest: Duration) -> bool {
         if longest == Duration::ZERO {
             return core::mem::take(self).share != Share::ALL;
@@ -195,14 +200,13 @@ impl Throttle {
         }
         let reading = now.since(first_read);
         let micros = |span: Duration| span.as_micros() as f64;
-        // Above 1, the server falls further behind. One that catches up had only stopped for a
-        // moment.
+        // Above 1, the queue grows. A server that catches up was only interrupted for a moment.
         let growth = micros(reading) / micros(span);
         let share = match wait {
-            // An eighth each time: from the smallest share to all in 0.6 s.
+            // An eighth more each time: from the smallest share to all in 0.6 s.
             Wait::Short => self.share.times(1.125),
-            // What is read in the time in which it comes; and less, so that what waits is read,
-            // too.
+            // The share that can be read as fast as it arrives, and less, so that the queue
+            // shrinks.
             Wait::Long if growth > 0.9 => {
                 let excess = micros(waited.max(longest)) / micros(longest);
                 self.share.times(0.875 / growth.min(7.0) / excess)
@@ -213,21 +217,21 @@ impl Throttle {
             self.first = Some((wait, came, now));
             return false;
         }
-        // How long reading takes is seen from the first that comes now on; for short waits it says
-        // nothing.
+        // The reading rate is measured from the next message on. For short waiting times it has no
+        // meaning.
         let first = (wait == Wait::Short).then_some((wait, now, now));
         *self = Self { share, credit: self.credit, decided: now, read_before: self.read(), first };
         true
     }
 }
 
-/// Whether `message` begins as one of [`BEGUN`].
+/// True if `message` begins with one of [`BEGUN`].
 pub(crate) fn has_begun(message: &[u8]) -> bool {
     BEGUN.iter().any(|begun| message.starts_with(begun))
 }
 
-/// Whether `message` is a request other than REGISTER and outside of every dialog, as far as is
-/// seen without parsing it.
+/// True if `message` is a request other than REGISTER outside every dialog, as far as that shows
+/// without parsing it.
 fn begins_something(message: &[u8]) -> bool {
     if has_begun(message) || message.starts_with(b"REGI") {
         return false;
@@ -242,7 +246,7 @@ fn begins_something(message: &[u8]) -> bool {
     !memchr_iter(b'=', value).any(is_tag)
 }
 
-/// What follows the name of To.
+/// The rest of the message after the name of To.
 fn to_value(message: &[u8]) -> Option<&[u8]> {
     let mut rest = message;
     loop {
@@ -250,7 +254,8 @@ fn to_value(message: &[u8]) -> Option<&[u8]> {
         if !matches!(rest.first(), Some(b'T' | b't')) {
             continue;
         }
-        // Not beyond the line: a message of nothing but such lines would be searched once for each.
+        // The search for the colon ends with the line. Otherwise a message of many such lines would
+        // take quadratic time.
         let line = &rest[..memchr(b'\n', rest)?];
         if let Some(colon) = memchr(b':', line)
             && HeaderName::new(line[..colon].trim_ascii_end()) == HeaderName::To
@@ -273,20 +278,21 @@ mod tests {
 
     const LONGEST: Duration = Duration::from_millis(100);
 
-    /// A server that takes `COST` for a call and a quarter for a refusal, and callers who try again
-    /// after 0.5, 1, 2 s and so on.
+    /// A server that takes `COST` for a call and a quarter for a rejection, with callers that
+    /// retransmit after 0.5, 1, 2 s and so on.
     struct Simulation {
         now: u64,
         throttle: Throttle,
         queue: VecDeque<u64>,
-        /// When calls that were left unread come again, and after how long once more.
+        /// The time at which an unread call is retransmitted, with the interval to the next
+        /// retransmission.
         again: alloc::collections::BTreeMap<(u64, u64), u64>,
         count: u64,
     }
 
     const COST: u64 = 800;
 
-    /// What came of some time.
+    /// The result of a simulated period.
     #[derive(Debug, Default)]
     struct Outcome {
         offered: u64,
@@ -306,7 +312,7 @@ mod tests {
             }
         }
 
-        /// A number that looks like chance.
+        /// A pseudo-random number.
         fn draw(&mut self) -> u64 {
             self.count += 1;
             self.count.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32
@@ -321,7 +327,7 @@ mod tests {
             }
         }
 
-        /// `rate` calls a second for some `millis`.
+        /// Simulates `rate` calls per second for `millis`.
         fn run(&mut self, rate: u64, millis: u64) -> Outcome {
             let mut outcome = Outcome::default();
             let end = self.now + millis * 1000;
@@ -349,7 +355,7 @@ mod tests {
                 self.throttle.observe(Instant::from_micros(self.now), span, LONGEST);
                 let number = self.draw();
                 if waited > 500_000 {
-                    // Left for its copy, unparsed.
+                    // Dropped unparsed, because it has been retransmitted.
                     self.now += COST / 50;
                 } else if !self.throttle.reads(b"INVITE", Instant::from_micros(at)) {
                     self.again.insert((at + 500_000, number), 1_000_000);
@@ -413,8 +419,8 @@ mod tests {
     #[test]
     fn a_server_that_stood_still_and_catches_up_leaves_none_out() {
         let mut throttle = Throttle::new();
-        // A message each millisecond. The server was stopped for 90 ms, and reads what came
-        // meanwhile four times as fast as it came.
+        // One message per millisecond. The server is interrupted for 90 ms, and reads the queue
+        // four times as fast as the messages arrived.
         for step in 0..220 {
             let came = Instant::from_micros(1_000_000 + step * 1000);
             let stopped = Instant::from_micros(1_190_000 + step.saturating_sub(100) * 250);
@@ -467,7 +473,7 @@ mod tests {
     fn datagrams_that_came_before_a_decision_are_read_by_it() {
         let decided = Instant::from_micros(1_000_000);
         let read_before = Share(Share::ALL.0 / 2);
-        // With those that are refused, an eighth of what was read before.
+        // An eighth of the former share is read, including the rejected ones.
         let share = Share(3891);
         let mut throttle = Throttle { share, decided, read_before, ..Throttle::new() };
         let mut read = |method: &str, came| {
@@ -487,7 +493,7 @@ mod tests {
             let head = "sip:bob@example.com SIP/2.0\r\nVia: SIP/2.0/TCP a;branch=tag=1\r\nFrom: <sip:a@b>;tag=1";
             alloc::format!("{method} {head}\r\n{to}\r\nCall-ID: tag=1\r\n\r\n").into_bytes()
         };
-        // With those that are refused, a quarter.
+        // A quarter is read, including the rejected ones.
         let mut throttle = Throttle { share: Share(13_574), ..Throttle::new() };
         let long = Duration::from_millis(30);
         let mut let_in =

@@ -1,31 +1,31 @@
-//! REGISTERs whose bindings are gone, as long as copies of them may still arrive: a phone that was
-//! started anew has another Call-ID, so the order within one (RFC 3261 section 10.3 step 7) does
-//! not tell that they are late.
+//! REGISTERs of removed bindings, while copies of them may still arrive. A restarted phone uses a
+//! new Call-ID, so the order within one Call-ID (RFC 3261 section 10.3 step 7) does not show that
+//! such a copy is late.
 
 use alloc::boxed::Box;
 use sip::Instant;
 use smallvec::SmallVec;
 
-/// How many are remembered of one address of record. The oldest makes room.
+/// The maximum number of entries of one address-of-record. The oldest is replaced.
 const MOST: usize = 16;
 
-/// Those of one address of record: nearly always none.
+/// The entries of one address-of-record. Nearly always empty.
 #[derive(Debug, Default)]
 pub(crate) struct Past(Option<Box<SmallVec<[Undone; 2]>>>);
 
-/// The last REGISTER with this Call-ID whose binding is gone.
+/// The last REGISTER with this Call-ID. Its binding has been removed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Undone {
     pub(crate) call_id: u64,
     pub(crate) cseq: u32,
-    /// Whether it is the one that removed the binding, and not the one that made it.
+    /// True if the REGISTER removed the binding, false if it created it.
     pub(crate) removes: bool,
-    /// Copies are not expected after this.
+    /// The time after which no copy is expected.
     pub(crate) until: Instant,
 }
 
 impl Past {
-    /// Forgets those of which no copy is on its way any more.
+    /// Drops the entries for which no copy is expected any more.
     pub(crate) fn forget(&mut self, now: Instant) {
         if let Some(all) = &mut self.0 {
             all.retain(|undone| undone.until > now);
@@ -52,20 +52,20 @@ impl Past {
         }
     }
 
-    /// Forgets what is remembered of this Call-ID.
+    /// Drops the entry of this Call-ID.
     pub(crate) fn retract(&mut self, call_id: u64) {
         if let Some(all) = &mut self.0 {
             all.retain(|undone| undone.call_id != call_id);
         }
     }
 
-    /// Whether the REGISTER with this Call-ID and CSeq is a late copy where it adds a binding.
+    /// True if the REGISTER with this Call-ID and CSeq, which adds a binding, is a late copy.
     pub(crate) fn adds_again(&self, call_id: u64, cseq: u32) -> bool {
         self.find(call_id)
             .is_some_and(|undone| cseq < undone.cseq || (cseq == undone.cseq && !undone.removes))
     }
 
-    /// Whether it is one where it removes a binding that it did not know.
+    /// True if the REGISTER, which removes a binding that it did not create, is a late copy.
     pub(crate) fn removes_again(&self, call_id: u64, cseq: u32) -> bool {
         self.find(call_id).is_some_and(|undone| cseq <= undone.cseq)
     }

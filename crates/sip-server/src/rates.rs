@@ -1,17 +1,17 @@
-//! Rates of very many things in a little memory that does not grow.
+//! Rate limits of a large number of keys in a fixed amount of memory.
 
 use crate::keys::Key;
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicU64, Ordering};
 use sip::Instant;
 
-/// How many buckets there are; things that fall on the same one share it.
+/// The number of buckets. Keys with the same hash share a bucket.
 const BUCKETS: usize = 1 << 16;
 
 /// Token buckets, found by a keyed hash.
 pub(crate) struct Rates {
     key: Key,
-    /// When what was taken of each will have flowed back, in microseconds.
+    /// The time at which each bucket will be full again, in microseconds.
     buckets: Box<[AtomicU64]>,
 }
 
@@ -20,8 +20,8 @@ impl Rates {
         Self { key, buckets: (0..BUCKETS).map(|_| AtomicU64::new(0)).collect() }
     }
 
-    /// Takes one of `rate` a second, of which `burst` may come at once, for what `parts` name.
-    /// False where there is none left. A rate of 0 is no limit.
+    /// Takes one of `rate` per second, with bursts of `burst`, for the key `parts`. Returns false
+    /// if the bucket is empty. A rate of 0 means no limit.
     pub(crate) fn take(&self, parts: &[&[u8]], now: Instant, rate: u32, burst: u32) -> bool {
         if rate == 0 {
             return true;

@@ -1,5 +1,5 @@
-//! Where this server sends to, on whose wish: not everything that it can reach is open to everybody
-//! who can reach it.
+//! The destinations that a party may have this server send to. A peer that can reach this server
+//! must not reach everything that this server can reach.
 
 use crate::flow::{Flow, is_sendable};
 use crate::keys::Key;
@@ -9,17 +9,17 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::sync::atomic::{AtomicU64, Ordering};
 use sip::Transport;
 
-/// How far an address means the same: the narrower the later. Whoever is in a network may have
-/// messages sent there, and to all wider ones.
+/// The scope of an address, from wide to narrow. A party in a network may have messages sent to its
+/// own scope and to all wider ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Scope {
-    /// Everywhere.
+    /// Valid everywhere.
     Global,
-    /// In one organisation or provider (RFC 1918, RFC 4193, RFC 6598).
+    /// Valid in one organisation or provider (RFC 1918, RFC 4193, RFC 6598).
     Private,
-    /// On one link (RFC 3927, RFC 4291 section 2.5.6).
+    /// Valid on one link (RFC 3927, RFC 4291 section 2.5.6).
     Link,
-    /// In this machine.
+    /// Valid in this machine.
     Host,
 }
 
@@ -45,7 +45,7 @@ impl Scope {
         }
     }
 
-    /// Two bits.
+    /// The scope in two bits.
     pub(crate) const fn to_bits(self) -> u8 {
         self as u8
     }
@@ -60,14 +60,15 @@ impl Scope {
     }
 }
 
-/// What RFC 3879 has deprecated, and a translator's own network (RFC 8215).
+/// True for the deprecated site-local addresses (RFC 3879), and for the local-use translation
+/// prefix (RFC 8215).
 const fn is_site_local(ip: Ipv6Addr) -> bool {
     let [first, second, third, ..] = ip.segments();
     first & 0xffc0 == 0xfec0 || matches!((first, second, third), (0x64, 0xff9b, 1))
 }
 
-/// The IPv4 address that a translator would make of `ip` (RFC 6052 section 2.1, RFC 3056 section
-/// 2).
+/// The IPv4 address that a translator would derive from `ip` (RFC 6052 section 2.1, RFC 3056
+/// section 2).
 fn embedded(ip: Ipv6Addr) -> Option<Ipv4Addr> {
     match ip.segments() {
         [0x64, 0xff9b, 0, 0, 0, 0, ..] => Some(Ipv4Addr::from_bits(ip.to_bits() as u32)),
@@ -77,9 +78,8 @@ fn embedded(ip: Ipv6Addr) -> Option<Ipv4Addr> {
 }
 
 impl Settings {
-    /// The scope of the network that the other end of `flow` is in. Of what comes by WebSocket, or
-    /// from a proxy that does not say for which client, it is not known: it may be a page on the
-    /// other side of the world.
+    /// The scope of the network of the other end of `flow`. It is global for a WebSocket and for a
+    /// proxy that does not name its client, because their client may be anywhere.
     pub(crate) fn scope_of(&self, flow: &Flow) -> Scope {
         match self.is_relayed(flow) {
             true => Scope::Global,
@@ -87,14 +87,14 @@ impl Settings {
         }
     }
 
-    /// The scope of `address`. Those of this machine lead to programs on it, past any packet
-    /// filter, and what comes from them comes from here.
+    /// The scope of `address`. Addresses of this machine lead to its programs, past any packet
+    /// filter, and messages from them come from this machine.
     pub(crate) fn scope(&self, address: IpAddr) -> Scope {
         if self.is_own(address) { Scope::Host } else { Scope::of(address) }
     }
 
-    /// Whether a request may go to `remote` by `transport` on the wish of somebody who is in a
-    /// network of scope `origin`. What would come back to this server goes nowhere.
+    /// True if a party in a network of scope `origin` may have a request sent to `remote` by
+    /// `transport`. Destinations that are this server are refused.
     pub(crate) fn may_reach(
         &self,
         origin: Scope,
@@ -110,8 +110,8 @@ impl Settings {
 
 const SLOTS: usize = 1 << 16;
 
-/// Hosts that have answered a request, and so want what is sent to them. One takes the place of
-/// another one now and then.
+/// Hosts that have answered a request, and so accept messages. A new entry may replace an older
+/// one.
 pub(crate) struct Answered {
     key: Key,
     slots: Box<[AtomicU64]>,

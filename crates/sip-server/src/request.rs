@@ -1,4 +1,5 @@
-//! A request comes in: checked, given to its transaction, to the registrar, or to the proxy.
+//! The processing of a received request: its checks, and its dispatch to its transaction, to the
+//! registrar or to the proxy.
 
 use crate::authentication::{Asker, authenticate};
 use crate::config::State;
@@ -21,8 +22,8 @@ use sip::uri::is_sips;
 use sip::{HeaderName, Message, Method, Status, Uri};
 use smallvec::SmallVec;
 
-/// The longest user part that registers. No user has a longer one, and where nobody is asked for
-/// credentials strangers choose it.
+/// The maximum length in bytes of a user part that registers. No user has a longer one, and without
+/// authentication strangers choose it.
 const MAX_USER: usize = 512;
 
 pub(crate) fn on_request<R: RawMutex>(
@@ -61,14 +62,14 @@ pub(crate) fn on_request<R: RawMutex>(
         Incoming { message, head: &head, flow: *flow, trust, account, returns, key: None };
     let found = preprocess(message, &head, env);
     let registers = match (&found.uri, head.method) {
-        // Where ports are translated on the way here, phones ask at the outer one.
+        // Behind a port translation phones send to the external port.
         (Uri::Sip(uri), Method::Register) if is_served(uri, env.settings) => {
             env.settings.domain_of(&uri.host).is_some()
         }
         _ => false,
     };
     if registers {
-        // Answered without a transaction, so there is none to look for.
+        // A REGISTER is answered without a transaction.
         return on_register(server, &incoming, env);
     }
     if env.settings.config.state == State::Stateful {
@@ -81,19 +82,20 @@ pub(crate) fn on_request<R: RawMutex>(
     route(server, &incoming, &found, env);
 }
 
-/// Whether `request` is an ACK for a response that this server made itself: it ends here, whatever
-/// else is in it.
+/// True if `request` is an ACK for a response that this server generated. It ends here, whatever
+/// else it contains.
 fn acknowledges_refusal(request: &Message<'_>, env: &Env<'_>) -> bool {
     if request.method() != Some(Method::Ack) {
         return false;
     }
     let to = request.value(HeaderName::To).and_then(|to| NameAddr::parse(HeaderName::To, to).ok());
     let tag = to.and_then(|to| <[u8; 16]>::try_from(to.tag()?).ok());
-    // Other tags are not even worth the hash.
+    // Tags of another length need no hash.
     tag.is_some_and(|tag| tag == env.to_tag(request))
 }
 
-/// Gives the request to the transaction that it belongs to, if it does; its `key` says to which.
+/// Passes the request to its transaction, if there is one with this `key`. Returns true if the
+/// transaction has handled it.
 fn meets_transaction<R: RawMutex>(
     server: &Server<R>,
     incoming: &Incoming<'_, '_>,
@@ -189,7 +191,7 @@ fn answer_register(incoming: &Incoming<'_, '_>, outcome: &Outcome, env: &mut Env
                 if has_outbound {
                     write_line(out, b"Require", registrar::OUTBOUND);
                     let seconds = env.settings.config.registrar.flow_timer.as_secs();
-                    // Behind another proxy it is that one's to say.
+                    // Behind another proxy Flow-Timer is up to that proxy.
                     let is_first_hop = message.elements(HeaderName::Via).nth(1).is_none();
                     if seconds > 0 && is_first_hop && flow.transport.is_stream() {
                         write_number_line(out, b"Flow-Timer", seconds);
@@ -206,9 +208,9 @@ fn answer_register(incoming: &Incoming<'_, '_>, outcome: &Outcome, env: &mut Env
     }
 }
 
-/// Appends what a 200 for the REGISTER `message` has behind its contacts.
+/// Appends the lines after the contacts of a 200 for the REGISTER `message`.
 fn write_end_of_done(message: &Message<'_>, out: &mut Vec<u8>, env: &Env<'_>) {
-    // Phones without a clock of their own take it from here (RFC 3261 section 10.3 step 8).
+    // Phones without a clock of their own set it from Date (RFC 3261 section 10.3 step 8).
     out.extend_from_slice(b"Date: ");
     write_date(out, env.time_of_day());
     out.extend_from_slice(b"\r\n");

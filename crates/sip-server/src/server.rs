@@ -1,4 +1,4 @@
-//! What all threads share.
+//! The state that all threads share.
 
 use crate::admission::Admission;
 use crate::bans::Bans;
@@ -25,15 +25,15 @@ use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use lock_api::{Mutex, RawMutex};
 use sip::Instant;
 
-/// What all threads share: users, bindings, transactions, and what is remembered of strangers.
+/// The state that all threads share: users, bindings, transactions, and the limits of strangers.
 ///
-/// `R` is the kind of lock. Every method may be called from any thread.
+/// `R` is the type of lock. Every method may be called from any thread.
 pub struct Server<R: RawMutex> {
     pub(crate) settings: Mutex<R, Arc<Settings>>,
     pub(crate) is_draining: AtomicBool,
-    /// Grows with each change of `settings`.
+    /// Incremented with each change of `settings`.
     pub(crate) generation: AtomicU64,
-    /// Microseconds from the time of timers to the time of day.
+    /// Offset of the time of day from the time of timers, in microseconds.
     pub(crate) clock_offset: AtomicI64,
     pub(crate) keys: Keys,
     pub(crate) location: LocationService<R>,
@@ -41,19 +41,19 @@ pub struct Server<R: RawMutex> {
     pub(crate) admission: Admission<R>,
     pub(crate) bans: Bans<R>,
     pub(crate) known_sources: KnownSources,
-    /// Requests of registered phones and of users who log in, from sources that are shut out.
+    /// Rates of registered phones and of users that log in, from sources that are shut out.
     pub(crate) flow_rates: Rates,
     pub(crate) answered: Answered,
-    /// Requests of users.
+    /// Rates of authenticated users.
     pub(crate) user_rates: Rates,
     pub(crate) transactions: Transactions<R>,
     pub(crate) passed: Passed<R>,
     pub(crate) dialogs: Dialogs<R>,
-    /// One for each worker.
+    /// The counters of each worker.
     pub(crate) counters: Mutex<R, Vec<Arc<Counters>>>,
 }
 
-/// A binding as [`Server::for_each_binding`] shows it (row A5).
+/// A binding as [`Server::for_each_binding`] shows it.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct BindingView<'a> {
@@ -63,18 +63,18 @@ pub struct BindingView<'a> {
     pub contact: &'a [u8],
     /// The flow that the REGISTER came on.
     pub flow: Flow,
-    /// When the binding ends.
+    /// The expiry of the binding.
     pub expires: Instant,
-    /// Preference in thousandths.
+    /// The q value in thousandths.
     pub q: u16,
 }
 
 impl<R: RawMutex> Server<R> {
-    /// In how many parts the bindings are.
+    /// The number of parts of the bindings, for [`Server::for_each_binding_of`].
     pub const PARTS: usize = crate::location::SHARDS;
 
-    /// A server without users. `secret` must be random and kept over restarts, or calls that are up
-    /// lose their way.
+    /// Creates a server without users. `secret` must be random and kept over restarts. Otherwise
+    /// later requests of established calls cannot be routed.
     #[must_use]
     pub fn new(config: Config, secret: &[u8; 32]) -> Self {
         let key = |purpose| crate::keys::Key::derive(secret, purpose);
@@ -99,13 +99,13 @@ impl<R: RawMutex> Server<R> {
         }
     }
 
-    /// Takes a new configuration. Workers use it from their next event on.
+    /// Sets a new configuration. Workers use it from their next event on.
     pub fn configure(&self, config: Config) {
         *self.settings.lock() = Arc::new(Settings::new(config));
         self.generation.fetch_add(1, Ordering::Release);
     }
 
-    /// Takes `address`, to which a message came, for one of ours from now on.
+    /// Adds `address`, at which a message arrived, to the addresses of this server.
     pub(crate) fn learn_address(&self, address: IpAddr) {
         let mut settings = self.settings.lock();
         if settings.is_new(address) {
@@ -116,13 +116,13 @@ impl<R: RawMutex> Server<R> {
 
     /// Adds the user `name@domain`. `name` is without escapes, the domain as configured. An
     /// authentication name belongs to one user of the domain. For a user that may have registered
-    /// already: [`Server::change_user`].
+    /// already, use [`Server::change_user`].
     pub fn add_user(&self, address_of_record: &[u8], logins: impl Into<Logins>) {
         self.location.add_user(address_of_record, logins.into(), &mut Output::default());
     }
 
-    /// Adds the user `name@domain`, or changes the user's logins. Another password ends the
-    /// user's bindings, which is appended to the journal of `out`.
+    /// Adds the user `name@domain`, or changes the user's logins. A new password ends the user's
+    /// bindings, which is appended to the journal of `out`.
     pub fn change_user(
         &self,
         address_of_record: &[u8],
@@ -132,14 +132,13 @@ impl<R: RawMutex> Server<R> {
         self.location.add_user(address_of_record, logins.into(), out);
     }
 
-    /// Removes a user with all bindings. False where there was none.
+    /// Removes a user with all bindings. Returns false if there is no such user.
     pub fn remove_user(&self, address_of_record: &[u8], out: &mut Output) -> bool {
         self.location.remove_user(address_of_record, out)
     }
 
-    /// Takes in a binding record that was stored before. [`Server::continue_after`] is to be called
-    /// as well: a record that holds no binding any more may have a higher sequence number, and need
-    /// not be taken in.
+    /// Restores a stored binding record. [`Server::continue_after`] must be called as well: a
+    /// record without bindings may have a higher sequence number, and need not be restored.
     pub fn restore(&self, record: &crate::journal_record::Record<'_>, now: Instant) {
         // The clock may have been set back since.
         let latest = now + self.settings.lock().config.registrar.max_expires;
@@ -148,65 +147,64 @@ impl<R: RawMutex> Server<R> {
         for binding in record.bindings().map_while(Result::ok) {
             let host = binding.flow.remote.ip();
             self.known_sources.note(Source::of(host), &user, now);
-            // What was there before wants what is sent there.
+            // A host with a binding on its flow accepts messages.
             if binding.flow_bound {
                 self.answered.note(host);
             }
         }
     }
 
-    /// Whether `address` is that of a proxy, which may say for which client its connections are.
+    /// True if `address` belongs to a proxy, which may name the client of its connections.
     pub fn is_proxy(&self, address: IpAddr) -> bool {
         Network::any_contains(&self.settings.lock().config.limits.proxies, address)
     }
 
-    /// Whether rates do not apply to the other end of `flow`.
+    /// True if rates do not apply to the other end of `flow`.
     pub fn is_trusted(&self, flow: &Flow) -> bool {
         self.settings.lock().is_trusted(flow)
     }
 
-    /// A connection was opened. To be called before anything is received on it: without it, nobody
-    /// is registered there.
+    /// Records that a connection was opened. Must be called before anything is received on it:
+    /// otherwise no phone can register on it.
     pub fn connection_opened(&self, connection: Connection) {
         self.location.open_connection(connection);
     }
 
-    /// Sets how many microseconds the time of day (Date) is ahead of the time that timers run on. 0
-    /// at first: both are the same.
+    /// Sets the offset in microseconds of the time of day (Date) from the time that timers run on.
+    /// Initially 0.
     pub fn set_clock_offset(&self, micros: i64) {
         self.clock_offset.store(micros, Ordering::Relaxed);
     }
 
-    /// Makes nonces that were issued before `start` stale. To be called when the server starts
-    /// again, since it does not remember which of their counts were used.
+    /// Makes nonces that were issued before `start` stale. Must be called after a restart, because
+    /// their used counts are lost.
     pub fn forget_nonces_before(&self, start: Instant) {
         self.nonces.forget_before(start);
     }
 
-    /// Gives records written from now on higher sequence numbers than `sequence`, the highest that
-    /// was stored before.
+    /// Gives new records higher sequence numbers than `sequence`, the highest one in storage.
     pub fn continue_after(&self, sequence: u64) {
         self.location.continue_after(sequence);
     }
 
-    /// From now on refuses requests that would begin something new with 503, so that the server can
-    /// be stopped once [`Server::unanswered`] is zero.
+    /// Rejects requests that would begin a new dialog or transaction with 503 from now on. The
+    /// server can be stopped when [`Server::unanswered`] is zero.
     pub fn drain(&self) {
         self.is_draining.store(true, Ordering::Relaxed);
     }
 
-    /// How many transactions still wait for their final response.
+    /// The number of transactions without a final response.
     pub fn unanswered(&self) -> usize {
         self.transactions.unanswered()
     }
 
-    /// Shows every current binding to `each`.
+    /// Calls `each` with every current binding.
     pub fn for_each_binding(&self, now: Instant, each: &mut dyn FnMut(BindingView<'_>)) {
         (0..Self::PARTS).for_each(|part| self.for_each_binding_of(part, now, each));
     }
 
-    /// Shows every current binding of one of [`Server::PARTS`] to `each`, for an owner who has no
-    /// time for all at once. A user's bindings stay in one part.
+    /// Calls `each` with every current binding of one of [`Server::PARTS`], for an owner that
+    /// cannot process all at once. All bindings of a user are in one part.
     pub fn for_each_binding_of(
         &self,
         part: usize,
@@ -224,34 +222,33 @@ impl<R: RawMutex> Server<R> {
         });
     }
 
-    /// How many users there are.
+    /// The number of users.
     pub fn users(&self) -> usize {
         self.location.users()
     }
 
-    /// How many addresses of record have bindings.
+    /// The number of addresses-of-record with bindings.
     pub fn registered(&self) -> usize {
         self.location.registered()
     }
 
-    /// How many bindings there are.
+    /// The number of bindings.
     pub fn bindings(&self) -> usize {
         self.location.bindings()
     }
 
-    /// How many transactions are in progress.
+    /// The number of transactions in progress.
     pub fn transactions(&self) -> usize {
         self.transactions.len()
     }
 
-    /// Bytes that transactions in progress take.
+    /// The memory of the transactions in progress, in bytes.
     pub fn transaction_bytes(&self) -> usize {
         self.transactions.bytes()
     }
 
-    /// How long the steps of handling a message took, all workers together; zero where none was
-    /// given a clock ([`Worker::set_clock`](crate::Worker::set_clock)) or [`Config::timings`] is
-    /// off.
+    /// The durations of the steps of message handling, summed over all workers. Zero if no worker
+    /// has a clock ([`Worker::set_clock`](crate::Worker::set_clock)) or [`Config::timings`] is off.
     pub fn timings(&self) -> [(Step, Timing); Step::ALL.len()] {
         let all = self.counters.lock();
         Step::ALL.map(|step| {
@@ -266,7 +263,7 @@ impl<R: RawMutex> Server<R> {
         })
     }
 
-    /// The sums of all workers' counters, with their names.
+    /// The counters with their names, summed over all workers.
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         let all = self.counters.lock();
         let mut sums: Vec<(&'static str, u64)> = Counters::default().iter().collect();

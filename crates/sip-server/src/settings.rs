@@ -1,7 +1,7 @@
-//! The configuration as the packet path looks things up in it.
+//! The configuration with indices for the lookups of the packet path.
 
 use crate::config::{Advertised, Config, Listener, Network};
-use crate::flow::Flow;
+use crate::flow::{Flow, is_inside};
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -21,16 +21,16 @@ pub(crate) struct Settings {
     own: Vec<IpAddr>,
 }
 
-/// Whether who sent something is in a network that the operator trusts.
+/// The trust in the network of a sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trust {
-    /// It neither floods nor guesses, and is believed.
+    /// The operator trusts the network: it is not limited, and its assertions are accepted.
     Trusted,
-    /// It may be anybody.
+    /// An unknown party.
     Stranger,
 }
 
-/// Which of the served domains.
+/// The index of a served domain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DomainIndex(u16);
 
@@ -64,13 +64,13 @@ impl Settings {
         Self { config, names, addresses, own }
     }
 
-    /// The domain that `host` means, if it is one of ours.
+    /// Returns the local domain that `host` names, if any.
     pub(crate) fn domain_of(&self, host: &Host<'_>) -> Option<DomainIndex> {
         let index = match host {
             Host::Ip(address) => self.addresses.get(&address.to_canonical()),
             Host::Name(name) => {
                 let name = name.strip_suffix(b".").unwrap_or(name);
-                // Mostly it is the one there is, as it is written there.
+                // Fast path: usually it is the only domain, in the configured spelling.
                 if let Some(domain) = self.config.domains.first()
                     && name == domain.name.as_bytes()
                 {
@@ -83,9 +83,9 @@ impl Settings {
         index.copied().map(DomainIndex)
     }
 
-    /// Whether `uri` is of a domain of another registrar that this server is an edge of. Ports
-    /// other than those of SIP are not: who asks has proved nothing, and may want to reach
-    /// another service.
+    /// True if `uri` belongs to a domain of another registrar that this server is an edge of. Ports
+    /// other than those of SIP are excluded, because the sender is not authenticated and may try to
+    /// reach another service.
     pub(crate) fn is_edge_of(&self, uri: &SipUri<'_>) -> bool {
         let is_of_sip = matches!(uri.port, None | Some(5060 | 5061));
         let mut domains = self.config.edge_domains.iter();
@@ -95,8 +95,8 @@ impl Settings {
             })
     }
 
-    /// The domain whose users a number may mean (RFC 3966 section 5.1.5): that which a local one is
-    /// said to be local to, or `otherwise`. `None` where it is local to some other place.
+    /// The domain of the users that a number may name (RFC 3966 section 5.1.5): the phone-context
+    /// of a local number, or `otherwise`. Returns `None` if the number is local to another place.
     pub(crate) fn domain_of_number(
         &self,
         tel: &TelUri<'_>,
@@ -110,7 +110,7 @@ impl Settings {
         }
     }
 
-    /// The user that a number means, without visual separators, and the domain, which is that of
+    /// The user that a number names, without visual separators, and the domain from
     /// [`Settings::domain_of_number`].
     pub(crate) fn user_of_number(
         &self,
@@ -123,16 +123,16 @@ impl Settings {
         Some((number, domain))
     }
 
-    /// The user that `uri`, whose host is `domain`, means, without escapes, and the user's domain.
-    /// A telephone number means whom it means as a tel URI (RFC 3261 section 19.1.6). `None` where
-    /// no user is named, or the number is local to some other place.
+    /// The user that `uri` names, without escapes, and the domain of the user. `domain` is the host
+    /// of `uri`. A telephone number names the same user as in a tel URI (RFC 3261 section 19.1.6).
+    /// Returns `None` if the URI has no user, or the number is local to another place.
     pub(crate) fn user_of<'u>(
         &self,
         uri: &SipUri<'u>,
         domain: DomainIndex,
     ) -> Option<(Cow<'u, [u8]>, DomainIndex)> {
         let user = sip::uri::unescape(uri.user?);
-        // Some phones say it of every name.
+        // Some phones add `user=phone` to every name.
         if uri.is_phone()
             && let Ok(tel) = TelUri::parse_subscriber(&user)
         {
@@ -142,26 +142,26 @@ impl Settings {
         Some((user, domain))
     }
 
-    /// All that are served.
+    /// All served domains.
     pub(crate) fn domains(&self) -> impl Iterator<Item = DomainIndex> {
         (0..).zip(&self.config.domains).map(|(index, _)| DomainIndex(index))
     }
 
-    /// Whether `value`, of a header field with challenges or credentials, is of a realm of ours, by
-    /// any reading.
+    /// True if `value`, of a header field with challenges or credentials, may be parsed as having a
+    /// realm of this server.
     pub(crate) fn has_own_realm(&self, value: &[u8]) -> bool {
         let is_own = |realm: &[u8]| {
             let mut domains = self.config.domains.iter();
             domains.any(|domain| realm.eq_ignore_ascii_case(self.realm_of(&domain.name).as_bytes()))
         };
-        // Nobody has more in earnest.
+        // No legitimate value has more realms.
         const MOST: usize = 16;
         let mut realms = sip::digest::realms(value);
         realms.by_ref().take(MOST).any(|realm| is_own(&realm)) || realms.next().is_some()
     }
 
-    /// The settings, where what comes on `flow` is not to be believed: challenges in our name, and
-    /// names of those who answer.
+    /// Returns the settings if the server authenticates and messages on `flow` are not trusted.
+    /// Challenges for our realms and asserted identities are removed from such messages.
     pub(crate) fn distrusts(&self, flow: &Flow) -> Option<&Self> {
         (self.config.authentication.required && !self.is_trusted(flow)).then_some(self)
     }
@@ -180,8 +180,8 @@ impl Settings {
         self.config.domains.get(usize::from(index.0)).map_or("", |domain| domain.name.as_str())
     }
 
-    /// The domain that `host` and `port` of a SIP URI mean, if they mean this server. A port that
-    /// is not ours belongs to another program on the same machine.
+    /// Returns the domain that `host` and `port` of a SIP URI name, if they name this server.
+    /// Another port belongs to another program on the machine.
     pub(crate) fn is_us(&self, host: &Host<'_>, port: Option<u16>) -> Option<DomainIndex> {
         let Config { listeners, advertised, .. } = &self.config;
         let ours = port.is_none_or(|port| {
@@ -191,8 +191,8 @@ impl Settings {
         self.domain_of(host).filter(|_| ours)
     }
 
-    /// Whether `address` is one of this machine's, as far as is known. One that is only advertised
-    /// is not: other machines have it as well, those behind the same NAT.
+    /// True if `address` is known to be an address of this machine. An address that is only
+    /// advertised is not: other machines behind the same NAT share it.
     pub(crate) fn is_own(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         let is_advertised = |advertised: &Advertised| advertised.address.ip() == address;
@@ -200,7 +200,8 @@ impl Settings {
             && (!self.config.advertised.iter().any(is_advertised) || self.own.contains(&address))
     }
 
-    /// What our end of `flow` is called there. On this machine nothing is translated.
+    /// The external address of the local end of `flow`. There is no translation within this
+    /// machine.
     pub(crate) fn called(&self, flow: &Flow) -> SocketAddr {
         let local = flow.local;
         let is_it = |advertised: &&Advertised| {
@@ -216,8 +217,19 @@ impl Settings {
         }
     }
 
-    /// Whether `end` is where this server listens on `transport`. On another one another program
-    /// may.
+    /// The address by which the peer of `flow` reaches this server. A peer that names the address
+    /// `said` as its own, in the private network of this server, gets the inner address.
+    pub(crate) fn called_by(
+        &self,
+        flow: &Flow,
+        said: impl FnOnce() -> Option<IpAddr>,
+    ) -> SocketAddr {
+        let outer = self.called(flow);
+        if outer != flow.local && is_inside(said(), flow) { flow.local } else { outer }
+    }
+
+    /// True if this server listens at `end` on `transport`. Another program may listen there on
+    /// another transport.
     pub(crate) fn is_own_end(&self, transport: Transport, end: SocketAddr) -> bool {
         let end = SocketAddr::new(end.ip().to_canonical(), end.port());
         let listens = |listener: &Listener| {
@@ -233,8 +245,8 @@ impl Settings {
         listeners.iter().any(listens) && self.is_own(end.ip()) || advertised.iter().any(is_outer)
     }
 
-    /// Whether `address`, to which a message came, is not known to be ours yet: it was given to
-    /// this machine after the start.
+    /// True if `address`, at which a message arrived, is not yet known to be ours: it was assigned
+    /// to this machine after the start.
     pub(crate) fn is_new(&self, address: IpAddr) -> bool {
         const MOST: usize = 1024;
         !self.is_own(address)
@@ -242,7 +254,7 @@ impl Settings {
             && self.addresses.len() < MOST
     }
 
-    /// The same settings where `address` is ours, too, and means the default domain.
+    /// Returns the same settings with `address` as a further local address, of the default domain.
     pub(crate) fn with_address(&self, address: IpAddr) -> Self {
         let mut settings = self.clone();
         settings.addresses.insert(address.to_canonical(), DomainIndex::DEFAULT.0);
@@ -250,7 +262,8 @@ impl Settings {
         settings
     }
 
-    /// The port on which we listen on `transport` at `address`, preferring the exact address.
+    /// The address that we listen on with `transport`, for the local `address`. A listener with the
+    /// exact address is preferred.
     pub(crate) fn listener(&self, transport: Transport, address: IpAddr) -> Option<SocketAddr> {
         let fitting = |exact: bool| {
             self.config.listeners.iter().find(|listener| {
@@ -268,8 +281,8 @@ impl Settings {
             .map(|listener| SocketAddr::new(address, listener.address.port()))
     }
 
-    /// Our address for sending to `remote` on `transport`: the one that `near` ends at where it
-    /// can be, with its port too where we listen there, for that has proved to be reachable.
+    /// The local address for sending to `remote` on `transport`. An address in `near` is preferred,
+    /// with its port if we listen on it, because it has proved to be reachable.
     pub(crate) fn local_for(
         &self,
         transport: Transport,
@@ -291,7 +304,7 @@ impl Settings {
             .find_map(|ip| self.listener_near(transport, ip, near))
     }
 
-    /// As [`Settings::listener`]; the port that one of `near` has, where that is one of several.
+    /// Like [`Settings::listener`], with the port of one of `near` if there are several listeners.
     fn listener_near(
         &self,
         transport: Transport,
@@ -310,7 +323,7 @@ impl Settings {
         same.copied().or_else(|| self.listener(transport, address))
     }
 
-    /// The transports that we can send on, in order of preference.
+    /// The transports of the listeners, in order of preference.
     pub(crate) fn transports(&self) -> Vec<Transport> {
         let mut transports = Vec::new();
         for transport in Transport::ALL {
@@ -322,9 +335,9 @@ impl Settings {
         transports
     }
 
-    /// Whether the other end of `flow` may speak for somebody elsewhere, so that its address says
-    /// nothing of the network that it is in: a WebSocket, which comes through a web server more
-    /// often than not, or a connection of a proxy that has not said for which client.
+    /// True if the other end of `flow` may relay for a remote client, so that its address does not
+    /// show the network of the client: a WebSocket, which usually comes through a web server, or a
+    /// connection of a proxy that has not named its client.
     pub(crate) fn is_relayed(&self, flow: &Flow) -> bool {
         match flow.transport {
             Transport::Ws | Transport::Wss => true,
@@ -335,7 +348,7 @@ impl Settings {
         }
     }
 
-    /// Whether the other end of `flow` is trusted not to flood or guess.
+    /// Returns the trust in the other end of `flow`.
     pub(crate) fn trust(&self, flow: &Flow) -> Trust {
         let is_named = Network::any_contains(&self.config.limits.trusted, flow.remote.ip());
         match is_named && !self.is_relayed(flow) {
@@ -344,13 +357,13 @@ impl Settings {
         }
     }
 
-    /// True where the other end of `flow`, which is trusted, may speak for the user called `name`.
+    /// True if the other end of `flow`, which is trusted, may give the user `name` in From.
     pub(crate) fn speaks_for(&self, flow: &Flow, name: &[u8]) -> bool {
         let mut speakers = self.config.limits.speakers.iter();
         speakers.any(|speaker| speaker.network.contains(flow.remote.ip()) && speaker.has(name))
     }
 
-    /// Whether the other end of `flow` is [`Trust::Trusted`].
+    /// True if the other end of `flow` is [`Trust::Trusted`].
     pub(crate) fn is_trusted(&self, flow: &Flow) -> bool {
         self.trust(flow) == Trust::Trusted
     }
@@ -409,7 +422,7 @@ mod tests {
             (Tcp, "192.0.2.1:5060", false),
             (Tcp, "192.0.2.1:5070", true),
             (Udp, "192.0.2.1:5070", false),
-            // Of the other kind of address there is no listener.
+            // There is no listener of the other address family.
             (Udp, "[2001:db8::1]:5060", false),
             (Udp, "192.0.2.9:5060", false),
         ] {

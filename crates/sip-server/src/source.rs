@@ -1,17 +1,17 @@
-//! Sources: what rates, bans and shares are counted for, and what a request has proved of its own.
+//! Sources, the unit of rates, bans and shares, and the evidence for the source of a request.
 
 use crate::keys::Key;
 use core::fmt;
 use core::net::{IpAddr, Ipv6Addr};
 use sip::Flow;
 
-/// The addresses that one host can have: an IPv4 address, or an IPv6 /64. All that counts, limits
-/// or bans does so by this.
+/// The addresses that one host can have: an IPv4 address, or an IPv6 /64. It is the unit of all
+/// counts, limits and bans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Source(IpAddr);
 
 impl Source {
-    /// The source that has `address`.
+    /// Returns the source that contains `address`.
     #[must_use]
     pub const fn of(address: IpAddr) -> Self {
         match address.to_canonical() {
@@ -22,12 +22,12 @@ impl Source {
         }
     }
 
-    /// Its address, or the first one of its network.
+    /// The address, or the first one of the network.
     pub(crate) const fn address(self) -> IpAddr {
         self.0
     }
 
-    /// The bytes of that as an IPv6 address.
+    /// The bytes of the address as an IPv6 address.
     pub(crate) fn octets(self) -> [u8; 16] {
         match self.0 {
             IpAddr::V4(ip) => ip.to_ipv6_mapped().octets(),
@@ -53,21 +53,22 @@ impl fmt::Display for Source {
     }
 }
 
-/// What shows that a request comes from the source that it names. Each kind has allowances of its
-/// own, so that what proves less never uses up those of what proves more.
+/// The evidence that a request comes from its source address. Each kind has separate allowances, so
+/// that requests with weak evidence never use up those of requests with strong evidence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Evidence {
-    /// Nothing: a datagram says so.
+    /// None: the source address of a datagram.
     Claim,
-    /// A token of a dialog, which one of the two ends was given. It may forge its address.
+    /// A token of a dialog, which was issued to one of the two ends. That end may forge its
+    /// address.
     Dialog,
-    /// A nonce that was sent there and came back.
+    /// A nonce that was sent to the address and returned.
     Nonce,
     /// A connection.
     Connection,
 }
 
-/// For whom a request is counted: its source, as far as that is proved.
+/// The account that a request is charged to: its source, with the kind of evidence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Account {
     pub(crate) source: Source,
@@ -75,7 +76,7 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    /// The account of what comes on `flow`.
+    /// Returns the account of a message on `flow`.
     pub(crate) fn of(flow: &Flow) -> Self {
         let evidence = match flow.transport.is_stream() {
             true => Evidence::Connection,
@@ -84,7 +85,7 @@ impl Account {
         Self { source: Source::of(flow.remote.ip()), evidence }
     }
 
-    /// The same source with `evidence`, where its own is only a claim.
+    /// Returns the same source with `evidence`, unless it is a connection.
     pub(crate) fn with(self, evidence: Evidence) -> Self {
         match self.evidence {
             Evidence::Connection => self,

@@ -1,5 +1,5 @@
-//! On whose word a request goes on, and what may stand in it for that: who sent it, as far as that
-//! is proved, and what it says of its sender itself.
+//! The authorization of a request to be forwarded, and the sender fields that it allows: the
+//! authenticated sender, and the assertions of the request about its sender.
 
 use crate::authentication::{Asker, authenticate};
 use crate::dialogs;
@@ -15,45 +15,46 @@ use alloc::vec::Vec;
 use lock_api::RawMutex;
 use sip::{HeaderName, Method, Status, Uri};
 
-/// On whose word a request is forwarded.
+/// The authorization of a request to be forwarded.
 pub(crate) enum Sponsor {
-    /// One of our users, who proved to be this one.
+    /// An authenticated local user.
     User(AddressOfRecord),
-    /// A dialog that began here, in which this name of ours may stand in From. It is what the
-    /// caller proved, or how the callee was called: who called him chose that.
+    /// A dialog that began here. This local name may be given in From: the name that the caller
+    /// proved, or the name of the called user. The caller chose the latter.
     Dialog(Identity),
-    /// Nobody: it is for one of our users, or nobody is asked.
+    /// Not authenticated: the request is for a local user, or the server does not authenticate.
     Nobody,
 }
 
-/// Who From says it is.
+/// The sender that From names.
 enum Claim {
-    /// Somebody elsewhere.
+    /// A user of another domain.
     Foreign,
-    /// This user of this domain of ours.
+    /// This user of this local domain.
     User(AddressOfRecord, DomainIndex),
-    /// Somebody here, in a form in which nobody can prove to be that.
+    /// A local name in a form that cannot be authenticated.
     Unprovable,
 }
 
-/// A request, and what is known of it when it is asked on whose word it goes on.
+/// A request with the data for its authorization.
 #[derive(Clone, Copy)]
 pub(crate) struct Asked<'i, 'm> {
     pub(crate) incoming: &'i Incoming<'i, 'm>,
-    /// Whether it is for a user of ours, or of a domain that this server is an edge of.
+    /// True if the request is for a local user, or for a domain that this server is an edge of.
     pub(crate) is_for_us: bool,
-    /// Whether it is to or from the registrar of such a domain, which is the one to judge it.
+    /// True if the request is to or from the registrar of such a domain, which authenticates it.
     pub(crate) is_by_edge: bool,
-    /// What its token allows.
+    /// The authorization by its token.
     pub(crate) grant: Option<Grant>,
-    /// Whether it is the ACK or CANCEL of an INVITE that went on without a transaction.
+    /// True if the request is the ACK or CANCEL of an INVITE that was forwarded without a
+    /// transaction.
     pub(crate) follows_invite: bool,
-    /// Whether somebody who is trusted vouches for the name in From.
+    /// True if a trusted party vouches for the name in From.
     pub(crate) is_vouched: bool,
 }
 
 impl Sponsor {
-    /// The user who has proved to be that.
+    /// The authenticated user.
     pub(crate) const fn proved(&self) -> Option<&AddressOfRecord> {
         match self {
             Self::User(user) => Some(user),
@@ -61,7 +62,7 @@ impl Sponsor {
         }
     }
 
-    /// The name of ours that may stand in From, also later in the dialog.
+    /// The local name that may be given in From, also later in the dialog.
     pub(crate) fn identity(&self, env: &Env<'_>) -> Identity {
         match self {
             Self::User(user) => Identity::new(&env.keys.token, user.as_bytes()),
@@ -70,8 +71,9 @@ impl Sponsor {
         }
     }
 
-    /// What becomes of what the request says of its sender (RFC 3325): of strangers nothing is
-    /// passed on, of users what they have proved takes its place. Who is trusted is believed.
+    /// The handling of the assertions about the sender (RFC 3325): those of strangers are removed,
+    /// those of users are replaced by the authenticated name, and those of trusted parties are
+    /// kept.
     pub(crate) fn sender_fields(&self, incoming: &Incoming<'_, '_>, env: &Env<'_>) -> SenderFields {
         let Incoming { message, head, trust, .. } = incoming;
         if *trust == Trust::Trusted || !env.settings.config.authentication.required {
@@ -97,7 +99,7 @@ impl Sponsor {
                 proved.push(b'@');
                 proved.extend_from_slice(env.settings.domain_name(domain).as_bytes());
                 if uri.is_phone() {
-                    // Without it, it would be another user.
+                    // Without this parameter it would be another user.
                     proved.extend_from_slice(b";user=phone");
                 }
             }
@@ -120,8 +122,8 @@ fn claim<R: RawMutex>(server: &Server<R>, from: &Uri<'_>, env: &Env<'_>) -> Clai
             },
             None => Claim::Foreign,
         },
-        // A number may be anybody's, but not that of a user in whatever domain of ours: phones show
-        // it without what it is local to.
+        // A number may belong to any party, but not to a user of any local domain: phones show it
+        // without its context.
         Uri::Tel(tel) => {
             let mut number = Vec::new();
             tel.write_canonical_number(&mut number);
@@ -135,7 +137,7 @@ fn claim<R: RawMutex>(server: &Server<R>, from: &Uri<'_>, env: &Env<'_>) -> Clai
             });
             user.unwrap_or(Claim::Foreign)
         }
-        // Phones show im:alice@example.com like any other.
+        // Phones show im:alice@example.com like any other name.
         Uri::Other { scheme, uri } => {
             let like_sip = [b"sip", &uri[scheme.len()..]].concat();
             match Uri::parse(&like_sip) {
@@ -148,7 +150,7 @@ fn claim<R: RawMutex>(server: &Server<R>, from: &Uri<'_>, env: &Env<'_>) -> Clai
     }
 }
 
-/// Whether one more request may pass within its dialog, and from its source.
+/// True if the rates of its dialog and of its source allow the request.
 fn is_within_rate<R: RawMutex>(
     server: &Server<R>,
     incoming: &Incoming<'_, '_>,
@@ -168,7 +170,8 @@ fn is_within_rate<R: RawMutex>(
     admitted
 }
 
-/// On whose word the request goes on. `None` where it does not; then it has been answered.
+/// Returns the authorization of the request, or `None` if it has none. In that case a response has
+/// been sent.
 pub(crate) fn find_sponsor<R: RawMutex>(
     server: &Server<R>,
     asked: &Asked<'_, '_>,
@@ -187,12 +190,12 @@ pub(crate) fn find_sponsor<R: RawMutex>(
             }
             Claim::Unprovable => is_trusted,
         };
-        // An ACK cannot be asked for credentials; its INVITE was.
+        // An ACK cannot be challenged. Its INVITE was.
         if !is_asked || is_same || method == Method::Ack {
             return is_within_rate(server, incoming, env)
                 .then_some(Sponsor::Dialog(grant.identity));
         }
-        // Another name than that of the dialog (RFC 4916) is to be proved.
+        // A name other than that of the dialog (RFC 4916) must be authenticated.
     }
     if follows_invite || (!is_asked && (is_for_us || is_trusted)) {
         return Some(Sponsor::Nobody);
@@ -219,9 +222,9 @@ pub(crate) fn find_sponsor<R: RawMutex>(
     may_pass_unproved(server, asked, env).then_some(Sponsor::Nobody)
 }
 
-/// True where the sender of the request, which is trusted, may give the name of `user` without a
-/// password: the configuration says so, or no such user is there to prove it. Many gateways write
-/// the domain of the registrar behind the number of a caller from the telephone network.
+/// True if the sender of the request, which is trusted, may give the name of `user` without a
+/// password: it is configured, or there is no such user that could authenticate. Many gateways
+/// append the domain of the registrar to the number of a caller from the telephone network.
 fn speaks_for<R: RawMutex>(
     server: &Server<R>,
     incoming: &Incoming<'_, '_>,
@@ -232,8 +235,8 @@ fn speaks_for<R: RawMutex>(
         || server.location.look_up(user, |found| found.is_none())
 }
 
-/// Has whoever sent the request prove to be the user who is `claimed`. `None` where that fails;
-/// then it has been answered.
+/// Authenticates the sender of the request as the user `claimed`. Returns `None` if that fails. In
+/// that case a response has been sent.
 fn prove<R: RawMutex>(
     server: &Server<R>,
     incoming: &Incoming<'_, '_>,
@@ -254,8 +257,8 @@ fn refuse_name(incoming: &Incoming<'_, '_>, reason: &str, env: &mut Env<'_>) {
     answer(incoming, Status::FORBIDDEN.because(reason), env);
 }
 
-/// Whether a request that nobody stands for may go on: it is for us, and there are not too many
-/// from where it comes from. False where it has been answered, if it can be.
+/// True if an unauthenticated request may be forwarded: it is for this server's users, and its
+/// source is within its rate. If it returns false, a response has been sent, if there can be one.
 fn may_pass_unproved<R: RawMutex>(
     server: &Server<R>,
     asked: &Asked<'_, '_>,
@@ -272,7 +275,8 @@ fn may_pass_unproved<R: RawMutex>(
         return false;
     }
     let limits = &env.settings.config.limits;
-    // Before it is known whether the user exists, so that the answer says nothing of that.
+    // The check comes before the lookup of the user, so that the response does not reveal if the
+    // user exists.
     let is_allowed = matches!(head.method, Method::Ack | Method::Cancel)
         || limits.foreign_methods.iter().any(|name| name.as_bytes() == head.method.as_bytes());
     if *trust != Trust::Trusted && !asked.is_by_edge && !is_allowed {

@@ -1,27 +1,27 @@
-//! The queue of things to look at later.
+//! The timer queue.
 
 use alloc::collections::{BinaryHeap, VecDeque};
 use core::cmp::Reverse;
 use sip::{Duration, Instant};
 
-/// How many lines there are: calls wait by T1, 64 times T1, T4 and timer C, and what nobody answers
-/// by doubles of T1.
+/// The number of lines. Calls wait for T1, 64 times T1, T4 and timer C, and unanswered requests for
+/// powers of two times T1.
 const LINES: usize = 6;
 
-/// How many entries at the end of a line one may have to pass by: delays count from answers, which
-/// do not come evenly.
+/// The maximum number of entries at the end of a line that a new entry may be inserted before.
+/// Delays count from the arrival of responses, which varies.
 const REACH: usize = 64;
 
-/// How near the end of a line has to be to an entry for it to stand there rather than in an empty
-/// line.
+/// The maximum distance of the end of a line from a new entry, for which the line is preferred to
+/// an empty one.
 const NEAR: Duration = Duration::from_millis(250);
 
-/// Entries by time. An entry is a reminder to look at something, which says itself whether it is
-/// due: so nothing has to be taken out when plans change.
+/// A queue of entries by time. An entry is a reminder to check an item, which knows if it is due.
+/// So no entry has to be removed when a time changes.
 ///
-/// Most are pushed with one of a few delays, and so nearly in order. These stand in lines, which
-/// costs less than a heap: the next is always beside the last one, and in the processor's cache.
-/// What fits into no line goes into a heap.
+/// Most entries are pushed with one of a few delays, and so nearly in order. They are kept in
+/// lines, which are cheaper than a heap: a new entry stands beside the last one, in the processor
+/// cache. Entries that fit into no line go into a heap.
 #[derive(Debug)]
 pub(crate) struct TimerQueue<T: Ord> {
     lines: [VecDeque<(Instant, T)>; LINES],
@@ -35,9 +35,9 @@ impl<T: Ord> Default for TimerQueue<T> {
 }
 
 impl<T: Ord> TimerQueue<T> {
-    /// Reminds of `what` at `when`.
+    /// Adds a reminder of `what` at `when`.
     pub(crate) fn push(&mut self, when: Instant, what: T) {
-        // An empty line is better than one whose end is not near.
+        // An empty line is better than one with a distant end.
         let distance = |line: &VecDeque<(Instant, T)>| {
             let end = line.back().map(|(end, _)| end.since(when).max(when.since(*end)));
             end.unwrap_or(NEAR)
@@ -53,7 +53,7 @@ impl<T: Ord> TimerQueue<T> {
         }
     }
 
-    /// Takes an entry whose time has come, with its time.
+    /// Removes and returns an entry that is due, with its time.
     pub(crate) fn pop_due(&mut self, now: Instant) -> Option<(Instant, T)> {
         let due = self.next().filter(|next| *next <= now)?;
         let first = |line: &VecDeque<(Instant, T)>| line.front().map(|(when, _)| *when);
@@ -69,7 +69,7 @@ impl<T: Ord> TimerQueue<T> {
         firsts.chain(self.others.peek().map(|Reverse((when, _))| *when)).min()
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     pub(crate) fn len(&self) -> usize {
         self.lines.iter().map(VecDeque::len).sum::<usize>() + self.others.len()
     }
@@ -87,7 +87,7 @@ mod tests {
         for serial in 0..20_000u64 {
             let now = 100_000_000 + serial * 10_000;
             for delay in [500, 32_000, 5_000, 180_000] {
-                // Up to 100 ms, in no order.
+                // A jitter of up to 100 ms, in random order.
                 let jitter = serial.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
                 queue.push(Instant::from_micros(now + delay * 1000 + jitter % 100_000), serial);
             }

@@ -1,24 +1,24 @@
-//! How long the steps of handling a message take (row A11), looked at in one message of sixteen, so
-//! that looking costs next to nothing.
+//! The durations of the steps of message handling. One message of sixteen is measured, so that the
+//! measurement costs next to nothing.
 
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// A step of handling a message. Steps may lie within others.
+/// A step of message handling. Steps may be nested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Step {
-    /// Finding the header fields and reading those that every request has (ParseSIPHeaders).
+    /// Splitting into header fields, and parsing those that every request has (ParseSIPHeaders).
     ParseHeaders,
-    /// Finding a user, with secret or bindings (FindUser).
+    /// The lookup of a user, with secret or bindings (FindUser).
     FindUser,
-    /// Changing a user's bindings (AddUser).
+    /// The change of the bindings of a user (AddUser).
     AddUser,
-    /// Judging credentials, or asking for them (AuthenticateUser).
+    /// Checking credentials, or sending a challenge (AuthenticateUser).
     AuthenticateUser,
-    /// Writing a response of our own (FormatSIPResponse).
+    /// Writing a response of this server (FormatSIPResponse).
     FormatResponse,
-    /// All that is done about a message.
+    /// The complete handling of a message.
     Handler,
 }
 
@@ -33,7 +33,7 @@ impl Step {
         Self::Handler,
     ];
 
-    /// The name that operators see.
+    /// The name for operators.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -47,16 +47,16 @@ impl Step {
     }
 }
 
-/// What was measured of one [`Step`].
+/// The measured values of one [`Step`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timing {
-    /// In how many of the messages looked at the step was taken.
+    /// The number of measured messages that included the step.
     pub count: u64,
-    /// How long it took in all of them, in nanoseconds.
+    /// The total duration in nanoseconds.
     pub nanoseconds: u64,
 }
 
-/// The timings of one worker, which it writes and any may read.
+/// The timings of one worker, which writes them. Any thread may read them.
 #[derive(Debug, Default)]
 pub(crate) struct Timings([(AtomicU64, AtomicU64); Step::ALL.len()]);
 
@@ -71,7 +71,7 @@ impl Timings {
 
     fn add(&self, step: usize, spent: u64) {
         let (count, nanoseconds) = &self.0[step];
-        // Nobody else writes them, so nothing is lost between reading and writing.
+        // There is a single writer, so no update is lost between load and store.
         let add = |sum: &AtomicU64, more| {
             sum.store(sum.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
         };
@@ -80,16 +80,16 @@ impl Timings {
     }
 }
 
-/// One message is looked at, of so many on the average.
+/// One of this many messages is measured on average.
 const ONE_OF: u64 = 16;
 
-/// A worker's clock for timings.
+/// The measurement state of a worker.
 pub(crate) struct Stopwatch {
-    /// Nanoseconds since whenever.
+    /// Nanoseconds since an arbitrary start.
     clock: fn() -> u64,
-    /// Messages until the next that is looked at.
+    /// The number of messages until the next measured one.
     rest: Cell<u64>,
-    /// What the message looked at has taken, by step.
+    /// The durations of the steps of the current message.
     spent: [Cell<u64>; Step::ALL.len()],
 }
 
@@ -98,7 +98,7 @@ impl Stopwatch {
         Self { clock, rest: Cell::new(0), spent: Default::default() }
     }
 
-    /// Whether to look at this message.
+    /// True if this message must be measured.
     pub(crate) fn is_due(&self) -> bool {
         match self.rest.get().checked_sub(1) {
             Some(rest) => {
@@ -106,14 +106,15 @@ impl Stopwatch {
                 false
             }
             None => {
-                // Not every sixteenth: what comes by turns would always be the same.
+                // Not exactly every sixteenth: messages in a periodic order would always give the
+                // same kind.
                 self.rest.set(ONE_OF / 2 + (self.clock)() % ONE_OF);
                 true
             }
         }
     }
 
-    /// Adds what the message looked at has taken, and begins anew.
+    /// Adds the durations of the measured message, and resets them.
     pub(crate) fn add_to(&self, timings: &Timings) {
         for (step, spent) in self.spent.iter().enumerate() {
             match spent.take() {
@@ -124,13 +125,13 @@ impl Stopwatch {
     }
 }
 
-/// Does `act`, which is `step`, and measures it where there is a stopwatch.
+/// Calls `act`, which is `step`, and measures it if there is a stopwatch.
 pub(crate) fn timed<T>(watch: Option<&Stopwatch>, step: Step, act: impl FnOnce() -> T) -> T {
     let Some(watch) = watch else { return act() };
     let start = (watch.clock)();
     let result = act();
     let spent = &watch.spent[step as usize];
-    // At least one, which says that it was done.
+    // At least 1 ns, because zero means that the step was not done.
     spent.set(spent.get() + (watch.clock)().saturating_sub(start).max(1));
     result
 }
@@ -143,7 +144,7 @@ mod tests {
 
     thread_local!(static NOW: StdCell<u64> = const { StdCell::new(0) });
 
-    /// Each look at the clock finds it 10 ns later.
+    /// A clock that advances by 10 ns with each call.
     fn clock() -> u64 {
         NOW.with(|now| {
             now.set(now.get() + 10);

@@ -1,4 +1,4 @@
-//! One thread's hold on the server: every event goes in here, and what to do comes out.
+//! The interface of one thread to the server: it takes events and returns output.
 
 use crate::config::Config;
 use crate::counters::Counters;
@@ -23,23 +23,23 @@ use sip::header::CSeq;
 use sip::message::{Fault, Flaw, ParseError};
 use sip::{Duration, HeaderName, Instant, Message, Method, Status, Transport};
 
-/// A thread's hold on a [`Server`].
+/// The interface of one thread to a [`Server`].
 pub struct Worker<R: RawMutex> {
     server: Arc<Server<R>>,
     settings: Arc<Settings>,
     generation: u64,
     counters: Arc<Counters>,
     stopwatch: Option<Stopwatch>,
-    /// The address that the last message came to, which is known to be ours.
+    /// The address at which the last message arrived. It is known to be ours.
     local: IpAddr,
-    /// For what comes by datagram.
+    /// The throttle of datagrams.
     datagrams: Throttle,
-    /// For what comes on streams, which waits elsewhere.
+    /// The throttle of streams, which wait in another queue.
     streams: Throttle,
 }
 
 impl<R: RawMutex> Server<R> {
-    /// A worker for one thread.
+    /// Creates a worker for one thread.
     #[must_use]
     pub fn worker(self: &Arc<Self>) -> Worker<R> {
         let counters = Arc::new(Counters::default());
@@ -57,19 +57,20 @@ impl<R: RawMutex> Worker<R> {
         Self { server, settings, generation, counters, stopwatch: None, local, datagrams, streams }
     }
 
-    /// A clock that counts nanoseconds, from whenever, for [`Server::timings`] where
-    /// [`Config::timings`](crate::Config::timings) is on.
+    /// Sets a clock that counts nanoseconds from an arbitrary start, for [`Server::timings`]. It is
+    /// used if [`Config::timings`](crate::Config::timings) is on.
     pub fn set_clock(&mut self, clock: fn() -> u64) {
         self.stopwatch = Some(Stopwatch::new(clock));
     }
 
-    /// A datagram, or a message off a stream, came on `flow`.
+    /// Handles a datagram, or a message from a stream, on `flow`.
     pub fn receive(&mut self, now: Instant, flow: &Flow, bytes: &[u8], out: &mut Output) {
         self.receive_late(now, Duration::ZERO, flow, bytes, out);
     }
 
-    /// The same for one that has `waited` to be read since it came. A request that begins something
-    /// and has come by datagram so long ago that it has been sent again is left for its copy.
+    /// Like [`Worker::receive`], for a message that has `waited` in the receive queue. A datagram
+    /// with a request that begins something new is dropped if it has waited for so long that it has
+    /// been retransmitted.
     pub fn receive_late(
         &mut self,
         now: Instant,
@@ -91,7 +92,7 @@ impl<R: RawMutex> Worker<R> {
             if !is_read || is_stale(waited, flow, bytes, &env.settings.config) {
                 return env.counters.overload_dropped.add();
             }
-            // Nothing is sent to ourselves, so whoever says that he is us is not.
+            // The server never sends to itself, so the source address is forged.
             if flow.connection.is_none() && env.settings.is_own_end(flow.transport, flow.remote) {
                 return env.counters.dropped.add();
             }
@@ -122,31 +123,32 @@ impl<R: RawMutex> Worker<R> {
         });
     }
 
-    /// The message that is read `now` from `transport` has `waited` for it; nothing, if none waits.
-    /// To be called for the first of those that are read together and, while
-    /// [`Worker::is_throttling`], at least every [`Throttle::step`] for datagrams and for streams.
+    /// Records the waiting time `waited` of a message from `transport` that is read `now`; zero if
+    /// no message waits. Must be called for the first of the messages that are read together and,
+    /// while [`Worker::is_throttling`], at least every [`Throttle::step`], for datagrams and for
+    /// streams.
     pub fn note_wait(&mut self, transport: Transport, now: Instant, waited: Duration) {
         self.refresh();
         let longest = self.settings.config.limits.max_wait;
         self.throttle(transport).observe(now, waited, longest);
     }
 
-    /// Whether not all new requests are served.
+    /// True if less than all new requests are served.
     #[must_use]
     pub fn is_throttling(&self) -> bool {
         self.datagrams.is_throttling() || self.streams.is_throttling()
     }
 
-    /// What share of the new requests on datagrams the owner is to hand to this worker; it leaves
-    /// the others unread.
+    /// The share of the new requests on datagrams that the owner must pass to this worker. The
+    /// owner leaves the others unread.
     #[must_use]
     pub fn share(&self) -> Share {
         self.datagrams.read()
     }
 
-    /// Whether `message`, which comes on a stream, is to be received. If not, the owner drops it,
-    /// and it is counted. To be asked before it is made to wait, which will be for `expected`, by
-    /// what came before.
+    /// True if `message`, which came on a stream, must be received. Otherwise the owner drops it,
+    /// and it is counted. Must be called before the message is queued. `expected` is its expected
+    /// waiting time, from the messages before it.
     pub fn lets_in(&mut self, message: &[u8], expected: Duration) -> bool {
         let longest = self.settings.config.limits.max_wait;
         let lets_in = self.streams.lets_in(message, expected, longest);
@@ -156,7 +158,7 @@ impl<R: RawMutex> Worker<R> {
         lets_in
     }
 
-    /// Whether some of the new requests are neither served nor refused.
+    /// True if some of the new requests are neither served nor rejected.
     #[must_use]
     pub fn is_shedding(&self) -> bool {
         [&self.datagrams, &self.streams].iter().any(|throttle| throttle.read() < Share::ALL)
@@ -169,8 +171,8 @@ impl<R: RawMutex> Worker<R> {
         }
     }
 
-    /// A request came on a stream, of which only the header fields can be told apart: `head`, with
-    /// the empty line. It is refused; the owner closes the stream.
+    /// Rejects a request of unknown length on a stream. `head` is its header fields with the empty
+    /// line. The owner closes the stream.
     pub fn refuse_unframed(&mut self, now: Instant, flow: &Flow, head: &[u8], out: &mut Output) {
         let Ok(message) = Message::parse(head) else { return };
         self.with_env(now, out, |_, env| {
@@ -183,8 +185,8 @@ impl<R: RawMutex> Worker<R> {
         });
     }
 
-    /// The DNS has said where the destination of an [`Event::Locate`](crate::Event::Locate) is, in
-    /// the order to try; nowhere if `locations` is empty.
+    /// Handles the result of an [`Event::Locate`](crate::Event::Locate): the places of the
+    /// destination, in the order to try. `locations` is empty if the lookup failed.
     pub fn located(
         &mut self,
         now: Instant,
@@ -198,7 +200,8 @@ impl<R: RawMutex> Worker<R> {
                     context.on_located(index, locations, env);
                 });
             }
-            TicketKind::Message { bytes, arrived_on, origin, leaves_transport } => {
+            TicketKind::Message { bytes, arrived_on, origin, leaves_transport, payers } => {
+                let before = env.out.transmits.len();
                 stateless::send_located(
                     &bytes,
                     &arrived_on,
@@ -207,20 +210,23 @@ impl<R: RawMutex> Worker<R> {
                     locations,
                     env,
                 );
+                env.out.charge_after(before, payers);
             }
         });
     }
 
-    /// A message that was to be sent on `flow` could not be: the connection is gone or was refused.
+    /// Handles a message that could not be sent on `flow`, because the connection has ended or was
+    /// refused.
     pub fn undeliverable(&mut self, now: Instant, flow: &Flow, bytes: &[u8], out: &mut Output) {
         let Ok(message) = Message::parse(bytes) else { return };
         self.with_env(now, out, |server, env| {
             env.counters.undeliverable.add();
             let Ok(via) = message.top_via() else { return };
             if message.status().is_some() {
-                // A response whose connection is gone goes once to the address that the request
-                // came from, and the port in its Via (RFC 3261 section 18.2.2). The rest of that is
-                // the answerer's copy, who could write there whatever he likes.
+                // If the connection of a response has ended, the response is sent once to the
+                // source address of the request, with the port in its Via (RFC 3261 section
+                // 18.2.2). The other fields of that Via come from the answerer, which may have
+                // changed them.
                 if flow.connection.is_some() {
                     let remote = SocketAddr::new(flow.remote.ip(), via.port_or_default());
                     let retry = Flow { remote, connection: None, ..*flow };
@@ -247,9 +253,8 @@ impl<R: RawMutex> Worker<R> {
         });
     }
 
-    /// What is in [`Output::journal`] could not be stored: the REGISTERs of which it speaks have
-    /// changed nothing. The owner refuses them, instead of sending what is a
-    /// [promise](crate::Transmit::is_promise).
+    /// Reverts the REGISTERs in [`Output::journal`], which could not be stored. The owner rejects
+    /// them, and does not send a message that is a [promise](crate::Transmit::is_promise).
     pub fn unstored(&mut self, out: &mut Output) {
         for undo in out.undo.drain(..).rev() {
             self.server.location.undo(undo);
@@ -257,7 +262,7 @@ impl<R: RawMutex> Worker<R> {
         }
     }
 
-    /// A connection has ended: the bindings on it end, too.
+    /// Handles the end of a connection. The bindings on it end as well.
     pub fn connection_ended(&mut self, now: Instant, connection: Connection, out: &mut Output) {
         self.with_env(now, out, |server, env| {
             server.location.end_connection(connection, env.out, env.counters);
@@ -265,8 +270,8 @@ impl<R: RawMutex> Worker<R> {
         });
     }
 
-    /// Runs the timers that are due. Those of transactions that another thread is at are left for
-    /// the next time.
+    /// Runs the timers that are due. Timers of transactions that another thread has locked are left
+    /// for the next call.
     pub fn on_timer(&mut self, now: Instant, out: &mut Output) {
         self.with_env(now, out, |server, env| {
             server.transactions.on_timer(env);
@@ -275,8 +280,8 @@ impl<R: RawMutex> Worker<R> {
         });
     }
 
-    /// When [`Worker::on_timer`] has something to do, at the latest. The same for all workers: each
-    /// looks here before it goes to sleep, after its last event.
+    /// The latest time for the next call of [`Worker::on_timer`]. It is the same for all workers:
+    /// each checks it before it sleeps, after its last event.
     #[must_use]
     pub fn next_timer(&self) -> Option<Instant> {
         let transactions = self.server.transactions.next_timer();
@@ -284,7 +289,7 @@ impl<R: RawMutex> Worker<R> {
         transactions.into_iter().chain(expiries).min()
     }
 
-    /// The counters of this worker alone.
+    /// The counters of this worker only.
     #[must_use]
     pub fn counters(&self) -> &Counters {
         &self.counters
@@ -299,7 +304,7 @@ impl<R: RawMutex> Worker<R> {
         }
     }
 
-    /// A message came to `address`: so that is ours, whether it was at the start or not.
+    /// Adds `address`, at which a message arrived, to the addresses of this server if it is new.
     fn meet_address(&mut self, address: IpAddr) {
         self.refresh();
         if self.settings.is_new(address) {
@@ -338,7 +343,8 @@ impl<R: RawMutex> Worker<R> {
     }
 }
 
-/// Whether a copy of a request that begins something is on its way: nothing is lost with this one.
+/// True if a retransmission of a request that begins something new is on its way, so that this one
+/// may be dropped.
 fn is_stale(waited: Duration, flow: &Flow, bytes: &[u8], config: &Config) -> bool {
     waited > config.timers.t1
         && config.limits.max_wait > Duration::ZERO
@@ -346,7 +352,8 @@ fn is_stale(waited: Duration, flow: &Flow, bytes: &[u8], config: &Config) -> boo
         && !has_begun(bytes)
 }
 
-/// A phone asks by STUN where it is seen, to keep its flow (RFC 5626 section 4.4.2).
+/// Answers a STUN request of a phone that checks its mapped address, to keep its flow (RFC 5626
+/// section 4.4.2).
 fn on_stun<R: RawMutex>(server: &Server<R>, flow: &Flow, bytes: &[u8], env: &mut Env<'_>) {
     let (account, limits) = (Account::of(flow), &env.settings.config.limits);
     let is_admitted = env.settings.is_trusted(flow)

@@ -1,26 +1,27 @@
-//! Strangers, and a user in league with them, do at random what they can: what the engine sends is
-//! judged by a model of its own (`test_support::fuzz::attack`).
+//! Random actions of strangers and of a user that cooperates with them. A separate model
+//! (`test_support::fuzz::attack`) checks the messages that the engine sends.
 //!
 //! `BAREBELL_ATTACK_SEEDS=N` runs N scripts instead of some more than a thousand,
-//! `BAREBELL_ATTACK_SEED=N` that one alone.
+//! `BAREBELL_ATTACK_SEED=N` only that one.
 
 use std::collections::BTreeMap;
 use test_support::Random;
 use test_support::fuzz::{Step, attack};
 
-/// Steps of a script.
+/// The number of steps of a script.
 const STEPS: usize = 40;
 
-/// A script, of which each step has most of its bytes zero: what is most useful.
+/// Generates a script. Most bytes of each step are zero, because zero selects the most useful
+/// choice.
 fn script(seed: u64) -> Vec<u8> {
     let mut random = Random::new(seed);
     let mut bytes = vec![random.below(64) as u8];
-    // Some scripts change little of what is good, others nearly all.
+    // Some scripts change little of the valid messages, others nearly all.
     let changes = *random.pick(&[100, 250, 500]);
     for _ in 0..STEPS {
         let mut step = [0; Step::LENGTH];
         step[0] = random.below(16) as u8;
-        // Most build on what came lately.
+        // Most steps refer to recent messages.
         step[2] = random.below(5) as u8;
         step[3] = random.below(16) as u8;
         for byte in step.iter_mut().skip(1) {
@@ -42,7 +43,7 @@ fn nobody_gets_further_than_the_rules_say() {
     };
     let mut sum: BTreeMap<String, u64> = BTreeMap::new();
     for seed in seeds.clone() {
-        // The harness shows it only where the test fails.
+        // The test harness shows the output only if the test fails.
         println!("BAREBELL_ATTACK_SEED={seed}");
         for (name, count) in attack(&script(seed)) {
             *sum.entry(name).or_default() += count;
@@ -54,7 +55,7 @@ fn nobody_gets_further_than_the_rules_say() {
     }
 }
 
-/// Where little was tried, little is proved.
+/// Checks that every kind of action was tried often enough.
 fn check(sum: &BTreeMap<String, u64>) {
     let grounds = ["Credentials", "Binding", "Dialog"];
     let methods = ["INVITE", "BYE", "MESSAGE", "SUBSCRIBE", "NOTIFY", "REFER", "UPDATE", "INFO"];

@@ -1,4 +1,5 @@
-//! What `test_support::fuzz::attack` has found, each as the shortest story that shows it.
+//! Regression tests for the findings of `test_support::fuzz::attack`, each reduced to the shortest
+//! scenario.
 
 #[path = "conformance/rig.rs"]
 #[allow(dead_code, reason = "it is the rig of the conformance tests")]
@@ -9,7 +10,7 @@ use sip::{Duration, HeaderName, Transport};
 use sip_server::config::State;
 use sip_server::{Config, Flow, Location};
 
-/// A gateway that has nothing to do with any of it.
+/// An uninvolved gateway.
 const GATEWAY: &str = "192.0.2.7";
 
 fn rig(state: State) -> Rig {
@@ -18,14 +19,14 @@ fn rig(state: State) -> Rig {
     rig
 }
 
-/// A stranger's call to bob, whose Contact is `contact`.
+/// A call of a stranger to bob, with the given Contact.
 fn call(contact: &str) -> Draft {
     Draft::new("INVITE", "sip:bob@example.com")
         .with("From", "<sip:x@foreign.example>;tag=x-tag")
         .and("Contact", &format!("<{contact}>"))
 }
 
-/// A request of bob's within the dialog that `invite`, as he got it, begins.
+/// A request of bob within the dialog that `invite`, as received by bob, begins.
 fn by_bob(invite: &Sent, method: &str, uri: &str) -> Draft {
     Draft::new(method, uri)
         .with("From", &format!("{};tag=bob-tag", invite.value(HeaderName::To)))
@@ -34,7 +35,7 @@ fn by_bob(invite: &Sent, method: &str, uri: &str) -> Draft {
         .and("Route", &invite.values(HeaderName::RecordRoute).join(", "))
 }
 
-/// The Route that the stranger learns when bob's phone rings.
+/// Lets bob's phone ring and returns the Route that the stranger gets.
 fn ring(rig: &mut Rig, forwarded: &Sent) -> String {
     let mut lines = format!("Contact: <sip:bob@{BOB}>\r\n");
     for route in forwarded.values(HeaderName::RecordRoute) {
@@ -44,13 +45,13 @@ fn ring(rig: &mut Rig, forwarded: &Sent) -> String {
     ringing.response().values(HeaderName::RecordRoute).join(", ")
 }
 
-/// The places that requests were sent to.
+/// The destinations of the requests.
 fn places(sent: &[Sent]) -> Vec<String> {
     let requests = sent.iter().filter(|sent| sent.message().status().is_none());
     requests.map(|sent| sent.flow.remote.to_string()).collect()
 }
 
-/// Bytes that go to the gateway, now and until nothing more does.
+/// The number of bytes sent to the gateway, until no more are sent.
 fn bytes_to_gateway(rig: &mut Rig, first: &[Sent]) -> usize {
     let mut sent = first.to_vec();
     for _ in 0..400 {
@@ -60,8 +61,8 @@ fn bytes_to_gateway(rig: &mut Rig, first: &[Sent]) -> usize {
     sent.iter().filter(is_there).map(|sent| sent.bytes.len()).sum()
 }
 
-/// A stranger calls bob and writes alice into To. Bob then has a token by which he is alice,
-/// wherever the stranger says that he is himself.
+/// A stranger calls bob with alice in To. Bob must not get a token that allows the name alice
+/// towards the address in the stranger's Contact.
 #[test]
 fn nobody_gets_a_name_by_being_called_with_it_in_to() {
     for state in [State::Stateful, State::Stateless] {
@@ -76,7 +77,8 @@ fn nobody_gets_a_name_by_being_called_with_it_in_to() {
     }
 }
 
-/// Whoever has sent one INVITE to a user may send ACK and CANCEL with its Via to anybody.
+/// A stranger that has sent one INVITE to a user must not send ACK and CANCEL with its Via to
+/// another destination.
 #[test]
 fn without_transactions_the_ack_of_an_invite_goes_where_that_went() {
     for method in ["ACK", "CANCEL"] {
@@ -91,7 +93,8 @@ fn without_transactions_the_ack_of_an_invite_goes_where_that_went() {
     }
 }
 
-/// A dialog whose one end says to be the server follows a flow to the server.
+/// If one end of a dialog uses the address of the server, a flow to the server must not be
+/// followed.
 #[test]
 fn a_flow_that_leads_to_the_server_itself_is_not_followed() {
     for state in [State::Stateful, State::Stateless] {
@@ -106,8 +109,8 @@ fn a_flow_that_leads_to_the_server_itself_is_not_followed() {
     }
 }
 
-/// Bob is called at his phone and at the gateway. In the branch of the one is all that is in the
-/// other's.
+/// Bob is called at his phone and at the gateway. The branch parameter of the one must not allow a
+/// response for the other.
 #[test]
 fn nobody_answers_for_a_host_that_he_is_not() {
     let mut rig = rig(State::Stateful);
@@ -124,7 +127,7 @@ fn nobody_answers_for_a_host_that_he_is_not() {
         [one, other] => (*other, *one),
         _ => panic!("two branches are expected"),
     };
-    // Behind the cookie, the slot and the shard is the number of the branch.
+    // The index of the branch follows the cookie, the slot and the shard.
     let own = branch(at_bob);
     let guess = |number: u8| format!("{}{number:02x}{}", &own[..19], &own[21..]);
     let guessed = (0..2).map(guess).find(|guess| *guess != own).expect("another one");
@@ -140,8 +143,8 @@ fn nobody_answers_for_a_host_that_he_is_not() {
     assert!(first.len() > 1 && bytes <= 3 * received, "{bytes} for {received}");
 }
 
-/// A request with a good token, and the gateway's address as its source, makes the gateway one that
-/// has answered.
+/// A request with a valid token and the source address of the gateway must not mark the gateway as
+/// a host that has answered.
 #[test]
 fn a_forged_source_within_a_dialog_proves_nothing() {
     let mut rig = rig(State::Stateful);
@@ -165,7 +168,7 @@ fn a_forged_source_within_a_dialog_proves_nothing() {
     assert!(bytes <= 3 * received, "{bytes} for {received}");
 }
 
-/// A contact may have 2048 bytes, and stands in each request that goes to it.
+/// A contact may have 2048 bytes, and is part of each request to it.
 #[test]
 fn without_transactions_a_host_that_never_answered_is_sent_no_more_than_three_times_what_came() {
     let mut rig = rig(State::Stateless);
@@ -177,7 +180,8 @@ fn without_transactions_a_host_that_never_answered_is_sent_no_more_than_three_ti
     assert!(bytes <= 3 * received, "{bytes} for {received}");
 }
 
-/// Bob refuses, and then accepts, which nobody hears of: the call does not stand by that.
+/// Bob rejects the call and then accepts it. The 2xx is not forwarded, so it must not confirm the
+/// dialog.
 #[test]
 fn a_2xx_that_goes_nowhere_makes_no_dialog_stand() {
     let mut rig = rig(State::Stateful);
@@ -195,12 +199,13 @@ fn a_2xx_that_goes_nowhere_makes_no_dialog_stand() {
         .with("To", "<sip:bob@example.com>;tag=bob-tag")
         .with_uri(&format!("sip:bob@{BOB}"))
         .and("Route", &route);
-    // That is bob's contact, which strangers may call: his phone is elsewhere now.
+    // Strangers may call bob's registered contact, so his phone registers elsewhere.
     rig.register("bob", &udp(BOB), &format!("<sip:bob@{BOB}>;expires=0, <sip:bob@198.51.100.22>"));
     assert_eq!(places(&rig.send(&udp(STRANGER), &update).sent), [""; 0]);
 }
 
-/// A phone inside calls a name, and whoever is found by it outside names a place inside.
+/// A phone inside calls a name. The callee found by it is outside, and names an address inside as
+/// its Contact.
 #[test]
 fn who_is_found_by_a_name_is_where_he_is_found() {
     for state in [State::Stateful, State::Stateless] {

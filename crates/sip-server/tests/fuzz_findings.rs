@@ -1,4 +1,4 @@
-//! What fuzzing has found, each as the shortest story that shows it.
+//! Regression tests for the findings of fuzzing, each reduced to the shortest scenario.
 
 use parking_lot::RawMutex;
 use sip::message::MAX_MESSAGE;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 const CONNECTION: Connection = Connection(NonZeroU64::MIN);
 
-/// A server that asks nobody for a password.
+/// A server without authentication.
 struct Rig {
     server: Arc<Server<RawMutex>>,
     worker: Worker<RawMutex>,
@@ -36,7 +36,7 @@ impl Rig {
         Self { server, worker, now: Instant::from_micros(1_000_000_000_000) }
     }
 
-    /// The first lines of what is sent when `message` comes.
+    /// The first lines of the messages sent when `message` is received.
     fn receive(&mut self, message: &str) -> Vec<String> {
         let mut out = Output::default();
         let flow = Flow {

@@ -1,5 +1,5 @@
-//! Several threads work on one server at once: nothing is lost, nothing is stuck, nothing waits for
-//! itself.
+//! Several threads work on one server at once: no message is lost, no transaction is stuck, and
+//! there is no deadlock.
 
 use parking_lot::RawMutex;
 use sip::dialog::Dialog;
@@ -17,7 +17,7 @@ const CALLS: usize = 500;
 const START: Instant = Instant::from_micros(1_700_000_000_000_000);
 const SERVER: ([u8; 4], u16) = ([192, 0, 2, 1], 5060);
 
-/// A datagram for the server: from where, and what.
+/// A datagram for the server, with its source.
 type Datagram = (SocketAddr, Vec<u8>);
 
 fn address(user: usize) -> SocketAddr {
@@ -36,7 +36,7 @@ fn request(method: Method<'static>, user: usize, from: usize, call: &str) -> Vec
     out
 }
 
-/// What the phone of a user says to a message, if anything.
+/// The response of the phone of a user to a message, if any.
 fn reaction(user: usize, bytes: &[u8]) -> Option<Vec<u8>> {
     let message = Message::parse(bytes).expect("a message");
     let status = match (message.method()?, user % 3) {
@@ -56,7 +56,7 @@ fn reaction(user: usize, bytes: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Gives a datagram to the server, and what the phones say to it to some thread.
+/// Passes a datagram to the server, and the responses of the phones to some thread.
 fn work(
     worker: &mut Worker<RawMutex>,
     (source, bytes): Datagram,
@@ -75,7 +75,7 @@ fn work(
         *finals += usize::from(status.is_some_and(|status| status >= 200));
         if let Some(reaction) = reaction(user, bytes) {
             let thread = (user + reaction.len()) % threads.len();
-            // A thread that is done hears nothing more, as a phone that is off.
+            // A thread that has finished receives nothing more, like a phone that is off.
             let _ = threads[thread].send((transmit.flow.remote, reaction));
         }
     }
@@ -106,7 +106,8 @@ fn run(
         worker.on_timer(START, &mut Output::default());
         assert!(worker.next_timer().is_some());
     }
-    // What others answer comes after all have asked, and has no consequence for a third thread.
+    // Responses to the other threads arrive after all requests, and cause no output for a third
+    // thread.
     barrier.wait();
     while let Ok(datagram) = inbox.try_recv() {
         work(&mut worker, datagram, threads, &mut finals);

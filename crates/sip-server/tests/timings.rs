@@ -1,4 +1,4 @@
-//! The timings of row A11: switched on, they say how long each step takes.
+//! The timings report the duration of each step when they are on.
 
 use parking_lot::RawMutex;
 use sip::{Instant, Transport};
@@ -7,13 +7,13 @@ use sip_server::{Flow, Output, Server, Step};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Each look at this clock finds it 100 ns later.
+/// A clock that advances by 100 ns with each call.
 fn clock() -> u64 {
     static NOW: AtomicU64 = AtomicU64::new(0);
     NOW.fetch_add(100, Ordering::Relaxed)
 }
 
-/// What is measured of 1600 registrations.
+/// The measured values of 1600 registrations.
 fn measure(is_on: bool) -> Vec<(Step, u64, u64)> {
     let address = "192.0.2.1:5060".parse().unwrap();
     let mut config = Config {
@@ -53,8 +53,7 @@ fn the_steps_of_a_registration_are_measured_in_one_message_of_sixteen() {
     let measured = measure(true);
     let [(_, count, _), ..] = measured[..] else { panic!("nothing was measured") };
     assert!((80..=120).contains(&count), "{count}");
-    // Each step looks at the clock twice for itself, the parser twice, and the handler at all of
-    // it.
+    // Each step reads the clock twice, the parser twice, and the handler includes all of them.
     let each = [
         (Step::ParseHeaders, 200),
         (Step::AddUser, 100),

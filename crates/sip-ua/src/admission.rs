@@ -1,4 +1,4 @@
-//! What is let in: who may place calls to us, for whom they are, and what is refused.
+//! The admission of requests: allowed sources, the called account, and rejections.
 
 use crate::call::Call;
 use crate::config::AccountId;
@@ -11,14 +11,15 @@ use sip::header::NameAddr;
 use sip::{Flow, HeaderName, Message, Uri};
 
 impl Core {
-    /// Whether what comes on `flow` comes by one of our proxies, or may come directly.
+    /// Returns true if a request on `flow` is admitted: it comes from a known proxy, or direct
+    /// calls are allowed.
     pub(crate) fn admits(&self, flow: &Flow) -> bool {
         let Self { config, proxies, .. } = self;
         let is_registered = config.accounts.iter().any(|account| account.registers);
         config.direct_calls || !is_registered || proxies.contains(&flow.remote.ip().to_canonical())
     }
 
-    /// The account whose user the request URI names, or else To.
+    /// Returns the account with the user of the request URI, or else of To.
     pub(crate) fn account_of(&self, invite: &Message<'_>) -> Option<AccountId> {
         let head = invite.check().ok()?;
         let users = [head.uri, head.to_uri].map(|uri| uri.as_sip().and_then(|uri| uri.user));
@@ -31,8 +32,8 @@ impl Core {
     }
 }
 
-/// Whether `invite`, of the transaction `key`, may ring here beside `calls`: the call whose place
-/// it wants, if it wants one. `Err` with the status to refuse with.
+/// Returns the call that `invite`, of the transaction `key`, replaces, if any, if it may ring
+/// beside `calls`. `Err` is the status of the rejection.
 pub(crate) fn admit(
     core: &Core,
     calls: &BTreeMap<CallId, Call>,
@@ -43,7 +44,7 @@ pub(crate) fn admit(
         return Err(482);
     }
     let replaces = replaced_by(calls, invite)?;
-    // Who takes the place of a call is no call more.
+    // A call that replaces another one does not add to their number.
     let mut others = calls.values().filter(|call| call.is_of_others());
     let is_full = match replaces {
         Some(_) => others.any(|call| call.replaces == replaces),
@@ -52,8 +53,8 @@ pub(crate) fn admit(
     if is_full { Err(486) } else { Ok(replaces) }
 }
 
-/// The call whose place `invite` wants, if it wants one (RFC 3891 section 3). `Err` with the
-/// status to refuse with.
+/// Returns the call that `invite` replaces, if any (RFC 3891 section 3). `Err` is the status of the
+/// rejection.
 fn replaced_by(
     calls: &BTreeMap<CallId, Call>,
     invite: &Message<'_>,
@@ -69,7 +70,7 @@ fn replaced_by(
     Ok(Some(id))
 }
 
-/// Whether that can stand in a request of ours what `response` would have us write there.
+/// Returns true if the values that a local request copies from `response` are valid.
 pub(crate) fn is_sound(response: &Message<'_>) -> bool {
     let is_address = |name| {
         let address = response.value(name).map(|value| NameAddr::parse(name, value));

@@ -1,4 +1,4 @@
-//! The agent: what comes in finds whom it is for.
+//! The agent: the dispatch of received messages to their transactions and calls.
 
 use crate::admission;
 use crate::call::{Call, CallError, Cause, refuse_answer};
@@ -19,7 +19,7 @@ use core::net::SocketAddr;
 use sip::message::Flaw;
 use sip::{Emit, Flow, Instant, Message, Method, Transport, Uri};
 
-/// A user agent. See the [crate] for how it is used.
+/// A user agent. See the [crate] for its use.
 pub struct Agent {
     core: Core,
     registrations: Vec<Registration>,
@@ -27,8 +27,8 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// An agent that works by `config`. Of `secret`, which must be random, all is made that others
-    /// must not guess.
+    /// Returns an agent with this configuration. All unpredictable values are derived from
+    /// `secret`, which has to be random.
     #[must_use]
     pub fn new(config: Config, secret: &[u8; 32]) -> Self {
         let mut core = Core::new(config, secret);
@@ -39,24 +39,24 @@ impl Agent {
         Self { core, registrations, calls: BTreeMap::new() }
     }
 
-    /// Has `shorten` make session descriptions shorter whose requests are too large for a datagram
-    /// and go by UDP all the same, since their receiver takes no TCP. It may leave out what the
-    /// answer need not choose from.
+    /// Sets a function that shortens session descriptions of requests that exceed a datagram but go
+    /// by UDP, because the receiver does not accept TCP. It may leave out the parts that the answer
+    /// does not depend on.
     pub const fn shorten_by(&mut self, shorten: fn(&[u8]) -> Vec<u8>) {
         self.core.shorten = Some(shorten);
     }
 
-    /// The next message to send, if there is one.
+    /// Returns the next message to send, if any.
     pub fn poll_transmit(&mut self) -> Option<Transmit> {
         self.core.transmits.pop_front()
     }
 
-    /// The next event, if there is one.
+    /// Returns the next event, if any.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.core.events.pop_front()
     }
 
-    /// When [`Agent::on_timer`] is to be called next.
+    /// Returns the time of the next call to [`Agent::on_timer`].
     #[must_use]
     pub fn next_timer(&self) -> Option<Instant> {
         let calls = self.calls.values().filter_map(Call::next_timer).min();
@@ -65,7 +65,7 @@ impl Agent {
         transactions.into_iter().chain([calls, registrations]).flatten().min()
     }
 
-    /// Does what is due at `now`.
+    /// Processes the timers that are due at `now`.
     pub fn on_timer(&mut self, now: Instant) {
         self.core.poll_servers(now);
         for heard in self.core.poll_clients(now) {
@@ -78,13 +78,12 @@ impl Agent {
         self.tidy(now);
     }
 
-    /// A datagram, or a message on a stream, has come on `flow`. As long as the owner does not
-    /// fetch what there is to send and to be told of, others pile up no more than
-    /// [`Config::server_transactions`] of each: what comes beyond that is passed over, but for
-    /// final responses.
+    /// Processes a datagram, or a message from a stream, that arrived on `flow`. Until the owner
+    /// polls the outputs, peers can cause at most [`Config::server_transactions`] pending messages
+    /// and events each. Messages beyond that are dropped, except final responses.
     pub fn receive(&mut self, now: Instant, flow: &Flow, bytes: &[u8]) {
         let Ok(message) = Message::parse(bytes) else { return };
-        // What is taken from it would break the lines of what is sent.
+        // Values copied from such a message would break the lines of sent messages.
         if message.flaw() == Some(Flaw::LineEnd) {
             return;
         }
@@ -105,8 +104,8 @@ impl Agent {
         self.tidy(now);
     }
 
-    /// A message that [`Agent::poll_transmit`] gave could not be sent, for the reason `failure`. Of
-    /// `bytes` the beginning is enough, with Via in it.
+    /// Processes a delivery failure of a message from [`Agent::poll_transmit`], with the reason
+    /// `failure`. The beginning of `bytes` is sufficient, if it includes Via.
     pub fn undeliverable(&mut self, now: Instant, bytes: &[u8], failure: Failure) {
         if let Some(heard) = self.core.on_undeliverable(bytes, failure, now) {
             self.hear(heard, now);
@@ -114,16 +113,16 @@ impl Agent {
         self.tidy(now);
     }
 
-    /// A connection to `remote` has ended. Whoever is registered through it is not reached any
-    /// more, and registers anew.
+    /// Processes the end of a connection to `remote`. An account that is registered through it is
+    /// no longer reachable, and registers again.
     pub fn closed(&mut self, now: Instant, transport: Transport, remote: SocketAddr) {
         for registration in &mut self.registrations {
             registration.on_closed(&mut self.core, transport, remote, now);
         }
     }
 
-    /// The answer to [`Event::Locate`]: where the destination is, the preferred first; empty where
-    /// it is nowhere.
+    /// Passes the answer to [`Event::Locate`]: the locations of the destination in order of
+    /// preference, or empty if there is none.
     pub fn located(&mut self, now: Instant, ticket: Ticket, locations: &[Location]) {
         if let Some((call, ack)) = self.core.acknowledge_at(ticket, locations) {
             if let Some(call) = self.calls.get_mut(&call) {
@@ -137,34 +136,33 @@ impl Agent {
         self.tidy(now);
     }
 
-    /// Whether what is said about `call` goes to the next server, or to the other end, over a
-    /// connection that nobody on the way can read.
+    /// Returns true if the signalling of `call` goes to the next server, or to the other end, over
+    /// an encrypted connection.
     #[must_use]
     pub fn is_secured(&self, call: CallId) -> bool {
         let flow = self.calls.get(&call).and_then(Call::flow);
         flow.is_some_and(|flow| flow.transport.is_secure())
     }
 
-    /// How many calls there are.
+    /// Returns the number of calls.
     #[must_use]
     pub fn calls(&self) -> usize {
         self.calls.values().filter(|call| !call.has_ended()).count()
     }
 
-    /// How many requests, of either side, are in progress or remembered.
+    /// Returns the number of client and server transactions.
     #[must_use]
     pub fn transactions(&self) -> usize {
         self.core.clients.len() + self.core.servers.len()
     }
 
-    /// Whether a request of ours waits for its answer.
+    /// Returns true if a local request waits for its response.
     #[must_use]
     pub fn is_asking(&self) -> bool {
         self.core.clients.is_waiting()
     }
 
-    /// Takes one more account, which registers once [`Agent::register`] says so. `None` where its
-    /// URI is no SIP URI.
+    /// Adds an account. It registers after [`Agent::register`]. `None` if its URI is not a SIP URI.
     pub fn add_account(&mut self, account: Account) -> Option<AccountId> {
         let id = AccountId(self.core.config.accounts.len());
         self.core.config.accounts.push(account);
@@ -176,8 +174,8 @@ impl Agent {
         Some(id)
     }
 
-    /// Asks the registrar of an account for nothing more; a registration that is in force runs out.
-    /// For an account whose place another one takes, as after a wrong password.
+    /// Stops all registration requests of an account. A binding that exists expires. It is for an
+    /// account that another one replaces, as after a wrong password.
     pub fn forget_account(&mut self, account: AccountId) {
         if let Some(registration) = self.registrations.get_mut(account.0) {
             registration.forget();
@@ -198,8 +196,8 @@ impl Agent {
         }
     }
 
-    /// The addresses of this machine have changed: registrations are made anew, and calls that
-    /// stand go on from the new ones ([`Event::Moved`]).
+    /// Handles a change of the local addresses: accounts register again, and established calls move
+    /// to the new address ([`Event::Moved`]).
     pub fn network_changed(&mut self, now: Instant) {
         for registration in &mut self.registrations {
             registration.network_changed(&mut self.core, now);
@@ -207,12 +205,13 @@ impl Agent {
         self.calls.values_mut().for_each(|call| call.network_changed(&mut self.core, now));
     }
 
-    /// Calls `uri`, as `account` or directly, with the offer `session`; if that is empty, the other
-    /// end makes the offer ([`Event::Offer`]). A URI with Replaces in it has another call's place
-    /// taken (RFC 3891), and Subject is that of the call; other header fields in it are left out.
+    /// Calls `uri`, as `account` or directly, with the offer `session`. If it is empty, the other
+    /// end makes the offer ([`Event::Offer`]). A Replaces header field in the URI makes the call
+    /// replace another one (RFC 3891), and a Subject header field sets the subject. Other header
+    /// fields in the URI are ignored.
     ///
     /// # Errors
-    /// [`CallError::Uri`] where it is no SIP URI or there is no such account.
+    /// [`CallError::Uri`] if it is not a SIP URI, or the account does not exist.
     pub fn call(
         &mut self,
         now: Instant,
@@ -247,22 +246,22 @@ impl Agent {
         Ok(id)
     }
 
-    /// Tells the caller that it rings here; with a `session`, that there is early media. That is
-    /// sent reliably where the caller takes it (RFC 3262), and is the answer then, or our offer:
-    /// [`Agent::answer`] need not repeat it. What comes before the one before is acknowledged waits
-    /// for that.
+    /// Sends a ringing response to the caller. With a `session` it announces early media. It is
+    /// sent reliably if the caller supports that (RFC 3262). The session is then the answer, or the
+    /// offer of this end, and [`Agent::answer`] need not repeat it. A response waits until the
+    /// previous one is acknowledged.
     ///
     /// # Errors
-    /// [`CallError`] where the call does not ring here.
+    /// [`CallError`] if the call is not an unanswered incoming call.
     pub fn ring(&mut self, now: Instant, call: CallId, session: &[u8]) -> Result<(), CallError> {
         self.with(call, |call, core| call.ring(core, session, now))
     }
 
-    /// Answers a call with `session`: the answer to its offer, or an offer where it had none. It
-    /// goes out as soon as what was said before, with a session, is acknowledged.
+    /// Answers a call with `session`: the answer to its offer, or an offer if it has none. The
+    /// response is sent once an earlier response with a session is acknowledged.
     ///
     /// # Errors
-    /// [`CallError`] where the call does not ring here.
+    /// [`CallError`] if the call is not an unanswered incoming call.
     pub fn answer(&mut self, now: Instant, call: CallId, session: &[u8]) -> Result<(), CallError> {
         self.with(call, |call, core| call.answer(core, session, now))?;
         let replaced = self.calls.get(&call).and_then(|call| call.replaces);
@@ -273,10 +272,10 @@ impl Agent {
         Ok(())
     }
 
-    /// Refuses a call with `status`, 300 to 699.
+    /// Rejects a call with `status`, 300 to 699.
     ///
     /// # Errors
-    /// [`CallError`] where the call does not ring here.
+    /// [`CallError`] if the call is not an unanswered incoming call.
     pub fn decline(&mut self, now: Instant, call: CallId, status: u16) -> Result<(), CallError> {
         self.with(call, |call, core| {
             if !call.is_ringing_here() {
@@ -287,10 +286,10 @@ impl Agent {
         })
     }
 
-    /// Sends the caller elsewhere, to `uri` (302).
+    /// Redirects the caller to `uri` (302).
     ///
     /// # Errors
-    /// [`CallError`] where the call does not ring here, or the URI is none.
+    /// [`CallError`] if the call is not an unanswered incoming call, or the URI is invalid.
     pub fn redirect(&mut self, now: Instant, call: CallId, uri: &str) -> Result<(), CallError> {
         let is_address = matches!(Uri::parse(uri.as_bytes()), Ok(Uri::Sip(_)));
         if !is_address || uri.contains(['<', '>']) {
@@ -299,10 +298,10 @@ impl Agent {
         self.with(call, |call, core| call.redirect_caller(core, uri, now))
     }
 
-    /// Ends a call, however far it is.
+    /// Ends a call in any state.
     ///
     /// # Errors
-    /// [`CallError::Unknown`] where it is over.
+    /// [`CallError::Unknown`] if it has ended.
     pub fn hang_up(&mut self, now: Instant, call: CallId) -> Result<(), CallError> {
         self.with(call, |call, core| {
             call.hang_up(core, now);
@@ -310,52 +309,52 @@ impl Agent {
         })
     }
 
-    /// Whether [`Agent::offer`] may be made: the call stands, and no change of its session is under
-    /// way.
+    /// Returns true if [`Agent::offer`] is allowed at once: the call is established, and no change
+    /// of its session is in progress.
     #[must_use]
     pub fn may_offer(&self, call: CallId) -> bool {
         self.calls.get(&call).is_some_and(Call::may_offer)
     }
 
-    /// Whether the other end of a call has shown that it hears us: it has answered, or has
-    /// acknowledged our answer. Who calls under another's address has not, and media would go to
-    /// whomever he names.
+    /// Returns true if the other end has proved that it receives: it has answered, or has
+    /// acknowledged the local answer. A caller with a forged source address has not, and media
+    /// would go to any address that it names.
     #[must_use]
     pub fn is_confirmed(&self, call: CallId) -> bool {
         self.calls.get(&call).is_some_and(Call::is_confirmed)
     }
 
-    /// Offers another `session` within a call that stands, or that rings with a session that is
-    /// settled. It is offered again by itself where both ends have offered at once; another one
-    /// takes its place until then.
+    /// Offers a new `session` within an established call, or within a ringing call with a settled
+    /// session. It is repeated automatically if both ends have offered at the same time. Until then
+    /// a further offer replaces it.
     ///
     /// # Errors
-    /// [`CallError`] where the call is not so far, or a change is under way.
+    /// [`CallError`] if the state of the call does not allow it, or a change is in progress.
     pub fn offer(&mut self, now: Instant, call: CallId, session: Vec<u8>) -> Result<(), CallError> {
         self.with(call, |call, core| call.offer(core, session, now))
     }
 
-    /// Takes the change of the session that the other end asks for ([`Event::Offer`]).
+    /// Accepts the change of the session that the other end requests ([`Event::Offer`]).
     ///
     /// # Errors
-    /// [`CallError`] where none was asked for.
+    /// [`CallError`] if there is no such request.
     pub fn accept(&mut self, now: Instant, call: CallId, session: &[u8]) -> Result<(), CallError> {
         self.with(call, |call, core| call.accept(core, session, now))
     }
 
-    /// Refuses the change of the session that the other end asks for, with `status`, such as 488.
+    /// Rejects the change of the session that the other end requests, with `status`, such as 488.
     ///
     /// # Errors
-    /// [`CallError`] where none was asked for.
+    /// [`CallError`] if there is no such request.
     pub fn refuse(&mut self, now: Instant, call: CallId, status: u16) -> Result<(), CallError> {
         self.with(call, |call, core| call.refuse(core, status, now))
     }
 
-    /// Asks the other end to call `uri` instead (RFC 3515). What becomes of it:
-    /// [`Event::Transfer`]. Both ends stay in the call until one hangs up.
+    /// Transfers the other end: asks it to call `uri` (RFC 3515). [`Event::Transfer`] reports the
+    /// progress. Both ends stay in the call until one hangs up.
     ///
     /// # Errors
-    /// [`CallError`] where the call does not stand, or the URI is none.
+    /// [`CallError`] if the call is not established, or the URI is invalid.
     pub fn transfer(&mut self, now: Instant, call: CallId, uri: &str) -> Result<(), CallError> {
         let is_address = matches!(Uri::parse(uri.as_bytes()), Ok(Uri::Sip(_)));
         if !is_address || uri.contains(['<', '>', '?']) {
@@ -364,11 +363,10 @@ impl Agent {
         self.with(call, |call, core| call.refer(core, uri.as_bytes(), now))
     }
 
-    /// Asks the other end of `call` to take the place of this end in the call `with` (RFC 5589
-    /// section 7).
+    /// Asks the other end of `call` to replace this end in the call `with` (RFC 5589 section 7).
     ///
     /// # Errors
-    /// [`CallError`] where one of the calls does not stand.
+    /// [`CallError`] if one of the calls is not established.
     pub fn transfer_to(
         &mut self,
         now: Instant,
@@ -380,11 +378,11 @@ impl Agent {
         self.with(call, |call, core| call.refer(core, &refer_to, now))
     }
 
-    /// Calls whom the other end of `call` wishes ([`Event::TransferAsked`]), with the offer
-    /// `session`. The other end is told how that goes.
+    /// Calls the target that the other end of `call` has requested ([`Event::TransferAsked`]), with
+    /// the offer `session`. The other end is notified of the progress.
     ///
     /// # Errors
-    /// [`CallError`] where nothing was wished.
+    /// [`CallError`] if there is no such request.
     pub fn follow(
         &mut self,
         now: Instant,
@@ -400,10 +398,10 @@ impl Agent {
         Ok(id)
     }
 
-    /// Does not call whom the other end wishes, and says so with `status`, such as 603.
+    /// Rejects the requested transfer with `status`, such as 603.
     ///
     /// # Errors
-    /// [`CallError`] where nothing was wished.
+    /// [`CallError`] if there is no such request.
     pub fn refuse_transfer(
         &mut self,
         now: Instant,
@@ -413,18 +411,18 @@ impl Agent {
         self.with(call, |call, core| call.refuse_transfer(core, status, now))
     }
 
-    /// Tells the other end by INFO of a key: for where it takes no telephone events.
+    /// Sends a key to the other end by INFO, for an end that does not accept telephone events.
     ///
     /// # Errors
-    /// [`CallError`] where the call does not stand.
+    /// [`CallError`] if the call is not established.
     pub fn press(&mut self, now: Instant, call: CallId, key: char) -> Result<(), CallError> {
         self.with(call, |call, core| call.press(core, key, now))
     }
 
-    /// Sends `text` to `uri`, as `account` or directly. What becomes of it: [`Event::MessageSent`].
+    /// Sends `text` to `uri`, as `account` or directly. [`Event::MessageSent`] reports the result.
     ///
     /// # Errors
-    /// [`CallError::Uri`] where it is no SIP URI or there is no such account.
+    /// [`CallError::Uri`] if it is not a SIP URI, or the account does not exist.
     pub fn message(
         &mut self,
         now: Instant,
@@ -449,7 +447,8 @@ impl Agent {
         done
     }
 
-    /// Tells news of calls to whom they are for, and forgets calls that are over.
+    /// Delivers progress reports to the calls that requested transfers, and removes calls that are
+    /// over.
     fn tidy(&mut self, now: Instant) {
         for News { to, status } in core::mem::take(&mut self.core.news) {
             if let Some(call) = self.calls.get_mut(&to) {
@@ -459,7 +458,7 @@ impl Agent {
         self.calls.retain(|_, call| !call.is_over());
     }
 
-    /// Something has come of one of our requests.
+    /// Processes the result of a local request.
     fn hear(&mut self, heard: Heard<'_>, now: Instant) {
         match heard.owner {
             Owner::Registration(account) => {
@@ -476,7 +475,8 @@ impl Agent {
         }
     }
 
-    /// Something has come of a request whose call is over: whoever answers then is hung up.
+    /// Processes a late response to a request of a call that is over: a 2xx to an INVITE is
+    /// acknowledged and ended by BYE.
     fn on_stray_answer(&mut self, heard: &Heard<'_>, now: Instant) {
         if let Ok(response) = heard.what
             && heard.method == Method::Invite
@@ -540,7 +540,7 @@ impl Agent {
         }
     }
 
-    /// A request outside of any dialog.
+    /// Processes a request outside of any dialog.
     fn on_new_request(&mut self, request: &Message<'_>, flow: &Flow, key: ServerKey, now: Instant) {
         let begins =
             matches!(request.method(), Some(Method::Invite | Method::Message | Method::Notify));
@@ -556,7 +556,7 @@ impl Agent {
             Some(Method::Message) => {
                 let account = self.core.account_of(request);
                 match self.core.on_message(account, request, flow) {
-                    // Once more it would be told once more.
+                    // The transaction is kept: a retransmission would be reported again.
                     200 => {
                         let tag = self.core.tag_of(key);
                         let answer = Answer::status(200, &tag);
@@ -566,7 +566,7 @@ impl Agent {
                 }
             }
             Some(Method::Notify) => match self.core.on_unasked_notify(request) {
-                // Once more it would be told once more.
+                // The transaction is kept: a retransmission would be reported again.
                 200 => {
                     let tag = self.core.tag_of(key);
                     self.core.respond(request, flow, key, &Answer::status(200, &tag), now);
@@ -595,7 +595,7 @@ impl Agent {
         }
     }
 
-    /// Answers a request outside of any dialog of which nothing comes here.
+    /// Answers a request outside of any dialog without keeping state.
     fn reply(
         &mut self,
         request: &Message<'_>,

@@ -1,4 +1,4 @@
-//! Bodies: the session description in one, alone or among the parts of a multipart body (RFC 2046
+//! Message bodies: the session description, alone or as a part of a multipart body (RFC 2046
 //! section 5.1, RFC 5621).
 
 use alloc::vec::Vec;
@@ -6,16 +6,16 @@ use sip::header::{MediaType, media_type};
 use sip::param::unquote;
 use sip::{HeaderName, Message};
 
-/// How deep multipart bodies within one another are read.
+/// The maximum depth of nested multipart bodies.
 const MAX_DEPTH: usize = 3;
 
-/// The session description of a message, if there is one in its body.
+/// Returns the session description in the body of a message, if any.
 pub(crate) fn session_of(message: &Message<'_>) -> Option<Vec<u8>> {
     let kind = media_type(message.value(HeaderName::ContentType)?).ok()?;
     session_in(&kind, message.body(), MAX_DEPTH).map(<[u8]>::to_vec)
 }
 
-/// The session description in `body`, which is of the type `kind`.
+/// Returns the session description in `body` of the type `kind`.
 fn session_in<'b>(kind: &MediaType<'_>, body: &'b [u8], depth: usize) -> Option<&'b [u8]> {
     if kind.is("application", "sdp") {
         return (!body.is_empty()).then_some(body);
@@ -38,8 +38,8 @@ fn session_in<'b>(kind: &MediaType<'_>, body: &'b [u8], depth: usize) -> Option<
     None
 }
 
-/// What is before the line that begins with `delimiter`, without the line end, and what is behind
-/// the delimiter.
+/// Splits `bytes` at the line that begins with `delimiter`: returns the part in front of it,
+/// without the line end, and the part after the delimiter.
 fn after_delimiter<'b>(bytes: &'b [u8], delimiter: &[u8]) -> Option<(&'b [u8], &'b [u8])> {
     let is_line = |at: usize| at == 0 || bytes[at - 1] == b'\n';
     let mut places = memchr::memmem::find_iter(bytes, delimiter);
@@ -50,8 +50,8 @@ fn after_delimiter<'b>(bytes: &'b [u8], delimiter: &[u8]) -> Option<(&'b [u8], &
     Some((before, &bytes[at + delimiter.len()..]))
 }
 
-/// The type of a part, where it says one, and its content. The part begins with the rest of the
-/// line of its delimiter.
+/// Returns the media type of a part, if named, and its content. The part begins with the rest of
+/// its delimiter line.
 fn part_of(part: &[u8]) -> (Option<&[u8]>, &[u8]) {
     let mut kind = None;
     let mut rest = part;
@@ -112,7 +112,7 @@ mod tests {
                 ),
                 Some("v=0"),
             ),
-            // No end, no boundary, no session, nothing.
+            // No final delimiter, no boundary, no session description, an empty body.
             ("multipart/mixed;boundary=b", format!("--b\r\n{SDP}"), None),
             ("multipart/mixed", format!("--b\r\n{SDP}\r\n--b--\r\n"), None),
             ("multipart/mixed;boundary=b", format!("{other}--b--\r\n"), None),

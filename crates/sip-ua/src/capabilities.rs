@@ -1,12 +1,12 @@
-//! What we take: methods (Allow), and extensions by their option tags, as those that others want
-//! (RFC 3261 sections 19.2 and 20.5).
+//! The supported methods (Allow) and extensions by their option tags, and the extensions that a
+//! request requires (RFC 3261 sections 19.2 and 20.5).
 
 use crate::config::{Config, Reliable};
 use alloc::vec::Vec;
 use sip::header::tokens;
 use sip::{Emit, HeaderName, Message};
 
-/// The methods that we take, for Allow and for a 405.
+/// The supported methods, for Allow and for a 405.
 pub(crate) const ALLOW: &[u8] =
     b"Allow: INVITE, ACK, CANCEL, BYE, OPTIONS, PRACK, UPDATE, INFO, MESSAGE, REFER, NOTIFY\r\n";
 
@@ -16,7 +16,8 @@ pub(crate) const RELIABLE: &str = "100rel";
 /// Session timers (RFC 4028).
 pub(crate) const TIMER: &str = "timer";
 
-/// All that we take, as `config` has it: for Supported, and what Require may name.
+/// Returns the option tags that are supported under `config`, for Supported and for the check of
+/// Require.
 fn supported(config: &Config) -> impl Iterator<Item = &'static str> {
     let tags = [
         (RELIABLE, config.reliable != Reliable::Off),
@@ -27,7 +28,7 @@ fn supported(config: &Config) -> impl Iterator<Item = &'static str> {
     tags.into_iter().filter(|(_, is_taken)| *is_taken).map(|(tag, _)| tag)
 }
 
-/// The lines that say what we take: Allow and Supported.
+/// Returns the header field lines Allow and Supported.
 pub(crate) fn lines(config: &Config) -> Vec<u8> {
     let mut lines = [ALLOW, b"Supported: "].concat();
     for (place, tag) in supported(config).enumerate() {
@@ -37,13 +38,13 @@ pub(crate) fn lines(config: &Config) -> Vec<u8> {
     lines
 }
 
-/// Whether the header field `name` of `message`, Supported or Require, has `tag`.
+/// Returns true if the header field `name` of `message`, Supported or Require, contains `tag`.
 pub(crate) fn has(message: &Message<'_>, name: HeaderName, tag: &str) -> bool {
     message.values(name).flat_map(tokens).any(|token| token.eq_ignore_ascii_case(tag.as_bytes()))
 }
 
-/// Unsupported header field lines for what `request` requires and we do not take; empty if it may
-/// go on.
+/// Returns Unsupported header field lines for the extensions that `request` requires and that are
+/// not supported. Empty if all are supported.
 pub(crate) fn unsupported_lines(config: &Config, request: &Message<'_>) -> Vec<u8> {
     let mut lines = Vec::new();
     for option in request.elements(HeaderName::Require) {

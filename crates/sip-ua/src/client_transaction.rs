@@ -1,5 +1,5 @@
-//! Requests of ours on their way: each is a client transaction (RFC 3261 section 17.1), and another
-//! one each time that it goes elsewhere or with credentials.
+//! The client transactions (RFC 3261 section 17.1). A request has a new one for each location, and
+//! when it is sent with credentials.
 
 use crate::config::AccountId;
 use crate::draft::Draft;
@@ -9,83 +9,84 @@ use alloc::vec::Vec;
 use sip::transaction::{ClientTransaction, Kind, Timers};
 use sip::{Flow, Instant, Message, Method, Transport};
 
-/// One of our requests, however often it is sent.
+/// The identifier of a local request over all its transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ClientId(u64);
 
-/// Who is told what comes of a request.
+/// The receiver of the result of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
     Registration(AccountId),
     Call(CallId),
     Message(MessageId),
-    /// Nobody: what comes of a CANCEL comes of its INVITE.
+    /// No receiver: the result of a CANCEL is that of its INVITE.
     Nobody,
 }
 
-/// What has come of a request.
+/// The result of a request: a response or a failure.
 pub(crate) struct Heard<'m> {
     pub(crate) owner: Owner,
-    /// Which request it was.
+    /// The request.
     pub(crate) id: ClientId,
     pub(crate) method: Method<'static>,
-    /// The way that it went, where it went any.
+    /// The flow of the request, if it was sent.
     pub(crate) flow: Option<Flow>,
     pub(crate) what: Result<&'m Message<'m>, Failure>,
 }
 
-/// A request on its way.
+/// A local request.
 pub(crate) struct Client {
     pub(crate) draft: Draft,
     pub(crate) owner: Owner,
-    /// Ways to try when this one fails.
+    /// The remaining locations to try.
     pub(crate) others: VecDeque<Flow>,
-    /// Lines with credentials.
+    /// Header field lines with credentials.
     pub(crate) authorization: Vec<u8>,
     pub(crate) challenges: u8,
-    /// Whether somebody else has said where it goes: credentials are given then to where the
-    /// account is registered, and to nobody else.
+    /// True if another party has chosen the target. Then only a server where the account is
+    /// registered receives credentials.
     pub(crate) is_redirected: bool,
     pub(crate) state: State,
 }
 
 pub(crate) enum State {
-    /// It is being found out where it goes.
+    /// The destination is being located.
     Locating(Ticket),
     Sent(Sent),
 }
 
 pub(crate) struct Sent {
     pub(crate) flow: Flow,
-    /// Whether it goes by TCP since it is too large for a datagram.
+    /// True if the request goes by TCP because it exceeds a datagram.
     pub(crate) is_promoted: bool,
     pub(crate) branch: u64,
     pub(crate) bytes: Vec<u8>,
     pub(crate) machine: ClientTransaction,
-    /// The ACK of a final response that was none of 2xx, to be sent again with it.
+    /// The ACK of a final response other than 2xx, which is sent again for each retransmission of
+    /// it.
     pub(crate) ack: Vec<u8>,
-    /// Whether there was a provisional response: only then may it be cancelled (RFC 3261 section
-    /// 9.1).
+    /// True after a provisional response. Only then CANCEL is allowed (RFC 3261 section 9.1).
     pub(crate) is_proceeding: bool,
-    /// Whether one was more than 100, which each proxy on the way may send.
+    /// True after a provisional response other than 100, which each proxy on the path may send.
     pub(crate) is_passed_on: bool,
     pub(crate) cancel: Cancel,
-    /// Its owner has heard that nobody answers. A 2xx that comes until then all the same is ended.
+    /// The time until which a late 2xx is still accepted and ended. The owner has received the
+    /// timeout.
     pub(crate) given_up: Option<Instant>,
 }
 
-/// Whether a request is to be taken back.
+/// The state of the cancellation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cancel {
     No,
-    /// As soon as there is a provisional response.
+    /// CANCEL follows the first provisional response.
     Wanted,
-    /// It was sent; by then there has to be an end.
+    /// CANCEL was sent. The request ends at this time at the latest.
     Sent(Instant),
 }
 
 impl Sent {
-    /// A transaction that begins with `bytes`, a request of `method`.
+    /// Returns the state of a transaction that starts with `bytes`, a request of `method`.
     pub(crate) fn new(
         flow: Flow,
         branch: u64,
@@ -109,7 +110,8 @@ impl Sent {
         }
     }
 
-    /// The flow as it was chosen, which the next request may take.
+    /// Returns the flow as it was located, without the promotion to TCP. The next request may use
+    /// it.
     pub(crate) fn chosen_flow(&self) -> Flow {
         match self.is_promoted {
             true => Flow { transport: Transport::Udp, connection: None, ..self.flow },
@@ -117,7 +119,7 @@ impl Sent {
         }
     }
 
-    /// Whether its owner has heard all that there was to hear, but for further 2xx.
+    /// Returns true if the owner has received the final result, except for further 2xx.
     pub(crate) fn only_waits(&self) -> bool {
         self.machine.only_waits() || self.given_up.is_some()
     }
@@ -132,19 +134,20 @@ impl Sent {
     }
 }
 
-/// All requests on their way.
+/// All client transactions.
 #[derive(Default)]
 pub(crate) struct Clients {
     pub(crate) all: BTreeMap<ClientId, Client>,
-    /// By what stands in the branch; a CANCEL has that of its INVITE.
+    /// The requests by the token of the branch. The flag is true for a CANCEL, which has the branch
+    /// of its INVITE.
     pub(crate) by_branch: BTreeMap<(u64, bool), ClientId>,
-    /// Requests to URIs that lead nowhere.
+    /// Requests to URIs that cannot be located.
     pub(crate) unlocatable: Vec<Ticket>,
     count: u64,
 }
 
 impl Clients {
-    /// Takes a new request in.
+    /// Adds a request.
     pub(crate) fn insert(&mut self, draft: Draft, owner: Owner, state: State) -> ClientId {
         self.count += 1;
         let id = ClientId(self.count);
@@ -161,7 +164,7 @@ impl Clients {
         id
     }
 
-    /// Forgets a request.
+    /// Removes a request.
     pub(crate) fn remove(&mut self, id: ClientId) -> Option<Client> {
         let client = self.all.remove(&id)?;
         if let State::Sent(sent) = &client.state {
@@ -177,7 +180,7 @@ impl Clients {
         self.all.get(&id).map(|client| client.draft.method)
     }
 
-    /// Whether a request waits for its answer.
+    /// Returns true if a request waits for its final response.
     pub(crate) fn is_waiting(&self) -> bool {
         let is_waiting = |client: &Client| match &client.state {
             State::Locating(_) => true,

@@ -1,4 +1,4 @@
-//! What the owner decides.
+//! The configuration of an agent.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -7,16 +7,16 @@ use sip::Duration;
 use sip::transaction::Timers;
 use zeroize::Zeroizing;
 
-/// Which account, by its place in [`Config::accounts`].
+/// The index of an account in [`Config::accounts`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AccountId(pub usize);
 
-/// A password. It is not shown where the rest of an account is, and wiped when it is dropped.
+/// A password. Its `Debug` output does not show it, and it is zeroed when it is dropped.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Password(Zeroizing<Vec<u8>>);
 
 impl Password {
-    /// The password `text`.
+    /// Returns the password `text`.
     #[must_use]
     pub fn new(text: &str) -> Self {
         Self(Zeroizing::new(text.as_bytes().to_vec()))
@@ -33,31 +33,31 @@ impl fmt::Debug for Password {
     }
 }
 
-/// Who one is at a server.
+/// The identity of a user at a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
-    /// The address of record, such as `sip:alice@example.com`.
+    /// The address-of-record, such as `sip:alice@example.com`.
     pub uri: String,
-    /// The name shown to others; empty for none.
+    /// The display name. It may be empty.
     pub display_name: String,
-    /// The name to log in with; empty for the user part of `uri`.
+    /// The user name for authentication. If empty, the user part of `uri` is used.
     pub username: String,
-    /// What proves who one is.
+    /// The password.
     pub password: Option<Password>,
-    /// The realm that may ask for it; `None` for the one that the registrar, or the proxy at the
-    /// first request, names.
+    /// The realm of the credentials. `None` for the realm of the first challenge of the registrar
+    /// or of the proxy.
     pub realm: Option<String>,
-    /// Where all requests are sent, a URI such as `sip:proxy.example.com;lr`; `None`: where `uri`
-    /// leads.
+    /// The outbound proxy of all requests, a URI such as `sip:proxy.example.com;lr`. `None`: the
+    /// domain of `uri`.
     pub proxy: Option<String>,
-    /// Whether to register.
+    /// True if the account registers.
     pub registers: bool,
-    /// How long a registration is asked for.
+    /// The requested duration of a registration.
     pub expires: Duration,
 }
 
 impl Account {
-    /// An account that registers `uri` for ten minutes at a time, without a password.
+    /// Returns an account that registers `uri` for ten minutes at a time, without a password.
     #[must_use]
     pub fn new(uri: &str) -> Self {
         Self {
@@ -73,57 +73,56 @@ impl Account {
     }
 }
 
-/// Whether provisional responses are sent reliably (RFC 3262).
+/// The policy for reliable provisional responses (RFC 3262).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reliable {
-    /// Never; a caller who insists is refused.
+    /// Never. A call that requires them is rejected.
     Off,
-    /// Where the other end knows of it, and a session description is in them; or all, where it
-    /// insists.
+    /// For responses with a session description if the other end supports them, and for all if it
+    /// requires them.
     Supported,
-    /// Always: whoever does not know of it is not called, and refused.
+    /// Always. Outgoing calls require it, and incoming calls without support for it are rejected.
     Required,
 }
 
-/// What an [`Agent`](crate::Agent) works by.
+/// The configuration of an [`Agent`](crate::Agent).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// The accounts.
     pub accounts: Vec<Account>,
-    /// What calls without an account are from: a user part, at our own address.
+    /// The user part of From in calls without an account. The host is the local address.
     pub user: String,
-    /// The SIP URI that they are from instead, if there is one. Its user part is that of our
-    /// contact, too.
+    /// The SIP URI for From instead, if set. Its user part is also that of Contact.
     pub from: Option<String>,
-    /// The name of the program in User-Agent.
+    /// The product name in User-Agent.
     pub user_agent: String,
-    /// The URN that tells this device from others of the user (RFC 5626 section 4.1), such as
-    /// `urn:uuid:00000000-0000-1000-8000-AABBCCDDEEFF`; empty for none.
+    /// The instance URN of this device (RFC 5626 section 4.1), such as
+    /// `urn:uuid:00000000-0000-1000-8000-AABBCCDDEEFF`. It may be empty.
     pub instance: String,
     /// The base values of all timers.
     pub timers: Timers,
-    /// How often the way to a registrar is kept open by an empty message; `None`: it is not.
+    /// The interval of keep-alive messages to a registrar. `None` disables them.
     pub keepalive: Option<Duration>,
-    /// How long a call may ring, at either end.
+    /// The maximum ringing time at either end.
     pub ringing: Duration,
-    /// Whether calls and messages are taken that do not come by a server where an account is
-    /// registered: anybody who finds the address can then call. Without such an account they always
-    /// are.
+    /// True if calls and messages are accepted from other sources than the servers where accounts
+    /// are registered: then every peer that knows the address can call. Without such an account
+    /// they are always accepted.
     pub direct_calls: bool,
-    /// Calls at a time that others have begun, whether they ring or stand; who calls beyond that
-    /// hears 486.
+    /// The maximum number of incoming calls at a time, ringing or established. Further calls are
+    /// rejected with 486.
     pub incoming_calls: usize,
-    /// Whether provisional responses are sent reliably.
+    /// The policy for reliable provisional responses.
     pub reliable: Reliable,
-    /// How long a call stands without being refreshed (RFC 4028); `None`: as long as it likes.
+    /// The session interval without a refresh (RFC 4028). `None`: unlimited.
     pub session_expires: Option<Duration>,
-    /// The least that the other end may ask for instead.
+    /// The minimum session interval that is accepted.
     pub min_se: Duration,
-    /// How often a call may be sent elsewhere by those who are called (3xx); 0: it is not followed.
+    /// The maximum number of followed redirections (3xx) of a call. 0 disables them.
     pub redirects: usize,
-    /// Requests of others that may be in progress or remembered at a time, and as many again within
-    /// calls. Beyond that those that are answered are forgotten, and where there are none, more are
-    /// not answered.
+    /// The maximum number of server transactions outside of dialogs, and as many again within
+    /// dialogs. Above it answered ones are removed. If there are none, further requests are not
+    /// answered.
     pub server_transactions: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What all parts of the agent share.
+//! The state that all parts of the agent share.
 
 use crate::call::PendingAck;
 use crate::client_transaction::Clients;
@@ -12,17 +12,17 @@ use core::net::{IpAddr, SocketAddr};
 use sip::uri::is_sips;
 use sip::{Emit, Flow, Transport};
 
-/// News of a call that another call's end has wished for.
+/// The progress of a call that another call's peer has requested.
 pub(crate) struct News {
-    /// The call that is told.
+    /// The call to notify.
     pub(crate) to: CallId,
     pub(crate) status: u16,
 }
 
-/// Makes a session description shorter, or leaves it as it is.
+/// Shortens a session description, or returns it unchanged.
 pub(crate) type Shorten = fn(&[u8]) -> Vec<u8>;
 
-/// Configuration, transactions, and what is to be handed out.
+/// The configuration, the transactions, and the outputs.
 pub(crate) struct Core {
     pub(crate) config: Config,
     pub(crate) tokens: Tokens,
@@ -30,15 +30,15 @@ pub(crate) struct Core {
     pub(crate) servers: Servers,
     pub(crate) transmits: VecDeque<Transmit>,
     pub(crate) events: VecDeque<Event>,
-    /// What is still to be told to whoever has wished for a call.
+    /// Pending progress reports to the calls that requested transfers.
     pub(crate) news: Vec<News>,
-    /// Where accounts are registered: what others want comes from there.
+    /// The addresses of the servers where accounts are registered. Requests from them are admitted.
     pub(crate) proxies: BTreeSet<IpAddr>,
-    /// Peers that took no connection for a request that is too large for a datagram.
+    /// Peers that have refused TCP for a request that exceeds a datagram.
     pub(crate) without_tcp: BTreeSet<SocketAddr>,
     /// See [`Agent::shorten_by`](crate::Agent::shorten_by).
     pub(crate) shorten: Option<Shorten>,
-    /// ACKs whose way is looked for.
+    /// ACKs that wait for the location of their destination.
     pub(crate) acks: Vec<PendingAck>,
     numbers: u64,
 }
@@ -69,7 +69,7 @@ impl Core {
         self.events.push_back(event);
     }
 
-    /// Whether others have to wait until the owner has fetched what there is.
+    /// Returns true if the outputs are full, so that peers have to wait until the owner polls them.
     pub(crate) fn is_full(&self) -> bool {
         self.transmits.len().max(self.events.len()) >= self.config.server_transactions
     }
@@ -91,7 +91,7 @@ impl Core {
         Ticket(self.number())
     }
 
-    /// The user part of our contact for `account`.
+    /// Returns the user part of the local contact for `account`.
     pub(crate) fn contact_user(&self, account: Option<AccountId>) -> Vec<u8> {
         let account = account.and_then(|account| self.config.accounts.get(account.0));
         let uri = account.map(|account| &account.uri).or(self.config.from.as_ref());
@@ -101,18 +101,18 @@ impl Core {
     }
 }
 
-/// Our contact on `flow` for a request for `uri`, in angle brackets: a SIPS URI where that is one
-/// (RFC 3261 section 8.1.1.8).
+/// Returns the local contact on `flow` for a request for `uri`, in angle brackets. It is a SIPS URI
+/// if `uri` is one (RFC 3261 section 8.1.1.8).
 pub(crate) fn contact<'a>(user: &'a [u8], flow: &Flow, uri: &[u8]) -> impl Emit + use<'a> {
     let transport = flow.transport;
     let is_sips = is_sips(uri);
-    // A SIPS URI says TLS by itself (RFC 5630 section 3.1.3).
+    // A SIPS URI implies TLS (RFC 5630 section 3.1.3).
     let is_said = is_sips && transport == Transport::Tls;
     let params = (transport.is_stream() && !is_said).then(|| (";transport=", transport.param()));
     (if is_sips { "<sips:" } else { "<sip:" }, user, "@", flow.local, params, ">")
 }
 
-/// The value of our Via in a request that goes on `flow`.
+/// Returns the value of the local Via for a request on `flow`.
 pub(crate) fn via(flow: &Flow, branch: Token) -> impl Emit {
     let transport = flow.transport.via_name();
     ("SIP/2.0/", transport, " ", flow.local, ";rport;branch=z9hG4bK", branch)

@@ -1,4 +1,4 @@
-//! Answers to challenges (RFC 3261 section 22, RFC 8760).
+//! The answers to challenges (RFC 3261 section 22, RFC 8760).
 
 use crate::client_transaction::{Cancel, Client, State};
 use crate::config::{Account, Config};
@@ -9,11 +9,11 @@ use alloc::vec::Vec;
 use sip::digest::{Challenge, Ha1Set, Request};
 use sip::{Emit, HeaderName, Message};
 
-/// Challenges that are answered for one request: of the registrar or proxy, and one more should the
-/// nonce be stale.
+/// The maximum number of challenges answered for one request: one of the registrar or proxy, and
+/// one more if the nonce was stale.
 const MAX_CHALLENGES: u8 = 2;
 
-/// Who asks: a server by 401, a proxy by 407.
+/// Returns the header fields of challenge and credentials: of a server for 401, of a proxy for 407.
 const fn fields(status: u16) -> (HeaderName, HeaderName) {
     match status {
         401 => (HeaderName::WwwAuthenticate, HeaderName::Authorization),
@@ -21,17 +21,17 @@ const fn fields(status: u16) -> (HeaderName, HeaderName) {
     }
 }
 
-/// The failure of a request for which `realm` wants credentials.
+/// Returns the failure of a request for which `realm` requires credentials.
 fn refused(realm: &[u8], denial: Denial) -> Failure {
     Failure::Unauthorized { realm: String::from_utf8_lossy(realm).into_owned(), denial }
 }
 
 impl Client {
-    /// Takes the credentials that answer the challenge `response`, to be sent again with them.
-    /// `is_own`: it came from where an account is registered.
+    /// Adds the credentials that answer the challenge `response` to the request, which is then sent
+    /// again. `is_own` is true if the challenge came from a server where an account is registered.
     ///
     /// # Errors
-    /// [`Failure::Unauthorized`] where there are none, or none for who asks.
+    /// [`Failure::Unauthorized`] if there are no credentials, or none for this challenger.
     pub(crate) fn authorize(
         &mut self,
         config: &mut Config,
@@ -47,26 +47,26 @@ impl Client {
             body: &self.draft.body,
         };
         let Answer { line, realm, stale } = answer(account.as_deref(), response, &request, cnonce)?;
-        // Who refuses our credentials for another reason than the nonce refuses them always (RFC
-        // 3261 section 22.2).
+        // A server that rejects the credentials for another reason than the nonce rejects them
+        // always (RFC 3261 section 22.2).
         let (_, answers) = fields(response.status().unwrap_or_default());
         if !stale && self.authorization.starts_with(answers.as_str().as_bytes()) {
             return Err(refused(&realm, Denial::Wrong));
         }
-        // A proxy before the account's own server says 100, and passes the request on to that,
-        // which then asks.
+        // A proxy in front of the account's own server sends 100 and forwards the request. Then the
+        // own server sends the challenge.
         let has_proxy = account.as_ref().is_some_and(|account| account.proxy.is_some());
         let may_be_hop = has_proxy && self.challenges == 0 && !sent.is_passed_on;
         let is_passed_on = sent.is_proceeding && !may_be_hop;
         let is_new_realm = account.as_ref().is_none_or(|account| account.realm.is_none());
-        // A realm is a name that anybody may say: who is called instead could pass on a challenge
-        // of the account's own server, and log in there as us by our answer.
+        // Any peer can name any realm: the target of a redirection could forward a challenge of the
+        // account's own server, and authenticate there with the local answer.
         if self.is_redirected && (is_new_realm || !is_own) {
             return Err(refused(&realm, Denial::Stranger));
         }
-        // What comes after a provisional response is not of our proxy, which has passed the request
-        // on, but of whoever is behind it: an answer would let him log in as us (RFC 3261 section
-        // 22.3 leaves that open).
+        // After a provisional response the challenge is not from the local proxy, which has
+        // forwarded the request, but from an element behind it. An answer would let that element
+        // authenticate as the local user (RFC 3261 section 22.3 leaves this open).
         let is_taken_back = sent.cancel != Cancel::No;
         if self.challenges == MAX_CHALLENGES || is_passed_on || is_taken_back {
             return Err(refused(&realm, Denial::Stranger));
@@ -86,17 +86,17 @@ impl Client {
 struct Answer {
     /// The header field line with the credentials.
     line: Vec<u8>,
-    /// What they are for.
+    /// The realm of the credentials.
     realm: Vec<u8>,
-    /// Whether only the nonce of those before was not good any more.
+    /// True if only the previous nonce was stale.
     stale: bool,
 }
 
-/// The credentials of `account` that answer what `response` asks. Of several challenges the first
-/// is taken whose algorithm is known.
+/// Returns the credentials of `account` for the challenge in `response`. Of several challenges the
+/// first one with a known algorithm is answered.
 ///
 /// # Errors
-/// Where nothing is known for the realm: it is not that of the account, or there is no password.
+/// If the realm is not that of the account, or there is no password.
 fn answer(
     account: Option<&Account>,
     response: &Message<'_>,

@@ -1,4 +1,4 @@
-//! What a request of ours says, whichever way it goes.
+//! The content of a local request, independent of its flow.
 
 use crate::capabilities::ALLOW;
 use crate::config::AccountId;
@@ -10,25 +10,25 @@ use sip::dialog::Dialog;
 /// The media type of a session description.
 pub(crate) const SESSION: &str = "application/sdp";
 
-/// A request, but for what belongs to the way: Via, the address in Contact, credentials.
+/// A request without the parts that depend on the flow: Via, the address in Contact, credentials.
 #[derive(Clone, Debug)]
 pub(crate) struct Draft {
     pub(crate) dialog: Dialog,
     pub(crate) method: Method<'static>,
     pub(crate) cseq: u32,
-    /// Whose request it is, with whose credentials.
+    /// The account of the request and its credentials.
     pub(crate) account: Option<AccountId>,
-    /// What stands behind our contact in angle brackets; `None` for a request without a Contact.
+    /// The text after the local contact in angle brackets. `None` for a request without a Contact.
     pub(crate) contact: Option<Vec<u8>>,
-    /// Further header field lines, whole.
+    /// Further complete header field lines.
     pub(crate) lines: Vec<u8>,
-    /// The body, and what it is.
+    /// The body and its media type.
     pub(crate) body: Vec<u8>,
     pub(crate) body_type: Cow<'static, str>,
 }
 
 impl Draft {
-    /// A request within `dialog`. If it has a body, that is a session description.
+    /// Returns a request within `dialog`. Its body, if any, is a session description.
     pub(crate) fn within(
         account: Option<AccountId>,
         dialog: &mut Dialog,

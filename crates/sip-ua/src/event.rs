@@ -1,4 +1,4 @@
-//! What the engine tells its owner, and asks of it.
+//! The events and queries of the engine.
 
 use crate::config::AccountId;
 use alloc::string::String;
@@ -7,114 +7,115 @@ use core::net::SocketAddr;
 use sip::locate::Destination;
 use sip::{Duration, Flow, Message, StartLine, Transport};
 
-/// Which call. Numbers are not used again.
+/// The identifier of a call. It is never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallId(pub u64);
 
-/// Which question. Numbers are not used again.
+/// The identifier of a query. It is never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
 
-/// Which message of ours. Numbers are not used again.
+/// The identifier of a sent message. It is never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MessageId(pub u64);
 
-/// A message to send.
+/// A SIP message to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transmit {
-    /// The way that it goes.
+    /// The flow to send it on.
     pub flow: Flow,
-    /// The message, whole.
+    /// The complete message.
     pub bytes: Vec<u8>,
 }
 
-/// Where a destination is reached: the answer to [`Event::Locate`].
+/// An address of a destination: the answer to [`Event::Locate`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Location {
-    /// By which transport.
+    /// The transport.
     pub transport: Transport,
-    /// Where.
+    /// The remote address.
     pub remote: SocketAddr,
-    /// From where: what Via and Contact name, an address that the other end can reach as far as is
-    /// known.
+    /// The local address for Via and Contact. As far as is known, the other end can reach it.
     pub local: SocketAddr,
 }
 
 impl Location {
-    /// A flow to there.
+    /// Returns the flow to this location.
     pub(crate) const fn flow(&self) -> Flow {
         Flow { transport: self.transport, local: self.local, remote: self.remote, connection: None }
     }
 }
 
-/// How far the registration of an account is.
+/// The state of the registration of an account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RegistrationState {
-    /// It is in force for that long, and will be refreshed before it ends.
+    /// The binding exists, and is refreshed before it expires.
     Registered {
-        /// How long, as the registrar grants.
+        /// Its duration, as the registrar grants it.
         expires: Duration,
     },
-    /// It is not in force, and is tried again after a while.
+    /// No binding exists.
     Failed {
-        /// Why.
+        /// The reason.
         failure: Failure,
-        /// When it is tried again; `None`: not by itself.
+        /// The time until the next attempt. `None` if there is no automatic attempt.
         retry: Option<Duration>,
     },
-    /// It was ended at the owner's wish.
+    /// The owner has ended the registration.
     Ended,
 }
 
-/// Why a request came to nothing.
+/// The reason for the failure of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// The other end, or a server between, has refused it.
+    /// The other end, or a server on the path, has rejected the request.
     Refused {
         /// The status code.
         status: u16,
-        /// Its reason phrase.
+        /// The reason phrase.
         reason: String,
     },
-    /// The name was not found in the DNS, or no transport fits.
+    /// The name is not in the DNS, or no transport is usable.
     NotLocated,
-    /// Nobody answered.
+    /// No final response arrived in time.
     TimedOut,
-    /// It could not be sent: no program listens there, or no connection is made.
+    /// The request could not be sent: no listener at the destination, or no connection.
     Unreachable,
-    /// It could not be sent: this machine has no route to there, or no network.
+    /// The request could not be sent: no route to the destination, or no network.
     NoRoute,
-    /// It was not sent: the other end of the connection has no certificate that is trusted.
+    /// The request was not sent: the certificate of the other end is not trusted.
     Untrusted,
-    /// Credentials are wanted, and there are none for who asks, or they were refused.
+    /// The request needs credentials that the account does not have, or the credentials were
+    /// rejected.
     Unauthorized {
-        /// The realm that asks.
+        /// The realm of the challenge.
         realm: String,
-        /// Why the account's credentials do not answer.
+        /// The reason why the challenge is not answered.
         denial: Denial,
     },
-    /// What came back is not what the protocol says.
+    /// A response violates the protocol.
     Protocol(&'static str),
 }
 
-/// Why credentials do not answer a challenge.
+/// The reason why a challenge is not answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Denial {
     /// There is no account with a password.
     NoPassword,
-    /// They were sent and refused: the name or the password is wrong.
+    /// The credentials were sent and rejected: the user name or the password is wrong.
     Wrong,
-    /// They are for another realm.
+    /// The credentials are for another realm.
     OtherRealm {
-        /// That of the account.
+        /// The realm of the account.
         known: String,
     },
-    /// The challenge is not of the account's own server, which alone gets them.
+    /// The challenge is not from the account's own server. Credentials are sent to that server
+    /// only.
     Stranger,
 }
 
 impl Failure {
-    /// What a response that refuses says.
+    /// Returns the failure for a rejecting response.
     pub(crate) fn refused_by(response: &Message<'_>) -> Self {
         let (status, reason) = match response.start_line() {
             StartLine::Response { status, reason } => (status, reason),
@@ -123,7 +124,7 @@ impl Failure {
         Self::Refused { status, reason: String::from_utf8_lossy(reason).into_owned() }
     }
 
-    /// The status that tells others of it.
+    /// Returns the status code that reports the failure to another party.
     pub(crate) const fn status(&self) -> u16 {
         match self {
             Self::Refused { status, .. } => *status,
@@ -135,206 +136,205 @@ impl Failure {
     }
 }
 
-/// Why a call is over.
+/// The reason for the end of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The owner has hung up, or taken the call back.
+    /// The owner has hung up, or cancelled the call.
     HungUp,
-    /// The other end has.
+    /// The other end has hung up.
     HungUpByPeer {
-        /// What it says of the reason (RFC 3326), if anything.
+        /// Its Reason header field (RFC 3326), or empty.
         reason: String,
     },
-    /// The caller has taken it back before it was answered.
+    /// The caller has cancelled the call before it was answered.
     Cancelled {
-        /// What it says of the reason.
+        /// Its Reason header field, or empty.
         reason: String,
     },
-    /// It was not answered in time.
+    /// The call was not answered in time.
     NotAnswered,
-    /// The owner has refused it.
+    /// The owner has rejected the call.
     Declined,
-    /// Another call has taken its place (RFC 3891).
+    /// Another call has replaced it (RFC 3891).
     Replaced {
         /// That call.
         by: CallId,
     },
-    /// It came to nothing.
+    /// The call has failed.
     Failed(Failure),
 }
 
-/// How far a transfer is that this end has asked for.
+/// The progress of a transfer that this end has requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Transfer {
-    /// The other end does what is asked.
+    /// The other end has accepted the request.
     Accepted,
-    /// Its call has had that provisional response.
+    /// The call of the other end has received a provisional response.
     Progress {
-        /// The status.
+        /// The status code.
         status: u16,
     },
-    /// Its call stands: this one is not needed any more.
+    /// The call of the other end is established. This call is no longer needed.
     Done,
-    /// It came to nothing; the call stands as it was.
+    /// The transfer has failed. This call continues.
     Failed(Failure),
 }
 
-/// Something that has happened, or has to be done.
+/// An event, or a query of the engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
-    /// Find out where `destination` is and from where it is reached, and tell
+    /// Query for the locations of `destination`. The owner answers with
     /// [`Agent::located`](crate::Agent::located).
     Locate {
-        /// The question.
+        /// The identifier of the query.
         ticket: Ticket,
-        /// What is to be located. Its host may be an address.
+        /// The destination to locate. Its host may be an address.
         destination: Destination,
     },
-    /// A registration has changed.
+    /// The state of a registration has changed.
     Registration {
-        /// Of which account.
+        /// The account.
         account: AccountId,
-        /// How far it is.
+        /// The new state.
         state: RegistrationState,
     },
-    /// Somebody calls. It rings until [`Agent::answer`](crate::Agent::answer) or
+    /// An incoming call. It rings until [`Agent::answer`](crate::Agent::answer) or
     /// [`Agent::decline`](crate::Agent::decline).
     Incoming {
         /// The call.
         call: CallId,
-        /// For which account, if for one.
+        /// The called account, if any.
         account: Option<AccountId>,
-        /// From, as it stands in the INVITE.
+        /// The value of From in the INVITE.
         from: String,
-        /// The way that it came.
+        /// The flow of the INVITE.
         flow: Flow,
-        /// The session description that it offers; `None`: an offer is wanted of us.
+        /// The offered session description. `None`: the local end makes the offer.
         offer: Option<Vec<u8>>,
-        /// The call whose place it takes when it is answered (RFC 3891): whoever was transferred
-        /// calls.
+        /// The call that this call replaces when it is answered (RFC 3891). The caller was
+        /// transferred.
         replaces: Option<CallId>,
     },
-    /// It rings at the other end, or there is early media.
+    /// The other end rings, or sends early media.
     Ringing {
         /// The call.
         call: CallId,
-        /// The status: 180, 183 and the like. 199: there, it is over (RFC 6228).
+        /// The status code, such as 180 or 183. 199 ends the branch (RFC 6228).
         status: u16,
-        /// At which of the phones that were called at once, by the order in which they were first
-        /// heard of. What the last one that sent a session description has to say counts until the
-        /// call is answered.
+        /// The branch of a forked call, numbered in the order of their first responses. Until the
+        /// call is answered, the session of the branch that last sent a session description is
+        /// current.
         branch: u32,
-        /// The session description, if one came: what the answer will be, or, where `is_settled`,
-        /// the answer.
+        /// The session description, if any: a preview of the answer, or the answer if `is_settled`.
         session: Option<Vec<u8>>,
-        /// Whether offer and answer have been exchanged, reliably (RFC 3262): from then on there
-        /// may be offers.
+        /// True if offer and answer were exchanged reliably (RFC 3262). From then on new offers are
+        /// allowed.
         is_settled: bool,
     },
-    /// Who was called has said to call somebody else, or the one before that did not answer.
+    /// The callee has redirected the call, or the previous target did not answer.
     Redirected {
         /// The call.
         call: CallId,
-        /// The URI that is called now, or the proxy that it is called by (305).
+        /// The next target URI, or the proxy to call through (305).
         to: String,
     },
-    /// The call stands.
+    /// The call is established.
     Answered {
         /// The call.
         call: CallId,
-        /// The other end's session description as it stands; `None` where it sent none, or an
-        /// [`Event::Offer`] follows since we made none.
+        /// The current session description of the other end. `None` if it sent none, or if an
+        /// [`Event::Offer`] follows because the local end has made no offer.
         session: Option<Vec<u8>>,
     },
-    /// The other end wants to change the session, or makes the first offer: to be told
-    /// [`Agent::accept`](crate::Agent::accept) or [`Agent::refuse`](crate::Agent::refuse).
+    /// The other end requests a change of the session, or makes the first offer. The owner answers
+    /// with [`Agent::accept`](crate::Agent::accept) or [`Agent::refuse`](crate::Agent::refuse).
     Offer {
         /// The call.
         call: CallId,
-        /// The session description; `None`: an offer is wanted of us.
+        /// The session description. `None`: the local end makes the offer.
         offer: Option<Vec<u8>>,
     },
-    /// The answer to an offer of ours, once it rings or the call stands.
+    /// The answer to a local offer within a ringing or established call.
     Answer {
         /// The call.
         call: CallId,
         /// The session description.
         answer: Vec<u8>,
     },
-    /// This machine has another address: a session description with that is to be offered, by
-    /// [`Agent::offer`](crate::Agent::offer). It tells the other end where signalling goes now,
-    /// too.
+    /// The local address has changed. The owner offers a session description with the new address
+    /// by [`Agent::offer`](crate::Agent::offer). That offer also tells the other end the new
+    /// address for signalling.
     Moved {
         /// The call.
         call: CallId,
     },
-    /// An offer of ours within the call came to nothing; the session is as it was.
+    /// A local offer within the call has failed. The session is unchanged.
     OfferFailed {
         /// The call.
         call: CallId,
-        /// Why.
+        /// The reason.
         failure: Failure,
     },
-    /// How far the transfer is that this end has asked for.
+    /// The progress of a transfer that this end has requested.
     Transfer {
-        /// The call that is transferred.
+        /// The transferred call.
         call: CallId,
-        /// How far.
+        /// The progress.
         transfer: Transfer,
     },
-    /// The other end wants this one to call somebody else instead: to be told
-    /// [`Agent::follow`](crate::Agent::follow) or
+    /// The other end requests a transfer: this end is to call another target. The owner answers
+    /// with [`Agent::follow`](crate::Agent::follow) or
     /// [`Agent::refuse_transfer`](crate::Agent::refuse_transfer).
     TransferAsked {
         /// The call.
         call: CallId,
-        /// Who is to be called.
+        /// The target URI.
         to: String,
-        /// Whether that takes the place of a call of theirs.
+        /// True if the new call replaces an existing call of the target.
         replaces: bool,
     },
-    /// The other end has pressed a key, and tells by INFO.
+    /// The other end has pressed a key, reported by INFO.
     Key {
         /// The call.
         call: CallId,
         /// `0` to `9`, `*`, `#`, `A` to `D`.
         key: char,
     },
-    /// Somebody has sent a message (RFC 3428).
+    /// A received message (RFC 3428).
     Message {
-        /// For which account, if for one.
+        /// The account it is addressed to, if any.
         account: Option<AccountId>,
-        /// From, as it stands in the message.
+        /// The value of From.
         from: String,
-        /// What it says. It may hold anything but is bounded by the longest message.
+        /// The text. It may contain any characters. Its length is bounded by that of a SIP message.
         text: String,
-        /// The way that it came.
+        /// The flow of the message.
         flow: Flow,
     },
-    /// A server tells how many messages wait in a mailbox (RFC 3842).
+    /// The message counts of a mailbox, from a server (RFC 3842).
     MessagesWaiting {
-        /// Of which account, if of one.
+        /// The account of the mailbox, if any.
         account: Option<AccountId>,
-        /// Whether there are any.
+        /// True if messages are waiting.
         waiting: bool,
-        /// New voice messages, if it is said.
+        /// The number of new voice messages, if known.
         new: Option<u32>,
-        /// Old ones.
+        /// The number of old voice messages, if known.
         old: Option<u32>,
     },
-    /// A message of ours has arrived, or has not.
+    /// The result of a sent message.
     MessageSent {
         /// The message.
         message: MessageId,
-        /// Why it has not.
+        /// The reason if it was not delivered.
         result: Result<(), Failure>,
     },
-    /// The call is over.
+    /// The call has ended.
     Ended {
         /// The call.
         call: CallId,
-        /// Why.
+        /// The reason.
         end: End,
     },
 }

@@ -1,11 +1,11 @@
-//! A SIP user agent (RFC 3261) without I/O: it registers its accounts, places and takes calls, and
-//! says what to send.
+//! A SIP user agent (RFC 3261) without I/O: it registers accounts, places and accepts calls, and
+//! returns the messages to send.
 //!
-//! An [`Agent`] is a value. It is given what came and when, commands of its owner and the answers
-//! to its questions, and is asked for messages to send ([`Agent::poll_transmit`]), for what has
-//! happened ([`Agent::poll_event`]) and for the time of its next timer. It looks into no session
-//! description: offers and answers (RFC 3264) are the owner's, and this engine knows when each may
-//! be made.
+//! An [`Agent`] is a value. Its inputs are received messages with their times, commands of its
+//! owner, and the answers to its queries. Its outputs are messages to send
+//! ([`Agent::poll_transmit`]), events ([`Agent::poll_event`]) and the time of its next timer. It
+//! does not parse session descriptions: the owner makes offers and answers (RFC 3264), and the
+//! engine tracks when each is allowed.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -10,11 +10,11 @@ use alloc::vec::Vec;
 use sip::header::media_type;
 use sip::{Flow, HeaderName, Instant, Message, Method};
 
-/// The header field line that says what is taken.
+/// The header field line with the accepted media type.
 pub(crate) const ACCEPT: &[u8] = b"Accept: text/plain\r\n";
 
 impl Core {
-    /// Sends `text` to `uri`. `None` where that leads nowhere.
+    /// Sends `text` to `uri`. `None` if it is invalid.
     pub(crate) fn send_message(
         &mut self,
         account: Option<AccountId>,
@@ -32,7 +32,7 @@ impl Core {
         Some(message)
     }
 
-    /// Something has come of a message of ours.
+    /// Processes the result of a sent message.
     pub(crate) fn on_message_heard(&mut self, message: MessageId, heard: &Heard<'_>) {
         let result = match &heard.what {
             Ok(response) => match response.status().unwrap_or_default() {
@@ -45,7 +45,7 @@ impl Core {
         self.tell(Event::MessageSent { message, result });
     }
 
-    /// Somebody sends a message. The status to answer with.
+    /// Processes a received message. Returns the status of the response.
     pub(crate) fn on_message(
         &mut self,
         account: Option<AccountId>,

@@ -1,5 +1,5 @@
-//! Registration of an account: begun, refreshed before it ends, tried again after a failure (RFC
-//! 3261 section 10.2, RFC 5626 section 4.5).
+//! The registration of an account: start, refresh before expiry, retry after a failure (RFC 3261
+//! section 10.2, RFC 5626 section 4.5).
 
 use crate::client_transaction::{Heard, Owner};
 use crate::config::AccountId;
@@ -12,40 +12,40 @@ use sip::dialog::Dialog;
 use sip::header::{NameAddr, delta_seconds};
 use sip::{Duration, Emit, Flow, HeaderName, Instant, Message, Method, Transport};
 
-/// How long to wait after the first failure, and at most (RFC 5626 section 4.5).
+/// The base and the maximum of the retry interval (RFC 5626 section 4.5).
 const BASE_WAIT: Duration = Duration::from_secs(30);
 const LONGEST_WAIT: Duration = Duration::from_secs(1800);
-/// How long a registration may be, whatever the registrar says: it is not forgotten.
+/// The maximum duration that is used for the refresh, even if the registrar grants a longer one.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
-/// The shortest wait between two refreshes.
+/// The minimum time between two refreshes.
 const SHORTEST_WAIT: Duration = Duration::from_secs(5);
-/// Within what time one comes back whose connection was closed.
+/// The maximum random delay of a registration after a closed connection.
 const RETURN: Duration = Duration::from_secs(2);
-/// What tells a NAT and the other end that a way is in use (RFC 5626 section 3.5.1).
+/// The keep-alive ping for a NAT and the other end (RFC 5626 section 3.5.1).
 const PING: &[u8] = b"\r\n\r\n";
 
-/// What is known of the registration of one account.
+/// The state of the registration of one account.
 pub(crate) struct Registration {
     account: AccountId,
-    /// Its requests: one Call-ID for all of them.
+    /// The Call-ID and the sequence numbers of the requests.
     dialog: Dialog,
     wanted: bool,
-    /// Whether a request is under way.
+    /// True while a request is pending.
     is_asking: bool,
-    /// How long is asked for: a registrar may want it longer.
+    /// The requested duration. A registrar may require a longer one.
     expires: Duration,
-    /// The way to the registrar.
+    /// The flow to the registrar.
     flow: Option<Flow>,
     failures: u32,
-    /// When to ask next.
+    /// The time of the next request.
     next: Option<Instant>,
-    /// When to let the way know that it is in use.
+    /// The time of the next keep-alive ping.
     keepalive: Option<Instant>,
-    /// Where requests of the account go first (RFC 3608).
+    /// The routes of the account's requests (RFC 3608).
     pub(crate) service_route: Vec<Vec<u8>>,
 }
 
-/// `sip:` and the domain of `uri`: the request URI of a REGISTER.
+/// Returns `sip:` or `sips:` and the domain of `uri`: the request URI of a REGISTER.
 fn registrar_of(uri: &str) -> Option<Vec<u8>> {
     let parsed = sip::Uri::parse(uri.as_bytes()).ok()?;
     let address = parsed.as_sip()?;
@@ -90,14 +90,14 @@ impl Registration {
         self.ask(core, Duration::ZERO, now);
     }
 
-    /// Asks for nothing more.
+    /// Stops all further requests.
     pub(crate) const fn forget(&mut self) {
         self.wanted = false;
         self.next = None;
         self.keepalive = None;
     }
 
-    /// The network is another one: the way to the registrar has to be found anew.
+    /// Handles a change of the network: the registrar is located again.
     pub(crate) fn network_changed(&mut self, core: &mut Core, now: Instant) {
         self.flow = None;
         if self.wanted {
@@ -106,7 +106,7 @@ impl Registration {
         }
     }
 
-    /// A connection to `remote` has ended: the registrar does not reach us by it any more.
+    /// Handles the end of a connection to `remote`: the registrar can no longer use it.
     pub(crate) fn on_closed(
         &mut self,
         core: &mut Core,
@@ -116,7 +116,7 @@ impl Registration {
     ) {
         let is_ours = |flow: &mut Flow| flow.transport == transport && flow.remote == remote;
         if self.flow.take_if(is_ours).is_some() && self.wanted {
-            // Not at once: a server that starts anew has all its users coming back.
+            // The delay is random, since all clients of a restarted server return.
             self.keepalive = None;
             let wait = core.tokens.below(RETURN.as_micros());
             self.next = Some(now + Duration::from_micros(wait));
@@ -125,7 +125,7 @@ impl Registration {
 
     fn ask(&mut self, core: &mut Core, expires: Duration, now: Instant) {
         if self.is_asking {
-            // What is wanted by then is asked for when the answer has come.
+            // The next request follows the pending response.
             return;
         }
         self.is_asking = true;
@@ -142,7 +142,7 @@ impl Registration {
         core.request(draft, Owner::Registration(self.account), self.flow, now);
     }
 
-    /// A REGISTER has its answer, or none.
+    /// Processes the result of a REGISTER.
     pub(crate) fn on_heard(&mut self, core: &mut Core, heard: &Heard<'_>, now: Instant) {
         let response = match &heard.what {
             Ok(response) => response,
@@ -170,15 +170,15 @@ impl Registration {
         }
     }
 
-    /// How long the registrar wants it at least, where that can be asked for: once, since who
-    /// wanted more each time would have us ask without end.
+    /// Returns the minimum duration of the registrar, if it can be requested. That is done once, so
+    /// that a registrar cannot cause an endless series of requests.
     fn longer(&self, core: &Core, response: &Message<'_>) -> Option<Duration> {
         let wanted = core.config.accounts.get(self.account.0)?.expires;
         let is_new = |least: &Duration| *least > self.expires && *least <= LONGEST;
         min_expires(response).filter(is_new).filter(|_| self.expires == wanted)
     }
 
-    /// Requests with credentials have had numbers that this dialog has not given.
+    /// A request with credentials has a sequence number that this dialog has not assigned.
     fn note_cseq(&mut self, response: &Message<'_>) {
         let cseq = response.value(HeaderName::CSeq).map(sip::header::CSeq::parse);
         if let Some(Ok(cseq)) = cseq {
@@ -206,7 +206,8 @@ impl Registration {
         }
         let routes = response.elements(HeaderName::ServiceRoute).map(<[u8]>::to_vec);
         self.service_route = routes.collect();
-        // Somewhat before it ends, and not when all others do: at 80 to 90 % of the time.
+        // The refresh is at 80 to 90 % of the duration, at random, so that clients do not
+        // synchronize.
         let percent = 80 + core.tokens.below(11);
         let wait = Duration::from_micros(expires.min(LONGEST).as_micros() / 100 * percent);
         self.next = Some(now + wait.max(SHORTEST_WAIT));
@@ -216,14 +217,14 @@ impl Registration {
     }
 
     fn fail(&mut self, core: &mut Core, failure: Failure, now: Instant) {
-        // The next try finds its way anew.
+        // The next attempt locates the registrar again.
         self.flow = None;
         self.keepalive = None;
         let is_final = matches!(failure, Failure::Unauthorized { .. });
         let retry = (self.wanted && !is_final).then(|| {
             self.failures += 1;
             let longest = BASE_WAIT.times(1 << self.failures.min(16)).min(LONGEST_WAIT);
-            // A random half of it, so that not all come at once.
+            // Half of the interval is random, so that clients do not synchronize.
             let half = longest.as_micros() / 2;
             Duration::from_micros(half + core.tokens.below(half))
         });
@@ -232,7 +233,7 @@ impl Registration {
         core.tell(Event::Registration { account: self.account, state });
     }
 
-    /// Asks again when it is time.
+    /// Sends the request or the ping that is due.
     pub(crate) fn on_timer(&mut self, core: &mut Core, now: Instant) {
         if self.next.is_some_and(|next| next <= now) {
             self.ask(core, self.expires, now);
@@ -257,7 +258,7 @@ fn min_expires(response: &Message<'_>) -> Option<Duration> {
     Some(Duration::from_secs(seconds.into()))
 }
 
-/// How long the registrar keeps our contact (RFC 3261 section 10.2.4).
+/// Returns the granted duration of the local binding (RFC 3261 section 10.2.4).
 fn granted(
     core: &Core,
     account: AccountId,
@@ -279,7 +280,7 @@ fn granted(
         let uri = contact.uri().ok();
         uri.as_ref().and_then(|uri| uri.as_sip()).is_some_and(|uri| uri.is_same(own))
     };
-    // A NAT on the way, or a server, may have rewritten the address of our only binding.
+    // A NAT or a server may have rewritten the address of the only binding.
     let only = contacts.first().filter(|_| contacts.len() == 1);
     let ours = contacts.iter().find(|contact| is_own(contact)).or(only)?;
     let seconds = match ours.params.value("expires") {

@@ -1,21 +1,21 @@
-//! The Replaces header field (RFC 3891): which call another one takes the place of.
+//! The Replaces header field (RFC 3891): the call that another call replaces.
 
 use alloc::vec::Vec;
 use sip::Emit;
 use sip::uri::unescape;
 
-/// A dialog, as its recipient names it: `to_tag` is the recipient's own.
+/// A dialog from the view of the recipient: `to_tag` is the recipient's own tag.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Replaces {
     pub(crate) call_id: Vec<u8>,
     pub(crate) to_tag: Vec<u8>,
     pub(crate) from_tag: Vec<u8>,
-    /// Only as long as the call is not answered.
+    /// True if it applies only before the call is answered.
     pub(crate) early_only: bool,
 }
 
 impl Replaces {
-    /// What stands in the header field; `None` where that is none.
+    /// Parses the header field. `None` if it is invalid.
     pub(crate) fn parse(value: &[u8]) -> Option<Self> {
         let mut parts = value.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
         let call_id = parts.next().filter(|id| is_word(id))?.to_vec();
@@ -36,7 +36,7 @@ impl Replaces {
         Some(Self { call_id, to_tag: tag(to_tag)?, from_tag: tag(from_tag)?, early_only })
     }
 
-    /// What stands among the header fields of a URI (RFC 3261 section 19.1.1).
+    /// Parses the Replaces field among the header fields of a URI (RFC 3261 section 19.1.1).
     pub(crate) fn of_headers(headers: &[u8]) -> Option<Self> {
         let mut fields = headers.split(|byte| *byte == b'&').filter_map(|field| {
             let at = field.iter().position(|byte| *byte == b'=')?;
@@ -46,7 +46,7 @@ impl Replaces {
         Self::parse(&unescape(value))
     }
 
-    /// As it stands in a URI.
+    /// Returns the escaped form for a URI.
     pub(crate) fn escaped(&self) -> Vec<u8> {
         let mut plain = Vec::new();
         self.emit(&mut plain);
@@ -74,7 +74,7 @@ impl Emit for Replaces {
     }
 }
 
-/// Whether it can be a Call-ID or a tag: printable, and nothing that ends a value.
+/// Returns true if `text` can be a Call-ID or a tag: printable, without a delimiter.
 fn is_word(text: &[u8]) -> bool {
     !text.is_empty() && text.iter().all(|byte| byte.is_ascii_graphic() && !b",;=".contains(byte))
 }
@@ -100,7 +100,7 @@ mod tests {
         {
             assert_eq!(Replaces::parse(value), None);
         }
-        // Nothing that could begin a header field of its own comes out of an escape.
+        // An escape cannot inject a header field.
         assert_eq!(Replaces::of_headers(b"Replaces=a%0d%0aX:y;to-tag=1;from-tag=2"), None);
     }
 }

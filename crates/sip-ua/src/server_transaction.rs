@@ -1,5 +1,4 @@
-//! Requests of others that are in progress or remembered: each is a server transaction (RFC 3261
-//! section 17.2).
+//! The server transactions (RFC 3261 section 17.2).
 
 use crate::event::CallId;
 use alloc::collections::BTreeMap;
@@ -7,31 +6,31 @@ use alloc::vec::Vec;
 use sip::transaction::{Kind, ServerTransaction};
 use sip::{Flow, Instant};
 
-/// The server transaction of a request, by a keyed hash of what tells it from others.
+/// The key of a server transaction: a keyed hash of its identifying values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ServerKey(pub(crate) u64);
 
-/// What is to be done with a request that came in.
+/// The treatment of an arriving request.
 pub(crate) enum Arrival {
-    /// It is new.
+    /// The request is new.
     New(ServerKey),
-    /// It was answered, or there is no room for it.
+    /// The request was answered, or there is no room for it.
     Done,
 }
 
-/// A request that is to be answered.
+/// A request that waits for its response.
 pub(crate) struct Asked {
     pub(crate) request: Vec<u8>,
     pub(crate) flow: Flow,
     pub(crate) key: ServerKey,
 }
 
-/// A response, without what the request gives it.
+/// A response, without the values copied from the request.
 pub(crate) struct Answer<'a> {
     pub(crate) status: u16,
     /// The tag in To.
     pub(crate) tag: &'a [u8],
-    /// Whole header field lines.
+    /// Complete header field lines.
     pub(crate) lines: &'a [u8],
     pub(crate) body: &'a [u8],
 }
@@ -44,21 +43,22 @@ impl<'a> Answer<'a> {
 
 pub(crate) struct Server {
     pub(crate) machine: ServerTransaction,
-    /// The way back.
+    /// The flow of responses.
     pub(crate) flow: Flow,
-    /// What was answered last.
+    /// The last response.
     pub(crate) response: Vec<u8>,
-    /// The status of that; 0: nothing yet.
+    /// Its status. 0 before the first response.
     pub(crate) status: u16,
-    /// Whether the request came within a dialog of ours.
+    /// True if the request arrived within a local dialog.
     pub(crate) in_dialog: bool,
-    /// Whose INVITE it is.
+    /// The call of an INVITE.
     pub(crate) call: Option<CallId>,
-    /// Hash of what makes a request that came on another way the same (RFC 3261 section 8.2.2.2).
+    /// A hash of the values that identify the same request on another path (RFC 3261 section
+    /// 8.2.2.2).
     pub(crate) merge: u64,
 }
 
-/// All that are in progress or remembered.
+/// All server transactions.
 #[derive(Default)]
 pub(crate) struct Servers {
     pub(crate) all: BTreeMap<ServerKey, Server>,
@@ -69,15 +69,15 @@ impl Servers {
         self.all.len()
     }
 
-    /// Whether one more fits, of which `limit` are taken within dialogs and as many outside:
-    /// strangers take no room from those that are talked to. Where all is taken one goes that is
-    /// answered, and is remembered only for the case that the answer was lost.
+    /// Returns true if there is room for one more. The limit is `limit` within dialogs and as many
+    /// outside, so that strangers take no room from established peers. At the limit an answered
+    /// transaction is removed, which is only kept for a lost response.
     pub(crate) fn make_room(&mut self, in_dialog: bool, limit: usize) -> bool {
         let mut of_kind = self.all.iter().filter(|(_, server)| server.in_dialog == in_dialog);
         if of_kind.clone().count() < limit {
             return true;
         }
-        // The 2xx to an INVITE that begins a call is sent until its ACK comes.
+        // The 2xx to an INVITE that begins a call is retransmitted until its ACK arrives.
         let is_answered = |server: &Server| {
             server.status >= 300
                 || (server.status >= 200 && (in_dialog || server.machine.kind() != Kind::Invite))

@@ -1,15 +1,15 @@
-//! Messages that wait in a mailbox: NOTIFY of message-summary without a subscription (RFC 3842), as
-//! servers send them to phones that are registered.
+//! The message counts of a mailbox: NOTIFY of message-summary without a subscription (RFC 3842), as
+//! servers send it to registered phones.
 
 use crate::core::Core;
 use crate::event::Event;
 use sip::{HeaderName, Message};
 
-/// The header field line of a 489: packages of which NOTIFY is taken.
+/// The header field line of a 489 with the event packages that are accepted in NOTIFY.
 pub(crate) const ALLOW_EVENTS: &[u8] = b"Allow-Events: message-summary, refer\r\n";
 
 impl Core {
-    /// A NOTIFY has come outside of any dialog. The status to answer with.
+    /// Processes a NOTIFY outside of any dialog. Returns the status of the response.
     pub(crate) fn on_unasked_notify(&mut self, notify: &Message<'_>) -> u16 {
         let event = notify.value(HeaderName::Event).unwrap_or_default();
         let package = event.split(|byte| *byte == b';').next().unwrap_or_default();
@@ -25,12 +25,12 @@ impl Core {
     }
 }
 
-/// What a summary says.
+/// The content of a summary.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Summary {
-    /// Whether messages wait.
+    /// True if messages are waiting.
     waiting: Option<bool>,
-    /// Voice messages: new and old ones.
+    /// The numbers of new and old voice messages.
     voice: Option<(u32, u32)>,
 }
 
@@ -50,7 +50,7 @@ impl Summary {
     }
 }
 
-/// New and old messages, as in `2/8 (0/2)`.
+/// Parses the numbers of new and old messages, as in `2/8 (0/2)`.
 fn counts(value: &[u8]) -> Option<(u32, u32)> {
     let text = core::str::from_utf8(value).ok()?;
     let (new, old) = text.split('(').next()?.split_once('/')?;

@@ -1,21 +1,21 @@
-//! What must be like nothing else, and what nobody is to guess: branches, tags, Call-IDs.
+//! Unique and unpredictable values: branches, tags, Call-IDs.
 
 use alloc::vec::Vec;
 use sip::Emit;
 use siphasher::sip::SipHasher24;
 
-/// Makes tokens of a secret.
+/// A generator of tokens from a secret.
 pub(crate) struct Tokens {
     keys: [[u8; 16]; 2],
     count: u64,
 }
 
-/// 16 hexadecimal digits.
+/// A token: 16 hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Token(pub(crate) u64);
 
 impl Token {
-    /// The token that fills `text`.
+    /// Parses a token that fills `text`.
     pub(crate) fn parse(text: &[u8]) -> Option<Self> {
         let digit = |byte: &u8| match byte {
             b'0'..=b'9' => Some(byte - b'0'),
@@ -41,18 +41,18 @@ impl Tokens {
         Self { keys: [half(0), half(16)], count: 0 }
     }
 
-    /// One that was not there before.
+    /// Returns a new token.
     pub(crate) fn next(&mut self) -> Token {
         self.count += 1;
         Token(SipHasher24::new_with_key(&self.keys[0]).hash(&self.count.to_le_bytes()))
     }
 
-    /// A number from 0 to below `end`, which is not 0.
+    /// Returns a number from 0 to below `end`, which is not 0.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.next().0 % end.max(1)
     }
 
-    /// A keyed hash of `parts`, for what strangers choose.
+    /// Returns a keyed hash of `parts`, for values that peers choose.
     pub(crate) fn hash(&self, parts: &[&[u8]]) -> u64 {
         let mut joined = Vec::with_capacity(256);
         for part in parts {

@@ -1,5 +1,5 @@
-//! Our requests, as a user agent client makes them (RFC 3261 section 8.1): located, sent, sent
-//! again, sent elsewhere, with credentials, until there is an answer.
+//! The user agent client (RFC 3261 section 8.1): a request is located, sent, retransmitted, sent to
+//! the next location, and sent with credentials, until its final response.
 
 use crate::client_transaction::{Cancel, Client, ClientId, Heard, Owner, Sent, State};
 use crate::config::AccountId;
@@ -13,14 +13,14 @@ use sip::locate::{Destination, Host};
 use sip::transaction::{Timeout, Timers};
 use sip::{Emit, Flow, HeaderName, Instant, Message, Method, Transport, Uri};
 
-/// The most octets of a request that goes by UDP, where the path MTU is not known (RFC 3261 section
+/// The maximum length of a request over UDP in bytes, with an unknown path MTU (RFC 3261 section
 /// 18.1.1).
 const MAX_DATAGRAM: usize = 1300;
-/// How many peers are remembered that take no TCP.
+/// The maximum number of stored peers that do not accept TCP.
 const MAX_WITHOUT_TCP: usize = 64;
 
-/// What is to be located for requests to `uri` (RFC 3263 section 4); `None` where it is no SIP URI,
-/// or names a transport that is not known.
+/// Returns the destination to locate for requests to `uri` (RFC 3263 section 4). `None` if it is
+/// not a SIP URI, or names an unknown transport.
 #[must_use]
 pub fn destination(uri: &[u8]) -> Option<Destination> {
     let Ok(Uri::Sip(uri)) = Uri::parse(uri) else { return None };
@@ -38,16 +38,17 @@ pub fn destination(uri: &[u8]) -> Option<Destination> {
     Some(Destination { host, port: uri.port, transport, sips: uri.secure })
 }
 
-/// The SIP URI `uri` without its header fields, which no request URI may have, and those (RFC 3261
-/// section 19.1.1); `None` where it is no SIP URI.
+/// Splits the SIP URI `uri` into the part without header fields, which a request URI must not have,
+/// and the header fields (RFC 3261 section 19.1.1). `None` if it is not a SIP URI.
 pub(crate) fn split_headers(uri: &[u8]) -> Option<(&[u8], &[u8])> {
     let Ok(Uri::Sip(parsed)) = Uri::parse(uri) else { return None };
-    // The `?` before them goes as well; a user part may have one, too.
+    // The `?` in front of them is removed. A user part may contain one, too.
     let address = uri.get(..uri.len() - parsed.headers.len())?;
     Some((address.strip_suffix(b"?").unwrap_or(address), parsed.headers))
 }
 
-/// The Subject line that the header fields of a URI ask for, if they do (RFC 3261 section 19.1.5).
+/// Returns the Subject line for the header fields of a URI, if they contain one (RFC 3261 section
+/// 19.1.5).
 pub(crate) fn subject_line(headers: &[u8]) -> Option<Vec<u8>> {
     let mut fields = headers.split(|byte| *byte == b'&');
     let value = fields.find_map(|field| {
@@ -61,9 +62,9 @@ pub(crate) fn subject_line(headers: &[u8]) -> Option<Vec<u8>> {
     Some([b"Subject: ", &value[..], b"\r\n"].concat())
 }
 
-/// What stands in the branch of one of our requests, and whether that is a CANCEL. Only its
-/// beginning may be there: the network gives back no more than some hundred bytes of what it could
-/// not deliver.
+/// Returns the token in the branch of a local request, and true for a CANCEL. `bytes` may be only
+/// the beginning of the request: the network returns at most some hundred bytes of an undelivered
+/// datagram.
 fn branch_of(bytes: &[u8]) -> Option<(u64, bool)> {
     const BEFORE: &[u8] = b";branch=z9hG4bK";
     let at = bytes.windows(BEFORE.len()).position(|window| window == BEFORE)? + BEFORE.len();
@@ -72,7 +73,7 @@ fn branch_of(bytes: &[u8]) -> Option<(u64, bool)> {
 }
 
 impl Core {
-    /// Sends a request on `flow`, or where its dialog leads.
+    /// Sends a request on `flow`, or to the location of its next hop.
     pub(crate) fn request(
         &mut self,
         draft: Draft,
@@ -86,20 +87,20 @@ impl Core {
         match (flow, destination) {
             (Some(flow), _) => self.transmit(id, flow, now),
             (None, Some(destination)) => self.tell(Event::Locate { ticket, destination }),
-            // Its owner hears of it as of a name that is not found.
+            // The owner receives the same failure as for a name that is not found.
             (None, None) => self.clients.unlocatable.push(ticket),
         }
         id
     }
 
-    /// Says of a request that somebody else has said where it goes.
+    /// Marks a request with a target that another party has chosen.
     pub(crate) fn mark_redirected(&mut self, id: ClientId) {
         if let Some(client) = self.clients.all.get_mut(&id) {
             client.is_redirected = true;
         }
     }
 
-    /// Answers to [`Event::Locate`]: the request goes to the first place.
+    /// Processes an answer to [`Event::Locate`]: sends the request to the first location.
     pub(crate) fn on_located(
         &mut self,
         ticket: Ticket,
@@ -111,7 +112,7 @@ impl Core {
         let (&id, client) = self.clients.all.iter_mut().find(|(_, client)| is_meant(client))?;
         client.others = locations.iter().map(Location::flow).collect();
         if matches!(client.owner, Owner::Registration(_)) {
-            // A few at most: a name has no more addresses than a message of the DNS.
+            // Their number is bounded: a DNS message holds few addresses of a name.
             self.proxies
                 .extend(locations.iter().map(|location| location.remote.ip().to_canonical()));
         }
@@ -124,7 +125,7 @@ impl Core {
         }
     }
 
-    /// Writes a request. Its Via is that of `flow`, its Contact that of the flow which was chosen.
+    /// Writes a request. Its Via is that of `flow`, its Contact that of the flow `chosen`.
     fn write(
         &self,
         client: &Client,
@@ -151,9 +152,8 @@ impl Core {
         bytes
     }
 
-    /// Writes the request for `flow` and sends it, as a transaction of its own. A request that is
-    /// too large for a datagram goes by TCP, and by UDP, shorter, where that is refused (RFC 3261
-    /// section 18.1.1).
+    /// Writes the request for `flow` and sends it in a new transaction. A request that exceeds a
+    /// datagram goes by TCP, or shortened by UDP if TCP is refused (RFC 3261 section 18.1.1).
     fn transmit(&mut self, id: ClientId, chosen: Flow, now: Instant) {
         let branch = self.tokens.next();
         let timers = self.config.timers;
@@ -183,7 +183,7 @@ impl Core {
         self.send(flow, bytes);
     }
 
-    /// A response has come. What is left for the owner of its request, if anything.
+    /// Processes a response. Returns the result for the owner of the request, if any.
     pub(crate) fn on_response<'m>(
         &mut self,
         response: &'m Message<'m>,
@@ -281,7 +281,7 @@ impl Core {
         Ok(())
     }
 
-    /// Sends the request to the next place, if there is one.
+    /// Sends the request to the next location. Returns false without a further location.
     fn try_next(&mut self, id: ClientId, now: Instant) -> bool {
         let Some(client) = self.clients.all.get_mut(&id) else { return false };
         if matches!(&client.state, State::Sent(sent) if sent.cancel != Cancel::No) {
@@ -292,8 +292,8 @@ impl Core {
         true
     }
 
-    /// Takes back the INVITE of `call`, which has had no final response. False where nothing is to
-    /// come of it any more.
+    /// Cancels the INVITE of `call`, which has no final response yet. Returns false if no response
+    /// is expected any more.
     pub(crate) fn cancel(&mut self, call: CallId, now: Instant) -> bool {
         let is_meant = |client: &Client| {
             client.owner == Owner::Call(call)
@@ -329,7 +329,7 @@ impl Core {
         self.send_companion(flow, branch, bytes, now);
     }
 
-    /// Sends a CANCEL, as a transaction of its own.
+    /// Sends a CANCEL in a transaction of its own.
     fn send_companion(&mut self, flow: Flow, branch: u64, bytes: Vec<u8>, now: Instant) {
         let method = Method::Cancel;
         let sent = Sent::new(flow, branch, method, bytes.clone(), &self.config.timers, now);
@@ -340,7 +340,7 @@ impl Core {
         self.send(flow, bytes);
     }
 
-    /// A request could not be sent, for the reason `failure`.
+    /// Processes the delivery failure of a request, with the reason `failure`.
     pub(crate) fn on_undeliverable(
         &mut self,
         bytes: &[u8],
@@ -369,7 +369,8 @@ impl Core {
         self.give_up(id, failure)
     }
 
-    /// What is due: requests go again, or elsewhere, or have failed.
+    /// Processes the due timers: requests are retransmitted, sent to the next location, or have
+    /// failed.
     pub(crate) fn poll_clients(&mut self, now: Instant) -> Vec<Heard<'static>> {
         let timers = self.config.timers;
         let ids: Vec<ClientId> = self.clients.all.keys().copied().collect();
@@ -424,8 +425,8 @@ impl Core {
         }
     }
 
-    /// Nobody has answered. An INVITE stays for as long again: a 2xx that comes late is
-    /// acknowledged and ended, or the other end would stand there in a call.
+    /// Processes a timeout without a final response. An INVITE stays for as long again: a late 2xx
+    /// is acknowledged and ended by BYE, so that the other end does not stay in a call.
     fn give_up_waiting(&mut self, id: ClientId, now: Instant) -> Option<Heard<'static>> {
         let until = now + self.config.timers.t1.times(64);
         let client = self.clients.all.get_mut(&id)?;
@@ -454,7 +455,7 @@ impl Core {
         Some(Heard { owner: client.owner, id, method, flow, what: Err(failure) })
     }
 
-    /// What may become a dialog with `uri`, of `account` or of nobody in particular.
+    /// Returns the start of a dialog with `uri`, from `account` or without an account.
     pub(crate) fn dialog_to(
         &mut self,
         account: Option<AccountId>,

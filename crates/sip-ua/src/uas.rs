@@ -1,5 +1,5 @@
-//! Requests of others, as a user agent server deals with them (RFC 3261 section 8.2): each is
-//! answered once, and the same again when it comes again.
+//! The user agent server (RFC 3261 section 8.2): each request is answered once, and a
+//! retransmission gets the same response.
 
 use crate::core::Core;
 use crate::event::CallId;
@@ -10,7 +10,8 @@ use sip::message::{Response, reason_phrase};
 use sip::transaction::{Kind, ServerTransaction, Timeout, server_key};
 use sip::{Emit, Flow, Instant, Message, Method};
 
-/// Where the response to `request`, which came on `flow`, goes (RFC 3261 section 18.2.2).
+/// Returns the flow of the response to `request`, which arrived on `flow` (RFC 3261 section
+/// 18.2.2).
 fn way_back(request: &Message<'_>, flow: &Flow) -> Flow {
     if flow.transport.is_stream() {
         return *flow;
@@ -20,7 +21,8 @@ fn way_back(request: &Message<'_>, flow: &Flow) -> Flow {
 }
 
 impl Core {
-    /// A request has come that is no ACK and no CANCEL; `in_dialog`: of a dialog of ours.
+    /// Processes the arrival of a request other than ACK and CANCEL. `in_dialog` is true for a
+    /// request within a local dialog.
     pub(crate) fn arrive(
         &mut self,
         request: &Message<'_>,
@@ -65,20 +67,20 @@ impl Core {
         self.tokens.hash(&[value(From), value(CallId), value(CSeq)])
     }
 
-    /// Whether `request`, of the transaction `key`, is here already by another way: both would
-    /// ring.
+    /// Returns true if `request`, of the transaction `key`, is merged: the same request has arrived
+    /// by another path, and both would ring (RFC 3261 section 8.2.2.2).
     pub(crate) fn is_merged(&self, request: &Message<'_>, key: ServerKey) -> bool {
         let merge = self.merge_hash(request);
         self.servers.all.iter().any(|(other, server)| *other != key && server.merge == merge)
     }
 
-    /// Whose INVITE `request` cancels or acknowledges, and in which transaction.
+    /// Returns the transaction of the INVITE that `request` cancels or acknowledges, and its call.
     pub(crate) fn invite_of(&self, request: &Message<'_>) -> Option<(ServerKey, Option<CallId>)> {
         let key = self.key_of(request);
         self.servers.all.get(&key).map(|server| (key, server.call))
     }
 
-    /// An ACK has come. Whether it is for a 2xx: those concern the call.
+    /// Processes an ACK. Returns true if it acknowledges a 2xx, which concerns the call.
     pub(crate) fn acknowledge(&mut self, ack: &Message<'_>, now: Instant) -> bool {
         let key = self.key_of(ack);
         let timers = self.config.timers;
@@ -88,7 +90,7 @@ impl Core {
         }
     }
 
-    /// Says whose INVITE the transaction is.
+    /// Assigns the INVITE of the transaction to a call.
     pub(crate) fn belongs(&mut self, key: ServerKey, call: CallId) {
         if let Some(server) = self.servers.all.get_mut(&key) {
             server.call = Some(call);
@@ -116,24 +118,24 @@ impl Core {
         }
     }
 
-    /// Refuses what was asked.
+    /// Rejects the request `asked`.
     pub(crate) fn refuse(&mut self, asked: &Asked, status: u16, tag: &[u8], now: Instant) {
         if let Ok(request) = Message::parse(&asked.request) {
             self.respond(&request, &asked.flow, asked.key, &Answer::status(status, tag), now);
         }
     }
 
-    /// The tag of answers outside of a dialog, which is the same each time (RFC 3261 section
-    /// 8.2.7).
+    /// Returns the tag of responses outside of a dialog, which is constant for a transaction (RFC
+    /// 3261 section 8.2.7).
     pub(crate) fn tag_of(&self, ServerKey(key): ServerKey) -> Vec<u8> {
         let mut tag = Vec::new();
         Token(self.tokens.hash(&[b"tag", &key.to_le_bytes()])).emit(&mut tag);
         tag
     }
 
-    /// Answers a request that nothing is to be remembered of, as a stateless server does (RFC 3261
-    /// section 8.2.7): the same again when it comes again, and never by itself, since the source of
-    /// a datagram proves nothing.
+    /// Answers a request without keeping its transaction, as a stateless server does (RFC 3261
+    /// section 8.2.7): a retransmission gets the same response. It is never retransmitted on a
+    /// timer, since the source of a datagram proves nothing.
     pub(crate) fn respond_statelessly(
         &mut self,
         request: &Message<'_>,
@@ -148,7 +150,7 @@ impl Core {
         self.respond_once(request, flow, &answer);
     }
 
-    /// Sends the last response of a transaction again: a 2xx that has no ACK.
+    /// Sends the last response of a transaction again: a 2xx without an ACK.
     pub(crate) fn send_again(&mut self, key: ServerKey) {
         if let Some(server) = self.servers.all.get(&key) {
             let (flow, response) = (server.flow, server.response.clone());
@@ -156,7 +158,7 @@ impl Core {
         }
     }
 
-    /// Answers a request that has no transaction: a CANCEL, or one that is not to be understood.
+    /// Answers a request without a transaction: a CANCEL, or a malformed request.
     pub(crate) fn respond_once(&mut self, request: &Message<'_>, flow: &Flow, answer: &Answer<'_>) {
         let mut bytes = Vec::new();
         self.write_response(request, flow, answer, &mut bytes);
@@ -187,7 +189,8 @@ impl Core {
         response.write_with_body(out, fields, body);
     }
 
-    /// What is due of server transactions: answers go again, and the old ones are forgotten.
+    /// Processes the due timers of server transactions: responses are retransmitted, and old
+    /// transactions are removed.
     pub(crate) fn poll_servers(&mut self, now: Instant) {
         let timers = self.config.timers;
         let mut again = Vec::new();

@@ -1,26 +1,26 @@
-//! The way of requests within a dialog: the flow of a message that made or changed the dialog, or
-//! where the next hop is located (RFC 3261 section 12.2.1.1).
+//! The path of requests within a dialog: the flow of a message that created or refreshed the
+//! dialog, or the location of the next hop (RFC 3261 section 12.2.1.1).
 
 use crate::uac::destination;
 use core::net::IpAddr;
 use sip::locate::Host;
 use sip::{Flow, Transport};
 
-/// Where the requests of a dialog go next.
+/// The next hop of the requests of a dialog.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NextHop<'a> {
     /// The first route, or the remote target.
     pub(crate) uri: &'a [u8],
-    /// Whether it is a route: then a server has put itself there.
+    /// True if it is a route, which a server has added.
     pub(crate) is_route: bool,
 }
 
-/// Whether requests to `next` go by `flow`, on which a message of the dialog came or went. `asked`
-/// is the URI that the flow was located by, if the request was ours.
+/// Returns true if requests to `next` use `flow`, on which a message of the dialog was received or
+/// sent. `asked` is the URI from which the flow was located, if the request was local.
 ///
-/// A flow is kept where the next hop is what the flow leads to, and where nothing else can work: a
-/// browser has no address, a certificate names no IP address, and an address of a private network
-/// means nothing outside of it.
+/// The flow is kept if it leads to the next hop, and if no location can work: a browser has no
+/// address, a certificate names no IP address, and a private address is valid only in its own
+/// network.
 pub(crate) fn keeps(flow: &Flow, asked: Option<&[u8]>, next: NextHop<'_>) -> bool {
     let Some(to) = destination(next.uri) else { return true };
     if asked.and_then(destination).is_some_and(|asked| asked == to) {
@@ -40,13 +40,13 @@ pub(crate) fn keeps(flow: &Flow, asked: Option<&[u8]>, next: NextHop<'_>) -> boo
     let transport = to.transport.unwrap_or(flow.transport);
     let is_same_transport = transport == flow.transport && !to.sips;
     let is_same_port = to.port.unwrap_or(transport.default_port()) == flow.remote.port();
-    // A connection that the other end has opened comes from any port.
+    // A connection from the other end has any source port.
     let is_theirs = asked.is_none() && flow.transport.is_stream();
     (ip == remote && is_same_transport && (is_same_port || is_theirs))
         || (is_inside(ip) && !is_inside(remote))
 }
 
-/// Whether an address means something only within its own network.
+/// Returns true if an address is valid only in its own network.
 fn is_inside(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(ip) => {
@@ -74,7 +74,7 @@ mod tests {
         let (udp, tcp, tls) = (Transport::Udp, Transport::Tcp, Transport::Tls);
         let proxy = "203.0.113.1:5060";
         for (expected, transport, remote, asked, uri, is_route) in [
-            // The same place.
+            // The same location.
             (true, udp, proxy, None, "sip:a@203.0.113.1", false),
             (true, udp, proxy, Some("sip:b"), "sip:203.0.113.1:5060;lr", true),
             (true, udp, proxy, Some("sip:b"), "sip:x@b", false),
@@ -86,7 +86,7 @@ mod tests {
             (false, tcp, proxy, Some("sip:b"), "sip:a@203.0.113.1:5071;transport=tcp", false),
             (false, udp, proxy, Some("sip:b"), "sip:c", false),
             (false, udp, proxy, Some("sip:b"), "sip:198.51.100.1;lr", true),
-            // Nothing else can work.
+            // No location can work.
             (true, udp, proxy, Some("sip:b"), "sip:a@10.0.0.1:5071", false),
             (true, udp, proxy, Some("sip:b"), "sip:a@0.0.0.0", false),
             (true, udp, proxy, Some("sip:b"), "sip:a@x.invalid", false),

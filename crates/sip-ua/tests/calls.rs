@@ -1,4 +1,4 @@
-//! Agents and a network with a virtual clock: every call ends, whatever is lost on the way.
+//! Agents on a network with a virtual clock: every call ends, with any packet loss.
 
 mod rig;
 
@@ -20,7 +20,7 @@ fn good() -> Link {
     Link { delay: Duration::from_millis(5), ..Link::default() }
 }
 
-/// Alice calls bob, and it rings.
+/// Alice calls bob, and his agent rings.
 fn ringing(rig: &mut Rig) -> (CallId, CallId) {
     let here = rig.call(0, 1);
     let there = match rig.expect(1) {
@@ -159,15 +159,15 @@ fn the_session_is_changed_by_either_side_and_a_refusal_changes_nothing() {
 fn two_offers_that_meet_are_made_again_and_one_after_the_other() {
     let mut rig = rig(good());
     let (here, there) = talking(&mut rig);
-    // The ACK has to be there.
+    // The ACK has to arrive first.
     rig.pass(Duration::from_secs(1));
     rig.act(0, |agent, now| agent.offer(now, here, b"v=0 one".to_vec()));
     rig.act(1, |agent, now| agent.offer(now, there, b"v=0 two".to_vec()));
-    // The callee's wait is the shorter one (RFC 3261 section 14.1).
+    // The callee waits for a shorter time (RFC 3261 section 14.1).
     assert_eq!(rig.expect(0), Event::Offer { call: here, offer: Some(b"v=0 two".to_vec()) });
     assert_eq!((rig.count(0, "SIP/2.0 491"), rig.count(1, "SIP/2.0 491")), (1, 1));
     rig.act(0, |agent, now| agent.accept(now, here, b"v=0 both"));
-    // What was offered before is of an older description.
+    // The earlier offer has an older description.
     match rig.expect(0) {
         Event::OfferFailed { call, failure: Failure::Refused { status: 491, .. } } => {
             assert_eq!(call, here);
@@ -211,8 +211,8 @@ fn more_calls_than_may_ring_are_refused() {
     rig.finish();
 }
 
-/// A call that the first agent has begun goes its way: rings, is answered or not, is hung up by
-/// somebody, as `seed` has it, until both have heard that it is over.
+/// Plays a call of the first agent: it rings, is answered or not, and is ended by one of both, as
+/// `seed` decides, until both agents have reported the end.
 fn live(rig: &mut Rig, call: CallId, seed: u64) {
     let mut over = false;
     while !over {
@@ -284,7 +284,7 @@ fn an_account_that_comes_later_registers_until_it_is_forgotten() {
         ),
         _ => false,
     };
-    // The other agent is no registrar, and is asked again and again.
+    // The other agent is not a registrar, and receives a request after each failure.
     assert!(is_refused(&rig.expect(0)) && is_refused(&rig.expect(0)));
     rig.act(0, |agent, _| {
         agent.forget_account(account);

@@ -1,10 +1,10 @@
-//! Who gets credentials, and who does not.
+//! The choice of the servers that receive credentials.
 
 use sip::{Flow, Instant, Transport};
 use sip_ua::{Account, AccountId, Agent, Config, Event, Failure, Location, Password};
 use std::net::SocketAddr;
 
-/// An agent that has sent an INVITE by way of `proxy`, or where its account leads.
+/// An agent that has sent an INVITE to `proxy`, or to the domain of its account.
 struct Caller {
     agent: Agent,
     flow: Flow,
@@ -36,7 +36,7 @@ impl Caller {
         Self { agent, flow, now }
     }
 
-    /// The last INVITE that it has sent since this was asked.
+    /// Returns the last INVITE sent since the previous call.
     fn invite(&mut self) -> Option<String> {
         let sent = std::iter::from_fn(|| self.agent.poll_transmit());
         let texts = sent.map(|transmit| String::from_utf8(transmit.bytes).expect("text"));
@@ -55,7 +55,7 @@ impl Caller {
         self.agent.receive(self.now, &self.flow, response.as_bytes());
     }
 
-    /// Whether a challenge that comes after these responses is answered.
+    /// Returns true if a challenge after these responses is answered.
     fn answers_after(&mut self, before: &[&str]) -> bool {
         let invite = self.invite().expect("an INVITE");
         before.iter().for_each(|status| self.respond(&invite, status));
@@ -79,7 +79,7 @@ fn a_server_that_asks_is_answered() {
     assert!(Caller::new(None).answers_after(&[]));
 }
 
-/// Whoever is called must not log in as the caller.
+/// The callee must not be able to authenticate as the caller.
 #[test]
 fn who_asks_after_the_server_has_passed_the_call_on_is_not() {
     assert!(!Caller::new(None).answers_after(&["100 Trying"]));

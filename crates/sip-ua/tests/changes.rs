@@ -1,4 +1,4 @@
-//! Changes of the session before a call is answered and after (RFC 3311, RFC 3261 section 14).
+//! Changes of the session before and after the answer (RFC 3311, RFC 3261 section 14).
 
 mod rig;
 
@@ -22,7 +22,7 @@ fn rig() -> Rig {
     Rig::new(1, Link { delay: Duration::from_millis(5), ..Link::default() }, &configs)
 }
 
-/// Alice calls bob, who rings with a session that is settled.
+/// Alice calls bob, and his agent rings with a settled session.
 fn ringing(rig: &mut Rig) -> (CallId, CallId) {
     let here = rig.call(0, 1);
     let there = match rig.expect(1) {
@@ -54,7 +54,7 @@ fn a_session_that_rings_is_changed_by_update_from_either_side() {
         assert_eq!(rig.expect(side), Event::OfferFailed { call: own, failure });
     }
     rig.act(1, |agent, now| agent.answer(now, there, b""));
-    // What bob has offered last, and alice taken, is what stands.
+    // The session is bob's last offer, which alice has accepted.
     assert_eq!(rig.expect(0), Event::Answered { call: here, session: Some(HOLD.to_vec()) });
     rig.act(0, |agent, now| agent.hang_up(now, here));
     rig.finish();
@@ -75,7 +75,7 @@ fn nothing_is_offered_before_the_first_offer_has_its_answer() {
         assert!(matches!(refused, Err(CallError::State(_))), "{refused:?}");
     }
     rig.act(1, |agent, now| agent.ring(now, there, SESSION));
-    // Its PRACK is not there.
+    // The PRACK has not arrived yet.
     let refused = rig.try_act(1, |agent, now| agent.offer(now, there, HOLD.to_vec()));
     assert_eq!(refused, Err(CallError::OfferPending));
     rig.act(0, |agent, now| agent.hang_up(now, here));
@@ -93,7 +93,7 @@ fn updates_that_meet_are_made_again_one_after_the_other() {
     rig.act(0, |agent, now| agent.accept(now, here, b"v=0 both"));
     assert!(matches!(rig.expect(0), Event::OfferFailed { .. }));
     assert!(matches!(rig.expect(1), Event::Answer { .. }));
-    // Who still wants it says so.
+    // An offer that is still wanted is made again.
     rig.act(0, |agent, now| agent.offer(now, here, b"v=0 three".to_vec()));
     assert!(matches!(rig.expect(1), Event::Offer { .. }));
     rig.act(1, |agent, now| agent.accept(now, there, HELD));
@@ -120,7 +120,7 @@ fn an_offer_under_way_when_the_call_is_answered_is_answered_after_it() {
 
 const ALLOW: &str = "Allow: INVITE, ACK, BYE, CANCEL, PRACK, UPDATE\r\n";
 
-/// Alice calls a stranger, whose phone has settled the session and takes UPDATE.
+/// Alice calls a stranger. The stranger has settled the session and supports UPDATE.
 fn stranger_rings(rig: &mut Rig) -> (CallId, Vec<u8>) {
     let call = rig.call_uri(0, &format!("sip:{}", stranger()), SESSION);
     let invite = rig.mail(stranger(), "INVITE");
@@ -133,7 +133,7 @@ fn stranger_rings(rig: &mut Rig) -> (CallId, Vec<u8>) {
     (call, invite)
 }
 
-/// Ends the call with the stranger that stands.
+/// Ends the established call with the stranger.
 fn hang_up(rig: &mut Rig, call: CallId) {
     rig.act(0, |agent, now| agent.hang_up(now, call));
     let bye = rig.mail(stranger(), "BYE");

@@ -1,5 +1,5 @@
-//! Early dialogs: reliable provisional responses (RFC 3262), UPDATE (RFC 3311), several phones that
-//! ring.
+//! Early dialogs: reliable provisional responses (RFC 3262), UPDATE (RFC 3311), several ringing
+//! phones.
 
 mod rig;
 
@@ -13,7 +13,7 @@ use test_support::network::Link;
 
 const ANSWER: &[u8] = b"v=0 answer";
 
-/// Where somebody is that is no agent.
+/// The address of a stranger, which is not an agent.
 fn stranger() -> SocketAddr {
     ([192, 0, 2, 100], 5060).into()
 }
@@ -42,7 +42,7 @@ fn incoming(rig: &mut Rig) -> CallId {
     }
 }
 
-/// Alice calls bob, who rings with a session.
+/// Alice calls bob, and his agent rings with a session.
 fn ringing(rig: &mut Rig) -> (CallId, CallId) {
     let here = rig.call(0, 1);
     let there = incoming(rig);
@@ -117,7 +117,7 @@ fn who_insists_on_reliability_calls_nobody_without_and_hears_every_ring_reliably
 fn a_ring_without_prack_is_repeated_for_64_times_t1_and_the_call_refused() {
     let mut rig = both();
     let (_, there) = ringing(&mut rig);
-    // Nothing comes back any more.
+    // No packet arrives any more.
     rig.set_link(Link { loss: 1000, ..good() });
     assert_eq!(rig.expect(1), Event::Ended { call: there, end: End::Failed(Failure::TimedOut) });
     assert_eq!(rig.now().as_secs(), 32);
@@ -137,7 +137,7 @@ fn an_answer_waits_for_the_prack_of_a_session_and_passes_a_ring_by() {
         let answers = usize::from(session.is_empty());
         assert_eq!(rig.count(1, "SIP/2.0 200"), answers);
         rig.pass(Duration::from_secs(1));
-        // The PRACK has its 200 in any case.
+        // The PRACK gets a 200 in any case.
         assert_eq!((rig.count(1, "SIP/2.0 200 OK (2 PRACK)"), rig.count(0, "ACK")), (1, 1));
         rig.act(1, |agent, now| agent.hang_up(now, there));
         rig.finish();
@@ -169,7 +169,7 @@ fn a_call_without_an_offer_is_offered_one_reliably_and_answers_by_prack() {
     assert_eq!(rig.expect(0), rings(here, None, false));
     let offer = Event::Offer { call: here, offer: Some(b"v=0 offer".to_vec()) };
     assert_eq!(rig.expect(0), offer);
-    // The owner takes its time; the offer comes again, and is asked about once.
+    // The owner answers late. The retransmitted offer is reported once.
     rig.pass(Duration::from_secs(4));
     assert_eq!(rig.events(0), []);
     rig.act(0, |agent, now| agent.accept(now, here, ANSWER));
@@ -215,7 +215,7 @@ fn who_refuses_the_first_offer_has_no_call() {
     }
 }
 
-/// Alice calls a stranger. Returns its INVITE.
+/// Alice calls a stranger. Returns the INVITE.
 fn call_of_stranger(rig: &mut Rig) -> (CallId, Vec<u8>) {
     let call = rig.call_uri(0, &format!("sip:{}", stranger()), SESSION);
     (call, rig.mail(stranger(), "INVITE"))
@@ -227,7 +227,7 @@ fn reliable_responses_are_acknowledged_once_and_in_order_for_each_phone() {
     let (call, invite) = call_of_stranger(&mut rig);
     let ways = (stranger(), 0);
     let lines = |rseq: u32| format!("Require: 100rel\r\nRSeq: {rseq}\r\n");
-    // Of one phone 7, 9, 8, 7, 9; of another 1 in between.
+    // RSeq 7, 9, 8, 7, 9 of one phone, and 1 of another one in between.
     for (tag, rseq) in [("one", 7), ("one", 9), ("two", 1), ("one", 8), ("one", 7), ("one", 9)] {
         rig.reply(ways, &invite, (183, tag), &lines(rseq), "");
         rig.pass(Duration::from_millis(50));
@@ -311,7 +311,7 @@ fn a_prack_that_matches_nothing_is_refused_and_an_offer_in_one_is_answered() {
     assert_eq!(body(&rig.mail(stranger(), "SIP/2.0 200")), b"v=0 agreed");
     assert_eq!(body(&rig.mail(stranger(), "SIP/2.0 200")), b"");
     rig.send(stranger(), 1, request("ACK", 1, &tag, "", "").as_bytes());
-    // Once acknowledged, it is unknown.
+    // After its acknowledgement the response is unknown.
     let prack = request("PRACK", 8, &tag, &rack, "");
     rig.send(stranger(), 1, prack.as_bytes());
     rig.mail(stranger(), "SIP/2.0 481");

@@ -1,5 +1,4 @@
-//! Several phones that ring for one call, and answers that come when they should not (RFC 3261
-//! section 13.2.2).
+//! Several ringing phones for one call, and unexpected answers (RFC 3261 section 13.2.2).
 
 mod rig;
 
@@ -22,7 +21,7 @@ fn rig() -> Rig {
     Rig::new(1, Link { delay: Duration::from_millis(5), ..Link::default() }, &configs)
 }
 
-/// Alice calls a stranger, behind whom there are several phones.
+/// Alice calls a stranger with several phones.
 fn place(rig: &mut Rig) -> (CallId, Vec<u8>) {
     let call = rig.call_uri(0, &format!("sip:{}", stranger()), SESSION);
     (call, rig.mail(stranger(), "INVITE"))
@@ -61,7 +60,7 @@ fn phones_are_told_apart_and_what_rings_after_the_answer_is_not_heard() {
         ringing(call, 199, 1, None),
     ];
     assert_eq!(rig.events(0), expected);
-    // The third one has not rung.
+    // The third phone has not rung.
     ring(&mut rig, &invite, 200, "three", "v=0 three");
     let session = Some(b"v=0 three".to_vec());
     assert_eq!(rig.events(0), [Event::Answered { call, session }]);
@@ -86,7 +85,7 @@ fn of_several_early_sessions_the_last_one_is_changed() {
     rig.reply((stranger(), 0), &invite, (199, "three"), lines, "");
     let prack = rig.mail(stranger(), "PRACK");
     rig.reply((stranger(), 0), &prack, (200, "three"), "", "");
-    // The last one that is left.
+    // The last remaining phone.
     rig.act(0, |agent, now| agent.offer(now, call, b"v=0 hold".to_vec()));
     let update = rig.mail(stranger(), "UPDATE");
     assert!(value(&update, HeaderName::To).ends_with("tag=two"));
@@ -94,7 +93,7 @@ fn of_several_early_sessions_the_last_one_is_changed() {
     rig.events(0);
     rig.reply((stranger(), 0), &invite, (200, "one"), "", "");
     rig.pass(Duration::from_millis(20));
-    // Whoever answers has a session of his own, settled before.
+    // The answering phone has settled its own session before.
     let events = rig.events(0);
     let answered = Event::Answered { call, session: Some(b"v=0".to_vec()) };
     assert!(events.contains(&answered), "{events:?}");
@@ -149,7 +148,7 @@ fn an_answer_after_64_times_t1_is_acknowledged_and_hung_up() {
         let mut rig = rig();
         let (call, invite) = place(&mut rig);
         if rings {
-            // A CANCEL without an answer ends the wait, too.
+            // A CANCEL without a response ends the wait, too.
             ring(&mut rig, &invite, 180, "one", "");
             rig.act(0, |agent, now| agent.hang_up(now, call));
         } else {

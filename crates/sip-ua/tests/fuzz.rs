@@ -1,4 +1,4 @@
-//! A short and repeatable part of what the fuzz target `agent` does without end.
+//! A short and reproducible run of the body of the fuzz target `agent`.
 
 use test_support::{Random, fuzz};
 

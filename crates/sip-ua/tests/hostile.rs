@@ -1,4 +1,4 @@
-//! What strangers, peers and registrars could make the owner pay for, and cannot.
+//! Limits on the costs that strangers, peers and registrars can cause.
 
 mod rig;
 
@@ -142,7 +142,7 @@ fn header_fields_in_a_contact_do_not_come_into_our_requests() {
     rig.act(0, |agent, now| agent.hang_up(now, call));
 }
 
-/// An agent with an account at the stranger's, and its first REGISTER.
+/// Returns an agent with an account at the stranger, and its first REGISTER.
 fn registering() -> (Rig, Vec<u8>) {
     let account = Account::new(&format!("sip:alice@{}", stranger()));
     let config = Config { accounts: vec![account], keepalive: None, ..Config::default() };

@@ -1,4 +1,4 @@
-//! Messages as other implementations send them.
+//! Messages of other implementations.
 
 mod rig;
 

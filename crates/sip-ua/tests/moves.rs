@@ -1,4 +1,4 @@
-//! Calls that stand while an end gets another address.
+//! Established calls while the address of an end changes.
 
 mod rig;
 
@@ -37,7 +37,7 @@ fn a_call_goes_on_from_the_new_address_of_either_end() {
         assert_eq!(rig.expect(1 - side), Event::Offer { call: other, offer: Some(MOVED.to_vec()) });
         rig.act(1 - side, |agent, now| agent.accept(now, other, SESSION));
         assert_eq!(rig.expect(side), Event::Answer { call: own, answer: SESSION.to_vec() });
-        // Its Contact is where the other end hangs up.
+        // The other end sends its BYE to the new Contact.
         rig.pass(Duration::from_secs(1));
         rig.act(1 - side, |agent, now| agent.hang_up(now, other));
         let begin = rig.now();
@@ -58,7 +58,7 @@ fn an_offer_under_way_from_the_old_address_is_given_up_and_the_new_one_made() {
     assert_eq!(rig.expect(0), failed);
     assert_eq!(rig.expect(0), Event::Moved { call: here });
     rig.act(0, |agent, now| agent.offer(now, here, MOVED.to_vec()));
-    // The one before waits there for an answer: it is made again.
+    // The previous offer still waits for an answer, so this one is repeated.
     rig.pass(Duration::from_millis(50));
     assert_eq!(rig.count(1, "SIP/2.0 500"), 1);
     rig.act(1, |agent, now| agent.refuse(now, there, 488));
@@ -85,7 +85,7 @@ fn answer_before(accepts: bool) {
     if accepts {
         rig.act(0, |agent, now| agent.accept(now, here, SESSION));
         assert!(matches!(rig.expect(1), Event::Answer { .. }));
-        // What was offered first is older than the answer.
+        // The first offer is older than the answer.
         assert_eq!(rig.expect(0), Event::Moved { call: here });
         rig.act(0, |agent, now| agent.offer(now, here, MOVED.to_vec()));
     } else {

@@ -1,5 +1,4 @@
-//! Calls in which all that can happen does, at random: whatever is lost, both ends agree in the
-//! end, and nothing is left.
+//! Calls with random events: with any packet loss both ends agree in the end, and no state remains.
 
 mod rig;
 
@@ -11,19 +10,19 @@ use std::time::Duration;
 use test_support::Random;
 use test_support::network::Link;
 
-/// One end of the call, as its owner sees it.
+/// One end of the call, from the view of its owner.
 #[derive(Default)]
 struct Side {
     call: Option<CallId>,
-    /// What it has described last, and what the other end has, as far as both have been agreed on.
+    /// The last agreed descriptions of this end and of the other end.
     local: Vec<u8>,
     remote: Vec<u8>,
-    /// What it has offered.
+    /// The pending local offer.
     offered: Option<Vec<u8>>,
-    /// What it was offered.
+    /// The pending offer of the other end.
     asked: Option<Vec<u8>>,
     rings_here: bool,
-    /// The number of its last description.
+    /// The number of the last local description.
     version: u32,
 }
 
@@ -31,7 +30,7 @@ struct Simulation {
     rig: Rig,
     random: Random,
     sides: [Side; 2],
-    /// What happened how often: changes agreed on, sent elsewhere.
+    /// The numbers of agreed changes and of redirections.
     changes: usize,
     redirects: usize,
 }
@@ -58,7 +57,7 @@ impl Simulation {
         Self { rig, random, sides: Default::default(), changes: 0, redirects: 0 }
     }
 
-    /// Another description of an end.
+    /// Returns a new description of an end.
     fn describe(&mut self, side: usize) -> Vec<u8> {
         self.sides[side].version += 1;
         format!("v=0 {side} {}", self.sides[side].version).into_bytes()
@@ -73,7 +72,7 @@ impl Simulation {
         self.sides[0].call = Some(self.rig.call_uri(0, &format!("sip:{to}"), &session));
     }
 
-    /// Takes note of what has been told.
+    /// Records the reported events.
     fn listen(&mut self) {
         for side in [0, 1] {
             for event in self.rig.events(side) {
@@ -112,7 +111,7 @@ impl Simulation {
         }
     }
 
-    /// One of the ends does something, if it can.
+    /// One end takes an action, if it can.
     fn act(&mut self) {
         let number = self.random.below(2) as usize;
         let side = &self.sides[number];
@@ -155,7 +154,7 @@ impl Simulation {
 
     fn answer_offer(&mut self, number: usize, call: CallId) {
         let Some(offer) = self.sides[number].asked.take() else { return };
-        // Without its first session there is no call.
+        // A call without a first session ends.
         if self.random.chance(200) && !self.sides[number].remote.is_empty() {
             return self.rig.act(number, |agent, now| agent.refuse(now, call, 488));
         }
@@ -164,7 +163,7 @@ impl Simulation {
         self.rig.act(number, |agent, now| agent.accept(now, call, &session));
     }
 
-    /// Lets the owners answer what is asked, and the rest come to rest.
+    /// Lets the owners answer all offers, and the network become idle.
     fn rest(&mut self) {
         self.rig.set_link(Link { delay: Duration::from_millis(10), ..Link::default() });
         for _ in 0..200 {
@@ -213,6 +212,6 @@ fn both_ends_agree_whatever_happens_and_nothing_is_left() {
         }
         simulation.rig.finish();
     }
-    // All of it has happened.
+    // All kinds of events have occurred.
     assert!(standing > 100 && changes > 500 && redirects > 50 && pracks > 100);
 }

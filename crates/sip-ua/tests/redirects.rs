@@ -1,4 +1,4 @@
-//! Calls that are sent elsewhere (RFC 3261 section 8.1.3.4).
+//! Redirected calls (RFC 3261 section 8.1.3.4).
 
 mod rig;
 
@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use test_support::network::Link;
 
-/// Where somebody is that is no agent.
+/// The address of a stranger, which is not an agent.
 fn stranger(number: u8) -> SocketAddr {
     ([192, 0, 2, 100 + number], 5060).into()
 }
@@ -26,7 +26,7 @@ fn place(rig: &mut Rig) -> CallId {
     rig.call_uri(0, &format!("sip:{}", stranger(0)), SESSION)
 }
 
-/// Stranger `number` gets an INVITE and answers it with `status` and the Contacts `contacts`.
+/// Stranger `number` receives an INVITE and answers it with `status` and the Contacts `contacts`.
 fn send_elsewhere(rig: &mut Rig, number: u8, status: u16, contacts: &str) -> Vec<u8> {
     let at = stranger(number);
     let invite = rig.mail(at, "INVITE");
@@ -57,7 +57,7 @@ fn a_call_goes_to_the_preferred_place_first_and_on_where_that_does_not_answer() 
     let mut rig = rig(5);
     let call = place(&mut rig);
     let [one, bob, two] = [stranger(1), address(1), stranger(2)];
-    // What stands behind the `?`, other schemes and the place itself are left out.
+    // Header fields after the `?`, other schemes and the stranger itself are ignored.
     let contacts = format!(
         "<sip:{bob}>;q=0.2, <sip:{one}?Replaces=x%3Bto-tag=1>;q=0.9, <tel:+1>, <sip:{two}>;q=0.1, \
          <sip:{}>;q=1.0, <sip:{one}>;q=0.5",

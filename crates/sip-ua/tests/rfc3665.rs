@@ -1,13 +1,13 @@
-//! The flows of RFC 3665, message by message, but for the 100, which the proxies here leave out.
-//! These keep nothing in mind: they pass on CANCEL, and the ACK of a failure.
+//! The flows of RFC 3665, message by message, without the 100, which these proxies omit. The
+//! proxies are stateless: they forward CANCEL, and the ACK of a failure.
 //!
-//! | flow | what is not played | why |
+//! | flow | omitted | reason |
 //! | --- | --- | --- |
-//! | 2.2 | a `mailto:` URI; credentials before they are asked for | it registers itself only |
-//! | 2.3 | all | an agent knows its own contact, and does not ask for those of others |
-//! | 2.4 | `Contact: *` | an agent takes back its own contact; those of other phones stay |
-//! | 3.3 | from F11 on | who asks behind the proxy could log in as the caller |
-//! | 3.5 | all | an ALG changes session descriptions, which are none of the engine's business |
+//! | 2.2 | a `mailto:` URI; credentials without a challenge | an agent registers only itself |
+//! | 2.3 | all | an agent knows its own contact, and does not query others |
+//! | 2.4 | `Contact: *` | an agent removes its own contact; those of other phones stay |
+//! | 3.3 | from F11 on | a challenger behind the proxy could authenticate as the caller |
+//! | 3.5 | all | an ALG changes session descriptions, which the engine does not parse |
 //! | 3.7 | the proxy | it leaves after the INVITE |
 
 mod rig;
@@ -27,7 +27,7 @@ fn proxy(number: u8) -> SocketAddr {
     ([192, 0, 2, 50 + number], 5060).into()
 }
 
-/// Alice, whose account goes by the first proxy, and bob, who is behind the second.
+/// Alice, with an account at the first proxy, and bob behind the second one.
 fn rig() -> Rig {
     let account = Account {
         password: Some(Password::new("secret")),
@@ -47,7 +47,7 @@ fn with_proxies() -> Rig {
     rig
 }
 
-/// Alice calls bob by both proxies.
+/// Alice calls bob through both proxies.
 fn place(rig: &mut Rig) -> CallId {
     let uri = format!("sip:bob@{}", proxy(2));
     let session = SESSION.to_vec();
@@ -61,7 +61,7 @@ fn incoming(rig: &mut Rig) -> CallId {
     }
 }
 
-/// Bob rings and answers.
+/// Bob's agent rings and answers.
 fn answered(rig: &mut Rig, here: CallId) -> CallId {
     let there = incoming(rig);
     rig.act(1, |agent, now| agent.ring(now, there, b""));
@@ -80,13 +80,13 @@ fn hung_up(rig: &mut Rig, here: CallId, there: CallId) {
     rig.finish();
 }
 
-/// Bob rings, answers and hangs up.
+/// Bob's agent rings, answers and hangs up.
 fn talk(rig: &mut Rig, here: CallId) {
     let there = answered(rig, here);
     hung_up(rig, here, there);
 }
 
-/// What that is made of.
+/// The messages of that.
 const TALK: &str = "A>B INVITE, B>A 180, B>A 200, A>B ACK, B>A BYE, A>B 200";
 
 fn refused(rig: &mut Rig, here: CallId, expected: u16) {
@@ -103,7 +103,7 @@ fn proxies() -> [(char, SocketAddr); 2] {
     [('1', proxy(1)), ('2', proxy(2))]
 }
 
-/// An agent whose registrar (R) is a stranger.
+/// Returns an agent with a stranger as its registrar (R).
 fn registering() -> Rig {
     let account = Account {
         password: Some(Password::new("secret")),
@@ -120,7 +120,7 @@ fn registering() -> Rig {
     rig
 }
 
-/// The registrar gets a REGISTER, and answers it.
+/// The registrar receives a REGISTER, and answers it.
 fn registrar(rig: &mut Rig, status: u16, lines: &str) -> Vec<u8> {
     let register = rig.mail(proxy(3), "REGISTER");
     let answer = response(&register, address(0), status, "r", lines, "");
@@ -128,10 +128,10 @@ fn registrar(rig: &mut Rig, status: u16, lines: &str) -> Vec<u8> {
     register
 }
 
-/// The registrar asks for credentials.
+/// A challenge of the registrar.
 const ASKS: &str = "WWW-Authenticate: Digest realm=\"home\", nonce=\"n\", qop=\"auth\"\r\n";
 
-/// What it says to a phone at `place`, which has the address of a page registered, too.
+/// The bindings of a phone at `place`, which has also registered the address of a web page.
 fn contacts(place: SocketAddr) -> String {
     format!(
         "Contact: <sip:alice@{place}>;expires=3600\r\n\

@@ -1,19 +1,18 @@
-//! The flows of RFC 5359 section 2, message by message. Agents play every part that a phone has,
-//! also those of the music, park and announcement servers where these only call or are called. What
-//! the RFC puts in parentheses a proxy may leave out: the 100 here, and the 181 where a test does
-//! not want it.
+//! The flows of RFC 5359 section 2, message by message. Agents play every role of a phone, also
+//! those of the music, park and announcement servers if these only place or accept calls. A proxy
+//! may omit the messages that the RFC has in parentheses: the 100 here, and the 181 in some tests.
 //!
-//! | flow | what is not played | why |
+//! | flow | omitted | reason |
 //! | --- | --- | --- |
-//! | 2.3 | REFER to the music server, and its NOTIFY | a REFER of ours belongs to a call |
-//! | 2.4 | | one NOTIFY more: of the 180 (RFC 3515 section 2.4.5 leaves that open) |
-//! | 2.10 | `isfocus` in the Contact of who mixes | the Contact of a call is always the same |
-//! | 2.11 | all | Join (RFC 3911) is not taken: who joins is one caller more |
-//! | 2.13 | 305 of ours | a call that is refused names no Contact; a stranger says it |
+//! | 2.3 | REFER to the music server, and its NOTIFY | a local REFER belongs to a call |
+//! | 2.4 | | one more NOTIFY: of the 180 (RFC 3515 section 2.4.5 leaves that open) |
+//! | 2.10 | `isfocus` in the Contact of the mixer | the Contact of a call is always the same |
+//! | 2.11 | all | Join (RFC 3911) is unsupported: a joining party is another caller |
+//! | 2.13 | a local 305 | a call that is rejected names no Contact; a stranger sends it |
 //! | 2.15 | REFER to the server; SUBSCRIBE to it | as 2.3; no dialog events (RFC 4235) |
-//! | 2.16 | SUBSCRIBE to whom it rings at | no dialog events |
-//! | 2.17 | all | is made of dialog events; its calls are those of RFC 3665 |
-//! | 2.18 | all | a REFER that belongs to no call is refused: anybody could have us call |
+//! | 2.16 | SUBSCRIBE to the ringing phone | no dialog events |
+//! | 2.17 | all | it consists of dialog events; its calls are those of RFC 3665 |
+//! | 2.18 | all | a REFER without a call is rejected: any peer could cause calls |
 //!
 //! The single-line extension of the drafts is not in the RFC.
 
@@ -33,7 +32,7 @@ use test_support::network::Link;
 const HOLD: &[u8] = b"v=0 sendonly";
 const HELD: &[u8] = b"v=0 recvonly";
 
-/// Long enough for what is under way, and too short for anything to be sent again.
+/// Long enough for pending messages, and too short for a retransmission.
 const SHORT: Duration = Duration::from_millis(100);
 
 const USERS: [&str; 5] = ["alice", "bob", "carol", "dave", "erin"];
@@ -46,7 +45,7 @@ fn proxy() -> SocketAddr {
     place_of(0)
 }
 
-/// So many agents, who call directly, or with an account by the proxy.
+/// Returns this number of agents, which call directly, or with an account through the proxy.
 fn rig(agents: usize) -> Rig {
     let config = |user: &&str| {
         let account = Account {
@@ -61,7 +60,7 @@ fn rig(agents: usize) -> Rig {
     Rig::new(1, Link { delay: Duration::from_millis(5), ..Link::default() }, &configs)
 }
 
-/// One agent calls the other by the proxy.
+/// One agent calls the other one through the proxy.
 fn call_by_proxy(rig: &mut Rig, from: usize, to: usize) -> CallId {
     let uri = format!("sip:{}@{}", USERS[to], address(to));
     rig.act(from, |agent, now| agent.call(now, Some(AccountId(0)), &uri, SESSION.to_vec()))
@@ -81,7 +80,7 @@ fn rings(rig: &mut Rig, side: usize, expected: u16) {
     }
 }
 
-/// The call of `from` rings at `to`; the call as it is known there.
+/// The call of `from` rings at `to`. Returns the identifier of the call there.
 fn ringing(rig: &mut Rig, from: usize, to: usize) -> CallId {
     let there = incoming(rig, to);
     rig.act(to, |agent, now| agent.ring(now, there, b""));
@@ -89,7 +88,7 @@ fn ringing(rig: &mut Rig, from: usize, to: usize) -> CallId {
     there
 }
 
-/// It rings and is answered.
+/// The call rings and is answered.
 fn answered(rig: &mut Rig, (from, here): (usize, CallId), to: usize) -> CallId {
     let there = ringing(rig, from, to);
     rig.act(to, |agent, now| agent.answer(now, there, SESSION));
@@ -98,14 +97,14 @@ fn answered(rig: &mut Rig, (from, here): (usize, CallId), to: usize) -> CallId {
     there
 }
 
-/// One calls the other directly, who answers; the call as both know it.
+/// One agent calls the other one directly, which answers. Returns the identifiers at both.
 fn talking(rig: &mut Rig, from: usize, to: usize) -> (CallId, CallId) {
     let here = rig.call(from, to);
     let there = answered(rig, (from, here), to);
     (here, there)
 }
 
-/// One end changes the session, and the other one takes it.
+/// One end changes the session, and the other one accepts.
 fn change(rig: &mut Rig, own: (usize, CallId), other: (usize, CallId), session: [&[u8]; 2]) {
     let [offer, answer] = session.map(<[u8]>::to_vec);
     rig.act(own.0, |agent, now| agent.offer(now, own.1, offer.clone()));
@@ -140,28 +139,28 @@ fn tag(bytes: &[u8], name: HeaderName) -> String {
     value(bytes, name).split_once(";tag=").expect("a tag").1.to_owned()
 }
 
-/// The URI that takes the place of the other end of a call of alice's, of which `response` is: as
-/// the park server, or the events of a dialog, would tell it. `own` is alice in that.
+/// Returns the URI that replaces the other end of a call of alice, from `response` in that call, as
+/// a park server or dialog events would send it. `own` is the header field of alice.
 fn instead(response: &[u8], own: HeaderName, other: HeaderName) -> String {
     let id = value(response, HeaderName::CallId);
     let [own, other] = [own, other].map(|name| tag(response, name));
     format!("sip:alice@{}?Replaces={id}%3Bto-tag%3D{own}%3Bfrom-tag%3D{other}", address(0))
 }
 
-/// Of a call that alice has placed to agent `other`.
+/// The same for a call from alice to agent `other`.
 fn instead_of(rig: &Rig, other: usize, response: &str) -> String {
     let response = rig.last(address(other), address(0), response);
     instead(response, HeaderName::From, HeaderName::To)
 }
 
-/// Of a call that agent `other` has placed to her.
+/// The same for a call from agent `other` to alice.
 fn instead_of_caller(rig: &Rig, other: usize) -> String {
     let response = rig.last(address(0), address(other), "SIP/2.0 200");
     instead(response, HeaderName::To, HeaderName::From)
 }
 
-/// Agent `by` calls alice with `uri`, to take the place of her call `old`, and she answers. The
-/// call as she and as he knows it.
+/// Agent `by` calls alice with `uri`, to replace her call `old`, and she answers. Returns the
+/// identifiers at both.
 fn take_over(rig: &mut Rig, by: usize, uri: &str, old: CallId) -> (CallId, CallId) {
     let theirs = rig.call_uri(by, uri, SESSION);
     let new = match rig.expect(0) {
@@ -180,7 +179,7 @@ fn take_over(rig: &mut Rig, by: usize, uri: &str, old: CallId) -> (CallId, CallI
     (new, theirs)
 }
 
-/// Section 2.1: bob puts alice on hold, and takes her back.
+/// Section 2.1: bob puts alice on hold and resumes.
 #[test]
 fn flow_2_1_call_hold() {
     let mut rig = rig(2);
@@ -217,7 +216,7 @@ fn flow_2_2_consultation_hold() {
     rig.finish();
 }
 
-/// Section 2.3: a server (C) takes bob's place while he has alice on hold, and he takes its place
+/// Section 2.3: a server (C) replaces bob while he has alice on hold, and he replaces the server
 /// again.
 #[test]
 fn flow_2_3_music_on_hold() {
@@ -240,8 +239,8 @@ fn flow_2_3_music_on_hold() {
     rig.finish();
 }
 
-/// Section 2.4: alice has bob call carol and hangs up at once; the dialog stands until bob has told
-/// what has become of it, whether she hears of it or not.
+/// Section 2.4: alice asks bob to call carol and hangs up at once. The dialog is kept until bob has
+/// sent the last notification, whether it arrives or not.
 #[test]
 fn flow_2_4_transfer_unattended() {
     let mut rig = rig(3);
@@ -273,7 +272,7 @@ fn flow_2_4_transfer_unattended() {
     rig.finish();
 }
 
-/// Section 2.5: bob asks carol whether she takes alice's call, and alice then takes his place.
+/// Section 2.5: bob asks carol to accept alice's call, and alice then replaces him.
 #[test]
 fn flow_2_5_transfer_attended() {
     let mut rig = rig(3);
@@ -308,7 +307,7 @@ fn flow_2_5_transfer_attended() {
     rig.finish();
 }
 
-/// Section 2.6: bob tells carol in a message how she takes his place.
+/// Section 2.6: bob sends carol a message with the URI that replaces him.
 #[test]
 fn flow_2_6_transfer_by_a_message() {
     let mut rig = rig(3);
@@ -329,7 +328,7 @@ fn flow_2_6_transfer_by_a_message() {
     rig.finish();
 }
 
-/// Alice calls bob, whose proxy calls one agent after the other, and tells of it from the agent
+/// Alice calls bob. His proxy calls one agent after the other, and reports it from the agent
 /// `news_from` on.
 fn hunted(agents: usize, news_from: usize) -> (Rig, CallId) {
     let mut rig = rig(agents);
@@ -339,7 +338,7 @@ fn hunted(agents: usize, news_from: usize) -> (Rig, CallId) {
     (rig, call)
 }
 
-/// Section 2.7: the proxy sends the call to a gateway (B). Its 181 has no tag.
+/// Section 2.7: the proxy forwards the call to a gateway (B). Its 181 has no tag.
 #[test]
 fn flow_2_7_forwarding_unconditional() {
     let (mut rig, alice) = hunted(2, 0);
@@ -372,7 +371,7 @@ fn flow_2_8_forwarding_where_it_is_busy() {
     rig.finish();
 }
 
-/// The proxy waits no longer for the first phone, which rings.
+/// The proxy stops waiting for the first phone, which rings.
 fn nobody_answers(rig: &mut Rig) {
     let first = ringing(rig, 0, 1);
     rig.pass(Duration::from_secs(20));
@@ -381,7 +380,7 @@ fn nobody_answers(rig: &mut Rig) {
     assert_eq!(rig.expect(1), Event::Ended { call: first, end });
 }
 
-/// Section 2.9: nobody answers, and the proxy calls bob's second phone (C).
+/// Section 2.9: the first phone does not answer, and the proxy calls bob's second phone (C).
 #[test]
 fn flow_2_9_forwarding_where_nobody_answers() {
     let (mut rig, alice) = hunted(3, 1);
@@ -398,7 +397,7 @@ fn flow_2_9_forwarding_where_nobody_answers() {
     rig.finish();
 }
 
-/// Section 2.10: bob, who mixes, changes the session with alice and calls carol.
+/// Section 2.10: bob, the mixer, changes the session with alice and calls carol.
 #[test]
 fn flow_2_10_conference_to_which_a_third_is_called() {
     let mut rig = rig(3);
@@ -416,7 +415,7 @@ fn flow_2_10_conference_to_which_a_third_is_called() {
     rig.finish();
 }
 
-/// Section 2.12: the proxy looks for bob at four phones (B to E).
+/// Section 2.12: the proxy tries four phones of bob (B to E).
 #[test]
 fn flow_2_12_find_me() {
     let (mut rig, alice) = hunted(5, usize::MAX);
@@ -437,7 +436,7 @@ fn flow_2_12_find_me() {
     rig.finish();
 }
 
-/// Somebody at `place` gets what begins so from alice and answers it.
+/// A stranger at `place` receives a request with this beginning from alice and answers it.
 fn replies(rig: &mut Rig, place: SocketAddr, method: &str, status: u16, lines: &str) -> Vec<u8> {
     let request = rig.mail(place, method);
     rig.send(place, 0, &response(&request, address(0), status, "s", lines, ""));
@@ -447,10 +446,10 @@ fn replies(rig: &mut Rig, place: SocketAddr, method: &str, status: u16, lines: &
     request
 }
 
-/// What asks for alice's password at home.
+/// A challenge for alice's password at home.
 const ASKS: &str = "Digest realm=\"home\", nonce=\"n\", qop=\"auth\"\r\n";
 
-/// The proxy lets no call through, and tells why at an address.
+/// The proxy rejects every call, and names the address of an announcement.
 fn screened(rig: &mut Rig, place: SocketAddr, call: CallId) {
     replies(rig, place, "INVITE", 407, &format!("Proxy-Authenticate: {ASKS}"));
     let announcement = format!("Error-Info: <sip:screened@{}>\r\n", place_of(2));
@@ -460,9 +459,9 @@ fn screened(rig: &mut Rig, place: SocketAddr, call: CallId) {
     assert_eq!(rig.expect(0), Event::Ended { call, end: End::Failed(failure) });
 }
 
-/// Section 2.13: bob (B) takes calls by the proxy only, which does not let alice's through; she
-/// calls the announcement (S). The proxy is where she is registered: who is called could not have
-/// her give her credentials to anybody else.
+/// Section 2.13: bob (B) accepts calls only through the proxy, which rejects alice's call. She
+/// calls the announcement (S). The proxy is her registrar: a callee could not make her send her
+/// credentials to another server.
 #[test]
 fn flow_2_13_incoming_call_screening() {
     let (bob, server) = (place_of(1), place_of(2));
@@ -528,7 +527,7 @@ fn flow_2_14_outgoing_call_screening() {
     rig.finish();
 }
 
-/// Section 2.15: a park server (C) takes bob's place, and carol (D) that of the server.
+/// Section 2.15: a park server (C) replaces bob, and carol (D) replaces the server.
 #[test]
 fn flow_2_15_call_park() {
     let mut rig = rig(4);
@@ -548,8 +547,7 @@ fn flow_2_15_call_park() {
     rig.finish();
 }
 
-/// Section 2.16: bill (C) takes the place of bob, whose phone rings, and no place where bob has
-/// answered.
+/// Section 2.16: bill (C) replaces bob while bob's phone rings, and not after bob has answered.
 #[test]
 fn flow_2_16_call_pickup() {
     let mut rig = rig(3);

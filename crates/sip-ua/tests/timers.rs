@@ -1,4 +1,4 @@
-//! Session timers (RFC 4028): calls are refreshed, and end where they are not.
+//! Session timers (RFC 4028): calls are refreshed, and end without a refresh.
 
 mod rig;
 
@@ -87,7 +87,7 @@ fn a_call_that_lost_the_other_end_is_over_at_both_sides() {
     ends.sort_by_key(|(side, _)| *side);
     let end = |call| Event::Ended { call, end: End::Failed(Failure::TimedOut) };
     assert_eq!(ends, [(0, end(here)), (1, end(there))]);
-    // At 100 s less 32 s, while the refresh of half-time goes without an answer.
+    // At 100 s minus 32 s, while the refresh at half of the interval gets no response.
     assert_eq!(rig.now().as_secs(), 68);
     rig.finish();
 }
@@ -164,7 +164,7 @@ fn where_update_is_not_taken_the_description_is_offered_unchanged() {
             rig.reply((stranger(), 0), &invite, (200, "s"), lines, session);
             rig.mail(stranger(), "ACK");
         }
-        // Only what is new is told.
+        // Only a change is reported.
         assert_eq!(rig.events(0), [Event::Answer { call, answer: b"v=0 moved".to_vec() }]);
         hang_up(&mut rig, call);
     }
@@ -176,7 +176,7 @@ fn a_call_that_the_other_end_does_not_refresh_is_hung_up() {
     let call = stranger_answers(&mut rig, "Session-Expires: 90;refresher=uas\r\n");
     let begin = rig.now();
     assert_eq!(rig.expect(0), Event::Ended { call, end: End::Failed(Failure::TimedOut) });
-    // At 90 s less a third.
+    // At 90 s minus a third.
     assert_eq!((rig.now() - begin).as_secs(), 59);
     let bye = rig.mail(stranger(), "BYE");
     rig.reply((stranger(), 0), &bye, (200, "s"), "", "");
@@ -230,7 +230,7 @@ fn invite(lines: &str) -> String {
 #[test]
 fn the_callee_agrees_as_the_caller_asks() {
     for (asked, expected, required) in [
-        // Who knows nothing of timers is not made to refresh, and asked for no other time.
+        // A sender without support for timers does not refresh, and gets no other interval.
         ("", "100;refresher=uas", ""),
         ("Session-Expires: 60\r\n", "60;refresher=uas", ""),
         ("Supported: timer\r\n", "100;refresher=uac", "timer"),

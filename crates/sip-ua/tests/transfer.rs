@@ -17,7 +17,7 @@ fn rig(seed: u64, loss: u64) -> Rig {
     Rig::new(seed, link, &configs)
 }
 
-/// One calls the other, who answers; the call as both know it.
+/// One calls the other one, which answers. Returns the identifiers at both.
 fn talking(rig: &mut Rig, from: usize, to: usize) -> (CallId, CallId) {
     let here = rig.call(from, to);
     let there = incoming(rig, to);
@@ -84,7 +84,7 @@ fn a_transfer_that_comes_to_nothing_is_told_and_the_call_stands() {
     assert_eq!(transfer(&mut rig, 0), Transfer::Progress { status: 100 });
     let failure = Failure::Refused { status: 486, reason: "Busy Here".into() };
     assert_eq!(transfer(&mut rig, 0), Transfer::Failed(failure));
-    // It can be asked for again, by either end.
+    // Either end can request it again.
     let uri = format!("sip:carol@{}", address(2));
     rig.act(1, |agent, now| agent.transfer(now, bob, &uri));
     assert!(matches!(rig.expect(0), Event::TransferAsked { .. }));
@@ -135,7 +135,7 @@ fn nobody_replaces_a_call_that_he_does_not_know() {
     let (to_bob, bob) = talking(&mut rig, 0, 1);
     let uri = format!("sip:carol@{}?Replaces=x%3Bto-tag%3D1%3Bfrom-tag%3D2", address(2));
     assert!(rig.try_act(0, |agent, now| agent.transfer(now, to_bob, &uri)).is_err());
-    // Carol's call is over by the time that bob calls.
+    // Carol's call is over when bob calls.
     let (to_carol, _) = talking(&mut rig, 0, 2);
     rig.act(0, |agent, now| agent.transfer_to(now, to_bob, to_carol));
     assert!(matches!(rig.expect(1), Event::TransferAsked { .. }));
@@ -267,9 +267,10 @@ fn nobody_is_told_of_a_transfer_for_more_than_three_minutes() {
 }
 
 #[test]
-fn a_uri_has_a_call_replaced_and_no_other_header_fields_set() {
+fn a_uri_sets_replaces_and_subject_and_no_other_header_fields() {
     let mut rig = rig(1, 0);
-    let uri = format!("sip:bob?x@{}?Subject=x&Replaces=a%3Bto-tag=1%3Bfrom-tag=2", address(1));
+    let uri =
+        format!("sip:bob?x@{}?Subject=x&Warning=y&Replaces=a%3Bto-tag=1%3Bfrom-tag=2", address(1));
     let call = rig.call_uri(0, &uri, SESSION);
     let failure =
         Failure::Refused { status: 481, reason: "Call/Transaction Does Not Exist".into() };
@@ -278,6 +279,7 @@ fn a_uri_has_a_call_replaced_and_no_other_header_fields_set() {
     assert!(invite.starts_with(format!("INVITE sip:bob?x@{} SIP/2.0\r\n", address(1)).as_bytes()));
     assert_eq!(value(invite, HeaderName::To), format!("<sip:bob?x@{}>", address(1)));
     assert_eq!(value(invite, HeaderName::Replaces), "a;to-tag=1;from-tag=2");
-    assert_eq!(value(invite, HeaderName::Subject), "");
+    assert_eq!(value(invite, HeaderName::Subject), "x");
+    assert_eq!(value(invite, HeaderName::Warning), "");
     rig.finish();
 }

@@ -1,5 +1,5 @@
-//! The way of requests: within a dialog to the remote target, and by TCP where they are too large
-//! for a datagram.
+//! The path of requests: within a dialog to the remote target, and over TCP if they exceed a
+//! datagram.
 
 mod rig;
 
@@ -14,7 +14,7 @@ fn place(number: u8) -> SocketAddr {
     ([198, 51, 100, number], 5060).into()
 }
 
-/// The contact of another place than the one that was called, in all its responses.
+/// A Contact with another address than the called one, in all responses.
 fn contact(number: u8) -> String {
     format!("Contact: <sip:{}>\r\n", place(number))
 }
@@ -32,7 +32,7 @@ fn requests_within_a_dialog_go_to_the_contact_of_the_other_end() {
     let answer = response(&invite, address(0), 200, "b", &contact(2), "");
     rig.send(place(1), 0, &answer);
     rig.mail(place(2), "ACK");
-    // The ACK goes again where it went.
+    // The ACK is sent again on the same path.
     rig.send(place(1), 0, &answer);
     rig.mail(place(2), "ACK");
     rig.act(0, |agent, now| agent.offer(now, call, SESSION.to_vec()));
@@ -71,7 +71,7 @@ fn a_caller_is_hung_up_at_its_contact() {
     rig.finish();
 }
 
-/// An agent that is asked directly, by one address.
+/// An agent that is driven directly, with one address.
 struct Caller {
     agent: Agent,
     now: Instant,
@@ -89,7 +89,7 @@ impl Caller {
         self.agent.call(self.now, None, &uri, session.to_vec()).expect("a call")
     }
 
-    /// The next message, with how it goes; questions before it are answered.
+    /// Returns the next message with its flow. Queries before it are answered.
     fn next(&mut self) -> (Flow, String) {
         let local = address(0);
         while let Some(event) = self.agent.poll_event() {
@@ -120,7 +120,8 @@ fn a_request_too_large_for_a_datagram_goes_by_tcp_and_by_udp_where_that_is_refus
     let (flow, again) = caller.next();
     assert_eq!(flow.transport, Transport::Udp);
     assert!(again.contains("Via: SIP/2.0/UDP ") && again.ends_with("\r\n\r\nv=0\r\n"), "{again}");
-    // It is remembered that this peer takes no TCP; one that fits has never been asked for.
+    // The agent stores that this peer does not accept TCP. The failure of a request that fits into
+    // a datagram is final.
     caller.call(&large);
     assert_eq!(caller.next().0.transport, Transport::Udp);
     let mut caller = Caller::new();

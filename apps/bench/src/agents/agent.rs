@@ -1,4 +1,4 @@
-//! The agent: puts its share of a load on, as a controller on another machine tells it.
+//! The agent: generates its share of a load under a controller on another machine.
 
 use super::protocol::{Found, Order, PROTOCOL, Plan, Reply, line};
 use crate::cli::AgentArgs;
@@ -17,14 +17,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-/// How often it looks whether there is a new second to tell of.
+/// The interval of checks for a new second to report.
 const LOOK: std::time::Duration = std::time::Duration::from_millis(200);
 
-/// Does what standard input says, until it is closed; then this process ends, whatever it was
-/// doing.
+/// Executes the orders from standard input until its end. Then this process ends at once.
 pub(crate) fn serve(args: &AgentArgs, ending: &Arc<AtomicBool>) {
     if args.remove {
-        // A program that runs needs its name no more: so it is gone however this ends.
+        // A running program does not need its file, so the copy is removed for any end.
         let removed = std::env::current_exe().and_then(std::fs::remove_file);
         if let Err(error) = removed {
             complain(format_args!("this copy of the program cannot be removed: {error}"));
@@ -50,7 +49,7 @@ pub(crate) fn serve(args: &AgentArgs, ending: &Arc<AtomicBool>) {
     let mut input = std::io::stdin().lock();
     while let Ok(Some(text)) = line(&mut input) {
         match serde_json::from_slice(&text) {
-            // Answered here, so that no work makes it wait.
+            // Answered in this thread, so that a running job does not delay it.
             Ok(Order::Time) => say(&Reply::Time(clock.now().as_micros())),
             Ok(Order::Stop) => ending.store(true, Ordering::Relaxed),
             Ok(Order::Gone { id }) => {
@@ -69,7 +68,7 @@ pub(crate) fn serve(args: &AgentArgs, ending: &Arc<AtomicBool>) {
     }
 }
 
-/// Nobody to hear it is the end.
+/// A closed output ends the agent.
 fn say(reply: &Reply) {
     let said = serde_json::to_vec(reply).map_err(std::io::Error::from).and_then(|mut text| {
         text.push(b'\n');
@@ -82,7 +81,7 @@ fn say(reply: &Reply) {
     }
 }
 
-/// The flag of each generator that is set when its server is gone.
+/// The flag of each generator that is set when its server is unreachable.
 type Gone = Arc<Mutex<HashMap<u32, Arc<AtomicBool>>>>;
 
 struct Agent {
@@ -151,7 +150,7 @@ impl Agent {
     }
 }
 
-/// Tells of each second until it is dropped.
+/// Reports each second until it is dropped.
 struct Telling {
     stop: Option<std::sync::mpsc::Sender<()>>,
     thread: Option<thread::JoinHandle<()>>,

@@ -1,4 +1,4 @@
-//! The controller: starts agents, tells them together what to do, and gathers what they found.
+//! The controller: starts agents, sends them orders, and collects their results.
 
 use super::install::Program;
 use super::protocol::{Job, Order, PROTOCOL, Plan, Reply, line};
@@ -19,39 +19,39 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-/// How long an agent may take for its first word once its program is there, and to end.
+/// The timeout of an agent's first message after its start, and of its end.
 const PATIENCE: Duration = Duration::from_secs(30);
 const PARTING: std::time::Duration = std::time::Duration::from_secs(5);
-/// How often it is looked whether the user wants it to end.
+/// The interval of checks for a stop by the user.
 const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
-/// Round trips by which a clock is compared.
+/// The number of round trips of a clock comparison.
 const ROUNDS: usize = 8;
-/// Time for an order to be read, besides the time of its way.
+/// The time for reading an order, in addition to its travel time.
 const LEAD: Duration = Duration::from_millis(100);
-/// Lines before the first word of an agent that a shell may say.
+/// The limit of lines that a shell may print before the first message of an agent.
 const NOISE: usize = 100;
 
-/// An agent, as its controller sees it.
+/// The controller's state of an agent.
 struct Agent {
     place: Place,
     process: Child,
     input: Option<ChildStdin>,
-    /// What it said last on standard error.
+    /// The last output on standard error.
     errors: Arc<Mutex<Vec<u8>>>,
     machine: Machine,
-    /// Its clock minus ours, and how wrong that may be, in microseconds.
+    /// The offset of its clock from the local one, and the error bound, in microseconds.
     offset: i64,
     clock_error: u64,
 }
 
-/// What comes from an agent, and when; `None` when nothing comes any more.
+/// A line from an agent with its time of receipt; `None` at the end of the output.
 struct Event {
     agent: usize,
     at: Instant,
     reply: Option<Result<Reply, String>>,
 }
 
-/// All agents. They end when this is dropped.
+/// All agents. Dropping it ends them.
 pub(crate) struct Fleet {
     agents: RefCell<Vec<Agent>>,
     events: Receiver<Event>,
@@ -64,7 +64,7 @@ impl Fleet {
     /// Starts an agent at each of `places`, if there are any.
     ///
     /// # Errors
-    /// [`AgentError`] where one does not start.
+    /// [`AgentError`] if an agent does not start.
     pub(crate) fn start(
         places: &[Place],
         is_kept: bool,
@@ -110,7 +110,7 @@ impl Fleet {
                     let agent = Agent::attach(place, process, index, clock, sender.clone());
                     fleet.agents.borrow_mut().push(agent);
                 }
-                // The others are started all the same: only so are their copies removed.
+                // The others are started all the same, since a started agent removes its copy.
                 Err(error) => failure = failure.or(Some(error)),
             }
         }
@@ -122,7 +122,7 @@ impl Fleet {
         Ok(Some(Rc::new(fleet)))
     }
 
-    /// The machines.
+    /// Returns the machines.
     pub(crate) fn machines(&self) -> Vec<AgentRecord> {
         let agents = self.agents.borrow();
         let of = |agent: &Agent| AgentRecord {
@@ -132,7 +132,7 @@ impl Fleet {
         agents.iter().map(of).collect()
     }
 
-    /// How wrong the comparison of clocks may be at most, in microseconds.
+    /// Returns the highest error bound of the clock comparisons, in microseconds.
     pub(crate) fn clock_error_us(&self) -> u64 {
         self.agents.borrow().iter().map(|agent| agent.clock_error).max().unwrap_or(0)
     }
@@ -145,7 +145,7 @@ impl Fleet {
         self.agents.borrow()[agent].place.clone()
     }
 
-    /// The first word of each.
+    /// Waits for the first message of each agent.
     fn greet(&self) -> Result<(), AgentError> {
         let until = self.clock.now() + PATIENCE;
         let count = self.count();
@@ -185,7 +185,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Finds out what time it is there: of some round trips, the shortest tells best.
+    /// Compares the clocks: the shortest of several round trips is the most accurate.
     fn compare_clocks(&self) -> Result<(), AgentError> {
         for agent in 0..self.count() {
             let mut best = u64::MAX;
@@ -218,12 +218,12 @@ impl Fleet {
         written.map_err(|_| AgentError::Ended(agent.place.clone(), agent.last_words()))
     }
 
-    /// The next event, unless there is none for a moment.
+    /// Returns the next event, or `None` after a short wait.
     fn next_event(&self) -> Result<Option<Event>, AgentError> {
         match self.events.recv_timeout(LOOK) {
             Ok(event) => Ok(Some(event)),
             Err(RecvTimeoutError::Timeout) => Ok(None),
-            // All have ended, and were told of.
+            // All agents have ended, and their ends were reported.
             Err(RecvTimeoutError::Disconnected) => Err(AgentError::Stopped),
         }
     }
@@ -232,7 +232,7 @@ impl Fleet {
         AgentError::Version(self.place(agent), "it says what does not belong here".to_owned())
     }
 
-    /// The reply of an event of `agent` that is one.
+    /// Returns the reply in an event of `agent`, if it is a reply.
     fn judge(
         &self,
         agent: usize,
@@ -265,8 +265,8 @@ impl Fleet {
         }
     }
 
-    /// Waits for a reply of each agent. If the user wants to end meanwhile, they are told to; and
-    /// so they are when the server of these sockets is gone.
+    /// Waits for a reply of each agent. If the user requests the end meanwhile, the agents are told
+    /// to stop; likewise if the server of these sockets is unreachable.
     fn replies(&self, work: Option<(u32, &Shared)>) -> Result<Vec<Reply>, AgentError> {
         let mut replies: Vec<Option<Reply>> = Vec::new();
         replies.resize_with(self.count(), || None);
@@ -307,10 +307,10 @@ impl Fleet {
         Ok(replies.into_iter().flatten().collect())
     }
 
-    /// What each machine carries against an ideal peer of its own, all at the same time.
+    /// Measures the ceiling of each machine against a local ideal peer, all at the same time.
     ///
     /// # Errors
-    /// [`AgentError`] where one fails.
+    /// [`AgentError`] if an agent fails.
     pub(crate) fn ceilings(
         &self,
         plan: &GeneratorPlan,
@@ -331,11 +331,10 @@ impl Fleet {
         ceilings.collect()
     }
 
-    /// Has each agent open the sockets for its share of `plan`, towards a server that is called
-    /// `host`.
+    /// Opens the sockets of each agent for its share of `plan`, to a server with the name `host`.
     ///
     /// # Errors
-    /// [`AgentError`] where one cannot.
+    /// [`AgentError`] if an agent fails.
     pub(crate) fn open(
         self: &Rc<Self>,
         plan: &GeneratorPlan,
@@ -369,7 +368,7 @@ impl Fleet {
         Ok(Crew { fleet: Rc::clone(self), id, workers, shared })
     }
 
-    /// What was found, and when the work began.
+    /// Returns the results, and the start of the work.
     fn work(
         &self,
         id: u32,
@@ -405,7 +404,7 @@ impl Fleet {
 }
 
 impl Agent {
-    /// Begins to listen to `process`.
+    /// Starts reading the output of `process`.
     fn attach(
         place: &Place,
         mut process: Child,
@@ -454,7 +453,7 @@ impl Agent {
         }
     }
 
-    /// What it said before it ended, or how it ended.
+    /// Returns its last output, or its exit status.
     fn last_words(&mut self) -> String {
         self.input.take();
         let status = self.wait();
@@ -467,7 +466,7 @@ impl Agent {
         }
     }
 
-    /// Waits for its end, but not for long.
+    /// Waits for its end, up to a timeout.
     fn wait(&mut self) -> Option<std::process::ExitStatus> {
         let until = std::time::Instant::now() + PARTING;
         loop {
@@ -477,7 +476,7 @@ impl Agent {
                     thread::sleep(std::time::Duration::from_millis(5));
                 }
                 _ => {
-                    // All that it has started, too: it leads a group of its own.
+                    // The process leads a group of its own, so its children are killed too.
                     if let Ok(group) = i32::try_from(self.process.id()) {
                         let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
                     }
@@ -492,7 +491,7 @@ impl Agent {
 impl Drop for Fleet {
     fn drop(&mut self) {
         let mut agents = self.agents.borrow_mut();
-        // First all are told, so that they end at the same time.
+        // All inputs are closed first, so that the agents end at the same time.
         for agent in agents.iter_mut() {
             agent.input.take();
         }
@@ -506,25 +505,25 @@ impl Drop for Fleet {
 pub(crate) struct Crew {
     fleet: Rc<Fleet>,
     id: u32,
-    /// Of each agent.
+    /// The number of workers of each agent.
     workers: Vec<usize>,
-    /// What the agents tell while they work.
+    /// The state that the agents report while they work.
     pub(crate) shared: Shared,
 }
 
 impl Crew {
-    /// How many agents there are.
+    /// Returns the number of agents.
     pub(crate) fn agents(&self) -> usize {
         self.fleet.count()
     }
 
-    /// How many workers they have together.
+    /// Returns the number of workers of all agents.
     pub(crate) fn workers(&self) -> usize {
         self.workers.iter().sum()
     }
 
-    /// [`super::Force::turns`]: the agents have equal shares, and that with the fewest users comes
-    /// to its end first.
+    /// As [`super::Force::turns`]: the agents have equal shares, and the one with the fewest users
+    /// reaches its end first.
     pub(super) fn turns(&self, users: usize) -> usize {
         let count = self.workers.len();
         let of_agent = |(index, &workers): (usize, &usize)| {
@@ -533,12 +532,12 @@ impl Crew {
         self.workers.iter().enumerate().map(of_agent).min().unwrap_or(users) * count
     }
 
-    /// Has all agents do their share of `job`, from the same moment on.
+    /// Runs the share of `job` on all agents, with a common start.
     pub(super) fn work(&self, job: &Job) -> Result<Vec<Share>, AgentError> {
         self.timed_work(job).map(|(shares, _)| shares)
     }
 
-    /// The same, and when that moment was.
+    /// As `work`, with the time of the start.
     pub(super) fn timed_work(
         &self,
         job: &Job,
@@ -550,7 +549,7 @@ impl Crew {
 impl Drop for Crew {
     fn drop(&mut self) {
         for agent in 0..self.fleet.count() {
-            // One that has ended has closed them.
+            // An agent that has ended has closed them.
             let _ = self.fleet.send(agent, &Order::Close { id: self.id });
         }
     }

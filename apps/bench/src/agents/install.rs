@@ -1,4 +1,4 @@
-//! How the program comes to another machine: it is there, or is copied through `ssh`.
+//! The installation on another machine: the program is present there, or is copied through `ssh`.
 
 use super::{AgentError, Place};
 use crate::ssh;
@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// What the other machine is asked, and tells: what it is, whether this version is in its PATH, and
-/// whether a copy of ours is there, left by us. Each line has a mark, as shells may say other
-/// things. The arguments are the name of the copy and its length. No single quotes: it stands
+/// The script that queries the other machine: its system, the presence of this version in its PATH,
+/// and the presence of an earlier copy. Each line has a mark, since shells may print other text.
+/// The arguments are the name of the copy and its length. It has no single quotes, since it is put
 /// between such.
 const ASK: &str = r#"
 echo "barebell system $(uname -sm)"
@@ -22,8 +22,8 @@ if [ -f "$copy" ] && [ ! -h "$copy" ] && [ -O "$copy" ] && [ "$(wc -c < "$copy")
 fi
 "#;
 
-/// Takes the program from standard input. The name is one that nobody knew before; a copy that is
-/// to stay gets the name that is looked for.
+/// The script that reads the program from standard input. The file name is unpredictable; a copy
+/// that is kept gets the name that is queried.
 const TAKE: &str = r#"
 umask 077
 copy=$(mktemp "${TMPDIR:-/tmp}/$1.XXXXXX") || exit 1
@@ -32,16 +32,16 @@ if [ "$3" = keep ]; then mv -f "$copy" "${TMPDIR:-/tmp}/$1" && copy=${TMPDIR:-/t
 echo "barebell copy $copy"
 "#;
 
-/// This program, for the machines that do not have it.
+/// This program, for machines without it.
 pub(super) struct Program {
     path: std::path::PathBuf,
-    /// What copies are called: version and checksum.
+    /// The name of copies: version and checksum.
     name: String,
     length: u64,
 }
 
 impl Program {
-    /// The one that runs.
+    /// Returns the running program.
     pub(super) fn ours() -> std::io::Result<Self> {
         let path = std::env::current_exe()?;
         let mut file = File::open(&path)?;
@@ -61,8 +61,8 @@ impl Program {
         Ok(Self { path, name, length })
     }
 
-    /// The command that runs an agent at `place`; it is copied there first if need be, and then
-    /// removes itself unless `is_kept`.
+    /// Returns the command that runs an agent at `place`. The program is copied there first if
+    /// necessary; the copy removes itself unless `is_kept`.
     pub(super) fn bring(
         &self,
         place: &Place,
@@ -115,7 +115,7 @@ impl Program {
                 })?
             }
         };
-        // Of a folder for temporary files, too, nothing is taken for shell.
+        // The folder for temporary files must not contain shell syntax either.
         if !copy.chars().all(|c| c.is_ascii_alphanumeric() || "/._-+".contains(c)) {
             let reason = format!("no program can be started at {copy}");
             return Err(AgentError::Start(place.clone(), reason));
@@ -124,7 +124,7 @@ impl Program {
     }
 }
 
-/// Operating system and kind of processor, as `uname -sm` says it.
+/// Returns operating system and processor architecture, as `uname -sm` prints them.
 fn our_system() -> String {
     nix::sys::utsname::uname().map_or_else(
         |_| String::new(),
@@ -132,7 +132,7 @@ fn our_system() -> String {
     )
 }
 
-/// Runs `command` to its end, and gives what it said; or, if it failed, why.
+/// Runs `command` and returns its output, or the reason of its failure.
 fn said(
     ssh: &[String],
     mut command: Command,
@@ -172,11 +172,11 @@ fn said(
     })
 }
 
-/// What comes from a pipe, up to a bound.
+/// Returns the text from a pipe, up to a limit.
 fn text(from: Option<impl Read>) -> String {
     let mut bytes = Vec::new();
     if let Some(mut from) = from {
-        // What was read before a failure is worth having.
+        // The text before a failure is kept.
         let _ = from.by_ref().take(1 << 16).read_to_end(&mut bytes);
         let _ = std::io::copy(&mut from, &mut std::io::sink());
     }

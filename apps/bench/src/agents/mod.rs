@@ -1,10 +1,10 @@
-//! Several load machines and one controller (row D4 of docs/sources.md).
+//! Several load machines and one controller.
 //!
-//! The controller starts this program on the other machines through `ssh`, as agents, and talks
-//! with them over its standard input and output ([`protocol`]). To what measures, the agents are
-//! more workers: each does its share of what the controller would do by itself ([`Force`]), and
-//! what they counted is added up like that of workers. An agent ends when its standard input does,
-//! so that nothing stays behind on any machine, however a measurement ends.
+//! The controller starts this program on the other machines through `ssh`, as agents, and
+//! communicates over their standard input and output ([`protocol`]). For a measurement, the agents
+//! are further workers: each runs its share of the controller's load ([`Force`]), and their counts
+//! are summed like those of workers. An agent ends at the end of its standard input, so that no
+//! process remains on any machine after any end of a measurement.
 
 mod agent;
 mod controller;
@@ -23,19 +23,19 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Instant;
 
-/// Where an agent runs.
+/// The machine of an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// On this machine.
+    /// This machine.
     Local,
-    /// On another one: as for `ssh`, a name of its configuration, or `USER@HOST`.
+    /// Another machine, in the form of `ssh`: a name of its configuration, or `USER@HOST`.
     Ssh(String),
 }
 
 impl FromStr for Place {
     type Err = String;
 
-    /// `local` or `ssh:HOST`.
+    /// Parses `local` or `ssh:HOST`.
     fn from_str(text: &str) -> Result<Self, String> {
         if text == "local" {
             return Ok(Self::Local);
@@ -56,28 +56,28 @@ impl fmt::Display for Place {
     }
 }
 
-/// Why the agents cannot do their work.
+/// An error of agents.
 #[derive(Debug)]
 pub(crate) enum AgentError {
-    /// More than [`MOST`].
+    /// There are more than [`MOST`] agents.
     TooMany(usize),
-    /// Two have the same name.
+    /// Two agents have the same name.
     Twice(Place),
-    /// It could not be started there, for this reason.
+    /// The agent could not be started, for this reason.
     Start(Place, String),
-    /// The program cannot be copied there: that machine is another kind than this one.
+    /// The program cannot be copied there: the system or architecture differs.
     Kind { place: Place, theirs: String, ours: String },
-    /// It is another version of this program, or says what no agent says.
+    /// The agent has another version, or its output is invalid.
     Version(Place, String),
-    /// It has ended before its work was done; this is what it said last.
+    /// The agent ended during its work, with this last output.
     Ended(Place, String),
-    /// It could not do something, for this reason.
+    /// An order failed, for this reason.
     Failed(Place, String),
-    /// Somebody told it, there, to end.
+    /// The agent was stopped on its machine.
     StoppedThere(Place),
     /// Each agent needs two users.
     Users { users: usize, agents: usize },
-    /// The user has stopped it.
+    /// The user requested the end.
     Stopped,
 }
 
@@ -119,25 +119,25 @@ impl fmt::Display for AgentError {
 
 impl std::error::Error for AgentError {}
 
-/// What one machine found.
+/// The results of one machine.
 #[derive(Debug)]
 pub(crate) struct Share {
     /// The agent; `None` for this process.
     pub(crate) agent: Option<Place>,
-    /// How far its clock may have been from that of the others, in microseconds.
+    /// The error bound of its clock, in microseconds.
     pub(crate) clock_error_us: u64,
-    /// What each of its workers found.
+    /// The results of its workers.
     pub(crate) found: Vec<Found>,
 }
 
-/// What puts a load on: the workers of this process, or those of agents.
+/// The source of a load: the workers of this process, or those of agents.
 pub(crate) enum Force {
     Local(Generator),
     Agents(Crew),
 }
 
 impl Force {
-    /// What is seen of it while it works.
+    /// Returns the state that is published during the work.
     pub(crate) const fn shared(&self) -> &Shared {
         match self {
             Self::Local(generator) => &generator.shared,
@@ -145,7 +145,7 @@ impl Force {
         }
     }
 
-    /// How many tell of themselves in [`Force::shared`]: workers, or agents.
+    /// Returns the number of entries in [`Force::shared`]: workers, or agents.
     pub(crate) fn tellers(&self) -> usize {
         match self {
             Self::Local(generator) => generator.workers(),
@@ -153,7 +153,7 @@ impl Force {
         }
     }
 
-    /// How many workers there are, on all machines.
+    /// Returns the number of workers on all machines.
     pub(crate) fn workers(&self) -> usize {
         match self {
             Self::Local(generator) => generator.workers(),
@@ -161,8 +161,8 @@ impl Force {
         }
     }
 
-    /// How many operations of a load may be started, with `users` in all, before the turn of one of
-    /// them comes again.
+    /// Returns the number of operations that can start, with `users` in all, before a user is used
+    /// again.
     pub(crate) fn turns(&self, users: usize) -> usize {
         match self {
             Self::Local(generator) => turns(users, generator.workers()),
@@ -170,10 +170,10 @@ impl Force {
         }
     }
 
-    /// [`Generator::closed_loop`], on all machines.
+    /// Runs [`Generator::closed_loop`] on all machines.
     ///
     /// # Errors
-    /// [`AgentError`] where an agent fails, here as below.
+    /// [`AgentError`] if an agent fails, here as below.
     pub(crate) fn closed_loop(
         &mut self,
         task: Task,
@@ -188,7 +188,7 @@ impl Force {
         }
     }
 
-    /// [`Generator::cycle`], on all machines, soon.
+    /// Runs [`Generator::cycle`] on all machines, starting soon.
     pub(crate) fn cycle(&mut self, plan: &CyclePlan) -> Result<Vec<Share>, AgentError> {
         match self {
             Self::Local(generator) => Ok(ours(generator.cycle(plan, generator.soon()))),
@@ -196,7 +196,8 @@ impl Force {
         }
     }
 
-    /// [`Generator::load`], shared out to all machines, soon; and when that was.
+    /// Runs [`Generator::load`] on all machines, each with its share, starting soon. Returns the
+    /// start, too.
     pub(crate) fn load(&mut self, stretch: &Stretch) -> Result<(Vec<Share>, Instant), AgentError> {
         match self {
             Self::Local(generator) => {
@@ -210,8 +211,8 @@ impl Force {
     }
 }
 
-/// The same on one machine: each of its workers has the same share of the load, and some have a
-/// user more than others.
+/// Returns the number of turns on one machine: its workers have equal shares of the load, and some
+/// have one user more than others.
 const fn turns(users: usize, workers: usize) -> usize {
     match workers {
         0 => users,

@@ -1,5 +1,5 @@
-//! What a controller and its agents say to each other: a line of JSON each, over the agent's
-//! standard input and output. Both are the same version of this program.
+//! The protocol of a controller and its agents: one JSON value per line, over the agent's standard
+//! input and output. Both must have the same version of this program.
 
 use crate::cpu::Cpu;
 use crate::load::arrivals::{Segment, Spacing};
@@ -16,64 +16,65 @@ use sip::{Duration, Instant, Transport};
 use std::io::{self, BufRead, Read as _};
 use std::net::SocketAddr;
 
-/// The most agents of a controller.
+/// The limit of agents of a controller.
 pub(crate) const MOST: usize = 1000;
 
-/// What both have to agree on besides the version of the program: it changes with what is here.
+/// The version of this protocol, which must match in addition to the version of the program. It
+/// changes with the types below.
 pub(crate) const PROTOCOL: u32 = 3;
 
-/// A longer line is none, in bytes.
+/// The limit of a line in bytes; a longer one is an error.
 const LONGEST: u64 = 1 << 30;
 
-/// What the controller says.
+/// An order of the controller.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Order {
-    /// What time is it? Answered at once with [`Reply::Time`].
+    /// Return the current time; answered at once with [`Reply::Time`].
     Time,
-    /// Look whether the server is there and open sockets to it, under this number:
-    /// [`Reply::Opened`].
+    /// Probe the server and open sockets to it under this number; answered with [`Reply::Opened`].
     Open { id: u32, plan: Box<Plan> },
-    /// Close them. Not answered.
+    /// Close the sockets. No reply.
     Close { id: u32 },
-    /// Find out what this machine carries against an ideal peer: [`Reply::Ceiling`]. Of the plan,
-    /// the target and the users do not matter.
+    /// Measure the ceiling of this machine against an ideal peer; answered with [`Reply::Ceiling`].
+    /// Target and users of the plan are ignored.
     Ceiling { plan: Box<Plan>, operation: Operation, authentication: bool },
-    /// Do this from `start` on, by the agent's clock, in microseconds: [`Reply::Found`], and
-    /// [`Reply::Glance`] meanwhile.
+    /// Run this job from `start` in microseconds of the agent's clock; answered with
+    /// [`Reply::Found`], and [`Reply::Glance`] during the job.
     Do { id: u32, start: u64, job: Job },
-    /// Start nothing more. Not answered but by what was under way.
+    /// Start no further operations. No reply other than that of the current job.
     Stop,
-    /// The server of these sockets is gone: start nothing more, and wait for nothing. Not answered.
+    /// The server of these sockets is unreachable: start no further operations, and do not wait. No
+    /// reply.
     Gone { id: u32 },
 }
 
-/// What an agent says.
+/// A reply of an agent.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Reply {
-    /// The first of all.
+    /// The first message.
     Hello {
         version: String,
         protocol: u32,
         machine: Box<Machine>,
     },
-    /// Its clock, in microseconds.
+    /// Its clock in microseconds.
     Time(u64),
     Opened {
         workers: usize,
     },
     Ceiling(Ceiling),
-    /// The last second, its histogram of delays, and which second it is.
+    /// The last second, its histogram of delays, and its number.
     Glance(Second, String, u64),
-    /// What each worker found, and whether the agent was told to end before that was all.
+    /// The results of each worker, and true if the agent was stopped before the end of the job.
     Found {
         found: Vec<Found>,
         is_early: bool,
     },
-    /// It could not be done, for this reason.
+    /// The order failed, for this reason.
     Failed(String),
 }
 
-/// What is to be done over and over.
+/// A job.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Job {
     ClosedLoop {
@@ -110,7 +111,7 @@ pub(crate) enum Job {
     },
 }
 
-/// [`worker::Bound`].
+/// The form of [`worker::Bound`].
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) enum Bound {
     EachUser,
@@ -118,10 +119,10 @@ pub(crate) enum Bound {
     For(#[serde(with = "micros")] Duration),
 }
 
-/// [`GeneratorPlan`], and what the server is called.
+/// The form of [`GeneratorPlan`], with the name of the server.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Plan {
-    /// The target as it was written, without transport and port.
+    /// The target as given, without transport and port.
     pub(crate) host: String,
     target: SocketAddr,
     transport: String,
@@ -153,7 +154,7 @@ pub(crate) struct Plan {
     part: Part,
 }
 
-/// [`worker::Found`].
+/// The form of [`worker::Found`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Found {
     tally: tally::Written,
@@ -182,7 +183,8 @@ mod micros {
 }
 
 impl Plan {
-    /// What an agent is to open: `plan` in its part, towards a server that is called `host`.
+    /// Returns the order to open the sockets of `plan` in its part, to a server with the name
+    /// `host`.
     pub(crate) fn new(plan: GeneratorPlan, host: &str) -> Self {
         let GeneratorPlan {
             target,
@@ -242,10 +244,10 @@ impl Plan {
         }
     }
 
-    /// What a generator is opened with.
+    /// Returns the plan of the generator.
     ///
     /// # Errors
-    /// In words, where no generator can have this part.
+    /// A message if the part is invalid.
     pub(crate) fn into_plan(self) -> Result<GeneratorPlan, String> {
         let part = self.part;
         if part.index >= part.count || part.count > MOST {
@@ -304,7 +306,7 @@ impl From<&CyclePlan> for Job {
 }
 
 impl Job {
-    /// Does it with `generator` from `start` on.
+    /// Runs the job with `generator` from `start`.
     pub(crate) fn execute(
         self,
         generator: &mut crate::load::generator::Generator,
@@ -407,10 +409,11 @@ impl TryFrom<Found> for worker::Found {
     }
 }
 
-/// The next line of `from`, without its end; `None` at the end, also within a line.
+/// Returns the next line of `from` without its end; `None` at the end of the input, also within a
+/// line.
 ///
 /// # Errors
-/// Where it cannot be read, or has no end.
+/// The input cannot be read, or the line is too long.
 pub(super) fn line(from: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
     let mut line = Vec::new();
     from.take(LONGEST).read_until(b'\n', &mut line)?;

@@ -1,4 +1,4 @@
-//! What a capture shows.
+//! The analysis of a capture.
 
 use super::file::FileFacts;
 use super::packet::PacketCounts;
@@ -11,22 +11,22 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// What a capture shows.
+/// The analysis of a capture.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Analysis {
     /// The file, or the interface.
     pub(crate) file: PathBuf,
-    /// What is to be told of it.
+    /// Properties of the file.
     pub(crate) facts: FileFacts,
     /// The earliest packet, in microseconds since the Unix epoch; absent in an empty capture.
     pub(crate) started_us: Option<u64>,
     /// The latest packet.
     pub(crate) ended_us: Option<u64>,
-    /// What came of the packets.
+    /// Packet counts.
     pub(crate) packets: PacketCounts,
-    /// What came of the TCP streams.
+    /// TCP stream counts.
     pub(crate) streams: StreamCounts,
-    /// What came of the SIP messages.
+    /// SIP message counts.
     pub(crate) sip: SipCounts,
     /// Requests, by method.
     pub(crate) methods: BTreeMap<String, MethodCounts>,
@@ -40,24 +40,23 @@ pub(crate) struct Analysis {
     pub(crate) rtp: Rtp,
 }
 
-/// What came of the SIP messages.
+/// SIP message counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct SipCounts {
-    /// Messages over UDP, malformed ones that could be parsed among them.
+    /// Messages over UDP, including malformed ones that could be parsed.
     pub(crate) udp: u64,
     /// Messages over TCP.
     pub(crate) tcp: u64,
-    /// Datagrams of line ends only (RFC 5626 section 3.5.1), or of a zero byte: keep-alives.
+    /// Keep-alive datagrams: only line ends (RFC 5626 section 3.5.1), or a zero byte.
     pub(crate) keep_alives: u64,
-    /// Messages that begin as SIP and are cut short, or have no Via, CSeq or Call-ID that can be
-    /// read.
+    /// Messages that begin as SIP and are truncated, or have no valid Via, CSeq or Call-ID.
     pub(crate) malformed: u64,
     /// Responses to requests that are not in the capture.
     pub(crate) stray_responses: u64,
-    /// Datagrams that are neither SIP nor RTP nor RTCP; passed over.
+    /// Datagrams that are neither SIP nor RTP nor RTCP; ignored.
     pub(crate) other_datagrams: u64,
-    /// Messages of transactions that were not followed: there were too many.
+    /// Messages of transactions beyond the limit.
     pub(crate) left_out: u64,
-    /// Media descriptions that were not kept: there were too many.
+    /// Media descriptions beyond the limit.
     pub(crate) media_left_out: u64,
 }

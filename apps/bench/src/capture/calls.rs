@@ -1,4 +1,4 @@
-//! Calls as they are seen: INVITE transactions on every hop, ACK, BYE, and the flow of messages.
+//! Calls in a capture: INVITE transactions on every hop, ACK, BYE, and the message flow.
 
 use super::seen::{Keys, Seen, text};
 use super::transactions::{Owner, Place};
@@ -8,76 +8,76 @@ use sip::header::HeaderName;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
-/// An INVITE transaction of a call on one hop. Times are microseconds since the Unix epoch; what
-/// was not seen is absent.
+/// An INVITE transaction of a call on one hop. Times are microseconds since the Unix epoch; times
+/// of messages that are not in the capture are absent.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Hop {
-    /// Who sent the INVITE.
+    /// The sender of the INVITE.
     pub(crate) source: SocketAddr,
-    /// To whom.
+    /// The receiver of the INVITE.
     pub(crate) destination: SocketAddr,
-    /// How many Via the INVITE has: 1 from the caller, more from a proxy.
+    /// The number of Via values of the INVITE: 1 from the caller, more from a proxy.
     pub(crate) vias: u16,
     /// The first INVITE.
     pub(crate) invite_us: Option<u64>,
     /// The first 100.
     pub(crate) trying_us: Option<u64>,
-    /// The first provisional response but for 100.
+    /// The first provisional response other than 100.
     pub(crate) progress_us: Option<u64>,
     /// The first 180.
     pub(crate) ringing_us: Option<u64>,
     /// The first final response.
     pub(crate) final_us: Option<u64>,
-    /// Its status.
+    /// The status of the final response.
     pub(crate) status: Option<u16>,
-    /// Copies of the INVITE.
+    /// Retransmissions of the INVITE.
     pub(crate) retransmissions: u64,
 }
 
 /// A message of a call.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Step {
-    /// Microseconds since the Unix epoch.
+    /// The time in microseconds since the Unix epoch.
     pub(crate) at_us: u64,
-    /// Who sent it.
+    /// The sender.
     pub(crate) source: SocketAddr,
-    /// To whom.
+    /// The receiver.
     pub(crate) destination: SocketAddr,
-    /// `INVITE`, or `180 INVITE`.
+    /// The label: `INVITE`, or `180 INVITE`.
     pub(crate) what: String,
-    /// Whether it carries a session description, alone or as a part of its body.
+    /// True if the body is or contains a session description.
     pub(crate) sdp: bool,
-    /// Whether it is a copy of one before.
+    /// True if the message is a retransmission.
     pub(crate) retransmission: bool,
 }
 
-/// What became of a call, as the hop nearest to the caller shows it.
+/// The outcome of a call, from the hop nearest to the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum CallOutcome {
-    /// 2xx and its ACK.
+    /// A 2xx and its ACK.
     Established,
-    /// 2xx; its ACK is not in the capture.
+    /// A 2xx; its ACK is not in the capture.
     Answered,
     /// 487: the caller gave up.
     Cancelled,
     /// Another final response.
     Refused,
-    /// Provisional responses, and no final one by the end of the capture.
+    /// Provisional responses, but no final one by the end of the capture.
     Unfinished,
-    /// No response at all.
+    /// No response.
     Lost,
-    /// The same, but so near the end of the capture that one may have been still under way.
+    /// No response, but the INVITE is so near the end of the capture that one may follow.
     Pending,
 }
 
-/// The message times of row C3 of docs/sources.md and those that RFC 6076 needs, in microseconds
-/// since the Unix epoch. What was not seen is absent.
+/// The message times of a call (see docs/sources.md) and those for RFC 6076, in microseconds since
+/// the Unix epoch. Times of messages that are not in the capture are absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct CallTimes {
     /// TInv1: the caller's first INVITE.
     pub(crate) inv1_us: Option<u64>,
-    /// The INVITE with which the caller met a challenge.
+    /// The INVITE with which the caller answered a challenge.
     pub(crate) authorised_us: Option<u64>,
     /// TInv2: the INVITE of the server to the callee.
     pub(crate) inv2_us: Option<u64>,
@@ -91,53 +91,53 @@ pub(crate) struct CallTimes {
     pub(crate) ack_us: Option<u64>,
     /// The first BYE.
     pub(crate) bye_us: Option<u64>,
-    /// The 2xx to it, on the hop where it was seen first.
+    /// The 2xx to the BYE, on the hop with the first BYE.
     pub(crate) bye_ok_us: Option<u64>,
 }
 
-/// A call: what has one Call-ID.
+/// A call: the messages with one Call-ID.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Call {
     /// The Call-ID, as far as it fits in 128 bytes.
     pub(crate) call_id: String,
-    /// The address of record of the caller, from From.
+    /// The address-of-record of the caller, from From.
     pub(crate) from: String,
-    /// That of the callee, from To.
+    /// The address-of-record of the callee, from To.
     pub(crate) to: String,
-    /// What became of it.
+    /// The outcome.
     pub(crate) outcome: CallOutcome,
     /// The final status on the hop nearest to the caller.
     pub(crate) status: Option<u16>,
-    /// When things happened.
+    /// The times of its messages.
     pub(crate) times: CallTimes,
-    /// Where this call is the second leg of a back-to-back user agent: the Call-ID of the first.
+    /// If the call is the second leg of a back-to-back user agent: the Call-ID of the first.
     pub(crate) leg_of: Option<String>,
-    /// Its INVITE transactions that began the call, in the order of time.
+    /// The initial INVITE transactions, in chronological order.
     pub(crate) hops: Vec<Hop>,
-    /// Its messages, in the order of time.
+    /// The messages, in chronological order.
     pub(crate) flow: Vec<Step>,
     /// The CSeq of the INVITE that was answered with 2xx.
     #[serde(skip)]
     answered: Option<u32>,
-    /// How many Via the BYE that was seen first has.
+    /// The number of Via values of the first BYE in the capture.
     #[serde(skip)]
     bye_vias: u16,
 }
 
-/// The most calls that are followed.
+/// The limit of calls.
 const CALLS: usize = 100_000;
-/// The most INVITE transactions of a call.
+/// The limit of INVITE transactions per call.
 const HOPS: usize = 64;
-/// The most messages that the flows of all calls hold.
+/// The limit of messages in the flows of all calls.
 const STEPS: usize = 1_000_000;
 
-/// The calls of a capture while it is read.
+/// The calls of a capture during reading.
 #[derive(Default)]
 pub(super) struct CallBook {
     pub(super) calls: Vec<Call>,
     /// Calls beyond the limit.
     pub(super) left_out: u64,
-    /// Messages of calls that their flows do not hold.
+    /// Messages of calls that are not in a flow because of the limit.
     pub(super) steps_left_out: u64,
     numbers: HashMap<u128, usize>,
     keys: Keys,
@@ -145,8 +145,8 @@ pub(super) struct CallBook {
 }
 
 impl CallBook {
-    /// Takes a message of a call, and returns whose transaction it is from now on.
-    /// `acknowledges_failure` tells of an ACK that it is part of its INVITE's transaction.
+    /// Adds a message of a call. Returns the owner of a new transaction. `acknowledges_failure` is
+    /// true for an ACK that is part of its INVITE's transaction.
     pub(super) fn take(
         &mut self,
         seen: &Seen<'_>,
@@ -203,8 +203,8 @@ impl CallBook {
         }
     }
 
-    /// The call of a message. It begins with an INVITE outside of a dialog, or with the response to
-    /// one that was not seen.
+    /// Returns the index of the call of a message. A call begins with an INVITE outside of a
+    /// dialog, or with the response to one that is not in the capture.
     fn number(&mut self, seen: &Seen<'_>) -> Option<usize> {
         let key = self.keys.of(seen.call_id);
         if let Some(&number) = self.numbers.get(&key) {
@@ -237,8 +237,8 @@ impl CallBook {
 
 impl Call {
     fn begin_hop(&mut self, number: usize, seen: &Seen<'_>) -> Option<Owner> {
-        // A response to a re-INVITE that was not seen cannot be told from one to the first INVITE,
-        // unless the call has been answered before.
+        // Without its request, a response to a re-INVITE looks like one to the initial INVITE,
+        // unless the call was answered before.
         if self.hops.len() >= HOPS || seen.status.is_some() && self.answered.is_some() {
             return None;
         }
@@ -294,17 +294,17 @@ impl Hop {
         self.final_us.is_none()
     }
 
-    /// Whether it was answered with 2xx.
+    /// Returns true if it was answered with 2xx.
     pub(super) fn is_answered(&self) -> bool {
         matches!(self.status, Some(200..300))
     }
 
-    /// Whether it was challenged.
+    /// Returns true if it was challenged.
     pub(super) fn is_challenged(&self) -> bool {
         matches!(self.status, Some(401 | 407))
     }
 
-    /// Whether any response was seen.
+    /// Returns true if a response is in the capture.
     pub(super) fn has_response(&self) -> bool {
         self.trying_us.or(self.progress_us).or(self.final_us).is_some()
     }

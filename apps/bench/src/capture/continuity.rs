@@ -1,79 +1,76 @@
-//! Whether a stream goes on with a packet: loss and late packets told from a source that begins
-//! anew.
+//! The continuity of a stream: distinguishes loss and late packets from a restart of the source.
 //!
-//! A sequence number alone does not tell. A gap of a minute is loss if the time stamps have gone on
-//! for a minute too; numbers that came before are copies if the stream goes on where it was, and a
-//! new beginning if it goes on from them. So a packet that is in doubt is held until those after it
-//! decide.
+//! A sequence number alone is not sufficient. A gap of a minute is loss if the timestamps have
+//! advanced by a minute too. Earlier numbers are duplicates if the stream continues at its old
+//! position, and a restart if it continues after them. So a packet in doubt is held until later
+//! packets decide.
 
 use super::sequence::{Sequence, WINDOW};
 
 /// A packet of a stream.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrived {
-    /// Nanoseconds since the Unix epoch.
+    /// The time of arrival in nanoseconds since the Unix epoch.
     pub(super) time: u64,
-    /// The bytes of the IP packet.
+    /// The length of the IP packet in bytes.
     pub(super) ip_length: u64,
     pub(super) number: u16,
     pub(super) timestamp: u32,
     pub(super) payload_type: u8,
     pub(super) marker: bool,
-    /// The clock rate in Hz, where it is known.
+    /// The clock rate in Hz, if known.
     pub(super) clock: Option<u32>,
-    /// Whether it is of a telephone event: then its time stamp stands still (RFC 4733 section
-    /// 2.2.1).
+    /// True for a telephone event: its timestamp does not advance (RFC 4733 section 2.2.1).
     pub(super) is_event: bool,
 }
 
-/// What comes of a packet and of those that were held before it.
+/// The result for a packet and those that were held before it.
 #[derive(Debug)]
 pub(super) enum Verdict {
-    /// These are late, copies or strays; then the stream goes on with the packet, where one is
-    /// given.
+    /// These are late, duplicates or strays; then the stream continues with the packet, if there is
+    /// one.
     GoesOn(Vec<Arrived>, Option<Arrived>),
-    /// The stream has begun anew with the first of these.
+    /// The stream has restarted with the first of these.
     Restart(Vec<Arrived>),
-    /// It is held.
+    /// The packet is held.
     Held,
 }
 
-/// A number at most so far ahead is always what the stream goes on with; one at most so far behind
-/// has to prove more to be a new beginning (RFC 3550 appendix A.1, `MAX_MISORDER`).
+/// A number at most this far ahead always continues the stream. A number at most this far behind
+/// needs a longer run for a restart (RFC 3550 appendix A.1, `MAX_MISORDER`).
 const NEAR: u16 = 100;
-/// Where no time tells: a jump forwards of less than this is loss (RFC 3550 appendix A.1,
+/// A forward jump below this is loss if timestamps give no information (RFC 3550 appendix A.1,
 /// `MAX_DROPOUT`).
 const MAX_DROPOUT: u16 = 3000;
-/// The most packets that may be lost between two that are held.
+/// The largest step between the sequence numbers of two held packets.
 const HELD_STEP: u16 = 16;
-/// The most units of the time stamp between them: a minute of speech, five seconds of pictures.
+/// The largest step between their timestamps: a minute of speech, five seconds of video.
 const HELD_UNITS: u32 = 1 << 19;
-/// So many packets in sequence make a new beginning far away (`MIN_SEQUENTIAL`), and so many a near
+/// The number of packets in sequence that make a restart far away (`MIN_SEQUENTIAL`), and a near
 /// one.
 const FAR_RUN: usize = 2;
 const NEAR_RUN: usize = 4;
-/// Packets of a path come at most so far from one another, in nanoseconds.
+/// The longest time between consecutive packets of a path, in nanoseconds.
 const ON_A_PATH: u64 = 1_000_000_000;
-/// The most that are held.
+/// The most packets that are held.
 const HELD: usize = 64;
 
-/// How a stream has gone on since it began, and what is in doubt.
+/// The state of a stream since its start, with the packets in doubt.
 #[derive(Default)]
 pub(super) struct Continuity {
-    /// Time, time stamp and clock rate of the last packet that is no event.
+    /// Time, timestamp and clock rate of the last packet that is not an event.
     last: Option<(u64, u32, Option<u32>)>,
-    /// How many units of the time stamp went by, in how many nanoseconds and packets.
+    /// The advance of the timestamp, with its time in nanoseconds and its packets.
     units: i64,
     nanos: u64,
     packets: u64,
     held: Vec<Arrived>,
-    /// The last packet with which the stream did not go on: on its path, those after it may come
-    /// late too.
+    /// The last packet that did not continue the stream: later packets of its path may be late too.
     behind: Option<Arrived>,
 }
 
 impl Continuity {
-    /// Judges the packet after the first.
+    /// Judges a packet after the first.
     pub(super) fn judge(&mut self, sequence: &Sequence, packet: Arrived) -> Verdict {
         if self.goes_on(&packet, sequence.ahead(packet.number)) && !self.is_nearer_to_held(&packet)
         {
@@ -95,14 +92,14 @@ impl Continuity {
         if given_up.is_empty() { Verdict::Held } else { Verdict::GoesOn(given_up, None) }
     }
 
-    /// Gives up what is held: the stream does not go on with it.
+    /// Releases the held packets: they do not continue the stream.
     pub(super) fn finish(&mut self) -> Vec<Arrived> {
         let held = std::mem::take(&mut self.held);
         self.behind = held.last().copied().or(self.behind);
         held
     }
 
-    /// Takes note of a packet with which the stream begins or goes on.
+    /// Records a packet that starts or continues the stream.
     pub(super) fn note(&mut self, packet: &Arrived) {
         if packet.is_event {
             return;
@@ -126,8 +123,8 @@ impl Continuity {
         }
     }
 
-    /// Whether a packet is the next one in what is held, and by its time stamp rather there than in
-    /// the stream: a new beginning may come to the numbers where the stream was.
+    /// Returns true if a packet is the next of the held packets and its timestamp is nearer to them
+    /// than to the stream: a restart may reach the numbers at which the stream was.
     fn is_nearer_to_held(&self, packet: &Arrived) -> bool {
         let (Some(held), Some((_, timestamp, _))) = (self.held.last(), self.last) else {
             return false;
@@ -137,8 +134,8 @@ impl Continuity {
         held.is_before(packet) && distance(held.timestamp) < distance(timestamp)
     }
 
-    /// Whether as much time has gone by as the time stamps say, and enough for so many packets.
-    /// `None` where the time stamps tell nothing.
+    /// Returns true if the elapsed time agrees with the timestamps and suffices for so many
+    /// packets. `None` if the timestamps give no information.
     fn clock_goes_on(&self, packet: &Arrived, ahead: u16) -> Option<bool> {
         let (time, timestamp, clock) = self.last?;
         let stands_still = self.packets >= 2 && self.units <= 0;
@@ -158,19 +155,19 @@ impl Continuity {
         Some(is_steady && elapsed * 4.0 >= f64::from(ahead) * a_packet)
     }
 
-    /// Units of the time stamp in a nanosecond, by what has come.
+    /// Returns the rate of the timestamp in units per nanosecond, as observed.
     fn rate(&self) -> Option<f64> {
         (self.units > 0 && self.nanos > 0).then(|| self.units as f64 / self.nanos as f64)
     }
 
-    /// Whether what is held is a new beginning: enough packets in sequence, at the pace of their
-    /// time stamps. What was only late comes faster.
+    /// Returns true if the held packets are a restart: enough packets in sequence, at the pace of
+    /// their timestamps. Late packets come faster.
     fn is_restart(&self, sequence: &Sequence) -> bool {
         let (Some(first), Some(last)) = (self.held.first(), self.held.last()) else { return false };
         let ahead = sequence.ahead(first.number);
         let behind = ahead.wrapping_neg();
         let is_far = ahead.min(behind) > NEAR;
-        // Some may go another way, and the last of them come when all others have come.
+        // Some may take another path, and the last of them arrive after all others.
         let is_late = self.behind.is_some_and(|behind| {
             behind.is_before(first) && first.time.saturating_sub(behind.time) < ON_A_PATH
         });
@@ -188,7 +185,7 @@ impl Continuity {
         let rate = self.rate().or_else(|| first.clock.map(|clock| f64::from(clock) / 1e9));
         let Some(rate) = rate else { return is_far };
         if self.packets > 0 && self.nanos == 0 {
-            // All packets have one time.
+            // All packets have the same time.
             return is_far;
         }
         let units = f64::from(last.timestamp.wrapping_sub(first.timestamp).cast_signed());
@@ -199,7 +196,7 @@ impl Continuity {
 }
 
 impl Arrived {
-    /// Whether a packet is the next of those that are held, or follows soon.
+    /// Returns true if `next` is the next of the held packets, or follows soon.
     fn is_before(&self, next: &Self) -> bool {
         let units = next.timestamp.wrapping_sub(self.timestamp).cast_signed().unsigned_abs();
         (1..=HELD_STEP).contains(&next.number.wrapping_sub(self.number)) && units < HELD_UNITS

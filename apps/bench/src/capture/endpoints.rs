@@ -1,5 +1,4 @@
-//! What is known of each address and port that receives RTP, while offers and answers change it
-//! (RFC 3264).
+//! The state of each RTP receiving address and port, as offers and answers change it (RFC 3264).
 
 use super::sdp::{self, Described, Format};
 use ::sdp::Crypto;
@@ -7,47 +6,47 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-/// What is received at an address and port.
+/// The media that an address and port receives.
 #[derive(Clone, Debug)]
 pub(super) struct Media {
     pub(super) formats: Rc<[Format]>,
     /// The Call-ID of the message with the description.
     pub(super) call_id: Rc<str>,
-    /// Whether it is RTP for certain, and not SRTP.
+    /// True if the media is certainly RTP and not SRTP.
     pub(super) is_plain: bool,
-    /// The keys of what is sent from here.
+    /// The keys for media sent from this address.
     sends: Rc<[Crypto]>,
-    /// The keys of what is sent to here: those of the other end.
+    /// The keys for media sent to this address: those of the other end.
     receives: Rc<[Crypto]>,
 }
 
-/// The most addresses and ports that are kept.
+/// The limit of addresses and ports.
 const ENDPOINTS: usize = 100_000;
-/// The most media that offers hold which are kept; of later ones it is not waited for the answer.
+/// The limit of media in pending offers; answers to later offers are ignored.
 const OFFERED: usize = 100_000;
 
-/// In which message a description came.
+/// The message of a session description.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Exchange<'a> {
-    /// The transaction on its hop, as request, response and ACK share it.
+    /// The key of the transaction on its hop, shared by request, response and ACK.
     pub(super) key: u128,
     pub(super) is_request: bool,
     pub(super) call_id: &'a str,
 }
 
-/// An offer, and whether its answer came.
+/// An offer, and true if its answer came.
 struct Offer {
     in_request: bool,
     is_answered: bool,
     media: Vec<Described>,
 }
 
-/// Everything that was described.
+/// All described endpoints.
 #[derive(Default)]
 pub(super) struct Endpoints {
     endpoints: HashMap<SocketAddr, Media>,
     offers: HashMap<u128, Offer>,
-    /// How many media they hold, each counted as one more.
+    /// The number of media in pending offers, plus one per offer.
     offered: usize,
     /// Media descriptions beyond the limit.
     pub(super) left_out: u64,
@@ -55,13 +54,13 @@ pub(super) struct Endpoints {
 }
 
 impl Endpoints {
-    /// A number that is another one whenever [`Endpoints::find`] may find something else.
+    /// Returns a number that changes whenever the result of [`Endpoints::find`] may change.
     pub(super) fn state(&self) -> u64 {
         self.state
     }
 
-    /// Takes a session description. The first for an address and port holds at once, for media may
-    /// come before the answer; another one holds when the offer is answered.
+    /// Adds a session description. The first one for an address and port applies at once, since
+    /// media may precede the answer. A later one applies when the offer is answered.
     pub(super) fn learn(&mut self, body: &[u8], exchange: Exchange<'_>) {
         let media = sdp::media(body);
         let call_id: Rc<str> = exchange.call_id.into();
@@ -81,7 +80,7 @@ impl Endpoints {
                     offer.media = offered;
                 }
             }
-            // A copy.
+            // A retransmission.
             Some(offer) if offer.is_answered => {}
             known => {
                 let before = known.map_or(0, |offer| offer.media.len() + 1);
@@ -104,14 +103,14 @@ impl Endpoints {
         }
     }
 
-    /// An offer was refused: what held before it holds on.
+    /// Handles a rejected offer: the previous state continues to apply.
     pub(super) fn refuse(&mut self, key: u128) {
         if let Some(offer) = self.offers.remove(&key) {
             self.offered -= offer.media.len() + 1;
         }
     }
 
-    /// An offer was accepted in a message without an answer, or the answer is not in the capture.
+    /// Handles an accepted offer without an answer in the capture.
     pub(super) fn accept(&mut self, key: u128, call_id: &str) {
         let Some(offer) = self.offers.get_mut(&key).filter(|offer| !offer.is_answered) else {
             return;
@@ -123,8 +122,8 @@ impl Endpoints {
         media.iter().for_each(|offered| self.insert(offered, Rc::default(), &call_id));
     }
 
-    /// What is sent to, or, since RTP is mostly sent from where it is received, from these; and the
-    /// keys of it.
+    /// Returns the media between two addresses, and their keys. The destination decides; without a
+    /// description of it, the source does, since RTP is mostly sent from the receiving port.
     pub(super) fn find(
         &self,
         source: SocketAddr,
@@ -134,7 +133,7 @@ impl Endpoints {
         let Some(receiver) = self.endpoints.get(&destination) else {
             return sender.map(|sender| (sender, &sender.sends));
         };
-        // Without an answer yet, the sender itself may have told its keys.
+        // Before the answer, only the keys of the sender itself may be known.
         let keys = match sender {
             Some(sender) if receiver.receives.is_empty() => &sender.sends,
             _ => &receiver.receives,
@@ -161,8 +160,8 @@ impl Endpoints {
     }
 }
 
-/// Those of the offered keys that the answer's tags name (RFC 4568 section 5.1.2); all, if it names
-/// none.
+/// Returns the offered keys with the tags of the answer (RFC 4568 section 5.1.2), or all if it has
+/// no tags.
 fn chosen(offered: &Rc<[Crypto]>, answered: &[Crypto]) -> Rc<[Crypto]> {
     let is_named = |key: &&Crypto| answered.iter().any(|answer| answer.tag == key.tag);
     let named: Vec<_> = offered.iter().filter(is_named).cloned().collect();

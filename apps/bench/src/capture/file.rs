@@ -1,72 +1,72 @@
-//! Packets out of capture files: pcap and pcapng.
+//! The reader of capture files: pcap and pcapng.
 
 use pcap_parser::traits::{PcapNGPacketBlock as _, PcapReaderIterator};
 use pcap_parser::{Block, PcapBlockOwned, PcapError, create_reader};
 use serde::Serialize;
 use std::io::Read;
 
-/// A packet as it was captured.
+/// A captured packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Frame<'a> {
-    /// Nanoseconds since the Unix epoch.
+    /// The time in nanoseconds since the Unix epoch.
     pub(super) time: u64,
-    /// The number of the link type, as the registry of tcpdump.org has it.
+    /// The number of the link type in the registry of tcpdump.org.
     pub(super) link: i32,
-    /// What was captured of it.
+    /// The captured bytes.
     pub(super) bytes: &'a [u8],
-    /// Whether `bytes` is all that was on the wire.
+    /// True if `bytes` is the whole packet.
     pub(super) whole: bool,
 }
 
-/// How a file ended.
+/// The end of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum End {
-    /// After a whole packet.
+    /// The end follows a complete packet.
     #[default]
     Whole,
-    /// Within a packet: the writer was stopped, or the file is a part of one.
+    /// The end is within a packet: the writer was stopped, or the file is a part of another.
     Cut,
-    /// Something stands in it that is neither packet nor block; nothing after it was read.
+    /// Reading stopped at data that is neither packet nor block.
     Damaged,
-    /// A block larger than [`LARGEST_BLOCK`]; nothing after it was read.
+    /// Reading stopped at a block larger than [`LARGEST_BLOCK`].
     TooLarge,
-    /// Unpacked, it is larger than any file that is read; nothing after that was.
+    /// Reading stopped at the limit of decompressed size.
     TooLong,
-    /// The operating system could not read on.
+    /// Reading stopped at an I/O error.
     Unreadable,
 }
 
-/// What is to be told of a file beside its packets.
+/// Properties of a file beside its packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct FileFacts {
-    /// Whether it is pcapng, and not pcap.
+    /// True for pcapng, false for pcap.
     pub(crate) pcapng: bool,
-    /// Whether it is packed by gzip.
+    /// True if the file is compressed by gzip.
     pub(crate) gzip: bool,
-    /// Whether it is no file, but an interface that was listened to.
+    /// True for a live capture of an interface.
     pub(crate) live: bool,
-    /// Packets of the interface that the kernel had no room for.
+    /// Packets of the interface that the kernel dropped.
     pub(crate) dropped: u64,
-    /// How it ended.
+    /// The end of the file.
     pub(crate) end: End,
-    /// Packets without a time (Simple Packet Blocks, unknown interfaces), which are left out.
+    /// Packets without a time (Simple Packet Blocks, unknown interfaces); they are ignored.
     pub(crate) untimed: u64,
 }
 
-/// Bytes that no capture begins with.
+/// The error of a file that is not a capture.
 #[derive(Debug)]
 pub(super) struct NoCapture;
 
-/// The largest block that is read, in bytes; twice that is the most memory that reading takes.
+/// The largest block in bytes; reading takes at most twice that memory.
 const LARGEST_BLOCK: usize = 16 << 20;
-/// What the buffer begins with.
+/// The initial size of the buffer.
 const BUFFER: usize = 256 << 10;
-/// The most interfaces of a section of pcapng.
+/// The limit of interfaces per section of pcapng.
 const INTERFACES: usize = 4096;
 const NANOS: u64 = 1_000_000_000;
 
-/// What a packet of pcapng takes from its interface.
+/// The properties of a pcapng interface.
 #[derive(Clone, Copy)]
 struct Interface {
     link: i32,
@@ -77,8 +77,8 @@ struct Interface {
 /// Calls `each` with every packet of a capture, in the order of the file.
 ///
 /// # Errors
-/// [`NoCapture`] where it is neither pcap nor pcapng. A file that ends badly is no error: what was
-/// whole before is given, and [`FileFacts::end`] tells.
+/// [`NoCapture`] if the file is neither pcap nor pcapng. A damaged end is no error: the packets
+/// before it are read, and [`FileFacts::end`] describes it.
 pub(super) fn read<'r>(
     source: impl Read + Send + 'r,
     mut each: impl FnMut(Frame<'_>),
@@ -117,18 +117,18 @@ pub(super) fn read<'r>(
     Ok(facts)
 }
 
-/// Reads on; tells how the file ended, where that is what it did.
+/// Reads more bytes. Returns the end if the file has ended.
 fn refill(reader: &mut dyn PcapReaderIterator) -> Option<End> {
     let before = reader.data().len();
     if reader.refill().is_err() {
         return Some(End::Unreadable);
     }
-    // A block that asks for more, though the buffer had room and the file has no end, contradicts
-    // its own length.
+    // A block that needs more bytes, although the buffer had room and the file continues,
+    // contradicts its own length.
     (reader.data().len() == before && !reader.reader_exhausted()).then_some(End::Damaged)
 }
 
-/// What is to be remembered from block to block.
+/// The state between blocks.
 struct Blocks {
     interfaces: Vec<Interface>,
     link: i32,
@@ -187,7 +187,7 @@ impl Blocks {
 }
 
 impl Interface {
-    /// Nanoseconds since the Unix epoch; `None` for times that cannot be.
+    /// Returns nanoseconds since the Unix epoch, or `None` for an invalid time.
     fn time(&self, stamp: u64) -> Option<u64> {
         let nanos = (u128::from(stamp) * u128::from(NANOS)).checked_div(self.units.into())?;
         let offset = i128::from(self.offset) * i128::from(NANOS);

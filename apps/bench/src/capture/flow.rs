@@ -1,39 +1,39 @@
-//! The messages of a call as a ladder: a column for each party, an arrow for each message.
+//! The messages of a call as a ladder diagram: a column for each party, an arrow for each message.
 
 use super::calls::{Call, CallOutcome, Step};
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 
-/// The most parties that have a column each.
+/// The most columns.
 const COLUMNS: usize = 8;
-/// The width of a column in letters.
+/// The width of a column in characters.
 const COLUMN: usize = 24;
 
-/// A ladder.
+/// A ladder diagram.
 #[derive(Clone, Debug)]
 pub(crate) struct Flow {
-    /// Whose columns there are, from left to right.
+    /// The parties of the columns, from left to right.
     pub(crate) parties: Vec<SocketAddr>,
-    /// The messages, in the order of time.
+    /// The messages, in chronological order.
     pub(crate) arrows: Vec<Arrow>,
 }
 
 /// A message in a ladder.
 #[derive(Clone, Debug)]
 pub(crate) struct Arrow {
-    /// Microseconds since the beginning of the capture.
+    /// The time in microseconds since the start of the capture.
     pub(crate) at_us: u64,
-    /// Such as `200 INVITE SDP (again)`.
+    /// The label, such as `200 INVITE SDP (again)`.
     pub(crate) what: String,
-    /// Whether it is a copy of one before.
+    /// True for a retransmission.
     pub(crate) again: bool,
-    /// From which column to which; `None` where that cannot be drawn, and `what` says it.
+    /// The columns of sender and receiver; `None` if a party has no column, and `what` names both.
     pub(crate) between: Option<(usize, usize)>,
 }
 
 impl Flow {
-    /// The ladder of a call in a capture that began at `started`; of a long one, its first `most`
-    /// messages.
+    /// Returns the ladder of a call in a capture that began at `started`, limited to the first
+    /// `most` messages.
     pub(crate) fn of(call: &Call, started: u64, most: usize) -> Self {
         let mut parties: Vec<SocketAddr> = Vec::new();
         let steps = &call.flow[..call.flow.len().min(most)];
@@ -46,7 +46,7 @@ impl Flow {
         Self { arrows: steps.iter().map(arrow).collect(), parties }
     }
 
-    /// The ladder in letters.
+    /// Returns the ladder as text.
     pub(crate) fn text(&self) -> String {
         let mut text = format!("  {:>13} ", "s");
         for party in &self.parties {
@@ -89,7 +89,7 @@ impl Arrow {
 }
 
 impl Call {
-    /// What became of it, in words.
+    /// Returns the outcome in words.
     pub(crate) fn outcome_in_words(&self) -> &'static str {
         match self.outcome {
             CallOutcome::Established => "established",
@@ -102,7 +102,7 @@ impl Call {
         }
     }
 
-    /// When things happened that were seen, by name, in microseconds since the Unix epoch.
+    /// Yields the known times by name, in microseconds since the Unix epoch.
     pub(crate) fn named_times(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let times = &self.times;
         [
@@ -121,7 +121,7 @@ impl Call {
     }
 }
 
-/// Microseconds as seconds.
+/// Formats microseconds as seconds.
 pub(crate) fn seconds(micros: u64) -> String {
     format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000)
 }

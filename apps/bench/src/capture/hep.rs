@@ -1,12 +1,12 @@
-//! What capture agents send on: HEP version 3 (EEP), a datagram of chunks with addresses, time and
+//! The format of capture agents: HEP version 3 (EEP), a datagram of chunks with addresses, time and
 //! a message.
 
 use std::net::{IpAddr, SocketAddr};
 
-/// A message with what the agent says of it.
+/// A message with the data of the agent.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Forwarded<'a> {
-    /// Nanoseconds since the Unix epoch, where it is told.
+    /// The time in nanoseconds since the Unix epoch, if present.
     pub(super) time: Option<u64>,
     pub(super) source: SocketAddr,
     pub(super) destination: SocketAddr,
@@ -14,12 +14,11 @@ pub(super) struct Forwarded<'a> {
 }
 
 const MARK: &[u8] = b"HEP3";
-/// Vendor, type and length of a chunk.
+/// The length of a chunk header: vendor, type and length.
 const CHUNK: usize = 6;
 
-/// Reads a datagram of HEP; `None` where it is none, or lacks an address or the message. Chunks of
-/// vendors and what else is not needed are passed over; a message that the agent has packed is not
-/// read.
+/// Parses a HEP datagram. Returns `None` if it is not HEP, or lacks an address or the message.
+/// Vendor chunks and unused ones are skipped; a compressed message is not read.
 pub(super) fn read(datagram: &[u8]) -> Option<Forwarded<'_>> {
     let length = datagram.strip_prefix(MARK).and_then(|rest| rest.first_chunk())?;
     let mut rest = datagram.get(6..usize::from(u16::from_be_bytes(*length)))?;
@@ -67,7 +66,7 @@ pub(super) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A datagram of these chunks: vendor, type and value.
+    /// Returns a datagram of these chunks: vendor, type and value.
     pub(in super::super) fn datagram(chunks: &[(u16, u16, &[u8])]) -> Vec<u8> {
         let mut bytes = Vec::new();
         for (vendor, kind, value) in chunks {

@@ -1,4 +1,4 @@
-//! Packets of a network interface while they come and go (packet(7)).
+//! A live capture of a network interface (packet(7)).
 
 use super::file::Frame;
 use nix::errno::Errno;
@@ -15,16 +15,16 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Why an interface cannot be listened to.
+/// An error of a live capture.
 #[derive(Debug)]
 pub(crate) enum InterfaceError {
-    /// There is none of this name; the names that there are.
+    /// The interface does not exist; with the names of those that exist.
     Unknown(String, Vec<String>),
-    /// Only root may.
+    /// Root is required.
     NotAllowed(String),
-    /// Its packets begin with a header that is not read, of this kind (`ARPHRD_` of the kernel).
+    /// The link type of the interface is not supported (`ARPHRD_` of the kernel).
     Kind(String, u16),
-    /// The kernel refused.
+    /// A system call failed.
     System(String, Errno),
 }
 
@@ -50,39 +50,39 @@ impl fmt::Display for InterfaceError {
 
 impl std::error::Error for InterfaceError {}
 
-/// Kinds of interfaces (`if_arp.h` of the kernel).
+/// Link types of interfaces (`if_arp.h` of the kernel).
 const ETHERNET: u16 = 1;
 const LOOPBACK: u16 = 772;
 const TUNNEL: u16 = 768;
 const TUNNEL6: u16 = 769;
 const NONE: u16 = 65_534;
 
-/// A packet that this machine sent (`PACKET_OUTGOING`).
+/// The type of a sent packet (`PACKET_OUTGOING`).
 const OUTGOING: u8 = 4;
 
-/// The largest packet that is read whole: the kernel joins segments before the card cuts them up.
+/// The largest packet that is read whole: the kernel captures before segmentation by the card.
 const LARGEST: usize = 256 << 10;
-/// What the kernel keeps for us.
+/// The size of the kernel's buffer.
 const KEPT: usize = 32 << 20;
-/// How often it is looked whether to end, in milliseconds.
+/// The interval of checks for the end, in milliseconds.
 const TURN: u16 = 100;
-/// The most packets that are read at a time, and at the end.
+/// The most packets that are read per check, and at the end.
 const BATCH: usize = 1_000;
 const LAST: usize = 100_000;
 
-/// An interface that is listened to.
+/// A captured interface.
 pub(super) struct Interface {
     name: String,
     socket: OwnedFd,
     index: usize,
     is_loopback: bool,
     link: i32,
-    /// Packets that the kernel had no room for.
+    /// Packets that the kernel dropped.
     pub(super) dropped: u64,
 }
 
 impl Interface {
-    /// Listens to an interface from now on.
+    /// Opens a live capture of an interface.
     ///
     /// # Errors
     /// See [`InterfaceError`].
@@ -111,7 +111,7 @@ impl Interface {
         )?;
         setsockopt(&socket, sockopt::ReceiveTimestampns, &true).map_err(system)?;
         setsockopt(&socket, sockopt::RxqOvfl, &1).map_err(system)?;
-        // Where that is not allowed, the usual room has to do; what finds none is counted.
+        // Without the permission, the default size applies; the kernel counts the drops.
         let _ = setsockopt(&socket, sockopt::RcvBufForce, &KEPT);
         bind(socket.as_raw_fd(), address).map_err(system)?;
         Ok(Self {
@@ -124,10 +124,10 @@ impl Interface {
         })
     }
 
-    /// Calls `each` with every packet, for so long, or until `ending`.
+    /// Calls `each` with every packet for the given time, or until `ending` is set.
     ///
     /// # Errors
-    /// The kernel does not go on.
+    /// A system call failed.
     pub(super) fn read(
         &mut self,
         duration: Option<Duration>,
@@ -149,7 +149,8 @@ impl Interface {
                 Ok(_) | Err(Errno::EINTR) => {}
                 Err(error) => return Err(InterfaceError::System(self.name.clone(), error)),
             }
-            // What has come by the end is read, but not for ever where more comes than can be read.
+            // Packets in the buffer at the end are read, up to a limit in case packets come faster
+            // than they are read.
             for _ in 0..if ends { LAST } else { BATCH } {
                 match self.receive(&mut buffer, &mut control, &mut each) {
                     Ok(()) => {}
@@ -184,8 +185,8 @@ impl Interface {
         let (length, address) = (read.bytes, read.address);
         self.dropped = self.dropped.max(dropped.into());
         let Some(address) = address else { return Ok(()) };
-        // Before it was bound, the socket heard all interfaces. Loopback shows what is sent once
-        // more when it comes.
+        // Before the bind, the socket received from all interfaces. On loopback, each packet is
+        // captured when it is sent and when it is received.
         let is_ours = address.ifindex() == self.index;
         let is_copy = self.is_loopback && address.pkttype() == OUTGOING;
         if let Some(time) = time.filter(|_| is_ours && !is_copy) {

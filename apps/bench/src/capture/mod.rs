@@ -1,8 +1,7 @@
-//! `barebell-bench capture`: what captures show of SIP and RTP (rows C2, C3, D2 and A13 of
-//! docs/sources.md).
+//! `barebell-bench capture`: the analysis of SIP and RTP in captures.
 //!
-//! Each table has a limit in the file that keeps it, and a count of what was left out; together
-//! they take less than 2 GiB, whatever a capture holds.
+//! Each table has a limit in the file that keeps it, and a count of what was left out. Together
+//! they take less than 2 GiB for any capture.
 
 mod analysis;
 pub(crate) mod calls;
@@ -56,52 +55,52 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// Show what captures of SIP and RTP tell: message times, delays, retransmissions, losses, RTP
+/// Analyse SIP and RTP in captures: message times, delays, retransmissions, losses, RTP
 /// interarrival times and jitter.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct CaptureArgs {
-    /// Captures, pcap or pcapng, also packed by gzip; `-` is the standard input. Each is analysed
-    /// by itself: the clocks of two machines differ.
+    /// Captures, pcap or pcapng, also compressed by gzip; `-` is the standard input. Each is
+    /// analysed separately, since the clocks of two machines differ.
     #[arg(required_unless_present = "interface", value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Listen to a network interface instead, which needs root; to end, see --duration, or press
+    /// Capture from a network interface instead, which needs root; it ends after --duration or by
     /// Ctrl-C.
     #[arg(long, value_name = "NAME", conflicts_with = "files")]
     interface: Option<String>,
-    /// How long to listen: 10s, 5m.
+    /// The length of the live capture: 10s, 5m.
     #[arg(long, value_name = "TIME", requires = "interface", value_parser = crate::cli::values::duration)]
     duration: Option<sip::Duration>,
-    /// The encoding and clock rate of payload types that no session description in the capture
-    /// names: TYPE=NAME/RATE or TYPE=RATE, such as 111=opus/48000; may be repeated, or separated by
+    /// The encoding and clock rate of payload types without a session description in the capture:
+    /// TYPE=NAME/RATE or TYPE=RATE, such as 111=opus/48000; may be repeated, or separated by
     /// commas.
     #[arg(long, value_name = "TYPE=NAME/RATE", value_delimiter = ',', value_parser = Assumed::parse)]
     rtpmap: Vec<Assumed>,
     /// Print JSON: an array with an object for each file.
     #[arg(long)]
     json: bool,
-    /// Show the flow of messages of every call too.
+    /// Print the message flow of every call too.
     #[arg(long)]
     calls: bool,
-    /// Write a report too, with the flow of every call drawn; the name tells the form: .html or
-    /// .md.
+    /// Write a report too, with a ladder diagram of every call; the suffix selects the form: .html
+    /// or .md.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
 
-/// Why a capture was not analysed.
+/// An error of a capture analysis.
 #[derive(Debug)]
 pub(crate) enum CaptureError {
     /// The file cannot be read.
     Read(PathBuf, io::Error),
-    /// It is neither pcap nor pcapng.
+    /// The file is neither pcap nor pcapng.
     NoCapture(PathBuf),
-    /// The interface cannot be listened to.
+    /// The interface cannot be captured.
     Interface(InterfaceError),
     /// The result cannot be written.
     Write(io::Error),
     /// The report cannot be written.
     Report(ReportError),
-    /// Some of several captures; the others were analysed.
+    /// Errors of some of several captures; the others were analysed.
     Some(Vec<Self>),
 }
 
@@ -127,10 +126,10 @@ impl fmt::Display for CaptureError {
 
 impl std::error::Error for CaptureError {}
 
-/// Prints what the captures show, also if some of them cannot be read.
+/// Prints the analyses, also if some captures cannot be read.
 ///
 /// # Errors
-/// [`CaptureError`] for what is no capture or cannot be read, after the others were printed.
+/// [`CaptureError`] for invalid or unreadable captures, after the others were printed.
 pub(crate) fn run(args: &CaptureArgs, ending: &AtomicBool) -> Result<(), CaptureError> {
     args.output
         .iter()
@@ -164,7 +163,7 @@ pub(crate) fn run(args: &CaptureArgs, ending: &AtomicBool) -> Result<(), Capture
     }
 }
 
-/// Prints one analysis after the other.
+/// Prints analyses one by one.
 struct Printer {
     json: bool,
     calls: bool,
@@ -195,11 +194,12 @@ impl Printer {
     }
 }
 
-/// Reads a capture; `-` is the standard input. Memory is bounded, whatever is in it: what goes
-/// beyond a limit is left out and counted.
+/// Analyses a capture; `-` is the standard input. Memory is bounded for any content: data beyond a
+/// limit is left out and counted.
 ///
 /// # Errors
-/// [`CaptureError`] where it cannot be read or is none. A capture that breaks off is none of these.
+/// [`CaptureError`] if the file cannot be read or is not a capture. A truncated capture is no
+/// error.
 fn analyse(path: &Path, reading: Reading) -> Result<Analysis, CaptureError> {
     if path == Path::new("-") {
         return analyse_bytes(path, io::stdin(), reading);
@@ -242,7 +242,7 @@ fn listen(
     Ok(Analysis { file: PathBuf::from(name), facts, ..reading.finish() })
 }
 
-/// A capture while it is read.
+/// The state of a capture during reading.
 #[derive(Default)]
 struct Reading {
     decoder: Decoder,
@@ -254,8 +254,7 @@ struct Reading {
 }
 
 impl Reading {
-    /// Reads nothing yet; payload types mean what `assumed` says where no session description
-    /// does.
+    /// Returns the initial state. `assumed` gives the payload types without a session description.
     fn new(assumed: &[Assumed]) -> Self {
         let formats = assumed.iter().map(Assumed::format).collect();
         Self { rtp: rtp::RtpBook::new(formats), ..Self::default() }
@@ -263,7 +262,7 @@ impl Reading {
 
     fn take(&mut self, frame: &file::Frame<'_>) {
         let transported = self.decoder.decode(frame);
-        // A capture agent tells when a message came, which may be long before it is sent on.
+        // The capture agent's time of a message may be long before that of its HEP packet.
         let time = transported.as_ref().map_or(frame.time, |one| one.time);
         let (first, last) = self.span.unwrap_or((time, time));
         self.span = Some((first.min(time), last.max(time)));
@@ -329,7 +328,7 @@ impl Reading {
     }
 }
 
-/// The SIP of a capture.
+/// The SIP messages of a capture.
 #[derive(Default)]
 struct Messages {
     counts: SipCounts,
@@ -341,7 +340,7 @@ struct Messages {
 }
 
 impl Messages {
-    /// Takes a datagram, if it is SIP, and tells whether it is.
+    /// Handles a datagram if it is SIP. Returns true if it is.
     fn take_datagram(&mut self, datagram: &Transported<'_>) -> bool {
         let mut rest = &datagram.payload[..];
         let mut message = match Message::parse(rest) {
@@ -355,8 +354,8 @@ impl Messages {
         loop {
             self.counts.udp += 1;
             self.take(datagram.time, (datagram.source, datagram.destination), &message);
-            // On loopback, or before the network card that cuts it up, a capture shows in one piece
-            // what was handed over for several datagrams (UDP_SEGMENT).
+            // On loopback, or before segmentation by the card, a capture shows several datagrams as
+            // one (UDP_SEGMENT).
             let Ok(Frame::Message(length)) = Framer::default().next(rest) else { return true };
             rest = &rest[length..];
             let Ok(next) = Message::parse(rest) else { return true };
@@ -396,8 +395,8 @@ impl Messages {
         }
     }
 
-    /// Learns where media will be, and which descriptions hold. `acknowledges_failure` tells of an
-    /// ACK that it is part of its INVITE's transaction.
+    /// Records the media endpoints of offers and answers. `acknowledges_failure` is true for an ACK
+    /// that is part of its INVITE's transaction.
     fn describe(&mut self, seen: &Seen<'_>, acknowledges_failure: bool) {
         let is_agreed = matches!(seen.status, Some(200..300))
             || seen.method == Method::Ack && !acknowledges_failure;

@@ -1,16 +1,17 @@
-//! Session descriptions in bodies of several parts (RFC 5621, RFC 2046 section 5.1).
+//! Session descriptions in multipart bodies (RFC 5621, RFC 2046 section 5.1).
 
 use sip::header::media_type;
 use sip::param::unquote;
 
-/// How deep bodies may stand in one another.
+/// The deepest nesting of bodies.
 const DEPTH: usize = 4;
 /// The most parts of a body.
 const PARTS: usize = 64;
 /// The longest boundary (RFC 2046 section 5.1.1).
 const BOUNDARY: usize = 70;
 
-/// The first session description in a body of this content type: the body itself, or a part of it.
+/// Returns the first session description in a body of this content type: the body itself, or one of
+/// its parts.
 pub(super) fn session_description<'a>(content_type: &[u8], body: &'a [u8]) -> Option<&'a [u8]> {
     find(content_type, body, DEPTH).filter(|found| !found.is_empty())
 }
@@ -43,19 +44,19 @@ impl<'a> Iterator for Parts<'a, '_> {
     type Item = &'a [u8];
 
     fn next(&mut self) -> Option<&'a [u8]> {
-        // What stands before the first delimiter is no part.
+        // Text before the first delimiter is not a part.
         let (_, begin) = delimiter(self.rest, self.boundary)?;
         let begin = begin?;
         let part = &self.rest[begin..];
-        // A body that breaks off ends its last part.
+        // The last part of a truncated body extends to its end.
         let end = delimiter(part, self.boundary).map_or(part.len(), |(end, _)| end);
         self.rest = &part[end..];
         Some(&part[..end])
     }
 }
 
-/// Where the text before the next delimiter ends, and where the part after it begins, if there is
-/// one.
+/// Returns the end of the text before the next delimiter, and the start of the part after it, if
+/// there is one.
 fn delimiter(text: &[u8], boundary: &[u8]) -> Option<(usize, Option<usize>)> {
     let mut at = 0;
     loop {
@@ -65,7 +66,7 @@ fn delimiter(text: &[u8], boundary: &[u8]) -> Option<(usize, Option<usize>)> {
             && let Some(after) = after.strip_prefix(boundary)
             && matches!(after.trim_ascii(), b"" | b"--")
         {
-            // The line end before the delimiter is part of it.
+            // The line end before the delimiter belongs to it.
             let before = text[..at].strip_suffix(b"\n").unwrap_or(&text[..at]);
             let before = before.strip_suffix(b"\r").unwrap_or(before);
             let is_last = after.starts_with(b"--");
@@ -75,7 +76,7 @@ fn delimiter(text: &[u8], boundary: &[u8]) -> Option<(usize, Option<usize>)> {
     }
 }
 
-/// The header fields of a part, and what follows them.
+/// Splits a part into header fields and content.
 fn split_header(part: &[u8]) -> (&[u8], &[u8]) {
     let mut at = 0;
     while let Some(length) = part[at..].iter().position(|&byte| byte == b'\n') {
@@ -87,7 +88,7 @@ fn split_header(part: &[u8]) -> (&[u8], &[u8]) {
     (part, &[])
 }
 
-/// The value of Content-Type among header fields; continued lines do not matter here.
+/// Returns the value of Content-Type among header fields; folded lines are not needed.
 fn header_field(fields: &[u8]) -> Option<&[u8]> {
     fields.split(|&byte| byte == b'\n').find_map(|line| {
         let colon = line.iter().position(|&byte| byte == b':')?;
@@ -110,7 +111,7 @@ mod tests {
         let kind = b"multipart/mixed; boundary=\"b 1\"";
         let found = b"v=0\r\ns=--b 1x\r\n";
         assert_eq!(session_description(kind, body), Some(&found[..]));
-        // Bare line ends, and a body that breaks off.
+        // Bare line ends, and a truncated body.
         let bare = b"--x\nContent-Type: application/sdp\n\nv=0\n";
         assert_eq!(session_description(b"multipart/related;boundary=x", bare), Some(&b"v=0\n"[..]));
         assert_eq!(session_description(b"application/sdp", b"v=0"), Some(&b"v=0"[..]));

@@ -1,4 +1,4 @@
-//! Datagrams and segments out of packets: link layers, IP, fragments, and what is in tunnels.
+//! Extracts datagrams and segments from packets: link layers, IP, fragments, and tunnels.
 
 use super::file::Frame;
 use super::hep;
@@ -12,48 +12,48 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
 
-/// What came of the packets.
+/// Packet counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct PacketCounts {
     /// Packets in the file.
     pub(crate) packets: u64,
-    /// Packets of which the capture kept only the beginning (snap length).
+    /// Packets that the capture truncated (snap length).
     pub(crate) cut_off: u64,
-    /// Packets that hold neither IPv4 nor IPv6, or are malformed.
+    /// Packets that contain neither IPv4 nor IPv6, or are malformed.
     pub(crate) not_ip: u64,
-    /// IP packets that hold neither UDP nor TCP, or are malformed.
+    /// IP packets that contain neither UDP nor TCP, or are malformed.
     pub(crate) other_protocols: u64,
-    /// Packets of link types that are not read, by the number of the link type.
+    /// Packets of unsupported link types, by the number of the link type.
     pub(crate) unknown_links: BTreeMap<i32, u64>,
-    /// Packets in tunnels (GRE, ERSPAN, IP in IP, VXLAN, Geneve), whose addresses and lengths are
-    /// those of what is innermost, and messages that a capture agent has sent on (HEP), whose
-    /// addresses and times are those it tells.
+    /// Packets in tunnels (GRE, ERSPAN, IP in IP, VXLAN, Geneve), with the addresses and lengths of
+    /// the innermost packet, and messages of capture agents (HEP), with the addresses and times of
+    /// the agent.
     pub(crate) tunnelled: u64,
-    /// Whole UDP datagrams, reassembled ones among them.
+    /// Complete UDP datagrams, including reassembled ones.
     pub(crate) datagrams: u64,
     /// TCP segments.
     pub(crate) segments: u64,
     /// Fragments of IP packets.
     pub(crate) fragments: u64,
-    /// IP packets put together from fragments.
+    /// IP packets that were reassembled.
     pub(crate) reassembled: u64,
-    /// Fragmented IP packets that were given up: a fragment is not in the capture or contradicts
+    /// Fragmented IP packets that were not reassembled: a fragment is missing or contradicts
     /// another, or there were more than [`ASSEMBLIES`] at a time.
     pub(crate) not_reassembled: u64,
 }
 
-/// What a packet carries.
+/// The transport payload of a packet.
 #[derive(Debug)]
 pub(super) struct Transported<'a> {
-    /// Nanoseconds since the Unix epoch: when the last piece came, or when a capture agent says
-    /// that it did.
+    /// The time in nanoseconds since the Unix epoch: that of the last fragment, or that of a
+    /// capture agent.
     pub(super) time: u64,
     pub(super) source: SocketAddr,
     pub(super) destination: SocketAddr,
-    /// The bytes of the IP packets, their headers included.
+    /// The length of the IP packets with their headers, in bytes.
     pub(super) ip_length: u64,
     pub(super) payload: Cow<'a, [u8]>,
-    /// The flags and number of a TCP segment; a UDP datagram has none.
+    /// The flags and number of a TCP segment; `None` for a UDP datagram.
     pub(super) segment: Option<Segment>,
 }
 
@@ -63,21 +63,21 @@ impl Transported<'_> {
     }
 }
 
-/// What the reassembly of a stream has to know of a TCP segment.
+/// The fields of a TCP segment for the reassembly of its stream.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Segment {
     pub(super) sequence: u32,
     pub(super) syn: bool,
 }
 
-/// The most IP packets that are put together at a time; each takes 64 KiB at most.
+/// The limit of concurrent reassemblies; each takes 64 KiB at most.
 const ASSEMBLIES: usize = 256;
-/// The most tunnels in one another.
+/// The deepest nesting of tunnels.
 const TUNNELS: usize = 8;
-/// How long the fragments of a packet are waited for, in nanoseconds (RFC 8200 section 4.5).
+/// The timeout of a reassembly in nanoseconds (RFC 8200 section 4.5).
 const ASSEMBLY_TIME: u64 = 60_000_000_000;
 
-/// Whose fragment it is (RFC 791 section 3.2, RFC 8200 section 4.5).
+/// The key of a reassembly (RFC 791 section 3.2, RFC 8200 section 4.5).
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct FragmentOf {
     source: IpAddr,
@@ -86,7 +86,7 @@ struct FragmentOf {
     protocol: u8,
 }
 
-/// What is outside of an IP packet: the frame, and how many tunnels.
+/// The context of an IP packet: the frame, and the depth of tunnels.
 #[derive(Clone, Copy)]
 struct Outside {
     time: u64,
@@ -94,7 +94,7 @@ struct Outside {
     depth: usize,
 }
 
-/// What the header of an IP packet says.
+/// The header fields of an IP packet.
 #[derive(Clone, Copy)]
 struct Carried {
     source: IpAddr,
@@ -109,7 +109,7 @@ struct Assembly {
     ip_length: u64,
 }
 
-/// Takes packets apart.
+/// The packet decoder.
 #[derive(Default)]
 pub(super) struct Decoder {
     pub(super) counts: PacketCounts,
@@ -117,7 +117,7 @@ pub(super) struct Decoder {
 }
 
 impl Decoder {
-    /// What `frame` carries, or what it completes; `None` for everything that is neither UDP nor
+    /// Returns the payload that `frame` contains or completes; `None` for any protocol but UDP and
     /// TCP.
     pub(super) fn decode<'a>(&mut self, frame: &Frame<'a>) -> Option<Transported<'a>> {
         self.counts.packets += 1;
@@ -126,7 +126,7 @@ impl Decoder {
         self.open(&sliced, Outside { time: frame.time, whole: frame.whole, depth: 0 })
     }
 
-    /// What a packet carries; those in tunnels are opened too.
+    /// Returns the payload of a packet, also of one in a tunnel.
     fn open<'a>(
         &mut self,
         sliced: &LaxSlicedPacket<'a>,
@@ -179,18 +179,18 @@ impl Decoder {
         Some(transported.into_owned())
     }
 
-    /// Fragmented packets that are still not whole.
+    /// Counts the incomplete reassemblies.
     pub(super) fn finish(&mut self) {
         self.counts.not_reassembled += self.assemblies.drain().count() as u64;
     }
 
-    /// Finds the IP packet behind the header of the link layer.
+    /// Returns the IP packet after the header of the link layer.
     fn slice<'a>(&mut self, frame: &Frame<'a>) -> Option<LaxSlicedPacket<'a>> {
         let bytes = frame.bytes;
         let sliced = match frame.link {
             1 => tunnel::ethernet(bytes),
-            // Null and loopback: the address family, in the byte order of whoever captured; the
-            // version in the IP header says the same.
+            // Null and loopback: the address family, in the byte order of the capturing machine;
+            // the version in the IP header is equivalent.
             0 | 108 => bytes.get(4..).and_then(|ip| LaxSlicedPacket::from_ip(ip).ok()),
             12 | 14 | 101 | 228 | 229 => LaxSlicedPacket::from_ip(bytes).ok(),
             113 => behind_ether_type(bytes, 14, 16),
@@ -244,7 +244,7 @@ impl Decoder {
         None
     }
 
-    /// What an IP packet carries that is whole.
+    /// Returns the payload of a complete IP packet.
     fn transported<'a>(
         &mut self,
         carried: Carried,
@@ -275,7 +275,7 @@ impl Decoder {
         {
             self.counts.tunnelled += u64::from(outside.depth == 0);
             self.count(false);
-            // The agent's addresses and time are those that the message had.
+            // The agent's addresses and time are those of the original message.
             let hep::Forwarded { time, source, destination, payload } = forwarded;
             let (time, payload) = (time.unwrap_or(outside.time), Cow::Borrowed(payload));
             return Some(Transported { time, source, destination, ip_length, payload, segment });
@@ -291,7 +291,7 @@ impl Decoder {
         })
     }
 
-    /// What a packet in a tunnel carries; `None` where what is in it is no packet.
+    /// Returns the payload of a packet in a tunnel; `None` if the content is not a packet.
     fn enter<'a>(
         &mut self,
         inner: Option<&LaxSlicedPacket<'a>>,
@@ -314,7 +314,7 @@ impl Decoder {
     }
 }
 
-/// The packet behind an EtherType.
+/// Returns the packet after an EtherType.
 fn behind_ether_type(
     bytes: &[u8],
     ether_type: usize,

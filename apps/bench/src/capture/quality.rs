@@ -1,19 +1,19 @@
-//! What a listener would say of a stream (E-model, ITU-T G.107 with its default values).
+//! The estimated speech quality of a stream (E-model, ITU-T G.107 with its default values).
 //!
-//! A capture does not show when a packet is played. Assumed are: 100 ms from mouth to ear besides a
-//! playout buffer of twice the mean jitter; losses at random; that no packet which came is too late
-//! for the buffer; and that G.711 conceals what is lost (G.711 appendix I).
+//! A capture does not contain playout times. The assumptions are: 100 ms from mouth to ear plus a
+//! playout buffer of twice the mean jitter; random losses; no received packet is too late for the
+//! buffer; and loss concealment of G.711 (G.711 appendix I).
 
 use super::sequence::SequenceCounts;
 use rtp::quality::{self, CodecQuality};
 use std::time::Duration;
 
-/// The delay that is assumed besides the playout buffer: the longest that costs nothing (ITU-T
-/// G.107 section 3.5).
+/// The assumed delay without the playout buffer: the longest without impairment (ITU-T G.107
+/// section 3.5).
 const DELAY: Duration = Duration::from_millis(100);
 
-/// The rating of a stream of this encoding; `None` where ITU-T G.113 appendix I has no figures of
-/// it, as for wide band, or the codec's rate cannot be told from its name.
+/// Returns the rating of a stream of this encoding. `None` if ITU-T G.113 appendix I has no values
+/// for it, such as wideband codecs, or its name does not give the codec's rate.
 pub(super) fn rating(encoding: &str, counts: &SequenceCounts, jitter: Duration) -> Option<f64> {
     let codec = match encoding.to_ascii_uppercase().as_str() {
         "PCMU" | "PCMA" => CodecQuality::G711_CONCEALED,

@@ -1,4 +1,5 @@
-//! Registrations: TReg and T200_OK of row C3 of docs/sources.md, RRD of RFC 6076 section 4.1.
+//! Registrations: the times TReg and T200_OK (see docs/sources.md), and RRD of RFC 6076 section
+//! 4.1.
 
 use super::seen::{Keys, Seen, text};
 use super::transactions::{Owner, Place, T1};
@@ -9,94 +10,95 @@ use sip::header::HeaderName;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
-/// What became of a registration.
+/// The outcome of a registration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum RegistrationOutcome {
     /// 2xx.
     Succeeded,
-    /// A final response of another kind; also a challenge that was not met.
+    /// A final response other than 2xx; also an unanswered challenge.
     Failed,
-    /// Its last REGISTER has no final response in the capture.
+    /// The last REGISTER has no final response in the capture.
     Lost,
-    /// The same, but so near the end of the capture that one may have been still under way.
+    /// No final response, but the REGISTER is so near the end of the capture that one may follow.
     Pending,
 }
 
-/// A registration on one hop: a REGISTER, and where it was challenged, those after it that meet the
-/// challenge. Times are microseconds since the Unix epoch.
+/// A registration on one hop: a REGISTER and, after a challenge, those that answer it. Times are
+/// microseconds since the Unix epoch.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Registration {
-    /// Who sent the REGISTER.
+    /// The sender of the REGISTER.
     pub(crate) source: SocketAddr,
-    /// To whom.
+    /// The receiver of the REGISTER.
     pub(crate) destination: SocketAddr,
     /// The Call-ID, as far as it fits in 128 bytes.
     pub(crate) call_id: String,
-    /// The address of record, from To.
+    /// The address-of-record, from To.
     pub(crate) user: String,
-    /// How many Via the REGISTER has: 1 on the first hop.
+    /// The number of Via values of the REGISTER: 1 on the first hop.
     pub(crate) vias: u16,
     /// TReg: the first REGISTER.
     pub(crate) register_us: u64,
     /// The first 401 or 407.
     pub(crate) challenge_us: Option<u64>,
-    /// The last REGISTER, which meets the challenge.
+    /// The last REGISTER, which answers the challenge.
     pub(crate) authorised_us: Option<u64>,
     /// T200_OK, or the other final response.
     pub(crate) final_us: Option<u64>,
-    /// The status of the last response but for 1xx.
+    /// The status of the last response other than 1xx.
     pub(crate) status: Option<u16>,
-    /// What became of it.
+    /// The outcome.
     pub(crate) outcome: RegistrationOutcome,
-    /// Whether the last that was seen of it is a challenge.
+    /// True if the last message so far is a challenge.
     #[serde(skip)]
     challenged: bool,
 }
 
-/// All registrations. The figures are of the hop nearest to the user that the capture shows.
+/// All registrations. The figures are those of the hop nearest to the user in the capture.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Registrations {
-    /// Registrations that were begun.
+    /// Started registrations.
     pub(crate) attempts: u64,
-    /// Those with 2xx.
+    /// Registrations with 2xx.
     pub(crate) succeeded: u64,
-    /// Those refused (ineffective registration attempts, RFC 6076 section 4.2).
+    /// Rejected registrations (ineffective registration attempts, RFC 6076 section 4.2).
     pub(crate) failed: u64,
-    /// Those without a final response (row C2).
+    /// Registrations without a final response.
     pub(crate) lost: u64,
-    /// Those that cannot be told to be lost, at the end of the capture.
+    /// Registrations near the end of the capture whose response may follow.
     pub(crate) pending: u64,
-    /// Those that were challenged.
+    /// Challenged registrations.
     pub(crate) challenged: u64,
-    /// Registration delay, T200_OK - TReg, with the challenge in it: RRD.
+    /// Registration delay, T200_OK - TReg, including the challenge: RRD.
     pub(crate) delay: Histogram,
-    /// From the first REGISTER to its challenge.
+    /// The time from the first REGISTER to its challenge.
     pub(crate) challenge_delay: Histogram,
-    /// From the challenge to the REGISTER that meets it: the user agent's own time.
+    /// The time from the challenge to the REGISTER that answers it: the processing time of the user
+    /// agent.
     pub(crate) client_delay: Histogram,
-    /// From the REGISTER that meets the challenge to its 2xx.
+    /// The time from the REGISTER that answers the challenge to its 2xx.
     pub(crate) authorised_delay: Histogram,
-    /// Registrations that were not followed: there were more than [`REGISTRATIONS`].
+    /// Registrations beyond the limit of [`REGISTRATIONS`].
     pub(crate) left_out: u64,
-    /// Each, on every hop, in the order of time.
+    /// All registrations on every hop, in chronological order.
     pub(crate) list: Vec<Registration>,
     #[serde(skip)]
     book: Book,
 }
 
-/// The most registrations that are followed.
+/// The limit of registrations.
 const REGISTRATIONS: usize = 300_000;
-/// How long after a challenge a REGISTER belongs to it, in microseconds: 64*T1.
+/// The longest time from a challenge to the REGISTER that answers it, in microseconds: 64*T1.
 const PATIENCE: u64 = 64 * T1;
 
-/// Where registrations are found again.
+/// The index of registrations.
 #[derive(Clone, Default)]
 struct Book {
     /// The last registration of a Call-ID on a hop.
     last: HashMap<u128, usize>,
     keys: std::sync::Arc<Keys>,
-    /// The name of the Call-ID of each of the list.
+    /// The hash of the Call-ID of each registration.
     call_ids: Vec<u128>,
 }
 
@@ -107,7 +109,7 @@ impl std::fmt::Debug for Book {
 }
 
 impl Registrations {
-    /// Takes a REGISTER, or a response to one. Returns whose transaction it is from now on.
+    /// Adds a REGISTER, or a response to one. Returns the owner of a new transaction.
     pub(super) fn take(&mut self, seen: &Seen<'_>, place: &Place) -> Option<Owner> {
         match seen.status {
             None if !place.repeated => self.request(seen),
@@ -155,7 +157,7 @@ impl Registrations {
         Some(Owner::Registration(index))
     }
 
-    /// Works out the figures, in a capture that ends at `end`.
+    /// Computes the figures, in a capture that ends at `end`.
     pub(super) fn finish(&mut self, end: u64) {
         let book = std::mem::take(&mut self.book);
         let mut nearest: HashMap<u128, u16> = HashMap::new();
@@ -198,8 +200,8 @@ impl Registrations {
 }
 
 impl Registration {
-    /// A challenge waits for the REGISTER that meets it. A second challenge does too: the nonce may
-    /// have been stale.
+    /// Returns true if a challenge still waits for the REGISTER that answers it. A second challenge
+    /// waits too: the nonce may have been stale.
     fn waits_for_credentials(&self, now: u64) -> bool {
         self.challenged
             && now.saturating_sub(self.challenge_us.max(self.authorised_us).unwrap_or(now))
@@ -235,7 +237,7 @@ impl Registration {
     }
 }
 
-/// Counts the time between two moments, where both were seen, and in this order.
+/// Records the time between two events, if both are known and in this order.
 pub(super) fn record(histogram: &mut Histogram, from: Option<u64>, to: Option<u64>) {
     if let (Some(from), Some(to)) = (from, to)
         && let Some(delay) = to.checked_sub(from)

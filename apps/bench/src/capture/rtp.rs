@@ -1,5 +1,4 @@
-//! RTP streams: which packets are one, and what is told of each (RFC 3550; rows A13 and D2 of
-//! docs/sources.md).
+//! The RTP streams of a capture (RFC 3550; see docs/sources.md).
 
 use super::endpoints::Endpoints;
 use super::packet::Transported;
@@ -14,61 +13,62 @@ use std::rc::Rc;
 /// RTP in a capture.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Rtp {
-    /// The streams, in the order of time.
+    /// The streams, in chronological order.
     pub(crate) streams: Vec<RtpStream>,
     /// RTCP packets.
     pub(crate) rtcp: u64,
-    /// Packets that look like RTP and were in too few to make a stream.
+    /// Packets that look like RTP but were too few for a stream.
     pub(crate) unrecognised: u64,
-    /// Packets of streams that were not followed: there were more than [`STREAMS`].
+    /// Packets of streams beyond the limit of [`STREAMS`].
     pub(crate) left_out: u64,
-    /// Streams whose packets were not decrypted, though there are keys: there were too many.
+    /// Streams with keys that were not decrypted because of the limit.
     pub(crate) srtp_left_out: u64,
 }
 
-/// The most streams that are followed.
+/// The limit of streams.
 const STREAMS: usize = 50_000;
-/// The most that may yet turn out to be streams.
+/// The limit of candidates for streams.
 const CANDIDATES: usize = 50_000;
-/// So many packets in sequence make a stream of what no session description names.
+/// The number of packets in sequence that make a stream without a session description.
 const PROBATION: u32 = 4;
-/// The most streams whose packets are decrypted.
+/// The limit of decrypted streams.
 const DECRYPTED: u64 = 10_000;
 
-/// The streams of a capture while it is read.
+/// The streams of a capture during reading.
 #[derive(Default)]
 pub(super) struct RtpBook {
     streams: HashMap<Key, Track>,
     candidates: HashMap<Key, Track>,
-    /// Streams that another one with the same addresses and SSRC has followed.
+    /// Streams that were followed by another one with the same addresses and SSRC.
     followed: Vec<RtpStream>,
-    /// The meaning of payload types that no session description names.
+    /// The payload types without a session description.
     assumed: Rc<[Format]>,
     rtcp: u64,
     left_out: u64,
-    /// Streams whose packets are decrypted.
+    /// The number of decrypted streams.
     decrypted: u64,
 }
 
-/// Whether a packet of version 2 is RTCP: RTP avoids these types where both may come.
+/// Returns true if a packet of version 2 is RTCP: RTP avoids these payload types where both are
+/// multiplexed.
 fn is_rtcp(bytes: &[u8]) -> bool {
     bytes.len() >= 8 && bytes[0] >> 6 == 2 && rtp::is_rtcp(bytes)
 }
 
 impl RtpBook {
-    /// A book in which `assumed` holds for payload types that no session description names.
+    /// Returns an empty book with `assumed` for payload types without a session description.
     pub(super) fn new(assumed: Rc<[Format]>) -> Self {
         Self { assumed, ..Self::default() }
     }
 
-    /// Takes a datagram that is no SIP message, and tells whether it is, or may become, part of a
-    /// stream, or is RTCP.
+    /// Handles a datagram that is not SIP. Returns true if it is RTCP, or is or may become part of
+    /// a stream.
     pub(super) fn take(&mut self, datagram: &Transported<'_>, endpoints: &Endpoints) -> bool {
         if is_rtcp(&datagram.payload) {
             self.rtcp += 1;
             return true;
         }
-        // The last byte of a packet that is or may be SRTP is no count of padding: the header alone
+        // The last byte of a packet that is or may be SRTP is no padding count, so only the header
         // decides.
         let Ok(header) = Header::parse(&datagram.payload) else { return false };
         let key = (datagram.source, datagram.destination, header.ssrc());
@@ -80,7 +80,7 @@ impl RtpBook {
         {
             let is_described = track.is_described();
             self.followed.push(track.report(key));
-            // The same two parties go on: no packets have to prove that this is RTP.
+            // The stream continues between the same parties, so no probation is needed.
             let next = Track::after(is_described, self.assumed.clone());
             self.streams.insert(key, next);
         }
@@ -107,7 +107,7 @@ impl RtpBook {
             return false;
         }
         if self.candidates.len() >= CANDIDATES {
-            // Most of them are no streams at all, and those that are begin anew.
+            // Most of them are not streams, and streams among them start again.
             self.left_out += self.candidates.values().map(|track| track.packets).sum::<u64>();
             self.candidates.clear();
         }

@@ -1,7 +1,7 @@
-//! What session descriptions say of RTP: where it will be, its payload types, its keys (RFC 8866,
-//! RFC 4568).
+//! The RTP data of session descriptions: addresses, payload types, keys (RFC 8866, RFC 4568).
 //!
-//! They are read line by line, for a capture may hold what no parser would take as a whole.
+//! They are read line by line, since a capture may contain descriptions that a strict parser
+//! rejects.
 
 use sdp::Crypto;
 use sdp::negotiation::Profile;
@@ -18,7 +18,7 @@ pub(super) struct Format {
     pub(super) clock: u32,
 }
 
-/// The encoding of a payload type that no session description names, by the command line.
+/// The encoding of a payload type without a session description, from the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Assumed {
     payload_type: u8,
@@ -27,10 +27,10 @@ pub(super) struct Assumed {
 }
 
 impl Assumed {
-    /// Reads `111=opus/48000` or `111=48000`.
+    /// Parses `111=opus/48000` or `111=48000`.
     ///
     /// # Errors
-    /// In words, where it is neither.
+    /// A message if the text has neither form.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let wrong = || format!("expected TYPE=NAME/RATE such as 111=opus/48000, not {text}");
         let (payload_type, encoding) = text.split_once('=').ok_or_else(wrong)?;
@@ -41,35 +41,35 @@ impl Assumed {
         Ok(Self { payload_type, name: name.to_owned(), clock })
     }
 
-    /// The format that it names.
+    /// Returns the format.
     pub(super) fn format(&self) -> Format {
         let Self { payload_type, ref name, clock } = *self;
         Format { payload_type, name: name.as_str().into(), clock }
     }
 }
 
-/// The most formats of a media description.
+/// The limit of formats per media description.
 const FORMATS: usize = 16;
-/// The most keys of a media description.
+/// The limit of keys per media description.
 const KEYS: usize = 8;
-/// The most media of a description.
+/// The limit of media per session description.
 pub(super) const MEDIA: usize = 64;
-/// The most lines that are read.
+/// The limit of lines.
 const LINES: usize = 2000;
 
-/// A medium as one end describes it.
+/// A media description of one end.
 #[derive(Clone, Debug)]
 pub(super) struct Described {
-    /// Where it is received; `None` where it is refused, on hold, or no RTP.
+    /// The receiving address; `None` if the medium is rejected, on hold, or not RTP.
     pub(super) endpoint: Option<SocketAddr>,
     pub(super) formats: Rc<[Format]>,
-    /// Whether nothing tells that it is, or may be, SRTP.
+    /// True if no attribute indicates SRTP.
     pub(super) is_plain: bool,
-    /// The keys of what this end sends.
+    /// The keys for media that this end sends.
     pub(super) keys: Rc<[Crypto]>,
 }
 
-/// A media description while it is read.
+/// A media description during parsing.
 struct Section<'a> {
     address: Option<IpAddr>,
     port: u16,
@@ -79,7 +79,7 @@ struct Section<'a> {
     keys: Vec<Crypto>,
 }
 
-/// Reads a session description: its media in their order.
+/// Parses a session description. Returns its media in order.
 pub(super) fn media(body: &[u8]) -> Vec<Described> {
     let text = String::from_utf8_lossy(body);
     let mut session = None;
@@ -108,8 +108,8 @@ pub(super) fn media(body: &[u8]) -> Vec<Described> {
     sections.iter().map(Section::described).collect()
 }
 
-/// Whether an attribute offers keys of SRTP, here or in the medium itself (RFC 4568, RFC 8122, RFC
-/// 4567, RFC 6189).
+/// Returns true if an attribute offers SRTP keys, here or in the media path (RFC 4568, RFC 8122,
+/// RFC 4567, RFC 6189).
 fn agrees_on_keys(attribute: &str) -> bool {
     let name = attribute.split(':').next().unwrap_or_default();
     matches!(name, "crypto" | "fingerprint" | "key-mgmt" | "zrtp-hash")
@@ -169,14 +169,14 @@ impl<'a> Section<'a> {
     }
 }
 
-/// The address of a `c=` line. An address that says that nothing is to be sent is none.
+/// Returns the address of a `c=` line, or `None` for an unspecified address (on hold).
 fn connection_address(value: &str) -> Option<IpAddr> {
     let address = value.split_ascii_whitespace().nth(2)?;
     let address: IpAddr = address.split('/').next()?.parse().ok()?;
     (!address.is_unspecified()).then_some(address)
 }
 
-/// The formats that RFC 3551 section 6 numbers.
+/// Returns the static format of a payload type (RFC 3551 section 6).
 pub(super) fn static_format(payload_type: u8) -> Option<Format> {
     let format = rtp::payload::static_format(payload_type)?;
     Some(Format { payload_type, name: format.name.into(), clock: format.clock_rate })

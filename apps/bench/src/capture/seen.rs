@@ -1,4 +1,4 @@
-//! A SIP message with the time and the addresses it was seen with.
+//! A SIP message with its time and addresses in the capture.
 
 use super::multipart::session_description;
 use sip::header::{CSeq, HeaderName, NameAddr};
@@ -6,31 +6,30 @@ use sip::{Message, Method, StartLine, Uri};
 use std::hash::{BuildHasher as _, Hash, RandomState};
 use std::net::SocketAddr;
 
-/// A message with what is asked of it more than once.
+/// A captured message with frequently used fields.
 #[derive(Clone, Debug)]
 pub(super) struct Seen<'a> {
-    /// Microseconds since the Unix epoch.
+    /// The time in microseconds since the Unix epoch.
     pub(super) time: u64,
     pub(super) source: SocketAddr,
     pub(super) destination: SocketAddr,
     pub(super) message: &'a Message<'a>,
-    /// `None` for a request.
+    /// The status of a response; `None` for a request.
     pub(super) status: Option<u16>,
-    /// Of the request line, or of the CSeq of a response.
+    /// The method of the request line, or of the CSeq of a response.
     pub(super) method: Method<'a>,
     pub(super) cseq: u32,
     pub(super) call_id: &'a [u8],
     pub(super) branch: &'a [u8],
-    /// How many Via there are: 1 where the message goes to or comes from the one who made the
-    /// request.
+    /// The number of Via values: 1 on the hop of the originator of the request.
     pub(super) vias: u16,
     pub(super) to_tag: Option<&'a [u8]>,
-    /// The session description that it carries.
+    /// The session description in the body.
     pub(super) sdp: Option<&'a [u8]>,
 }
 
 impl<'a> Seen<'a> {
-    /// `None` where the message has no Via, CSeq or Call-ID that can be read: it belongs to no
+    /// Returns `None` if the message has no valid Via, CSeq or Call-ID: it belongs to no
     /// transaction.
     pub(super) fn new(
         time: u64,
@@ -56,14 +55,14 @@ impl<'a> Seen<'a> {
             cseq: cseq.number,
             call_id: message.value(HeaderName::CallId).filter(|value| !value.is_empty())?,
             branch: via.branch().unwrap_or_default(),
-            // A message has no more header fields than 512; a list in one may be longer.
+            // A message has at most 512 header fields, but a list in one may be longer.
             vias: message.elements(HeaderName::Via).count().min(999) as u16,
             to_tag: NameAddr::parse(HeaderName::To, to).ok().and_then(|to| to.tag()),
             sdp: session_description(content_type, message.body()),
         })
     }
 
-    /// The user, and `@` and the host, of the URI in From or To; empty where there is none.
+    /// Returns the user, `@` and the host of the URI in From or To; empty without a valid URI.
     pub(super) fn address_of_record(&self, name: HeaderName) -> String {
         let value = self.message.value(name).unwrap_or_default();
         let Some(Ok(uri)) = NameAddr::parse(name, value).ok().map(|address| address.uri()) else {
@@ -78,8 +77,8 @@ impl<'a> Seen<'a> {
         }
     }
 
-    /// A name of the transaction, on its hop, that an offer and its answer are in: that of an ACK
-    /// is its INVITE's.
+    /// Returns a key of the transaction on its hop that an offer and its answer share; an ACK has
+    /// the key of its INVITE.
     pub(super) fn exchange(&self, keys: &Keys) -> u128 {
         let from = self.message.value(HeaderName::From).unwrap_or_default();
         let from_tag = NameAddr::parse(HeaderName::From, from).ok().and_then(|from| from.tag());
@@ -88,27 +87,27 @@ impl<'a> Seen<'a> {
         keys.of((self.call_id, from_tag, self.cseq, hosts, self.vias))
     }
 
-    /// `INVITE`, or `180 INVITE`.
+    /// Returns the label: `INVITE`, or `180 INVITE`.
     pub(super) fn label(&self) -> String {
         let method = method_label(self.method);
         self.status.map_or(method.clone(), |status| format!("{status} {method}"))
     }
 }
 
-/// The name of a method, short enough for a table.
+/// Returns the name of a method, shortened for a table.
 pub(super) fn method_label(method: Method<'_>) -> String {
     let bytes = method.as_bytes();
     String::from_utf8_lossy(&bytes[..bytes.len().min(16)]).into_owned()
 }
 
-/// At most 128 bytes as text, for people.
+/// Returns at most 128 bytes as text.
 pub(super) fn text(bytes: &[u8]) -> String {
     let bytes = &bytes[..bytes.len().min(128)];
     bytes.escape_ascii().to_string()
 }
 
-/// Names of things in a capture by a hash under two random keys: as short for a Call-ID of 60 KB as
-/// for another, and nobody can make two alike.
+/// Keys of objects in a capture: a hash under two random keys. Keys have a fixed length for any
+/// Call-ID, and collisions cannot be constructed.
 #[derive(Default)]
 pub(super) struct Keys(RandomState, RandomState);
 

@@ -1,27 +1,26 @@
-//! RTP sequence numbers: what came, what did not, and in which order (RFC 3550 appendix A.1).
+//! RTP sequence numbers: losses, duplicates and order (RFC 3550 appendix A.1).
 //!
-//! Whether a number far from the others is loss or a new beginning is not decided here: see
-//! [`super::continuity`].
+//! The decision between loss and restart for a distant number is in [`super::continuity`].
 
-/// A number less than so far back is late or a copy, if its stream has not begun anew.
+/// A number less than this far back is late or a duplicate, unless its stream has restarted.
 pub(super) const WINDOW: u16 = 1024;
 
-/// How a packet came.
+/// The arrival of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Arrival {
-    /// So many after the highest before; 1 is the very next.
+    /// The distance after the highest number before; 1 is the next in sequence.
     Next(u16),
-    /// Behind the highest, for the first time.
+    /// Behind the highest number, for the first time.
     Late,
-    /// Once more.
+    /// A duplicate.
     Duplicate,
-    /// Too far from the others to be any of these, and alone.
+    /// A single packet too far from the others.
     Stray,
-    /// The first after a new beginning.
+    /// The first packet after a restart.
     Restart,
 }
 
-/// What was counted.
+/// The counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct SequenceCounts {
     pub(super) expected: u64,
@@ -42,17 +41,17 @@ impl SequenceCounts {
 #[derive(Clone, Debug)]
 pub(super) struct Sequence {
     highest: u16,
-    /// How many numbers there are from the lowest to the highest since the last new beginning.
+    /// The span from the lowest to the highest number since the last restart.
     span: u64,
-    /// Which of the last [`WINDOW`] numbers came; the lowest bit of the first is the highest
+    /// A bit map of the last [`WINDOW`] numbers; the lowest bit of the first word is the highest
     /// number.
     came: [u64; WINDOW as usize / 64],
-    /// `expected` is that of before the last new beginning.
+    /// The counts; `expected` excludes the numbers since the last restart.
     counts: SequenceCounts,
 }
 
 impl Sequence {
-    /// Begins with the number of the first packet.
+    /// Returns the state after the first packet.
     pub(super) fn new(first: u16) -> Self {
         let mut came = [0; WINDOW as usize / 64];
         came[0] = 1;
@@ -60,14 +59,14 @@ impl Sequence {
         Self { highest: first, span: 1, came, counts }
     }
 
-    /// How far a number is ahead of the highest; 0 for the same, more than 32,767 for what is
-    /// rather behind.
+    /// Returns the distance from the highest number; 0 for the same, more than 32,767 for a number
+    /// behind it.
     pub(super) fn ahead(&self, number: u16) -> u16 {
         number.wrapping_sub(self.highest)
     }
 
-    /// Takes the number of a packet with which the stream goes on, over lost ones if there are
-    /// numbers between; the highest itself is a copy.
+    /// Records the number of a packet that continues the stream; skipped numbers are lost. The
+    /// highest number itself is a duplicate.
     pub(super) fn advance(&mut self, number: u16) -> Arrival {
         let ahead = self.ahead(number);
         if ahead == 0 {
@@ -81,7 +80,7 @@ impl Sequence {
         Arrival::Next(ahead)
     }
 
-    /// Takes the number of a packet with which the stream does not go on.
+    /// Records the number of a packet that does not continue the stream.
     pub(super) fn fall_back(&mut self, number: u16) -> Arrival {
         let behind = self.highest.wrapping_sub(number);
         if behind >= WINDOW {
@@ -101,7 +100,7 @@ impl Sequence {
         Arrival::Late
     }
 
-    /// Begins anew.
+    /// Records a restart.
     pub(super) fn restart(&mut self, number: u16) -> Arrival {
         let mut counts = self.counts();
         counts.restarts += 1;
@@ -135,7 +134,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
-    /// What is at most 32,767 ahead is what the stream goes on with.
+    /// A number at most 32,767 ahead continues the stream.
     fn take(sequence: &mut Sequence, number: u16) {
         if sequence.ahead(number) < 1 << 15 {
             sequence.advance(number);
@@ -182,7 +181,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a set of all numbers, with steps that stay within the window.
+        /// A comparison with a set of all numbers, with steps within the window.
         #[test]
         fn nothing_is_counted_twice(
             first: u16,

@@ -1,4 +1,4 @@
-//! What follows from the times of calls: invite delay, call setup delay, SRD, SDD.
+//! Figures from the times of calls: invite delay, call setup delay, SRD, SDD.
 
 use super::calls::{Call, CallOutcome, CallTimes, Hop};
 use super::registrations::record;
@@ -11,35 +11,35 @@ use std::net::SocketAddr;
 /// All calls.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Calls {
-    /// Calls that were begun; the second leg of a back-to-back user agent belongs to the first.
+    /// Started calls; the second leg of a back-to-back user agent counts with the first.
     pub(crate) attempts: u64,
-    /// Those with 2xx and ACK.
+    /// Calls with 2xx and ACK.
     pub(crate) established: u64,
-    /// Those with 2xx, of which the ACK was not seen.
+    /// Calls with 2xx whose ACK is not in the capture.
     pub(crate) answered: u64,
-    /// Those that the caller gave up (487).
+    /// Calls that the caller cancelled (487).
     pub(crate) cancelled: u64,
-    /// Those that were refused.
+    /// Rejected calls.
     pub(crate) refused: u64,
-    /// Those with provisional responses only.
+    /// Calls with provisional responses only.
     pub(crate) unfinished: u64,
-    /// Lost invites (row C2 of docs/sources.md): no response at all.
+    /// Lost INVITEs: no response.
     pub(crate) lost_invites: u64,
-    /// Lost calls (row C2): no final response, lost invites among them.
+    /// Lost calls: no final response, including lost INVITEs.
     pub(crate) lost: u64,
-    /// Those that cannot be told to be lost, at the end of the capture.
+    /// Calls near the end of the capture whose response may follow.
     pub(crate) pending: u64,
-    /// Those of which the caller's INVITE was challenged.
+    /// Calls whose initial INVITE was challenged.
     pub(crate) challenged: u64,
-    /// The refused and cancelled, by status.
+    /// The rejected and cancelled calls, by status.
     pub(crate) failures: BTreeMap<u16, u64>,
-    /// Invite delay: TInv2 - TInv1; where the server challenged before it forwarded, since the
-    /// INVITE that met the challenge.
+    /// Invite delay: TInv2 - TInv1; if the server challenged before forwarding, from the INVITE
+    /// that answered the challenge.
     pub(crate) invite_delay: Histogram,
-    /// Call setup delay of those that are established: TSDP_OK2 - TInv1, as the generator has it.
-    /// The ACK after that is the caller's own time.
+    /// Call setup delay of established calls: TSDP_OK2 - TInv1, as the generator defines it. The
+    /// time to the ACK is that of the caller.
     pub(crate) setup_delay: Histogram,
-    /// From the caller's first INVITE to its challenge.
+    /// The time from the caller's first INVITE to its challenge.
     pub(crate) challenge_delay: Histogram,
     /// SRD of successful sessions (RFC 6076 section 4.3.1).
     pub(crate) srd: Histogram,
@@ -49,16 +49,16 @@ pub(crate) struct Calls {
     pub(crate) sdd: Histogram,
     /// SDT of completed sessions (RFC 6076 section 4.5).
     pub(crate) sdt: Histogram,
-    /// Calls that were not followed: there were too many.
+    /// Calls beyond the limit.
     pub(crate) left_out: u64,
-    /// Messages that are not in the flows: there were too many.
+    /// Messages that are not in the flows because of the limit.
     pub(crate) steps_left_out: u64,
-    /// Each, in the order of time.
+    /// All calls, in chronological order.
     pub(crate) list: Vec<Call>,
 }
 
 impl Calls {
-    /// Works out the figures of `list`, in a capture that ends at `end`.
+    /// Computes the figures of `list`, in a capture that ends at `end`.
     pub(super) fn finish(&mut self, end: u64) {
         for call in &mut self.list {
             call.finish(end);
@@ -113,12 +113,12 @@ impl Calls {
     }
 }
 
-/// The hop nearest to the caller that the capture shows: all its transactions.
+/// The hop nearest to the caller in the capture, with all its transactions.
 struct Near {
     invite: Option<u64>,
     challenge: Option<u64>,
     progress: Option<u64>,
-    /// The final response that counts, and its status.
+    /// The decisive final response, and its status.
     end: Option<u64>,
     status: Option<u16>,
     has_response: bool,
@@ -167,8 +167,8 @@ impl Call {
         let is_challenged = callers().any(Hop::is_challenged);
         let last = callers().filter_map(|hop| hop.invite_us).max();
         let answer = |hop: &&Hop| hop.is_answered();
-        // Of several branches to callees the one that answered counts; of several proxies in a row
-        // the last, for it is next to the callee.
+        // Of several branches to callees the answered one counts. Of several proxies in a row the
+        // last one counts, since it is next to the callee.
         let servers = || self.hops.iter().filter(|hop| hop.vias > 1);
         let farthest = servers().map(|hop| hop.vias).max();
         let callee = servers()
@@ -187,9 +187,9 @@ impl Call {
     }
 }
 
-/// Finds calls that are the two legs of a back-to-back user agent, which gives each a Call-ID of
-/// its own: the second comes from the very address and port that the first goes to, has the same
-/// users in From and To, and begins before the first has ended.
+/// Joins the two legs of a back-to-back user agent, which have different Call-IDs: the second leg
+/// comes from the address and port to which the first goes, has the same users in From and To, and
+/// begins before the first has ended.
 fn join_legs(calls: &mut [Call]) {
     let user = |address: &str| address.split('@').next().unwrap_or_default().to_owned();
     let leg = |call: &Call| (user(&call.from), user(&call.to));

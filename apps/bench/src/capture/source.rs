@@ -1,28 +1,28 @@
-//! Where the bytes of a capture come from: files and pipes, some packed by gzip (RFC 1952), which
-//! are unpacked while they are read.
+//! The source of a capture: a file or pipe. Data in gzip format (RFC 1952) is decompressed during
+//! reading.
 
 use super::file::End;
 use flate2::read::MultiGzDecoder;
 use std::io::{self, Read};
 use std::sync::{Arc, OnceLock};
 
-/// What every file of gzip begins with: its mark, and the only method there is.
+/// The first bytes of gzip data: the magic number, and the only compression method.
 const MARK: [u8; 3] = [0x1f, 0x8b, 8];
-/// The most bytes that are unpacked: a file of 64 MiB that gzip has made as small as it can.
+/// The limit of decompressed bytes: a 64 MiB file at the highest compression ratio of gzip.
 const UNPACKED: u64 = 64 << 30;
 
-/// A capture as it is, or unpacked.
+/// A capture, decompressed if necessary.
 pub(super) struct Source<'r> {
     pub(super) reader: Box<dyn Read + Send + 'r>,
     pub(super) is_packed: bool,
-    /// Why unpacking ended before the file did.
+    /// The reason if decompression ended before the file did.
     pub(super) broken: Arc<OnceLock<End>>,
 }
 
-/// Finds out whether a source is packed.
+/// Opens a source and detects compression.
 ///
 /// # Errors
-/// It cannot be read.
+/// The source cannot be read.
 pub(super) fn open<'r>(mut source: impl Read + Send + 'r) -> io::Result<Source<'r>> {
     let mut begin = Vec::new();
     source.by_ref().take(MARK.len() as u64).read_to_end(&mut begin)?;
@@ -37,8 +37,8 @@ pub(super) fn open<'r>(mut source: impl Read + Send + 'r) -> io::Result<Source<'
     Ok(Source { reader: Box::new(Full(unpacked)), is_packed, broken })
 }
 
-/// Fills the buffer as far as the source can: the reader of captures takes less for the end of a
-/// header that is cut off, and a pipe gives what there is.
+/// Fills the buffer as far as the source can. The capture parser treats a short read as a truncated
+/// header, and a pipe returns short reads.
 struct Full<R>(R);
 
 impl<R: Read> Read for Full<R> {
@@ -49,7 +49,7 @@ impl<R: Read> Read for Full<R> {
                 Ok(0) => break,
                 Ok(more) => length += more,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // What was read is given first; it fails again then.
+                // The bytes before the error are returned; the next read fails again.
                 Err(_) if length > 0 => break,
                 Err(error) => return Err(error),
             }
@@ -58,7 +58,7 @@ impl<R: Read> Read for Full<R> {
     }
 }
 
-/// Unpacks; what cannot be unpacked ends it, and what came before is kept.
+/// A decompressor. An error ends the data, and the bytes before it are kept.
 struct Unpacked<R> {
     decoder: MultiGzDecoder<R>,
     left: u64,

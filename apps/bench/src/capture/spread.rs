@@ -1,28 +1,28 @@
-//! How the times between the packets of a stream are spread, in little memory: there may be many
+//! The distribution of interarrival times of a stream, in little memory, since there may be many
 //! streams.
 
 use crate::record::tells;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Bits that are kept of a time: it is known to a part in 128.
+/// The significant bits of a time: a resolution of 1/128.
 const BITS: u32 = 7;
-/// Longer times count as this one, in microseconds: no stream has more than 1,800 different ones.
+/// The longest distinct time in microseconds. It limits a stream to 1,800 different values.
 const LONGEST: u32 = (1 << 20) - 1;
 
-/// Times, and how often each came.
+/// The count of each time.
 #[derive(Default)]
 pub(super) struct Spread {
     counts: BTreeMap<u16, u32>,
 }
 
-/// The step that a time of so many microseconds is on.
+/// Returns the step of a time in microseconds.
 const fn step(micros: u32) -> u16 {
     let surplus = (u32::BITS - micros.leading_zeros()).saturating_sub(BITS + 1);
     ((surplus << BITS) + (micros >> surplus)) as u16
 }
 
-/// The longest time on a step, in microseconds.
+/// Returns the longest time of a step, in microseconds.
 const fn top(step: u16) -> u32 {
     let step = step as u32;
     let surplus = (step >> BITS).saturating_sub(1);
@@ -37,7 +37,7 @@ impl Spread {
         *count = count.saturating_add(1);
     }
 
-    /// What `percent` of the times do not exceed, where there are enough to tell it.
+    /// Returns the percentile of the times, if there are enough of them.
     pub(super) fn told(&self, percent: f64) -> Option<Duration> {
         let all: u64 = self.counts.values().map(|&count| u64::from(count)).sum();
         if !tells(all, percent) {

@@ -1,58 +1,57 @@
-//! Checks and decrypts SRTP with the keys that session descriptions in the capture tell (RFC 4568).
+//! Authenticates and decrypts SRTP with the keys from session descriptions in the capture (RFC
+//! 4568).
 
 use sdp::Crypto;
 use serde::Serialize;
 use srtp::{Receiver, UnprotectError};
 use std::rc::Rc;
 
-/// What came of the packets of a stream whose keys the capture has (RFC 4568).
+/// The packet counts of a stream with known keys (RFC 4568).
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Srtp {
     /// The name of the crypto suite.
     pub(crate) suite: String,
-    /// Packets whose tag is right.
+    /// Packets with a valid tag.
     pub(crate) authentic: u64,
-    /// Packets whose tag is wrong under every key. Once a packet has been authentic, they are in no
-    /// other figure of the stream: whoever receives them drops them.
+    /// Packets without a valid tag under any key. After the first authentic packet, they are in no
+    /// other figure of the stream: a receiver drops them.
     pub(crate) not_authentic: u64,
-    /// Packets that carry no tag, copies, and packets too late for a receiver to check.
+    /// Packets that carry no tag, duplicates, and packets too late for a receiver to check.
     pub(crate) unchecked: u64,
 }
 
-/// What a packet was found to be.
+/// The result for a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Check {
-    /// Its tag is wrong. It is passed over if others were authentic.
+    /// The tag is invalid. The packet is ignored if others were authentic.
     NotAuthentic { passed_over: bool },
-    /// It is authentic or cannot be checked; how many bytes of padding it has, as far as that is
-    /// known.
+    /// The packet is authentic or cannot be checked. The value is its padding in bytes, if known.
     Taken(Option<usize>),
 }
 
-/// The most keys that are tried of those that have been in use: packets may be under way when keys
-/// change.
+/// The limit of earlier keys that are tried: packets may be under way when keys change.
 const PROVEN: usize = 3;
 
 /// A key of the stream's sender.
 struct Key {
     receiver: Receiver,
     suite: &'static str,
-    /// Whether its packets carry a tag.
+    /// True if its packets carry a tag.
     has_tag: bool,
 }
 
 /// The keys of a stream.
 pub(super) struct Decryptor {
-    /// What was described last.
+    /// The last description.
     described: Rc<[Crypto]>,
-    /// Those under which a packet was authentic, the newest first.
+    /// The keys with an authentic packet, the newest first.
     proven: Vec<Key>,
-    /// Those under which none was yet.
+    /// The keys without an authentic packet so far.
     candidates: Vec<Key>,
-    /// The last sequence number, and how often they began at 0 again.
+    /// The last sequence number, and the rollover count.
     last: Option<(u16, u32)>,
     counts: Srtp,
-    /// A copy of the packet.
+    /// The buffer for a copy of the packet.
     buffer: Vec<u8>,
 }
 
@@ -70,8 +69,7 @@ impl Decryptor {
         new
     }
 
-    /// Takes the keys that are in force now. Those that were in use stay for packets that are under
-    /// way.
+    /// Sets the current keys. Keys that were in use are kept for packets under way.
     pub(super) fn use_keys(&mut self, described: &Rc<[Crypto]>) {
         if are_same(&self.described, described) {
             return;
@@ -81,7 +79,7 @@ impl Decryptor {
     }
 
     pub(super) fn check(&mut self, packet: &[u8]) -> Check {
-        // What is not authentic stays as it was.
+        // A packet that is not authentic must stay unchanged.
         self.buffer.clear();
         self.buffer.extend_from_slice(packet);
         let rollover = self.rollover(packet);
@@ -103,7 +101,7 @@ impl Decryptor {
             let key = self.candidates.swap_remove(index);
             self.counts.suite = key.suite.to_owned();
             *key.count(&mut self.counts) += 1;
-            // The sender uses one key of those that it describes.
+            // The sender uses only one of the described keys.
             self.candidates.clear();
             self.proven.insert(0, key);
             self.proven.truncate(PROVEN);
@@ -117,14 +115,14 @@ impl Decryptor {
         Check::NotAuthentic { passed_over: !self.proven.is_empty() }
     }
 
-    /// How often the sequence numbers have begun at 0 again.
+    /// Returns the rollover count for a packet.
     fn rollover(&mut self, packet: &[u8]) -> u32 {
         let Ok(header) = rtp::Header::parse(packet) else { return 0 };
         let number = header.sequence_number();
         let (last, rollover) = self.last.unwrap_or((number, 0));
         let half = 1 << 15;
         if number > last && number - last > half {
-            // It was sent before they began again, and overtaken.
+            // The packet was sent before the last rollover and overtaken.
             return rollover;
         }
         let rollover = rollover.saturating_add(u32::from(last > number && last - number > half));
@@ -148,8 +146,8 @@ impl Key {
         Some(Self { receiver, suite: crypto.policy.suite.name(), has_tag })
     }
 
-    /// Whether the packet is authentic, with this rollover counter or with 0; how many bytes of
-    /// padding it has, as far as that is known.
+    /// Authenticates the packet with this rollover counter or with 0. Returns its padding in bytes,
+    /// if known.
     fn find(&mut self, packet: &mut [u8], rollover: u32) -> Option<Option<usize>> {
         let ssrc = rtp::Header::parse(packet).ok()?.ssrc();
         let counters = [0, rollover];
@@ -167,7 +165,7 @@ impl Key {
     }
 }
 
-/// How many bytes of padding a packet has that is not encrypted.
+/// Returns the padding of an unencrypted packet in bytes.
 pub(super) fn padding(packet: &[u8]) -> Option<usize> {
     let parsed = rtp::Packet::parse(packet).ok()?;
     Some(packet.len() - parsed.header.len() - parsed.payload.len())

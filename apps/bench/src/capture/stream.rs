@@ -1,4 +1,4 @@
-//! SIP messages out of TCP streams (RFC 3261 section 18.3), also over WebSocket.
+//! SIP messages from TCP streams (RFC 3261 section 18.3), also over WebSocket.
 
 use super::packet::Segment;
 use super::websocket::{Next, WebSocket, may_begin as may_begin_websocket};
@@ -7,46 +7,47 @@ use sip::stream::{Frame, Framer};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
-/// What came of the streams.
+/// The stream counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct StreamCounts {
-    /// Directions of TCP connections with bytes in them.
+    /// Directions of TCP connections with data.
     pub(crate) streams: u64,
-    /// Places where bytes of a stream are not in the capture, so that messages may be missing.
+    /// Gaps in streams: bytes that are not in the capture, so messages may be missing.
     pub(crate) gaps: u64,
-    /// Messages of which the end cannot be told, for Content-Length is missing, wrong or too large.
-    /// They are passed over, with what follows them in their segment. WebSockets that are packed,
-    /// or hold longer messages than 64 KiB, are not read on.
+    /// Messages whose length is unknown, because Content-Length is missing, wrong or too large.
+    /// They are skipped with the rest of their segment. WebSockets with compression or messages
+    /// over 64 KiB are not read further.
     pub(crate) unframed: u64,
-    /// Segments that were left out: there were more than [`STREAMS`] streams at a time.
+    /// Segments that were left out because of the limit of [`STREAMS`].
     pub(crate) left_out: u64,
-    /// Streams of which the unread bytes were dropped: all held together [`HELD`] bytes.
+    /// Streams whose unread bytes were dropped because all together held [`HELD`] bytes.
     pub(crate) given_up: u64,
 }
 
-/// The most directions of connections that are followed at a time.
+/// The limit of concurrent directions of connections.
 const STREAMS: usize = 16_384;
-/// After this time without a segment, in nanoseconds, a stream makes room for another.
+/// The idle time in nanoseconds after which a stream may be replaced.
 const IDLE: u64 = 60_000_000_000;
-/// The most bytes of one stream that wait for those before them.
+/// The limit of out-of-order bytes per stream.
 const AHEAD: usize = 256 << 10;
-/// The most bytes that all streams hold together.
+/// The limit of bytes held by all streams.
 const HELD: usize = 64 << 20;
 
 /// One direction of a connection.
 #[derive(Default)]
 struct Stream {
-    /// The number of the byte after the last one in `bytes`.
+    /// The sequence number after the last byte of `bytes`.
     next: u32,
-    /// What has been read and is not yet a message.
+    /// Received bytes of an incomplete message.
     bytes: Vec<u8>,
-    /// Segments that came before those in front of them.
+    /// Out-of-order segments.
     ahead: Vec<(u32, Vec<u8>)>,
     ahead_length: usize,
     framer: Framer,
-    /// How messages are read where they come over WebSocket.
+    /// The WebSocket decoder, for SIP over WebSocket.
     websocket: Option<WebSocket>,
-    /// Whether `bytes` begins where a message begins. Otherwise a segment is waited for that does.
+    /// True if `bytes` begins at the start of a message. Otherwise segments are skipped up to one
+    /// that does.
     synchronised: bool,
     last: u64,
 }
@@ -61,7 +62,7 @@ pub(super) struct Streams {
 }
 
 impl Streams {
-    /// Takes a segment, and calls `each` with every message that it completes.
+    /// Adds a segment, and calls `each` with every message that it completes.
     pub(super) fn take(
         &mut self,
         now: u64,
@@ -73,7 +74,7 @@ impl Streams {
         let mut sequence = segment.sequence;
         if segment.syn {
             sequence = sequence.wrapping_add(1);
-            // The connection before this one between the same ports has ended.
+            // The previous connection between the same ports has ended.
             if let Some(old) = self.streams.remove(&between) {
                 self.held -= old.held();
             }
@@ -102,8 +103,8 @@ impl Streams {
         self.held += stream.held();
     }
 
-    /// Gives up what is waited for, and calls `each` with the messages behind the gaps and the
-    /// addresses of their streams.
+    /// Skips the gaps, and calls `each` with the messages after them and the addresses of their
+    /// streams.
     pub(super) fn finish(&mut self, mut each: impl FnMut((SocketAddr, SocketAddr), u64, &[u8])) {
         let mut streams: Vec<_> = self.streams.drain().collect();
         streams.sort_by_key(|(between, stream)| (stream.last, *between));
@@ -149,7 +150,8 @@ impl Stream {
         }
         let known = distance.unsigned_abs() as usize;
         if known > AHEAD {
-            // No late copy, but another connection, whose beginning is not in the capture.
+            // This is another connection whose start is not in the capture, and not a
+            // retransmission.
             counts.gaps += 1;
             *self = Self { next: sequence, last: self.last, ..Self::default() };
             return self.read(payload, counts, each);
@@ -160,7 +162,7 @@ impl Stream {
         self.catch_up(counts, each);
     }
 
-    /// Reads the segments that came early and are next now.
+    /// Reads the out-of-order segments that have become next.
     fn catch_up(&mut self, counts: &mut StreamCounts, each: &mut impl FnMut(&[u8])) {
         let next_is = |next: u32| {
             move |(sequence, _): &(u32, Vec<u8>)| sequence.wrapping_sub(next).cast_signed() <= 0
@@ -175,7 +177,7 @@ impl Stream {
         }
     }
 
-    /// Goes on behind a gap.
+    /// Skips a gap.
     fn pass_gap(&mut self, counts: &mut StreamCounts, each: &mut impl FnMut(&[u8])) {
         let next = self.next;
         let nearest = self.ahead.iter().map(|(sequence, _)| sequence.wrapping_sub(next)).min();
@@ -186,17 +188,17 @@ impl Stream {
         self.catch_up(counts, each);
     }
 
-    /// Forgets the bytes that are no message, and waits for a segment that begins one.
+    /// Drops the bytes that are not a message, and waits for a segment that begins one.
     fn lose(&mut self) {
         self.bytes = Vec::new();
         self.framer = Framer::default();
-        // Where a frame begins cannot be found again.
+        // The start of the next frame is unknown.
         self.websocket = None;
         self.synchronised = false;
     }
 
     fn read(&mut self, fresh: &[u8], counts: &mut StreamCounts, each: &mut impl FnMut(&[u8])) {
-        // The sequence numbers of TCP wrap, so that only the lower 32 bits count.
+        // TCP sequence numbers wrap, so only the lower 32 bits count.
         self.next = self.next.wrapping_add(fresh.len() as u32);
         if fresh.is_empty() {
             return;
@@ -245,7 +247,7 @@ impl Stream {
                 Next::Read(length) => read += length,
                 Next::Message(length, message) => {
                     read += length;
-                    // Keep-alives of RFC 5626 come so, too.
+                    // Keep-alives of RFC 5626 are such messages, too.
                     if !message.trim_ascii().is_empty() && may_begin_message(&message) {
                         each(&message);
                     }
@@ -262,10 +264,10 @@ impl Stream {
     }
 }
 
-/// Whether a message, or line ends before one, may begin with `bytes`, as far as they go.
+/// Returns true if `bytes` may be the start of a message, or of line ends before one.
 fn may_begin_message(bytes: &[u8]) -> bool {
     const VERSION: &[u8] = b"SIP/2.0";
-    // So much is looked at, each time that a segment comes.
+    // A limit, since this runs for each segment.
     let bytes = &bytes[..bytes.len().min(4096)];
     if matches!(bytes.first(), None | Some(b'\r' | b'\n')) {
         return true;

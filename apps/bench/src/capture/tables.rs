@@ -1,4 +1,4 @@
-//! What a capture shows, for people.
+//! The analysis of a capture as text.
 
 use super::analysis::Analysis;
 use super::calls::Call;
@@ -11,7 +11,7 @@ use std::fmt::{self, Display, Formatter};
 /// The analysis as plain text.
 pub(super) struct Tables<'a> {
     pub(super) analysis: &'a Analysis,
-    /// Whether the flow of each call is shown.
+    /// True if the flow of each call is printed.
     pub(super) calls: bool,
 }
 
@@ -186,7 +186,7 @@ fn rtp_stream(f: &mut Formatter<'_>, stream: &RtpStream) -> fmt::Result {
 
 fn delay(f: &mut Formatter<'_>, name: &str, histogram: &Histogram) -> fmt::Result {
     let ms = |micros: u64| format!("{}.{:03}", micros / 1_000, micros % 1_000);
-    // To a part in a thousand, and only where there are enough to tell it.
+    // The resolution is 0.1 %, and only for enough events.
     let percentile = |percent| match histogram.told(percent) {
         None => String::new(),
         Some(micros) if histogram.min() == histogram.max() => ms(micros),
@@ -210,7 +210,7 @@ fn delay(f: &mut Formatter<'_>, name: &str, histogram: &Histogram) -> fmt::Resul
     )
 }
 
-/// A call with its times and its ladder.
+/// Writes a call with its times and its ladder.
 fn flow(f: &mut Formatter<'_>, call: &Call, started: u64) -> fmt::Result {
     let outcome = call.outcome_in_words();
     writeln!(f, "\nCall {}: {} to {}, {outcome}", call.call_id, call.from, call.to)?;

@@ -1,4 +1,4 @@
-//! A stream while it is read: loss, order, interarrival time and jitter.
+//! An RTP stream during reading: loss, order, interarrival time and jitter.
 
 use super::continuity::{Arrived, Continuity, Verdict};
 use super::endpoints::Endpoints;
@@ -16,133 +16,131 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// The most payload types and encodings of a stream that are told.
+/// The limit of payload types and encodings per stream.
 const PAYLOAD_TYPES: usize = 8;
 
-/// Payload types of comfort noise (RFC 3389; 19 is what drafts of RFC 3551 had).
+/// Payload types of comfort noise (RFC 3389; 19 in drafts of RFC 3551).
 const COMFORT_NOISE: u8 = 13;
 const OLD_COMFORT_NOISE: u8 = 19;
 
 /// Source, destination and SSRC of a stream.
 pub(super) type Key = (SocketAddr, SocketAddr, u32);
 
-/// What was received of an SSRC between two addresses.
+/// The received packets of an SSRC between two addresses.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct RtpStream {
-    /// Who sent it.
+    /// The sender.
     pub(crate) source: SocketAddr,
-    /// To whom.
+    /// The receiver.
     pub(crate) destination: SocketAddr,
     /// The synchronisation source.
     pub(crate) ssrc: u32,
-    /// The payload types, in the order in which they came; no more than 8 are told.
+    /// The payload types in the order of arrival; at most 8.
     pub(crate) payload_types: Vec<u8>,
-    /// Their encoding names, where they are known.
+    /// Their encoding names, if known.
     pub(crate) encodings: Vec<String>,
-    /// The Call-ID of the session description that names one of the addresses, if there is one.
-    /// Without one, the stream was recognised by its packets.
+    /// The Call-ID of the session description with one of the addresses. Without one, the stream
+    /// was recognised by its packets.
     pub(crate) call_id: Option<String>,
-    /// The first packet, in microseconds since the Unix epoch.
+    /// The time of the first packet, in microseconds since the Unix epoch.
     pub(crate) started_us: u64,
-    /// The last packet.
+    /// The time of the last packet.
     pub(crate) ended_us: u64,
-    /// Packets, copies among them, but for those of [`Srtp::not_authentic`].
+    /// Packets, including duplicates, without those of [`Srtp::not_authentic`].
     pub(crate) packets: u64,
-    /// Packets that were sent, by the sequence numbers.
+    /// Sent packets, by the sequence numbers.
     pub(crate) expected: u64,
-    /// Packets that were sent and did not come.
+    /// Lost packets.
     pub(crate) lost: u64,
     /// Packets that came after one with a higher sequence number.
     pub(crate) out_of_order: u64,
-    /// Packets with a sequence number that had come before.
+    /// Duplicate packets.
     pub(crate) duplicates: u64,
-    /// Packets, each alone, whose sequence numbers are far from all others; they are not in the
-    /// figures above.
+    /// Single packets with sequence numbers far from all others; they are not in the figures above.
     pub(crate) strays: u64,
-    /// How often the sequence numbers began anew somewhere else.
+    /// Restarts of the sequence numbers at another value.
     pub(crate) restarts: u64,
-    /// Packets that say that padding follows their payload.
+    /// Packets with the padding bit.
     pub(crate) padded: u64,
-    /// The bytes of that padding; absent where it is encrypted and no key is known.
+    /// The padding in bytes; absent if it is encrypted and the key is unknown.
     pub(crate) padding_bytes: Option<u64>,
-    /// The mean time from one packet to the next in milliseconds; absent for a single packet. Like
-    /// Wireshark this leaves out what is no steady stream: packets with the marker, comfort noise
-    /// and the packet after it.
+    /// The mean interarrival time in milliseconds; absent for a single packet. As in Wireshark, it
+    /// excludes packets with the marker, comfort noise and the packet after it.
     pub(crate) mean_delta_ms: Option<f64>,
-    /// The longest time from one packet to the next in milliseconds.
+    /// The longest interarrival time in milliseconds.
     pub(crate) max_delta_ms: Option<f64>,
-    /// What 99.9 % of these times do not exceed, to 0.8 %, in milliseconds; absent where fewer than
-    /// 1,000 packets tell it.
+    /// The 99.9th percentile of these times in milliseconds, with a resolution of 0.8 %; absent
+    /// with fewer than 1,000 packets.
     pub(crate) p999_delta_ms: Option<f64>,
     /// The mean of the interarrival jitter (RFC 3550 section 6.4.1) at the same packets in
-    /// milliseconds; absent where no clock rate is known.
+    /// milliseconds; absent without a known clock rate.
     pub(crate) mean_jitter_ms: Option<f64>,
     /// The largest interarrival jitter in milliseconds.
     pub(crate) max_jitter_ms: Option<f64>,
-    /// How a listener would rate speech so sent, 0 to 93.2 (E-model, ITU-T G.107); absent where the
-    /// codec's figures are not known. See [`super::quality`] for what is assumed.
+    /// The estimated speech quality, 0 to 93.2 (E-model, ITU-T G.107); absent if the codec's values
+    /// are unknown. See [`super::quality`] for the assumptions.
     pub(crate) rating: Option<f64>,
-    /// The mean opinion score that the rating stands for, 1 to 4.5 (ITU-T G.107 annex B).
+    /// The mean opinion score of the rating, 1 to 4.5 (ITU-T G.107 annex B).
     pub(crate) mos: Option<f64>,
-    /// What its keys tell; absent where the capture has none for it.
+    /// The results of SRTP authentication; absent if the capture has no keys for the stream.
     pub(crate) srtp: Option<Srtp>,
-    /// Bits of the IP packets, headers included, that came after the first, by the time since the
-    /// first, in kbit/s.
+    /// The bit rate of the IP packets with headers after the first, over the time since the first,
+    /// in kbit/s.
     pub(crate) kbit_per_s: Option<f64>,
 }
 
-/// A stream, or what may become one.
+/// A stream, or a candidate for one.
 #[derive(Default)]
 pub(super) struct Track {
-    /// Packets in sequence, up to the last.
+    /// The number of packets in sequence, up to the last.
     pub(super) in_sequence: u32,
     pub(super) packets: u64,
-    /// Whether there are keys, and too many streams with keys.
+    /// True if the stream has keys but is beyond the limit of decrypted streams.
     pub(super) keys_left_out: bool,
     sequence: Option<Sequence>,
     continuity: Continuity,
-    /// The state of the descriptions that was looked at last.
+    /// The state of the descriptions at the last look-up.
     described: Option<u64>,
-    /// What they say, and what they said before: packets may be under way when that changes.
+    /// The current and the previous formats: packets may be under way when they change.
     formats: [Option<Rc<[Format]>>; 2],
     call_id: Option<Rc<str>>,
-    /// Whether the call is not certain: the stream follows another one, and the description of its
+    /// True if the call is not certain: the stream follows another one, and the description of its
     /// own call may still come.
     is_early: bool,
-    /// The meaning of payload types that no session description names.
+    /// The payload types without a session description.
     assumed: Rc<[Format]>,
-    /// Sequence number, time stamp and clock rate of the last packet; and the time stamp of the
+    /// Sequence number, timestamp and clock rate of the last packet; and the timestamp of the
     /// first.
     latest: Option<(u16, u32, Option<u32>)>,
     first_timestamp: Option<u32>,
     is_plain: bool,
     decryptor: Option<Decryptor>,
     payload_types: Vec<u8>,
-    /// The names of the encodings, and how many packets each has.
+    /// The names of the encodings with their packet counts.
     encodings: Vec<(Rc<str>, u64)>,
     padded: u64,
     padding_bytes: u64,
     padding_is_hidden: bool,
-    /// Nanoseconds since the Unix epoch.
+    /// The times of arrival in nanoseconds since the Unix epoch.
     first: u64,
     last: u64,
     follows_comfort_noise: bool,
     deltas: Mean,
     spread: Spread,
-    /// Time, time stamp and clock rate of the last packet that has a clock.
+    /// Time, timestamp and clock rate of the last packet with a clock rate.
     sampled: Option<(u64, u32, u32)>,
-    /// In nanoseconds.
+    /// The jitter in nanoseconds.
     jitter: f64,
     jitters: Mean,
     ip_bytes: u64,
 }
 
-/// After a pause of so many nanoseconds, a stream that does not go on where it was is another one;
-/// where the call is another one, too, after a shorter one.
+/// The pause in nanoseconds after which packets that do not continue the stream are a new one; and
+/// the shorter pause if the call is another one.
 const PAUSE: u64 = 10_000_000_000;
 const PAUSE_BETWEEN_CALLS: u64 = 500_000_000;
-/// Sequence numbers that a stream may advance by across a pause, and how far its time stamps may
-/// then be from the time that has passed, in seconds.
+/// The largest advance of sequence numbers across a pause, and the largest difference of timestamps
+/// from the elapsed time in seconds.
 const ADVANCE: u16 = 16;
 const DRIFT: f64 = 1.0;
 
@@ -171,13 +169,13 @@ impl Mean {
 }
 
 impl Track {
-    /// A stream before its first packet; `is_early` where it follows another one of a call.
+    /// Returns a stream before its first packet; `is_early` if it follows another one of a call.
     pub(super) fn after(is_early: bool, assumed: Rc<[Format]>) -> Self {
         Self { is_early, assumed, ..Self::default() }
     }
 
-    /// Whether a packet with the addresses and the SSRC of this stream begins another one: that of
-    /// the next call, which some phones give the same SSRC and ports.
+    /// Returns true if a packet with the addresses and the SSRC of this stream begins a new stream:
+    /// that of the next call, for which some phones reuse SSRC and ports.
     pub(super) fn is_followed_by(
         &self,
         datagram: &Transported<'_>,
@@ -197,7 +195,7 @@ impl Track {
         (is_other_call && (pause >= PAUSE || !goes_on)) || (pause >= PAUSE && !goes_on)
     }
 
-    /// Whether a packet continues the sequence numbers of the stream, or its time stamps.
+    /// Returns true if a packet continues the sequence numbers or the timestamps of the stream.
     fn goes_on(&self, pause: u64, header: &Header<'_>) -> bool {
         let Some((number, timestamp, clock)) = self.latest else { return true };
         let advance = header.sequence_number().wrapping_sub(number);
@@ -206,7 +204,7 @@ impl Track {
         }
         let seconds = |nanos: u64| nanos as f64 / 1e9;
         let clock = clock.map(f64::from).or_else(|| {
-            // As fast as the stream itself has shown.
+            // The clock rate that the stream itself has shown.
             let ticks = timestamp.wrapping_sub(self.first_timestamp?);
             let clock = f64::from(ticks) / seconds(self.last.saturating_sub(self.first));
             (clock.is_finite() && clock > 0.0).then_some(clock)
@@ -216,13 +214,13 @@ impl Track {
         (passed - seconds(pause)).abs() < DRIFT
     }
 
-    /// Whether a session description names it.
+    /// Returns true if a session description describes the stream.
     pub(super) fn is_described(&self) -> bool {
         self.call_id.is_some()
     }
 
-    /// Finds what session descriptions say of it now; they may come after the first packets, and
-    /// change. Tells whether its packets are decrypted from now on.
+    /// Looks up the current session descriptions; they may come after the first packets, and
+    /// change. Returns true if the packets are decrypted from now on.
     pub(super) fn describe(
         &mut self,
         datagram: &Transported<'_>,
@@ -359,7 +357,7 @@ impl Track {
             Arrival::Late | Arrival::Duplicate | Arrival::Stray => self.in_sequence,
         };
         if arrival == Arrival::Restart {
-            // The time stamps before it have nothing to do with those after it.
+            // Timestamps before and after a restart are unrelated.
             self.sampled = None;
         }
         self.ip_bytes += packet.ip_length;
@@ -377,7 +375,7 @@ impl Track {
         }
     }
 
-    /// Works out the interarrival jitter (RFC 3550 section 6.4.1 and appendix A.8).
+    /// Updates the interarrival jitter (RFC 3550 section 6.4.1 and appendix A.8).
     fn sample(&mut self, packet: &Arrived, is_regular: bool) {
         let Some(clock) = packet.clock.filter(|_| !packet.is_event) else { return };
         if let Some((last, last_timestamp, last_clock)) = self.sampled
@@ -404,7 +402,7 @@ impl Track {
         }
         let elapsed = self.last.saturating_sub(self.first);
         let counts = self.sequence.as_ref().map(Sequence::counts).unwrap_or_default();
-        // The last of several with as many packets would be comfort noise or events.
+        // Of several with equal counts, the last would be comfort noise or events.
         let main = self.encodings.iter().rev().max_by_key(|(_, packets)| *packets);
         let jitter = Duration::from_secs_f64(self.jitters.mean_ms().unwrap_or(0.0) / 1e3);
         let rating = main.and_then(|(name, _)| rating(name, &counts, jitter));

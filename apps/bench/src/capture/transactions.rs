@@ -11,16 +11,16 @@ use std::collections::{BTreeMap, HashMap};
 pub(crate) struct MethodCounts {
     /// Requests, each counted once on every hop.
     pub(crate) requests: u64,
-    /// Copies of requests: the same branch, CSeq and Call-ID between the same two hosts again.
+    /// Retransmissions: the same branch, CSeq and Call-ID between the same two hosts again.
     pub(crate) retransmissions: u64,
     /// Requests with a response.
     pub(crate) answered: u64,
     /// Requests with a final response.
     pub(crate) concluded: u64,
-    /// Requests without a response. An ACK has none and is never lost.
+    /// Requests without a response. An ACK has no response and never counts as lost.
     pub(crate) lost: u64,
-    /// Requests without a response that came so late, less than [`T1`] before the end of the
-    /// capture, that it may have been still under way.
+    /// Requests without a response less than [`T1`] before the end of the capture, whose response
+    /// may follow.
     pub(crate) pending: u64,
 }
 
@@ -29,28 +29,28 @@ pub(crate) struct MethodCounts {
 pub(crate) struct ResponseCounts {
     /// Responses, each counted once on every hop.
     pub(crate) responses: u64,
-    /// Copies: the same status, To tag and RSeq in the same transaction again.
+    /// Retransmissions: the same status, To tag and RSeq in the same transaction again.
     pub(crate) retransmissions: u64,
 }
 
-/// T1 of RFC 3261 in microseconds: when a client that got no answer asks again.
+/// T1 of RFC 3261 in microseconds: the time to the first retransmission.
 pub(super) const T1: u64 = 500_000;
 
-/// The most transactions that are followed.
+/// The limit of transactions.
 const TRANSACTIONS: usize = 1_000_000;
-/// The most different responses to one request.
+/// The limit of different responses to one request.
 const RESPONSES: usize = 16;
-/// The most different methods, and pairs of status and method; those beyond are `other`.
+/// The limit of different methods, and of pairs of status and method; those beyond are `other`.
 const KINDS: usize = 1024;
 
-/// What a transaction is a part of.
+/// The owner of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
-    /// This registration.
+    /// A registration.
     Registration(usize),
-    /// This INVITE transaction of this call.
+    /// An INVITE transaction of a call.
     Invite(usize, usize),
-    /// A BYE of this call.
+    /// A BYE of a call.
     Bye(usize),
 }
 
@@ -64,13 +64,13 @@ struct Transaction {
     owner: Option<Owner>,
 }
 
-/// A message's place.
+/// The place of a message in the transactions.
 pub(super) struct Place {
     /// The number of the transaction, for [`Transactions::set_owner`].
     pub(super) transaction: usize,
-    /// Whether the same message was seen before.
+    /// True if the message is a retransmission.
     pub(super) repeated: bool,
-    /// Whether it is a response, and its request was not seen.
+    /// True for a response whose request is not in the capture.
     pub(super) stray: bool,
     pub(super) owner: Option<Owner>,
 }
@@ -90,21 +90,21 @@ pub(super) struct Transactions {
 }
 
 impl Transactions {
-    /// The name under which the transaction of a message is known. The ports are not part of it: a
-    /// response may go to the one in Via.
+    /// Returns the key of the transaction of a message. The ports are not part of it: a response
+    /// may go to the port in Via.
     fn key(&self, seen: &Seen<'_>, method: Method<'_>) -> u128 {
         let (one, other) = (seen.source.ip(), seen.destination.ip());
         let hosts = (one.min(other), one.max(other));
         self.keys.of((seen.branch, method.as_bytes(), seen.cseq, seen.call_id, hosts))
     }
 
-    /// Whether an INVITE with the branch of `seen` was seen: an ACK with it is of the same
-    /// transaction, and acknowledges a failure (RFC 3261 section 17.1.1.3).
+    /// Returns true if an INVITE with the branch of `seen` is known: an ACK with that branch is
+    /// part of its transaction, and acknowledges a failure (RFC 3261 section 17.1.1.3).
     pub(super) fn has_invite(&self, seen: &Seen<'_>) -> bool {
         self.numbers.contains_key(&self.key(seen, Method::Invite))
     }
 
-    /// Counts a message. `None` where there are too many transactions.
+    /// Counts a message. Returns `None` beyond the limit of transactions.
     pub(super) fn take(&mut self, seen: &Seen<'_>) -> Option<Place> {
         let key = self.key(seen, seen.method);
         let number = match self.numbers.get(&key) {
@@ -155,12 +155,12 @@ impl Transactions {
         Some(Place { transaction: number, repeated, stray, owner: transaction.owner })
     }
 
-    /// Says what a transaction is a part of.
+    /// Sets the owner of a transaction.
     pub(super) fn set_owner(&mut self, transaction: usize, owner: Owner) {
         self.transactions[transaction].owner = Some(owner);
     }
 
-    /// Counts what was answered and what was not, in a capture that ends at `end`.
+    /// Counts answered and unanswered requests, in a capture that ends at `end`.
     pub(super) fn finish(&mut self, end: u64) {
         for transaction in self.transactions.iter().filter(|one| one.requested) {
             let counts = entry(&mut self.methods, transaction.method.clone());

@@ -1,7 +1,7 @@
-//! Packets in packets: tunnels, and what stands between Ethernet and IP.
+//! Packets in packets: tunnels, and layers between Ethernet and IP.
 //!
-//! Each function takes a layer apart that etherparse does not know, and no more of it than where
-//! the next one begins.
+//! Each function parses a layer that etherparse does not support, only as far as the start of the
+//! next one.
 
 use etherparse::{EtherType, IpNumber, LaxSlicedPacket};
 
@@ -14,21 +14,21 @@ const TRANSPARENT_ETHERNET: u16 = 0x6558;
 /// Mirrored Ethernet: ERSPAN types I and II, and type III (draft-foschiano-erspan).
 const ERSPAN: u16 = 0x88be;
 const ERSPAN_III: u16 = 0x22eb;
-/// PPPoE with a session (RFC 2516 section 4).
+/// A PPPoE session (RFC 2516 section 4).
 const PPPOE_SESSION: u16 = 0x8864;
 /// MPLS, unicast and multicast (RFC 5332 section 3).
 const MPLS: u16 = 0x8847;
 const MPLS_MULTICAST: u16 = 0x8848;
 
-/// The most tags and labels before a packet.
+/// The limit of tags and labels before a packet.
 const TAGS: usize = 16;
 
-/// The packet in an Ethernet frame.
+/// Returns the packet in an Ethernet frame.
 pub(super) fn ethernet(frame: &[u8]) -> Option<LaxSlicedPacket<'_>> {
     ether_payload(number(frame, 12)?, frame.get(14..)?)
 }
 
-/// The packet behind an EtherType, and behind the tags and labels that follow it.
+/// Returns the packet after an EtherType and its tags and labels.
 pub(super) fn ether_payload(ether_type: u16, payload: &[u8]) -> Option<LaxSlicedPacket<'_>> {
     let (mut ether_type, mut rest) = (ether_type, payload);
     for _ in 0..TAGS {
@@ -46,7 +46,7 @@ pub(super) fn ether_payload(ether_type: u16, payload: &[u8]) -> Option<LaxSliced
                 }
             }
             EtherType(PPPOE_SESSION) => {
-                // A header of six bytes, then the protocol of PPP.
+                // A header of six bytes, then the PPP protocol number.
                 return match number(rest, 6)? {
                     0x0021 | 0x0057 => LaxSlicedPacket::from_ip(rest.get(8..)?).ok(),
                     _ => None,
@@ -58,12 +58,12 @@ pub(super) fn ether_payload(ether_type: u16, payload: &[u8]) -> Option<LaxSliced
     None
 }
 
-/// Whether an IP packet of this protocol may hold another packet.
+/// Returns true if an IP packet of this protocol may contain another packet.
 pub(super) fn is_tunnel(protocol: IpNumber) -> bool {
     matches!(protocol, IpNumber::IPV4 | IpNumber::IPV6 | IpNumber::GRE)
 }
 
-/// The packet in an IP packet (RFC 2003, RFC 2473, RFC 4213, RFC 2784 with RFC 2890).
+/// Returns the packet in an IP packet (RFC 2003, RFC 2473, RFC 4213, RFC 2784 with RFC 2890).
 pub(super) fn in_ip(protocol: IpNumber, payload: &[u8]) -> Option<LaxSlicedPacket<'_>> {
     match protocol {
         IpNumber::IPV4 | IpNumber::IPV6 => LaxSlicedPacket::from_ip(payload).ok(),
@@ -74,18 +74,18 @@ pub(super) fn in_ip(protocol: IpNumber, payload: &[u8]) -> Option<LaxSlicedPacke
 
 fn in_gre(payload: &[u8]) -> Option<LaxSlicedPacket<'_>> {
     let (flags, protocol) = (number(payload, 0)?, number(payload, 2)?);
-    // Version 1 is PPTP's; routing was given up with RFC 2784.
+    // Version 1 is PPTP; RFC 2784 deprecated routing.
     if flags & 0x4007 != 0 {
         return None;
     }
     let (checksum, key, sequence) = (flags >> 15 & 1, flags >> 13 & 1, flags >> 12 & 1);
     let rest = payload.get(4 + 4 * usize::from(checksum + key + sequence)..)?;
     match protocol {
-        // Type II has a sequence number and a header of eight bytes, type I neither.
+        // Type II has a sequence number and a header of eight bytes; type I has neither.
         ERSPAN if sequence == 1 => ethernet(rest.get(8..)?),
         ERSPAN => ethernet(rest),
         ERSPAN_III => {
-            // The last bit of its twelve bytes says whether eight more follow.
+            // The last bit of the twelve bytes is set if eight more follow.
             let more = 8 * usize::from(rest.get(11)? & 1);
             ethernet(rest.get(12 + more..)?)
         }
@@ -93,10 +93,10 @@ fn in_gre(payload: &[u8]) -> Option<LaxSlicedPacket<'_>> {
     }
 }
 
-/// The packet in a datagram to a port where there are tunnels; `None` where it is none.
+/// Returns the packet in a datagram to a tunnel port; `None` if it is not a tunnel packet.
 pub(super) fn in_udp(port: u16, payload: &[u8]) -> Option<LaxSlicedPacket<'_>> {
     match port {
-        // Only the flag that says that there is a network identifier, and what is reserved is zero.
+        // Only the flag of the network identifier is set, and reserved bits are zero.
         VXLAN if payload.starts_with(&[8, 0, 0, 0]) && payload.get(7) == Some(&0) => {
             ethernet(payload.get(8..)?)
         }
@@ -115,7 +115,7 @@ fn encapsulated(protocol: u16, bytes: &[u8]) -> Option<LaxSlicedPacket<'_>> {
     }
 }
 
-/// The two bytes at `at` as a number.
+/// Returns the two bytes at `at` as a number.
 pub(super) fn number(bytes: &[u8], at: usize) -> Option<u16> {
     bytes.get(at..at + 2).map(|two| u16::from_be_bytes([two[0], two[1]]))
 }

@@ -1,47 +1,47 @@
-//! SIP over WebSocket that is not encrypted (RFC 7118, RFC 6455): the messages in one direction of
-//! a connection.
+//! SIP over unencrypted WebSocket (RFC 7118, RFC 6455): the messages in one direction of a
+//! connection.
 
-/// The largest message.
+/// The limit of message bytes.
 const LARGEST: usize = 64 << 10;
-/// The most bytes of what comes before the first frame.
+/// The limit of bytes before the first frame.
 const HANDSHAKE: usize = 16 << 10;
 
-/// What is to be read next.
+/// The state of the decoder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
-    /// The HTTP message that asks for WebSocket or agrees to it.
+    /// Before the end of the HTTP request or response of the handshake.
     #[default]
     Handshake,
     Frames,
-    /// Nothing more.
+    /// The end of the data.
     Over,
 }
 
-/// A direction of a connection.
+/// The decoder of one direction of a connection.
 #[derive(Debug, Default)]
 pub(super) struct WebSocket {
     state: State,
-    /// What has been read of a message in several frames; `None` between messages.
+    /// The bytes so far of a fragmented message; `None` between messages.
     message: Option<Vec<u8>>,
 }
 
-/// What came of bytes.
+/// The result of a decoding step.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// So many bytes are read.
+    /// The number of consumed bytes.
     Read(usize),
-    /// So many bytes are read, and this is a message.
+    /// The number of consumed bytes, and a message.
     Message(usize, Vec<u8>),
     /// More bytes are needed.
     Incomplete,
-    /// It is no WebSocket, or it was closed.
+    /// The data is not WebSocket, or the connection was closed.
     Over,
-    /// A frame that is not read: packed (RFC 7692), too long, or out of place. Nothing after it can
-    /// be.
+    /// An unsupported frame: compressed (RFC 7692), too long, or out of place. Decoding cannot
+    /// continue.
     Unreadable,
 }
 
-/// Whether bytes, as far as they go, may begin the HTTP message before a WebSocket.
+/// Returns true if the bytes may be the start of the HTTP message of a WebSocket handshake.
 pub(super) fn may_begin(bytes: &[u8]) -> bool {
     [&b"GET "[..], b"HTTP/1.1 101"].iter().any(|begin| {
         let length = bytes.len().min(begin.len());
@@ -50,12 +50,12 @@ pub(super) fn may_begin(bytes: &[u8]) -> bool {
 }
 
 impl WebSocket {
-    /// Bytes of a message that is not whole yet.
+    /// Returns the number of bytes of an incomplete message.
     pub(super) fn held(&self) -> usize {
         self.message.as_ref().map_or(0, Vec::len)
     }
 
-    /// Reads on.
+    /// Decodes the next step.
     pub(super) fn next(&mut self, bytes: &[u8]) -> Next {
         let next = match self.state {
             State::Handshake => self.handshake(bytes),
@@ -84,7 +84,7 @@ impl WebSocket {
         Next::Read(end + 4)
     }
 
-    /// Reads a frame (RFC 6455 section 5.2).
+    /// Decodes a frame (RFC 6455 section 5.2).
     fn frame(&mut self, bytes: &[u8]) -> Next {
         let &[first, second, ..] = bytes else { return Next::Incomplete };
         let (length, header) = match second & 0x7f {
@@ -96,7 +96,7 @@ impl WebSocket {
             127 => return Next::Unreadable,
             length => (usize::from(length), 2),
         };
-        // The bits of extensions: the message is packed.
+        // An extension bit: the message is compressed.
         if first & 0x70 != 0 {
             return Next::Unreadable;
         }
@@ -116,7 +116,7 @@ impl WebSocket {
                 message
             }
             (1 | 2, None) => payload,
-            // Ping and pong may stand between the frames of a message.
+            // Ping and pong may come between the frames of a message.
             (9 | 10, message) => {
                 self.message = message;
                 return Next::Read(read);
@@ -145,7 +145,7 @@ pub(super) mod tests {
     pub(in super::super) const AGREED: &[u8] =
         b"HTTP/1.1 101 Switching Protocols\r\nupgrade:websocket\r\n\r\n";
 
-    /// A frame with these first four and last four bits of its first byte.
+    /// Returns a frame with these first four and last four bits of its first byte.
     pub(in super::super) fn frame(
         flags: u8,
         opcode: u8,
@@ -166,7 +166,7 @@ pub(super) mod tests {
         bytes
     }
 
-    /// The messages in `bytes`, which come so many at a time, and how it ended.
+    /// Decodes `bytes` in pieces of `at_a_time`. Returns the messages and the end.
     fn messages(bytes: &[u8], at_a_time: usize) -> (Vec<Vec<u8>>, Next) {
         let (mut socket, mut messages, mut waiting) =
             (WebSocket::default(), Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! What a capture shows, in words and named figures, for every form in which it is told.
+//! The summary of a capture in words and named figures, for every output form.
 
 use super::analysis::Analysis;
 use super::file::End;
@@ -6,7 +6,7 @@ use super::flow::seconds;
 use crate::record::Histogram;
 
 impl Analysis {
-    /// What was read, and which messages were in it.
+    /// Returns the summary of the file and its messages.
     pub(crate) fn summary(&self) -> [String; 2] {
         let Self { facts, packets, sip, .. } = self;
         let format = match (facts.live, facts.pcapng) {
@@ -25,7 +25,7 @@ impl Analysis {
         ]
     }
 
-    /// What else is to be known of it: what was not read, left out or odd.
+    /// Returns the remarks: unread, omitted or unusual data.
     pub(crate) fn notes(&self) -> Vec<String> {
         let Self { facts, packets, streams, sip, registrations, calls, rtp, .. } = self;
         let end = match facts.end {
@@ -68,7 +68,7 @@ impl Analysis {
         end.map(str::to_owned).into_iter().chain(counts).collect()
     }
 
-    /// The delays of registrations and calls, by name.
+    /// Returns the delays of registrations and calls, by name.
     pub(crate) fn delays(&self) -> [(&'static str, &Histogram); 11] {
         let Self { registrations, calls, .. } = self;
         [

@@ -1,4 +1,4 @@
-//! What is said of a load on the command line.
+//! The command line options of a load.
 
 use super::target::Target;
 use super::values::{self, Shape};
@@ -18,37 +18,37 @@ use sip::{Duration, Transport};
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-/// What is done to whom, how often and for how long.
+/// The options for the operation, rate and duration of a load.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct LoadArgs {
-    /// The server: HOST:PORT after udp:, tcp:, tls:, ws: or wss:; a domain without a port is looked
-    /// up (NAPTR, SRV)
+    /// The server: HOST:PORT after udp:, tcp:, tls:, ws: or wss:; a domain without a port is
+    /// resolved by DNS (NAPTR, SRV)
     #[arg(long, value_name = "TARGET")]
     pub(crate) target: Option<Target>,
     /// A server to start for the measurement: barebell, kamailio, a profile.toml; or
-    /// NAME@udp:HOST:PORT for one that runs; may be repeated
+    /// NAME@udp:HOST:PORT for a running one; may be repeated
     #[arg(long, value_name = "SYSTEM")]
     pub(crate) sut: Vec<String>,
     /// Watch these processes of the target: PID[,PID...], ssh:HOST:PID or ssh:HOST:NAME
     #[arg(long, visible_alias = "pid", value_name = "PROCESS")]
     pub(crate) watch: Option<Subject>,
-    /// Put the load on from other machines, each with an equal share: ssh:HOST,ssh:HOST and, for
+    /// Generate the load on other machines, each with an equal share: ssh:HOST,ssh:HOST and, for
     /// this one too, local
     #[arg(long, value_name = "MACHINE", value_delimiter = ',')]
     pub(crate) agents: Vec<Place>,
-    /// Leave this program on those machines for the next time
+    /// Leave the copy of this program on those machines for the next run
     #[arg(long, requires = "agents")]
     pub(crate) keep_agents: bool,
-    /// Call this URI, or ask it with OPTIONS, without registering and without a question before
-    /// the load: a user agent, a trunk, SIPp's UAS. It is sent to --target or, without one, to the
-    /// host of the URI (run, sweep, limit)
+    /// Call this URI, or send OPTIONS to it, without registrations and without a probe before the
+    /// load: a user agent, a trunk, SIPp's UAS. Requests go to --target or, without it, to the host
+    /// of the URI (run, sweep, limit)
     #[arg(long, value_name = "URI", value_parser = values::uri, conflicts_with = "sut")]
     pub(crate) to: Option<String>,
     /// The operation [default: options, with --to invite]
     #[arg(long, value_enum, default_value = "options", hide_default_value = true)]
     #[arg(default_value_if("to", ArgPredicate::IsPresent, "invite"))]
     pub(crate) operation: Operation,
-    /// Operations a second [default: 1000, calls 100]
+    /// Operations per second [default: 1000, calls 100]
     #[arg(long, value_parser = values::rate)]
     pub(crate) rate: Option<f64>,
     /// The measured time
@@ -62,13 +62,13 @@ pub(crate) struct LoadArgs {
     pub(crate) detail: DetailArgs,
 }
 
-/// Who takes part.
+/// The options for the users.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct UserArgs {
     /// The domain of the users [default: the host of the target]
     #[arg(long)]
     pub(crate) domain: Option<String>,
-    /// How many users there are, after the pattern
+    /// The number of users made from the pattern
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(2..))]
     pub(crate) users: u32,
     /// Names and passwords of the users, with {} or {:06} for a number from 0
@@ -77,137 +77,138 @@ pub(crate) struct UserArgs {
     /// A file with a name:password on each line, in place of the pattern
     #[arg(long, value_name = "FILE")]
     pub(crate) user_file: Option<PathBuf>,
-    /// The server asks for credentials: what it then does not ask for makes the run invalid
+    /// The server asks for credentials; a run without challenges is invalid
     #[arg(long)]
     pub(crate) auth: bool,
 }
 
-/// How a load is put on.
+/// The options for the details of a load.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct DetailArgs {
-    /// How arrivals lie around their mean rate
+    /// The distribution of arrivals around their mean rate
     #[arg(long, value_enum, default_value_t)]
     pub(crate) arrivals: Spacing,
-    /// How the rate goes: constant, ramp:FROM, steps:RATE,RATE,... or burst:OPERATIONS/EVERY
+    /// The rate over time: constant, ramp:FROM, steps:RATE,RATE,... or burst:OPERATIONS/EVERY
     #[arg(long, default_value = "constant")]
     pub(crate) shape: Shape,
-    /// Load before the measured time [default: 1s and, of calls, as long as they are held]
+    /// Load before the measured time [default: 1s plus, for calls, their holding time]
     #[arg(long, value_parser = values::duration)]
     pub(crate) warmup: Option<Duration>,
     /// Load after the measured time
     #[arg(long, value_parser = values::duration, default_value = "500ms")]
     pub(crate) tail: Duration,
-    /// How long to wait for answers after the last start [default: 64 times T1]
+    /// The time to wait for responses after the last start [default: 64 times T1]
     #[arg(long, value_parser = values::duration)]
     pub(crate) drain: Option<Duration>,
-    /// How long calls are held
+    /// The holding time of calls
     #[arg(long, value_parser = values::duration, default_value = "0")]
     pub(crate) hold: Duration,
-    /// How long callees ring
+    /// The ringing time of callees
     #[arg(long, value_parser = values::duration, default_value = "0")]
     pub(crate) ring: Duration,
-    /// How long registrations are to last
+    /// The requested expiry of registrations
     #[arg(long, value_parser = values::duration, default_value = "1h")]
     pub(crate) expires: Duration,
-    /// T1 of RFC 3261: the first wait before a message is sent again
+    /// T1 of RFC 3261: the first retransmission interval
     #[arg(long, value_parser = values::duration, default_value = "500ms")]
     pub(crate) t1: Duration,
-    /// Threads [default: one for each processor, and no more than one for 20000 operations a
+    /// The number of threads [default: one per processor, at most one per 20000 operations per
     /// second]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) workers: Option<u16>,
-    /// Sockets or connections: one for each thread, user or operation
+    /// Sockets or connections: one per thread, user or operation
     #[arg(long, value_enum, default_value_t)]
     pub(crate) sockets: Sharing,
-    /// Hand each datagram to the kernel by itself, as most peers do; else those of one length go
-    /// together where a thread has one socket (UDP segmentation offload)
+    /// Send each datagram with its own system call, as most peers do; otherwise those of one length
+    /// go together if a thread has one socket (UDP segmentation offload)
     #[arg(long)]
     pub(crate) no_segmentation: bool,
-    /// The ticks at which the generator acts; 0: at any time, at a higher cost [default: such that
-    /// a thread starts 16 operations at each, and at most 2 ms]
+    /// The timer tick of the generator; 0 for no ticks, at a higher CPU cost [default: such that a
+    /// thread starts 16 operations per tick, at most 2 ms]
     #[arg(long, value_parser = values::duration)]
     pub(crate) clock: Option<Duration>,
-    /// Use a nonce again, with a rising count, as long as the server takes it, as phones do
-    /// [default: each operation is challenged, as in the published figures]
+    /// Reuse a nonce with a rising count while the server accepts it, as phones do [default: each
+    /// operation is challenged, as in the published figures]
     #[arg(long)]
     pub(crate) reuse_nonces: bool,
-    /// Agree on TLS from the start with each connection, instead of resuming sessions
+    /// A full TLS handshake for each connection, without session resumption
     #[arg(long)]
     pub(crate) no_resumption: bool,
-    /// Do not ask with OPTIONS whether the server is there before the load
+    /// Do not probe the server with OPTIONS before the load
     #[arg(long)]
     pub(crate) no_probe: bool,
-    /// Each caller registers before it calls
+    /// Each caller registers before the call
     #[arg(long)]
     pub(crate) register_first: bool,
-    /// The same load so many times
+    /// The number of repeats of the load
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) repeats: u32,
-    /// How long to go on reading the server's meters after the load, for work that it puts off
-    /// [default: 6s for calls, else 0]
+    /// The time to go on sampling the server after the load, for deferred work [default: 6s for
+    /// calls, else 0]
     #[arg(long, value_parser = values::duration)]
     pub(crate) settle: Option<Duration>,
-    /// Let a proxy that is started keep no transactions
+    /// Start the server as a stateless proxy
     #[arg(long)]
     pub(crate) stateless: bool,
-    /// What carries messages to servers that are started: udp, tcp, tls, ws or wss
+    /// The transport to servers that are started: udp, tcp, tls, ws or wss
     #[arg(long, value_name = "TRANSPORT", value_parser = transport, default_value = "udp", conflicts_with = "tcp")]
     pub(crate) over: Transport,
     /// The same as --over tcp
     #[arg(long)]
     pub(crate) tcp: bool,
-    /// Where servers that are started listen: an address of this machine, which load machines reach
+    /// The listening address of servers that are started: an address of this machine that the load
+    /// machines reach
     #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
     pub(crate) sut_address: IpAddr,
-    /// The network namespace that servers are started in.
+    /// The network namespace of servers that are started.
     #[arg(skip)]
     pub(crate) sut_namespace: Option<String>,
-    /// Whether the load sends messages again while no answer comes.
+    /// True if requests are retransmitted while no response comes.
     #[arg(skip = true)]
     pub(crate) retransmits: bool,
-    /// Threads or processes of servers that are started [default: as they choose]
+    /// Threads or processes of servers that are started [default: the default of the server]
     #[arg(long, value_name = "COUNT")]
     pub(crate) sut_workers: Option<u16>,
-    /// Let servers that are started say how long the steps of their work take, where they can
+    /// Collect the times of processing steps from servers that are started and support it
     /// (Barebell)
     #[arg(long)]
     pub(crate) timings: bool,
-    /// How late the generator may be, in the 99th percentile, for a run to be valid
+    /// The highest 99th percentile of the generator's sending delay for a valid run
     #[arg(long, value_parser = values::duration, default_value = "10ms")]
     pub(crate) max_lag: Duration,
-    /// Makes Poisson arrivals repeatable
+    /// The seed of Poisson arrivals
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
 }
 
-/// The transport of this name.
+/// Returns the transport with this name.
 fn transport(name: &str) -> Result<Transport, String> {
     let known = Transport::ALL.map(Transport::uri_name).join(", ");
     Transport::parse(name.as_bytes()).ok_or_else(|| format!("expected one of {known}"))
 }
 
 impl DetailArgs {
-    /// What carries messages to servers that are started.
+    /// Returns the transport to servers that are started.
     pub(crate) const fn transport(&self) -> Transport {
         if self.tcp { Transport::Tcp } else { self.over }
     }
 
-    /// Beyond what a run is not valid.
+    /// Returns the limits of a valid run.
     pub(crate) fn limits(&self) -> Limits {
         Limits { lag: self.max_lag, ..Limits::default() }
     }
 
-    /// How long to wait for answers after the last start.
+    /// Returns the time to wait for responses after the last start.
     pub(crate) fn drain(&self) -> Duration {
         self.drain.unwrap_or(self.t1.times(64) + Duration::from_millis(500))
     }
 }
 
 impl UserArgs {
-    /// The users.
+    /// Returns the users.
     ///
     /// # Errors
-    /// [`UsersError`] where there are none.
+    /// [`UsersError`] if the user file or pattern is invalid.
     pub(crate) fn users(&self) -> Result<Users, UsersError> {
         match &self.user_file {
             Some(path) => Users::from_file(path),
@@ -217,7 +218,7 @@ impl UserArgs {
 }
 
 impl LoadArgs {
-    /// The rate, if none is said.
+    /// Returns the rate, or the default of the operation.
     pub(crate) fn rate(&self) -> f64 {
         self.rate.unwrap_or(match self.operation {
             Operation::Invite => 100.0,
@@ -225,10 +226,10 @@ impl LoadArgs {
         })
     }
 
-    /// Completes a load on the URI of `--to`: where it goes, and that nothing is asked before.
+    /// Applies the URI of `--to`: derives the target from it and disables the probe.
     ///
     /// # Errors
-    /// In words, where the URI leads nowhere, or the operation needs a registrar.
+    /// A message if the URI has no usable target, or the operation needs a registrar.
     pub(crate) fn take_to(&mut self) -> Result<(), String> {
         let Some(to) = &self.to else { return Ok(()) };
         if !matches!(self.operation, Operation::Invite | Operation::Options) {
@@ -242,12 +243,12 @@ impl LoadArgs {
         Ok(())
     }
 
-    /// The domain of the users at `target`.
+    /// Returns the domain of the users at `target`.
     pub(crate) fn domain_at<'a>(&'a self, target: &'a Target) -> &'a str {
         self.users.domain.as_deref().unwrap_or(&target.host)
     }
 
-    /// How messages travel to the first system.
+    /// Returns the transport to the first system.
     pub(crate) fn transport(&self) -> Transport {
         match &self.target {
             Some(target) => target.transport,
@@ -255,7 +256,7 @@ impl LoadArgs {
         }
     }
 
-    /// The load with `rate`.
+    /// Returns the load with `rate`.
     pub(crate) fn spec(&self, rate: f64) -> LoadSpec {
         let detail = &self.detail;
         let seconds = self.duration.as_micros() as f64 / 1e6;
@@ -285,7 +286,7 @@ impl LoadArgs {
         }
     }
 
-    /// The generator that puts `rate` on `target`.
+    /// Returns the plan of the generator for `rate` against `target`.
     pub(crate) fn generator(
         &self,
         target: &Target,
@@ -324,7 +325,7 @@ impl LoadArgs {
     }
 }
 
-/// A number that no other load has.
+/// Returns a random number that distinguishes this load from others.
 fn random() -> u32 {
     getrandom::u32().unwrap_or_else(|_| std::process::id())
 }

@@ -20,54 +20,54 @@ use values::{Counts, Rates};
 #[derive(Debug, Parser)]
 #[command(name = "barebell-bench", version, about)]
 pub(crate) struct Cli {
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
-/// What to do.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Put one load on a server, and say what came of it
+    /// Put one load on a server and print the result
     Run(RunArgs),
-    /// Rising rates: the curve of what was achieved against what was offered
+    /// Rising rates: the curve of achieved rate against offered rate
     Sweep(SweepArgs),
     /// Search for the highest rate without a failure, and confirm it (RFC 7502)
     Limit(LimitArgs),
-    /// Registrations in five one-second bursts, each user registering anew time and again
+    /// Registrations in five one-second bursts, with periodic re-registration of each user
     Burst(BurstArgs),
     /// Parallel users with a UDP port each: delays and losses, on an idle and on a busy link
     Qos(QosArgs),
-    /// Steps of rising call rate through a proxy, with the time to register and to ring
+    /// Steps of rising call rate through a proxy, with registration and ringing times
     Proxy(ProxyArgs),
-    /// The same work on several systems in turn, interleaved: ratios with their spread
+    /// The same load on several systems in turn, interleaved: ratios with their spread
     Compare(CompareArgs),
-    /// What the generator itself costs, beside the bare exchange of datagrams (and SIPp)
+    /// The cost of the generator itself, beside the bare exchange of datagrams (and SIPp)
     Cost(CostArgs),
     /// A flood of forged SRTP packets at rising rates, with SRTP alone and with each scheme of
     /// SRTP+
     Srtp(SrtpArgs),
     /// Message times, delays, retransmissions and RTP figures from captures (pcap, pcapng)
     Capture(CaptureArgs),
-    /// One page of one or several records
+    /// A report of one or several records
     Report(ReportArgs),
-    /// A SIP server that answers from a script, as a partner for tests
+    /// A scripted SIP server as a peer for tests
     Peer(PeerArgs),
-    /// Put a share of a load on, as a controller says on standard input: what --agents starts
+    /// Generate a share of a load, controlled over standard input; started by --agents
     #[command(hide = true)]
     Agent(AgentArgs),
-    /// Write manual pages, and what completes commands in shells, to a folder: for packages
+    /// Write manual pages and shell completions to a folder, for packages
     #[command(hide = true)]
     Extras {
-        /// Where to
+        /// The folder
         folder: PathBuf,
     },
 }
 
-/// Writes manual pages, and what completes commands in shells, to `folder`.
+/// Writes manual pages and shell completions to `folder`.
 ///
 /// # Errors
-/// When they cannot be written.
+/// If a file cannot be written.
 pub(crate) fn write_extras(folder: &Path) -> std::io::Result<()> {
     let name = Cli::command().get_name().to_owned();
     clap_mangen::generate_to(Cli::command(), folder)?;
@@ -77,23 +77,22 @@ pub(crate) fn write_extras(folder: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// An agent.
+/// The options of an agent.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct AgentArgs {
-    /// Remove this copy of the program at once, while it runs
+    /// Remove this copy of the program at the start
     #[arg(long)]
     pub(crate) remove: bool,
 }
 
-/// What a command leaves behind.
+/// The options for the output of a command.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct OutputArgs {
-    /// What must hold for the exit status to be 0, such as 'success>=100%,srd.p99<50ms'
+    /// The criteria for exit status 0, such as 'success>=100%,srd.p99<50ms'
     #[arg(long, value_name = "CRITERIA")]
     pub(crate) require: Option<Requirements>,
-    /// Where to write the report, in the form that the name ends with: .html .md .csv .json .xml
-    /// (JUnit); may be repeated [default: a .json and a .html file named after the command and the
-    /// time]
+    /// The report file; the suffix selects the form: .html .md .csv .json .xml (JUnit); may be
+    /// repeated [default: a .json and a .html file named after the command and the time]
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Vec<PathBuf>,
     /// Write no report
@@ -102,19 +101,19 @@ pub(crate) struct OutputArgs {
     /// Print the record as JSON in place of the summary
     #[arg(long)]
     pub(crate) json: bool,
-    /// Do not tell how it goes
+    /// Print no progress
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }
 
 impl OutputArgs {
-    /// What is required, and whether it holds in `runs`.
+    /// Evaluates the criteria over `runs`.
     pub(crate) fn criteria(&self, runs: &[Run]) -> Vec<Criterion> {
         self.require.as_ref().map(|require| require.check(runs)).unwrap_or_default()
     }
 }
 
-/// One load.
+/// The options of a single load.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
     #[command(flatten)]
@@ -125,7 +124,7 @@ pub(crate) struct RunArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// Rising rates.
+/// The options of a sweep over rising rates.
 #[derive(Debug, Args)]
 #[command(mut_arg("rate", |rate| rate.hide(true)))]
 pub(crate) struct SweepArgs {
@@ -135,10 +134,10 @@ pub(crate) struct SweepArgs {
     /// The rates: LOWEST..HIGHEST, or RATE,RATE,...
     #[arg(long, default_value = "1000..10000")]
     pub(crate) rates: Rates,
-    /// How many rates between the lowest and the highest, both included
+    /// The number of rates between the lowest and the highest, both included
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..=1000))]
     pub(crate) steps: u32,
-    /// Each rate so many times the one before, in place of equal steps
+    /// The factor between consecutive rates, in place of equal steps
     #[arg(long)]
     pub(crate) factor: Option<f64>,
     #[command(flatten)]
@@ -146,19 +145,19 @@ pub(crate) struct SweepArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// A search for the limit.
+/// The options of a search for the limit.
 #[derive(Debug, Args)]
 pub(crate) struct LimitArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub(crate) load: LoadArgs,
-    /// How close to come to the limit, in percent
+    /// The precision of the limit in percent
     #[arg(long, default_value_t = 5.0)]
     pub(crate) precision: f64,
-    /// How often the limit has to hold once it is found
+    /// The number of runs that confirm the limit
     #[arg(long, default_value_t = 3)]
     pub(crate) confirmations: u32,
-    /// A message sent again is a failure, too
+    /// Count a retransmission as a failure
     #[arg(long)]
     pub(crate) no_retransmissions: bool,
     #[command(flatten)]
@@ -166,26 +165,26 @@ pub(crate) struct LimitArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// Registrations in bursts.
+/// The options of registrations in bursts.
 #[derive(Debug, Args)]
 #[command(mut_arg("rate", |rate| rate.hide(true)))]
 pub(crate) struct BurstArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub(crate) load: LoadArgs,
-    /// How many users register; may be several, for one test after the other
+    /// The number of registering users; several for consecutive tests
     #[arg(long, value_delimiter = ',', default_value = "6400")]
     pub(crate) registrations: Vec<u32>,
-    /// From a registration to the next of the same user
+    /// The time from a registration to the next of the same user
     #[arg(long, value_parser = values::duration, default_value = "60s")]
     pub(crate) interval: Duration,
-    /// From a failed registration to the next attempt
+    /// The time from a failed registration to the next attempt
     #[arg(long, value_parser = values::duration, default_value = "10s")]
     pub(crate) wait: Duration,
-    /// How long the users hold their registrations
+    /// The length of the test
     #[arg(long, value_parser = values::duration, default_value = "15m")]
     pub(crate) length: Duration,
-    /// All times are multiplied by this: the bursts, the interval, the wait, the length
+    /// The factor for all times: the bursts, the interval, the wait, the length
     #[arg(long, default_value_t = 1.0)]
     pub(crate) scale: f64,
     #[command(flatten)]
@@ -193,29 +192,29 @@ pub(crate) struct BurstArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// Parallel users.
+/// The options of parallel users.
 #[derive(Debug, Args)]
 #[command(mut_arg("rate", |rate| rate.hide(true)))]
 pub(crate) struct QosArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub(crate) load: LoadArgs,
-    /// How many users call at once (each has another to call): a list, or FROM..TO for the steps 1,
-    /// 10, 50, 100, 200, 300, 500, 700 and 1000 that lie between
+    /// The number of simultaneous callers (each has its own callee): a list, or FROM..TO for the
+    /// steps 1, 10, 50, 100, 200, 300, 500, 700 and 1000 in that range
     #[arg(long, value_name = "COUNTS", default_value = "1..1000")]
     pub(crate) callers: Counts,
-    /// How often each step is repeated
+    /// The number of repeats of each step
     #[arg(long, default_value_t = 10)]
     pub(crate) repeats_of_step: u32,
-    /// The rate of a link, such as 100M, that is set up between the load and servers that are
-    /// started; takes root [default: none, with --busy 100M]
+    /// The rate of a link, such as 100M, between the load and the servers that are started; needs
+    /// root [default: none, with --busy 100M]
     #[arg(long, value_name = "BITS", value_parser = values::bits)]
     pub(crate) link: Option<u64>,
-    /// Repeat all with other traffic: over the link both ways, to a target one way [default: half
-    /// of the link]
+    /// Repeat all steps with background traffic: over the link in both directions, to a target in
+    /// one direction [default: half of the link]
     #[arg(long, value_name = "BITS", value_parser = values::bits, num_args = 0..=1)]
     pub(crate) busy: Option<Option<u64>>,
-    /// Where the other traffic goes that a target gets [default: its port 9]
+    /// The destination of background traffic to a target [default: its port 9]
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) busy_target: Option<SocketAddr>,
     #[command(flatten)]
@@ -223,7 +222,7 @@ pub(crate) struct QosArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// Steps of rising call rate.
+/// The options of steps of rising call rate.
 #[derive(Debug, Args)]
 #[command(mut_arg("rate", |rate| rate.hide(true)))]
 pub(crate) struct ProxyArgs {
@@ -233,19 +232,19 @@ pub(crate) struct ProxyArgs {
     /// The call rates: LOWEST..HIGHEST, or RATE,RATE,...
     #[arg(long, default_value = "100..1000")]
     pub(crate) rates: Rates,
-    /// How many rates between the lowest and the highest, both included
+    /// The number of rates between the lowest and the highest, both included
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..=1000))]
     pub(crate) steps: u32,
-    /// Each rate so many times the one before, in place of equal steps
+    /// The factor between consecutive rates, in place of equal steps
     #[arg(long)]
     pub(crate) factor: Option<f64>,
-    /// How long each call is held
+    /// The holding time of each call
     #[arg(long, value_parser = values::duration, default_value = "10s")]
     pub(crate) call: Duration,
-    /// The measured middle of each step
+    /// The length of the measured middle of each step
     #[arg(long, value_parser = values::duration, default_value = "10m")]
     pub(crate) middle: Duration,
-    /// Go on to the last step when one has failed
+    /// Run all steps, even after a failed one
     #[arg(long)]
     pub(crate) all_steps: bool,
     #[command(flatten)]
@@ -253,7 +252,7 @@ pub(crate) struct ProxyArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// Several systems.
+/// The options of a comparison of several systems.
 #[derive(Debug, Args)]
 #[command(mut_arg("rate", |rate| rate
     .help("Operations a second, of calls too without --call-rate [default: 10000, calls 1000]")))]
@@ -264,14 +263,14 @@ pub(crate) struct CompareArgs {
     /// The operations [default: all]
     #[arg(long, value_enum, value_delimiter = ',')]
     pub(crate) operations: Vec<Operation>,
-    /// Calls a second [default: --rate where it is given, else 1000]
+    /// Calls per second [default: --rate if given, else 1000]
     #[arg(long, value_parser = values::rate)]
     pub(crate) call_rate: Option<f64>,
     /// Without and with authentication
     #[arg(long)]
     pub(crate) both: bool,
-    /// Beside them, what it costs to receive and send as many datagrams of the same lengths without
-    /// looking into them
+    /// Measure in addition the bare cost of receiving and sending as many datagrams of the same
+    /// lengths without parsing
     #[arg(long)]
     pub(crate) bare: bool,
     #[command(flatten)]
@@ -279,56 +278,57 @@ pub(crate) struct CompareArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// The generator's own cost.
+/// The options of the measurement of the generator's own cost.
 #[derive(Debug, Args)]
 pub(crate) struct CostArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub(crate) load: LoadArgs,
-    /// Measure SIPp beside it, with the same operation against the same peer (register and invite)
+    /// Measure SIPp in addition, with the same operation against the same peer (register and
+    /// invite)
     #[arg(long)]
     pub(crate) sipp: bool,
 }
 
-/// Floods of forged SRTP packets.
+/// The options of floods of forged SRTP packets.
 #[derive(Debug, Args)]
 pub(crate) struct SrtpArgs {
     /// The crypto suite, by its name in SDP
     #[arg(long, default_value = "AES_CM_128_HMAC_SHA1_80")]
     pub(crate) suite: String,
-    /// Forged packets a second: FROM..TO in --steps, or a list with commas
+    /// Forged packets per second: FROM..TO in --steps, or a list with commas
     #[arg(long, default_value = "200000..2000000")]
     pub(crate) rates: Rates,
-    /// How many rates of a range to go through
+    /// The number of rates in a range
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..))]
     pub(crate) steps: u32,
-    /// Legitimate sources, each of which sends 50 packets a second
+    /// Legitimate sources, each with 50 packets per second
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) sources: u32,
-    /// Bytes of payload in a packet: 160 for 20 ms of G.711
+    /// Payload bytes of a packet: 160 for 20 ms of G.711
     #[arg(long, default_value_t = 160)]
     pub(crate) payload: usize,
-    /// How long each flood takes
+    /// The length of each flood
     #[arg(long, default_value = "1s", value_parser = values::duration)]
     pub(crate) duration: Duration,
-    /// How often each is measured, in turn with all others
+    /// The number of measurements of each flood, interleaved with the others
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) repeats: u32,
-    /// How late the sender may be, in the 99th percentile, for a flood to be valid
+    /// The highest 99th percentile of the sender's delay for a valid flood
     #[arg(long, value_parser = values::duration, default_value = "10ms")]
     pub(crate) max_lag: Duration,
-    /// Where to write a report with charts, .html or .md; may be repeated
+    /// A report file with charts, .html or .md; may be repeated
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Vec<PathBuf>,
 }
 
-/// A report.
+/// The options of a report.
 #[derive(Debug, Args)]
 pub(crate) struct ReportArgs {
     /// Records: .json files of earlier runs
     #[arg(required = true, value_name = "RECORD")]
     pub(crate) records: Vec<PathBuf>,
-    /// Where to write it: .html .md .csv .json .xml; may be repeated
+    /// The report file: .html .md .csv .json .xml; may be repeated
     #[arg(long, short, value_name = "FILE", default_value = "report.html")]
     pub(crate) output: Vec<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! The server that a load is put on, as the command line names it.
+//! The target server on the command line.
 
 use net::Dns;
 use sip::Transport;
@@ -7,33 +7,33 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 
-/// What the generator sends by, the preferred first.
+/// The transports that the generator supports, in order of preference.
 const TRANSPORTS: [Transport; 3] = [Transport::Udp, Transport::Tcp, Transport::Tls];
 
-/// A server's address: `udp:HOST:PORT`, or with tcp, tls, ws or wss; the transport may be left out,
-/// and the port. A domain without a port is looked up as a user agent does (RFC 3263 section 4):
-/// the transport by NAPTR if it is left out, host and port by SRV. The first server that is found
-/// and answers gets the whole load.
+/// A server's address: `udp:HOST:PORT`, or with tcp, tls, ws or wss. Transport and port are
+/// optional. A domain without a port is resolved as a user agent does (RFC 3263 section 4): the
+/// transport by NAPTR if it is not given, host and port by SRV. The first server that answers gets
+/// the whole load.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
     pub(crate) transport: Transport,
     pub(crate) address: SocketAddr,
-    /// As it was written, without the transport and the port.
+    /// The host as given, without the transport and the port.
     pub(crate) host: String,
-    /// Where else it may be reached, in the order to try (RFC 3263 section 4.3).
+    /// Alternative locations, in the order to try (RFC 3263 section 4.3).
     pub(crate) others: Vec<Location>,
 }
 
 impl Target {
-    /// The server at `address`, by which it is called.
+    /// Returns the server at `address`; its host is the IP address.
     pub(crate) fn at(transport: Transport, address: SocketAddr) -> Self {
         Self { transport, address, host: address.ip().to_string(), others: Vec::new() }
     }
 
-    /// Where a SIP URI leads, by its transport, host and port.
+    /// Returns the target of a SIP URI, by its transport, host and port.
     ///
     /// # Errors
-    /// In words, where it leads nowhere.
+    /// A message if the URI is invalid or has no location.
     pub(crate) fn of_uri(uri: &str) -> Result<Self, String> {
         let wrong = || format!("{uri} is no SIP URI");
         let parsed = sip::Uri::parse(uri.as_bytes()).map_err(|_| wrong())?;
@@ -53,7 +53,7 @@ impl Target {
         format!("{}:{host}{port}", transport.uri_name()).parse()
     }
 
-    /// Reads a target, whose name `locate` looks up in the DNS where that is to be done.
+    /// Parses a target; `locate` resolves its name by DNS where RFC 3263 requires it.
     fn read(
         text: &str,
         locate: impl FnOnce(Destination) -> Result<Vec<Location>, String>,
@@ -66,13 +66,13 @@ impl Target {
             None => (None, text),
         };
         let transport = named.unwrap_or(Transport::Udp);
-        // Where WebSocket is, no DNS says.
+        // RFC 3263 defines no DNS lookup for WebSocket.
         let is_web = matches!(transport, Transport::Ws | Transport::Wss);
         let has_port = match rest.rfind(']') {
             Some(end) => rest[end..].contains(':'),
             None => rest.contains(':'),
         };
-        // A name without a dot is one of this machine or its network, and no domain.
+        // A name without a dot is a local host name and not a domain.
         let mut reasons = String::new();
         if !has_port
             && !is_web
@@ -89,7 +89,7 @@ impl Target {
                 Err(error) => reasons = format!("{error}; "),
             }
         }
-        // What the DNS does not know may stand in a file of this machine.
+        // A name that is unknown to the DNS may stand in the hosts file.
         let port = transport.default_port();
         let with_port = if has_port { rest.to_owned() } else { format!("{rest}:{port}") };
         let host = with_port.rsplit_once(':').map_or("", |(host, _)| host).to_owned();

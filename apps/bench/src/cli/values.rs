@@ -1,11 +1,11 @@
-//! Values on the command line that take some reading.
+//! Parsers of command line values.
 
 use crate::load::arrivals::Segment;
 use sip::Duration;
 use std::fmt;
 use std::str::FromStr;
 
-/// `30s`, `1m 30s`, `500us`, `0`.
+/// Parses a duration: `30s`, `1m 30s`, `500us`, `0`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     if text == "0" {
         return Ok(Duration::ZERO);
@@ -15,7 +15,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
         .map_err(|error| format!("{error}; expected a time such as 30s, 500ms or 1m 30s"))
 }
 
-/// A rate a second: a positive number.
+/// Parses a rate per second: a positive number.
 pub(crate) fn rate(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(rate) if rate > 0.0 && rate.is_finite() => Ok(rate),
@@ -23,7 +23,7 @@ pub(crate) fn rate(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Bits a second: `50M`, `1G`, `1000000`.
+/// Parses bits per second: `50M`, `1G`, `1000000`.
 pub(crate) fn bits(text: &str) -> Result<u64, String> {
     let (digits, factor) = match text.as_bytes().last() {
         Some(b'k') => (&text[..text.len() - 1], 1_000),
@@ -36,18 +36,18 @@ pub(crate) fn bits(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "expected bits a second, such as 500k, 50M or 1G".to_owned())
 }
 
-/// Rates to go through.
+/// The rates of a command with several steps.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Rates {
-    /// From one to the other.
+    /// A range from the lowest to the highest rate.
     Range(f64, f64),
-    /// These.
+    /// A list.
     List(Vec<f64>),
 }
 
 impl Rates {
-    /// The rates: of a range `steps` at equal distances or, with `factor`, each so many times the
-    /// one before.
+    /// Returns the rates: of a range `steps` rates at equal distances or, with `factor`, in a
+    /// geometric sequence.
     pub(crate) fn all(&self, steps: u32, factor: Option<f64>) -> Result<Vec<f64>, String> {
         match (self, factor) {
             (Self::List(rates), _) => Ok(rates.clone()),
@@ -80,12 +80,12 @@ impl FromStr for Rates {
     }
 }
 
-/// Numbers of users to go through.
+/// The numbers of users of a command with several steps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Counts(pub(crate) Vec<u32>);
 
 impl Counts {
-    /// The steps of row C1 of docs/sources.md.
+    /// The steps of the published measurement (see docs/sources.md).
     const STEPS: [u32; 9] = [1, 10, 50, 100, 200, 300, 500, 700, 1000];
 }
 
@@ -114,28 +114,27 @@ impl FromStr for Counts {
     }
 }
 
-/// How the rate goes over the measured time.
+/// The rate over the measured time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) enum Shape {
-    /// The same all the time.
+    /// A constant rate.
     #[default]
     Constant,
-    /// Evenly from a rate up to the given one.
+    /// A linear ramp from this rate to the given one.
     Ramp(f64),
-    /// Each of these rates for the same time, in place of the given one.
+    /// Each of these rates for an equal time, in place of the given rate.
     Steps(Vec<f64>),
-    /// So many operations at the given rate, and then nothing until the time is over, again and
-    /// again.
+    /// Periodic bursts: a number of operations at the given rate, then a pause.
     Burst {
         /// Operations in a burst.
         operations: f64,
-        /// From the beginning of one to the beginning of the next.
+        /// The time from the start of a burst to the start of the next.
         every: Duration,
     },
 }
 
 impl Shape {
-    /// The rates of `seconds` with `rate`.
+    /// Returns the rate segments over `seconds` with `rate`.
     pub(crate) fn segments(&self, rate: f64, seconds: f64) -> Vec<Segment> {
         match self {
             Self::Constant => vec![Segment::constant(rate, seconds)],
@@ -202,10 +201,10 @@ impl fmt::Display for Shape {
     }
 }
 
-/// A SIP or SIPS URI, as it was written.
+/// Parses a SIP or SIPS URI and returns it unchanged.
 ///
 /// # Errors
-/// In words, where the text is no such URI.
+/// A message if the text is not such a URI.
 pub(crate) fn uri(text: &str) -> Result<String, String> {
     let is_sip = sip::Uri::parse(text.as_bytes()).is_ok_and(|uri| uri.as_sip().is_some());
     match is_sip && !text.contains(['?', '<', '>']) {

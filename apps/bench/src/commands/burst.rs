@@ -1,5 +1,5 @@
-//! `burst`: registrations in five one-second bursts, each user registering anew time and again, and
-//! waiting after an error (row D3 of docs/sources.md).
+//! `burst`: registrations in five one-second bursts, with periodic re-registration of each user and
+//! a wait after an error (see docs/sources.md).
 
 use super::error::CommandError;
 use super::output::{self, finding};
@@ -15,9 +15,10 @@ use sip::{Duration, Instant};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// The bursts, each of one second before times are scaled.
+/// The number of bursts, each of one second before scaling.
 const BURSTS: u64 = 5;
-/// The share of requests that may time out: twice what keeps a user unregistered for 45 seconds.
+/// The highest share of timed-out requests: twice the share that leaves a user unregistered for 45
+/// seconds.
 const ALLOWED: f64 = 2.0 / 15.0;
 
 pub(crate) fn execute(args: &BurstArgs, ending: &Arc<AtomicBool>) -> Result<bool, CommandError> {

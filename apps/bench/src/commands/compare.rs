@@ -1,5 +1,5 @@
-//! `compare`: the same work on several systems in turn, interleaved, so that what the machine does
-//! besides falls on all of them alike.
+//! `compare`: the same load on several systems in turn, interleaved, so that background activity of
+//! the machine affects all of them equally.
 
 use super::error::CommandError;
 use super::output::{self, finding};
@@ -15,15 +15,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// What the bare exchange cost in each repeat, by operation and whether there is authentication, in
-/// microseconds.
+/// The CPU time of the bare exchange in each repeat in microseconds, by operation and
+/// authentication.
 type BareCosts = BTreeMap<(Operation, bool), Vec<f64>>;
 
-/// Operations a second, of calls and of all others, unless the command line says.
+/// The default rates in operations per second, of calls and of all others.
 const CALL_RATE: f64 = 1000.0;
 const RATE: f64 = 10_000.0;
 
-/// What is compared of runs, where it was measured.
+/// A figure of a run that is compared, if it was measured.
 type Measure<'f> = &'f dyn Fn(&Run) -> Option<f64>;
 
 pub(crate) fn execute(args: &CompareArgs, ending: &Arc<AtomicBool>) -> Result<bool, CommandError> {
@@ -40,7 +40,7 @@ pub(crate) fn execute(args: &CompareArgs, ending: &Arc<AtomicBool>) -> Result<bo
     let mut bare: BareCosts = BTreeMap::new();
     let mut measure = || {
         for &authentication in authentications {
-            // Systems are started anew for what they have to be configured for.
+            // Systems are restarted for each configuration.
             for mode in [
                 mode_of(Operation::Invite, args.load.detail.stateless),
                 mode_of(Operation::InviteRedirect, false),
@@ -75,7 +75,7 @@ pub(crate) fn execute(args: &CompareArgs, ending: &Arc<AtomicBool>) -> Result<bo
                         let spec = load.spec(rate_of(operation));
                         let count = sessions.len();
                         for turn in 0..count {
-                            // Who goes first changes with each repeat.
+                            // The order of the systems rotates with each repeat.
                             let session = &mut sessions[(turn + repeat as usize) % count];
                             record.runs.push(session.measure(&spec, "", repeat)?);
                         }
@@ -101,14 +101,14 @@ pub(crate) fn execute(args: &CompareArgs, ending: &Arc<AtomicBool>) -> Result<bo
     output::finish(record, outcome, &args.output)
 }
 
-/// Adds `system`, unless one of its name is there: started for other work, it is the same.
+/// Adds `system`, unless one with its name is present: a restarted system is the same.
 fn note(systems: &mut Vec<System>, system: &System) {
     if !systems.iter().any(|known| known.name == system.name) {
         systems.push(system.clone());
     }
 }
 
-/// The ratio of each other system to the first in what matters most.
+/// Returns the ratios of each other system to the first, for the main figures.
 fn conclusions(systems: &[System], runs: &[Run]) -> Vec<Finding> {
     let Some((first, others)) = systems.split_first() else { return Vec::new() };
     let mut findings = Vec::new();
@@ -137,7 +137,7 @@ fn conclusions(systems: &[System], runs: &[Run]) -> Vec<Finding> {
     findings
 }
 
-/// What each system costs beside the bare exchange of the same datagrams.
+/// Returns the cost of each system beside the bare exchange of the same datagrams.
 fn beside_bare(systems: &[System], runs: &[Run], bare: &BareCosts) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (operation, authentication) in work(runs) {
@@ -163,7 +163,7 @@ fn beside_bare(systems: &[System], runs: &[Run], bare: &BareCosts) -> Vec<Findin
     findings
 }
 
-/// A figure of all runs in which `system` did this work.
+/// Returns a figure of all runs of `system` with this load.
 fn values(
     runs: &[Run],
     system: &System,
@@ -180,7 +180,7 @@ fn values(
         .collect()
 }
 
-/// What was done, in the order in which it was first done.
+/// Returns the operations of the runs, in the order of their first occurrence.
 fn work(runs: &[Run]) -> Vec<(Operation, bool)> {
     let mut work = Vec::new();
     for run in runs {

@@ -1,5 +1,6 @@
-//! `cost`: what the generator itself costs for an operation, against an ideal peer, beside the bare
-//! exchange of the same datagrams and, if wanted, beside SIPp. All in turn, several times over.
+//! `cost`: the CPU time of the generator per operation against an ideal peer, beside the bare
+//! exchange of the same datagrams and, optionally, beside SIPp. All are measured in turn, several
+//! times.
 
 use super::error::CommandError;
 use super::session;
@@ -28,7 +29,7 @@ use std::sync::atomic::AtomicBool;
 
 const DOMAIN: &str = "bench.example";
 const REGISTER: &str = include_str!("../../profiles/sipp-register.xml");
-/// Where SIPp listens, on loopback.
+/// The listening address of SIPp, on loopback.
 const SIPP_CALLER: &str = "127.0.0.1";
 
 pub(crate) fn execute(args: &CostArgs, ending: &Arc<AtomicBool>) -> Result<bool, CommandError> {
@@ -69,7 +70,7 @@ pub(crate) fn execute(args: &CostArgs, ending: &Arc<AtomicBool>) -> Result<bool,
     Ok(true)
 }
 
-/// CPU time of an operation, and the bare exchange of what it has sent and received.
+/// Measures the CPU time of an operation, and of the bare exchange of its messages.
 fn generator(
     args: &CostArgs,
     script: &Script,
@@ -94,7 +95,7 @@ fn generator(
     Ok((cost, exchange))
 }
 
-/// CPU time of SIPp for a registration with the ideal peer.
+/// Measures the CPU time of SIPp for a registration with the ideal peer.
 fn sipp_registrations(
     folder: &Path,
     script: &Script,
@@ -116,7 +117,7 @@ fn sipp_registrations(
     Ok((cpu_of_children()? - before) / count as f64)
 }
 
-/// CPU time of SIPp for a call, both ends together, the one directly with the other.
+/// Measures the CPU time of SIPp for a call, both ends together, without a server in between.
 fn sipp_calls(rate: f64, seconds: f64) -> io::Result<f64> {
     let folder = tempfile::tempdir()?;
     let count = (rate * seconds) as u64;
@@ -130,7 +131,7 @@ fn sipp_calls(rate: f64, seconds: f64) -> io::Result<f64> {
         .stdout(Stdio::null())
         .stderr(Stdio::null());
     let called = command.spawn().map_err(no_sipp)?;
-    // It says nowhere that it is ready.
+    // SIPp does not report when it is ready.
     std::thread::sleep(std::time::Duration::from_millis(300));
     let mut command = sipp(callee, rate, count, folder.path());
     command.args(["-sn", "uac", "-d", "0"]);
@@ -171,12 +172,12 @@ fn no_sipp(error: io::Error) -> io::Error {
     }
 }
 
-/// A port that is free on loopback.
+/// Returns a free port on loopback.
 fn free_port() -> io::Result<SocketAddr> {
     std::net::UdpSocket::bind((SIPP_CALLER, 0))?.local_addr()
 }
 
-/// CPU time of all children that have ended, in microseconds.
+/// Returns the CPU time of all terminated children in microseconds.
 fn cpu_of_children() -> io::Result<f64> {
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
     let micros = |time: nix::sys::time::TimeVal| time.tv_sec() as f64 * 1e6 + time.tv_usec() as f64;

@@ -1,4 +1,4 @@
-//! Why a command did not come to its end.
+//! The errors of commands.
 
 use crate::agents::AgentError;
 use crate::capture::CaptureError;
@@ -13,14 +13,14 @@ use crate::watch::WatchError;
 use std::fmt;
 use std::io;
 
-/// Why a command did not come to its end.
+/// An error of a command.
 #[derive(Debug)]
 pub(crate) enum CommandError {
-    /// No system was named.
+    /// No system was given.
     NoTarget,
-    /// No SIP server answers there.
+    /// No SIP server answers at the address.
     NoServer(String, Option<io::Error>),
-    /// None of the servers that the DNS names for this host: why, of each.
+    /// No server that the DNS lists for the host answers; with the reason for each.
     NoServers(String, Vec<String>),
     Users(UsersError),
     Link(LinkError),
@@ -32,30 +32,30 @@ pub(crate) enum CommandError {
     Report(ReportError),
     Capture(CaptureError),
     PeerCommand(PeerError),
-    /// The ideal peer cannot be had.
+    /// The ideal peer failed.
     Peer(io::Error),
-    /// A system is not there any more since an earlier run: its name, and what is known of that.
+    /// A system has ended since an earlier run: its name, and the reason.
     Ended(String, String),
-    /// SIPp could not be measured.
+    /// The measurement of SIPp failed.
     Sipp(io::Error),
-    /// Other traffic cannot be sent.
+    /// Background traffic cannot be sent.
     Traffic(io::Error),
     /// A flood of SRTP packets failed.
     Flood(io::Error),
-    /// The generator got nothing done against the ideal peer.
+    /// No operation succeeded against the ideal peer.
     NoCeiling(Operation),
-    /// What packages want cannot be written.
+    /// Files for packages cannot be written.
     Extras(io::Error),
     /// Standard output cannot be written.
     Print(io::Error),
-    /// A value of the command line that does not fit with the others.
+    /// A value of the command line contradicts others.
     Usage(String),
     /// The search ended at the generator's own ceiling for these systems.
     Ceiling(Vec<String>),
 }
 
 impl CommandError {
-    /// The exit status of the command.
+    /// Returns the exit status of the command.
     pub(super) const fn status(&self) -> u8 {
         match self {
             Self::Ceiling(_) => 3,

@@ -1,5 +1,5 @@
-//! `limit`: the highest rate without a failure, by search, confirmed by repeats (RFC 7502 section
-//! 4.10, the session establishment rate; likewise for the other operations).
+//! `limit`: searches the highest rate without a failure and confirms it by repeats (RFC 7502
+//! section 4.10, the session establishment rate; likewise for the other operations).
 
 use super::error::CommandError;
 use super::output::{self, finding};
@@ -16,38 +16,39 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-/// How long an operation may go without an end at the end of a run, unless it is said: what takes
-/// longer has failed.
+/// The default time for operations under way at the end of a run; those that take longer count as
+/// failed.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long a server that is not ours may take to answer again after an overload.
+/// The time within which a server that was not started here must answer again after an overload.
 const RECOVERY: std::time::Duration = std::time::Duration::from_secs(60);
-/// How long it is given where it is not to be asked.
+/// The pause after an overload if the server must not be probed.
 const PAUSE: std::time::Duration = std::time::Duration::from_secs(5);
 
-/// Where the search for a highest rate stands.
+/// The state of a search for the highest rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Search {
-    /// The highest rate that passed, and the lowest that did not.
+    /// The highest rate that passed, and the lowest that failed.
     passed: Option<f64>,
     failed: Option<f64>,
-    /// How close they have to come, as a share of the rate.
+    /// The required precision, as a share of the rate.
     precision: f64,
     lowest: f64,
 }
 
 impl Search {
-    /// A search that gives up below `lowest`.
+    /// Returns a search that gives up below `lowest`.
     pub(crate) const fn new(precision: f64, lowest: f64) -> Self {
         Self { passed: None, failed: None, precision, lowest }
     }
 
-    /// The rate to try after `rate`, which passed or not; `None` when the search is over.
+    /// Returns the rate to try after `rate`, with the result of that; `None` when the search has
+    /// ended.
     pub(crate) fn next(&mut self, rate: f64, has_passed: bool) -> Option<f64> {
         if has_passed {
             self.passed = Some(self.passed.map_or(rate, |passed| passed.max(rate)));
         } else {
             self.failed = Some(self.failed.map_or(rate, |failed| failed.min(rate)));
-            // What passed once and failed at no higher rate was luck.
+            // A repeated rate that fails no longer counts as passed.
             self.passed = self.passed.filter(|&passed| passed < rate);
         }
         let next = match (self.passed, self.failed) {
@@ -62,13 +63,13 @@ impl Search {
         (next >= self.lowest).then_some(next)
     }
 
-    /// The highest rate that has passed.
+    /// Returns the highest rate that has passed.
     pub(crate) const fn passed(&self) -> Option<f64> {
         self.passed
     }
 }
 
-/// What becomes of a rate.
+/// The result for a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Passed,
@@ -94,7 +95,7 @@ pub(crate) fn execute(args: &LimitArgs, ending: &Arc<AtomicBool>) -> Result<bool
     let users = load.users.users()?;
     let rate = load.rate();
     let work = [(load.operation, load.users.auth)];
-    // The search may go anywhere: as many workers as there are processors.
+    // The search may reach any rate, so it uses as many workers as there are processors.
     let means = Means::new(load, args.output.quiet, ending)?;
     let ceilings = run::ceilings(load, &work, f64::MAX, &means)?;
     let started = systems::start(load, &users, load.operation, load.users.auth)?;
@@ -114,7 +115,7 @@ pub(crate) fn execute(args: &LimitArgs, ending: &Arc<AtomicBool>) -> Result<bool
             Ok(End::Ceiling) => at_ceiling.push(system),
             Ok(End::None) => all_found = false,
             Err(error) if record.runs.is_empty() => return Err(error),
-            // What was found before, or of the others, is not lost.
+            // Earlier results, and those of other systems, are kept.
             Err(error) => {
                 all_found = false;
                 record.findings.push(finding(
@@ -127,8 +128,8 @@ pub(crate) fn execute(args: &LimitArgs, ending: &Arc<AtomicBool>) -> Result<bool
             }
         }
     }
-    // The runs that failed, or were doubtful, belong to the search and spoil nothing: what counts
-    // is that there is a limit, and that what confirms it is valid.
+    // Failed or doubtful runs are part of the search. The result depends on a limit and its valid
+    // confirmations.
     output::finish_search(record, Ok(()), &args.output)?;
     match (all_found, at_ceiling.is_empty()) {
         (true, false) => Err(CommandError::Ceiling(at_ceiling)),
@@ -136,13 +137,13 @@ pub(crate) fn execute(args: &LimitArgs, ending: &Arc<AtomicBool>) -> Result<bool
     }
 }
 
-/// What is searched for.
+/// Returns the name of the finding.
 fn name(load: &LoadArgs) -> String {
     format!("sustainable rate of {}", load.operation.name())
 }
 
-/// The load with `rate`. Beyond the limit much is never answered, and nothing is learnt by waiting
-/// until all timers have fired.
+/// Returns the load with `rate`. Beyond the limit many operations get no response, so waiting for
+/// all timers is useless.
 fn spec(load: &LoadArgs, rate: f64) -> LoadSpec {
     let spec = load.spec(rate);
     match load.detail.drain {
@@ -151,7 +152,7 @@ fn spec(load: &LoadArgs, rate: f64) -> LoadSpec {
     }
 }
 
-/// What a system is put before.
+/// The context of a search for one system.
 #[derive(Clone, Copy)]
 struct Before<'a> {
     load: &'a LoadArgs,
@@ -168,7 +169,7 @@ impl<'a> Before<'a> {
     }
 }
 
-/// A system whose limit is searched for.
+/// A system whose limit is searched.
 struct Candidate<'a> {
     before: Before<'a>,
     started: Started,
@@ -176,8 +177,8 @@ struct Candidate<'a> {
 }
 
 impl Candidate<'_> {
-    /// Sees to it that an overload is over, so that no rate is judged by what a higher one has left
-    /// behind: the server is started anew or, if it is not ours, waited for.
+    /// Recovers from an overload, so that it does not affect the next rate: restarts the server or,
+    /// if it was not started here, waits for it.
     fn recover(self) -> Result<Self, CommandError> {
         let Self { before, started, session } = self;
         let Some(spec) = started.spec.clone() else {
@@ -197,7 +198,7 @@ impl Candidate<'_> {
             }
             return Ok(Self { before, started, session });
         };
-        // The old one ends first, and takes no time from the new one.
+        // The old server ends first, so that it takes no CPU time from the new one.
         drop((started, session));
         let Before { load, users, .. } = before;
         before.open(systems::start_one(&spec, load, users, load.operation, load.users.auth)?)
@@ -213,7 +214,7 @@ fn search(
     let load = &args.load;
     let mut search = Search::new(args.precision / 100.0, 1.0);
     let mut rate = first;
-    // The lowest rate that did not pass, and whether it was the generator that failed there.
+    // The lowest rate that did not pass, and true if the generator failed there.
     let mut bound: Option<(f64, bool)> = None;
     let mut fall = Fall::default();
     let system = candidate.session.system.name.clone();
@@ -274,7 +275,7 @@ fn search(
             record.findings.extend(fall.finding(&system));
             return Ok(end);
         }
-        // It has failed itself now: lower.
+        // The best rate has failed now, so the search continues below.
         rate = best;
         match search.next(rate, false) {
             Some(next) => rate = next,
@@ -283,19 +284,19 @@ fn search(
     }
 }
 
-/// Notes the lowest rate that did not pass, and whether the generator was the reason.
+/// Records the lowest rate that did not pass, and true if the generator was the reason.
 fn note_bound(bound: &mut Option<(f64, bool)>, rate: f64, verdict: Verdict) {
     if verdict != Verdict::Passed && bound.is_none_or(|(lowest, _)| rate <= lowest) {
         *bound = Some((rate, verdict == Verdict::Doubtful));
     }
 }
 
-/// The lowest rate at which the server went down, and how.
+/// The lowest rate at which the server went down, with the details.
 #[derive(Debug, Default)]
 struct Fall(Option<(f64, Down)>);
 
 impl Fall {
-    /// Notes it if the server went down in the last measurement, of `rate`.
+    /// Records a failure of the server in the last measurement, at `rate`.
     fn note(&mut self, session: &Session, rate: f64) {
         if let Some(down) = session.down()
             && self.0.as_ref().is_none_or(|(before, _)| rate < *before)
@@ -304,7 +305,7 @@ impl Fall {
         }
     }
 
-    /// What is told of it.
+    /// Returns the finding about the failure.
     fn finding(&self, system: &str) -> Option<Finding> {
         let (rate, down) = self.0.as_ref()?;
         let name = match down.has_ended {
@@ -314,8 +315,7 @@ impl Fall {
         Some(finding(system, name.to_owned(), *rate, "1/s", down.reason.clone()))
     }
 
-    /// Ends the search of a server that does not come back, of which `passed` is the highest rate
-    /// so far.
+    /// Ends the search for a server that does not recover; `passed` is its highest rate so far.
     fn end(
         &self,
         system: &str,

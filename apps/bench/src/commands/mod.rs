@@ -1,4 +1,4 @@
-//! The commands: each plans loads, has them measured, and concludes something from the runs.
+//! The commands. Each plans loads, has them measured, and draws conclusions from the runs.
 
 mod burst;
 mod compare;
@@ -32,9 +32,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Runs the command. The status is 0 only if all runs were valid and what was required held, 1 if
-/// not, 2 where the command did not come to its end, and 3 where a search for the limit of a server
-/// ended at the ceiling of the generator.
+/// Runs the command. The exit status is 0 if all runs were valid and the criteria held, 1 if not, 2
+/// for an error, and 3 if a search for the limit of a server ended at the ceiling of the generator.
 pub(crate) fn execute(cli: Cli) -> ExitCode {
     let mut command = cli.command;
     let ending = Arc::new(AtomicBool::new(false));
@@ -55,13 +54,13 @@ pub(crate) fn execute(cli: Cli) -> ExitCode {
     }
 }
 
-/// Sets `ending` on SIGINT, SIGTERM and SIGHUP; the second ends the program at once.
+/// Sets `ending` on SIGINT, SIGTERM and SIGHUP; the second signal ends the program at once.
 fn end_on_signals(command: &Command, ending: &Arc<AtomicBool>) {
     let has_load = !matches!(command, Command::Peer(_) | Command::Agent(_));
     let on_signal = Arc::clone(ending);
     let hangs_up = !is_ignored(Signal::SIGHUP);
     let handled = ctrlc::set_handler(move || {
-        // The second time, whoever asks does not want to wait.
+        // The second signal ends the program without cleaning up.
         if on_signal.swap(true, Ordering::SeqCst) {
             std::process::exit(130);
         }
@@ -76,12 +75,12 @@ fn end_on_signals(command: &Command, ending: &Arc<AtomicBool>) {
         complain(format_args!("it cannot be stopped cleanly: {error}"));
     }
     if !hangs_up {
-        // SAFETY: to ignore a signal installs no handler.
+        // SAFETY: ignoring a signal installs no handler.
         let _ = unsafe { nix::sys::signal::signal(Signal::SIGHUP, SigHandler::SigIgn) };
     }
 }
 
-/// Whether whoever started this program has it ignore `signal`, as `nohup` does.
+/// Returns true if the parent process has this program ignore `signal`, as `nohup` does.
 fn is_ignored(signal: Signal) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -89,7 +88,7 @@ fn is_ignored(signal: Signal) -> bool {
     ignored.is_some_and(|mask| mask >> (signal as u32 - 1) & 1 == 1)
 }
 
-/// Refuses `--rate` where a command sets its own rates, rather than ignore it.
+/// Rejects `--rate` for a command that sets its own rates.
 fn refuse_rate(command: &mut Command) -> Result<(), CommandError> {
     let instead = match command {
         Command::Sweep(_) | Command::Proxy(_) => "--rates",
@@ -103,7 +102,7 @@ fn refuse_rate(command: &mut Command) -> Result<(), CommandError> {
     }
 }
 
-/// Completes a load on a user agent, or refuses it for a command that takes no `--to`.
+/// Applies `--to`, or rejects it for a command that does not support it.
 fn take_to(command: &mut Command) -> Result<(), CommandError> {
     let knows = matches!(command, Command::Run(_) | Command::Sweep(_) | Command::Limit(_));
     let Some(load) = load_of(command) else { return Ok(()) };
@@ -113,7 +112,7 @@ fn take_to(command: &mut Command) -> Result<(), CommandError> {
     load.take_to().map_err(CommandError::Usage)
 }
 
-/// The load of a command that puts one on.
+/// Returns the load options of a command, if it has them.
 fn load_of(command: &mut Command) -> Option<&mut LoadArgs> {
     match command {
         Command::Run(args) => Some(&mut args.load),

@@ -1,4 +1,4 @@
-//! What a command leaves behind: a summary on standard output, and reports in files.
+//! The output of a command: a summary on standard output, and reports in files.
 
 use super::error::CommandError;
 use super::session::Means;
@@ -12,7 +12,7 @@ use crate::watch;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// A record without runs, for the command that runs now.
+/// Returns a record without runs, for the current command.
 pub(crate) fn record(kind: Kind, systems: Vec<System>, means: &Means<'_>) -> Record {
     Record {
         format: FORMAT,
@@ -32,12 +32,13 @@ pub(crate) fn record(kind: Kind, systems: Vec<System>, means: &Means<'_>) -> Rec
     }
 }
 
-/// Judges the runs, writes the reports and tells the result, where the measuring ended with
-/// `outcome`. Whether all was measured, all runs were valid, and what was required held.
+/// Evaluates the runs, writes the reports and prints the result of a measurement that ended with
+/// `outcome`. Returns true if the measurement is complete, all runs were valid, and the criteria
+/// held.
 ///
 /// # Errors
-/// [`CommandError`] where a report cannot be written, or that of the outcome: what was measured
-/// before is written and told nevertheless.
+/// [`CommandError`] if a report cannot be written, or the error of `outcome`. The measurements
+/// before it are written and printed nevertheless.
 pub(crate) fn finish(
     mut record: Record,
     outcome: Result<(), CommandError>,
@@ -48,8 +49,8 @@ pub(crate) fn finish(
     finish_search(record, outcome, args).map(|is_whole| is_whole && is_well)
 }
 
-/// The same for a command that goes on until something fails: no run is judged. Whether all was
-/// measured.
+/// As [`finish`], for a search: runs are expected to fail and are not evaluated. Returns true if
+/// the measurement is complete.
 ///
 /// # Errors
 /// As of [`finish`].
@@ -66,7 +67,7 @@ pub(crate) fn finish_search(
     tell(&[record], args)?;
     match error {
         None => Ok(true),
-        // That is a result.
+        // The end of the server is a result, not an error.
         Some(
             CommandError::Ended(..)
             | CommandError::NoServer(..)
@@ -76,7 +77,7 @@ pub(crate) fn finish_search(
     }
 }
 
-/// Writes the reports, and tells what was found.
+/// Writes the reports and prints the result.
 fn tell(records: &[Record; 1], args: &OutputArgs) -> Result<(), CommandError> {
     let [record] = records;
     let mut paths = args.output.clone();
@@ -90,7 +91,7 @@ fn tell(records: &[Record; 1], args: &OutputArgs) -> Result<(), CommandError> {
             paths.push(PathBuf::from(format!("barebell-bench-{name}-{stamp}.{form}")));
         }
     }
-    // One that cannot be written is no reason to lose the others, or what is told here.
+    // All reports and the summary are written, even if one report fails.
     let written: Vec<_> = paths.iter().map(|path| (path, report::write(records, path))).collect();
     let mut text = match args.json {
         true => report::json(records),
@@ -112,7 +113,7 @@ fn is_well(record: &Record) -> bool {
         && record.criteria.iter().all(|criterion| criterion.held)
 }
 
-/// A conclusion about a system.
+/// Returns a conclusion about a system.
 pub(crate) fn finding(
     system: &str,
     name: String,
@@ -123,7 +124,7 @@ pub(crate) fn finding(
     Finding { system: system.to_owned(), name, value, unit: unit.to_owned(), remark }
 }
 
-/// Success if there are no `errors`; the last of them, where the others have been told.
+/// Returns the last of the `errors`, after printing the others, or success if there are no errors.
 fn all(errors: impl Iterator<Item = CommandError>) -> Result<(), CommandError> {
     let told = |error, next| {
         complain(error);
@@ -132,11 +133,10 @@ fn all(errors: impl Iterator<Item = CommandError>) -> Result<(), CommandError> {
     errors.reduce(told).map_or(Ok(()), Err)
 }
 
-/// Whether what `command` is to leave behind can be written, which is found out before it does
-/// anything.
+/// Checks that the output files of `command` can be written, before it does anything.
 ///
 /// # Errors
-/// [`CommandError::Report`] where a name tells no form, or no file of that name can be written.
+/// [`CommandError::Report`] if a suffix is unknown, or a file cannot be created.
 pub(crate) fn check(command: &Command) -> Result<(), CommandError> {
     let output = match command {
         Command::Run(args) => &args.output,
@@ -160,7 +160,7 @@ pub(crate) fn check(command: &Command) -> Result<(), CommandError> {
     };
     output.output.iter().try_for_each(|path| report::check(path))?;
     if output.output.is_empty() && !output.no_report {
-        // The name will have the time in it.
+        // The final name contains the time.
         report::check(Path::new(&format!("barebell-bench-{}.json", std::process::id())))?;
     }
     Ok(())

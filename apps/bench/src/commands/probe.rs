@@ -1,5 +1,5 @@
-//! Is anybody there? An OPTIONS request before anything else, so that a wrong address is told at
-//! once and not found out in a load.
+//! A probe of the server: an OPTIONS request before the load, so that a wrong address is reported
+//! at once.
 
 use super::error::CommandError;
 use crate::cli::load::LoadArgs;
@@ -14,14 +14,14 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How long one attempt waits, and how many there are.
+/// The timeout of an attempt, and the number of attempts.
 const WAIT: Duration = Duration::from_millis(700);
 const ATTEMPTS: usize = 4;
 
-/// Asks the server at `target`, and returns what it calls itself, if it says so.
+/// Sends OPTIONS to the server at `target`, and returns the name that it reports, if any.
 ///
 /// # Errors
-/// [`CommandError::NoServer`] where no SIP message comes back.
+/// [`CommandError::NoServer`] if no SIP message comes back.
 pub(crate) fn probe(target: &Target, domain: &str) -> Result<Option<String>, CommandError> {
     let wrong = |error: io::Error| CommandError::NoServer(target.to_string(), Some(error));
     let answer = match target.transport {
@@ -39,12 +39,12 @@ pub(crate) fn probe(target: &Target, domain: &str) -> Result<Option<String>, Com
     Ok(name.map(|field| String::from_utf8_lossy(field.value).into_owned()))
 }
 
-/// Lets the target of `load`, where the DNS names several servers for it, be the first of them that
-/// answers, in the order of the DNS (RFC 3263 section 4.3). Without the question that the user may
-/// have forbidden it is the first.
+/// Resolves the target of `load`, if the DNS lists several servers for it, to the first that
+/// answers, in the order of the DNS (RFC 3263 section 4.3). Without a probe (`--no-probe`) it is
+/// the first.
 ///
 /// # Errors
-/// [`CommandError::NoServers`] where none answers, and [`MeasureError::Stopped`] where `ending` is
+/// [`CommandError::NoServers`] if no server answers, and [`MeasureError::Stopped`] if `ending` is
 /// set.
 pub(super) fn settle(load: &mut LoadArgs, ending: &AtomicBool) -> Result<(), CommandError> {
     let Some(mut target) = load.target.take_if(|target| !target.others.is_empty()) else {
@@ -92,7 +92,7 @@ fn ask_by_udp(target: SocketAddr, domain: &str) -> io::Result<Vec<u8>> {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) => {
                 last = error;
-                // Nobody listens there, yet.
+                // The port has no listener yet.
                 std::thread::sleep(WAIT / 4);
             }
         }
@@ -120,7 +120,8 @@ mod tests {
     use clap::Parser as _;
     use sip::locate::Target as Location;
 
-    /// The load of a command whose target the DNS says is at these places, and its settling.
+    /// Returns the result of `settle` for a target that the DNS resolves to these places, and the
+    /// target after it.
     fn settled(places: &[(Transport, SocketAddr)], more: &str) -> (Result<(), String>, String) {
         let words = ["barebell-bench", "run", "--target", "127.0.0.1"];
         let cli = Cli::try_parse_from(words.into_iter().chain(more.split_whitespace())).unwrap();
@@ -134,7 +135,7 @@ mod tests {
         (result.map_err(|error| error.to_string()), target)
     }
 
-    /// Somebody who answers whatever comes with `answer`.
+    /// Starts a server that answers any datagram with `answer`.
     fn answering(answer: &'static str) -> SocketAddr {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let address = socket.local_addr().unwrap();
@@ -163,7 +164,7 @@ mod tests {
         {
             assert!(error.contains(why), "{why}: {error}");
         }
-        // Whoever wants no question has no other server, and one server is asked later.
+        // Without a probe there is no failover, and a single server is probed later.
         assert_eq!(settled(&places, "--no-probe"), (Ok(()), "udp:127.0.0.1:1".to_owned()));
         assert_eq!(settled(&places[..1], ""), (Ok(()), "udp:127.0.0.1:1".to_owned()));
     }

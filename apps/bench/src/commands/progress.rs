@@ -1,4 +1,4 @@
-//! What one sees while a load is on.
+//! The progress display during a load.
 
 use crate::agents::Force;
 use crate::console::complain;
@@ -12,19 +12,20 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How the progress is told: on standard error, so that what is printed at the end stays alone.
+/// The form of the progress display. It is written to standard error, so that standard output has
+/// only the result.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Progress {
-    /// Not at all.
+    /// No display.
     Quiet,
-    /// A line a second.
+    /// A line per second.
     Lines,
-    /// A few lines that are written over.
+    /// A few lines that are overwritten.
     Live,
 }
 
 impl Progress {
-    /// Lines that are written over on a terminal, else plain ones.
+    /// Returns lines that are overwritten on a terminal, else plain lines.
     pub(crate) fn new(is_quiet: bool) -> Self {
         match (is_quiet, std::io::stderr().is_terminal()) {
             (true, _) => Self::Quiet,
@@ -33,14 +34,14 @@ impl Progress {
         }
     }
 
-    /// Says something once.
+    /// Writes a note.
     pub(crate) fn note(self, text: &str) {
         if !matches!(self, Self::Quiet) {
             complain(text);
         }
     }
 
-    /// Tells how a load is going until the result is dropped.
+    /// Displays the progress of a load until the result is dropped.
     pub(crate) fn show(
         self,
         force: &Force,
@@ -59,7 +60,7 @@ impl Progress {
         self.show_titled(force, title, Some(total))
     }
 
-    /// The same under this title, of a load that takes so many seconds, if that is known.
+    /// As `show`, with this title. The length of the load is in seconds, if known.
     pub(crate) fn show_titled(
         self,
         force: &Force,
@@ -70,7 +71,7 @@ impl Progress {
             return None;
         }
         let shared = force.shared().clone();
-        // What an earlier load has left.
+        // Remove the seconds of an earlier load.
         shared.glances.lock().unwrap_or_else(PoisonError::into_inner).clear();
         let tellers = force.tellers();
         let (stop, stopped) = channel();
@@ -106,7 +107,7 @@ impl Progress {
     }
 }
 
-/// Tells while it lives.
+/// A progress display that ends when it is dropped.
 pub(crate) struct Shown {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -121,8 +122,8 @@ impl Drop for Shown {
     }
 }
 
-/// The last second of all workers, or agents, once all of them, `tellers` in number, have told of
-/// it; and which it is.
+/// Returns the last second of all workers or agents with its number, once all `tellers` have
+/// published it.
 pub(crate) fn gather(shared: &Shared, tellers: usize) -> Option<(u64, Second, Hdr<u64>)> {
     let glances = shared.glances.lock().unwrap_or_else(PoisonError::into_inner);
     let mut told = glances.iter().flatten();
@@ -136,7 +137,7 @@ pub(crate) fn gather(shared: &Shared, tellers: usize) -> Option<(u64, Second, Hd
         second.failed += glance.second.failed;
         second.retransmitted += glance.second.retransmitted;
         second.in_flight += glance.second.in_flight;
-        // It grows to whatever there is.
+        // The histogram resizes itself, so adding cannot fail.
         let _ = response.add(&glance.response);
     }
     (count == tellers).then_some((first.number, second, response))
@@ -184,7 +185,7 @@ impl View {
         };
         self.clear();
         self.lines = text.lines().count();
-        // Nobody to see it is no reason to stop.
+        // A closed standard error does not stop the load.
         let _ = std::io::stderr().write_all(text.as_bytes());
     }
 
@@ -196,7 +197,7 @@ impl View {
     }
 }
 
-/// Those of the percentiles that there are enough delays for, and the longest.
+/// Returns the percentiles with enough delays, and the maximum.
 fn delays(response: &Hdr<u64>, percentiles: &[f64]) -> String {
     let told = percentiles.iter().filter(|&&percent| tells(response.len(), percent));
     let told = told.map(|&percent| {
@@ -205,7 +206,7 @@ fn delays(response: &Hdr<u64>, percentiles: &[f64]) -> String {
     told.chain([format!("max {}", time(response.max()))]).collect()
 }
 
-/// Microseconds as one reads them.
+/// Formats microseconds for reading.
 pub(crate) fn time(micros: u64) -> String {
     match micros {
         0..1000 => format!("{micros} us"),

@@ -1,4 +1,4 @@
-//! `proxy`: steps of rising call rate through a proxy, each with a measured middle (row D1 of
+//! `proxy`: steps of rising call rate through a proxy, each with a measured middle (see
 //! docs/sources.md).
 
 use super::error::CommandError;
@@ -50,7 +50,7 @@ pub(crate) fn execute(args: &ProxyArgs, ending: &Arc<AtomicBool>) -> Result<bool
 }
 
 fn limit(system: &str, runs: &[Run]) -> Finding {
-    // Steps that are not valid tell nothing: the limit may lie in them or not.
+    // The limit may or may not lie in an invalid step, so it tells nothing.
     let valid = || runs.iter().filter(|run| run.system == system && run.is_valid());
     let passed = valid().take_while(|run| carries_calls(run));
     let rate = passed.map(|run| run.load.rate).reduce(f64::max);
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn the_limit_is_that_of_the_steps_that_are_valid() {
-        // Each step: its rate, whether it is valid, whether all calls succeeded.
+        // Each step has its rate, its validity, and true if all calls succeeded.
         let limit = |steps: &[(f64, bool, bool)]| {
             let steps = steps.iter().map(|&(rate, is_valid, succeeds)| {
                 let mut step = run();

@@ -1,5 +1,5 @@
-//! `qos`: parallel users with a port each, who all register and then all call at the same moment,
-//! on an idle link and, if wanted, on a busy one (rows C1 to C5 of docs/sources.md).
+//! `qos`: parallel users with a port each, which all register and then all call at the same time,
+//! on an idle link and, optionally, on a busy one (see docs/sources.md).
 
 use super::error::CommandError;
 use super::output::{self, finding};
@@ -18,9 +18,9 @@ use sip::Duration;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// The time for which calls are held without `--hold`: all of a step stand at once.
+/// The default holding time of calls: all calls of a step exist at the same time.
 const HOLD: Duration = Duration::from_secs(5);
-/// The rate of the link that other traffic takes half of, in bits a second.
+/// The default rate of the link with background traffic, in bits per second.
 const LINK: u64 = 100_000_000;
 
 pub(crate) fn execute(args: &QosArgs, ending: &Arc<AtomicBool>) -> Result<bool, CommandError> {
@@ -28,7 +28,8 @@ pub(crate) fn execute(args: &QosArgs, ending: &Arc<AtomicBool>) -> Result<bool, 
     load.operation = Operation::Invite;
     load.detail.sockets = Sharing::User;
     load.detail.workers = load.detail.workers.or(Some(1));
-    // A lost message is a lost registration or call (row C9 of docs/sources.md).
+    // A lost message counts as a lost registration or call, so there are no retransmissions (see
+    // docs/sources.md).
     load.detail.retransmits = false;
     if load.detail.hold == Duration::ZERO {
         load.detail.hold = HOLD;
@@ -43,7 +44,7 @@ pub(crate) fn execute(args: &QosArgs, ending: &Arc<AtomicBool>) -> Result<bool, 
     let mut record = output::record(Kind::Qos, Vec::new(), &means);
     let callers = &args.callers.0;
     let most = callers.iter().copied().max().unwrap_or(1);
-    // Each caller has somebody to call.
+    // Each caller needs a callee.
     load.users.users = most * 2;
     let all = load.users.users()?;
     let started = systems::start(&load, &all, load.operation, load.users.auth)?;
@@ -57,7 +58,7 @@ pub(crate) fn execute(args: &QosArgs, ending: &Arc<AtomicBool>) -> Result<bool, 
                 }
                 (Some(bits), None) if is_busy => {
                     let to = args.busy_target.or_else(|| {
-                        // The discard service, whether it is there or not.
+                        // The discard port, with or without a listener.
                         started.first().map(|system| (system.target.address.ip(), 9).into())
                     });
                     let traffic = to.map(|to| Traffic::start(to, bits)).transpose();
@@ -115,10 +116,10 @@ pub(crate) fn execute(args: &QosArgs, ending: &Arc<AtomicBool>) -> Result<bool, 
     output::finish(record, outcome, &args.output)
 }
 
-/// The link between the load and the servers that are started, if there is to be one.
+/// Returns the link between the load and the servers that are started, if it is needed.
 fn link(args: &QosArgs) -> Result<Option<Link>, CommandError> {
     let load = &args.load;
-    // One that runs elsewhere is named with its address.
+    // A running system is named by its address.
     let starts_all = load.target.is_none()
         && !load.sut.is_empty()
         && load.sut.iter().all(|it| !it.contains(':'));
@@ -134,7 +135,8 @@ fn link(args: &QosArgs) -> Result<Option<Link>, CommandError> {
     Link::start(bits).map(Some).map_err(CommandError::Traffic)
 }
 
-/// The bits a second of other traffic each way: half of the link, unless the command line says.
+/// Returns the background traffic in bits per second in each direction: half of the link, unless
+/// the command line sets it.
 fn busy(bits: Option<Option<u64>>, link: Option<&Link>) -> Result<Option<u64>, CommandError> {
     match (bits, link) {
         (Some(None), Some(link)) => Ok(Some(link.bits / 2)),
@@ -172,7 +174,7 @@ fn at_once(
             loaded: None,
             started,
         };
-        // All at once, the generator's own threads are busy for that moment: no doubt about that.
+        // All operations start at once, so busy threads of the generator are expected and no doubt.
         let mut measured = measure::describe_found(shares, base, &limits.of_a_moment())?;
         measured.run.load.rate =
             measured.run.counts.offered as f64 / seconds.max(f64::MIN_POSITIVE);
@@ -180,7 +182,8 @@ fn at_once(
     })
 }
 
-/// What the source tells: mean delays, and what was lost, by the number of users.
+/// Adds the figures of the published measurement (see docs/sources.md): mean delays and losses, by
+/// the number of users.
 fn conclude(record: &mut Record) {
     for system in &record.systems {
         let mut labels: Vec<&str> = Vec::new();

@@ -1,4 +1,4 @@
-//! `run`: one load.
+//! `run`: a single load.
 
 use super::error::CommandError;
 use super::output;
@@ -13,7 +13,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// What the generator carries of each of the loads that are to come, on each machine.
+/// Measures the ceiling of the generator for each of the loads, on each machine.
 pub(crate) fn ceilings(
     load: &LoadArgs,
     work: &[(Operation, bool)],
@@ -39,7 +39,7 @@ pub(crate) fn ceilings(
     Ok(ceilings)
 }
 
-/// A session with each system.
+/// Opens a session with each system.
 pub(crate) fn open(
     load: &LoadArgs,
     users: &Users,
@@ -55,7 +55,7 @@ pub(crate) fn open(
     Ok(sessions)
 }
 
-/// A session with one system.
+/// Opens a session with one system.
 pub(crate) fn open_one(
     load: &LoadArgs,
     users: &Users,
@@ -69,7 +69,7 @@ pub(crate) fn open_one(
     Ok(session)
 }
 
-/// The systems of the sessions.
+/// Returns the systems of the sessions.
 pub(crate) fn systems_of(sessions: &[Session]) -> Vec<System> {
     sessions.iter().map(|session| session.system.clone()).collect()
 }

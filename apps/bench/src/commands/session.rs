@@ -1,4 +1,4 @@
-//! A system under test with a generator before it: what all commands measure with.
+//! A session: a system under test with a generator. All commands measure with it.
 
 use super::error::CommandError;
 use super::probe;
@@ -25,13 +25,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-/// How long the ceiling is looked for, and with how much under way on each worker.
+/// The length of the ceiling measurement, and the operations under way on each worker.
 const CEILING_TIME: Duration = Duration::from_millis(500);
 const CEILING_WINDOW: usize = 200;
-/// Users that suffice for it.
+/// The number of users for it.
 const CEILING_USERS: usize = 2000;
 
-/// A system, and what is needed to put loads on it.
+/// A system with the state for loads on it.
 pub(crate) struct Session {
     pub(crate) system: System,
     target: Target,
@@ -42,47 +42,46 @@ pub(crate) struct Session {
     limits: Limits,
     ceilings: Ceilings,
     progress: Progress,
-    /// Whether the bindings of earlier measurements are gone.
+    /// True if the bindings of earlier measurements are removed.
     is_clear: bool,
-    /// What the last load sent and received, and the operations that ended in it.
+    /// The messages of the last load, and the operations that ended in it.
     pub(crate) traffic: (LinkCounts, u64),
     /// The server, if it was started here.
     running: Option<Rc<RefCell<Running>>>,
     domain: String,
-    /// Set when the server has ended, or answered nothing any more: what is known of that.
+    /// Set when the server has ended or stopped answering; with the details.
     down: Option<Down>,
-    /// Set when the user wants it to end.
+    /// Set when the user requests the end.
     ending: Arc<AtomicBool>,
 }
 
-/// What the generator carries, by operation and whether there is authentication: on each machine
-/// that puts a share of the load on.
+/// The ceilings of the generator, by operation and authentication, for each load machine.
 pub(crate) type Ceilings = HashMap<(Operation, bool), Vec<Ceiling>>;
 
-/// What a session is opened with.
+/// The arguments for opening a session.
 pub(crate) struct Opening<'a> {
     pub(crate) load: &'a LoadArgs,
     pub(crate) started: &'a Started,
     pub(crate) users: &'a Users,
-    /// The highest rate that is to be offered.
+    /// The highest rate of the loads.
     pub(crate) rate: f64,
     pub(crate) means: &'a Means<'a>,
 }
 
-/// What all loads of a command are put on with.
+/// The context of all loads of a command.
 pub(crate) struct Means<'a> {
-    /// The agents that do it, if it is not this machine.
+    /// The agents, if the load comes from other machines.
     pub(crate) fleet: Option<Rc<Fleet>>,
     pub(crate) progress: Progress,
-    /// Set when the user wants it to end.
+    /// Set when the user requests the end.
     pub(crate) ending: &'a Arc<AtomicBool>,
 }
 
 impl<'a> Means<'a> {
-    /// Starts the agents that `load` names.
+    /// Starts the agents of `load`.
     ///
     /// # Errors
-    /// [`CommandError`] where one does not start.
+    /// [`CommandError`] if an agent does not start.
     pub(crate) fn new(
         load: &LoadArgs,
         is_quiet: bool,
@@ -102,10 +101,10 @@ impl<'a> Means<'a> {
 }
 
 impl Session {
-    /// Finds out whether the server is there, and opens the sockets, here or on the agents.
+    /// Probes the server, and opens the sockets, here or on the agents.
     ///
     /// # Errors
-    /// [`CommandError`] where it is not, or they cannot be had.
+    /// [`CommandError`] if the server does not answer, or a socket cannot be opened.
     pub(crate) fn open(opening: Opening<'_>) -> Result<Self, CommandError> {
         let Opening { load, started, users, rate, means } = opening;
         let Started { system, target, domain, subject, running, .. } = started;
@@ -138,7 +137,7 @@ impl Session {
         })
     }
 
-    /// What a run has to keep within to be valid.
+    /// Sets the ceilings by which runs are judged.
     pub(crate) fn set_ceilings(&mut self, ceilings: &Ceilings) {
         self.ceilings.clone_from(ceilings);
     }
@@ -146,7 +145,7 @@ impl Session {
     /// Removes all bindings of all users.
     ///
     /// # Errors
-    /// [`CommandError`] where an agent fails, or the server is not there any more.
+    /// [`CommandError`] if an agent fails, or the server has ended.
     pub(crate) fn clear(&mut self) -> Result<(), CommandError> {
         self.check()?;
         measure::clear(&mut self.force)?;
@@ -154,11 +153,11 @@ impl Session {
         Ok(())
     }
 
-    /// What is watched while a load is on, which is described by the run that `work` finds: for
-    /// loads of another kind than [`LoadSpec`] says.
+    /// Measures a load of another kind than [`LoadSpec`]: watches the system during `work`, which
+    /// returns the run.
     ///
     /// # Errors
-    /// [`CommandError`] where the system cannot be watched, or the work is stopped.
+    /// [`CommandError`] if the system cannot be watched, or `work` is stopped.
     pub(crate) fn measure_other(
         &mut self,
         label: &str,
@@ -177,18 +176,18 @@ impl Session {
         self.complete(measured?, meters, label, repeat)
     }
 
-    /// Whether a measurement can begin.
+    /// Checks that a measurement can start.
     ///
     /// # Errors
-    /// [`CommandError::Ended`] where the server is not there any more, and
-    /// [`MeasureError::Stopped`] where the user wants no more.
+    /// [`CommandError::Ended`] if the server has ended, and [`MeasureError::Stopped`] if the user
+    /// requested the end.
     fn check(&mut self) -> Result<(), CommandError> {
         if self.ending.load(Ordering::Relaxed) {
             return Err(MeasureError::Stopped.into());
         }
         let Some(down) = self.down.clone() else { return Ok(()) };
-        // After an overload the server may answer again. After the end of its process, what answers
-        // there is another one.
+        // After an overload the server may answer again. After the end of its process, a server at
+        // that address is another one.
         if !down.has_ended
             && self.has_ended().is_none()
             && probe(&self.target, &self.domain).is_ok()
@@ -200,12 +199,12 @@ impl Session {
         Err(CommandError::Ended(self.system.name.clone(), down.reason))
     }
 
-    /// The last words of the server, if it was started here and has ended.
+    /// Returns the last output of the server, if it was started here and has ended.
     fn has_ended(&self) -> Option<String> {
         self.running.as_ref().and_then(|running| running.borrow_mut().has_ended())
     }
 
-    /// How the server went down in the last measurement, if it did.
+    /// Returns the failure of the server in the last measurement, if there was one.
     pub(crate) const fn down(&self) -> Option<&Down> {
         self.down.as_ref()
     }
@@ -246,10 +245,10 @@ impl Session {
         Ok(run)
     }
 
-    /// Puts `spec` on the system.
+    /// Runs the load `spec` on the system.
     ///
     /// # Errors
-    /// [`CommandError`] where the users cannot be prepared or the system cannot be watched.
+    /// [`CommandError`] if the users cannot be prepared or the system cannot be watched.
     pub(crate) fn measure(
         &mut self,
         spec: &LoadSpec,
@@ -265,7 +264,7 @@ impl Session {
             self.clear()?;
         }
         let settle = self.settle.unwrap_or(match spec.operation {
-            // A proxy clears its transactions away some seconds later.
+            // A proxy removes its transactions some seconds later.
             Operation::Invite => Duration::from_secs(6),
             _ => Duration::ZERO,
         });
@@ -291,14 +290,14 @@ impl Session {
         Ok(run)
     }
 
-    /// How long the steps of the system's work took since its start, if it says so.
+    /// Returns the times of the system's processing steps since its start, if it reports them.
     fn timings(&self) -> Result<Steps, CommandError> {
         let running = self.running.as_ref().map(|running| running.borrow().timings());
         Ok(running.transpose()?.unwrap_or_default())
     }
 }
 
-/// The meters of the system under test.
+/// The resource measurement of the system under test.
 pub(crate) struct Watching {
     watcher: Option<Watcher>,
     settle: Duration,
@@ -307,13 +306,13 @@ pub(crate) struct Watching {
     measured: Vec<(Reading, Reading)>,
     windows: Vec<Window>,
     failed: Option<WatchError>,
-    /// Set when the server is gone: it then puts no work off.
+    /// Set when the server is unreachable: then there is no deferred work.
     gone: Arc<AtomicBool>,
 }
 
 impl Watching {
-    /// Begins to watch, if there is something to watch. After the load, work that was put off is
-    /// waited for as long as `settle`.
+    /// Starts to watch `subject`, if there is one. After the load it goes on for `settle`, for
+    /// deferred work.
     pub(crate) fn start(
         subject: Option<&Subject>,
         settle: Duration,
@@ -343,8 +342,8 @@ impl Watching {
         }
     }
 
-    /// What was seen, while `operations` succeeded; and why that is not all, if the watching broke
-    /// off.
+    /// Returns the result, with `operations` as the number of successes; and the reason if the
+    /// watching failed early.
     pub(crate) fn finish(
         mut self,
         operations: u64,
@@ -353,7 +352,7 @@ impl Watching {
             return (None, None);
         };
         let watched = watcher.finish();
-        // What was watched was not there at the end: so the last look at it is the end.
+        // The watched processes have ended, so the last sample is the end.
         self.measured.extend(self.begun.zip(watched.last));
         let mut watch = watch::assemble(&watched, &before, &self.measured, &self.windows);
         watch.operations = operations;
@@ -383,11 +382,11 @@ impl Meters for Watching {
     }
 }
 
-/// What a generator like that of `plan` reaches against an ideal peer in this process (RFC 7502
-/// section 4.9). The target and the users of the plan do not matter.
+/// Measures the rate of a generator with this `plan` against an ideal peer in this process (RFC
+/// 7502 section 4.9). Target and users of the plan are ignored.
 ///
 /// # Errors
-/// [`CommandError`] where there are no sockets, or the peer fails.
+/// [`CommandError`] if a socket cannot be opened, or the peer fails.
 pub(crate) fn ceiling(
     plan: &GeneratorPlan,
     operation: Operation,
@@ -401,7 +400,7 @@ pub(crate) fn ceiling(
             domain: "ideal.invalid".to_owned(),
             to: None,
             target: peer.address(),
-            // Calls that are held cost no more; in a closed loop they would only hold it up.
+            // Held calls cost no more CPU time, and would only delay a closed loop.
             hold: Duration::ZERO,
             ring: Duration::ZERO,
             ..plan.settings.clone()
@@ -426,7 +425,7 @@ pub(crate) fn ceiling(
     Ok(Ceiling { rate: operations as f64 / elapsed, cpu_us: cpu as f64 / operations as f64 })
 }
 
-/// The peer that does nothing but what an operation needs.
+/// Returns the script of a peer that does only what the operation needs.
 pub(crate) fn ideal(operation: Operation, authentication: bool) -> Script {
     Script {
         is_redirecting: operation == Operation::InviteRedirect,
@@ -435,7 +434,7 @@ pub(crate) fn ideal(operation: Operation, authentication: bool) -> Script {
     }
 }
 
-/// Operations, CPU time in microseconds, and the longest time in seconds.
+/// Returns the operations, the CPU time in microseconds, and the longest time in seconds.
 fn sum(found: &[Found]) -> (u64, u64, f64) {
     found.iter().fold((0, 0, f64::MIN_POSITIVE), |(operations, cpu, elapsed), found| {
         (

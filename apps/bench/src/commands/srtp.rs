@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// The ways to protect packets that are compared, in the order of the report.
+/// The compared protections of packets, in the order of the report.
 fn protections(suite: Suite, sources: u32) -> Vec<(&'static str, Option<Policy>)> {
     let mut srtp = Policy::new(suite);
     srtp.max_sources = sources as usize;
@@ -94,8 +94,8 @@ pub(crate) fn execute(args: &SrtpArgs, ending: &Arc<AtomicBool>) -> Result<bool,
     Ok(is_valid && !ending.load(Ordering::SeqCst))
 }
 
-/// The medians of a rate's outcomes: of the valid ones, if there are any. `allowed` is how late the
-/// sender may be.
+/// Returns the medians of the outcomes at a rate: of the valid ones, if there are any. `allowed` is
+/// the highest delay of the sender.
 fn point(outcomes: &[Outcome], allowed: Duration) -> FloodPoint {
     let valid = outcomes.iter().filter(|outcome| outcome.doubt(allowed).is_none());
     let valid: Vec<Outcome> = valid.copied().collect();

@@ -1,4 +1,4 @@
-//! What a record comes to, in a few lines.
+//! The summary of a record in a few lines.
 
 use super::progress::time;
 use crate::metrics;
@@ -6,7 +6,7 @@ use crate::record::{Counts, Delay, Kind, Record, Run};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// What a kind of record is called.
+/// Returns the name of a kind of record.
 pub(crate) const fn kind_name(kind: Kind) -> &'static str {
     match kind {
         Kind::Run => "run",
@@ -19,7 +19,7 @@ pub(crate) const fn kind_name(kind: Kind) -> &'static str {
     }
 }
 
-/// The summary: a line for each run, what went wrong, what was found.
+/// Returns the summary: a line for each run, the errors, the findings.
 pub(crate) fn text(record: &Record) -> String {
     let mut out = String::new();
     for run in &record.runs {
@@ -52,7 +52,7 @@ pub(crate) fn text(record: &Record) -> String {
     out
 }
 
-/// A figure with as many digits as are worth reading.
+/// Formats a figure with its significant digits.
 fn number(value: f64) -> String {
     match value.abs() {
         0.0 => "0".to_owned(),
@@ -62,8 +62,7 @@ fn number(value: f64) -> String {
     }
 }
 
-/// How often each method was answered with which status, such as
-/// `INVITE 200 x 7, 503 x 2; BYE 200 x 7`.
+/// Returns the counts of final responses by method, such as `INVITE 200 x 7, 503 x 2; BYE 200 x 7`.
 fn finals(counts: &Counts) -> String {
     let of_method = |(method, statuses): (&String, &BTreeMap<u16, u64>)| {
         let statuses = statuses.iter().map(|(status, count)| match status {

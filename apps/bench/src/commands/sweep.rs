@@ -1,4 +1,4 @@
-//! `sweep`: rising rates, and the curve of what was achieved against what was offered.
+//! `sweep`: rising rates, and the curve of the achieved rate against the offered rate.
 
 use super::error::CommandError;
 use super::output::{self, finding};
@@ -41,8 +41,8 @@ pub(crate) fn execute(args: &SweepArgs, ending: &Arc<AtomicBool>) -> Result<bool
     output::finish(record, outcome, &args.output)
 }
 
-/// What the runs of a system over several rates tell: where its curve leaves the flat part, and the
-/// highest rate that it reached. Only valid runs count.
+/// Returns the conclusions from the runs of a system over several rates: the knee of its delay
+/// curve, and the highest rate that it reached. Only valid runs count.
 pub(crate) fn conclusions(system: &str, runs: &[Run]) -> Vec<Finding> {
     let mut rates: Vec<f64> = Vec::new();
     let valid: Vec<&Run> =
@@ -73,8 +73,7 @@ pub(crate) fn conclusions(system: &str, runs: &[Run]) -> Vec<Finding> {
         .iter()
         .filter_map(|&rate| median(rate, &|run| Some(metrics::achieved_rate(run))))
         .fold(0.0, f64::max);
-    // Where all that was offered succeeded, the highest rate is that of the command line, and no
-    // limit.
+    // If all operations succeeded, the highest rate is that of the command line, and not a limit.
     let (name, remark) = match rates.iter().any(|&rate| failing(rate)) {
         true => ("highest rate achieved", ""),
         false if rates.is_empty() => ("highest rate tried", "no run was valid"),

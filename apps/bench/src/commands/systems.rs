@@ -1,4 +1,4 @@
-//! The systems of the command line: those that run somewhere, and those that are started here.
+//! The systems of the command line: running ones, and those that are started here.
 
 use super::error::CommandError;
 use crate::cli::load::LoadArgs;
@@ -10,20 +10,20 @@ use crate::watch::Subject;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// A system that runs.
+/// A running system.
 pub(crate) struct Started {
-    /// What `--sut` calls it; `None` for the target.
+    /// The text of `--sut`; `None` for the target.
     pub(crate) spec: Option<String>,
     pub(crate) system: System,
     pub(crate) target: Target,
     pub(crate) domain: String,
-    /// What is to be watched of it.
+    /// The processes to watch.
     pub(crate) subject: Option<Subject>,
-    /// Ends it when the last is dropped, if it was started here.
+    /// Stops the system when the last reference is dropped, if it was started here.
     pub(crate) running: Option<Rc<RefCell<Running>>>,
 }
 
-/// What a system has to do for an operation.
+/// Returns the mode of a system for an operation.
 pub(crate) const fn mode_of(operation: Operation, is_stateless: bool) -> Mode {
     match operation {
         Operation::InviteRedirect => Mode::Redirect,
@@ -32,10 +32,10 @@ pub(crate) const fn mode_of(operation: Operation, is_stateless: bool) -> Mode {
     }
 }
 
-/// Starts, or finds, the systems that `load` names, to do `operation`.
+/// Starts the systems of `load` for `operation`, or connects to running ones.
 ///
 /// # Errors
-/// [`CommandError`] where there is none, or one does not start.
+/// [`CommandError`] if no system is given, or one does not start.
 pub(crate) fn start(
     load: &LoadArgs,
     users: &Users,
@@ -66,10 +66,10 @@ pub(crate) fn start(
     Ok(systems)
 }
 
-/// Starts, or finds, the system that `--sut spec` names.
+/// Starts the system of `--sut spec`, or connects to a running one.
 ///
 /// # Errors
-/// [`CommandError`] where it does not start.
+/// [`CommandError`] if it does not start.
 pub(crate) fn start_one(
     spec: &str,
     load: &LoadArgs,

@@ -1,27 +1,27 @@
-//! When operations are to start: an open loop, which no answer or silence of the server changes
-//! (RFC 7502's session attempt rate).
+//! The schedule of operation starts. It is an open loop: responses of the server do not change it
+//! (the session attempt rate of RFC 7502).
 
 use serde::{Deserialize, Serialize};
 use sip::Duration;
 
-/// A stretch of time in which the rate goes evenly from one value to another.
+/// A period with a linear change of the rate.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Segment {
-    /// How long it lasts, in seconds.
+    /// The length in seconds.
     pub(crate) seconds: f64,
-    /// Operations a second at its beginning.
+    /// Operations per second at the start.
     pub(crate) from: f64,
-    /// Operations a second at its end.
+    /// Operations per second at the end.
     pub(crate) to: f64,
 }
 
 impl Segment {
-    /// `rate` for `seconds`.
+    /// Returns a segment of `seconds` with the constant rate `rate`.
     pub(crate) const fn constant(rate: f64, seconds: f64) -> Self {
         Self { seconds, from: rate, to: rate }
     }
 
-    /// Cuts it after `operations`, of which it holds more.
+    /// Splits the segment after `operations`; it must hold more than that.
     pub(crate) fn split(self, operations: f64) -> (Self, Self) {
         let at = self.time_of(operations);
         let rate = self.from + (self.to - self.from) * at / self.seconds;
@@ -31,21 +31,21 @@ impl Segment {
         )
     }
 
-    /// How many operations it holds.
+    /// Returns the number of operations in the segment.
     fn area(&self) -> f64 {
         self.seconds * (self.from + self.to) / 2.0
     }
 
-    /// After how many seconds of it `area` operations have started.
+    /// Returns the time in seconds after which `area` operations have started.
     fn time_of(&self, area: f64) -> f64 {
         let slope = (self.to - self.from) / self.seconds;
-        // The root of from*t + slope*t*t/2 = area in the form that is exact for small slopes.
+        // The root of from*t + slope*t*t/2 = area, in the form that is accurate for small slopes.
         let root = (self.from * self.from + 2.0 * slope * area).max(0.0).sqrt();
         2.0 * area / (self.from + root)
     }
 }
 
-/// How the arrivals lie around their mean rate.
+/// The distribution of arrivals around their mean rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
 pub(crate) enum Spacing {
     /// At equal distances
@@ -55,12 +55,12 @@ pub(crate) enum Spacing {
     Poisson,
 }
 
-/// Every when an operation starts, as offsets from the beginning: the share of one worker among
-/// several, in order.
+/// The start times of operations as offsets from the beginning, in order: the share of one worker
+/// among several.
 #[derive(Clone, Debug)]
 pub(crate) struct Arrivals {
     segments: Vec<Segment>,
-    /// The segment that the next arrival lies in.
+    /// The index of the segment with the next arrival.
     current: usize,
     /// Seconds, and operations, before the current segment.
     seconds: f64,
@@ -72,7 +72,7 @@ pub(crate) struct Arrivals {
 }
 
 impl Arrivals {
-    /// The arrivals of worker `index` among `count`. With Poisson spacing, `seed` makes them
+    /// Returns the arrivals of worker `index` among `count`. `seed` makes Poisson arrivals
     /// repeatable.
     pub(crate) fn new(
         segments: Vec<Segment>,
@@ -99,7 +99,7 @@ impl Arrivals {
         arrivals
     }
 
-    /// The highest rate of this worker, a second.
+    /// Returns the highest rate of this worker, per second.
     pub(crate) fn peak(&self) -> f64 {
         let rates = self.segments.iter().map(|segment| segment.from.max(segment.to));
         rates.fold(0.0, f64::max) / self.step
@@ -108,7 +108,7 @@ impl Arrivals {
     fn gap(&mut self) -> f64 {
         match &mut self.random {
             None => self.step,
-            // 1 - f64() is above 0, of which there is a logarithm.
+            // 1 - f64() is above 0, so its logarithm is finite.
             Some(random) => -(1.0 - random.f64()).ln() * self.step,
         }
     }
@@ -121,8 +121,8 @@ impl Iterator for Arrivals {
         loop {
             let segment = self.segments.get(self.current)?;
             let within = self.next - self.operations;
-            // A hair's breadth of rounding must not push the first arrival of a segment into the
-            // one before.
+            // The tolerance for rounding keeps the first arrival of a segment out of the one
+            // before.
             if within < segment.area() - 1e-9 {
                 let offset =
                     self.seconds + if within > 0.0 { segment.time_of(within) } else { 0.0 };

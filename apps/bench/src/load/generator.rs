@@ -1,4 +1,4 @@
-//! All workers of this process, and what they play.
+//! The workers of this process, and their users.
 
 use super::arrivals::{Arrivals, Segment, Spacing};
 use super::engine::{Settings, Task};
@@ -17,51 +17,50 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-/// What a generator is made from.
+/// The configuration of a generator.
 #[derive(Clone, Debug)]
 pub(crate) struct GeneratorPlan {
     pub(crate) target: SocketAddr,
     pub(crate) settings: Settings,
     /// The users of this machine.
     pub(crate) users: Users,
-    /// The highest rate that is to come from this machine.
+    /// The highest rate of this machine.
     pub(crate) rate: f64,
-    /// Threads; `None` for as many as the rate wants and the machine has processors.
+    /// The number of threads; `None` derives it from the rate and the processors.
     pub(crate) workers: Option<usize>,
     pub(crate) sharing: Sharing,
-    /// Whether datagrams of one length go to the kernel as one, where a thread has one socket.
+    /// True if datagrams of one length go to the kernel together, where a thread has one socket.
     pub(crate) is_segmenting: bool,
-    /// Whether TLS resumes sessions.
+    /// True if TLS resumes sessions.
     pub(crate) is_resuming: bool,
-    /// The ticks at which it acts; `None` for as many as the rate wants, zero for none.
+    /// The timer tick; `None` derives it from the rate, zero means no ticks.
     pub(crate) tick: Option<Duration>,
-    /// Whether the server is asked before the load if it is there.
+    /// True if the server is probed with OPTIONS before the load.
     pub(crate) is_probing: bool,
     pub(crate) part: Part,
 }
 
-/// Which of several machines this is, that share a load evenly.
+/// The share of this machine among several machines with equal shares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Part {
-    /// From 0.
+    /// The index, from 0.
     pub(crate) index: usize,
-    /// How many machines there are.
+    /// The number of machines.
     pub(crate) count: usize,
 }
 
 impl Part {
-    /// The only machine.
+    /// The share of a single machine.
     pub(crate) const WHOLE: Self = Self { index: 0, count: 1 };
 
-    /// The place of worker `worker` of this machine, with `workers`, among all workers, were those
-    /// of the other machines as many; and how many that makes. A machine takes every `count`-th
-    /// place, and its workers take those in turn: the machines have equal shares of a load however
-    /// many workers each has.
+    /// Returns the index of worker `worker` of this machine among all workers, and their number, if
+    /// each machine had `workers` workers. A machine takes every `count`-th index, and its workers
+    /// take those in turn. So the machines have equal shares whatever their numbers of workers.
     const fn place(self, worker: usize, workers: usize) -> (usize, usize) {
         (self.index + self.count * worker, self.count * workers)
     }
 
-    /// The users of this machine, in pairs who call each other.
+    /// Returns the users of this machine, in pairs that call each other.
     pub(crate) fn users(self, users: usize) -> Range<usize> {
         let pairs = share(users / 2, self.index, self.count);
         let end = if self.index + 1 == self.count { users } else { pairs.end * 2 };
@@ -69,18 +68,18 @@ impl Part {
     }
 }
 
-/// A stretch of load on all workers.
+/// A period of load on all workers.
 #[derive(Clone, Debug)]
 pub(crate) struct Stretch {
     pub(crate) task: Task,
     pub(crate) segments: Vec<Segment>,
     pub(crate) spacing: Spacing,
     pub(crate) seed: u64,
-    /// When the series that it belongs to began, before its own beginning.
+    /// The time from the start of its series to its own start.
     pub(crate) before: Duration,
-    /// What of it is measured, from its beginning.
+    /// The measured time, from its start.
     pub(crate) measured: Range<Duration>,
-    /// How long to wait for what is under way at its end.
+    /// The time to wait for operations under way at its end.
     pub(crate) drain: Duration,
 }
 
@@ -97,23 +96,23 @@ struct Handle {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Threads with their sockets open.
+/// The worker threads with open sockets.
 pub(crate) struct Generator {
     workers: Vec<Handle>,
     clock: Clock,
     part: Part,
-    /// What the workers tell while they run.
+    /// The state that the workers publish while they run.
     pub(crate) shared: Shared,
 }
 
-/// Time for all workers to get ready before a load begins.
+/// The time for all workers to get ready before a load.
 const LEAD: Duration = Duration::from_millis(20);
 
 impl Generator {
-    /// Starts the workers, and opens their sockets. Once `ending` is set, a load ends early.
+    /// Starts the workers and opens their sockets. Setting `ending` ends a load early.
     ///
     /// # Errors
-    /// [`LinkError`] where a socket cannot be had.
+    /// [`LinkError`] if a socket cannot be opened.
     pub(crate) fn open(plan: &GeneratorPlan, ending: &Arc<AtomicBool>) -> Result<Self, LinkError> {
         let local = local_address(plan.target)?;
         let clock = Clock::start();
@@ -147,32 +146,32 @@ impl Generator {
         Ok(Self { workers, clock, part: plan.part, shared })
     }
 
-    /// How many workers there are.
+    /// Returns the number of workers.
     pub(crate) fn workers(&self) -> usize {
         self.workers.len()
     }
 
-    /// The clock of all workers.
+    /// Returns the clock of all workers.
     pub(crate) const fn clock(&self) -> Clock {
         self.clock
     }
 
-    /// Does `task` with at most `window` at a time on each worker.
+    /// Runs `task` in a closed loop with at most `window` operations at a time on each worker.
     pub(crate) fn closed_loop(&mut self, task: Task, window: usize, bound: Bound) -> Vec<Found> {
         self.all(|_, _| Job::ClosedLoop { task, window, bound })
     }
 
-    /// The next time at which all workers can begin something together.
+    /// Returns the next time at which all workers can start together.
     pub(crate) fn soon(&self) -> Instant {
         self.clock.now() + LEAD
     }
 
-    /// Lets each user do something again and again from `start`, whatever start `plan` names.
+    /// Runs the operations of each user in a cycle from `start`; the start in `plan` is ignored.
     pub(crate) fn cycle(&mut self, plan: &CyclePlan, start: Instant) -> Vec<Found> {
         self.all(|_, _| Job::Cycle(CyclePlan { start, ..plan.clone() }))
     }
 
-    /// Puts a load on the server from `start`.
+    /// Runs a load from `start`.
     pub(crate) fn load(&mut self, stretch: &Stretch, start: Instant) -> Vec<Found> {
         let part = self.part;
         self.all(|worker, workers| {
@@ -208,7 +207,7 @@ impl Generator {
 }
 
 impl Drop for Generator {
-    /// The bindings that were made are removed, however the measurement has ended.
+    /// Removes the bindings that were made, also after a failed measurement.
     fn drop(&mut self) {
         for worker in &self.workers {
             let _ = worker.jobs.send(Job::LogOut);
@@ -223,8 +222,8 @@ impl Drop for Generator {
     }
 }
 
-/// What connections over TLS begin with: who answers is not asked for more than that he can. He is
-/// called by the users' domain.
+/// Returns the TLS configuration. Server certificates are not verified. The server name is the
+/// users' domain.
 fn of_tls(plan: &GeneratorPlan) -> Result<Option<Tls>, LinkError> {
     if !plan.settings.transport.is_secure() {
         return Ok(None);
@@ -282,19 +281,19 @@ fn spawn(
     Ok(Handle { jobs, found, thread: Some(thread) })
 }
 
-/// How many workers suffice for `rate`, as far as there are processors.
+/// Returns the number of workers for `rate`, limited by the number of processors.
 fn enough(rate: f64) -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let wanted = (rate / 20_000.0).ceil().max(1.0) as usize;
     cores.min(wanted)
 }
 
-/// The users of worker `index` among `count`.
+/// Returns the users of worker `index` among `count`.
 fn share(users: usize, index: usize, count: usize) -> Range<usize> {
     users * index / count..users * (index + 1) / count
 }
 
-/// The address of ours that `target` is reached from.
+/// Returns the local address for the route to `target`.
 fn local_address(target: SocketAddr) -> Result<IpAddr, LinkError> {
     let any: IpAddr = match target {
         SocketAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
@@ -309,10 +308,10 @@ fn local_address(target: SocketAddr) -> Result<IpAddr, LinkError> {
         .map_err(|error| LinkError::NoRoute(target, error))
 }
 
-/// Lets this process have `sockets` more sockets, and what it needs besides.
+/// Raises the limit of open files for `sockets` more sockets and a reserve.
 fn allow_files(sockets: usize) -> Result<(), LinkError> {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
-    // Those of another generator, where several systems are measured in turn, are there already.
+    // The sockets of another generator are open too if several systems are measured in turn.
     let open = std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
     let wanted = (open + sockets) as u64 + 256;
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap_or((1024, 1024));
@@ -331,7 +330,7 @@ mod tests {
     use super::*;
     use crate::peer::{Authentication, Peer, Script};
 
-    /// A generator of 20 users, whose registrations are to last so many seconds, with the peer.
+    /// Returns a generator of 20 users at the peer, with registrations of `expires` seconds.
     fn registered(peer: &Peer, expires: u32, ending: &Arc<AtomicBool>) -> Generator {
         let plan = GeneratorPlan {
             target: peer.address(),
@@ -365,7 +364,7 @@ mod tests {
         generator
     }
 
-    /// The peer tells its counts a little later than it answers.
+    /// Waits for the peer's counts, which it publishes a little after its responses.
     fn await_bindings(peer: &Peer, bindings: u64) {
         for _ in 0..1000 {
             if peer.counts().bindings == bindings {
@@ -448,7 +447,7 @@ mod tests {
             }
             assert_eq!(of_machine, 200, "machine {index}");
         }
-        // Rounded down to microseconds, some are one early.
+        // Rounding down to microseconds makes some one too early.
         all.iter_mut().for_each(|at| *at = (*at + 1) / 10 * 10);
         all.sort_unstable();
         assert_eq!(all, (0..600).map(|number| number * 10_000).collect::<Vec<_>>());
@@ -457,7 +456,7 @@ mod tests {
             assert_eq!(parts.clone().into_iter().flatten().collect::<Vec<_>>(), {
                 (0..users).collect::<Vec<_>>()
             });
-            // Nobody's partner is on another machine, but that of the odd one out.
+            // Only the odd user at the end has its partner on another machine.
             assert!(parts.iter().all(|part| part.start % 2 == 0 && part.len() >= 2), "{parts:?}");
         }
         assert_eq!(Part::WHOLE.users(7), 0..7);

@@ -1,4 +1,4 @@
-//! The generator: puts a load on a server, and sees what comes of it.
+//! The load generator.
 
 pub(crate) mod arrivals;
 pub(crate) mod engine;

@@ -1,4 +1,4 @@
-//! What a worker counts while it runs, and how the counts of several become one.
+//! The counts of a worker, and their merging over several workers.
 
 mod written;
 
@@ -16,33 +16,32 @@ const METHODS: [Method<'static>; 4] =
 /// One more than the highest status code.
 const STATUSES: usize = 700;
 
-/// How an operation ended.
+/// The outcome of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// As it should.
+    /// The expected result.
     Succeeded,
-    /// With another final response.
+    /// An unexpected final response.
     Refused,
-    /// By timer B, F or H.
+    /// A timeout by timer B, F or H.
     TimedOut,
-    /// Not at all, until the generator stopped waiting.
+    /// No end before the generator stopped waiting.
     Lost,
 }
 
-/// What one worker has counted of one load.
+/// The counts of one worker over one load.
 #[derive(Clone, Debug)]
 pub(crate) struct Tally {
-    /// When the load began.
+    /// The start of the load.
     origin: Instant,
-    /// The scheduled times of the operations that are measured.
+    /// The scheduled times of measured operations.
     measured: Range<Instant>,
     counts: Counts,
     finals: Vec<[u64; STATUSES]>,
     delays: Vec<Histogram>,
     lag: Histogram,
     seconds: Vec<SecondTally>,
-    /// Operations of the whole load that succeeded, measured or not, for sharing out what they
-    /// cost.
+    /// All successful operations of the load, measured or not, as the divisor of costs.
     pub(crate) operations: u64,
 }
 
@@ -55,14 +54,14 @@ struct SecondTally {
 
 impl SecondTally {
     fn new() -> Self {
-        // Two digits: there are many of them.
+        // Two digits save memory: there are many seconds.
         Self { second: Second::default(), response: record::growing(2) }
     }
 }
 
 impl Tally {
-    /// The tally of a load that begins at `origin`, and measures the operations scheduled in
-    /// `measured`.
+    /// Returns the tally of a load that begins at `origin`. Operations scheduled in `measured` are
+    /// measured.
     pub(crate) fn new(origin: Instant, measured: Range<Instant>) -> Self {
         Self {
             origin,
@@ -76,12 +75,12 @@ impl Tally {
         }
     }
 
-    /// Whether an operation that is scheduled at `when` is measured.
+    /// Returns true if an operation scheduled at `when` is measured.
     pub(crate) fn measures(&self, when: Instant) -> bool {
         self.measured.contains(&when)
     }
 
-    /// The counts, for those things that happen to an operation that is measured.
+    /// Returns the counts, for events of measured operations.
     pub(crate) fn counts(&mut self) -> &mut Counts {
         &mut self.counts
     }
@@ -94,7 +93,7 @@ impl Tally {
         &mut self.seconds[index]
     }
 
-    /// An operation was scheduled at `scheduled`.
+    /// Counts an operation that was scheduled at `scheduled`.
     pub(crate) fn offered(&mut self, scheduled: Instant) {
         self.second(scheduled).second.offered += 1;
         if self.measures(scheduled) {
@@ -102,7 +101,7 @@ impl Tally {
         }
     }
 
-    /// An operation that was scheduled at `scheduled` has sent its first message at `sent`.
+    /// Counts the first message of an operation, scheduled at `scheduled` and sent at `sent`.
     pub(crate) fn started(&mut self, scheduled: Instant, sent: Instant) {
         if self.measures(scheduled) {
             self.counts.started += 1;
@@ -110,13 +109,13 @@ impl Tally {
         }
     }
 
-    /// A message was sent again, at `now`.
+    /// Counts a retransmission at `now`.
     pub(crate) fn retransmitted(&mut self, is_measured: bool, now: Instant) {
         self.second(now).second.retransmitted += 1;
         self.counts.retransmitted += u64::from(is_measured);
     }
 
-    /// A request of a measured operation got the final response `status`; 0 if none came.
+    /// Counts the final response `status` to a request of a measured operation; 0 for no response.
     pub(crate) fn finished(&mut self, method: Method<'_>, status: u16) {
         let Some(index) = METHODS.iter().position(|&known| known == method) else { return };
         if let Some(count) = self.finals[index].get_mut(usize::from(status)) {
@@ -124,18 +123,18 @@ impl Tally {
         }
     }
 
-    /// Something of a measured operation took this long.
+    /// Records a delay of a measured operation.
     pub(crate) fn delay(&mut self, which: Delay, span: Duration) {
         self.delays[which as usize].record(span);
     }
 
-    /// The operation's own delay, for the series.
+    /// Records the delay of an operation in the time series.
     pub(crate) fn response(&mut self, now: Instant, span: Duration) {
-        // It grows to whatever there is.
+        // The histogram resizes itself, so recording cannot fail.
         let _ = self.second(now).response.record(span.as_micros());
     }
 
-    /// An operation has ended at `now`.
+    /// Counts the end of an operation at `now`.
     pub(crate) fn ended(&mut self, outcome: Outcome, is_measured: bool, now: Instant) {
         self.operations += u64::from(outcome == Outcome::Succeeded);
         let second = &mut self.second(now).second;
@@ -154,18 +153,18 @@ impl Tally {
         }
     }
 
-    /// Notes how many operations are under way at `now`.
+    /// Records the number of operations under way at `now`.
     pub(crate) fn in_flight(&mut self, now: Instant, count: usize) {
         self.second(now).second.in_flight = count as u64;
     }
 
-    /// What was counted in a second of the load, and the delays of its operations.
+    /// Returns the counts of a second of the load, and the delays of its operations.
     pub(crate) fn at_second(&self, number: u64) -> (Second, Hdr<u64>) {
         let tally = self.seconds.get(number as usize).cloned().unwrap_or_else(SecondTally::new);
         (tally.second, tally.response)
     }
 
-    /// Adds what was counted by another worker, or by this one at another time of the same series.
+    /// Adds the counts of another worker, or of this worker at another time of the same series.
     pub(crate) fn merge(&mut self, other: &Self) {
         add(&mut self.counts, &other.counts);
         for (ours, theirs) in self.finals.iter_mut().zip(&other.finals) {
@@ -188,17 +187,19 @@ impl Tally {
             ours.second.failed += theirs.second.failed;
             ours.second.retransmitted += theirs.second.retransmitted;
             ours.second.in_flight += theirs.second.in_flight;
-            // As above.
+            // The histogram resizes itself, so adding cannot fail.
             let _ = ours.response.add(&theirs.response);
         }
     }
 
-    /// How many operations were scheduled in the measured time, and how late they began.
+    /// Returns the number of operations scheduled in the measured time, and the histogram of their
+    /// lag.
     pub(crate) const fn offered_and_lag(&self) -> (u64, &Histogram) {
         (self.counts.offered, &self.lag)
     }
 
-    /// How many operations succeeded, measured or not, and what the final responses were.
+    /// Returns the number of successful operations, measured or not, and the final responses in
+    /// words.
     pub(crate) fn verdict(&self) -> (u64, String) {
         let succeeded = self.seconds.iter().map(|tally| tally.second.succeeded).sum();
         let mut said = Vec::new();
@@ -214,8 +215,8 @@ impl Tally {
         (succeeded, said.join(", "))
     }
 
-    /// What was counted, in the form of the record. `measured` is the time, from the beginning of
-    /// the series, in which it was measured.
+    /// Converts the counts to the form of the record. `measured` is the measured time from the
+    /// start of the series.
     pub(crate) fn into_parts(self, measured: Range<Duration>) -> Parts {
         let mut counts = self.counts;
         counts.finals = METHODS
@@ -249,12 +250,12 @@ impl Tally {
     }
 }
 
-/// The percentile of what succeeded in a second, if that is enough to tell it.
+/// Returns the percentile of the response times of a second, if there are enough operations for it.
 fn told(response: &Hdr<u64>, percent: f64) -> Option<u64> {
     tells(response.len(), percent).then(|| response.value_at_percentile(percent))
 }
 
-/// What a [`Tally`] comes to.
+/// The parts of a [`Tally`] in the form of the record.
 #[derive(Debug)]
 pub(crate) struct Parts {
     pub(crate) counts: Counts,
@@ -264,7 +265,7 @@ pub(crate) struct Parts {
     pub(crate) operations: u64,
 }
 
-/// Adds `other` to `counts`. The final responses of a tally are kept apart until the end.
+/// Adds `other` to `counts`. The final responses of a tally are merged separately.
 fn add(counts: &mut Counts, other: &Counts) {
     let Counts {
         offered,

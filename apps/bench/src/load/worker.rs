@@ -1,4 +1,4 @@
-//! A thread of the generator: its clock, its sockets, its operations.
+//! A thread of the generator with its clock, sockets and operations.
 
 use super::arrivals::Arrivals;
 use super::engine::{Engine, Party, Settings, Task};
@@ -15,135 +15,138 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Messages after which the output is sent.
+/// The number of messages after which the output is sent.
 const FLUSH: usize = 32;
-/// Operations started, and batches taken, before looking at the other.
+/// The most operations started, and the most batches received, before the other kind of work gets
+/// its turn.
 const STARTS: usize = 64;
 const BATCHES: usize = 4;
-/// Operations that a worker starts at a tick, unless ticks are set: waking costs as much as
-/// starting several, and more at once would be a load of bursts.
+/// The number of operations that a worker starts per tick, unless ticks are set. A wake-up costs as
+/// much as several starts; more starts at once would make a bursty load.
 const TOGETHER: f64 = 16.0;
 const SHORTEST_TICK: Duration = Duration::from_micros(100);
 const LONGEST_TICK: Duration = Duration::from_millis(2);
-/// How many bindings are removed at a time at the end, and how long a server may be silent then.
+/// The number of concurrent removals of bindings at the end, and the longest silence of the server
+/// then.
 const LOGGING_OUT: usize = 100;
 const LOGOUT_PATIENCE: Duration = Duration::from_secs(5);
-/// The longest sleep while something is under way and the clock has no ticks.
+/// The longest sleep with operations under way and without ticks.
 const LONGEST_SLEEP: Duration = Duration::from_millis(100);
-/// How long a server may refuse messages and send nothing before the load ends: a restart is
-/// shorter.
+/// The time for which the server may refuse messages and send nothing before the load ends; longer
+/// than a restart.
 const REFUSAL_PATIENCE: Duration = Duration::from_secs(3);
-/// How often the refusals are counted.
+/// The interval of checks for refusals.
 const REFUSAL_INTERVAL: Duration = Duration::from_millis(500);
-/// How long a closed loop waits for any message at all, in units of T1: by then an unanswered
-/// request was sent five times.
+/// The longest wait of a closed loop for any message, in units of T1; within it an unanswered
+/// request is sent five times.
 const SILENCE_PATIENCE: u64 = 20;
 
-/// What a worker is made from.
+/// The configuration of a worker.
 #[derive(Clone, Debug)]
 pub(crate) struct WorkerPlan {
     pub(crate) settings: Settings,
-    /// Name and password of the users that this worker plays.
+    /// Names and passwords of the worker's users.
     pub(crate) users: Vec<(String, String)>,
     pub(crate) links: LinkPlan,
-    /// The ticks at which it acts; `None`: by the rate, zero: whenever there is something to do.
+    /// The tick; `None` derives it from the rate, zero means no ticks.
     pub(crate) tick: Option<Duration>,
 }
 
-/// A load as one worker puts it on.
+/// The share of one worker in a load.
 #[derive(Clone, Debug)]
 pub(crate) struct LoadPlan {
     pub(crate) task: Task,
-    /// The beginning of the series that is counted: earlier than `start` where others went before.
+    /// The start of the counted series; earlier than `start` if other passes preceded.
     pub(crate) origin: Instant,
     pub(crate) start: Instant,
     pub(crate) arrivals: Arrivals,
-    /// The scheduled times of what is measured.
+    /// The scheduled times of measured operations.
     pub(crate) measured: Range<Instant>,
-    /// How long to wait, after the last start, for what is under way.
+    /// The time to wait for operations under way after the last start.
     pub(crate) drain: Duration,
     /// The user of the first operation; the others follow in turn.
     pub(crate) first_user: u32,
 }
 
-/// How much is done in a closed loop, in which an operation starts when another is over.
+/// The extent of a closed loop. In a closed loop an operation starts when another has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bound {
     /// One operation for each user.
     EachUser,
-    /// One operation for each of the first half of the users, who call the other half.
+    /// One call for each of the first half of the users to the other half.
     EachCaller,
-    /// As many as are done in this time.
+    /// As many operations as fit into this time.
     For(Duration),
 }
 
-/// Users who do something again and again, each by themselves (row D3 of docs/sources.md).
+/// Independent users with periodic operations.
 #[derive(Clone, Debug)]
 pub(crate) struct CyclePlan {
     pub(crate) task: Task,
     pub(crate) start: Instant,
-    /// The users start one after the other within this time.
+    /// The time over which the starts of the users are spread.
     pub(crate) spread: Duration,
-    /// From the end of an operation that succeeded to the next, and of one that failed.
+    /// The time from the end of a successful operation to the next, and from the end of a failed
+    /// one.
     pub(crate) interval: Duration,
     pub(crate) wait: Duration,
-    /// When nothing is started any more, from the start.
+    /// The time from the start after which no operation starts.
     pub(crate) length: Duration,
-    /// How long to wait, after that, for what is under way.
+    /// The time to wait for operations under way after that.
     pub(crate) drain: Duration,
 }
 
-/// What a worker found.
+/// The result of a worker.
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
     pub(crate) tally: Tally,
     pub(crate) cpu: Cpu,
-    /// How long it took, until the last operation was over.
+    /// The time until the end of the last operation.
     pub(crate) elapsed: Duration,
-    /// The share of its time that it was on the processor until the last operation was started:
-    /// waiting for what is lost makes nobody less busy before.
+    /// The share of CPU time up to the start of the last operation. The wait for lost operations is
+    /// excluded, since it would lower the share.
     pub(crate) busy: f64,
     pub(crate) links: LinkCounts,
-    /// How many sockets it has.
+    /// The number of sockets.
     pub(crate) sockets: usize,
-    /// When the last message came, from the beginning; `None` if none came.
+    /// The time of the last message from the start; `None` if no message came.
     pub(crate) heard: Option<Duration>,
     /// Operations that were started after that.
     pub(crate) unheard: u64,
-    /// When it was told to end before its time, from the beginning.
+    /// The time from the start at which the load was ended early.
     pub(crate) stopped: Option<Duration>,
 }
 
-/// What a worker tells while it runs.
+/// A snapshot of a running worker.
 #[derive(Clone, Debug)]
 pub(crate) struct Glance {
-    /// The last whole second.
+    /// The last complete second.
     pub(crate) second: Second,
     /// The delays of its operations.
     pub(crate) response: Hdr<u64>,
-    /// Which second it is, from the beginning of the load.
+    /// The number of the second, from the start of the load.
     pub(crate) number: u64,
 }
 
-/// What the other threads see of a worker, and how they stop it.
+/// The state that is shared with the other threads.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shared {
     /// The last second of each worker.
     pub(crate) glances: Arc<Mutex<Vec<Option<Glance>>>>,
     /// Set to end the load early.
     pub(crate) ending: Arc<AtomicBool>,
-    /// Set when the server is gone: the load ends, and nothing is waited for.
+    /// Set when the server is unreachable: the load ends without waiting for operations under way.
     pub(crate) gone: Arc<AtomicBool>,
 }
 
 impl Shared {
-    /// Whether a load is to end before its time.
+    /// Returns true if the load is to end early.
     pub(crate) fn is_over(&self) -> bool {
         self.ending.load(Ordering::Relaxed) || self.gone.load(Ordering::Relaxed)
     }
 }
 
-/// A worker, with its sockets open.
+/// A worker with open sockets.
 pub(crate) struct Worker {
     engine: Engine,
     links: Links,
@@ -151,18 +154,19 @@ pub(crate) struct Worker {
     tick: Option<Duration>,
     index: usize,
     shared: Shared,
-    /// What [`Found`] tells of the load that is on.
+    /// The fields of [`Found`] for the current load.
     began: Instant,
     heard: Option<Instant>,
     unheard: u64,
     stopped: Option<Instant>,
-    /// When the refusals were last counted, and how many there were.
+    /// The time of the last check for refusals, and their number then.
     refusals: (Instant, u64),
-    /// What the passes before have counted of the second that is not over yet.
+    /// The counts of earlier passes in the current second.
     unfinished: Option<Glance>,
-    /// How long an operation may take: the timers of its transactions, and the length of a call.
+    /// The longest duration of an operation: the timers of its transactions, and the length of a
+    /// call.
     longest: Duration,
-    /// How long a closed loop waits for any message.
+    /// The longest wait of a closed loop for any message.
     patience: Duration,
 }
 
@@ -170,7 +174,7 @@ impl Worker {
     /// Opens the sockets of worker `index`.
     ///
     /// # Errors
-    /// [`LinkError`] where one cannot be had.
+    /// [`LinkError`] if a socket cannot be opened.
     pub(crate) fn new(
         plan: WorkerPlan,
         index: usize,
@@ -188,7 +192,8 @@ impl Worker {
         let longest = timers.t1.times(64) + Duration::from_secs(8) + *hold + *ring;
         let patience = timers.t1.times(SILENCE_PATIENCE) + *hold + *ring;
         let engine = Engine::new(plan.settings, parties.collect(), links.places(), clock.now());
-        // Sleeps are to end when they should; without the right to it they end a little later.
+        // A timer slack of 1 ns makes sleeps end on time; without the permission they end a little
+        // later.
         let _ = nix::sys::prctl::set_timerslack(1);
         let (heard, stopped) = (None, None);
         Ok(Self {
@@ -209,7 +214,8 @@ impl Worker {
         })
     }
 
-    /// Does `task` with at most `window` at a time. All of it counts as measured.
+    /// Runs `task` in a closed loop with at most `window` operations at a time. All operations are
+    /// measured.
     pub(crate) fn closed_loop(&mut self, task: Task, window: usize, bound: Bound) -> Found {
         let start = self.clock.now();
         let timers = self.longest;
@@ -247,8 +253,8 @@ impl Worker {
         self.found(start, cpu, links)
     }
 
-    /// Removes the bindings that this worker has made, also where the load was stopped. A server
-    /// that says nothing for a while is not waited for.
+    /// Removes the bindings that this worker has made, also after an early end. It gives up on a
+    /// server that is silent for [`LOGOUT_PATIENCE`].
     pub(crate) fn log_out(&mut self) {
         if self.is_gone() {
             return;
@@ -282,7 +288,7 @@ impl Worker {
         self.flush();
     }
 
-    /// Lets each user do something again and again.
+    /// Runs the operations of each user in a cycle.
     pub(crate) fn cycle(&mut self, plan: &CyclePlan) -> Found {
         self.begin(Tally::new(plan.start, plan.start..Instant::MAX));
         self.engine.ended = Some(Vec::new());
@@ -343,7 +349,7 @@ impl Worker {
         self.found(plan.start, cpu, links)
     }
 
-    /// Puts a load on the server.
+    /// Runs a load.
     pub(crate) fn load(&mut self, plan: &LoadPlan) -> Found {
         self.begin(Tally::new(plan.origin, plan.measured.clone()));
         let (cpu, links) = (Cpu::of_thread(), self.links.counts());
@@ -413,13 +419,13 @@ impl Worker {
         self.refusals = (self.began, self.links.counts().refused);
     }
 
-    /// Whether the server is gone.
+    /// Returns true if the server is unreachable.
     fn is_gone(&self) -> bool {
         self.shared.gone.load(Ordering::Relaxed)
     }
 
-    /// Finds out from time to time whether the server's machine refuses what is sent, and nothing
-    /// else has come for [`REFUSAL_PATIENCE`]: then the server is gone.
+    /// Checks at intervals for refusals: the server is unreachable if its machine refuses messages
+    /// and no message came for [`REFUSAL_PATIENCE`].
     fn count_refusals(&mut self, now: Instant) {
         let (last, before) = self.refusals;
         if now.since(last) < REFUSAL_INTERVAL {
@@ -433,7 +439,7 @@ impl Worker {
         }
     }
 
-    /// Whether the load is to end before its time, which is noted.
+    /// Returns true if the load is to end early, and records the time.
     fn is_stopped(&mut self, now: Instant) -> bool {
         let is_stopped = self.shared.is_over();
         if is_stopped {
@@ -471,7 +477,7 @@ impl Worker {
         }
     }
 
-    /// Takes what has come, and does what is due. Whether there is more.
+    /// Receives messages and handles due timers. Returns true if there may be more messages.
     fn pump(&mut self) -> bool {
         let mut is_more = true;
         let mut now = self.clock.now();
@@ -500,7 +506,7 @@ impl Worker {
         if out.transmits.is_empty() && out.closed.is_empty() {
             return;
         }
-        // Before, not after: the answer may be there before the call returns.
+        // The time is taken before sending: the response may arrive before the call returns.
         self.engine.sent(self.clock.now());
         self.links.send(&mut self.engine.out);
         self.engine.out.clear();
@@ -521,12 +527,12 @@ impl Worker {
         if self.links.are_timed() {
             links::sleep(longest);
         } else {
-            // What waits to be read would be late.
+            // The time of receipt is that of reading, so a sleep would make it late.
             self.links.wait_for_messages(longest);
         }
     }
 
-    /// What was counted in a second, also by the passes before that began in it.
+    /// Returns the counts of a second, including those of earlier passes in it.
     fn glance(&self, number: u64) -> Glance {
         let (mut second, mut response) = self.engine.tally.at_second(number);
         if let Some(before) = self.unfinished.as_ref().filter(|before| before.number == number) {
@@ -534,14 +540,14 @@ impl Worker {
             second.succeeded += before.second.succeeded;
             second.failed += before.second.failed;
             second.retransmitted += before.second.retransmitted;
-            // It grows to whatever there is.
+            // The histogram resizes itself, so adding cannot fail.
             let _ = response.add(&before.response);
         }
         second.in_flight = self.engine.in_flight() as u64;
         Glance { second, response, number }
     }
 
-    /// Lets the others see the last second.
+    /// Publishes the last second.
     fn tell(&mut self, now: Instant, number: u64) {
         self.engine.tally.in_flight(now, self.engine.in_flight());
         let Some(number) = number.checked_sub(1) else { return };
@@ -556,17 +562,17 @@ impl Worker {
 }
 
 fn busy_share(cpu: Cpu, elapsed: Duration) -> f64 {
-    // A moment in which all is started at once is no load that could be too much.
+    // A very short start phase is no overload, so the time is at least 100 ms.
     cpu.total() as f64 / elapsed.max(Duration::from_millis(100)).as_micros() as f64
 }
 
-/// The ticks at which a worker that starts `rate` operations a second acts, unless they are set.
+/// Returns the default tick of a worker that starts `rate` operations per second.
 pub(crate) fn tick_for(rate: f64) -> Duration {
     let micros = TOGETHER / rate.max(1.0) * 1e6;
     Duration::from_micros(micros as u64).clamp(SHORTEST_TICK, LONGEST_TICK)
 }
 
-/// The first tick that is not before `when`.
+/// Returns the first tick that is not before `when`.
 fn tick_at(when: Instant, tick: Duration) -> Instant {
     match tick.as_micros() {
         0 => when,

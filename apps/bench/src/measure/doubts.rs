@@ -1,18 +1,18 @@
-//! When the figures of a run show the generator, and not the system under test (RFC 7502 section
-//! 4.9: the tester has to be known to carry more than the tested).
+//! The validity of runs: the reasons why the figures may show the generator and not the system
+//! under test (RFC 7502 section 4.9: the capacity of the tester has to exceed that of the system).
 
 use super::sums::OfMachine;
 use crate::record::{Ceiling, Run};
 use sip::Duration;
 
-/// Beyond these a run is not valid.
+/// The limits of a valid run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// The 99th percentile of the time from when an operation was scheduled to when it was sent.
+    /// The 99th percentile of the delay from the scheduled to the actual sending.
     pub(crate) lag: Duration,
-    /// The share of its time that a worker may be on the processor.
+    /// The share of CPU time of a worker.
     pub(crate) busy: f64,
-    /// The share of its own ceiling that may be offered.
+    /// The share of the generator's ceiling that may be offered.
     pub(crate) of_ceiling: f64,
 }
 
@@ -23,12 +23,13 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// For a load that is all at once: in that moment a worker is busy, and late, by design.
+    /// Returns the limits for a load that starts all at once: then a worker is busy, and late, by
+    /// design.
     pub(crate) fn of_a_moment(&self) -> Self {
         Self { lag: Duration::from_secs(3600), busy: f64::INFINITY, ..*self }
     }
 
-    /// The reasons to doubt what a machine did, that was offered `rate`.
+    /// Returns the doubts about a machine with the offered rate `rate`.
     pub(super) fn doubts_of_machine(
         &self,
         machine: &OfMachine,
@@ -86,7 +87,7 @@ impl Limits {
         doubts
     }
 
-    /// The reasons to doubt `run` as a whole.
+    /// Returns the doubts about `run` as a whole.
     pub(super) fn doubts(run: &Run) -> Vec<String> {
         let mut doubts = Vec::new();
         if run.counts.offered == 0 {

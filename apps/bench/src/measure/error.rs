@@ -1,30 +1,30 @@
-//! Why a run could not be made.
+//! The errors of a run.
 
 use crate::agents::AgentError;
 use crate::load::engine::Task;
 use std::fmt;
 
-/// Why a run could not be made.
+/// An error of a run.
 #[derive(Debug)]
 pub(crate) enum MeasureError {
-    /// Not all users could be brought into the state that the operation begins with.
+    /// Some users could not be brought into the initial state of the operation.
     Prepare {
-        /// What was done for it.
+        /// The task of the preparation.
         task: Task,
-        /// How many failed, and of how many.
+        /// The number of failures, and of attempts.
         failed: u64,
         users: u64,
-        /// What the server said.
+        /// The responses of the server.
         said: String,
     },
-    /// The server answered none of the requests that prepare the users.
+    /// The server answered no preparing request.
     Unanswered {
         /// The number of requests.
         requests: u64,
     },
     /// An agent failed.
     Agent(AgentError),
-    /// The user has stopped it.
+    /// The user requested the end.
     Stopped,
 }
 

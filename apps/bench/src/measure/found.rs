@@ -1,4 +1,4 @@
-//! What machines have found in a run, added up and written down.
+//! The results of the machines in a run, summed up for the record.
 
 use super::doubts::Limits;
 use super::error::MeasureError;
@@ -9,42 +9,42 @@ use crate::record::{self, Ceiling, Generator as GeneratorRecord, Load, Operation
 use sip::Duration;
 use std::fmt;
 
-/// What a run found, before it is written down.
+/// The results of a run.
 pub(crate) struct Measured {
     pub(crate) run: Run,
-    /// Operations of the whole load that succeeded, by which what it cost is divided.
+    /// Successful operations of the whole load, as the divisor of costs.
     pub(crate) operations: u64,
-    /// What went over the links.
+    /// The messages on the links.
     pub(crate) traffic: LinkCounts,
-    /// Whether the server answered nothing any more in the end.
+    /// True if the server had stopped answering at the end.
     pub(crate) is_silent: bool,
-    /// When its last message came, in seconds from the beginning of the measured time.
+    /// The time of its last message, in seconds from the start of the measured time.
     pub(crate) heard: Option<f64>,
 }
 
-/// What is known of a load beforehand.
+/// The parameters of a load that are known beforehand.
 pub(crate) struct Base {
     pub(crate) operation: Operation,
     pub(crate) authentication: bool,
     pub(crate) arrivals: String,
-    /// Operations a second, in the mean and at most.
+    /// Operations per second, the mean and the highest.
     pub(crate) rate: f64,
     pub(crate) peak: f64,
     pub(crate) users: usize,
     pub(crate) workers: usize,
     pub(crate) hold: Duration,
-    /// The measured time.
+    /// The measured time in seconds.
     pub(crate) seconds: f64,
-    /// [`Run::loaded`].
+    /// See [`Run::loaded`].
     pub(crate) loaded: Option<[f64; 2]>,
-    /// When it began, in seconds since the Unix epoch.
+    /// The start in seconds since the Unix epoch.
     pub(crate) started: u64,
 }
 
-/// The run that the machines have found, where all of it was measured.
+/// Returns the run from the results of the machines, for a load that was measured as a whole.
 ///
 /// # Errors
-/// [`MeasureError::Stopped`] if there is nothing.
+/// [`MeasureError::Stopped`] if there are no results.
 pub(crate) fn describe_found(
     shares: Vec<Share>,
     base: Base,
@@ -55,7 +55,7 @@ pub(crate) fn describe_found(
     describe(sums, base, Duration::ZERO..Duration::from_micros(u64::MAX), limits, &[])
 }
 
-/// The same, of what was `measured`.
+/// As [`describe_found`], for a load whose measured part is `measured`.
 pub(super) fn describe(
     sums: Sums,
     base: Base,
@@ -126,12 +126,12 @@ pub(super) fn describe(
     Ok(Measured { run, operations: parts.operations, traffic: sums.links, is_silent, heard })
 }
 
-/// From `start` to `at`, in seconds; negative where `at` is earlier.
+/// Returns the time from `start` to `at` in seconds; negative if `at` is earlier.
 fn from(at: Duration, start: Duration) -> f64 {
     (at.as_micros() as f64 - start.as_micros() as f64) / 1e6
 }
 
-/// What machines with these ceilings and equal shares carry together.
+/// Returns the common ceiling of machines with these ceilings and equal shares.
 fn together(ceilings: &[Ceiling]) -> Option<Ceiling> {
     let count = ceilings.len() as f64;
     let slowest = ceilings.iter().map(|ceiling| ceiling.rate).reduce(f64::min)?;
@@ -139,21 +139,22 @@ fn together(ceilings: &[Ceiling]) -> Option<Ceiling> {
     Some(Ceiling { rate: slowest * count, cpu_us })
 }
 
-/// What is no answer any more to operations at the end of a load.
+/// A silence of the server at the end of a load.
 struct Silence {
-    /// When the last message came, in seconds from the beginning of the measured time; `None` if
-    /// none came.
+    /// The time of the last message, in seconds from the start of the measured time; `None` if no
+    /// message came.
     since: Option<f64>,
     /// Operations that were started after that.
     operations: u64,
 }
 
 impl Silence {
-    /// From so many operations on, and so long, it is no chance that nothing came.
+    /// The number of operations and the time from which a silence is no coincidence.
     const OPERATIONS: u64 = 10;
     const TIME: Duration = Duration::from_secs(1);
 
-    /// The silence in which a load has ended, of which what lies after `measured` is measured.
+    /// Returns the silence at the end of a load, if there is one; `measured` is the start of the
+    /// measured time.
     fn of(all: &OfMachine, measured: Duration) -> Option<Self> {
         let operations = all.unheard;
         let Some(heard) = all.heard else {
@@ -192,8 +193,8 @@ mod tests {
     use crate::load::worker::Found;
     use sip::Instant;
 
-    /// What a worker found that started `count` operations `lag` late, and spent `busy` of a
-    /// second.
+    /// Returns the result of a worker with `count` operations, each `lag` late, at `busy` CPU time
+    /// of a second.
     fn found(count: u64, lag: Duration, busy: u64) -> Found {
         let origin = Instant::from_micros(1_000_000);
         let mut tally = Tally::new(origin, origin..Instant::MAX);
@@ -261,7 +262,7 @@ mod tests {
         let shares: Vec<_> =
             run.generator.shares.iter().map(|it| (&it.agent[..], it.offered, it.drops)).collect();
         assert_eq!(shares, [("ssh:a", 100, 0), ("ssh:b", 100, 2)]);
-        // 50 of 60 are more than 80 %; the other was late, busy, and dropped something.
+        // 50 of 60 are more than 80 %; the other machine was late, busy, and dropped datagrams.
         let named = |name: &str| run.doubts.iter().filter(|it| it.starts_with(name)).count();
         assert_eq!((named("agent ssh:a: "), named("agent ssh:b: ")), (1, 3), "{:?}", run.doubts);
         assert_eq!(run.doubts.len(), 4);
@@ -286,10 +287,10 @@ mod tests {
         assert!(silent.contains("and 10 operations were started after that"), "{silent}");
         assert!(doubts(Some(ms(500)), 10, 0, secs(4)).contains("from before the measured time"));
         assert!(doubts(None, 1, 0, secs(4)).contains("answered nothing at all"));
-        // Told by its machine, one is enough; the other doubt is that somebody refused at all.
+        // With an ICMP report one operation is enough; the other doubt is about the refusal itself.
         let refused = doubts(Some(ms(3500)), 1, 1, secs(4));
         assert!(refused.contains("stopped answering") && refused.contains("connection refused"));
-        // Too few to tell from losses, or under way when the waiting ended.
+        // Too few to distinguish from losses, or under way when the waiting ended.
         assert_eq!(doubts(Some(secs(3)), 9, 0, secs(4)), "");
         assert_eq!(doubts(Some(ms(3001)), 500, 0, secs(4)), "");
         assert_eq!(doubts(Some(secs(4)), 0, 0, secs(4)), "");

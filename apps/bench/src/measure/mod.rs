@@ -1,4 +1,4 @@
-//! One run: users are prepared, a load is put on the server, and what came of it is judged.
+//! A single run: prepares the users, runs a load, and judges the result.
 
 mod doubts;
 mod error;
@@ -24,47 +24,48 @@ pub(crate) use found::{Base, Measured, describe_found};
 use found::describe;
 use sums::Sums;
 
-/// Operations under way at a time on each worker while users are prepared.
+/// The operations under way on each worker during the preparation of users.
 const PREPARING: usize = 100;
-/// How often it is tried: a server may still have work to do from an overload before.
+/// The number of attempts: a server may still have work from an overload before.
 const ATTEMPTS: usize = 3;
 
-/// The load of a run, in full.
+/// The complete load of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct LoadSpec {
     pub(crate) operation: Operation,
-    /// Whether the server is expected to ask for credentials.
+    /// True if the server is expected to challenge requests.
     pub(crate) authentication: bool,
     /// The rates over the measured time.
     pub(crate) segments: Vec<Segment>,
     pub(crate) spacing: Spacing,
-    /// What the shape of the load is called.
+    /// The name of the shape of the load.
     pub(crate) arrivals: String,
-    /// Load before what is measured, at its first rate; and after it, at its last.
+    /// Load before the measured time, at its first rate; and after it, at its last.
     pub(crate) warmup: Duration,
     pub(crate) tail: Duration,
-    /// How long to wait at the end for what is under way.
+    /// The time to wait at the end for operations under way.
     pub(crate) drain: Duration,
-    /// How long calls are held.
+    /// The holding time of calls.
     pub(crate) hold: Duration,
-    /// Whether users are registered before what needs it; a user agent that is called has none.
+    /// True if users are registered where the operation needs it; false for a user agent as the
+    /// target.
     pub(crate) has_registrar: bool,
-    /// The seed of what is random.
+    /// The seed of random numbers.
     pub(crate) seed: u64,
 }
 
 impl LoadSpec {
-    /// The measured time in seconds.
+    /// Returns the measured time in seconds.
     pub(crate) fn seconds(&self) -> f64 {
         self.segments.iter().map(|segment| segment.seconds).sum()
     }
 
-    /// The highest rate.
+    /// Returns the highest rate.
     pub(crate) fn peak(&self) -> f64 {
         self.segments.iter().map(|segment| segment.from.max(segment.to)).fold(0.0, f64::max)
     }
 
-    /// The mean rate over the measured time.
+    /// Returns the mean rate over the measured time.
     pub(crate) fn rate(&self) -> f64 {
         let operations: f64 = self
             .segments
@@ -75,25 +76,26 @@ impl LoadSpec {
     }
 }
 
-/// Where the edges of what is to be accounted for are told, so that somebody can read the meters of
-/// the system under test.
+/// A receiver of the limits of accounted periods, at which the resource use of the system under
+/// test is read.
 pub(crate) trait Meters {
-    /// The load begins, or goes on.
+    /// The load starts or continues.
     fn begin(&mut self);
-    /// What was measured for `length` from `start` on stands in the series from `at` on.
+    /// The measurement of `length` from `start` is at `at` in the series.
     fn measured(&mut self, at: Duration, start: Instant, length: Duration);
-    /// It has ended, or pauses.
+    /// The load ends or pauses.
     fn end(&mut self);
 }
 
-/// Nobody reads any meters.
+/// No resource measurement.
 impl Meters for () {
     fn begin(&mut self) {}
     fn measured(&mut self, _: Duration, _: Instant, _: Duration) {}
     fn end(&mut self) {}
 }
 
-/// What has to be done for each user before an operation, and whether it uses the users up.
+/// Returns the task that prepares each user for an operation, and true if the operation consumes
+/// that state.
 const fn preparation(operation: Operation) -> (Option<Task>, bool) {
     match operation {
         Operation::Register => (Some(Task::Clear), true),
@@ -105,7 +107,7 @@ const fn preparation(operation: Operation) -> (Option<Task>, bool) {
     }
 }
 
-/// What is done over and over for an operation.
+/// Returns the task of an operation.
 pub(crate) const fn task_of(operation: Operation) -> Task {
     match operation {
         Operation::Register | Operation::RegisterUpdate => Task::Register,
@@ -117,14 +119,15 @@ pub(crate) const fn task_of(operation: Operation) -> Task {
     }
 }
 
-/// Runs `spec` with `force`, whose users are `users` in number, and of whose machines each carries
-/// what `ceilings` says, if that is known.
+/// Runs `spec` with `force`, which has `users` users. `ceilings` has the ceiling of each machine,
+/// if known.
 ///
-/// An operation that uses its users up (a register, which makes a binding; a logout, which removes
-/// one) is measured in passes over all users; between passes they are put back, unmeasured.
+/// An operation that changes the state of its users (a register, which makes a binding; a logout,
+/// which removes one) is measured in passes over all users. Between passes the state is restored,
+/// unmeasured.
 ///
 /// # Errors
-/// [`MeasureError`] where the users cannot be prepared.
+/// [`MeasureError`] if the users cannot be prepared.
 pub(crate) fn run(
     force: &mut Force,
     spec: &LoadSpec,
@@ -148,7 +151,7 @@ pub(crate) fn run(
         let passes = passes(&spec.segments, force.turns(users) as f64);
         for segments in passes {
             if let Err(error) = prepare(force, before, users) {
-                // What was measured before is not lost.
+                // Earlier measurements are kept.
                 if sums.measured == Duration::ZERO {
                     return Err(error);
                 }
@@ -200,7 +203,7 @@ pub(crate) fn run(
             }
         }
         measured = spec.warmup..spec.warmup + total;
-        // So that a second of the series begins with the measured time.
+        // This lead makes a second of the series begin with the measured time.
         let lead = spec.warmup.as_micros().next_multiple_of(1_000_000) - spec.warmup.as_micros();
         let lead = Duration::from_micros(lead);
         let stretch = Stretch {
@@ -252,7 +255,7 @@ pub(crate) fn run(
     Ok(result)
 }
 
-/// When the machines were told to end before their time, from the beginning of the load.
+/// Returns the time at which the machines were stopped early, from the start of the load.
 pub(crate) fn stopped(shares: &[Share]) -> Option<Duration> {
     shares.iter().flat_map(|share| &share.found).filter_map(|found| found.stopped).max()
 }
@@ -265,7 +268,7 @@ fn seconds_of(segments: &[Segment]) -> f64 {
     segments.iter().map(|segment| segment.seconds).sum()
 }
 
-/// Cuts a load into stretches with at most `users` operations each.
+/// Splits a load into passes with at most `users` operations each.
 fn passes(segments: &[Segment], users: f64) -> Vec<Vec<Segment>> {
     let mut passes = Vec::new();
     let mut pass = Vec::new();
@@ -292,17 +295,18 @@ fn passes(segments: &[Segment], users: f64) -> Vec<Vec<Segment>> {
     passes
 }
 
-/// Removes all bindings of all users, those of earlier measurements too: calls would ring there,
-/// and a server keeps so many for a user and no more. What fails here fails again when it matters.
+/// Removes all bindings of all users, including those of earlier measurements: calls would be
+/// forked to them, and a server limits the bindings of a user. A failure is ignored here, since it
+/// occurs again in the load.
 ///
 /// # Errors
-/// [`MeasureError`] where an agent fails.
+/// [`MeasureError`] if an agent fails.
 pub(crate) fn clear(force: &mut Force) -> Result<(), MeasureError> {
     force.closed_loop(Task::Clear, PREPARING, Bound::EachUser)?;
     Ok(())
 }
 
-/// Brings all users into the state that an operation begins with.
+/// Brings all users into the initial state of an operation.
 fn prepare(force: &mut Force, task: Option<Task>, users: usize) -> Result<(), MeasureError> {
     let Some(task) = task else { return Ok(()) };
     let mut result = Ok(());

@@ -1,4 +1,4 @@
-//! Sums of what machines have found, over workers and passes.
+//! Sums of the results of machines, over workers and passes.
 
 use crate::agents::{Place, Share};
 use crate::cpu::Cpu;
@@ -13,7 +13,7 @@ use sip::Duration;
 pub(super) struct Sums {
     pub(super) machines: Vec<OfMachine>,
     pub(super) measured: Duration,
-    /// Where in the series the pass begins that is added next.
+    /// The start of the next pass in the series.
     pub(super) before: Duration,
 }
 
@@ -24,20 +24,20 @@ pub(super) struct OfMachine {
     pub(super) cpu: Cpu,
     pub(super) links: LinkCounts,
     pub(super) sockets: usize,
-    /// The highest share of its time that a worker was on the processor.
+    /// The highest share of CPU time of a worker.
     pub(super) busiest: f64,
     pub(super) clock_error_us: u64,
-    /// When it was over, in the series.
+    /// The end of the load in the series.
     pub(super) elapsed: Duration,
-    /// When the last message came, and how many operations were started after that.
+    /// The time of the last message, and the operations that were started after that.
     pub(super) heard: Option<Duration>,
     pub(super) unheard: u64,
-    /// When it was told to end before its time.
+    /// The time of an early stop.
     pub(super) stopped: Option<Duration>,
 }
 
 impl Sums {
-    /// Adds what each machine found in a pass.
+    /// Adds the results of each machine in a pass.
     pub(super) fn add(&mut self, shares: Vec<Share>) {
         for (index, share) in shares.into_iter().enumerate() {
             let Some(mut of_pass) = OfMachine::of(share) else { continue };
@@ -45,8 +45,8 @@ impl Sums {
             of_pass.elapsed = self.before + of_pass.elapsed;
             if index < self.machines.len() {
                 let before = self.machines.remove(index);
-                // These are the same in each pass, or tell how the last one ended. The last message
-                // may have come in a pass before.
+                // These are the same in each pass, or describe the end of the last one. The last
+                // message may have come in an earlier pass.
                 let OfMachine { sockets, elapsed, .. } = of_pass;
                 let (heard, unheard) = match of_pass.heard {
                     Some(_) => (of_pass.heard, of_pass.unheard),
@@ -61,7 +61,7 @@ impl Sums {
         }
     }
 
-    /// What all machines together found, if they found anything.
+    /// Returns the sum of all machines, if there are results.
     pub(super) fn together(self) -> Option<OfMachine> {
         self.machines.into_iter().reduce(OfMachine::merge)
     }
@@ -101,7 +101,7 @@ impl OfMachine {
         self
     }
 
-    /// What the record says of it.
+    /// Returns the share in the form of the record.
     pub(super) fn share(&self, agent: &Place, ceiling: Option<Ceiling>) -> record::Share {
         let (offered, lag) = self.tally.offered_and_lag();
         record::Share {

@@ -1,5 +1,5 @@
-//! The instrument against a peer of which everything is known: what it says must be what was true.
-//! Counts are compared exactly. Delays have bounds that a busy machine keeps.
+//! Tests of the instrument against a peer with known behaviour. Counts are compared exactly. Delays
+//! have tolerances for a busy machine.
 
 use super::{Force, Limits, LoadSpec, Meters, run};
 use crate::load::arrivals::{Segment, Spacing};
@@ -16,15 +16,15 @@ use sip::{Duration, Method, Transport};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// What a delay may be longer than the peer made it, at the median.
+/// The tolerance of a median delay above the delay of the peer.
 const SLACK: u64 = 5_000;
 
-/// How many of the delays were `micros` or more.
+/// Returns the number of delays of at least `micros`.
 fn beyond(histogram: &Histogram, micros: u64) -> u64 {
     histogram.values().filter(|&(value, _)| value >= micros).map(|(_, count)| count).sum()
 }
 
-/// What is told of the measured times.
+/// The reported edges of the measured times.
 #[derive(Default)]
 struct Edges(Vec<(Instant, std::time::Duration)>);
 
@@ -68,7 +68,7 @@ const CASE: Case = Case {
 };
 
 impl Case {
-    /// The run, and what the peer saw and did in all.
+    /// Returns the run, and all counts of the peer.
     fn measure(&self, script: &Script) -> (Run, PeerCounts) {
         let peer = Peer::start(script).unwrap();
         let t1 = Duration::from_millis(self.t1);
@@ -112,7 +112,7 @@ impl Case {
             has_registrar: true,
             seed: 1,
         };
-        // The machine may be busy: that is not what is looked at here.
+        // A busy machine must not make these runs invalid.
         let limits = Limits { lag: Duration::from_secs(60), busy: 9.0, ..Limits::default() };
         let ceilings: Vec<Ceiling> = self.ceiling.into_iter().collect();
         let mut edges = Edges::default();
@@ -123,7 +123,7 @@ impl Case {
         assert!(start > begun + warmup && start < Instant::now());
         assert_eq!(length.as_secs_f64(), self.seconds);
         let run = run.unwrap_or_else(|error| panic!("{error}")).run;
-        // With ticks, the last operations come up when the measured time is over.
+        // With ticks, the last operations come up after the measured time.
         assert!(self.tick > 0 || run.counts.offered == self.offered(), "{:?}", run.counts);
         assert_eq!(run.counts.started, run.counts.offered);
         let counts = &run.counts;
@@ -146,7 +146,7 @@ fn the_series_begins_a_second_with_the_measured_time() {
     assert_eq!(run.loaded, Some([-0.3, 1.0]));
 }
 
-/// The counts of `peer` when it has taken in what was last sent to it.
+/// Returns the counts of `peer` after it has processed the last messages.
 fn settled(peer: &Peer) -> PeerCounts {
     let mut before = peer.counts();
     loop {
@@ -163,7 +163,7 @@ fn script(rules: Vec<Rule>) -> Script {
     Script { rules, ..Script::default() }
 }
 
-/// Requests of a method that are relayed take so many milliseconds.
+/// Returns the rule that relayed requests of a method take so many milliseconds.
 fn relay(method: Method<'static>, millis: u64) -> Rule {
     let which = Which { is_request: Some(true), method: Some(method), status: None };
     let delay = std::time::Duration::from_millis(millis);
@@ -175,7 +175,7 @@ fn assert_median(run: &Run, delay: Delay, count: u64, millis: u64) {
     let histogram = run.delays.get(&delay).unwrap_or_else(|| panic!("no {delay:?}"));
     assert_eq!(histogram.count(), count, "{delay:?}");
     let (median, true_one) = (histogram.percentile(50.0), millis * 1000);
-    // A histogram is exact to a part in a thousand.
+    // A histogram has a resolution of 0.1 %.
     let bounds = true_one - millis..=true_one + SLACK;
     assert!(bounds.contains(&median), "{delay:?} is {median} us, not {true_one} us");
     assert!(histogram.min() >= true_one - millis, "{delay:?}: {} us", histogram.min());
@@ -190,7 +190,7 @@ fn a_request_takes_what_the_server_took() {
         let (run, peer) = case.measure(&script(vec![Rule::delay("20ms").unwrap()]));
         assert!(run.is_valid(), "{:?}", run.doubts);
         assert_median(&run, Delay::Response, 200, 20);
-        // Nobody was late by much: half of all less than the slack.
+        // Half of all operations were late by less than the tolerance.
         assert_median(&run, Delay::FromSchedule, 200, 20);
         if let Some(delay) = delay {
             assert_median(&run, delay, 200, 20);
@@ -252,7 +252,7 @@ fn a_connection_for_each_operation_is_counted() {
     let case = Case { transport: Transport::Tcp, sharing: Sharing::Operation, ..CASE };
     let (run, peer) = case.measure(&script(Vec::new()));
     assert_eq!((run.counts.succeeded, run.counts.connections), (200, 200));
-    // One is opened beforehand to see whether the server is there, and one for the worker.
+    // One connection for the probe, and one for the worker.
     assert_eq!((peer.options, peer.connections), (200, 202));
 }
 
@@ -265,7 +265,7 @@ fn what_is_lost_is_sent_again_and_takes_longer() {
         assert_eq!(counts.succeeded, 200, "{rule}");
         assert_eq!(counts.sent, peer.options, "what was lost came there, too");
         assert_eq!(counts.sent, 200 + counts.retransmitted);
-        // Each loss has its retransmission; a busy machine may make more of them.
+        // Each loss has a retransmission; a busy machine may cause more of them.
         assert!(counts.retransmitted >= peer.lost && peer.lost >= 50, "{peer:?}");
         assert_eq!((counts.received, counts.repeated), (peer.sent, peer.sent - 200), "{rule}");
         let response = &run.delays[&Delay::Response];
@@ -319,7 +319,7 @@ fn error_responses_have_their_share() {
     assert_eq!(metrics::scr(counts), Some(counts.succeeded as f64));
     assert_eq!(run.delays[&Delay::SrdFailed].count(), peer.failed);
     assert_eq!(run.delays[&Delay::Srd].count(), counts.succeeded);
-    // Each refusal is acknowledged, to the peer itself; and each answer to the callee.
+    // Each rejection is acknowledged, to the peer itself; and each 200 to the callee.
     assert_eq!(peer.acks, 100);
 }
 
@@ -330,7 +330,7 @@ fn wrong_responses_are_no_success() {
     assert_eq!(peer.failed, 40);
     assert_eq!(run.delays[&Delay::Response].count(), 160);
 
-    // Somebody is there who should not be.
+    // The user exists although it should not.
     let case = Case { operation: Operation::InviteNotFound, ..CASE };
     let (run, _) = case.measure(&script(vec![Rule::fail("invite:5=200").unwrap()]));
     let counts = &run.counts;
@@ -340,7 +340,7 @@ fn wrong_responses_are_no_success() {
 
 #[test]
 fn what_comes_again_and_what_is_no_message_is_counted() {
-    // Not of the last operation, after which nobody listens any more.
+    // After the last operation the generator no longer receives.
     let rules = vec![Rule::repeat("responses:7").unwrap(), Rule::garbage("responses:9").unwrap()];
     let (run, peer) = CASE.measure(&script(rules));
     let counts = &run.counts;
@@ -349,7 +349,7 @@ fn what_comes_again_and_what_is_no_message_is_counted() {
     assert_eq!((counts.malformed, peer.garbage), (22, 22));
     assert_eq!(counts.received, peer.sent + peer.garbage);
 
-    // A 200 to an INVITE that comes again is acknowledged again, and so the ACK comes again.
+    // A retransmitted 200 to an INVITE is acknowledged again, so there is a second ACK.
     let case = Case { operation: Operation::Invite, rate: 100.0, ..CASE };
     let (run, peer) = case.measure(&script(vec![Rule::repeat("invite/200:7").unwrap()]));
     assert_eq!((run.counts.succeeded, peer.repeated, peer.acks), (100, 14, 114));
@@ -375,7 +375,7 @@ fn what_is_not_waited_for_is_lost() {
     let case = Case { drain: 300, ..CASE };
     let (run, _) = case.measure(&script(vec![Rule::delay("600ms").unwrap()]));
     let counts = &run.counts;
-    // Of the last 300 ms; of fewer where the machine is slow to give up.
+    // Operations of the last 300 ms; fewer if the machine is slow to give up.
     assert!((1..=80).contains(&counts.lost), "{}", counts.lost);
     assert_eq!(counts.timed_out, 0);
     assert!(counts.finals["OPTIONS"][&200] == counts.succeeded);
@@ -389,17 +389,17 @@ fn a_stall_is_seen_in_all_that_it_held_up() {
     assert_eq!((run.counts.succeeded, run.counts.retransmitted, peer.options), (800, 0, 800));
     for delay in [Delay::Response, Delay::FromSchedule] {
         let histogram = &run.delays[&delay];
-        // A closed loop would show one slow operation. Here 400 ms of arrivals waited for more than
-        // 100 ms: a fifth. Sent up to 10 ms late, or answered 50 ms late, it is no less, and some
-        // more.
+        // A closed loop would show one slow operation. Here the arrivals of 400 ms waited for more
+        // than 100 ms: a fifth. Sent up to 10 ms late, or answered 50 ms late, the number is no
+        // smaller.
         let slow = beyond(histogram, 100_000);
         assert!((150..=200).contains(&slow), "{slow} of 800 took more than 100 ms: {delay:?}");
-        // The hundredth that waited longest: 480 ms and more.
+        // The longest hundredth: 480 ms and more.
         let p99 = histogram.percentile(99.0);
         assert!((450_000..=600_000).contains(&p99), "{p99} us: {delay:?}");
         assert!(histogram.percentile(50.0) < 100_000);
     }
-    // The coefficient of row A10 of docs/sources.md: a fifth of all replies is too late for any
+    // The weighted coefficient (see docs/sources.md): a fifth of all responses is too late for any
     // weight.
     let bands = metrics::Bands::of(&run.delays[&Delay::Response]).unwrap();
     assert!((0.15..=0.25).contains(&bands.shares[5]), "{bands:?}");
@@ -422,7 +422,7 @@ fn challenges_are_answered_and_counted_and_two_trips_take_twice_as_long() {
     assert_median(&run, Delay::Response, 200, 20);
     let counts = &run.counts;
     assert_eq!((counts.succeeded, counts.challenged, counts.sent), (200, 200, 400));
-    // With those who registered before.
+    // Including the registrations of the preparation.
     assert_eq!((peer.registers, peer.challenged, peer.denied), (440, 220, 0));
     assert_eq!(metrics::ira(counts), Some(0.0));
     assert_eq!(counts.finals["REGISTER"], [(200, 200)].into());
@@ -466,7 +466,8 @@ fn a_run_near_the_ceiling_of_the_generator_is_not_valid() {
 
 #[test]
 fn datagrams_that_the_kernel_dropped_on_our_side_spoil_a_run() {
-    // Twice a second sockets are read into which 1600 datagrams have come: a user's has less room.
+    // The sockets are read twice per second, after 1600 datagrams; the buffer of a user's socket is
+    // smaller.
     let case =
         Case { rate: 400.0, users: 4, tick: 500, drain: 1000, sharing: Sharing::User, ..CASE };
     let flood = Rule { what: What::Repeat(31), ..Rule::repeat("responses").unwrap() };

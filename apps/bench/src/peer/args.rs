@@ -1,4 +1,4 @@
-//! The peer as a program of its own: a partner for tests of other programs.
+//! The peer as a command of its own, for tests of other programs.
 
 use super::script::stall;
 use super::{Authentication, Peer, Rule, Script};
@@ -11,25 +11,25 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How often it is looked whether to end.
+/// The interval of checks for the end.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Answer SIP as an ideal registrar and proxy, or with set faults
+/// Answer SIP as an ideal registrar and proxy, or with scripted faults
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct PeerArgs {
-    /// Where to listen, with UDP and TCP
+    /// The listening address, for UDP and TCP
     #[arg(long, default_value = "127.0.0.1:5060", value_name = "ADDRESS:PORT")]
     listen: SocketAddr,
     /// End after this time; without it, when interrupted
     #[arg(long, value_parser = humantime::parse_duration, value_name = "TIME")]
     duration: Option<Duration>,
-    /// Redirect calls (302) and do not relay them
+    /// Redirect calls (302) instead of relaying them
     #[arg(long)]
     redirect: bool,
-    /// Ask for credentials, and take any that are made for the nonce given
+    /// Challenge requests, and accept any credentials for the given nonce
     #[arg(long, conflicts_with = "users")]
     auth: bool,
-    /// Ask for credentials, and check them against a file with a name:password on each line
+    /// Challenge requests, and verify credentials against a file with a name:password on each line
     #[arg(long, value_name = "FILE")]
     users: Option<PathBuf>,
     /// Delay messages: 5ms, register=5ms, or invite/200:10=5ms for every tenth of them
@@ -47,22 +47,22 @@ pub(crate) struct PeerArgs {
     /// Send garbage before messages: responses:10
     #[arg(long, value_parser = Rule::garbage, value_name = "WHICH[:WHEN]")]
     garbage: Vec<Rule>,
-    /// Neither read nor send from one time to another after the first message
+    /// Neither read nor send in this period after the first message
     #[arg(long, value_parser = stall, value_name = "TIME..TIME")]
     stall: Vec<(Duration, Duration)>,
-    /// What the choices of rules with a percentage are made from
+    /// The seed of rules with a percentage
     #[arg(long, default_value_t = 0)]
     seed: u64,
 }
 
-/// Why the peer did not run.
+/// An error of the peer command.
 #[derive(Debug)]
 pub(crate) enum PeerError {
-    /// The users cannot be had.
+    /// The users cannot be read.
     Users(UsersError),
-    /// It cannot listen there.
+    /// The peer cannot listen at this address.
     Listen(SocketAddr, io::Error),
-    /// Its socket failed while it ran.
+    /// The socket failed.
     Ended(SocketAddr),
     /// Standard output cannot be written.
     Print(io::Error),
@@ -85,7 +85,7 @@ impl fmt::Display for PeerError {
 impl std::error::Error for PeerError {}
 
 impl PeerArgs {
-    /// The script that the options make.
+    /// Returns the script of the options.
     fn script(&self) -> Result<Script, UsersError> {
         let authentication = match &self.users {
             Some(path) => {
@@ -107,11 +107,11 @@ impl PeerArgs {
     }
 }
 
-/// Runs a peer until its time is over or `ending` is set, and says on standard output where it
-/// listens, and at the end what it saw and did.
+/// Runs a peer until its time is over or `ending` is set. Prints its address at the start, and its
+/// counts at the end.
 ///
 /// # Errors
-/// [`PeerError`] where it cannot run.
+/// [`PeerError`] if the peer cannot run.
 pub(crate) fn serve(args: &PeerArgs, ending: &AtomicBool) -> Result<(), PeerError> {
     let script = args.script().map_err(PeerError::Users)?;
     let peer = Peer::listen(&script, args.listen)

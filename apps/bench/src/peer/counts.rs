@@ -1,11 +1,12 @@
-//! What a peer saw and did.
+//! The counts of a peer.
 
 use std::fmt;
 
-/// What a peer saw and did.
+/// The counts of a peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PeerCounts {
-    /// REGISTER requests that came, those that were then lost included; so for the other methods.
+    /// REGISTER requests received, including those that the script lost; likewise for the other
+    /// methods.
     pub(crate) registers: u64,
     /// INVITE requests.
     pub(crate) invites: u64,
@@ -17,15 +18,15 @@ pub(crate) struct PeerCounts {
     pub(crate) options: u64,
     /// Requests of other methods.
     pub(crate) others: u64,
-    /// Responses that came.
+    /// Responses received.
     pub(crate) responses: u64,
-    /// What came and was no SIP message, or a response to nothing that was relayed.
+    /// Received data that is not a SIP message, or a response that matches no relayed request.
     pub(crate) malformed: u64,
-    /// Messages sent or to be sent later, copies included, garbage not.
+    /// Messages sent or scheduled, including copies, without garbage.
     pub(crate) sent: u64,
-    /// Requests and responses that were sent on.
+    /// Relayed requests and responses.
     pub(crate) relayed: u64,
-    /// Requests that were asked for credentials.
+    /// Challenged requests.
     pub(crate) challenged: u64,
     /// Requests with wrong credentials.
     pub(crate) denied: u64,
@@ -39,7 +40,7 @@ pub(crate) struct PeerCounts {
     pub(crate) failed: u64,
     /// Garbage sent.
     pub(crate) garbage: u64,
-    /// Users who are registered.
+    /// Registered users.
     pub(crate) bindings: u64,
     /// Connections that were opened.
     pub(crate) connections: u64,

@@ -1,5 +1,5 @@
-//! What a peer makes of each message: an ideal registrar and stateless proxy, as far as its script
-//! lets it. It opens no socket and reads no clock.
+//! The message handling of a peer: an ideal registrar and stateless proxy with a fault script,
+//! without I/O or clock.
 
 use super::counts::PeerCounts;
 use super::script::{Authentication, Kind, Script, What};
@@ -13,16 +13,16 @@ use std::collections::HashMap;
 use std::io::Write as _;
 use std::net::SocketAddr;
 
-/// The realm that credentials are asked for.
+/// The realm of challenges.
 const REALM: &str = "barebell-bench";
-/// Seconds that a binding is said to last where nothing is said.
+/// The default expiry of a binding in seconds.
 const EXPIRES: u32 = 3600;
 
 #[derive(Debug)]
 struct Binding {
     contact: Vec<u8>,
     way: Way,
-    /// Where it was registered from.
+    /// The source of the REGISTER.
     source: Way,
 }
 
@@ -33,12 +33,12 @@ pub(super) struct Engine {
     nonce: Vec<u8>,
     challenge: Vec<u8>,
     bindings: HashMap<Vec<u8>, Binding>,
-    /// The connections that are open, by the address of the other end.
+    /// The open connections, by the address of the other end.
     pub(super) streams: HashMap<SocketAddr, StreamId>,
 }
 
 impl Engine {
-    /// What it saw and did.
+    /// Returns the counts.
     pub(super) const fn counts(&mut self) -> &mut PeerCounts {
         &mut self.writer.counts
     }
@@ -68,7 +68,7 @@ impl Engine {
         }
     }
 
-    /// Takes a message in, and puts what it leads to into `out`.
+    /// Handles a message, and appends the resulting messages to `out`.
     pub(super) fn take(&mut self, incoming: Incoming<'_>, out: &mut Output) {
         let Ok(message) = Message::parse(incoming.bytes) else {
             self.writer.counts.malformed += 1;
@@ -131,7 +131,7 @@ impl Engine {
         }
     }
 
-    /// What the script has instead of what would follow.
+    /// Returns the scripted status and Retry-After for a request, if a rule matches.
     fn failure(&mut self, kind: &Kind<'_>) -> Option<(u16, Option<u32>)> {
         let mut failure = None;
         if !self.writer.rules.is_empty() {
@@ -148,7 +148,7 @@ impl Engine {
         failure
     }
 
-    /// Whether the request went no further for want of credentials; then it is answered.
+    /// Returns true if the request lacked valid credentials; then it is answered.
     fn challenges(&mut self, request: &Request<'_>, out: &mut Output) -> bool {
         let (status, asks, answers) = match request.method {
             Method::Register => (401, "WWW-Authenticate: ", HeaderName::Authorization),
@@ -238,7 +238,7 @@ impl Engine {
             stream @ Way::Stream(_) => stream,
         };
         match self.bindings.get_mut(user) {
-            // A refresh from the same source leads where it led before.
+            // A refresh from the same source does not change the binding.
             Some(binding)
                 if binding.contact == contact && binding.source == request.incoming.way => {}
             Some(binding) => {
@@ -259,7 +259,7 @@ impl Engine {
         self.writer.counts.bindings = self.bindings.len() as u64;
     }
 
-    /// Relays a request that is not for the peer itself, or says why not.
+    /// Relays a request for another destination, or answers with an error.
     fn route(&mut self, request: &Request<'_>, out: &mut Output) {
         let local = request.incoming.local;
         let Ok(Uri::Sip(uri)) = Uri::parse(request.uri) else {
@@ -268,7 +268,7 @@ impl Engine {
         let is_for_us = is_ours(&uri, local);
         let binding = uri.user.and_then(|user| self.bindings.get(user));
         if !is_for_us {
-            // Within a dialog: the request URI is the contact of one end.
+            // Within a dialog, the Request-URI is the contact of one end.
             let way = match request.incoming.way {
                 Way::Datagram(_) => socket_address(&uri).map(Way::Datagram),
                 Way::Stream(_) => {

@@ -1,9 +1,9 @@
-//! A SIP peer in this process: a registrar and stateless proxy that answers from a script.
+//! A SIP peer in this process: a scripted registrar and stateless proxy.
 //!
-//! Without a script it is ideal: it answers everything, at once and rightly, at the least cost, so
-//! that what a load generator reaches against it is the generator's own ceiling. With a script it
-//! delays, loses, fails, repeats and stalls as told, and counts what it did, so that what an
-//! instrument says can be compared with what was true.
+//! Without a script it is ideal: it answers everything at once and correctly, at the lowest cost,
+//! so that the rate of a load generator against it is the generator's own ceiling. With a script it
+//! delays, loses, fails, repeats and stalls, and counts its actions, so that the results of an
+//! instrument can be compared with known values.
 
 mod args;
 mod counts;
@@ -35,12 +35,12 @@ use std::time::{Duration, Instant};
 use streams::{StreamEvent, Streams};
 use write::{Incoming, Output, Way};
 
-/// The longest datagram that a peer takes whole.
+/// The longest datagram that is received completely.
 const LONGEST: usize = 8192;
-/// So long before a held message is due the thread stays awake: a sleeping processor, above all a
-/// virtual one, wakes that much too late.
+/// The thread stays awake for this time before a held message is due: a sleeping processor, above
+/// all a virtual one, wakes up that much too late.
 const AWAKE: Duration = Duration::from_micros(250);
-/// How often a free port is looked for that TCP has free as well.
+/// The number of attempts to find a port that is free in UDP and TCP.
 const ATTEMPTS: usize = 16;
 
 /// A running peer, on one port of UDP and TCP. Dropping it ends it.
@@ -56,7 +56,7 @@ impl Peer {
     /// Starts a peer on a free port of 127.0.0.1.
     ///
     /// # Errors
-    /// When there is no port or no thread.
+    /// The socket or the thread cannot be created.
     pub(crate) fn start(script: &Script) -> io::Result<Self> {
         Self::listen(script, SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0))
     }
@@ -64,7 +64,7 @@ impl Peer {
     /// Starts a peer on an address, with UDP and TCP.
     ///
     /// # Errors
-    /// When the address cannot be had, or no thread.
+    /// The address is not available, or the thread cannot be created.
     pub(crate) fn listen(script: &Script, address: SocketAddr) -> io::Result<Self> {
         let (socket, listener) = bind(address)?;
         let address = socket.address();
@@ -89,17 +89,18 @@ impl Peer {
         Ok(Self { address, counts, ending, waker, thread: Some(thread) })
     }
 
-    /// Where it listens.
+    /// Returns the listening address.
     pub(crate) const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What it saw and did so far. What follows from a message is counted before it is sent.
+    /// Returns the counts so far. The effects of a message are counted before its responses are
+    /// sent.
     pub(crate) fn counts(&self) -> PeerCounts {
         *self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether it still runs: it ends by itself only when the system takes its socket away.
+    /// Returns true if the peer is running: it ends on its own only if its socket fails.
     pub(crate) fn is_running(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
@@ -108,7 +109,7 @@ impl Peer {
 impl Drop for Peer {
     fn drop(&mut self) {
         self.ending.store(true, atomic::Ordering::Release);
-        // It fails only when the counter is full, and then the thread wakes anyway.
+        // Writing fails only if the counter is full, and then the thread wakes up anyway.
         let _ = self.waker.write(1);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -116,7 +117,7 @@ impl Drop for Peer {
     }
 }
 
-/// A socket and a listener on the same port.
+/// Opens a socket and a listener on the same port.
 fn bind(address: SocketAddr) -> io::Result<(Socket, TcpListener)> {
     let mut attempts = if address.port() == 0 { ATTEMPTS } else { 1 };
     loop {
@@ -130,10 +131,10 @@ fn bind(address: SocketAddr) -> io::Result<(Socket, TcpListener)> {
     }
 }
 
-/// A message that waits for its time.
+/// A message that is sent at a later time.
 struct Held {
     due: Instant,
-    /// Those of the same time go in the order of their making.
+    /// The order of messages with the same due time.
     number: u64,
     bytes: Vec<u8>,
     way: Way,
@@ -165,7 +166,7 @@ struct Running {
     streams: Streams,
     engine: Engine,
     stalls: Vec<(Duration, Duration)>,
-    /// When the first message came.
+    /// The time of the first message.
     began: Option<Instant>,
     held: BinaryHeap<Reverse<Held>>,
     number: u64,
@@ -203,16 +204,15 @@ impl Running {
         Ok(())
     }
 
-    /// How long it is yet to be silent.
+    /// Returns the rest of the current stall.
     fn stalled(&self) -> Option<Duration> {
         let since = self.began?.elapsed();
         let stall = self.stalls.iter().find(|(from, to)| (*from..*to).contains(&since));
         stall.map(|(_, to)| *to - since)
     }
 
-    /// Sleeps until there is something to do, at most for `wait`. Returns whether there are
-    /// datagrams, and whether there is something about streams. Deaf, it only hears that it is to
-    /// end.
+    /// Waits for events, at most for `wait`. Returns true for datagrams, and true for stream
+    /// events. If deaf, it waits only for the end.
     fn sleep(&self, wait: Option<Duration>, is_deaf: bool) -> io::Result<[bool; 2]> {
         let mut fds = [
             PollFd::new(self.waker.as_fd(), PollFlags::POLLIN),
@@ -268,7 +268,7 @@ impl Running {
         })
     }
 
-    /// Sends what is to be sent now, and holds the rest.
+    /// Sends the messages that are due now, and holds the others.
     fn send(&mut self, outbox: &mut Outbox, out: &Output) {
         let Self { socket, streams, held, number, .. } = self;
         let datagrams = out.pieces.iter().filter_map(|piece| {
@@ -289,7 +289,7 @@ impl Running {
                     Some(Outgoing { remote: Some(remote), local: piece.local, bytes })
                 }
                 Way::Stream(id) => {
-                    // A connection that is gone takes what was for it along.
+                    // Messages for a closed connection are dropped.
                     let _ = streams.push(id, bytes);
                     None
                 }
@@ -298,7 +298,7 @@ impl Running {
         outbox.send(socket, datagrams, |_| ());
     }
 
-    /// Sends what was held and is due.
+    /// Sends the held messages that are due.
     fn release(&mut self, outbox: &mut Outbox) {
         if self.held.is_empty() {
             return;

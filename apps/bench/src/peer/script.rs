@@ -1,4 +1,4 @@
-//! What a peer does other than answer at once and rightly.
+//! The script of a peer: deviations from the ideal behaviour.
 
 use sip::Method;
 use std::collections::HashMap;
@@ -6,85 +6,86 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// How a peer behaves. The default is the ideal: everything is answered at once.
+/// The behaviour of a peer. The default is ideal: every request is answered at once.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Script {
-    /// Whether calls to users who are registered are redirected (302) and not relayed.
+    /// True if calls to registered users are redirected (302) and not relayed.
     pub(crate) is_redirecting: bool,
-    /// Which requests have to prove who sends them.
+    /// The authentication of requests.
     pub(crate) authentication: Authentication,
-    /// What goes wrong, and what takes time. All that match a message are applied.
+    /// The faults and delays. All rules that match a message are applied.
     pub(crate) rules: Vec<Rule>,
-    /// From when to when, after the first message, nothing is read and nothing sent. What comes
-    /// meanwhile waits in the kernel and is answered afterwards.
+    /// The periods after the first message without reading or sending. Messages of that time stay
+    /// in the kernel and are answered afterwards.
     pub(crate) stalls: Vec<(Duration, Duration)>,
-    /// What the choices of [`When::Share`] are made from.
+    /// The seed of the choices of [`When::Share`].
     pub(crate) seed: u64,
 }
 
-/// Whether credentials are asked for: of REGISTER with 401, of INVITE without a dialog with 407.
+/// The authentication: REGISTER is challenged with 401, INVITE outside of a dialog with 407.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Authentication {
-    /// No.
+    /// No challenges.
     #[default]
     None,
-    /// Yes, and all are taken that are made for this peer's nonce. It costs next to nothing.
+    /// Challenges, and any credentials for this peer's nonce are accepted, at almost no cost.
     Nonce,
-    /// Yes, and they have to be right, for these users with these passwords. Wrong ones get 403.
+    /// Challenges, and credentials are verified with the passwords of these users. Wrong ones get
+    /// 403.
     Passwords(HashMap<Vec<u8>, String>),
 }
 
-/// Something that happens to some messages.
+/// A rule for some messages.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Rule {
-    /// To which.
+    /// The class of messages.
     pub(crate) which: Which,
-    /// To which of those.
+    /// The selection within the class.
     pub(crate) when: When,
-    /// What.
+    /// The action.
     pub(crate) what: What,
 }
 
-/// Messages that a [`Rule`] is about. What is lost are requests that come and responses that are to
-/// go, and only requests that come are answered; the rest concerns requests that are relayed and
-/// responses, the peer's own or relayed. So each message counts once.
+/// The class of messages of a [`Rule`]. Losses apply to received requests and to outgoing
+/// responses. Scripted answers apply to received requests. All other actions apply to relayed
+/// requests and to responses, relayed or not. So each message counts once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Which {
-    /// Requests only, or responses only.
+    /// Only requests, or only responses.
     pub(crate) is_request: Option<bool>,
-    /// Requests of this method, and responses to them.
+    /// Requests with this method, and responses to them.
     pub(crate) method: Option<Method<'static>>,
     /// Responses with this status.
     pub(crate) status: Option<u16>,
 }
 
-/// Which of the messages that a [`Rule`] is about it takes.
+/// The selection within the class of messages of a [`Rule`].
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) enum When {
-    /// All.
+    /// All messages.
     #[default]
     Always,
-    /// Every one whose number, from 1, can be divided by this.
+    /// Every message whose number, from 1, is divisible by this.
     Every(u64),
-    /// As many, the first.
+    /// The first messages, of this number.
     First(u64),
-    /// Each with this probability.
+    /// Each message with this probability.
     Share(f64),
 }
 
-/// What happens to a message.
+/// The action for a message.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum What {
-    /// It is lost.
+    /// The message is lost.
     Lose,
-    /// It is sent, or relayed, so much later.
+    /// The message is sent or relayed after this delay.
     Delay(Duration),
-    /// It is sent, or relayed, as many times more.
+    /// The message is sent or relayed in this number of further copies.
     Repeat(u32),
-    /// A datagram that is no SIP message is sent before it.
+    /// A datagram that is not SIP is sent before the message.
     Garbage,
-    /// A request (but ACK) gets this status and goes no further. With authentication, requests
-    /// whose credentials were taken.
+    /// A request other than ACK gets this status and is not processed further. With authentication,
+    /// the rule applies to requests with accepted credentials.
     Answer {
         /// The status code, 200 to 699.
         status: u16,
@@ -93,11 +94,11 @@ pub(crate) enum What {
     },
 }
 
-/// What a rule is looked up by.
+/// The properties of a message for the matching of rules.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kind<'a> {
     pub(super) method: Method<'a>,
-    /// Of responses.
+    /// The status of a response.
     pub(super) status: Option<u16>,
 }
 
@@ -109,14 +110,14 @@ impl Which {
     }
 }
 
-/// Why a text is no rule of a script.
+/// An error in the text of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ScriptError {
-    /// There are no such messages.
+    /// The class of messages is unknown.
     Which(String),
-    /// This does not say how many of the messages.
+    /// The selection is invalid.
     When(String),
-    /// This is not what follows the `=`.
+    /// The text after the `=` is invalid.
     Argument(String, &'static str),
 }
 
@@ -194,7 +195,8 @@ impl FromStr for When {
 }
 
 impl Rule {
-    /// The rule in `[WHICH][:WHEN]`, such as `register:10`. Nothing said is any message, always.
+    /// Parses a rule of the form `[WHICH][:WHEN]`, such as `register:10`. The default is any
+    /// message, always.
     fn parse(text: &str, what: What) -> Result<Self, ScriptError> {
         let (which, when) = match text.split_once(':') {
             Some((which, when)) => (which, when.parse()?),
@@ -204,25 +206,25 @@ impl Rule {
         Ok(Self { which, when, what })
     }
 
-    /// What is lost, such as `requests:10` or `invite/200:5%`.
+    /// Parses a loss rule, such as `requests:10` or `invite/200:5%`.
     ///
     /// # Errors
-    /// [`ScriptError`] where the text is not of this form; so for the others.
+    /// [`ScriptError`] if the text is invalid; likewise for the others.
     pub(crate) fn lose(text: &str) -> Result<Self, ScriptError> {
         Self::parse(text, What::Lose)
     }
 
-    /// What a datagram of garbage is sent before.
+    /// Parses a garbage rule.
     pub(crate) fn garbage(text: &str) -> Result<Self, ScriptError> {
         Self::parse(text, What::Garbage)
     }
 
-    /// What is sent twice.
+    /// Parses a rule that sends messages twice.
     pub(crate) fn repeat(text: &str) -> Result<Self, ScriptError> {
         Self::parse(text, What::Repeat(1))
     }
 
-    /// What is delayed, such as `5ms` or `register/200:10=5ms`.
+    /// Parses a delay rule, such as `5ms` or `register/200:10=5ms`.
     pub(crate) fn delay(text: &str) -> Result<Self, ScriptError> {
         let (which, delay) = text.split_once('=').unwrap_or(("", text));
         let delay = humantime::parse_duration(delay).map_err(|_| {
@@ -231,7 +233,7 @@ impl Rule {
         Self::parse(which, What::Delay(delay))
     }
 
-    /// What is answered with an error (or any other) status, such as `invite:10=503`, or
+    /// Parses an answer rule with an error (or any other) status, such as `invite:10=503`, or
     /// `register=503/30` with a Retry-After of 30 seconds.
     pub(crate) fn fail(text: &str) -> Result<Self, ScriptError> {
         let answer = |text: &str| {
@@ -256,10 +258,10 @@ impl Rule {
     }
 }
 
-/// From when to when a peer is silent, such as `2s..3s`.
+/// Parses a stall period, such as `2s..3s`.
 ///
 /// # Errors
-/// [`ScriptError`] where the text is not of this form.
+/// [`ScriptError`] if the text is invalid.
 pub(crate) fn stall(text: &str) -> Result<(Duration, Duration), ScriptError> {
     let times = text.split_once("..").and_then(|(from, to)| {
         Some((humantime::parse_duration(from).ok()?, humantime::parse_duration(to).ok()?))
@@ -269,7 +271,7 @@ pub(crate) fn stall(text: &str) -> Result<(Duration, Duration), ScriptError> {
     })
 }
 
-/// The rules as they are applied: which messages each has seen.
+/// The rules with their state: the number of messages that each has matched.
 #[derive(Debug)]
 pub(super) struct Rules {
     rules: Vec<(Rule, u64)>,
@@ -279,7 +281,7 @@ pub(super) struct Rules {
 impl Rules {
     pub(super) fn new(rules: &[Rule], seed: u64) -> Self {
         let rules = rules.iter().map(|&rule| (rule, 0)).collect();
-        // Zero is the one state that the generator does not leave.
+        // Zero is the only state that the generator does not leave.
         Self { rules, random: seed ^ 0x9e37_79b9_7f4a_7c15 | 1 }
     }
 
@@ -287,8 +289,8 @@ impl Rules {
         self.rules.is_empty()
     }
 
-    /// Hands to `each` what happens to the next message of `kind`, by those rules that `concern`
-    /// it.
+    /// Calls `each` with the actions for the next message of `kind`, by the rules for which
+    /// `concern` is true.
     pub(super) fn apply(
         &mut self,
         kind: &Kind<'_>,
@@ -313,7 +315,7 @@ impl Rules {
     }
 }
 
-/// A number from 0 to less than 1 (xorshift64*).
+/// Returns a number from 0 to less than 1 (xorshift64*).
 fn next_share(state: &mut u64) -> f64 {
     *state ^= *state >> 12;
     *state ^= *state << 25;

@@ -1,5 +1,5 @@
-//! Connections of a peer, and the messages on them. Whether it is TLS, or WebSocket, the first byte
-//! tells.
+//! The connections of a peer, and their messages. The first byte distinguishes TLS and WebSocket
+//! from plain SIP.
 
 use crate::tls;
 use net::tls::Server;
@@ -12,21 +12,21 @@ use std::ops::ControlFlow;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-/// Marks the listener among the connections' indices.
+/// The key of the listener among the connections' indices.
 const LISTENER: u64 = u64::MAX;
-/// Bytes read at once.
+/// The bytes per read.
 const CHUNK: usize = 65_536;
-/// A connection whose other end does not read so many bytes is closed.
+/// The limit of unsent bytes; a connection beyond it is closed.
 const MAX_UNSENT: usize = 8 << 20;
 
-/// A connection, never to be taken for a later one in its place.
+/// The id of a connection, distinct from that of a later connection in its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct StreamId {
     pub(super) index: u32,
     pub(super) generation: u32,
 }
 
-/// What happened on the connections.
+/// An event of a connection.
 pub(super) enum StreamEvent<'a> {
     Opened(StreamId, SocketAddr),
     Closed(SocketAddr),
@@ -36,9 +36,9 @@ pub(super) enum StreamEvent<'a> {
 struct Connection {
     stream: TcpStream,
     remote: SocketAddr,
-    /// `None` until the first byte of a message, or of what is around it, has come.
+    /// The reader of messages; `None` until the first byte of a message or of its framing has come.
     reader: Option<Reader>,
-    /// Whether the first byte has come.
+    /// True if the first byte has come.
     has_begun: bool,
     wire: Wire,
     is_waiting_to_send: bool,
@@ -50,24 +50,25 @@ struct Slot {
     connection: Option<Connection>,
 }
 
-/// A listener and the connections that came.
+/// The listener and its connections.
 pub(super) struct Streams {
     listener: TcpListener,
     epoll: Epoll,
     slots: Vec<Slot>,
     free: Vec<u32>,
-    /// Connections with something to send.
+    /// Connections with unsent data.
     to_flush: Vec<u32>,
     chunk: Vec<u8>,
-    /// What TLS begins with, once somebody has asked for it.
+    /// The TLS configuration, made for the first TLS connection.
     tls: Option<Server>,
 }
 
-/// The first byte of a record of TLS that begins one (RFC 8446 section 5.1).
+/// The content type of a TLS handshake record (RFC 8446 section 5.1).
 const HANDSHAKE: u8 = 22;
 
 impl Connection {
-    /// Reads what has come, and shows messages to `each`. False where it is over.
+    /// Reads received bytes, and passes messages to `each`. Returns false at the end of the
+    /// connection.
     fn read(
         &mut self,
         bytes: &[u8],
@@ -122,12 +123,12 @@ impl Streams {
         })
     }
 
-    /// Readable when [`Streams::take`] has something to do.
+    /// Returns a descriptor that is readable when [`Streams::take`] has events.
     pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
         self.epoll.0.as_fd()
     }
 
-    /// Accepts, reads and writes what can be, and hands what happened to `each`.
+    /// Accepts, reads and writes as far as possible, and passes the events to `each`.
     pub(super) fn take(&mut self, mut each: impl FnMut(StreamEvent<'_>)) -> io::Result<()> {
         let mut events = [EpollEvent::empty(); 256];
         let count = match self.epoll.wait(&mut events, EpollTimeout::ZERO) {
@@ -149,7 +150,7 @@ impl Streams {
     }
 
     fn accept(&mut self, each: &mut impl FnMut(StreamEvent<'_>)) {
-        // Whatever fails here concerns the connection and not the listener.
+        // An error here concerns the connection and not the listener.
         while let Ok((stream, remote)) = self.listener.accept() {
             let index = self.free.pop().unwrap_or_else(|| {
                 self.slots.push(Slot::default());
@@ -198,14 +199,14 @@ impl Streams {
             }
         };
         if !is_open && let Some(connection) = slot.connection.take() {
-            // Closing it takes it from the epoll too.
+            // Closing it removes it from the epoll too.
             self.free.push(index);
             each(StreamEvent::Closed(connection.remote));
         }
     }
 
-    /// Puts `bytes` after what is to be sent on a connection; [`Streams::flush`] sends it. Returns
-    /// whether the connection is there.
+    /// Appends `bytes` to the unsent data of a connection; [`Streams::flush`] sends it. Returns
+    /// true if the connection exists.
     pub(super) fn push(&mut self, id: StreamId, bytes: &[u8]) -> bool {
         let Some(slot) = self.slots.get_mut(id.index as usize) else { return false };
         let Some(connection) =
@@ -218,13 +219,13 @@ impl Streams {
         }
         let is_taken = connection.wire.push(&[bytes]).is_ok();
         if !is_taken {
-            // The end is read as that of any other connection.
+            // The end is then read like that of any other connection.
             let _ = connection.stream.shutdown(std::net::Shutdown::Both);
         }
         is_taken
     }
 
-    /// Sends what was pushed, as far as the connections take it.
+    /// Sends the unsent data, as far as the connections accept it.
     pub(super) fn flush(&mut self) {
         let mut to_flush = std::mem::take(&mut self.to_flush);
         for index in to_flush.drain(..) {
@@ -241,7 +242,7 @@ impl Streams {
                 Ok(count) if count > 0 => connection.wire.consume(count),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                // Reading will tell that the connection is over.
+                // The next read reports the end of the connection.
                 _ => connection.wire.consume(connection.wire.pending().len()),
             }
         }

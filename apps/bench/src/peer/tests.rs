@@ -7,10 +7,10 @@ use sip::stream::{Frame, Framer};
 use std::io::{Read as _, Write as _};
 use std::net::{TcpStream, UdpSocket};
 
-/// Long enough for any machine; reached only when a test fails.
+/// Long enough for any machine; reached only if a test fails.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// One end, with UDP or TCP.
+/// A client over UDP or TCP.
 enum End {
     Udp(UdpSocket),
     Tcp(TcpStream, Vec<u8>),
@@ -65,7 +65,7 @@ impl End {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// A request with what all of them need. `more` has further header field lines.
+    /// Sends a request with the mandatory header fields. `more` has further header field lines.
     fn request(&mut self, method: &str, uri: &str, to: &str, branch: &str, more: &str) {
         let transport = if matches!(self, Self::Udp(_)) { "UDP" } else { "TCP" };
         let address = self.address();
@@ -110,7 +110,7 @@ fn value<'a>(message: &'a str, name: &str) -> Vec<&'a str> {
     fields.filter(|(found, _)| *found == name).map(|(_, value)| value).collect()
 }
 
-/// The answer of one who was called.
+/// Returns the response of a callee.
 fn respond(request: &str, status: &str, contact: &str) -> String {
     let copied: String = ["Via", "Record-Route", "From", "To", "Call-ID", "CSeq"]
         .iter()
@@ -234,7 +234,7 @@ fn calls_are_redirected_where_the_script_says_so() {
     assert_eq!(value(&response, "Contact"), [format!("<{contact}>")]);
 }
 
-/// Answers a challenge to REGISTER.
+/// Returns the Authorization for a challenge to REGISTER.
 fn authorization(response: &str, password: &str) -> String {
     assert!(response.starts_with("SIP/2.0 401"), "{response}");
     let challenge = Challenge::parse(value(response, "WWW-Authenticate")[0].as_bytes());
@@ -280,8 +280,8 @@ fn it_loses_fails_repeats_and_spoils_as_told_and_counts_it() {
     ];
     let peer = Peer::start(&Script { rules, ..Script::default() }).unwrap();
     let mut end = End::udp(&peer);
-    // Of 100 requests 10 are lost; of the other 90, 10 get a 503 each with garbage before it; of
-    // the 80 responses 10 are lost, and 11 are to be repeated, of which one (the 56th) is lost.
+    // Of 100 requests 10 are lost; of the other 90, 10 get a 503 each with garbage before it. Of
+    // the 80 responses 10 are lost, and 11 match the repeat rule; one of these (the 56th) is lost.
     for number in 1..=100 {
         end.options(number);
     }
@@ -339,7 +339,7 @@ fn a_stall_answers_nothing_and_then_everything() {
     let mut end = End::udp(&peer);
     let start = Instant::now();
     end.options(0);
-    // The first message begins the stall; it was read, and its answer left before.
+    // The first message begins the stall; it was read, and its response was sent before.
     end.receive();
     for number in 1..=50 {
         end.options(number);

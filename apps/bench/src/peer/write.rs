@@ -1,4 +1,4 @@
-//! What a peer sends: answers, and what it relays, as its script lets them.
+//! The messages that a peer sends: responses and relayed messages, subject to its script.
 
 use super::counts::PeerCounts;
 use super::script::{Kind, Rules, Script, What};
@@ -11,44 +11,44 @@ use std::mem;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-/// The tag of all responses of the peer's own: they make no dialogs.
+/// The tag of all responses of the peer itself, which create no dialogs.
 pub(super) const TAG: &[u8] = b"barebell-peer";
-/// Hops that are left to a request that does not say how many.
+/// The hops of a request without Max-Forwards.
 const MAX_FORWARDS: u32 = 70;
 const GARBAGE: &[u8] = b"\x00\xffthis is no SIP message\r\n";
 
-/// Where a message came from, or goes.
+/// The transport address of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     Datagram(SocketAddr),
     Stream(StreamId),
 }
 
-/// A message that was received.
+/// A received message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Incoming<'a> {
     pub(super) bytes: &'a [u8],
     pub(super) way: Way,
     /// The address of the other end.
     pub(super) source: SocketAddr,
-    /// The address that it was sent to.
+    /// The local address of receipt.
     pub(super) local: SocketAddr,
 }
 
 /// A message to send.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
-    /// Where it stands in [`Output::bytes`].
+    /// The start in [`Output::bytes`].
     pub(super) start: usize,
     pub(super) end: usize,
     pub(super) way: Way,
-    /// The address that it leaves from.
+    /// The local source address.
     pub(super) local: IpAddr,
-    /// How much later.
+    /// The delay.
     pub(super) delay: Duration,
 }
 
-/// What is to be sent; the buffers stay.
+/// The messages to send; the buffers are reused.
 #[derive(Debug, Default)]
 pub(super) struct Output {
     pub(super) bytes: Vec<u8>,
@@ -62,7 +62,7 @@ impl Output {
     }
 }
 
-/// A request that was received.
+/// A received request.
 pub(super) struct Request<'a> {
     pub(super) incoming: Incoming<'a>,
     pub(super) message: &'a Message<'a>,
@@ -76,7 +76,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// How our address stands in header fields; made anew only when it changes.
+/// The local address in the form of header fields, updated when it changes.
 #[derive(Debug)]
 struct Written {
     local: SocketAddr,
@@ -103,7 +103,7 @@ pub(super) struct Writer {
     pub(super) rules: Rules,
     pub(super) counts: PeerCounts,
     written: Written,
-    /// The source of the last datagram, and how a Via from there begins.
+    /// The source of the last datagram, and the start of a Via of that source.
     last_source: (SocketAddr, Vec<u8>),
 }
 
@@ -150,17 +150,17 @@ impl Writer {
         );
     }
 
-    /// Where the response to a request goes (RFC 3261 section 18.2.2).
+    /// Returns the destination of the response to a request (RFC 3261 section 18.2.2).
     fn way_back(&mut self, request: &Request<'_>) -> Way {
         let Way::Datagram(source) = request.incoming.way else { return request.incoming.way };
         if self.last_source.0 != source {
             self.last_source.0 = source;
             self.last_source.1.clear();
-            // Writing to a vector does not fail.
+            // Writing to a vector cannot fail.
             let _ = write!(self.last_source.1, "SIP/2.0/UDP {source};");
         }
         let via = request.message.value(HeaderName::Via);
-        // Mostly `sent-by` is the source to the letter, and need not be taken apart.
+        // In most cases `sent-by` equals the source, and need not be parsed.
         if via.is_some_and(|via| via.starts_with(&self.last_source.1)) {
             return request.incoming.way;
         }
@@ -213,8 +213,8 @@ impl Writer {
         self.emit(start, way, local.ip(), Kind { method: request.method, status: None }, out);
     }
 
-    /// Sends a response on without our Via, to where the branch in it says. `None` if it is not
-    /// ours.
+    /// Relays a response without the peer's own Via, to the destination in its branch. `None` if
+    /// the Via is not the peer's own.
     pub(super) fn relay_response(
         &mut self,
         incoming: &Incoming<'_>,
@@ -244,7 +244,7 @@ impl Writer {
         Some(())
     }
 
-    /// Has what stands in `out` from `start` on sent, as the script lets it.
+    /// Emits the message from `start` to the end of `out`, subject to the script.
     fn emit(&mut self, start: usize, way: Way, local: IpAddr, kind: Kind<'_>, out: &mut Output) {
         let end = out.bytes.len();
         let mut piece = Piece { start, end, way, local, delay: Duration::ZERO };
@@ -284,7 +284,8 @@ impl Writer {
     }
 }
 
-/// Whether a URI names the peer and not somebody's contact: by our address, or by any domain name.
+/// Returns true if a URI names the peer itself and not a contact: by the local address, or by any
+/// domain name.
 pub(super) fn is_ours(uri: &SipUri<'_>, local: SocketAddr) -> bool {
     match uri.host {
         Host::Name(_) => true,
@@ -292,7 +293,7 @@ pub(super) fn is_ours(uri: &SipUri<'_>, local: SocketAddr) -> bool {
     }
 }
 
-/// The hops that a Max-Forwards leaves to the next; `None` where it may not go on.
+/// Returns the Max-Forwards of the relayed request; `None` if the request must not be relayed.
 fn hops_left(field: &Field<'_>) -> Option<u32> {
     header::number(HeaderName::MaxForwards, field.value, 255).unwrap_or(0).checked_sub(1)
 }
@@ -301,7 +302,7 @@ fn write_max_forwards(bytes: &mut Vec<u8>, hops: u32) {
     ("Max-Forwards: ", hops, "\r\n").emit(bytes);
 }
 
-/// The topmost Route line, without its first element if that is us.
+/// Writes the topmost Route line, without its first element if that names the peer.
 fn write_without_own_route(bytes: &mut Vec<u8>, field: &Field<'_>, local: SocketAddr) {
     let first = header::elements(field.value).next().unwrap_or_default();
     let is_own = NameAddr::parse(HeaderName::Route, first)
@@ -321,7 +322,7 @@ fn write_without_own_route(bytes: &mut Vec<u8>, field: &Field<'_>, local: Socket
     }
 }
 
-/// A way as part of a branch: a letter for its kind, hexadecimal digits, and a dot.
+/// Writes a way as part of a branch: a letter for its kind, hexadecimal digits, and a dot.
 fn write_way(bytes: &mut Vec<u8>, way: Way) {
     let mut hex = |octets: &[u8]| {
         for octet in octets {
@@ -348,7 +349,7 @@ fn write_way(bytes: &mut Vec<u8>, way: Way) {
     }
 }
 
-/// The way that a branch begins with, after the magic cookie.
+/// Returns the way at the start of a branch, after the magic cookie.
 fn read_way(branch: &[u8]) -> Option<Way> {
     let end = branch.iter().position(|byte| matches!(byte, b'u' | b'v' | b't'))?;
     let mut octets = [0u8; 18];

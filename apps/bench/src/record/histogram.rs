@@ -8,30 +8,31 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sip::Duration;
 
-/// Three significant digits: a delay is known to a part in a thousand.
+/// Three significant digits: a resolution of 0.1 %.
 const DIGITS: u8 = 3;
 
-/// A histogram of microseconds that grows with what is recorded: no value is too large for it.
+/// Returns an empty histogram of microseconds with `digits` significant digits. It resizes itself,
+/// so it takes any value.
 pub(crate) fn growing(digits: u8) -> Hdr<u64> {
-    // What delays mostly are below: so that it seldom grows while a load is on.
+    // Most delays are below this bound, so resizing during a load is rare.
     let mut histogram =
         Hdr::new_with_bounds(1, 60_000_000, digits).expect("the bounds are in order");
     histogram.auto(true);
     histogram
 }
 
-/// The delays of many events, in microseconds, each to a part in a thousand; the shortest, the
-/// longest and the mean are exact.
+/// The delays of many events in microseconds, with a resolution of 0.1 %. Minimum, maximum and mean
+/// are exact.
 ///
-/// In JSON it is an object with a summary for people and, under `hdr`, the whole histogram in the
-/// V2 compressed format of HdrHistogram, in base64, which other tools read too. A percentile is
-/// null where there are too few events to tell it.
+/// The JSON form is an object with a summary for readers and, under `hdr`, the whole histogram in
+/// the V2 compressed format of HdrHistogram in base64, which other tools read too. A percentile is
+/// null if there are too few events for it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Histogram {
     hdr: Hdr<u64>,
     min: u64,
     max: u64,
-    /// Of all delays.
+    /// The sum of all delays in microseconds.
     sum: u64,
 }
 
@@ -41,10 +42,10 @@ impl Default for Histogram {
     }
 }
 
-/// A histogram in the V2 compressed format of HdrHistogram, in base64.
+/// Encodes a histogram in the V2 compressed format of HdrHistogram, in base64.
 ///
 /// # Errors
-/// In words, where it has no such form.
+/// A message if the histogram cannot be serialised.
 pub(crate) fn encode(histogram: &Hdr<u64>) -> Result<String, String> {
     let mut bytes = Vec::new();
     V2DeflateSerializer::new()
@@ -53,10 +54,10 @@ pub(crate) fn encode(histogram: &Hdr<u64>) -> Result<String, String> {
     Ok(STANDARD.encode(bytes))
 }
 
-/// Adds to `histogram` what [`encode`] has written, with every value kept as it is.
+/// Adds to `histogram` the output of [`encode`]; every value is kept exactly.
 ///
 /// # Errors
-/// In words, where it is no histogram, or one with other digits.
+/// A message if `text` is not a histogram, or has another number of digits.
 pub(crate) fn decode_into(histogram: &mut Hdr<u64>, text: &str) -> Result<(), String> {
     let bytes = STANDARD.decode(text).map_err(|error| format!("hdr is no base64: {error}"))?;
     let read: Hdr<u64> = hdrhistogram::serialization::Deserializer::new()
@@ -68,48 +69,48 @@ pub(crate) fn decode_into(histogram: &mut Hdr<u64>, text: &str) -> Result<(), St
     histogram.add(&read).map_err(|error| format!("hdr is a histogram that does not fit: {error:?}"))
 }
 
-/// Whether so many events are enough to tell this percentile from the longest.
+/// Returns true if `count` events suffice to tell this percentile from the maximum.
 pub(crate) fn tells(count: u64, percent: f64) -> bool {
     let beyond = count as f64 * (100.0 - percent) / 100.0;
-    // Of a single one, the median is that one.
+    // The median of a single event is that event.
     count > 0 && (percent <= 50.0 || beyond >= 0.999)
 }
 
-/// The percentiles that are told everywhere, in percent.
+/// The percentiles of all summaries, in percent.
 pub(crate) const PERCENTILES: [f64; 6] = [50.0, 90.0, 95.0, 99.0, 99.9, 99.99];
 
 impl Histogram {
-    /// Counts one event that took `delay`.
+    /// Records one event with the given delay.
     pub(crate) fn record(&mut self, delay: Duration) {
         let micros = delay.as_micros();
-        // It grows to whatever there is.
+        // The histogram resizes itself, so recording cannot fail.
         let _ = self.hdr.record(micros);
         self.min = self.min.min(micros);
         self.max = self.max.max(micros);
         self.sum = self.sum.saturating_add(micros);
     }
 
-    /// Adds what `other` has counted.
+    /// Adds the events of `other`.
     pub(crate) fn merge(&mut self, other: &Self) {
-        // As above.
+        // The histogram resizes itself, so adding cannot fail.
         let _ = self.hdr.add(&other.hdr);
         self.min = self.min.min(other.min);
         self.max = self.max.max(other.max);
         self.sum = self.sum.saturating_add(other.sum);
     }
 
-    /// How many events were counted.
+    /// Returns the number of recorded events.
     pub(crate) fn count(&self) -> u64 {
         self.hdr.len()
     }
 
-    /// Whether nothing was counted.
+    /// Returns true if no event was recorded.
     pub(crate) fn is_empty(&self) -> bool {
         self.hdr.is_empty()
     }
 
-    /// The delay, in microseconds, that `percent` of the events did not exceed; 0 if there are
-    /// none.
+    /// Returns the delay in microseconds that `percent` of the events did not exceed, or 0 if there
+    /// are no events.
     pub(crate) fn percentile(&self, percent: f64) -> u64 {
         if self.is_empty() {
             return 0;
@@ -117,33 +118,32 @@ impl Histogram {
         self.hdr.value_at_percentile(percent).clamp(self.min, self.max)
     }
 
-    /// The same, if there are enough events to tell it: one beyond it at least, or else it would be
-    /// nothing but the longest.
+    /// Returns the percentile, or `None` if no event lies beyond it: it would only be the maximum.
     pub(crate) fn told(&self, percent: f64) -> Option<u64> {
         tells(self.count(), percent).then(|| self.percentile(percent))
     }
 
-    /// The shortest delay in microseconds; 0 if there are none.
+    /// Returns the shortest delay in microseconds, or 0 if there are no events.
     pub(crate) fn min(&self) -> u64 {
         if self.is_empty() { 0 } else { self.min }
     }
 
-    /// The longest delay in microseconds; 0 if there are none.
+    /// Returns the longest delay in microseconds, or 0 if there are no events.
     pub(crate) const fn max(&self) -> u64 {
         self.max
     }
 
-    /// The mean delay in microseconds; 0 if there are none.
+    /// Returns the mean delay in microseconds, or 0 if there are no events.
     pub(crate) fn mean(&self) -> f64 {
         if self.is_empty() { 0.0 } else { self.sum as f64 / self.count() as f64 }
     }
 
-    /// The standard deviation in microseconds; 0 if there are none.
+    /// Returns the standard deviation in microseconds, or 0 if there are no events.
     pub(crate) fn deviation(&self) -> f64 {
         self.hdr.stdev()
     }
 
-    /// Each delay that occurred, in microseconds, and how many events had it.
+    /// Yields each delay that occurred, in microseconds, with its number of events.
     pub(crate) fn values(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let steps = self.hdr.iter_recorded();
         steps
@@ -163,7 +163,7 @@ struct Written {
     p99_9_us: Option<u64>,
     p99_99_us: Option<u64>,
     max_us: u64,
-    /// Of all; not there in older records.
+    /// The sum of all delays; absent in older records.
     #[serde(default)]
     sum_us: Option<u64>,
     hdr: String,
@@ -225,7 +225,7 @@ mod tests {
         assert_eq!(read, histogram);
         assert_eq!(read.count(), 6);
         assert_eq!((read.min(), read.max()), (0, 600_000_000));
-        // As versions before wrote it.
+        // The form that earlier versions wrote.
         let mut older: serde_json::Value = serde_json::from_str(&text).unwrap();
         older.as_object_mut().unwrap().remove("sum_us");
         let older: Histogram = serde_json::from_value(older).unwrap();
@@ -261,7 +261,7 @@ mod tests {
             }
             let all = PERCENTILES.map(|percent| histogram.told(percent));
             assert_eq!(all.iter().flatten().count(), told, "of {count}: {all:?}");
-            // And none is another delay than the only one.
+            // All percentiles of a single delay are that delay.
             assert!(all.iter().flatten().all(|&micros| micros == 110_000), "{all:?}");
             assert_eq!(histogram.mean(), 110_000.0);
         }

@@ -1,8 +1,8 @@
-//! What a measurement found: the one form that all commands write, and the reports read.
+//! The record of a measurement: the one form that all commands write and the reports read.
 //!
-//! A [`Record`] is what one command measured. It holds [`Run`]s, each a load put on one system for
-//! one stretch of time. Only what was observed is stored; what follows from it (ratios, RFC 6076
-//! figures) is worked out by [`crate::metrics`] when somebody asks.
+//! A [`Record`] is the result of one command. It holds [`Run`]s, each of which is one load on one
+//! system over one period. Only observations are stored. Derived figures (ratios, RFC 6076 metrics)
+//! are computed by [`crate::metrics`] on demand.
 
 mod histogram;
 
@@ -15,42 +15,42 @@ use std::fmt;
 /// The version of the JSON form.
 pub(crate) const FORMAT: u32 = 1;
 
-/// What one command measured.
+/// The result of one command.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Record {
-    /// [`FORMAT`] of the program that wrote it.
+    /// The [`FORMAT`] of the program that wrote the record.
     pub(crate) format: u32,
-    /// Name and version of the program that wrote it.
+    /// Name and version of the program that wrote the record.
     pub(crate) tool: String,
-    /// Which command it was.
+    /// The command that made the record.
     pub(crate) kind: Kind,
-    /// The command line that repeats it.
+    /// The command line that repeats the measurement.
     pub(crate) command: Vec<String>,
-    /// When it began, in seconds since the Unix epoch.
+    /// The start of the measurement, in seconds since the Unix epoch.
     pub(crate) started: u64,
-    /// Where the load came from or, if it came from others, was directed from.
+    /// The machine that generated the load, or that controlled the agents.
     pub(crate) machine: Machine,
-    /// The machines that the load came from, if not from that one.
+    /// The load agents; empty if the load came from `machine`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) agents: Vec<Agent>,
-    /// What was measured, in the order of the command line.
+    /// The systems under test, in the order of the command line.
     pub(crate) systems: Vec<System>,
-    /// The runs, in the order of time.
+    /// The runs in chronological order.
     pub(crate) runs: Vec<Run>,
-    /// What the command concludes from the runs, such as a limit that it searched for.
+    /// The conclusions of the command from the runs, such as the limit that it searched for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) findings: Vec<Finding>,
-    /// Why not all of it was measured, in words; empty if all was.
+    /// The reason why the measurement is incomplete; empty if it is complete.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) trouble: String,
-    /// What the user required, and whether it held.
+    /// The criteria of the user, with their results.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) criteria: Vec<Criterion>,
 }
 
 impl Record {
-    /// Why `run`, which is one of this record, is no success, in words: nothing succeeded or, where
-    /// nothing else is required of a single load, not everything.
+    /// Returns the reason why `run`, a run of this record, failed: no operation succeeded or, for a
+    /// single load without criteria, not every operation succeeded.
     pub(crate) fn failure(&self, run: &Run) -> Option<String> {
         let Counts { offered, succeeded, .. } = run.counts;
         let is_judged = self.kind == Kind::Run && self.criteria.is_empty();
@@ -69,122 +69,123 @@ impl Record {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Kind {
-    /// One load.
+    /// A single load.
     Run,
-    /// Rising rates, for a curve.
+    /// A load at rising rates, for a curve.
     Sweep,
-    /// The search for the highest rate without a failure (RFC 7502).
+    /// A search for the highest rate without a failure (RFC 7502).
     Limit,
-    /// Registrations in bursts (row D3 of docs/sources.md).
+    /// Registrations in bursts (see docs/sources.md).
     Burst,
-    /// Parallel users with a port each (rows C1 to C5).
+    /// Parallel users with a port each.
     Qos,
-    /// Steps of rising call rate through a proxy (row D1).
+    /// Steps of rising call rate through a proxy.
     Proxy,
-    /// The same work on several systems, interleaved.
+    /// The same load on several systems, interleaved.
     Compare,
 }
 
-/// A machine and what it runs.
+/// A machine and its operating system.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Machine {
-    /// Its name.
+    /// The host name.
     pub(crate) host: String,
-    /// The processor's name.
+    /// The model name of the processor.
     pub(crate) cpu: String,
-    /// How many processors there are.
+    /// The number of processors.
     pub(crate) cores: usize,
-    /// Memory in bytes.
+    /// The memory in bytes.
     pub(crate) memory: u64,
-    /// Operating system and kernel.
+    /// The operating system and its kernel.
     pub(crate) system: String,
 }
 
-/// A machine that puts a share of the load on (row D4).
+/// A machine that generates a share of the load.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Agent {
-    /// As it was named on the command line, such as `ssh:HOST`.
+    /// The name on the command line, such as `ssh:HOST`.
     pub(crate) name: String,
-    /// What it is.
+    /// The hardware and operating system.
     pub(crate) machine: Machine,
 }
 
 /// A system under test.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct System {
-    /// What the reports call it; unique in a record.
+    /// The name in the reports; unique in a record.
     pub(crate) name: String,
-    /// Its version as it tells it, if known.
+    /// The version that the system reports, if known.
     pub(crate) version: Option<String>,
-    /// Where it was reached, such as `udp:127.0.0.1:5060`.
+    /// The address of the system, such as `udp:127.0.0.1:5060`.
     pub(crate) target: String,
-    /// How it was started, if this program did that.
+    /// The command that started the system, if this program started it.
     pub(crate) command: Option<Vec<String>>,
-    /// Seconds from its start to its first answer, if this program started it.
+    /// The time from the start to the first answer in seconds, if this program started the system.
     #[serde(default)]
     pub(crate) ready: Option<f64>,
-    /// What is to be known of its configuration, a sentence each.
+    /// Remarks on the configuration, one sentence each.
     #[serde(default)]
     pub(crate) remarks: Vec<String>,
 }
 
-/// One load on one system for one stretch of time.
+/// One load on one system over one period.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Run {
     /// The name of the [`System`].
     pub(crate) system: String,
-    /// What distinguishes it from others in words, such as "step 3" or "confirmation".
+    /// A label that distinguishes the run from others, such as "step 3" or "confirmation".
     #[serde(default)]
     pub(crate) label: String,
-    /// Which repeat of the same load it is, from 0.
+    /// The index of this repeat of the same load, from 0.
     pub(crate) repeat: u32,
-    /// When it began, in seconds since the Unix epoch.
+    /// The start of the run, in seconds since the Unix epoch.
     pub(crate) started: u64,
     /// The load.
     pub(crate) load: Load,
-    /// The time that is measured, in seconds: without ramp, tail and what puts users back.
+    /// The length of the measured time in seconds: without ramp, tail and the operations that
+    /// restore the users' state.
     pub(crate) seconds: f64,
-    /// From when to when the load was on, in seconds from the beginning of the measured time;
-    /// `None` where it was all at once or by turns, and in older records.
+    /// The start and end of the load in seconds from the beginning of the measured time. `None` if
+    /// all operations started at once or users took turns, and in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) loaded: Option<[f64; 2]>,
-    /// Why the figures do not show the system under test, in words. A run is valid if there are
-    /// none.
+    /// The reasons why the figures may not show the system under test. A run without doubts is
+    /// valid.
     #[serde(default)]
     pub(crate) doubts: Vec<String>,
-    /// How the server went down in it, if it did.
+    /// The failure of the server during the run, if it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) down: Option<Down>,
-    /// What happened, counted.
+    /// The counts of events.
     pub(crate) counts: Counts,
-    /// How long things took; only what occurred is there.
+    /// The delays, by kind; kinds that did not occur are absent.
     pub(crate) delays: BTreeMap<Delay, Histogram>,
-    /// Second by second.
+    /// The time series, by second.
     pub(crate) series: Vec<Second>,
-    /// What the load cost on this side.
+    /// The resource use of the generator.
     pub(crate) generator: Generator,
-    /// What it cost on the other, if it was watched.
+    /// The resource use of the system under test, if it was watched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) watch: Option<Watch>,
-    /// How long the steps of its work took by its own account, if it gave one (row A11).
+    /// The time for each processing step as the system reports it; empty if it reports nothing.
     #[serde(default, skip_serializing_if = "Steps::is_empty")]
     pub(crate) steps: Steps,
 }
 
-/// Steps of a system's work, by its own names for them.
+/// The processing steps of a system, by the system's own names.
 pub(crate) type Steps = BTreeMap<String, Step>;
 
-/// What a step took, in those of the messages that were looked at.
+/// The time for a processing step, over the messages that were sampled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Step {
-    /// In how many messages it was taken.
+    /// The number of sampled messages with this step.
     pub(crate) count: u64,
-    /// How long it took in all of them.
+    /// The total time of the step in these messages, in nanoseconds.
     pub(crate) nanoseconds: u64,
 }
 
 impl Step {
-    /// What came to it since it was `before`.
+    /// Returns the difference to the earlier reading `before`.
     pub(crate) const fn since(self, before: Self) -> Self {
         Self {
             count: self.count.saturating_sub(before.count),
@@ -192,28 +193,28 @@ impl Step {
         }
     }
 
-    /// How long it takes in the mean, in microseconds, if it was taken at all.
+    /// Returns the mean time of the step in microseconds, or `None` if the step did not occur.
     pub(crate) fn mean_us(self) -> Option<f64> {
         (self.count > 0).then(|| self.nanoseconds as f64 / self.count as f64 / 1000.0)
     }
 }
 
 impl Run {
-    /// Whether the figures show the system under test and not the generator.
+    /// Returns true if the figures show the system under test and not the generator.
     pub(crate) fn is_valid(&self) -> bool {
         self.doubts.is_empty()
     }
 }
 
-/// The end of a server during a run.
+/// The failure of a server during a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Down {
-    /// When its last message came, in seconds from the beginning of the measured time; `None` if
-    /// none came.
+    /// The time of its last message, in seconds from the beginning of the measured time; `None` if
+    /// no message came.
     pub(crate) at: Option<f64>,
-    /// Whether its process has ended; otherwise it may answer again.
+    /// True if its process has ended; otherwise it may answer again.
     pub(crate) has_ended: bool,
-    /// What is known of it, such as "process 4711 has ended".
+    /// The reason, such as "process 4711 has ended".
     pub(crate) reason: String,
 }
 
@@ -234,27 +235,28 @@ impl fmt::Display for Down {
 /// The load of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Load {
-    /// What is done over and over.
+    /// The operation that is repeated.
     pub(crate) operation: Operation,
-    /// Whether the system asks for credentials.
+    /// True if the system asks for credentials.
     pub(crate) authentication: bool,
-    /// `udp` or `tcp`.
+    /// The transport: `udp` or `tcp`.
     pub(crate) transport: String,
-    /// How the arrivals are spread: `fixed`, `poisson`, `ramp`, `steps`, `burst`.
+    /// The distribution of the arrivals: `fixed`, `poisson`, `ramp`, `steps`, `burst`.
     pub(crate) arrivals: String,
-    /// Operations offered a second, in the mean.
+    /// The mean rate of offered operations per second.
     pub(crate) rate: f64,
-    /// Users that take part.
+    /// The number of users.
     pub(crate) users: u64,
-    /// Sockets on this side.
+    /// The number of sockets of the generator.
     pub(crate) sockets: u64,
-    /// Threads on this side.
+    /// The number of threads of the generator.
     pub(crate) workers: usize,
-    /// How long calls are held, in seconds.
+    /// The holding time of calls in seconds.
     pub(crate) hold: f64,
 }
 
-/// The operations of row A2, each with or without authentication, and OPTIONS.
+/// The operations of a load: those of the published benchmark (see docs/sources.md), each with or
+/// without authentication, and OPTIONS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[derive(clap::ValueEnum)]
@@ -276,7 +278,7 @@ pub(crate) enum Operation {
 }
 
 impl Operation {
-    /// All of them.
+    /// All operations.
     pub(crate) const ALL: [Self; 7] = [
         Self::Register,
         Self::RegisterUpdate,
@@ -301,64 +303,65 @@ impl Operation {
     }
 }
 
-/// What happened in the measured time. An operation belongs to the time when it was scheduled.
+/// The counts of the measured time. An operation belongs to the time for which it was scheduled.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Counts {
-    /// Operations that were scheduled.
+    /// Scheduled operations.
     pub(crate) offered: u64,
-    /// Operations of which at least one message was sent.
+    /// Operations with at least one message sent.
     pub(crate) started: u64,
-    /// Operations that ended as they should.
+    /// Operations with the expected result.
     pub(crate) succeeded: u64,
-    /// Operations that got a final response other than the one that belongs to them.
+    /// Operations with an unexpected final response.
     pub(crate) refused: u64,
     /// Operations that ended by timer B, F or H: no final response, or no ACK.
     pub(crate) timed_out: u64,
-    /// Operations without an end when the generator stopped waiting.
+    /// Operations that were still under way when the generator stopped waiting.
     pub(crate) lost: u64,
     /// Messages sent, retransmissions included.
     pub(crate) sent: u64,
     /// Messages received.
     pub(crate) received: u64,
-    /// Messages sent again because nothing had come back (timers A, E, G).
+    /// Retransmissions by the generator (timers A, E, G).
     pub(crate) retransmitted: u64,
-    /// Responses and requests that came again.
+    /// Retransmitted responses and requests that were received.
     pub(crate) repeated: u64,
-    /// Messages that do not fit into the operation that they belong to.
+    /// Messages that do not fit the state of their operation.
     pub(crate) unexpected: u64,
-    /// Messages that came when their operation was over.
+    /// Messages that came after the end of their operation.
     pub(crate) late: u64,
-    /// What came and was no SIP message, or belonged to nothing.
+    /// Received data that is not a SIP message, or belongs to no operation.
     pub(crate) malformed: u64,
     /// 401 and 407 responses that were answered with credentials.
     pub(crate) challenged: u64,
     /// Requests sent with the nonce of an earlier challenge.
     #[serde(default)]
     pub(crate) reused: u64,
-    /// Registrations refreshed because they would have ended during the load: no operations.
+    /// Registrations that were refreshed because they would have expired during the load. They are
+    /// not operations.
     #[serde(default)]
     pub(crate) refreshed: u64,
-    /// Connections opened, where the transport has them.
+    /// Connections opened, for a transport with connections.
     pub(crate) connections: u64,
-    /// Final responses by method and status, without challenges that were answered; a 423 to which
-    /// the registration was sent again is one. 408 with no response having come counts under
-    /// status 0.
+    /// Final responses by method and status. Challenges that were answered do not count; a 423
+    /// after which the registration was sent again does. A timeout without any response counts
+    /// under status 0.
     pub(crate) finals: BTreeMap<String, BTreeMap<u16, u64>>,
-    /// Calls that were answered and ended by a BYE that was answered with 200.
+    /// Calls that were answered and ended by a BYE with a 200.
     pub(crate) completed_calls: u64,
 }
 
-/// What took time. All delays are net of the time that a message spent in this program: what is
-/// counted is from the moment of sending to the kernel's time of receipt, without the callee's own
-/// time and without the time between a challenge and its answer.
+/// The kinds of delays. All delays exclude the time that a message spent in this program. They run
+/// from the sending to the kernel's time of receipt, without the processing time of the callee and
+/// without the time between a challenge and its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Delay {
-    /// The operation's request to its final response, challenge included; of operations that
+    /// The operation's request to its final response, including a challenge; of operations that
     /// succeeded.
     Response,
-    /// As `Response`, but from the time when the operation was scheduled to be sent: a server (or
-    /// generator) that stalls cannot hide the operations that it keeps from being sent.
+    /// As `Response`, but from the scheduled start of the operation. A server (or generator) that
+    /// stalls cannot hide the operations whose start it delays.
     FromSchedule,
     /// Registration request delay (RFC 6076 section 4.1).
     Rrd,
@@ -370,19 +373,18 @@ pub(crate) enum Delay {
     Sdd,
     /// Session duration (section 4.5): 200 to INVITE, to BYE.
     Sdt,
-    /// INVITE at the caller to INVITE at the callee (row C2).
+    /// INVITE at the caller to INVITE at the callee.
     Invite,
-    /// Call setup (row C2): the caller's INVITE sent (TInv1) to its 200 received (TSDP_OK2). The
-    /// ACK follows at once, and its time would be that of the caller.
+    /// Call setup: the caller's INVITE sent (TInv1) to its 200 received (TSDP_OK2). The ACK follows
+    /// at once; its delay would be that of the caller.
     Setup,
-    /// Of calls that succeeded, the sum of what their requests took, as row A10 has it: INVITE to
-    /// the challenge, if there was one, INVITE to 200, and BYE to 200. Of other operations
-    /// `Response` is that sum.
+    /// The total of the request delays of a successful call: INVITE to the challenge, if there was
+    /// one, INVITE to 200, and BYE to 200. For other operations `Response` is that total.
     Latency,
 }
 
 impl Delay {
-    /// All of them.
+    /// All kinds.
     pub(crate) const ALL: [Self; 10] = [
         Self::Response,
         Self::FromSchedule,
@@ -413,51 +415,50 @@ impl Delay {
     }
 }
 
-/// One second of a run. Operations count in the second in which they were scheduled, successes and
-/// failures in the second in which they ended.
+/// One second of a run. Operations count in the second of their scheduled start; successes and
+/// failures count in the second of their end.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Second {
-    /// Seconds since the measured time began; negative in the ramp before it.
+    /// Seconds since the start of the measured time; negative in the ramp before it.
     pub(crate) at: i64,
-    /// Whether it lies in the measured time.
+    /// True if the second lies in the measured time.
     pub(crate) measured: bool,
-    /// Operations scheduled.
+    /// Scheduled operations.
     pub(crate) offered: u64,
     /// Operations that succeeded.
     pub(crate) succeeded: u64,
-    /// Operations that ended otherwise.
+    /// Operations that failed.
     pub(crate) failed: u64,
-    /// Messages sent again.
+    /// Retransmitted messages.
     pub(crate) retransmitted: u64,
     /// Operations under way at the end of the second.
     pub(crate) in_flight: u64,
-    /// Median of [`Delay::Response`], in microseconds; none where nothing succeeded.
+    /// Median of [`Delay::Response`] in microseconds; `None` if no operation succeeded.
     pub(crate) p50_us: Option<u64>,
-    /// 99th percentile; none of too few to tell it.
+    /// The 99th percentile; `None` if there are too few operations for it.
     pub(crate) p99_us: Option<u64>,
-    /// Maximum.
+    /// The maximum.
     pub(crate) max_us: u64,
 }
 
-/// What the generator knows of itself.
+/// The resource use and the accuracy of the generator.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Generator {
-    /// CPU time of its threads from the beginning of the load to its end, in user mode, in
-    /// microseconds.
+    /// CPU time of its threads in user mode over the whole load, in microseconds.
     pub(crate) cpu_user_us: u64,
-    /// The same in system mode.
+    /// CPU time in system mode, in microseconds.
     pub(crate) cpu_system_us: u64,
-    /// The operations that succeeded meanwhile: those before and after the measured time as well.
+    /// The successful operations of the whole load, including those outside the measured time.
     #[serde(default)]
     pub(crate) operations: u64,
-    /// Scheduled to actual sending.
+    /// The delay from the scheduled to the actual sending.
     pub(crate) lag: Histogram,
     /// Datagrams that the kernel dropped on the generator's sockets.
     pub(crate) drops: u64,
     /// Messages that the kernel refused to send.
     pub(crate) unsent: u64,
-    /// What the generator reached against an ideal peer, just before. Of several machines with
-    /// equal shares, the rate is that of the slowest, so many times as there are machines.
+    /// The rate of the generator against an ideal peer, measured just before the run. For several
+    /// machines with equal shares, it is the rate of the slowest times the number of machines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ceiling: Option<Ceiling>,
     /// The shares of the machines, if there were several.
@@ -465,67 +466,66 @@ pub(crate) struct Generator {
     pub(crate) shares: Vec<Share>,
 }
 
-/// What one machine of several did in a run.
+/// The share of one machine in a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Share {
     /// The name of the [`Agent`].
     pub(crate) agent: String,
-    /// Operations that it was to start in the measured time.
+    /// Operations that the machine was to start in the measured time.
     pub(crate) offered: u64,
-    /// Operations that succeeded, those before and after the measured time as well.
+    /// Successful operations, including those outside the measured time.
     pub(crate) operations: u64,
     /// CPU time of its threads in user mode, in microseconds.
     pub(crate) cpu_user_us: u64,
-    /// The same in system mode.
+    /// CPU time in system mode, in microseconds.
     pub(crate) cpu_system_us: u64,
-    /// 99th percentile of the time from scheduled to actual sending, in microseconds; none of too
-    /// few operations to tell it.
+    /// The 99th percentile of the delay from the scheduled to the actual sending, in microseconds;
+    /// `None` if there are too few operations for it.
     pub(crate) lag_p99_us: Option<u64>,
     /// Datagrams that its kernel dropped on its sockets.
     pub(crate) drops: u64,
     /// Messages that its kernel refused to send.
     pub(crate) unsent: u64,
-    /// How far its clock may have been from that of the others when it began, in microseconds.
+    /// The error bound of its clock against the other machines at the start, in microseconds.
     pub(crate) clock_error_us: u64,
-    /// What it reached against an ideal peer of its own.
+    /// Its rate against a local ideal peer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ceiling: Option<Ceiling>,
 }
 
-/// What the generator reaches against an ideal peer in the same process.
+/// The rate of the generator against an ideal peer in the same process.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Ceiling {
-    /// Operations a second.
+    /// Operations per second.
     pub(crate) rate: f64,
-    /// CPU time of the generator for one operation, in microseconds.
+    /// CPU time of the generator per operation, in microseconds.
     pub(crate) cpu_us: f64,
 }
 
-/// What was seen of the system under test.
+/// The resource use of the system under test.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Watch {
-    /// What was watched, such as `pid 4711` or `ssh:host pid 4711`.
+    /// The watched processes, such as `pid 4711` or `ssh:host pid 4711`.
     pub(crate) source: String,
-    /// Use from the beginning of the load until it was over and, for work put off, some time after.
+    /// The use from the start of the load to its end, plus a settling time for deferred work.
     pub(crate) total: Usage,
-    /// The operations that succeeded meanwhile: those before and after the measured time as well.
+    /// The successful operations of that time, including those outside the measured time.
     #[serde(default)]
     pub(crate) operations: u64,
-    /// Memory at the end, in bytes (PSS), of all processes.
+    /// The memory of all processes at the end, in bytes (PSS).
     pub(crate) memory: u64,
-    /// The highest memory seen.
+    /// The highest sampled memory, in bytes.
     pub(crate) memory_max: u64,
-    /// Memory before the load.
+    /// The memory before the load, in bytes.
     pub(crate) memory_before: u64,
-    /// How many processors the watched machine has.
+    /// The number of processors of the watched machine.
     pub(crate) cores: usize,
-    /// Samples, about one a second.
+    /// The samples, about one per second.
     pub(crate) samples: Vec<Sample>,
 }
 
 impl Watch {
-    /// The samples, each with the beginning and the end of what it is about, on the time axis of
-    /// the run.
+    /// Yields the samples, each with the start and end of its interval on the time axis of the run.
     pub(crate) fn spans(&self) -> impl Iterator<Item = (f64, f64, &Sample)> {
         let before = std::iter::once(None).chain(self.samples.iter().map(Some));
         self.samples.iter().zip(before).filter_map(|(sample, before)| {
@@ -535,56 +535,56 @@ impl Watch {
     }
 }
 
-/// What processes used in a stretch of time.
+/// The resource use of processes over an interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Usage {
     /// CPU time in user mode, in microseconds.
     pub(crate) cpu_user_us: u64,
     /// CPU time in system mode, in microseconds.
     pub(crate) cpu_system_us: u64,
-    /// Times that a thread gave up the processor, or lost it.
+    /// Voluntary and involuntary context switches of the threads.
     pub(crate) context_switches: u64,
     /// Datagrams dropped on the UDP sockets of the processes.
     pub(crate) udp_drops: u64,
     /// Bytes received by the machine's network interfaces.
     pub(crate) received_bytes: u64,
-    /// Bytes sent by them.
+    /// Bytes sent by the machine's network interfaces.
     pub(crate) sent_bytes: u64,
 }
 
-/// A look at the system under test.
+/// A sample of the system under test.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Sample {
-    /// Seconds since the measured time began; negative before it.
+    /// Seconds since the start of the measured time; negative before it.
     pub(crate) at: f64,
-    /// How many seconds it is about, which end there; in older records, those since the sample
-    /// before.
+    /// The length of the interval that ends at `at`, in seconds. Absent in older records, where the
+    /// interval begins at the sample before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) seconds: Option<f64>,
-    /// Use in that time.
+    /// The use in the interval.
     pub(crate) usage: Usage,
-    /// Memory in bytes (PSS).
+    /// The memory in bytes (PSS).
     pub(crate) memory: u64,
 }
 
-/// A conclusion, for one system.
+/// A conclusion about one system.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Finding {
     /// The name of the [`System`].
     pub(crate) system: String,
-    /// What it is about, such as `sustainable rate of register`.
+    /// The subject, such as `sustainable rate of register`.
     pub(crate) name: String,
-    /// The figure.
+    /// The value.
     pub(crate) value: f64,
-    /// Its unit, such as `1/s`.
+    /// The unit, such as `1/s`.
     pub(crate) unit: String,
-    /// How sure it is, in words, such as `3 of 3 repeats`.
+    /// The confidence in words, such as `3 of 3 repeats`.
     #[serde(default)]
     pub(crate) remark: String,
 }
 
 impl Finding {
-    /// The finding as a sentence about `system`, with the figure as it is to be written.
+    /// Returns the finding as a sentence about `system`; `figure` is the formatted value.
     pub(crate) fn sentence(&self, system: &str, figure: &str) -> String {
         let name = &self.name[..];
         let after = |prefix: &str| name.strip_prefix(prefix);
@@ -645,7 +645,7 @@ impl Finding {
         }
     }
 
-    /// The unit with the noun that it is about.
+    /// Returns the unit with its noun.
     pub(crate) fn unit_in_words(&self) -> &str {
         match &self.unit[..] {
             "1/s" => "operations a second",
@@ -654,13 +654,13 @@ impl Finding {
     }
 }
 
-/// Something required by the user.
+/// A criterion of the user.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Criterion {
-    /// As it was written, such as `srd.p99<50ms`.
+    /// The text of the criterion, such as `srd.p99<50ms`.
     pub(crate) text: String,
-    /// Whether it held in all runs.
+    /// True if it held in all runs.
     pub(crate) held: bool,
-    /// The worst value seen, in words.
+    /// The worst value of the runs, in words.
     pub(crate) seen: String,
 }

@@ -10,16 +10,16 @@ use crate::capture::track::RtpStream;
 use crate::record::Histogram;
 use std::path::Path;
 
-/// The most calls of a capture that are drawn, and the most messages of each.
+/// The limit of calls that are drawn, and of messages of each.
 const CALLS: usize = 200;
 const MESSAGES: usize = 500;
-/// The most streams that are listed.
+/// The limit of listed streams.
 const STREAMS: usize = 2_000;
 
-/// Writes the report of captures in the form that the file's name tells, `.html` or `.md`.
+/// Writes the report of captures in the form of the file's suffix, `.html` or `.md`.
 ///
 /// # Errors
-/// The name tells another form, or the file cannot be written.
+/// The suffix is another one, or the file cannot be written.
 pub(crate) fn write_capture(analyses: &[Analysis], path: &Path) -> Result<(), ReportError> {
     super::write_page(&document(analyses), path)
 }

@@ -1,119 +1,120 @@
-//! What a chart shows, and its axes.
+//! The content of a chart, and its axes.
 
 use super::words;
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 use std::ops::Range;
 
-/// A chart: lines over numbers, or lying bars beside names.
+/// A chart: lines over numbers, or horizontal bars with names.
 #[derive(Clone, Debug)]
 pub(super) struct Chart {
-    /// What it shows.
+    /// The title.
     pub(super) title: String,
-    /// The axis to the right.
+    /// The horizontal axis.
     pub(super) x: Axis,
-    /// The axis upwards; of bars, only its name counts.
+    /// The vertical axis; of a bar chart, only its title is used.
     pub(super) y: Axis,
     /// The lines.
     pub(super) lines: Vec<Line>,
-    /// The groups of bars, from the top, each with its name.
+    /// The groups of bars from the top, each with its name.
     pub(super) bars: Vec<(String, Vec<Bar>)>,
-    /// Values that are pointed out.
+    /// Highlighted values.
     pub(super) marks: Vec<Mark>,
 }
 
 /// An axis.
 #[derive(Clone, Debug)]
 pub(super) struct Axis {
-    /// What is on it, with the unit.
+    /// The quantity with its unit.
     pub(super) title: String,
-    /// How values are laid out on it.
+    /// The scale.
     pub(super) scale: Scale,
 }
 
-/// How values are laid out on an axis.
+/// The scale of an axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Scale {
-    /// Evenly, from zero.
+    /// Linear, from zero.
     Linear,
-    /// Evenly, from the smallest value: for time.
+    /// Linear, from the smallest value: for time.
     Span,
-    /// By powers of ten.
+    /// Logarithmic.
     Log,
-    /// Percentiles, from 0: as much room from 90 to 99 as from 99 to 99.9.
+    /// Percentiles from 0, logarithmic in the distance from 100: the distance from 90 to 99 equals
+    /// that from 99 to 99.9.
     Percentile,
 }
 
-/// How a line looks: colour, dashes and the shape of its markers belong together, so that nothing
-/// is told by colour alone.
+/// The style of a line. Colour, dashes and marker shape belong together, so that colour is never
+/// the only difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Look {
-    /// One of the systems or measures that are compared.
+    /// One of the compared systems or figures.
     Number(usize),
-    /// What would be ideal, or is only there to compare with.
+    /// An ideal or reference value.
     Reference,
 }
 
 /// A line.
 #[derive(Clone, Debug)]
 pub(super) struct Line {
-    /// What it shows; empty if another line with the same look says it already.
+    /// The label; empty if another line with the same look has it.
     pub(super) label: String,
-    /// How it looks.
+    /// The style.
     pub(super) look: Look,
     /// Its points.
     pub(super) points: Vec<(f64, f64)>,
-    /// Points that get a marker.
+    /// Points with a marker.
     pub(super) markers: Vec<(f64, f64)>,
-    /// Points that must not be taken for good ones.
+    /// Points of invalid results.
     pub(super) doubtful: Vec<(f64, f64)>,
-    /// Where the values lie: at `.0` from `.1` to `.2`.
+    /// The intervals of values: at `.0` from `.1` to `.2`.
     pub(super) intervals: Vec<(f64, f64, f64)>,
 }
 
 /// A bar.
 #[derive(Clone, Debug)]
 pub(super) struct Bar {
-    /// What it shows.
+    /// The label.
     pub(super) label: String,
-    /// How it looks.
+    /// The style.
     pub(super) look: Look,
-    /// How long it is.
+    /// The length.
     pub(super) value: f64,
-    /// Where the value lies.
+    /// The interval of the value.
     pub(super) interval: Option<(f64, f64)>,
-    /// Whether it must not be taken for a good result.
+    /// True if the result is invalid.
     pub(super) doubtful: bool,
 }
 
-/// A value that is pointed out.
+/// A highlighted value.
 #[derive(Clone, Debug)]
 pub(super) struct Mark {
-    /// Where.
+    /// The place.
     pub(super) place: Place,
-    /// What it is.
+    /// The label.
     pub(super) label: String,
 }
 
-/// Where a [`Mark`] is.
+/// The place of a [`Mark`].
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Place {
-    /// At this value of the axis to the right.
+    /// At this value of the horizontal axis.
     X(f64),
-    /// At this value of the axis upwards.
+    /// At this value of the vertical axis.
     Y(f64),
     /// At this point.
     Point(f64, f64),
 }
 
 impl Axis {
-    /// An axis.
+    /// Returns an axis.
     pub(super) fn new(title: impl Into<String>, scale: Scale) -> Self {
         Self { title: title.into(), scale }
     }
 }
 
 impl Line {
-    /// A line without markers.
+    /// Returns a line without markers.
     pub(super) fn plain(label: impl Into<String>, look: Look, points: Vec<(f64, f64)>) -> Self {
         Self {
             label: label.into(),
@@ -125,25 +126,24 @@ impl Line {
         }
     }
 
-    /// A line with a marker at each point.
+    /// Returns a line with a marker at each point.
     pub(super) fn marked(label: impl Into<String>, look: Look, points: Vec<(f64, f64)>) -> Self {
         Self { markers: points.clone(), ..Self::plain(label, look, points) }
     }
 
-    /// Markers without a line.
+    /// Returns markers without a line.
     pub(super) fn dots(label: impl Into<String>, look: Look, points: Vec<(f64, f64)>) -> Self {
         Self { markers: points, ..Self::plain(label, look, Vec::new()) }
     }
 }
 
 impl Chart {
-    /// A chart with nothing in it.
+    /// Returns an empty chart.
     pub(super) fn new(title: impl Into<String>, x: Axis, y: Axis) -> Self {
         Self { title: title.into(), x, y, lines: Vec::new(), bars: Vec::new(), marks: Vec::new() }
     }
 
-    /// Adds a line, if it has points. A log axis has no place for zero and less: such points stay
-    /// away.
+    /// Adds a line, if it has points. Points at or below zero on a logarithmic axis are removed.
     pub(super) fn line(&mut self, mut line: Line) {
         let (x, y) = (self.x.scale, self.y.scale);
         let has_place = |point: &(f64, f64)| x.has_place(point.0) && y.has_place(point.1);
@@ -164,17 +164,17 @@ impl Chart {
         }
     }
 
-    /// Points a value out.
+    /// Highlights a value.
     pub(super) fn mark(&mut self, place: Place, label: impl Into<String>) {
         self.marks.push(Mark { place, label: label.into() });
     }
 
-    /// Whether there is nothing to draw.
+    /// Returns true if the chart is empty.
     pub(super) fn is_empty(&self) -> bool {
         self.lines.is_empty() && self.bars.is_empty()
     }
 
-    /// Whether it shows no more than a table does: nothing, or a single point of each line.
+    /// Returns true if the chart shows no more than a table: nothing, or a single point per line.
     pub(super) fn is_trivial(&self) -> bool {
         let is_point = |line: &Line| {
             let all = || line.points.iter().chain(&line.markers).chain(&line.doubtful);
@@ -184,7 +184,7 @@ impl Chart {
         self.bars.is_empty() && self.lines.iter().all(is_point)
     }
 
-    /// What is to be explained: a label for each look, and whether doubtful results are drawn.
+    /// Returns the legend: a label for each look, and true if invalid results are drawn.
     pub(super) fn legend(&self) -> (Vec<(&str, Look)>, bool) {
         let lines = self.lines.iter().map(|line| (line.label.as_str(), line.look));
         let bars = self.bars.iter().flat_map(|(_, bars)| bars);
@@ -200,7 +200,7 @@ impl Chart {
         (legend, doubtful)
     }
 
-    /// The rulers of both axes, so that everything has its place.
+    /// Returns the rulers of both axes, with room for all values.
     pub(super) fn rulers(&self) -> (Ruler, Ruler) {
         let (mut xs, mut ys) = (Vec::new(), Vec::new());
         for line in &self.lines {
@@ -233,7 +233,7 @@ impl Chart {
         let y = if self.bars.is_empty() {
             Ruler::over(self.y.scale, &ys)
         } else {
-            // The first group is at the top; names stand where ticks would.
+            // The first group is at the top; the names are in place of ticks.
             Ruler { scale: Scale::Span, low: self.bars.len() as f64, high: 0.0, ticks: Vec::new() }
         };
         (Ruler::over(self.x.scale, &xs), y)
@@ -241,12 +241,12 @@ impl Chart {
 }
 
 impl Scale {
-    /// Whether `value` can stand on such an axis.
+    /// Returns true if the scale can represent `value`.
     fn has_place(self, value: f64) -> bool {
         value.is_finite() && (self != Self::Log || value > 0.0)
     }
 
-    /// Where `value` would be on a ruler without ends.
+    /// Returns the position of `value` on an unbounded axis.
     fn position(self, value: f64) -> f64 {
         match self {
             Self::Linear | Self::Span => value,
@@ -256,24 +256,24 @@ impl Scale {
     }
 }
 
-/// Behind it, a percentile axis ends.
+/// The end of a percentile axis.
 const PERCENTILE_MAX: f64 = 99.9999;
 
-/// How many ticks a ruler has, about.
+/// The approximate number of ticks of a ruler.
 const TICKS: f64 = 6.0;
 
-/// An axis of a chart with its ends and ticks, as plotters wants it.
+/// An axis of a chart with its ends and ticks, for plotters.
 #[derive(Clone, Debug)]
 pub(super) struct Ruler {
     scale: Scale,
     low: f64,
     high: f64,
-    /// Where it has ticks.
+    /// The values of the ticks.
     pub(super) ticks: Vec<f64>,
 }
 
 impl Ruler {
-    /// The ruler on which all `values` have a place.
+    /// Returns a ruler with room for all `values`.
     fn over(scale: Scale, values: &[f64]) -> Self {
         let values = values.iter().copied().filter(|&value| scale.has_place(value));
         let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
@@ -301,14 +301,14 @@ impl Ruler {
         }
     }
 
-    /// A ruler by powers of ten, which begins and ends at 1, 2 or 5 times one of them.
+    /// Returns a logarithmic ruler whose ends are 1, 2 or 5 times a power of ten.
     fn log(low: f64, high: f64) -> Self {
         let first = low.log10().floor() as i32;
         let last = high.log10().ceil() as i32;
         let marks: Vec<f64> = (first..=last)
             .flat_map(|power| [1.0, 2.0, 5.0].map(|digit| digit * 10f64.powi(power)))
             .collect();
-        // A value on the mark itself is not pushed off it by rounding.
+        // The tolerance keeps a value on a mark despite rounding.
         let begin = marks.iter().rposition(|&mark| mark <= low * 1.000_001).unwrap_or(0);
         let end = marks.iter().position(|&mark| mark >= high * 0.999_999);
         let end = end.unwrap_or(marks.len() - 1).max(begin + 1).min(marks.len() - 1);
@@ -324,19 +324,20 @@ impl Ruler {
         Self { scale: Scale::Log, low, high, ticks }
     }
 
-    /// How far along the ruler a value is, as a share of 1.
+    /// Returns the position of a value along the ruler, from 0 to 1.
     pub(super) fn share(&self, value: f64) -> f64 {
         let [low, high, at] = [self.low, self.high, value].map(|v| self.scale.position(v));
         ((at - low) / (high - low)).clamp(0.0, 1.0)
     }
 
-    /// What stands at a tick.
+    /// Returns the label of a tick.
     pub(super) fn label(&self, value: f64) -> String {
         words::tick(value)
     }
 }
 
-/// A distance of 1, 2 or 5 times a power of ten that divides `width` into about [`TICKS`] parts.
+/// Returns a step of 1, 2 or 5 times a power of ten that divides `width` into about [`TICKS`]
+/// parts.
 fn step(width: f64) -> f64 {
     let rough = (width / TICKS).max(1e-9);
     let power = 10f64.powf(rough.log10().floor());
@@ -349,7 +350,7 @@ fn step(width: f64) -> f64 {
     digit * power
 }
 
-/// The multiples of `step` from `low` to `high`.
+/// Returns the multiples of `step` from `low` to `high`.
 fn ticks(low: f64, high: f64, step: f64) -> Vec<f64> {
     let first = (low / step - 1e-9).ceil();
     let count = ((high / step + 1e-9).floor() - first).clamp(0.0, 100.0) as u32;

@@ -1,5 +1,5 @@
-//! Runs as CSV (RFC 4180): a row each, all figures in plain numbers, an empty field where there is
-//! none.
+//! Runs as CSV (RFC 4180): a row for each run, all figures in plain numbers, and an empty field for
+//! a missing figure.
 
 use super::groups::percentile;
 use crate::metrics::{self, Bands};
@@ -7,15 +7,15 @@ use crate::record::{Delay, Histogram, PERCENTILES, Record, Run, Watch};
 
 /// A column.
 pub(super) struct Column {
-    /// Its name.
+    /// The name.
     pub(super) name: String,
     value: Value,
 }
 
-/// What stands in a column.
+/// The function that returns the content of a column.
 type Value = Box<dyn Fn(&Record, &Run) -> String>;
 
-/// A row for each run, below a row with the names of the columns, which `docs/report.md` explains.
+/// Returns a header row and a row for each run. `docs/report.md` explains the columns.
 pub(crate) fn csv(records: &[Record]) -> String {
     let columns = columns();
     let mut writer = csv::Writer::from_writer(Vec::new());
@@ -31,7 +31,7 @@ pub(crate) fn csv(records: &[Record]) -> String {
     String::from_utf8(bytes).expect("what is written are texts")
 }
 
-/// All columns, in order.
+/// Returns all columns in order.
 pub(super) fn columns() -> Vec<Column> {
     let mut columns = Columns(Vec::new());
     names(&mut columns);
@@ -49,17 +49,17 @@ pub(super) fn columns() -> Vec<Column> {
 struct Columns(Vec<Column>);
 
 impl Columns {
-    /// A text of the record or the run.
+    /// Adds a text of the record or the run.
     fn text(&mut self, name: &str, value: impl Fn(&Record, &Run) -> String + 'static) {
         self.0.push(Column { name: name.to_owned(), value: Box::new(value) });
     }
 
-    /// A whole number of the run.
+    /// Adds an integer of the run.
     fn count(&mut self, name: &str, value: impl Fn(&Run) -> u64 + 'static) {
         self.text(name, move |_, run| value(run).to_string());
     }
 
-    /// A figure of the run, if it has it.
+    /// Adds an optional figure of the run.
     fn figure(&mut self, name: &str, value: impl Fn(&Run) -> Option<f64> + 'static) {
         self.text(name, move |_, run| {
             value(run)
@@ -69,7 +69,7 @@ impl Columns {
         });
     }
 
-    /// A figure of the system under test, if it was watched.
+    /// Adds a figure of the system under test, for watched runs.
     fn watched(&mut self, name: &str, value: impl Fn(&Watch) -> u64 + 'static) {
         self.text(name, move |_, run| {
             run.watch.as_ref().map(|watch| value(watch).to_string()).unwrap_or_default()

@@ -1,73 +1,73 @@
-//! What a report says, apart from the form that it is written in.
+//! The content of a report, independent of its output form.
 //!
-//! The contents are put together once, by [`super::content`]; [`super::html`] and
-//! [`super::markdown`] write them, so that both say the same.
+//! The content is assembled once, by [`super::content`]; [`super::html`] and [`super::markdown`]
+//! write it, so that both have the same content.
 
 use super::chart::Chart;
 use super::ladder::Ladder;
 
-/// A whole report.
+/// A complete report.
 #[derive(Debug)]
 pub(super) struct Document {
-    /// What it is called.
+    /// The title.
     pub(super) title: String,
-    /// Its sections.
+    /// The sections.
     pub(super) sections: Vec<Section>,
 }
 
-/// A part of a report with a heading.
+/// A section of a report with a heading.
 #[derive(Debug)]
 pub(super) struct Section {
-    /// Its name in links.
+    /// The identifier in links.
     pub(super) id: &'static str,
-    /// Its heading.
+    /// The heading.
     pub(super) title: String,
-    /// One plain sentence that says how to read it.
+    /// A sentence that explains how to read the section.
     pub(super) reads: String,
-    /// What is in it.
+    /// The content.
     pub(super) blocks: Vec<Block>,
 }
 
-/// A piece of a section.
+/// A block of a section.
 #[derive(Debug)]
 pub(super) enum Block {
-    /// A smaller heading.
+    /// A subheading.
     Heading(String),
     /// A paragraph.
     Text(String),
-    /// A judgement that nobody may overlook.
+    /// A verdict, which is highlighted.
     Verdict(Verdict),
-    /// Short statements.
+    /// A list of short statements.
     List(Vec<String>),
-    /// What was typed.
+    /// A command line.
     Code(String),
-    /// Figures.
+    /// A table of figures.
     Table(Table),
-    /// A picture of figures.
+    /// A chart of figures.
     Chart(Chart),
-    /// Messages between parties.
+    /// A ladder diagram of messages between parties.
     Ladder(Ladder),
 }
 
-/// A judgement.
+/// A verdict.
 #[derive(Debug)]
 pub(super) struct Verdict {
-    /// Whether all is well.
+    /// True for a positive verdict.
     pub(super) good: bool,
-    /// What it comes to, in a few words.
+    /// The result in a few words.
     pub(super) title: String,
-    /// What it means.
+    /// The explanation.
     pub(super) text: String,
     /// The reasons.
     pub(super) reasons: Vec<String>,
 }
 
-/// Rows and columns.
+/// A table.
 #[derive(Debug)]
 pub(super) struct Table {
-    /// What it shows.
+    /// The caption.
     pub(super) caption: String,
-    /// The headings of the columns, with units.
+    /// The columns, with their headings.
     pub(super) columns: Vec<Column>,
     /// The rows.
     pub(super) rows: Vec<Row>,
@@ -76,23 +76,23 @@ pub(super) struct Table {
 /// A column of a [`Table`].
 #[derive(Debug)]
 pub(super) struct Column {
-    /// Its heading, with the unit.
+    /// The heading with the unit.
     pub(super) title: String,
-    /// Whether figures stand in it.
+    /// True if the cells are figures.
     pub(super) figures: bool,
 }
 
 /// A row of a [`Table`].
 #[derive(Debug)]
 pub(super) struct Row {
-    /// What stands in it.
+    /// The cells.
     pub(super) cells: Vec<String>,
-    /// Whether it must not be taken for a good result.
+    /// True if the result is invalid.
     pub(super) doubtful: bool,
 }
 
 impl Table {
-    /// A table without rows. Titles that begin with `#` head columns of figures.
+    /// Returns a table without rows. A title that begins with `#` makes a column of figures.
     pub(super) fn new(caption: impl Into<String>, columns: &[&str]) -> Self {
         let columns = columns.iter().map(|title| match title.strip_prefix('#') {
             Some(title) => Column { title: title.to_owned(), figures: true },
@@ -106,14 +106,14 @@ impl Table {
         self.rows.push(Row { cells, doubtful: false });
     }
 
-    /// Adds a row and says whether it is to be doubted.
+    /// Adds a row, with true for an invalid result.
     pub(super) fn row_doubtful(&mut self, doubtful: bool, cells: Vec<String>) {
         self.rows.push(Row { cells, doubtful });
     }
 }
 
 impl Section {
-    /// A section without contents.
+    /// Returns a section without content.
     pub(super) fn new(
         id: &'static str,
         title: impl Into<String>,
@@ -122,14 +122,14 @@ impl Section {
         Self { id, title: title.into(), reads: reads.into(), blocks: Vec::new() }
     }
 
-    /// Adds a table, if there is anything in it.
+    /// Adds a table, unless it is empty.
     pub(super) fn table(&mut self, table: Table) {
         if !table.rows.is_empty() {
             self.blocks.push(Block::Table(table));
         }
     }
 
-    /// Adds a chart, if there is anything in it.
+    /// Adds a chart, unless it is trivial.
     pub(super) fn chart(&mut self, chart: Chart) {
         if !chart.is_trivial() {
             self.blocks.push(Block::Chart(chart));
@@ -141,7 +141,7 @@ impl Section {
         self.blocks.push(Block::Text(text.into()));
     }
 
-    /// Adds a smaller heading.
+    /// Adds a subheading.
     pub(super) fn heading(&mut self, text: impl Into<String>) {
         self.blocks.push(Block::Heading(text.into()));
     }

@@ -1,14 +1,14 @@
 //! Draws charts as SVG.
 //!
-//! The colours that are written here are the names of roles: the page's style sheet gives each its
-//! colour for light, dark and print by the attribute that stands in the SVG, and dashes to lines.
+//! The colours here identify roles. The style sheet of the page selects them by the attribute in
+//! the SVG, and sets the colour for light, dark and print, and the dashes of lines.
 
 use super::chart::{Chart, Line, Look, Place};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-/// Colours of Okabe and Ito, told apart by all kinds of eyes, the palest two left out.
+/// The colours of Okabe and Ito, which are distinct with any colour vision; without the two palest.
 pub(super) const COLOURS: [RGBColor; 6] = [
     RGBColor(0x00, 0x72, 0xB2),
     RGBColor(0xD5, 0x5E, 0x00),
@@ -18,36 +18,36 @@ pub(super) const COLOURS: [RGBColor; 6] = [
     RGBColor(0x56, 0xB4, 0xE9),
 ];
 
-/// Axes and what is written.
+/// The colour of axes and text.
 const INK: RGBColor = RGBColor(0x22, 0x22, 0x22);
-/// Lines to compare with.
+/// The colour of reference lines.
 const REFERENCE: RGBColor = RGBColor(0x6F, 0x6F, 0x6F);
-/// The grid.
+/// The colour of the grid.
 const GRID: RGBColor = RGBColor(0xDD, 0xDD, 0xDD);
-/// What must not be taken for a good result.
+/// The colour of invalid results.
 const DOUBT: RGBColor = RGBColor(0xB0, 0x00, 0x20);
 
-/// Width of a chart in units of its own; a page shows two units as a pixel, for plotters knows
-/// whole units only.
+/// The width of a chart in its own units. A page shows two units as a pixel, since plotters
+/// supports only integer units.
 const WIDTH: u32 = 1240;
-/// Height of a chart of lines.
+/// The height of a line chart.
 const HEIGHT: u32 = 640;
-/// Height of a bar with the gap behind it.
+/// The height of a bar with the gap after it.
 const BAR: u32 = 40;
-/// Height of letters.
+/// The height of the font.
 const LETTERS: u32 = 28;
-/// Width of a letter, in the mean, with something to spare.
+/// The mean width of a character, with a reserve.
 const LETTER: f64 = 15.5;
 /// Half the height of a marker.
 const MARKER: i32 = 7;
-/// The room over the plot, where the name of the upward axis stands.
+/// The height above the plot, for the title of the vertical axis.
 const TOP: u32 = 56;
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-/// Writing into a text cannot fail, but plotters does not know.
+/// Writing to a string cannot fail, but plotters returns an error type.
 type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
 
-/// The chart as an SVG element.
+/// Returns the chart as an SVG element.
 pub(super) fn svg(chart: &Chart) -> String {
     let height = if chart.bars.is_empty() { HEIGHT } else { bars_height(chart) };
     let mut text = String::new();
@@ -59,7 +59,7 @@ pub(super) fn svg(chart: &Chart) -> String {
     text
 }
 
-/// A look as it is in a legend: a piece of line with a marker, or the mark of doubtful results.
+/// Returns a look for a legend: a piece of line with a marker, or the mark of invalid results.
 pub(super) fn swatch(look: Option<Look>, bar: bool) -> String {
     let mut text = String::new();
     {
@@ -112,7 +112,7 @@ fn draw(chart: &Chart, area: &Area<'_>) -> Drawn {
         chart.bars.iter().map(|(name, _)| width(name)).max()
     };
     let left = names.unwrap_or(0).min(WIDTH / 2) + 16;
-    // The label stands in the middle below its tick, which may be at the end of the axis.
+    // The label is centred below its tick, which may be at the end of the axis.
     let half_of_last_tick = x.ticks.last().map_or(0, |&tick| width(&x.label(tick)) / 2 + 4);
     let mut context = ChartBuilder::on(area)
         .margin_right(if chart.bars.is_empty() { half_of_last_tick.max(40) } else { 110 })
@@ -122,8 +122,7 @@ fn draw(chart: &Chart, area: &Area<'_>) -> Drawn {
         .set_label_area_size(LabelAreaPosition::Bottom, 52)
         .build_cartesian_2d(x.clone(), y.clone())?;
     let mut mesh = context.configure_mesh();
-    // Longer than it need be, so that the lowest label of one axis and the first of the other are
-    // apart.
+    // Longer than needed, so that the first labels of both axes do not touch.
     mesh.set_tick_mark_size(LabelAreaPosition::Bottom, 16)
         .light_line_style(TRANSPARENT)
         .bold_line_style(GRID.stroke_width(1))
@@ -247,7 +246,7 @@ fn draw_marks(
             Place::Point(x, y) => {
                 let (x, y) = at((x, y));
                 area.draw(&Circle::new((x, y), 15, INK.stroke_width(3)))?;
-                // Labels of neighbours stand in turn over and under their points.
+                // Labels of neighbours alternate above and below their points.
                 let above = (index % 2 == 0) == (y - frame.top > 60) || y > frame.bottom - 60;
                 let (vertical, offset) = if above { (VPos::Bottom, -22) } else { (VPos::Top, 22) };
                 let half = width(&mark.label) as i32 / 2;
@@ -260,7 +259,7 @@ fn draw_marks(
     Ok(())
 }
 
-/// A line from one end of an interval to the other, with a bar across each end.
+/// Draws a line between the ends of an interval, with a bar across each end.
 fn whisker(area: &Area<'_>, colour: RGBColor, from: (i32, i32), to: (i32, i32)) -> Drawn {
     let across = |(x, y): (i32, i32)| {
         if from.1 == to.1 { [(x, y - 6), (x, y + 6)] } else { [(x - 6, y), (x + 6, y)] }
@@ -303,7 +302,7 @@ fn marker(area: &Area<'_>, look: Look, (x, y): (i32, i32)) -> Drawn {
     }
 }
 
-/// A cross, large enough that its arms are seen behind a marker.
+/// Draws a cross, large enough that its arms are visible behind a marker.
 fn doubt(area: &Area<'_>, (x, y): (i32, i32)) -> Drawn {
     let r = 2 * MARKER - 2;
     for arm in [[(x - r, y - r), (x + r, y + r)], [(x - r, y + r), (x + r, y - r)]] {

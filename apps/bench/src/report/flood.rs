@@ -5,31 +5,31 @@ use super::document::{Block, Document, Section, Table, Verdict};
 use super::{ReportError, markdown};
 use std::path::Path;
 
-/// What came of floods against one way to protect packets.
+/// The results of floods against one protection of packets.
 #[derive(Clone, Debug)]
 pub(crate) struct FloodLine {
-    /// The way.
+    /// The protection.
     pub(crate) name: &'static str,
-    /// By rising rate.
+    /// The points by rising rate.
     pub(crate) points: Vec<FloodPoint>,
 }
 
-/// What came of a flood.
+/// The result of a flood.
 #[derive(Clone, Debug)]
 pub(crate) struct FloodPoint {
-    /// Forged packets a second.
+    /// Forged packets per second.
     pub(crate) forged_rate: f64,
     /// The share of legitimate packets that were lost.
     pub(crate) lost: f64,
     /// The receiver's share of a processor.
     pub(crate) busy: f64,
-    /// Its CPU time for each packet that it read, in nanoseconds.
+    /// Its CPU time per received packet, in nanoseconds.
     pub(crate) nanos: f64,
-    /// Why the figures show the sender, and not the receiver, if they do.
+    /// The reason why the figures may show the sender and not the receiver, if there is one.
     pub(crate) doubt: Option<String>,
 }
 
-/// A share of legitimate packets that is not lost by chance.
+/// The share of lost legitimate packets above which losses are no coincidence.
 const LOSS: f64 = 0.001;
 
 fn document(about: &str, lines: &[FloodLine]) -> Document {
@@ -78,7 +78,7 @@ fn document(about: &str, lines: &[FloodLine]) -> Document {
     Document { title, sections: vec![losses, figures] }
 }
 
-/// The floods whose figures show the sender.
+/// Returns the verdict about floods that were limited by the sender.
 fn doubts(lines: &[FloodLine]) -> Option<Verdict> {
     let of_line = |line: &FloodLine| {
         let doubtful = line.points.iter().filter_map(|point| Some((point, point.doubt.as_ref()?)));
@@ -99,7 +99,7 @@ fn doubts(lines: &[FloodLine]) -> Option<Verdict> {
     })
 }
 
-/// At which rate each begins to lose packets.
+/// Returns the lowest rate with losses for each protection.
 fn first_losses(lines: &[FloodLine]) -> Table {
     let columns = [
         "protection",
@@ -110,7 +110,7 @@ fn first_losses(lines: &[FloodLine]) -> Table {
     let mut table =
         Table::new("Where a thousandth of the legitimate packets begins to be lost", &columns);
     for line in lines {
-        // What the sender has spoiled tells nothing of the receiver.
+        // Floods that were limited by the sender tell nothing about the receiver.
         let valid = line.points.iter().filter(|point| point.doubt.is_none());
         let valid: Vec<&FloodPoint> = valid.collect();
         let first = valid.iter().position(|point| point.lost > LOSS);
@@ -129,15 +129,15 @@ fn first_losses(lines: &[FloodLine]) -> Table {
     table
 }
 
-/// The report as Markdown.
+/// Returns the report as Markdown.
 pub(crate) fn flood_markdown(about: &str, lines: &[FloodLine]) -> String {
     markdown::text(&document(about, lines))
 }
 
-/// Writes the report in the form that the file's name tells, `.html` or `.md`.
+/// Writes the report in the form of the file's suffix, `.html` or `.md`.
 ///
 /// # Errors
-/// The name tells another form, or the file cannot be written.
+/// The suffix is another one, or the file cannot be written.
 pub(crate) fn write_flood(
     about: &str,
     lines: &[FloodLine],

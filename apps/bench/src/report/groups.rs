@@ -1,48 +1,48 @@
-//! Which runs belong together: the repeats of one load on one system.
+//! The grouping of runs: the repeats of one load on one system.
 
 use super::chart::Look;
 use super::words;
 use crate::analysis::Spread;
 use crate::record::{Delay, Histogram, Kind, Load, Record, Run, System};
 
-/// A system of a record, with a name that no other has in the report.
+/// A system of a record, with a label that is unique in the report.
 #[derive(Debug)]
 pub(super) struct Subject<'a> {
-    /// What the report calls it.
+    /// The label.
     pub(super) label: String,
-    /// Where it is from.
+    /// The record.
     pub(super) record: &'a Record,
-    /// What is known of it; nothing, if only runs name it.
+    /// The description of the system; `None` if only runs name it.
     pub(super) system: Option<&'a System>,
-    /// How its lines and bars look.
+    /// The style of its lines and bars.
     pub(super) look: Look,
     name: &'a str,
 }
 
-/// The runs of one load on one system, in the order of time.
+/// The runs of one load on one system, in chronological order.
 #[derive(Debug)]
 pub(super) struct Group<'a> {
-    /// The system, as a place among the subjects.
+    /// The index of the system in the subjects.
     pub(super) subject: usize,
     /// The load.
     pub(super) load: &'a Load,
-    /// All of its runs.
+    /// All runs of the group.
     pub(super) runs: Vec<&'a Run>,
 }
 
 impl Subject<'_> {
-    /// Whether this is what its record calls `name`.
+    /// Returns true if `name` is the name of this system in its record.
     pub(super) fn is_named(&self, name: &str) -> bool {
         self.name == name
     }
 
-    /// Whether a run of its record is on it.
+    /// Returns true if a run of its record is on this system.
     pub(super) fn is_of(&self, run: &Run) -> bool {
         self.is_named(&run.system)
     }
 }
 
-/// The systems of all records.
+/// Returns the systems of all records.
 pub(super) fn subjects(records: &[Record]) -> Vec<Subject<'_>> {
     let mut subjects: Vec<Subject<'_>> = Vec::new();
     for record in records {
@@ -67,7 +67,7 @@ pub(super) fn subjects(records: &[Record]) -> Vec<Subject<'_>> {
     subjects
 }
 
-/// The groups of the runs of records of these kinds, subject by subject, in the order of time.
+/// Returns the groups of the runs of records of these kinds, by subject, in chronological order.
 pub(super) fn groups<'a>(subjects: &[Subject<'a>], kinds: &[Kind]) -> Vec<Group<'a>> {
     let mut groups: Vec<Group<'a>> = Vec::new();
     for (index, subject) in subjects.iter().enumerate() {
@@ -77,7 +77,7 @@ pub(super) fn groups<'a>(subjects: &[Subject<'a>], kinds: &[Kind]) -> Vec<Group<
         let begin = groups.len();
         for run in subject.record.runs.iter().filter(|run| subject.is_of(run)) {
             let same = |group: &&mut Group<'_>| match subject.record.kind {
-                // What comes all at once has no rate that one could set, but one that is measured.
+                // The rate of a simultaneous start is a result and not a parameter.
                 Kind::Burst | Kind::Qos => {
                     operation(group.load) == operation(&run.load)
                         && group.load.users == run.load.users
@@ -95,43 +95,43 @@ pub(super) fn groups<'a>(subjects: &[Subject<'a>], kinds: &[Kind]) -> Vec<Group<
 }
 
 impl<'a> Group<'a> {
-    /// The runs that figures are taken from: the valid ones; all, if none is.
+    /// Returns the runs for the figures: the valid ones, or all if no run is valid.
     pub(super) fn used(&self) -> Vec<&'a Run> {
         let valid: Vec<&Run> = self.runs.iter().copied().filter(|run| run.is_valid()).collect();
         if valid.is_empty() { self.runs.clone() } else { valid }
     }
 
-    /// Whether no run is valid, so that no figure of them shows the system.
+    /// Returns true if no run is valid, so that the figures do not show the system.
     pub(super) fn is_doubtful(&self) -> bool {
         self.runs.iter().all(|run| !run.is_valid())
     }
 
-    /// The values of the runs that figures are taken from, without those that have none.
+    /// Returns the values of the runs for the figures; runs without a value are skipped.
     pub(super) fn values(&self, value: impl Fn(&Run) -> Option<f64>) -> Vec<f64> {
         self.used().into_iter().filter_map(value).filter(|value| value.is_finite()).collect()
     }
 
-    /// Median and spread of a value over the repeats.
+    /// Returns median and spread of a value over the repeats.
     pub(super) fn spread(&self, value: impl Fn(&Run) -> Option<f64>) -> Option<Spread> {
         Spread::of(&self.values(value))
     }
 
-    /// The median of a value over the repeats.
+    /// Returns the median of a value over the repeats.
     pub(super) fn median(&self, value: impl Fn(&Run) -> Option<f64>) -> Option<f64> {
         self.spread(value).map(|spread| spread.median)
     }
 
-    /// The delays of all repeats that figures are taken from.
+    /// Returns the delays of all repeats for the figures.
     pub(super) fn pooled(&self, delay: Delay) -> Pooled {
         Pooled::of(self.used().into_iter().filter_map(|run| run.delays.get(&delay)))
     }
 
-    /// The load in words, with whatever is needed to tell it from another of the same system.
+    /// Returns the operation of the load in words, with its qualifiers.
     pub(super) fn operation(&self) -> String {
         operation(self.load)
     }
 
-    /// How many of the repeats count, such as `3` or `2 of 3`.
+    /// Returns the number of valid repeats, such as `3` or `2 of 3`.
     pub(super) fn repeats(&self) -> String {
         let valid = self.runs.iter().filter(|run| run.is_valid()).count();
         if valid == self.runs.len() {
@@ -142,7 +142,7 @@ impl<'a> Group<'a> {
     }
 }
 
-/// The operation of a load, with what goes with it.
+/// Returns the operation of a load, with its qualifiers.
 pub(super) fn operation(load: &Load) -> String {
     let authentication = if load.authentication { ", authenticated" } else { "" };
     let transport =
@@ -150,13 +150,13 @@ pub(super) fn operation(load: &Load) -> String {
     format!("{}{authentication}{transport}", load.operation.name())
 }
 
-/// The state of the network, such as `busy link`, which runs of parallel users tell in their
-/// labels, behind the number of users; empty if it is not told.
+/// Returns the state of the network, such as `busy link`, from the label of a run of parallel
+/// users, where it follows the number of users; empty if it is missing.
 pub(super) fn state(run: &Run) -> &str {
     run.label.split_once(", ").map_or("", |(_, state)| state)
 }
 
-/// A run in a few words.
+/// Returns a short description of a run.
 pub(super) fn run_name(run: &Run) -> String {
     let label = if run.label.is_empty() { String::new() } else { format!(", {}", run.label) };
     format!(
@@ -168,8 +168,8 @@ pub(super) fn run_name(run: &Run) -> String {
     )
 }
 
-/// A percentile of a delay of a run in microseconds; none, if the delay did not occur, or not often
-/// enough to tell it.
+/// Returns a percentile of a delay of a run in microseconds; `None` if the delay did not occur, or
+/// too rarely.
 pub(super) fn percentile(run: &Run, delay: Delay, percent: f64) -> Option<f64> {
     run.delays.get(&delay)?.told(percent).map(|us| us as f64)
 }
@@ -179,35 +179,35 @@ pub(super) fn percentile(run: &Run, delay: Delay, percent: f64) -> Option<f64> {
 pub(super) struct Pooled(Histogram);
 
 impl Pooled {
-    /// All of them together.
+    /// Returns the merged delays.
     pub(super) fn of<'a>(histograms: impl Iterator<Item = &'a Histogram>) -> Self {
         let mut all = Histogram::default();
         histograms.for_each(|one| all.merge(one));
         Self(all)
     }
 
-    /// How many there are.
+    /// Returns the number of delays.
     pub(super) fn count(&self) -> u64 {
         self.0.count()
     }
 
-    /// The mean in microseconds.
+    /// Returns the mean in microseconds.
     pub(super) fn mean(&self) -> Option<f64> {
         (!self.0.is_empty()).then(|| self.0.mean())
     }
 
-    /// The shortest delay in microseconds.
+    /// Returns the shortest delay in microseconds.
     pub(super) fn min(&self) -> Option<u64> {
         (!self.0.is_empty()).then(|| self.0.min())
     }
 
-    /// The longest delay in microseconds.
+    /// Returns the longest delay in microseconds.
     pub(super) fn max(&self) -> Option<u64> {
         (!self.0.is_empty()).then(|| self.0.max())
     }
 
-    /// The delay, in microseconds, that `percent` of the events did not exceed, if there are enough
-    /// of them to tell it.
+    /// Returns the delay in microseconds that `percent` of the events did not exceed, if there are
+    /// enough events.
     pub(super) fn percentile(&self, percent: f64) -> Option<u64> {
         self.0.told(percent)
     }

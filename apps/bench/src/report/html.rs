@@ -1,4 +1,4 @@
-//! A report as one HTML page that needs nothing else: no script, no font, no picture from anywhere.
+//! A report as one self-contained HTML page: no external script, font or picture.
 
 use super::chart::Chart;
 use super::document::{Block, Document, Section, Table, Verdict};
@@ -7,10 +7,10 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 const STYLE: &str = include_str!("style.css");
 
-/// Forbids the page everything but its own style, in case that something slips through.
+/// The content security policy: only the page's own style is allowed.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
-/// The page.
+/// Returns the page.
 pub(super) fn page(document: &Document) -> String {
     let page = html! {
         (DOCTYPE)
@@ -42,7 +42,7 @@ pub(super) fn page(document: &Document) -> String {
 }
 
 fn section(section: &Section) -> Markup {
-    // Charts that follow each other stand side by side where there is room.
+    // Consecutive charts are placed side by side if there is room.
     let are_charts = |a: &Block, b: &Block| matches!((a, b), (Block::Chart(_), Block::Chart(_)));
     html! {
         section id=(section.id) {
@@ -126,7 +126,7 @@ fn chart(chart: &Chart) -> Markup {
     html! {
         figure .bars[bars] {
             figcaption { (chart.title) }
-            // One line alone is named by the chart.
+            // A single line is named by the title of the chart.
             @if legend.len() > 1 || doubtful {
                 ul.legend {
                     @for (label, look) in legend {

@@ -1,5 +1,5 @@
-//! Judgements as JUnit XML, which build servers show: a test case for the validity of each run, and
-//! one for each criterion.
+//! Verdicts as JUnit XML for build servers: a test case for the validity of each run, and one for
+//! each criterion.
 
 use super::groups::run_name;
 use crate::record::{Criterion, Record, Run};
@@ -7,10 +7,10 @@ use quick_xml::Writer;
 use quick_xml::events::{BytesDecl, BytesEnd, BytesStart, BytesText, Event};
 
 type Xml = Writer<Vec<u8>>;
-/// Writing to memory does not fail.
+/// Writing to memory cannot fail.
 type Written = std::io::Result<()>;
 
-/// A test suite for each record.
+/// Returns a test suite for each record.
 pub(crate) fn junit(records: &[Record]) -> String {
     let mut xml = Writer::new_with_indent(Vec::new(), b' ', 2);
     write(&mut xml, records).expect("writing to memory succeeds");
@@ -104,7 +104,7 @@ impl Case<'_> {
     }
 }
 
-/// The text without the characters that XML 1.0 has no way to write.
+/// Returns the text without the characters that XML 1.0 cannot represent.
 fn allowed(text: &str) -> String {
     let is_allowed = |c: char| match c {
         '\t' | '\n' | '\r' => true,

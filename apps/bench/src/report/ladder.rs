@@ -1,26 +1,26 @@
-//! Draws the messages of a call as a ladder.
+//! Draws the messages of a call as a ladder diagram.
 
 use crate::capture::flow::{Arrow, Flow, seconds};
 use maud::{Markup, html};
 
-/// A ladder with what it shows.
+/// A ladder diagram with its caption.
 #[derive(Debug)]
 pub(super) struct Ladder {
     pub(super) caption: String,
     pub(super) flow: Flow,
 }
 
-/// Where the first column stands; the times are before it.
+/// The position of the first column, after the times.
 const LEFT: usize = 200;
-/// From one column to the next; the widest address and a method of 16 letters have room.
+/// The distance of columns, wide enough for the longest address and a method of 16 letters.
 const COLUMN: usize = 320;
-/// From one message to the next.
+/// The distance of messages.
 const ROW: usize = 30;
-/// Where the first message stands; the parties are above it.
+/// The position of the first message, below the parties.
 const TOP: usize = 62;
 
 impl Ladder {
-    /// The ladder as an element of a page. Its style gives the colours.
+    /// Returns the ladder as an element of a page, whose style sets the colours.
     pub(super) fn drawn(&self) -> Markup {
         let Flow { parties, arrows } = &self.flow;
         let width = LEFT + COLUMN * parties.len().saturating_sub(1).max(1) + COLUMN / 2;
@@ -51,7 +51,7 @@ fn drawn(arrow: &Arrow, y: usize, column: impl Fn(usize) -> usize) -> Markup {
             @match arrow.between {
                 Some((from, to)) => {
                     @let (x1, x2) = (column(from), column(to));
-                    // The head is drawn back from its tip.
+                    // The line ends before the tip of the arrow head.
                     @let back = if from < to { x2 - 9 } else { x2 + 9 };
                     line x1=(x1) x2=(back) y1=(y) y2=(y) {}
                     polygon points=(format!("{x2},{y} {back},{} {back},{}", y - 5, y + 5)) {}

@@ -1,17 +1,17 @@
-//! A report as Markdown, with the same contents as the page: in the place of a chart stands a table
-//! that tells the course of each line.
+//! A report as Markdown with the same content as the page. A table with the course of each line
+//! replaces a chart.
 
 use super::chart::{Chart, Line};
 use super::document::{Block, Document, Table};
 use super::words;
 use std::fmt::Write as _;
 
-/// Steps of height in one character.
+/// The levels of height in one character.
 const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// How many characters the course of a line gets at most.
+/// The limit of characters for the course of a line.
 const COURSE: usize = 40;
 
-/// The text.
+/// Returns the text.
 pub(super) fn text(document: &Document) -> String {
     let mut text = format!("# {}\n", plain(&document.title));
     for section in &document.sections {
@@ -64,7 +64,7 @@ fn write_block(text: &mut String, block: &Block) {
     };
 }
 
-/// Indented, so that nothing in it can end it.
+/// An indented block: no content can end it.
 fn write_code(text: &mut String, code: &str) {
     let code = code.lines().map(|line| line.replace(char::is_control, "\u{fffd}"));
     let code: Vec<String> = code.map(|line| format!("    {line}\n")).collect();
@@ -101,7 +101,7 @@ fn write_table(text: &mut String, table: &Table) {
     text.push('\n');
 }
 
-/// A chart in words.
+/// Returns a chart as a table.
 fn courses(chart: &Chart) -> Table {
     if !chart.bars.is_empty() {
         let mut table = Table::new(&*chart.title, &["", "", &format!("#{}", chart.x.title), ""]);
@@ -145,7 +145,7 @@ fn courses(chart: &Chart) -> Table {
     table
 }
 
-/// A line as characters of different height.
+/// Returns a line as characters of different height.
 fn course(line: &Line, share: &impl Fn(f64) -> f64) -> String {
     let points = if line.points.is_empty() { &line.markers } else { &line.points };
     let per = points.len().div_ceil(COURSE).max(1);
@@ -157,8 +157,7 @@ fn course(line: &Line, share: &impl Fn(f64) -> f64) -> String {
     heights.collect()
 }
 
-/// Text that stays text: what Markdown or HTML would take for more than letters is escaped, and a
-/// line stays a line.
+/// Escapes text for Markdown and HTML, and replaces line ends.
 fn plain(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,8 +1,8 @@
-//! Reports: what records say, for people and for programs.
+//! Reports of records, for readers and for programs.
 //!
-//! A report is put together by [`content`] from any number of records, and written as one HTML page
-//! or as Markdown, which say the same. CSV and JUnit XML are for other programs; JSON is the
-//! records themselves, from which every other form can be made later.
+//! [`content`] assembles a report from any number of records. It is written as an HTML page or as
+//! Markdown with the same content. CSV and JUnit XML are for other programs. JSON is the records
+//! themselves, from which every other form can be made later.
 
 mod capture;
 mod chart;
@@ -33,22 +33,22 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a report or a record cannot be read or written.
+/// An error of reading or writing a report or a record.
 #[derive(Debug)]
 pub(crate) enum ReportError {
     /// The file cannot be read.
     Read(PathBuf, io::Error),
     /// The file cannot be written.
     Write(PathBuf, io::Error),
-    /// The file holds no record.
+    /// The file is not a record.
     Json(PathBuf, serde_json::Error),
-    /// The file holds no record at all.
+    /// The file has no records.
     Empty(PathBuf),
-    /// The file is of this format, which a later version of the program wrote.
+    /// The file has this format, which a later version of the program wrote.
     TooNew(PathBuf, u64),
-    /// The name of the file does not tell the form.
+    /// The suffix of the file is unknown.
     Form(PathBuf),
-    /// The name of the file tells neither a page nor Markdown, and the report has no other form.
+    /// The suffix is neither that of a page nor that of Markdown, and the report has no other form.
     PageForm(PathBuf),
 }
 
@@ -87,7 +87,7 @@ impl fmt::Display for ReportError {
 
 impl std::error::Error for ReportError {}
 
-/// What is looked at first, for a later format may have anything else.
+/// The format number, which is checked first: the rest of a later format may differ.
 #[derive(Deserialize)]
 struct Header {
     format: u64,
@@ -96,7 +96,7 @@ struct Header {
 /// Reads the records in a JSON file: one, or an array as [`write()`] makes it of several.
 ///
 /// # Errors
-/// The file cannot be read, holds no record, or one of a later format.
+/// The file cannot be read, is not a record, or has a later format.
 pub(crate) fn read(path: &Path) -> Result<Vec<Record>, ReportError> {
     let text = fs::read(path).map_err(|error| ReportError::Read(path.to_owned(), error))?;
     let is_array = text.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
@@ -118,21 +118,21 @@ fn json_error(path: &Path, error: serde_json::Error) -> ReportError {
     ReportError::Json(path.to_owned(), error)
 }
 
-/// Writes records to a file in the form that its name tells: `.html`, `.md`, `.csv`, `.json` (of
-/// several records, an array) or `.xml` (JUnit).
+/// Writes records to a file in the form of its suffix: `.html`, `.md`, `.csv`, `.json` (an array
+/// for several records) or `.xml` (JUnit).
 ///
 /// # Errors
-/// The name tells no form, or the file cannot be written.
+/// The suffix is unknown, or the file cannot be written.
 pub(crate) fn write(records: &[Record], path: &Path) -> Result<(), ReportError> {
     let text = form(path)?(records);
     fs::write(path, text).map_err(|error| ReportError::Write(path.to_owned(), error))
 }
 
-/// Whether a report that is for people only can be written to a file of this name: before hours are
-/// spent on it.
+/// Checks that a report without a form for programs can be written to this file, before a long
+/// measurement.
 ///
 /// # Errors
-/// The name tells no form that the report has, or no file of that name can be written.
+/// The suffix is unsupported, or the file cannot be created.
 pub(crate) fn check_page(path: &Path) -> Result<(), ReportError> {
     match path.extension().and_then(|extension| extension.to_str()) {
         Some("html" | "md") => check_writable(path),
@@ -140,11 +140,10 @@ pub(crate) fn check_page(path: &Path) -> Result<(), ReportError> {
     }
 }
 
-/// Writes a report that is for people only in the form that the file's name tells, `.html` or
-/// `.md`.
+/// Writes a report without a form for programs in the form of the file's suffix, `.html` or `.md`.
 ///
 /// # Errors
-/// The name tells another form, or the file cannot be written.
+/// The suffix is another one, or the file cannot be written.
 fn write_page(document: &document::Document, path: &Path) -> Result<(), ReportError> {
     check_page(path)?;
     let is_page = path.extension().is_some_and(|extension| extension == "html");
@@ -152,7 +151,7 @@ fn write_page(document: &document::Document, path: &Path) -> Result<(), ReportEr
     fs::write(path, text).map_err(|error| ReportError::Write(path.to_owned(), error))
 }
 
-/// What makes the form that the name of `path` tells.
+/// Returns the function for the form of the suffix of `path`.
 fn form(path: &Path) -> Result<fn(&[Record]) -> String, ReportError> {
     let form = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
     Ok(match form.to_ascii_lowercase().as_str() {
@@ -165,7 +164,7 @@ fn form(path: &Path) -> Result<fn(&[Record]) -> String, ReportError> {
     })
 }
 
-/// Whether a report can be written to `path`, which is left as it is.
+/// Checks that a report can be written to `path`, and leaves the file unchanged.
 ///
 /// # Errors
 /// As of [`write()`].
@@ -174,35 +173,36 @@ pub(crate) fn check(path: &Path) -> Result<(), ReportError> {
     check_writable(path)
 }
 
-/// Whether a file can be written at `path`, which is left as it is.
+/// Checks that a file can be written at `path`, and leaves it unchanged.
 fn check_writable(path: &Path) -> Result<(), ReportError> {
-    // Of a link that leads nowhere, the link is to stay.
+    // A dangling symbolic link is kept.
     let is_new = path.symlink_metadata().is_err();
     let opened = fs::OpenOptions::new().append(true).create(true).open(path);
     opened.map_err(|error| ReportError::Write(path.to_owned(), error))?;
     if is_new {
-        // Only to see whether it can be made; where it cannot be removed, it is written over.
+        // The file was created only for the check. If it cannot be removed, the report overwrites
+        // it.
         let _ = fs::remove_file(path);
     }
     Ok(())
 }
 
-/// The records in their own form.
+/// Returns the records in their own form.
 pub(crate) fn json(records: &[Record]) -> String {
     let text = match records {
         [record] => serde_json::to_string_pretty(record),
         records => serde_json::to_string_pretty(records),
     };
-    // Keys are texts or become such, and histograms are written to memory.
+    // The keys are strings or serialise as strings, and histograms are written to memory.
     text.expect("a record has a JSON form") + "\n"
 }
 
-/// One page with everything, for a browser.
+/// Returns one page with everything, for a browser.
 pub(crate) fn html(records: &[Record]) -> String {
     html::page(&content::document(records))
 }
 
-/// The same as [`html`], for where text is read.
+/// Returns the content of [`html`] as Markdown text.
 pub(crate) fn markdown(records: &[Record]) -> String {
     markdown::text(&content::document(records))
 }

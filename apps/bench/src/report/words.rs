@@ -1,14 +1,14 @@
-//! Figures in words: thousands separated, as many digits as are worth reading.
+//! Formatting of figures: thousands separators and significant digits.
 
 use std::time::{Duration, UNIX_EPOCH};
 
-/// What stands where there is no figure.
+/// The text for a missing figure.
 pub(super) const NONE: &str = "–";
 
-/// The last second of the year 9999, behind which RFC 3339 has no dates.
+/// The last second of the year 9999: RFC 3339 has no later dates.
 const LAST_SECOND: u64 = 253_402_300_799;
 
-/// A number of things, such as `1,234,567`.
+/// Formats a count, such as `1,234,567`.
 pub(super) fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -21,7 +21,8 @@ pub(super) fn count(number: u64) -> String {
     text
 }
 
-/// A measured value, to three digits or to the unit: `0.123`, `1.23`, `12.3`, `1,235`.
+/// Formats a measured value with three significant digits, or as an integer: `0.123`, `1.23`,
+/// `12.3`, `1,235`.
 pub(super) fn figure(value: f64) -> String {
     if !value.is_finite() {
         return NONE.to_owned();
@@ -37,13 +38,13 @@ pub(super) fn figure(value: f64) -> String {
     };
     if digits == 0 && size < 9e15 {
         let sign = if value < 0.0 { "−" } else { "" };
-        // Below 2^53, so nothing is lost.
+        // Below 2^53, so the conversion is exact.
         return format!("{sign}{}", count(size.round() as u64));
     }
     format!("{value:.digits$}").replace('-', "−")
 }
 
-/// A value on an axis: as short as it can be said, `0.5`, `20`, `1,000`.
+/// Formats a value of an axis as short as possible: `0.5`, `20`, `1,000`.
 pub(super) fn tick(value: f64) -> String {
     if value.abs() >= 1000.0 {
         return figure(value);
@@ -53,12 +54,12 @@ pub(super) fn tick(value: f64) -> String {
     if text == "-0" { "0".to_owned() } else { text.replace('-', "−") }
 }
 
-/// As [`figure`], or a dash.
+/// Formats as [`figure`], or a dash.
 pub(super) fn maybe(value: Option<f64>) -> String {
     value.map_or_else(|| NONE.to_owned(), figure)
 }
 
-/// A share in percent. It says 100 and 0 only where nothing is missing.
+/// Formats a share in percent. 100 and 0 stand only for exact values.
 pub(super) fn percent(share: f64) -> String {
     let text = format!("{share:.2}");
     if !share.is_finite() {
@@ -75,12 +76,12 @@ pub(super) fn percent(share: f64) -> String {
     }
 }
 
-/// As [`percent`], or a dash.
+/// Formats as [`percent`], or a dash.
 pub(super) fn maybe_percent(share: Option<f64>) -> String {
     share.map_or_else(|| NONE.to_owned(), percent)
 }
 
-/// Bytes with a binary unit, such as `12.3 MiB`.
+/// Formats bytes with a binary unit, such as `12.3 MiB`.
 pub(super) fn bytes(bytes: u64) -> String {
     let mut value = bytes as f64;
     for unit in ["B", "KiB", "MiB", "GiB"] {
@@ -92,7 +93,7 @@ pub(super) fn bytes(bytes: u64) -> String {
     format!("{} TiB", figure(value))
 }
 
-/// A time, from seconds since the Unix epoch, such as `2024-05-01 12:00:00 UTC`.
+/// Formats a time in seconds since the Unix epoch, such as `2024-05-01 12:00:00 UTC`.
 pub(super) fn time(seconds: u64) -> String {
     if seconds > LAST_SECOND {
         return format!("{} s since 1970", count(seconds));
@@ -101,13 +102,13 @@ pub(super) fn time(seconds: u64) -> String {
     text.to_string().replace('T', " ").replace('Z', " UTC")
 }
 
-/// A number of things with their name: `1 run`, `3 runs`.
+/// Formats a count with its noun: `1 run`, `3 runs`.
 pub(super) fn counted(number: usize, name: &str) -> String {
     let s = if number == 1 { "" } else { "s" };
     format!("{} {name}{s}", count(number as u64))
 }
 
-/// A list in words: `a`, `a and b`, `a, b and c`.
+/// Formats a list: `a`, `a and b`, `a, b and c`.
 pub(super) fn list(items: &[String]) -> String {
     match items {
         [] => String::new(),
@@ -116,7 +117,7 @@ pub(super) fn list(items: &[String]) -> String {
     }
 }
 
-/// A command line that a shell takes as it was.
+/// Quotes a command line for a shell.
 pub(super) fn command(words: &[String]) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
     let quoted = words.iter().map(|word| {

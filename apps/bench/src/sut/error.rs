@@ -1,30 +1,30 @@
-//! Why a system is not there.
+//! The errors of systems under test.
 
 use crate::watch::WatchError;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-/// Why a system is not there.
+/// An error of starting or finding a system.
 #[derive(Debug)]
 pub(crate) enum SutError {
-    /// The text on the command line names no system.
+    /// The text on the command line is not a valid system.
     Spec(String),
-    /// What is to be watched of a system that runs elsewhere is no such thing.
+    /// The processes to watch of a running system are invalid.
     Watch(WatchError),
-    /// The host has no address.
+    /// The host cannot be resolved.
     Host(String, io::Error),
-    /// The profile cannot be read, or is not as it should be.
+    /// The profile cannot be read, or is invalid.
     Profile(PathBuf, String),
-    /// The system of this name has no such mode, or cannot do what is asked.
+    /// The system does not support the mode or the request.
     Cannot(String, String),
-    /// The program is not there; what to do about it.
+    /// The program is not installed; with the remedy.
     Missing(String, String),
-    /// Something on our side went wrong: what, and why.
+    /// A local I/O error: the action, and the error.
     Io(String, io::Error),
-    /// A command of the profile failed: the command, and what it printed.
+    /// A command of the profile failed: the command, and its output.
     Failed(String, String),
-    /// The system ended or did not answer: its name, what happened, and the last it printed.
+    /// The system ended or did not answer: its name, the reason, and its last output.
     NotReady(String, String, String),
 }
 

@@ -1,5 +1,5 @@
-//! Systems under test: started by profiles with the same users and mode, each on a free port, and
-//! stopped again; or reached where they run already.
+//! Systems under test. They are started by profiles with the same users and mode, each on a free
+//! port, and stopped after use; or they run already elsewhere.
 
 mod error;
 mod process;
@@ -25,41 +25,40 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a system may take until it answers: large tables of users take their time.
+/// The longest time to the first answer: large tables of users take time.
 const READY: Duration = Duration::from_secs(120);
 
-/// A system under test that answers. Dropped, it is stopped if it was started here.
+/// A running system under test. Dropping it stops the system, if it was started here.
 #[derive(Debug)]
 pub(crate) struct Running {
-    /// As it is recorded.
+    /// Its description in the record.
     pub(crate) system: System,
-    /// Where it is reached.
+    /// Its address.
     pub(crate) target: SocketAddr,
-    /// By what.
+    /// Its transport.
     pub(crate) transport: Transport,
     /// The domain of its users, also the digest realm.
     pub(crate) domain: String,
-    /// What to watch, if that is known.
+    /// The processes to watch, if known.
     pub(crate) watch: Option<Subject>,
-    /// The command that prints its timings; empty if there is none.
+    /// The command that prints its timings; empty without one.
     timings: Vec<String>,
     server: Option<Server>,
 }
 
 impl Running {
-    /// Whether it still runs, as far as we know. If it does not, the last that it printed.
+    /// Returns the last output of the server if it has ended, as far as is known.
     pub(crate) fn has_ended(&mut self) -> Option<String> {
         let server = self.server.as_mut()?;
         server.ended().map(|status| format!("{status}; {}", server.printed()))
     }
 
-    /// How long the steps of its work took since it was started; nothing where it was not asked to
-    /// say so.
+    /// Returns the times of its processing steps since the start; empty if it does not report them.
     ///
     /// # Errors
-    /// [`SutError`] where its command fails or prints something else.
+    /// [`SutError`] if its command fails or has invalid output.
     pub(crate) fn timings(&self) -> Result<Steps, SutError> {
-        /// The part of what is printed that matters here.
+        /// The relevant part of the output.
         #[derive(Deserialize)]
         struct Printed {
             timings: Steps,
@@ -74,7 +73,7 @@ impl Running {
     }
 }
 
-/// Runs a command of a profile, and returns what it printed.
+/// Runs a command of a profile, and returns its output.
 fn run(command: &[String]) -> Result<String, SutError> {
     let output = Command::new(&command[0]).args(&command[1..]).output();
     let output = output.map_err(|error| SutError::Io(command.join(" "), error))?;
@@ -86,11 +85,11 @@ fn run(command: &[String]) -> Result<String, SutError> {
     }
 }
 
-/// Starts, or finds, the system that `spec` names: `barebell`, `kamailio`, `PATH.toml`,
-/// `NAME=PATH.toml`, `udp:HOST:PORT`, `NAME@udp:HOST:PORT`.
+/// Starts or finds the system of `spec`: `barebell`, `kamailio`, `PATH.toml`, `NAME=PATH.toml`,
+/// `udp:HOST:PORT`, `NAME@udp:HOST:PORT`.
 ///
 /// # Errors
-/// [`SutError`] where there is none.
+/// [`SutError`] if the system cannot be started or found.
 pub(crate) fn start(spec: &str, wanted: &Wanted<'_>) -> Result<Running, SutError> {
     match Spec::parse(spec)? {
         Spec::Elsewhere { name, transport, target, domain, watch } => Ok(Running {
@@ -115,7 +114,7 @@ pub(crate) fn start(spec: &str, wanted: &Wanted<'_>) -> Result<Running, SutError
 }
 
 fn start_profile(profile: &Profile, wanted: &Wanted<'_>) -> Result<Running, SutError> {
-    // Read by nobody else: there are passwords in it.
+    // The folder is private, since it contains passwords.
     let folder = tempfile::Builder::new()
         .prefix("barebell-bench-")
         .tempdir()
@@ -161,7 +160,7 @@ fn start_profile(profile: &Profile, wanted: &Wanted<'_>) -> Result<Running, SutE
     })
 }
 
-/// A port that is free in UDP and TCP; somebody else may still be faster to take it.
+/// Returns a port that is free in UDP and TCP; another process may still take it first.
 fn free_port(address: IpAddr) -> io::Result<SocketAddr> {
     let mut last = None;
     for _ in 0..100 {
@@ -175,7 +174,7 @@ fn free_port(address: IpAddr) -> io::Result<SocketAddr> {
     Err(last.unwrap_or_else(|| io::Error::other("none found")))
 }
 
-/// An OPTIONS request from `local` to `host`: a domain, or an address.
+/// Returns an OPTIONS request from `local` to `host`: a domain, or an address.
 pub(crate) fn options(transport: &str, local: SocketAddr, host: &str) -> Vec<u8> {
     let (id, mut out) = (format!("{:x}", getrandom::u64().unwrap_or_default()), Vec::new());
     let via = ("SIP/2.0/", transport, " ", local, ";rport;branch=z9hG4bK", &id);
@@ -187,8 +186,7 @@ pub(crate) fn options(transport: &str, local: SocketAddr, host: &str) -> Vec<u8>
     out
 }
 
-/// Waits for an answer to OPTIONS over UDP, or for a text that it prints. Returns how long that
-/// took.
+/// Waits for an answer to OPTIONS over UDP, or for the ready text in the output. Returns the time.
 fn wait_until_ready(
     name: &str,
     server: &mut Server,
@@ -222,7 +220,7 @@ fn wait_until_ready(
             thread::sleep(Duration::from_millis(50));
             continue;
         }
-        // Sending fails with the report that an earlier request met a closed port.
+        // Sending fails with the ICMP error of an earlier request to a closed port.
         let _ = socket.send(&options("UDP", from, &target.to_string()));
         let mut answer = [0; 2048];
         match socket.recv(&mut answer) {

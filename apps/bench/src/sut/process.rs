@@ -1,4 +1,4 @@
-//! A server that is ours, with everything that it starts.
+//! A child process of a server, with its own children.
 
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
@@ -11,21 +11,20 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// How long it may take to end by itself.
+/// The time that it gets to end on its own.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Ends the group of processes `$1` when its standard input ends, which it does when this program
-/// does, however that comes about, and removes the folder `$2`.
+/// Ends the process group `$1` when its standard input ends, which happens at any end of this
+/// program, and removes the folder `$2`.
 const GUARD: &str = "read -r end; kill -TERM -$1; sleep 3; kill -KILL -$1; rm -rf -- \"$2\"";
 
-/// A running server. Dropped, it is stopped with everything that it started, and its folder is
-/// removed.
+/// A running server. Dropping it stops the server with all its children, and removes its folder.
 #[derive(Debug)]
 pub(super) struct Server {
     child: Child,
     stop: Signal,
     guard: Child,
-    /// What the guard waits for the end of.
+    /// The standard input of the guard; its end triggers the guard.
     alive: Option<ChildStdin>,
     log: PathBuf,
     _folder: TempDir,
@@ -54,7 +53,7 @@ impl Server {
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            // Not ended from the keyboard before its time.
+            // In its own group, the guard does not get signals from the keyboard.
             .process_group(0)
             .spawn();
         let mut guard = match guard {
@@ -69,23 +68,23 @@ impl Server {
         Ok(Self { child, stop, guard, alive, log, _folder: folder })
     }
 
-    /// The number of the process, which is also that of its group.
+    /// Returns the process id, which is also that of its group.
     pub(super) fn pid(&self) -> i32 {
         group(&self.child).as_raw()
     }
 
-    /// Lets the guard see what it would see if this program ended.
+    /// Simulates the end of this program for the guard.
     #[cfg(test)]
     pub(super) fn forget_guard_input(&mut self) {
         self.alive = None;
     }
 
-    /// How it ended, if it has.
+    /// Returns the exit status, if the server has ended.
     pub(super) fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
 
-    /// The last that it printed.
+    /// Returns the last output.
     pub(super) fn printed(&self) -> String {
         let printed = fs::read(&self.log).unwrap_or_default();
         let last = &printed[printed.len().saturating_sub(2000)..];
@@ -93,7 +92,7 @@ impl Server {
     }
 }
 
-/// The process group of a child that was started as the first of one.
+/// Returns the process group of a child that is its leader.
 fn group(child: &Child) -> Pid {
     Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX))
 }
@@ -107,7 +106,7 @@ impl Drop for Server {
         }
         let _ = killpg(group(&self.child), Signal::SIGKILL);
         let _ = self.child.wait();
-        // The number of the group may be somebody else's from now on: the guard must not wake.
+        // The id of the group may be reused from now on, so the guard must not act.
         let _ = killpg(group(&self.guard), Signal::SIGKILL);
         let _ = self.guard.wait();
         self.alive = None;

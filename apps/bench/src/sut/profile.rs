@@ -1,4 +1,4 @@
-//! Profiles: files that say how a system is started. `docs/benchmarks/profiles.md` describes the
+//! Profiles: files that describe the start of a system. `docs/benchmarks/profiles.md` describes the
 //! form.
 
 use super::error::SutError;
@@ -17,14 +17,14 @@ use std::path::{Component, Path, PathBuf};
 use std::str::FromStr;
 use std::thread;
 
-/// Names and texts of the profiles that come with the program, and of the files that they name.
+/// Names and texts of the built-in profiles, and of their files.
 const BUILT_IN: [(&str, &str); 3] = [
     ("barebell.toml", include_str!("../../profiles/barebell.toml")),
     ("kamailio.toml", include_str!("../../profiles/kamailio.toml")),
     ("kamailio.cfg", include_str!("../../profiles/kamailio.cfg")),
 ];
 
-/// The text of the profile `name` that comes with the program.
+/// Returns the text of the built-in profile `name`.
 pub(super) fn built_in(name: &str) -> Option<&'static str> {
     built_in_file(&format!("{name}.toml"))
 }
@@ -33,52 +33,52 @@ fn built_in_file(name: &str) -> Option<&'static str> {
     BUILT_IN.into_iter().find(|(file, _)| *file == name).map(|(_, text)| text)
 }
 
-/// How a system is started.
+/// The profile of a system.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Profile {
-    /// What the reports call it.
+    /// The name in the reports.
     pub(super) name: String,
-    /// What to do if the program is missing.
+    /// The remedy if the program is missing.
     #[serde(default)]
     install: String,
-    /// The program, found as the documentation says, and its arguments.
+    /// The program, searched as documented, and its arguments.
     command: Vec<String>,
-    /// Prints the version.
+    /// The command that prints the version.
     #[serde(default)]
     version: Vec<String>,
-    /// Prints how long the steps of its work take, as JSON.
+    /// The command that prints the times of processing steps as JSON.
     #[serde(default)]
     timings: Vec<String>,
-    /// Run one after the other before the command.
+    /// Commands that are run in order before the start.
     #[serde(default)]
     prepare: Vec<Vec<String>>,
-    /// Further arguments, by what is wanted.
+    /// Further arguments, by condition.
     arguments: BTreeMap<Condition, Vec<String>>,
-    /// Files that it needs.
+    /// Files that the system needs.
     #[serde(default)]
     files: Vec<Template>,
-    /// How its users are written down.
+    /// The form of its file of users.
     #[serde(default)]
     users: UserFile,
-    /// Where it is reached, if it is a machine of its own.
+    /// Its address, if it runs on a machine of its own.
     #[serde(default)]
     pub(super) target: Option<SocketAddr>,
-    /// The signal that ends it, `TERM` if nothing is said.
+    /// The signal that stops it, by default `TERM`.
     #[serde(default)]
     stop: Option<String>,
-    /// What it prints when it is ready; without this it is asked by OPTIONS.
+    /// The output that shows that it is ready; without it, OPTIONS is sent.
     #[serde(default)]
     ready_text: Option<String>,
-    /// What is to be known of its configuration.
+    /// Remarks on its configuration.
     #[serde(default)]
     pub(super) remarks: Vec<String>,
-    /// Where the profile is; none if it comes with the program.
+    /// The path of the profile; `None` for a built-in one.
     #[serde(skip)]
     path: Option<PathBuf>,
 }
 
-/// When arguments are added.
+/// The condition of further arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Condition {
@@ -137,7 +137,7 @@ struct Template {
 #[serde(deny_unknown_fields, default)]
 struct UserFile {
     path: String,
-    /// A first line.
+    /// The header line.
     head: Option<String>,
     /// The line of each user.
     line: String,
@@ -149,12 +149,12 @@ impl Default for UserFile {
     }
 }
 
-/// What is done to start a system, with nothing left open.
+/// The complete steps of starting a system.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) command: Vec<String>,
     pub(super) version: Vec<String>,
-    /// Empty if its timings are not wanted, or it has none.
+    /// Empty if the timings are not requested, or the system has no such command.
     pub(super) timings: Vec<String>,
     pub(super) prepare: Vec<Vec<String>>,
     pub(super) stop: Signal,
@@ -162,7 +162,7 @@ pub(super) struct Plan {
 }
 
 impl Profile {
-    /// The profile that comes with the program as `name`, or the one in the file `name`.
+    /// Loads the built-in profile `name`, or the one in the file `name`.
     pub(super) fn load(name: &str) -> Result<Self, SutError> {
         let path = PathBuf::from(name);
         let wrong = |reason: String| SutError::Profile(path.clone(), reason);
@@ -199,12 +199,12 @@ impl Profile {
         })
     }
 
-    /// The directory that relative paths of the profile start from.
+    /// Returns the directory of relative paths in the profile.
     fn directory(&self) -> Option<&Path> {
         Some(self.path.as_ref()?.parent().unwrap_or(Path::new("")))
     }
 
-    /// Writes the files that the system needs into `folder`, and says how to start it at `target`.
+    /// Writes the files of the system into `folder`, and returns the plan of its start at `target`.
     pub(super) fn plan(
         &self,
         wanted: &Wanted<'_>,
@@ -226,7 +226,7 @@ impl Profile {
         for condition in [mode, authentication, transport] {
             match self.arguments.get(&condition) {
                 Some(more) => arguments.extend_from_slice(more),
-                // UDP is there in any case.
+                // UDP is always enabled.
                 None if condition == Condition::Udp => {}
                 None => {
                     let what = format!("has no [arguments] {}", condition.name());
@@ -241,7 +241,7 @@ impl Profile {
             SocketAddr::V4(target) => target.ip().to_string(),
             SocketAddr::V6(target) => format!("[{}]", target.ip()),
         };
-        // As many bits as it takes to number the users, between 1024 and 16 million.
+        // The number of bits for the number of users, between 1024 and 16 million.
         let bits = usize::BITS - wanted.users.len().leading_zeros();
         let in_folder = |path: &str| folder.join(path).display().to_string();
         let [certificate, key] = ["tls-certificate.pem", "tls-key.pem"].map(in_folder);
@@ -337,8 +337,8 @@ impl Profile {
         write().map_err(|error| SutError::Io(format!("cannot write {path}"), error))
     }
 
-    /// Where the program is: what `NAME_BIN` in the environment says, else beside this program,
-    /// else in `PATH`; a name with a slash in it is taken from the profile's folder.
+    /// Returns the path of the program: that of `NAME_BIN` in the environment, else a file beside
+    /// this program, else one in `PATH`. A name with a slash is relative to the profile's folder.
     fn program(&self) -> Result<PathBuf, SutError> {
         let name = &self.command[0];
         let missing = || SutError::Missing(name.clone(), self.install.clone());
@@ -352,12 +352,12 @@ impl Profile {
         }
         let own = env::current_exe().ok().and_then(|path| path.parent().map(Path::to_owned));
         let path = env::var_os("PATH").unwrap_or_default();
-        // Where Debian has servers, and where PATH of a user who is not root does not lead.
+        // Debian installs servers there, and PATH of a user other than root does not contain it.
         let folders = own.into_iter().chain(env::split_paths(&path)).chain(["/usr/sbin".into()]);
         folders.map(|folder| folder.join(name)).find_map(existing).ok_or_else(missing)
     }
 
-    /// Takes the program at `path`, wherever it would be found otherwise.
+    /// Sets the program to `path`.
     #[cfg(test)]
     pub(super) fn with_program(mut self, path: &Path) -> Self {
         self.command[0] = path.display().to_string();
@@ -365,7 +365,7 @@ impl Profile {
     }
 }
 
-/// `text` with the values of `{names}`. Other braces stay as they are.
+/// Returns `text` with the values of `{names}`. Other braces are kept.
 fn fill(text: &str, values: &[(&str, String)]) -> String {
     let mut filled = String::with_capacity(text.len());
     let mut rest = text;

@@ -1,17 +1,17 @@
-//! What a system under test is called on the command line.
+//! The form of a system under test on the command line.
 
 use super::error::SutError;
 use crate::watch::Subject;
 use sip::Transport;
 use std::net::{SocketAddr, ToSocketAddrs};
 
-/// A system that is to be started, or one that runs already.
+/// A system to start, or a running one.
 #[derive(Debug, PartialEq)]
 pub(super) enum Spec {
     Profile {
-        /// What to call it, if not as its profile does.
+        /// The name, if it differs from that of the profile.
         name: Option<String>,
-        /// A profile of our own, or a file.
+        /// A built-in profile, or a file.
         profile: String,
     },
     Elsewhere {

@@ -1,5 +1,5 @@
-//! Barebell and Kamailio, started by their profiles, do what each operation of the benchmark
-//! expects of them, in each mode, with credentials and without.
+//! Barebell and Kamailio, started by their profiles, support each operation of the benchmark in
+//! each mode, with and without authentication.
 
 use super::*;
 use crate::users::Users;
@@ -12,14 +12,15 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use test_support::agent::{Agent, Received, SESSION};
 
-/// Held by the test that has a system running: several take more than a small machine has.
+/// Held by the test with a running system: several at a time overload a small machine.
 static TURN: Mutex<()> = Mutex::new(());
 
 fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The barebell that this workspace has built, release first: tests run from `target/PROFILE/deps`.
+/// The server binary of this workspace, the release build first: tests run from
+/// `target/PROFILE/deps`.
 fn barebell() -> Profile {
     let profile = Profile::load("barebell").expect("a profile");
     if env::var_os("BAREBELL_BIN").is_some() {
@@ -56,7 +57,7 @@ fn users() -> Users {
     Users::from_pattern(Users::DEFAULT_PATTERN, 20).expect("users")
 }
 
-/// A phone of the user at `index`, who is asked for the password if `authentication` says so.
+/// Returns a phone of the user at `index`, with the password if `authentication` is set.
 fn phone(running: &Running, users: &Users, index: usize, authentication: bool) -> Agent {
     let (name, password) = users.get(index);
     match authentication {
@@ -126,14 +127,14 @@ fn call(running: &Running, mode: Mode, caller: &mut Agent, callee: &mut Agent) {
     caller.response("BYE", 200);
 }
 
-/// Calls `uri` and gives the final response, which has this status and is acknowledged.
+/// Calls `uri` and returns the final response, which has this status and is acknowledged.
 fn refused(caller: &mut Agent, uri: &str, status: u16) -> Received {
     let mut dialog = caller.dialog(uri);
     caller.ask(&mut dialog, "INVITE", "", SESSION);
     caller.response("INVITE", status)
 }
 
-/// Every operation of the benchmark.
+/// Runs every operation of the benchmark.
 fn operations(profile: &Profile, mode: Mode, authentication: bool) {
     let _turn = turn();
     let users = users();
@@ -233,7 +234,7 @@ fn a_system_that_does_not_start_says_why() {
     assert!(matches!(said, Err(SutError::Host(..))), "{said:?}");
 }
 
-/// What is left of a process; one that has ended but was not waited for counts as nothing.
+/// Returns true if the process is alive; a zombie counts as ended.
 fn is_alive(pid: &str) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     !stat.is_empty() && !stat.contains(") Z ")
@@ -271,7 +272,7 @@ fn a_system_ends_with_the_program_that_started_it() {
     let server_folder = kept.path().to_owned();
     let mut server =
         Server::start(&command, nix::sys::signal::Signal::SIGTERM, kept).expect("a server");
-    // What the guard sees when the program ends, in whatever way.
+    // The guard sees the end of the program in this way.
     server.forget_guard_input();
     while server.ended().is_none() || server_folder.exists() {
         thread::sleep(Duration::from_millis(10));

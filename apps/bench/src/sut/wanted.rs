@@ -1,4 +1,4 @@
-//! How a system is to be started.
+//! The configuration of a system to start.
 
 use crate::users::Users;
 use sip::Transport;
@@ -7,23 +7,23 @@ use std::net::IpAddr;
 /// The domain of the systems that are started here (RFC 2606).
 pub(crate) const DOMAIN: &str = "bench.example";
 
-/// What a system does with a request for a user. It is a registrar too in every mode.
+/// The handling of a request for a user. The system is a registrar too in every mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// Forwards it and keeps the transaction (RFC 3261 section 16.2).
+    /// Stateful proxy (RFC 3261 section 16.2).
     Stateful,
-    /// Forwards it and forgets it (section 16.11).
+    /// Stateless proxy (section 16.11).
     Stateless,
-    /// Answers with the user's contacts (section 8.3).
+    /// Redirect server: answers with the user's contacts (section 8.3).
     Redirect,
 }
 
 impl Mode {
-    /// All of them.
+    /// All modes.
     #[cfg(test)]
     pub(crate) const ALL: [Self; 3] = [Self::Stateful, Self::Stateless, Self::Redirect];
 
-    /// The name in profiles.
+    /// Returns the name in profiles.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Stateful => "stateful",
@@ -33,23 +33,24 @@ impl Mode {
     }
 }
 
-/// How a system is to be started.
+/// The configuration of a system to start.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted<'a> {
-    /// What it does.
+    /// The mode.
     pub(crate) mode: Mode,
-    /// Whether it asks users for credentials.
+    /// True if users are challenged.
     pub(crate) authentication: bool,
-    /// Whom it serves.
+    /// The users.
     pub(crate) users: &'a Users,
-    /// Where it listens: an address of this machine.
+    /// The listening address: an address of this machine.
     pub(crate) address: IpAddr,
-    /// What it is spoken to by. It listens on UDP in any case, and on TCP too if that is wanted.
+    /// The transport. The system listens on UDP in any case, and on TCP too if that is the
+    /// transport.
     pub(crate) transport: Transport,
-    /// Its threads or processes; one for each processor if nothing is said.
+    /// Its threads or processes; by default one per processor.
     pub(crate) workers: Option<usize>,
-    /// The network namespace to start it in, if that is another one.
+    /// The network namespace, if it is another one.
     pub(crate) namespace: Option<&'a str>,
-    /// Whether it is to say how long the steps of its work take.
+    /// True if the system is to report the times of its processing steps.
     pub(crate) timings: bool,
 }

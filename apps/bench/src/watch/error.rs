@@ -1,15 +1,15 @@
-//! Why something is not watched.
+//! The errors of watching.
 
 use std::fmt;
 
-/// Why something is not watched.
+/// An error of watching.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum WatchError {
-    /// The text names nothing to watch.
+    /// The text is not a valid subject.
     Subject(String),
-    /// The process is not there, or has ended.
+    /// The process does not exist, or has ended.
     Gone(i32),
-    /// This machine has no process with this name or number.
+    /// This machine has no process with this name or id.
     NoProcess(String, String),
     /// `ssh` to this host failed for this reason.
     Ssh(String, String),
@@ -36,7 +36,7 @@ impl fmt::Display for WatchError {
 impl std::error::Error for WatchError {}
 
 impl WatchError {
-    /// Whether what was watched has ended, as far as is known.
+    /// Returns true if the watched process has ended, as far as is known.
     pub(crate) const fn is_gone(&self) -> bool {
         matches!(self, Self::Gone(_) | Self::NoProcess(..))
     }

@@ -1,10 +1,10 @@
-//! What this machine is.
+//! The description of this machine.
 
 use crate::record::Machine;
 use std::fs;
 use std::thread;
 
-/// This machine. What it does not tell is left empty.
+/// Returns the description of this machine; unknown fields are empty.
 pub(crate) fn machine() -> Machine {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let value = |text: &str, key: &str, sign: char| {

@@ -1,29 +1,29 @@
-//! Watches the system under test: processor time, memory, context switches, dropped datagrams and
-//! network traffic of a process with all its descendants, here or on another machine.
+//! Watches the system under test: CPU time, memory, context switches, dropped datagrams and network
+//! traffic of a process with all its descendants, on this or another machine.
 //!
-//! Everything is read from `/proc`, here and, over `ssh`, there, by the same parser; the other
-//! machine needs no program of ours.
+//! All data comes from `/proc`, locally and over `ssh`, with the same parser; the other machine
+//! needs no extra program.
 //!
-//! - *Processor time*: `/proc/PID/task/*/schedstat` has the nanoseconds that each thread was on a
-//!   processor. User and system time are in `/proc/PID/stat`, in ticks of 10 ms; the total is
-//!   divided in their proportion. Of threads and children that end between two readings, the ticks
-//!   of `stat` tell (`utime`, `stime`, `cutime`, `cstime`), so that these are exact to 10 ms each.
+//! - *CPU time*: `/proc/PID/task/*/schedstat` has the CPU time of each thread in nanoseconds. User
+//!   and system time are in `/proc/PID/stat`, in ticks of 10 ms; the total is split in their
+//!   proportion. For threads and children that end between two readings, only the ticks of `stat`
+//!   are known (`utime`, `stime`, `cutime`, `cstime`), so their time has a resolution of 10 ms
+//!   each.
 //! - *Memory*: `Pss` of `/proc/PID/smaps_rollup`, where a page that several processes share counts
-//!   once. Where that may not be read (processes of another user), it is the resident set size, in
-//!   which such a page counts for each, and the source says so.
-//! - *Context switches*: `/proc/PID/task/*/status`, voluntary and not.
-//! - *Drops*: the column of `/proc/PID/net/udp` and `udp6`, of the sockets that the processes have
-//!   open.
+//!   once. Without the permission (processes of another user), it is the resident set size, where
+//!   such a page counts for each process, and the source says so.
+//! - *Context switches*: `/proc/PID/task/*/status`, voluntary and involuntary.
+//! - *Drops*: the column of `/proc/PID/net/udp` and `udp6`, for the open sockets of the processes.
 //! - *Network bytes*: `/proc/PID/net/dev`, all interfaces of the first process's network namespace,
-//!   `lo` among them, on which every byte is received and sent on the same machine.
+//!   including `lo`, where every byte is sent and received on the same machine.
 //!
-//! A reading is taken about once a second, and at each mark. Memory and sockets, which cost most,
-//! are read in every fifth one and at marks.
+//! A reading is taken about once per second, and at each mark. Memory and sockets, the most
+//! expensive part, are in every fifth reading and at marks.
 //!
-//! *Cost*, of six processes with 130 MB of shared memory: 0.3 ms of processor time for a reading, 5
-//! ms for one with memory and sockets, so 0.12 % of one processor here; memory costs 36 us for each
-//! MB that is mapped. On another machine the shell and `grep` take 4 ms and 15 ms, 0.6 % of one
-//! processor. The figures of the watched processes do not contain it.
+//! *Cost*, for six processes with 130 MB of shared memory: 0.3 ms of CPU time for a reading, 5 ms
+//! for one with memory and sockets, so 0.12 % of one processor; memory costs 36 us for each mapped
+//! MB. On another machine the shell and `grep` take 4 ms and 15 ms, 0.6 % of one processor. The
+//! figures of the watched processes exclude it.
 
 mod error;
 mod machine;
@@ -46,23 +46,23 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use tally::{Tally, difference, sum};
 
-/// Between readings.
+/// The interval of readings.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// Of so many readings one has memory and sockets in it.
+/// One of this number of readings includes memory and sockets.
 const FULL_EVERY: usize = 5;
-/// Between looks whether the processes of this machine are still there.
+/// The interval of checks for the end of local processes.
 const PULSE: Duration = Duration::from_millis(100);
 
-/// What is watched.
+/// The processes to watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
     /// Processes of this machine, each with its descendants.
     Local(Vec<i32>),
     /// Processes of another machine, each with its descendants.
     Ssh {
-        /// As for `ssh`: a name of its configuration, or `USER@HOST`.
+        /// The host in the form of `ssh`: a name of its configuration, or `USER@HOST`.
         host: String,
-        /// Which of its processes.
+        /// The processes.
         what: Remotely,
     },
 }
@@ -70,16 +70,16 @@ pub(crate) enum Subject {
 /// Processes of another machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Remotely {
-    /// The one with this number.
+    /// The process with this id.
     Pid(i32),
-    /// All with this name, as `/proc/PID/comm` has it: its first 15 bytes.
+    /// All processes with this name in `/proc/PID/comm`, which has its first 15 bytes.
     Name(String),
 }
 
 impl FromStr for Subject {
     type Err = WatchError;
 
-    /// `PID[,PID...]`, `ssh:HOST:PID`, or `ssh:HOST:NAME`.
+    /// Parses `PID[,PID...]`, `ssh:HOST:PID`, or `ssh:HOST:NAME`.
     fn from_str(text: &str) -> Result<Self, WatchError> {
         let wrong = || WatchError::Subject(text.to_owned());
         let number = |text: &str| text.parse::<i32>().ok().filter(|&pid| pid > 0);
@@ -112,34 +112,34 @@ impl fmt::Display for Subject {
     }
 }
 
-/// A look at the system under test.
+/// A reading of the resource use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reading {
-    /// When it was taken.
+    /// The time of the reading.
     pub(crate) at: Instant,
-    /// What was used until then. Only differences mean anything.
+    /// The total use so far. Only differences are meaningful.
     pub(crate) total: Usage,
     /// Memory in bytes.
     pub(crate) memory: u64,
 }
 
-/// What a [`Watcher`] saw.
+/// The result of a [`Watcher`].
 #[derive(Debug)]
 pub(crate) struct Watched {
-    /// What was watched, and what is to be known of that.
+    /// The watched processes, with remarks on the measurement.
     pub(crate) source: String,
     /// Processors of the watched machine.
     pub(crate) cores: usize,
-    /// About one a second: when, how many seconds after the look before, what was used since then,
-    /// and memory in bytes.
+    /// The samples, about one per second: the time, the seconds since the sample before, the use
+    /// since then, and the memory in bytes.
     pub(crate) samples: Vec<(Instant, f64, Usage, u64)>,
-    /// The last look at it.
+    /// The last reading.
     pub(crate) last: Option<Reading>,
-    /// Why there are no more of them, if the watching broke off.
+    /// The reason if watching ended early.
     pub(crate) trouble: Option<WatchError>,
 }
 
-/// Watches until it is dropped or finished, in a thread of its own.
+/// Watches in a thread of its own, until it is dropped or finished.
 #[derive(Debug)]
 pub(crate) struct Watcher {
     subject: Subject,
@@ -150,12 +150,12 @@ pub(crate) struct Watcher {
 
 type Samples = (Vec<(Instant, f64, Usage, u64)>, Option<WatchError>);
 
-/// Takes readings.
+/// Takes the readings.
 #[derive(Debug)]
 struct Eye {
     source: Source,
     roots: Vec<i32>,
-    /// When each root began, to tell it from another process that gets its number.
+    /// The start time of each root, to distinguish it from a later process with the same id.
     started: Vec<u64>,
     tally: Tally,
     cores: usize,
@@ -166,12 +166,11 @@ impl Eye {
     fn look(&mut self, is_full: bool) -> Result<Reading, WatchError> {
         let before = Instant::now();
         let text = self.source.read(is_full)?;
-        // In the middle, as far as we know of a machine elsewhere.
+        // The middle of the query is the best estimate for a remote machine.
         let at = before + before.elapsed() / 2;
         let snapshot = parse(&text);
         if self.started.is_empty() {
-            // Found by name, a process is often followed by children of the same name, which may
-            // end.
+            // A process that is found by name often has children of the same name, which may end.
             let all = self.roots.clone();
             let is_child = |pid: &i32| {
                 snapshot.processes.get(pid).is_some_and(|process| all.contains(&process.parent))
@@ -197,10 +196,10 @@ impl Eye {
 }
 
 impl Watcher {
-    /// Begins to watch. `gone` is set when a watched process has ended.
+    /// Starts watching. `gone` is set when a watched process has ended.
     ///
     /// # Errors
-    /// [`WatchError`] where there is nothing to see.
+    /// [`WatchError`] if the processes cannot be read.
     pub(crate) fn start(subject: &Subject, gone: &Arc<AtomicBool>) -> Result<Self, WatchError> {
         Self::start_by(&crate::ssh::words(), subject, gone)
     }
@@ -252,7 +251,7 @@ impl Watcher {
                     continue;
                 }
                 number += 1;
-                // After a stall, what was missed is not made up for.
+                // Readings that were missed in a stall are skipped.
                 next = Instant::now().max(next) + INTERVAL;
                 let mut eye = sampled.lock().unwrap_or_else(PoisonError::into_inner);
                 match eye.look(number.is_multiple_of(FULL_EVERY)) {
@@ -273,10 +272,10 @@ impl Watcher {
         Ok(Self { subject: subject.clone(), eye, sampler: Some(sampler), stop: Some(stop) })
     }
 
-    /// A reading at once, with everything in it: for the edges of what is measured.
+    /// Takes a full reading at once, for the edges of a measurement.
     ///
     /// # Errors
-    /// [`WatchError`] where what was watched is there no more.
+    /// [`WatchError`] if the watched processes have ended.
     pub(crate) fn mark(&self) -> Result<Reading, WatchError> {
         self.eye.lock().unwrap_or_else(PoisonError::into_inner).look(true)
     }
@@ -298,8 +297,8 @@ impl Watcher {
     }
 }
 
-/// A stretch of time that is measured, and where it stands in the series of the run, in seconds:
-/// what puts users back in between is not in that.
+/// A measured period with its start in the series of the run, in seconds. Preparations between
+/// periods are not part of the series.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Window {
     pub(crate) start: Instant,
@@ -307,8 +306,8 @@ pub(crate) struct Window {
     pub(crate) length: f64,
 }
 
-/// Where what was seen around `instant` stands in the series, `None` if in a pause between windows.
-/// What was before the first lies before the series, and what was after the last behind it.
+/// Returns the position of `instant` in the series, `None` in a pause between windows. A time
+/// before the first window is before the series, and a time after the last one is after it.
 fn place(windows: &[Window], instant: Instant) -> Option<f64> {
     let index = windows.partition_point(|window| window.start <= instant).saturating_sub(1);
     let window = windows.get(index)?;
@@ -320,9 +319,9 @@ fn place(windows: &[Window], instant: Instant) -> Option<f64> {
     (is_last || after <= window.length).then_some(window.at + after)
 }
 
-/// What is recorded, of times that are given by the marks at their edges; what was used in each is
-/// added up. `before` is the mark before any load. Samples are told by the time axis of `windows`
-/// or, if there are none, from the first of the times.
+/// Returns the record of the periods between pairs of marks, with the sum of their use. `before` is
+/// the mark before any load. The times of samples are on the time axis of `windows` or, if there
+/// are none, relative to the first period.
 pub(crate) fn assemble(
     watched: &Watched,
     before: &Reading,
@@ -333,7 +332,7 @@ pub(crate) fn assemble(
     let whole = [Window { start: begin, at: 0.0, length: f64::INFINITY }];
     let windows = if windows.is_empty() { &whole[..] } else { windows };
     let sample = |&(instant, seconds, usage, memory): &(Instant, f64, Usage, u64)| {
-        // By its middle: what a sample tells was used until then.
+        // The middle decides: a sample has the use up to its time.
         let half = Duration::try_from_secs_f64(seconds / 2.0).unwrap_or_default();
         let middle = place(windows, instant.checked_sub(half).unwrap_or(instant))?;
         Some(Sample { at: middle + seconds / 2.0, seconds: Some(seconds), usage, memory })

@@ -1,23 +1,23 @@
-//! What `/proc` says of processes, read from lines of the form `path:line`, as `grep "" FILES`
-//! prints them. Local and remote readings have the same form.
+//! The parser of `/proc` readings: lines of the form `path:line`, as `grep "" FILES` prints them.
+//! Local and remote readings have the same form.
 
 use std::collections::{HashMap, HashSet};
 
-/// One look at a tree of processes. All figures are since each began.
+/// A reading of a tree of processes. All figures are totals since the start of each process.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Snapshot {
-    /// The processes by number.
+    /// The processes by id.
     pub(super) processes: HashMap<i32, Process>,
-    /// Inodes of the sockets that they have; of a full reading only.
+    /// Inodes of their sockets; only in a full reading.
     pub(super) sockets: HashSet<u64>,
-    /// Datagrams dropped, by the inode of the socket: of every UDP socket that dropped any, also of
-    /// other processes; of a full reading only.
+    /// Dropped datagrams by the inode of the socket: of every UDP socket with drops, also of other
+    /// processes; only in a full reading.
     pub(super) drops: HashMap<u64, u64>,
-    /// Bytes that the network interfaces received.
+    /// Bytes received by the network interfaces.
     pub(super) received: u64,
-    /// Bytes that they sent.
+    /// Bytes sent by the network interfaces.
     pub(super) sent: u64,
-    /// Processors of the machine; of a full reading only.
+    /// Processors of the machine; only in a full reading.
     pub(super) cores: usize,
 }
 
@@ -27,42 +27,42 @@ impl Snapshot {
     }
 }
 
-/// What is said of one process.
+/// The data of one process.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Process {
-    /// Who started it.
+    /// The id of its parent.
     pub(super) parent: i32,
-    /// When it began, in ticks since the system did. With the number it tells processes apart.
+    /// The start in ticks since the boot. With the id it identifies a process.
     pub(super) started: u64,
-    /// Whether it has ended and nobody has waited for it yet.
+    /// True if it has ended and its parent has not waited for it.
     pub(super) is_zombie: bool,
-    /// Ticks in user mode, of all its threads, also of those that have ended.
+    /// Ticks in user mode of all its threads, including ended ones.
     pub(super) user: u64,
-    /// The same in system mode.
+    /// Ticks in system mode of all its threads.
     pub(super) system: u64,
-    /// Ticks in user mode of children that have ended and were waited for, and of theirs.
+    /// Ticks in user mode of ended children that were waited for, and of their children.
     pub(super) children_user: u64,
-    /// The same in system mode.
+    /// Ticks in system mode of these children.
     pub(super) children_system: u64,
-    /// Its threads by number.
+    /// Its threads by id.
     pub(super) threads: HashMap<i32, Thread>,
-    /// Proportional set size in bytes; of a full reading only, and if we may see it.
+    /// Proportional set size in bytes; only in a full reading, and with permission.
     pub(super) proportional: Option<u64>,
     /// Resident set size in bytes.
     pub(super) resident: u64,
 }
 
-/// What is said of one thread.
+/// The data of one thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Thread {
-    /// Nanoseconds on a processor.
+    /// CPU time in nanoseconds.
     pub(super) cpu_ns: u64,
-    /// Times that it gave up the processor, or lost it.
+    /// Voluntary and involuntary context switches.
     pub(super) switches: u64,
 }
 
-/// Reads the lines of one reading. What is not understood is left out: a file may end anywhere when
-/// its process does.
+/// Parses the lines of a reading. Invalid lines are skipped: a file may be truncated when its
+/// process ends.
 pub(super) fn parse(text: &str) -> Snapshot {
     let mut snapshot = Snapshot::default();
     for line in text.lines() {
@@ -74,7 +74,7 @@ pub(super) fn parse(text: &str) -> Snapshot {
                 .extend(rest.split(']').next().and_then(|inode| inode.parse::<u64>().ok()));
         }
     }
-    // Nothing but a `stat` makes a process.
+    // A process without a `stat` line is not counted.
     snapshot.processes.retain(|_, process| process.started > 0);
     snapshot
 }
@@ -122,7 +122,7 @@ fn file_line(snapshot: &mut Snapshot, path: &str, line: &str) -> Option<()> {
 }
 
 fn stat(process: &mut Process, line: &str) -> Option<()> {
-    // The name is in brackets, and may itself have brackets and blanks in it.
+    // The name is in brackets, and may contain brackets and blanks.
     let (_, line) = line.rsplit_once(") ")?;
     let fields: Vec<&str> = line.split(' ').collect();
     let number = |index: usize| fields.get(index)?.parse::<u64>().ok();

@@ -1,4 +1,4 @@
-//! Where readings come from: this machine's `/proc`, or another's through `ssh`.
+//! The source of readings: this machine's `/proc`, or that of another machine through `ssh`.
 
 use super::error::WatchError;
 use std::collections::BTreeSet;
@@ -11,15 +11,15 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-/// How long a reading of another machine may take.
+/// The timeout of a reading of another machine.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// A reading of another machine that is longer is none.
+/// The limit of a reading of another machine in bytes.
 const LONGEST: usize = 64 << 20;
 
-/// What runs on the other machine, in any POSIX shell: for each line that it reads, the files of
-/// the processes as `path:line`, then a line `end`. A line `full` asks for memory and sockets too.
-/// Its arguments are process numbers, or the name of processes. It has no single quotes in it, so
-/// that it can stand between such.
+/// The script on the other machine, for any POSIX shell. For each line of its input, it prints the
+/// files of the processes as `path:line`, then a line `end`. A line `full` requests memory and
+/// sockets too. Its arguments are process ids, or the name of processes. It has no single quotes,
+/// since it is put between such.
 const SCRIPT: &str = r#"
 LC_ALL=C; export LC_ALL
 case "$1" in
@@ -66,7 +66,7 @@ while read -r what; do
 done
 "#;
 
-/// Gives readings.
+/// A source of readings.
 #[derive(Debug)]
 pub(super) enum Source {
     Local(Vec<i32>),
@@ -74,7 +74,7 @@ pub(super) enum Source {
 }
 
 impl Source {
-    /// A reading, with memory and sockets if it is to be full, as lines of the form `path:line`.
+    /// Returns a reading as lines of the form `path:line`; a full one has memory and sockets.
     pub(super) fn read(&mut self, is_full: bool) -> Result<String, WatchError> {
         match self {
             Self::Local(roots) => Ok(read_local(roots, is_full)),
@@ -83,18 +83,18 @@ impl Source {
     }
 }
 
-/// Whether the process is there and is no zombie.
+/// Returns true if the process exists and is no zombie.
 pub(super) fn is_running(pid: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The name before it may hold any character.
+    // The name before it may contain any character.
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
 
-/// The same files as the script's, but for threads of which no more is needed.
+/// Reads the same files as the script, but only the needed ones of threads.
 fn read_local(roots: &[i32], is_full: bool) -> String {
     let mut text = String::new();
     let mut append = |path: &str, wanted: &dyn Fn(&str) -> bool| {
-        // What is gone has nothing to say.
+        // Files of ended processes are skipped.
         if let Ok(content) = fs::read_to_string(path) {
             for line in content.lines().filter(|line| wanted(line)) {
                 let _ = writeln!(text, "{path}:{line}");
@@ -160,8 +160,8 @@ pub(super) struct Remote {
 }
 
 impl Remote {
-    /// Starts the script on `host` by the command `ssh`, for processes given by number or by name,
-    /// and gives it with the numbers.
+    /// Starts the script on `host` through `ssh`, for processes by id or by name, and returns it
+    /// with the ids.
     pub(super) fn open(
         ssh: &[String],
         host: &str,
@@ -183,7 +183,7 @@ impl Remote {
             let mut text = String::new();
             loop {
                 let begin = text.len();
-                // The bound also holds for a line that has no end.
+                // The limit also holds for a line without an end.
                 let left = u64::try_from(LONGEST.saturating_sub(begin)).unwrap_or(0);
                 if !matches!(lines.by_ref().take(left).read_line(&mut text), Ok(1..)) {
                     break;
@@ -208,7 +208,7 @@ impl Remote {
 
     fn read(&mut self, is_full: bool) -> Result<String, WatchError> {
         let request = if is_full { "full\n" } else { "more\n" };
-        // If it cannot be written, the reply tells why.
+        // If writing fails, the reply has the reason.
         let _ = self.requests.write_all(request.as_bytes());
         self.reply()
     }
@@ -223,7 +223,7 @@ impl Remote {
         })
     }
 
-    /// What ssh said before it ended.
+    /// Returns the last output of ssh.
     fn last_words(&mut self) -> String {
         let _ = self.ssh.kill();
         let mut said = Vec::new();

@@ -1,4 +1,4 @@
-//! Adds up what processes used, over processes and threads that come and go.
+//! Sums up the use of processes while processes and threads start and end.
 
 use super::parse::{Process, Snapshot, Thread};
 use crate::record::Usage;
@@ -8,15 +8,15 @@ use std::collections::HashMap;
 /// clock.
 const TICK_NS: u64 = 10_000_000;
 
-/// What a tree of processes has used. Only differences mean anything: the first reading counts what
-/// the processes used before it.
+/// The use of a tree of processes. Only differences are meaningful: the first reading includes the
+/// use before it.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
-    /// Those of the last reading, by number and start.
+    /// The processes of the last reading, by id and start.
     processes: HashMap<(i32, u64), Known>,
-    /// What those used that have ended.
+    /// The use of ended processes.
     ended: Ended,
-    /// Datagrams dropped by each socket that the processes ever had.
+    /// Dropped datagrams of each socket that the processes ever had.
     drops: HashMap<u64, u64>,
     total: Usage,
     memory: u64,
@@ -31,28 +31,28 @@ struct Ended {
     switches: u64,
 }
 
-/// A process as it was last seen.
+/// The last reading of a process.
 #[derive(Debug, Default)]
 struct Known {
     last: Process,
-    /// Of threads that have ended.
+    /// The use of ended threads.
     ended: Thread,
-    /// Of all threads; never less than before.
+    /// The CPU time of all threads; it never decreases.
     cpu_ns: u64,
 }
 
 impl Known {
     fn update(&mut self, now: &Process) {
         for (tid, thread) in &self.last.threads {
-            // Less than before is another thread with the same number.
+            // A lower value is that of a new thread with the same id.
             if now.threads.get(tid).is_none_or(|now| now.cpu_ns < thread.cpu_ns) {
                 self.ended.cpu_ns += thread.cpu_ns;
                 self.ended.switches += thread.switches;
             }
         }
         let threads: u64 = now.threads.values().map(|thread| thread.cpu_ns).sum();
-        // The ticks, cut to whole ones, also count what ended threads used after they were last
-        // seen.
+        // The ticks, truncated to whole ones, also include the use of ended threads after their
+        // last reading.
         let ticks = (now.user + now.system) * TICK_NS;
         self.cpu_ns = self.cpu_ns.max(threads + self.ended.cpu_ns).max(ticks);
         self.last = now.clone();
@@ -65,11 +65,10 @@ impl Known {
 }
 
 impl Tally {
-    /// Takes in a reading; a full one has memory and sockets in it.
+    /// Adds a reading; a full one has memory and sockets.
     pub(super) fn update(&mut self, snapshot: &Snapshot, is_full: bool) {
         let mut before = std::mem::take(&mut self.processes);
-        // Of children that were waited for, in ticks of user and system: what of it was not seen
-        // while they ran.
+        // The use in ticks (user, system) of waited-for children that no reading has seen.
         let mut unseen: HashMap<i32, (u64, u64)> = HashMap::new();
         for (&pid, now) in &snapshot.processes {
             let mut known = before.remove(&(pid, now.started)).unwrap_or_default();
@@ -79,7 +78,7 @@ impl Tally {
             known.update(now);
             self.processes.insert((pid, now.started), known);
         }
-        // What is left has ended.
+        // The remaining processes have ended.
         for known in before.values() {
             self.ended.cpu_ns += known.cpu_ns;
             self.ended.user += known.last.user;
@@ -97,7 +96,7 @@ impl Tally {
             }
             if let Some((user, system)) = unseen.get_mut(&ancestor) {
                 let last = &known.last;
-                // Its own children that had been waited for were counted when they were.
+                // Its own waited-for children were counted before.
                 *user = user.saturating_sub(last.user + last.children_user);
                 *system = system.saturating_sub(last.system + last.children_system);
             }
@@ -125,15 +124,15 @@ impl Tally {
             self.drops.extend(ours);
             self.total.udp_drops = self.drops.values().sum();
             let alive = || snapshot.processes.values().filter(|process| !process.is_zombie);
-            // Of a process that is just ending, nothing is there to read either.
+            // An ending process has no such data either.
             self.is_resident = alive().all(|process| process.proportional.is_none());
             self.memory =
                 alive().map(|process| process.proportional.unwrap_or(process.resident)).sum();
         }
     }
 
-    /// Divides `cpu` microseconds in the proportion of `user` and `system`, which are cut to ticks,
-    /// so that neither part ever becomes less than it was.
+    /// Splits `cpu` microseconds in the proportion of `user` and `system`. These are truncated to
+    /// ticks, so neither part may decrease.
     fn split(&mut self, cpu: u64, user: u64, system: u64) {
         let before = self.total.cpu_user_us + self.total.cpu_system_us;
         let used = cpu.saturating_sub(before);
@@ -144,23 +143,24 @@ impl Tally {
         self.total.cpu_user_us = of_user;
     }
 
-    /// What was used until the last reading.
+    /// Returns the total use up to the last reading.
     pub(super) fn total(&self) -> Usage {
         self.total
     }
 
-    /// Memory in bytes, as of the last full reading.
+    /// Returns the memory in bytes of the last full reading.
     pub(super) fn memory(&self) -> u64 {
         self.memory
     }
 
-    /// Whether the memory is the resident set size, since the proportional one may not be read.
+    /// Returns true if the memory is the resident set size, since the proportional one is not
+    /// readable.
     pub(super) fn is_resident(&self) -> bool {
         self.is_resident
     }
 }
 
-/// `later` without what was there `earlier`.
+/// Returns `later` minus `earlier`.
 pub(super) fn difference(later: &Usage, earlier: &Usage) -> Usage {
     Usage {
         cpu_user_us: later.cpu_user_us.saturating_sub(earlier.cpu_user_us),
@@ -172,7 +172,7 @@ pub(super) fn difference(later: &Usage, earlier: &Usage) -> Usage {
     }
 }
 
-/// Both together.
+/// Returns the sum.
 pub(super) fn sum(one: &Usage, other: &Usage) -> Usage {
     Usage {
         cpu_user_us: one.cpu_user_us + other.cpu_user_us,
@@ -188,7 +188,8 @@ pub(super) fn sum(one: &Usage, other: &Usage) -> Usage {
 mod tests {
     use super::*;
 
-    /// A process with a thread of its own number that used `ms`, a quarter of it in system mode.
+    /// Returns a process with one thread, whose id is that of the process, and `ms` of CPU time, a
+    /// quarter of it in system mode.
     fn process(pid: i32, parent: i32, ms: u64) -> (i32, Process) {
         let thread = Thread { cpu_ns: ms * 1_000_000, switches: ms };
         let process = Process {
@@ -233,7 +234,7 @@ mod tests {
         tally.update(&snapshot([(pid, one.clone())]), true);
         one.threads.remove(&9);
         assert_eq!(used(&mut tally, &snapshot([(pid, one.clone())])), (0, 0, 0));
-        // It ran for 100 ms after it was last seen, which only the ticks of the process tell: 900
+        // It ran for 100 ms after its last reading, which only the ticks of the process show: 900
         // ms.
         (one.user, one.system) = (75, 15);
         let (user, system, _) = used(&mut tally, &snapshot([(pid, one)]));
@@ -244,7 +245,7 @@ mod tests {
     fn children_that_ended_are_counted_once() {
         let mut tally = Tally::default();
         tally.update(&snapshot([process(1, 0, 0), process(2, 1, 400), process(3, 2, 400)]), true);
-        // 2 and 3 used 100 ms each in user mode after they were last seen, and an unseen child 400
+        // 2 and 3 used 100 ms each in user mode after their last reading, and an unseen child 400
         // ms.
         let (pid, mut one) = process(1, 0, 0);
         (one.children_user, one.children_system) = (30 + 10 + 30 + 10 + 40, 20);
@@ -262,7 +263,7 @@ mod tests {
         now.sockets.insert(4711);
         tally.update(&now, true);
         assert_eq!(tally.total().udp_drops, 5);
-        // A socket that was closed keeps its drops.
+        // A closed socket keeps its drops.
         now.sockets.clear();
         tally.update(&now, true);
         assert_eq!(tally.total().udp_drops, 5);

@@ -1,4 +1,4 @@
-//! The watching of real processes, here and through a real `ssh`.
+//! The watching of real processes, on this machine and through a real `ssh`.
 
 use super::*;
 use nix::sys::signal::{Signal, killpg};
@@ -9,7 +9,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// A program that ends with the test, with all that it started.
+/// A program that is killed with its children at the end of the test.
 struct Program(Child);
 
 impl Program {
@@ -38,7 +38,7 @@ impl Drop for Program {
     }
 }
 
-/// Does `work` until `done` sees what it waits for in what was used since.
+/// Repeats `work` until `done` is true for the use since the start.
 fn until(watcher: &Watcher, what: &str, mut done: impl FnMut(&Usage) -> bool) -> Usage {
     let first = watcher.mark().expect("a reading");
     let end = Instant::now() + Duration::from_secs(60);
@@ -175,10 +175,10 @@ fn samples_have_the_time_axis_of_what_is_measured() {
         let watch = assemble(&watched, &mark, &[(mark, mark)], windows);
         watch.samples.iter().map(|sample| sample.at).collect()
     };
-    // A load that begins at once, with eight seconds before what is measured.
+    // A load that begins at once, with eight seconds before the measured time.
     let whole = [Window { start: at(8_000), at: 0.0, length: 10.0 }];
     assert_eq!(axis(&whole), [-7.5, 0.5, 1.0, 9.9, 11.0, 14.4, 22.0]);
-    // Two passes of ten and five seconds, with four in between, in which users are put back.
+    // Two passes of ten and five seconds, with a preparation of four seconds in between.
     let passes = [
         Window { start: at(8_000), at: 0.0, length: 10.0 },
         Window { start: at(22_000), at: 10.0, length: 5.0 },
@@ -186,7 +186,7 @@ fn samples_have_the_time_axis_of_what_is_measured() {
     assert_eq!(axis(&passes), [-7.5, 0.5, 1.0, 9.9, 18.0]);
 }
 
-/// The command of an `ssh` that reaches this machine through an `sshd` of its own, without a port.
+/// Returns an `ssh` command that reaches this machine through its own `sshd`, without a port.
 fn ssh_to_ourselves(folder: &Path) -> Vec<String> {
     let path = |name: &str| folder.join(name).display().to_string();
     for key in ["host", "user"] {
@@ -204,7 +204,7 @@ fn ssh_to_ourselves(folder: &Path) -> Vec<String> {
         path("user.pub")
     );
     fs::write(folder.join("sshd_config"), settings).expect("a file");
-    // As root it wants a folder that only its service makes: it gets a /run of its own.
+    // As root, sshd needs a folder that only its service creates, so it gets a /run of its own.
     let start = format!(
         "exec=\"exec {} -i -f {}\"\n[ -d /run/sshd ] || [ $(id -u) -ne 0 ] || \\\n\
          exec unshare -m sh -c \"mount -t tmpfs none /run && mkdir /run/sshd && $exec\"\n$exec\n",
@@ -235,13 +235,13 @@ fn another_machine_is_watched_over_ssh() {
     until(&watcher, "half a second of work", |used| {
         used.cpu_user_us + used.cpu_system_us > 500_000
     });
-    // Both see the same: what the one saw, the other sees a moment later, and the other way round.
+    // Both watchers read the same process, in turn.
     let use_of = |watcher: &Watcher| {
         let total = watcher.mark().expect("a reading").total;
         total.cpu_user_us + total.cpu_system_us
     };
     let (first, remote, last) = (use_of(&local), use_of(&watcher), use_of(&local));
-    // A thread that runs brings its time up to date with each tick of the kernel.
+    // The kernel updates the time of a running thread with each tick.
     assert!(first <= remote + 20_000 && remote <= last + 20_000, "{first} {remote} {last}");
     let memory = [&local, &watcher].map(|watcher| watcher.mark().expect("a reading").memory);
     assert!(memory[0].abs_diff(memory[1]) < 1 << 20, "{memory:?}");
@@ -249,7 +249,7 @@ fn another_machine_is_watched_over_ssh() {
     assert_eq!(watched.source, format!("ssh:there pid {}", busy.pid()));
     assert_eq!(watched.cores, local.finish().cores);
 
-    // The name of a process is that of the file by which it was started.
+    // The name of a process is that of its executable file.
     let name = folder.path().join("watched-program");
     std::os::unix::fs::symlink("/bin/sh", &name).expect("a link");
     let mut command = Command::new(&name);

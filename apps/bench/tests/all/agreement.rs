@@ -1,4 +1,4 @@
-//! Others measure the same: SIPp the same server, and a capture the same messages.
+//! Agreement with other instruments: SIPp with the same server, and a capture of the same messages.
 
 use super::support::{BENCH, Capturing, Ended, PeerProcess, bench};
 use serde_json::Value;
@@ -6,12 +6,12 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 const SCENARIO: &str = include_str!("../../profiles/sipp-register.xml");
-/// What the peer takes for each response, in milliseconds.
+/// The delay of each response of the peer, in milliseconds.
 const DELAY: f64 = 20.0;
 
-/// The response times that SIPp saw, in milliseconds.
+/// Returns the response times measured by SIPp, in milliseconds.
 fn sipp(folder: &Path, target: &str, count: u32, rate: u32) -> Vec<f64> {
-    // The time from the sending of the request to its response.
+    // Measures the time from the sending of the request to its response.
     let timed = SCENARIO
         .replace("<send retrans=\"500\">", "<send retrans=\"500\" start_rtd=\"1\">")
         .replace("<recv response=\"200\">", "<recv response=\"200\" rtd=\"1\">");
@@ -31,7 +31,7 @@ fn sipp(folder: &Path, target: &str, count: u32, rate: u32) -> Vec<f64> {
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let table = entries.into_iter().find(|path| path.to_string_lossy().ends_with("_rtt.csv"));
     let table = std::fs::read_to_string(table.expect("sipp writes response times")).unwrap();
-    // Date; response time in ms; name.
+    // Columns: date; response time in ms; name.
     let times = table.lines().skip(1).map(|line| {
         let second = line.split(';').nth(1).unwrap_or_else(|| panic!("{line}"));
         second.trim().parse().unwrap_or_else(|_| panic!("{line}"))
@@ -55,12 +55,12 @@ fn sipp_sees_the_same_delay() {
     assert_eq!(ended.status, 0, "{ended:?}");
     let record = ended.record();
     let ours = record["runs"][0]["delays"]["rrd"]["p50_us"].as_f64().unwrap() / 1000.0;
-    // SIPp looks at its clock every few milliseconds, and takes its own time in.
+    // SIPp checks its clock every few milliseconds, and includes its own processing time.
     assert!((ours - theirs).abs() <= 6.0, "ours {ours} ms, SIPp's {theirs} ms");
     assert!((DELAY..DELAY + 5.0).contains(&ours), "{ours} ms");
 }
 
-/// A run of 100 operations of 20 users, and what a capture shows of it.
+/// Returns a run of 100 operations of 20 users, and the analysis of its capture.
 fn captured(operation: &str, rules: &str) -> (Value, Value) {
     let folder = tempfile::tempdir().unwrap();
     let peer = PeerProcess::start(rules);
@@ -80,7 +80,7 @@ fn captured(operation: &str, rules: &str) -> (Value, Value) {
     (ended.record()["runs"][0].clone(), capturing.analyse(folder.path()))
 }
 
-/// Asserts that the median of ours is that of the capture, to 1 ms and 5 %.
+/// Asserts that the median of the run equals that of the capture, within 1 ms and 5 %.
 #[track_caller]
 pub(crate) fn assert_agree(run: &Value, delay: &str, captured: &Value) {
     let ours = run["delays"][delay]["p50_us"].as_f64().unwrap();
@@ -96,7 +96,7 @@ fn a_capture_shows_the_same_registrations() {
         let (run, seen) = captured(&format!("register-update {more}"), rules);
         let counts = &run["counts"];
         assert_eq!((&counts["succeeded"], &counts["retransmitted"]), (&100.into(), &0.into()));
-        // The 20 users remove what there is, and register, before the load, and log out after it.
+        // The 20 users remove their bindings and register before the load, and log out after it.
         let registrations = &seen["registrations"];
         assert_eq!(registrations["attempts"], 160, "{more}");
         assert_eq!(registrations["succeeded"], 160, "{more}");
@@ -136,7 +136,7 @@ fn a_capture_shows_the_same_calls() {
     assert_eq!((&counts["succeeded"], &counts["retransmitted"]), (&100.into(), &0.into()));
     let calls = &seen["calls"];
     assert_eq!((&calls["attempts"], &calls["established"]), (&100.into(), &100.into()));
-    // Each request on both hops.
+    // Each request is on both hops.
     for method in ["INVITE", "ACK", "BYE"] {
         assert_eq!(seen["methods"][method]["requests"], 200, "{method}: {}", seen["methods"]);
         assert_eq!(seen["methods"][method]["retransmissions"], 0);
@@ -144,8 +144,8 @@ fn a_capture_shows_the_same_calls() {
     for response in ["180 INVITE", "200 INVITE", "200 BYE"] {
         assert_eq!(seen["responses"][response]["responses"], 200, "{}", seen["responses"]);
     }
-    // Six messages of a call, each there and back; three registrations of each user before and
-    // after, and the first question.
+    // Six messages of a call on two hops; three registrations of each user before and after, and
+    // the probe.
     assert_eq!(seen["sip"]["udp"], 100 * 12 + 20 * 6 + 2);
     assert_eq!(counts["sent"].as_u64().unwrap() + counts["received"].as_u64().unwrap(), 1200);
     for (ours, theirs) in
@@ -155,7 +155,7 @@ fn a_capture_shows_the_same_calls() {
     }
 }
 
-/// A process that ends with the test.
+/// A process that is killed at the end of the test.
 struct Uas(std::process::Child);
 
 impl Drop for Uas {
@@ -165,7 +165,8 @@ impl Drop for Uas {
     }
 }
 
-/// SIPp's own UAS, which is no registrar and does not know OPTIONS, at an address of its own.
+/// Starts SIPp's own UAS, which is no registrar and does not support OPTIONS, at an address of its
+/// own.
 fn sipp_uas(address: &str, port: u16) -> Uas {
     let child = Command::new("sipp")
         .args(["-sn", "uas", "-i", address, "-p", &port.to_string(), "-nostdin"])
@@ -176,7 +177,7 @@ fn sipp_uas(address: &str, port: u16) -> Uas {
     let child = child.map(Uas);
     let uas = child
         .unwrap_or_else(|error| panic!("sipp: {error}; on Debian, apt-get install sip-tester"));
-    // It listens when its port is taken.
+    // It is ready when its port is in use.
     for _ in 0..1000 {
         if std::net::UdpSocket::bind((address, port)).is_err() {
             return uas;

@@ -1,4 +1,4 @@
-//! What `capture` takes: several files, the standard input, an interface.
+//! The inputs of `capture`: several files, the standard input, an interface.
 
 use super::support::{BENCH, Ended, bench, interrupt};
 use serde_json::Value;
@@ -10,8 +10,8 @@ use std::process::{Command, Stdio};
 const OPTIONS: &str = "OPTIONS sip:b SIP/2.0\r\nVia: SIP/2.0/UDP h;branch=z9hG4bK1\r\nFrom: <sip:a@a>;tag=1\r\n\
     To: <sip:b@b>\r\nCall-ID: lab\r\nCSeq: 1 OPTIONS\r\nContent-Length: 0\r\n\r\n";
 
-/// A capture of raw IP with these datagrams, 10 ms apart, and whether 10.0.0.1 sent them to
-/// 10.0.0.2.
+/// Returns a raw IP capture of these datagrams, 10 ms apart; true if 10.0.0.1 sent it to 10.0.0.2,
+/// else the reverse.
 fn capture_of(datagrams: &[(bool, String)]) -> Vec<u8> {
     let mut bytes = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0];
     for word in [0, 0, 65_535, 101] {
@@ -35,7 +35,7 @@ fn capture_of(datagrams: &[(bool, String)]) -> Vec<u8> {
     bytes
 }
 
-/// A capture with an OPTIONS request.
+/// Returns a capture with an OPTIONS request.
 fn capture() -> Vec<u8> {
     capture_of(&[(true, OPTIONS.to_owned())])
 }
@@ -111,7 +111,7 @@ fn an_interface_is_listened_to() {
     assert_eq!(child.wait().unwrap().code(), Some(0), "{out}");
     let analyses: Value = serde_json::from_str(&out).unwrap();
     let methods = &analyses[0]["methods"]["OPTIONS"];
-    // Others may use loopback at the same time.
+    // Other programs may use loopback at the same time.
     assert!(methods["requests"].as_u64() >= Some(1), "{methods}");
     assert_eq!(analyses[0]["facts"]["live"], true);
 }
@@ -163,7 +163,7 @@ fn a_report_has_the_ladder_of_each_call() {
     assert_eq!(said, ["INVITE", "INVITE (again)", "180 INVITE", "200 INVITE", "ACK"]);
     assert_eq!(ladder.matches("message again").count(), 1, "{ladder}");
     assert!(ladder.contains("0.030000"), "{ladder}");
-    // What a capture says cannot become part of the page.
+    // Content of a capture must not become markup of the page.
     assert!(page.contains("&lt;b&gt;&amp;call") && !page.contains("<b>"), "{page}");
 
     let text = report("call.md");

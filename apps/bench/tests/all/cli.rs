@@ -1,4 +1,4 @@
-//! What the program says with its exit status, and with its words.
+//! The exit status and the messages of the program.
 
 use super::support::{BENCH, Ended, PeerProcess, bench, bench_in, signal};
 use nix::sys::signal::Signal;
@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// A short load; the limit of lateness is wide, for the machine may be busy.
+/// A short load, with a wide limit on the lag for a busy machine.
 const SHORT: &str = "--duration 500ms --warmup 0 --tail 0 --rate 100 --users 20 --max-lag 10s --quiet \
                      --no-report";
 
@@ -24,7 +24,7 @@ fn a_valid_run_whose_criteria_hold_ends_with_0() {
     assert!(ended.out.contains("required success>=100%: held"), "{ended:?}");
     assert!(!ended.out.contains("NOT VALID"));
     let said = peer.finish();
-    // With the one that asked whether somebody is there.
+    // Including the probe.
     assert!(said.contains(" 51 OPTIONS"), "{said}");
 }
 
@@ -35,7 +35,7 @@ fn a_criterion_that_does_not_hold_ends_with_1() {
     assert_eq!(ended.status, 1, "{ended:?}");
     assert!(ended.out.contains("required success>=100%: did NOT hold, seen 80"), "{ended:?}");
     assert!(ended.out.contains("10 refused"), "{ended:?}");
-    // Where nothing is required, everything is.
+    // Without criteria, every operation must succeed.
     let ended = run(&peer, "");
     assert_eq!(ended.status, 1, "{ended:?}");
     assert!(ended.out.contains("FAILED: 10 of 50 operations failed"), "{ended:?}");
@@ -138,10 +138,10 @@ fn what_cannot_be_written_is_told_before_anything_is_done() {
         assert_eq!(ended.status, 2, "{command}: {ended:?}");
         assert!(ended.err.contains(name), "{command}: {ended:?}");
     }
-    // Nobody was asked anything.
+    // No request was sent.
     let said = peer.finish();
     assert!(said.contains(" 0 OPTIONS"), "{said}");
-    // And what is there is left as it is, and nothing new is left behind.
+    // Existing files are unchanged, and no new files remain.
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("old.json"), "old").unwrap();
     let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -182,12 +182,12 @@ fn a_full_disk_and_a_closed_pipe_are_told_in_words() {
             assert!(ended.err.contains("standard output cannot be written"), "{line}: {ended:?}");
         }
     }
-    // Where nobody can be told, it ends with the same status.
+    // With both outputs full, the exit status is the same.
     let full = || std::fs::File::options().write(true).open("/dev/full").unwrap();
     let mut command = Command::new(BENCH);
     command.args(line.split_whitespace()).stdout(full()).stderr(full());
     assert_eq!(command.status().unwrap().code(), Some(2));
-    // A report that finds no room is named, and the others are written.
+    // A report on a full device is an error, and the others are written.
     std::os::unix::fs::symlink("/dev/full", folder.path().join("full.json")).unwrap();
     let line = line.replace("--no-report", "-o full.json -o good.json");
     let ended = bench_in(folder.path(), &line);
@@ -227,7 +227,7 @@ fn a_record_is_not_half_read() {
     }
 }
 
-/// The percentile, in milliseconds, of a delay of the first run.
+/// Returns a percentile of a delay of the first run in milliseconds.
 fn millis(record: &Value, delay: &str, field: &str) -> f64 {
     let histogram = &record["runs"][0]["delays"][delay];
     histogram[field].as_f64().unwrap_or_else(|| panic!("no {delay} {field} in {record}")) / 1000.0
@@ -247,24 +247,24 @@ fn a_generator_that_was_held_up_says_so() {
     let doubts = record["runs"][0]["doubts"].to_string();
     assert!(doubts.contains("the generator was late"), "{doubts}");
     assert_eq!(record["runs"][0]["counts"]["offered"], 2000, "what was late was done all the same");
-    // 600 ms of 4 s: the last hundredth was late by at least 500 ms.
+    // A stall of 600 ms in 4 s: the last hundredth was late by at least 500 ms.
     let (lag, schedule) = (
         record["runs"][0]["generator"]["lag"]["p99_us"].as_f64().unwrap() / 1000.0,
         millis(&record, "from_schedule", "p99_us"),
     );
     assert!(lag > 500.0, "{lag} ms");
     assert!(schedule > 500.0, "{schedule} ms");
-    // That was not the server, which goes on to take its 2 ms.
+    // The stall was not the server's, whose delay stays at 2 ms.
     let response = millis(&record, "response", "p50_us");
     assert!((2.0..100.0).contains(&response), "{response} ms");
 }
 
-/// A run in the first second of its load or a little later: it has told of it.
+/// Starts a run, and returns it after the first report of its load.
 fn under_load(peer: &PeerProcess, more: &str) -> Child {
     started("run", peer, more)
 }
 
-/// The same of a search for the limit.
+/// Starts a search for the limit, and returns it after the first report of its load.
 fn searching(peer: &PeerProcess, more: &str) -> Child {
     started("limit", peer, more)
 }
@@ -273,8 +273,8 @@ fn started(command: &str, peer: &PeerProcess, more: &str) -> Child {
     started_under("", command, peer, more).0
 }
 
-/// The same with the program started by another, `under`; and what it will have told on standard
-/// error.
+/// As `started`, with the program started by `under`; also returns its standard error, complete at
+/// the end.
 fn started_under(
     under: &str,
     command: &str,
@@ -304,7 +304,7 @@ fn started_under(
         line.clear();
         assert!(told.read_line(&mut line).unwrap() > 0, "it has ended");
     }
-    // What else it tells is not to fill the pipe.
+    // The pipe is drained, so that further output does not block the program.
     let told = std::thread::spawn(move || {
         let mut rest = String::new();
         told.read_to_string(&mut rest).unwrap();
@@ -343,7 +343,7 @@ fn a_run_over_passes_ends_with_the_server_and_keeps_what_was_measured() {
         let mut peer = PeerProcess::start("");
         let folder = tempfile::tempdir().unwrap();
         let pid = if is_watched { format!(" --pid {}", peer.id()) } else { String::new() };
-        // Ten passes a second, and no end of its own within an hour.
+        // Ten passes per second, and a duration beyond an hour.
         let report = folder.path().join("dead.md");
         let more = format!(
             "--operation register --rate 200 --duration 1h --warmup 0 -o {}{pid}",
@@ -359,7 +359,7 @@ fn a_run_over_passes_ends_with_the_server_and_keeps_what_was_measured() {
         assert!(!text.contains("limited by the generator"), "{text}");
         let record = ended.record();
         let counts = &record["runs"][0]["counts"];
-        // Between passes nothing is measured: a server may die without a measured loss.
+        // Between passes nothing is measured, so a server may end without a measured loss.
         assert!(counts["succeeded"].as_u64().unwrap() > 0, "{counts}");
         assert!(record["runs"][0]["seconds"].as_f64().unwrap() < 3000.0);
     }
@@ -381,7 +381,7 @@ fn a_search_for_a_limit_finds_the_rate_at_which_the_server_dies() {
 
 #[test]
 fn a_request_to_end_ends_a_run_early_and_its_figures_are_not_valid() {
-    // Whoever runs the tests may have them outlive the terminal.
+    // The tests themselves may run with SIGHUP ignored.
     let ended_by_hangup = "env --default-signal=HUP";
     for (end, under) in [
         (Signal::SIGINT, ""),
@@ -393,7 +393,7 @@ fn a_request_to_end_ends_a_run_early_and_its_figures_are_not_valid() {
         let peer = PeerProcess::start("");
         let (child, told) = started_under(under, "run", &peer, "--rate 100 --duration 10m");
         if outlives {
-            // Whoever started it wants it to outlive its terminal.
+            // Under nohup the program must outlive its terminal.
             signal(&child, Signal::SIGHUP);
         }
         std::thread::sleep(Duration::from_secs(1));
@@ -404,7 +404,7 @@ fn a_request_to_end_ends_a_run_early_and_its_figures_are_not_valid() {
         assert!(record["runs"][0]["doubts"].to_string().contains("stopped before its end"));
         let run = &record["runs"][0];
         assert!(run["counts"]["succeeded"].as_u64().unwrap() > 0);
-        // What was offered is told by the time in which it was.
+        // The offered rate is that over the actual time.
         let seconds = run["seconds"].as_f64().unwrap();
         let rate = run["counts"]["offered"].as_f64().unwrap() / seconds;
         assert!((90.0..110.0).contains(&rate), "{rate}/s of 100/s");

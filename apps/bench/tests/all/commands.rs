@@ -1,14 +1,14 @@
-//! Every command, really run against a peer, and what it writes.
+//! Every command against a peer, with its output.
 
 use super::support::{PeerProcess, bench, bench_in};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
 
-/// Of all loads here: short, and no judgement on how busy the machine is.
+/// The common options: short loads, and no limit on the generator's lag.
 const SHORT: &str = "--warmup 0 --tail 0 --max-lag 10s --quiet --no-report --json";
 
-/// The record of a command that ended well.
+/// Returns the record of a successful command.
 #[track_caller]
 fn record(line: &str, kind: &str) -> Value {
     let ended = bench(&format!("{line} {SHORT}"));
@@ -30,10 +30,10 @@ fn count(run: &Value, name: &str) -> u64 {
     run["counts"][name].as_u64().unwrap_or_else(|| panic!("no {name} in {run}"))
 }
 
-/// Asserts that so many operations were offered in a run, and that all succeeded.
+/// Asserts that this number of operations was offered in a run, and that all succeeded.
 #[track_caller]
 fn assert_whole(run: &Value, offered: u64) {
-    // The ticks of the generator's clock may put the last one beyond the measured time.
+    // With the ticks of the generator, the last operation may start after the measured time.
     assert!(count(run, "offered").abs_diff(offered) <= 1, "{offered} in {}", run["counts"]);
     assert_eq!(count(run, "succeeded"), count(run, "offered"), "{}", run["counts"]);
     for trouble in ["refused", "timed_out", "lost", "unexpected", "late", "malformed"] {
@@ -65,7 +65,8 @@ fn every_operation_over_udp_and_tcp_with_and_without_authentication() {
         for (transport, peer, more) in cases {
             let peer = match (operation, more) {
                 ("invite-redirect", "") => &redirecting,
-                // The peer asks only for registrations and calls, and redirects without asking.
+                // The peer challenges only registrations and calls, and redirects without a
+                // challenge.
                 ("options" | "invite-redirect", _) => continue,
                 _ => peer,
             };
@@ -128,7 +129,7 @@ fn arrivals_come_in_every_shape() {
         let run = &runs(&record)[0];
         assert_eq!(run["load"]["arrivals"], arrivals);
         if shape.contains("poisson") {
-            // Four deviations.
+            // Four standard deviations.
             assert!((60..=140).contains(&count(run, "offered")), "{run}");
             assert_eq!(count(run, "succeeded"), count(run, "offered"));
         } else {
@@ -201,7 +202,7 @@ fn a_sweep_goes_through_its_rates() {
 #[test]
 fn a_limit_is_found_and_confirmed() {
     let peer = PeerProcess::start("");
-    // The peer has none: the search is bounded by what is required.
+    // The peer has no limit, so the criterion ends the search.
     let ended = bench(&format!(
         "limit --target udp:{} --rate 100 --duration 300ms --users 20 --precision 20 \
          --confirmations 2 --require achieved<=330 {SHORT}",
@@ -217,8 +218,8 @@ fn a_limit_is_found_and_confirmed() {
     let confirmations = runs(&record).iter().filter(|run| run["label"] == "confirmation");
     assert!(confirmations.filter(|run| run["load"]["rate"] == rate).count() == 2);
 
-    // Where the generator can do no more, the limit of the server is not known. A millisecond of
-    // load is so little that no operation fails, whatever the rate.
+    // If the generator is the limit, that of the server stays unknown. In a load of one millisecond
+    // no operation fails at any rate.
     let ended = bench(&format!(
         "limit --target udp:{} --rate 1000000 --duration 1ms --users 20 --precision 20 \
          --confirmations 1 {SHORT}",
@@ -232,7 +233,7 @@ fn a_limit_is_found_and_confirmed() {
     let findings = record["findings"].as_array().unwrap();
     assert!(findings.iter().all(|it| !it["name"].as_str().unwrap().starts_with("sustainable")));
 
-    // Where every rate fails, there is none.
+    // If every rate fails, there is no limit.
     let failing = PeerProcess::start("--fail options:2=503");
     let ended = bench(&format!(
         "limit --target udp:{} --rate 64 --duration 100ms --users 20 {SHORT}",
@@ -256,8 +257,7 @@ fn bursts_of_registrations_come_again_and_again() {
         let (offered, refused) = (count(run, "offered"), count(run, "refused"));
         assert_eq!(count(run, "succeeded") + refused, offered);
         assert!(refused.abs_diff(offered / 10) <= 1, "{}", run["counts"]);
-        // Within 1.8 s each user registers about every 0.6 s: no less than once, no more than five
-        // times.
+        // Within 1.8 s each user registers about every 0.6 s: at least once, at most five times.
         assert!((users..=users * 5).contains(&offered), "{}", run["counts"]);
     }
     assert_eq!(finding(&record, "timeouts with 20")["value"], 0.0);
@@ -301,7 +301,7 @@ fn what_parallel_users_lose_stays_lost_and_their_sessions_stand_together() {
     for run in runs(&record) {
         let ended_late = run["load"]["operation"] == "invite";
         let counts = &run["counts"];
-        // Only the end of a session that stands is sent again.
+        // Only the end of an established session is retransmitted.
         assert!(ended_late || count(run, "retransmitted") == 0, "{counts}");
         assert!(count(run, "succeeded") < count(run, "offered"), "{counts}");
         if ended_late {
@@ -347,7 +347,8 @@ fn the_rate_of_a_comparison_is_that_of_calls_too() {
         let record = record(&line, "compare");
         let rates: Vec<_> =
             runs(&record).iter().map(|run| run["load"]["rate"].as_f64().unwrap()).collect();
-        // Those that need no calls come first or last, by what the server has to be set up for.
+        // Operations other than calls come first or last, depending on the configuration of the
+        // server.
         assert!(rates.contains(&40.0) && rates.contains(&calls), "{more}: {rates:?}");
         let of_calls = runs(&record).iter().find(|run| run["load"]["operation"] == "invite");
         assert_eq!(of_calls.unwrap()["load"]["rate"], calls);
@@ -420,7 +421,7 @@ fn a_receiver_of_srtp_is_flooded() {
     }
 }
 
-/// A record of two runs, in a file.
+/// Writes a record of two runs to a file.
 fn written(folder: &Path) {
     let peer = PeerProcess::start("--delay responses=2ms");
     let ended = bench_in(
@@ -447,14 +448,14 @@ fn a_report_has_every_form() {
     assert!(read("r.html").starts_with("<!DOCTYPE html>"));
     assert!(read("r.md").starts_with("# "));
     let csv = read("r.csv");
-    // A line of names, and one for each of twice two runs.
+    // A header row, and two rows for each of the two files.
     assert_eq!(csv.lines().filter(|line| !line.starts_with('#')).count(), 5, "{csv}");
     let records: Value = serde_json::from_str(&read("r.json")).unwrap();
     let once: Value = serde_json::from_str(&read("run.json")).unwrap();
     assert_eq!(records, Value::Array(vec![once.clone(), once.clone()]), "nothing is lost");
     let xml = read("r.xml");
     assert!(xml.contains("<testsuite") && xml.contains("success&gt;=100%"), "{xml}");
-    // Where no file is named, they have names of their own.
+    // Without a given file, reports have default names.
     let peer = PeerProcess::start("");
     let line = format!(
         "run --target udp:{} --rate 50 --duration 100ms --users 20 --warmup 0 --tail 0 --max-lag 10s",

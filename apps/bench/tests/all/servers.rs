@@ -1,6 +1,5 @@
-//! Every command against real servers, which it starts: Barebell as this workspace has built it, or
-//! as `BAREBELL_BIN` names it, and Kamailio. A few operations of each: what is looked at is whether
-//! they are understood.
+//! Every command against real servers that it starts: Barebell as this workspace has built it, or
+//! as `BAREBELL_BIN` names it, and Kamailio. A few operations each check that they are supported.
 
 use super::agreement::assert_agree;
 use super::support::{Capturing, Ended, bench_with};
@@ -8,14 +7,14 @@ use serde_json::Value;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Held while servers run: several take more than a small machine has.
+/// Held while servers run: several at a time overload a small machine.
 static TURN: Mutex<()> = Mutex::new(());
 
 fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Barebell's program, release first.
+/// Returns Barebell's program, the release build first.
 fn barebell() -> PathBuf {
     if let Some(path) = std::env::var_os("BAREBELL_BIN") {
         return path.into();
@@ -29,14 +28,14 @@ fn barebell() -> PathBuf {
         .expect("no barebell: build it with `cargo build --release -p barebell`")
 }
 
-/// The record of a command that ended well.
+/// Returns the record of a successful command.
 #[track_caller]
 fn record(line: &str) -> Value {
     let line = format!("{line} --max-lag 10s --settle 0 --quiet --no-report --json");
     let folder = tempfile::tempdir().unwrap();
     let ended: Ended =
         bench_with(folder.path(), &[("BAREBELL_BIN", barebell().as_os_str())], &line);
-    // What is missing is told with the command that installs it.
+    // A missing program is reported with the command that installs it.
     assert_eq!(ended.status, 0, "{line}: {}\n{}", ended.err, ended.out);
     ended.record()
 }
@@ -45,7 +44,7 @@ fn count(run: &Value, name: &str) -> u64 {
     run["counts"][name].as_u64().unwrap_or_else(|| panic!("no {name} in {run}"))
 }
 
-/// Asserts that everything succeeded in all runs, of which there are so many.
+/// Asserts that everything succeeded in all runs, and that their number is `runs`.
 #[track_caller]
 fn assert_whole(record: &Value, runs: usize) {
     let all = record["runs"].as_array().unwrap();
@@ -69,7 +68,7 @@ const SHORT: &str = "--duration 400ms --warmup 0 --tail 0 --users 100";
 fn every_operation_is_compared_with_and_without_authentication() {
     let _turn = turn();
     let record = record(&format!("compare {BOTH} {SHORT} --both --bare --rate 200 --call-rate 50"));
-    // Seven operations, and six with authentication: OPTIONS is for everybody.
+    // Seven operations, and six with authentication: OPTIONS needs no credentials.
     assert_whole(&record, 2 * (7 + 6));
     for run in record["runs"].as_array().unwrap() {
         let watch = &run["watch"];
@@ -84,7 +83,7 @@ fn every_operation_is_compared_with_and_without_authentication() {
     let findings = record["findings"].as_array().unwrap();
     let beside_bare = findings.iter().filter(|finding| {
         let name = finding["name"].as_str().unwrap();
-        // A server that looks into what it answers is not cheaper than one that does not.
+        // A server that parses its messages costs more than the bare exchange.
         name.contains("the bare exchange") && finding["value"].as_f64().unwrap() > 0.5
     });
     assert_eq!(beside_bare.count(), 2 * (7 + 6));
@@ -123,7 +122,7 @@ fn a_server_says_how_long_the_steps_of_its_work_take() {
         ];
         assert_eq!(names, expected);
         let time = |name: &str| steps[name]["nanoseconds"].as_u64().unwrap();
-        // One message of sixteen, and two for each registration.
+        // One message of sixteen is sampled, with two messages per registration.
         let looked_at = steps["handler"]["count"].as_u64().unwrap();
         let share = looked_at as f64 / (2 * count(run, "succeeded")) as f64;
         assert!((0.03..0.13).contains(&share), "{share}");
@@ -171,7 +170,7 @@ fn parallel_users_and_the_steps_of_a_proxy() {
     }
 }
 
-/// An address that no other test uses, by which a capture tells the datagrams apart.
+/// An address that no other test uses, so that a capture can filter by it.
 const OF_ITS_OWN: &str = "127.0.0.77";
 
 #[test]
@@ -188,8 +187,8 @@ fn a_capture_shows_the_calls_of_real_servers() {
         let seen = capturing.analyse(folder.path());
         let run = &found["runs"][0];
         assert_whole(&found, 1);
-        // 20 users remove what there is, register, then each caller does before its call, and they
-        // log out.
+        // 20 users remove their bindings and register, then each caller registers before its call,
+        // and the users log out.
         let (calls, registrations) = (&seen["calls"], &seen["registrations"]);
         for (count, expected) in [("attempts", 160), ("succeeded", 160), ("challenged", 160)] {
             assert_eq!(registrations[count], expected, "{sut}: {count} of registrations");

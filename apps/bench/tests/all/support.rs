@@ -1,4 +1,4 @@
-//! The program as its users run it, and a peer to run it against.
+//! The program as a process, and a peer for it.
 
 use serde_json::Value;
 use std::ffi::OsStr;
@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
 pub(crate) const BENCH: &str = env!("CARGO_BIN_EXE_barebell-bench");
 
-/// What a command ended with.
+/// The exit status and output of a command.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) status: i32,
@@ -27,7 +27,7 @@ impl From<Output> for Ended {
 }
 
 impl Ended {
-    /// The record that was printed.
+    /// Returns the printed record.
     #[track_caller]
     pub(crate) fn record(&self) -> Value {
         let read: Value = serde_json::from_str(&self.out)
@@ -44,14 +44,14 @@ pub(crate) fn bench_in(folder: &Path, line: &str) -> Ended {
     bench_with(folder, &[], line)
 }
 
-/// The same with these variables of the environment.
+/// As `bench_in`, with these environment variables.
 pub(crate) fn bench_with(folder: &Path, variables: &[(&str, &OsStr)], line: &str) -> Ended {
     let mut command = Command::new(BENCH);
     command.current_dir(folder).envs(variables.iter().copied()).args(line.split_whitespace());
     command.output().unwrap().into()
 }
 
-/// Runs the program in a folder that is then thrown away.
+/// Runs the program in a temporary folder.
 pub(crate) fn bench(line: &str) -> Ended {
     bench_in(tempfile::tempdir().unwrap().path(), line)
 }
@@ -82,13 +82,13 @@ impl PeerProcess {
         self.child.id()
     }
 
-    /// Ends it as a crash does.
+    /// Kills it without a clean end.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Interrupts it, and returns what it says of itself.
+    /// Interrupts it, and returns its output.
     pub(crate) fn finish(mut self) -> String {
         interrupt(&self.child);
         let mut said = String::new();
@@ -114,13 +114,13 @@ pub(crate) fn signal(child: &Child, signal: nix::sys::signal::Signal) {
     nix::sys::signal::kill(pid, signal).unwrap();
 }
 
-/// tcpdump at work.
+/// A running tcpdump.
 pub(crate) struct Capturing {
     child: Child,
 }
 
 impl Capturing {
-    /// Captures the datagrams of this machine with itself that pass `filter`, into `all.pcap`.
+    /// Captures the loopback datagrams that match `filter` into `all.pcap`.
     pub(crate) fn start(folder: &Path, filter: &str) -> Self {
         let mut child = Command::new("tcpdump")
             .args(["-i", "lo", "-n", "-U", "-B", "16384", "--immediate-mode", "-w", "all.pcap"])
@@ -138,9 +138,9 @@ impl Capturing {
         Self { child }
     }
 
-    /// What was captured, as the program tells it.
+    /// Returns the analysis of the capture.
     pub(crate) fn analyse(mut self, folder: &Path) -> Value {
-        // The last messages are on their way to the file.
+        // The last messages may not have been written to the file.
         std::thread::sleep(std::time::Duration::from_millis(500));
         interrupt(&self.child);
         self.child.wait().unwrap();

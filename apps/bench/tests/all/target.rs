@@ -1,22 +1,22 @@
-//! Targets that the DNS names, by a name server of our own. The program finds it in the
-//! configuration of the system's resolver, which it has to itself for the test: that takes root.
+//! Targets in the DNS, with a local name server. The program finds it in the configuration of the
+//! system's resolver, of which the test has a private copy: this needs root.
 
 use super::support::{BENCH, Ended, PeerProcess};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::process::Command;
 use test_support::dns::{A, NAPTR, SRV, naptr, serve, srv};
 
-/// Where nobody listens: tcpmux.
+/// A port without a listener: tcpmux.
 const CLOSED: u16 = 1;
 
-/// A name server's address of this machine, which no other test has.
+/// Returns a local address for a name server that no other test uses.
 fn name_server(number: u8) -> Ipv4Addr {
     let [.., high, low] = std::process::id().to_be_bytes();
     Ipv4Addr::new(127, 64 + number, high, low)
 }
 
-/// Runs the program with the words of `line`, where the resolver asks a server at `address` that
-/// has these records.
+/// Runs the program with the words of `line`; the resolver queries a server at `address` with these
+/// records.
 fn bench_by(address: Ipv4Addr, records: Vec<(&'static str, u16, Vec<u8>)>, line: &str) -> Ended {
     serve(SocketAddr::from((address, 53)), records)
         .unwrap_or_else(|error| panic!("{address}:53: {error}; this test has to run as root"));
@@ -35,7 +35,7 @@ fn bench_by(address: Ipv4Addr, records: Vec<(&'static str, u16, Vec<u8>)>, line:
 
 const LOAD: &str = "--rate 20 --duration 200ms --warmup 0 --tail 0 --settle 0 --max-lag 10s --quiet --no-report --json";
 
-/// Where the load of a command that ended well went.
+/// Returns the target of a successful load.
 #[track_caller]
 fn target_of(ended: &Ended) -> String {
     assert_eq!(ended.status, 0, "{ended:?}");
@@ -48,7 +48,7 @@ fn target_of(ended: &Ended) -> String {
 fn the_next_server_of_the_dns_is_taken_where_the_first_does_not_answer() {
     let peer = PeerProcess::start("");
     let port = peer.address.rsplit_once(':').unwrap().1.parse().unwrap();
-    // It hears, and says nothing.
+    // It receives, and never answers.
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
     let silent_port = silent.local_addr().unwrap().port();
     let records = vec![

@@ -1,4 +1,4 @@
-//! Machines for a test: network namespaces on a bridge, with an `sshd` of their own where wanted.
+//! Machines for a test: network namespaces on a bridge, optionally with an `sshd` of their own.
 
 use nix::sched::{CloneFlags, setns};
 use std::fs::{self, File};
@@ -10,13 +10,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long something may take that is waited for.
+/// The timeout of waits.
 const PATIENCE: Duration = Duration::from_secs(60);
 const SSH_PORT: u16 = 17822;
 
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 
-/// Waits until `look` finds something.
+/// Waits until `look` returns a value.
 pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -28,7 +28,7 @@ pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// A program that ends with the test, with all that it has started in its group.
+/// A program that is killed with its process group at the end of the test.
 pub(crate) struct Program(pub(crate) Child);
 
 impl Program {
@@ -63,7 +63,7 @@ pub(crate) struct Lab {
 }
 
 impl Lab {
-    /// So many machines. The bridge between them is in the first.
+    /// Returns a lab of `machines` machines. The bridge between them is in the first.
     pub(crate) fn new(machines: usize) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -91,19 +91,19 @@ impl Lab {
         lab
     }
 
-    /// The address of machine `index`.
+    /// Returns the address of machine `index`.
     pub(crate) fn address(index: usize) -> String {
         format!("10.99.0.{}", index + 1)
     }
 
-    /// `program` on machine `index`.
+    /// Returns the command of `program` on machine `index`.
     pub(crate) fn command(&self, index: usize, program: &str) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.names[index], program]);
         command
     }
 
-    /// A thread on machine `index`.
+    /// Starts a thread on machine `index`.
     pub(crate) fn spawn<T: Send + 'static>(
         &self,
         index: usize,
@@ -117,7 +117,7 @@ impl Lab {
         })
     }
 
-    /// The processes on machine `index` that are agents.
+    /// Returns the ids of the agent processes on machine `index`.
     pub(crate) fn agents(&self, index: usize) -> Vec<i32> {
         let output = Command::new("ip").args(["netns", "pids", &self.names[index]]).output();
         let output = String::from_utf8(output.expect("ip").stdout).expect("numbers");
@@ -129,13 +129,13 @@ impl Lab {
         output.lines().filter_map(|line| line.parse().ok()).filter(is_agent).collect()
     }
 
-    /// The folder for temporary files on the machines with an `sshd`.
+    /// Returns the folder for temporary files on the machines with an `sshd`.
     pub(crate) fn temporary(&self) -> PathBuf {
         self.folder.path().join("temporary")
     }
 
-    /// Starts an `sshd` on each of `machines`, and gives the command that reaches them from all
-    /// others.
+    /// Starts an `sshd` on each of `machines`, and returns the `ssh` command that reaches them from
+    /// all others.
     pub(crate) fn reach(&mut self, machines: &[usize]) -> String {
         let path = |name: &str| self.folder.path().join(name).display().to_string();
         for key in ["host", "user"] {
@@ -162,7 +162,7 @@ impl Lab {
             path("user")
         );
         fs::write(path("ssh_config"), settings).expect("a file");
-        // It wants a folder that only its service makes: it gets a /run of its own.
+        // sshd needs a folder that only its service creates, so it gets a /run of its own.
         let start = format!(
             "mount -t tmpfs none /run && mkdir /run/sshd && exec {} -D -f {}",
             daemon.display(),

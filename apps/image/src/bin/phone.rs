@@ -1,4 +1,4 @@
-//! The phone that boots.
+//! The bootable phone.
 #![no_std]
 #![no_main]
 
@@ -36,7 +36,7 @@ fn run(boot: &Boot) -> ! {
     }
 }
 
-/// What is heard and said here; nothing, where that is not wanted or there is no device for it.
+/// Opens the sound device. Without one, or if it is not wanted, there is no sound.
 fn open_sound(options: &Options, functions: &[Function], log: &mut Log) -> Box<dyn Sound> {
     if options.sound != Sounds::Device {
         return Box::new(Mute);

@@ -1,4 +1,4 @@
-//! The server that boots.
+//! The bootable server.
 #![no_std]
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! What makes a program of its own: the way in, memory functions, the heap, and the end.
+//! The freestanding program: entry point, memory functions, heap, and panic handler.
 
 use super::boot_info::Boot;
 use super::heap::{Heap, RESERVE, WithReserve};
@@ -18,7 +18,7 @@ global_asm!(include_str!("boot.s"), start = sym start, fault = sym on_fault);
 global_asm!(include_str!("memory.s"));
 
 unsafe extern "Rust" {
-    /// The program: what is in this object.
+    /// The program that links this library.
     safe fn run(boot: &Boot) -> !;
     static image_end: u8;
 }
@@ -29,7 +29,7 @@ static ALLOCATOR: WithReserve<TalcLock<Lock, Manual>> =
 
 extern "C" fn start(magic: u32, info: u32) -> ! {
     serial::init();
-    // SAFETY: both are what the boot loader has left, and nothing was written since.
+    // SAFETY: both are the boot loader's values, and memory was not written since.
     let boot = unsafe { boot_info::read(magic, info) };
     let end = (&raw const image_end).addr() as u64;
     let regions = || boot.memory().iter().filter_map(|region| region.from(end));
@@ -39,16 +39,16 @@ extern "C" fn start(magic: u32, info: u32) -> ! {
         let kept = if reserve < length { core::mem::take(&mut reserve) } else { 0 };
         if kept > 0 {
             ALLOCATOR.set_reserve(start as usize, kept as usize);
-            // SAFETY: the boot loader says that this is memory, and the image is not in it.
+            // SAFETY: the boot loader reports this range as memory, and the image is not in it.
             unsafe { ALLOCATOR.reserve.lock().claim(start as *mut u8, kept as usize) };
         }
-        // SAFETY: as above, and the reserve ends where this begins.
+        // SAFETY: as above, and the reserve ends at the start of this range.
         unsafe { ALLOCATOR.main.lock().claim((start + kept) as *mut u8, (length - kept) as usize) };
     }
     run(&boot)
 }
 
-/// How much of the memory is allocated.
+/// The usage of the heap.
 pub fn heap() -> Heap {
     let (main, reserve) = (ALLOCATOR.main.lock(), ALLOCATOR.reserve.lock());
     let (main, reserve) = (main.counters(), reserve.counters());
@@ -59,7 +59,7 @@ pub fn heap() -> Heap {
     }
 }
 
-/// What the processor says of a fault, as `boot.s` keeps it.
+/// The processor's exception frame, as `boot.s` stores it.
 #[repr(C)]
 struct Fault {
     vector: u64,
@@ -96,20 +96,19 @@ fn panic(info: &PanicInfo<'_>) -> ! {
     die(format_args!("{info}"))
 }
 
-/// Microseconds that the machine stands still before it boots again; 0, for ever.
+/// Microseconds from a failure to the reboot; 0 means no reboot.
 static PAUSE: AtomicU64 = AtomicU64::new(REBOOT.as_micros());
 
-/// From now on the machine stands still for this long before it boots again; if it is zero, for
-/// ever.
+/// Sets the time from a failure to the reboot; zero means no reboot.
 pub fn set_pause(pause: Duration) {
     PAUSE.store(pause.as_micros(), Ordering::Relaxed);
 }
 
-/// Says what happened, waits, and boots again.
+/// Reports a failure, waits, and reboots.
 fn die(what: core::fmt::Arguments<'_>) -> ! {
     static IS_DYING: AtomicBool = AtomicBool::new(false);
     let pause = PAUSE.load(Ordering::Relaxed);
-    // A fault while this is said is not said, too.
+    // A fault during the report is not reported.
     if !IS_DYING.swap(true, Ordering::Relaxed) {
         match pause {
             0 => say(format_args!("{what}\nSwitch the machine off and on again.")),
@@ -123,7 +122,7 @@ fn die(what: core::fmt::Arguments<'_>) -> ! {
     port::reset()
 }
 
-/// Says why the program has ended, on the serial line and on the screen.
+/// Writes the reason of the failure to the serial line and the screen.
 fn say(why: core::fmt::Arguments<'_>) {
     if last_words::has_page() {
         let _ = write!(serial::Serial, "\x1b[0m\x1b[2J\x1b[H");
@@ -132,8 +131,8 @@ fn say(why: core::fmt::Arguments<'_>) {
     last_words::show(format_args!("Barebell has failed: {why}"));
 }
 
-/// Named by the tables of `core` as it is shipped, which could unwind; a program that aborts does
-/// not.
+/// A symbol that the precompiled `core` refers to for unwinding, which never happens: a panic
+/// aborts.
 mod unwinding {
     #[unsafe(no_mangle)]
     extern "C" fn rust_eh_personality() {}

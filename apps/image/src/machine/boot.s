@@ -1,15 +1,16 @@
-// From what a boot loader leaves (32 bits, no paging) to Rust in long mode and ring 3.
+// The entry point: from the boot loader's state (32 bits, no paging) to Rust in long mode and ring 3.
 //
-// All Rust runs in ring 3, with all ports and all memory but what is code or constant: under a
-// hypervisor that emulates ring 0 that is what makes it fast, and on any machine it takes away what
-// nobody needs any more once tables stand. Nothing enters ring 0 again but a fault, for a moment.
+// All Rust code runs in ring 3, with access to all ports and with write access to all memory except
+// code and constants. This is fast under a hypervisor that emulates ring 0, and on any machine it
+// removes privileges that are not needed once the tables are set up. Only a fault enters ring 0
+// again, for a moment.
 
     .set PVH, 0x336ec578
 
     .section .multiboot1, "a"
     .balign 4
 multiboot1_header:
-    // Memory map, and addresses given here: loaders that take a flat file need no ELF then.
+    // Requests a memory map, and gives the addresses for loaders without support of ELF.
     .long 0x1badb002, 0x10002, 0x100000000 - (0x1badb002 + 0x10002)
     .long multiboot1_header, image_start, data_end, bss_end, _start
 
@@ -18,8 +19,7 @@ multiboot1_header:
 multiboot2_header:
     .long 0xe85250d6, 0, multiboot2_end - multiboot2_header
     .long 0x100000000 - (0xe85250d6 + (multiboot2_end - multiboot2_header))
-    // A screen of pixels is wished for, of any size: the one that the loader has, or that it is told
-    // to choose.
+    // Requests a framebuffer of any size: the loader's current one, or the configured one.
     .balign 8
     .short 5, 1
     .long 20, 0, 0, 0
@@ -67,7 +67,7 @@ _start:
     mov eax, 0x80000000
 1:  mov [no_execute], eax
 
-    // The first 4 GiB in pages of 2 MiB, each at its own address: written, not executed.
+    // Identity mapping of the first 4 GiB in pages of 2 MiB: writable, not executable.
     mov dword ptr [pml4], offset pdpt + 7
     mov eax, offset pd + 7
     mov edi, offset pdpt
@@ -86,7 +86,7 @@ _start:
     add edi, 8
     loop 3b
 
-    // The first 4 MiB in small ones: code is executed and not written, constants neither.
+    // The first 4 MiB in small pages: code is executable and not writable, constants are neither.
     mov dword ptr [pd], offset pt + 7
     mov dword ptr [pd + 4], 0
     mov dword ptr [pd + 8], offset pt + 4096 + 7
@@ -110,7 +110,7 @@ _start:
     add eax, 4096
     add edi, 8
     loop 4b
-    // Nothing is at address 0, and nothing below the stack.
+    // Unmapped guard pages: at address 0, and below the stack.
     mov dword ptr [pt], 0
     mov eax, offset stack_guard
     shr eax, 9
@@ -163,7 +163,7 @@ long_mode:
     mov gs, eax
     mov esp, offset ring0_stack_top
 
-    // Vector registers, as far as there are.
+    // Enables the vector registers that the processor supports.
     mov eax, 1
     xor ecx, ecx
     cpuid
@@ -187,7 +187,7 @@ long_mode:
     mov [gdt_tss + 7], ah
     mov eax, offset ring0_stack_top
     mov [tss + 4], rax
-    // The map of ports follows the segment; its zeros allow all of them.
+    // The I/O permission bitmap follows the segment; its zeros allow all ports.
     mov word ptr [tss + 102], 104
     mov byte ptr [tss + 104 + 8192], 0xff
     mov eax, 40
@@ -222,7 +222,7 @@ ring3:
     mov esi, [boot_info]
     call {start}
 
-    // One stub for each kind of fault: they push its number, and a code where the processor has none.
+    // A stub for each exception: it pushes the vector, and an error code if the processor pushes none.
     .balign 16
 fault_stubs:
     .set vector, 0
@@ -236,7 +236,7 @@ fault_stubs:
     .set vector, vector + 1
     .endr
 
-    // Keeps what the processor says, and tells Rust in ring 3, on a stack of its own.
+    // Stores the exception frame, and calls the Rust handler in ring 3 on a separate stack.
 fault:
     pop [fault_frame]
     pop [fault_frame + 8]

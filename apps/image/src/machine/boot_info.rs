@@ -1,4 +1,5 @@
-//! What the boot loader says: by PVH (QEMU's `-kernel`), Multiboot 2 (GRUB) or Multiboot 1 (iPXE).
+//! Information from the boot loader: by PVH (QEMU's `-kernel`), Multiboot 2 (GRUB) or Multiboot 1
+//! (iPXE).
 
 use super::memory::Region;
 use core::slice;
@@ -9,38 +10,38 @@ const MULTIBOOT2: u32 = 0x36d7_6289;
 
 const MAX_REGIONS: usize = 64;
 const MAX_COMMAND_LINE: usize = 2048;
-/// Memory that may be used, in the words of all three.
+/// The type of usable memory in all three protocols.
 const USABLE: u32 = 1;
 
-/// A screen of pixels.
+/// A pixel framebuffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Framebuffer {
     /// Its physical address.
     pub address: u64,
-    /// Bytes from one line to the next.
+    /// Bytes from one row to the next.
     pub pitch: u32,
-    /// Pixels of a line.
+    /// Pixels of a row.
     pub width: u32,
-    /// Lines.
+    /// Number of rows.
     pub height: u32,
-    /// Bits of a pixel.
+    /// Bits per pixel.
     pub depth: u8,
-    /// At which of them red begins, of eight bits.
+    /// Bit position of the red component, of eight bits.
     pub red: u8,
-    /// Likewise for green.
+    /// Bit position of the green component.
     pub green: u8,
-    /// Likewise for blue.
+    /// Bit position of the blue component.
     pub blue: u8,
 }
 
-/// What the boot loader says.
+/// The information from the boot loader.
 #[derive(Debug)]
 pub struct Boot {
     regions: [Region; MAX_REGIONS],
     region_count: usize,
     command_line: [u8; MAX_COMMAND_LINE],
     command_line_length: usize,
-    /// The screen, if it shows pixels and not text.
+    /// The framebuffer, if the screen is in a graphics mode.
     pub framebuffer: Option<Framebuffer>,
 }
 
@@ -55,13 +56,13 @@ impl Boot {
         }
     }
 
-    /// Memory that may be used, the image's own included.
+    /// The usable memory, which includes the image.
     #[must_use]
     pub fn memory(&self) -> &[Region] {
         &self.regions[..self.region_count]
     }
 
-    /// The options, as far as they are text.
+    /// The command line, up to the first octet that is not UTF-8.
     #[must_use]
     pub fn command_line(&self) -> &str {
         let bytes = &self.command_line[..self.command_line_length];
@@ -82,7 +83,7 @@ impl Boot {
         self.command_line_length = length;
     }
 
-    /// Takes in what Multiboot 2 says: tags of a type and a length, eight bytes aligned.
+    /// Reads the Multiboot 2 information: tags with type and length, aligned to eight bytes.
     fn read_multiboot2(&mut self, info: &[u8]) {
         let mut rest = info.get(8..).unwrap_or_default();
         while let (Some(kind), Some(length)) = (u32_at(rest, 0), u32_at(rest, 4)) {
@@ -103,7 +104,7 @@ impl Boot {
         }
     }
 
-    /// An entry of a memory map: start, length and kind, as all three have it.
+    /// Adds a memory map entry: start, length and type, in the layout of all three protocols.
     fn add_entry(&mut self, entry: &[u8]) {
         if let (Some(start), Some(length), Some(kind)) =
             (u64_at(entry, 0), u64_at(entry, 8), u32_at(entry, 16))
@@ -112,7 +113,7 @@ impl Boot {
         }
     }
 
-    /// Takes in the memory map of Multiboot 1, whose entries begin with their size.
+    /// Reads the Multiboot 1 memory map: each entry begins with its size.
     fn read_multiboot1_memory(&mut self, mut map: &[u8]) {
         while let Some(size) = u32_at(map, 0) {
             let Some(entry) = map.get(4..4 + size as usize) else { return };
@@ -124,7 +125,7 @@ impl Boot {
 
 fn framebuffer(tag: &[u8]) -> Option<Framebuffer> {
     let [depth, kind] = *tag.get(20..22)? else { return None };
-    // A palette is 0, text is 2.
+    // Type 0 is a palette, type 2 is text.
     (kind == 1).then_some(Framebuffer {
         address: u64_at(tag, 0)?,
         pitch: u32_at(tag, 8)?,
@@ -145,13 +146,13 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-/// Reads what the boot loader has left at `info`, and says so by `magic`.
+/// Reads the information at `info`, in the protocol given by `magic`.
 ///
 /// # Safety
-/// Both are what the boot loader gave, before anything else is written to memory.
+/// Both must be the boot loader's values, and memory must not have been written since.
 pub unsafe fn read(magic: u32, info: u32) -> Boot {
     let mut boot = Boot::new();
-    // SAFETY: what a boot loader points to is there, and not ours.
+    // SAFETY: the boot loader's pointers are valid and outside of our memory.
     let bytes = |address: u64, length: u32| unsafe {
         slice::from_raw_parts(address as *const u8, length as usize)
     };

@@ -1,42 +1,42 @@
-//! Time: the clock of the machine is read once, and the processor's counter counts on from there,
-//! evenly and never set. The time of day is an offset from it, which the program keeps.
+//! Time: the real-time clock is read once, and the processor's time stamp counter continues from
+//! there, monotonic and never set. The time of day is an offset from it, which the program keeps.
 
 use super::port;
 use core::arch::x86_64::{__cpuid, _rdtsc};
 use core::sync::atomic::{AtomicU64, Ordering};
 use sip::Instant;
 
-/// Oscillations a second of the timer that every PC has (the 8254).
+/// Frequency of the PC's timer (8254) in hertz.
 const PIT_RATE: u64 = 1_193_182;
 
 /// The processor's time stamp counter.
 #[must_use]
 pub fn ticks() -> u64 {
-    // SAFETY: every processor with long mode has it.
+    // SAFETY: every processor with long mode has this instruction.
     unsafe { _rdtsc() }
 }
 
-/// Nanoseconds of a tick, in parts of 2^32; of a processor of 2 GHz until it is known better.
+/// Nanoseconds per tick, in units of 2^-32; that of 2 GHz until the rate is known.
 static TICK: AtomicU64 = AtomicU64::new(1 << 31);
 
-/// Nanoseconds from whenever, for short times.
+/// Nanoseconds from an arbitrary start, for short times.
 #[must_use]
 pub fn nanoseconds() -> u64 {
     ((u128::from(ticks()) * u128::from(TICK.load(Ordering::Relaxed))) >> 32) as u64
 }
 
-/// A clock that runs evenly from the start of the program.
+/// A monotonic clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
-    /// Ticks of the counter a second.
+    /// Ticks of the counter per second.
     pub rate: u64,
     base: u64,
     epoch: Instant,
 }
 
 impl Clock {
-    /// A clock that counts `rate` ticks a second and shows `epoch` now. [`nanoseconds`] goes by the
-    /// same rate from now on.
+    /// A clock with `rate` ticks per second that shows `epoch` now. [`nanoseconds`] uses the same
+    /// rate from now on.
     #[must_use]
     pub fn new(rate: u64, epoch: Instant) -> Self {
         TICK.store(
@@ -46,7 +46,7 @@ impl Clock {
         Self { rate, base: ticks(), epoch }
     }
 
-    /// The time, for timers.
+    /// The current time, for timers.
     #[must_use]
     pub fn now(&self) -> Instant {
         let passed = ticks().wrapping_sub(self.base);
@@ -55,8 +55,8 @@ impl Clock {
     }
 }
 
-/// How many ticks the counter makes a second, as the processor or the hypervisor says, else as it
-/// is measured.
+/// Ticks of the counter per second: as the processor or the hypervisor reports, or else as
+/// measured.
 #[must_use]
 pub fn rate() -> u64 {
     told_rate().unwrap_or_else(measured_rate)
@@ -77,8 +77,8 @@ fn told_rate() -> Option<u64> {
     (kilohertz != 0).then_some(u64::from(kilohertz) * 1000)
 }
 
-/// Measures the counter by the timer: the window counts whose ends took the least time to read, for
-/// the machine may stand still meanwhile where it is emulated.
+/// Measures the counter against the timer. The window with the fastest reads of the timer counts:
+/// an emulated machine may stop in between.
 fn measured_rate() -> u64 {
     let windows = core::array::from_fn::<_, 8, _>(|_| window());
     let best = windows.iter().min_by_key(|window| window.doubt);
@@ -88,13 +88,13 @@ fn measured_rate() -> u64 {
 struct Window {
     ticks: u64,
     oscillations: u64,
-    /// Ticks that went by while the timer was read.
+    /// Ticks spent on reading the timer.
     doubt: u64,
 }
 
 fn window() -> Window {
     const GATE: u16 = 0x61;
-    // Channel 2 counts down from its highest number, without a sound.
+    // Channel 2 counts down from its highest value, with the speaker off.
     port::write_u8(GATE, (port::read_u8(GATE) & !0x02) | 0x01);
     port::write_u8(0x43, 0xb0);
     port::write_u8(0x42, 0xff);
@@ -108,7 +108,7 @@ fn window() -> Window {
     Window { ticks: end - start, oscillations: oscillations.into(), doubt: doubt + more }
 }
 
-/// The counter, the timer, and how long that took.
+/// The counter, the timer, and the ticks spent on the reading.
 fn read_timer() -> (u64, u16, u64) {
     let before = ticks();
     port::write_u8(0x43, 0x80);
@@ -117,11 +117,11 @@ fn read_timer() -> (u64, u16, u64) {
     (before + (after - before) / 2, value, after - before)
 }
 
-/// The time of day that the machine keeps while it is off, taken for UTC.
+/// The time of day of the real-time clock, taken as UTC.
 #[must_use]
 pub fn time_of_day() -> Instant {
     let mut fields = real_time();
-    // It may be in the middle of counting on.
+    // The reading may coincide with an update: it is repeated until two are equal.
     loop {
         let again = real_time();
         if again == fields {
@@ -132,7 +132,7 @@ pub fn time_of_day() -> Instant {
     Instant::from_micros(seconds_since_epoch(&fields) * 1_000_000)
 }
 
-/// Second, minute, hour, day, month, year and status of the clock.
+/// Second, minute, hour, day, month, year and status register of the clock.
 type Fields = [u8; 7];
 
 fn real_time() -> Fields {
@@ -152,7 +152,7 @@ fn seconds_since_epoch(fields: &Fields) -> u64 {
     if status & 2 == 0 {
         hours = hours % 12 + if hour & 0x80 != 0 { 12 } else { 0 };
     }
-    // Years begin in March here, so that the day which not all have is their last one.
+    // Years are counted from March, so that the leap day is the last one.
     let (month, year) = (number(month).max(1), 2000 + number(year));
     let (month, year) = if month > 2 { (month - 3, year) } else { (month + 9, year - 1) };
     let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5;

@@ -1,20 +1,20 @@
-//! A heap with a reserve: an allocation that the heap refuses is taken from the reserve, so that
-//! the work on one message ends where memory ends, and the machine goes on.
+//! A heap with a reserve: if the heap is exhausted, allocations come from the reserve. The work on
+//! one message can be abandoned then, and the machine goes on.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-/// The part of the memory that is kept aside for allocations that the heap refuses.
+/// The divisor for the size of the reserve: the reserve is the memory divided by it.
 pub const RESERVE: usize = 16;
 
-/// The number of bytes of the memory in each state.
+/// The usage of the heap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Heap {
-    /// Bytes that are allocated, in the reserve too.
+    /// Allocated bytes, reserve included.
     pub used: usize,
-    /// Bytes that the machine has, with the reserve.
+    /// All bytes of the heap, reserve included.
     pub claimed: usize,
-    /// Bytes of the reserve that are allocated: more than 0 where an allocation found no room.
+    /// Allocated bytes of the reserve: not 0 if the heap was exhausted.
     pub used_reserve: usize,
 }
 
@@ -27,14 +27,14 @@ impl Heap {
     }
 }
 
-/// An allocator of `main`, and of `reserve` where that has no room.
+/// An allocator of `main`, and of `reserve` if that is exhausted.
 #[derive(Debug)]
 pub struct WithReserve<A> {
     /// The allocator of most of the memory.
     pub main: A,
     /// The allocator of the reserve.
     pub reserve: A,
-    /// The first address of the reserve, and the address behind its last.
+    /// The first address of the reserve, and the address behind its end.
     start: AtomicUsize,
     end: AtomicUsize,
 }
@@ -45,21 +45,20 @@ impl<A> WithReserve<A> {
         Self { main, reserve, start: AtomicUsize::new(0), end: AtomicUsize::new(0) }
     }
 
-    /// Sets where the memory of the reserve lies. To be called before anything is allocated.
+    /// Sets the address range of the reserve. Must be called before the first allocation.
     pub fn set_reserve(&self, start: usize, length: usize) {
         self.start.store(start, Ordering::Relaxed);
         self.end.store(start + length, Ordering::Relaxed);
     }
 
-    /// The allocator of the memory at `pointer`.
+    /// The allocator that owns the memory at `pointer`.
     fn owner(&self, pointer: *mut u8) -> &A {
         let reserve = self.start.load(Ordering::Relaxed)..self.end.load(Ordering::Relaxed);
         if reserve.contains(&pointer.addr()) { &self.reserve } else { &self.main }
     }
 }
 
-// SAFETY: memory comes from one of two allocators, and goes back to the same one, which its address
-// tells.
+// SAFETY: memory comes from one of two allocators, and returns to the same one by its address.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for WithReserve<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller keeps the contract of both.
@@ -72,21 +71,21 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for WithReserve<A> {
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: this allocator gave the memory.
+        // SAFETY: this allocator returned the memory.
         unsafe { self.owner(pointer).dealloc(pointer, layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         let owner = self.owner(pointer);
-        // SAFETY: this allocator gave the memory.
+        // SAFETY: this allocator returned the memory.
         let memory = unsafe { owner.realloc(pointer, layout, size) };
         if !memory.is_null() {
             return memory;
         }
-        // SAFETY: the caller says that `size` with this alignment is a layout.
+        // SAFETY: the caller guarantees that `size` with this alignment is a valid layout.
         let new = unsafe { self.alloc(Layout::from_size_align_unchecked(size, layout.align())) };
         if !new.is_null() {
-            // SAFETY: both have as many bytes, and are not the same: the old one is still
+            // SAFETY: both have at least as many bytes, and do not overlap: the old one is still
             // allocated.
             unsafe {
                 pointer.copy_to_nonoverlapping(new, layout.size().min(size));
@@ -102,13 +101,13 @@ mod tests {
     use super::*;
     use std::alloc::System;
 
-    /// An allocator of the system's memory that refuses more than `most` bytes in all.
+    /// An allocator on the system's one with a limit of `most` bytes.
     struct Bounded {
         most: usize,
         used: AtomicUsize,
     }
 
-    // SAFETY: the memory is the system's.
+    // SAFETY: the memory is the system allocator's.
     unsafe impl GlobalAlloc for Bounded {
         unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
             if self.used.load(Ordering::Relaxed) + layout.size() > self.most {
@@ -134,7 +133,7 @@ mod tests {
     fn an_allocation_without_room_is_taken_from_the_reserve_and_goes_back_there() {
         let heap = WithReserve::new(bounded(1000), bounded(500));
         let layout = |size| Layout::from_size_align(size, 8).expect("a layout");
-        // SAFETY: what is written and freed was allocated here, with the same layout.
+        // SAFETY: the memory accessed and freed was allocated here with the same layout.
         unsafe {
             let first = heap.alloc(layout(900));
             let second = heap.alloc(layout(300));
@@ -144,7 +143,7 @@ mod tests {
             assert!(heap.alloc(layout(300)).is_null(), "the reserve has an end, too");
             second.write_bytes(7, 300);
             heap.dealloc(first, layout(900));
-            // There is no room in the reserve to grow there, and now there is in the heap.
+            // The reserve is too small to grow it, and the heap has room now.
             let grown = heap.realloc(second, layout(300), 600);
             assert_eq!((grown.read(), grown.add(299).read()), (7, 7));
             heap.set_reserve(0, 0);

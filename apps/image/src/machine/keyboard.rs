@@ -1,5 +1,5 @@
-//! The keyboard, by the controller that every PC has or emulates (8042). It is looked at now and
-//! then: it keeps what was typed meanwhile.
+//! The keyboard at the 8042 controller that every PC has or emulates. It is polled; the controller
+//! buffers typed keys.
 
 use super::port;
 
@@ -10,30 +10,30 @@ const COMMAND: u16 = 0x64;
 const HAS_BYTE: u8 = 1;
 const IS_BUSY: u8 = 1 << 1;
 const IS_FROM_MOUSE: u8 = 1 << 5;
-/// Where there is no controller, all bits are set.
+/// The status value without a controller: all bits are set.
 const NONE: u8 = 0xff;
 
 const READ_SETTINGS: u8 = 0x20;
 const WRITE_SETTINGS: u8 = 0x60;
 const MOUSE_OFF: u8 = 0xa7;
 const KEYBOARD_ON: u8 = 0xae;
-/// To the keyboard: send what is typed.
+/// Command to the keyboard: enable scanning.
 const SEND: u8 = 0xf4;
 
-/// No interrupts, the keyboard on, the mouse off, scan codes translated to set 1.
+/// Controller settings: interrupts off, keyboard on, mouse off, scan codes translated to set 1.
 const SETTINGS_OFF: u8 = 0x13;
 const SETTINGS_ON: u8 = 0x60;
 
-/// How often the controller is looked at until it has done something.
+/// Maximum number of polls for the controller.
 const PATIENCE: u32 = 10_000;
 
-/// Sets the controller up, if there is one.
+/// Initializes the controller, if there is one.
 pub fn init() {
     if port::read_u8(STATUS) == NONE {
         return;
     }
     write(COMMAND, MOUSE_OFF);
-    // What was typed before is for nobody.
+    // Keys typed before are dropped.
     for _ in 0..PATIENCE {
         if port::read_u8(STATUS) & HAS_BYTE == 0 {
             break;
@@ -60,7 +60,7 @@ fn write(port: u16, byte: u8) {
     port::write_u8(port, byte);
 }
 
-/// The byte that came, if one did.
+/// Returns the next byte, if there is one.
 #[must_use]
 pub fn read() -> Option<u8> {
     let status = port::read_u8(STATUS);

@@ -1,4 +1,4 @@
-//! Memory as the boot loader found it, and what devices share of it.
+//! Memory ranges from the boot loader, and memory shared with devices.
 
 use alloc::alloc::{alloc_zeroed, handle_alloc_error};
 use core::alloc::Layout;
@@ -8,13 +8,13 @@ use core::alloc::Layout;
 pub struct Region {
     /// The first address.
     pub start: u64,
-    /// How many bytes.
+    /// Its length in bytes.
     pub length: u64,
 }
 
 impl Region {
-    /// What of it lies at `first` and behind, and within the 4 GiB that are mapped; `None` where
-    /// that is too little to be of use.
+    /// The part from `first` on, within the 4 GiB that are mapped; `None` if it is too small to be
+    /// useful.
     #[must_use]
     pub fn from(self, first: u64) -> Option<Self> {
         let start = self.start.max(first).next_multiple_of(PAGE as u64);
@@ -27,18 +27,18 @@ impl Region {
 /// Bytes of a page.
 pub const PAGE: usize = 4096;
 
-/// Memory for a device to read and write, on pages of its own, zeroed. It is never given back,
-/// since nobody can know when the device last looks at it. Its address is its physical one.
+/// Zeroed, page-aligned memory for a device to read and write. It is never freed, since the end of
+/// a device's accesses is not known. Its address is also its physical address.
 ///
 /// # Panics
-/// Where that is more than there can be.
+/// If `length` exceeds the address space.
 #[must_use]
 pub fn shared(length: usize) -> *mut u8 {
-    // Not a vector of pages, since one of them passes over the stack: in a function whose stack is
-    // aligned like that, the compiler (LLVM 22) has been seen to jump over what makes the stack.
+    // Not a vector of pages, since that passes a page over the stack: in a function with such an
+    // aligned stack the compiler (LLVM 22) was seen to skip the code that reserves the stack.
     let length = length.max(1).next_multiple_of(PAGE);
     let layout = Layout::from_size_align(length, PAGE).expect("less than all memory");
-    // SAFETY: it has at least a page.
+    // SAFETY: the size is at least a page.
     let memory = unsafe { alloc_zeroed(layout) };
     if memory.is_null() {
         handle_alloc_error(layout);

@@ -1,6 +1,6 @@
-// What the compiler calls and leaves to the C library elsewhere. In assembly, for in Rust they would
-// be found to be copies and call themselves. Sixteen bytes at a time: a repeated move is slow where
-// the processor is emulated.
+// The memory functions that the compiler calls and that a C library usually provides. They are in
+// assembly, since the compiler would replace loops in Rust by calls of the same functions. They copy
+// sixteen bytes at a time: a repeated move is slow on an emulated processor.
 
     .globl memcpy, memmove, memset, memcmp, bcmp, strlen
     .text
@@ -14,7 +14,7 @@ memcpy:
     mov rax, rdi
     cmp rdx, 16
     jb copy_few
-    // The last sixteen are read before anything is written over them.
+    // The last sixteen bytes are read before they can be overwritten.
     movups xmm0, [rsi + rdx - 16]
     lea r8, [rdi + rdx - 16]
 1:  cmp rdi, r8
@@ -27,7 +27,7 @@ memcpy:
 2:  movups [r8], xmm0
     ret
 
-    // Fewer than sixteen: two that overlap, both read before either is written.
+    // Fewer than sixteen bytes: two overlapping parts, both read before either is written.
 copy_few:
     cmp edx, 8
     jb 3f
@@ -122,7 +122,7 @@ bcmp:
     jmp 2b
 3:  xor eax, eax
     ret
-    // The first byte that differs is the highest one when they are turned round.
+    // With the byte order reversed, the first different byte is the most significant one.
 4:  bswap rax
     bswap rcx
     cmp rax, rcx

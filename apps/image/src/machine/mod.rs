@@ -1,4 +1,4 @@
-//! The machine: what an operating system would stand between.
+//! Hardware access: the part of an operating system.
 
 pub mod boot_info;
 pub mod clock;

@@ -1,4 +1,4 @@
-//! The processor's ports.
+//! The processor's I/O ports.
 
 use core::arch::asm;
 
@@ -6,7 +6,7 @@ use core::arch::asm;
 #[must_use]
 pub fn read_u8(port: u16) -> u8 {
     let value;
-    // SAFETY: reading a port touches no memory; what it does to a device is its driver's business.
+    // SAFETY: reading a port accesses no memory; the effect on the device is up to its driver.
     unsafe { asm!("in al, dx", in("dx") port, out("al") value, options(nomem, nostack)) }
     value
 }
@@ -31,8 +31,8 @@ pub fn read_u32(port: u16) -> u32 {
 
 /// Writes a byte.
 pub fn write_u8(port: u16, value: u8) {
-    // SAFETY: a device that is told to may write memory, which is the business of its driver. So
-    // the compiler must have written what it is to read.
+    // SAFETY: a device may access memory in response, which is up to its driver. Without `nomem`
+    // the compiler completes earlier writes first.
     unsafe { asm!("out dx, al", in("dx") port, in("al") value, options(nostack)) }
 }
 
@@ -48,7 +48,8 @@ pub fn write_u32(port: u16, value: u32) {
     unsafe { asm!("out dx, eax", in("dx") port, in("eax") value, options(nostack)) }
 }
 
-/// Boots the machine again: by the reset register of most chip sets, else by the keyboard's.
+/// Reboots the machine: by the reset register of most chip sets, or else by the keyboard
+/// controller.
 pub fn reset() -> ! {
     write_u8(0xcf9, 0x02);
     write_u8(0xcf9, 0x06);

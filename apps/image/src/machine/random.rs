@@ -1,4 +1,4 @@
-//! Random bytes: a seed of the processor's, else of a device, into a generator that is kept.
+//! Random numbers: a generator seeded by the processor or a device.
 
 use super::pci::Function;
 use crate::virtio::rng;
@@ -11,7 +11,7 @@ use core::fmt;
 /// Bytes of a seed.
 pub const SEED: usize = 32;
 
-/// Random bytes that nobody can guess.
+/// A cryptographically secure generator.
 pub struct Random(ChaCha20Rng);
 
 impl fmt::Debug for Random {
@@ -21,7 +21,7 @@ impl fmt::Debug for Random {
 }
 
 impl Random {
-    /// What follows from `seed`, which is to be random.
+    /// A generator with `seed`, which must be random.
     #[must_use]
     pub fn new(seed: [u8; SEED]) -> Self {
         Self(ChaCha20Rng::from_seed(seed))
@@ -34,7 +34,7 @@ impl Random {
         bytes
     }
 
-    /// Fills `bytes` with random ones.
+    /// Fills `bytes` with random bytes.
     pub fn fill(&mut self, bytes: &mut [u8]) {
         self.0.fill_bytes(bytes);
     }
@@ -45,14 +45,14 @@ impl Random {
     }
 }
 
-/// Where a seed is from.
+/// The source of a seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// The processor's instruction for seeds.
+    /// The processor's instruction RDSEED.
     Rdseed,
-    /// The processor's generator.
+    /// The processor's instruction RDRAND.
     Rdrand,
-    /// A device of the virtual machine, and so its host.
+    /// The virtio entropy device of a virtual machine.
     Virtio,
 }
 
@@ -66,7 +66,7 @@ impl fmt::Display for Source {
     }
 }
 
-/// There is no source of randomness, or none that works.
+/// The error without a working source of randomness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoSource;
 
@@ -79,10 +79,10 @@ impl fmt::Display for NoSource {
     }
 }
 
-/// A seed of the processor's, else of a device among `functions`.
+/// A seed from the processor, or else from a device among `functions`.
 ///
 /// # Errors
-/// Where neither has one.
+/// If there is no working source.
 pub fn seed(functions: &[Function]) -> Result<([u8; SEED], Source), NoSource> {
     type Seed<'a> = &'a dyn Fn() -> Option<[u8; SEED]>;
     let sources: [(Source, Seed<'_>); 3] = [
@@ -94,17 +94,17 @@ pub fn seed(functions: &[Function]) -> Result<([u8; SEED], Source), NoSource> {
     found.find(|(seed, _)| !is_stuck(seed)).ok_or(NoSource)
 }
 
-/// Whether a source gives the same again and again.
+/// Returns true if a source returned the same word twice in a row.
 fn is_stuck(seed: &[u8; SEED]) -> bool {
     let (words, _) = seed.as_chunks::<8>();
     words.windows(2).any(|pair| pair[0] == pair[1])
 }
 
-/// A seed by an instruction; `None` where that gives nothing.
+/// A seed from an instruction; `None` if it fails.
 fn fill(instruction: fn() -> Option<u64>) -> Option<[u8; SEED]> {
     let mut seed = [0; SEED];
     for chunk in seed.as_chunks_mut::<8>().0 {
-        // The source may be drained for a moment.
+        // The source may be exhausted for a moment.
         *chunk = (0..1000).find_map(|_| instruction())?.to_le_bytes();
     }
     Some(seed)
@@ -120,7 +120,7 @@ fn has_rdrand() -> bool {
 
 fn rdseed() -> Option<u64> {
     let (value, is_there): (u64, u8);
-    // SAFETY: the processor has the instruction, as was asked before.
+    // SAFETY: the processor has the instruction, as was checked.
     unsafe {
         asm!("rdseed {}", "setc {}", out(reg) value, out(reg_byte) is_there, options(nomem, nostack));
     }
@@ -129,7 +129,7 @@ fn rdseed() -> Option<u64> {
 
 fn rdrand() -> Option<u64> {
     let (value, is_there): (u64, u8);
-    // SAFETY: likewise.
+    // SAFETY: as above.
     unsafe {
         asm!("rdrand {}", "setc {}", out(reg) value, out(reg_byte) is_there, options(nomem, nostack));
     }

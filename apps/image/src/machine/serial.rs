@@ -1,4 +1,4 @@
-//! The first serial port: 115,200 bits a second, eight of them a byte, one to stop.
+//! The first serial port: 115,200 bits per second, eight data bits, no parity, one stop bit.
 
 use super::port;
 use core::fmt;
@@ -12,13 +12,13 @@ const STATUS: u16 = DATA + 5;
 
 const HAS_RECEIVED: u8 = 1;
 const HAS_ROOM: u8 = 1 << 5;
-/// What the register of the queue says where there is one, and how many bytes it takes.
+/// The FIFO bits of the status register, and the capacity of the FIFO in bytes.
 const HAS_QUEUE: u8 = 0xc0;
 const QUEUE: usize = 16;
-/// Nobody waits longer for a port that takes nothing.
+/// Maximum number of polls for a port that does not accept data.
 const PATIENCE: u32 = 100_000;
 
-/// Sets the port up.
+/// Initializes the port.
 pub fn init() {
     port::write_u8(INTERRUPTS, 0);
     port::write_u8(LINE, 0x80);
@@ -29,15 +29,15 @@ pub fn init() {
     port::write_u8(MODEM, 0x03);
 }
 
-/// The byte that came, if one did.
+/// Returns the next received byte, if there is one.
 #[must_use]
 pub fn read() -> Option<u8> {
-    // Where there is no port, all bits are set.
+    // Without a port all bits are set.
     let status = port::read_u8(STATUS);
     (status != 0xff && status & HAS_RECEIVED != 0).then(|| port::read_u8(DATA))
 }
 
-/// Sends as many of `bytes` as the port takes without waiting.
+/// Sends as many of `bytes` as the port accepts without waiting.
 pub fn send(bytes: impl Iterator<Item = u8>) {
     if port::read_u8(STATUS) & HAS_ROOM == 0 {
         return;
@@ -46,7 +46,7 @@ pub fn send(bytes: impl Iterator<Item = u8>) {
     bytes.take(most).for_each(|byte| port::write_u8(DATA, byte));
 }
 
-/// Writes to the port, and waits for it; what it does not take is lost.
+/// A blocking writer. Bytes that the port does not accept in time are lost.
 #[derive(Clone, Copy, Debug)]
 pub struct Serial;
 

@@ -1,11 +1,11 @@
-//! Time that goes by while a device does something, before there is a clock.
+//! Waiting for devices before there is a clock.
 
 use super::clock::ticks;
 
-/// No processor's counter counts faster, a microsecond.
+/// Upper limit of the counter's ticks per microsecond.
 const MOST_TICKS: u64 = 5000;
 
-/// Lets this many microseconds go by; where the counter is slower, a few times as many.
+/// Waits at least this number of microseconds; several times as long with a slower counter.
 pub fn pause(micros: u64) {
     let start = ticks();
     while ticks().wrapping_sub(start) < micros * MOST_TICKS {
@@ -13,7 +13,8 @@ pub fn pause(micros: u64) {
     }
 }
 
-/// Whether `is_done` comes true within so many milliseconds, or a few times as many.
+/// Waits until `is_done` returns true. Returns false after `millis` milliseconds, or several times
+/// as many.
 pub fn comes_true(millis: u64, mut is_done: impl FnMut() -> bool) -> bool {
     let start = ticks();
     loop {

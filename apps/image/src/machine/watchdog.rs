@@ -1,5 +1,5 @@
-//! A timer that boots the machine again unless it is wound up in time, so that a program that
-//! stands still does not do so for ever. Known is the i6300ESB, which virtual machines can have.
+//! The watchdog timer: it reboots the machine if the program hangs. The i6300ESB is supported,
+//! which virtual machines offer.
 
 use super::mapping;
 use super::pci::{Bar, Function};
@@ -7,17 +7,17 @@ use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
 use sip::{Duration, Instant};
 
-/// Seconds that a program may stand still.
+/// Seconds that a program may hang.
 pub const PATIENCE: u32 = 30;
-/// How often it is wound up.
+/// Interval of the reloads.
 const TURN: Duration = Duration::from_secs(5);
 
 const DEVICE: (u16, u16) = (0x8086, 0x25ab);
-/// Where its configuration says what it does when its time has come: no interrupt after the first
-/// half, a reset after the second, by its slow clock.
+/// The configuration register: no interrupt after the first half of the time, a reset after the
+/// second, with the slow clock.
 const CONFIGURATION: u8 = 0x60;
 const NO_INTERRUPT: u16 = 3;
-/// Where it is switched on.
+/// The register that enables the timer.
 const LOCK: u8 = 0x68;
 const ENABLE: u8 = 1 << 1;
 
@@ -27,14 +27,14 @@ const RELOAD: usize = 12;
 const LENGTH: u32 = 16;
 /// Ticks of half a second.
 const HALF_SECOND: u32 = 1 << 9;
-/// What is written to `RELOAD` before each change of a register.
+/// The values written to `RELOAD` before each change of a register.
 const UNLOCK: [u16; 2] = [0x80, 0x86];
 const WIND: u16 = 1 << 8;
 
-/// The registers of the one that runs.
+/// The registers of the running timer.
 static REGISTERS: AtomicPtr<u8> = AtomicPtr::new(ptr::null_mut());
 
-/// Starts the first one that is there; false where none is.
+/// Starts the first timer among `functions`. Returns false if no device is supported.
 #[must_use]
 pub fn start(functions: &[Function]) -> bool {
     let is_one = |function: &&Function| (function.vendor, function.device) == DEVICE;
@@ -65,7 +65,7 @@ fn write_reload(registers: *mut u8, value: u16) {
     unsafe { ptr::write_volatile(registers.add(RELOAD).cast(), value) };
 }
 
-/// Winds up the one that runs, if one does.
+/// Reloads the running timer, if there is one.
 pub fn wind() {
     let registers = REGISTERS.load(Ordering::Relaxed);
     if !registers.is_null() {
@@ -74,14 +74,14 @@ pub fn wind() {
     }
 }
 
-/// Who winds it up while the program does its work.
+/// Reloads the timer while the program runs.
 #[derive(Debug, Default)]
 pub struct Winder {
     next: Option<Instant>,
 }
 
 impl Winder {
-    /// Winds it up, if that is due `now`.
+    /// Reloads the timer if that is due at `now`.
     pub fn turn(&mut self, now: Instant) {
         if self.next.is_none_or(|next| now >= next) {
             self.next = Some(now + TURN);

@@ -1,34 +1,34 @@
-//! The claim on our address (RFC 5227): it is probed and announced, and other hosts that use it are
-//! noticed. Unlike there, the address is used from the first probe on: a server that boots does not
-//! wait for seconds.
+//! Address conflict detection (RFC 5227): our address is probed and announced, and other hosts that
+//! use it are detected. Unlike in the RFC, the address is used from the first probe on: a booting
+//! server does not wait for seconds.
 
 use core::net::Ipv4Addr;
 use sip::{Duration, Instant};
 use smoltcp::wire::{ArpPacket, ArpRepr, EthernetAddress};
 
-/// Probes and announcements (section 1.1), and the times between them.
+/// Number of probes and announcements (section 1.1), and the intervals between them.
 const PROBES: u8 = 3;
 const ANNOUNCEMENTS: u8 = 2;
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(2);
-/// The time from one defence of the address to the next (section 2.4).
+/// Minimum interval between two defences of the address (section 2.4).
 const DEFEND_INTERVAL: Duration = Duration::from_secs(10);
 
-/// A packet that is to be sent about our address.
+/// An ARP packet to send about our address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Say {
-    /// The question whether another host has it.
+    /// An ARP probe.
     Probe,
-    /// That we have it.
+    /// An ARP announcement.
     Announcement,
 }
 
-/// Another host that uses our address.
+/// A conflict with another host that uses our address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Conflict {
-    /// Its card.
+    /// The other host's Ethernet address.
     pub mac: EthernetAddress,
-    /// Whether it had the address before us, which therefore has to be left.
+    /// True if the other host had the address first, so that it has to be given up.
     pub is_lost: bool,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct Claim {
 }
 
 impl Claim {
-    /// The packet that is to be sent `now`.
+    /// The packet due at `now`.
     pub(crate) fn due(&mut self, now: Instant) -> Option<Say> {
         if self.sent >= PROBES + ANNOUNCEMENTS || now < self.next {
             return None;
@@ -54,8 +54,8 @@ impl Claim {
         Some(if is_probe { Say::Probe } else { Say::Announcement })
     }
 
-    /// Hears an ARP packet in the network of `address`, which is ours by the card `mac`. Returns
-    /// whether the address is to be announced again.
+    /// Handles an ARP packet in the network of `address`, which is ours with the Ethernet address
+    /// `mac`. Returns true if the address has to be announced again.
     pub(crate) fn hear(
         &mut self,
         now: Instant,
@@ -86,7 +86,7 @@ impl Claim {
         !is_probing && is_late
     }
 
-    /// The conflict that was noticed since this was asked last.
+    /// Returns the conflict detected since the last call of this function.
     pub(crate) fn conflict(&mut self) -> Option<Conflict> {
         self.conflict.take()
     }

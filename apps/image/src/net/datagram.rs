@@ -1,5 +1,4 @@
-//! UDP datagrams as they stand in Ethernet frames: read where they lie, written where they are sent
-//! from.
+//! UDP datagrams in Ethernet frames: parsed and written in place.
 
 use core::net::{Ipv4Addr, SocketAddrV4};
 use core::ops::Range;
@@ -8,35 +7,35 @@ use smoltcp::wire::{
     UdpPacket,
 };
 
-/// Bytes of the headers of Ethernet, of IP without options, and of UDP.
+/// Length in bytes of the headers of Ethernet, of IP without options, and of UDP.
 pub(crate) const ETHERNET: usize = 14;
 pub(crate) const IP: usize = 20;
 pub(crate) const UDP: usize = 8;
 
-/// Where a datagram came from and goes to.
+/// The source and the destination of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ends {
-    /// Who sent it, as it says.
+    /// The claimed source.
     pub source: SocketAddrV4,
-    /// Whom it is for.
+    /// The destination.
     pub destination: SocketAddrV4,
 }
 
-/// What a frame holds.
+/// The content of a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
-    /// A datagram, and where in the frame its payload stands.
+    /// A datagram, the sender's Ethernet address, and the range of its payload in the frame.
     Datagram { ends: Ends, from: EthernetAddress, payload: Range<usize> },
-    /// A part of one that was too long, and where its IP packet stands.
+    /// A fragment of a datagram, and the range of its IP packet.
     Fragment { packet: Range<usize> },
-    /// Something else.
+    /// Content for the stack.
     Other,
-    /// Nothing that anybody wants.
+    /// Content that is dropped.
     Nothing,
 }
 
-/// Looks into a frame that came to the card with address `mac`, whose host has the address `ours`.
-/// Checksums of UDP are looked at if `checks`.
+/// Classifies a frame received by the card with address `mac` of the host `ours`. UDP checksums are
+/// verified if `checks`.
 pub(crate) fn content(
     frame: &[u8],
     mac: EthernetAddress,
@@ -73,7 +72,7 @@ pub(crate) fn content(
     }
 }
 
-/// Who has sent a frame of IP, as it says, and by which card.
+/// The claimed IP source and the Ethernet source of an IP frame.
 pub(crate) fn sender(frame: &[u8]) -> Option<(Ipv4Addr, EthernetAddress)> {
     let ethernet = EthernetFrame::new_checked(frame).ok()?;
     if ethernet.ethertype() != EthernetProtocol::Ipv4 {
@@ -83,7 +82,7 @@ pub(crate) fn sender(frame: &[u8]) -> Option<(Ipv4Addr, EthernetAddress)> {
     Some((ip.src_addr(), ethernet.src_addr()))
 }
 
-/// The sender of a frame with the first packet of a connection by TCP, and its card.
+/// The IP and Ethernet source of a frame that contains the SYN of a new TCP connection.
 pub(crate) fn connection_begun(frame: &[u8]) -> Option<(Ipv4Addr, EthernetAddress)> {
     let ethernet = EthernetFrame::new_checked(frame).ok()?;
     let ip = Ipv4Packet::new_checked(ethernet.payload()).ok()?;
@@ -92,7 +91,7 @@ pub(crate) fn connection_begun(frame: &[u8]) -> Option<(Ipv4Addr, EthernetAddres
     is_first.then(|| (ip.src_addr(), ethernet.src_addr()))
 }
 
-/// The ends of the UDP datagram `bytes`, and how long its payload is.
+/// The ends of the UDP datagram `bytes`, and the length of its payload.
 pub(crate) fn datagram(
     source: Ipv4Addr,
     destination: Ipv4Addr,
@@ -110,7 +109,7 @@ pub(crate) fn datagram(
     (is_sound && udp.src_port() != 0).then(|| (ends, udp.payload().len()))
 }
 
-/// Whether one host may have this address.
+/// Returns true if a single host may have this address.
 pub(crate) fn is_host(address: Ipv4Addr) -> bool {
     !address.is_unspecified()
         && !address.is_broadcast()
@@ -118,22 +117,22 @@ pub(crate) fn is_host(address: Ipv4Addr) -> bool {
         && !address.is_loopback()
 }
 
-/// A part of an IP packet with UDP in it.
+/// A fragment of an IP packet with UDP.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part {
     pub(crate) from: EthernetAddress,
     pub(crate) to: EthernetAddress,
     pub(crate) ends: Ends,
-    /// The number that all parts of the packet have.
+    /// The identification that all fragments of the packet share.
     pub(crate) ident: u16,
-    /// Where it begins in the packet, in bytes.
+    /// Its offset in the packet in bytes.
     pub(crate) offset: u16,
     pub(crate) is_last: bool,
-    /// How many bytes it has, which stand behind the place for the headers.
+    /// Its length in bytes, behind the space for the headers.
     pub(crate) length: usize,
 }
 
-/// Writes the headers of `part` to the beginning of `frame`; returns how long the frame is.
+/// Writes the headers of `part` to the start of `frame`. Returns the length of the frame.
 pub(crate) fn write_headers(frame: &mut [u8], part: &Part) -> usize {
     let length = ETHERNET + IP + part.length;
     let mut ethernet = EthernetFrame::new_unchecked(&mut frame[..length]);
@@ -158,7 +157,7 @@ pub(crate) fn write_headers(frame: &mut [u8], part: &Part) -> usize {
     length
 }
 
-/// Writes the header of UDP to the beginning of `datagram`, whose payload stands behind it.
+/// Writes the UDP header to the start of `datagram`, before the payload.
 pub(crate) fn write_udp(datagram: &mut [u8], ends: Ends) {
     let length = datagram.len() as u16;
     let mut udp = UdpPacket::new_unchecked(datagram);

@@ -1,4 +1,4 @@
-//! Datagrams that were too long for a frame, put together again (RFC 791).
+//! Reassembly of fragmented datagrams (RFC 791).
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -6,15 +6,15 @@ use core::net::Ipv4Addr;
 use sip::{Duration, Instant};
 use smoltcp::wire::Ipv4Packet;
 
-/// How long the rest of a datagram may take.
+/// Time limit for reassembly.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Datagrams that are put together at the same time, and of them those of one sender.
+/// Maximum number of incomplete datagrams, and of those from one sender.
 const MOST: usize = 64;
 const MOST_OF_ONE: usize = 4;
-/// Parts of one datagram: the longest has 45 in Ethernet's frames, and 120 in the smallest that IP
-/// asks for.
+/// Maximum number of fragments of a datagram: the longest has 45 in Ethernet frames, and 120 of the
+/// smallest size that IP requires.
 const MOST_PARTS: usize = 128;
-/// Bytes of all datagrams that are not whole, if nothing else is said.
+/// Default limit for the bytes of all incomplete datagrams.
 const MOST_BYTES: usize = 1 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,17 +28,17 @@ struct Key {
 struct Pieces {
     since: Instant,
     bytes: Vec<u8>,
-    /// Where parts begin and end that are there, in order.
+    /// The received ranges as start and end, in order.
     parts: Vec<(usize, usize)>,
-    /// How long it is, once the last part is there.
+    /// The total length, once the last fragment is received.
     length: Option<usize>,
 }
 
-/// Datagrams that are not whole.
+/// The incomplete datagrams.
 #[derive(Debug)]
 pub(crate) struct Fragments {
     pieces: BTreeMap<Key, Pieces>,
-    /// Bytes of all of them, and the bound of that.
+    /// Bytes of all of them, and the limit.
     bytes: usize,
     most: usize,
 }
@@ -49,7 +49,7 @@ impl Default for Fragments {
     }
 }
 
-/// A datagram that is whole: UDP's header and what is behind.
+/// A complete datagram: UDP header and payload.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Whole {
     pub(crate) source: Ipv4Addr,
@@ -58,13 +58,12 @@ pub(crate) struct Whole {
 }
 
 impl Fragments {
-    /// Keeps `bytes` at most.
+    /// Limits the bytes of all incomplete datagrams.
     pub(crate) fn set_memory(&mut self, bytes: usize) {
         self.most = bytes.min(MOST_BYTES);
     }
 
-    /// Takes the part that the IP `packet` is; returns the datagram if it was the last that was
-    /// missing.
+    /// Adds the fragment `packet`. Returns the datagram once it is complete.
     pub(crate) fn add(&mut self, now: Instant, packet: &[u8]) -> Option<Whole> {
         let packet = Ipv4Packet::new_checked(packet).ok()?;
         let key = Key {
@@ -75,7 +74,8 @@ impl Fragments {
         let start = usize::from(packet.frag_offset());
         let part = packet.payload();
         let end = start + part.len();
-        // No part but the last ends within eight bytes, and no packet is longer than 65,535.
+        // All fragments but the last have a multiple of eight bytes, and a packet has at most
+        // 65,535.
         let is_odd = packet.more_frags() && !part.len().is_multiple_of(8);
         if part.is_empty() || is_odd || end + 20 > 65_535 {
             return None;
@@ -92,7 +92,7 @@ impl Fragments {
             (pieces.add(start, part, packet.more_frags()), pieces.is_whole());
         self.bytes += pieces.bytes.len() - before;
         if !is_sound {
-            // Parts that contradict each other are an attack on a host that reads them one by one.
+            // Inconsistent overlaps are an attack on hosts that reassemble differently.
             self.remove(key);
             return None;
         }
@@ -107,8 +107,8 @@ impl Fragments {
         Some(Whole { source: key.source, destination: key.destination, bytes })
     }
 
-    /// Forgets what has taken too long, and else, where there is no room for `key`, the oldest: of
-    /// its sender, who has too many, or of all.
+    /// Removes expired datagrams. If there is no room for `key`, the oldest one goes: of the same
+    /// sender if that has too many, or else of all.
     fn make_room(&mut self, now: Instant, key: Key) {
         if self.pieces.contains_key(&key) {
             return;
@@ -142,7 +142,7 @@ impl Fragments {
 }
 
 impl Pieces {
-    /// False where `part` contradicts what is there.
+    /// Returns false if `part` contradicts an earlier fragment.
     fn add(&mut self, start: usize, part: &[u8], has_more: bool) -> bool {
         let end = start + part.len();
         let at = self.parts.partition_point(|&(other, _)| other < start);

@@ -1,7 +1,7 @@
-//! The network: UDP from the frame to who wants it and back, and beside it a stack for the rest.
+//! The network: UDP from the frame to its port and back, and a TCP/IP stack for the rest.
 //!
-//! UDP is not the stack's business: SIP's datagrams are handed on where the card has put them, and
-//! a neighbour that does not answer holds nobody else up.
+//! UDP bypasses the stack: SIP datagrams are passed on in the card's memory, and a neighbour that
+//! does not answer delays no other traffic.
 
 mod claim;
 mod datagram;
@@ -29,48 +29,49 @@ use smoltcp::wire::{
 };
 pub(crate) use stack::{CONNECTION_BUFFERS, Stack};
 
-/// Bytes of an IP packet in a frame, behind its header.
+/// Maximum payload of an IP packet in a frame, in bytes.
 const MOST_OF_PACKET: usize = MAX_FRAME - ETHERNET - IP;
-/// The same for one of several, whose places are counted in eights.
+/// The same for a fragment: offsets count units of eight bytes.
 const MOST_OF_PART: usize = MOST_OF_PACKET & !7;
-/// Bytes of the payload of a datagram.
+/// Maximum payload of a datagram in bytes.
 const MOST_OF_DATAGRAM: usize = 65_535 - IP - UDP;
-/// The port that answers of DHCP come to.
+/// The DHCP client port.
 const DHCP: u16 = 68;
-/// Bytes of an ARP packet.
+/// Length of an ARP packet in bytes.
 const ARP: usize = 28;
-/// How often the card is looked at for room to send.
+/// Maximum number of polls of the card for room to send.
 const PATIENCE: u32 = 1000;
-/// Frames that a card has memory for: those that wait came after so many before them were received.
+/// Number of receive buffers of a card: a waiting frame arrived after the reception of the frame
+/// this many before it.
 const RING: usize = 256;
-/// Frames that are not for our ports and are dealt with before timers get their turn.
+/// Maximum number of frames for other ports that are handled before timers run.
 const BUDGET: usize = 64;
-/// From one look for neighbours that have not answered to the next.
+/// Interval of the checks for unanswered ARP requests.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// A datagram that came for a port of ours.
+/// A datagram for one of our ports.
 #[derive(Debug)]
 pub struct Datagram<'a> {
-    /// Where from, where to.
+    /// Its source and destination.
     pub ends: Ends,
-    /// What is in it.
+    /// Its payload.
     pub payload: &'a [u8],
-    /// How long it has waited to be received, at most.
+    /// Maximum time that it has waited to be received.
     pub waited: Duration,
 }
 
-/// What was counted.
+/// Counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Frames that came.
+    /// Received frames.
     pub received: u64,
-    /// Frames that were sent.
+    /// Sent frames.
     pub sent: u64,
-    /// Datagrams for which there was no room, or nobody to give them to.
+    /// Datagrams dropped for lack of room or of a recipient.
     pub dropped: u64,
 }
 
-/// A card and what speaks through it.
+/// A network card and the protocols above it.
 #[derive(Debug)]
 pub struct Network {
     nic: Box<dyn Nic>,
@@ -83,13 +84,13 @@ pub struct Network {
     unreachable: unreachable::Rate,
     ports: Vec<u16>,
     checks: bool,
-    /// The next number for the parts of a packet.
+    /// The identification of the next fragmented packet.
     ident: u16,
-    /// Who has sent the datagram that was received last, and from where in the network.
+    /// The claimed source of the last received datagram, and its neighbour's Ethernet address.
     last: Option<(Ipv4Addr, EthernetAddress)>,
-    /// The datagram that was put together last.
+    /// The last reassembled datagram.
     whole: Vec<u8>,
-    /// When nothing was there to be received, and when each of the last frames was.
+    /// The time at which the card was last empty, and the reception times of the last frames.
     idle: Instant,
     taken: Vec<Instant>,
     next_poll: Instant,
@@ -98,7 +99,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// A network by this card, with a random number. Checksums of UDP are looked at if `checks`.
+    /// A network on this card; `seed` is random. UDP checksums are verified if `checks`.
     #[must_use]
     pub fn new(nic: Box<dyn Nic>, seed: u64, checks: bool, now: Instant) -> Self {
         let mac = nic.mac();
@@ -129,36 +130,36 @@ impl Network {
         &mut *self.nic
     }
 
-    /// What was counted.
+    /// The counters.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// Who we are, if we are somebody.
+    /// Our address, if there is one.
     #[must_use]
     pub fn address(&self) -> Option<&Address> {
         self.address.as_ref()
     }
 
-    /// Keeps `bytes` at most of datagrams that are not whole, and as many of those that wait for a
+    /// Limits the bytes of incomplete datagrams, and likewise of datagrams that wait for a
     /// neighbour.
     pub fn set_memory(&mut self, bytes: usize) {
         self.fragments.set_memory(bytes);
         self.neighbors.set_memory(bytes);
     }
 
-    /// Asks DHCP for an address from now on.
+    /// Starts the DHCP client.
     pub fn use_dhcp(&mut self) {
         self.stack.use_dhcp();
     }
 
-    /// Asks DHCP again, as if there were no lease.
+    /// Restarts the DHCP client as if there were no lease.
     pub fn restart_dhcp(&mut self, now: Instant) {
         self.stack(now).restart_dhcp();
     }
 
-    /// Has this address from now on, or none.
+    /// Sets or removes our address.
     pub fn set_address(&mut self, address: Option<Address>) {
         let ours = |address: &Address| address.ours;
         if address.as_ref().map(ours) != self.address.as_ref().map(ours) {
@@ -168,23 +169,23 @@ impl Network {
         self.address = address;
     }
 
-    /// Takes datagrams for `port`.
+    /// Opens the UDP `port`.
     pub fn listen(&mut self, port: u16) {
         self.ports.push(port);
     }
 
-    /// Takes none for `port` any more.
+    /// Closes the UDP `port`.
     pub fn close(&mut self, port: u16) {
         self.ports.retain(|&other| other != port);
     }
 
-    /// The stack, which is looked at soon for what is done with its connections.
+    /// The stack. It is polled soon for the changes of the caller.
     pub(crate) fn stack(&mut self, now: Instant) -> &mut Stack {
         self.next_poll = now;
         &mut self.stack
     }
 
-    /// The next datagram for one of our ports. Everything else that comes is dealt with meanwhile.
+    /// Returns the next datagram for one of our ports, and handles all other frames meanwhile.
     pub fn receive(&mut self, now: Instant) -> Option<Datagram<'_>> {
         enum Found {
             InFrame(Ends, Range<usize>),
@@ -194,13 +195,14 @@ impl Network {
         let mut waited;
         let mut rest = BUDGET;
         let found = loop {
-            // Others than ours must not hold up what else there is to do.
+            // Frames for other ports must not delay everything else.
             rest = rest.checked_sub(1)?;
             if !self.nic.receive() {
                 self.idle = now;
                 return None;
             }
-            // It came after the card got the memory for it, and was not there when none was.
+            // The frame arrived after its buffer was given to the card, and after the card was last
+            // empty.
             let slot = &mut self.taken[self.counts.received as usize % RING];
             waited = now.since((*slot).max(self.idle));
             *slot = now;
@@ -249,7 +251,7 @@ impl Network {
                         let packet = ethernet.payload();
                         let heard = self.neighbors.hear(now, packet, network);
                         if heard.is_some() {
-                            // The stack hears of our neighbours alone, too.
+                            // The stack learns only our neighbours, too.
                             self.stack.receive(frame);
                         }
                         if self.claim.hear(now, packet, network.address(), self.mac) {
@@ -274,8 +276,8 @@ impl Network {
         })
     }
 
-    /// Sends `payload` from our `port` to `remote`. What answers the datagram that was received
-    /// last goes back the way that came; for the rest the neighbour is asked for.
+    /// Sends `payload` from the local `port` to `remote`. A response to the datagram received last
+    /// returns by the way it came; otherwise the neighbour is resolved by ARP.
     pub fn send(&mut self, now: Instant, port: u16, remote: SocketAddrV4, payload: &[u8]) {
         let Some(address) = &self.address else { return };
         let ends =
@@ -302,7 +304,7 @@ impl Network {
         }
     }
 
-    /// Does what is to be done now, and lets the card know of what is to be sent.
+    /// Runs what is due, and notifies the card of frames to send.
     pub fn poll(&mut self, now: Instant) -> Polled {
         let mut polled = Polled::default();
         if now >= self.next_poll {
@@ -340,9 +342,8 @@ impl Network {
         self.send_question(source, ours);
     }
 
-    /// Tells the stack by which card the sender of a TCP frame is reached that begins a connection,
-    /// so that it does not ask for one neighbour after the other: by the card that was heard by
-    /// ARP, else by the one that sent the frame.
+    /// Adds the sender of a TCP SYN to the stack's neighbours, so that the stack need not resolve
+    /// one after the other: with the address learned by ARP, or else with the source of the frame.
     fn introduce_sender(&mut self, now: Instant) {
         let Some(ours) = &self.address else { return };
         let Some((sender, mac)) = datagram::connection_begun(self.nic.frame()) else { return };
@@ -369,7 +370,7 @@ impl Network {
         self.stack.receive(&frame);
     }
 
-    /// Sends what has waited for a neighbour.
+    /// Sends a datagram that has waited for its neighbour.
     fn send_to(&mut self, mac: EthernetAddress, datagram: &Waiting) {
         self.send_parts(mac, datagram.ends, &datagram.bytes);
     }
@@ -390,7 +391,7 @@ impl Network {
         });
     }
 
-    /// Sends a datagram with its header, in as many frames as it takes.
+    /// Sends a datagram with its header, in as many frames as necessary.
     fn send_parts(&mut self, to: EthernetAddress, ends: Ends, bytes: &[u8]) {
         let (from, ident) = (self.mac, self.next_ident());
         let count = bytes.len().div_ceil(MOST_OF_PART);
@@ -411,13 +412,13 @@ impl Network {
         self.ident
     }
 
-    /// Asks who has `address`.
+    /// Sends an ARP request for `address`.
     fn ask(&mut self, address: Ipv4Addr) {
         let Some(ours) = &self.address else { return };
         self.send_question(ours.ours.address(), address);
     }
 
-    /// Asks in the name of `source` who has `address`.
+    /// Sends an ARP request for `address` with the sender address `source`.
     fn send_question(&mut self, source: Ipv4Addr, address: Ipv4Addr) {
         let question = ArpRepr::EthernetIpv4 {
             operation: ArpOperation::Request,
@@ -438,7 +439,7 @@ impl Network {
         });
     }
 
-    /// Sends the frame that `write` writes, and of which it says how long it is.
+    /// Sends a frame written by `write`, which returns its length.
     fn send_frame(&mut self, write: impl FnOnce(&mut [u8]) -> usize) {
         for _ in 0..PATIENCE {
             if let Some(memory) = self.nic.buffer() {
@@ -454,7 +455,7 @@ impl Network {
     }
 }
 
-/// A datagram: UDP's header, and `payload`.
+/// A datagram: UDP header and `payload`.
 fn with_header(ends: Ends, payload: &[u8]) -> Vec<u8> {
     let mut bytes = alloc::vec![0; UDP + payload.len()];
     bytes[UDP..].copy_from_slice(payload);

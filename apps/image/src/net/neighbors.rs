@@ -1,7 +1,7 @@
-//! Who in our network has which Ethernet address (ARP, RFC 826).
+//! The neighbour table: IP to Ethernet addresses (ARP, RFC 826).
 //!
-//! Each address is asked for by itself, and what is to go there waits: one host that does not
-//! answer holds nobody else up.
+//! Each address is resolved separately, and only its own datagrams wait: a host that does not
+//! answer delays no other traffic.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -9,44 +9,44 @@ use core::net::Ipv4Addr;
 use sip::{Duration, Instant};
 use smoltcp::wire::{ArpOperation, ArpPacket, ArpRepr, EthernetAddress, Ipv4Cidr};
 
-/// How long an answer counts; from the half of it on it is asked again.
+/// Lifetime of an entry; after half of it, the address is requested again.
 const LIFETIME: Duration = Duration::from_secs(120);
-/// From one question to the next, and how many there are.
+/// Interval of the requests, and their maximum number.
 const INTERVAL: Duration = Duration::from_secs(1);
 const QUESTIONS: u8 = 3;
-/// Neighbours that are known or asked for.
+/// Maximum number of entries.
 const MOST: usize = 4096;
-/// Datagrams that wait for one neighbour, and the bytes of all that wait.
+/// Maximum number of datagrams that wait for one neighbour, and default limit of the bytes of all.
 const MOST_WAITING: usize = 16;
 const MOST_BYTES: usize = 1 << 20;
 
 #[derive(Debug)]
 struct Neighbor {
     mac: Option<EthernetAddress>,
-    /// When it was heard, or asked for first.
+    /// The time of the answer, or of the first request.
     since: Instant,
     asked: Instant,
     questions: u8,
-    /// Whether somebody else may have it.
+    /// True if another host may have the address.
     is_doubted: bool,
     waiting: Vec<Waiting>,
 }
 
-/// A datagram, UDP's header included, that waits for an address.
+/// A datagram with its UDP header that waits for an address.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Waiting {
     pub(crate) ends: super::datagram::Ends,
     pub(crate) bytes: Vec<u8>,
 }
 
-/// The neighbours.
+/// The neighbour table.
 #[derive(Debug)]
 pub(crate) struct Neighbors {
     table: BTreeMap<Ipv4Addr, Neighbor>,
-    /// Bytes of all datagrams that wait, and the bound of that.
+    /// Bytes of all waiting datagrams, and the limit.
     bytes: usize,
     most: usize,
-    /// Where the walk through a full table is.
+    /// The position of the eviction walk through a full table.
     walk: Ipv4Addr,
 }
 
@@ -56,22 +56,22 @@ impl Default for Neighbors {
     }
 }
 
-/// What is known of an address.
+/// The result of a look-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
-    /// The address, if it was heard.
+    /// The Ethernet address, if it is known.
     pub(crate) mac: Option<EthernetAddress>,
-    /// Whether it is to be asked for now.
+    /// True if an ARP request is due.
     pub(crate) asks: bool,
 }
 
 impl Neighbors {
-    /// Keeps `bytes` at most of datagrams that wait.
+    /// Limits the bytes of waiting datagrams.
     pub(crate) fn set_memory(&mut self, bytes: usize) {
         self.most = bytes.min(MOST_BYTES);
     }
 
-    /// Looks `address` up at `now`.
+    /// Looks up `address` at the time `now`.
     pub(crate) fn find(&mut self, now: Instant, address: Ipv4Addr) -> Found {
         let neighbor = self.entry(now, address);
         let age = now.since(neighbor.since);
@@ -88,15 +88,15 @@ impl Neighbors {
         Found { mac: neighbor.mac, asks }
     }
 
-    /// A frame of `address` came from `mac`. Where another one was heard, it is asked for again:
-    /// whoever has said so is corrected by the host itself.
+    /// Handles the source of a frame: `address` at `mac`. If another Ethernet address is known, the
+    /// entry is requested again, so that the host itself corrects a forgery.
     pub(crate) fn see(&mut self, address: Ipv4Addr, mac: EthernetAddress) {
         if let Some(neighbor) = self.table.get_mut(&address) {
             neighbor.is_doubted |= neighbor.mac.is_some_and(|heard| heard != mac);
         }
     }
 
-    /// Keeps `datagram` until `address`, which was looked up, is heard; drops it where too many
+    /// Queues `datagram` until `address`, which was looked up, is resolved. Drops it if too many
     /// wait.
     pub(crate) fn wait(&mut self, address: Ipv4Addr, datagram: Waiting) {
         let Some(neighbor) = self.table.get_mut(&address) else { return };
@@ -107,8 +107,9 @@ impl Neighbors {
         }
     }
 
-    /// Hears what `packet` says, and returns what waits for that neighbour, with its address. Only
-    /// a host of our `network` is heard that was asked for, or that asks for us.
+    /// Handles the ARP `packet`. Returns the neighbour's Ethernet address and its waiting
+    /// datagrams. Only hosts of our `network` count that were requested or that request our
+    /// address.
     pub(crate) fn hear(
         &mut self,
         now: Instant,
@@ -144,8 +145,8 @@ impl Neighbors {
         Some((mac, waiting))
     }
 
-    /// Addresses that are to be asked for again, since something waits for them, or they are in
-    /// doubt. Those for which something waits, and which do not answer, are forgotten with it.
+    /// Addresses to request again, because datagrams wait or the entry is in doubt. Entries that do
+    /// not answer are removed with their datagrams.
     pub(crate) fn unanswered(&mut self, now: Instant) -> Vec<Ipv4Addr> {
         let mut again = Vec::new();
         let bytes = &mut self.bytes;
@@ -170,20 +171,20 @@ impl Neighbors {
         again
     }
 
-    /// The Ethernet address of `address`, where it was heard and still counts.
+    /// The Ethernet address of `address`, if it is known and valid.
     pub(crate) fn known(&self, now: Instant, address: Ipv4Addr) -> Option<EthernetAddress> {
         let neighbor = self.table.get(&address)?;
         neighbor.mac.filter(|_| now.since(neighbor.since) < LIFETIME)
     }
 
-    /// The neighbour with `address`, in the place of another one where the table is full: of the
-    /// next one in a walk through it, so that the work is the same for each frame.
+    /// The entry for `address`. In a full table it replaces the next one of a walk, so that the
+    /// work is constant for each frame.
     fn entry(&mut self, now: Instant, address: Ipv4Addr) -> &mut Neighbor {
         if self.table.len() >= MOST && !self.table.contains_key(&address) {
             let next = self.table.range(self.walk..).next().or(self.table.iter().next());
             if let Some(goes) = next.map(|(address, _)| *address) {
-                // A step that shares no factor with the table's usual sizes, so that neighbours who
-                // came one after the other do not go so.
+                // The step shares no factor with the usual table sizes: neighbours that came in
+                // sequence are not evicted in sequence.
                 self.walk = Ipv4Addr::from(u32::from(goes).wrapping_add(0x9e37_79b1));
                 let gone = self.table.remove(&goes);
                 let waiting = gone.iter().flat_map(|gone| &gone.waiting);
@@ -209,7 +210,7 @@ mod tests {
         Ipv4Addr::from(0x0a00_0000 + number)
     }
 
-    /// An ARP request of `address` for us.
+    /// An ARP request of `address` for our address.
     fn question(address: Ipv4Addr, ours: Ipv4Addr) -> Vec<u8> {
         let question = ArpRepr::EthernetIpv4 {
             operation: ArpOperation::Request,

@@ -1,4 +1,4 @@
-//! Everything on the network but UDP: DHCP, ICMP and TCP, by smoltcp.
+//! The protocols beside UDP: DHCP, ICMP and TCP, by smoltcp.
 
 use crate::nic::MAX_FRAME;
 use alloc::boxed::Box;
@@ -16,26 +16,26 @@ use smoltcp::socket::tcp;
 use smoltcp::time::Instant as Time;
 use smoltcp::wire::{DhcpOption, EthernetAddress, IpAddress, IpCidr, Ipv4Cidr};
 
-/// Frames that wait to be looked at.
+/// Capacity of the receive queue in frames.
 const MOST_FRAMES: usize = 256;
 
-/// Sockets to which connections may come at the same time, and those whose handshakes have not
-/// ended: where there are more, any one of them goes. Whoever takes up all of them again within the
-/// time of an honest handshake sends many more packets than this a millisecond.
+/// Number of listening sockets, and limit of unfinished handshakes. Beyond it, a random one is
+/// dropped: an attacker that occupies all of them within the time of an honest handshake needs many
+/// more packets than this per millisecond.
 const LISTENING: usize = 8;
 const COMING: usize = 128;
-/// Frames that the stack looks at in a turn.
+/// Maximum number of frames handled per turn.
 const FRAMES: usize = 64;
-/// How long a handshake takes at most.
+/// Time limit of a handshake.
 const HANDSHAKE: Duration = Duration::from_secs(5);
-/// Bytes that are kept of each direction of a connection, beside what the stream layer keeps.
+/// Bytes of each buffer of a connection, in addition to the stream layer's.
 const TCP_BUFFER: usize = 4096;
-/// Bytes of both.
+/// Bytes of both buffers.
 pub(crate) const CONNECTION_BUFFERS: usize = 2 * TCP_BUFFER;
-/// How long what was sent may go without an answer.
+/// Time limit for an acknowledgement.
 const SILENCE: smoltcp::time::Duration = smoltcp::time::Duration::from_secs(30);
 
-/// What DHCP is asked for: mask, router, DNS servers, NTP servers, TFTP server by name and by
+/// The DHCP options requested: mask, router, DNS servers, NTP servers, TFTP server by name and by
 /// address, boot file.
 const WISHES: &[u8] = &[1, 3, 6, 42, 66, 67, 150];
 const NTP_SERVERS: u8 = 42;
@@ -43,39 +43,39 @@ const TFTP_NAME: u8 = 66;
 const BOOT_FILE: u8 = 67;
 const TFTP_ADDRESSES: u8 = 150;
 
-/// Who we are in our network, and who else matters there.
+/// Our address, and the servers of our network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// Our address, and how many of its bits are those of the network.
+    /// Our address with its prefix length.
     pub ours: Ipv4Cidr,
-    /// Who takes what goes to other networks.
+    /// The default gateway.
     pub gateway: Option<Ipv4Addr>,
-    /// Who answers questions of names.
+    /// The DNS servers.
     pub dns: Vec<Ipv4Addr>,
-    /// Who has the file of users, and what it is called, if DHCP says so.
+    /// The TFTP server with the file of users, if DHCP names one.
     pub tftp: Option<Ipv4Addr>,
-    /// Its name.
+    /// The name of that file.
     pub file: Option<String>,
-    /// Who knows the time.
+    /// The NTP server.
     pub ntp: Option<Ipv4Addr>,
 }
 
 impl Address {
-    /// The neighbour to whom is given what goes to `remote`; `None` where nobody takes it.
+    /// The neighbour for packets to `remote`; `None` without a route.
     #[must_use]
     pub fn next_hop(&self, remote: Ipv4Addr) -> Option<Ipv4Addr> {
         if self.ours.contains_addr(&remote) { Some(remote) } else { self.gateway }
     }
 }
 
-/// What has come of looking at the network.
+/// The result of polling the network.
 #[derive(Debug, Default)]
 pub struct Polled {
-    /// What DHCP says, if it says something new: an address, or that there is none any more.
+    /// The new state of the DHCP lease, if it changed: an address, or its loss.
     pub lease: Option<Option<Address>>,
-    /// Whether connections are to be looked at.
+    /// True if connections have changed.
     pub has_stirred: bool,
-    /// Another host that uses our address.
+    /// A conflict with another host that uses our address.
     pub conflict: Option<super::Conflict>,
 }
 
@@ -85,13 +85,13 @@ pub(crate) struct Stack {
     interface: Interface,
     sockets: SocketSet<'static>,
     dhcp: Option<SocketHandle>,
-    /// Sockets to which connections come, and those to which one is coming.
+    /// Listening sockets, and those with unfinished handshakes.
     listening: Vec<SocketHandle>,
     coming: Vec<(SocketHandle, Instant)>,
-    /// Connections that are forgotten once the peer was told so.
+    /// Connections that are removed once the reset is sent.
     ending: Vec<SocketHandle>,
     port: u16,
-    /// A number for the handshake that goes.
+    /// State of the random choice among handshakes.
     number: u64,
 }
 
@@ -102,7 +102,7 @@ impl core::fmt::Debug for Stack {
 }
 
 impl Stack {
-    /// A stack for the card with this address, with `seed` for what is not to be guessed.
+    /// A stack for the card with this address; `seed` is random.
     pub(crate) fn new(mac: EthernetAddress, seed: u64, now: Instant) -> Self {
         let mut frames = Frames::default();
         let mut config = Config::new(mac.into());
@@ -121,7 +121,7 @@ impl Stack {
         }
     }
 
-    /// Asks DHCP for an address from now on.
+    /// Starts the DHCP client.
     pub(crate) fn use_dhcp(&mut self) {
         let mut socket = dhcpv4::Socket::new();
         // RFC 2131 section 4.1.
@@ -129,19 +129,19 @@ impl Stack {
         retry.discover_timeout = smoltcp::time::Duration::from_secs(4);
         socket.set_retry_config(retry);
         socket.set_parameter_request_list(WISHES);
-        // Where an answer is kept until it was read, for as long as the program runs.
+        // The buffer of received packets, for the whole run of the program.
         socket.set_receive_packet_buffer(Box::leak(Box::new([0; MAX_FRAME])));
         self.dhcp = Some(self.sockets.add(socket));
     }
 
-    /// Asks DHCP again, as if there were no lease.
+    /// Restarts the DHCP client as if there were no lease.
     pub(crate) fn restart_dhcp(&mut self) {
         if let Some(dhcp) = self.dhcp {
             self.sockets.get_mut::<dhcpv4::Socket<'_>>(dhcp).reset();
         }
     }
 
-    /// Has this address from now on, or none.
+    /// Sets or removes our address.
     pub(crate) fn set_address(&mut self, address: Option<&Address>) {
         self.interface.update_ip_addrs(|all| {
             all.clear();
@@ -150,7 +150,7 @@ impl Stack {
         let routes = self.interface.routes_mut();
         routes.remove_default_ipv4_route();
         if let Some(gateway) = address.and_then(|address| address.gateway) {
-            // There is room for one, which was just made.
+            // There is room for one route: the table was just cleared.
             let _ = routes.add_default_ipv4_route(gateway);
         }
     }
@@ -163,7 +163,7 @@ impl Stack {
         }
     }
 
-    /// Accepts none any more, and has none.
+    /// Closes the listening sockets and unfinished handshakes.
     pub(crate) fn close_all(&mut self) {
         for handle in
             self.listening.drain(..).chain(self.coming.drain(..).map(|(handle, _)| handle))
@@ -174,14 +174,14 @@ impl Stack {
 
     fn add_listener(&mut self) {
         let mut socket = new_socket();
-        // It is new, so it can listen, and the port is none of nobody.
+        // The socket is new and the port is not zero, so listening succeeds.
         if socket.listen(self.port).is_ok() {
             let handle = self.sockets.add(socket);
             self.listening.push(handle);
         }
     }
 
-    /// Connections that have been made since this was asked last.
+    /// Returns the connections established since the last call of this function.
     pub(crate) fn accept(&mut self, now: Instant) -> Vec<SocketHandle> {
         self.make_listeners(now);
         let mut made = Vec::new();
@@ -202,7 +202,7 @@ impl Stack {
         made
     }
 
-    /// Makes a socket for the next connection in the place of each to which one has come.
+    /// Replaces listening sockets that received a connection.
     fn make_listeners(&mut self, now: Instant) {
         let sockets = &self.sockets;
         let is_taken =
@@ -217,9 +217,9 @@ impl Stack {
         }
     }
 
-    /// Forgets any one of the handshakes that have not ended.
+    /// Drops a random unfinished handshake.
     fn end_a_handshake(&mut self) {
-        // Marsaglia's xorshift, from a seed that is random.
+        // Marsaglia's xorshift from a random seed.
         for (left, shift) in [(true, 13), (false, 7), (true, 17)] {
             self.number ^= if left { self.number << shift } else { self.number >> shift };
         }
@@ -227,14 +227,14 @@ impl Stack {
         let is_made =
             |handle| sockets.get::<tcp::Socket<'_>>(handle).state() != tcp::State::SynReceived;
         let start = (self.number % self.coming.len() as u64) as usize;
-        // A connection that was made waits only to be taken.
+        // An established connection only waits to be accepted, so it is spared if possible.
         let mut places = (start..self.coming.len()).chain(0..start);
         let place = places.find(|&place| !is_made(self.coming[place].0)).unwrap_or(start);
         let (handle, _) = self.coming.swap_remove(place);
         self.sockets.remove(handle);
     }
 
-    /// Begins a connection to `remote` from our port `local`.
+    /// Connects to `remote` from the local port `local`.
     pub(crate) fn connect(&mut self, remote: SocketAddrV4, local: u16) -> Option<SocketHandle> {
         let mut socket = new_socket();
         let to = (IpAddress::Ipv4(*remote.ip()), remote.port());
@@ -242,25 +242,25 @@ impl Stack {
         Some(self.sockets.add(socket))
     }
 
-    /// A connection.
+    /// The socket of a connection.
     pub(crate) fn socket(&mut self, handle: SocketHandle) -> &mut tcp::Socket<'static> {
         self.sockets.get_mut(handle)
     }
 
-    /// Ends a connection, and forgets it. To be called once for each.
+    /// Aborts and removes a connection. Must be called once for each.
     pub(crate) fn remove(&mut self, handle: SocketHandle) {
         self.socket(handle).abort();
         self.ending.push(handle);
     }
 
-    /// A frame came that is for the stack.
+    /// Queues a received frame for the stack.
     pub(crate) fn receive(&mut self, frame: &[u8]) {
         if self.frames.received.len() < MOST_FRAMES {
             self.frames.received.push_back(frame.into());
         }
     }
 
-    /// Does what is to be done now.
+    /// Runs what is due.
     pub(crate) fn poll(&mut self, now: Instant) -> Polled {
         let mut has_stirred = false;
         self.interface.poll_maintenance(time(now));
@@ -272,7 +272,7 @@ impl Stack {
                 PacketProcessed => {}
                 SocketStateChanged => has_stirred = true,
             }
-            // There is always one that listens, or else the next connection would be refused.
+            // A listening socket must remain, or else the next connection would be refused.
             self.make_listeners(now);
         }
         let result = self.interface.poll_egress(time(now), &mut self.frames, &mut self.sockets);
@@ -291,7 +291,7 @@ impl Stack {
         Polled { lease, has_stirred, conflict: None }
     }
 
-    /// When there is something to be done at the latest.
+    /// The time of the next timer.
     pub(crate) fn next_poll(&mut self, now: Instant) -> Instant {
         if !self.frames.received.is_empty() {
             return now;
@@ -300,7 +300,7 @@ impl Stack {
         at.map_or(Instant::MAX, |at| Instant::from_micros(at.total_micros() as u64))
     }
 
-    /// The next frame to be sent.
+    /// Returns the next frame to send.
     pub(crate) fn transmit(&mut self) -> Option<Vec<u8>> {
         self.frames.transmitted.pop_front()
     }
@@ -309,7 +309,7 @@ impl Stack {
 fn new_socket() -> tcp::Socket<'static> {
     let buffer = || tcp::SocketBuffer::new(alloc::vec![0; TCP_BUFFER]);
     let mut socket = tcp::Socket::new(buffer(), buffer());
-    // Messages are whole when they are written; waiting for more only delays them.
+    // Messages are complete when written: waiting for more only delays them.
     socket.set_nagle_enabled(false);
     socket.set_timeout(Some(SILENCE));
     socket
@@ -319,7 +319,7 @@ fn time(now: Instant) -> Time {
     Time::from_micros(now.as_micros() as i64)
 }
 
-/// What a lease says.
+/// The address and servers of a lease.
 fn address(config: &dhcpv4::Config<'_>) -> Address {
     let mut address = Address {
         ours: config.address,
@@ -352,7 +352,7 @@ fn address(config: &dhcpv4::Config<'_>) -> Address {
     address
 }
 
-/// Frames on their way between the card and the stack.
+/// Frames between the card and the stack.
 #[derive(Debug, Default)]
 struct Frames {
     received: VecDeque<Vec<u8>>,

@@ -1,5 +1,5 @@
-//! The answer to a datagram for a port that is closed: ICMP port unreachable (RFC 792, RFC 1122
-//! section 4.1.3.1), limited in rate.
+//! The answer to a datagram for a closed port: ICMP port unreachable (RFC 792, RFC 1122 section
+//! 4.1.3.1), with a rate limit.
 
 use super::datagram::{ETHERNET, IP, UDP};
 use core::net::Ipv4Addr;
@@ -9,15 +9,15 @@ use smoltcp::wire::{
     Ipv4Packet,
 };
 
-/// Answers in each span of time.
+/// Maximum number of answers in each time span.
 const MOST: u32 = 10;
 const SPAN: Duration = Duration::from_secs(1);
-/// The code of port unreachable.
+/// The ICMP code of port unreachable.
 const PORT: u8 = 3;
-/// Bytes of the header of ICMP.
+/// Length of the ICMP header in bytes.
 const ICMP: usize = 8;
 
-/// The rate of answers.
+/// The rate limiter.
 #[derive(Debug, Default)]
 pub(super) struct Rate {
     since: Instant,
@@ -25,7 +25,7 @@ pub(super) struct Rate {
 }
 
 impl Rate {
-    /// Whether there may be an answer `now`.
+    /// Returns true if an answer is allowed at `now`, and counts it.
     pub(super) fn allows(&mut self, now: Instant) -> bool {
         if now.since(self.since) >= SPAN {
             *self = Self { since: now, sent: 0 };
@@ -35,7 +35,7 @@ impl Rate {
     }
 }
 
-/// The frame that answers `frame`, a datagram without options for us, and how long it is.
+/// The frame that answers `frame`, a datagram for us without IP options.
 pub(super) fn answer(frame: &[u8], mac: EthernetAddress, ours: Ipv4Addr) -> Option<[u8; LENGTH]> {
     let ethernet = EthernetFrame::new_checked(frame).ok()?;
     let cause = Ipv4Packet::new_checked(ethernet.payload()).ok()?;
@@ -66,5 +66,5 @@ pub(super) fn answer(frame: &[u8], mac: EthernetAddress, ours: Ipv4Addr) -> Opti
     Some(answer)
 }
 
-/// Bytes of an answer.
+/// Length of an answer in bytes.
 pub(super) const LENGTH: usize = ETHERNET + IP + ICMP + IP + UDP;

@@ -1,36 +1,36 @@
-//! What all network cards do.
+//! The interface of network cards.
 
 use core::fmt;
 use smoltcp::wire::EthernetAddress;
 
-/// Bytes of the largest frame, without its checksum.
+/// Length of the largest frame in bytes, without its checksum.
 pub const MAX_FRAME: usize = 1514;
 
 /// A network card. A driver is a type with these methods, and a line in [`KNOWN`](super::KNOWN).
 pub trait Nic: fmt::Debug {
-    /// What it is.
+    /// The name of the card.
     fn name(&self) -> &'static str;
 
-    /// Its address.
+    /// The Ethernet address.
     fn mac(&self) -> EthernetAddress;
 
-    /// Whether a cable is plugged in, and somebody at its other end.
+    /// Returns true if there is a link.
     fn has_link(&mut self) -> bool;
 
-    /// Takes the next frame that came, and gives the card the memory of the one before; false where
-    /// none came.
+    /// Receives the next frame, and returns the buffer of the previous one to the card. Returns
+    /// false if there is no frame.
     fn receive(&mut self) -> bool;
 
-    /// The frame that [`Nic::receive`] has taken, where the card put it.
+    /// The frame that [`Nic::receive`] received, in the card's buffer.
     fn frame(&self) -> &[u8];
 
-    /// Memory for the next frame to be sent, of [`MAX_FRAME`] bytes, where the card reads it;
-    /// `None` where it has too many to send.
+    /// A buffer of [`MAX_FRAME`] bytes for the next frame to send; `None` if the card's queue is
+    /// full.
     fn buffer(&mut self) -> Option<&mut [u8]>;
 
-    /// Sends the first `length` bytes of what [`Nic::buffer`] gave.
+    /// Queues the first `length` bytes of the buffer that [`Nic::buffer`] returned.
     fn send(&mut self, length: usize);
 
-    /// Lets the card know of what is to be sent.
+    /// Notifies the card of queued frames.
     fn flush(&mut self);
 }

@@ -1,7 +1,8 @@
-//! Intel's gigabit cards e1000 (8254x) and e1000e (82571 to 82574, 82583), which virtual machines
-//! of every maker offer, too.
+//! Intel's gigabit cards e1000 (8254x) and e1000e (82571 to 82574, 82583), which many virtual
+//! machines emulate.
 //!
-//! Both have the same registers, and read the descriptors of the older one. No interrupts.
+//! Both have the same registers, and accept the descriptors of the older one. Interrupts are not
+//! used.
 
 use super::card::{MAX_FRAME, Nic};
 use crate::machine::mapping;
@@ -12,7 +13,7 @@ use core::sync::atomic::{Ordering, fence};
 use core::{ptr, slice};
 use smoltcp::wire::EthernetAddress;
 
-/// Those of "PCI/PCI-X Family of Gigabit Ethernet Controllers", with copper.
+/// The copper cards of "PCI/PCI-X Family of Gigabit Ethernet Controllers".
 pub(super) const DEVICES: &[u16] = &[
     0x1008, 0x100c, // 82544EI, 82544GC
     0x100e, 0x1015, // 82540EM
@@ -23,7 +24,7 @@ pub(super) const DEVICES: &[u16] = &[
     0x1019, 0x101a, 0x1075, // 82547
 ];
 
-/// Those by PCI Express that read the same descriptors, with copper.
+/// The PCI Express copper cards that accept the same descriptors.
 pub(super) const EXPRESS_DEVICES: &[u16] = &[
     0x105e, // 82571EB
     0x107d, 0x10b9, // 82572EI
@@ -32,7 +33,7 @@ pub(super) const EXPRESS_DEVICES: &[u16] = &[
     0x150c, // 82583V
 ];
 
-/// Bytes of all registers.
+/// Length of the register space in bytes.
 const REGISTERS: u32 = 0x2_0000;
 
 const CTRL: usize = 0x0000;
@@ -51,8 +52,8 @@ const MTA: usize = 0x5200;
 const RAL: usize = 0x5400;
 const RAH: usize = 0x5404;
 
-// Of a ring: its address in two halves, its bytes, and the descriptors at which the card and we
-// are.
+// Registers of a ring: address in two halves, length in bytes, the card's descriptor index, and
+// ours.
 const BASE_LOW: usize = 0x00;
 const BASE_HIGH: usize = 0x04;
 const LENGTH: usize = 0x08;
@@ -73,62 +74,62 @@ const STATUS_MASTER: u32 = 1 << 19;
 const EECD_HAS_READ: u32 = 1 << 9;
 const RCTL_ENABLE: u32 = 1 << 1;
 const RCTL_BROADCAST: u32 = 1 << 15;
-/// The checksum of a frame is not put into memory.
+/// The checksum of a frame is stripped.
 const RCTL_STRIP: u32 = 1 << 26;
 const TCTL_ENABLE: u32 = 1 << 1;
 const TCTL_PAD: u32 = 1 << 3;
-/// How often and how long after a collision a frame is sent again, where there are collisions.
+/// Number of retransmissions after a collision, and their distance, in half duplex.
 const TCTL_COLLISIONS: u32 = 0x0f << 4 | 0x40 << 12;
 const TCTL_COLLISION_FIELDS: u32 = 0xff << 4 | 0x3ff << 12;
-/// The gaps between frames that the manual asks for on copper.
+/// The inter-frame gaps that the manual requires on copper.
 const TIPG_COPPER: u32 = 10 | 8 << 10 | 6 << 20;
-/// To be set by whoever drives the newer ones, the manuals say.
+/// A bit that drivers of the newer cards must set, according to the manuals.
 const TXDCTL_ALWAYS: u32 = 1 << 22;
 const RAH_VALID: u32 = 1 << 31;
 
 const DONE: u8 = 1;
 const END_OF_PACKET: u8 = 1 << 1;
-/// All errors of a frame but those of checksums of IP, TCP and UDP.
+/// All error bits of a frame except those of IP, TCP and UDP checksums.
 const BROKEN: u8 = 0x97;
-/// The whole packet is here, it gets its checksum, and the card says when it has sent it.
+/// End of packet, insert the checksum, report completion.
 const SEND: u8 = 1 | 1 << 1 | 1 << 3;
 
-/// Descriptors of a ring: a multiple of eight.
+/// Number of descriptors of a ring: a multiple of eight.
 const RING: u16 = 256;
-/// Bytes of memory for a frame: what the card takes where it is told nothing else.
+/// Length of a buffer in bytes: the card's default.
 const BUFFER: usize = 2048;
-/// Buffers that are given back at once: to tell the card of each takes long.
+/// Number of receive buffers returned at a time: each notification is expensive.
 const BATCH: u16 = RING / 4;
 
-/// What differs between the two.
+/// The family of a card, for the differences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Family {
     E1000,
     E1000e,
 }
 
-/// A descriptor of a buffer, received or to be sent.
+/// A receive or transmit descriptor.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Descriptor {
     address: u64,
     length: u16,
-    /// A checksum of a received frame; of one to be sent, from where to compute one and what to do.
+    /// Receive: a checksum. Transmit: the start of a checksum, and the command.
     middle: [u8; 2],
     status: u8,
-    /// The errors of a received frame.
+    /// Receive: the error bits.
     errors: u8,
     special: u16,
 }
 
-/// Descriptors and a buffer for each.
+/// A ring of descriptors, with a buffer for each.
 #[derive(Debug)]
 struct Ring {
     descriptors: *mut Descriptor,
     memory: *mut u8,
-    /// The one that is next.
+    /// The next descriptor.
     next: u16,
-    /// The one that the card knows to be next.
+    /// The descriptor index last reported to the card.
     told: u16,
 }
 
@@ -141,7 +142,7 @@ impl Ring {
         ring
     }
 
-    /// The memory of the buffer of descriptor `at`.
+    /// The buffer of descriptor `at`.
     fn buffer(&self, at: u16) -> *mut u8 {
         self.memory.wrapping_add(BUFFER * usize::from(at % RING))
     }
@@ -164,14 +165,14 @@ impl Ring {
             errors: 0,
             special: 0,
         };
-        // SAFETY: likewise.
+        // SAFETY: as above.
         unsafe { ptr::write_volatile(self.place(at), descriptor) }
     }
 
-    /// Whether the card is done with descriptor `at`.
+    /// Returns true if the card has completed descriptor `at`.
     fn is_done(&self, at: u16) -> bool {
         let is_done = self.read(at).status & DONE != 0;
-        // What else the card has written counts only from here on.
+        // The card's other writes are visible only behind this fence.
         fence(Ordering::Acquire);
         is_done
     }
@@ -181,58 +182,57 @@ impl Ring {
     }
 }
 
-/// A card of Intel's.
+/// An Intel card.
 #[derive(Debug)]
 pub(super) struct E1000 {
     registers: Registers,
     family: Family,
     mac: EthernetAddress,
     received: Ring,
-    /// The descriptor of the frame that was received last, and how long that is.
+    /// The descriptor index and the length of the last received frame.
     current: Option<(u16, usize)>,
     transmitted: Ring,
 }
 
-/// The registers of a card, where they are mapped.
+/// The mapped registers of a card.
 #[derive(Clone, Copy, Debug)]
 struct Registers(*mut u8);
 
 impl Registers {
     fn read(self, at: usize) -> u32 {
-        // SAFETY: whoever opened the card says that its registers are there.
+        // SAFETY: the registers were mapped when the card was opened.
         unsafe { ptr::read_volatile(self.0.wrapping_add(at).cast()) }
     }
 
     fn write(self, at: usize, value: u32) {
-        // SAFETY: likewise.
+        // SAFETY: as above.
         unsafe { ptr::write_volatile(self.0.wrapping_add(at).cast(), value) }
     }
 
-    /// Resets the card, which forgets all but its address and leaves the cable alone; false where
-    /// it does not come back.
+    /// Resets the card. The address and the link settings are kept. Returns false if the reset does
+    /// not complete.
     fn reset(self, family: Family) -> bool {
         self.write(IMC, !0);
         self.write(RCTL, 0);
         self.write(TCTL, 0);
         if family == Family::E1000e {
-            // It ends what it does with memory.
+            // Pending memory accesses complete first.
             self.write(CTRL, self.read(CTRL) | CTRL_MASTER_DISABLE);
             let _ = comes_true(100, || self.read(STATUS) & STATUS_MASTER == 0);
         } else {
             pause(10_000);
         }
         self.write(CTRL, self.read(CTRL) | CTRL_RESET);
-        // Within this time all of them have read what their EEPROM says of them, and have told it
-        // to what drives the cable.
+        // By then all cards have read their EEPROM and have configured their PHY.
         pause(25_000);
         self.write(IMC, !0);
         let _ = self.read(ICR);
-        // Without the card, all bits are set.
+        // Without the card all bits are set.
         self.read(CTRL) & CTRL_RESET == 0
             && (family == Family::E1000 || self.read(EECD) & EECD_HAS_READ != 0)
     }
 
-    /// The address that the card has found in its EEPROM, or that it finds there now.
+    /// The Ethernet address that the card has read from its EEPROM, or that is read there now.
     fn mac(self, family: Family) -> Option<EthernetAddress> {
         let (low, high) = (self.read(RAL), self.read(RAH));
         let words = [low as u16, (low >> 16) as u16, high as u16];
@@ -247,7 +247,7 @@ impl Registers {
     }
 
     fn eeprom(self, family: Family, at: u32) -> Option<u16> {
-        // The 82541 and 82547 have it as the newer ones; but they know their address.
+        // The 82541 and 82547 have the newer layout, but they report their address themselves.
         let (shift, done) = match family {
             Family::E1000 => (8, 1 << 4),
             Family::E1000e => (2, 1 << 1),
@@ -257,7 +257,7 @@ impl Registers {
     }
 }
 
-/// The address in these words of an EEPROM; `None` where it is not one of a card.
+/// The Ethernet address in these EEPROM words; `None` if it is invalid.
 fn address([first, second, third]: [u16; 3]) -> Option<EthernetAddress> {
     let [a, b] = first.to_le_bytes();
     let [c, d] = second.to_le_bytes();
@@ -267,7 +267,7 @@ fn address([first, second, third]: [u16; 3]) -> Option<EthernetAddress> {
 }
 
 impl E1000 {
-    /// Sets the card up; `None` where it does not work as it should.
+    /// Opens the card; `None` if it does not work.
     pub(super) fn open(function: &Function, family: Family) -> Option<Self> {
         function.enable();
         let Some(Bar::Memory(base)) = function.bar(0) else { return None };
@@ -275,7 +275,7 @@ impl E1000 {
         registers.reset(family).then(|| Self::set_up(registers, family))?
     }
 
-    /// Sets up a card that was reset.
+    /// Configures the card after the reset.
     fn set_up(registers: Registers, family: Family) -> Option<Self> {
         let mac = registers.mac(family)?;
         let [a, b, c, d, e, f] = mac.0;
@@ -284,7 +284,7 @@ impl E1000 {
         // No multicast.
         (0..128).for_each(|entry| registers.write(MTA + 4 * entry, 0));
 
-        // Both ends of the cable agree on speed and duplex.
+        // Speed and duplex are negotiated.
         let control = registers.read(CTRL)
             & !(CTRL_LINK_RESET | CTRL_INVERT_LOSS | CTRL_FORCE_SPEED | CTRL_FORCE_DUPLEX)
             & !(CTRL_MASTER_DISABLE | CTRL_VLAN | CTRL_PHY_RESET);
@@ -303,14 +303,14 @@ impl E1000 {
             Family::E1000 => registers.write(TIPG, TIPG_COPPER),
             Family::E1000e => registers.write(TXDCTL, registers.read(TXDCTL) | TXDCTL_ALWAYS),
         }
-        // Frames longer than Ethernet's are not taken, so none goes on in a second buffer.
+        // Longer frames are rejected, so that each frame fits one buffer.
         registers.write(RCTL, RCTL_ENABLE | RCTL_BROADCAST | RCTL_STRIP);
         let transmit = registers.read(TCTL) & !TCTL_COLLISION_FIELDS;
         registers.write(TCTL, transmit | TCTL_ENABLE | TCTL_PAD | TCTL_COLLISIONS);
 
         let mut card = Self { registers, family, mac, received, current: None, transmitted };
-        // The card has all buffers up to this one, without it: if it had all, it seemed to have
-        // none.
+        // The card has all buffers up to this one exclusively: with all of them the ring would look
+        // empty.
         card.received.told = RING - 1;
         fence(Ordering::Release);
         registers.write(RX_RING + TAIL, (RING - 1).into());
@@ -349,7 +349,7 @@ impl Nic for E1000 {
             return false;
         }
         let Descriptor { length, status, errors, .. } = self.received.read(at);
-        // What is broken is nothing: a frame without a byte.
+        // A broken frame is returned as an empty one.
         let is_whole = status & END_OF_PACKET != 0 && errors & BROKEN == 0;
         let length = if is_whole { usize::from(length).min(BUFFER) } else { 0 };
         self.current = Some((at, length));
@@ -359,15 +359,15 @@ impl Nic for E1000 {
 
     fn frame(&self) -> &[u8] {
         let Some((at, length)) = self.current else { return &[] };
-        // SAFETY: the card has given this buffer back, and gets it again only from `receive`.
+        // SAFETY: the card has returned this buffer, and gets it again only from `receive`.
         unsafe { slice::from_raw_parts(self.received.buffer(at), length) }
     }
 
     fn buffer(&mut self) -> Option<&mut [u8]> {
         let at = self.transmitted.next;
-        // The one behind is older, and never given: a ring that is full would seem to be empty.
+        // The descriptor behind is never in use: a full ring would look empty.
         let is_free = self.transmitted.is_done(at + 1);
-        // SAFETY: the card has not got this buffer, and gets it only from `send`.
+        // SAFETY: the card does not own this buffer, and gets it only from `send`.
         is_free
             .then(|| unsafe { slice::from_raw_parts_mut(self.transmitted.buffer(at), MAX_FRAME) })
     }
@@ -393,7 +393,7 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
 
-    /// A card in memory: the registers, and the descriptors at which it is.
+    /// A simulated card: registers and descriptor indexes in memory.
     struct Pretended {
         registers: Registers,
         received: u16,
@@ -418,14 +418,14 @@ mod tests {
             (base as *mut Descriptor).wrapping_add(at.into())
         }
 
-        /// Puts a frame into the next buffer that it has, and says so in these words; false where
-        /// it has none.
+        /// Writes a frame with these status bits to the next receive buffer. Returns false if there
+        /// is no buffer.
         fn give(&mut self, frame: &[u8], length: usize, status: u8, errors: u8) -> bool {
             if u32::from(self.received) == self.registers.read(RX_RING + TAIL) {
                 return false;
             }
             let place = self.descriptor(RX_RING, self.received);
-            // SAFETY: the driver has said that this is the card's.
+            // SAFETY: the driver has given this descriptor to the card.
             unsafe {
                 assert_eq!((*place).status, 0, "what the card has is what it has not used");
                 ptr::copy_nonoverlapping(frame.as_ptr(), (*place).address as *mut u8, frame.len());
@@ -441,14 +441,14 @@ mod tests {
             self.give(frame, frame.len(), DONE | END_OF_PACKET, 0)
         }
 
-        /// The next frame that it is to send.
+        /// The next frame that the driver sends.
         fn take(&mut self) -> Option<Vec<u8>> {
             if u32::from(self.sent) == self.registers.read(TX_RING + TAIL) {
                 return None;
             }
             let place = self.descriptor(TX_RING, self.sent);
             self.sent = (self.sent + 1) % RING;
-            // SAFETY: likewise.
+            // SAFETY: as above.
             unsafe {
                 assert_eq!(((*place).status, (*place).middle), (0, [0, SEND]));
                 (*place).status = DONE;
@@ -468,7 +468,7 @@ mod tests {
         assert_eq!(nic.mac(), ADDRESS);
         let (mut given, mut taken) = (0, 0);
         while taken < 2000 {
-            // Some at a time, and now and then as many as it takes.
+            // Bursts of different sizes, sometimes up to the capacity.
             let burst = if taken % 7 == 0 { usize::MAX } else { taken % 100 };
             let before = given;
             while given - before < burst && card.give_whole(&frame(given)) {
@@ -523,7 +523,7 @@ mod tests {
             assert_eq!(sent - taken, usize::from(RING - 1));
             assert_eq!(card.registers.read(TX_RING + TAIL), told);
             nic.flush();
-            // Not all of them are sent at once.
+            // Only some of the queued frames are sent.
             for _ in 0..100 {
                 assert_eq!(card.take(), Some(frame(taken)));
                 taken += 1;

@@ -1,4 +1,4 @@
-//! Network cards: what all of them do, and which there are.
+//! Network cards: their interface and the drivers.
 
 mod card;
 mod e1000;
@@ -17,14 +17,14 @@ type Open = fn(&Function) -> Option<Box<dyn Nic>>;
 
 /// A kind of card.
 pub struct Kind {
-    /// What people call it.
+    /// The display name.
     pub name: &'static str,
     vendor: u16,
     devices: &'static [u16],
     open: Open,
 }
 
-/// All kinds of cards that can be driven.
+/// All supported kinds of cards.
 pub const KNOWN: &[Kind] = &[
     Kind {
         name: "virtio",
@@ -49,14 +49,14 @@ pub const KNOWN: &[Kind] = &[
 /// Class and subclass of Ethernet cards.
 const ETHERNET: u16 = 0x0200;
 
-/// Why there is no card.
+/// The reason why there is no card.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoCard {
     /// The machine has none.
     None,
-    /// Nobody here can drive this one.
+    /// There is no driver for this one.
     Unknown(Function),
-    /// This one did not do what it should.
+    /// This one failed to initialize.
     Failed(Function),
 }
 
@@ -80,10 +80,10 @@ impl fmt::Display for NoCard {
     }
 }
 
-/// The first card among `functions` that can be driven.
+/// Opens the first supported card among `functions`.
 ///
 /// # Errors
-/// Where there is none.
+/// If there is no working card.
 pub fn open(functions: &[Function]) -> Result<Box<dyn Nic>, NoCard> {
     let mut failure = NoCard::None;
     for function in functions {

@@ -1,10 +1,10 @@
-//! A card that is none, for tests of what lies above.
+//! A fake card for tests of the layers above.
 
 use super::{MAX_FRAME, Nic};
 use alloc::boxed::Box;
 use smoltcp::wire::EthernetAddress;
 
-/// A card to which nothing comes, and of which nobody takes what it sends.
+/// A card that receives nothing and discards sent frames.
 #[derive(Debug)]
 struct Card([u8; MAX_FRAME]);
 
@@ -38,7 +38,7 @@ impl Nic for Card {
     fn flush(&mut self) {}
 }
 
-/// Such a card.
+/// Returns a fake card.
 pub(crate) fn card() -> Box<dyn Nic> {
     Box::new(Card([0; MAX_FRAME]))
 }

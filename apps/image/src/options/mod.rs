@@ -1,4 +1,4 @@
-//! What the operator decides, in words on the boot command line: `name=value`, in any order.
+//! The options on the boot command line: `name=value`, in any order.
 
 pub mod phone;
 pub mod server;
@@ -12,27 +12,25 @@ use core::str::FromStr;
 use sip::Duration;
 use smoltcp::wire::Ipv4Cidr;
 
-/// How long the machine stands still after a failure, if nothing else is said.
+/// The default time from a failure to the reboot.
 pub const REBOOT: Duration = Duration::from_secs(10);
 
-/// The options of the machine, which all images have.
+/// The machine options, which all images have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
-    /// `address=A.B.C.D/BITS`, or `dhcp`: `None`.
+    /// `address=A.B.C.D/BITS`; `None` for `address=dhcp`.
     pub address: Option<Ipv4Cidr>,
-    /// `gateway=A.B.C.D`: in place of DHCP's.
+    /// `gateway=A.B.C.D`: the default gateway in place of DHCP's.
     pub gateway: Option<Ipv4Addr>,
-    /// `dns=A.B.C.D,...`: in place of DHCP's.
+    /// `dns=A.B.C.D,...`: the DNS servers in place of DHCP's.
     pub dns: Vec<Ipv4Addr>,
-    /// `checksums=on` or `off`: whether those of UDP are looked at.
+    /// `checksums=on` or `off`: verification of UDP checksums.
     pub checksums: bool,
-    /// `sntp=A.B.C.D`: who knows the time, in place of whom DHCP names; `sntp=off`: nobody is
-    /// asked.
+    /// `sntp=A.B.C.D`: the time server in place of DHCP's; `sntp=off`: no time server.
     pub sntp: Sntp,
-    /// `syslog=A.B.C.D`: to whom each line of the log goes (RFC 5424, by UDP).
+    /// `syslog=A.B.C.D`: the syslog server, which gets each line of the log (RFC 5424, by UDP).
     pub syslog: Option<Ipv4Addr>,
-    /// `reboot=SECONDS`: how long the machine stands still after a failure of the program, before
-    /// it boots again; 0, for ever.
+    /// `reboot=SECONDS`: the time from a failure of the program to the reboot; 0 means no reboot.
     pub reboot: Duration,
 }
 
@@ -50,29 +48,29 @@ impl Default for Machine {
     }
 }
 
-/// Who is asked for the time.
+/// The time server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sntp {
-    /// Whom DHCP names, if it does.
+    /// The server that DHCP names, if any.
     ByDhcp,
-    /// This one.
+    /// This server.
     Server(Ipv4Addr),
-    /// Nobody.
+    /// No server.
     Off,
 }
 
-/// What is wrong with an option.
+/// A mistake in an option.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mistake {
-    /// There is no such option; its name, and those that the image has beside the machine's.
+    /// An unknown option: its name, and the names of the image's options beside the machine's.
     Name(String, &'static str),
-    /// Its value is none: what it says, and what it might be.
+    /// An invalid value.
     Value {
         /// The option.
         name: String,
-        /// What it says.
+        /// The value.
         value: String,
-        /// What it might say.
+        /// The expected values.
         expected: &'static str,
     },
 }
@@ -93,7 +91,7 @@ impl fmt::Display for Mistake {
 const NAMES: &str = "address, gateway, dns, checksums, sntp, syslog and reboot";
 
 impl Machine {
-    /// The address that is fixed, if one is.
+    /// The static address, if there is one.
     #[must_use]
     pub fn fixed(&self) -> Option<Address> {
         Some(Address {
@@ -106,13 +104,13 @@ impl Machine {
         })
     }
 
-    /// Who is asked for names where our address is this one.
+    /// The DNS servers, given our address.
     #[must_use]
     pub fn dns<'a>(&'a self, address: &'a Address) -> &'a [Ipv4Addr] {
         if self.dns.is_empty() { &address.dns } else { &self.dns }
     }
 
-    /// Takes in an option; `Ok(false)` where that is none of the machine's.
+    /// Sets an option. Returns `Ok(false)` if it is not a machine option.
     fn set(&mut self, word: Word<'_>) -> Result<bool, Mistake> {
         match word.name {
             "address" => {
@@ -138,7 +136,7 @@ impl Machine {
     }
 }
 
-/// An option as it stands: `name=value`.
+/// An option as written: `name=value`.
 #[derive(Clone, Copy)]
 struct Word<'a> {
     name: &'a str,
@@ -146,19 +144,18 @@ struct Word<'a> {
 }
 
 impl<'a> Word<'a> {
-    /// The options in `text`. A word without `=` is what a boot loader put there, and means
-    /// nothing.
+    /// The options in `text`. Words without `=` come from boot loaders and are ignored.
     fn all(text: &'a str) -> impl Iterator<Item = Self> {
         let words = text.split_ascii_whitespace().filter_map(|word| word.split_once('='));
         words.map(|(name, value)| Self { name, value })
     }
 
-    /// What is wrong where this was `expected`.
+    /// The mistake of a value when `expected` was required.
     fn mistake(self, expected: &'static str) -> Mistake {
         Mistake::Value { name: self.name.into(), value: self.value.into(), expected }
     }
 
-    /// What is wrong where there is no such option beside those of the machine and `names`.
+    /// The mistake of an unknown option; `names` are the image's options.
     fn unknown(self, names: &'static str) -> Mistake {
         Mistake::Name(self.name.into(), names)
     }
@@ -167,7 +164,7 @@ impl<'a> Word<'a> {
         self.value.parse().map_err(|_| self.mistake(expected))
     }
 
-    /// Values with commas between.
+    /// Parses comma-separated values.
     fn parse_all<T: FromStr>(self, expected: &'static str) -> Result<Vec<T>, Mistake> {
         let values = self.value.split(',').map(str::parse);
         values.collect::<Result<_, _>>().map_err(|_| self.mistake(expected))
@@ -186,7 +183,7 @@ impl<'a> Word<'a> {
         Ok(Duration::from_secs(seconds.into()))
     }
 
-    /// What the value stands for in `meanings`.
+    /// The meaning of the value in `meanings`.
     fn one_of<T: Copy>(self, meanings: &[(&str, T)], expected: &'static str) -> Result<T, Mistake> {
         let found = meanings.iter().find(|(text, _)| *text == self.value);
         found.map(|(_, meaning)| *meaning).ok_or_else(|| self.mistake(expected))

@@ -10,58 +10,59 @@ use srtp::plus::{Placement, Plus, Scheme};
 /// The options of the phone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Those of the machine.
+    /// The options of the machine.
     pub machine: Machine,
-    /// `account=sip:alice@example.org`: who logs in at the start; without it, who is asked for.
+    /// `account=sip:alice@example.org`: the account to log in at the start; without it, the login
+    /// screen asks.
     pub account: Option<String>,
-    /// `password=TEXT`: what the account proves itself with.
+    /// `password=TEXT`: the password of the account.
     pub password: Option<String>,
-    /// `server=HOST[:PORT]`: by way of which the account is reached, in place of its own domain.
+    /// `server=HOST[:PORT]`: the server of the account in place of its domain.
     pub server: Option<String>,
-    /// `direct=on` or `off`: whether an account is called past its server, too.
+    /// `direct=on` or `off`: acceptance of calls that do not come through the account's server.
     pub direct: bool,
-    /// `call=sip:bob@example.org`: who is called at the start.
+    /// `call=sip:bob@example.org`: a call to place at the start.
     pub call: Option<String>,
     /// `dial=sip:bob@example.org`, up to nine times: quick dial.
     pub dials: Vec<String>,
-    /// `answer=on` or `off`: whether calls are taken by themselves.
+    /// `answer=on` or `off`: automatic answering.
     pub answers: bool,
     /// `srtp=off`, `optional` or `required`.
     pub srtp: Security,
-    /// `plus=sequence`, `hash`, `chain` or `header`, with `:trailer` or without: the SRTP+ that is
+    /// `plus=sequence`, `hash`, `chain` or `header`, optionally with `:trailer`: the SRTP+ scheme
     /// offered.
     pub plus: Option<Plus>,
-    /// `stun=HOST[:PORT]`: who tells what our ports look like from outside.
+    /// `stun=HOST[:PORT]`: the STUN server, which reports the public address of our ports.
     pub stun: Option<(Host, u16)>,
-    /// `sound=device`, `echo`, `silence`, or `tone:HERTZ`: what the other end hears.
+    /// `sound=device`, `echo`, `silence`, or `tone:HERTZ`: the sound sent.
     pub sound: Sounds,
 }
 
-/// What the other end hears.
+/// The sound sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sounds {
     /// The microphone, if there is one.
     #[default]
     Device,
-    /// What comes from there.
+    /// The received sound.
     Echo,
-    /// A tone of so many hertz.
+    /// A tone of this frequency in hertz.
     Tone(u16),
-    /// Nothing.
+    /// Silence.
     Silence,
 }
 
-/// Places for quick dial: the keys from 1 to 9.
+/// Number of quick-dial entries: the keys from 1 to 9.
 const MOST_DIALS: usize = 9;
 
 const NAMES: &str =
     "account, password, server, direct, call, dial, answer, srtp, plus, stun, sound,";
 
 impl Options {
-    /// Reads `text`. Of two words that say different things the later one counts.
+    /// Parses `text`. The later of two words for the same option counts.
     ///
     /// # Errors
-    /// Where a word is no option.
+    /// If a word is not a valid option.
     pub fn read(&mut self, text: &str) -> Result<(), Mistake> {
         Word::all(text).try_for_each(|word| self.set(word))
     }
@@ -117,10 +118,10 @@ impl Options {
     }
 }
 
-/// The port of STUN servers.
+/// The default port of STUN servers.
 const STUN: u16 = 3478;
 
-/// A host, with or without a port.
+/// Parses a host with an optional port.
 fn stun(value: &str) -> Option<(Host, u16)> {
     let (host, port) = match value.split_once(':') {
         Some((host, port)) => (host, port.parse().ok()?),
@@ -129,10 +130,10 @@ fn stun(value: &str) -> Option<(Host, u16)> {
     Some((Host::parse(host.as_bytes())?, port))
 }
 
-/// The element of the header extension that SRTP+ stands in.
+/// The id of the header extension element that carries SRTP+ (RFC 8285).
 const PLUS_ELEMENT: u8 = 5;
 
-/// SRTP+ by the name of its scheme, with its place, as the phone on Linux has them.
+/// Parses an SRTP+ scheme with its placement, as the phone for Linux does.
 fn plus(value: &str) -> Option<Plus> {
     let schemes = [Scheme::SEQUENCE, Scheme::Hash, Scheme::CHAIN, Scheme::Header];
     let (name, placement) = match value.strip_suffix(":trailer") {

@@ -12,34 +12,35 @@ use smoltcp::wire::Ipv4Cidr;
 /// The options of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Those of the machine.
+    /// The options of the machine.
     pub machine: Machine,
     /// `mode=proxy`, `redirect` or `registrar`.
     pub mode: Mode,
-    /// `auth=on` or `off`: whether users have to log in.
+    /// `auth=on` or `off`: authentication of users.
     pub auth: bool,
     /// `state=stateful` or `stateless`.
     pub state: State,
-    /// `domain=NAME,ALIAS,...`: what the server is responsible for, beside its address, which is
-    /// all if there is no name.
+    /// `domain=NAME,ALIAS,...`: the domains of the server, in addition to its address. Without a
+    /// name it serves its address only.
     pub domain: Vec<String>,
-    /// `as=A.B.C.D:PORT`: what it is called outside, behind a NAT or a forwarded port.
+    /// `as=A.B.C.D:PORT`: the public address behind a NAT or a forwarded port.
     pub advertised: Option<SocketAddrV4>,
-    /// `trusted=A.B.C.D/BITS,...`: networks whose word counts.
+    /// `trusted=A.B.C.D/BITS,...`: the trusted networks.
     pub trusted: Vec<Ipv4Cidr>,
-    /// `tftp=A.B.C.D`: who has the file of users, in place of whom DHCP names.
+    /// `tftp=A.B.C.D`: the TFTP server with the file of users, in place of DHCP's.
     pub tftp: Option<Ipv4Addr>,
-    /// `file=NAME`: what it is called, in place of what DHCP says.
+    /// `file=NAME`: the name of that file in place of DHCP's.
     pub file: Option<String>,
-    /// `refresh=SECONDS`: how often it is fetched again; 0, never.
+    /// `refresh=SECONDS`: the interval at which it is fetched again; 0 means never.
     pub refresh: Duration,
-    /// `expires=SECONDS`: how long a registration lasts at most.
+    /// `expires=SECONDS`: the maximum expiry of a registration.
     pub expires: Duration,
-    /// `screen=log`, `state` or `users`: what the screen shows at first.
+    /// `screen=log`, `state` or `users`: the first page on the screen.
     pub screen: Page,
-    /// `query=A.B.C.D:PORT`: who may ask, at this port, how long the steps of the work take.
+    /// `query=A.B.C.D:PORT`: the host that may query the timings of the steps, and the port for its
+    /// queries.
     pub query: Option<SocketAddrV4>,
-    /// `secret=HEX`: 64 digits, kept over restarts, so that calls that stand keep their way.
+    /// `secret=HEX`: 64 digits, constant over restarts, so that established calls keep working.
     pub secret: Option<[u8; 32]>,
 }
 
@@ -64,28 +65,28 @@ impl Default for Options {
     }
 }
 
-/// What the screen can show.
+/// The pages of the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Page {
-    /// What was said.
+    /// The log.
     Log,
-    /// What the server is, and does.
+    /// The configuration and the counters of the server.
     State,
-    /// Who is registered.
+    /// The registered users.
     Users,
 }
 
-/// Ports for queries: the machine takes others for itself.
+/// The allowed query ports: the machine uses others itself.
 const PORTS: RangeInclusive<u16> = 1_024..=49_151;
 
 const NAMES: &str =
     "mode, auth, state, domain, as, trusted, tftp, file, refresh, expires, screen, query, secret,";
 
 impl Options {
-    /// Reads `text`. Of two words that say different things the later one counts.
+    /// Parses `text`. The later of two words for the same option counts.
     ///
     /// # Errors
-    /// Where a word is no option.
+    /// If a word is not a valid option.
     pub fn read(&mut self, text: &str) -> Result<(), Mistake> {
         Word::all(text).try_for_each(|word| self.set(word))
     }

@@ -1,4 +1,4 @@
-//! A call.
+//! The state of a call.
 
 use super::leg::{Gate, Leg};
 use alloc::string::String;
@@ -7,35 +7,35 @@ use media::{Statistics, Stream};
 use sip::Instant;
 use sip_ua::CallId;
 
-/// How far a call is.
+/// The stage of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// It waits for what its port looks like from outside, before it is placed, or rings here.
+    /// It waits for the public address of its port before it is placed or rings here.
     Opening,
-    /// It was placed.
+    /// The INVITE is sent.
     Calling,
-    /// It rings there.
+    /// The remote end rings.
     Ringing,
     /// It rings here.
     RingingHere,
-    /// It stands.
+    /// It is established.
     Talking,
 }
 
 /// A call.
 #[derive(Debug)]
 pub struct Call {
-    /// Who is at the other end.
+    /// The remote party.
     pub party: String,
-    /// How far it is.
+    /// Its stage.
     pub stage: Stage,
-    /// When it began, and since it stands when that was.
+    /// The beginning of the call, or of its established state.
     pub since: Instant,
     pub(super) id: Option<CallId>,
     pub(super) leg: Leg,
-    /// What who calls has offered, while that is not looked at yet.
+    /// The caller's offer, until it is processed.
     pub(super) offer: Option<Vec<u8>>,
-    /// The session description that answers who calls.
+    /// The session description for the answer to the caller.
     pub(super) session: Vec<u8>,
 }
 
@@ -44,31 +44,31 @@ impl Call {
         Self { party, stage, since: now, id: None, leg, offer: None, session: Vec::new() }
     }
 
-    /// It stands: what sounds here goes out.
+    /// Marks it as established and opens the gate of outgoing sound.
     pub(super) fn stand(&mut self, now: Instant) {
         (self.stage, self.since) = (Stage::Talking, now);
         self.leg.gate = Gate::Open;
     }
 
-    /// What both ends have agreed on, once they have.
+    /// The negotiated stream, once there is one.
     #[must_use]
     pub fn stream(&self) -> Option<&Stream> {
         self.leg.session.as_ref().map(media::Session::stream)
     }
 
-    /// How its media have gone so far.
+    /// The media statistics so far.
     #[must_use]
     pub fn statistics(&self) -> Option<Statistics> {
         self.leg.session.as_ref().map(media::Session::statistics)
     }
 
-    /// Whether nothing is said here.
+    /// Returns true if the call is muted.
     #[must_use]
     pub const fn is_muted(&self) -> bool {
         self.leg.mutes
     }
 
-    /// Our port for RTP, and what it looks like from outside where somebody has told.
+    /// The local RTP port, and its public address if a STUN server has reported it.
     #[must_use]
     pub fn ports(&self) -> (u16, Option<core::net::SocketAddr>) {
         self.leg.ports()

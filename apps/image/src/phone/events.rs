@@ -1,4 +1,4 @@
-//! What the engine tells, and what is done then.
+//! Handlers of the engine's events.
 
 use super::leg::Gate;
 use super::{Call, Login, Phone, Search, Stage};
@@ -54,7 +54,7 @@ impl Phone {
                 self.log.say(format_args!("not transferred: {}", of_failure(&failure)));
             }
             Event::TransferAsked { call, .. } => {
-                // Nobody here is asked whether he would like to talk to somebody else.
+                // This phone does not follow transfers.
                 let _ = self.agent.refuse_transfer(now, call, 603);
             }
             Event::Moved { call } => {
@@ -78,7 +78,7 @@ impl Phone {
         }
     }
 
-    /// The call, if it is this one.
+    /// The call, if it has this id.
     fn call_of(&mut self, id: CallId) -> Option<&mut Call> {
         self.call.as_mut().filter(|call| call.id == Some(id))
     }
@@ -118,7 +118,7 @@ impl Phone {
         self.call = Some(Call { id: Some(id), offer, ..call });
     }
 
-    /// Has a call ring that came, now that it is known what our port looks like from outside.
+    /// Makes an incoming call ring, now that the public address of its port is known or given up.
     pub(super) fn ring(&mut self, now: Instant, id: CallId) {
         let Some(call) = &mut self.call else { return };
         let session = match call.offer.take() {
@@ -141,7 +141,7 @@ impl Phone {
         }
     }
 
-    /// The other end wants to change the session.
+    /// Handles a re-INVITE or UPDATE of the remote end.
     fn on_offer(&mut self, now: Instant, id: CallId, offer: Option<&[u8]>) {
         let Some(call) = self.call.as_mut().filter(|call| call.id == Some(id)) else { return };
         let session = match offer {
@@ -154,7 +154,7 @@ impl Phone {
         };
     }
 
-    /// Takes the other end's answer to our offer.
+    /// Applies the remote end's answer to our offer.
     fn take(&mut self, now: Instant, answer: &[u8]) {
         let Some(call) = &mut self.call else { return };
         if let Err(refusal) = call.leg.accept(now, answer, &mut self.random) {
@@ -163,7 +163,7 @@ impl Phone {
         }
     }
 
-    /// Ends a call whose media cannot be had.
+    /// Ends a call without usable media.
     fn give_up(&mut self, now: Instant, why: &str) {
         let id = self.call.as_ref().and_then(|call| call.id);
         self.end_call(now, why);
@@ -173,7 +173,7 @@ impl Phone {
     }
 }
 
-/// Why a call is over, in words.
+/// The reason for the end of a call as text.
 fn why(end: &End) -> String {
     match end {
         End::HungUp => "hung up here".into(),

@@ -1,4 +1,4 @@
-//! The media of a call: two ports, a session, and what sounds at this end.
+//! The media of a call: two ports, a session, and a sound source.
 
 use super::sound::Sound;
 use crate::machine::random::Random;
@@ -11,36 +11,36 @@ use media::{
 };
 use sip::{Duration, Instant};
 
-/// Samples a second.
+/// Sample rate in hertz.
 pub(super) const RATE: u32 = 8000;
-/// What one packet holds.
+/// Duration of the sound in a packet.
 const FRAME: Duration = Duration::from_millis(20);
-/// Packets that are sent late at most, one after the other; what is later is left out.
+/// Maximum number of late packets sent in a row; later ones are skipped.
 const MOST_LATE: usize = 10;
-/// How long a call waits for what a STUN server says.
+/// Time that a call waits for a STUN response.
 const PATIENCE: Duration = Duration::from_millis(1600);
 
-/// What is heard at the other end.
+/// The sound source.
 #[derive(Debug)]
 pub(super) enum Source {
-    /// Nothing.
+    /// Silence.
     Silence,
     /// A tone.
     Tone(Tone),
-    /// What comes from there.
+    /// The received sound.
     Echo,
-    /// Whoever sits here.
+    /// The microphone.
     Microphone,
 }
 
-/// How much goes out.
+/// The gate of outgoing media.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Gate {
-    /// Nothing: the other end does not know our session description yet.
+    /// Nothing is sent: the remote end does not have our session description yet.
     Closed,
-    /// Silence: the call is not answered yet.
+    /// Silence is sent: the call is not answered yet.
     Silent,
-    /// What sounds here.
+    /// The sound source is sent.
     Open,
 }
 
@@ -49,11 +49,11 @@ pub(super) struct Leg {
     pub(super) negotiator: Negotiator,
     pub(super) session: Option<Session>,
     pub(super) gate: Gate,
-    /// Whether it is known that the other end hears our answer: until then nothing goes to the
-    /// address that it names, which may be anybody's.
+    /// True once the remote end is known to have our answer. Until then nothing is sent to the
+    /// address it named, which may belong to a third party.
     pub(super) is_confirmed: bool,
     pub(super) mutes: bool,
-    /// Our port for RTP; that for RTCP is the next one.
+    /// The local RTP port; the RTCP port is the next one.
     port: u16,
     mapper: Option<Mapper>,
     opened: Instant,
@@ -72,13 +72,14 @@ impl core::fmt::Debug for Leg {
     }
 }
 
-/// Time as media have it.
+/// `now` as the time since zero, for the media session.
 pub(super) const fn span(now: Instant) -> core::time::Duration {
     core::time::Duration::from_micros(now.as_micros())
 }
 
 impl Leg {
-    /// One that receives at two ports of `ours`, and asks the server `stun` what they look like.
+    /// A leg that receives at two ports of `ours`, and asks the server `stun` for their public
+    /// addresses.
     pub(super) fn new(
         now: Instant,
         ours: Ipv4Addr,
@@ -109,22 +110,22 @@ impl Leg {
         }
     }
 
-    /// Whether datagrams to `port` are for it.
+    /// Returns true if `port` belongs to the leg.
     pub(super) const fn has_port(&self, port: u16) -> bool {
         port == self.port || port == self.port + 1
     }
 
-    /// Our port for RTP, and what it looks like from outside where somebody has told.
+    /// The local RTP port, and its public address if the server has reported it.
     pub(super) fn ports(&self) -> (u16, Option<SocketAddr>) {
         (self.port, self.mapper.as_ref().and_then(Mapper::mapped))
     }
 
-    /// Whether it is worth while to wait for what its port looks like.
+    /// Returns true if the public address is unknown and worth waiting for.
     pub(super) fn is_waiting(&self, now: Instant) -> bool {
         self.mapper.is_some() && self.ports().1.is_none() && now.since(self.opened) < PATIENCE
     }
 
-    /// Takes no more.
+    /// Sends an RTCP BYE and closes the ports.
     pub(super) fn close(&mut self, now: Instant, network: &mut Network) {
         let bye =
             self.session.as_mut().and_then(|session| session.bye(span(now), &mut self.packet));
@@ -142,7 +143,7 @@ impl Leg {
         self.negotiator.offer(&mut |bytes| random.fill(bytes))
     }
 
-    /// The answer to `offer`, by which the session goes on.
+    /// Answers `offer` and starts or renews the session.
     pub(super) fn answer(
         &mut self,
         now: Instant,
@@ -155,7 +156,7 @@ impl Leg {
         if self.carry(now, stream, random) { Ok(answer) } else { Err(Refusal::Keys) }
     }
 
-    /// Takes the answer to our offer.
+    /// Applies the answer to our offer.
     pub(super) fn accept(
         &mut self,
         now: Instant,
@@ -166,7 +167,7 @@ impl Leg {
         if self.carry(now, stream, random) { Ok(()) } else { Err(Refusal::Keys) }
     }
 
-    /// Begins the session of `stream`, or goes on with it. False where its keys cannot be used.
+    /// Starts the session of `stream`, or renews it. Returns false if its keys cannot be used.
     fn carry(&mut self, now: Instant, stream: Stream, random: &mut Random) -> bool {
         if let Some(session) = &mut self.session {
             return session.renew(stream);
@@ -174,7 +175,7 @@ impl Leg {
         let number = u64::from_le_bytes(random.bytes());
         let seed = Seed {
             ssrc: number as u32,
-            // The rollover counter is easier to agree on from the lower half (RFC 3711 section
+            // The rollover counter is easier to synchronize from the lower half (RFC 3711 section
             // 3.3.1).
             sequence_number: (number >> 32) as u16 >> 1,
             timestamp: (number >> 16) as u32,
@@ -189,7 +190,7 @@ impl Leg {
         self.session.is_some()
     }
 
-    /// A datagram came to one of its ports.
+    /// Handles a datagram to one of its ports.
     pub(super) fn receive(
         &mut self,
         now: Instant,
@@ -208,7 +209,7 @@ impl Leg {
         })
     }
 
-    /// Sends and plays what is due.
+    /// Sends and plays the sound that is due.
     pub(super) fn step(
         &mut self,
         now: Instant,
@@ -248,7 +249,7 @@ impl Leg {
             Source::Microphone => sound.record(count, &mut frame),
         }
         frame.resize(count, 0);
-        // Whoever is held must not overhear this end.
+        // A held party must not overhear this end.
         if self.mutes || self.negotiator.holds() || self.gate != Gate::Open {
             frame.fill(0);
         }
@@ -280,7 +281,7 @@ impl Leg {
         }
     }
 
-    /// Sends what lies in `packet`.
+    /// Sends `packet`.
     fn send(&self, now: Instant, channel: Channel, to: SocketAddr, network: &mut Network) {
         let port = if channel == Channel::Rtp { self.port } else { self.port + 1 };
         if let SocketAddr::V4(to) = to {
@@ -289,12 +290,12 @@ impl Leg {
     }
 }
 
-/// The codecs of this phone: those that cost nothing.
+/// The codecs of this phone.
 pub(super) fn codecs() -> Vec<Codec> {
     alloc::vec![Codec::Pcmu, Codec::Pcma]
 }
 
-/// The place of a datagram that `Leg::receive` may change.
+/// A copy of a datagram that `Leg::receive` may change.
 pub(super) fn copy(payload: &[u8]) -> ([u8; 2048], usize) {
     let mut memory = [0; 2048];
     let length = payload.len().min(memory.len());

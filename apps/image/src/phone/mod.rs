@@ -1,4 +1,4 @@
-//! The phone: one account or none, one call at a time, in one thread of execution.
+//! The phone: at most one account and one call, in one thread of execution.
 
 mod call;
 mod events;
@@ -27,32 +27,32 @@ use sip::{Duration, Flow, Instant, Transport};
 use sip_ua::{Account, AccountId, Agent, Config, Failure, Location, Password, Ticket, Transmit};
 use sound::Sound;
 
-/// SIP's port.
+/// The SIP port.
 const SIP: u16 = 5060;
-/// Datagrams that are dealt with before sound has its turn.
+/// Maximum number of datagrams handled before sound is due.
 const TURN: usize = 64;
-/// How often it is said that there is no link or no lease.
+/// Interval of the reminders that there is no link or no lease.
 const REMINDER: Duration = Duration::from_secs(10);
 
-/// What a search is for.
+/// The purpose of a DNS search.
 #[derive(Debug)]
 enum Search {
-    /// A question of the engine.
+    /// A request of the engine.
     Engine(Ticket),
     /// The STUN server.
     Stun,
 }
 
-/// How far the account is.
+/// The state of the account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Login {
-    /// There is none: calls are direct.
+    /// There is no account: calls are direct.
     None,
-    /// The registrar was asked.
+    /// The REGISTER is pending.
     Asking,
     /// It is registered.
     Registered,
-    /// It is not, for this reason.
+    /// The registration failed for this reason.
     Failed(String),
 }
 
@@ -70,7 +70,7 @@ pub struct Phone {
     call: Option<Call>,
     sound: Box<dyn Sound>,
     random: Random,
-    /// What was said.
+    /// The log.
     pub log: Log,
 }
 
@@ -81,7 +81,7 @@ impl fmt::Debug for Phone {
 }
 
 impl Phone {
-    /// A phone by this network, that sounds like this.
+    /// A phone on this network with this sound device.
     #[must_use]
     pub fn new(
         options: Options,
@@ -93,7 +93,7 @@ impl Phone {
         let config = Config {
             direct_calls: options.direct,
             incoming_calls: 1,
-            // Nobody here is asked whether a call may be sent elsewhere.
+            // Redirections are not followed: the user is not asked to confirm them.
             redirects: 0,
             user_agent: concat!("barebell-image/", env!("CARGO_PKG_VERSION")).into(),
             ..Config::default()
@@ -117,19 +117,19 @@ impl Phone {
         }
     }
 
-    /// Who we are in the network, if we are somebody.
+    /// Our network address, if there is one.
     #[must_use]
     pub fn address(&self) -> Option<&Address> {
         self.network.address()
     }
 
-    /// How far the account is.
+    /// The state of the account.
     #[must_use]
     pub fn login(&self) -> &Login {
         &self.login
     }
 
-    /// What the phone works by.
+    /// The options.
     #[must_use]
     pub fn options(&self) -> &Options {
         &self.options
@@ -141,7 +141,7 @@ impl Phone {
         self.call.as_ref()
     }
 
-    /// Does what is to be done `now`.
+    /// Runs what is due at `now`.
     pub fn step(&mut self, now: Instant) {
         self.log.set_time(now);
         if !self.has_link {
@@ -232,7 +232,7 @@ impl Phone {
         if self.network.address().is_none() {
             return;
         }
-        // What there is already goes on from here, though there may have been no address meanwhile.
+        // Registrations and calls continue from the new address, also after a time without one.
         self.agent.network_changed(now);
         self.act(now);
         if let Some((host, port)) = self.options.stun.clone() {
@@ -249,7 +249,7 @@ impl Phone {
         }
     }
 
-    /// Logs in as `uri`, by way of `server` if one is named, once there is a network.
+    /// Logs in as `uri`, through `server` if given, once there is a network.
     pub fn log_in(&mut self, now: Instant, uri: &str, password: &str, server: Option<&str>) {
         self.options.account = Some(uri.into());
         self.options.password = (!password.is_empty()).then(|| password.into());
@@ -263,7 +263,7 @@ impl Phone {
         }
     }
 
-    /// Logs in as the options say, if they do.
+    /// Registers the account of the options, if there is one.
     fn register(&mut self, now: Instant) {
         let Some(uri) = &self.options.account else { return };
         let password = self.options.password.as_deref().map(Password::new);
@@ -280,7 +280,7 @@ impl Phone {
         self.act(now);
     }
 
-    /// Calls `uri`. What becomes of it is said in [`Phone::call`] and in the log.
+    /// Calls `uri`. [`Phone::call`] and the log show the result.
     pub fn place(&mut self, now: Instant, uri: &str) {
         if self.call.is_some() {
             return self.log.say(format_args!("there is a call already"));
@@ -293,7 +293,7 @@ impl Phone {
         self.call = Some(Call::new(uri, Stage::Opening, leg, now));
     }
 
-    /// Takes the call that rings here.
+    /// Answers the call that rings here.
     pub fn answer(&mut self, now: Instant) {
         let Some(call) = &mut self.call else { return };
         let Some(id) = call.id.filter(|_| call.stage == Stage::RingingHere) else { return };
@@ -304,7 +304,7 @@ impl Phone {
         self.act(now);
     }
 
-    /// Ends the call, however far it is.
+    /// Ends the call at any stage.
     pub fn hang_up(&mut self, now: Instant) {
         let Some(call) = &self.call else { return };
         match (call.id, call.stage) {
@@ -319,8 +319,8 @@ impl Phone {
         self.act(now);
     }
 
-    /// Asks the other end of the call to call `uri` instead (RFC 5589 section 6). What becomes of
-    /// that is said in the log; once they talk, the call ends here.
+    /// Asks the remote end to call `uri` (RFC 5589 section 6). The log shows the result; the call
+    /// ends here once the transfer succeeds.
     pub fn transfer(&mut self, now: Instant, uri: &str) {
         let Some(id) = self.call.as_ref().and_then(|call| call.id) else { return };
         let uri = whole(uri);
@@ -331,7 +331,7 @@ impl Phone {
         self.act(now);
     }
 
-    /// Presses a key in the call.
+    /// Sends a DTMF key in the call.
     pub fn press(&mut self, key: char) {
         let session = self.call.as_mut().and_then(|call| call.leg.session.as_mut());
         if let Some(session) = session {
@@ -339,7 +339,7 @@ impl Phone {
         }
     }
 
-    /// Says nothing more in the call, or something again.
+    /// Mutes or unmutes the call.
     pub fn mute(&mut self) {
         if let Some(call) = &mut self.call {
             call.leg.mutes = !call.leg.mutes;
@@ -364,7 +364,7 @@ impl Phone {
             Sounds::Echo => Source::Echo,
             Sounds::Device => Source::Microphone,
         };
-        // Who has a public address looks the same from outside.
+        // A public address needs no STUN.
         let stun = self.stun.filter(|_| ours.is_private());
         Some(Leg::new(now, ours, wishes, source, stun, &mut self.network, &mut self.random))
     }
@@ -391,7 +391,7 @@ impl Phone {
         self.act(now);
     }
 
-    /// Sends what the engine has to send, and does what it tells.
+    /// Sends the engine's messages and handles its events.
     fn act(&mut self, now: Instant) {
         loop {
             while let Some(Transmit { flow, bytes }) = self.agent.poll_transmit() {
@@ -425,7 +425,7 @@ impl Phone {
                         remote: target.address,
                         local,
                     };
-                    // This phone speaks UDP.
+                    // This phone supports only UDP.
                     let targets =
                         targets.iter().filter(|target| target.transport == Transport::Udp);
                     let locations: Vec<_> = targets.map(location).collect();
@@ -453,7 +453,7 @@ impl Phone {
     }
 }
 
-/// An address that may have been typed without its scheme.
+/// Completes an address that was typed without its scheme.
 fn whole(uri: &str) -> String {
     if uri.contains(':') { uri.into() } else { format!("sip:{uri}") }
 }

@@ -1,24 +1,24 @@
-//! What is heard and said here.
+//! The interface of sound devices.
 
 use alloc::vec::Vec;
 use core::fmt;
 
 /// A loudspeaker and a microphone, at 8000 samples a second.
 pub trait Sound: fmt::Debug {
-    /// What it is.
+    /// The name of the device.
     fn name(&self) -> &'static str;
 
-    /// Plays `samples` behind what is played now. What is too much is left out.
+    /// Appends `samples` to the playback queue. Excess samples are dropped.
     fn play(&mut self, samples: &[i16]);
 
-    /// Appends the next `count` samples of the microphone to `out`, as far as there are.
+    /// Appends the next `count` samples of the microphone to `out`, as far as available.
     fn record(&mut self, count: usize, out: &mut Vec<i16>);
 
-    /// Falls silent until something is played or recorded again.
+    /// Stops until the next playback or recording.
     fn rest(&mut self);
 }
 
-/// No sound.
+/// A device without sound.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Mute;
 

@@ -1,5 +1,5 @@
-//! Programs on the screens of the machine, with its keys: its own screen and keyboard, and the
-//! serial line, each for itself.
+//! Programs on the machine's screens: on its own screen and keyboard, and on the serial line,
+//! independently.
 
 use super::keys::{Key, Keyboard, Sequences};
 use super::last_words::{self, Local};
@@ -15,31 +15,30 @@ use core::fmt::{self, Write as _};
 use core::iter;
 use sip::{Duration, Instant};
 
-/// From one look for keys to the next: a look takes longer than a message where the machine is
-/// emulated.
+/// Interval of polling keys: in an emulated machine a poll takes longer than a message.
 const KEYS: Duration = Duration::from_millis(10);
-/// Keys that are taken at a time.
+/// Maximum number of keys per turn.
 const MOST_KEYS: usize = 16;
-/// In which the serial line takes what fits into its queue.
+/// Interval of sending to the serial line, about the time that it needs for a full FIFO.
 const SEND: Duration = Duration::from_millis(1);
 
-/// What one screen shows of a program.
+/// A program's view on one screen.
 pub trait View: fmt::Debug + Default {
     /// The program.
     type Program;
-    /// What the views of all screens share.
+    /// The state that the views of all screens share.
     type Shared: fmt::Debug + Default;
 
-    /// What the program has said.
+    /// The program's log.
     fn log(program: &Self::Program) -> &Log;
 
-    /// Brings up to date what the views share.
+    /// Updates the shared state.
     fn share(shared: &mut Self::Shared, program: &Self::Program, now: Instant);
 
-    /// Does a little of what is to be done for this grid.
+    /// Does a small part of the work for this grid.
     fn turn(&mut self, program: &Self::Program, grid: &Grid, now: Instant);
 
-    /// Whether it is time to draw.
+    /// Returns true if it is time to draw.
     fn is_due(&self, program: &Self::Program, now: Instant) -> bool;
 
     /// Draws on a blank grid.
@@ -51,7 +50,7 @@ pub trait View: fmt::Debug + Default {
         now: Instant,
     );
 
-    /// Takes in a key. Returns whether the machine is to boot again.
+    /// Handles a key. Returns true if the machine is to reboot.
     fn on_key(&mut self, key: Key, program: &mut Self::Program, now: Instant) -> bool;
 }
 
@@ -68,7 +67,7 @@ impl<V: View, D: Display> Console<V, D> {
         Self { view: V::default(), screen: Screen::new(display.size()), display }
     }
 
-    /// Does a little of what is to be done.
+    /// Does a small part of the work.
     fn turn(&mut self, program: &mut V::Program, shared: &V::Shared, now: Instant) {
         self.view.turn(program, self.screen.grid(), now);
         if self.view.is_due(program, now) {
@@ -78,13 +77,13 @@ impl<V: View, D: Display> Console<V, D> {
     }
 }
 
-/// The serial line: lines of the log, or pages once a key was pressed there.
+/// The serial line: lines of the log, or pages after a key was pressed there.
 #[derive(Debug)]
 pub(crate) struct Line<V> {
     pub(crate) console: Console<V, Terminal>,
     sequences: Sequences,
     pub(crate) has_pages: bool,
-    /// Lines of the log that were sent.
+    /// Number of log lines sent.
     seen: u64,
 }
 
@@ -96,7 +95,7 @@ impl<V: View> Default for Line<V> {
 }
 
 impl<V: View> Line<V> {
-    /// Takes in a key where pages are shown, or shows them.
+    /// Handles a key on a page, or switches to pages.
     pub(crate) fn on_key(&mut self, key: Key, program: &mut V::Program, now: Instant) -> bool {
         let is_quit = key == Key::Control('x');
         if is_quit == self.has_pages {
@@ -111,7 +110,7 @@ impl<V: View> Line<V> {
         self.has_pages && self.console.view.on_key(key, program, now)
     }
 
-    /// Sends the lines of the log that were not sent, if nothing else waits.
+    /// Sends the unsent lines of the log, if nothing else is pending.
     pub(crate) fn go_on(&mut self, log: &Log) {
         if !self.console.display.is_idle() || log.said() == self.seen {
             return;
@@ -127,7 +126,7 @@ impl<V: View> Line<V> {
     }
 }
 
-/// All screens of the machine, and all keys.
+/// All screens and keys of the machine.
 #[derive(Debug)]
 pub struct Consoles<V: View> {
     local: Option<Console<V, Local>>,
@@ -139,7 +138,7 @@ pub struct Consoles<V: View> {
 }
 
 impl<V: View> Consoles<V> {
-    /// The screens that this machine has.
+    /// Opens the screens of this machine.
     #[must_use]
     pub fn open(framebuffer: Option<Framebuffer>) -> Self {
         let text = || Text::open().map(Local::Text);
@@ -158,13 +157,13 @@ impl<V: View> Consoles<V> {
         }
     }
 
-    /// Changes what is shown on each screen.
+    /// Changes the view of each screen.
     pub fn each(&mut self, mut change: impl FnMut(&mut V)) {
         change(&mut self.line.console.view);
         self.local.iter_mut().for_each(|local| change(&mut local.view));
     }
 
-    /// Shows what was said while there is no program yet, all of it at once.
+    /// Shows the log at once, while no program runs yet.
     pub fn show_log(&mut self, log: &Log) {
         self.line.go_on(log);
         while let Some(byte) = self.line.console.display.take() {
@@ -176,14 +175,14 @@ impl<V: View> Consoles<V> {
         }
     }
 
-    /// Whether a key was pressed, for who waits for nothing else.
+    /// Returns true if a key was pressed, for programs that wait only for that.
     pub fn is_key_pressed(&mut self) -> bool {
         let typed = keyboard::read().and_then(|byte| self.keyboard.add(byte));
         let sent = serial::read().and_then(|byte| self.line.sequences.add(byte));
         typed.or(sent).is_some()
     }
 
-    /// Does a little of what is to be done `now`. Returns whether the machine is to boot again.
+    /// Does a small part of the work at `now`. Returns true if the machine is to reboot.
     pub fn turn(&mut self, program: &mut V::Program, now: Instant) -> bool {
         V::share(&mut self.shared, program, now);
         if now >= self.next_keys {

@@ -1,4 +1,4 @@
-//! Keys: what a keyboard and a terminal send for them.
+//! Keys, decoded from a keyboard and from a terminal.
 
 use core::fmt;
 use pc_keyboard::layouts::Us104Key;
@@ -11,21 +11,21 @@ pub enum Key {
     Character(char),
     /// A letter, in lower case, with Control.
     Control(char),
-    /// The end of what is typed.
+    /// Enter.
     Enter,
-    /// The last character is taken back.
+    /// Deletes the last character.
     Backspace,
-    /// An arrow.
+    /// Arrow up.
     Up,
-    /// An arrow.
+    /// Arrow down.
     Down,
-    /// An arrow.
+    /// Arrow left.
     Left,
-    /// An arrow.
+    /// Arrow right.
     Right,
-    /// A page towards the beginning.
+    /// Page up.
     PageUp,
-    /// A page towards the end.
+    /// Page down.
     PageDown,
     /// To the beginning.
     Home,
@@ -47,8 +47,7 @@ impl Key {
     }
 }
 
-/// The keyboard of a PC, with the scan codes that its controller makes (set 1). Letters lie as in
-/// the United States.
+/// A PC keyboard with scan codes of set 1 and the layout of the United States.
 pub struct Keyboard(PS2Keyboard<Us104Key, ScancodeSet1>);
 
 impl fmt::Debug for Keyboard {
@@ -65,9 +64,9 @@ impl Default for Keyboard {
 }
 
 impl Keyboard {
-    /// Takes in a byte, and returns the key that it ends.
+    /// Decodes a byte. Returns the key it completes.
     pub fn add(&mut self, byte: u8) -> Option<Key> {
-        // What is no code of a key is an answer of the keyboard's.
+        // A byte that is not a scan code is a response of the keyboard.
         let event = self.0.add_byte(byte).ok()??;
         match self.0.process_keyevent(event)? {
             DecodedKey::Unicode(letter) => Key::from_char(letter),
@@ -87,7 +86,7 @@ impl Keyboard {
     }
 }
 
-/// What comes from a terminal: characters, and sequences for other keys.
+/// Decoder of a terminal's input: characters and escape sequences.
 #[derive(Debug, Default)]
 pub struct Sequences(State);
 
@@ -95,14 +94,14 @@ pub struct Sequences(State);
 enum State {
     #[default]
     Character,
-    /// Behind an escape.
+    /// After an escape.
     Escape,
     /// In a sequence, with its number so far.
     Sequence(u8),
 }
 
 impl Sequences {
-    /// Takes in a byte, and returns the key that it ends.
+    /// Decodes a byte. Returns the key it completes.
     pub fn add(&mut self, byte: u8) -> Option<Key> {
         let state = core::mem::take(&mut self.0);
         let number = match (state, byte) {
@@ -123,7 +122,7 @@ impl Sequences {
                 self.0 = State::Sequence(number);
                 return None;
             }
-            // A modifier follows, which does not matter.
+            // The following modifier is ignored.
             (b';', _) => {
                 self.0 = State::Sequence(number);
                 return None;
@@ -179,7 +178,7 @@ mod tests {
     #[test]
     fn a_keyboard_sends_codes_when_keys_go_down_and_up() {
         let mut keyboard = Keyboard::default();
-        // Two, Page Down, question mark with shift, W with capitals locked, F1, an answer.
+        // Two, Page Down, question mark with shift, W with caps lock, F1, a response.
         let sent = [
             &[0x03, 0x83, 0xe0, 0x51, 0xe0, 0xd1, 0x2a, 0x35, 0xb5, 0xaa][..],
             &[0x3a, 0xba, 0x11, 0x91, 0x3b, 0xbb, 0xfa, 0x39, 0xb9],

@@ -1,4 +1,4 @@
-//! What the screen shows when the program has failed. Nothing here allocates, nor waits.
+//! The failure message on the screen. Nothing here allocates or waits.
 
 use super::pixels::Pixels;
 use super::vga::Text;
@@ -8,12 +8,12 @@ use core::fmt::{self, Write as _};
 use core::sync::atomic::{AtomicBool, Ordering};
 use lock_api::Mutex;
 
-/// A screen of the machine's own.
+/// The machine's own screen.
 #[derive(Clone, Copy, Debug)]
 pub enum Local {
-    /// Of text.
+    /// In text mode.
     Text(Text),
-    /// Of pixels.
+    /// In graphics mode.
     Pixels(Pixels),
 }
 
@@ -43,25 +43,25 @@ impl Display for Local {
 static SCREEN: Mutex<Lock, Option<Local>> = Mutex::new(None);
 static HAS_PAGE: AtomicBool = AtomicBool::new(false);
 
-/// Last words will be shown on this screen.
+/// Sets the screen for the failure message.
 pub fn set_screen(screen: Local) {
     *SCREEN.lock() = Some(screen);
 }
 
-/// The terminal at the serial line shows pages from now on, or lines again.
+/// Records that the terminal on the serial line shows pages, or lines again.
 pub fn set_has_page(has: bool) {
     HAS_PAGE.store(has, Ordering::Relaxed);
 }
 
-/// Whether the terminal at the serial line shows a page, which is to be cleared away.
+/// Returns true if the terminal on the serial line shows a page, which has to be cleared.
 #[must_use]
 pub fn has_page() -> bool {
     HAS_PAGE.load(Ordering::Relaxed)
 }
 
-/// Shows `words` on the screen, above what it showed.
+/// Shows `words` on the screen, above its content.
 pub fn show(words: fmt::Arguments<'_>) {
-    // Somebody who has failed while he set the screen has none.
+    // After a failure while the screen was being set there is no screen.
     let Some(screen) = SCREEN.try_lock().and_then(|screen| *screen) else { return };
     say(screen, words);
 }
@@ -121,7 +121,7 @@ mod tests {
     use alloc::string::String;
     use alloc::vec::Vec;
 
-    /// A screen that keeps what it shows.
+    /// A screen that stores its content.
     #[derive(Debug)]
     struct Shown(Grid);
 

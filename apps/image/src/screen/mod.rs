@@ -1,7 +1,7 @@
-//! Screens of text: a grid of cells that pages are drawn into, what shows it, and keys.
+//! Text screens: a grid of cells for pages, displays that show it, and keys.
 //!
-//! Drawing and showing are apart: a page is drawn in memory as a whole, and what is different from
-//! what is shown is shown a few cells at a time, so that nothing else waits for a slow screen.
+//! Drawing and showing are separate: a page is drawn completely in memory, and the cells that
+//! differ from the display are shown a few at a time. A slow display delays nothing else.
 
 pub mod console;
 pub mod keys;
@@ -15,42 +15,42 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::{self, Write as _};
 
-/// How a cell looks.
+/// The style of a cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Style {
-    /// What is to be read.
+    /// Normal text.
     #[default]
     Plain,
-    /// What catches the eye.
+    /// Emphasized text.
     Strong,
-    /// What says what something else is.
+    /// A label.
     Label,
     /// The first and the last row.
     Bar,
-    /// What is chosen there.
+    /// The selected entry of a bar.
     Chosen,
-    /// All is well.
+    /// A good state.
     Good,
-    /// All is not.
+    /// A bad state.
     Bad,
 }
 
-/// A place of a grid: a printable ASCII character.
+/// A cell of a grid: a printable ASCII character with a style.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell {
     /// The character.
     pub byte: u8,
-    /// How it looks.
+    /// Its style.
     pub style: Style,
 }
 
 impl Cell {
-    /// A cell with nothing in it.
+    /// A blank cell.
     pub const BLANK: Self = Self { byte: b' ', style: Style::Plain };
-    /// One of which it is not known what it shows.
+    /// A cell with unknown content.
     const UNKNOWN: Self = Self { byte: 0, style: Style::Plain };
 
-    /// A cell that shows `letter`, or a question mark where that is not printable ASCII.
+    /// A cell with `letter`, or with a question mark if that is not printable ASCII.
     #[must_use]
     pub fn new(letter: char, style: Style) -> Self {
         let is_shown = letter == ' ' || letter.is_ascii_graphic();
@@ -58,7 +58,7 @@ impl Cell {
     }
 }
 
-/// Rows of cells. What is drawn outside of it is left out.
+/// Rows of cells. Output outside of the grid is dropped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grid {
     width: usize,
@@ -73,32 +73,32 @@ impl Grid {
         Self { width, height, cells: alloc::vec![Cell::BLANK; width * height] }
     }
 
-    /// Cells of a row.
+    /// Cells per row.
     #[must_use]
     pub fn width(&self) -> usize {
         self.width
     }
 
-    /// Rows.
+    /// Number of rows.
     #[must_use]
     pub fn height(&self) -> usize {
         self.height
     }
 
-    /// The cells of a row; none where there is no such row.
+    /// The cells of a row; empty if there is no such row.
     #[must_use]
     pub fn row(&self, row: usize) -> &[Cell] {
         self.cells.chunks_exact(self.width).nth(row).unwrap_or_default()
     }
 
-    /// Makes all cells of a row blank, in this style.
+    /// Clears a row to blanks of this style.
     pub fn fill(&mut self, row: usize, style: Style) {
         if let Some(cells) = self.cells.chunks_exact_mut(self.width).nth(row) {
             cells.fill(Cell { byte: b' ', style });
         }
     }
 
-    /// Prints at a place, and returns the column behind.
+    /// Prints at a position. Returns the column behind the text.
     pub fn print(
         &mut self,
         row: usize,
@@ -124,12 +124,12 @@ impl Grid {
         }
         let cells = self.cells.chunks_exact_mut(self.width).nth(row).unwrap_or_default();
         let mut pen = Pen { cells, column, style };
-        // A pen never fails.
+        // Writing to a pen does not fail.
         let _ = pen.write_fmt(text);
         pen.column
     }
 
-    /// What is printed in a row, without the blanks at its end.
+    /// The text of a row, without trailing blanks.
     #[must_use]
     pub fn text(&self, row: usize) -> String {
         let text: String = self.row(row).iter().map(|cell| char::from(cell.byte)).collect();
@@ -137,15 +137,15 @@ impl Grid {
     }
 }
 
-/// What shows cells.
+/// A device that shows cells.
 pub trait Display: fmt::Debug {
-    /// Cells of a row, and rows.
+    /// Cells per row, and number of rows.
     fn size(&self) -> (usize, usize);
 
-    /// How many cells are shown at a time, so that it does not take long.
+    /// Maximum number of cells shown at a time, so that it does not take long.
     fn most(&self) -> usize;
 
-    /// Whether it takes any now.
+    /// Returns true if it accepts cells now.
     fn is_ready(&self) -> bool {
         true
     }
@@ -154,19 +154,19 @@ pub trait Display: fmt::Debug {
     fn show(&mut self, row: usize, column: usize, cells: &[Cell]);
 }
 
-/// A grid, and what of it is shown.
+/// A grid, and the state of its display.
 #[derive(Debug)]
 pub struct Screen {
     grid: Grid,
     shown: Vec<Cell>,
-    /// The cell that is looked at next.
+    /// The cell to compare next.
     at: usize,
-    /// How many have not been looked at since the grid was drawn.
+    /// Number of cells not compared since the last drawing.
     rest: usize,
 }
 
 impl Screen {
-    /// A screen for a display of this size, of which it is not known what it shows.
+    /// A screen for a display of this size with unknown content.
     #[must_use]
     pub fn new((width, height): (usize, usize)) -> Self {
         let grid = Grid::new(width, height);
@@ -174,7 +174,7 @@ impl Screen {
         Self { rest: shown.len(), grid, shown, at: 0 }
     }
 
-    /// What is drawn.
+    /// The drawn grid.
     #[must_use]
     pub fn grid(&self) -> &Grid {
         &self.grid
@@ -187,14 +187,14 @@ impl Screen {
         self.rest = self.shown.len();
     }
 
-    /// Shows all of it again.
+    /// Shows all cells again.
     pub fn forget(&mut self) {
         self.shown.fill(Cell::UNKNOWN);
         self.rest = self.shown.len();
     }
 
-    /// Looks at one row at most, and shows a few cells of it that are different. Returns whether
-    /// there is more to look at.
+    /// Compares at most one row, and shows a few of its different cells. Returns true if there is
+    /// more to compare.
     pub fn turn(&mut self, display: &mut dyn Display) -> bool {
         if self.rest == 0 || !display.is_ready() {
             return self.rest > 0;
@@ -220,7 +220,7 @@ impl Screen {
 mod tests {
     use super::*;
 
-    /// A display that keeps what it was told.
+    /// A display that stores its content.
     #[derive(Debug)]
     struct Told {
         grid: Grid,
@@ -263,7 +263,7 @@ mod tests {
             grid.print(2, 6, Style::Plain, format_args!("cd"));
         });
         assert_eq!(shown(&mut screen, &mut told), 2);
-        // A style of its own is a change.
+        // A different style is a change.
         screen.draw(|grid| {
             grid.print(1, 2, Style::Bad, format_args!("ab"));
             grid.print(2, 6, Style::Plain, format_args!("cd"));

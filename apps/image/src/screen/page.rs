@@ -1,29 +1,29 @@
-//! What the pages of all programs have: a first and a last row, and lines of the log between.
+//! Common parts of all pages: the first and the last row, and log lines between.
 
 use super::{Grid, Style};
 use crate::log::{Log, Time};
 use alloc::string::String;
 use core::fmt;
 
-/// What was said, while there is nothing else to show.
+/// Draws the log before a program runs.
 pub(crate) fn boot_log(grid: &mut Grid, log: &Log) {
     bars(grid);
     lines(grid, log, 0);
 }
 
-/// The first and the last row. Returns the column behind what the first one says.
+/// Draws the first and the last row. Returns the column behind the text of the first one.
 pub(crate) fn bars(grid: &mut Grid) -> usize {
     grid.fill(0, Style::Bar);
     grid.fill(grid.height() - 1, Style::Bar);
     grid.print(0, 1, Style::Bar, format_args!("Barebell {}", env!("CARGO_PKG_VERSION")))
 }
 
-/// Says in the last row what there is to know.
+/// Prints a hint in the last row.
 pub(crate) fn hint(grid: &mut Grid, text: fmt::Arguments<'_>) {
     grid.print(grid.height() - 1, 1, Style::Bar, text);
 }
 
-/// The last lines but `newer` ones, each in as many rows as it takes.
+/// Draws the last lines except the `newer` last ones, each in as many rows as necessary.
 pub(crate) fn lines(grid: &mut Grid, log: &Log, newer: usize) {
     let (width, body) = (grid.width(), grid.height() - 2);
     let text = |(time, line): &(Time, String)| alloc::format!("{time}{line}");

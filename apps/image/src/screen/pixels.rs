@@ -1,4 +1,4 @@
-//! A screen of pixels, as UEFI has it, with letters of Noto Sans Mono.
+//! A pixel framebuffer, as UEFI provides it, with the font Noto Sans Mono.
 
 use super::{Cell, Display, Style};
 use crate::machine::boot_info::Framebuffer;
@@ -8,28 +8,27 @@ use noto_sans_mono_bitmap::{FontWeight, RasterHeight, get_raster, get_raster_wid
 
 const FONT: FontWeight = FontWeight::Regular;
 const SIZE: RasterHeight = RasterHeight::Size16;
-/// Pixels of a letter.
+/// Width of a letter in pixels.
 const WIDTH: usize = get_raster_width(FONT, SIZE);
 const HEIGHT: usize = SIZE.val();
-/// How many cells there are to be at least when letters are made larger for a screen of many
-/// pixels.
+/// Minimum columns and rows when letters are scaled up on a large framebuffer.
 const ENOUGH: (usize, usize) = (100, 30);
 
 /// Red, green, blue.
 type Colour = [u8; 3];
 
-/// A screen of pixels.
+/// A framebuffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pixels {
     screen: Framebuffer,
-    /// Where its memory is seen.
+    /// The address of its mapped memory.
     memory: usize,
-    /// Pixels of the screen for one of a letter, in both directions.
+    /// Screen pixels per font pixel, in both directions.
     scale: usize,
 }
 
 impl Pixels {
-    /// The screen, all black; `None` where its kind is not known.
+    /// Opens the framebuffer and clears it to black; `None` if its format is not supported.
     #[must_use]
     pub fn open(screen: Framebuffer) -> Option<Self> {
         let bytes = usize::from(screen.depth / 8);
@@ -55,11 +54,11 @@ impl Pixels {
         Some(pixels)
     }
 
-    /// Sets a pixel, which is to be on the screen.
+    /// Sets a pixel, which must be on the screen.
     fn set(&self, x: usize, y: usize, value: u32) {
         let bytes = usize::from(self.screen.depth / 8);
         let at = self.memory + y * self.screen.pitch as usize + x * bytes;
-        // SAFETY: `open` has seen to it that the pixels of the screen are in its memory.
+        // SAFETY: `open` has checked that the pixels of the screen are in its memory.
         unsafe {
             if bytes == 4 {
                 ptr::write_volatile(at as *mut u32, value);
@@ -71,7 +70,7 @@ impl Pixels {
         }
     }
 
-    /// What stands for a colour between two, `share` of 255 parts from `back` to `front`.
+    /// The pixel value of a mixed colour: from `back` to `front` by `share` of 255 parts.
     fn value(&self, back: Colour, front: Colour, share: u8) -> u32 {
         let mix = |number: usize| {
             let part = u32::from(share);
@@ -81,7 +80,7 @@ impl Pixels {
     }
 }
 
-/// What is behind a letter, and what it is drawn with.
+/// The background and foreground colours of a style.
 fn colours(style: Style) -> (Colour, Colour) {
     const BLACK: Colour = [0, 0, 0];
     const GREY: Colour = [190, 190, 190];
@@ -133,21 +132,21 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
 
-    /// A screen of so many pixels in memory of ours, which lives as long as the program.
+    /// A framebuffer of this size in leaked memory.
     fn open(width: u32, height: u32, depth: u8) -> (Pixels, Framebuffer, *const u8) {
         let pitch = width * u32::from(depth / 8) + 12;
         let memory = Vec::leak(alloc::vec![0xaa_u8; (pitch * height) as usize]).as_mut_ptr();
         let (red, green, blue) = (16, 8, 0);
         let address = memory.addr() as u64;
         let screen = Framebuffer { address, pitch, width, height, depth, red, green, blue };
-        // Nothing can be mapped on the system that tests run on, so the screen is made as it is.
+        // A program on an operating system cannot map memory, so the value is constructed directly.
         (Pixels { screen, memory: memory.expose_provenance(), scale: 1 }, screen, memory)
     }
 
     fn pixel(screen: Framebuffer, memory: *const u8, x: usize, y: usize) -> [u8; 3] {
         let bytes = usize::from(screen.depth / 8);
         let at = y * screen.pitch as usize + x * bytes;
-        // SAFETY: `open` has made that much.
+        // SAFETY: `open` has allocated that much.
         [2, 1, 0].map(|number| unsafe { memory.add(at + number).read_volatile() })
     }
 
@@ -163,7 +162,7 @@ mod tests {
             let stroke = row(middle).skip(2 * WIDTH).take(WIDTH).map(|[red, ..]| red).max();
             assert!(stroke.is_some_and(|red| red > 128), "{stroke:?}");
             assert!(row(middle).skip(3 * WIDTH).take(WIDTH).all(|colour| colour == [30, 60, 120]));
-            // Nothing else is touched.
+            // Nothing else is changed.
             assert!(row(middle).take(2 * WIDTH).all(|colour| colour == [0xaa; 3]));
             assert!(row(middle).skip(4 * WIDTH).all(|colour| colour == [0xaa; 3]));
             assert!(row(HEIGHT - 1).chain(row(2 * HEIGHT)).all(|colour| colour == [0xaa; 3]));

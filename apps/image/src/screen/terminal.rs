@@ -1,38 +1,39 @@
-//! A terminal at a serial line, which understands the sequences of ECMA-48 (as ANSI and VT100 do).
+//! A terminal on a serial line that supports the control sequences of ECMA-48 (as ANSI and VT100
+//! terminals do).
 
 use super::{Cell, Display, Style};
 use alloc::collections::VecDeque;
 use core::fmt::{self, Write as _};
 
-/// What every terminal has at least.
+/// The minimum size of a terminal.
 const SIZE: (usize, usize) = (80, 24);
-/// Bytes that wait at most before a page goes on.
+/// Maximum number of pending bytes before more cells are added.
 const FEW: usize = 128;
 
-/// What goes to the terminal, a byte after the other, as the line takes them.
+/// The output queue of the terminal, sent as the line accepts it.
 #[derive(Debug, Default)]
 pub struct Terminal {
     waiting: VecDeque<u8>,
 }
 
 impl Terminal {
-    /// The next byte for the line.
+    /// Returns the next byte for the line.
     pub fn take(&mut self) -> Option<u8> {
         self.waiting.pop_front()
     }
 
-    /// Whether nothing waits for the line.
+    /// Returns true if no byte is pending.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// Sends a line of text.
+    /// Queues a line of text.
     pub fn say(&mut self, line: fmt::Arguments<'_>) {
         let _ = write!(self, "{line}\r\n");
     }
 
-    /// Makes the terminal blank, without a cursor if there will be a `page`.
+    /// Clears the terminal, and hides the cursor for a `page`.
     pub fn clear(&mut self, page: bool) {
         let _ = write!(self, "\x1b[0m\x1b[2J\x1b[H\x1b[?25{}", if page { 'l' } else { 'h' });
     }

@@ -1,4 +1,4 @@
-//! The text screen of the VGA: a byte and its colours for each cell, in memory.
+//! The VGA text mode: a byte and its colours for each cell, in memory.
 
 use super::{Cell, Display, Style};
 use crate::machine::{mapping, port};
@@ -7,21 +7,21 @@ use core::ptr;
 const MEMORY: u64 = 0xb8000;
 const WIDTH: usize = 80;
 const HEIGHT: usize = 25;
-/// The ports of its CRT controller: which register, and what is in it.
+/// The ports of its CRT controller: register index and data.
 const REGISTER: u16 = 0x3d4;
 const VALUE: u16 = 0x3d5;
 
-/// The text screen.
+/// The VGA text screen.
 #[derive(Clone, Copy, Debug)]
 pub struct Text(());
 
 impl Text {
-    /// The screen; `None` where the memory keeps nothing.
+    /// Opens the screen; `None` if its memory does not keep data.
     #[must_use]
     pub fn open() -> Option<Self> {
         let first = cell(0)?;
         for probe in [0x0741_u16, 0x0720] {
-            // SAFETY: the memory of the VGA is mapped, and holds nothing but what is shown.
+            // SAFETY: the VGA memory is mapped, and contains only the text shown.
             let kept = unsafe {
                 ptr::write_volatile(first, probe);
                 ptr::read_volatile(first)
@@ -68,7 +68,7 @@ impl Display for Text {
         let room = (WIDTH * HEIGHT).saturating_sub(row * WIDTH + column);
         for (at, cell) in cells.iter().take(room).enumerate() {
             let value = u16::from_le_bytes([cell.byte, colours(cell.style)]);
-            // SAFETY: it is within the memory of the VGA, which `open` has found.
+            // SAFETY: the address is within the VGA memory, which `open` has found.
             unsafe { ptr::write_volatile(start.wrapping_add(at), value) };
         }
     }

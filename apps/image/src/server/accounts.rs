@@ -1,4 +1,4 @@
-//! Users, as the file on the TFTP server has them.
+//! The users from the file on the TFTP server.
 
 use super::budget::{Budget, TAKEN_IN, USER};
 use super::shortage::Level;
@@ -15,34 +15,34 @@ use sip::Instant;
 use sip::digest::{Algorithm, Ha1Set};
 use sip_server::Output;
 
-/// Bytes of a file.
+/// Maximum length of the file in bytes.
 const MOST_BYTES: u64 = 64 << 20;
-/// Bytes of an address of record in a list of them.
+/// Estimated bytes of an address-of-record in a list.
 const ADDRESS: usize = 80;
-/// The part of the memory that is to be free when all users were taken in.
+/// The part of the memory that must stay free after all users are added: one eighth.
 const SPARE: usize = 8;
-/// Users that are taken in at a time, so that messages do not wait.
+/// Number of users added per turn, so that messages are not delayed.
 const TURN: usize = 64;
 
-/// Why a file was not taken.
+/// The reason why a file was not accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Trouble {
-    /// It did not come.
+    /// The transfer failed.
     Transfer(Failure),
-    /// It cannot be used.
+    /// A line is invalid.
     Line(BadLine),
-    /// It names nobody.
+    /// It contains no users.
     Empty,
-    /// There is no hash that all users have.
+    /// There is no hash algorithm that all users have.
     Algorithms,
     /// The memory is too small for its users.
     Memory {
         /// The users of the file.
         users: usize,
-        /// Bytes that the machine has.
+        /// Bytes of the machine's memory.
         claimed: usize,
     },
-    /// Other uses have taken the memory that its users need.
+    /// The memory for its users is in use otherwise.
     NoRoom,
 }
 
@@ -67,23 +67,23 @@ impl fmt::Display for Trouble {
     }
 }
 
-/// A file on its way, to this port of ours.
+/// A transfer to this local port.
 #[derive(Debug)]
 struct Fetch {
     port: u16,
     transfer: Transfer,
     users: Users,
-    /// The file, and the host that has it.
+    /// The name of the file, and its server.
     file: String,
     server: Ipv4Addr,
 }
 
-/// Users that are taken in, a few at a time.
+/// The users being added, a few at a time.
 struct TakingIn {
     users: Box<dyn Iterator<Item = (Box<[u8]>, Ha1Set)>>,
-    /// Addresses of record of those that were taken in, in order.
+    /// The addresses-of-record added so far, in order.
     new: Vec<Box<[u8]>>,
-    /// Of those that the file does not have any more, once all others are there.
+    /// The addresses-of-record to remove, once all others are added.
     gone: Option<vec::IntoIter<Box<[u8]>>>,
 }
 
@@ -93,44 +93,44 @@ impl fmt::Debug for TakingIn {
     }
 }
 
-/// The users, and how they come here.
+/// The users, and the transfer of their file.
 #[derive(Debug, Default)]
 pub(super) struct Accounts {
     realm: String,
-    /// The realm of those that are there.
+    /// The realm of the current users.
     known_realm: String,
-    /// Addresses of record of those that are there, in order.
+    /// The addresses-of-record of the current users, in order.
     known: Vec<Box<[u8]>>,
     fetch: Option<Fetch>,
     taking_in: Option<TakingIn>,
     /// The algorithms for which all users have a hash.
     pub(super) algorithms: Vec<Algorithm>,
-    /// When the users were read that are there.
+    /// The time at which the current users were read.
     since: Option<Instant>,
 }
 
 impl Accounts {
-    /// How many there are.
+    /// Number of users.
     pub(super) fn len(&self) -> usize {
         self.known.len()
     }
 
-    /// When the users of `realm` were read, if there are some.
+    /// The time at which the users of `realm` were read, if there are any.
     pub(super) fn since(&self, realm: &str) -> Option<Instant> {
         self.since.filter(|_| self.known_realm == realm)
     }
 
-    /// The file that is on its way, and the host that has it.
+    /// The file being transferred, and its server.
     pub(super) fn source(&self) -> Option<(&str, Ipv4Addr)> {
         self.fetch.as_ref().map(|fetch| (fetch.file.as_str(), fetch.server))
     }
 
-    /// Whether a file is on its way, or its users are.
+    /// Returns true while a file is transferred or its users are added.
     pub(super) fn is_busy(&self) -> bool {
         self.fetch.is_some() || self.taking_in.is_some()
     }
 
-    /// Begins to fetch `file`, with users of `realm`, from `server`, to our `port`.
+    /// Starts the transfer of `file`, with users of `realm`, from `server` to the local `port`.
     pub(super) fn fetch(
         &mut self,
         now: Instant,
@@ -146,15 +146,15 @@ impl Accounts {
         self.fetch = Some(Fetch { port, transfer, users, file: file.into(), server });
     }
 
-    /// The port that the file comes to.
+    /// The local port of the transfer.
     pub(super) fn port(&self) -> Option<u16> {
         self.fetch.as_ref().map(|fetch| fetch.port)
     }
 
-    /// A datagram came to [`Accounts::port`].
+    /// Handles a datagram to [`Accounts::port`].
     ///
     /// # Errors
-    /// Where there will be no file: users are those of before.
+    /// If the file cannot be used: the users stay as they were.
     pub(super) fn receive(
         &mut self,
         now: Instant,
@@ -182,10 +182,10 @@ impl Accounts {
         }
     }
 
-    /// What is to be sent from [`Accounts::port`], and where.
+    /// Returns the datagram to send from [`Accounts::port`], and its destination.
     ///
     /// # Errors
-    /// Where nothing was heard for too long.
+    /// After a timeout.
     pub(super) fn transmit(
         &mut self,
         now: Instant,
@@ -195,12 +195,12 @@ impl Accounts {
         Ok(fetch.transfer.transmit())
     }
 
-    /// Whether the whole file has come, so that its port is not needed any more.
+    /// Returns true if the file is complete, so that its port is no longer needed.
     pub(super) fn has_come(&self) -> bool {
         self.fetch.is_some() && self.taking_in.is_some()
     }
 
-    /// Nothing comes any more to [`Accounts::port`].
+    /// Ends the transfer and closes [`Accounts::port`].
     pub(super) fn end_fetch(&mut self) {
         self.fetch = None;
     }
@@ -215,7 +215,7 @@ impl Accounts {
         if algorithms.is_empty() {
             return Err(Trouble::Algorithms);
         }
-        // Nothing is changed where not all can be taken in.
+        // Nothing is changed unless all users fit.
         let more = users.len().saturating_sub(self.known.len());
         let needed = more * TAKEN_IN + users.len() * ADDRESS;
         if memory.free() < needed + memory.claimed / SPARE {
@@ -228,7 +228,7 @@ impl Accounts {
         Ok(())
     }
 
-    /// Takes in a few users; true when that were the last ones.
+    /// Adds a few users. Returns true after the last ones.
     pub(super) fn take_in(
         &mut self,
         now: Instant,
@@ -256,7 +256,7 @@ impl Accounts {
                 work.new.push(address);
             } else {
                 let mut gone = core::mem::take(&mut self.known);
-                // `@` stands behind some letters of names, so addresses are not in the order of
+                // `@` sorts behind some characters of names, so addresses are not in the order of
                 // names.
                 work.new.sort_unstable();
                 gone.retain(|address| work.new.binary_search(address).is_err());

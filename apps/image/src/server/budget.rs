@@ -1,38 +1,39 @@
-//! The shares of the memory: every kind of use has a bound, and the bounds together leave room for
-//! the work on a message.
+//! The memory budget: each use has a limit, and the limits together leave room for the work on a
+//! message.
 
-/// The number of connections by TCP, whatever memory there is: every frame looks at all of them.
+/// Maximum number of TCP connections, independent of the memory: each frame is compared with all of
+/// them.
 pub(super) const CONNECTIONS: usize = 512;
 
-/// The number of users, whatever memory there is.
+/// Maximum number of users, independent of the memory.
 const USERS: usize = 1_000_000;
-/// Bytes of memory for each user: the user as the file has it and as the engine has it, while a
-/// file is read again, and a phone that is registered.
+/// Bytes of memory per user: in the file, in the engine, during a reload, and with a registered
+/// phone.
 pub(super) const USER: usize = 1100;
-/// The part of that for a user that the engine takes in.
+/// The part of that for a user in the engine.
 pub(super) const TAKEN_IN: usize = 320;
 
-/// The bounds of a machine, in bytes where nothing else is said.
+/// The limits of a machine, in bytes unless noted otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Budget {
-    /// The number of users.
+    /// Number of users.
     pub(super) users: usize,
-    /// Requests that are answered or under way.
+    /// Transactions.
     pub(super) transactions: usize,
     /// Dialogs.
     pub(super) dialogs: usize,
-    /// Connections by TCP: their buffers, messages that are not whole, answers that are not read.
+    /// TCP connections: their buffers, incomplete messages, and unread responses.
     pub(super) connections: usize,
-    /// Datagrams that are not whole, and the same for those that wait for a neighbour.
+    /// Incomplete datagrams, and likewise datagrams that wait for a neighbour.
     pub(super) datagrams: usize,
-    /// The number of senders whose rates are counted.
+    /// Number of sources with a counted rate.
     pub(super) sources: usize,
-    /// The number of nonces whose counts are kept.
+    /// Number of nonces with a kept count.
     pub(super) nonces: usize,
 }
 
 impl Budget {
-    /// The bounds of a machine with `memory` bytes.
+    /// The limits of a machine with `memory` bytes.
     pub(super) const fn of(memory: usize) -> Self {
         Self {
             users: if memory / USER < USERS { memory / USER } else { USERS },

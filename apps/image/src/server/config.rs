@@ -1,4 +1,4 @@
-//! What the options mean for the engine.
+//! The engine's configuration.
 
 use super::budget::Budget;
 use crate::options::server::Options;
@@ -11,11 +11,11 @@ use sip_server::Config;
 use sip_server::config::{Advertised, Domain, Listener, Network};
 use smoltcp::wire::Ipv4Cidr;
 
-/// SIP's port.
+/// The SIP port.
 pub(super) const SIP: u16 = 5060;
 
-/// The engine's configuration where our address is `ours`, users have hashes by `algorithms`, and
-/// there are so many bytes of `memory`.
+/// The engine's configuration for our address `ours`, users with hashes by `algorithms`, and
+/// `memory` bytes.
 pub(super) fn config(
     options: &Options,
     ours: Option<IpAddr>,
@@ -58,7 +58,7 @@ pub(super) fn config(
     config
 }
 
-/// What the server is responsible for: the domain that is named, or our address.
+/// The domain of the server: the configured names and our address.
 pub(super) fn domain(options: &Options, ours: Option<IpAddr>) -> Domain {
     let address = ours.map(|address| address.to_string());
     let mut names: Vec<_> = options.domain.iter().cloned().chain(address).collect();

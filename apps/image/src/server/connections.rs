@@ -1,4 +1,4 @@
-//! SIP by TCP: the stream layer between connections and the engine.
+//! SIP over TCP: the stream layer between connections and the engine.
 
 use super::budget::CONNECTIONS;
 use super::shortage::{self, Level};
@@ -15,11 +15,12 @@ use sip_server::{Connection, Worker};
 use smoltcp::iface::SocketHandle;
 use smoltcp::socket::tcp::State;
 
-/// Connections with one host.
+/// Maximum number of connections with one host.
 const MOST_WITH_ONE: usize = 32;
-/// Bytes that may wait for a peer that does not read; then the connection is closed.
+/// Maximum number of unsent bytes for a peer that does not read; beyond it the connection is
+/// closed.
 const MOST_UNSENT: usize = 128 << 10;
-/// How long a connection that ends waits for the peer to take what was said last.
+/// Time that a closing connection waits for the peer to receive the last data.
 const END_TIMEOUT: Duration = Duration::from_millis(500);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const TIMEOUTS: Timeouts = Timeouts {
@@ -27,11 +28,11 @@ const TIMEOUTS: Timeouts = Timeouts {
     message: Duration::from_secs(20),
     idle: Duration::from_secs(3600),
 };
-/// Bytes that are read of one connection before others get their turn, and bytes of all in one
+/// Bytes read from one connection before others have their turn, and bytes read from all in one
 /// turn.
 const CHUNK: usize = 4096;
 const TURN: usize = 32 << 10;
-/// Bytes of a connection beside its buffers and messages, roughly.
+/// Estimated bytes of a connection beside its buffers and messages.
 const OVERHEAD: usize = CONNECTION_BUFFERS + 1024;
 
 /// A connection.
@@ -42,11 +43,11 @@ struct Open {
     input: Input,
     output: Output,
     patience: Patience,
-    /// Whether the peer has taken the connection.
+    /// True once the connection is established.
     is_made: bool,
-    /// What waits for that, with the flows to report it on where it is not made.
+    /// Messages that wait for the connection, with the flows for reporting a failure.
     unmade: Vec<(Flow, Vec<u8>)>,
-    /// Whether it ends once all is written.
+    /// True if it is closed once all is written.
     is_ending: bool,
 }
 
@@ -54,18 +55,18 @@ struct Open {
 #[derive(Debug)]
 pub(super) struct Connections {
     open: BTreeMap<NonZeroU64, Open>,
-    /// The newest one to each far end.
+    /// The newest connection to each remote address.
     by_remote: BTreeMap<SocketAddr, NonZeroU64>,
     next: NonZeroU64,
-    /// Bytes of memory that all of them hold, but for what came since the last turn.
+    /// Bytes of memory held by all, without data received since the last turn.
     held: usize,
     /// The connection that is read first in the next turn.
     first: NonZeroU64,
-    /// Connections that were ended for their memory.
+    /// Number of connections closed for their memory.
     shed: u64,
 }
 
-/// What happened that the engine has to know.
+/// An event for the engine.
 #[derive(Debug)]
 pub(super) enum News {
     /// A connection has ended.
@@ -75,8 +76,8 @@ pub(super) enum News {
 }
 
 impl Connections {
-    /// None yet; they are numbered from the time `now` on, since bindings may still name those of
-    /// before.
+    /// A table without connections. Their numbers start at the time `now`, since bindings may still
+    /// refer to earlier connections.
     pub(super) fn new(now: Instant) -> Self {
         let next = NonZeroU64::new(now.as_micros()).unwrap_or(NonZeroU64::MIN);
         let (open, by_remote) = (BTreeMap::new(), BTreeMap::new());
@@ -88,16 +89,16 @@ impl Connections {
         self.held
     }
 
-    /// The number of connections that were ended for their memory.
+    /// Number of connections closed for their memory.
     pub(super) fn shed_count(&self) -> u64 {
         self.shed
     }
 
-    /// Sends `bytes` on the connection that `flow` names, else on one to its far end, which may
-    /// have to be made from our port `port`.
+    /// Sends `bytes` on the connection of `flow`, or on another one to its remote address, which is
+    /// opened from the local `port` if necessary.
     ///
     /// # Errors
-    /// The message, where that cannot be.
+    /// The message, if it cannot be sent.
     pub(super) fn send(
         &mut self,
         now: Instant,
@@ -128,7 +129,7 @@ impl Connections {
             return Ok(());
         }
         if open.output.push(&[bytes]).is_err() {
-            // It is closed when it is looked at next, and what waits is lost with it.
+            // The connection is closed at the next turn, and its pending data are lost.
             open.patience.end_at(now);
             return Err(unsent());
         }
@@ -171,7 +172,7 @@ impl Connections {
         let number = self.next;
         self.next = number.saturating_add(1);
         let connection = Connection(number);
-        // Before anything is read of it.
+        // Before the first read.
         engine.connection_opened(connection);
         let flow = Flow { connection: Some(connection), ..flow };
         self.by_remote.insert(flow.remote, number);
@@ -190,7 +191,7 @@ impl Connections {
         number
     }
 
-    /// Takes connections that have been made to us.
+    /// Accepts incoming connections.
     pub(super) fn accept(
         &mut self,
         now: Instant,
@@ -219,8 +220,8 @@ impl Connections {
         }
     }
 
-    /// Reads what came, and hands it to the engine; writes what waits; ends those whose time is
-    /// over. Returns whether more has come than is read in one turn.
+    /// Reads received data for the engine, writes pending data, and closes connections after
+    /// timeouts. Returns true if more data are available than one turn reads.
     pub(super) fn step(
         &mut self,
         now: Instant,
@@ -252,7 +253,7 @@ impl Connections {
         next.is_some()
     }
 
-    /// Ends connections until there are few enough, and all hold `most` bytes at most: the largest
+    /// Closes connections until there are few enough and all hold at most `most` bytes: the largest
     /// ones of the host that holds most.
     pub(super) fn shed(&mut self, stack: &mut Stack, most: usize, news: &mut Vec<News>) {
         while self.held > most || self.open.len() > CONNECTIONS {
@@ -286,7 +287,7 @@ impl Connections {
         news.extend(open.unmade.into_iter().map(|(flow, bytes)| News::Unsent(flow, bytes)));
     }
 
-    /// Ends all of them, since our address is another one.
+    /// Closes all connections, since our address has changed.
     pub(super) fn end_all(&mut self, stack: &mut Stack, news: &mut Vec<News>) {
         stack.close_all();
         for (number, open) in core::mem::take(&mut self.open) {
@@ -305,8 +306,8 @@ impl Open {
         OVERHEAD + self.input.held() + self.output.held() + unmade
     }
 
-    /// Does what there is to do, and reads no more than `rest` bytes; true where the connection is
-    /// over.
+    /// Does the pending work, and reads at most `rest` bytes. Returns true if the connection is
+    /// closed.
     fn step(
         &mut self,
         now: Instant,
@@ -320,7 +321,7 @@ impl Open {
         if !self.is_made && state == State::Established {
             self.is_made = true;
             for (_, bytes) in core::mem::take(&mut self.unmade) {
-                // It is no more than may wait.
+                // These messages fit the limit of unsent data.
                 let _ = self.output.push(&[&bytes[..]]);
             }
             self.patience = Patience::new(&TIMEOUTS, now);
@@ -349,7 +350,7 @@ impl Open {
         let socket = stack.socket(self.handle);
         let mut chunk = [0; CHUNK];
         let Ok(length) = socket.recv_slice(&mut chunk) else {
-            // The peer says no more: what was said to it is still to reach it.
+            // The peer has closed its side: pending data still have to reach it.
             return self.end(now);
         };
         if length == 0 {
@@ -370,7 +371,8 @@ impl Open {
                     }
                 }
                 Heard::Ping => {
-                    // One answer for all that came together. What waits without end is closed soon.
+                    // One pong for all pings received together. A connection that only waits is
+                    // closed soon.
                     if !core::mem::replace(&mut has_answered, true) {
                         let _ = output.push(&[PONG]);
                     }
@@ -398,7 +400,7 @@ impl Open {
         }
     }
 
-    /// Ends the connection once the peer has taken what waits for it.
+    /// Closes the connection once the peer has received the pending data.
     fn end(&mut self, now: Instant) {
         self.is_ending = true;
         self.patience.end_at(now + END_TIMEOUT);

@@ -1,4 +1,4 @@
-//! The server: from the frame to the reply and back in one thread of execution.
+//! The server: from the frame to the response and back in one thread of execution.
 
 mod accounts;
 mod budget;
@@ -36,29 +36,29 @@ use sip_server::{Event, Location, Output, Ticket, Timing, Worker};
 use smoltcp::wire::EthernetAddress;
 use syslog::Syslog;
 
-/// Messages that are dealt with before timers are looked at again.
+/// Maximum number of messages handled before timers run.
 const TURN: usize = 64;
-/// How often connections are looked at, though nothing has come.
+/// Maximum interval of the work on connections.
 const ROUND: Duration = Duration::from_millis(100);
-/// How often link, memory and time are looked at.
+/// Interval of checking link, memory and time.
 const LOOK: Duration = Duration::from_millis(200);
-/// The time to the next try where the file of users was not taken, while users are served.
+/// Time to the next attempt after a rejected file of users, while users are served.
 const AGAIN: Duration = Duration::from_secs(60);
-/// The time that DHCP has to confirm the address after the link was lost.
+/// Time for DHCP to confirm the address after a loss of the link.
 const RECHECK: Duration = Duration::from_secs(60);
-/// How often it is said that there is no link, no lease or no file.
+/// Interval of the reminders that there is no link, no lease or no file.
 const REMINDER: Duration = Duration::from_secs(10);
 
-/// What the server waits for.
+/// The start-up phase of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// That a cable is plugged in.
+    /// It waits for a link.
     Link,
-    /// An address.
+    /// It waits for an address.
     Address,
-    /// The file of users.
+    /// It waits for the file of users.
     Users,
-    /// Nothing: it serves.
+    /// It serves.
     Ready,
 }
 
@@ -67,19 +67,19 @@ pub struct Server {
     options: Options,
     network: Network,
     phase: Phase,
-    /// When to say again what is waited for.
+    /// The time of the next reminder.
     reminder: Instant,
     engine: Arc<sip_server::Server<Lock>>,
     worker: Worker<Lock>,
     out: Output,
     accounts: Accounts,
     next_fetch: Option<Instant>,
-    /// When the address is given up that DHCP was asked to confirm.
+    /// The time at which an address that DHCP has not confirmed is given up.
     recheck: Option<Instant>,
-    /// When an address is asked for again that another host had.
+    /// The time of the next DHCP request after an address conflict.
     again: Option<Instant>,
     connections: Connections,
-    /// When they are looked at, though nothing has come.
+    /// The latest time of the next work on connections.
     next_round: Instant,
     resolver: Resolver<Ticket>,
     time_keeper: Option<TimeKeeper>,
@@ -87,21 +87,21 @@ pub struct Server {
     clock_offset: i64,
     syslog: Option<Syslog>,
     memory: fn() -> Heap,
-    /// The state of the memory, and messages that were dropped for want of it.
+    /// The state of the memory, and the number of messages dropped for lack of it.
     level: Level,
     dropped: u64,
-    /// What the log has said of both, and connections that were ended for their memory.
+    /// The logged values of both, and of the connections closed for their memory.
     told: (Level, u64, u64),
     has_link: bool,
     next_look: Instant,
-    /// When a query is answered again.
+    /// The time from which a query is answered again.
     next_answer: Instant,
     random: Random,
-    /// How often bindings were changed.
+    /// Number of changes of bindings.
     changes: u64,
-    /// How long messages took from the frame that brought them to the last one that was sent.
+    /// The time from receiving a message's frame to sending the last frame for it.
     total: Timing,
-    /// What was said.
+    /// The log.
     pub log: Log,
 }
 
@@ -112,7 +112,7 @@ impl fmt::Debug for Server {
 }
 
 impl Server {
-    /// A server by this network, on a machine with so much `memory`.
+    /// A server on this network; `memory` returns the state of the heap.
     #[must_use]
     pub fn new(
         options: Options,
@@ -161,13 +161,13 @@ impl Server {
         }
     }
 
-    /// What it waits for.
+    /// The current phase.
     #[must_use]
     pub fn phase(&self) -> Phase {
         self.phase
     }
 
-    /// Does what is to be done `now`; `clock` tells the time meanwhile.
+    /// Runs what is due at `now`; `clock` returns the current time.
     pub fn step(&mut self, clock: &mut dyn FnMut() -> Instant) {
         let now = clock();
         self.log.set_time(self.time_of_day(now));
@@ -177,12 +177,12 @@ impl Server {
         }
     }
 
-    /// The time of day at `now`, which is of the clock that timers run on.
+    /// The time of day at `now`, a time of the clock that timers use.
     fn time_of_day(&self, now: Instant) -> Instant {
         Instant::from_micros(now.as_micros().saturating_add_signed(self.clock_offset))
     }
 
-    /// Sets the time of day. Timers do not see it.
+    /// Sets the time of day. Timers are not affected.
     fn set_clock(&mut self, now: Instant, offset: i64) {
         let seconds = (offset - self.clock_offset) / 1_000_000;
         self.clock_offset = offset;
@@ -252,7 +252,7 @@ impl Server {
             } else if let Some(host) = self.options.query
                 && host.port() == ends.destination.port()
             {
-                // Who forges the host's address has it answered no more often than this.
+                // The rate limit protects a host against forged queries in its name.
                 if host.ip() == ends.source.ip() && now >= self.next_answer {
                     self.next_answer = now + LOOK;
                     let steps = self.engine.timings().map(|(step, timing)| (step.name(), timing));
@@ -314,7 +314,8 @@ impl Server {
         }
     }
 
-    /// Another host uses our address, by the card `mac`; where it had it before us, it keeps it.
+    /// Handles an address conflict with the host `mac`. The address is given up if the other host
+    /// had it first.
     fn on_conflict(&mut self, mac: EthernetAddress, is_lost: bool, now: Instant) {
         let Some(address) = self.network.address() else { return };
         let ours = address.ours;
@@ -325,7 +326,7 @@ impl Server {
         }
     }
 
-    /// Looks at what does not say by itself that it has changed.
+    /// Checks states that change without an event.
     fn look_around(&mut self, now: Instant) {
         self.next_look = now + LOOK;
         let has_link = self.network.nic().has_link();
@@ -334,7 +335,7 @@ impl Server {
             self.log.say(format_args!("{what}"));
             let has_lease = self.options.machine.fixed().is_none();
             if has_link && has_lease && self.network.address().is_some() {
-                // The cable may lead to another network now. Until it is known, nothing is ended.
+                // The link may be to another network now. Nothing is ended until that is known.
                 self.network.restart_dhcp(now);
                 self.recheck = Some(now + RECHECK);
             }
@@ -351,7 +352,7 @@ impl Server {
         }
     }
 
-    /// Says what has become of the memory, if it is another thing than before.
+    /// Logs changes of the memory state.
     fn tell_memory(&mut self) {
         let now = (self.level, self.dropped, self.connections.shed_count());
         let (level, dropped, shed) = core::mem::replace(&mut self.told, now);
@@ -396,7 +397,7 @@ impl Server {
         self.act(now);
     }
 
-    /// Tells the engine what has become of connections.
+    /// Reports events of connections to the engine.
     fn tell(&mut self, now: Instant, news: Vec<News>) {
         for news in news {
             match news {
@@ -410,7 +411,7 @@ impl Server {
         }
     }
 
-    /// Opens and closes ports for queries, sends them, and tells the engine what was found.
+    /// Opens and closes ports for DNS queries, sends them, and reports results to the engine.
     fn go_on_with_searches(&mut self, now: Instant) {
         let (opened, closed, queries) = self.resolver.work();
         opened.into_iter().for_each(|port| self.network.listen(port));
@@ -432,7 +433,7 @@ impl Server {
         }
     }
 
-    /// Where the file of users is: what the options say counts before what DHCP says.
+    /// The server and the name of the file of users. The options precede DHCP.
     fn source(&self) -> Option<(Ipv4Addr, String)> {
         let address = self.network.address()?;
         let host = self.options.tftp.or(address.tftp)?;
@@ -449,7 +450,7 @@ impl Server {
             return;
         };
         self.log.say(format_args!("fetching the users: {file} from {server}"));
-        // A port that cannot be guessed, of those that have no names.
+        // A random port of the dynamic range (RFC 6335), which cannot be guessed.
         let port = 49_152 + self.random.below(16_384) as u16;
         self.network.listen(port);
         let realm = config::domain(&self.options, self.ours()).name;
@@ -502,7 +503,7 @@ impl Server {
         self.next_fetch = Some(now + pause);
     }
 
-    /// Says how old the users are that are served.
+    /// Logs the age of the users that are served.
     fn tell_age(&mut self, now: Instant) {
         let realm = config::domain(&self.options, self.ours()).name;
         let Some(since) = self.accounts.since(&realm) else { return };
@@ -517,7 +518,7 @@ impl Server {
         self.accounts.end_fetch();
     }
 
-    /// Does what the engine wants to be done.
+    /// Executes the output of the engine.
     fn act(&mut self, now: Instant) {
         while !self.out.is_empty() {
             let mut out = core::mem::take(&mut self.out);
@@ -531,7 +532,7 @@ impl Server {
                         self.network.send(now, SIP, remote, bytes);
                     }
                     (Transport::Tcp, _) => {
-                        // A port that is not in use by a connection that has just ended.
+                        // A port that is not in use by a connection closed just before.
                         let port = 49_152 + self.random.below(16_384) as u16;
                         let stack = self.network.stack(now);
                         let sent =
@@ -568,7 +569,7 @@ impl Server {
         if let (Some(new), Phase::Ready) = (&address, self.phase)
             && self.network.address().map(ours) == Some(new.ours)
         {
-            // Others are named beside the same address: connections and users stay.
+            // Only the servers beside the address have changed: connections and users stay.
             self.network.set_address(address);
             self.use_servers(now);
             self.next_fetch = Some(now);
@@ -606,7 +607,7 @@ impl Server {
         }
     }
 
-    /// Asks the servers for names and for the time that go with our address.
+    /// Uses the DNS and NTP servers that belong to our address.
     fn use_servers(&mut self, now: Instant) {
         let Some(address) = self.network.address() else { return };
         self.resolver.set_servers(self.options.machine.dns(address));
@@ -622,7 +623,7 @@ impl Server {
         self.network.address().map(|address| IpAddr::V4(address.ours.address()))
     }
 
-    /// Tells the engine what it is, with our address and the users' algorithms.
+    /// Configures the engine with our address and the users' algorithms.
     fn configure(&mut self) {
         let ours = self.ours();
         let config =

@@ -1,13 +1,14 @@
-//! What the console host may ask by UDP: a line in, a line of JSON out. Nothing is changed by it.
+//! Status queries of the console host by UDP: one line in, one line of JSON out. They change
+//! nothing.
 
 use alloc::string::String;
 use core::fmt::Write;
 use sip_server::Timing;
 
-/// The name of the time from the frame that brought a message to the last one that was sent.
+/// The name of the time from receiving a message's frame to sending the last frame for it.
 const TOTAL: &str = "total";
 
-/// Answers `question` with how long the steps of row A11 took, as `barebell status --json` says it.
+/// Answers `question` with the timings of the steps, in the format of `barebell status --json`.
 pub(super) fn answer(
     question: &[u8],
     steps: impl Iterator<Item = (&'static str, Timing)>,
@@ -19,7 +20,7 @@ pub(super) fn answer(
     let mut line = String::from("{\"timings\":{");
     for (at, (name, Timing { count, nanoseconds })) in steps.chain([(TOTAL, total)]).enumerate() {
         let comma = if at == 0 { "" } else { "," };
-        // Writing to a string never fails.
+        // Writing to a string does not fail.
         let _ =
             write!(line, "{comma}\"{name}\":{{\"count\":{count},\"nanoseconds\":{nanoseconds}}}");
     }

@@ -1,5 +1,5 @@
-//! The answers of the server where memory is short: work that has begun goes on, and nothing new
-//! begins. Where memory is exhausted, messages are dropped unread.
+//! The server's behaviour when memory is short: transactions under way continue, and new requests
+//! are refused. When memory is exhausted, messages are dropped unread.
 
 use crate::machine::heap::{Heap, RESERVE};
 use alloc::vec::Vec;
@@ -7,12 +7,12 @@ use sip::message::Response;
 use sip::{Flow, Message, Method, Status};
 use sip_server::overload::BEGUN;
 
-/// The part of the memory that is free before new requests are refused.
+/// The part of the memory that is free before new requests are refused: one eighth.
 const SHORT: usize = 8;
-/// The part of the memory that is free before messages are dropped, and the least number of bytes.
+/// The part of the memory that is free before messages are dropped, and its minimum in bytes.
 const EXHAUSTED: usize = 64;
 const LEAST: usize = 256 << 10;
-/// The value of Retry-After in a refusal.
+/// The Retry-After header field of a refusal.
 const RETRY_AFTER: &[u8] = b"Retry-After: 10\r\n";
 
 /// The state of the memory.
@@ -40,13 +40,13 @@ impl Level {
     }
 }
 
-/// The answer to `bytes` where memory is at `level`, as [`refusal`] gives it.
+/// The answer to `bytes` at `level`, as [`refusal`] returns it.
 pub(super) fn refusal_at(level: Level, flow: &Flow, bytes: &[u8]) -> Option<Vec<u8>> {
     if level == Level::Plenty { None } else { refusal(flow, bytes) }
 }
 
-/// The answer to `bytes`, if that is a request which would begin something: 503. `Some` and empty
-/// where it is dropped. `None` where it belongs to what has begun.
+/// The answer to `bytes`: 503 for a request that would start new work, an empty one if the message
+/// is dropped, and `None` if it belongs to work under way.
 fn refusal(flow: &Flow, bytes: &[u8]) -> Option<Vec<u8>> {
     if BEGUN.iter().any(|begun| bytes.starts_with(begun)) {
         return None;

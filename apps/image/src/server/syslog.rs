@@ -1,4 +1,4 @@
-//! Lines of the log for somebody who collects them (RFC 5424, RFC 5426).
+//! Log lines for a syslog collector (RFC 5424, RFC 5426).
 
 use crate::log::Log;
 use crate::net::Network;
@@ -10,7 +10,7 @@ const PORT: u16 = 514;
 /// Facility `local0`, severity `notice`.
 const PRIORITY: u8 = 16 << 3 | 5;
 
-/// Sends what is new in the log.
+/// Sends new log lines.
 #[derive(Debug)]
 pub(super) struct Syslog {
     collector: SocketAddrV4,
@@ -22,8 +22,7 @@ impl Syslog {
         Self { collector: SocketAddrV4::new(collector, PORT), seen: 0 }
     }
 
-    /// Sends the lines that were said since it was asked last, without a time, which the collector
-    /// knows best.
+    /// Sends the lines logged since the last call, without a time, which the collector adds.
     pub(super) fn send(&mut self, now: Instant, log: &Log, network: &mut Network) {
         for line in log.since(self.seen) {
             let message = alloc::format!("<{PRIORITY}>1 - - barebell - - - {line}");

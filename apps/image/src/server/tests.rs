@@ -1,4 +1,4 @@
-//! A server whose lease ends and comes again.
+//! A server that loses its lease and gets it again.
 
 use super::*;
 use crate::nic::pretended;
@@ -25,7 +25,7 @@ fn lease(ours: &str, dns: u8) -> Option<Address> {
     Some(Address { ours, gateway: None, dns, tftp: None, file: None, ntp: None })
 }
 
-/// Lets the file come that is on its way.
+/// Delivers the requested file.
 fn bring_file(server: &mut Server, now: Instant) {
     server.step(&mut || now);
     let from = SocketAddrV4::new(HOST, 1069);
@@ -51,7 +51,7 @@ fn a_lease_that_comes_again_is_served_with_the_users_that_are_known() {
     server.on_address(lease("192.0.2.2/24", 1), later);
     assert_eq!(server.phase(), Phase::Ready);
     assert!(said(&server, "serving 1 users as they were read 90 s ago"));
-    // The file does not come, and it goes on.
+    // The file does not arrive, and the server goes on.
     let silent = later + Duration::from_secs(30);
     server.step(&mut || later);
     (0..8).for_each(|_| server.on_fetch(Err(Trouble::Empty), silent));
@@ -76,7 +76,7 @@ fn an_address_that_another_host_had_before_is_left_for_a_while() {
 
 #[test]
 fn users_of_another_realm_are_not_served() {
-    // Without a domain the realm is the address, which hashes are made of.
+    // Without a domain the realm is the address, which the hashes depend on.
     let mut server = server("");
     server.on_address(lease("192.0.2.1/24", 1), NOW);
     bring_file(&mut server, NOW);

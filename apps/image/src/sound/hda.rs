@@ -1,8 +1,8 @@
-//! Controllers of Intel High Definition Audio (HDA 1.0a): found by their class, and driven by what
-//! the standard says of all of them.
+//! Intel High Definition Audio controllers (HDA 1.0a), found by their class and driven by the
+//! features that the standard requires of all of them.
 //!
-//! The streams run from the beginning to the end, round their rings and without interrupts; where
-//! they are is read when there is something to be played or recorded.
+//! The streams run permanently around their rings and without interrupts. Their positions are read
+//! when sound is played or recorded.
 
 use super::queue::{FRAME, FRAMES, Microphone, Speaker};
 use super::widgets::{Codec, FORMAT, WHO};
@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 use core::ptr;
 use core::sync::atomic::{Ordering, fence};
 
-/// Bytes of the registers that are used, those of all 30 streams among them.
+/// Length in bytes of the registers used, with those of all 30 streams.
 const REGISTERS: u32 = 0x440;
 
 const GCAP: usize = 0x00;
@@ -34,7 +34,7 @@ const GCTL_RUNS: u32 = 1;
 const ICIS_BUSY: u16 = 1;
 const ICIS_VALID: u16 = 1 << 1;
 
-// Of the rings of commands and of answers.
+// Registers of the command and response rings.
 const BASE_LOW: usize = 0x0;
 const BASE_HIGH: usize = 0x4;
 const WRITE_POINTER: usize = 0x8;
@@ -46,11 +46,11 @@ const SIZE: usize = 0xe;
 
 const POINTER_RESET: u16 = 1 << 15;
 const RING_RUNS: u8 = 1 << 1;
-/// The controller says when answers have come, and would interrupt if it might.
+/// Enables the interrupt status of responses; interrupts themselves are disabled.
 const TELLS: u8 = 1;
 const RING_TOLD: u8 = 1 | 1 << 2;
 
-// Of a stream.
+// Registers of a stream.
 const POSITION: usize = 0x04;
 const LENGTH: usize = 0x08;
 const LAST_BUFFER: usize = 0x0c;
@@ -61,43 +61,43 @@ const BUFFERS_HIGH: usize = 0x1c;
 const STREAM_RESET: u32 = 1;
 const STREAM_RUNS: u32 = 1 << 1;
 
-/// What the streams are called on the link.
+/// The stream tags on the link.
 const OUTPUT: u8 = 1;
 const INPUT: u8 = 2;
 
-/// How long a codec may take to answer, in milliseconds: the link needs some 50 us, but a virtual
-/// machine may have to wait for its turn.
+/// Time limit of a codec's response in milliseconds: the link needs some 50 us, but a virtual
+/// machine may be scheduled late.
 const PATIENCE: u64 = 200;
 
-/// The capability of PCI Express, and its bit by which memory is read past the processor's caches.
+/// The PCI Express capability, and its bit for memory access without cache snooping.
 const EXPRESS: u8 = 0x10;
 const NO_SNOOP: u32 = 1 << 11;
 
-/// Why a device is of no use.
+/// The reason why a device is unusable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trouble {
-    /// It does not answer as it should.
+    /// It does not respond correctly.
     Silent,
-    /// It has no analog sound.
+    /// It has no analog input or output.
     Digital,
 }
 
-/// The registers of a controller, where they are mapped.
+/// The mapped registers of a controller.
 #[derive(Clone, Copy, Debug)]
 struct Registers(*mut u8);
 
 impl Registers {
     fn read<T>(self, at: usize) -> T {
-        // SAFETY: whoever opened the device says that its registers are there.
+        // SAFETY: the registers were mapped when the device was opened.
         unsafe { ptr::read_volatile(self.0.wrapping_add(at).cast()) }
     }
 
     fn write<T>(self, at: usize, value: T) {
-        // SAFETY: likewise.
+        // SAFETY: as above.
         unsafe { ptr::write_volatile(self.0.wrapping_add(at).cast(), value) }
     }
 
-    /// Resets controller and codecs; false where they do not come back.
+    /// Resets controller and codecs. Returns false if the reset does not complete.
     fn reset(self) -> bool {
         self.write(GCTL, 0_u32);
         if !comes_true(100, || self.read::<u32>(GCTL) & GCTL_RUNS == 0) {
@@ -107,13 +107,14 @@ impl Registers {
         self.write(GCTL, GCTL_RUNS);
         let is_back = comes_true(100, || self.read::<u32>(GCTL) & GCTL_RUNS != 0);
         self.write(INTCTL, 0_u32);
-        // Codecs have 25 frames of the link to say that they are there.
+        // Codecs have 25 frames of the link to report their presence.
         pause(1000);
-        // Without the device, all bits are set.
+        // Without the device all bits are set.
         is_back && self.read::<u16>(GCAP) != u16::MAX
     }
 
-    /// Sets up the stream of this number and this name on the link, round the ring at `address`.
+    /// Sets up the stream descriptor `number`, with the stream tag `name` on the link, for the ring
+    /// at `address`.
     fn set_up_stream(self, number: usize, name: u8, address: u64) -> Stream {
         let at = STREAMS + STREAM * number;
         self.write(at, 0_u32);
@@ -122,7 +123,7 @@ impl Registers {
         comes_true(1, || self.read::<u32>(at) & STREAM_RESET != 0);
         self.write(at, 0_u32);
         comes_true(10, || self.read::<u32>(at) & STREAM_RESET == 0);
-        // There are two buffers at least: the halves of the ring.
+        // At least two buffers are required: the halves of the ring.
         let half = u64::from(FRAMES * FRAME / 2);
         let buffers = shared(PAGE).cast::<u64>();
         for (place, value) in [address, half, address + half, half].into_iter().enumerate() {
@@ -145,7 +146,7 @@ impl Registers {
 #[derive(Clone, Copy, Debug)]
 struct Stream {
     registers: Registers,
-    /// Where its registers are.
+    /// The offset of its registers.
     at: usize,
     name: u8,
 }
@@ -156,20 +157,20 @@ impl Stream {
         self.registers.write(self.at, u32::from(self.name) << 20 | what);
     }
 
-    /// The frame at which the device is.
+    /// The device's position in frames.
     fn position(self) -> u32 {
         self.registers.read::<u32>(self.at + POSITION) / FRAME
     }
 }
 
-/// The rings of commands and answers.
+/// The command and response rings.
 #[derive(Debug)]
 struct Rings {
     commands: *mut u32,
     answers: *mut u32,
-    /// How many commands and answers they hold.
+    /// The capacity of both.
     sizes: [u16; 2],
-    /// The last command and the last answer.
+    /// The index of the last command and of the last response.
     last: [u16; 2],
 }
 
@@ -183,7 +184,7 @@ impl Rings {
             let address = memory.addr() as u64;
             registers.write(ring + BASE_LOW, address as u32);
             registers.write(ring + BASE_HIGH, (address >> 32) as u32);
-            // The largest that it can have.
+            // The largest size supported.
             let can = registers.read::<u8>(ring + SIZE) >> 4;
             let (code, size) = match can {
                 _ if can & 4 != 0 => (2, 256),
@@ -193,7 +194,7 @@ impl Rings {
             registers.write(ring + SIZE, code);
             size
         });
-        // Not all say that they have seen this.
+        // Some controllers do not report the reset bit.
         registers.write(CORB + READ_POINTER, POINTER_RESET);
         comes_true(1, || registers.read::<u16>(CORB + READ_POINTER) & POINTER_RESET != 0);
         registers.write(CORB + READ_POINTER, 0_u16);
@@ -208,7 +209,7 @@ impl Rings {
 
     fn ask(&mut self, registers: Registers, command: u32) -> Option<u32> {
         let next = [0, 1].map(|ring| (self.last[ring] + 1) % self.sizes[ring]);
-        // SAFETY: the ring has as many.
+        // SAFETY: the index is within the ring.
         unsafe { ptr::write_volatile(self.commands.wrapping_add(next[0].into()), command) };
         fence(Ordering::Release);
         registers.write(CORB + WRITE_POINTER, next[0]);
@@ -219,9 +220,9 @@ impl Rings {
         }
         fence(Ordering::Acquire);
         self.last[1] = next[1];
-        // Some stop where this is not taken note of.
+        // Some controllers stop if this flag is not cleared.
         registers.write(RIRB + RING_STATUS, RING_TOLD);
-        // SAFETY: likewise; an answer has two words, of which the second says whose it is.
+        // SAFETY: as above. A response has two words; the second one names the codec.
         Some(unsafe { ptr::read_volatile(self.answers.wrapping_add(2 * usize::from(next[1]))) })
     }
 }
@@ -230,12 +231,12 @@ impl Rings {
 #[derive(Debug)]
 struct Link {
     registers: Registers,
-    /// Where commands go through memory, since the controller knows no other way.
+    /// The rings, if the controller does not support immediate commands.
     rings: Option<Rings>,
 }
 
 impl Link {
-    /// The answer of a node of a codec; `None` where none comes.
+    /// The response of a codec's node to a verb; `None` without a response.
     fn ask(&mut self, codec: u8, node: u8, verb: u32) -> Option<u32> {
         let command = u32::from(codec) << 28 | u32::from(node) << 20 | verb & 0xf_ffff;
         match &mut self.rings {
@@ -244,7 +245,7 @@ impl Link {
         }
     }
 
-    /// Asks by the registers for immediate commands, which not all controllers have.
+    /// Sends a command by the immediate command registers, which some controllers lack.
     fn ask_at_once(&self, command: u32) -> Option<u32> {
         let status = || self.registers.read::<u16>(ICIS);
         if !comes_true(PATIENCE, || status() & ICIS_BUSY == 0) {
@@ -258,7 +259,7 @@ impl Link {
     }
 }
 
-/// A controller with its streams, and what sounds through them.
+/// A controller with its streams, and the sound on them.
 #[derive(Debug)]
 pub(super) struct Hda {
     output: Option<(Stream, Speaker)>,
@@ -266,11 +267,11 @@ pub(super) struct Hda {
 }
 
 impl Hda {
-    /// Sets the device up.
+    /// Opens the device.
     pub(super) fn open(function: &Function) -> Result<Self, Trouble> {
         function.enable();
         for express in function.capabilities().iter().filter(|found| found.id == EXPRESS) {
-            // The upper half is cleared by ones.
+            // The upper half holds status bits that are cleared by writing ones.
             let control = function.read(express.at + 8) & 0xffff;
             function.write(express.at + 8, control & !NO_SNOOP);
         }
@@ -279,7 +280,7 @@ impl Hda {
         if registers.reset() { Self::set_up(registers) } else { Err(Trouble::Silent) }
     }
 
-    /// Sets up a device that was reset.
+    /// Configures a device after the reset.
     fn set_up(registers: Registers) -> Result<Self, Trouble> {
         let present = registers.read::<u16>(STATESTS);
         let present: Vec<u8> = (0..15).filter(|codec| present & 1 << codec != 0).collect();
@@ -298,7 +299,7 @@ impl Hda {
             for path in codec.outputs().into_iter().filter(|_| outputs > 0) {
                 if codec.open(ask, &path, OUTPUT).is_some() && output.is_none() {
                     let speaker = Speaker::new();
-                    // Streams to codecs come behind those from codecs.
+                    // Output streams come behind the input streams.
                     let stream = registers.set_up_stream(inputs, OUTPUT, speaker.address());
                     output = Some((stream, speaker));
                 }
@@ -354,8 +355,8 @@ mod tests {
     use super::*;
     use core::sync::atomic::AtomicBool;
 
-    /// Sets up what this controller with a codec at address 2 is. It answers commands at once, or
-    /// in rings of a size, or not at all.
+    /// Sets up a simulated controller with a codec at address 2. It answers immediate commands, or
+    /// uses rings of a size, or does not respond.
     fn set_up(codec: &mut Pretended, way: Way) -> (Registers, Result<Hda, Trouble>) {
         let registers = Registers(shared(REGISTERS as usize));
         registers.write(GCAP, 0x1200_u16);
@@ -413,7 +414,7 @@ mod tests {
                         | (registers.read::<u32>(ring + BASE_HIGH) as usize) << 32
                 };
                 let (commands, answers) = (base(CORB) as *const u32, base(RIRB) as *mut u32);
-                // SAFETY: the driver has said that its rings are there.
+                // SAFETY: the driver has set these addresses of its rings.
                 unsafe {
                     let command = ptr::read_volatile(commands.wrapping_add((*read).into()));
                     let place = answers.wrapping_add(2 * usize::from(*read));
@@ -434,7 +435,7 @@ mod tests {
             assert_eq!(device.name(), "Intel HDA");
             assert!(codec.told.contains(&(0x03, 0x7_0610)));
             assert!(codec.told.contains(&(0x08, 0x7_0620)));
-            // Two streams from codecs come first.
+            // Two input streams come first.
             let [input, output] = [STREAMS, STREAMS + 2 * STREAM];
             assert_eq!(registers.read::<u32>(input), 2 << 20 | STREAM_RUNS);
             assert_eq!(registers.read::<u32>(output), 1 << 20 | STREAM_RUNS);
@@ -449,18 +450,18 @@ mod tests {
                 let low: u32 = registers.read(stream + BUFFERS_LOW);
                 let high: u32 = registers.read(stream + BUFFERS_HIGH);
                 let buffers = (u64::from(high) << 32 | u64::from(low)) as *const u64;
-                // SAFETY: the driver has said that they are there.
+                // SAFETY: the driver has set this address.
                 let [first, half, second, same] = unsafe { *buffers.cast::<[u64; 4]>() };
                 assert_eq!((first + half, half, same), (second, second - first, half));
                 first as *mut u32
             };
             let played = ring(output).wrapping_add(4800 + 40 * 48 + 800);
-            // SAFETY: likewise.
+            // SAFETY: as above.
             let frame = unsafe { ptr::read_volatile(played) };
             assert_eq!(frame & 0xffff, frame >> 16);
             assert!((4900..5100).contains(&(frame & 0xffff)), "{frame:x}");
             for at in 0..4800 {
-                // SAFETY: likewise.
+                // SAFETY: as above.
                 unsafe { ptr::write_volatile(ring(input).wrapping_add(at), 3000) };
             }
             let mut heard = Vec::new();
@@ -476,7 +477,7 @@ mod tests {
         assert_eq!(device.err(), Some(Trouble::Silent));
         let (_, device) = set_up(&mut Pretended::new(&[]), Way::AtOnce);
         assert_eq!(device.err(), Some(Trouble::Digital));
-        // No bit says that there is a codec.
+        // No bit reports a codec.
         let registers = Registers(shared(REGISTERS as usize));
         assert_eq!(Hda::set_up(registers).err(), Some(Trouble::Silent));
     }

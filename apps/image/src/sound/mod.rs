@@ -1,4 +1,4 @@
-//! Sound devices: which there are, and how sound gets to them and from them.
+//! Sound devices: the drivers, and the selection of a device.
 
 mod hda;
 #[cfg(test)]
@@ -12,15 +12,15 @@ use alloc::boxed::Box;
 use core::fmt;
 use hda::{Hda, Trouble};
 
-/// Class and subclass of devices of Intel High Definition Audio, whoever made them.
+/// PCI class and subclass of Intel High Definition Audio devices of all vendors.
 const HDA: u16 = 0x0403;
 
-/// Why there is no sound.
+/// The reason why there is no sound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoSound {
-    /// The machine has no device that can be driven.
+    /// The machine has no supported device.
     None,
-    /// This one did not do what it should.
+    /// This one failed to initialize.
     Failed(Function),
     /// This one has neither an analog output nor an analog input.
     Digital(Function),
@@ -40,16 +40,16 @@ impl fmt::Display for NoSound {
     }
 }
 
-/// The first sound device among `functions` that can be used.
+/// Opens the first usable sound device among `functions`.
 ///
 /// # Errors
-/// Where there is none.
+/// If there is no usable device.
 pub fn open(functions: &[Function]) -> Result<Box<dyn Sound>, NoSound> {
     let mut failure = NoSound::None;
     for function in functions.iter().filter(|function| function.class == HDA) {
         match Hda::open(function) {
             Ok(device) => return Ok(Box::new(device)),
-            // A graphics card that sounds by its screen alone is no reason to say no more.
+            // A graphics card with digital output alone does not hide an earlier failure.
             Err(Trouble::Digital) if failure != NoSound::None => {}
             Err(Trouble::Digital) => failure = NoSound::Digital(*function),
             Err(Trouble::Silent) => failure = NoSound::Failed(*function),

@@ -1,10 +1,10 @@
-//! A codec that tests make up of a few words.
+//! A simulated codec for tests.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-/// A node: its parameters, whom it hears in the words of the standard, its configuration, and
-/// whether something is plugged in.
+/// A node: its parameters, its connection list in the format of the standard, its configuration,
+/// and true if a plug is inserted.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Node {
     pub(super) parameters: BTreeMap<u8, u32>,
@@ -13,32 +13,32 @@ pub(super) struct Node {
     pub(super) is_plugged: bool,
 }
 
-/// A codec, and what it was told.
+/// A codec, and the verbs it received.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pretended {
     pub(super) nodes: BTreeMap<u8, Node>,
     pub(super) told: Vec<(u8, u32)>,
 }
 
-// Kinds of widgets, with what they have.
-pub(super) const OUTPUT: u32 = 0x0000_0415; // an amplifier at its output, its format
-pub(super) const INPUT: u32 = 0x0010_051b; // an amplifier at its input, its format, connections
-pub(super) const MIXER: u32 = 0x0020_010b; // an amplifier at its inputs, connections
+// Widget capabilities.
+pub(super) const OUTPUT: u32 = 0x0000_0415; // output amplifier, own format
+pub(super) const INPUT: u32 = 0x0010_051b; // input amplifier, own format, connections
+pub(super) const MIXER: u32 = 0x0020_010b; // input amplifiers, connections
 pub(super) const SELECTOR: u32 = 0x0030_0101;
 pub(super) const PIN: u32 = 0x0040_0181;
 pub(super) const PIN_AMPLIFIED: u32 = 0x0040_018d;
 pub(super) const PIN_BOOSTED: u32 = 0x0040_008b;
 pub(super) const DIGITAL: u32 = 1 << 9;
 
-/// Mutes, steps of 1.5 dB, of which 0 dB is the 0x17th.
+/// Mute, steps of 1.5 dB, 0 dB at step 0x17.
 const AMPLIFIER: u32 = 0x8005_1f17;
-/// Steps of 10 dB, from 0 dB on.
+/// Steps of 10 dB, starting at 0 dB.
 const BOOST: u32 = 0x0027_0300;
 /// 16 bits; 44,100, 48,000 and 96,000 frames a second.
 const RATES: u32 = 0x0002_0160;
 
 impl Pretended {
-    /// One with an audio group that has these widgets, each hearing some.
+    /// A codec with an audio function group of these widgets, with their connections.
     pub(super) fn new(widgets: &[(u8, u32, &[u32])]) -> Self {
         let mut codec = Self::default();
         codec.node(0).parameters.insert(0x04, 0x0001_0001);
@@ -58,17 +58,17 @@ impl Pretended {
         self.nodes.entry(number).or_default()
     }
 
-    /// Says what a pin can, and what it leads to.
+    /// Sets the capabilities and the configuration of a pin.
     pub(super) fn pin(&mut self, number: u8, can: u32, configuration: u32) {
         self.node(number).parameters.insert(0x0c, can);
         self.node(number).configuration = configuration;
     }
 
-    /// What it answers.
+    /// The response to a verb.
     pub(super) fn answer(&mut self, number: u8, verb: u32) -> u32 {
         let node = self.nodes.get(&number);
         match verb >> 8 {
-            // What is none is a widget of the vendor's own.
+            // A missing node is a vendor-defined widget.
             0xf00 => match node.and_then(|node| node.parameters.get(&(verb as u8))) {
                 None if verb as u8 == 0x09 => 0x00f0_0000,
                 found => found.copied().unwrap_or_default(),
@@ -91,9 +91,9 @@ impl Pretended {
     }
 }
 
-/// A codec as laptops have them: a loudspeaker and headphones (0x14, 0x15), by mixers that also
-/// hear a loop of the microphones; a microphone's jack (0x18) and one that is built in (0x19), by a
-/// mixer to what converts (0x08); and a digital output.
+/// The codec of a laptop: loudspeaker and headphones (0x14, 0x15) behind mixers with a loopback of
+/// the microphones; a microphone jack (0x18) and a built-in microphone (0x19) on a mixer before the
+/// converter (0x08); and a digital output.
 pub(super) fn laptop() -> Pretended {
     let mut codec = Pretended::new(&[
         (0x02, OUTPUT, &[]),
@@ -116,7 +116,7 @@ pub(super) fn laptop() -> Pretended {
     codec.pin(0x18, 0x0000_1724, 0x03a1_1830);
     codec.pin(0x19, 0x0000_0220, 0x90a7_0130);
     codec.pin(0x1e, 0x0000_0010, 0x0145_1140);
-    // It leads nowhere.
+    // It has no physical connection.
     codec.pin(0x1f, 0x0000_0010, 0x4111_11f0);
     codec
 }

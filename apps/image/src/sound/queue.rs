@@ -1,41 +1,41 @@
-//! What lies between the phone and a sound device: rings of memory that the device goes round, and
-//! sound of the phone's rate on our side.
+//! The queues between the phone and a sound device: ring buffers on the device's side, and samples
+//! of the phone's rate on our side.
 //!
-//! The clock of the device is not ours. So a queue that grows or shrinks beyond a band loses or
-//! gains a few frames of each block, until it is back within.
+//! The device has its own clock. A queue that leaves its band loses or gains a few frames of each
+//! block until it is back in it.
 
 use crate::machine::memory::shared;
 use alloc::vec::Vec;
 use codec::Resampler;
 use core::ptr;
 
-/// Frames a second of the device, and samples a second of the phone.
+/// The device's rate in frames per second, and the phone's in samples per second.
 pub(super) const DEVICE_RATE: u32 = 48_000;
 const PHONE_RATE: u32 = 8000;
-/// Frames of the device in the time of one sample of the phone.
+/// Device frames per sample of the phone.
 const FACTOR: usize = (DEVICE_RATE / PHONE_RATE) as usize;
 const MILLISECOND: u32 = DEVICE_RATE / 1000;
 
-/// Frames of a ring. A power of two, so that positions may pass the end of their numbers.
+/// Frames of a ring. A power of two, so that positions may wrap around.
 pub(super) const FRAMES: u32 = 1 << 15;
-/// Bytes of a frame: 16 bits to the left, 16 to the right.
+/// Bytes of a frame: 16 bits left, 16 bits right.
 pub(super) const FRAME: u32 = 4;
 
-/// How much the loudspeaker has yet to play when 20 ms come, and how much of the microphone waits
-/// when 20 ms are asked for.
+/// Target level: frames not yet played when the next 20 ms are queued, and frames recorded when 20
+/// ms are read.
 const TARGET: u32 = 40 * MILLISECOND;
-/// What the loudspeaker may have read already.
+/// Minimum level of the playback queue, since the device reads ahead.
 const PLAY_LEAST: i32 = 2 * MILLISECOND as i32;
-/// How far a queue may be from its target.
+/// Tolerated deviation from the target.
 const BAND: i32 = 8 * MILLISECOND as i32;
-/// Frames of a block of 20 ms that are left out or repeated: 2 of 1000, which nobody hears.
+/// Frames dropped or repeated in a block of 20 ms: 2 of 1000 are inaudible.
 const CHANGE: isize = 2;
-/// What no queue is to hold.
+/// Maximum level of a queue.
 const MOST: i32 = 80 * MILLISECOND as i32;
-/// Blocks over which the length of a queue is averaged: devices take and give some at a time.
+/// Number of blocks in the mean level: devices transfer several frames at a time.
 const WEIGHT: i32 = 32;
 
-/// Memory that a device goes round.
+/// A ring buffer shared with the device.
 #[derive(Debug)]
 struct Ring(*mut u32);
 
@@ -45,44 +45,44 @@ impl Ring {
     }
 
     fn read(&self, at: u32) -> u32 {
-        // SAFETY: the memory has as many frames.
+        // SAFETY: the index is within the ring.
         unsafe { ptr::read_volatile(self.0.wrapping_add((at % FRAMES) as usize)) }
     }
 
     fn write(&mut self, at: u32, frame: u32) {
-        // SAFETY: likewise.
+        // SAFETY: as above.
         unsafe { ptr::write_volatile(self.0.wrapping_add((at % FRAMES) as usize), frame) }
     }
 }
 
-/// Frames from one place in a ring to another; backwards where that is nearer.
+/// Signed distance in frames between two positions of a ring, in the shorter direction.
 fn between(from: u32, to: u32) -> i32 {
     let ahead = (to.wrapping_sub(from) % FRAMES) as i32;
     if ahead < FRAMES as i32 / 2 { ahead } else { ahead - FRAMES as i32 }
 }
 
-/// What is to be done about a queue before the next block.
+/// The correction of a queue before the next block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     /// It has run empty.
     Empty,
     /// It has run full.
     Full,
-    /// The block is to gain so many frames, or to lose them.
+    /// The number of frames that the block gains, or loses if below 0.
     Gain(isize),
 }
 
-/// Keeps a queue about as long as it should be.
+/// Keeps the level of a queue near the target.
 #[derive(Debug)]
 struct Pace {
-    /// The average of what it held before each block, [`WEIGHT`] times.
+    /// The mean level before each block, times [`WEIGHT`].
     sum: i32,
 }
 
 impl Pace {
     const NEW: Self = Self { sum: TARGET as i32 * WEIGHT };
 
-    /// What is to be done about a queue that holds so much, and needs so much.
+    /// The correction of a queue of `length` frames that needs at least `least`.
     fn step(&mut self, length: i32, least: i32) -> Step {
         if length < least || length > MOST {
             *self = Self::NEW;
@@ -97,11 +97,11 @@ impl Pace {
     }
 }
 
-/// The way from the phone to the loudspeaker.
+/// The playback queue.
 #[derive(Debug)]
 pub(super) struct Speaker {
     ring: Ring,
-    /// Where the next block begins, once something sounds.
+    /// The position of the next block, once sound is played.
     next: Option<u32>,
     pace: Pace,
     resampler: Resampler,
@@ -122,13 +122,13 @@ impl Speaker {
         self.ring.0.addr() as u64
     }
 
-    /// Queues `samples` for a device that is at frame `position`.
+    /// Queues `samples` for a device at the position `position`.
     pub(super) fn play(&mut self, position: u32, samples: &[i16]) {
         let start = position.wrapping_add(TARGET);
         let length = self.next.map_or(i32::MIN, |next| between(position, next));
         let (mut next, gain) = match self.pace.step(length, PLAY_LEAST) {
             Step::Gain(gain) => (self.next.unwrap_or(start), gain),
-            // What is late is not heard in place of what is new.
+            // Late sound is dropped in favour of new sound.
             Step::Empty | Step::Full => (start, 0),
         };
         let mut frames = Vec::with_capacity(samples.len() * FACTOR);
@@ -140,22 +140,22 @@ impl Speaker {
             next = next.wrapping_add(1);
         }
         self.next = Some(next);
-        // If nothing comes in time, the device goes on into silence, for a third of a second.
+        // If no block follows in time, the device plays silence for a third of a second.
         (0..FRAMES / 2).for_each(|at| self.ring.write(next.wrapping_add(at), 0));
     }
 
-    /// Forgets what has not sounded yet.
+    /// Drops queued sound.
     pub(super) fn rest(&mut self) {
         self.next = None;
         (0..FRAMES).for_each(|at| self.ring.write(at, 0));
     }
 }
 
-/// The way from the microphone to the phone.
+/// The recording queue.
 #[derive(Debug)]
 pub(super) struct Microphone {
     ring: Ring,
-    /// The frame that is next, once somebody listens.
+    /// The position of the next frame, once recording has started.
     next: Option<u32>,
     pace: Pace,
     resampler: Resampler,
@@ -176,8 +176,8 @@ impl Microphone {
         self.ring.0.addr() as u64
     }
 
-    /// Appends `count` samples of a device that is at frame `position`; none where it has not as
-    /// many yet.
+    /// Appends `count` samples from a device at the position `position`; nothing if it has not
+    /// recorded as many yet.
     pub(super) fn record(&mut self, position: u32, count: usize, out: &mut Vec<i16>) {
         let start = position.wrapping_sub(TARGET);
         let next = *self.next.get_or_insert(start);
@@ -189,7 +189,7 @@ impl Microphone {
             Step::Gain(gain) => (next, gain),
         };
         let taken = wanted.saturating_add_signed(-gain) as u32;
-        // The left channel: where there is one microphone, it is there.
+        // The left channel: a single microphone is there.
         let mut frames: Vec<i16> =
             (0..taken).map(|at| self.ring.read(next.wrapping_add(at)) as i16).collect();
         frames.resize(wanted, frames.last().copied().unwrap_or_default());
@@ -197,7 +197,7 @@ impl Microphone {
         self.next = Some(next.wrapping_add(taken));
     }
 
-    /// Nobody listens any more.
+    /// Stops recording.
     pub(super) fn rest(&mut self) {
         self.next = None;
         self.pace = Pace::NEW;
@@ -215,10 +215,10 @@ mod tests {
         (8000.0 * (TAU * 1000.0 * f64::from(at) / f64::from(rate)).sin()) as i16
     }
 
-    /// The shares of the power of `samples` that the tone has, and of the samples that are silent.
+    /// The share of the tone in the power of `samples`, and the share of silent samples.
     fn shares(rate: u32, samples: &[i16]) -> (f64, f64) {
         let (mut best, mut sum, mut silent) = ([0.0; 2], 0.0, 0.0);
-        // Short pieces, for a tone of which samples are left out is not in one phase.
+        // Short pieces, since a tone with dropped samples is not coherent.
         for piece in samples.chunks(rate as usize / 50) {
             let mut parts = [0.0; 2];
             for (at, &sample) in piece.iter().enumerate() {
@@ -234,15 +234,15 @@ mod tests {
         (best[0] / sum, silent * f64::from(rate / 50) / samples.len() as f64)
     }
 
-    /// A device whose clock differs from ours by so many parts of a million, and that says where it
-    /// is only every 10 ms.
+    /// A device with a clock that deviates by `parts` per million, and that updates its position
+    /// every 10 ms.
     struct Device {
         parts: i64,
         frame: u32,
     }
 
     impl Device {
-        /// Goes on to a time of ours, in microseconds, and says what it has passed.
+        /// Advances to `time` in microseconds, and returns the frames passed.
         fn go_on(&mut self, time: u64) -> core::ops::Range<u32> {
             let time = time / 10_000 * 10_000;
             let parts = (1_000_000 + self.parts) as u128;
@@ -256,7 +256,7 @@ mod tests {
         }
     }
 
-    /// When block `number` is due: 20 ms after the other, but up to 7 ms late.
+    /// The time of block `number`: every 20 ms, but up to 7 ms late.
     fn due(number: u64) -> u64 {
         number * 20_000 + number * 7919 % 7000
     }
@@ -313,7 +313,7 @@ mod tests {
                 (position - 960..position).map(|at| speaker.ring.read(at) as i16).collect();
             (passed, position)
         };
-        // Once round the ring and farther, so that there is something old in it.
+        // More than once around the ring, so that it contains old sound.
         speaker.play(0, &block);
         for _ in 0..50 {
             let (_, position) = next_20_ms(&speaker);
@@ -348,12 +348,12 @@ mod tests {
         let mut microphone = Microphone::new();
         let mut out = Vec::new();
         microphone.record(TARGET, BLOCK, &mut out);
-        // Half a second later what is old is not heard any more.
+        // Half a second later old sound is skipped.
         let late = TARGET + DEVICE_RATE / 2;
         microphone.record(late, BLOCK, &mut out);
         assert_eq!(out.len(), 2 * BLOCK);
         assert_eq!(microphone.next, Some(late - TARGET + 960));
-        // And what is not there yet is not given.
+        // Frames that are not recorded yet are not returned.
         microphone.record(late, BLOCK, &mut out);
         assert_eq!(out.len(), 2 * BLOCK);
         microphone.record(late, 0, &mut out);

@@ -1,19 +1,19 @@
-//! The widgets of a codec on a link of Intel High Definition Audio, and the ways of sound through
-//! them (HDA 1.0a, chapter 7).
+//! The widgets of an Intel High Definition Audio codec, and the audio paths through them (HDA 1.0a,
+//! chapter 7).
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
-/// Asks a node of a codec: a verb with its payload, 20 bits. `None` where nobody answers.
+/// Sends a verb with its payload, 20 bits, to a node of a codec. `None` without a response.
 pub(super) type Ask<'a> = &'a mut dyn FnMut(u8, u32) -> Option<u32>;
 
-/// The format of a stream of 48,000 frames a second, 16 bits, stereo.
+/// The format of a stream of 48,000 frames per second, 16 bits, stereo.
 pub(super) const FORMAT: u16 = 0x0011;
 
-/// Asks the root node who has made the codec: what every codec answers.
+/// A verb for the root node that every codec answers: get the vendor.
 pub(super) const WHO: u32 = GET_PARAMETER;
 
-// Verbs, with room for their payload.
+// Verbs, shifted by the size of their payload.
 const SET_FORMAT: u32 = 0x2_0000;
 const SET_AMPLIFIER: u32 = 0x3_0000;
 const GET_PARAMETER: u32 = 0xf_0000;
@@ -39,7 +39,7 @@ const OUTPUT_AMPLIFIER: u32 = 0x12;
 
 const AUDIO_GROUP: u32 = 1;
 
-// Of what a widget can.
+// Widget capabilities.
 const HAS_INPUT_AMPLIFIER: u32 = 1 << 1;
 const HAS_OUTPUT_AMPLIFIER: u32 = 1 << 2;
 const HAS_OWN_AMPLIFIER: u32 = 1 << 3;
@@ -47,10 +47,10 @@ const HAS_OWN_FORMAT: u32 = 1 << 4;
 const HAS_CONNECTIONS: u32 = 1 << 8;
 const IS_DIGITAL: u32 = 1 << 9;
 
-/// 48,000 frames a second, and 16 bits.
+/// Support of 48,000 frames per second and 16 bits.
 const RATE_AND_BITS: u32 = 1 << 6 | 1 << 17;
 
-// Of what a pin can.
+// Pin capabilities.
 const SENSES: u32 = 1 << 2;
 const SENSES_WHEN_ASKED: u32 = 1 << 1;
 const DRIVES_HEADPHONES: u32 = 1 << 3;
@@ -58,29 +58,28 @@ const IS_OUTPUT: u32 = 1 << 4;
 const IS_INPUT: u32 = 1 << 5;
 const HAS_EXTERNAL_AMPLIFIER: u32 = 1 << 16;
 
-// Of a pin's control.
+// Pin control bits.
 const HEADPHONES: u32 = 1 << 7;
 const OUTPUT: u32 = 1 << 6;
 const INPUT: u32 = 1 << 5;
 
-// What a pin leads to, by its configuration.
+// The default device of a pin's configuration.
 const LINE_OUT: u32 = 0;
 const LOUDSPEAKER: u32 = 1;
 const HEADPHONES_OUT: u32 = 2;
 const LINE_IN: u32 = 8;
 const MICROPHONE: u32 = 10;
 
-// Of setting an amplifier.
+// Bits of the set amplifier verb.
 const OF_OUTPUT: u32 = 1 << 15;
 const OF_INPUT: u32 = 1 << 14;
 const BOTH_SIDES: u32 = 3 << 12;
 const MUTED: u32 = 1 << 7;
 
-/// What a microphone is amplified by, in quarters of a decibel: its level is that far below a
-/// line's.
+/// Amplification of a microphone in quarters of a decibel: its level is that far below line level.
 const BOOST: u32 = 80;
 
-/// What a widget is.
+/// The type of a widget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Output,
@@ -91,21 +90,21 @@ enum Kind {
     Other,
 }
 
-/// How likely somebody hears or speaks at a pin.
+/// The presence of a plug at a pin, in order of preference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Presence {
     /// Nothing is plugged in.
     Absent,
-    /// It is built in, or does not tell.
+    /// It is built in, or has no detection.
     Unknown,
-    /// Something is plugged in.
+    /// A plug is inserted.
     Plugged,
 }
 
 #[derive(Debug)]
 struct Pin {
     can: u32,
-    /// What it leads to.
+    /// The default device.
     device: u32,
     presence: Presence,
 }
@@ -113,27 +112,27 @@ struct Pin {
 #[derive(Debug)]
 struct Widget {
     kind: Kind,
-    /// What its amplifiers can, if it has them.
+    /// Amplifier capabilities, if it has amplifiers.
     input_amplifier: Option<u32>,
     output_amplifier: Option<u32>,
-    /// Whom it hears.
+    /// Its connection list.
     inputs: Vec<u8>,
-    /// If it is a pin of an analog connector that there is.
+    /// The pin, if it has an analog physical connection.
     pin: Option<Pin>,
-    /// It converts streams of [`FORMAT`].
+    /// True if it converts streams of [`FORMAT`].
     converts: bool,
 }
 
-/// A widget on a path, and which of its inputs is used; none of the last one's.
+/// A widget on a path, and the index of its selected input; `None` for the last one.
 pub(super) type Hop = (u8, Option<usize>);
 
-/// A codec's audio.
+/// The audio widgets of a codec.
 #[derive(Debug)]
 pub(super) struct Codec {
     widgets: BTreeMap<u8, Widget>,
 }
 
-/// First and last of the nodes below a node.
+/// The range of nodes below a node.
 fn nodes(ask: Ask<'_>, node: u8) -> Option<core::ops::Range<u8>> {
     let answer = ask(node, GET_PARAMETER | NODES)?;
     let first = (answer >> 16) as u8;
@@ -141,7 +140,7 @@ fn nodes(ask: Ask<'_>, node: u8) -> Option<core::ops::Range<u8>> {
 }
 
 impl Codec {
-    /// Wakes the codec up, and asks what it has. `None` where it does not answer or has no audio.
+    /// Powers the codec up and reads its widgets. `None` if it does not respond or has no audio.
     pub(super) fn read(ask: Ask<'_>) -> Option<Self> {
         for group in nodes(ask, 0)? {
             if ask(group, GET_PARAMETER | GROUP_TYPE)? & 0xff != AUDIO_GROUP {
@@ -157,8 +156,8 @@ impl Codec {
         None
     }
 
-    /// The paths from all pins where somebody may hear back to what converts for them: of those
-    /// where something is plugged in, or else of those that are built in or do not tell.
+    /// The paths from output pins back to their converters: of pins with an inserted plug, or else
+    /// of built-in pins and pins without detection.
     pub(super) fn outputs(&self) -> Vec<Vec<Hop>> {
         let mut found: Vec<(Presence, Vec<Hop>)> = Vec::new();
         for (&node, pin) in self.pins() {
@@ -186,7 +185,7 @@ impl Codec {
         found.into_iter().map(|(_, path)| path).collect()
     }
 
-    /// The path from what converts back to the pin where somebody most likely speaks.
+    /// The path from a converter back to the most likely input pin.
     pub(super) fn input(&self) -> Option<Vec<Hop>> {
         let mut pins: Vec<_> = self
             .pins()
@@ -209,14 +208,14 @@ impl Codec {
     }
 
     /// The shortest path from a widget back to one that `is_end`, through mixers and selectors.
-    /// What another path has taken is used as that one uses it.
+    /// Inputs that other paths have selected are kept.
     fn path(
         &self,
         from: u8,
         taken: &BTreeMap<u8, usize>,
         is_end: &dyn Fn(u8, &Widget) -> bool,
     ) -> Option<Vec<Hop>> {
-        // Who hears a widget, and at which input.
+        // For each visited widget its successor, and the input index there.
         let mut heard_by = BTreeMap::new();
         let mut queue = VecDeque::from([from]);
         while let Some(node) = queue.pop_front() {
@@ -245,7 +244,7 @@ impl Codec {
         None
     }
 
-    /// Opens `path` for the stream of this number. `None` where the codec does not answer.
+    /// Configures `path` for the stream number `stream`. `None` if the codec does not respond.
     pub(super) fn open(&self, ask: Ask<'_>, path: &[Hop], stream: u8) -> Option<()> {
         for &(node, used) in path {
             let widget = self.widgets.get(&node)?;
@@ -262,7 +261,7 @@ impl Codec {
             if let (Some(can), false) = (widget.input_amplifier, plays) {
                 let is_microphone = widget.pin.as_ref().is_some_and(|pin| pin.device == MICROPHONE);
                 let level = level(can, if is_microphone { BOOST } else { 0 });
-                // What else comes to a mixer is not to be heard.
+                // The other inputs of a mixer are muted.
                 for input in 0..widget.inputs.len().clamp(1, 16) {
                     let mute = if input == used.unwrap_or(0) { 0 } else { MUTED };
                     let index = (input as u32) << 8;
@@ -284,14 +283,14 @@ impl Codec {
     }
 }
 
-/// The gain that is so many quarters of a decibel, of an amplifier that can so much.
+/// The gain step for `quarters` of a decibel, with the amplifier capabilities `can`.
 fn level(can: u32, quarters: u32) -> u32 {
     let (zero, steps, size) = (can & 0x7f, can >> 8 & 0x7f, (can >> 16 & 0x7f) + 1);
     (zero + quarters / size).min(steps)
 }
 
 impl Pin {
-    /// The pin of these capabilities, if it leads somewhere.
+    /// Reads the pin; the inner `None` means no analog physical connection.
     fn read(ask: Ask<'_>, node: u8) -> Option<Option<Self>> {
         const NOWHERE: u32 = 1;
         const IS_BUILT_IN: u32 = 2;
@@ -312,10 +311,10 @@ impl Pin {
         Some((connector != NOWHERE).then_some(pin))
     }
 
-    /// What makes it play or record.
+    /// The pin control value for playing or recording.
     fn control(&self, plays: bool) -> u32 {
         let drives = self.can & DRIVES_HEADPHONES != 0 && self.device == HEADPHONES_OUT;
-        // What feeds a microphone: 80 % of the supply, or else half of it.
+        // Microphone bias: 80 % of the supply voltage, or else half of it.
         let bias = match self.can >> 8 & 0xff {
             _ if self.device != MICROPHONE => 0,
             can if can & 1 << 4 != 0 => 4,
@@ -331,7 +330,7 @@ impl Pin {
 }
 
 impl Widget {
-    /// What `node` of `group` is; `None` where it does not answer.
+    /// Reads the widget `node` of `group`; `None` if it does not respond.
     fn read(ask: Ask<'_>, group: u8, node: u8) -> Option<Self> {
         let can = ask(node, GET_PARAMETER | WIDGET)?;
         let kind = match can >> 20 & 15 {
@@ -360,7 +359,7 @@ impl Widget {
     }
 }
 
-/// Whom `node` hears. `None` where it does not answer.
+/// The connection list of `node`. `None` if it does not respond.
 fn inputs(ask: Ask<'_>, node: u8) -> Option<Vec<u8>> {
     let answer = ask(node, GET_PARAMETER | CONNECTIONS)?;
     let (count, is_long) = (answer & 0x7f, answer & 0x80 != 0);
@@ -371,7 +370,7 @@ fn inputs(ask: Ask<'_>, node: u8) -> Option<Vec<u8>> {
         let entries = ask(node, GET_CONNECTIONS | (at - at % at_once))?;
         let entry = entries >> (at % at_once * bits) & (is_range | (is_range - 1));
         let last = (entry & (is_range - 1)) as u8;
-        // A range goes on from the entry before.
+        // A range continues from the previous entry.
         let first = match found.last() {
             Some(&before) if entry & is_range != 0 => before.saturating_add(1),
             _ => last,
@@ -398,7 +397,7 @@ mod tests {
         pretended.node(0x15).is_plugged = true;
         let headphones = alloc::vec![(0x15, Some(0)), (0x0c, Some(1)), (0x02, None)];
         assert_eq!(read(&mut pretended).outputs(), core::slice::from_ref(&headphones));
-        // Where nobody can tell, all sound.
+        // Without detection all outputs are used.
         pretended.node(0x15).configuration |= 1 << 8;
         assert_eq!(read(&mut pretended).outputs(), [loudspeaker, headphones]);
     }
@@ -410,7 +409,7 @@ mod tests {
         assert_eq!(read(&mut pretended).input(), path(2, 0x19));
         pretended.node(0x18).is_plugged = true;
         assert_eq!(read(&mut pretended).input(), path(1, 0x18));
-        // A line that is plugged in is heard where no microphone is.
+        // A plugged-in line is used if there is no microphone.
         pretended.node(0x18).configuration = 0x0381_1830;
         pretended.node(0x19).configuration = 0x4000_0000;
         assert_eq!(read(&mut pretended).input(), path(1, 0x18));
@@ -430,13 +429,13 @@ mod tests {
         codec.open(ask, &input, 2).unwrap();
         let expected = [
             (0x14, 0x7_0500), // power
-            (0x14, 0x7_0100), // hears its first input
+            (0x14, 0x7_0100), // selects the first input
             (0x14, 0x3_b017), // amplifies by 0 dB
-            (0x14, 0x7_0740), // plays
-            (0x14, 0x7_0c02), // with the amplifier behind it
+            (0x14, 0x7_0740), // output enabled
+            (0x14, 0x7_0c02), // external amplifier on
             (0x0d, 0x7_0500),
-            (0x0d, 0x3_7017), // passes what is to be played
-            (0x0d, 0x3_7197), // and mutes the microphones
+            (0x0d, 0x3_7017), // playback path at 0 dB
+            (0x0d, 0x3_7197), // microphone loopback muted
             (0x03, 0x7_0500),
             (0x03, 0x3_b017),
             (0x03, 0x2_0011), // the format
@@ -452,7 +451,7 @@ mod tests {
             (0x23, 0x3_7397),
             (0x18, 0x7_0500),
             (0x18, 0x3_7002), // amplifies by 20 dB
-            (0x18, 0x7_0724), // records, fed by 80 % of the supply
+            (0x18, 0x7_0724), // input enabled, bias of 80 %
         ];
         assert_eq!(pretended.told, expected);
         let mut answers = 3;
@@ -478,7 +477,7 @@ mod tests {
         let codec = read(&mut pretended);
         let path = |pin| alloc::vec![(pin, Some(0)), (4, Some(1)), (2, None)];
         assert_eq!(codec.outputs(), [path(5), path(6)]);
-        // But for the other one there is nothing that another input could be used for.
+        // Its path needs another input of the selector than the one taken.
         let taken = BTreeMap::from([(4, 0)]);
         assert_eq!(codec.path(6, &taken, &|_, widget| widget.kind == Kind::Output), None);
     }
@@ -523,7 +522,7 @@ mod tests {
         for _ in 0..300 {
             let ask = &mut |_, verb| {
                 Some(match verb {
-                    // Many widgets, and kinds that there are.
+                    // Many widgets of existing types.
                     _ if verb == GET_PARAMETER | NODES => 0x0001_00ff,
                     _ if verb == GET_PARAMETER | GROUP_TYPE => 1,
                     _ if verb == GET_PARAMETER | WIDGET => random.u32(..) & 0x003f_ffff,

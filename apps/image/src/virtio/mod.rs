@@ -1,4 +1,4 @@
-//! Devices of virtual machines (Virtio 1.2): how they are found, spoken to and set up.
+//! Virtio devices (Virtio 1.2): discovery, register access and initialization.
 
 pub mod net;
 #[cfg(test)]
@@ -22,23 +22,23 @@ const DRIVER_OK: u8 = 4;
 const FEATURES_OK: u8 = 8;
 const FAILED: u8 = 128;
 
-/// The device follows Virtio 1, and not what was there before.
+/// The device conforms to Virtio 1, not to the legacy interface.
 const VERSION_1: u64 = 1 << 32;
-/// Addresses are those of the bus; without an IOMMU that is set up, they are the physical ones.
+/// Addresses are bus addresses; without a configured IOMMU these are physical addresses.
 const ACCESS_PLATFORM: u64 = 1 << 33;
-/// Buffers need not be cut where headers end.
+/// Buffers may be split at any place.
 pub(crate) const ANY_LAYOUT: u64 = 1 << 27;
 
-/// How a device is spoken to.
+/// The register interface of a device.
 #[derive(Clone, Copy, Debug)]
 enum Registers {
-    /// At ports, as before Virtio 1.
+    /// Legacy: I/O ports.
     Legacy(u16),
-    /// In memory: the common ones, those of the device, and where it is notified.
+    /// Virtio 1: memory-mapped common, device and notification registers.
     Modern { common: *mut u8, device: Option<*mut u8>, notify: *mut u8, notify_step: u32 },
 }
 
-/// Where a queue's device is told that there is something new.
+/// The notification address of a queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Doorbell {
     Port(u16),
@@ -46,27 +46,26 @@ pub(crate) enum Doorbell {
 }
 
 impl Doorbell {
-    /// Tells the device to look at its `queue`.
+    /// Notifies the device of `queue`.
     pub(crate) fn ring(self, queue: u16) {
         match self {
             Self::Port(port) => port::write_u16(port, queue),
-            // SAFETY: the device said that its doorbell is there.
+            // SAFETY: the device has reported this address for notifications.
             Self::Memory(address) => unsafe { ptr::write_volatile(address, queue) },
         }
     }
 }
 
-/// A device that is being set up.
+/// A device during and after initialization.
 #[derive(Debug)]
 pub(crate) struct Device {
     registers: Registers,
-    /// The features that both know.
+    /// The negotiated features.
     pub(crate) features: u64,
 }
 
 impl Device {
-    /// Resets the device, and agrees on those of `wanted` that it knows. `None` where it cannot be
-    /// spoken to, or does not agree.
+    /// Resets the device, and negotiates the features `wanted`. `None` if that fails.
     pub(crate) fn open(function: &Function, wanted: u64) -> Option<Self> {
         function.enable();
         let registers = modern(function).or_else(|| legacy(function))?;
@@ -78,13 +77,13 @@ impl Device {
         device.agree(wanted).then_some(device)
     }
 
-    /// Ends all that it does; false where it does not end.
+    /// Resets the device. Returns false if the reset does not complete.
     pub(crate) fn reset(&self) -> bool {
         self.set_status(0);
         comes_true(1000, || self.status() == 0)
     }
 
-    /// Whether it follows Virtio 1.
+    /// Returns true if it conforms to Virtio 1.
     pub(crate) fn is_modern(&self) -> bool {
         matches!(self.registers, Registers::Modern { .. })
     }
@@ -117,7 +116,7 @@ impl Device {
         }
     }
 
-    /// Sets up its queue of this number; `None` where it has none.
+    /// Sets up queue `number`; `None` if the device does not have it.
     pub(crate) fn queue(&self, number: u16) -> Option<Queue> {
         match self.registers {
             Registers::Legacy(port) => {
@@ -144,12 +143,12 @@ impl Device {
         }
     }
 
-    /// Lets it work. To be called when its queues are set up.
+    /// Starts the device. Must be called after its queues are set up.
     pub(crate) fn start(&self) {
         self.set_status(self.status() | DRIVER_OK);
     }
 
-    /// A byte of what is peculiar to its kind; 0 where nothing is.
+    /// A byte of the device-specific configuration; 0 if there is none.
     pub(crate) fn config(&self, at: u16) -> u8 {
         match self.registers {
             Registers::Legacy(port) => port::read_u8(port + 20 + at),
@@ -173,12 +172,13 @@ impl Device {
 }
 
 fn read<T>(base: *mut u8, at: usize) -> T {
-    // SAFETY: the device said that its registers are there, and they are aligned as they are wide.
+    // SAFETY: the device has reported this address for its registers, and they are naturally
+    // aligned.
     unsafe { ptr::read_volatile(base.wrapping_add(at).cast()) }
 }
 
 fn write<T>(base: *mut u8, at: usize, value: T) {
-    // SAFETY: likewise.
+    // SAFETY: as above.
     unsafe { ptr::write_volatile(base.wrapping_add(at).cast(), value) }
 }
 

@@ -1,4 +1,4 @@
-//! Network cards of virtual machines.
+//! Virtio network cards.
 
 use super::{ANY_LAYOUT, Device, Queue};
 use crate::machine::memory::shared;
@@ -14,30 +14,30 @@ const HAS_STATUS: u64 = 1 << 16;
 const RECEIVE: u16 = 0;
 const TRANSMIT: u16 = 1;
 
-/// Bytes of memory for a frame and what stands before it.
+/// Bytes of a buffer: a frame and its header.
 const BUFFER: usize = 2048;
 
-/// A card of a virtual machine.
+/// A virtio network card.
 #[derive(Debug)]
 pub struct VirtioNet {
     device: Device,
     mac: EthernetAddress,
-    /// Bytes before each frame.
+    /// Length of the header before each frame in bytes.
     header: usize,
-    /// Descriptors of a buffer: a legacy device may want the header in one of its own.
+    /// Descriptors per buffer: a legacy device may require a separate one for the header.
     descriptors: u16,
     received: Queue,
     received_memory: *mut u8,
-    /// The buffer of the frame that was received last, and how long it is.
+    /// The buffer and the length of the last received frame.
     current: Option<(u16, usize)>,
     transmitted: Queue,
     transmitted_memory: *mut u8,
-    /// Buffers for frames that the device has not got.
+    /// Transmit buffers that the device does not own.
     free: Vec<u16>,
 }
 
 impl VirtioNet {
-    /// Sets the card up; `None` where it does not work as it should.
+    /// Opens the card; `None` if it does not work.
     #[must_use]
     pub fn open(function: &Function) -> Option<Self> {
         let device = Device::open(function, HAS_MAC | HAS_STATUS | ANY_LAYOUT)?;
@@ -97,7 +97,7 @@ impl VirtioNet {
     }
 }
 
-/// Where `buffer` stands in `memory`.
+/// The address of `buffer` in `memory`.
 fn place(memory: *mut u8, buffer: u16) -> *mut u8 {
     memory.wrapping_add(BUFFER * usize::from(buffer))
 }
@@ -131,7 +131,7 @@ impl Nic for VirtioNet {
     fn frame(&self) -> &[u8] {
         let Some((buffer, length)) = self.current else { return &[] };
         let memory = place(self.received_memory, buffer).wrapping_add(self.header);
-        // SAFETY: the device has given this buffer back, and gets it again only from `receive`.
+        // SAFETY: the device has returned this buffer, and gets it again only from `receive`.
         unsafe { slice::from_raw_parts(memory, length) }
     }
 
@@ -140,7 +140,7 @@ impl Nic for VirtioNet {
             self.free.push(used.descriptor / self.descriptors);
         }
         let memory = place(self.transmitted_memory, *self.free.last()?).wrapping_add(self.header);
-        // SAFETY: the device has not got this buffer, and gets it only from `send`.
+        // SAFETY: the device does not own this buffer, and gets it only from `send`.
         Some(unsafe { slice::from_raw_parts_mut(memory, MAX_FRAME) })
     }
 
@@ -172,7 +172,7 @@ mod tests {
 
     const MAC: EthernetAddress = EthernetAddress([2, 3, 4, 5, 6, 7]);
 
-    /// A card with queues of eight descriptors, and the device's view of them.
+    /// A card with queues of eight descriptors, and the device's side of them.
     fn set_up(is_split: bool) -> (VirtioNet, [Pretended; 2]) {
         let common = shared(64);
         let registers = Registers::Modern { common, device: None, notify: common, notify_step: 0 };

@@ -1,17 +1,17 @@
-//! The other side of a queue, for tests: a device that is told what to do.
+//! The device's side of a queue, for tests.
 
 use super::Queue;
 use crate::virtio::queue::{NEXT, WRITE};
 use alloc::vec::Vec;
 use core::{ptr, slice};
 
-/// A device's view of a queue.
+/// A simulated device on a queue.
 pub(super) struct Pretended {
     descriptors: u64,
     available: u64,
     used: u64,
     size: u16,
-    /// Buffers that were taken, and that were given back.
+    /// Number of buffers taken, and of buffers returned.
     taken: u16,
     given: u16,
 }
@@ -32,12 +32,12 @@ pub(super) struct Buffer {
 }
 
 fn read<T>(address: u64) -> T {
-    // SAFETY: the driver has said that this is there.
+    // SAFETY: the driver has set this address.
     unsafe { ptr::read_volatile(address as *const T) }
 }
 
 fn write<T>(address: u64, value: T) {
-    // SAFETY: likewise.
+    // SAFETY: as above.
     unsafe { ptr::write_volatile(address as *mut T, value) }
 }
 
@@ -47,12 +47,12 @@ impl Pretended {
         Self { descriptors, available, used, size: queue.size(), taken: 0, given: 0 }
     }
 
-    /// Whether it wants to be told of what is new.
+    /// Sets if the device wants notifications.
     pub(super) fn listen(&self, listens: bool) {
         write(self.used, u16::from(!listens));
     }
 
-    /// The next buffer that it is offered.
+    /// Takes the next available buffer.
     pub(super) fn take(&mut self) -> Option<Buffer> {
         if read::<u16>(self.available + 2) == self.taken {
             return None;
@@ -76,7 +76,7 @@ impl Pretended {
         }
     }
 
-    /// Gives a buffer back, and says that it has written so many bytes.
+    /// Returns a buffer with `length` written bytes.
     pub(super) fn give(&mut self, descriptor: u32, length: u32) {
         let entry = self.used + 4 + 8 * u64::from(self.given % self.size);
         write(entry, descriptor);
@@ -92,22 +92,22 @@ impl Buffer {
         self.parts.iter().map(|part| part.length).collect()
     }
 
-    /// What is in it, all of which the device may only read.
+    /// Its content, which the device may only read.
     pub(super) fn bytes(&self) -> Vec<u8> {
         let bytes = |part: &Part| {
             assert!(!part.is_written);
-            // SAFETY: the driver has said that this is there.
+            // SAFETY: the driver has set this address.
             unsafe { slice::from_raw_parts(part.address as *const u8, part.length) }
         };
         self.parts.iter().flat_map(bytes).copied().collect()
     }
 
-    /// Writes into it as far as it goes.
+    /// Writes into the buffer as far as it has room.
     pub(super) fn write(&self, mut bytes: &[u8]) {
         for part in &self.parts {
             assert!(part.is_written);
             let (now, later) = bytes.split_at(bytes.len().min(part.length));
-            // SAFETY: likewise.
+            // SAFETY: as above.
             unsafe { ptr::copy_nonoverlapping(now.as_ptr(), part.address as *mut u8, now.len()) };
             bytes = later;
         }

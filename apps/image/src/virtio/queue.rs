@@ -1,17 +1,17 @@
-//! Split virtqueues: descriptors of buffers, those that the device may use, those that it has used.
+//! Split virtqueues: descriptor table, available ring and used ring.
 
 use super::Doorbell;
 use crate::machine::memory::{PAGE, shared};
 use core::ptr;
 use core::sync::atomic::{Ordering, fence};
 
-/// The buffer goes on in the next descriptor.
+/// The buffer continues in the next descriptor.
 pub(super) const NEXT: u16 = 1;
-/// The device writes it.
+/// The device writes to the buffer.
 pub(super) const WRITE: u16 = 2;
-/// Nobody wants an interrupt.
+/// No interrupts wanted.
 const NO_INTERRUPT: u16 = 1;
-/// The device wants no notice.
+/// The device wants no notifications.
 const NO_NOTIFY: u16 = 1;
 
 #[derive(Clone, Copy)]
@@ -30,27 +30,27 @@ pub(crate) struct Queue {
     size: u16,
     memory: *mut u8,
     doorbell: Doorbell,
-    /// Buffers that were ever offered, and of them those that the device was told of.
+    /// Number of buffers offered in total, and of those the device was notified of.
     offered: u16,
     told: u16,
-    /// Buffers that were ever taken back.
+    /// Number of buffers taken back in total.
     taken: u16,
 }
 
-/// What the device says of a buffer.
+/// A used ring entry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Used {
-    /// Its first descriptor.
+    /// The first descriptor of the buffer.
     pub(crate) descriptor: u16,
-    /// How many bytes were written.
+    /// The number of written bytes.
     pub(crate) length: usize,
 }
 
 impl Queue {
-    /// Buffers that a queue has at most.
+    /// Maximum number of buffers in a queue.
     pub(crate) const MOST: u16 = 256;
 
-    /// A queue of `size` descriptors, a power of two; `None` if that is no size for a queue.
+    /// A queue of `size` descriptors, a power of two; `None` if the size is invalid.
     pub(crate) fn new(number: u16, size: u16, doorbell: Doorbell) -> Option<Self> {
         if !size.is_power_of_two() || size > 1 << 12 {
             return None;
@@ -65,19 +65,19 @@ impl Queue {
         self.size
     }
 
-    /// The physical address of the whole.
+    /// The physical address of the queue.
     pub(crate) fn address(&self) -> u64 {
         self.memory.addr() as u64
     }
 
-    /// The physical addresses of its three parts.
+    /// The physical addresses of the descriptor table, the available ring and the used ring.
     pub(crate) fn parts(&self) -> [u64; 3] {
         let at = |offset: usize| self.address() + offset as u64;
         [at(0), at(available_at(self.size)), at(used_at(self.size))]
     }
 
-    /// Makes `descriptor` one of `length` bytes at `address`, which the device may write or else
-    /// read, and which goes on in `next`.
+    /// Sets `descriptor` to `length` bytes at `address`, writable or readable by the device, and
+    /// continued in `next`.
     pub(crate) fn describe(
         &mut self,
         descriptor: u16,
@@ -92,25 +92,24 @@ impl Queue {
             Descriptor { address: address.addr() as u64, length: length as u32, flags, next };
         let place =
             self.memory.cast::<Descriptor>().wrapping_add(usize::from(descriptor % self.size));
-        // SAFETY: the place is in the first part of the queue's memory, and aligned.
+        // SAFETY: the place is in the descriptor table of the queue's memory, and aligned.
         unsafe { ptr::write_volatile(place, content) }
     }
 
-    /// Offers the buffer that begins with `descriptor`. The device is told by [`Queue::flush`].
+    /// Offers the buffer that begins with `descriptor`. [`Queue::flush`] notifies the device.
     pub(crate) fn offer(&mut self, descriptor: u16) {
         let slot = usize::from(self.offered % self.size);
         self.set(available_at(self.size) + 4 + 2 * slot, descriptor);
         self.offered = self.offered.wrapping_add(1);
     }
 
-    /// Tells the device what was offered.
+    /// Publishes the offered buffers and notifies the device.
     pub(crate) fn flush(&mut self) {
         if self.told == self.offered {
             return;
         }
         self.told = self.offered;
-        // What was offered is to be seen before its number, and whether the device sleeps only
-        // then.
+        // The entries must be visible before the index, and the index before the flag is read.
         fence(Ordering::SeqCst);
         self.set(available_at(self.size) + 2, self.offered);
         fence(Ordering::SeqCst);
@@ -129,7 +128,7 @@ impl Queue {
         let entry = used_at(self.size) + 4 + 8 * slot;
         let (descriptor, length) = (self.get::<u32>(entry), self.get::<u32>(entry + 4));
         self.taken = self.taken.wrapping_add(1);
-        // A device may write what it likes.
+        // The device may write any value.
         Some(Used { descriptor: descriptor as u16 % self.size, length: length as usize })
     }
 
@@ -139,17 +138,17 @@ impl Queue {
     }
 
     fn set(&self, at: usize, value: u16) {
-        // SAFETY: likewise.
+        // SAFETY: as above.
         unsafe { ptr::write_volatile(self.memory.wrapping_add(at).cast(), value) }
     }
 }
 
-/// Where the buffers stand that the device may use.
+/// The offset of the available ring.
 const fn available_at(size: u16) -> usize {
     16 * size as usize
 }
 
-/// Where those stand that it has used.
+/// The offset of the used ring.
 const fn used_at(size: u16) -> usize {
     (available_at(size) + 6 + 2 * size as usize).next_multiple_of(PAGE)
 }
@@ -159,15 +158,15 @@ mod tests {
     use super::super::pretended::Pretended;
     use super::*;
 
-    /// A queue whose doorbell is a place in memory, and that place.
+    /// A queue with its doorbell in memory, and the address of that.
     fn queue(size: u16) -> (Queue, *mut u16) {
         let bell = shared(2).cast();
         (Queue::new(7, size, Doorbell::Memory(bell)).expect("a queue"), bell)
     }
 
-    /// Whether the bell was rung since it was asked last.
+    /// Returns true if the doorbell was rung since the last call.
     fn was_rung(bell: *mut u16) -> bool {
-        // SAFETY: the place is there, and only doorbells write it.
+        // SAFETY: the address is valid, and only doorbells write it.
         unsafe { ptr::replace(bell, 0) == 7 }
     }
 

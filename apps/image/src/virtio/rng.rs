@@ -1,4 +1,4 @@
-//! Randomness of the host's.
+//! The virtio entropy device.
 
 use super::{Device, Queue};
 use crate::machine::memory::shared;
@@ -8,10 +8,10 @@ use core::ptr;
 
 /// The only queue.
 const REQUESTS: u16 = 0;
-/// How long the host may take to give some, in milliseconds: it may have to wait for it itself.
+/// Time limit for the host in milliseconds: it may have to wait for entropy itself.
 const PATIENCE: u64 = 2000;
 
-/// A seed from this device; `None` where it is none of randomness, or does not give as much.
+/// A seed from this device; `None` if it is no entropy device, or does not deliver enough.
 #[must_use]
 pub(crate) fn seed<const N: usize>(function: &Function) -> Option<[u8; N]> {
     if function.vendor != 0x1af4 || !matches!(function.device, 0x1005 | 0x1044) {
@@ -25,7 +25,7 @@ pub(crate) fn seed<const N: usize>(function: &Function) -> Option<[u8; N]> {
     seed
 }
 
-/// Asks until there are enough bytes: a device may give fewer than are asked for.
+/// Requests bytes until there are enough: the device may return fewer than requested.
 fn fill<const N: usize>(queue: &mut Queue) -> Option<[u8; N]> {
     let memory = shared(N);
     let mut seed = [0; N];
@@ -43,7 +43,7 @@ fn fill<const N: usize>(queue: &mut Queue) -> Option<[u8; N]> {
         if length == 0 {
             return None;
         }
-        // SAFETY: the device has given this memory back, which is as long.
+        // SAFETY: the device has returned this memory, which has that length.
         unsafe { ptr::copy_nonoverlapping(memory, seed[count..].as_mut_ptr(), length) };
         count += length;
     }
@@ -57,7 +57,8 @@ mod tests {
     use super::*;
     use crate::machine::random::SEED;
 
-    /// The seed of a device that gives as many bytes as it is told at a time: 1, 2, and so on.
+    /// The seed from a device that returns `lengths` bytes at a time, with the values 1, 2, and so
+    /// on.
     fn seed(lengths: &'static [usize]) -> Option<[u8; SEED]> {
         let mut queue = Queue::new(0, 8, Doorbell::Memory(shared(2).cast())).expect("a queue");
         let mut device = Pretended::new(&queue);

@@ -1,4 +1,4 @@
-//! A network of two: the server by a card that is none, and everybody else at its other end.
+//! A simulated network: the server on a fake card, and all other hosts at its other end.
 
 #[allow(dead_code)]
 pub(crate) mod tcp;
@@ -22,10 +22,10 @@ use test_support::hostile::End;
 pub(crate) const SERVER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 7);
 pub(crate) const SERVER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 7];
 pub(crate) const SERVER_END: End = End { mac: SERVER_MAC, address: SERVER };
-/// Who has the file of users, and is the gateway.
+/// The TFTP server of the file of users, and gateway.
 pub(crate) const HOST: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 
-/// What is on the wire.
+/// The frames on the wire.
 #[derive(Debug, Default)]
 pub(crate) struct Wire {
     pub(crate) to_server: VecDeque<Vec<u8>>,
@@ -81,18 +81,18 @@ pub(crate) struct Sent {
     pub(crate) payload: Vec<u8>,
 }
 
-/// The server and the rest of the world.
+/// The server and the other hosts.
 pub(crate) struct Lan {
     pub(crate) server: Server,
     pub(crate) wire: Rc<RefCell<Wire>>,
     pub(crate) now: Instant,
-    /// The file of users that the host has.
+    /// The file of users on the TFTP server.
     pub(crate) file: Vec<u8>,
     /// Addresses that do not answer.
     pub(crate) silent: Vec<Ipv4Addr>,
-    /// What the server has sent to others than the host's TFTP server.
+    /// Datagrams of the server, except those to the TFTP server.
     pub(crate) sent: Vec<Sent>,
-    /// Hosts that speak TCP.
+    /// Hosts with TCP.
     pub(crate) hosts: Vec<Host>,
 }
 
@@ -118,7 +118,7 @@ impl Lan {
         Self { server, wire, now, file, silent: Vec::new(), sent: Vec::new(), hosts: Vec::new() }
     }
 
-    /// One that serves.
+    /// A server that is ready.
     pub(crate) fn ready(options: &str, file: &str) -> Self {
         let mut lan = Self::new(options, file);
         lan.run(Duration::from_millis(500));
@@ -130,7 +130,7 @@ impl Lan {
         self.server.log.since(0).collect::<Vec<_>>().join("\n")
     }
 
-    /// Lets `time` go by, in steps of a millisecond.
+    /// Lets `time` pass, in steps of a millisecond.
     pub(crate) fn run(&mut self, time: Duration) {
         let end = self.now + time;
         while self.now < end {
@@ -139,7 +139,7 @@ impl Lan {
         }
     }
 
-    /// One turn of the server, and what the others do about what it has sent.
+    /// One step of the server, and the answers of the other hosts.
     pub(crate) fn turn(&mut self) {
         let now = self.now;
         self.server.step(&mut || now);
@@ -157,7 +157,7 @@ impl Lan {
         if !is_udp && self.hosts.iter_mut().any(|host| host.take(frame)) {
             return;
         }
-        // What asks for an address.
+        // ARP requests.
         if frame[12..14] == [8, 6] {
             let target = Ipv4Addr::new(frame[38], frame[39], frame[40], frame[41]);
             if frame[20..22] == [0, 1] && !self.silent.contains(&target) && target != SERVER {
@@ -185,7 +185,7 @@ impl Lan {
         self.sent.push(sent);
     }
 
-    /// The host's TFTP server, which knows no options.
+    /// The TFTP server, which supports no options.
     fn on_tftp(&mut self, sent: &Sent) {
         let block: u16 = match sent.payload[1] {
             1 => 1,
@@ -201,13 +201,13 @@ impl Lan {
         self.send(SocketAddrV4::new(HOST, 1069), sent.port, &data);
     }
 
-    /// Somebody sends a datagram to a port of the server.
+    /// Sends a datagram to a port of the server.
     pub(crate) fn send(&mut self, from: SocketAddrV4, port: u16, payload: &[u8]) {
         let frame = frame(from, port, payload);
         self.wire.borrow_mut().to_server.push_back(frame);
     }
 
-    /// Somebody sends a message by UDP; returns what the server has sent then.
+    /// Sends a message by UDP. Returns the datagrams that the server sends then.
     pub(crate) fn exchange(&mut self, from: SocketAddrV4, message: &str) -> Vec<Sent> {
         self.sent.clear();
         self.send(from, 5060, message.as_bytes());
@@ -216,17 +216,17 @@ impl Lan {
     }
 }
 
-/// The card of who has this address.
+/// The Ethernet address of the host `address`.
 pub(crate) fn mac_of(address: Ipv4Addr) -> [u8; 6] {
     [2, 0, 1, 0, 0, address.octets()[3]]
 }
 
-/// Who has this address.
+/// The host `address`.
 pub(crate) fn end(address: Ipv4Addr) -> End {
     End { mac: mac_of(address), address }
 }
 
-/// A datagram in a frame.
+/// A frame with a datagram.
 pub(crate) fn frame(from: SocketAddrV4, port: u16, payload: &[u8]) -> Vec<u8> {
     end(*from.ip()).frame(from.port(), SERVER_END, port, payload)
 }

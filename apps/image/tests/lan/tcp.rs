@@ -1,4 +1,4 @@
-//! Hosts that speak TCP with the server, each by a stack of its own.
+//! TCP hosts in the server's network, each with its own stack.
 
 use super::{SERVER, Wire, mac_of};
 use sip::Instant;
@@ -32,7 +32,7 @@ impl Host {
         Self { address, interface, sockets, cable, next_port: 40_000 }
     }
 
-    /// Begins a connection to the server.
+    /// Starts a connection to the server.
     pub(crate) fn connect(&mut self) -> SocketHandle {
         self.next_port += 1;
         let buffer = |length| SocketBuffer::new(vec![0; length]);
@@ -42,7 +42,7 @@ impl Host {
         self.sockets.add(socket)
     }
 
-    /// Begins another connection in the place of one that has ended.
+    /// Replaces a connection that has ended by a new one.
     pub(crate) fn connect_again(&mut self, handle: &mut SocketHandle) {
         if !self.socket(*handle).is_open() {
             self.sockets.remove(*handle);
@@ -58,7 +58,7 @@ impl Host {
         self.socket(handle).state() == State::Established
     }
 
-    /// Whether `frame` is for this host; then it is taken.
+    /// Takes `frame` if it is for this host, and returns true then.
     pub(super) fn take(&mut self, frame: &[u8]) -> bool {
         let is_ours = frame[..6] == mac_of(self.address) && frame[12..14] != [8, 6]
             || frame[12..14] == [8, 6] && frame[38..42] == self.address.octets();
@@ -78,7 +78,7 @@ fn time(now: Instant) -> Time {
     Time::from_micros(now.as_micros() as i64)
 }
 
-/// Frames on their way.
+/// Frames under way.
 #[derive(Default)]
 struct Cable {
     received: VecDeque<Vec<u8>>,

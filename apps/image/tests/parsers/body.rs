@@ -1,4 +1,4 @@
-//! The image's own parsers over any bytes: nothing breaks, and what they hold is bounded.
+//! The image's parsers on arbitrary bytes: no panics, and bounded memory.
 
 use image::dns::Resolver;
 use image::machine::random::Random;
@@ -15,7 +15,7 @@ const SERVER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 const NOW: Instant = Instant::from_micros(1_795_700_000_000_000);
 const MOST: usize = 100;
 
-/// The first byte says which parser reads the rest.
+/// The first byte selects the parser of the rest.
 pub(crate) fn parsers(bytes: &[u8]) {
     let Some((which, bytes)) = bytes.split_first() else { return };
     match which % 6 {
@@ -85,7 +85,7 @@ fn names(bytes: &[u8]) {
     for datagram in datagrams(bytes) {
         let (_, _, queries) = resolver.work();
         let Some((port, _, query)) = queries.into_iter().next() else { break };
-        // Who answers knows the number and the question.
+        // The answer has the id and the question of the query.
         let mut answer = query;
         answer[2] |= 0x80;
         if let Some((head, rest)) = datagram.split_first_chunk::<10>() {

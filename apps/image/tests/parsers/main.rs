@@ -1,10 +1,10 @@
-//! The image's own parsers over what chance brings, the same in each run. `fuzz/` has them, too.
+//! The image's parsers on random input, the same in each run. `fuzz/` covers them, too.
 
 mod body;
 
 use fastrand::Rng;
 
-/// What each of them reads, as it should be.
+/// Valid input for each of them.
 fn samples() -> Vec<Vec<u8>> {
     let with = |which: u8, bytes: &[u8]| [&[which], bytes].concat();
     let datagrams = |which: u8, all: &[&[u8]]| {
@@ -28,7 +28,7 @@ fn samples() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Bytes that mean something to one of them.
+/// Bytes with a meaning for one of them.
 const SPECIAL: [u8; 8] = [0, 1, b':', b'\n', b'=', b',', 0xc0, 0xff];
 
 #[test]

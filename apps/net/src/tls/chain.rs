@@ -1,4 +1,5 @@
-//! A bound on the certificates that the other end shows: each may cost the check of a signature.
+//! A limit on the length of certificate chains: each certificate may cost the verification of a
+//! signature.
 
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::pki_types::{CertificateDer, UnixTime};
@@ -9,10 +10,10 @@ use rustls::{
 use std::fmt;
 use std::sync::Arc;
 
-/// Certificates in a chain, the end's own among them.
+/// The maximum number of certificates in a chain, including that of the peer.
 const MAX_CHAIN: usize = 10;
 
-/// A chain that is longer than it may be.
+/// The error of a chain that is too long. Contains its length.
 #[derive(Debug)]
 struct TooLong(usize);
 
@@ -24,10 +25,10 @@ impl fmt::Display for TooLong {
 
 impl std::error::Error for TooLong {}
 
-/// Whether a certificate with these `intermediates` may be verified at all.
+/// Checks the length of the chain with these `intermediates`.
 ///
 /// # Errors
-/// Where there are too many.
+/// The chain is too long.
 pub(super) fn check(intermediates: &[CertificateDer<'_>]) -> Result<(), Error> {
     match intermediates.len() + 1 {
         ..=MAX_CHAIN => Ok(()),
@@ -35,7 +36,7 @@ pub(super) fn check(intermediates: &[CertificateDer<'_>]) -> Result<(), Error> {
     }
 }
 
-/// The verifier of clients, for chains of bounded length.
+/// A verifier of client certificates that also limits the length of the chain.
 #[derive(Debug)]
 pub(super) struct Bounded(pub(super) Arc<dyn ClientCertVerifier>);
 

@@ -1,4 +1,4 @@
-//! The side that calls: whom it trusts.
+//! The client side of TLS, and the trust in servers.
 
 use super::files::{FileError, Fingerprint, Identity};
 use super::identities::{Names, Verifier, identities};
@@ -16,27 +16,27 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// Names of servers whose sessions are remembered, to be resumed.
+/// The maximum number of server names with a remembered session for resumption.
 const MAX_SESSIONS: usize = 256;
 
-/// Who is trusted to be who they say.
+/// The trust in certificates of servers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Trust {
-    /// Whom the issuers have signed that this system trusts.
+    /// Certificates signed by an issuer that this system trusts.
     #[default]
     System,
-    /// Whom the issuers in a file have signed.
+    /// Certificates signed by an issuer in this file.
     Issuers(PathBuf),
-    /// Who has the certificate with this fingerprint, whatever else it says.
+    /// The certificate with this fingerprint, regardless of its content.
     Pinned(Fingerprint),
-    /// Anybody: for a laboratory, where nothing that is said is worth a secret.
+    /// All certificates: for laboratories only, without protection against an attacker.
     Anybody,
 }
 
 impl FromStr for Trust {
     type Err = String;
 
-    /// `system`, a fingerprint after `sha256:`, or the name of a file with issuers.
+    /// Parses `system`, `sha256:` with a fingerprint, or the name of a file with issuers.
     fn from_str(text: &str) -> Result<Self, String> {
         match (text, text.strip_prefix("sha256:")) {
             ("", _) => {
@@ -49,21 +49,23 @@ impl FromStr for Trust {
     }
 }
 
-/// What connections begin with that are opened from here.
+/// The TLS configuration of outgoing connections.
 #[derive(Clone, Debug)]
 pub struct Client {
     pub(super) sip: Arc<ClientConfig>,
     web: Arc<ClientConfig>,
-    /// The verifier of the servers with which SIP is spoken.
+    /// The certificate verifier of outgoing SIP connections.
     verifier: Arc<dyn ServerCertVerifier>,
 }
 
 impl Client {
-    /// One that trusts `trust`, and shows `identity` to who wants to see one. With `logs_keys` the
-    /// keys are written to the file that `SSLKEYLOGFILE` names in the environment, for Wireshark.
+    /// A configuration that trusts `trust`, and presents `identity` to servers that request a
+    /// certificate. On a system without issuers [`Trust::System`] rejects all servers. With
+    /// `logs_keys` the keys are written to the file named by the environment variable
+    /// `SSLKEYLOGFILE`, for Wireshark.
     ///
     /// # Errors
-    /// When a file cannot be used, or the system trusts nobody.
+    /// [`FileError`] if a file cannot be used.
     pub fn new(
         trust: &Trust,
         identity: Option<&Identity>,
@@ -93,20 +95,20 @@ impl Client {
         Ok(Self { sip: config(SIP, &by_sip)?, web: config(HTTP, &by_web)?, verifier: by_sip })
     }
 
-    /// The domains for which an end that shows `certificates`, its own first, would be taken, if
-    /// they were called.
+    /// The domains that `certificates`, the peer's own first, prove as those of a SIP server. Empty
+    /// if they are not trusted.
     #[must_use]
     pub fn names(&self, certificates: &[CertificateDer<'_>]) -> Vec<ServerName<'static>> {
         let Some((own, others)) = certificates.split_first() else { return Vec::new() };
         let names = identities(own);
-        // All are names of the same certificate: whether it is trusted does not depend on them.
+        // All names belong to one certificate, so the trust does not depend on the name.
         let is_trusted = names.first().is_some_and(|name| {
             self.verifier.verify_server_cert(own, others, name, &[], UnixTime::now()).is_ok()
         });
         if is_trusted { names } else { Vec::new() }
     }
 
-    /// The same without resuming sessions: each connection agrees on everything anew.
+    /// Disables session resumption, so that each connection makes a full handshake.
     #[must_use]
     pub fn without_resumption(mut self) -> Self {
         for config in [&mut self.sip, &mut self.web] {
@@ -115,18 +117,18 @@ impl Client {
         self
     }
 
-    /// Begins a connection of SIP to `name`, a domain or an address.
+    /// Begins a SIP connection to `name`, a domain or an address.
     ///
     /// # Errors
-    /// When the library does not take what it was given, which is a fault of the program.
+    /// [`TlsError`] if the library rejects its parameters, which is a bug of this program.
     pub fn connect(&self, name: ServerName<'static>) -> Result<Session, TlsError> {
         Session::connect(Arc::clone(&self.sip), name)
     }
 
-    /// Begins one of HTTP, for WebSocket.
+    /// Begins an HTTP connection to `name`, for WebSocket.
     ///
     /// # Errors
-    /// Likewise.
+    /// See [`Client::connect`].
     pub fn connect_web(&self, name: ServerName<'static>) -> Result<Session, TlsError> {
         Session::connect(Arc::clone(&self.web), name)
     }
@@ -162,7 +164,7 @@ fn verifier(
         }
     };
     if roots.is_empty() {
-        // Everybody is refused then, which is said where it happens.
+        // Each connection is rejected then, with an error at that time.
         return Ok(Arc::new(Without { accepted: Accepted::Nobody, provider }));
     }
     let unusable = |error| FileError {
@@ -172,16 +174,16 @@ fn verifier(
     Ok(Arc::new(Verifier::new(roots, provider, names).map_err(unusable)?))
 }
 
-/// Whom to trust, whoever has signed the certificate.
+/// The decision of a verifier that ignores the issuer.
 #[derive(Debug)]
 enum Accepted {
     Only(Fingerprint),
     Anybody,
-    /// As on a system without issuers.
+    /// No certificate, as on a system without issuers.
     Nobody,
 }
 
-/// Looks at no issuers.
+/// A verifier that ignores the issuer of a certificate.
 #[derive(Debug)]
 struct Without {
     accepted: Accepted,

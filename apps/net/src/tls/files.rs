@@ -1,4 +1,4 @@
-//! Certificates and keys in files, and a certificate of one's own where there is none.
+//! Files of certificates and keys, and the creation of self-signed certificates.
 
 use rcgen::{CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair};
 use ring::digest;
@@ -18,12 +18,12 @@ use std::sync::Arc;
 use std::time::SystemTime;
 use x509_cert::der::Decode;
 
-/// A file that cannot be used, or what it says.
+/// The error of a file, or of its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileError {
     /// The file.
     pub file: PathBuf,
-    /// What is wrong with it, and what to do.
+    /// The problem, and the remedy.
     pub problem: String,
 }
 
@@ -41,15 +41,16 @@ impl fmt::Display for FileError {
 
 impl std::error::Error for FileError {}
 
-/// A certificate, those that it was signed by, and its key.
+/// A certificate, its chain and its key.
 #[derive(Clone, Debug)]
 pub struct Identity(Arc<CertifiedKey>);
 
 impl Identity {
-    /// Reads the certificates of `chain`, one's own first, and the `key`, all in PEM.
+    /// Reads the certificates of `chain`, the server's own first, and the `key`, all in PEM.
     ///
     /// # Errors
-    /// When a file cannot be read or has nothing of the kind, or they do not belong together.
+    /// [`FileError`] if a file cannot be read, contains no such data, or the key does not match the
+    /// certificate.
     pub fn read(chain: &Path, key: &Path) -> Result<Self, FileError> {
         let certificates = read_certificates(chain)?;
         let private = PrivateKeyDer::from_pem_file(key).map_err(|error| match is_encrypted(key) {
@@ -78,21 +79,20 @@ impl Identity {
         Ok(Self(Arc::new(identity)))
     }
 
-    /// Its certificate's fingerprint.
+    /// The fingerprint of the certificate.
     #[must_use]
     pub fn fingerprint(&self) -> Fingerprint {
         self.0.cert.first().map_or(Fingerprint([0; 32]), Fingerprint::of)
     }
 
-    /// Whether its certificate is for the domain or address `name`.
+    /// Returns true if the certificate is for the domain or address `name`.
     #[must_use]
     pub fn is_for(&self, name: &ServerName<'_>) -> bool {
         let certificate = self.0.cert.first().map(ParsedCertificate::try_from);
         matches!(certificate, Some(Ok(of)) if verify_server_name(&of, name).is_ok())
     }
 
-    /// Since when, and until when, its certificate is valid; `None` where it does not say so in a
-    /// way that is understood.
+    /// The validity period of the certificate. `None` if it cannot be parsed.
     #[must_use]
     pub fn validity(&self) -> Option<Range<SystemTime>> {
         let certificate = x509_cert::Certificate::from_der(self.0.cert.first()?).ok()?;
@@ -100,7 +100,7 @@ impl Identity {
         Some(validity.not_before.to_system_time()..validity.not_after.to_system_time())
     }
 
-    /// Whether its key is one of RSA.
+    /// Returns true if the key is an RSA key.
     #[must_use]
     pub fn is_rsa(&self) -> bool {
         self.0.key.algorithm() == rustls::SignatureAlgorithm::RSA
@@ -111,7 +111,7 @@ impl Identity {
     }
 }
 
-/// Whether the PEM `file` has a key that is encrypted (RFC 7468 section 11, RFC 1421).
+/// Returns true if the PEM `file` contains an encrypted key (RFC 7468 section 11, RFC 1421).
 fn is_encrypted(file: &Path) -> bool {
     std::fs::read_to_string(file).is_ok_and(|text| {
         text.contains("-----BEGIN ENCRYPTED PRIVATE KEY-----")
@@ -119,10 +119,10 @@ fn is_encrypted(file: &Path) -> bool {
     })
 }
 
-/// All certificates of `file`, in PEM.
+/// Reads all certificates of the PEM `file`.
 ///
 /// # Errors
-/// When it cannot be read or has none.
+/// [`FileError`] if the file cannot be read or contains no certificate.
 pub fn read_certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, FileError> {
     let wrong = |error: &dyn fmt::Display| {
         FileError::new(file, format_args!("expected certificates in PEM: {error}"))
@@ -136,7 +136,8 @@ pub fn read_certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, Fi
     }
 }
 
-/// The SHA-256 of a certificate: pairs of hexadecimal digits, with colons between or without.
+/// The SHA-256 fingerprint of a certificate. Its text form is pairs of hexadecimal digits, with or
+/// without colons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fingerprint([u8; 32]);
 
@@ -181,11 +182,11 @@ impl FromStr for Fingerprint {
     }
 }
 
-/// Makes a key and a certificate for `names`, domains and addresses, which nobody but itself has
-/// signed, and writes them to `chain` and `key`, in PEM. The key is for this user alone.
+/// Creates a key and a self-signed certificate for `names`, which are domains and addresses, and
+/// writes them to `key` and `chain`, in PEM. The key file is readable by this user only.
 ///
 /// # Errors
-/// When a file cannot be written, or a name cannot stand in a certificate.
+/// [`FileError`] if a file cannot be written, or a name is invalid in a certificate.
 pub fn make_self_signed(names: &[String], chain: &Path, key: &Path) -> Result<(), FileError> {
     let wrong = |error: rcgen::Error| {
         FileError::new(chain, format_args!("a certificate cannot be made: {error}"))

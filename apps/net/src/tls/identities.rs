@@ -1,5 +1,5 @@
-//! Whom a certificate is for, as RFC 5922 section 7 has it: names in URIs of SIP come before names
-//! of hosts, and alone where there are any.
+//! The identities in a certificate, by RFC 5922 section 7: SIP URIs have precedence over host
+//! names. If there are SIP URIs, host names are ignored.
 
 use super::chain;
 use rustls::client::WebPkiServerVerifier;
@@ -13,7 +13,7 @@ use sip::{Host, SipUri, Uri};
 use std::sync::Arc;
 use webpki::EndEntityCert;
 
-/// The verifier of a server's certificate: it is signed by an issuer that is trusted, and for the
+/// The verifier of a server's certificate: it must be signed by a trusted issuer, and contain the
 /// name that was called.
 #[derive(Debug)]
 pub(super) struct Verifier {
@@ -23,17 +23,17 @@ pub(super) struct Verifier {
     names: Names,
 }
 
-/// The names of a certificate that count.
+/// The names in a certificate that are accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Names {
-    /// SIP URIs, and names of hosts where there are none, without wildcards (RFC 5922 section 7).
+    /// SIP URIs, or host names if there are no SIP URIs, without wildcards (RFC 5922 section 7).
     Sip,
-    /// Names of hosts, as browsers take them.
+    /// Host names, by the rules of browsers.
     Hosts,
 }
 
 impl Verifier {
-    /// One that trusts the issuers in `roots`, of which there are some.
+    /// A verifier that trusts the issuers in `roots`, which is not empty.
     pub(super) fn new(
         roots: Arc<RootCertStore>,
         provider: Arc<CryptoProvider>,
@@ -45,7 +45,7 @@ impl Verifier {
     }
 }
 
-/// The domains in the URIs `uris` that are SIP URIs of domains, not of users (RFC 5922 section
+/// The domains in those of `uris` that are SIP URIs of domains, not of users (RFC 5922 section
 /// 7.1).
 fn domains<'u>(uris: impl Iterator<Item = &'u str>) -> Vec<String> {
     uris.filter_map(|uri| match Uri::parse(uri.as_bytes()) {
@@ -57,10 +57,10 @@ fn domains<'u>(uris: impl Iterator<Item = &'u str>) -> Vec<String> {
     .collect()
 }
 
-/// How many names of a certificate are looked at.
+/// The maximum number of names read from a certificate.
 const MOST: usize = 8;
 
-/// The domains that `certificate` is for.
+/// The domains that `certificate` is for, at most eight.
 #[must_use]
 pub fn identities(certificate: &CertificateDer<'_>) -> Vec<ServerName<'static>> {
     let Ok(read) = EndEntityCert::try_from(certificate) else { return Vec::new() };
@@ -81,7 +81,7 @@ impl ServerCertVerifier for Verifier {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         chain::check(intermediates)?;
-        // One that cannot be read is refused below.
+        // A certificate that cannot be parsed is rejected below.
         let read = EndEntityCert::try_from(end_entity).ok().filter(|_| self.names == Names::Sip);
         let mut presented =
             read.as_ref().map_or_else(Vec::new, |read| domains(read.valid_uri_names()));

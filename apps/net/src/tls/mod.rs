@@ -1,5 +1,5 @@
-//! TLS 1.2 and 1.3 for SIP: who has which certificate, who is trusted, and connections as bytes in
-//! and bytes out (RFC 3261 section 26.3, RFC 5922, RFC 5923).
+//! TLS 1.2 and 1.3 for SIP: certificates, trust, and sessions without I/O (RFC 3261 section 26.3,
+//! RFC 5922, RFC 5923).
 
 mod chain;
 mod client;
@@ -27,12 +27,13 @@ pub use words::TlsError;
 use rustls::crypto::CryptoProvider;
 use std::sync::Arc;
 
-/// What is spoken, as ALPN calls it. The second name of SIP is one that some phones use.
+/// The ALPN names of the protocols. Some phones use the second name of SIP.
 const SIP: &[u8] = b"sip";
 const SIP_2: &[u8] = b"sip/2";
 const HTTP: &[u8] = b"http/1.1";
 
-/// The cryptography. Its suites are those of TLS 1.3, and of 1.2 those with AEAD and ECDHE.
+/// The cryptography provider. Its cipher suites are those of TLS 1.3, and those of TLS 1.2 with
+/// AEAD and ECDHE.
 #[must_use]
 pub fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())

@@ -1,11 +1,11 @@
-//! Who is called, by what is said.
+//! The server name of a connection, taken from a request.
 
 use rustls::pki_types::ServerName;
 use sip::header::NameAddr;
 use sip::{HeaderName, Host, Message, SipUri, Uri};
 
-/// Who is called by a request: the host of its next hop, before the DNS was asked (RFC 5922 section
-/// 7.1).
+/// The host of the next hop of `request`, before any DNS look-up: the name that the server must
+/// prove (RFC 5922 section 7.1).
 #[must_use]
 pub fn called_by(request: &[u8]) -> Option<ServerName<'static>> {
     let message = Message::parse(request).ok()?;

@@ -1,5 +1,4 @@
-//! How a server proves to an issuer of certificates that a domain leads to it, while it is called
-//! over TLS (RFC 8737).
+//! The proof of the control of a domain to an ACME issuer, by a TLS handshake (RFC 8737).
 
 use super::Server;
 use rcgen::{CertificateParams, CustomExtension, DistinguishedName, KeyPair};
@@ -9,10 +8,10 @@ use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use std::sync::Arc;
 
-/// What an issuer speaks that wants a proof, and nobody else, as ALPN calls it.
+/// The ALPN name that only an ACME issuer uses, to validate a challenge.
 pub(super) const ACME: &[u8] = b"acme-tls/1";
 
-/// The certificate that an issuer expects to see who looks whether a domain leads here.
+/// The certificate that an issuer expects when it validates a challenge for a domain.
 #[derive(Clone, Debug)]
 pub struct Proof {
     domain: String,
@@ -20,11 +19,11 @@ pub struct Proof {
 }
 
 impl Proof {
-    /// That `domain` leads here: `digest` is the SHA-256 of what the issuer and the account have
-    /// agreed on, the key authorization (RFC 8555 section 8.1).
+    /// The proof for `domain`. `digest` is the SHA-256 of the key authorization (RFC 8555 section
+    /// 8.1).
     ///
     /// # Errors
-    /// When the domain cannot stand in a certificate, or `digest` has not 32 bytes.
+    /// A message, if the domain is invalid in a certificate, or `digest` is not 32 bytes long.
     pub fn new(domain: &str, digest: &[u8]) -> Result<Self, String> {
         if digest.len() != 32 {
             return Err(format!("a SHA-256 has 32 bytes, and here are {}", digest.len()));
@@ -38,14 +37,15 @@ impl Proof {
         let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
         let key = super::provider().key_provider.load_private_key(key);
         let key = key.map_err(|error| format!("no proof for {domain}: {error}"))?;
-        // Whether they belong together is not looked at: the library does not know the extension.
+        // The consistency of certificate and key is not checked: the library does not know the
+        // extension.
         let certificate = Arc::new(CertifiedKey::new(vec![certificate], key));
         Ok(Self { domain: domain.to_owned(), certificate })
     }
 }
 
 impl Server {
-    /// The same server, which shows `proofs` to issuers that ask for them.
+    /// A copy of this configuration that presents `proofs` to issuers that validate a challenge.
     #[must_use]
     pub fn proving(&self, proofs: Vec<Proof>) -> Self {
         let others = Arc::clone(&self.sip.cert_resolver);
@@ -60,7 +60,8 @@ impl Server {
     }
 }
 
-/// Chooses among proofs for who speaks as issuers do, and as before for others.
+/// Selects a proof for a client that offers only the ACME protocol. For other clients it uses the
+/// former resolver.
 #[derive(Debug)]
 struct Proofs {
     proofs: Vec<Proof>,

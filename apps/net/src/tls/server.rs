@@ -1,4 +1,4 @@
-//! The side that is called: which certificate it shows to whom, and whose it wants.
+//! The server side of TLS: the selection of its certificate, and the rules for client certificates.
 
 use super::chain::Bounded;
 use super::files::{FileError, Identity, read_certificates};
@@ -13,23 +13,23 @@ use rustls::{RootCertStore, ServerConfig};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Sessions of TLS 1.2 without tickets that are remembered.
+/// The maximum number of remembered TLS 1.2 sessions without tickets.
 const MAX_SESSIONS: usize = 10_000;
 
-/// Whether who connects shows a certificate.
+/// The policy for client certificates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ClientCertificates {
-    /// None is asked for.
+    /// No certificate is requested.
     #[default]
     Off,
-    /// One that an issuer in the file has signed, or none.
+    /// A certificate is optional. It must be signed by an issuer in this file.
     Optional(PathBuf),
-    /// One that an issuer in the file has signed.
+    /// A certificate is required. It must be signed by an issuer in this file.
     Required(PathBuf),
 }
 
-/// What accepted connections begin with. It is replaced as a whole when files change; tickets of
-/// before go on to be taken, unless the rules for clients have changed.
+/// The TLS configuration of accepted connections. It is replaced as a whole when files change.
+/// Tickets of its predecessor stay valid, unless the rules for clients have changed.
 #[derive(Clone, Debug)]
 pub struct Server {
     pub(super) sip: Arc<ServerConfig>,
@@ -38,8 +38,8 @@ pub struct Server {
     pub(super) rules: Arc<Rules>,
 }
 
-/// The rules for clients, under which a ticket is issued. A session that is resumed shows no
-/// certificate anew.
+/// The rules for clients with which a ticket is issued. A client presents no certificate when it
+/// resumes a session.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Rules {
     clients: ClientCertificates,
@@ -59,11 +59,12 @@ impl Rules {
 }
 
 impl Server {
-    /// One that shows those of `identities` that are for the name that was called, and the first
-    /// one to who calls no name or an unknown one.
+    /// A configuration that presents the first of `identities` with the requested server name, or
+    /// the first of all if no name matches or none is requested. With `before`, tickets of that
+    /// configuration stay valid.
     ///
     /// # Errors
-    /// When a file cannot be used, or there is no identity.
+    /// A message, if a file cannot be used, or `identities` is empty.
     pub fn new(
         identities: Vec<Identity>,
         clients: &ClientCertificates,
@@ -100,11 +101,11 @@ impl Server {
         config.alpn_protocols = vec![SIP.to_vec(), SIP_2.to_vec()];
         config.ticketer = Arc::clone(&tickets);
         config.session_storage = match before {
-            // They are by their place in a list that is gone.
+            // A session refers to its certificate by the index in the list of `before`.
             Some(_) => Arc::new(NoServerSessionStorage {}),
             None => ServerSessionMemoryCache::new(MAX_SESSIONS),
         };
-        // One is enough for who comes again, and each takes room and time.
+        // One is enough for a returning client, and each costs memory and time.
         config.send_tls13_tickets = 1;
         let mut web = config.clone();
         web.alpn_protocols = vec![HTTP.to_vec()];
@@ -112,31 +113,31 @@ impl Server {
         Ok(Self { sip, web, tickets, rules })
     }
 
-    /// The same server, where WebSocket is spoken on the connections of SIP, too.
+    /// Has WebSocket accepted on SIP connections, too.
     #[must_use]
     pub fn for_both(mut self) -> Self {
         Arc::make_mut(&mut self.sip).alpn_protocols.push(HTTP.to_vec());
         self
     }
 
-    /// Begins a connection of SIP.
+    /// Begins a SIP connection.
     ///
     /// # Errors
-    /// When the library does not take what it was given, which is a fault of the program.
+    /// [`TlsError`] if the library rejects its parameters, which is a bug of this program.
     pub fn accept(&self) -> Result<Session, TlsError> {
         Session::accept(Arc::clone(&self.sip))
     }
 
-    /// Begins one of HTTP, for WebSocket.
+    /// Begins an HTTP connection, for WebSocket.
     ///
     /// # Errors
-    /// Likewise.
+    /// See [`Server::accept`].
     pub fn accept_web(&self) -> Result<Session, TlsError> {
         Session::accept(Arc::clone(&self.web))
     }
 }
 
-/// Those that the certificates of `file` are.
+/// The certificates of `file` as trusted issuers.
 pub(super) fn roots(file: &std::path::Path) -> Result<Arc<RootCertStore>, FileError> {
     let mut roots = RootCertStore::empty();
     let certificates = read_certificates(file)?;
@@ -148,7 +149,7 @@ pub(super) fn roots(file: &std::path::Path) -> Result<Arc<RootCertStore>, FileEr
     Ok(Arc::new(roots))
 }
 
-/// Chooses the certificate by the name that is called.
+/// Selects the certificate by the requested server name.
 #[derive(Debug)]
 struct Certificates {
     identities: Vec<Identity>,

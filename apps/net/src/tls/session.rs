@@ -1,4 +1,4 @@
-//! One connection's TLS, between the bytes of its socket and what is said.
+//! The TLS session of one connection, between the bytes of its socket and the plaintext.
 
 use super::words::TlsError;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -6,15 +6,15 @@ use rustls::{ClientConfig, Connection, HandshakeKind, ServerConfig};
 use std::io::{Read, Write};
 use std::sync::Arc;
 
-/// The TLS of one connection. It reads and writes nothing by itself.
+/// The TLS session of one connection, without I/O.
 pub struct Session {
     connection: Connection,
     has_ended: bool,
-    /// Whether a record has come.
+    /// True once a record has been received.
     has_heard: bool,
 }
 
-/// The protocol whose text `bytes` begin with, if it is one.
+/// The plaintext protocol at the start of `bytes`, if it is recognized.
 fn clear_text(bytes: &[u8]) -> Option<&'static str> {
     let first = bytes.split(|&byte| byte == b' ').next().unwrap_or_default();
     match first {
@@ -26,55 +26,56 @@ fn clear_text(bytes: &[u8]) -> Option<&'static str> {
 }
 
 impl Session {
-    /// The side that is called, which has the certificate.
+    /// A session in the server role.
     ///
     /// # Errors
-    /// When `config` does not fit the library, which is a fault of the program.
+    /// [`TlsError`] if the library rejects `config`, which is a bug of this program.
     pub fn accept(config: Arc<ServerConfig>) -> Result<Self, TlsError> {
         let connection = rustls::ServerConnection::new(config).map_err(TlsError::new)?;
         Ok(Self::new(connection.into()))
     }
 
-    /// The side that calls, where `name` should answer. There is something to send at once.
+    /// A session in the client role, for the server `name`. There is output at once.
     ///
     /// # Errors
-    /// Likewise.
+    /// [`TlsError`] if the library rejects `config`, which is a bug of this program.
     pub fn connect(config: Arc<ClientConfig>, name: ServerName<'static>) -> Result<Self, TlsError> {
         let connection = rustls::ClientConnection::new(config, name).map_err(TlsError::new)?;
         Ok(Self::new(connection.into()))
     }
 
     fn new(mut connection: Connection) -> Self {
-        // What waits is bounded by who sends.
+        // The caller bounds the output that waits.
         connection.set_buffer_limit(None);
         Self { connection, has_ended: false, has_heard: false }
     }
 
-    /// Whether nothing can be said yet.
+    /// Returns true until the handshake is done and plaintext can be sent.
     #[must_use]
     pub fn is_handshaking(&self) -> bool {
         self.connection.is_handshaking()
     }
 
-    /// Whether the other end has said that nothing more comes.
+    /// Returns true once the peer has sent close_notify.
     #[must_use]
     pub const fn has_ended(&self) -> bool {
         self.has_ended
     }
 
-    /// Whether an earlier session was resumed, once that is known.
+    /// Returns true if an earlier session was resumed, once that is known.
     #[must_use]
     pub fn is_resumed(&self) -> bool {
         self.connection.handshake_kind() == Some(HandshakeKind::Resumed)
     }
 
-    /// The other end's certificates, its own first, once they are known; none where it has none.
+    /// The certificates of the peer, its own first, once they are known. Empty if it has presented
+    /// no certificate.
     #[must_use]
     pub fn certificates(&self) -> &[CertificateDer<'static>] {
         self.connection.peer_certificates().unwrap_or_default()
     }
 
-    /// The version and the cipher suite, as they are called in the RFCs, once they are known.
+    /// The TLS version and the cipher suite, with their names in the RFCs, once they are known.
     #[must_use]
     pub fn suite(&self) -> Option<(&'static str, String)> {
         let version = match self.connection.protocol_version()? {
@@ -86,11 +87,11 @@ impl Session {
         Some((version, suite.as_str().unwrap_or("unnamed").to_owned()))
     }
 
-    /// Takes `bytes` that came of the socket, and appends what was said to `plain`. There may be
-    /// something to [`take`](Self::take) afterwards, also after an error.
+    /// Decrypts `bytes` from the socket, and appends the plaintext to `plain`. There may be output
+    /// to [`take`](Self::take) afterwards, even after an error.
     ///
     /// # Errors
-    /// Where the connection cannot go on.
+    /// [`TlsError`] if the connection cannot go on.
     pub fn receive(&mut self, mut bytes: &[u8], plain: &mut Vec<u8>) -> Result<(), TlsError> {
         let first = bytes;
         while !bytes.is_empty() && !self.has_ended {
@@ -110,21 +111,22 @@ impl Session {
         Ok(())
     }
 
-    /// Says `plain`, once that can be: there is something to [`take`](Self::take) afterwards.
+    /// Encrypts `plain`, as soon as the handshake is done. There is output to [`take`](Self::take)
+    /// afterwards.
     pub fn send(&mut self, plain: &[u8]) {
-        // It is written to memory.
+        // Writing to memory cannot fail.
         let _ = self.connection.writer().write_all(plain);
     }
 
-    /// Says that nothing more comes.
+    /// Sends close_notify.
     pub fn end(&mut self) {
         self.connection.send_close_notify();
     }
 
-    /// Appends what is to be written to the socket to `out`.
+    /// Appends the output for the socket to `out`.
     pub fn take(&mut self, out: &mut Vec<u8>) {
         while self.connection.wants_write() {
-            // It is written to memory.
+            // Writing to memory cannot fail.
             let _ = self.connection.write_tls(out);
         }
     }

@@ -3,7 +3,7 @@ use std::path::Path;
 
 mod bad;
 
-/// Two sessions that say everything to each other until neither has anything to say.
+/// Exchanges the output of two sessions until neither has any.
 fn talk(one: &mut Session, other: &mut Session) -> Result<(Vec<u8>, Vec<u8>), TlsError> {
     let (mut heard_by_one, mut heard_by_other) = (Vec::new(), Vec::new());
     loop {
@@ -97,7 +97,7 @@ fn proofs_are_for_issuers_alone_and_while_they_are_wanted() {
     ] {
         let mut issuer = Session::connect(Arc::clone(&issuer), name(called)).unwrap();
         let error = talk(&mut issuer, &mut server.accept().unwrap()).unwrap_err().to_string();
-        // This client does not know what makes a proof of a certificate.
+        // This client does not know the extension that makes a certificate a proof.
         assert_eq!(error.contains("UnsupportedCriticalExtension"), is_shown, "{called}: {error}");
     }
     let mut caller = client.connect(name("example.org")).unwrap();
@@ -193,7 +193,8 @@ fn fingerprints_are_read_as_they_are_written() {
     }
 }
 
-/// Whether a session of `before` is resumed at `after`, and whether the client is let in.
+/// Connects to `before` and then to `after`. The results are true if the second session is resumed,
+/// and if the second handshake succeeds.
 fn comes_again(before: &Server, after: &Server, client: &Client) -> (bool, bool) {
     let mut is_resumed = false;
     let mut is_let_in = false;
@@ -232,7 +233,7 @@ fn a_ticket_is_worth_nothing_once_the_rules_for_clients_have_changed() {
         let second = of(&after, Some(&first));
         assert_eq!(comes_again(&first, &second, &client), (is_resumed, is_let_in), "{after:?}");
     }
-    // The file has the same name, and other issuers.
+    // A file with the same name, and other issuers.
     let client = Client::new(&trust, Some(&own), false).unwrap();
     let first = of(&required, None);
     std::fs::write(&issuers, std::fs::read(folder.path().join("other/chain.pem")).unwrap())

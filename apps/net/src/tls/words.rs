@@ -1,13 +1,13 @@
-//! What went wrong with TLS, in words that say what to do.
+//! TLS errors with explanatory messages.
 
 use rustls::pki_types::UnixTime;
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, PeerIncompatible};
 use std::{fmt, io};
 
-/// Why a TLS connection cannot go on.
+/// The error of a TLS connection.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TlsError {
-    /// What the library says, where it does.
+    /// The error of the library, if it caused this one.
     error: Option<Error>,
     text: String,
 }
@@ -17,13 +17,13 @@ impl TlsError {
         Self { text: in_words(&error), error: Some(error) }
     }
 
-    /// One of a peer that has sent text of the protocol `spoken` in the place of TLS.
+    /// The error of a peer that has sent plaintext of the protocol `spoken` instead of TLS.
     pub(super) fn of_clear_text(error: Error, spoken: &str) -> Self {
         let text = format!("the other end does not speak TLS: it sends {spoken} in clear");
         Self { text, error: Some(error) }
     }
 
-    /// One that the library tells as an error of a socket.
+    /// The error of a TLS operation that the library reports as an I/O error.
     pub(super) fn broken(error: io::Error) -> Self {
         let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
         match inner {
@@ -32,7 +32,7 @@ impl TlsError {
         }
     }
 
-    /// Whether the other end's certificate is why.
+    /// Returns true if the certificate of the peer is the cause.
     #[must_use]
     pub const fn is_of_certificate(&self) -> bool {
         matches!(self.error, Some(Error::InvalidCertificate(_) | Error::NoCertificatesPresented))
@@ -85,7 +85,7 @@ fn of_certificate(error: &CertificateError) -> String {
             "the certificate is for another name than the one that was called".to_owned()
         }
         CertificateError::NotValidForNameContext { expected, presented } => {
-            // As the library below has them: `DnsName("example.org")`.
+            // The names have the form of the library: `DnsName("example.org")`.
             let bare = |name: &String| name.split('"').nth(1).unwrap_or(name).to_owned();
             let names: Vec<_> = presented.iter().map(bare).collect();
             let names = if names.is_empty() { "no name".to_owned() } else { names.join(", ") };
@@ -96,7 +96,7 @@ fn of_certificate(error: &CertificateError) -> String {
             format!("the certificate is for {names}, and {} was called{hint}", expected.to_str())
         }
         CertificateError::Revoked => "the certificate has been revoked".to_owned(),
-        // The library below does not tell one from the other.
+        // The library does not distinguish the two.
         CertificateError::BadSignature => "a signature of the certificate is wrong, or its key is \
              too weak: RSA needs 2048 bits or more"
             .to_owned(),
@@ -109,7 +109,8 @@ fn of_certificate(error: &CertificateError) -> String {
              2048 bits or more, or ECDSA by P-256 or P-384, or Ed25519, with SHA-2"
                 .to_owned()
         }
-        // What the library below says of an end that is an issuer, the default of openssl.
+        // The library's error for a peer certificate that is a CA certificate, the default of
+        // openssl.
         CertificateError::Other(other) if other.to_string().contains("CaUsedAsEndEntity") => {
             "the certificate is one of an issuer (CA:TRUE), as openssl makes them unless told \
              otherwise: one with CA:FALSE is needed"
@@ -146,7 +147,7 @@ fn of_version(error: &PeerIncompatible) -> String {
         | PeerIncompatible::SupportedVersionsExtensionRequired
         | PeerIncompatible::ServerDoesNotSupportTls12Or13
         | PeerIncompatible::ServerTlsVersionIsDisabledByOurConfig
-        // A client of TLS 1.2 sends that extension, an older one does not know it.
+        // Clients with TLS 1.2 send that extension, older ones do not know it.
         | PeerIncompatible::SignatureAlgorithmsExtensionRequired => {
             "the other end knows neither TLS 1.2 nor 1.3, but TLS 1.1, 1.0 or older, which are not \
              spoken here"
@@ -161,7 +162,7 @@ fn of_version(error: &PeerIncompatible) -> String {
     }
 }
 
-/// When that is, as a Date header field has it.
+/// `time` in the format of a Date header field.
 fn date(time: UnixTime) -> String {
     let mut out = Vec::new();
     sip::header::write_date(&mut out, sip::Instant::from_micros(time.as_secs() * 1_000_000));

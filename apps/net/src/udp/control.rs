@@ -1,28 +1,28 @@
-//! Control messages: what the kernel tells beside a datagram, and is told.
+//! Control messages (ancillary data) of datagrams, received from and passed to the kernel.
 
 use std::mem::{MaybeUninit, size_of};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
-/// Room for the control messages of a datagram (address, time, count of drops, length of a
-/// segment), in words, so that it is aligned.
+/// The size of the buffer for the control messages of a datagram (address, time, drop counter,
+/// segment length), in words for alignment.
 pub(super) const CONTROL_WORDS: usize = 16;
 
-/// What the kernel tells beside a datagram.
+/// The control messages received with a datagram.
 #[derive(Default)]
 pub(super) struct Told {
     pub(super) local: Option<IpAddr>,
     pub(super) at: Option<Duration>,
     pub(super) dropped: u32,
-    /// The length of each of several datagrams that came as one; the last may be shorter.
+    /// The length of each datagram, if several were received as one. The last may be shorter.
     pub(super) segment: Option<usize>,
 }
 
 pub(super) fn read_controls(header: &libc::msghdr) -> Told {
     let mut told = Told::default();
-    // SAFETY: the kernel has filled the control buffer that `header` points to and set its length;
-    // the macros stay within it, and the data of each kind is what its level and type say. It need
-    // not be aligned, so it is copied.
+    // SAFETY: the kernel has filled the control buffer to which `header` points, and set its
+    // length. The macros stay within it, and the type of the data is given by its level and type.
+    // The data may be unaligned, so it is copied.
     unsafe {
         let mut control = libc::CMSG_FIRSTHDR(header);
         while !control.is_null() {
@@ -55,11 +55,11 @@ pub(super) fn read_controls(header: &libc::msghdr) -> Told {
     told
 }
 
-/// Makes `header` leave from `local`.
+/// Sets the source address of `header` to `local`.
 pub(super) fn write_local(header: &mut libc::msghdr, local: IpAddr) {
     match local {
         IpAddr::V4(ip) => {
-            // SAFETY: it is plain data, valid when all its bytes are zero.
+            // SAFETY: the structure is plain data, valid when all its bytes are zero.
             let mut info: libc::in_pktinfo = unsafe { MaybeUninit::zeroed().assume_init() };
             info.ipi_spec_dst.s_addr = u32::from(ip).to_be();
             write_control(header, libc::IPPROTO_IP, libc::IP_PKTINFO, info);
@@ -73,7 +73,7 @@ pub(super) fn write_local(header: &mut libc::msghdr, local: IpAddr) {
     }
 }
 
-/// Appends a control message to those of `header`, whose buffer has CONTROL_WORDS words.
+/// Appends a control message to those of `header`, which has a buffer of CONTROL_WORDS words.
 pub(super) fn write_control<T: Copy>(
     header: &mut libc::msghdr,
     level: libc::c_int,
@@ -81,7 +81,7 @@ pub(super) fn write_control<T: Copy>(
     value: T,
 ) {
     let used = header.msg_controllen;
-    // SAFETY: it only computes.
+    // SAFETY: the macros only compute.
     let (length, space) = unsafe {
         let size = size_of::<T>() as libc::c_uint;
         (libc::CMSG_LEN(size), libc::CMSG_SPACE(size) as usize)
@@ -90,8 +90,8 @@ pub(super) fn write_control<T: Copy>(
         used + space <= size_of::<[u64; CONTROL_WORDS]>(),
         "the buffer holds what is used here"
     );
-    // SAFETY: the buffer has room, as was just seen, and is aligned for a cmsghdr at each multiple
-    // of a word, of which the space of a control message is one; `value` is plain data.
+    // SAFETY: the assertion guarantees room in the buffer. Each offset is a multiple of a word, as
+    // the space of a control message is, so it is aligned for a cmsghdr. `value` is plain data.
     unsafe {
         let control = header.msg_control.cast::<u8>().add(used).cast::<libc::cmsghdr>();
         (*control).cmsg_level = level;

@@ -1,4 +1,4 @@
-//! Receiving.
+//! Receiving datagrams.
 
 use super::Socket;
 use super::control::{CONTROL_WORDS, read_controls};
@@ -9,46 +9,47 @@ use std::os::fd::AsRawFd;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Bytes that a processor's cache holds together.
+/// The size of a cache line of the processor, in bytes.
 const CACHE_LINE: usize = 64;
 
-/// Buffers for what is received.
+/// The buffers of received datagrams.
 pub struct Inbox {
     longest: usize,
-    /// From one datagram's place to the next.
+    /// The distance between the buffers of two datagrams, in bytes.
     stride: usize,
     bytes: Vec<u8>,
     names: Vec<libc::sockaddr_storage>,
     controls: Vec<[u64; CONTROL_WORDS]>,
     slices: Vec<libc::iovec>,
     headers: Vec<libc::mmsghdr>,
-    /// How many of the headers the kernel has changed in the last call.
+    /// The number of headers that the kernel changed in the last call.
     changed: usize,
 }
 
-// SAFETY: the pointers in `slices` and `headers` lead into the vectors beside them, which move with
-// them and never grow, and are used in calls of `receive` only.
+// SAFETY: the pointers in `slices` and `headers` point into the vectors beside them. The heap
+// memory of these vectors stays in place when they move, as they never grow. The pointers are used
+// in calls of `receive` only.
 unsafe impl Send for Inbox {}
 
-/// A datagram that was received.
+/// A received datagram.
 #[derive(Clone, Copy, Debug)]
 pub struct Received<'a> {
-    /// Who sent it.
+    /// The address of the sender.
     pub remote: SocketAddr,
-    /// Which of our addresses it was sent to.
+    /// The local address to which it was sent.
     pub local: SocketAddr,
-    /// What it says.
+    /// The payload.
     pub bytes: &'a [u8],
-    /// When it came, since the Unix epoch by the wall clock, if the socket is timed.
+    /// The time of its arrival by the wall clock, since the Unix epoch, if the socket is timed.
     pub at: Option<Duration>,
-    /// How many the kernel has dropped on this socket so far, if the socket is timed and there were
-    /// any.
+    /// The number of datagrams that the kernel has dropped on this socket so far, if the socket is
+    /// timed. 0 if it has not dropped any.
     pub dropped: u32,
 }
 
 impl Inbox {
-    /// Buffers for `places` datagrams of at most `longest` bytes; what is longer is cut off. A
-    /// socket that is [coalescing](super::Options::is_coalescing) needs places of
+    /// Buffers for `places` datagrams of at most `longest` bytes. Longer datagrams are truncated. A
+    /// socket that is [coalescing](super::Options::is_coalescing) needs buffers of
     /// [`MAX_DATAGRAM`](super::MAX_DATAGRAM) bytes.
     #[must_use]
     pub fn new(places: usize, longest: usize) -> Self {
@@ -60,8 +61,7 @@ impl Inbox {
                 MaybeUninit::<libc::mmsghdr>::zeroed().assume_init(),
             )
         };
-        // At distances of a power of two they would all compete for the same few lines of the
-        // cache.
+        // At distances of a power of two all buffers would compete for the same few cache lines.
         let stride = longest.next_multiple_of(CACHE_LINE) + 17 * CACHE_LINE;
         Self {
             longest,
@@ -75,12 +75,12 @@ impl Inbox {
         }
     }
 
-    /// Takes what waits in `socket`, as much as there are places, and hands each datagram to
-    /// `each`. Returns how many places were needed, one for several datagrams that came as one:
-    /// where that is all of them, more may wait.
+    /// Receives the datagrams that wait in `socket`, as many as there are buffers, and passes each
+    /// to `each`. Returns the number of buffers used. Several datagrams received as one use one
+    /// buffer. If all buffers are used, more datagrams may wait.
     ///
     /// # Errors
-    /// When the socket failed. Nothing waiting is no error.
+    /// The socket has failed. An empty queue is not an error.
     pub fn receive(
         &mut self,
         socket: &Socket,
@@ -89,10 +89,10 @@ impl Inbox {
         self.receive_into(self.headers.len(), socket, each)
     }
 
-    /// As [`receive`](Self::receive), into so many of the places at most.
+    /// Like [`receive`](Self::receive), with at most `places` buffers.
     ///
     /// # Errors
-    /// When the socket failed. Nothing waiting is no error.
+    /// The socket has failed. An empty queue is not an error.
     pub fn receive_into(
         &mut self,
         places: usize,
@@ -114,9 +114,9 @@ impl Inbox {
             header.msg_controllen = size_of::<[u64; CONTROL_WORDS]>() as _;
             header.msg_flags = 0;
         }
-        // SAFETY: the count is at most that of the headers, and each points to a name, a slice of
-        // `longest` bytes and a control buffer of the stated sizes, which live in `self`, in
-        // vectors that never grow, and are not otherwise touched during the call.
+        // SAFETY: the count is at most that of the headers. Each header points to a name, a slice
+        // of `longest` bytes and a control buffer of the stated sizes. They live in `self`, in
+        // vectors that never grow, and are not otherwise accessed during the call.
         let received = unsafe {
             libc::recvmmsg(
                 socket.fd.as_raw_fd(),
@@ -131,7 +131,8 @@ impl Inbox {
             let error = io::Error::last_os_error();
             return match error.kind() {
                 io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(0),
-                // An earlier datagram of ours was not wanted. Its transaction finds out by itself.
+                // The port of an earlier datagram is unreachable. Its transaction times out by
+                // itself.
                 io::ErrorKind::ConnectionRefused => {
                     socket.refused.fetch_add(1, Ordering::Relaxed);
                     Ok(0)
@@ -166,13 +167,14 @@ impl Inbox {
 fn read_name(name: &libc::sockaddr_storage) -> Option<SocketAddr> {
     match libc::c_int::from(name.ss_family) {
         libc::AF_INET => {
-            // SAFETY: the kernel says that it is a sockaddr_in, which is smaller than the storage.
+            // SAFETY: by its family the address is a sockaddr_in, which is smaller than the
+            // storage.
             let name = unsafe { &*(&raw const *name).cast::<libc::sockaddr_in>() };
             let ip = Ipv4Addr::from(u32::from_be(name.sin_addr.s_addr));
             Some(SocketAddr::new(ip.into(), u16::from_be(name.sin_port)))
         }
         libc::AF_INET6 => {
-            // SAFETY: as above, a sockaddr_in6.
+            // SAFETY: as above, for a sockaddr_in6.
             let name = unsafe { &*(&raw const *name).cast::<libc::sockaddr_in6>() };
             let ip = Ipv6Addr::from(name.sin6_addr.s6_addr);
             let port = u16::from_be(name.sin6_port);

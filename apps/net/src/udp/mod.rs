@@ -1,4 +1,4 @@
-//! UDP sockets that receive and send many datagrams with one system call (recvmmsg, sendmmsg).
+//! UDP sockets that receive and send several datagrams with one system call (recvmmsg, sendmmsg).
 
 mod control;
 mod inbox;
@@ -20,28 +20,29 @@ use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Datagrams given in one system call, and mostly taken.
+/// The maximum number of datagrams sent with one system call, and a suitable number of places of an
+/// [`Inbox`].
 pub const BATCH: usize = 64;
-/// The longest datagram, in bytes.
+/// The maximum length of a datagram, in bytes.
 pub const MAX_DATAGRAM: usize = 65_536;
-/// Room for datagrams that wait in the kernel, in bytes.
+/// The default size of the kernel's receive buffer, in bytes.
 const RECEIVE_BUFFER: usize = 8 << 20;
 
-/// How a socket is bound.
+/// The options of a socket.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Other sockets may be bound to the same address, and share what comes (SO_REUSEPORT).
+    /// Other sockets may be bound to the same address, and share the datagrams (SO_REUSEPORT).
     pub is_shared: bool,
-    /// The kernel tells of each datagram when it came (SO_TIMESTAMPNS), and how many it has dropped
-    /// (SO_RXQ_OVFL).
+    /// The kernel reports the arrival time of each datagram (SO_TIMESTAMPNS), and the number of
+    /// dropped ones (SO_RXQ_OVFL).
     pub is_timed: bool,
-    /// Datagrams of one length to one address go to the kernel as one, and on the way as many (UDP
-    /// segmentation offload).
+    /// Datagrams of equal length to one address are passed to the kernel as one, which segments
+    /// them (UDP segmentation offload).
     pub is_segmenting: bool,
-    /// Datagrams of one length and one peer that stand together on the way are received as one
-    /// (UDP_GRO), where the kernel can do that. [`Inbox`] takes them apart.
+    /// Consecutive datagrams of equal length from one peer are received as one (UDP_GRO), if the
+    /// kernel supports it. [`Inbox`] separates them.
     pub is_coalescing: bool,
-    /// Room for datagrams that wait in the kernel, in bytes.
+    /// The size of the kernel's receive buffer, in bytes.
     pub receive_buffer: usize,
 }
 
@@ -64,24 +65,25 @@ pub struct Socket {
     fd: OwnedFd,
     address: SocketAddr,
     is_segmenting: bool,
-    /// What [`Socket::admit`] has set last.
+    /// The value last set by [`Socket::admit`].
     admitted: AtomicU32,
-    /// How many datagrams the kernel has dropped, as far as was told with those that came.
+    /// The number of datagrams dropped by the kernel, as last reported with a received one.
     dropped: AtomicU32,
-    /// How often the system told that nobody takes what was sent.
+    /// Counts ICMP port unreachable errors reported by the system.
     refused: AtomicU32,
-    /// How many datagrams found no room, and were not sent.
+    /// Counts datagrams not sent for want of buffer space.
     unsent: AtomicU32,
 }
 
 impl Socket {
-    /// Binds `count` timed, segmenting and coalescing sockets to one address, among which the
-    /// system shares out the peers (SO_REUSEPORT).
+    /// Binds `count` timed, segmenting and coalescing sockets to one address. The system
+    /// distributes the peers among them (SO_REUSEPORT).
     ///
     /// # Errors
-    /// When the address cannot be had.
+    /// The address cannot be bound.
     pub fn bind_group(address: SocketAddr, count: usize) -> io::Result<Vec<Self>> {
-        // Shared from the start, a second server of the same user could take half of the datagrams.
+        // Detects another server: with SO_REUSEPORT from the start, a second server of the same
+        // user could take half of the datagrams.
         let alone = Self::bind(address, Options::default())?;
         let address = alone.address;
         drop(alone);
@@ -95,11 +97,10 @@ impl Socket {
         (0..count).map(|_| Self::bind(address, options)).collect()
     }
 
-    /// Binds a socket, which on a wildcard address learns of each datagram which of our addresses
-    /// it was sent to.
+    /// Binds a socket. On a wildcard address it reports the local address of each datagram.
     ///
     /// # Errors
-    /// When the address cannot be had.
+    /// The address cannot be bound.
     pub fn bind(address: SocketAddr, options: Options) -> io::Result<Self> {
         let family = if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
@@ -119,11 +120,11 @@ impl Socket {
                 setsockopt(&fd, sockopt::Ipv6RecvPacketInfo, &true)?;
             }
         }
-        // Beyond the system's limit only with privileges; what there is will do.
+        // Exceeding the system's limit requires privileges. Otherwise the limit is sufficient.
         if setsockopt(&fd, sockopt::RcvBufForce, &options.receive_buffer).is_err() {
             let _ = setsockopt(&fd, sockopt::RcvBuf, &options.receive_buffer);
         }
-        // Kernels before Linux 5.0 cannot, and deliver all apart.
+        // Kernels before Linux 5.0 lack it, and deliver each datagram separately.
         if options.is_coalescing {
             let _ = setsockopt(&fd, sockopt::UdpGroSegment, &true);
         }
@@ -141,23 +142,23 @@ impl Socket {
         })
     }
 
-    /// Sends what has no other address to `remote` from now on, and receives from there only.
+    /// Sets the default destination to `remote`, and receives from there only.
     ///
     /// # Errors
-    /// When there is no way to `remote`.
+    /// There is no route to `remote`.
     pub fn connect(&self, remote: SocketAddr) -> io::Result<()> {
         Ok(connect(self.fd.as_raw_fd(), &SockaddrStorage::from(remote))?)
     }
 
-    /// Lets in `parts` of 65,536 of the datagrams that do not begin with one of `exempt`, at
-    /// random. The kernel drops the others before they cost this program anything.
+    /// Accepts `parts` of 65,536 of the datagrams that do not begin with one of `exempt`, at
+    /// random. The kernel drops the others without any cost for this program.
     ///
-    /// Several that come as one are judged by the first. (UDP_GRO must stay as it is: the kernel
-    /// tells where one ends only if the option is set when they are read, and what waits then would
-    /// be read as a single datagram.)
+    /// Datagrams coalesced into one are accepted or dropped by the first. (UDP_GRO must stay
+    /// enabled: the kernel reports the segment length only if the option is set at the time of
+    /// reading. Otherwise coalesced datagrams in the queue would be read as a single one.)
     ///
     /// # Errors
-    /// When the kernel takes no filter; then as many are let in as before.
+    /// The kernel does not accept the filter. The former filter stays in force.
     pub fn admit(&self, parts: u32, exempt: &[[u8; 4]]) -> io::Result<()> {
         if self.admitted.load(Ordering::Relaxed) == parts {
             return Ok(());
@@ -172,30 +173,30 @@ impl Socket {
         Ok(())
     }
 
-    /// How many datagrams the kernel has dropped here, for want of room or since they were not let
-    /// in, as far as it has told: it tells with those that come, and may count several that came as
-    /// one as one. Only of a timed socket.
+    /// The number of datagrams dropped by the kernel, for want of buffer space or by the filter.
+    /// The kernel reports it with received datagrams, and may count coalesced ones as one. Only for
+    /// a timed socket.
     pub fn dropped(&self) -> u32 {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// How often the other machine has told that nobody takes what was sent there (ICMP port
-    /// unreachable), which a socket that is connected learns, and no other.
+    /// The number of ICMP port unreachable errors. Only a connected socket receives them.
     pub fn refused(&self) -> u32 {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// How many datagrams were not sent since the kernel had no room for them, also after a wait.
+    /// The number of datagrams not sent because the kernel had no buffer space for them, even after
+    /// a wait.
     pub fn unsent(&self) -> u32 {
         self.unsent.load(Ordering::Relaxed)
     }
 
-    /// The address that it is bound to.
+    /// The bound address.
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Whether messages from `local` are sent with this socket.
+    /// Returns true if messages from `local` are sent with this socket.
     pub fn serves(&self, local: SocketAddr) -> bool {
         let own = self.address;
         own.port() == local.port()

@@ -1,4 +1,4 @@
-//! Sending.
+//! Sending datagrams.
 
 use super::control::{CONTROL_WORDS, write_control, write_local};
 use super::{BATCH, Socket};
@@ -10,31 +10,31 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::Ordering;
 
-/// The longest datagram that is put together with others: longer ones might not fit into one
-/// packet, and a batch of them not into the longest that the kernel takes.
+/// The maximum length of datagrams that are joined: longer ones might not fit into one packet, and
+/// a batch of them might exceed the limit of the kernel.
 const LONGEST_SEGMENT: usize = 1000;
 
-/// A datagram to send.
+/// A datagram to be sent.
 #[derive(Clone, Copy, Debug)]
 pub struct Outgoing<'a> {
-    /// Where to; `None` is where the socket is connected to.
+    /// The destination. `None` is the address to which the socket is connected.
     pub remote: Option<SocketAddr>,
-    /// Which of our addresses it leaves from, where the socket is bound to all.
+    /// The source address, if the socket is bound to a wildcard address.
     pub local: IpAddr,
-    /// What it says.
+    /// The payload.
     pub bytes: &'a [u8],
 }
 
-/// Buffers for what is sent.
+/// The buffers of datagrams to be sent.
 #[derive(Default)]
 pub struct Outbox {
     names: Vec<SockaddrStorage>,
     controls: Vec<[u64; CONTROL_WORDS]>,
     slices: Vec<libc::iovec>,
     headers: Vec<libc::mmsghdr>,
-    /// How many datagrams each header stands for.
+    /// The number of datagrams of each header.
     counts: Vec<usize>,
-    /// A way out has refused to take several datagrams as one.
+    /// True once the system has rejected joined datagrams.
     pub(super) refuses_segments: bool,
 }
 
@@ -42,9 +42,9 @@ pub struct Outbox {
 unsafe impl Send for Outbox {}
 
 impl Outbox {
-    /// Sends each datagram with `socket`, in order. Hands those that the system refuses
-    /// to send to `refused`. What does not fit into the socket's buffer after a wait is lost, as
-    /// datagrams may be.
+    /// Sends `datagrams` with `socket`, in order. Passes those that the system rejects to
+    /// `refused`. Datagrams that do not fit into the socket's buffer even after a wait are lost and
+    /// counted.
     pub fn send<'a>(
         &mut self,
         socket: &Socket,
@@ -65,7 +65,7 @@ impl Outbox {
         }
     }
 
-    /// Sends what is prepared; returns what has to be prepared in another way.
+    /// Sends the prepared headers. Returns the datagrams to be prepared again, without joining.
     fn send_prepared<'d, 'a>(
         &mut self,
         socket: &Socket,
@@ -75,8 +75,8 @@ impl Outbox {
         let mut next = 0;
         let mut waited = false;
         while next < self.headers.len() {
-            // SAFETY: `prepare` has made the headers; what they point to lives in `self` and in the
-            // datagrams, and is only read.
+            // SAFETY: `prepare` has created the headers. The memory to which they point lives in
+            // `self` and in the datagrams, and is only read.
             let count = unsafe {
                 libc::sendmmsg(
                     socket.fd.as_raw_fd(),
@@ -93,7 +93,7 @@ impl Outbox {
             }
             match io::Error::last_os_error().kind() {
                 io::ErrorKind::Interrupted => {}
-                // The error of an earlier datagram, told late; this one was not tried.
+                // The error of an earlier datagram, reported late. This one has not been tried.
                 io::ErrorKind::ConnectionRefused => {
                     socket.refused.fetch_add(1, Ordering::Relaxed);
                 }
@@ -120,8 +120,8 @@ impl Outbox {
         rest
     }
 
-    /// Makes the headers: one for each datagram or, where the socket is for that, one for each run
-    /// of datagrams of one length to one address, which the kernel takes apart (UDP_SEGMENT).
+    /// Creates the headers: one for each datagram or, if the socket is segmenting, one for each run
+    /// of datagrams of equal length to one address, which the kernel segments (UDP_SEGMENT).
     fn prepare(&mut self, socket: &Socket, datagrams: &[Outgoing<'_>]) {
         let is_wildcard = socket.address.ip().is_unspecified();
         let may_join = socket.is_segmenting && !self.refuses_segments;
@@ -189,6 +189,6 @@ impl Outbox {
 fn wait_until_writable(socket: &Socket) {
     use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
     let mut fds = [PollFd::new(socket.as_fd(), PollFlags::POLLOUT)];
-    // On failure the next attempt to send says why.
+    // If that fails, the next attempt to send reports the error.
     let _ = poll(&mut fds, PollTimeout::from(20u8));
 }

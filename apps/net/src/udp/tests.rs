@@ -78,17 +78,16 @@ fn a_filter_leaves_a_share_out_but_not_what_is_exempt() {
     };
     assert_eq!(counts(1 << 16), [500; 4]);
     let [invites, byes, responses, short] = counts(1 << 14);
-    // The bounds are seven deviations away.
+    // The limits are seven standard deviations away.
     assert!((60..190).contains(&invites), "{invites}");
-    // The kernel drops what is too short to be looked at.
+    // The kernel drops datagrams that are too short for the filter.
     assert_eq!((byes, responses, short), (500, 500, 0));
     assert!(u64::from(socket.dropped()) >= 500, "{}", socket.dropped());
     assert_eq!(counts(0)[..3], [0, 500, 500]);
     assert_eq!(counts(1 << 16), [500; 4]);
 }
 
-/// Sends runs of datagrams of one length to a socket that takes them as one, with and without a
-/// filter.
+/// Sends runs of datagrams of equal length to a coalescing socket, with and without a filter.
 fn coalesce(bound: &str, target: &str) {
     let coalescing = Options { is_coalescing: true, is_timed: true, ..Options::default() };
     let Ok(socket) = Socket::bind(bound.parse().unwrap(), coalescing) else {
@@ -122,7 +121,7 @@ fn coalesce(bound: &str, target: &str) {
     };
     let exempt = [*b"BYE "];
     let invites = send(b"INVI");
-    // What waits when a filter comes is taken apart as ever.
+    // Datagrams that wait when a filter is set are still separated.
     socket.admit(0, &exempt).unwrap();
     let (together, received) = receive();
     assert!(together == 1 || together == 20, "{together}");
@@ -131,7 +130,8 @@ fn coalesce(bound: &str, target: &str) {
     let byes = send(b"BYE ");
     assert_eq!(receive(), (together, byes));
     socket.admit(1 << 16, &exempt).unwrap();
-    // With the next ones the kernel tells how many it has dropped, and there is room for that, too.
+    // The drop counter is reported with the next datagrams, and the control buffer has room for it,
+    // too.
     assert_eq!(send(b"INVI"), receive().1);
     assert!(socket.dropped() > 0);
 }
@@ -208,7 +208,7 @@ fn datagrams_that_are_joined_arrive_apart() {
     let segmenting = Options { is_segmenting: true, ..Options::default() };
     let sender = Socket::bind("127.0.0.1:0".parse().unwrap(), segmenting).unwrap();
     let receiver = Socket::bind("127.0.0.1:0".parse().unwrap(), Options::default()).unwrap();
-    // Runs of one length, single ones, empty ones, and some that are too long to be joined.
+    // Runs of equal length, single datagrams, empty ones, and some that are too long to be joined.
     let lengths = [500; 40].into_iter().chain([500, 7, 7, 0, 0, 1001, 1001, 1000, 1000, 3]);
     let many: Vec<Vec<u8>> =
         lengths.enumerate().map(|(index, length)| vec![index as u8; length]).collect();
@@ -224,9 +224,9 @@ fn what_cannot_go_joined_goes_alone() {
     let segmenting = Options { is_segmenting: true, ..Options::default() };
     let socket = Socket::bind("127.0.0.1:0".parse().unwrap(), segmenting).unwrap();
     let local = socket.address().ip();
-    // Without a checksum the kernel joins nothing.
+    // Without checksums the kernel does not segment.
     let no_checksum = 1;
-    // SAFETY: the option is an int, and so is what is pointed to.
+    // SAFETY: the option is an int, and so is the value to which the pointer points.
     let result = unsafe {
         libc::setsockopt(
             socket.fd.as_raw_fd(),
@@ -253,7 +253,7 @@ fn a_connected_socket_counts_that_nobody_takes_what_it_sends() {
     socket.connect(address).unwrap();
     let one = Outgoing { remote: None, local: socket.address().ip(), bytes: b"anybody?" };
     assert_eq!(socket.refused(), 0);
-    // The answer to the first is told with the next call.
+    // The error of the first datagram is reported by the next call.
     Outbox::default().send(&socket, [one], |_| panic!("refused"));
     assert_eq!(Inbox::new(BATCH, 100).receive(&socket, |_| panic!("an answer")).unwrap(), 0);
     assert_eq!(socket.refused(), 1);

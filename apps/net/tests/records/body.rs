@@ -1,10 +1,10 @@
-//! TLS between two ends whose bytes come in pieces cut anywhere, and with some of them changed.
+//! TLS between two peers, with bytes that arrive in pieces of any length, some of them modified.
 
 use net::tls::{Client, ClientCertificates, Identity, Server, ServerName, Session, Trust};
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-/// Two ends, made once: certificates take their time.
+/// The two configurations, created once because certificates take time.
 fn ends() -> &'static (Client, Server) {
     static ENDS: OnceLock<(Client, Server)> = OnceLock::new();
     ENDS.get_or_init(|| {
@@ -21,13 +21,13 @@ fn ends() -> &'static (Client, Server) {
     })
 }
 
-/// One end: what it has said and heard, and what is on its way to it.
+/// One peer: the bytes that it has sent and received, and those in transit to it.
 struct End {
     session: Session,
     said: Vec<u8>,
     heard: Vec<u8>,
     coming: Vec<u8>,
-    /// Whether something on the way to it was changed.
+    /// True if a byte in transit to it was modified.
     is_attacked: bool,
     has_failed: bool,
 }
@@ -40,7 +40,7 @@ impl End {
     }
 
     fn say(&mut self, length: usize) {
-        // What is said first waits for the keys; ends bound that, and so it is here.
+        // Data sent early waits for the end of the handshake. It is bounded, as in the programs.
         if self.said.len() < 1 << 18 {
             let bytes: Vec<u8> = (0..length).map(|at| (at + self.said.len()) as u8).collect();
             self.session.send(&bytes);
@@ -48,22 +48,24 @@ impl End {
         }
     }
 
-    /// Takes as many bytes of what is coming.
+    /// Receives up to `length` of the bytes in transit.
     fn take(&mut self, length: usize) {
         let piece: Vec<u8> = self.coming.drain(..length.min(self.coming.len())).collect();
         self.has_failed |= self.session.receive(&piece, &mut self.heard).is_err();
     }
 }
 
-/// Has what one end has to send on its way to the other.
+/// Puts the output of one peer in transit to the other.
 fn pass(from: &mut End, to: &mut End) {
     from.session.take(&mut to.coming);
 }
 
-/// Two ends do what pairs of `bytes` say: say something, and take pieces of what comes.
+/// Runs two peers by pairs of `bytes`: each pair sends data, modifies a byte in transit, or
+/// receives a piece.
 ///
 /// # Panics
-/// Where an end hears what the other has not said, or, where nothing was changed, not all of it.
+/// If a peer receives data that the other has not sent or, without modification, does not receive
+/// everything.
 pub(crate) fn records(bytes: &[u8]) {
     let (client, server) = ends();
     let name = ServerName::try_from("example.org").expect("a name");
@@ -84,7 +86,7 @@ pub(crate) fn records(bytes: &[u8]) {
             _ => end.take(usize::from(how_much) + 1),
         }
     }
-    // All that is on its way arrives.
+    // Everything in transit arrives.
     for _ in 0..8 {
         let [caller, called] = &mut ends;
         pass(caller, called);

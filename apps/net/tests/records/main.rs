@@ -1,4 +1,4 @@
-//! TLS over pieces cut anywhere. `fuzz/` has the body, too.
+//! TLS with input in pieces of any length. `fuzz/` uses the same body.
 
 mod body;
 
@@ -11,7 +11,7 @@ fn what_is_said_is_heard_however_it_is_cut_and_nothing_else_is() {
         let length = rng.usize(0..400);
         let mut bytes: Vec<u8> = (0..length).map(|_| rng.u8(..)).collect();
         if round % 2 == 0 {
-            // Nothing is changed on the way.
+            // No byte is modified in transit.
             for pair in bytes.as_chunks_mut::<2>().0 {
                 if (pair[0] >> 1) & 3 == 1 {
                     pair[0] |= 4;
@@ -20,6 +20,6 @@ fn what_is_said_is_heard_however_it_is_cut_and_nothing_else_is() {
         }
         body::records(&bytes);
     }
-    // Each byte by itself.
+    // Byte by byte.
     body::records(&[4, 0, 5, 0].repeat(3000));
 }

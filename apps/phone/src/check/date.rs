@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// The time that `value` says, such as `Sat, 13 Nov 2010 23:29:00 GMT`.
+/// Parses a SIP date such as `Sat, 13 Nov 2010 23:29:00 GMT`.
 pub(super) fn parse(value: &[u8]) -> Option<SystemTime> {
     let text = std::str::from_utf8(value).ok()?;
     let (_, text) = text.split_once(',')?;
@@ -19,11 +19,11 @@ pub(super) fn parse(value: &[u8]) -> Option<SystemTime> {
     if words.next()? != "GMT" || hour > 23 || minute > 59 || second > 60 {
         return None;
     }
-    // Years that begin in March: the leap day is the last.
+    // Years are counted from March: the leap day is the last one.
     let (year, month) = if month < 2 { (year - 1, month + 10) } else { (year, month - 2) };
     let leap_days = year / 4 - year / 100 + year / 400;
     let days = year * 365 + leap_days + (month * 306 + 5) / 10 + day - 1;
-    // From the first of March in the year 0 to 1970.
+    // Days from 1 March of the year 0 to 1 January 1970.
     let days = days.checked_sub(719_468)?;
     let seconds = days * 86_400 + hour * 3600 + minute * 60 + second;
     SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds))

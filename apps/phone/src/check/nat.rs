@@ -1,17 +1,17 @@
-//! Whether media can come in from outside of a NAT, by STUN servers.
+//! Checks by STUN servers if media can come in from outside of a NAT.
 
 use crate::ports::Ports;
 use media::Mapping;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-/// How long the servers may take.
+/// Time limit for the servers' answers.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Whether it works, what was found, and what to do.
+/// True if it works, the finding, and advice.
 pub(super) type Found = (bool, String, Option<&'static str>);
 
-/// Asks `servers` what a port of media looks like. `None` where there are none.
+/// Asks `servers` for the public address of a media port. `None` if `servers` is empty.
 pub(super) fn look(servers: &[SocketAddr]) -> Option<Found> {
     let &first = servers.first()?;
     let Some(local) = net::source_for(first) else {
@@ -30,7 +30,7 @@ pub(super) fn look(servers: &[SocketAddr]) -> Option<Found> {
     Some(judge(ports.mapped(), ports.mapping(), servers.len()))
 }
 
-/// What the answers mean.
+/// Interprets the answers.
 fn judge(mapped: Option<SocketAddr>, mapping: Mapping, servers: usize) -> Found {
     let Some(mapped) = mapped else {
         let found = "no STUN server answers".to_owned();

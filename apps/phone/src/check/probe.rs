@@ -1,4 +1,4 @@
-//! Asks a server whether it is there: OPTIONS (RFC 3261 section 11).
+//! Sends OPTIONS to a server and waits for its response (RFC 3261 section 11).
 
 use super::date;
 use crate::random::random;
@@ -8,23 +8,24 @@ use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant, SystemTime};
 
-/// How long an answer is waited for, and how often a datagram is sent in that time.
+/// Time limit for a response, and the number of datagrams sent in that time.
 const PATIENCE: Duration = Duration::from_secs(3);
 const TRIES: u32 = 3;
 
-/// What a server has answered.
+/// The response of a server.
 pub(super) struct Answered {
     pub(super) status: u16,
     pub(super) reason: String,
-    /// What time it is there.
+    /// The server's Date.
     pub(super) date: Option<SystemTime>,
     pub(super) after: Duration,
 }
 
-/// Asks the server at `remote`, by its URI; over TLS `tls` says who asks, and who is asked.
+/// Sends OPTIONS to the server at `remote` for its URI. `tls` is the TLS client and the server's
+/// name.
 ///
 /// # Errors
-/// Why there is no answer, in words.
+/// A description of why there is no response.
 pub(super) fn options(
     transport: Transport,
     remote: SocketAddr,

@@ -1,4 +1,4 @@
-//! Sound cards, by the system's sound library.
+//! Sound cards, through the system's sound library.
 
 use super::drift::{Drift, stretch};
 use super::listed::Listed;
@@ -10,27 +10,27 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// What may wait at most between the card and the phone, in milliseconds: beyond that it is lost.
+/// Capacity of the queue between card and phone in milliseconds: further samples are lost.
 const ROOM: usize = 400;
-/// What is kept waiting: cards take and give pieces of 10 to 40 ms.
+/// Target level of the queue in milliseconds: cards transfer pieces of 10 to 40 ms.
 const LEVEL: usize = 60;
-/// How long opening may take.
+/// Time limit for opening a stream.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// What tells of a stream.
+/// The state of a stream.
 #[derive(Debug, Default)]
 struct Health {
     is_broken: AtomicBool,
 }
 
-/// A card that sound comes from, or goes to.
+/// An open microphone or speaker.
 pub(super) struct Card<End> {
     _stream: cpal::Stream,
     end: End,
     resampler: Resampler,
     drift: Drift,
     health: Arc<Health>,
-    /// What was resampled and is not handed on yet.
+    /// Resampled samples that are not handed on yet.
     rest: Vec<i16>,
 }
 
@@ -38,16 +38,16 @@ pub(super) type Microphone = Card<Consumer<i16>>;
 pub(super) type Speaker = Card<Producer<i16>>;
 
 impl<End> Card<End> {
-    /// Whether it has to be opened anew.
+    /// Returns true if the stream has to be opened again.
     pub(super) fn is_broken(&self) -> bool {
         self.health.is_broken.load(Ordering::Relaxed)
     }
 }
 
-/// The sound devices of this system.
+/// Lists the sound devices of this system.
 ///
 /// # Errors
-/// Why they cannot be listed, in words.
+/// A description of why they cannot be listed.
 pub(crate) fn list() -> Result<Vec<Listed>, String> {
     let host = cpal::default_host();
     let defaults = [host.default_input_device(), host.default_output_device()];
@@ -67,7 +67,7 @@ pub(crate) fn list() -> Result<Vec<Listed>, String> {
     Ok(listed.collect())
 }
 
-/// The name of a device without that of the library before it.
+/// The name of a device without the name of the host library.
 fn name_of(device: &Device) -> Option<String> {
     let id = device.id().ok()?.to_string();
     Some(id.split_once(':').map_or(id.clone(), |(_, name)| name.to_owned()))
@@ -81,16 +81,16 @@ fn find(wanted: Option<&str>, default: Option<Device>, kind: &str) -> Result<Dev
     named.ok_or(format!("there is no {kind} {wanted}; `barebell-phone devices` lists them"))
 }
 
-/// The configuration that is asked for: one channel if that can be had.
+/// The stream configuration: one channel if the device supports it.
 fn config(supported: &SupportedStreamConfig) -> StreamConfig {
     supported.config()
 }
 
 impl Microphone {
-    /// Opens the microphone of this name, or the usual one, for sound of `rate`.
+    /// Opens the microphone with this name, or the default one, for samples at `rate`.
     ///
     /// # Errors
-    /// Why not, in words.
+    /// A description of the failure.
     pub(super) fn open(name: Option<&str>, rate: u32) -> Result<Self, String> {
         let device = find(name, cpal::default_host().default_input_device(), "microphone")?;
         let wrong = |error: cpal::Error| format!("the microphone cannot be opened: {error}");
@@ -112,13 +112,12 @@ impl Microphone {
         Ok(Self { _stream: stream, end: consumer, resampler, drift, health, rest: Vec::new() })
     }
 
-    /// Appends the next 20 ms, which are `count` samples, to `out`: silence where nothing has come.
+    /// Appends the next 20 ms, `count` samples, to `out`. Missing samples are silence.
     pub(super) fn capture(&mut self, count: usize, out: &mut Vec<i16>) {
         let end = out.len() + count;
         while self.rest.len() < count {
             let waiting = self.end.slots();
-            // What is there is taken in pieces, so that a card that gives 40 ms at a time runs dry
-            // at no time.
+            // Samples are taken in pieces: a card that delivers 40 ms at a time does not run dry.
             let piece = waiting.min(self.piece());
             if piece == 0 {
                 break;
@@ -142,10 +141,10 @@ impl Microphone {
 }
 
 impl Speaker {
-    /// Opens the speaker of this name, or the usual one, for sound of `rate`.
+    /// Opens the speaker with this name, or the default one, for samples at `rate`.
     ///
     /// # Errors
-    /// Why not, in words.
+    /// A description of the failure.
     pub(super) fn open(name: Option<&str>, rate: u32) -> Result<Self, String> {
         let device = find(name, cpal::default_host().default_output_device(), "speaker")?;
         let wrong = |error: cpal::Error| format!("the speaker cannot be opened: {error}");
@@ -185,7 +184,7 @@ impl Speaker {
     }
 }
 
-/// What the card's thread does with what it hears: the channels become one.
+/// Opens the input stream: its callback mixes the channels down to one and queues them.
 fn hear<T: SizedSample>(
     device: &Device,
     config: StreamConfig,
@@ -199,14 +198,14 @@ where
     let data = move |samples: &[T], _: &cpal::InputCallbackInfo| {
         for frame in samples.chunks_exact(channels) {
             let sum: i32 = frame.iter().map(|&sample| i32::from(i16::from_sample_(sample))).sum();
-            // Where there is no room, nobody has listened for long.
+            // The queue is full only if it was not read for long.
             let _ = room.push((sum / channels as i32) as i16);
         }
     };
     device.build_input_stream(config, data, move |error| note(&health, &error), Some(PATIENCE))
 }
 
-/// What the card's thread plays: the one channel on all of them.
+/// Opens the output stream: its callback plays the one channel on all channels.
 fn speak<T: SizedSample + FromSample<i16>>(
     device: &Device,
     config: StreamConfig,
@@ -222,7 +221,7 @@ fn speak<T: SizedSample + FromSample<i16>>(
     device.build_output_stream(config, data, move |error| note(&health, &error), Some(PATIENCE))
 }
 
-/// Notes what has happened to a stream. From an underrun the library recovers by itself.
+/// Handles a stream error. The library recovers from an underrun by itself.
 fn note(health: &Health, error: &cpal::Error) {
     use cpal::ErrorKind::{DeviceNotAvailable, HostUnavailable, StreamInvalidated};
     if matches!(error.kind(), DeviceNotAvailable | HostUnavailable | StreamInvalidated) {

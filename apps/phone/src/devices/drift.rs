@@ -1,42 +1,41 @@
-//! Two clocks for one sound: that of a sound card and that of the network are never the same. What
-//! waits between them is kept at its level by frames that are a sample longer or shorter.
+//! Compensation of clock drift: the clocks of a sound card and of the network always differ. Frames
+//! that are a sample longer or shorter keep the queue between them at its level.
 
-/// What may wait in a direction, in milliseconds, before it is corrected, and what it is corrected
-/// to.
+/// Tolerated deviation from the target level in milliseconds, before it is corrected.
 const SLACK: usize = 10;
 
-/// Keeps what waits at its level.
+/// Keeps the level of a queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Drift {
-    /// What is to wait, in samples.
+    /// Target level in samples.
     target: usize,
     slack: usize,
-    /// What has waited, on the average of some seconds.
+    /// Mean level over some seconds, in samples.
     average: f64,
 }
 
 impl Drift {
-    /// One that keeps `millis` of sound of `rate` waiting.
+    /// A controller for a target level of `millis` at `rate` hertz.
     pub(super) const fn new(rate: u32, millis: usize) -> Self {
         let target = millis * rate as usize / 1000;
         Self { target, slack: SLACK * rate as usize / 1000, average: target as f64 }
     }
 
-    /// How many samples are to be taken away (or, below 0, put in) with the next frame, where
-    /// `waiting` wait.
+    /// The number of samples to remove from the next frame (below 0: to insert) at a level of
+    /// `waiting` samples.
     pub(super) fn correction(&mut self, waiting: usize) -> i32 {
         self.average += (waiting as f64 - self.average) / 64.0;
         let over = self.average - self.target as f64;
         if over.abs() <= self.slack as f64 {
             return 0;
         }
-        // One sample in a frame changes pitch by less than anybody hears.
+        // One sample per frame changes the pitch inaudibly.
         if over > 0.0 { 1 } else { -1 }
     }
 }
 
-/// Appends `samples` to `out` with `more` samples more, or fewer: on a straight line between
-/// neighbours.
+/// Appends `samples` to `out` with `more` additional samples (below 0: fewer), by linear
+/// interpolation.
 pub(super) fn stretch(samples: &[i16], more: i32, out: &mut Vec<i16>) {
     let count = samples.len().saturating_add_signed(more as isize);
     if more == 0 || samples.len() < 2 || count < 2 {
@@ -56,8 +55,8 @@ mod tests {
     use super::*;
     use media::tone::{Tone, amplitude_of};
 
-    /// What waits after a long time between a card and a network whose clocks differ by
-    /// `millionths`.
+    /// The level and the largest correction after an hour between a card and a network with clocks
+    /// that differ by `millionths`.
     fn level_after(millionths: f64) -> (f64, i32) {
         let mut drift = Drift::new(8000, 40);
         let (mut waiting, mut most) = (320.0_f64, 0_i32);
@@ -89,7 +88,7 @@ mod tests {
         }
         let length = frames.len();
         assert!((7990..8010).contains(&length), "{length}");
-        // Nearly all of it is still the tone.
+        // Nearly all energy is still in the tone.
         assert!(amplitude_of(400.0, 8000, &frames[..4000]) > 9_000.0);
         let mut short = Vec::new();
         stretch(&[5], 1, &mut short);

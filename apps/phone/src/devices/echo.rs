@@ -1,15 +1,15 @@
-//! What the speaker plays comes back into the microphone: it is taken out again, so that the other
-//! end does not hear itself.
+//! Acoustic echo cancellation: removes the speaker's sound from the microphone's signal, so that
+//! the other end does not hear itself.
 
 use super::frame::RATE;
 use sonora::config::EchoCanceller;
 use sonora::{AudioProcessing, Config, StreamConfig};
 
-/// Samples in the 10 ms that are looked at as one.
+/// Samples in a piece of 10 ms.
 const PIECE: usize = RATE as usize / 100;
 
-/// Takes the echo out of what the microphone hears. It finds out by itself how late the echo is, up
-/// to half a second, and needs some seconds of sound to get used to a room.
+/// The echo canceller. It estimates the delay of the echo, up to half a second, and adapts to a
+/// room within some seconds of sound.
 pub(super) struct Canceller {
     engine: AudioProcessing,
     piece: [i16; PIECE],
@@ -27,15 +27,15 @@ impl Canceller {
         Self { engine, piece: [0; PIECE] }
     }
 
-    /// The speaker plays `samples`, whole pieces of 10 ms.
+    /// Passes `samples` that the speaker plays, in whole pieces of 10 ms.
     pub(super) fn plays(&mut self, samples: &[i16]) {
         for played in samples.as_chunks::<PIECE>().0 {
-            // What it gives back is what it got.
+            // The processed output equals the input.
             let _ = self.engine.process_render_i16(played, &mut self.piece);
         }
     }
 
-    /// Takes the echo out of what the microphone has heard, whole pieces of 10 ms.
+    /// Removes the echo from the microphone's samples, in whole pieces of 10 ms.
     pub(super) fn clean(&mut self, samples: &mut [i16]) {
         for heard in samples.as_chunks_mut::<PIECE>().0 {
             if self.engine.process_capture_i16(heard, &mut self.piece).is_ok() {
@@ -50,11 +50,11 @@ mod tests {
     use super::*;
     use std::collections::VecDeque;
 
-    /// Something like speech: noise that comes and goes a few times a second.
+    /// A speech-like signal: noise that comes and goes a few times a second.
     struct Voice {
         state: u32,
         at: usize,
-        /// How many times a second it comes and goes.
+        /// Bursts per second.
         pace: f64,
         last: f64,
     }
@@ -68,7 +68,7 @@ mod tests {
             let sample = |_| {
                 self.state = self.state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
                 let noise = f64::from(self.state >> 16) / 32_768.0 - 1.0;
-                // Deeper than noise, as voices are.
+                // Low-pass filtered, as voices are.
                 self.last = 0.7 * self.last + 0.3 * noise;
                 self.at += 1;
                 let time = self.at as f64 / f64::from(RATE);
@@ -79,7 +79,7 @@ mod tests {
         }
     }
 
-    /// What a microphone hears of a speaker.
+    /// The echo path from a speaker to a microphone.
     struct Room {
         line: VecDeque<i16>,
     }
@@ -108,8 +108,8 @@ mod tests {
         samples.iter().map(|&sample| f64::from(sample).powi(2)).sum()
     }
 
-    /// In a room whose echo comes so late: how loud the echo is and what is left of it, in decibels
-    /// of their powers, and the same for somebody who speaks there while nothing is played.
+    /// In a room with an echo delay of `millis`: the attenuation of the echo in decibels of power,
+    /// and that of a local speaker while nothing is played.
     fn losses(millis: usize) -> (f64, f64) {
         let (mut canceller, mut room) = (Canceller::new(), Room::new(millis));
         let (mut far, mut near) = (Voice::new(1, 3.0), Voice::new(7, 2.2));
@@ -118,7 +118,7 @@ mod tests {
         for frame in 0..50 * 12 {
             let played = far.frame(20_000.0);
             let mut samples = room.echo(&played);
-            // As a phone does: first it listens, then it plays.
+            // In the order of a phone: capture first, then play.
             let echo = power(&samples);
             canceller.clean(&mut samples);
             canceller.plays(&played);

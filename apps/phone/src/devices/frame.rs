@@ -1,6 +1,6 @@
-//! How the sound of devices is cut.
+//! Frames of the sound devices.
 
-/// Samples in a second of what microphones hear and speakers play: wideband speech.
+/// Sample rate of microphones and speakers in hertz: wideband speech.
 pub(crate) const RATE: u32 = 16_000;
-/// Samples in 20 ms.
+/// Samples in a frame of 20 ms.
 pub(crate) const FRAME: usize = RATE as usize / 50;

@@ -1,6 +1,6 @@
-//! Sound devices as they are listed.
+//! The list entry of a sound device.
 
-/// A device.
+/// A sound device.
 pub(crate) struct Listed {
     pub(crate) name: String,
     pub(crate) description: String,

@@ -1,5 +1,5 @@
-//! Microphone and speaker. Opened when there is something to say or to hear, closed after that, and
-//! never the reason why a call does not come about.
+//! Microphone and speaker. They are open only while needed, and a call proceeds without them if
+//! they fail.
 
 #[cfg(feature = "audio")]
 mod cards;
@@ -24,15 +24,15 @@ pub(crate) use cards::list;
 pub(crate) use frame::{FRAME, RATE};
 pub(crate) use listed::Listed;
 
-/// How long to wait before a device is opened again that was not to be had, or has gone.
+/// Time before a failed device is opened again.
 const AGAIN: Duration = Duration::from_secs(2);
 
-/// Which devices are wanted: a name, or the usual one.
+/// The devices wanted: a name, or the default one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Wanted {
     pub(crate) microphone: Option<String>,
     pub(crate) speaker: Option<String>,
-    /// Whether what the speaker plays is taken out of what the microphone hears.
+    /// True if the speaker's sound is removed from the microphone's.
     pub(crate) cancels_echo: bool,
 }
 
@@ -42,18 +42,17 @@ pub(crate) struct Devices {
     microphone: Option<Microphone>,
     speaker: Option<Speaker>,
     canceller: Option<Canceller>,
-    /// When to try again.
+    /// The time of the next attempt.
     again: Option<Instant>,
 }
 
 impl Devices {
-    /// Devices that are not open yet.
     pub(crate) fn new(wanted: Wanted) -> Self {
         let canceller = wanted.cancels_echo.then(Canceller::new);
         Self { wanted, microphone: None, speaker: None, canceller, again: None }
     }
 
-    /// Opens what is not open. What is wrong, in words, each time that it is tried.
+    /// Opens closed devices. Returns descriptions of the first failures only.
     pub(crate) fn open(&mut self, now: Instant) -> Vec<String> {
         self.microphone.take_if(|microphone| microphone.is_broken());
         self.speaker.take_if(|speaker| speaker.is_broken());
@@ -76,16 +75,16 @@ impl Devices {
         }
         let first = self.again.is_none();
         self.again = (!problems.is_empty()).then_some(now + AGAIN);
-        // Once is enough to be told.
+        // Further failures are not reported again.
         if first { problems } else { Vec::new() }
     }
 
-    /// Closes all.
+    /// Closes both devices.
     pub(crate) fn close(&mut self) {
         (self.microphone, self.speaker, self.again) = (None, None, None);
     }
 
-    /// The next 20 ms of the microphone: silence where there is none.
+    /// The next 20 ms of the microphone: silence if it is not open.
     pub(crate) fn capture(&mut self) -> Vec<i16> {
         let mut heard = Vec::with_capacity(FRAME);
         if let Some(microphone) = &mut self.microphone {
@@ -98,7 +97,7 @@ impl Devices {
         heard
     }
 
-    /// Plays the next 20 ms, a sum of sounds.
+    /// Plays the next 20 ms: a sum of sounds, clipped to 16 bits.
     pub(crate) fn play(&mut self, mix: &[i32]) {
         let Some(speaker) = &mut self.speaker else { return };
         let most = (i32::from(i16::MIN), i32::from(i16::MAX));

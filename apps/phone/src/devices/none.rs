@@ -1,8 +1,8 @@
-//! What stands in the place of sound cards where the phone was built without them.
+//! Replacement of the sound cards in a build without them.
 
 use super::listed::Listed;
 
-/// Why there are none.
+/// The reason.
 const WHY: &str = "this phone was built without sound devices: build it with `--features audio`, which needs libasound2-dev";
 
 /// # Errors
@@ -11,7 +11,7 @@ pub(crate) fn list() -> Result<Vec<Listed>, String> {
     Err(WHY.to_owned())
 }
 
-/// There is nothing to take an echo out of.
+/// An echo canceller that does nothing.
 pub(super) struct Canceller;
 
 impl Canceller {
@@ -24,10 +24,10 @@ impl Canceller {
     pub(super) const fn clean(&mut self, _samples: &mut [i16]) {}
 }
 
-/// Never open.
+/// A microphone, which cannot exist here.
 pub(super) enum Microphone {}
 
-/// Never open.
+/// A speaker, which cannot exist here.
 pub(super) enum Speaker {}
 
 impl Microphone {

@@ -1,5 +1,5 @@
-//! `control`: a command on each line of the standard input, as JSON, and an event on each line of
-//! the output.
+//! The `control` command: one JSON command per line of the standard input, one JSON event per line
+//! of the standard output.
 
 use super::{Front, STDIN, account_of};
 use crate::call::Stage;
@@ -13,7 +13,7 @@ use sip_ua::{AccountId, RegistrationState};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
 
-/// The longest line that is taken.
+/// The maximum length of a line in octets.
 const MAX_LINE: usize = 64 << 10;
 
 #[derive(Debug, Deserialize)]
@@ -36,7 +36,7 @@ enum Command {
         call: u64,
         #[serde(default = "busy")]
         status: u16,
-        /// Where the caller is sent instead.
+        /// The target of a redirection.
         to: Option<String>,
     },
     HangUp {
@@ -62,7 +62,7 @@ enum Command {
         call: u64,
         what: String,
     },
-    /// Blindly to a URI, or to the other end of another call.
+    /// A blind transfer to a URI, or an attended one to the remote end of another call.
     Transfer {
         call: u64,
         to: Option<String>,
@@ -83,7 +83,7 @@ enum Command {
     Quit,
 }
 
-/// The numbers of what a command has begun.
+/// The numbers of the call or message that a command started.
 #[derive(Debug, Default)]
 struct Begun {
     call: Option<u64>,
@@ -96,7 +96,7 @@ impl Begun {
     }
 }
 
-/// The id of a line, which comes back in the answer, and its command.
+/// Parses a line: its id, which the answer repeats, and its command.
 fn read(line: &[u8]) -> (Option<Value>, Result<Command, String>) {
     let mut value: Value = match serde_json::from_slice(line) {
         Ok(value) => value,
@@ -110,10 +110,10 @@ const fn busy() -> u16 {
     486
 }
 
-/// Does what the lines say.
+/// The front end of `control`.
 pub(crate) struct Control {
     report: Report,
-    /// What has come of a line that is not whole.
+    /// The received part of an incomplete line.
     partial: Vec<u8>,
     is_over: bool,
 }
@@ -123,14 +123,14 @@ impl Control {
         Self { report, partial: Vec::new(), is_over: false }
     }
 
-    /// Reads what has come, and does what it says.
+    /// Reads the available input and executes its commands.
     fn read(&mut self, phone: &mut Phone) {
         let mut fds = [PollFd::new(STDIN.as_fd(), PollFlags::POLLIN)];
         while poll(&mut fds, PollTimeout::ZERO).is_ok_and(|count| count > 0) {
             let mut chunk = [0; 4096];
             match nix::unistd::read(STDIN.as_fd(), &mut chunk) {
                 Ok(0) => {
-                    // Nobody is there any more who could end it.
+                    // End of input: no client is left that could end the calls.
                     self.is_over = true;
                     return;
                 }
@@ -162,7 +162,7 @@ impl Control {
         self.report.tell(&told);
     }
 
-    /// Does what is asked.
+    /// Executes a command.
     fn command(&mut self, phone: &mut Phone, command: Command) -> Result<Begun, String> {
         match command {
             Command::Register { account } => {
@@ -216,7 +216,7 @@ impl Control {
     }
 }
 
-/// The account of this name, or the first, which must be there.
+/// The account with this name, or the first one. There must be one.
 fn registering_account(phone: &Phone, name: Option<&str>) -> Result<AccountId, String> {
     account_of(phone, name)?
         .ok_or("there is no account: name a file with one (--config)".to_owned())

@@ -1,4 +1,4 @@
-//! Judges calls once they are over: by what is expected of them.
+//! Judges ended calls by the expectations.
 
 use crate::impression::Expectation;
 use crate::junit::{self, Case, Judged};
@@ -8,15 +8,15 @@ use media::ear::Ear;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What is expected of calls, and how those were that are over.
+/// The expectations and the verdicts so far.
 pub(crate) struct Judge {
     expectations: Vec<Expectation>,
     junit: Option<PathBuf>,
     report: Report,
     cases: Vec<Case>,
-    /// Whether there was a call of which something could be expected.
+    /// True if an answered call was judged.
     has_judged: bool,
-    /// The first that was not met.
+    /// The first unmet expectation.
     unmet: Option<String>,
 }
 
@@ -29,7 +29,7 @@ impl Judge {
         Self { expectations, junit, report, cases: Vec::new(), has_judged: false, unmet: None }
     }
 
-    /// What hears what is expected.
+    /// A detector of the expected sound.
     pub(crate) fn ear(&self) -> Ear {
         let mut ear = Ear::default();
         for expectation in &self.expectations {
@@ -40,7 +40,8 @@ impl Judge {
         ear
     }
 
-    /// Keeps what JUnit is to be told: whoever answers calls for weeks without that keeps nothing.
+    /// Keeps a verdict for JUnit. Without a JUnit file nothing is kept, so that memory does not
+    /// grow.
     fn note(&mut self, name: String, time: Duration, judged: Judged) {
         if self.junit.is_some() {
             self.cases.push(Case { name, time, judged });
@@ -72,14 +73,14 @@ impl Judge {
             if !verdict.is_met {
                 self.unmet.get_or_insert(verdict.to_string());
             }
-            // The time is that of the call, which has it.
+            // The time belongs to the case of the call.
             self.note(name, Duration::ZERO, judged);
             let (expected, heard) = (verdict.expected, verdict.heard);
             self.report.tell(&Told::Expected { call: *call, met: verdict.is_met, expected, heard });
         }
     }
 
-    /// How the program ends that without expectations would end so. What was judged is written.
+    /// The outcome of the program, given its `outcome` without expectations. Writes the JUnit file.
     pub(crate) fn end(&mut self, outcome: Outcome) -> Outcome {
         let outcome = match (outcome, self.unmet.take()) {
             (Outcome::Done, Some(unmet)) => Outcome::Unmet(unmet),

@@ -1,4 +1,4 @@
-//! Front ends: what decides what the phone does. One runs at a time.
+//! Front ends: they control the phone. One runs at a time.
 
 mod control;
 mod judge;
@@ -21,33 +21,32 @@ use std::os::fd::BorrowedFd;
 use std::sync::LazyLock;
 use std::time::Instant;
 
-/// The standard input, to be waited for.
+/// The standard input, for polling.
 static STDIN: LazyLock<Stdin> = LazyLock::new(std::io::stdin);
 
-/// What decides what the phone does.
+/// A front end, which controls the phone.
 pub(crate) trait Front {
-    /// Begins.
+    /// Starts.
     fn begin(&mut self, phone: &mut Phone);
 
-    /// Something has happened.
+    /// Handles an event.
     fn hear(&mut self, phone: &mut Phone, told: &Told);
 
-    /// Reads what has come from its user, and does what is due. Returns how the program ends, once
-    /// it is to end.
+    /// Reads user input and does what is due. Returns the outcome when the program is to end.
     fn turn(&mut self, phone: &mut Phone) -> Option<Outcome>;
 
-    /// Where its user's words come from.
+    /// The descriptors of user input.
     fn inputs(&self) -> Vec<BorrowedFd<'_>> {
         Vec::new()
     }
 
-    /// When something is due.
+    /// The time of the next timer.
     fn due(&self, _phone: &Phone) -> Option<Instant> {
         None
     }
 }
 
-/// The account of this name, or the first.
+/// The account with this name, or the first one.
 fn account_of(phone: &Phone, name: Option<&str>) -> Result<Option<AccountId>, String> {
     let Some(name) = name else { return Ok((!phone.lines().is_empty()).then_some(AccountId(0))) };
     let wanted = crate::config::with_scheme(name);
@@ -55,7 +54,7 @@ fn account_of(phone: &Phone, name: Option<&str>) -> Result<Option<AccountId>, St
     place.map(|place| Some(AccountId(place))).ok_or(format!("there is no account {wanted}"))
 }
 
-/// Runs `phone` as `front` wants it, until that ends.
+/// Runs `phone` under the control of `front` until the end.
 pub(crate) fn run(mut phone: Phone, front: &mut dyn Front) -> Outcome {
     front.begin(&mut phone);
     loop {

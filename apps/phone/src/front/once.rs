@@ -1,4 +1,4 @@
-//! `call` and `answer`: one thing, and an honest exit status.
+//! The `call` and `answer` commands: one task, with its result as exit status.
 
 use super::{Front, Judge, STDIN};
 use crate::call::Stage;
@@ -15,7 +15,7 @@ pub(crate) struct Call {
     uri: String,
     duration: Option<Duration>,
     report: Report,
-    /// The number of the call, once it is placed.
+    /// The number of the call once it is placed.
     number: Option<u64>,
     outcome: Option<Outcome>,
     judge: Judge,
@@ -51,7 +51,7 @@ impl Front for Call {
 
     fn hear(&mut self, phone: &mut Phone, told: &Told) {
         match told {
-            // Nobody is to call this one.
+            // This command takes no calls.
             Told::Listening { .. } => return,
             Told::Registered { .. } if self.number.is_none() => {
                 self.report.tell(told);
@@ -62,7 +62,7 @@ impl Front for Call {
                 self.outcome = Some(outcome.clone());
             }
             Told::Incoming { call, .. } => drop(phone.decline(*call, 486)),
-            // Who has placed a call goes where it leads.
+            // The caller follows a transfer.
             Told::TransferAsked { call, .. } if Some(*call) == self.number => {
                 if let Ok(follower) = phone.follow(*call) {
                     self.number = Some(follower);
@@ -96,9 +96,9 @@ impl Front for Call {
 
 /// Takes calls.
 pub(crate) struct Answer {
-    /// Whether they are taken without asking; else the return key takes them.
+    /// True if calls are answered automatically; otherwise the return key answers.
     auto: bool,
-    /// How many.
+    /// The number of calls to take.
     calls: Option<u64>,
     taken: u64,
     report: Report,
@@ -132,7 +132,7 @@ impl Front for Answer {
         }
         match told {
             Told::Incoming { call, .. } if self.auto => self.take(phone, *call),
-            // Else strangers could call whom they like at the owner's cost.
+            // Otherwise strangers could place calls at the owner's cost.
             Told::TransferAsked { call, .. } => match self.auto {
                 true => drop(phone.refuse_transfer(*call)),
                 false => drop(phone.follow(*call)),
@@ -150,7 +150,7 @@ impl Front for Answer {
         let is_enough = self.calls.is_some_and(|calls| self.taken >= calls);
         let is_over = is_enough && phone.calls().is_empty();
         if !is_over && phone.was_interrupted() {
-            // What the calls that stand have sounded like is told when they end.
+            // The statistics of established calls are reported when they end.
             self.calls = Some(self.taken);
             let calls: Vec<u64> = phone.calls().keys().copied().collect();
             calls.into_iter().for_each(|number| drop(phone.hang_up(number)));

@@ -1,4 +1,4 @@
-//! `run`: the steps of a script, one after the other, until one fails.
+//! The `run` command: the steps of a script in order, until one fails.
 
 use super::{Front, account_of};
 use crate::call::Stage;
@@ -12,14 +12,14 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Silence that was heard for so long is no pause.
+/// Silence of this length is more than a pause.
 const SILENT: Duration = Duration::from_secs(1);
-/// A level that was heard for so long is no crackle.
+/// A level of this length is more than a crackle.
 const AUDIBLE: Duration = Duration::from_millis(100);
-/// Messages that are remembered until somebody expects them.
+/// Maximum number of messages kept until they are expected.
 const MAX_MESSAGES: usize = 256;
 
-/// How a call has ended.
+/// The end of a call.
 struct Ended {
     cause: String,
     outcome: Outcome,
@@ -27,7 +27,7 @@ struct Ended {
     sip_status: Option<u16>,
 }
 
-/// How far a step is.
+/// The progress of a step.
 enum Progress {
     Pending,
     Passed,
@@ -36,32 +36,32 @@ enum Progress {
 /// Runs a script.
 pub(crate) struct Run {
     steps: Vec<Step>,
-    /// The step that is being done.
+    /// The index of the current step.
     at: usize,
-    /// Since when; `None` before it has begun.
+    /// The start of the step; `None` before it.
     begun: Option<Instant>,
-    /// Whether it has done what it does; what comes of that is waited for.
+    /// True if the action is done and its result is pending.
     has_acted: bool,
     report: Report,
     junit: Option<PathBuf>,
     cases: Vec<Case>,
     names: BTreeMap<String, u64>,
-    /// The call spoken of last.
+    /// The call referred to last.
     current: Option<u64>,
-    /// Calls that ring here and were not expected yet, with who calls.
+    /// Ringing calls that no step has expected yet, with their callers.
     ringing: VecDeque<(u64, String)>,
     ended: BTreeMap<u64, Ended>,
-    /// Keys that were pressed and not expected yet.
+    /// Received keys that no step has expected yet.
     keys: BTreeMap<u64, String>,
     messages: VecDeque<String>,
-    /// What came of the message that is being sent.
+    /// The message under way.
     message: Option<u64>,
     sent: BTreeMap<u64, Option<String>>,
-    /// What came of the transfer that is under way.
+    /// The results of transfers.
     transferred: BTreeMap<u64, Result<(), String>>,
-    /// Why a change of the call came to nothing.
+    /// The reason why a change of the call failed.
     unchanged: Option<String>,
-    /// What came of the registration that is under way.
+    /// The result of the registration under way.
     registration: Option<Result<bool, Outcome>>,
 }
 
@@ -99,13 +99,13 @@ impl Run {
         }
     }
 
-    /// The call that a step is of.
+    /// The call that a step refers to.
     fn call_of(&self, step: &Step) -> Result<u64, Outcome> {
         let named = step.call.as_ref().map_or(self.current, |name| self.names.get(name).copied());
         named.ok_or_else(|| unmet("there is no such call"))
     }
 
-    /// Why a call cannot do what it is to do: it is over.
+    /// Returns an error if the call is over.
     fn over(&self, number: u64) -> Result<(), Outcome> {
         let Some(ended) = self.ended.get(&number) else { return Ok(()) };
         Err(match &ended.outcome {
@@ -121,8 +121,7 @@ impl Run {
         }
     }
 
-    /// Whether a step can do what it does: a call that is just being answered or changed cannot be
-    /// changed.
+    /// Returns true if a step can act: a call with a pending answer or change cannot be changed.
     fn can_act(&self, phone: &Phone, step: &Step) -> bool {
         let changes = matches!(
             step.action,
@@ -134,7 +133,7 @@ impl Run {
         number.is_none_or(|number| phone.may_change(number))
     }
 
-    /// Does what a step does.
+    /// Performs the action of a step.
     fn act(&mut self, phone: &mut Phone, step: &Step) -> Result<(), Outcome> {
         let told = |result: Result<(), String>| result.map_err(unmet);
         match &step.action {
@@ -197,7 +196,7 @@ impl Run {
         }
     }
 
-    /// How far a step is that has begun.
+    /// The progress of a step that has begun.
     fn check(&mut self, phone: &mut Phone, step: &Step) -> Result<Progress, Outcome> {
         let passed_if = |is_so| if is_so { Progress::Passed } else { Progress::Pending };
         match &step.action {
@@ -263,7 +262,7 @@ impl Run {
             _ => {}
         }
         self.over(number)?;
-        // The media may have come, or come from elsewhere, since the step has begun.
+        // The media session may have started or been replaced since the step began.
         if let (Action::ExpectTone(hertz), Some(ear)) = (&step.action, phone.ear(number)) {
             ear.listen_for(*hertz);
         }
@@ -279,7 +278,7 @@ impl Run {
             Action::Dial { until: Until::Answered, .. } => {
                 call.stage == Stage::Talking && session.is_some()
             }
-            // What is hung up next must not cut it off.
+            // A hang-up must not cut off the keys.
             Action::Press(_) => session.is_none_or(|session| !session.is_pressing()),
             Action::ExpectKeys(wanted) => {
                 let keys = self.keys.entry(number).or_default();
@@ -308,7 +307,7 @@ impl Run {
         }))
     }
 
-    /// What was there in place of what was expected, in words.
+    /// Describes the observed state for a failed expectation.
     fn seen(&self, phone: &mut Phone, step: &Step) -> String {
         let heard = self.call_of(step).ok().and_then(|number| phone.ear(number));
         let heard = heard.map(|ear| Impression::of(ear)).unwrap_or_default();
@@ -353,7 +352,7 @@ impl Run {
         self.report.tell(&Told::Step { step: step + 1, line: *line, does, state, seconds, cause });
     }
 
-    /// Goes on as far as that goes. Returns how the script ends, once it does.
+    /// Proceeds as far as possible. Returns the outcome once the script ends.
     fn go_on(&mut self, phone: &mut Phone) -> Option<Outcome> {
         while let Some(step) = self.steps.get(self.at).cloned() {
             if self.begun.is_none() {
@@ -366,7 +365,7 @@ impl Run {
             } else if self.can_act(phone, &step) {
                 self.has_acted = true;
                 let acted = self.act(phone, &step);
-                // What it has made the phone tell is heard before it is judged.
+                // The events of the action are handled before the check.
                 if acted.is_ok() && phone.has_news() {
                     return None;
                 }
@@ -402,7 +401,7 @@ impl Run {
         Some(Outcome::Done)
     }
 
-    /// Writes what was judged; the steps that were not come to as well.
+    /// Writes the verdicts, with the skipped steps.
     fn write(&mut self, outcome: Outcome) -> Outcome {
         for number in self.cases.len()..self.steps.len() {
             let name = format!("{}: {}", number + 1, self.steps[number].action);
@@ -433,8 +432,8 @@ impl Front for Run {
             Told::Transfer { call, state: TransferState::Failed, cause } => {
                 self.transferred.insert(*call, Err(cause.clone().unwrap_or_default()));
             }
-            // Who has placed a call goes where it leads; else strangers could call whom they like
-            // at the owner's cost.
+            // A placed call follows a transfer. With others, strangers could place calls at the
+            // owner's cost.
             Told::TransferAsked { call, .. } => {
                 let was_dialled = !phone.calls().get(call).is_none_or(|call| call.was_incoming);
                 match was_dialled.then(|| phone.follow(*call)) {

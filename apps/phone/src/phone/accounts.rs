@@ -1,14 +1,14 @@
-//! Accounts that come while the phone runs.
+//! Accounts that are added while the phone runs.
 
 use super::{Line, Phone};
 use sip_ua::{Account, AccountId, RegistrationState};
 
 impl Phone {
-    /// Takes one more account, and registers it where it wants that. It takes the place of those of
-    /// the same URI.
+    /// Adds an account, and registers it if it is to be registered. It replaces accounts with the
+    /// same URI.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// A description of the fault.
     pub(crate) fn add_account(&mut self, account: Account) -> Result<AccountId, String> {
         let same = self.lines.iter().enumerate().filter(|(_, line)| line.uri == account.uri);
         for (number, line) in same {

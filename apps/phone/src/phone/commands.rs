@@ -1,4 +1,4 @@
-//! What the owner may want of the phone. Each is refused in words.
+//! Commands to the phone. The errors are texts for the user.
 
 use super::Phone;
 use crate::audio::Source;
@@ -14,36 +14,37 @@ use sip_ua::{AccountId, CallId, End, Failure};
 use std::net::SocketAddr;
 use std::time::Instant;
 
-/// Whether a digit can be pressed.
+/// Returns true if `digit` is a DTMF key.
 const fn is_key(digit: char) -> bool {
     matches!(digit, '0'..='9' | '*' | '#' | 'A'..='D' | 'a'..='d')
 }
 
 impl Phone {
-    /// Registers all accounts that want it.
+    /// Registers all accounts that are to be registered.
     pub(crate) fn register(&mut self) {
         let now = self.clock.now();
         let lines = self.lines.iter().enumerate().filter(|(_, line)| line.registers);
         lines.for_each(|(number, _)| self.agent.register(now, AccountId(number)));
     }
 
-    /// Registers one account, whether it wants it or not.
+    /// Registers an account, even if it is not configured to register.
     pub(crate) fn register_as(&mut self, account: AccountId) {
         self.agent.register(self.clock.now(), account);
     }
 
-    /// Ends the registration of an account.
+    /// Removes the binding of an account.
     pub(crate) fn unregister_as(&mut self, account: AccountId) {
         self.agent.unregister(self.clock.now(), account);
     }
 
-    /// The URI that a user means by `text`, who calls or writes as `account`.
+    /// The URI for `text` typed by a user of `account`.
     pub(crate) fn dialled(&self, text: &str, account: Option<AccountId>) -> String {
         let line = account.and_then(|account| self.lines.get(account.0));
         dialled(text, line.map(|line| line.uri.as_str()))
     }
 
-    /// Calls `text`, as `account` or directly. The number of the call; what comes of it is told.
+    /// Calls `text`, as `account` or without one. Returns the number of the call; the result
+    /// follows as events.
     pub(crate) fn call(&mut self, text: &str, account: Option<AccountId>) -> u64 {
         let uri = self.dialled(text, account);
         self.last += 1;
@@ -54,7 +55,7 @@ impl Phone {
         number
     }
 
-    /// Asks where the first request of a call goes.
+    /// Starts the look-up of the first hop of a call.
     pub(super) fn find_way(&mut self, number: u64) {
         let Some(call) = self.calls.get(&number) else { return };
         let line = call.account.and_then(|account| self.lines.get(account.0));
@@ -65,7 +66,7 @@ impl Phone {
         }
     }
 
-    /// Places a call that goes to `towards` first.
+    /// Places a call with the first hop `towards`.
     pub(super) fn place(&mut self, number: u64, towards: Option<SocketAddr>) {
         let Some(towards) = towards else { return self.fail(number, &Failure::NotLocated) };
         if self.waits_for_mapping(number, towards) {
@@ -102,8 +103,8 @@ impl Phone {
         self.end(number, outcome);
     }
 
-    /// Phones that want SRTP refuse an offer of both (RFC 8643 has it so): they get one of SRTP
-    /// alone.
+    /// Places a call again with an offer of SRTP alone. Phones that require SRTP refuse an offer of
+    /// both; RFC 8643 describes such offers.
     pub(super) fn places_anew(&mut self, number: u64, end: &End) -> bool {
         let is_refused =
             matches!(end, End::Failed(Failure::Refused { status: 415 | 488 | 606, .. }));
@@ -142,14 +143,14 @@ impl Phone {
         Ok(())
     }
 
-    /// Refuses a call that rings here.
+    /// Declines a call that rings here.
     pub(crate) fn decline(&mut self, number: u64, status: u16) -> Result<(), String> {
         let id = self.id_of(number)?;
         let declined = self.agent.decline(self.clock.now(), id, status);
         declined.map_err(|error| format!("call {number}: {error}"))
     }
 
-    /// Sends the caller elsewhere, to `to`.
+    /// Redirects a call that rings here to `to`.
     pub(crate) fn redirect(&mut self, number: u64, to: &str) -> Result<(), String> {
         let id = self.id_of(number)?;
         let account = self.calls.get(&number).and_then(|call| call.account);
@@ -158,7 +159,7 @@ impl Phone {
         redirected.map_err(|error| format!("call {number}: {error}"))
     }
 
-    /// Ends a call, however far it is.
+    /// Ends a call at any stage.
     pub(crate) fn hang_up(&mut self, number: u64) -> Result<(), String> {
         match self.id_of(number) {
             Ok(id) => {
@@ -173,7 +174,7 @@ impl Phone {
         }
     }
 
-    /// Holds the other end, or takes it back.
+    /// Holds the remote end, or resumes the call.
     pub(crate) fn hold(&mut self, number: u64, holds: bool) -> Result<(), String> {
         let id = self.id_of(number)?;
         let Some(call) = self.calls.get_mut(&number) else { return Ok(()) };
@@ -197,7 +198,7 @@ impl Phone {
         Ok(())
     }
 
-    /// Presses keys, such as `12#`.
+    /// Sends DTMF keys, such as `12#`.
     pub(crate) fn press(&mut self, number: u64, digits: &str) -> Result<(), String> {
         if let Some(digit) = digits.chars().find(|digit| !is_key(*digit)) {
             return Err(format!("{digit} is no key: 0 to 9, *, #, A to D"));
@@ -207,7 +208,7 @@ impl Phone {
         let session = leg.and_then(|leg| leg.session.as_mut());
         let session = session.ok_or(format!("there is no call {number} that is answered"))?;
         for digit in digits.chars() {
-            // Who takes no telephone events is told by INFO.
+            // A peer that does not accept telephone events gets INFO requests.
             if !session.press(digit) {
                 let pressed = self.agent.press(self.clock.now(), id, digit);
                 pressed.map_err(|error| format!("call {number}: {error}"))?;
@@ -216,8 +217,8 @@ impl Phone {
         Ok(())
     }
 
-    /// Sends `text` to `to`, as `account` or directly. The number of the message; whether it
-    /// arrives is told.
+    /// Sends `text` to `to`, as `account` or without one. Returns the number of the message; the
+    /// result follows as an event.
     pub(crate) fn message(
         &mut self,
         to: &str,
@@ -230,14 +231,14 @@ impl Phone {
         Ok(sent.0)
     }
 
-    /// Sends silence in place of what sounds here, or not any more.
+    /// Mutes or unmutes the sound sent.
     pub(crate) fn mute(&mut self, number: u64, mutes: bool) -> Result<(), String> {
         let leg = self.calls.get_mut(&number).and_then(|call| call.leg.as_mut());
         leg.ok_or(format!("there is no call {number} with media"))?.mutes = mutes;
         Ok(())
     }
 
-    /// Sends something else from now on.
+    /// Changes the sound source.
     pub(crate) fn play(&mut self, number: u64, what: &str) -> Result<(), String> {
         let source = Source::named(what)?;
         let leg = self.calls.get_mut(&number).and_then(|call| call.leg.as_mut());

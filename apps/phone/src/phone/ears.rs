@@ -1,12 +1,12 @@
-//! When what sounds here goes out, and from when on a call is listened to.
+//! The start of outgoing sound and of the analysis of received sound.
 
 use super::Phone;
 use crate::leg::Gate;
 use media::ear::Ear;
 
 impl Phone {
-    /// A call is answered: what sounds here goes out from now on. Unless it did before, what was
-    /// heard so far was no part of the call.
+    /// Opens the gate of an answered call: the sound source is sent from now on. Without early
+    /// media the analysis of received sound starts again.
     pub(super) fn open(&mut self, number: u64) {
         let leg = self.calls.get_mut(&number).and_then(|call| call.leg.as_mut());
         if let Some(leg) = leg {
@@ -18,14 +18,14 @@ impl Phone {
         }
     }
 
-    /// Whether a call can be held, taken back or transferred now: it stands, and the other end
-    /// knows that too.
+    /// Returns true if a call can be held, resumed or transferred now: it is established and no
+    /// answer is pending.
     pub(crate) fn may_change(&self, number: u64) -> bool {
         let id = self.calls.get(&number).and_then(|call| call.id);
         id.is_some_and(|id| self.agent.may_offer(id))
     }
 
-    /// What hears a call; `None` where it has no media.
+    /// The detector on received sound of a call; `None` without media.
     pub(crate) fn ear(&mut self, number: u64) -> Option<&mut Ear> {
         let leg = self.calls.get_mut(&number).and_then(|call| call.leg.as_mut());
         leg.map(|leg| &mut leg.ear)

@@ -1,4 +1,4 @@
-//! What the engine tells, and what the phone makes of it.
+//! Handlers of the engine's events.
 
 use super::Phone;
 use crate::call::{Call, Stage};
@@ -15,7 +15,7 @@ use sip::{Flow, HeaderName};
 use sip_ua::{AccountId, CallId, End, Event, Failure, RegistrationState};
 use std::time::{Duration, Instant};
 
-/// `from`, a From header field, without its parameters.
+/// The From header field value `from` without its parameters.
 fn without_tag(from: String) -> String {
     let is_whole = |from: &str| NameAddr::parse(HeaderName::From, from.as_bytes()).is_ok();
     let end = match from.rfind('>') {
@@ -28,7 +28,7 @@ fn without_tag(from: String) -> String {
     }
 }
 
-/// Why no media of `party` was heard.
+/// Describes why no media of `party` was received.
 fn nothing_heard(totals: &Statistics, party: &str) -> String {
     let packets = |count: u64| match count {
         1 => "1 packet".to_owned(),
@@ -60,7 +60,7 @@ impl Phone {
             Event::Registration { account, state } => self.on_registration(account, state),
             Event::Incoming { call, account, from, flow, offer, replaces } => {
                 self.on_incoming(call, account, from, &flow, offer.as_deref());
-                // Whoever calls takes the place of somebody that is talked to.
+                // A call with Replaces takes the place of another one, so it is answered at once.
                 if let (Some(_), Some(number)) = (replaces, self.number_of(call)) {
                     let _ = self.answer(number);
                 }
@@ -201,7 +201,7 @@ impl Phone {
         }
     }
 
-    /// The call stands.
+    /// Handles the answer of a placed call.
     fn on_answered(&mut self, id: CallId, session: Option<&[u8]>) {
         let Some(number) = self.number_of(id) else { return };
         let Some(call) = self.calls.get_mut(&number) else { return };
@@ -212,7 +212,7 @@ impl Phone {
         let has_session = call.leg.as_ref().is_some_and(|leg| leg.session.is_some());
         let taken = match session {
             Some(session) => self.take(number, session),
-            // It came with the early media.
+            // The answer to the offer came with the early media.
             None if has_session => Ok(()),
             None => Err(Refusal::Malformed),
         };
@@ -222,7 +222,7 @@ impl Phone {
         }
     }
 
-    /// Takes the other end's answer to our offer.
+    /// Applies the remote end's answer to our offer.
     fn take(&mut self, number: u64, answer: &[u8]) -> Result<(), Refusal> {
         let at = self.epoch.elapsed();
         let leg = self.calls.get_mut(&number).and_then(|call| call.leg.as_mut());
@@ -231,8 +231,8 @@ impl Phone {
         if leg.carry(at, stream) { Ok(()) } else { Err(Refusal::Keys) }
     }
 
-    /// An answer has come to an offer within the call, or to one that we made because the other end
-    /// made none.
+    /// Handles an answer to an offer within the call, or to our offer in response to a request
+    /// without one.
     fn on_answer(&mut self, id: CallId, answer: &[u8]) {
         let Some(number) = self.number_of(id) else { return };
         let had_session = self.calls.get(&number).and_then(|call| call.leg.as_ref());
@@ -253,7 +253,7 @@ impl Phone {
         }
     }
 
-    /// The other end does not want the change; all stays as it was.
+    /// The remote end rejected the re-INVITE. The session stays as it was.
     fn on_offer_failed(&mut self, id: CallId, failure: Failure) {
         let Some(number) = self.number_of(id) else { return };
         let Some(call) = self.calls.get_mut(&number) else { return };
@@ -266,7 +266,7 @@ impl Phone {
         self.give_up_transfer(number, cause);
     }
 
-    /// Ends a call whose media cannot be had.
+    /// Ends a call without usable media.
     fn give_up(&mut self, number: u64, refusal: &Refusal) {
         let id = self.calls.get(&number).and_then(|call| call.id);
         self.end(number, Outcome::of_refusal(refusal));
@@ -275,7 +275,7 @@ impl Phone {
         }
     }
 
-    /// The other end wants to change the session.
+    /// Handles a re-INVITE or UPDATE of the remote end.
     fn on_offer(&mut self, id: CallId, offer: Option<&[u8]>) {
         let Some(number) = self.number_of(id) else { return };
         let Some(call) = self.calls.get_mut(&number) else { return };
@@ -316,7 +316,7 @@ impl Phone {
         let session = call.leg.as_ref().and_then(|leg| leg.session.as_ref());
         let totals = session.map(|session| session.statistics()).unwrap_or_default();
         let (heard_nothing, flow) = (totals.received == 0, totals.flow);
-        // In a call that was held or over at once there was nothing to be heard.
+        // A held or very short call may lack received media.
         let had_time = call.answered.is_some_and(|begun| begun.elapsed() >= Duration::from_secs(1));
         let could_hear = had_time && !call.holds && !call.is_held;
         if outcome == Outcome::Done && could_hear && heard_nothing {
@@ -331,7 +331,7 @@ impl Phone {
         self.end_told(number, outcome, Some(end));
     }
 
-    /// Forgets a call and tells how it ended.
+    /// Removes a call and reports its end.
     pub(super) fn end(&mut self, number: u64, outcome: Outcome) {
         self.end_told(number, outcome, None);
     }

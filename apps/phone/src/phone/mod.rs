@@ -1,5 +1,5 @@
-//! The running phone: one thread for sockets, timers and sound. What its owner wants comes by
-//! [`commands`], what has happened goes out as [`Told`].
+//! The running phone: one thread for sockets, timers and sound. [`commands`] has its commands,
+//! [`Told`] is its events.
 
 mod accounts;
 mod commands;
@@ -41,58 +41,58 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// The time that a packet of sound holds.
+/// Duration of the sound in a packet.
 const FRAME: Duration = Duration::from_millis(20);
-/// How often figures are told.
+/// Interval of the statistics events.
 const TELLS: Duration = Duration::from_secs(5);
-/// Sound that is further behind than that is given up.
+/// Sound that is later than this is skipped.
 const TOO_LATE: Duration = Duration::from_millis(200);
-/// How long the end waits for what is on its way: a BYE that was lost goes again.
+/// Time that the end waits for pending requests: a lost BYE is retransmitted.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// What a phone is started with.
+/// The setup of a phone.
 pub(crate) struct Setup {
     pub(crate) accounts: Vec<Account>,
-    /// Where SIP comes in.
+    /// The listening address of SIP.
     pub(crate) listen: SocketAddr,
     pub(crate) wishes: Wishes,
-    /// What each call sends.
+    /// The sound source of each call.
     pub(crate) sound: Sound,
-    /// Whether it is sent before the answer.
+    /// True if it is sent before the answer.
     pub(crate) early: bool,
-    /// What hears each call.
+    /// The detector on received sound, for each call.
     pub(crate) ear: Ear,
-    /// Where what is heard is kept.
+    /// The recording of received sound.
     pub(crate) record: Option<PathBuf>,
-    /// What looks at what goes over the wire.
+    /// The trace and capture of packets.
     pub(crate) tap: Tap,
-    /// Calls at a time that others may begin.
+    /// Maximum number of incoming calls at a time.
     pub(crate) incoming_calls: usize,
-    /// Whether calls are taken that do not come by the server of an account.
+    /// True if calls are accepted that do not come through the server of an account.
     pub(crate) direct_calls: bool,
-    /// STUN servers, which tell what the ports of media look like from outside.
+    /// STUN servers, which report the public addresses of media ports.
     pub(crate) stun: Vec<SocketAddr>,
-    /// Whether it is measured what SRTP takes.
+    /// True if the time of each SRTP step is measured.
     pub(crate) timings: bool,
-    /// Whether silence is not sent where the other end can make it itself.
+    /// True if silence is suppressed when the remote end can generate comfort noise.
     pub(crate) suppresses_silence: bool,
-    /// The sound devices that are used, if any are.
+    /// The sound devices, if they are used.
     pub(crate) devices: Option<Wanted>,
-    /// Which certificates are trusted, over TLS.
+    /// The trust anchors of TLS.
     pub(crate) trust: Trust,
-    /// The URI that calls without an account are from.
+    /// The From URI of calls without an account.
     pub(crate) from: Option<String>,
-    /// How long a call may ring, if it is said.
+    /// The time limit for ringing; `None` for the default.
     pub(crate) ringing: Option<sip::Duration>,
 }
 
-/// An account, as far as the phone has to know it.
+/// The phone's state of an account.
 pub(crate) struct Line {
     pub(crate) uri: String,
-    /// Where its requests go first.
+    /// The outbound proxy.
     proxy: Option<String>,
     pub(crate) registers: bool,
-    /// How far its registration is; `None` before there is an answer.
+    /// The state of the registration; `None` before the first result.
     pub(crate) state: Option<RegistrationState>,
 }
 
@@ -107,16 +107,15 @@ impl Line {
     }
 }
 
-/// Has the thread that calls wake as soon as it is time. Where the system does not let it, it does
-/// without.
+/// Makes the current thread wake up punctually. Failures are ignored.
 fn punctual() {
     let _ = net::take_short_turns();
-    // Nanoseconds by which Linux may be late, to wake for several things at once: 50,000 as it
-    // comes.
+    // The timer slack of Linux in nanoseconds, by which timers may be late to be merged: the
+    // default is 50,000.
     let _ = set_timerslack(1);
 }
 
-/// A phone that runs.
+/// The running phone.
 pub(crate) struct Phone {
     agent: Agent,
     clock: Clock,
@@ -139,9 +138,9 @@ pub(crate) struct Phone {
     trace: Trace,
     tap: Tap,
     stun: Vec<SocketAddr>,
-    /// Ports for the next call, whose look from outside is known by the time that there is one.
+    /// Ports for the next call, with the public address determined in advance.
     spare: Option<Ports>,
-    /// Calls that wait for that, and where they go.
+    /// Calls that wait for the public address, and their destinations.
     unmapped: Vec<(u64, SocketAddr)>,
     timings: bool,
     suppresses_silence: bool,
@@ -157,7 +156,7 @@ impl Phone {
     /// A phone that listens.
     ///
     /// # Errors
-    /// How the program ends where it cannot begin.
+    /// The outcome of the program if it cannot start.
     pub(crate) fn new(setup: Setup) -> Result<Self, Outcome> {
         let failed = |error: std::io::Error| Outcome::Failed(error.to_string());
         let wanted = setup.listen;
@@ -229,12 +228,12 @@ impl Phone {
         Ok(phone)
     }
 
-    /// The next thing that has happened, if there is one.
+    /// Returns the next event.
     pub(crate) fn poll(&mut self) -> Option<Told> {
         self.told.pop_front()
     }
 
-    /// Whether something has happened that nobody was told of yet.
+    /// Returns true if there are events that are not polled yet.
     pub(crate) fn has_news(&self) -> bool {
         !self.told.is_empty()
     }
@@ -249,7 +248,7 @@ impl Phone {
         &self.lines
     }
 
-    /// Where SIP comes in; addresses may be unspecified.
+    /// The listening addresses of SIP, which may be unspecified.
     pub(crate) fn locals(&self) -> Vec<SocketAddr> {
         self.links.locals().collect()
     }
@@ -259,12 +258,12 @@ impl Phone {
         self.trace.messages()
     }
 
-    /// Whether nobody on the way to the next server reads what is said about `call`.
+    /// Returns true if the signalling of `call` is encrypted on the way to the next hop.
     pub(crate) fn is_secured(&self, call: &Call) -> bool {
         call.id.is_some_and(|id| self.agent.is_secured(id))
     }
 
-    /// Whether somebody has pressed Ctrl-C since this was asked last.
+    /// Returns true if Ctrl-C was pressed since the last call of this function.
     pub(crate) fn was_interrupted(&self) -> bool {
         self.interrupted.swap(false, Ordering::Relaxed)
     }
@@ -278,7 +277,7 @@ impl Phone {
         calls.find(|(_, call)| call.id == Some(id)).map(|(number, _)| *number)
     }
 
-    /// The media of a call whose way goes out at `local`.
+    /// A media leg for a call with the local address `local`.
     fn leg(&mut self, local: IpAddr) -> Result<Leg, Outcome> {
         let path = self.record.as_deref().map(|path| Recording::path(path, self.recorded));
         let recording = path.as_deref().map(Recording::begin).transpose();
@@ -299,7 +298,7 @@ impl Phone {
         Ok(leg)
     }
 
-    /// Sends what is to be sent and tells what has happened, until there is nothing more.
+    /// Sends pending messages and handles pending engine events.
     pub(crate) fn settle(&mut self) {
         loop {
             while let Some(transmit) = self.agent.poll_transmit() {
@@ -317,7 +316,7 @@ impl Phone {
         }
     }
 
-    /// Sleeps until something comes, on `others` too, or is due, at the latest at `until`.
+    /// Waits for input, also on `others`, or the next timer, at most until `until`.
     pub(crate) fn wait(&self, others: &[BorrowedFd<'_>], until: Option<Instant>) {
         let now = Instant::now();
         let mut end = now + Duration::from_secs(1);
@@ -331,7 +330,7 @@ impl Phone {
         if self.has_sound() {
             end = end.min(self.next_tick);
         }
-        // To the nanosecond: what is late by parts of a millisecond, now more, now less, is jitter.
+        // Precise to the nanosecond: varying delays of parts of a millisecond are jitter.
         let rest = TimeSpec::from(end.saturating_duration_since(now));
         let reads = |fd| PollFd::new(fd, PollFlags::POLLIN);
         let mut fds: Vec<PollFd<'_>> = self.links.fds().collect();
@@ -342,16 +341,16 @@ impl Phone {
             fds.extend([&leg.ports.rtp, &leg.ports.rtcp].map(|socket| reads(socket.as_fd())));
         }
         fds.extend(self.spare.iter().map(|ports| reads(ports.rtp.as_fd())));
-        // A signal ends the wait as anything else does.
+        // A signal ends the wait like input.
         let _ = ppoll(&mut fds, Some(rest), None);
     }
 
-    /// Reads what has come, and does what is due.
+    /// Reads input and runs due timers.
     pub(crate) fn turn(&mut self) {
         let begun = Instant::now();
         let is_due = begun >= self.next_tick;
         if is_due {
-            // Before anything else, so that it leaves at an even pace.
+            // First of all, so that packets leave at an even pace.
             self.send_sound(begun);
         }
         let mut bell = [0; 64];
@@ -373,8 +372,9 @@ impl Phone {
         let now = self.epoch.elapsed();
         let told = &mut self.told;
         for (&number, call) in &mut self.calls {
-            // What comes is played at the next tick, and waits until then in the system, which
-            // knows when it came: many calls would wake this thread for every packet.
+            // Received packets are played at the next tick. Until then they wait in the kernel,
+            // which knows their arrival times. Otherwise each packet of many calls would wake this
+            // thread.
             let Some(leg) = call.leg.as_mut().filter(|leg| is_due || leg.is_flooded) else {
                 continue;
             };
@@ -399,7 +399,7 @@ impl Phone {
     fn read_answers(&mut self) {
         let answers: Vec<_> = self.lookups.answers().collect();
         for (asker, mut targets) in answers {
-            // Addresses of a family that this machine has no route of come last.
+            // Addresses of a family without a route come last.
             targets.sort_by_key(|target| !self.links.has_route(target.address));
             match asker {
                 Asker::Call(number) => {
@@ -422,7 +422,7 @@ impl Phone {
         self.calls.values().any(|call| call.leg.is_some())
     }
 
-    /// Sends 20 ms of all calls.
+    /// Sends 20 ms of sound in all calls.
     fn send_sound(&mut self, now: Instant) {
         self.next_tick += FRAME;
         if now > self.next_tick + TOO_LATE {
@@ -450,7 +450,7 @@ impl Phone {
         self.told.extend(problems.into_iter().map(|cause| Told::Device { cause }));
     }
 
-    /// Plays 20 ms of all calls.
+    /// Plays 20 ms of sound of all calls.
     fn play_sound(&mut self, now: Instant) {
         let at = self.epoch.elapsed();
         let mut mix = [0; devices::FRAME];
@@ -470,7 +470,7 @@ impl Phone {
         }
     }
 
-    /// Tells figures, where it is time.
+    /// Reports statistics when they are due.
     fn tell_figures(&mut self, now: Instant) {
         if now < self.next_tell {
             return;
@@ -482,7 +482,7 @@ impl Phone {
         }
     }
 
-    /// Ends calls and registrations, and waits a little for what is on its way.
+    /// Ends calls and registrations, and waits briefly for pending requests.
     pub(crate) fn say_goodbye(&mut self) {
         let now = self.clock.now();
         let calls: Vec<u64> = self.calls.keys().copied().collect();

@@ -1,5 +1,4 @@
-//! What the ports of media look like from outside of a NAT, and where calls go on when the network
-//! changes.
+//! The public addresses of media ports behind a NAT, and calls that move when the network changes.
 
 use super::Phone;
 use crate::ports::Ports;
@@ -11,25 +10,25 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
-/// How often calls that wait for a network look for one.
+/// Interval at which calls without a network look for one.
 const LOOKS: Duration = Duration::from_millis(500);
 
 impl Phone {
-    /// Opens ports for the next call, where somebody can tell what they look like.
+    /// Opens ports for the next call, if there is a STUN server.
     pub(super) fn prepare(&mut self) {
         let Some(&server) = self.stun.first() else { return };
         let local = self.links.local_towards(server).ip();
         self.spare = Ports::open(local, &self.stun, self.epoch.elapsed()).ok();
     }
 
-    /// What the next call's port of media is, and what it looks like from outside; `None` where
-    /// nobody is asked.
+    /// The media address of the next call, its public address, and the kind of NAT mapping; `None`
+    /// without a STUN server.
     pub(crate) fn outside(&self) -> Option<(SocketAddr, Option<SocketAddr>, Mapping)> {
         let spare = self.spare.as_ref()?;
         Some((spare.rtp.local_addr().ok()?, spare.mapped(), spare.mapping()))
     }
 
-    /// Ports for a call whose way goes out at `local`.
+    /// Ports for a call with the local address `local`.
     pub(super) fn ports(&mut self, local: IpAddr) -> io::Result<Ports> {
         let spare = self.spare.take_if(|spare| spare.local() == local);
         if let Some(spare) = spare {
@@ -39,7 +38,8 @@ impl Phone {
         Ports::open(local, &self.stun, self.epoch.elapsed())
     }
 
-    /// Whether a call to `towards` has to wait until it is known what its ports look like.
+    /// Defers a call to `towards` until the public address is known. Returns false if there is
+    /// nothing to wait for.
     pub(super) fn waits_for_mapping(&mut self, number: u64, towards: SocketAddr) -> bool {
         let now = self.epoch.elapsed();
         let waits = self.spare.as_ref().is_some_and(|spare| spare.is_waiting(now));
@@ -49,7 +49,7 @@ impl Phone {
         waits
     }
 
-    /// Asks STUN servers, and places calls that have waited for the answer.
+    /// Drives the STUN requests, and places deferred calls once the answer is there.
     pub(super) fn look_outside(&mut self, now: Duration) {
         let Some(spare) = &mut self.spare else { return };
         spare.read(now);
@@ -61,7 +61,7 @@ impl Phone {
         }
     }
 
-    /// A call has no way to its other end: it waits for one.
+    /// Marks a call without a route to its remote end: it waits for a network.
     fn await_network(&mut self, number: u64) {
         let Some(call) = self.calls.get_mut(&number) else { return };
         if !std::mem::replace(&mut call.awaits_network, true) {
@@ -70,7 +70,7 @@ impl Phone {
         }
     }
 
-    /// Has calls go on that wait for a network, if there is one by `now`.
+    /// Moves calls that wait for a network, if there is one by `now`.
     pub(super) fn look_for_network(&mut self, now: Instant) {
         if now < self.next_look {
             return;
@@ -81,8 +81,7 @@ impl Phone {
         waiting.into_iter().for_each(|id| self.on_moved(id));
     }
 
-    /// The network is another one: a call goes on from where it is reached now, unless that is
-    /// where it was reached before.
+    /// The network has changed: moves a call to its new local address, if that is another one.
     pub(super) fn on_moved(&mut self, id: CallId) {
         let Some(number) = self.number_of(id) else { return };
         let leg = self.calls.get(&number).and_then(|call| call.leg.as_ref());

@@ -1,5 +1,5 @@
-//! Transfer: the other end is held first, and taken back where nothing comes of it (users of other
-//! phones have lost calls both ways).
+//! Call transfer: the remote end is held first, and resumed if the transfer fails. Other phones
+//! lose calls in both cases.
 
 use super::Phone;
 use crate::call::{Call, Stage, Target};
@@ -19,7 +19,7 @@ impl Phone {
         }
     }
 
-    /// Brings the other ends of two calls together, and leaves both.
+    /// Connects the remote ends of two calls, and leaves both.
     pub(crate) fn transfer_to(&mut self, number: u64, other: u64) -> Result<(), String> {
         let is_standing = |number| {
             self.calls.get(&number).is_some_and(|call: &Call| call.stage == Stage::Talking)
@@ -47,7 +47,7 @@ impl Phone {
         held
     }
 
-    /// Asks for the transfer of a call that is held by now.
+    /// Sends the REFER for a call that is held by now.
     pub(super) fn refer(&mut self, number: u64) {
         let Some(call) = self.calls.get(&number) else { return };
         let (Some(id), Some(target)) = (call.id, &call.transfer) else { return };
@@ -66,7 +66,7 @@ impl Phone {
         }
     }
 
-    /// Takes the other end back.
+    /// Ends a failed transfer and resumes the call.
     pub(super) fn give_up_transfer(&mut self, number: u64, cause: String) {
         let Some(call) = self.calls.get_mut(&number) else { return };
         if call.transfer.take().is_none() {
@@ -95,7 +95,8 @@ impl Phone {
         }
     }
 
-    /// Calls whom the other end of a call wishes; the number of that call.
+    /// Calls the transfer target that the remote end has requested. Returns the number of that
+    /// call.
     pub(crate) fn follow(&mut self, number: u64) -> Result<u64, String> {
         let call = self.calls.get_mut(&number).ok_or(format!("there is no call {number}"))?;
         let nobody = || format!("the other end of call {number} wishes nobody to be called");
@@ -116,7 +117,7 @@ impl Phone {
         Ok(follower)
     }
 
-    /// Does not.
+    /// Refuses the requested transfer.
     pub(crate) fn refuse_transfer(&mut self, number: u64) -> Result<(), String> {
         let id = self.id_of(number)?;
         if let Some(call) = self.calls.get_mut(&number) {

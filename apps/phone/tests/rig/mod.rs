@@ -1,4 +1,4 @@
-//! Phones as people run them, for several tests.
+//! Phone processes for several tests.
 #![allow(dead_code, reason = "no test uses all of it")]
 
 pub(crate) mod registrar;
@@ -9,16 +9,16 @@ use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
 pub(crate) const PHONE: &str = env!("CARGO_BIN_EXE_barebell-phone");
 
-/// A phone that runs, and is killed if it does not end.
+/// A running phone. It is killed if it does not end.
 pub(crate) struct Running {
     pub(crate) child: Child,
     lines: std::io::Lines<BufReader<ChildStdout>>,
-    /// Where it listens.
+    /// The listening address.
     pub(crate) address: String,
 }
 
 impl Running {
-    /// Starts one with `args`, which listens on a port of its own and tells JSON.
+    /// Starts a phone with `args` that listens on a free port and prints JSON.
     pub(crate) fn start(args: &[&str]) -> Self {
         let mut child = Command::new(PHONE)
             .args(args)
@@ -36,7 +36,7 @@ impl Running {
         phone
     }
 
-    /// Starts one that calls, and so does not say where it listens.
+    /// Starts a calling phone, which does not print its listening address.
     pub(crate) fn start_caller(args: &[&str]) -> Self {
         let mut child = Command::new(PHONE)
             .args(args)
@@ -50,7 +50,7 @@ impl Running {
         Self { child, lines, address: String::new() }
     }
 
-    /// One that answers one call.
+    /// Starts a phone that answers one call.
     pub(crate) fn answer(more: &[&str]) -> Self {
         Self::start(&[&["answer", "--auto", "--calls", "1"], more].concat())
     }
@@ -59,25 +59,25 @@ impl Running {
         format!("sip:bob@{}", self.address)
     }
 
-    /// Calls it by another phone, which ends.
+    /// Calls it from another phone, which ends.
     pub(crate) fn call(&self, more: &[&str]) -> Output {
         phone(&[&["call", &self.uri(), "--listen", "127.0.0.1:0", "--json"], more].concat())
     }
 
-    /// Types `text`.
+    /// Writes `text` to its standard input.
     pub(crate) fn types(&mut self, text: &str) {
         let input = self.child.stdin.as_mut().expect("its input");
         input.write_all(text.as_bytes()).expect("it reads");
         input.flush().expect("it reads");
     }
 
-    /// What it tells next.
+    /// The next event.
     pub(crate) fn next(&mut self) -> Option<serde_json::Value> {
         let line = self.lines.next()?.expect("text");
         Some(serde_json::from_str(&line).expect("JSON"))
     }
 
-    /// The next event of this name; others before it are passed over.
+    /// The next event with this name; others before it are skipped.
     pub(crate) fn expect(&mut self, event: &str) -> serde_json::Value {
         while let Some(told) = self.next() {
             if told["event"] == event {
@@ -87,7 +87,7 @@ impl Running {
         panic!("the phone has ended before {event}");
     }
 
-    /// Its exit status and what it has said, once it has ended.
+    /// Its exit status and standard error, once it has ended.
     pub(crate) fn end(mut self) -> (Option<i32>, String) {
         while self.next().is_some() {}
         let mut said = String::new();
@@ -109,38 +109,38 @@ pub(crate) fn phone(args: &[&str]) -> Output {
     Command::new(PHONE).args(args).stdin(Stdio::null()).output().expect("the phone runs")
 }
 
-/// What a phone has told as JSON.
+/// The JSON events in `output`.
 pub(crate) fn told(output: &[u8]) -> Vec<serde_json::Value> {
     let text = String::from_utf8_lossy(output);
     text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
-/// The event of this name.
+/// The event with this name.
 pub(crate) fn event<'a>(told: &'a [serde_json::Value], name: &str) -> &'a serde_json::Value {
     told.iter().find(|told| told["event"] == name).unwrap_or_else(|| panic!("{name}: {told:?}"))
 }
 
-/// What was said on standard error.
+/// The text on standard error.
 pub(crate) fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Samples in a second of a WAV file, and those.
+/// The sample rate and the samples of a WAV file.
 pub(crate) fn recorded(path: &Path) -> (u32, Vec<i16>) {
     let mut reader = hound::WavReader::open(path).expect("a recording");
     let samples = reader.samples().map(|sample| sample.expect("a sample")).collect();
     (reader.spec().sample_rate, samples)
 }
 
-/// How loud a tone is in a recording, in the quarter of a second where it is loudest: on a busy
-/// machine some of it is concealed.
+/// The amplitude of a tone in the loudest quarter of a second of a recording: under load some of it
+/// is concealed.
 pub(crate) fn loudest(hertz: f64, rate: u32, samples: &[i16]) -> f64 {
     let (quarter, step) = (rate as usize / 4, rate as usize / 40);
     let parts = samples.windows(quarter).step_by(step);
     parts.map(|part| media::tone::amplitude_of(hertz, rate, part)).fold(0.0, f64::max)
 }
 
-/// The test cases of a file of JUnit XML, by name, with the message of what failed.
+/// The test cases of a JUnit XML file: names, and messages of failures.
 pub(crate) fn junit(path: &Path) -> Vec<(String, Option<String>)> {
     use quick_xml::events::Event;
     let text = std::fs::read_to_string(path).expect("a file");

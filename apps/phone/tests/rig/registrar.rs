@@ -1,11 +1,11 @@
-//! A registrar that knows one user, `alice` with the password [`PASSWORD`], and answers OPTIONS.
+//! A registrar with one user, `alice` with the password [`PASSWORD`], which also answers OPTIONS.
 
 use sip::digest::{Credentials, Ha1Set};
 use std::net::{SocketAddr, UdpSocket};
 
 pub(crate) const PASSWORD: &str = "s3cret-of-alice";
 
-/// Starts one, which runs until the test ends. Its answers have `date` in them.
+/// Starts a registrar that runs until the test ends. Its responses have the Date `date`.
 pub(crate) fn start(date: &'static str) -> SocketAddr {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
     let address = socket.local_addr().expect("an address");

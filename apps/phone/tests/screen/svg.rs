@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use vt100::{Cell, Color, Screen};
 
-/// The size of a cell, and the room around all of them.
+/// The size of a cell, and the margin.
 const CELL: (u16, u16) = (9, 19);
 const MARGIN: u16 = 12;
 const FOREGROUND: &str = "#d8dee9";
@@ -34,7 +34,7 @@ pub(crate) fn picture(screen: &Screen) -> String {
     svg
 }
 
-/// Cells that look the same.
+/// A run of cells with the same look.
 fn run(svg: &mut String, screen: &Screen, row: u16, columns: std::ops::Range<u16>) {
     let cells = columns.clone().filter_map(|column| screen.cell(row, column));
     let text: String =
@@ -64,7 +64,7 @@ fn run(svg: &mut String, screen: &Screen, row: u16, columns: std::ops::Range<u16
     );
 }
 
-/// Colour, whether it is bold, whether front and back are exchanged.
+/// The colour, true for bold, and true for inverse.
 fn look(cell: &Cell) -> (&'static str, bool, bool) {
     let colour = match cell.fgcolor() {
         Color::Idx(1) => "#ff7b72",

@@ -1,60 +1,60 @@
-//! Why users are not managed.
+//! The error of user management.
 
 use crate::storage;
 use std::fmt;
 use std::io;
 
-/// Why users were not managed.
+/// A failure of user management.
 #[derive(Debug)]
 pub(crate) enum Error {
-    /// The name cannot be a user's.
+    /// The user name is invalid. Contains the message.
     BadName(String),
-    /// The password cannot be one.
+    /// The password is invalid.
     BadPassword,
-    /// The name has no domain and several are served.
+    /// The name has no domain, and several domains are served.
     WhichDomain {
         /// The name.
         name: String,
-        /// The domains served.
+        /// The served domains.
         served: Vec<String>,
     },
-    /// The name has one domain and the flag another.
+    /// The name contains one domain, and `--domain` is another one.
     TwoDomains(String, String),
     /// There are no users to move.
     NothingToMove {
-        /// Where they were looked for.
+        /// The domain without users.
         from: String,
-        /// The domains that have users.
+        /// The domains with users.
         domains: Vec<String>,
     },
-    /// Users cannot move between domains that both have users, with different realms.
+    /// Users cannot be moved between two domains that have users and different realms.
     OtherRealm {
-        /// The domain that they are in.
+        /// The present domain.
         from: String,
-        /// The domain that they cannot move to.
+        /// The requested domain.
         to: String,
     },
-    /// There is a user of this name already.
+    /// A user with this name exists already. Contains the SIP URI.
     Exists(String),
-    /// There is no such user.
+    /// No such user exists. Contains the SIP URI.
     Unknown(String),
-    /// The name is one under which somebody else logs in.
+    /// Another user logs in under this name.
     Taken {
         /// The name.
         name: String,
-        /// Whose it is.
+        /// The SIP URI of that user.
         owner: String,
     },
-    /// Lines of an import that cannot be used.
+    /// An import contains invalid lines.
     BadLines {
-        /// The first of them: number and what is wrong.
+        /// The first of them: line number and message.
         named: Vec<(u64, String)>,
-        /// How many there are in all.
+        /// The total number of invalid lines.
         count: u64,
     },
-    /// An import could not be read.
+    /// Reading an import failed.
     Read(io::Error),
-    /// Storage failed.
+    /// The storage failed.
     Storage(storage::Error),
 }
 

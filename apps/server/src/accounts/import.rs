@@ -1,4 +1,4 @@
-//! Lists of users as lines of text, and their hashes on all processors.
+//! Parsing of user lists, and computation of their hashes on all processors.
 
 use super::error::Error;
 use super::logins::{AuthNames, check_password, user};
@@ -7,20 +7,20 @@ use crate::storage::User;
 use std::io::{self, BufRead};
 use std::sync::Arc;
 
-/// Longest line of an import, in bytes.
+/// The maximum length of a line, in bytes.
 const MAX_LINE: usize = 4096;
-/// What some editors put before the first line of a file in UTF-8.
+/// The UTF-8 byte order mark, which some editors put before the first line of a file.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
-/// Bad lines of an import that are named; the others are counted.
+/// The maximum number of invalid lines reported individually.
 const MAX_NAMED_LINES: usize = 10;
-/// Lines of an import that a thread hashes at a time.
+/// The number of lines that a thread hashes in one step.
 const CHUNK: usize = 4096;
 
-/// The users that `input` names, one on a line, in `domain` with its `realm`, where there are the
-/// authentication names `known`.
+/// Reads the users of `domain` from `input`, one on each line. `realm` is the realm of the domain,
+/// and `known` its present authentication names.
 ///
 /// # Errors
-/// When a line cannot be used, or reading fails.
+/// [`Error::BadLines`] if a line is invalid, [`Error::Read`] if reading fails.
 pub(super) fn read_users(
     input: &mut dyn BufRead,
     domain: &Arc<str>,
@@ -99,12 +99,13 @@ impl Line {
     }
 }
 
-/// Reads up to `most` lines that are to be used. None: the end. `number` counts all lines.
+/// Reads up to `most` lines that are neither empty nor comments. An empty result is the end of the
+/// input. `number` counts all lines.
 fn read_lines(input: &mut dyn BufRead, number: &mut u64, most: usize) -> io::Result<Vec<Line>> {
     let mut lines = Vec::new();
     while lines.len() < most {
         let mut bytes = Vec::new();
-        // A line without end must not fill the memory; what is left of it counts as more lines.
+        // Bounds the memory for a line without end. The rest counts as further lines.
         let mut bounded = io::Read::take(&mut *input, MAX_LINE as u64 + 2);
         if bounded.read_until(b'\n', &mut bytes)? == 0 {
             break;
@@ -158,7 +159,7 @@ mod tests {
             assert_eq!(named[0].0, line);
             assert!(named[0].1.contains("not UTF-8"), "{named:?}");
         }
-        // A mark in the middle is a name of its own kind, and no mark.
+        // A byte order mark after the start of the file is a character of the name.
         assert_eq!(imported("a:x\n\u{feff}b:x\n".as_bytes()).unwrap().len(), 2);
     }
 

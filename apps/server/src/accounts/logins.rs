@@ -1,5 +1,4 @@
-//! What users log in with: passwords, of which only hashes are kept, and authentication names, each
-//! of which means one user.
+//! Login data of users: hashes of passwords, and authentication names, each of exactly one user.
 
 use super::error::{BAD_PASSWORD, Error};
 use crate::domains::sip_uri;
@@ -9,7 +8,7 @@ use sip_server::{AuthName, Logins};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// The user `name` of `domain`, with this password under the digest `realm` of the domain.
+/// The user `name` of `domain`, with the hashes of `password` for the digest `realm` of the domain.
 pub(super) fn user(
     name: &str,
     domain: &Arc<str>,
@@ -27,7 +26,7 @@ pub(super) fn user(
     User { name: name.to_owned(), domain: Arc::clone(domain), logins }
 }
 
-/// A password may be any line of text.
+/// Checks a password. It may be any non-empty text without control characters.
 pub(super) fn check_password(password: &[u8]) -> Result<(), String> {
     if password.is_empty() || password.iter().any(u8::is_ascii_control) {
         return Err(BAD_PASSWORD.to_owned());
@@ -35,12 +34,12 @@ pub(super) fn check_password(password: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// The authentication names that there are in a domain.
+/// The authentication names in a domain.
 #[derive(Default)]
 pub(super) struct AuthNames {
-    /// Each with the name of its user.
+    /// User names by authentication name.
     owners: HashMap<String, String>,
-    /// The other way round.
+    /// Authentication names by user name.
     names: HashMap<String, String>,
 }
 
@@ -51,18 +50,19 @@ impl AuthNames {
         Ok(Self { owners, names })
     }
 
-    /// That of the user called `name`.
+    /// The authentication name of the user `name`.
     pub(super) fn of_user(&self, name: &str) -> Option<&str> {
         self.names.get(name).map(String::as_str)
     }
 
-    /// Sees to it that with `users`, who are of the domain, each name means one user.
+    /// Checks that each login name still belongs to exactly one user after `users` of this domain
+    /// are stored.
     ///
     /// # Errors
-    /// When one would be two users'.
+    /// [`Error::Taken`] if a name would belong to two users.
     pub(super) fn check(&self, storage: &dyn Users, users: &[User]) -> Result<(), Error> {
         let mut owners = self.owners.clone();
-        // Those who get another one make room.
+        // Users with a new authentication name give up the former one.
         for user in users {
             if let Some(name) = self.of_user(&user.name) {
                 owners.remove(name);

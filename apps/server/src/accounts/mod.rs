@@ -1,4 +1,4 @@
-//! Managing users: the same for a running server and for commands on a stopped one.
+//! Management of users, for a running server and for commands on a stopped one.
 
 mod error;
 mod import;
@@ -16,20 +16,21 @@ use names::check_auth_name;
 use std::io::BufRead;
 use std::sync::Arc;
 
-/// Users that were stored.
+/// The result of storing users.
 #[derive(Debug)]
 pub(crate) struct Stored {
-    /// What they are now.
+    /// The stored users.
     pub(crate) users: Vec<User>,
-    /// What that changed.
+    /// The numbers of new and changed users.
     pub(crate) change: Change,
 }
 
-/// Adds the user, or changes the password of the one there is, who keeps an authentication name
-/// where none is given.
+/// Adds a user, or changes the password of an existing one. Without `auth_name` an existing
+/// authentication name is kept.
 ///
 /// # Errors
-/// When the password is none, the authentication name is none or somebody else's, or storage fails.
+/// [`Error`] if the password or the authentication name is invalid, the authentication name belongs
+/// to another user, or the storage fails.
 pub(crate) fn add(
     storage: &dyn Users,
     identity: &Identity,
@@ -53,7 +54,7 @@ pub(crate) fn add(
 /// Removes the user.
 ///
 /// # Errors
-/// When there is none, or storage fails.
+/// [`Error`] if the user does not exist, or the storage fails.
 pub(crate) fn remove(storage: &dyn Users, identity: &Identity) -> Result<(), Error> {
     match storage.remove_user(&identity.name, &identity.domain)? {
         true => Ok(()),
@@ -61,11 +62,11 @@ pub(crate) fn remove(storage: &dyn Users, identity: &Identity) -> Result<(), Err
     }
 }
 
-/// Adds the users that `input` names, one `name:password` or `name<authentication name>:password`
-/// on a line, to `domain`; all, or on an error none.
+/// Adds the users in `input` to `domain`. Each line is `name:password` or
+/// `name<authentication name>:password`. On an error no user is added.
 ///
 /// # Errors
-/// When a line cannot be used, or reading or storage fails.
+/// [`Error`] if a line is invalid, or reading or the storage fails.
 pub(crate) fn import(
     storage: &dyn Users,
     domain: &str,
@@ -75,20 +76,20 @@ pub(crate) fn import(
     let known = AuthNames::of(storage, &domain)?;
     let realm = realm(storage, &domain)?;
     let mut users = read_users(input, &domain, &realm, &known)?;
-    // In the order of the database's tree its pages are written once. The sort is stable, so of
-    // two lines with one name the later still counts.
+    // In the order of the primary key each database page is written once. The sort is stable, so of
+    // two lines with one name the later one still has effect.
     users.sort_by(|a, b| a.name.cmp(&b.name));
     known.check(storage, &users)?;
     let change = storage.put_users(&users)?;
     Ok(Stored { users, change })
 }
 
-/// Moves all users of the domain `from` to the domain `to`. Their passwords stay: `to` takes over
-/// the digest realm of `from`.
+/// Moves all users of the domain `from` to the domain `to`. Their passwords stay valid: `to` takes
+/// over the digest realm of `from`.
 ///
 /// # Errors
-/// When `from` has no users, `to` has users with another realm or of the same name, or storage
-/// fails.
+/// [`Error`] if `from` has no users, `to` has users with another realm or with the same name, or
+/// the storage fails.
 pub(crate) fn move_users(storage: &dyn Users, from: &str, to: &str) -> Result<u64, Error> {
     let users = storage.domains(&[])?;
     if from == to || !users.contains_key(from) {
@@ -174,13 +175,13 @@ mod tests {
             made("alice", b"1", Some("x")).logins.by_auth_name
         );
         assert_eq!(moved[1], made("bob", b"2", None));
-        // To a domain whose users have another realm, and of the same name.
+        // A move to a domain with users of another realm, and to one with a user of the same name.
         add(&storage, &identity("carol", "b.com"), "3", None).unwrap();
         assert!(matches!(move_users(&storage, "a.com", "b.com"), Err(Error::OtherRealm { .. })));
         add(&storage, &identity("bob", "pbx"), "4", None).unwrap();
         assert!(matches!(move_users(&storage, "a.com", "pbx"), Err(Error::Exists(_))));
         remove(&storage, &identity("bob", "pbx")).unwrap();
-        // And back.
+        // A move back.
         assert_eq!(move_users(&storage, "a.com", "pbx").unwrap(), 2);
         assert!(storage.realms().unwrap().is_empty());
     }

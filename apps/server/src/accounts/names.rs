@@ -1,10 +1,10 @@
-//! What users are called.
+//! Names of users.
 
 use super::error::Error;
 use crate::domains::{self, sip_uri};
 use sip_server::config::Domain;
 
-/// Longest user name, in bytes.
+/// The maximum length of a user name, in bytes.
 const MAX_NAME: usize = 128;
 
 /// A user's name and domain.
@@ -17,17 +17,17 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// The SIP URI, to be shown.
+    /// The SIP URI, for display.
     pub(crate) fn uri(&self) -> String {
         sip_uri(&self.name, &self.domain)
     }
 }
 
-/// The identity that `name`, which may contain a domain, and the flag `--domain` mean. An alias
-/// means its domain.
+/// The identity given by `name`, which may contain a domain, and by the flag `--domain`. An alias
+/// is replaced by its domain.
 ///
 /// # Errors
-/// When the name is no user name, or the domain is not clear.
+/// [`Error`] if the name is not a user name, or the domain is ambiguous.
 pub(crate) fn identify(
     name: &str,
     flag: Option<&str>,
@@ -49,10 +49,10 @@ pub(crate) fn identify(
     Ok(Identity { name: user.to_owned(), domain })
 }
 
-/// The domain of users that are named without one; `what` names them in the error.
+/// The domain of users given without one. `what` names them in the error.
 ///
 /// # Errors
-/// When `flag` names none and several are served.
+/// [`Error::WhichDomain`] if `flag` is `None` and several domains are served.
 pub(crate) fn domain(what: &str, flag: Option<&str>, served: &[Domain]) -> Result<String, Error> {
     match (flag, served) {
         (Some(flag), _) => Ok(unalias(flag.to_owned(), served)),
@@ -68,7 +68,7 @@ fn unalias(name: String, served: &[Domain]) -> String {
     domains::find(served, &name).map_or(name, |domain| domain.name.clone())
 }
 
-/// An authentication name may be much, but not what means a user already.
+/// Checks an authentication name. It must not be another form of a user's address.
 pub(super) fn check_auth_name(name: &str, domain: &str) -> Result<(), String> {
     let (local, rest) = name.split_once('@').unwrap_or((name, ""));
     if rest == domain {
@@ -80,7 +80,7 @@ pub(super) fn check_auth_name(name: &str, domain: &str) -> Result<(), String> {
     if rest.is_empty() { Ok(()) } else { check_name(rest) }
 }
 
-/// A name is written in a URI as it is, and between quotes and brackets.
+/// Checks a user name. It is written without escapes into URIs, and between quotes and brackets.
 pub(super) fn check_name(name: &str) -> Result<(), String> {
     if name.is_empty() {
         return Err("the user name is empty".to_owned());

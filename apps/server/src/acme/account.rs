@@ -1,4 +1,4 @@
-//! The account with an issuer, which is made once and kept in the data directory.
+//! The account with an ACME issuer, created once and stored in the data directory.
 
 use super::AcmeSettings;
 use super::http::Http;
@@ -11,7 +11,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// An account, where it is, and whom the issuer may write to.
+/// A stored account: the directory URL of its issuer, and the contact addresses.
 #[derive(Deserialize, Serialize)]
 struct Kept {
     directory: String,
@@ -24,7 +24,7 @@ fn file(data: &Path) -> PathBuf {
 }
 
 impl AcmeSettings {
-    /// The account that is kept in the directory `data`, or a new one.
+    /// The account stored in the directory `data`, or a new one.
     pub(super) async fn account(&self, data: &Path) -> Result<Account, Failure> {
         let file = file(data);
         let builder = Account::builder_with_http(Box::new(Http::new(self.issuers.as_deref())?));
@@ -52,7 +52,7 @@ impl AcmeSettings {
         Ok(account)
     }
 
-    /// The account in `file`, if it is one at the issuer that is wanted.
+    /// The account in `file`, if it belongs to the configured issuer.
     fn kept(&self, file: &Path) -> Result<Option<Kept>, Failure> {
         let bytes = match read(file) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -70,13 +70,14 @@ impl AcmeSettings {
     }
 }
 
-/// Forgets the account that is kept in the directory `data`.
+/// Deletes the account stored in the directory `data`.
 pub(super) fn forget(data: &Path) {
-    // It is made anew the next time, or fails as it did.
+    // If the deletion fails, the next attempt fails as before.
     let _ = remove_file(file(data));
 }
 
-/// Writes `bytes`, which are for this user alone, to what is to replace `file` as a whole.
+/// Writes `bytes`, readable by this user only, to a temporary file that is to replace `file`.
+/// Returns its path.
 pub(super) fn write_fresh(file: &Path, bytes: &[u8]) -> Result<PathBuf, Failure> {
     let fresh = file.with_extension("new");
     let write = || {

@@ -1,4 +1,4 @@
-//! How an issuer is asked: over HTTPS.
+//! The HTTPS client for ACME.
 
 use crate::failure::Failure;
 use bytes::Bytes;
@@ -12,23 +12,24 @@ use ureq::http::header::{CONTENT_TYPE, USER_AGENT};
 use ureq::http::{HeaderValue, Request, Response};
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
-/// The longest time for one question and its answer.
+/// The timeout of one request with its response.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Who asks (RFC 8555 section 6.1).
+/// The value of the User-Agent header field (RFC 8555 section 6.1).
 const WHO: HeaderValue = HeaderValue::from_static(concat!("barebell/", env!("CARGO_PKG_VERSION")));
-/// The longest answer in bytes: a chain of certificates has some thousand.
+/// The maximum length of a response in bytes. A certificate chain has some thousand.
 const MAX_ANSWER: u64 = 1 << 20;
 
-/// Asks over HTTPS, where a thread is free to wait.
+/// An HTTPS client with blocking requests, made on threads that may block.
 pub(super) struct Http {
     agent: Agent,
 }
 
 impl Http {
-    /// Trusts whom the certificates in the file `issuers` have signed, or whom the system trusts.
+    /// Creates a client that trusts the certificates in the file `issuers`, or else those of the
+    /// system.
     ///
     /// # Errors
-    /// When the file cannot be used.
+    /// [`Failure`] if the file cannot be used, or the system has no certificates.
     pub(super) fn new(issuers: Option<&Path>) -> Result<Self, Failure> {
         let issuers = match issuers {
             Some(file) => net::tls::read_certificates(file)?,
@@ -71,7 +72,8 @@ impl HttpClient for Http {
             let answer = tokio::task::spawn_blocking(ask).await;
             let answer = answer.map_err(|error| Error::Other(Box::new(error)))?;
             let (parts, body) = answer.map_err(|error| Error::Other(Box::new(error)))?.into_parts();
-            // What is no problem as ACME has it is said in words here, and not taken for JSON.
+            // An error response that is not an ACME problem document becomes a message. It is not
+            // parsed as JSON.
             let kind = parts.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
             let is_problem = kind.is_some_and(|kind| kind.starts_with("application/problem+json"));
             if !parts.status.is_success() && !is_problem {
@@ -82,7 +84,7 @@ impl HttpClient for Http {
     }
 }
 
-/// Waits for the whole answer to `request`.
+/// Sends `request`, and blocks until the whole response has been received.
 fn ask(agent: &Agent, request: Request<Vec<u8>>) -> Result<Response<Vec<u8>>, ureq::Error> {
     let (parts, mut body) = agent.run(request)?.into_parts();
     let body = body.with_config().limit(MAX_ANSWER).read_to_vec()?;

@@ -1,5 +1,5 @@
-//! A certificate from an issuer that speaks ACME (RFC 8555): what the operator decided, what was
-//! issued, and when it is to be renewed.
+//! A certificate from an ACME issuer (RFC 8555): the settings, the certificate file, and the time
+//! of its renewal.
 
 mod account;
 mod http;
@@ -13,22 +13,24 @@ use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// Where an issuer is asked that is free of charge, and that everybody trusts.
+/// The directory URL of Let's Encrypt, the default issuer, which is free of charge and generally
+/// trusted.
 pub(crate) const LETS_ENCRYPT: &str = "https://acme-v02.api.letsencrypt.org/directory";
 
-/// Where an issuer calls to see a proof (RFC 8737 section 3).
+/// The port to which an issuer connects to validate a TLS-ALPN challenge (RFC 8737 section 3).
 pub(crate) const PORT: u16 = 443;
 
-/// Which certificate is wanted, and of whom.
+/// The settings of ACME.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AcmeSettings {
-    /// The domains that it is for, all of them.
+    /// The domains of the certificate.
     pub(crate) domains: Vec<String>,
-    /// Whom the issuer may write to: addresses of mail.
+    /// The mail addresses that the issuer may contact.
     pub(crate) contacts: Vec<String>,
-    /// Where the issuer is asked.
+    /// The directory URL of the issuer.
     pub(crate) directory: String,
-    /// Who has signed the certificate of that place, if not one of whom the system trusts.
+    /// The certificates that are trusted for the HTTPS server of the issuer, instead of those of
+    /// the system.
     pub(crate) issuers: Option<PathBuf>,
 }
 
@@ -38,24 +40,23 @@ impl fmt::Display for AcmeSettings {
     }
 }
 
-/// The file in the directory `data` with the certificate that was issued, those that it was signed
-/// by, and its key. It is one file, so that it is replaced as a whole.
+/// The file in the directory `data` with the issued certificate, its chain and its key. It is one
+/// file, so that it is replaced atomically.
 pub(crate) fn issued(data: &Path) -> PathBuf {
     data.join("tls-acme.pem")
 }
 
 impl AcmeSettings {
-    /// When to ask for a certificate, as things are in the directory `data`: once two thirds of the
-    /// time are over of the one that was issued; at once where there is none, or none that is as it
-    /// is wanted.
+    /// The time to order a certificate, by the file in the directory `data`: after two thirds of
+    /// the validity period, or at once if there is no certificate for these settings.
     pub(crate) fn due(&self, data: &Path) -> SystemTime {
         self.renewal(&issued(data)).unwrap_or(SystemTime::UNIX_EPOCH)
     }
 
-    /// When the certificate in `file` is to be renewed.
+    /// The time to renew the certificate in `file`.
     ///
     /// # Errors
-    /// Where it is not what is wanted.
+    /// A message, if the certificate does not match the settings.
     fn renewal(&self, file: &Path) -> Result<SystemTime, String> {
         let text = read_to_string(file).map_err(|error| error.to_string())?;
         if !text.starts_with(&self.first_line()) {
@@ -74,10 +75,11 @@ impl AcmeSettings {
         Ok(valid.start + time * 2 / 3)
     }
 
-    /// Whether a certificate in `file`, which has just come, can be used for a while.
+    /// Checks that the new certificate in `file` matches the settings and is not yet due for
+    /// renewal.
     ///
     /// # Errors
-    /// Why not.
+    /// A message with the reason.
     fn judge(&self, file: &Path) -> Result<(), String> {
         match self.renewal(file)?.duration_since(SystemTime::now()) {
             Ok(left) if !left.is_zero() => Ok(()),
@@ -85,7 +87,7 @@ impl AcmeSettings {
         }
     }
 
-    /// What a file with a certificate from there begins with; the rest is PEM.
+    /// The first line of the certificate file, which names the issuer. The rest is PEM.
     fn first_line(&self) -> String {
         format!("From {}\n", self.directory)
     }

@@ -1,4 +1,4 @@
-//! One certificate, from asking for it to its file.
+//! An order of one certificate, up to its file.
 
 use super::account::{forget, write_fresh};
 use super::{AcmeSettings, issued};
@@ -12,17 +12,16 @@ use std::fs::rename;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long an issuer may take to look at proofs, and to sign.
+/// The time for an issuer to validate the challenges, and to issue the certificate.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// How long an order may take, however slowly the issuer answers.
+/// The timeout of a whole order.
 const ORDER_PATIENCE: Duration = Duration::from_secs(600);
 
-/// Gets the certificate that `wanted` says, as [`obtain_at_leisure`] does, within
-/// [`ORDER_PATIENCE`].
+/// Orders the certificate of `wanted` as [`obtain_at_leisure`] does, within [`ORDER_PATIENCE`].
 ///
 /// # Errors
-/// When the issuer cannot be asked, does not give it, or takes too long.
+/// [`Failure`] if the issuer cannot be reached, rejects the order, or takes too long.
 pub(crate) async fn obtain(
     wanted: &AcmeSettings,
     data: &Path,
@@ -31,7 +30,7 @@ pub(crate) async fn obtain(
     within(ORDER_PATIENCE, obtain_at_leisure(wanted, data, prove)).await
 }
 
-/// Has `order` end within `patience`.
+/// Runs `order` with the timeout `patience`.
 async fn within(
     patience: Duration,
     order: impl Future<Output = Result<(), Failure>>,
@@ -42,11 +41,11 @@ async fn within(
     })
 }
 
-/// Gets the certificate that `wanted` says into its file in the directory `data`. `prove` has to
-/// show proofs to who calls from then on.
+/// Orders the certificate of `wanted` and writes it to its file in the directory `data`. `prove`
+/// must have the server present the proofs from then on.
 ///
 /// # Errors
-/// When the issuer cannot be asked, or does not give it.
+/// [`Failure`] if the issuer cannot be reached, or rejects the order.
 async fn obtain_at_leisure(
     wanted: &AcmeSettings,
     data: &Path,
@@ -64,7 +63,7 @@ async fn obtain_at_leisure(
     rename(fresh, &file).map_err(during(file.display()))
 }
 
-/// Begins an order.
+/// Creates an order. An account that the issuer no longer knows is replaced.
 async fn order(wanted: &AcmeSettings, data: &Path) -> Result<Order, Failure> {
     const GONE: &str = "urn:ietf:params:acme:error:accountDoesNotExist";
     let identifiers: Vec<_> = wanted.domains.iter().cloned().map(Identifier::Dns).collect();
@@ -78,10 +77,11 @@ async fn order(wanted: &AcmeSettings, data: &Path) -> Result<Order, Failure> {
     }
 }
 
-/// Shows a proof for each domain that has none yet, and says so to the issuer.
+/// Presents a proof for each domain that is not yet validated, and tells the issuer that the
+/// challenges are ready.
 ///
 /// # Errors
-/// When the issuer wants other proofs, or more than `most`.
+/// [`Failure`] if the issuer requires other challenges, or more than `most` authorizations.
 async fn prove_all(
     order: &mut Order,
     most: usize,
@@ -116,7 +116,7 @@ async fn prove_all(
     Ok(())
 }
 
-/// Waits until the issuer has looked at all proofs.
+/// Waits until the issuer has validated all challenges.
 async fn wait_until_ready(order: &mut Order, patience: &RetryPolicy) -> Result<(), Failure> {
     let said = match order.poll_ready(patience).await {
         Ok(OrderStatus::Invalid) => "it refuses, and does not say why".to_owned(),
@@ -126,7 +126,7 @@ async fn wait_until_ready(order: &mut Order, patience: &RetryPolicy) -> Result<(
     Err(Failure::Said(refusal(order).await.unwrap_or(said)))
 }
 
-/// Which domains do not lead here, as the issuer has seen it, and why.
+/// The domains with a failed validation, with the reasons given by the issuer.
 async fn refusal(order: &mut Order) -> Option<String> {
     let mut reasons = Vec::new();
     let mut authorizations = order.authorizations();
@@ -148,7 +148,8 @@ mod tests {
     use std::pin::Pin;
     use ureq::http::{Request, Response};
 
-    /// An issuer that wants so many proofs for each order, all of which it has seen already.
+    /// An issuer that requires this number of authorizations for each order, all of them valid
+    /// already.
     struct Issuer(usize);
 
     impl Issuer {

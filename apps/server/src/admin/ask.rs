@@ -1,15 +1,15 @@
-//! Asking a server, whether it runs or not.
+//! Requests to a server, running or stopped.
 
 use super::Request;
 use super::sink::Row;
 use crate::failure::Failure;
 
-/// Somebody who answers requests.
+/// An administrative interface that answers requests.
 pub(crate) trait Ask: Sized {
-    /// Asks for something that has any number of rows, with a `file` after the request.
+    /// Sends a request with any number of result rows, followed by the content of `file`.
     ///
     /// # Errors
-    /// Why it is not done, that nothing is answered, or what `each` returns.
+    /// The request failed, there is no answer, or `each` returned an error.
     fn ask_each<T: Row>(
         self,
         request: &Request,
@@ -17,10 +17,10 @@ pub(crate) trait Ask: Sized {
         each: &mut dyn FnMut(T) -> Result<(), Failure>,
     ) -> Result<(), Failure>;
 
-    /// Asks for something that has any number of rows.
+    /// Sends a request with any number of result rows.
     ///
     /// # Errors
-    /// As for [`Ask::ask_each`].
+    /// See [`Ask::ask_each`].
     fn list<T: Row>(
         self,
         request: &Request,
@@ -29,18 +29,18 @@ pub(crate) trait Ask: Sized {
         self.ask_each(request, &[], each)
     }
 
-    /// Asks for something that has one row.
+    /// Sends a request with one result row.
     ///
     /// # Errors
-    /// As for [`Ask::ask_each`].
+    /// See [`Ask::ask_each`].
     fn ask<T: Row>(self, request: &Request) -> Result<T, Failure> {
         self.ask_with(request, &[])
     }
 
-    /// Like [`Ask::ask`], with a file after the request.
+    /// Like [`Ask::ask`], followed by the content of `file`.
     ///
     /// # Errors
-    /// As for [`Ask::ask_each`].
+    /// See [`Ask::ask_each`].
     fn ask_with<T: Row>(self, request: &Request, file: &[u8]) -> Result<T, Failure> {
         let mut row = None;
         self.ask_each(request, file, &mut |found| {

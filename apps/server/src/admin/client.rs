@@ -1,4 +1,4 @@
-//! The commands' half.
+//! The client of the control socket, used by the commands.
 
 use super::ask::Ask;
 use super::sink::Row;
@@ -12,11 +12,12 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long the server may take to accept a command, and to answer with what it has in memory.
+/// The timeout for a connection, and for an answer from memory.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long it may take where it needs the database, which it may be taking registrations into.
+/// The timeout for an answer from the database, which may be busy with a checkpoint of
+/// registrations.
 const DATABASE_PATIENCE: Duration = Duration::from_secs(30);
-/// How long it may take for an import: that of millions of users takes a while on a slow disk.
+/// The timeout for an import: millions of users take a while on a slow disk.
 const IMPORT_PATIENCE: Duration = Duration::from_secs(120);
 
 /// A connection to the server that uses a data directory.
@@ -24,20 +25,20 @@ const IMPORT_PATIENCE: Duration = Duration::from_secs(120);
 pub(crate) struct Client {
     stream: UnixStream,
     socket: PathBuf,
-    /// Where it is shorter than what a request has, as tests want it.
+    /// An upper bound of all timeouts, for tests.
     most_patience: Duration,
 }
 
 impl Client {
-    /// Connects to the server that uses the directory `data`. `None`: no server does.
+    /// Connects to the server that uses the directory `data`. Returns `None` if no server uses it.
     ///
     /// # Errors
-    /// When there may be a server and it cannot be reached.
+    /// [`Failure`] if the socket exists and cannot be reached.
     pub(crate) fn connect(data: &Path) -> Result<Option<Self>, Failure> {
         Self::connect_within(IMPORT_PATIENCE, data)
     }
 
-    /// Like [`Client::connect`], and waits no longer for anything than `most_patience`.
+    /// Like [`Client::connect`], with all timeouts limited to `most_patience`.
     pub(super) fn connect_within(
         most_patience: Duration,
         data: &Path,
@@ -66,7 +67,7 @@ impl Client {
         let mut line = serde_json::to_vec(request)?;
         line.push(b'\n');
         let mut stream = &self.stream;
-        // A server that refuses the request closes its half early; its reason is still to be read.
+        // A server that rejects the request closes its input early. Its error is still to be read.
         let _ = stream.write_all(&line).and_then(|()| stream.write_all(file));
         Ok(())
     }
@@ -98,7 +99,7 @@ impl Ask for Client {
     }
 }
 
-/// How long the server may take for the next line of its answer.
+/// The timeout for the next line of an answer.
 const fn patience(request: &Request) -> Duration {
     match request {
         Request::Status | Request::Registrations => PATIENCE,
@@ -110,7 +111,7 @@ const fn patience(request: &Request) -> Duration {
     }
 }
 
-/// Connects to `path`. Where so many wait that one more has to, for `patience`.
+/// Connects to `path`. Waits at most `patience` if the queue of connections is full.
 fn connect(path: &Path, patience: Duration) -> io::Result<UnixStream> {
     let flags = SockFlag::SOCK_CLOEXEC;
     let stream = UnixStream::from(socket(AddressFamily::Unix, SockType::Stream, flags, None)?);

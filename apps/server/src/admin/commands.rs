@@ -1,4 +1,4 @@
-//! What is done for each request, whoever has asked and wherever the answer goes.
+//! The execution of requests, independent of their origin and of the destination of the answer.
 
 use super::desk::Desk;
 use super::sink::Sink;
@@ -8,11 +8,10 @@ use crate::domains;
 use crate::storage;
 use std::io::{self, BufRead, BufReader, Read};
 
-/// Does at `desk` what `request` asks for, with the `file` that follows it, and says in `sink` what
-/// came of it.
+/// Executes `request` at `desk`, with the `file` that follows it, and writes the answer to `sink`.
 ///
 /// # Errors
-/// When the answer is not taken.
+/// The error of `sink`, if it does not accept the answer.
 pub(crate) fn answer<S: Sink>(
     desk: &dyn Desk,
     request: &Request,
@@ -95,7 +94,7 @@ fn is_served(desk: &dyn Desk, domain: &str) -> bool {
     domains::find(&desk.domains(), domain).is_some()
 }
 
-/// The next `left` bytes of `input`, which are an error if there are fewer.
+/// A reader of the next `left` bytes of `input`. It is an error if there are fewer.
 struct Exactly<'i> {
     input: &'i mut dyn BufRead,
     left: u64,
@@ -113,11 +112,11 @@ impl Read for Exactly<'_> {
     }
 }
 
-/// Why a request was not fulfilled.
+/// The failure of a request.
 enum Refusal<E> {
-    /// The answer is not taken.
+    /// The sink does not accept the answer.
     Sink(E),
-    /// It cannot be done.
+    /// The request cannot be executed.
     Request(String),
 }
 

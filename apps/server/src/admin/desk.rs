@@ -1,39 +1,42 @@
-//! What the administration needs of what it administers.
+//! The interface of the administration to a server.
 
 use super::{Condition, Registration};
 use crate::storage::{Error, User, Users};
 use sip_server::config::Domain;
 
-/// A server: one that runs, or what is stored of one that does not. Called from threads that may
-/// wait.
+/// A server: a running one, or the stored data of a stopped one. Called from threads that may
+/// block.
 pub(crate) trait Desk: Send + Sync {
-    /// Its users, as they are stored.
+    /// The stored users.
     fn users(&self) -> &dyn Users;
 
-    /// What it does, now.
+    /// The present status.
     ///
     /// # Errors
-    /// When storage fails.
+    /// [`Error`] if the storage fails.
     fn condition(&self) -> Result<Condition, Error>;
 
     /// The domains served, the default one first.
     fn domains(&self) -> Vec<Domain>;
 
-    /// Hands every binding that has not expired to `each`, until that returns false.
+    /// Passes every binding that has not expired to `each`, until that returns false.
     ///
     /// # Errors
-    /// When storage fails.
+    /// [`Error`] if the storage fails.
     fn registrations(&self, each: &mut dyn FnMut(Registration) -> bool) -> Result<(), Error>;
 
-    /// These users were stored: they can log in from now on, with these passwords only.
+    /// Called after these users have been stored: from now on they can log in, with these passwords
+    /// only.
     fn users_added(&self, users: &[User]);
 
-    /// Users of the domain `from` were moved to `to`, which has the realm of `from` now.
+    /// Called after the users of the domain `from` have been moved to `to`, which now has the realm
+    /// of `from`.
     ///
     /// # Errors
-    /// When storage fails.
+    /// [`Error`] if the storage fails.
     fn users_moved(&self, from: &str, to: &str) -> Result<(), Error>;
 
-    /// This user was removed from storage: nobody logs in as them any more, their bindings end.
+    /// Called after this user has been removed from storage: further logins fail, and the bindings
+    /// end.
     fn user_removed(&self, name: &str, domain: &str);
 }

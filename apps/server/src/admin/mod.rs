@@ -1,8 +1,8 @@
-//! Administration: what can be asked of a server and what it answers, and how that is done through
-//! the Unix socket in the data directory of one that runs.
+//! Administration: the requests to a server, its answers, and their exchange over the Unix socket
+//! in the data directory of a running server.
 //!
-//! There, the client sends a [`Request`] as one line of JSON and, for an import, the file itself.
-//! The server answers with lines of JSON, each an [`Answer`]: any number of rows and one end.
+//! The client sends a [`Request`] as one line of JSON, followed by the file for an import. The
+//! server answers with lines of JSON, each an [`Answer`]: any number of rows and one end.
 
 pub(crate) mod ask;
 pub(crate) mod client;
@@ -18,7 +18,7 @@ use sip_server::journal_record::{Record, StoredBinding};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// What a client asks for.
+/// A request of a client. Each variant names the rows of its answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "kebab-case")]
 pub(crate) enum Request {
@@ -28,7 +28,7 @@ pub(crate) enum Request {
     Registrations,
     /// A row for each user, a [`UserRow`].
     Users {
-        /// Only of this domain.
+        /// Restricts the answer to this domain.
         domain: Option<String>,
     },
     /// One row, a [`UsersStored`].
@@ -43,23 +43,23 @@ pub(crate) enum Request {
         #[serde(default)]
         auth_name: Option<String>,
     },
-    /// One row, a [`UsersStored`]. Lines `name:password` follow.
+    /// One row, a [`UsersStored`]. The request is followed by lines `name:password`.
     ImportUsers {
         /// The flag `--domain`.
         domain: Option<String>,
-        /// How many bytes follow, so that a file that is cut short is not taken for a whole one.
+        /// The number of bytes that follow, to detect a truncated file.
         length: u64,
     },
     /// One row, a [`UsersMoved`].
     MoveUsers {
-        /// The domain that the users are in.
+        /// The present domain of the users.
         from: String,
-        /// The domain that they are to be in.
+        /// The new domain of the users.
         to: String,
     },
     /// A row for each domain that has users, a [`UserDomain`].
     UserDomains {
-        /// Domains to leave out.
+        /// Domains to omit.
         except: Vec<String>,
     },
     /// One row, a [`UserRemoved`].
@@ -71,58 +71,58 @@ pub(crate) enum Request {
     },
 }
 
-/// One line of what the server answers.
+/// One line of an answer.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Answer<T> {
-    /// Something that was asked for.
+    /// A result row.
     Row(T),
-    /// There is no more.
+    /// The end of the rows.
     End,
-    /// It could not be done; says why.
+    /// The request failed, with this message.
     Error(String),
 }
 
-/// What a server does.
+/// The status of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub(crate) enum Condition {
-    /// It runs.
+    /// The server is running.
     Running(Box<Status>),
-    /// It does not.
+    /// The server is stopped.
     Stopped(StoppedStatus),
 }
 
 impl<'de> Deserialize<'de> for Condition {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // Whoever writes it to be read by another program runs.
+        // Only a running server serializes it for another program.
         Status::deserialize(deserializer).map(|status| Self::Running(Box::new(status)))
     }
 }
 
-/// What is stored of a server that does not run.
+/// The status of a stopped server, from its stored data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct StoppedStatus {
-    /// False.
+    /// Always false.
     pub(crate) running: bool,
     /// The data directory.
     pub(crate) data: PathBuf,
-    /// Users that are stored.
+    /// The number of stored users.
     pub(crate) users: u64,
-    /// Of those, the users of domains that were not served last, by domain.
+    /// The number of users in domains that were not served last, by domain.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) unserved: BTreeMap<String, u64>,
     /// The domains served last, the default one first.
     #[serde(skip)]
     pub(crate) domains: Vec<String>,
-    /// Addresses of record with bindings.
+    /// The number of addresses-of-record with bindings.
     pub(crate) registered: u64,
-    /// Bindings.
+    /// The number of bindings.
     pub(crate) contacts: u64,
 }
 
 impl StoppedStatus {
-    /// That of the data directory `data`, in which nothing is found yet.
+    /// A status of the data directory `data` with all counts zero.
     pub(crate) fn new(data: &Path) -> Self {
         Self {
             running: false,
@@ -136,68 +136,68 @@ impl StoppedStatus {
     }
 }
 
-/// What a running server does.
+/// The status of a running server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Status {
-    /// The program's version.
+    /// The version of the program.
     pub(crate) version: String,
     /// `proxy`, `redirect` or `registrar`.
     pub(crate) mode: String,
     /// `stateful` or `stateless`.
     pub(crate) state: String,
-    /// Whether users must prove who they are.
+    /// True if users must authenticate.
     pub(crate) authentication: bool,
-    /// Where the server listens, as `udp:192.0.2.1:5060`.
+    /// The listening addresses, such as `udp:192.0.2.1:5060`.
     pub(crate) listens: Vec<String>,
     /// The domains served, the default one first.
     pub(crate) domains: Vec<String>,
-    /// Users that are known.
+    /// The number of users.
     pub(crate) users: u64,
-    /// Of those, the users of domains that are not served, by domain. They cannot log in.
+    /// The number of users in domains that are not served, by domain. They cannot log in.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) unserved: BTreeMap<String, u64>,
-    /// Addresses of record with bindings.
+    /// The number of addresses-of-record with bindings.
     pub(crate) registered: u64,
-    /// Bindings.
+    /// The number of bindings.
     pub(crate) contacts: u64,
-    /// Transactions in progress.
+    /// The number of transactions in progress.
     pub(crate) transactions: u64,
     /// Seconds since the start.
     pub(crate) uptime: u64,
-    /// Everything that is counted since the start, by name.
+    /// All counters since the start, by name.
     pub(crate) counters: BTreeMap<String, u64>,
-    /// How long the steps of handling a message took since the start, where that is measured (row
-    /// A11 of docs/sources.md).
+    /// The durations of the steps of message processing since the start, by name, if they are
+    /// measured.
     #[serde(default)]
     pub(crate) timings: BTreeMap<String, StepTiming>,
 }
 
-/// What a step took, in those of the messages that were looked at.
+/// The duration of a step, in a sample of the messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct StepTiming {
-    /// In how many messages it was taken.
+    /// The number of measured messages with this step.
     pub(crate) count: u64,
-    /// How long it took in all of them.
+    /// The sum of the durations, in nanoseconds.
     pub(crate) nanoseconds: u64,
 }
 
-/// One binding (row A5 of docs/sources.md).
+/// One binding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Registration {
     /// `user@domain`.
     pub(crate) address_of_record: String,
     /// The contact URI.
     pub(crate) contact: String,
-    /// How requests go there, as `udp:192.0.2.9:5060`.
+    /// The flow of requests to the contact, such as `udp:192.0.2.9:5060`.
     pub(crate) flow: String,
-    /// Seconds until the binding ends.
+    /// Seconds until the binding expires.
     pub(crate) expires_in: u64,
     /// Preference in thousandths, 0 to 1000.
     pub(crate) q: u16,
 }
 
 impl Registration {
-    /// What `binding` of `record` is at `now`.
+    /// The state of `binding` of `record` at `now`.
     pub(crate) fn new(record: &Record<'_>, binding: &StoredBinding<'_>, now: Instant) -> Self {
         Self {
             address_of_record: String::from_utf8_lossy(record.address_of_record).into_owned(),
@@ -235,42 +235,42 @@ impl From<crate::storage::User> for UserRow {
 /// Users that were added or changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct UsersStored {
-    /// Users that were not there before.
+    /// The number of new users.
     pub(crate) added: u64,
-    /// Users that were, and have a new password.
+    /// The number of existing users with a new password.
     pub(crate) changed: u64,
-    /// The SIP URI if it is about one user.
+    /// The SIP URI, if the request names one user.
     pub(crate) uri: Option<String>,
-    /// The users' domain.
+    /// The domain of the users.
     pub(crate) domain: String,
-    /// Whether the server serves that domain.
+    /// True if the server serves that domain.
     pub(crate) served: bool,
 }
 
 /// Users that were moved to another domain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct UsersMoved {
-    /// How many.
+    /// The number of users.
     pub(crate) moved: u64,
-    /// The domain that they are in now.
+    /// The new domain of the users.
     pub(crate) domain: String,
-    /// Whether the server serves that domain.
+    /// True if the server serves that domain.
     pub(crate) served: bool,
 }
 
-/// A domain that has users.
+/// A domain with users.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct UserDomain {
-    /// Its name.
+    /// The name of the domain.
     pub(crate) domain: String,
-    /// How many.
+    /// The number of users.
     pub(crate) users: u64,
 }
 
 /// A user that was removed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct UserRemoved {
-    /// The SIP URI the user had.
+    /// The former SIP URI of the user.
     pub(crate) uri: String,
 }
 

@@ -1,4 +1,4 @@
-//! The server's half: a thread that accepts, and one for each client.
+//! The server of the control socket: a thread that accepts, and one thread for each client.
 
 use super::desk::Desk;
 use super::sink::{Row, Sink};
@@ -16,15 +16,15 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// Clients served at a time; further ones are told to come back.
+/// The maximum number of concurrent clients. Further ones are rejected with a message.
 pub(super) const MAX_CLIENTS: usize = 16;
-/// Longest request line, in bytes.
+/// The maximum length of a request line, in bytes.
 const MAX_REQUEST: u64 = 64 * 1024;
-/// How long a client may keep the server waiting.
+/// The timeout of reads from and writes to a client.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The running administration. Dropping it ends it and removes the socket; clients being served
-/// are finished by their threads.
+/// The running server. Dropping it ends it and removes the socket. Threads finish the requests in
+/// progress.
 #[derive(Debug)]
 pub(crate) struct Server {
     socket: PathBuf,
@@ -33,11 +33,11 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Listens on the socket in the data directory `data`, whose lock keeps other servers away, and
-    /// has what comes answered at `desk`.
+    /// Listens on the socket in the data directory `data`, which the caller has locked, and has
+    /// requests answered at `desk`.
     ///
     /// # Errors
-    /// When the socket cannot be made.
+    /// The socket cannot be created.
     pub(crate) fn start(data: &Path, desk: Arc<dyn Desk>) -> io::Result<Self> {
         let socket = control_socket(data);
         match std::fs::remove_file(&socket) {
@@ -57,7 +57,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.ending.store(true, Ordering::SeqCst);
-        // Wakes the thread, which waits in `accept`.
+        // Wakes the thread, which blocks in `accept`.
         let woken = UnixStream::connect(&self.socket).is_ok();
         let _ = std::fs::remove_file(&self.socket);
         if let Some(thread) = self.thread.take().filter(|_| woken) {
@@ -79,15 +79,15 @@ fn accept(listener: &UnixListener, reception: &Arc<Reception>, ending: &AtomicBo
     }
 }
 
-/// Where clients come.
+/// The state shared by the threads.
 struct Reception {
     desk: Arc<dyn Desk>,
-    /// How many are being served.
+    /// The number of clients in progress.
     clients: AtomicUsize,
 }
 
 impl Reception {
-    /// Gives `stream` a thread of its own, if there are not too many.
+    /// Starts a thread for `stream`, unless there are too many.
     fn receive(self: &Arc<Self>, stream: UnixStream) -> io::Result<()> {
         if self.clients.load(Ordering::SeqCst) >= MAX_CLIENTS {
             return Answers::new(&stream).error(&format!(
@@ -107,7 +107,7 @@ impl Reception {
     }
 
     fn serve(&self, stream: &UnixStream) {
-        // A client that ended early, as `barebell registrations | head` does, is no event.
+        // A client that ends early, as in `barebell registrations | head`, is not an error.
         match self.serve_one(stream).map_err(|error| (error.kind(), error)) {
             Err((io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset, _)) | Ok(()) => {}
             Err((_, error)) => {
@@ -137,7 +137,7 @@ impl Reception {
     }
 }
 
-/// The lines that go to a client.
+/// The output to a client.
 struct Answers<'s>(BufWriter<&'s UnixStream>);
 
 impl<'s> Answers<'s> {

@@ -1,11 +1,11 @@
-//! Where the answer to a request goes.
+//! The destination of an answer.
 
 use super::{Condition, Registration, UserDomain, UserRemoved, UserRow, UsersMoved, UsersStored};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::any::Any;
 
-/// What answers are made of. The rows of one answer are of one type, which the request tells.
+/// A row of an answer. All rows of one answer have one type, given by the request.
 pub(crate) trait Row: Serialize + DeserializeOwned + Any {}
 
 impl Row for Condition {}
@@ -16,26 +16,26 @@ impl Row for UserRemoved {}
 impl Row for UsersMoved {}
 impl Row for UserDomain {}
 
-/// Takes one answer: rows, one after the other, and then an end, or an error in its place.
+/// The receiver of one answer: any number of rows, then an end or an error.
 pub(crate) trait Sink {
-    /// Why the answer is not taken.
+    /// The error if the answer is not accepted.
     type Error;
 
-    /// One more row.
+    /// Accepts a row.
     ///
     /// # Errors
-    /// When no more is taken. Then nothing follows.
+    /// The row is not accepted. The caller stops.
     fn row<R: Row>(&mut self, row: R) -> Result<(), Self::Error>;
 
-    /// There is no more.
+    /// Ends the answer.
     ///
     /// # Errors
-    /// When not all is taken.
+    /// The answer could not be delivered completely.
     fn end(&mut self) -> Result<(), Self::Error>;
 
-    /// It could not be done, as `text` says, also where there were rows.
+    /// Ends the answer with the error `text`, possibly after rows.
     ///
     /// # Errors
-    /// When that is not taken, or is what the answer is to end with.
+    /// The error is not accepted, or is the result of the answer.
     fn error(&mut self, text: &str) -> Result<(), Self::Error>;
 }

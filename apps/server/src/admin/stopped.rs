@@ -1,4 +1,4 @@
-//! What is stored of a server that does not run.
+//! The [`Desk`] of a stopped server, on its stored data.
 
 use super::ask::Ask;
 use super::desk::Desk;
@@ -11,11 +11,11 @@ use sip_server::config::Domain;
 use std::any::Any;
 use std::path::PathBuf;
 
-/// The data of a server that does not run.
+/// The data of a stopped server.
 pub(crate) struct Stopped {
     /// The data directory.
     pub(crate) data: PathBuf,
-    /// What is in it.
+    /// The storage in that directory.
     pub(crate) storage: Box<dyn Storage>,
     /// The domains that the server would serve.
     pub(crate) domains: Vec<Domain>,
@@ -62,7 +62,7 @@ impl Desk for Stopped {
         Ok(())
     }
 
-    // A server reads them when it starts.
+    // The server loads the stored users at its next start.
     fn users_added(&self, _: &[User]) {}
 
     fn users_moved(&self, _: &str, _: &str) -> Result<(), Error> {
@@ -83,7 +83,7 @@ impl Ask for Stopped {
     }
 }
 
-/// Hands rows to whoever has asked in this program.
+/// Passes rows to a caller within this program.
 struct Rows<'e, T>(&'e mut dyn FnMut(T) -> Result<(), Failure>);
 
 impl<T: Row> Sink for Rows<'_, T> {

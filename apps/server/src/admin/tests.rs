@@ -16,7 +16,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A server that remembers what it was told.
+/// A server that records the calls.
 struct Fake {
     storage: Sqlite,
     told: Mutex<Vec<String>>,
@@ -177,7 +177,7 @@ fn what_cannot_be_done_is_said_and_not_told_to_the_engine() {
     let remove = Request::RemoveUser { name: "bob@a.com".to_owned(), domain: None };
     let error = text(rig.client().ask::<UserRemoved>(&remove));
     assert!(error.contains("no user sip:bob@a.com"), "{error}");
-    // Refused before it is read, while the client still sends.
+    // Rejected before it is read, while the client still sends.
     let file = b"bob:1\n".repeat(500_000);
     let request = Request::ImportUsers { domain: None, length: file.len() as u64 };
     let error = text(rig.client().ask_with::<UsersStored>(&request, &file));
@@ -208,7 +208,7 @@ fn what_is_no_request_is_answered_with_an_error() {
         [&b"\n"[..], b"GET / HTTP/1.1\r\n", b"{\"request\":\"nonsense\"}\n", &[b'x'; 70_000]]
     {
         let mut stream = rig.raw();
-        // The server may close before it has read all of it.
+        // The server may close before it has read all input.
         let _ = stream.write_all(bytes).and_then(|()| stream.shutdown(Shutdown::Write));
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
@@ -258,7 +258,7 @@ fn a_server_that_stands_still_is_not_waited_for_without_end() {
     let client = connect().unwrap().unwrap();
     let error = text(client.ask::<Condition>(&Request::Status));
     assert!(error.contains("has not answered for 20ms"), "{error}");
-    // Others wait already, and so many that no more can.
+    // The queue of connections is full.
     nix::sys::socket::listen(&listener, nix::sys::socket::Backlog::new(0).unwrap()).unwrap();
     let mut waiting = Vec::new();
     let error = loop {

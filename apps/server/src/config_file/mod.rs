@@ -1,5 +1,5 @@
-//! The configuration file: TOML, every key optional. Everything that is wrong with it is found in
-//! one reading, each problem with its line and column.
+//! The configuration file: TOML, with all keys optional. One reading finds all problems, each with
+//! its line and column.
 
 mod problem;
 mod reader;
@@ -20,17 +20,17 @@ use values::{algorithms, at_least, domains, duration, flag, networks, text, whol
 /// Reads the configuration file at `path`.
 ///
 /// # Errors
-/// When the file cannot be read, or says something that cannot be used.
+/// [`LoadError`] if the file cannot be read or contains invalid settings.
 pub(crate) fn load(path: &Path) -> Result<Settings, LoadError> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| LoadError::Unreadable(path.to_owned(), error))?;
     parse(&text).map_err(|problems| LoadError::Bad(BadConfig { file: path.to_owned(), problems }))
 }
 
-/// Reads a configuration; what it does not say has its default.
+/// Parses a configuration. Missing keys have their default.
 ///
 /// # Errors
-/// Everything that is wrong with it.
+/// All problems found.
 pub(crate) fn parse(text: &str) -> Result<Settings, Vec<Problem>> {
     let mut settings = Settings::default();
     let mut reader = Reader::new(text);
@@ -58,8 +58,8 @@ pub(crate) fn parse(text: &str) -> Result<Settings, Vec<Problem>> {
     if problems.is_empty() { Ok(settings) } else { Err(problems) }
 }
 
-/// The files that the configuration at `path` names in strings, in its order; none where it cannot
-/// be read.
+/// The files named by strings in the configuration at `path`, in its order. Empty if it cannot be
+/// read.
 pub(crate) fn named_files(path: &Path) -> Vec<NamedFile> {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     let Ok(table) = toml::de::DeTable::parse(&text) else { return Vec::new() };

@@ -1,24 +1,24 @@
-//! What can be wrong with a configuration file.
+//! The problems of a configuration file.
 
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-/// Something wrong with a configuration file.
+/// A problem in a configuration file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Problem {
-    /// Counted from 1.
+    /// The line, counted from 1.
     pub(crate) line: usize,
-    /// In characters, counted from 1.
+    /// The column in characters, counted from 1.
     pub(crate) column: usize,
-    /// What is wrong, what was expected, what to do.
+    /// The message: the problem, the expected value, and the remedy.
     pub(crate) text: String,
 }
 
-/// A file that a configuration names.
+/// A file named in a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NamedFile {
-    /// Where it is named, as `FILE:LINE:COLUMN`.
+    /// The place of its name, as `FILE:LINE:COLUMN`.
     pub(crate) place: String,
     /// The key, with its section.
     pub(crate) key: &'static str,
@@ -26,12 +26,12 @@ pub(crate) struct NamedFile {
     pub(crate) path: PathBuf,
 }
 
-/// A configuration file that cannot be used.
+/// A configuration file with problems.
 #[derive(Debug)]
 pub(crate) struct BadConfig {
     /// The file.
     pub(crate) file: PathBuf,
-    /// What is wrong with it, in the order of the file; at least one.
+    /// The problems, in the order of the file. Not empty.
     pub(crate) problems: Vec<Problem>,
 }
 
@@ -45,12 +45,12 @@ impl fmt::Display for BadConfig {
     }
 }
 
-/// Why there is no configuration.
+/// The error of loading a configuration.
 #[derive(Debug)]
 pub(crate) enum LoadError {
     /// The file cannot be read.
     Unreadable(PathBuf, io::Error),
-    /// It says something that cannot be used.
+    /// It contains invalid settings.
     Bad(BadConfig),
 }
 

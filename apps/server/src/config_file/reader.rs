@@ -1,13 +1,13 @@
-//! Reading TOML tables key by key, with every problem noted and its place found.
+//! A reader of TOML tables, key by key, which collects all problems with their places.
 
 use super::problem::Problem;
 use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// A value that cannot be used: where, if not the whole value, and why.
+/// An invalid value, with the message and the place if that is not the whole value.
 pub(super) struct BadValue {
-    /// Bytes of the file; `None` for the value that was being read.
+    /// A range of bytes in the file. `None` for the whole value.
     pub(super) place: Option<Range<usize>>,
     pub(super) text: String,
 }
@@ -18,20 +18,20 @@ impl From<String> for BadValue {
     }
 }
 
-/// A configuration file while it is being read.
+/// A configuration file being read.
 pub(super) struct Reader<'i> {
     input: &'i str,
     problems: Vec<Problem>,
 }
 
-/// A table while it is being read.
+/// A table being read.
 pub(super) struct Section<'r, 'i> {
     reader: &'r mut Reader<'i>,
-    /// Name of the table, empty at the top.
+    /// The name of the table, empty for the top level.
     name: &'static str,
     table: &'r DeTable<'i>,
     known: Vec<&'static str>,
-    /// Whether all values so far could be used, so that it makes sense to compare them.
+    /// True if all values so far were valid, so that they can be compared.
     good: bool,
 }
 
@@ -40,10 +40,10 @@ impl<'i> Reader<'i> {
         Self { input, problems: Vec::new() }
     }
 
-    /// Parses the file and hands its table to `each`.
+    /// Parses the file and passes its table to `each`.
     pub(super) fn read(&mut self, each: impl FnOnce(Section<'_, 'i>)) {
         let (table, errors) = DeTable::parse_recoverable(self.input);
-        // What follows the first of them may be its consequence, as after a missing bracket.
+        // Errors after the first one may be consequences of it, for instance of a missing bracket.
         if let Some(error) = errors.iter().min_by_key(|error| error.span().map(|span| span.start)) {
             let place = error.span().unwrap_or(0..0);
             self.problem(place.start, format!("this is not TOML: {}", error.message()));
@@ -58,7 +58,7 @@ impl<'i> Reader<'i> {
         });
     }
 
-    /// What was wrong, in the order of the file.
+    /// The problems, in the order of the file.
     pub(super) fn into_problems(mut self) -> Vec<Problem> {
         self.problems.sort();
         self.problems.dedup();
@@ -71,21 +71,21 @@ impl<'i> Reader<'i> {
     }
 }
 
-/// Line and column, counted from 1 and in characters, of the byte `at` of `text`.
+/// The line and column of the byte `at` in `text`, counted from 1, in characters.
 pub(super) fn line_and_column(text: &str, at: usize) -> (usize, usize) {
     let before = text.get(..at).unwrap_or(text);
     let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
     (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
 }
 
-/// The one of the `known` keys that `name` is most like, if it is like one.
+/// The `known` key that is most similar to `name`, if it is similar enough.
 fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
     let distances = known.iter().map(|key| (distance(name, key), *key));
     let (distance, key) = distances.min()?;
     (distance <= 1 + key.len() / 4).then_some(key)
 }
 
-/// How many characters are to be put in, left out or replaced to make `b` of `a`.
+/// The Levenshtein distance of `a` and `b`, in characters.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
@@ -101,7 +101,7 @@ fn distance(a: &str, b: &str) -> usize {
 }
 
 impl<'r, 'i> Section<'r, 'i> {
-    /// Reads the table `name`, if it is there, and refuses the keys that `each` did not ask for.
+    /// Reads the table `name`, if present, and rejects the keys that `each` has not read.
     pub(super) fn section(&mut self, name: &'static str, each: impl FnOnce(&mut Section<'_, 'i>)) {
         self.known.push(name);
         let Some(value) = self.table.get(name) else { return };
@@ -117,7 +117,7 @@ impl<'r, 'i> Section<'r, 'i> {
         section.finish();
     }
 
-    /// Sets `target` to the value of `key`, if it is there and `parse` takes it.
+    /// Sets `target` to the value of `key`, if present and accepted by `parse`.
     pub(super) fn read<T>(
         &mut self,
         key: &'static str,
@@ -127,7 +127,7 @@ impl<'r, 'i> Section<'r, 'i> {
         self.read_whole(key, target, |value| Ok(parse(value.get_ref())?));
     }
 
-    /// Like [`Section::read`] for a value that has no default.
+    /// Like [`Section::read`], for a value without default.
     pub(super) fn read_some<T>(
         &mut self,
         key: &'static str,
@@ -137,7 +137,7 @@ impl<'r, 'i> Section<'r, 'i> {
         self.read(key, target, |value| parse(value).map(Some));
     }
 
-    /// Like [`Section::read`] for a value with parts, each of which may have its own problem.
+    /// Like [`Section::read`], for a value with parts, each with a place of its own.
     pub(super) fn read_whole<T>(
         &mut self,
         key: &'static str,
@@ -156,7 +156,7 @@ impl<'r, 'i> Section<'r, 'i> {
         }
     }
 
-    /// Notes a problem at the first of `keys` that is there, unless `holds`.
+    /// Adds a problem at the first present key of `keys`, unless `holds`.
     pub(super) fn check(&mut self, holds: bool, keys: &[&str], text: impl FnOnce() -> String) {
         if holds || !self.good {
             return;
@@ -166,7 +166,7 @@ impl<'r, 'i> Section<'r, 'i> {
         }
     }
 
-    /// Refuses the keys that nobody asked for.
+    /// Rejects the keys that were not read.
     pub(super) fn finish(self) {
         for key in self.table.keys() {
             let name = key.get_ref();

@@ -4,7 +4,7 @@ use crate::storage::Sync;
 use sip::digest::Algorithm;
 use sip_server::config::{Domain, Mode, State};
 
-/// The reference for operators, whose first TOML block shows every key with its default.
+/// The reference for operators. Its first TOML block contains every key with its default.
 const REFERENCE: &str = include_str!("../../../../docs/configuration.md");
 
 fn problems(text: &str) -> Vec<String> {
@@ -52,7 +52,7 @@ fn the_reference_shows_every_key_with_its_default() {
 
 #[test]
 fn the_reference_names_every_key() {
-    // An unknown key makes the reader list those there are.
+    // For an unknown key the reader lists the known ones.
     let sections = [
         "registrar",
         "authentication",
@@ -155,7 +155,7 @@ fn all_problems_are_found_in_one_reading() {
 fn what_is_not_toml_is_found_with_its_place() {
     refused("mode = \"proxy\"\nmode \"x\"\n", "2:");
     refused("a", "1:");
-    // What follows from a mistake is no further one.
+    // The consequences of an error are not reported.
     for text in [
         "mode = \"proxy\nstate = 5\n[",
         "domains = [\"a\"\nlisten = [\"udp:1.2.3.4:5\"]\n[tls]\nx = 1\n",

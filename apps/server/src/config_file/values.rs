@@ -1,4 +1,4 @@
-//! The kinds of value that a configuration has.
+//! Parsers of the values in a configuration.
 
 use super::reader::BadValue;
 use crate::certificates::Files;
@@ -15,10 +15,10 @@ use toml::Spanned;
 use toml::de::DeValue;
 use ureq::http::Uri;
 
-/// The mode called `name`.
+/// Parses a mode.
 ///
 /// # Errors
-/// A text that says which there are.
+/// A message with the valid names.
 pub(crate) fn mode(name: &str) -> Result<Mode, String> {
     match name {
         "proxy" => Ok(Mode::Proxy),
@@ -28,10 +28,10 @@ pub(crate) fn mode(name: &str) -> Result<Mode, String> {
     }
 }
 
-/// With or without transactions, by name.
+/// Parses `stateful` or `stateless`.
 ///
 /// # Errors
-/// A text that says which names there are.
+/// A message with the valid names.
 pub(crate) fn state(name: &str) -> Result<State, String> {
     match name {
         "stateful" => Ok(State::Stateful),
@@ -40,10 +40,10 @@ pub(crate) fn state(name: &str) -> Result<State, String> {
     }
 }
 
-/// `on` or `off`.
+/// Parses `on` or `off`.
 ///
 /// # Errors
-/// A text that says so.
+/// A message with the valid names.
 pub(crate) fn on_off(name: &str) -> Result<bool, String> {
     match name {
         "on" => Ok(true),
@@ -52,10 +52,10 @@ pub(crate) fn on_off(name: &str) -> Result<bool, String> {
     }
 }
 
-/// What becomes of the last registrations at a power loss.
+/// Parses the time at which registrations survive a power loss.
 ///
 /// # Errors
-/// A text that says what is possible.
+/// A message with the valid values.
 pub(crate) fn sync(text: &str) -> Result<Sync, String> {
     match text {
         "always" => Ok(Sync::Always),
@@ -67,12 +67,12 @@ pub(crate) fn sync(text: &str) -> Result<Sync, String> {
     }
 }
 
-/// A duration as the file has it.
+/// Formats a duration in the syntax of the file.
 pub(super) fn show(duration: Duration) -> String {
     humantime::format_duration(std::time::Duration::from_micros(duration.as_micros())).to_string()
 }
 
-/// A string that `parse` takes.
+/// A parser of a string, with `parse` for its content.
 pub(super) fn word<T>(
     parse: impl Fn(&str) -> Result<T, String>,
 ) -> impl Fn(&DeValue<'_>) -> Result<T, String> {
@@ -82,7 +82,7 @@ pub(super) fn word<T>(
     }
 }
 
-/// Any string that is not empty, as whatever is made of strings.
+/// Parses a non-empty string.
 pub(super) fn text<T: From<String>>(value: &DeValue<'_>) -> Result<T, String> {
     word(|text| match text {
         "" => Err("expected a text that is not empty; leave the key out for the default".into()),
@@ -90,7 +90,7 @@ pub(super) fn text<T: From<String>>(value: &DeValue<'_>) -> Result<T, String> {
     })(value)
 }
 
-/// A domain as issuers of certificates know it, with a dot in it.
+/// Parses a domain in the public DNS, with a dot in it.
 pub(super) fn domain_of_dns(text: &str) -> Result<String, String> {
     let name = domains::canonical(text)?;
     let is_one = name.contains('.') && name.parse::<IpAddr>().is_err() && !name.starts_with('[');
@@ -101,7 +101,7 @@ pub(super) fn domain_of_dns(text: &str) -> Result<String, String> {
     })
 }
 
-/// The name of a SIP method, which is case-sensitive (RFC 3261 section 7.1).
+/// Parses the name of a SIP method, which is case-sensitive (RFC 3261 section 7.1).
 pub(super) fn method(value: &DeValue<'_>) -> Result<String, String> {
     word(|text| {
         let is_one = !text.is_empty()
@@ -112,7 +112,7 @@ pub(super) fn method(value: &DeValue<'_>) -> Result<String, String> {
     })(value)
 }
 
-/// An address of mail, without `mailto:`.
+/// Parses a mail address, without `mailto:`.
 pub(super) fn mail(text: &str) -> Result<String, String> {
     let is_one = matches!(text.split_once('@'), Some((user, domain)) if !user.is_empty()
         && !domain.is_empty() && !text.contains([':', ' ']));
@@ -121,7 +121,7 @@ pub(super) fn mail(text: &str) -> Result<String, String> {
     })
 }
 
-/// A place in the web that is asked over TLS.
+/// Parses an HTTPS URL.
 pub(super) fn https(text: &str) -> Result<String, String> {
     match text.parse::<Uri>() {
         Ok(uri) if uri.scheme_str() == Some("https") && uri.host() != Some("") => {
@@ -133,7 +133,7 @@ pub(super) fn https(text: &str) -> Result<String, String> {
     }
 }
 
-/// What may stand in a header field; may be empty.
+/// Parses text for a header field. It may be empty.
 pub(super) fn header_text(value: &DeValue<'_>) -> Result<String, String> {
     word(|text| {
         if text.len() <= 100 && text.bytes().all(|b| (b' '..=b'~').contains(&b)) {
@@ -148,12 +148,12 @@ pub(super) fn flag(value: &DeValue<'_>) -> Result<bool, String> {
     value.as_bool().ok_or_else(|| wrong_type(value, "true or false"))
 }
 
-/// A whole number that `T` can hold.
+/// A parser of a whole number in the range of `T`.
 pub(super) fn whole<T: TryFrom<u64>>() -> impl Fn(&DeValue<'_>) -> Result<T, String> {
     at_least(0)
 }
 
-/// A whole number from `least` on that `T` can hold.
+/// A parser of a whole number from `least` on, in the range of `T`.
 pub(super) fn at_least<T: TryFrom<u64>>(least: u64) -> impl Fn(&DeValue<'_>) -> Result<T, String> {
     move |value| {
         let number = value
@@ -170,7 +170,7 @@ pub(super) fn at_least<T: TryFrom<u64>>(least: u64) -> impl Fn(&DeValue<'_>) -> 
     }
 }
 
-/// A size such as `"512MiB"`.
+/// Parses a size such as `"512MiB"`, in bytes.
 pub(super) fn memory(value: &DeValue<'_>) -> Result<usize, String> {
     const EXPECTED: &str = "a size such as \"512MiB\" or \"2GiB\", at least 1MiB";
     let Some(text) = value.as_str() else { return Err(wrong_type(value, EXPECTED)) };
@@ -187,7 +187,7 @@ pub(super) fn memory(value: &DeValue<'_>) -> Result<usize, String> {
         .ok_or_else(|| format!("\"{text}\" is out of range; expected {EXPECTED}"))
 }
 
-/// A duration such as `"30s"`, `"5m"`, `"500ms"`, or a whole number of seconds.
+/// Parses a duration such as `"30s"`, `"5m"`, `"500ms"`, or a whole number of seconds.
 pub(super) fn duration(value: &DeValue<'_>) -> Result<Duration, String> {
     const EXPECTED: &str = "a duration such as \"30s\", \"5m\" or \"500ms\", or whole seconds";
     if let Some(text) = value.as_str() {
@@ -203,7 +203,7 @@ pub(super) fn duration(value: &DeValue<'_>) -> Result<Duration, String> {
     }
 }
 
-/// A duration that is not zero.
+/// Parses a duration other than zero.
 pub(super) fn some_duration(value: &DeValue<'_>) -> Result<Duration, String> {
     match duration(value)? {
         Duration::ZERO => Err("expected a duration longer than zero".to_owned()),
@@ -211,7 +211,7 @@ pub(super) fn some_duration(value: &DeValue<'_>) -> Result<Duration, String> {
     }
 }
 
-/// Where to listen: no two at one place.
+/// Parses the listening addresses, and checks that they do not collide.
 pub(super) fn listens(array: &Spanned<DeValue<'_>>) -> Result<Vec<Listen>, BadValue> {
     let found: Vec<Listen> = array_of(word(str::parse))(array)?;
     for (value, (index, listen)) in elements(array)?.zip(found.iter().enumerate()) {
@@ -228,13 +228,13 @@ pub(super) fn listens(array: &Spanned<DeValue<'_>>) -> Result<Vec<Listen>, BadVa
     Ok(found)
 }
 
-/// An array of ranges of addresses, perhaps none.
+/// A parser of an array of address ranges. It may be empty.
 pub(super) fn networks<'i>() -> impl Fn(&Spanned<DeValue<'i>>) -> Result<Vec<Network>, BadValue> {
     any_array_of(word(network))
 }
 
-/// Trusted networks, and for which users some of them speak: ranges of addresses, or tables
-/// `{ network = "192.0.2.10", speaks_for = ["+49*"] }`.
+/// Parses the trusted networks, and the users that some of them may speak for: address ranges, or
+/// tables `{ network = "192.0.2.10", speaks_for = ["+49*"] }`.
 pub(super) fn trusted(
     array: &Spanned<DeValue<'_>>,
 ) -> Result<(Vec<Network>, Vec<Speaker>), BadValue> {
@@ -264,7 +264,7 @@ pub(super) fn trusted(
     Ok((networks, speakers))
 }
 
-/// A range of addresses, such as `192.0.2.0/24`, or a single address.
+/// Parses an address range such as `192.0.2.0/24`, or a single address.
 fn network(text: &str) -> Result<Network, String> {
     let expected = || {
         format!(
@@ -285,7 +285,7 @@ fn network(text: &str) -> Result<Network, String> {
     Ok(Network { address, prefix })
 }
 
-/// An array of at least one value, none of them twice.
+/// A parser of a non-empty array without duplicates.
 pub(super) fn array_of<'i, T: PartialEq>(
     parse: impl Fn(&DeValue<'i>) -> Result<T, String>,
 ) -> impl Fn(&Spanned<DeValue<'i>>) -> Result<Vec<T>, BadValue> {
@@ -301,7 +301,7 @@ pub(super) fn array_of<'i, T: PartialEq>(
     }
 }
 
-/// An array of values, none of them twice, perhaps none at all.
+/// A parser of an array without duplicates. It may be empty.
 pub(super) fn any_array_of<'i, T: PartialEq>(
     parse: impl Fn(&DeValue<'i>) -> Result<T, String>,
 ) -> impl Fn(&Spanned<DeValue<'i>>) -> Result<Vec<T>, BadValue> {
@@ -326,7 +326,7 @@ pub(super) fn algorithms(array: &Spanned<DeValue<'_>>) -> Result<Vec<Algorithm>,
     }))(array)
 }
 
-/// Domains: names, or tables `{ name = "example.com", aliases = ["sip.example.com"] }`.
+/// Parses domains: names, or tables `{ name = "example.com", aliases = ["sip.example.com"] }`.
 pub(super) fn domains(array: &Spanned<DeValue<'_>>) -> Result<Vec<Domain>, BadValue> {
     let mut found: Vec<Domain> = Vec::new();
     let mut names: Vec<String> = Vec::new();
@@ -368,7 +368,7 @@ pub(super) fn domains(array: &Spanned<DeValue<'_>>) -> Result<Vec<Domain>, BadVa
     Ok(found)
 }
 
-/// Certificates with their keys: tables `{ chain = "FILE", key = "FILE" }`.
+/// Parses certificates with their keys: tables `{ chain = "FILE", key = "FILE" }`.
 pub(super) fn certificates(array: &Spanned<DeValue<'_>>) -> Result<Vec<Files>, BadValue> {
     let files_of = |value: &Spanned<DeValue<'_>>| {
         let wrong = |text: String| BadValue { place: Some(value.span()), text };
@@ -387,8 +387,8 @@ pub(super) fn certificates(array: &Spanned<DeValue<'_>>) -> Result<Vec<Files>, B
     elements(array)?.map(files_of).collect()
 }
 
-/// From which pages WebSocket is asked for: none named are those of the host that is asked, `*` are
-/// all.
+/// Parses the web origins that may use WebSocket. An empty array means those of the host that is
+/// called, `*` means all.
 pub(super) fn origins(array: &Spanned<DeValue<'_>>) -> Result<Origins, BadValue> {
     let origin = |text: &str| match text {
         "*" => Ok(text.to_owned()),

@@ -1,4 +1,4 @@
-//! The running server as the administration sees it (row A5 of docs/sources.md).
+//! The [`Desk`] of the running server.
 
 use super::hub::Hub;
 use super::local::Engine;
@@ -14,13 +14,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// The hub, what is stored, and what the operator decided.
+/// The hub, the storage and the configuration.
 pub(crate) struct Running {
     hub: Arc<Hub>,
     storage: Arc<dyn Storage>,
     config: Mutex<Config>,
     listens: Vec<String>,
-    /// Users of domains that are not served, by domain.
+    /// The number of users in domains that are not served, by domain.
     unserved: Mutex<BTreeMap<String, u64>>,
 }
 
@@ -37,19 +37,19 @@ impl Running {
         running
     }
 
-    /// Takes a new configuration.
+    /// Replaces the configuration.
     pub(crate) fn configure(&self, config: Config) {
         self.hub.engine.configure(config.clone());
         *self.config.lock() = config;
         self.note_unserved();
     }
 
-    /// Users of domains that are not served, by domain.
+    /// The number of users in domains that are not served, by domain.
     pub(crate) fn unserved(&self) -> BTreeMap<String, u64> {
         self.unserved.lock().clone()
     }
 
-    /// Notes which users cannot log in since their domain is not served.
+    /// Counts the users that cannot log in because their domain is not served.
     fn note_unserved(&self) {
         let domains = self.domains();
         let served: Vec<&str> = domains.iter().map(|domain| domain.name.as_str()).collect();
@@ -59,7 +59,7 @@ impl Running {
         }
     }
 
-    /// Stores what `out` says of bindings that have ended with the user `uri`.
+    /// Stores the end of the bindings in `out`, after the removal of the user `uri`.
     fn store_end(&self, uri: &str, out: &Output) {
         if self.hub.store(0, out).is_err() {
             log::warn("journal", || {
@@ -69,12 +69,12 @@ impl Running {
     }
 }
 
-/// `name@domain`, as the engine knows users.
+/// `name@domain`, the address-of-record in the form that the engine uses.
 pub(crate) fn address_of_record(name: &str, domain: &str) -> Vec<u8> {
     [name.as_bytes(), b"@", domain.as_bytes()].concat()
 }
 
-/// Makes a user known to `engine`.
+/// Adds a user to `engine`.
 pub(crate) fn add_user(engine: &Engine, user: &User) {
     engine.add_user(&address_of_record(&user.name, &user.domain), user.logins.clone());
 }
@@ -142,7 +142,7 @@ impl Desk for Running {
 
     fn registrations(&self, each: &mut dyn FnMut(Registration) -> bool) -> Result<(), Error> {
         let now = self.hub.clock.now();
-        // Taken first and shown then, so that a slow reader holds up no worker.
+        // The rows are copied before they are output, so that a slow reader delays no worker.
         let mut rows = Vec::new();
         self.hub.engine.for_each_binding(now, &mut |binding| {
             rows.push(Registration {

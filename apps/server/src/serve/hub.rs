@@ -1,4 +1,4 @@
-//! What all threads of the running server share, and how the engine's wishes are carried out.
+//! The state shared by all threads of the running server, and the execution of the engine's output.
 
 use super::connections::Connections;
 use super::local::{CarryOut, Engine, Failed, Local};
@@ -16,33 +16,33 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::mpsc;
 
-/// A destination to look up, for what waits with the ticket.
+/// A look-up of a destination, for the request that waits with the ticket.
 pub(crate) struct Lookup {
     pub(crate) destination: Destination,
     pub(crate) ticket: Ticket,
     pub(crate) payers: Payers,
 }
 
-/// Look-ups that may wait at a time; more fail at once.
+/// The maximum number of waiting look-ups. Further ones fail at once.
 pub(crate) const MAX_LOOKUPS: usize = 65_536;
 
 /// The engine, storage and sockets.
 pub(crate) struct Hub {
     pub(crate) engine: Arc<Engine>,
     pub(crate) clock: Clock,
-    /// Where registrations are kept, if they are.
+    /// The storage of registrations, if they are stored.
     pub(crate) journal: Option<Box<dyn Journal>>,
-    /// For each address that datagrams come to, a socket for each worker.
+    /// For each UDP address, a socket for each worker.
     pub(crate) sockets: Vec<Vec<Socket>>,
     pub(crate) connections: Connections,
     pub(crate) lookups: mpsc::Sender<Lookup>,
-    /// Where the server listens.
+    /// The listening addresses.
     pub(crate) listens: Vec<Listen>,
-    /// Look-ups that failed because too many waited.
+    /// Counts look-ups that failed because too many waited.
     pub(crate) dropped_lookups: AtomicU64,
-    /// Look-ups that were not done because the DNS was silent about the name before.
+    /// Counts look-ups not made because the DNS did not answer for the name before.
     pub(crate) silent_lookups: AtomicU64,
-    /// REGISTER answered 500 because they could not be stored.
+    /// Counts REGISTER requests answered with 500 because the bindings could not be stored.
     pub(crate) unstored: AtomicU64,
 }
 
@@ -70,7 +70,7 @@ impl CarryOut for Hub {
 }
 
 impl Hub {
-    /// The port on which `transport` is listened to.
+    /// The listening port of `transport` for IPv4 or IPv6, if there is one.
     pub(crate) fn port_of(&self, transport: Transport, is_v4: bool) -> Option<u16> {
         self.listens
             .iter()
@@ -88,9 +88,9 @@ impl Hub {
             let refused = refuse_promises(out);
             self.unstored.fetch_add(refused, Ordering::Relaxed);
         }
-        // What goes to one place stands together, in order, so that the system may take it as one.
-        // Responses go first: the answer to a request that left before them could overtake a 100.
-        // On streams the order stays.
+        // Datagrams for one destination are adjacent and in order, so that the outbox can join
+        // them. Responses are sent first: otherwise the response to a forwarded request could
+        // overtake the 100. Streams keep their order.
         let bytes = &out.bytes;
         out.transmits.sort_unstable_by_key(|transmit| {
             let is_late = !transmit.flow.transport.is_stream()
@@ -136,15 +136,16 @@ impl Hub {
         out.clear();
     }
 
-    /// Datagrams that the system has dropped before they were read, as far as it has told.
+    /// The number of datagrams that the system dropped before they were read, as far as it has
+    /// reported them.
     pub(crate) fn unread(&self) -> u64 {
         self.sockets.iter().flatten().map(|socket| u64::from(socket.dropped())).sum()
     }
 
-    /// Keeps what became of registrations, as the thread at `index` was told.
+    /// Stores the changes of registrations in `out`, from the thread at `index`.
     ///
     /// # Errors
-    /// When that fails; the journal has told the operator.
+    /// Writing fails. The journal has logged the error.
     pub(crate) fn store(&self, index: usize, out: &Output) -> io::Result<()> {
         match &self.journal {
             Some(journal) => journal.append(index, &out.journal),
@@ -152,8 +153,8 @@ impl Hub {
         }
     }
 
-    /// Which sockets serve a datagram flow: those bound to its very address before those bound to
-    /// all.
+    /// The index of the sockets for a UDP flow. Sockets bound to its address have precedence over
+    /// those bound to a wildcard address.
     fn group_of(&self, flow: &Flow) -> Option<usize> {
         if flow.transport != Transport::Udp {
             return None;
@@ -166,7 +167,7 @@ impl Hub {
     }
 }
 
-/// What a refusal has of the answer in whose place it is sent.
+/// The header fields that a refusal copies from the response that it replaces.
 const KEPT: [HeaderName; 6] = [
     HeaderName::Via,
     HeaderName::From,
@@ -176,8 +177,8 @@ const KEPT: [HeaderName; 6] = [
     HeaderName::Server,
 ];
 
-/// Puts a refusal in the place of each answer to a REGISTER that could not be stored, and returns
-/// how many there were.
+/// Replaces each response to a REGISTER that could not be stored by a refusal. Returns their
+/// number.
 fn refuse_promises(out: &mut Output) -> u64 {
     let Output { bytes, transmits, .. } = out;
     let mut refused = 0;
@@ -192,7 +193,7 @@ fn refuse_promises(out: &mut Output) -> u64 {
                 refused += 1;
                 true
             }
-            // Sent by a timer that also ended bindings, of which it does not speak.
+            // Sent by a timer that also ended bindings. The message does not depend on them.
             Ok(None) => true,
             Err(_) => false,
         }
@@ -200,7 +201,8 @@ fn refuse_promises(out: &mut Output) -> u64 {
     refused
 }
 
-/// The refusal to be sent in the place of `answer`; `None` if that is no success of a REGISTER.
+/// The refusal that replaces `answer`. Returns `None` if `answer` is not a success response to a
+/// REGISTER.
 fn storage_failure(answer: &[u8]) -> Result<Option<Vec<u8>>, sip::message::ParseError> {
     let answer = Message::parse(answer)?;
     let cseq = answer.value(HeaderName::CSeq).and_then(|value| CSeq::parse(value).ok());
@@ -238,7 +240,8 @@ mod tests {
         for (text, is_promise) in [(&ok, false), (&ok, true), (&timeout, true)] {
             let start = out.bytes.len();
             out.bytes.extend_from_slice(text.as_bytes());
-            out.transmits.push(Transmit { flow, range: start..out.bytes.len(), is_promise });
+            let (range, payers) = (start..out.bytes.len(), Payers::NONE);
+            out.transmits.push(Transmit { flow, range, is_promise, payers });
         }
         assert_eq!(refuse_promises(&mut out), 1);
         let sent: Vec<_> = out

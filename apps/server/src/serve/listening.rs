@@ -1,4 +1,4 @@
-//! The sockets that the server listens on.
+//! The listening sockets.
 
 use crate::failure::{Failure, during};
 use crate::listen::Listen;
@@ -7,20 +7,20 @@ use sip::Transport;
 use sip_server::config::{Advertised, Config, Listener};
 use std::net::TcpListener;
 
-/// Sockets that are bound.
+/// The bound sockets.
 pub(super) struct Bound {
-    /// For each address that datagrams come to, a socket for each worker.
+    /// For each UDP address, a socket for each worker.
     pub(super) sockets: Vec<Vec<Socket>>,
-    /// Where connections come.
+    /// The listening sockets of stream transports.
     pub(super) listeners: Vec<(Transport, TcpListener)>,
-    /// Where all of them listen, with the ports that the system has chosen.
+    /// The addresses of all of them, with the ports that the system has chosen.
     pub(super) listens: Vec<Listen>,
 }
 
-/// Listens on all of `listens`, for so many workers.
+/// Binds all of `listens`, for the number of `workers`.
 ///
 /// # Errors
-/// When one of them cannot be listened on.
+/// [`Failure`] if one of the addresses cannot be bound.
 pub(super) fn bind(listens: &[Listen], workers: usize) -> Result<Bound, Failure> {
     let mut bound = Bound { sockets: Vec::new(), listeners: Vec::new(), listens: Vec::new() };
     for listen in listens {
@@ -44,10 +44,10 @@ pub(super) fn bind(listens: &[Listen], workers: usize) -> Result<Bound, Failure>
     Ok(bound)
 }
 
-/// Tells in `config` where the server listens. Addresses of names outside are asked for.
+/// Sets the listeners in `config`. Advertised host names are resolved.
 ///
 /// # Errors
-/// When such a name has no address.
+/// [`Failure`] if an advertised name cannot be resolved.
 pub(super) fn set_listeners(config: &mut Config, listens: &[Listen]) -> Result<(), Failure> {
     let listener =
         |listen: &Listen| Listener { transport: listen.transport, address: listen.address };

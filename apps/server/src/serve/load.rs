@@ -1,4 +1,4 @@
-//! The engine as it was when the server was last stopped.
+//! The engine, restored from storage.
 
 use super::desk::add_user;
 use super::local::Engine;
@@ -8,11 +8,11 @@ use net::wall_clock;
 use sip_server::config::Config;
 use std::sync::Arc;
 
-/// Makes an engine of all that `storage` has; with `keeps_registrations`, of the registrations,
-/// too, which are forgotten otherwise.
+/// Creates an engine with the users in `storage` and, with `keeps_registrations`, the
+/// registrations. Without it the stored registrations are deleted.
 ///
 /// # Errors
-/// When storage fails.
+/// [`Failure`] if the storage fails.
 pub(super) fn load(
     storage: &dyn Storage,
     config: &Config,
@@ -24,8 +24,7 @@ pub(super) fn load(
         true
     })?;
     if !keeps_registrations {
-        // What is there from before will not be what is so when the server is told to keep them
-        // again.
+        // They would be outdated when storing registrations is enabled again.
         storage.forget_registrations()?;
     }
     let restored = storage.restore(wall_clock(), &mut |record| {

@@ -1,28 +1,29 @@
-//! What a thread has for itself, whatever it serves, and how it has done what the engine asks for.
+//! The state of one thread, and the execution of the engine's output.
 
 use net::Outbox;
 use parking_lot::RawMutex;
 use sip_server::{Connection, Flow, Output, Ticket, Worker};
 use std::sync::Arc;
 
-/// The engine with this program's locks.
+/// The engine with the lock type of this program.
 pub(crate) type Engine = sip_server::Server<RawMutex>;
 
-/// Messages to send for which the rest of a batch is not waited for: the first would wait longest.
+/// The number of messages that are sent without waiting for the rest of a batch, to bound the delay
+/// of the first one.
 pub(super) const AT_ONCE: usize = 16;
 
 /// The engine's worker, and buffers.
 pub(super) struct Local {
-    /// Which of each address's sockets are this thread's.
+    /// The index of this thread, which selects its socket of each address.
     pub(super) index: usize,
     pub(super) worker: Worker<RawMutex>,
     pub(super) out: Output,
     pub(super) outbox: Outbox,
-    /// What could not be done, for the engine to hear of.
+    /// Failed operations, to be reported to the engine.
     pub(super) failed: Vec<Failed>,
 }
 
-/// Something that the engine waits for in vain.
+/// A failed operation of the engine.
 pub(super) enum Failed {
     Send(Flow, Vec<u8>),
     Locate(Ticket),
@@ -30,14 +31,14 @@ pub(super) enum Failed {
     Connection(Connection),
 }
 
-/// Who does what the engine asks for.
+/// Executes the output of the engine.
 pub(super) trait CarryOut {
-    /// Does what the engine asks for in `local.out`, and tells it what failed.
+    /// Executes the output in `local.out`, and reports failures to the engine.
     fn carry_out(&self, local: &mut Local);
 }
 
 impl Local {
-    /// What the thread at `index` needs for itself.
+    /// The state of the thread at `index`.
     pub(super) fn new(index: usize, engine: &Arc<Engine>) -> Self {
         Self {
             index,

@@ -1,4 +1,4 @@
-//! Look-ups of destinations in the DNS, and the timers that follow from them, on one event loop.
+//! DNS look-ups of destinations, and the engine timers that they set, on one event loop.
 
 mod silence;
 mod turns;
@@ -23,10 +23,11 @@ use tokio::task::spawn_local;
 use tokio::time::{sleep_until, timeout};
 use turns::Turns;
 
-/// The longest look-up: then nothing waits for it any more (RFC 3261 section 17.1.1.2).
+/// The timeout of a look-up. After it no transaction waits for the result (RFC 3261 section
+/// 17.1.1.2).
 const LONGEST: Duration = Duration::from_secs(32);
 
-/// A look-up that finds nothing for so long was not answered.
+/// A look-up that finds nothing for this time counts as not answered.
 const SILENT_AFTER: Duration = Duration::from_secs(4);
 
 /// The thread of look-ups.
@@ -34,15 +35,16 @@ pub(crate) struct Lookups {
     hub: Arc<Hub>,
     dns: Dns,
     local: RefCell<Local>,
-    /// What waits. As many are under way as may be: each has sockets of its own.
+    /// The waiting look-ups. The number of those under way is limited, as each has sockets of its
+    /// own.
     turns: RefCell<Turns<(Destination, Ticket)>>,
     silence: RefCell<Silence>,
-    /// Told when a timer may have been set.
+    /// Notified when a timer may have been set.
     timers: Notify,
 }
 
 impl Lookups {
-    /// Look-ups by `dns`, at most so many at a time.
+    /// Look-ups by `dns`, at most `most` at a time.
     pub(crate) fn new(hub: Arc<Hub>, dns: Dns, most: usize) -> Self {
         let local = RefCell::new(Local::new(0, &hub.engine));
         Self {
@@ -55,7 +57,7 @@ impl Lookups {
         }
     }
 
-    /// Runs until the queue ends. To be called on a `LocalSet`.
+    /// Runs until the queue ends. Must be called on a `LocalSet`.
     pub(crate) async fn run(self: Rc<Self>, mut queue: mpsc::Receiver<Lookup>) {
         spawn_local(Rc::clone(&self).run_timers());
         while let Some(Lookup { destination, ticket, payers }) = queue.recv().await {
@@ -69,7 +71,7 @@ impl Lookups {
         }
     }
 
-    /// Begins the look-ups whose turn it is.
+    /// Starts the look-ups that may start now.
     fn begin(self: &Rc<Self>) {
         loop {
             let next = self.turns.borrow_mut().next();
@@ -101,7 +103,7 @@ impl Lookups {
         }
     }
 
-    /// Lets the engine work, and does what it asks for.
+    /// Calls the engine, and executes its output.
     fn with_engine(&self, work: impl FnOnce(&mut Local, Instant)) {
         let mut local = self.local.borrow_mut();
         work(&mut local, self.hub.clock.now());
@@ -123,9 +125,10 @@ impl Lookups {
         });
     }
 
-    /// The engine's timers, for what was set by this thread.
+    /// Runs the engine timers that this thread has set.
     async fn run_timers(self: Rc<Self>) {
-        // What could not run since a worker was at it stays due, and is not waited for in a circle.
+        // A timer that could not run because a worker holds its state stays due. The pause avoids a
+        // busy loop.
         let mut earliest = Instant::ZERO;
         loop {
             let next = self.local.borrow().worker.next_timer();

@@ -42,21 +42,21 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use workers::Workers;
 
-/// How long calls that are being set up are waited for at the end.
+/// The time to wait for unanswered calls at shutdown.
 const DRAIN_TIME: Duration = Duration::from_secs(5);
 
 /// Reads the settings.
 pub(crate) type ReadSettings = Box<dyn Fn() -> Result<Settings, Failure>>;
 
-/// Everything that a server starts from.
+/// The input of a server start.
 pub(crate) struct Setup {
-    /// The settings as they are now.
+    /// The present settings.
     pub(crate) settings: Settings,
-    /// The data directory, which is this server's alone.
+    /// The data directory, locked by this server.
     pub(crate) data: PathBuf,
-    /// Users, the secret and stored bindings.
+    /// The storage of users, the secret and bindings.
     pub(crate) storage: Arc<dyn Storage>,
-    /// The flags with which commands find the server.
+    /// The flags with which other commands find the server.
     pub(crate) place: Vec<String>,
     /// Reads the settings again (SIGHUP).
     pub(crate) read_again: ReadSettings,
@@ -65,7 +65,7 @@ pub(crate) struct Setup {
 /// Serves until SIGTERM or SIGINT.
 ///
 /// # Errors
-/// When the server cannot start.
+/// [`Failure`] if the server cannot start.
 pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
     let Setup { settings, data, storage, place, read_again } = setup;
     log::set_limit(settings.log_lines_per_second);
@@ -98,7 +98,7 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
     }
     welcome::warn(&config);
     welcome::warn_of_users(&config.domains, &desk.unserved());
-    // A command may have found the damage, and said so to nobody who reads this.
+    // A command may have found and reported the damage before, but not in this log.
     if let Some(damage) = storage.damage()? {
         log::warn("start", || damage);
     }
@@ -114,26 +114,26 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
         drop(admin);
         Ok::<(), Failure>(())
     })?;
-    // An issuer of certificates may have been asked, and is not waited for.
+    // A request to an ACME issuer may be under way. It is not waited for.
     runtime.shutdown_background();
     log::info("stop", || "stopped".to_owned());
     Ok(())
 }
 
-/// The look-ups that are asked for, and how many may be under way.
+/// The queue of look-ups, and the maximum number under way.
 struct Asked {
     queue: mpsc::Receiver<Lookup>,
     most: usize,
 }
 
 impl Asked {
-    /// Has them done by `dns` until the queue ends. To be called on a `LocalSet`.
+    /// Runs the look-ups with `dns` until the queue ends. Must be called on a `LocalSet`.
     fn start(self, hub: &Arc<Hub>, dns: Dns) -> impl Future<Output = ()> + use<> {
         Rc::new(Lookups::new(Arc::clone(hub), dns, self.most)).run(self.queue)
     }
 }
 
-/// Opens what all threads share: the journal, the connections, and the queue of look-ups.
+/// Opens the shared state: the journal, the connections and the queue of look-ups.
 fn open(
     settings: &Settings,
     limit: usize,
@@ -171,7 +171,7 @@ fn open(
     Ok((Arc::new(hub), Asked { queue, most: shares.lookups }))
 }
 
-/// What the engine is told.
+/// The configuration of the engine.
 fn engine_config(
     settings: &Settings,
     listens: &[Listen],
@@ -183,7 +183,7 @@ fn engine_config(
     Ok(config)
 }
 
-/// How many of the `limit` files that may be open are for what.
+/// Divides the `limit` of open files between their uses.
 fn share(settings: &Settings, limit: usize) -> Result<Shares, Failure> {
     let workers = settings.workers();
     let shares =
@@ -201,7 +201,7 @@ fn share(settings: &Settings, limit: usize) -> Result<Shares, Failure> {
     Ok(shares)
 }
 
-/// What asks the DNS for what is listened to.
+/// The DNS client, for the transports and address families of the listeners.
 fn dns(config: &Config) -> Dns {
     let transports = config.listeners.iter().map(|listener| listener.transport);
     let mut transports: Vec<Transport> = transports.collect();
@@ -212,7 +212,7 @@ fn dns(config: &Config) -> Dns {
     Dns::new(transports, families, |text| log::warn("dns", || text.to_owned()))
 }
 
-/// Waits for SIGTERM or SIGINT, and does `reload` for each SIGHUP.
+/// Waits for SIGTERM or SIGINT, and calls `reload` for each SIGHUP.
 async fn until_told_to_end(reload: impl Fn()) -> std::io::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -226,7 +226,7 @@ async fn until_told_to_end(reload: impl Fn()) -> std::io::Result<()> {
     }
 }
 
-/// Takes no new calls, and waits for those that are being set up, for a while.
+/// Rejects new calls, and waits for the calls being set up, at most [`DRAIN_TIME`].
 async fn drain(engine: &Engine) {
     engine.drain();
     let deadline = tokio::time::Instant::now() + DRAIN_TIME;
@@ -235,7 +235,8 @@ async fn drain(engine: &Engine) {
     }
 }
 
-/// Reads the configuration and the certificates again, and uses what can be changed while running.
+/// Reads the configuration and the certificates again, and applies the settings that can change
+/// while the server runs.
 fn reload(
     read_again: &ReadSettings,
     listens: &[Listen],

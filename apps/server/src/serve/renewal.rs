@@ -1,5 +1,5 @@
-//! Certificates while the server runs: those in files are read again, and those of an issuer are
-//! got in time.
+//! Certificates of the running server: it reads files again, and renews certificates of an ACME
+//! issuer in time.
 
 use super::connections::CurrentTls;
 use crate::acme::{AcmeSettings, obtain};
@@ -14,38 +14,38 @@ use std::time::{Duration, SystemTime};
 use tokio::task::{AbortHandle, JoinSet, spawn_local};
 use tokio::time::sleep;
 
-/// How often the wall clock is looked at, which may be set.
+/// The interval of checks of the wall clock, which may be set.
 const LOOK_AGAIN: Duration = Duration::from_secs(3600);
-/// How long an issuer is left alone after it gave none; doubled with each further time. Issuers
-/// count failures, and end with those who ask on and on.
+/// The pause after a failed order. Each further failure doubles it. Issuers count failures, and
+/// block clients that go on.
 const FIRST_PAUSE: Duration = Duration::from_secs(300);
-/// The longest such pause.
+/// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(3600);
 
-/// Who renews certificates.
+/// The renewal of certificates.
 pub(super) struct Renewal {
     data: PathBuf,
     tls: Arc<CurrentTls>,
-    /// As they are now.
+    /// The present settings.
     settings: RefCell<Settings>,
-    /// What asks an issuer in time.
+    /// The task that waits for the time of renewal.
     keeping: Cell<Option<AbortHandle>>,
-    /// What asks an issuer now.
+    /// The task of the order under way.
     asking: Cell<Option<AbortHandle>>,
 }
 
 impl Renewal {
-    /// Renews what `tls` shows, with the files in the directory `data`.
+    /// Renews the certificates of `tls`, with the files in the directory `data`.
     pub(super) fn new(data: PathBuf, tls: Arc<CurrentTls>, settings: Settings) -> Rc<Self> {
         let (keeping, asking) = (Cell::new(None), Cell::new(None));
         Rc::new(Self { data, tls, settings: RefCell::new(settings), keeping, asking })
     }
 
-    /// Reads certificates again, and asks an issuer as `settings` want it from now on. To be called
+    /// Reads the certificates again, and renews them as `settings` say from now on. Must be called
     /// on a `LocalSet`.
     ///
     /// # Errors
-    /// When they cannot be read: those of before are shown on.
+    /// [`Failure`] if they cannot be read. The former ones stay in use.
     pub(super) fn renew(self: &Rc<Self>, settings: &Settings) -> Result<(), Failure> {
         self.settings.replace(settings.clone());
         let read = self.read();
@@ -53,11 +53,10 @@ impl Renewal {
         read
     }
 
-    /// Has an issuer asked in time, as the settings want it from now on. To be called on a
-    /// `LocalSet`.
+    /// Starts the renewal by an issuer, as the settings say. Must be called on a `LocalSet`.
     pub(super) fn keep(self: &Rc<Self>) {
         let wanted = self.settings.borrow().tls.acme.clone();
-        // An order that is under way begins anew: it may be stuck.
+        // An order under way is aborted and begins anew: it may be stuck.
         let asking = self.asking.take();
         self.keeping.take().into_iter().chain(asking).for_each(|task| task.abort());
         self.tls.prove(Vec::new());
@@ -109,7 +108,7 @@ impl Renewal {
             return Err(Failure::said("nothing listens for TLS"));
         }
         let (asked, data, tls) = (wanted.clone(), self.data.clone(), Arc::clone(&self.tls));
-        // A task of its own, since the library panics at some answers that no issuer should give.
+        // A task of its own, because the library panics at some invalid responses of an issuer.
         let mut task = JoinSet::new();
         let asks = async move { obtain(&asked, &data, |proofs| tls.prove(proofs)).await };
         let asking = task.spawn_local(asks);
@@ -124,7 +123,7 @@ impl Renewal {
         }
     }
 
-    /// Shows the certificate that has come, once all others can be read, too.
+    /// Uses the new certificate, once all others can be read, too.
     async fn show(&self) {
         while let Err(failure) = self.read() {
             log::warn("acme", || format!("the certificate that came is not shown yet: {failure}"));

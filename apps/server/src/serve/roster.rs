@@ -1,9 +1,9 @@
-//! Who is on duty: the first worker alone as long as it can, so that the others sleep and messages
-//! come to it in larger batches; all of them when there is much to do.
+//! The assignment of workers: the first worker alone under low load, so that the others sleep and
+//! messages arrive in larger batches; all workers under high load.
 //!
-//! Whoever is on duty takes datagrams of all sockets, whoever is free first: what comes from one
-//! peer is then worked on by several at once, as datagrams keep no order anyway. Connections do:
-//! each has an owner, and one server at a time.
+//! All active workers read from all UDP sockets. The datagrams of one peer may be processed
+//! concurrently, as UDP keeps no order anyway. Streams keep their order: each connection has an
+//! owner, and one worker serves it at a time.
 
 use nix::sys::eventfd::EventFd;
 use sip::{Duration, Instant};
@@ -11,34 +11,35 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
-/// How long the first worker looks how busy it is before it calls the others, or sends them home.
+/// The period over which the load is measured, before workers are activated or dismissed.
 const WINDOW: Duration = Duration::from_millis(5);
-/// Thousandths of its time at which it calls them.
+/// The load of the first worker, in thousandths, from which the others are activated.
 const CALL: u32 = 200;
-/// Thousandths of one worker's time that all of them together need when they are sent home.
+/// The total load of all workers, in thousandths of one worker, up to which the others are
+/// dismissed.
 const DISMISS: u32 = 150;
 
-/// Whether a worker is on duty.
+/// The state of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum Duty {
-    /// The first worker serves its connections.
+    /// Inactive: the first worker serves its connections.
     Off,
     On,
-    /// It is, and is to leave its connections to the first worker.
+    /// Active, but to leave its connections to the first worker.
     Dismissed,
 }
 
-/// One worker's place.
+/// The state of one worker.
 #[derive(Debug)]
 struct Place {
     duty: AtomicU8,
-    /// How busy it was when it last looked, in thousandths of its time.
+    /// The load in the last period, in thousandths of its time.
     busy: AtomicU32,
     waker: EventFd,
 }
 
-/// The places of all workers.
+/// The states of all workers.
 #[derive(Debug)]
 pub(super) struct Roster(Vec<Place>);
 
@@ -51,7 +52,7 @@ impl Roster {
         (0..workers).map(place).collect::<io::Result<_>>().map(Self)
     }
 
-    /// What wakes the worker at `index`.
+    /// The descriptor that wakes the worker at `index`.
     pub(super) fn waker(&self, index: usize) -> BorrowedFd<'_> {
         self.0[index].waker.as_fd()
     }
@@ -62,16 +63,17 @@ impl Roster {
     }
 
     fn wake(&self, index: usize) {
-        // One that is not woken wakes by itself a second later.
+        // If that fails, the worker wakes by its timeout within a second.
         let _ = self.0[index].waker.write(1);
     }
 
-    /// Forgets that the worker at `index` was woken.
+    /// Resets the waker of the worker at `index`.
     pub(super) fn awake(&self, index: usize) {
         let _ = self.0[index].waker.read();
     }
 
-    /// Those whose connections the worker at `index` serves now; none, where it is not on duty.
+    /// The owners of the connections that the worker at `index` serves now. Empty if it is
+    /// inactive.
     pub(super) fn served_by(&self, index: usize) -> Vec<usize> {
         (0..self.0.len()).filter(|&owner| self.serves(index, owner)).collect()
     }
@@ -85,7 +87,7 @@ impl Roster {
     }
 
     fn duty(&self, index: usize) -> u8 {
-        // Who takes connections over sees all that was done for them before.
+        // Acquire: a worker that takes over connections sees all earlier changes to them.
         self.0[index].duty.load(Ordering::Acquire)
     }
 
@@ -94,8 +96,8 @@ impl Roster {
         duty.compare_exchange(from as u8, to as u8, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// The worker at `index` was busy for `busy` of a `window`. True where what it serves is
-    /// something else from now on.
+    /// Reports that the worker at `index` was busy for `busy` of a `window`. Returns true if the
+    /// assignment has changed.
     fn report(&self, index: usize, busy: Duration, window: Duration) -> bool {
         let share = busy.as_micros() * 1000 / window.as_micros().max(1);
         let share = u32::try_from(share).unwrap_or(u32::MAX).min(1000);
@@ -117,8 +119,8 @@ impl Roster {
         false
     }
 
-    /// Leaves the connections of the worker at `index` to the first, if that is wanted. To be
-    /// called between messages.
+    /// Leaves the connections of the worker at `index` to the first worker, if it is dismissed.
+    /// Called between messages.
     pub(super) fn leave(&self, index: usize) -> bool {
         let left = self.set(index, Duty::Dismissed, Duty::Off);
         if left {
@@ -129,7 +131,7 @@ impl Roster {
     }
 }
 
-/// A worker's account of its time.
+/// The time that a worker was busy.
 pub(super) struct Timesheet {
     since: Instant,
     busy: Duration,
@@ -140,8 +142,8 @@ impl Timesheet {
         Self { since: now, busy: Duration::ZERO }
     }
 
-    /// The worker at `index` woke at `woken` and has done its work `now`. True where what it serves
-    /// is something else from now on.
+    /// Notes that the worker at `index` woke at `woken` and finished its work at `now`. Returns
+    /// true if the assignment has changed.
     pub(super) fn note(
         &mut self,
         roster: &Roster,

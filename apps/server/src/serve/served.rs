@@ -1,4 +1,4 @@
-//! What a worker serves, and how it waits for that.
+//! The event sources of a worker.
 
 use super::hub::Hub;
 use super::roster::Roster;
@@ -8,35 +8,35 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 use sip::{Duration, Instant};
 use std::os::fd::AsFd;
 
-/// Sources that are told of at once.
+/// Events fetched in one call.
 const EVENTS: usize = 16;
 
-/// Something that a worker waits for.
+/// An event source of a worker.
 #[derive(Clone, Copy)]
 pub(super) enum Source<'h> {
     Datagrams(&'h Socket),
-    /// Those of this worker.
+    /// The connections of the worker with this index.
     Connections(usize),
-    /// To be woken.
+    /// The waker of this worker.
     Waker,
 }
 
-/// What a worker serves.
+/// The event sources of one worker.
 pub(super) struct Served<'h> {
     pub(super) hub: &'h Hub,
     pub(super) index: usize,
     pub(super) roster: &'h Roster,
-    /// Whose connections, and whose sockets' overload is this worker's to meet; nobody's, where it
-    /// is off duty.
+    /// The owners of the connections and sockets that this worker serves. It also limits the input
+    /// of these sockets in an overload. Empty if it is inactive.
     pub(super) owners: Vec<usize>,
-    /// All that there is, and whether it is waited for now.
+    /// All sources, each with true if it is registered.
     sources: Vec<(Source<'h>, bool)>,
-    /// Has those of `sources` that are waited for, by their places.
+    /// Contains the registered ones of `sources`, by index.
     epoll: Epoll,
 }
 
 impl<'h> Served<'h> {
-    /// What the worker at `index` serves now.
+    /// The event sources of the worker at `index`.
     pub(super) fn new(hub: &'h Hub, index: usize, roster: &'h Roster) -> std::io::Result<Self> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         let datagrams = hub.sockets.iter().flatten().map(Source::Datagrams);
@@ -48,15 +48,16 @@ impl<'h> Served<'h> {
         Ok(served)
     }
 
-    /// Serves what the roster says now: datagrams with all others on duty, connections alone.
+    /// Registers the sources that the roster assigns: UDP sockets shared with all active workers,
+    /// connections exclusively.
     ///
     /// # Errors
-    /// When not all can be waited for; to be tried again.
+    /// The system fails to register a source. The caller tries again.
     pub(super) fn renew(&mut self) -> std::io::Result<()> {
         self.owners = self.roster.served_by(self.index);
         for (place, (source, is_awaited)) in self.sources.iter_mut().enumerate() {
             let (fd, flags, is_wanted) = match *source {
-                // Of those who wait for datagrams, one is woken by each.
+                // Each datagram wakes only one of the waiting workers.
                 Source::Datagrams(socket) => {
                     let flags = EpollFlags::EPOLLIN | EpollFlags::EPOLLEXCLUSIVE;
                     (socket.as_fd(), flags, !self.owners.is_empty())
@@ -77,23 +78,23 @@ impl<'h> Served<'h> {
         Ok(())
     }
 
-    /// When one of the connections is to be looked after.
+    /// The time of the next check of a connection.
     pub(super) fn next_due(&self) -> Option<Instant> {
         self.owners.iter().filter_map(|&owner| self.hub.connections.next_due(owner)).min()
     }
 
-    /// Whether something has come that waits.
+    /// Returns true if input waits in a backlog.
     pub(super) fn has_backlog(&self) -> bool {
         self.owners.iter().any(|&owner| self.hub.connections.has_backlog(owner))
     }
 
-    /// How long the oldest has waited of what waits on its connections.
+    /// The waiting time of the oldest input in the backlogs.
     pub(super) fn longest_wait(&self, now: Instant) -> Duration {
         let waits = self.owners.iter().map(|&owner| self.hub.connections.longest_wait(owner, now));
         waits.max().unwrap_or(Duration::ZERO)
     }
 
-    /// Waits until there is something to do, for so many milliseconds at most, and says where.
+    /// Waits for events, at most `milliseconds`, and returns their sources.
     pub(super) fn wait(
         &self,
         milliseconds: u64,

@@ -1,4 +1,4 @@
-//! What the server says when it has started.
+//! The messages of the server at its start.
 
 use crate::domains::unserved_users;
 use crate::listen::Listen;
@@ -6,8 +6,8 @@ use crate::log;
 use sip_server::config::{Config, Domain};
 use std::collections::BTreeMap;
 
-/// What it listens on, which domains it serves, how many users it has, and the command that adds
-/// one to the data that it uses, which the flags `place` name.
+/// The listening addresses, the served domains, the number of users, and the command that adds a
+/// user, with the flags `place` of the data directory.
 pub(super) fn welcome(
     listens: &[Listen],
     domains: &[Domain],
@@ -38,7 +38,7 @@ pub(super) fn welcome(
     text
 }
 
-/// Warns of what is odd in `config`.
+/// Warns of insecure settings in `config`.
 pub(super) fn warn(config: &Config) {
     if !config.authentication.required {
         log::warn("start", || {
@@ -50,7 +50,7 @@ pub(super) fn warn(config: &Config) {
     }
 }
 
-/// Warns of users whose domain is not among the `served`.
+/// Warns of users with a domain that is not among the `served`.
 pub(super) fn warn_of_users(served: &[Domain], unserved: &BTreeMap<String, u64>) {
     let served = served.first().map(|domain| domain.name.as_str());
     for (domain, &users) in unserved {

@@ -1,4 +1,4 @@
-//! The threads that receive messages and run each to its end.
+//! The threads that receive messages and process each to its end.
 
 use super::connections::READ_SIZE;
 use super::hub::Hub;
@@ -14,29 +14,28 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-/// The longest sleep; a bound on how long a mistake about timers could last.
+/// The longest sleep: the upper bound of the delay after a missed wake-up.
 const LONGEST_SLEEP_MS: u64 = 1000;
 
-/// Timers run together at ticks: none of half a second and more suffers from it, and to wake for
-/// each of thousands would cost more than the calls.
+/// The granularity of engine timers. Timers of half a second and more tolerate it, and a wake-up
+/// for each of thousands would cost more than the calls.
 pub(crate) const TICK: Duration = Duration::from_millis(10);
 
-/// The shortest sleep for the sake of a connection that may have to be closed.
+/// The shortest sleep before the check of a connection.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(100);
 
-/// What is taken from a socket at once, at most. Each may be several datagrams that came as one, a
-/// hundred and more.
+/// The maximum number of buffers for one call on a socket. With GRO each may contain a hundred
+/// datagrams and more.
 const PLACES: usize = 16;
 
-/// Messages after which no more are taken from a socket before timers and other sockets get their
-/// turn.
+/// The number of messages after which timers and other sockets have their turn.
 const ENOUGH: usize = 256;
 
-/// Messages after which the clock is looked at again, and how long they have waited: several that
-/// came as one may be many.
+/// The number of messages after which the clock is read again to measure the waiting time.
+/// Datagrams received together may be many.
 const GLANCE: usize = 64;
 
-/// The running threads. Dropping them ends them.
+/// The running threads. Dropping it ends them.
 pub(crate) struct Workers {
     ending: Arc<AtomicBool>,
     roster: Arc<Roster>,
@@ -45,11 +44,11 @@ pub(crate) struct Workers {
 }
 
 impl Workers {
-    /// Starts `count` threads, each of which has a set of the hub's sockets and connections; and as
-    /// many for handshakes.
+    /// Starts `count` worker threads, each with its own sockets and connections of the hub, and as
+    /// many handshake threads.
     ///
     /// # Errors
-    /// When the system gives no thread or no event descriptor.
+    /// The system gives no thread or no event descriptor.
     pub(crate) fn start(hub: &Arc<Hub>, count: usize) -> std::io::Result<Self> {
         let roster = Arc::new(Roster::new(count)?);
         let (ending, hub) = (Arc::default(), Arc::clone(hub));
@@ -112,7 +111,7 @@ fn run(hub: &Hub, index: usize, roster: &Roster, ending: &AtomicBool) {
     }
 }
 
-/// Makes handshakes of TLS until `ending` is set, while the workers leave the processor free.
+/// Makes TLS handshakes until `ending` is set, with a lower priority than the workers.
 fn shake_hands(hub: &Hub, ending: &AtomicBool) {
     if let Err(error) = net::give_way() {
         log::warn("turns", || format!("handshakes may be in the way of messages: {error}"));
@@ -120,19 +119,19 @@ fn shake_hands(hub: &Hub, ending: &AtomicBool) {
     hub.connections.shake_hands(ending);
 }
 
-/// What a worker works with.
+/// The state of a worker.
 struct Bench {
     local: Local,
     inbox: Inbox,
-    /// What is asked for at once of a socket.
+    /// The number of buffers used for the next call on a socket.
     places: usize,
     chunk: [u8; READ_SIZE],
     timesheet: Timesheet,
-    /// When the engine's timers are to run; never, where the worker leaves them to others.
+    /// The time at which the engine's timers run. `None` if the worker leaves them to others.
     next_timer: Option<Instant>,
-    /// When the last turn ended.
+    /// The time at which the last turn ended.
     now: Instant,
-    /// Whether not all that is served can be waited for.
+    /// True if some of the assigned sources could not be registered.
     is_incomplete: bool,
 }
 
@@ -152,32 +151,32 @@ impl Bench {
             now,
             is_incomplete: false,
         };
-        // Bindings may have been restored, with their expiries.
+        // Bindings may have been restored, with their expiry timers.
         bench.next_timer = bench.next_tick(served);
         bench
     }
 
-    /// When the engine's timers are to run. One that serves nobody leaves them to the others.
+    /// The time at which the engine's timers run. An inactive worker leaves them to the others.
     fn next_tick(&self, served: &Served<'_>) -> Option<Instant> {
         self.local.worker.next_timer().filter(|_| !served.owners.is_empty()).map(tick_after)
     }
 
-    /// How many milliseconds to sleep where nothing comes.
+    /// The milliseconds to sleep if no event occurs.
     fn sleep(&self, served: &Served<'_>) -> u64 {
-        // What is idle after an overload serves all again at once, also where all is read.
+        // After an overload an idle worker ends throttling at once, even without new events.
         let longest = match self.local.worker.is_throttling() {
             _ if served.has_backlog() => 0,
             true => Throttle::step().as_millis(),
             false => LONGEST_SLEEP_MS,
         };
-        // Connections have their times a little later rather than wake this thread for each of
-        // them.
+        // The checks of connections are delayed a little, to avoid a wake-up for each of them.
         let next_due = served.next_due().map(|when| when.max(self.now + SHORTEST_SLEEP));
         let next = [self.next_timer, next_due].into_iter().flatten().min();
         next.map_or(longest, |when| when.since(self.now).as_micros().div_ceil(1000).min(longest))
     }
 
-    /// Takes what has come, as `ready` says. True where the worker was woken for other duties.
+    /// Receives from the `ready` sources. Returns true if the worker was woken for a change of its
+    /// assignment.
     fn serve<'h>(
         &mut self,
         served: &Served<'h>,
@@ -203,7 +202,7 @@ impl Bench {
         was_woken
     }
 
-    /// Works on what waits on connections, and looks after them.
+    /// Processes the backlogs of connections, and checks their timeouts.
     fn work_off(&mut self, served: &Served<'_>, woken: Instant) {
         let (hub, local) = (served.hub, &mut self.local);
         if served.has_backlog() {
@@ -220,7 +219,7 @@ impl Bench {
         }
     }
 
-    /// Runs the engine's timers, if that is due.
+    /// Runs the engine's timers, if they are due.
     fn run_timers(&mut self, served: &Served<'_>) {
         let hub = served.hub;
         self.now = hub.clock.now();
@@ -230,14 +229,13 @@ impl Bench {
         }
         self.local.worker.on_timer(self.now, &mut self.local.out);
         hub.carry_out(&mut self.local);
-        // What another thread is at stays due, and is not waited for in a circle.
+        // A timer stays due while another thread holds its state. The pause avoids a busy loop.
         self.next_timer = self.next_tick(served).map(|when| when.max(self.now + TICK));
         self.now = hub.clock.now();
     }
 
-    /// Tells the roster how busy the worker was since it was `woken`, and leaves what it is to
-    /// leave. True where what it serves is something else from now on, or could not all be waited
-    /// for.
+    /// Reports the load since `woken` to the roster, and leaves connections if the worker is
+    /// dismissed. Returns true if the sources are to be registered anew.
     fn report(&mut self, served: &Served<'_>, was_woken: bool, woken: Instant) -> bool {
         let Served { roster, index, .. } = *served;
         let has_left = roster.leave(index);
@@ -245,7 +243,7 @@ impl Bench {
         was_woken || has_left || was_reassigned || self.is_incomplete
     }
 
-    /// Serves what the roster says now.
+    /// Registers the sources that the roster assigns now.
     fn renew(&mut self, served: &mut Served<'_>) {
         let renewed = served.renew().inspect_err(|error| cannot_wait(served.index, error));
         self.is_incomplete = renewed.is_err();
@@ -257,7 +255,7 @@ fn cannot_wait(index: usize, error: &std::io::Error) {
     log::error("wait", || format!("worker {index} cannot wait for messages: {error}"));
 }
 
-/// Lets `share` of the new requests in.
+/// Admits `share` of the new requests.
 fn admit(served: &Served<'_>, share: Share) {
     let sockets = served.hub.sockets.iter().flat_map(|group| group.iter().enumerate());
     for (_, socket) in sockets.filter(|(owner, _)| served.owners.contains(owner)) {
@@ -269,8 +267,7 @@ fn admit(served: &Served<'_>, share: Share) {
     }
 }
 
-/// Tells the operator where an overload begins that is not met with refusals alone, and where it
-/// ends.
+/// Logs the start and the end of an overload that drops requests.
 fn tell(was_shedding: bool, is_shedding: bool) {
     if is_shedding && !was_shedding {
         log::warn("overload", || {
@@ -283,8 +280,8 @@ fn tell(was_shedding: bool, is_shedding: bool) {
     }
 }
 
-/// Takes what waits in `socket`, but not so much that nothing else gets its turn, and does all that
-/// follows from it. `places` are what it asks for at once.
+/// Receives from `socket`, up to [`ENOUGH`] messages, and processes the messages. `places` is the
+/// number of buffers for one call.
 fn receive_all(
     hub: &Hub,
     socket: &Socket,
@@ -294,7 +291,7 @@ fn receive_all(
 ) {
     let mut taken = 0;
     let share = local.worker.share();
-    // Another share is to be let in at once.
+    // A changed share is to be applied at once.
     while taken < ENOUGH && local.worker.share() == share {
         let asked = *places;
         match receive(hub, socket, inbox, asked, local) {
@@ -313,14 +310,14 @@ fn receive_all(
     }
 }
 
-/// How many places [`ENOUGH`] messages take, if those of the next call come together as the
-/// `messages` in the `used` places of the last one; `None` where there were none.
+/// The number of buffers that [`ENOUGH`] messages need, if the next call receives as many in each
+/// as the last one, `messages` in `used` buffers. Returns `None` if the last call received none.
 fn places_for_enough(used: usize, messages: usize) -> Option<usize> {
     Some((ENOUGH * used).checked_div(messages)?.clamp(1, PLACES))
 }
 
-/// Takes what fits into so many `places` of `inbox` from `socket` and does all that follows from
-/// it. Returns how many of them that took, and how many messages there were.
+/// Receives from `socket` into the given number of `places` of `inbox`, and processes the messages.
+/// Returns the number of buffers used, and the number of messages.
 fn receive(
     hub: &Hub,
     socket: &Socket,
@@ -359,7 +356,7 @@ fn receive(
     Ok((used?, count))
 }
 
-/// When timers that are due at `when` run.
+/// The time of the tick at which timers due at `when` run.
 pub(crate) fn tick_after(when: Instant) -> Instant {
     let tick = TICK.as_micros();
     Instant::from_micros(when.as_micros().div_ceil(tick).saturating_mul(tick))

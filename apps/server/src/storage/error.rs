@@ -1,53 +1,52 @@
-//! Why storage fails.
+//! The error of storage.
 
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-/// Storage that failed.
+/// A failure of storage.
 #[derive(Debug)]
 pub(crate) enum Error {
-    /// The database refused.
+    /// A database operation failed.
     Database {
-        /// What was to be done.
+        /// The operation, as a verb.
         doing: &'static str,
-        /// Why it was not.
+        /// The cause.
         source: Box<dyn std::error::Error + Send + Sync>,
-        /// What the operator can do, to be said after the reason; empty where nothing is known to
-        /// help.
+        /// Advice for the operator, appended to the message. Empty if there is no known remedy.
         remedy: &'static str,
     },
-    /// A file could not be used.
+    /// A file could not be accessed.
     File {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
     /// The database was written by a later version of this program.
     Newer {
         /// The database.
         path: PathBuf,
-        /// The version of its tables.
+        /// The schema version of the database.
         version: i64,
-        /// The newest one that this program knows.
+        /// The newest schema version that this program knows.
         known: i64,
     },
-    /// The database is not as it was written.
+    /// The database is damaged.
     Damaged {
-        /// What was found first.
+        /// The first inconsistency found.
         what: String,
     },
     /// The database is damaged, and no user can be read.
     NoUsers {
         /// The database.
         path: PathBuf,
-        /// What is wrong with it.
+        /// A description of the damage.
         reason: String,
     },
-    /// There is no database, or an empty one, where one was.
+    /// The database is missing or empty, although journal files of it exist.
     Gone {
-        /// Where it should be.
+        /// The expected path.
         path: PathBuf,
     },
     /// The system gave no random bytes.

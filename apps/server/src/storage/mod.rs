@@ -1,5 +1,5 @@
-//! What outlives the program: users, settings and registrations. What the server and the commands
-//! need of it are the traits here; what keeps it has a module of its own.
+//! Persistent data: users, settings and registrations. The traits here are the interface for the
+//! server and the commands. Each implementation has a module of its own.
 
 mod error;
 pub(crate) mod served;
@@ -18,174 +18,175 @@ use std::time::Duration;
 /// A user who can log in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct User {
-    /// The user part of the address of record, case-sensitive.
+    /// The user part of the address-of-record, case-sensitive.
     pub(crate) name: String,
-    /// The domain, which is also the digest realm, in lower case.
+    /// The domain in lower case. By default it is also the digest realm; see [`Users::realms`].
     pub(crate) domain: Arc<str>,
-    /// What takes the place of the password.
+    /// The hashes of the password, for each login name.
     pub(crate) logins: Logins,
 }
 
-/// What storing users changed.
+/// The result of storing users.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Change {
-    /// Users that were not there before.
+    /// The number of new users.
     pub(crate) added: u64,
-    /// Users that were, and have a new password.
+    /// The number of existing users with a new password.
     pub(crate) changed: u64,
 }
 
-/// Users: names and HA1, never passwords (row C6).
+/// Users: names and HA1, never passwords.
 ///
-/// The server reads all of them when it starts, and the engine is told of each that changes, so
-/// that no message waits for storage. Every method may wait, and is called from threads that may:
-/// never from a worker. Where a storage is to be asked for single users while messages come, that
-/// goes the way of the DNS: the engine says by an event, with a ticket, whom it looks for; a thread
-/// that may wait asks here; and a worker tells the engine with the ticket what was found. So what
-/// is handed over is owned, and borrows nothing of either side.
+/// The server loads all users at its start and reports each change to the engine, so that no
+/// message waits for storage. Every method may block, so it is never called from a worker. To load
+/// single users on demand, use the pattern of the DNS look-ups: the engine emits an event with a
+/// ticket, a thread that may block queries the storage, and a worker passes the result to the
+/// engine with the ticket. Therefore all values passed are owned.
 pub(crate) trait Users: Send + std::marker::Sync {
-    /// Stores all of `users` or, on an error, none. Of two with one name the later counts. The
-    /// stored registrations of a user whose password changes are forgotten.
+    /// Stores all of `users` or, on an error, no user. Of two with one name the later is stored.
+    /// The stored registrations of a user with a changed password are deleted.
     ///
     /// # Errors
-    /// When storage fails.
+    /// [`Error`] if the storage fails.
     fn put_users(&self, users: &[User]) -> Result<Change, Error>;
 
-    /// Removes a user with the stored registrations; false if there was none.
+    /// Removes a user with the stored registrations. Returns false if there was no such user.
     ///
     /// # Errors
-    /// When storage fails.
+    /// [`Error`] if the storage fails.
     fn remove_user(&self, name: &str, domain: &str) -> Result<bool, Error>;
 
-    /// Hands every user, or every user of `domain`, to `each`, by domain and name, until that
-    /// returns false. Who is damaged is left out, and the operator is told.
+    /// Passes every user, or every user of `domain`, to `each`, by domain and name, until that
+    /// returns false. A damaged user is omitted and logged.
     ///
     /// # Errors
-    /// When storage fails.
+    /// [`Error`] if the storage fails.
     fn users(&self, domain: Option<&str>, each: &mut dyn FnMut(User) -> bool) -> Result<(), Error>;
 
     /// The authentication names in `domain`, each with the name of its user.
     ///
     /// # Errors
-    /// When storage fails.
+    /// [`Error`] if the storage fails.
     fn auth_names(&self, domain: &str) -> Result<HashMap<String, String>, Error>;
 
-    /// Whether there is such a user.
+    /// Returns true if the user exists.
     ///
     /// # Errors
-    /// When storage fails.
+    /// [`Error`] if the storage fails.
     fn has_user(&self, name: &str, domain: &str) -> Result<bool, Error>;
 
-    /// Moves all users of the domain `from` to the domain `to`, with the realm that their hashes
-    /// are bound to. Returns how many.
+    /// Moves all users of the domain `from` to the domain `to`, with the realm to which their
+    /// hashes are bound. Returns the number of users.
     ///
     /// # Errors
-    /// When storage fails, or a user of `to` has the name of one of `from`.
+    /// [`Error`] if the storage fails, or a user of `to` has the name of one of `from`.
     fn move_users(&self, from: &str, to: &str) -> Result<u64, Error>;
 
-    /// The domains that have users, each with how many, but for those named in `except`, which are
+    /// The domains that have users, with the number of users, without those in `except`, which are
     /// not counted.
     ///
     /// # Errors
-    /// When storage fails.
+    /// [`Error`] if the storage fails.
     fn domains(&self, except: &[&str]) -> Result<BTreeMap<String, u64>, Error>;
 
-    /// The digest realms of domains whose realm is not their name.
+    /// The digest realms of the domains with a realm other than their name.
     ///
     /// # Errors
-    /// When storage fails.
+    /// [`Error`] if the storage fails.
     fn realms(&self) -> Result<BTreeMap<String, String>, Error>;
 
-    /// How many users there are.
+    /// The number of users.
     ///
     /// # Errors
-    /// When storage fails.
+    /// [`Error`] if the storage fails.
     fn user_count(&self) -> Result<u64, Error>;
 }
 
-/// When registrations are safe from a power loss. They always are from a crash of the program.
+/// The time at which registrations survive a power loss. They always survive a crash of the
+/// program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sync {
-    /// Before they are answered.
+    /// Before the response.
     Always,
-    /// At most this long after they are answered.
+    /// At most this long after the response.
     Every(Duration),
     /// When the system writes them by itself, often half a minute later.
     Never,
 }
 
-/// What was read at the start.
+/// The result of restoring registrations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Restored {
-    /// The highest sequence number that occurs; new ones must be higher.
+    /// The highest sequence number found. New ones must be higher.
     pub(crate) sequence: u64,
-    /// Addresses of record that have bindings.
+    /// The number of addresses-of-record with bindings.
     pub(crate) addresses_of_record: u64,
 }
 
-/// Registrations.
+/// The storage of registrations.
 pub(crate) trait Registrations: Send + std::marker::Sync {
-    /// Hands the record of every address of record that is registered at `now` to `each`. Such a
-    /// record may also hold bindings that have expired. What a running journal has not yet handed
-    /// over is not there.
+    /// Passes the record of every address-of-record that is registered at `now` to `each`. Such a
+    /// record may contain expired bindings, too. Records that a running journal still holds are not
+    /// included.
     ///
     /// # Errors
-    /// When storage fails.
+    /// [`Error`] if the storage fails.
     fn restore(&self, now: Instant, each: &mut dyn FnMut(Record<'_>)) -> Result<Restored, Error>;
 
-    /// Forgets all registrations.
+    /// Deletes all registrations.
     ///
     /// # Errors
-    /// When storage fails.
+    /// [`Error`] if the storage fails.
     fn forget_registrations(&self) -> Result<(), Error>;
 
-    /// Begins to keep what becomes of registrations from now on, as so many workers tell it.
-    /// Dropping the journal hands all over that was appended.
+    /// Starts a journal of registrations for the number of `workers`. Dropping the journal stores
+    /// everything appended.
     ///
     /// # Errors
-    /// When storage fails.
+    /// [`Error`] if the storage fails.
     fn journal(self: Arc<Self>, sync: Sync, workers: usize) -> Result<Box<dyn Journal>, Error>;
 }
 
-/// Where workers append what became of registrations. They wait for it, so it is quick.
+/// The journal to which workers append the changes of registrations. They wait for it, so it is
+/// fast.
 pub(crate) trait Journal: Send + std::marker::Sync {
-    /// Appends `payload`, as `worker` says. Threads that are no workers may take any
-    /// number. When this returns, the payload outlives the program, and with [`Sync::Always`] a
-    /// power loss too.
+    /// Appends `payload` for `worker`. Threads that are not workers may use any number. When this
+    /// returns, the payload survives a crash of the program and, with [`Sync::Always`], a power
+    /// loss.
     ///
     /// # Errors
-    /// When it could not be written, or not be synced where that is asked for, which the operator
-    /// was told. Then what it says must not be answered.
+    /// The payload could not be written, or not be synced if that is required. The error has been
+    /// logged. The caller must not confirm the changes.
     fn append(&self, worker: usize, payload: &[u8]) -> io::Result<()>;
 }
 
-/// Bytes of the server's secret.
+/// The length of the server's secret in bytes.
 pub(crate) const SECRET_LENGTH: usize = 32;
 
-/// All that outlives the program.
+/// The persistent data of a server.
 pub(crate) trait Storage: Users + Registrations {
-    /// Random bytes, made once: the key of everything that must still be valid after a restart.
+    /// Random bytes, generated once: the key of everything that must stay valid after a restart.
     ///
     /// # Errors
-    /// When they can neither be read nor made.
+    /// [`Error`] if they can neither be read nor generated.
     fn secret(&self) -> Result<[u8; SECRET_LENGTH], Error>;
 
     /// The value last stored under `key`.
     ///
     /// # Errors
-    /// When storage fails.
+    /// [`Error`] if the storage fails.
     fn setting(&self, key: &str) -> Result<Option<Vec<u8>>, Error>;
 
     /// Stores `value` under `key`.
     ///
     /// # Errors
-    /// When storage fails.
+    /// [`Error`] if the storage fails.
     fn set_setting(&self, key: &str, value: &[u8]) -> Result<(), Error>;
 
-    /// What was found damaged and is kept, for the operator to look at and delete; `None` where
-    /// there is no such thing.
+    /// A message about damaged files that are kept, for the operator to inspect and delete. `None`
+    /// if there are no such files.
     ///
     /// # Errors
-    /// When it cannot be told.
+    /// [`Error`] if the storage cannot be examined.
     fn damage(&self) -> Result<Option<String>, Error>;
 }

@@ -1,4 +1,4 @@
-//! What strangers can make a server use up.
+//! Limits on the resources that strangers can use.
 
 use crate::phone::{PATIENCE, found, receive, request, status};
 use crate::site::{Site, show, stderr};
@@ -13,7 +13,7 @@ fn connections_leave_descriptors_for_everything_else() {
     let listens = status(&site)["listens"].clone();
     let connections: Vec<_> =
         (0..200).map(|_| TcpStream::connect(&listens[0].as_str().unwrap()[4..]).unwrap()).collect();
-    // Who waits behind them has been accepted or refused when the last is.
+    // The connections before the last one have been accepted or refused then.
     while status(&site)["counters"]["refused-connections"].as_u64() < Some(100) {}
     assert_eq!(
         site.good("user add alice@example.com --password x"),

@@ -27,7 +27,8 @@ fn what_comes_together_on_a_connection_is_answered_in_order() {
         assert_ne!(length, 0, "closed after {answers}");
         answers += std::str::from_utf8(&part[..length]).unwrap();
     }
-    // The last has no frame: it is refused, all before it is answered, and the connection ends.
+    // The last request has no Content-Length: it is rejected, all before it are answered, and the
+    // connection ends.
     phone.write_all(format!("{rest}{}", options(4, "")).as_bytes()).unwrap();
     phone.read_to_string(&mut answers).unwrap();
     assert_eq!(found(&answers, "Call-ID: "), ["1", "2", "3", "4"]);
@@ -44,7 +45,8 @@ fn a_connection_whose_peer_does_not_read_is_closed() {
     let from = phone.local_addr().unwrap();
     let more = format!("Subject: {}\r\nContent-Length: 0\r\n", "x".repeat(200));
     let options = request("OPTIONS", "sip:example.com", "TCP", from, 1, &more);
-    // What the system and the server hold for a peer is far less than the answers to all these.
+    // The buffers of the system and of the server for one peer are far smaller than these
+    // responses.
     let many = options.repeat(100);
     let written = (0..2000).take_while(|_| phone.write_all(many.as_bytes()).is_ok()).count();
     assert!(written < 2000, "the server keeps on holding answers");
@@ -109,7 +111,7 @@ fn connections_have_a_bound_for_each_source() {
         let options = request("OPTIONS", "sip:example.com", "TCP", from, number, more);
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let mut answer = [0; 2000];
-        // One that was closed may be told when writing or when reading.
+        // The end of a connection may be reported by the write or by the read.
         let read = stream.write_all(options.as_bytes()).and_then(|()| stream.read(&mut answer));
         read.is_ok_and(|length| answer[..length].starts_with(b"SIP/2.0 200 "))
     };
@@ -155,7 +157,7 @@ fn a_refusal_arrives_also_where_the_peer_goes_on_talking() {
     let mut answer = String::new();
     phone.read_to_string(&mut answer).unwrap();
     assert_eq!(found(&answer, "SIP/2.0 "), ["400 Bad Content-Length"]);
-    // It has its time to go on, and then the connection is closed.
+    // The peer may go on for a while, then the connection is closed.
     let ends = (0..6000).any(|_| {
         thread::sleep(Duration::from_millis(10));
         phone.write_all(b"more").is_err()

@@ -1,4 +1,4 @@
-//! A server whose disk is full, or whose files are damaged or others' to change.
+//! A server with a full disk, with damaged files, or with files that others can change.
 
 use crate::phone::{PATIENCE, receive, request, serve, status};
 use crate::site::{Server, Site, show, stderr, stdout};
@@ -8,7 +8,7 @@ use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Registers sip:user`number`@example.com, and returns what is answered.
+/// Registers sip:user`number`@example.com, and returns the response.
 fn register(phone: &UdpSocket, server: &str, number: u32) -> String {
     let from = phone.local_addr().unwrap();
     let contact = format!("<sip:x@{from};{}>", "y".repeat(1000));
@@ -25,7 +25,7 @@ fn phone() -> UdpSocket {
     phone
 }
 
-/// Ends a server as a crash does.
+/// Kills a server, as in a crash.
 fn crash(mut server: Server) {
     server.0.kill().unwrap();
     server.0.wait().unwrap();
@@ -42,7 +42,7 @@ fn journals(site: &Site) -> Vec<PathBuf> {
 fn what_cannot_be_stored_is_refused_until_there_is_room() {
     let site = Site::new();
     let words = "serve --domain example.com --auth off --workers 1 --listen udp:127.0.0.1:0";
-    // No file may become longer, as on a full disk.
+    // Limits the length of files, as a full disk does.
     let before = "trap '' XFSZ && ulimit -S -f 200";
     let server = site.started(&mut site.command_after(before, words));
     let listens = status(&site)["listens"].clone();
@@ -80,11 +80,11 @@ fn a_damaged_journal_costs_what_is_damaged_and_is_kept() {
         assert!(register(&phone, &address, number).starts_with("SIP/2.0 200 "));
     }
     crash(server);
-    // Each worker has one.
+    // Each worker has a journal file.
     let journal = journals(&site).into_iter().max_by_key(|file| file.metadata().unwrap().len());
     let journal = journal.unwrap();
     let mut bytes = fs::read(&journal).unwrap();
-    // In the contact of the first frame.
+    // A byte in the contact of the first frame.
     bytes[500] ^= 0x10;
     fs::write(&journal, &bytes).unwrap();
     let (server, _) = serve(&site, "");

@@ -1,4 +1,4 @@
-//! The built program, as a person at a terminal uses it.
+//! The commands of the built program, as used at a terminal.
 
 mod bounds;
 mod connections;
@@ -79,7 +79,7 @@ fn an_authentication_name_is_given_shown_and_kept() {
     assert!(stdout(&output).starts_with("imported 1 users"), "{}", stderr(&output));
     let shown = "alice@a.com (logs in as 4711, too)\nbob@a.com (logs in as 4712, too)\n";
     assert_eq!(site.good("user list"), shown);
-    // Handed on in one import, and back.
+    // Authentication names are exchanged in one import, and back.
     for lines in ["alice<4712>:z\nbob<4711>:z\n", "bob<4712>:z\nalice<4711>:z\n"] {
         let output = with_input(site.command("user import -"), lines);
         assert!(stdout(&output).starts_with("imported 2 users"), "{}", stderr(&output));
@@ -100,7 +100,7 @@ fn a_password_is_read_from_the_first_line() {
     let output = with_input(site.command("user add al@a.com --password-stdin"), "");
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("the password is empty"), "{}", stderr(&output));
-    // The password itself is nowhere.
+    // No file contains the password itself.
     for file in fs::read_dir(site.data()).unwrap() {
         let bytes = fs::read(file.unwrap().path()).unwrap();
         assert!(!bytes.windows(7).any(|window| window == b"se cret"));
@@ -168,7 +168,7 @@ fn a_running_server_is_asked_and_a_stopped_one_s_data_read() {
     assert!(error.contains("a server runs already with the data in"), "{error}");
     server.terminate();
     assert_eq!(site.good("user list"), "alice@a.com\nbob@b.com\n");
-    // What the last server served is known without its flags.
+    // The domains of the last server are known without its flags.
     assert!(site.bad("user add dave --password x").contains("a.com, b.com"));
     let output = site.command("status").output().unwrap();
     assert_eq!(output.status.code(), Some(1), "no server runs");
@@ -197,7 +197,7 @@ fn what_waited_while_the_server_stood_still_is_left_for_its_copy() {
         )
     };
     signal("-STOP");
-    // The threads stop one after the other, and later.
+    // The threads stop one after the other, with a delay.
     let stopped = |task: fs::DirEntry| {
         let state = fs::read_to_string(task.path().join("stat")).unwrap();
         state.rsplit(") ").next().unwrap().starts_with('T')
@@ -294,7 +294,7 @@ fn a_missing_file_is_told_with_the_place_that_names_it() {
         let expected = format!("{config}:{place}: {key}: cannot read /does/not/{file}: ");
         assert!(said.contains(&expected), "{expected} is not in {said}");
     }
-    // One that is no certificate.
+    // A file that is not a certificate.
     let chain = show(&site.file("chain.pem", "nonsense"));
     let text = text.replace("/does/not/chain.pem", &chain).replace("/does/not/key.pem", &chain);
     let config = show(&site.file("c.toml", &text.replace("/does/not/issuers.pem", &chain)));
@@ -324,7 +324,7 @@ fn users_of_a_domain_that_is_not_served_are_named_and_moved() {
     assert!(!site.status().contains("unserved"));
     assert_eq!(site.good("user list"), "alice@example.com\n");
     assert!(!site.good(&format!("check --config {config}")).contains("not served"));
-    // Others that come have the same realm, and it outlives the server.
+    // Further users get the same realm, and it is kept after a restart.
     site.good("user add bob --password y");
     server.terminate();
     let _server = site.serve(&format!("--config {config}"));

@@ -1,13 +1,13 @@
-//! What a phone says to a server, and hears.
+//! Requests of a phone to a server, and their responses.
 
 use crate::site::{Server, Site};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
-/// How long an answer may take before a test fails.
+/// The maximum time for a response in a test.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A server of example.com that knows no passwords, and where it listens: UDP and TCP.
+/// A server of example.com without authentication, and its UDP and TCP addresses.
 pub(crate) fn serve(site: &Site, words: &str) -> (Server, [String; 2]) {
     let server = site.serve(&format!(
         "--domain example.com --auth off --listen tcp:127.0.0.1:0 --workers 2 {words}"
@@ -54,7 +54,7 @@ pub(crate) fn receive(phone: &UdpSocket) -> String {
     String::from_utf8_lossy(&answer[..length]).into_owned()
 }
 
-/// What stands after `what` in the lines of `text` that begin with it.
+/// The rest of each line in `text` that begins with `what`.
 pub(crate) fn found(text: &str, what: &str) -> Vec<String> {
     let lines = text.lines().filter(|line| line.starts_with(what));
     lines.map(|line| line[what.len()..].to_owned()).collect()

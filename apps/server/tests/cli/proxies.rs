@@ -1,4 +1,4 @@
-//! A server behind proxies: for which client their connections are.
+//! A server behind proxies, and the client addresses of their connections.
 
 use crate::phone::{PATIENCE, found, request, status};
 use crate::site::{Server, Site, show};
@@ -25,7 +25,7 @@ fn serve(site: &Site, limits: &str) -> (Server, [SocketAddr; 3]) {
 
 const PROXIES: &str = "proxies = [\"127.0.0.1\"]\n";
 const V1: &[u8] = b"PROXY TCP4 192.0.2.7 192.0.2.1 40000 5060\r\n";
-/// The same of version 2, with an authority behind the addresses.
+/// The header of version 2, with an authority after the addresses.
 const V2: &[u8] =
     b"\r\n\r\n\0\r\nQUIT\n\x21\x11\x00\x0f\xc0\x00\x02\x07\xc0\x00\x02\x01\x9c\x40\x13\xc4\
     \x02\x00\x00";
@@ -34,13 +34,13 @@ fn options(via: &str, from: SocketAddr) -> String {
     request("OPTIONS", "sip:example.com", via, from, 1, "Content-Length: 0\r\n")
 }
 
-/// The address at which the server sees a client that sends `header` and then OPTIONS: none where
-/// it is the one in Via.
+/// The client address as seen by the server, after a client has sent `header` and then OPTIONS.
+/// `None` if it is the address in the Via.
 fn seen(server: SocketAddr, header: &[u8]) -> io::Result<Option<String>> {
     let mut stream = TcpStream::connect(server)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     let options = options("TCP", stream.local_addr()?);
-    // In two pieces, or in one.
+    // The header arrives in one or two pieces.
     let (first, second) = header.split_at(header.len() / 2);
     stream.write_all(first)?;
     thread::sleep(std::time::Duration::from_millis(20));
@@ -72,7 +72,7 @@ fn a_proxy_says_by_proxy_protocol_for_which_client_it_connects() {
     assert_eq!(seen(tcp, b"").unwrap(), None, "a proxy may also be silent");
     assert!(seen(tcp, b"PROXY TCP4 192.0.2.7 192.0.2.1 40000\r\n").is_err());
     assert!(site.log_with("PROXY protocol has no address").contains("127.0.0.1"));
-    // Ahead of TLS, as a relay of TCP has it.
+    // The header precedes the TLS handshake, as from a TCP relay.
     let relay = TcpListener::bind("127.0.0.1:0").unwrap();
     let at = relay.local_addr().unwrap();
     thread::spawn(move || {
@@ -101,8 +101,8 @@ fn others_than_proxies_are_not_believed() {
     assert_eq!(upgrade(ws, "X-Forwarded-For: 192.0.2.7\r\n").1, None);
 }
 
-/// The answer to a request for WebSocket with `fields`, and the address at which the server sees
-/// the client.
+/// The response to a WebSocket handshake with the header `fields`, and the client address as seen
+/// by the server.
 fn upgrade(server: SocketAddr, fields: &str) -> (String, Option<String>) {
     let mut stream = TcpStream::connect(server).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -120,7 +120,7 @@ fn upgrade(server: SocketAddr, fields: &str) -> (String, Option<String>) {
     stream.write_all(&frame).unwrap();
     let mut said = [0; 2000];
     let length = stream.read(&mut said).unwrap();
-    // Behind the head of the frame.
+    // After the frame header.
     (answer, received(&String::from_utf8_lossy(&said[4..length])))
 }
 

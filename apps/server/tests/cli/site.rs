@@ -1,4 +1,4 @@
-//! A folder with the data of a server, and commands on it.
+//! A folder with the data of a server, and commands for it.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -7,7 +7,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A data directory and what runs on it.
+/// A data directory, and the commands for it.
 pub(crate) struct Site(tempfile::TempDir);
 
 impl Site {
@@ -32,7 +32,7 @@ impl Site {
         command
     }
 
-    /// Runs a command that succeeds. Returns what it prints.
+    /// Runs a command that succeeds. Returns its standard output.
     pub(crate) fn good(&self, words: &str) -> String {
         let output = self.command(words).output().unwrap();
         let error = String::from_utf8_lossy(&output.stderr);
@@ -40,14 +40,14 @@ impl Site {
         stdout(&output)
     }
 
-    /// Runs a command that fails. Returns what it says on standard error.
+    /// Runs a command that fails. Returns its standard error.
     pub(crate) fn bad(&self, words: &str) -> String {
         let output = self.command(words).output().unwrap();
         assert_eq!(output.status.code(), Some(1), "{words}: {}", stdout(&output));
         stderr(&output)
     }
 
-    /// What `status --json` prints, of a server that runs or not.
+    /// The output of `status --json`, for a running or a stopped server.
     pub(crate) fn status(&self) -> String {
         stdout(&self.command("status --json").output().unwrap())
     }
@@ -57,7 +57,7 @@ impl Site {
         self.started(&mut self.command(&format!("serve --listen udp:127.0.0.1:0 {words}")))
     }
 
-    /// A command that the shell runs after `before`, such as `ulimit -n 100`.
+    /// A command run by the shell after `before`, such as `ulimit -n 100`.
     pub(crate) fn command_after(&self, before: &str, words: &str) -> Command {
         let plain = self.command(words);
         let mut command = Command::new("sh");
@@ -66,8 +66,8 @@ impl Site {
         command
     }
 
-    /// Starts a server that `command` runs, and waits until it answers. What it says is in
-    /// [`Site::log`].
+    /// Starts the server of `command`, and waits until it answers. [`Site::log`] contains its
+    /// output.
     pub(crate) fn started(&self, command: &mut Command) -> Server {
         let log = OpenOptions::new().create(true).append(true).open(self.log_path()).unwrap();
         let server = Server(command.stdout(Stdio::null()).stderr(log).spawn().unwrap());
@@ -79,13 +79,13 @@ impl Site {
         server
     }
 
-    /// What servers have said here.
+    /// The log of the servers.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.log_path()).unwrap()
     }
 
-    /// What servers have said here once `text` is in it: an answer may be there before the line
-    /// about it.
+    /// The log of the servers, as soon as it contains `text`: a response may arrive before its log
+    /// line.
     pub(crate) fn log_with(&self, text: &str) -> String {
         let give_up = Instant::now() + Duration::from_secs(60);
         loop {
@@ -103,11 +103,11 @@ impl Site {
     }
 }
 
-/// A server that ends with the test.
+/// A server that is killed at the end of the test.
 pub(crate) struct Server(pub(crate) Child);
 
 impl Server {
-    /// Has it read its configuration again.
+    /// Has it reload its configuration.
     pub(crate) fn hang_up(&self) {
         let pid = self.0.id().to_string();
         assert!(Command::new("kill").args(["-HUP", &pid]).status().unwrap().success());

@@ -1,4 +1,4 @@
-//! A server that is spoken with over TLS.
+//! A server with TLS.
 
 use crate::phone::{PATIENCE, request, status};
 use crate::site::{Server, Site, show, stdout};
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Instant;
 
-/// A server of example.com that listens for TLS, with this section of its configuration.
+/// A server of example.com that listens for TLS, with `section` in its configuration.
 fn serve(site: &Site, section: &str) -> (Server, SocketAddr) {
     let config = site.file(
         "tls.toml",
@@ -23,8 +23,8 @@ fn serve(site: &Site, section: &str) -> (Server, SocketAddr) {
     (server, address)
 }
 
-/// The status of the answer to OPTIONS, where who has the certificate with this fingerprint is
-/// trusted; or why there is none.
+/// The status line of the response to OPTIONS, with the certificates of `trust` trusted; or the
+/// error.
 fn ask(address: SocketAddr, trust: &Trust) -> Result<String, String> {
     let client = Client::new(trust, None, false).unwrap();
     let name = ServerName::try_from("example.com").unwrap();
@@ -37,7 +37,7 @@ fn ask(address: SocketAddr, trust: &Trust) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&answer).lines().next().unwrap_or_default().to_owned())
 }
 
-/// The fingerprint that the server has said last.
+/// The fingerprint that the server has logged last.
 fn said_last(log: &str) -> Fingerprint {
     log.rsplit("fingerprint is ")
         .next()
@@ -80,7 +80,7 @@ fn certificates_are_read_again_and_connections_go_on() {
     site.log_with(&second.to_string());
     assert_eq!(ask(address, &Trust::Pinned(second)).unwrap(), "SIP/2.0 200 OK");
     assert!(ask(address, &Trust::Pinned(first)).unwrap_err().contains("is pinned"));
-    // What cannot be used changes nothing.
+    // An invalid file changes nothing.
     std::fs::write(&files[0], "nonsense").unwrap();
     server.hang_up();
     let log = site.log_with("the certificates are kept as they were");
@@ -91,7 +91,7 @@ fn certificates_are_read_again_and_connections_go_on() {
     assert!(said.contains(&format!("tls: {chain}: expected certificates in PEM")), "{said}");
 }
 
-/// As OpenSSL sees it: TLS 1.2 and 1.3, with suites that have forward secrecy and AEAD.
+/// The check by OpenSSL: TLS 1.2 and 1.3 only, with suites that have forward secrecy and AEAD.
 #[test]
 fn nothing_weak_is_spoken() {
     let site = Site::new();
@@ -102,10 +102,10 @@ fn nothing_weak_is_spoken() {
         ("-tls1_2 -cipher ECDHE-ECDSA-CHACHA20-POLY1305", true),
         ("-tls1_1 -cipher ALL@SECLEVEL=0", false),
         ("-tls1 -cipher ALL@SECLEVEL=0", false),
-        // Without AEAD.
+        // Suites without AEAD.
         ("-tls1_2 -cipher ECDHE-ECDSA-AES128-SHA", false),
         ("-tls1_2 -cipher ECDHE-ECDSA-AES256-SHA384", false),
-        // Without forward secrecy, and without encryption.
+        // Suites without forward secrecy, or without encryption.
         ("-tls1_2 -cipher AES256-GCM-SHA384", false),
         ("-tls1_2 -cipher NULL@SECLEVEL=0", false),
     ] {
@@ -142,7 +142,7 @@ fn what_an_issuer_will_not_find_is_said_before() {
     assert!(said.contains("so [acme] is for nothing"), "{said}");
 }
 
-/// An issuer that takes connections and never answers.
+/// An issuer accepts connections and never answers.
 #[test]
 fn a_reload_begins_an_order_anew() {
     let site = Site::new();
@@ -179,8 +179,8 @@ fn who_does_not_speak_tls_is_told_and_counted() {
     assert_eq!(status(&site)["counters"]["tls-failures"], 1);
 }
 
-/// A peer that connects with its certificate is called on the connection that it has opened (RFC
-/// 5923), where the certificate is for who is called.
+/// Requests to a peer with a client certificate are sent on the connection that it has opened (RFC
+/// 5923), if the certificate is for the called name.
 #[test]
 fn a_peer_that_says_so_is_called_on_its_own_connection() {
     for (name, alias, is_called) in [
@@ -221,7 +221,7 @@ fn a_peer_that_says_so_is_called_on_its_own_connection() {
         let via = format!("127.0.0.1:9{alias}");
         wire.push(&[options("sip:example.com", &via, 1).as_bytes()]).unwrap();
         assert!(hear(&mut wire, "\r\n\r\n").starts_with("SIP/2.0 200 "));
-        // Nobody listens at port 9.
+        // No program listens on port 9.
         wire.push(&[options("sip:p@localhost:9;transport=tls", &via, 2).as_bytes()]).unwrap();
         let heard = hear(&mut wire, "\r\n\r\n");
         let start = if is_called { "OPTIONS sip:p@localhost:9" } else { "SIP/2.0 480 " };

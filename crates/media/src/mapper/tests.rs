@@ -7,7 +7,7 @@ fn servers() -> [SocketAddr; 2] {
     [([192, 0, 2, 1], 3478).into(), ([192, 0, 2, 2], 3478).into()]
 }
 
-/// Random bytes that are other ones each time.
+/// Returns a source of bytes that differ in each call.
 fn numbers() -> impl FnMut(&mut [u8]) {
     let mut state = 0_u8;
     move |bytes: &mut [u8]| {
@@ -16,8 +16,8 @@ fn numbers() -> impl FnMut(&mut [u8]) {
     }
 }
 
-/// Lets servers answer until `end`, by what a NAT makes of the socket for each: what was asked, and
-/// when.
+/// Lets servers answer until `end`, with the mapped address that `nat` returns for each. Returns
+/// the queried servers and the times.
 fn run(
     mapper: &mut Mapper,
     end: Duration,

@@ -1,32 +1,33 @@
-//! What descriptions say beside codecs and keys: where media and RTCP go, telephone events and
-//! comfort noise, which reports are wanted, how long packets are.
+//! The attributes of a description other than codecs and keys: the addresses of RTP and RTCP,
+//! telephone events and comfort noise, requested reports, packet durations.
 
 use codec::Codec;
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use sdp::Media;
 
-/// The payload type of comfort noise (RFC 3389), which goes with codecs of its clock rate.
+/// The payload type of comfort noise and its clock rate (RFC 3389). It goes with codecs of that
+/// rate.
 pub(super) const NOISE: (u8, u32) = (13, 8000);
-/// What we send where nothing else is wanted.
+/// The default packet duration.
 const PACKET_TIME: Duration = Duration::from_millis(20);
 
-/// The extended reports that an end wants to have (RFC 3611 section 5.1).
+/// The extended reports that an end requests (RFC 3611 section 5.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExtendedReports {
-    /// Metrics of the call as the other end hears it.
+    /// VoIP metrics of the call at the receiver.
     pub voip_metrics: bool,
-    /// Times by which who only receives measures the way there and back.
+    /// Receiver reference times, from which an end that only receives computes the round-trip time.
     pub reference_time: bool,
 }
 
 impl ExtendedReports {
-    /// All that there are here.
+    /// All supported reports.
     pub const ALL: Self = Self { voip_metrics: true, reference_time: true };
-    /// What we write of them.
+    /// The attribute of a local description.
     pub(super) const LINE: &str = "a=rtcp-xr:rcvr-rtt=all voip-metrics\r\n";
 
-    /// What a description wants.
+    /// Returns the reports that a description requests.
     pub(super) fn of(session: &sdp::Session<'_>, media: &Media<'_>) -> Self {
         let mut wanted = Self::default();
         let words = media.attributes("rtcp-xr").chain(session.attributes("rtcp-xr"));
@@ -38,14 +39,14 @@ impl ExtendedReports {
         wanted
     }
 
-    /// Whether it names any.
+    /// Returns true if any report is requested.
     pub(super) const fn is_any(self) -> bool {
         self.voip_metrics || self.reference_time
     }
 }
 
-/// Where the other end receives RTCP on a port of its own: where it says so (RFC 3605), else on the
-/// port behind RTP's.
+/// Returns the address of the other end for RTCP on a port of its own: the one named (RFC 3605),
+/// otherwise the port after RTP's.
 pub(super) fn remote_rtcp(remote: Option<SocketAddr>, media: &Media<'_>) -> Option<SocketAddr> {
     let remote = remote?;
     let behind = || Some(SocketAddr::new(remote.ip(), remote.port().checked_add(1)?));
@@ -57,8 +58,8 @@ pub(super) fn remote_rtcp(remote: Option<SocketAddr>, media: &Media<'_>) -> Opti
     }
 }
 
-/// How much sound the other end wants in a packet, in whole steps of 10 ms: 20 ms unless it names
-/// 10 to 60 ms, and no more than it can take.
+/// Returns the packet duration that the other end requests, in steps of 10 ms: 20 ms unless it
+/// names 10 to 60 ms, and no more than its maximum.
 pub(super) fn packet_time(media: &Media<'_>) -> Duration {
     let step = |time: Duration| time.as_millis() as u64 / 10 * 10;
     let wanted = media.packet_time().map(step).filter(|millis| (10..=60).contains(millis));
@@ -66,8 +67,8 @@ pub(super) fn packet_time(media: &Media<'_>) -> Duration {
     Duration::from_millis(wanted.unwrap_or(PACKET_TIME.as_millis() as u64).min(most))
 }
 
-/// The payload type and the clock rate of the telephone events that go with `codec`: those of its
-/// clock rate, else those at 8000 Hz, which are all that many phones know.
+/// Returns the payload type and the clock rate of the telephone events for `codec`: those with its
+/// clock rate, otherwise those with 8000 Hz, the only ones that many phones know.
 pub(super) fn events_of(media: &Media<'_>, codec: Codec) -> Option<(u8, u32)> {
     let at = |rate: u32| {
         let mut maps = media.rtpmaps().filter(|map| map.clock_rate == rate);
@@ -77,20 +78,20 @@ pub(super) fn events_of(media: &Media<'_>, codec: Codec) -> Option<(u8, u32)> {
     at(codec.clock_rate()).or_else(|| at(8000))
 }
 
-/// The payload type of comfort noise that goes with `codec`, if it is among the formats.
+/// Returns the payload type of comfort noise for `codec`, if it is among the formats.
 pub(super) fn noise_of(media: &Media<'_>, codec: Codec) -> Option<u8> {
     let (number, rate) = NOISE;
     let is_named = media.formats().any(|format| format.parse() == Ok(number));
     (is_named && codec.clock_rate() == rate).then_some(number)
 }
 
-/// Where the other end receives. Nobody is sent anything at no address (RFC 3264 section 8.4, of
-/// old phones).
+/// Returns the address of the other end for RTP. `None` for an address that cannot receive, such as
+/// the unspecified address by which old phones hold (RFC 3264 section 8.4).
 pub(super) fn remote_of(session: &sdp::Session<'_>, media: &Media<'_>) -> Option<SocketAddr> {
     somebody(session.address(media)?.parse().ok()?, media.port)
 }
 
-/// An address to which something may be sent.
+/// Returns the address if a packet can be sent to it.
 fn somebody(ip: IpAddr, port: u16) -> Option<SocketAddr> {
     let ip = ip.to_canonical();
     let is_broadcast = matches!(ip, IpAddr::V4(ip) if ip.is_broadcast());

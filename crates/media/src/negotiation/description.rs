@@ -1,4 +1,4 @@
-//! Descriptions of ours, written (RFC 8866).
+//! The local session descriptions (RFC 8866).
 
 use super::attributes::{ExtendedReports, NOISE};
 use alloc::format;
@@ -8,13 +8,13 @@ use codec::Codec;
 use core::net::{IpAddr, SocketAddr};
 use sdp::Crypto;
 
-/// What it says of its one medium, the audio.
+/// The parameters of a description with one audio medium.
 pub(super) struct Description<'a> {
     pub(super) protocol: &'a str,
     pub(super) types: &'a [(u8, Codec)],
-    /// Whether comfort noise is taken.
+    /// True if comfort noise is accepted.
     pub(super) noise: bool,
-    /// Payload types of telephone events, with their clock rates.
+    /// The payload types of telephone events, with their clock rates.
     pub(super) events: &'a [(u8, u32)],
     pub(super) direction: &'a str,
     pub(super) keys: &'a [Crypto],
@@ -23,9 +23,9 @@ pub(super) struct Description<'a> {
 }
 
 impl Description<'_> {
-    /// The whole of it, with the session's identifier and version (RFC 8866 section 5.2), where we
-    /// receive, and where we receive RTCP, if it does not share the port and that is not the one
-    /// behind it.
+    /// Returns the description as text, with the identifier and version of the session (RFC 8866
+    /// section 5.2), the address of RTP, and the address of RTCP if it does not share the port and
+    /// is not the port after RTP's.
     pub(super) fn write(
         &self,
         (id, version): (u64, u64),
@@ -58,7 +58,7 @@ impl Description<'_> {
         }
         for (number, rate) in events {
             text += &format!("a=rtpmap:{number} telephone-event/{rate}\r\n");
-            // The usual events, which old phones want to be named (RFC 4733 section 2.4.1).
+            // The common events, which old phones require to be named (RFC 4733 section 2.4.1).
             if *rate == 8000 {
                 text += &format!("a=fmtp:{number} 0-15\r\n");
             }
@@ -78,9 +78,9 @@ impl Description<'_> {
     }
 }
 
-/// `offer`, an offer of ours, without what its answer need not choose from: names of static payload
-/// types, parameters that only advise, all keys but the first, the events of high clock rates,
-/// extended reports and the usual direction.
+/// Returns `offer`, a local offer, without the parts that its answer does not depend on: names of
+/// static payload types, advisory parameters, all keys but the first, events of other clock rates
+/// than 8000 Hz, extended reports and the default direction.
 #[must_use]
 pub fn shorten(offer: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(offer);
@@ -120,7 +120,7 @@ pub fn shorten(offer: &[u8]) -> Vec<u8> {
     short.into_bytes()
 }
 
-/// The line that says where RTCP comes in, where that is not on the port behind RTP's.
+/// Returns the attribute with the address of RTCP, or nothing if it is the port after RTP's.
 fn line_of_rtcp(rtp: SocketAddr, rtcp: Option<SocketAddr>) -> String {
     match rtcp {
         Some(rtcp) if rtcp.ip() != rtp.ip() => {
@@ -133,14 +133,14 @@ fn line_of_rtcp(rtp: SocketAddr, rtcp: Option<SocketAddr>) -> String {
     }
 }
 
-/// `IP4` or `IP6` and the address.
+/// Returns the address type `IP4` or `IP6`, and the address.
 fn address(ip: IpAddr) -> String {
     let family = if ip.is_ipv4() { "IP4" } else { "IP6" };
     format!("{family} {ip}")
 }
 
-/// The answer `own`, which has one medium, with all other media of the offer refused, each in its
-/// place (RFC 3264 section 6).
+/// Returns the answer `own`, which has one medium, with all other media of the offer rejected, in
+/// the order of the offer (RFC 3264 section 6).
 pub(super) fn in_its_place(own: &[u8], offer: &sdp::Session<'_>, place: usize) -> Vec<u8> {
     let text = String::from_utf8_lossy(own);
     let at = text.find("m=").unwrap_or(text.len());

@@ -1,4 +1,5 @@
-//! What the field does with SDES, holding, directions and packet times: a table for each.
+//! The behaviour of deployed phones with SDES, hold, directions and packet durations: a table for
+//! each.
 
 use super::tests::{negotiator, random};
 use super::*;
@@ -7,14 +8,14 @@ use alloc::vec;
 use sdp::Session;
 use srtp::Suite::{self, *};
 
-/// Thirty bytes, and forty-four with their padding and without.
+/// Thirty bytes in base64, and 46, 38, 44 and 28 bytes.
 const KEY: &str = "MTIzNDU2Nzg5MDEyMzQ1Njc4OTAxMjM0NTY3ODkw";
 const KEY_46: &str = "MTIzNDU2Nzg5MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDEyMzQ1Ng==";
 const KEY_38: &str = "MTIzNDU2Nzg5MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg=";
 const KEY_44: &str = "MTIzNDU2Nzg5MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDEyMzQ=";
 const KEY_28: &str = "MTIzNDU2Nzg5MDEyMzQ1Njc4OTAxMjM0NTY3OA==";
 
-/// A description of one medium.
+/// Returns a description with one medium.
 fn description(protocol: &str, lines: &[&str]) -> Vec<u8> {
     let mut text = format!(
         "v=0\r\no=- 1 1 IN IP4 192.0.2.9\r\ns=-\r\nc=IN IP4 192.0.2.9\r\nt=0 0\r\n\
@@ -24,12 +25,12 @@ fn description(protocol: &str, lines: &[&str]) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// The suite that an offer is answered with, or why it is not.
+/// Returns the suite of the answer to an offer, or the reason for its rejection.
 fn answered(security: Security, protocol: &str, lines: &[&str]) -> Result<Option<Suite>, Refusal> {
     let offer = description(protocol, lines);
     let (answer, stream) = negotiator(security, 5000).answer(&offer, &mut random())?;
     let suite = stream.security.as_ref().map(|agreed| agreed.send.policy.suite);
-    // The answer has the same protocol, and a key exactly where there is one.
+    // The answer has the same protocol, and a key exactly if the stream has one.
     let read = Session::parse(&answer).unwrap();
     let media = &read.media[0];
     assert_eq!(media.protocol, protocol);
@@ -49,7 +50,7 @@ fn profiles_with_and_without_keys() {
     let only = |protocol: &str| Err(Refusal::OnlySecured { protocol: protocol.into() });
     let suite = Ok(Some(AesCm128HmacSha1_80));
     for (security, protocol, lines, expected) in [
-        // Opportunistic (RFC 8643): a plain profile with keys beside it.
+        // Opportunistic SRTP (RFC 8643): a plain profile with keys.
         (Optional, "RTP/AVP", &with[..], suite.clone()),
         (Required, "RTP/AVP", &with, suite.clone()),
         (Off, "RTP/AVP", &with, Ok(None)),
@@ -81,7 +82,7 @@ fn crypto_lines_of_the_field() {
     let padded = |key: &str| key.trim_end_matches('=').to_string();
     let good = format!("AES_CM_128_HMAC_SHA1_32 inline:{KEY}");
     let table: Vec<(Vec<String>, Option<Suite>)> = vec![
-        // Names of RFC 6188, and those that phones use for the same.
+        // The names of RFC 6188, and the variants that phones use.
         (
             vec![c(1, &format!("AES_256_CM_HMAC_SHA1_80 inline:{KEY_46}"))],
             Some(AesCm256HmacSha1_80),
@@ -103,12 +104,12 @@ fn crypto_lines_of_the_field() {
             Some(AesCm192HmacSha1_32),
         ),
         (vec![c(1, &format!("aes_cm_128_hmac_sha1_80 INLINE:{KEY}"))], Some(AesCm128HmacSha1_80)),
-        // AES-GCM, whose keys end with padding that not everybody writes.
+        // AES-GCM, for which some phones omit the padding of the key.
         (vec![c(1, &format!("AEAD_AES_256_GCM inline:{KEY_44}"))], Some(AeadAes256Gcm)),
         (vec![c(1, &format!("AEAD_AES_256_GCM inline:{}", padded(KEY_44)))], Some(AeadAes256Gcm)),
         (vec![c(1, &format!("AEAD_AES_128_GCM inline:{KEY_28}"))], Some(AeadAes128Gcm)),
         (vec![c(1, &format!("AEAD_AES_128_GCM inline:{}", padded(KEY_28)))], Some(AeadAes128Gcm)),
-        // A salt of RFC 3711's length with AES-GCM is none.
+        // A salt of the length of RFC 3711 is invalid with AES-GCM.
         (vec![c(1, &format!("AEAD_AES_256_GCM inline:{KEY_46}"))], None),
         (vec![c(1, &format!("AEAD_AES_128_GCM inline:{KEY}"))], None),
         // Lifetimes and identifiers.
@@ -120,8 +121,8 @@ fn crypto_lines_of_the_field() {
         (vec![c(1, &format!("{good}|0"))], None),
         (vec![c(1, &format!("{good}|2^20|256:1"))], None),
         (vec![c(1, &format!("{good}|2^20|1:129"))], None),
-        // Several lines: the offerer's order counts, and one that cannot be taken costs itself
-        // only.
+        // Several lines: the order of the offerer counts, and an invalid line does not affect the
+        // others.
         (
             vec![
                 c(1, &format!("AES_256_CM_HMAC_SHA1_80 inline:{KEY_46}")),
@@ -138,7 +139,7 @@ fn crypto_lines_of_the_field() {
             vec![c(1, ""), "a=crypto".into(), "a=crypto:".into(), c(9, &good)],
             Some(AesCm128HmacSha1_32),
         ),
-        // Session parameters: those that weaken are not taken, nor those that nobody knows.
+        // Session parameters: weakening and unknown ones are rejected.
         (vec![c(1, &format!("{good} UNENCRYPTED_SRTP"))], None),
         (vec![c(1, &format!("{good} UNENCRYPTED_SRTCP"))], None),
         (vec![c(1, &format!("{good} UNAUTHENTICATED_SRTP"))], None),
@@ -179,7 +180,7 @@ fn only_the_suites_that_are_wished_for_are_taken() {
     assert!(here.answer(&offer, &mut random()).is_err());
 }
 
-/// What comes of an answer to an offer of ours.
+/// Returns the suite after an answer to a local offer, or the reason for its rejection.
 fn accepted(security: Security, protocol: &str, lines: &[&str]) -> Result<Option<Suite>, Refusal> {
     let mut caller = negotiator(security, 4000);
     caller.offer(&mut random());
@@ -203,7 +204,7 @@ fn answers_of_the_field() {
     let suite = Ok(Some(AesCm128HmacSha1_80));
     for (security, protocol, lines, expected) in [
         (Optional, "RTP/AVP", &[first.as_str()][..], suite.clone()),
-        // Those who answer a plain offer with a secure profile.
+        // Phones that answer a plain offer with a secure profile.
         (Optional, "RTP/SAVP", &[&first], suite.clone()),
         (Required, "RTP/SAVP", &[&first], suite.clone()),
         (Required, "RTP/SAVPF", &[&first], suite.clone()),
@@ -212,11 +213,11 @@ fn answers_of_the_field() {
         (Required, "RTP/SAVP", &nothing, Err(Refusal::NotSecured)),
         (Required, "RTP/AVP", &nothing, Err(Refusal::NotSecured)),
         (Optional, "RTP/SAVP", &nothing, Err(Refusal::Keys)),
-        // A tag of another line of ours, and one of none.
+        // The tag of another offered line, and a missing tag.
         (Optional, "RTP/AVP", &[&other_tag], Err(Refusal::Keys)),
         (Required, "RTP/SAVP", &[&no_tag], Err(Refusal::NotSecured)),
         (Optional, "RTP/AVP", &[&no_tag], Err(Refusal::Keys)),
-        // More than one.
+        // More than one line.
         (Optional, "RTP/AVP", &[&first, &first_again], Err(Refusal::Keys)),
         (Required, "RTP/SAVP", &[&first, &first_again], Err(Refusal::NotSecured)),
         (Required, "RTP/SAVP", &[&weaker], Err(Refusal::NotSecured)),
@@ -237,7 +238,7 @@ fn answers_of_the_field() {
     caller.offer(&mut random());
     let answer = description("RTP/AVP", &[&line(1, "AES_CM_128_HMAC_SHA1_32", "")]);
     assert_eq!(caller.accept(&answer).unwrap_err(), Refusal::Keys);
-    // One line that nobody can read is as none that fits: the other end has taken some key of ours.
+    // An invalid line counts as a mismatch: the other end has accepted one of the offered keys.
     let answer = description("RTP/AVP", &["a=crypto:1 AES_CM_128_HMAC_SHA1_80 inline:AAAA"]);
     assert_eq!(caller.accept(&answer).unwrap_err(), Refusal::Keys);
 }
@@ -252,14 +253,14 @@ fn a_call_becomes_secure_by_another_offer_and_never_plain_again() {
     let secure = description("RTP/AVP", &[&line]);
     let first = here.answer(&secure, &mut numbers).unwrap().1.security.unwrap();
     assert_eq!(here.answer(&clear, &mut numbers).unwrap_err(), Refusal::NotSecured);
-    // New keys of the other end, and of ours with them.
+    // New keys of the other end, and new local ones with them.
     let other = line.replace("MTIz", "NDU2");
     let renewed = description("RTP/AVP", &[&other]);
     let second = here.answer(&renewed, &mut numbers).unwrap().1.security.unwrap();
     let bytes = |crypto: &Crypto| crypto.keys[0].bytes.to_vec();
     assert_ne!(bytes(&first.receive), bytes(&second.receive));
     assert_ne!(bytes(&first.send), bytes(&second.send));
-    // Our own next offer says that it must be.
+    // The next local offer requires SRTP.
     let offer = here.offer(&mut numbers);
     assert_eq!(Session::parse(&offer).unwrap().media[0].protocol, "RTP/SAVP");
 }
@@ -267,14 +268,15 @@ fn a_call_becomes_secure_by_another_offer_and_never_plain_again() {
 #[test]
 fn holding_and_directions() {
     use Security::Off;
-    // What the other end says; whether we send and receive; what we say.
+    // The lines of the other end; whether the local end sends and receives; the answered direction;
+    // whether the other end has an address.
     for (lines, sends, receives, says, is_somewhere) in [
         (&[""; 0][..], true, true, Direction::SendReceive, true),
         (&["a=sendrecv"], true, true, Direction::SendReceive, true),
         (&["a=sendonly"], false, true, Direction::ReceiveOnly, true),
         (&["a=recvonly"], true, false, Direction::SendOnly, true),
         (&["a=inactive"], false, false, Direction::Inactive, true),
-        // As RFC 2543 holds.
+        // Hold as in RFC 2543.
         (&["c=IN IP4 0.0.0.0"], true, true, Direction::SendReceive, false),
         (&["c=IN IP4 0.0.0.0", "a=sendonly"], false, true, Direction::ReceiveOnly, false),
         (&["c=IN IP6 ::"], true, true, Direction::SendReceive, false),
@@ -298,7 +300,7 @@ fn holding_and_directions() {
                 (says, _) => says,
             };
             assert_eq!(read.media[0].direction(&read), says, "{lines:?} {holds}");
-            // As an answer to our own offer.
+            // The same lines as an answer to a local offer.
             let mut caller = negotiator(Off, 4000);
             caller.hold(holds);
             caller.offer(&mut random());
@@ -333,7 +335,7 @@ fn addresses_of_the_other_end() {
         assert_eq!(stream.remote, Some(rtp.parse().unwrap()), "{lines}");
         assert_eq!(stream.remote_rtcp, Some(rtcp.parse().unwrap()), "{lines}");
     }
-    // RTCP nowhere, though RTP is somewhere.
+    // RTCP without a usable address, RTP with one.
     let offer = format!("{head}a=rtcp:9 IN IP4 0.0.0.0\r\n");
     let (_, stream) =
         negotiator(Security::Off, 5000).answer(offer.as_bytes(), &mut random()).unwrap();

@@ -16,7 +16,7 @@ pub(super) fn negotiator(security: Security, port: u16) -> Negotiator {
     Negotiator::new(wishes, ([192, 0, 2, 1], port).into(), 7)
 }
 
-/// One offers, the other answers: what each has.
+/// One end offers, the other one answers. Returns the streams of both.
 fn agree(one: Security, other: Security) -> Result<(Stream, Stream), Refusal> {
     let (mut caller, mut callee) = (negotiator(one, 4000), negotiator(other, 5000));
     let mut numbers = random();
@@ -209,7 +209,7 @@ fn what_is_received_is_numbered_as_it_was_offered() {
     assert_eq!((stream.events, stream.events_clock_rate), (Some((99, 101)), 8000));
 }
 
-/// As Twinkle does, which looks at no clock rate.
+/// As Twinkle does, which ignores clock rates.
 #[cfg(feature = "opus")]
 #[test]
 fn events_of_a_phone_that_takes_the_last_number_are_received() {
@@ -243,7 +243,7 @@ fn opus_is_named_with_two_channels_and_has_events_of_its_clock_rate() {
     assert!(text.contains("a=rtpmap:96 opus/48000/2\r\n"), "{text}");
     assert!(text.contains("a=rtpmap:110 telephone-event/48000\r\n"), "{text}");
 
-    // Of a phone that gives them 8000 Hz whatever the codec does.
+    // A phone that names 8000 Hz for the events of any codec.
     let offer = b"v=0\r\nc=IN IP4 192.0.2.9\r\nm=audio 4000 RTP/AVP 111 101\r\n\
         a=rtpmap:111 OPUS/48000/2\r\na=rtpmap:101 telephone-event/8000\r\n";
     let (_, stream) = of(Codec::ALL).answer(offer, &mut random()).unwrap();
@@ -312,7 +312,7 @@ fn an_offer_that_changes_nothing_keeps_the_keys_of_both_ends() {
     let first = change(0, false);
     assert_eq!(change(0, false), first);
     assert_eq!(change(1, false), first);
-    // An offer that was asked for may go to another one.
+    // The offer of an INVITE without an offer may go to a third party.
     let asked_for = change(0, true);
     assert!(asked_for[0] != first[0] && asked_for[1] != first[1]);
     assert_eq!(change(1, false), asked_for);

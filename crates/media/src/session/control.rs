@@ -1,4 +1,4 @@
-//! RTCP of a session: reports out when they are due, reports in from the other end only.
+//! The RTCP of a session: it sends reports when due, and accepts reports from the other end only.
 
 use super::{FRAME, Flow, Heard, MAX_PACKET, Session};
 use crate::negotiation::ExtendedReports;
@@ -10,25 +10,24 @@ use rtp::quality::LossPattern;
 use rtp::rtcp::extended::VoipMetrics;
 use rtp::rtcp::{Compound, Packet};
 
-/// For how long nothing has to come until that is told of.
+/// The duration without a packet after which a failure is reported.
 const SILENCE: Duration = Duration::from_secs(5);
 
 impl Session {
-    /// Reports from `now` on: see [`Session::poll`]. Without this no RTCP is sent, though what
-    /// comes is understood.
+    /// Sends reports from `now` on: see [`Session::poll`]. Without this call no RTCP is sent, but
+    /// received RTCP is processed.
     pub fn start_reports(&mut self, now: Duration, seed: ReportSeed) {
         self.note_time(now);
         self.reports.start(now, seed);
     }
 
-    /// When to call [`Session::poll`].
+    /// Returns the time of the next call to [`Session::poll`].
     #[must_use]
     pub fn next_timer(&self) -> Option<Duration> {
         self.reports.next_timer()
     }
 
-    /// Puts a report into `out` if one is due at `now`: by which socket it leaves, and where it
-    /// goes.
+    /// Writes a report to `out` if one is due at `now`. Returns its socket and destination.
     pub fn poll(&mut self, now: Duration, out: &mut Vec<u8>) -> Option<(Channel, SocketAddr)> {
         self.note_time(now);
         if !self.reports.is_due(now, self.last_arrival) {
@@ -39,8 +38,9 @@ impl Session {
         written
     }
 
-    /// Puts into `out` the report that ends the stream, with a BYE: to be called when the call
-    /// ends. `None` where nothing was sent that it could belong to. No report is due after it.
+    /// Writes the report that ends the stream, with a BYE, to `out`. It is called when the call
+    /// ends. `None` if a BYE is not allowed, since nothing was sent before. No further report is
+    /// due after it.
     pub fn bye(&mut self, now: Duration, out: &mut Vec<u8>) -> Option<(Channel, SocketAddr)> {
         self.note_time(now);
         if !self.reports.may_leave() {
@@ -76,7 +76,8 @@ impl Session {
         Some(to)
     }
 
-    /// How the call is heard here (RFC 3611 section 4.7); `None` until anything was.
+    /// Returns the metrics of the received audio (RFC 3611 section 4.7). `None` until a stream is
+    /// valid.
     fn metrics(&self) -> Option<VoipMetrics> {
         let reception = self.reception.as_ref().filter(|reception| reception.is_valid())?;
         let statistics = self.statistics();
@@ -101,7 +102,7 @@ impl Session {
         metrics.mos_listening = mos;
         metrics.mos_conversation = mos;
         metrics.r_factor = (self.rating() + 0.5) as u8;
-        // Concealment of a standard kind and an adaptive buffer.
+        // Standard concealment and an adaptive jitter buffer.
         metrics.receiver_configuration = 0b1111_0000;
         metrics.jitter_buffer_nominal = millis(self.buffer.target());
         metrics.jitter_buffer_maximum = millis(self.longest_delay);
@@ -110,7 +111,7 @@ impl Session {
         Some(metrics)
     }
 
-    /// By which socket and where reports go.
+    /// Returns the socket and the destination of reports.
     fn control_destination(&self) -> Option<(Channel, SocketAddr)> {
         if self.stream.multiplexes_rtcp {
             return Some((Channel::Rtp, self.destination()?));
@@ -119,14 +120,15 @@ impl Session {
         if !self.may_follow() {
             return Some((Channel::Rtcp, named));
         }
-        // Behind a NAT the port is another one: that of what has come, else the one behind RTP's.
+        // Behind a NAT the port is another one: that of received RTCP, otherwise the port after
+        // RTP's.
         let behind = self.source.filter(|source| source.ip() != named.ip());
         let behind = behind.and_then(|source| Some((source.ip(), source.port().checked_add(1)?)));
         let to = self.control_source.or(behind.map(SocketAddr::from)).unwrap_or(named);
         Some((Channel::Rtcp, to))
     }
 
-    /// A datagram of RTCP has come.
+    /// Processes a received RTCP datagram.
     pub(super) fn receive_reports(
         &mut self,
         now: Duration,
@@ -191,9 +193,9 @@ impl Session {
         if is_over { Heard::Bye } else { Heard::Nothing }
     }
 
-    /// Whether reports in clear from `from` are just from where they are to come: from where the
-    /// other end has named, or, where that means nothing outside of its network, from where its
-    /// sound comes.
+    /// Returns true if reports in clear from `from` have exactly the expected source: the address
+    /// that the other end has named, or, if that is private, the source address of its audio, with
+    /// the next port on the RTCP socket.
     fn is_control_address(&self, channel: Channel, from: SocketAddr) -> bool {
         let source = self.source.filter(|_| self.may_follow());
         let behind = |address: SocketAddr| {
@@ -206,15 +208,15 @@ impl Session {
         }
     }
 
-    /// How long ago the last packet came that is to be heard, by the time last told; since the
-    /// beginning where none has come. `None` where the other end is not to send.
+    /// Returns the time since the last packet, up to the latest time passed to the session. Without
+    /// a packet it is the time since the start. `None` if the other end is not to send.
     #[must_use]
     pub fn silence(&self) -> Option<Duration> {
         let since = self.last_arrival.max(self.begun)?;
         self.stream.receives.then(|| self.clock.saturating_sub(since))
     }
 
-    /// Whether sound goes both ways, as far as can be told.
+    /// Returns the state of the audio in both directions, as far as known.
     #[must_use]
     pub fn flow(&self) -> Flow {
         let arrives = self.silence().is_none_or(|silence| silence < SILENCE);
@@ -227,21 +229,21 @@ impl Session {
         }
     }
 
-    /// Whether packets may go where the other end's come from, in place of where it has named: see
-    /// [`Session::destination`].
+    /// Returns true if packets may go to the source address of the other end's packets instead of
+    /// the named address: see [`Session::destination`].
     pub(super) fn may_follow(&self) -> bool {
         let is_hidden = |named: SocketAddr| is_private(named.ip());
         self.protection.is_some() || self.stream.remote.is_some_and(is_hidden)
     }
 
-    /// Time goes on; when the session was first told of it, it began.
+    /// Advances the clock. The first call sets the start of the session.
     pub(super) fn note_time(&mut self, now: Duration) {
         self.clock = self.clock.max(now);
         self.begun.get_or_insert(now);
     }
 }
 
-/// Whether `ip` means something only in its own network (RFC 1918, RFC 3927, RFC 4193, RFC 6598).
+/// Returns true if `ip` is valid only in its own network (RFC 1918, RFC 3927, RFC 4193, RFC 6598).
 fn is_private(ip: IpAddr) -> bool {
     match ip.to_canonical() {
         IpAddr::V4(ip) => {

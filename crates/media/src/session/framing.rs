@@ -1,39 +1,38 @@
-//! Packets that do not hold 20 ms: how much those hold that come.
+//! The duration of received packets, which may differ from 20 ms.
 
 use alloc::vec::Vec;
 use core::time::Duration;
 
-/// The time that a packet holds.
+/// The default packet duration.
 pub(crate) const FRAME: Duration = Duration::from_millis(20);
 
-/// What packets may hold.
+/// The possible packet durations in milliseconds.
 const FRAMES: [u64; 7] = [10, 20, 30, 40, 50, 60, 80];
 
-/// What packets hold that come, and sound of them that was not played yet.
+/// The duration of received packets, and decoded audio that is not yet played.
 pub(super) struct Framing {
-    /// Sound that has been taken out of packets.
+    /// Decoded samples.
     pub(super) heard: Vec<i16>,
     frame: Duration,
-    /// The last packet's sequence number and timestamp.
+    /// The sequence number and the timestamp of the last packet.
     last: Option<(u16, u32)>,
-    /// What the last two packets say that they hold.
+    /// The duration according to the last two packets.
     candidate: Option<Duration>,
 }
 
 impl Framing {
-    /// Packets are taken to hold a frame until they say otherwise.
+    /// Packets have the default duration until their timestamps say otherwise.
     pub(super) const fn new() -> Self {
         Self { heard: Vec::new(), frame: FRAME, last: None, candidate: None }
     }
 
-    /// How much a packet holds that comes.
+    /// Returns the duration of a received packet.
     pub(super) const fn frame(&self) -> Duration {
         self.frame
     }
 
-    /// Takes note of a packet of sound: what packets hold from now on, if that is something else.
-    /// It is what lies between the timestamps of two that follow each other, if the next two say
-    /// the same.
+    /// Records an audio packet. Returns the packet duration if it has changed. It is the difference
+    /// between the timestamps of two consecutive packets, confirmed by the next two.
     pub(super) fn note(
         &mut self,
         sequence_number: u16,

@@ -1,4 +1,4 @@
-//! The keys of a session, and how they change.
+//! The keys of a session, and their renewal.
 
 use super::timings::Measured;
 use rtp::packet::Fields;
@@ -7,7 +7,7 @@ use sdp::negotiation::Agreement;
 use srtp::timings::Step;
 use srtp::{ProtectError, Suite, UnprotectError};
 
-/// What protects the stream.
+/// The SRTP contexts of a stream.
 pub(super) struct Protection {
     pub(super) suite: Suite,
     pub(super) sender: srtp::Sender,
@@ -29,7 +29,7 @@ impl Protection {
 }
 
 impl Protection {
-    /// Writes a packet's header, and protects it.
+    /// Writes the header of a packet and protects the packet.
     pub(super) fn write(
         &mut self,
         fields: Fields,
@@ -46,7 +46,7 @@ impl Protection {
         protected.ok()
     }
 
-    /// Checks and decrypts a packet.
+    /// Authenticates and decrypts a packet.
     pub(super) fn read<'d>(
         &mut self,
         datagram: &'d mut [u8],
@@ -59,11 +59,11 @@ impl Protection {
     }
 }
 
-/// Goes on from what was agreed on to what is. False, and all is as it was, where its keys cannot
-/// be used, or where it would be in clear after it was encrypted.
+/// Replaces the keys `before` by the keys `after`. Returns false, and changes nothing, if the new
+/// keys are unusable, or if the stream would be in clear after it was encrypted.
 ///
-/// Counters begin anew with new keys, and only then: one end's key may stay while the other's
-/// changes, and to begin anew with it would use a key stream twice.
+/// Counters restart with new keys only: the key of one end may stay while that of the other end
+/// changes, and a restart under the same key would use a key stream twice.
 pub(super) fn renew(
     protection: &mut Option<Protection>,
     before: Option<&Agreement>,
@@ -110,7 +110,7 @@ fn receiver(crypto: &Crypto, measured: &mut Measured) -> Option<srtp::Receiver> 
     measured.measure(crypto.policy.suite, Step::Derivation, new)
 }
 
-/// Whether two attributes have the same keys, used in the same way.
+/// Returns true if two attributes have the same keys and the same policy.
 pub(crate) fn is_same(one: &Crypto, other: &Crypto) -> bool {
     let are_same = |(one, other): (&sdp::crypto::Key, &sdp::crypto::Key)| {
         one.bytes == other.bytes && one.mki == other.mki

@@ -1,5 +1,5 @@
-//! Packets of sound and of telephone events, as they go out: sound is put together and cut as the
-//! other end wants it.
+//! The sent packets of audio and of telephone events. Audio is packetized as the other end
+//! requests.
 
 use super::silence::Verdict;
 use super::{FRAME, MAX_PACKET, Pressed, Session};
@@ -9,15 +9,15 @@ use core::time::Duration;
 use rtp::event::{TelephoneEvent, from_digit};
 use rtp::packet::Fields;
 
-/// How long a digit is pressed, and how long it is silent after that, in packets.
+/// The duration of a digit and of the pause after it, in packets.
 const PRESSED: u16 = 5;
 const RELEASED: u16 = 3;
-/// How often the end of a digit is said (RFC 4733 section 2.5.1.4).
+/// The number of end packets of a digit (RFC 4733 section 2.5.1.4).
 const ENDS: u16 = 3;
 
 impl Session {
-    /// Sends a key: `0` to `9`, `*`, `#`, `A` to `D`, as a telephone event (RFC 4733). False where
-    /// the other end does not take any, or there is no such key.
+    /// Queues a key, `0` to `9`, `*`, `#`, `A` to `D`, as a telephone event (RFC 4733). Returns
+    /// false if the other end does not accept events, or the key is unknown.
     pub fn press(&mut self, digit: char) -> bool {
         match (self.stream.events, from_digit(digit)) {
             (Some(_), Some(event)) => {
@@ -28,17 +28,17 @@ impl Session {
         }
     }
 
-    /// Whether keys are being sent.
+    /// Returns true while keys are being sent.
     #[must_use]
     pub const fn is_pressing(&self) -> bool {
         self.pressed.is_some() || !self.digits.is_empty()
     }
 
-    /// The next packet, with 20 ms of sound from `samples`: to be called every 20 ms. It is put
-    /// into `out`, and goes to the address returned; `None` where nothing is to be sent.
+    /// Writes the next packet, with 20 ms of audio from `samples`, to `out`, and returns its
+    /// destination. It is called every 20 ms. `None` if no packet is to be sent.
     ///
-    /// Where the other end wants more sound in a packet, one comes out when it is full; where it
-    /// wants less, the others are to be had by [`Session::rest`].
+    /// If the other end requests longer packets, a packet is returned when it is full. If it
+    /// requests shorter ones, [`Session::rest`] returns the further packets.
     pub fn send(&mut self, samples: &[i16], out: &mut Vec<u8>) -> Option<SocketAddr> {
         let units = self.stream.codec.clock_rate() / 50;
         let to = self.destination().filter(|_| self.stream.sends);
@@ -56,7 +56,7 @@ impl Session {
             return told;
         }
         let time = self.packet_time();
-        // Whoever has left the rest behind gets all at once.
+        // An owner that does not call `rest` gets all audio in one packet.
         let time = if self.outgoing.is_empty() { time } else { time.max(FRAME) };
         self.outgoing.extend_from_slice(samples);
         self.write_sound(time, out)?;
@@ -91,8 +91,8 @@ impl Session {
         Some(())
     }
 
-    /// The telephone event that takes the place of sound now: its payload type, when it began,
-    /// whether it begins.
+    /// Returns the telephone event that replaces the audio now: its payload type, its start
+    /// timestamp, and true for its first packet.
     fn event(&mut self, timestamp: u32) -> Option<(u8, u32, bool, TelephoneEvent)> {
         let (payload_type, _) = self.stream.events?;
         if self.pressed.is_none() && !self.digits.is_empty() {
@@ -114,15 +114,16 @@ impl Session {
         Some((payload_type, begun, packets == 1, event))
     }
 
-    /// One more packet of the sound that [`Session::send`] was given, where the other end wants
-    /// less of it in each: to be called after it until there is none.
+    /// Writes a further packet of the audio that [`Session::send`] was given, if the other end
+    /// requests shorter packets. It is called after `send` until it returns `None`.
     pub fn rest(&mut self, out: &mut Vec<u8>) -> Option<SocketAddr> {
         let to = self.destination().filter(|_| self.stream.sends)?;
         self.write_sound(self.packet_time(), out)?;
         Some(to)
     }
 
-    /// What we put into a packet: what the other end wants, where the codec can be cut anywhere.
+    /// Returns the duration of sent packets: as the other end requests, if the codec has no fixed
+    /// frames.
     fn packet_time(&self) -> Duration {
         // PCMU, PCMA and G722.
         match self.stream.codec.static_payload_type() {
@@ -131,7 +132,7 @@ impl Session {
         }
     }
 
-    /// Time goes on without sound.
+    /// Advances the timestamp without audio.
     fn pass(&mut self, units: u32) {
         let waited = self.outgoing.len() as u64 * u64::from(self.stream.codec.clock_rate())
             / u64::from(self.stream.codec.sample_rate());
@@ -139,7 +140,7 @@ impl Session {
         self.timestamp = self.timestamp.wrapping_add(units).wrapping_add(waited as u32);
     }
 
-    /// A packet of so much of the sound that waits, if there is so much.
+    /// Writes a packet of this duration from the waiting audio, if there is enough.
     fn write_sound(&mut self, time: Duration, out: &mut Vec<u8>) -> Option<()> {
         let millis = time.as_millis() as u32;
         let count = (self.stream.codec.sample_rate() * millis / 1000) as usize;
@@ -156,14 +157,14 @@ impl Session {
         self.write(self.stream.send_type, timestamp, marker, &payload, out)
     }
 
-    /// Sends nothing while nobody speaks from now on, where the other end makes comfort noise of
-    /// what it is told of it (RFC 3389). Opus does not go with it.
+    /// Enables silence suppression, if the other end supports comfort noise (RFC 3389). Opus does
+    /// not use it.
     pub fn suppress_silence(&mut self) {
         self.silence.get_or_insert_default();
     }
 
-    /// What goes out in the place of `samples`, of 20 ms: `None` where they are to be sent. The
-    /// packet that is put into `out` goes to the address, if there is one.
+    /// Returns the treatment of 20 ms of `samples` under silence suppression. `None`: the samples
+    /// are sent. `Some`: the packet in `out` goes to the address, if there is one.
     fn send_silence(
         &mut self,
         samples: &[i16],

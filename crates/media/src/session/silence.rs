@@ -1,26 +1,26 @@
-//! Silence that is not sent: the other end is told how loud it is, and makes it itself (RFC 3389).
+//! Silence suppression: comfort noise descriptions replace silent frames (RFC 3389).
 //!
-//! Nothing that is loud counts as silence, be it speech, music or a tone. What is quieter is
-//! silence while it is hardly louder than the quietest of late: the noise of the place.
+//! A loud frame never counts as silence, be it speech, music or a tone. A quieter frame is silence
+//! if it is at most slightly louder than the quietest recent frame, which is the background noise.
 
 use alloc::collections::VecDeque;
 
-/// Levels, as mean squares. What is above -35 dBFS is sound, whatever comes before and after; what
-/// is below -65 dBFS is silence.
+/// Levels, as mean squares. A frame above -35 dBFS is always sound, a frame below -65 dBFS always
+/// silence.
 const LOUD: f64 = 170_000.0;
 const QUIET: f64 = 170.0;
-/// How much louder than the noise of the place sound is: 6 dB.
+/// The ratio of sound to background noise: 6 dB.
 const ABOVE: f64 = 4.0;
-/// The frames whose quietest is the noise of the place: 2 s.
+/// The number of frames from which the background noise is taken: 2 s.
 const MEMORY: usize = 100;
-/// The frames that are sent after the last sound, so that no word loses its end: 200 ms.
+/// The number of frames sent after the last sound, so that the end of a word is not cut: 200 ms.
 const HANGOVER: usize = 10;
-/// The other end is told of the silence again after so many frames: every 400 ms.
+/// The interval of the noise descriptions in frames: 400 ms.
 const REPEAT: usize = 20;
-/// The mean square of 0 dBov, where the levels of RFC 3389 begin.
+/// The mean square of 0 dBov, the reference of the levels in RFC 3389.
 const OVERLOAD: f64 = 32_768.0 * 32_768.0;
 
-/// Tells silence from sound.
+/// The classifier of silence and sound.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Silence {
     /// The powers of the last frames, the newest last.
@@ -29,19 +29,19 @@ pub(super) struct Silence {
     since: usize,
 }
 
-/// What becomes of a frame.
+/// The treatment of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It is sent.
+    /// The frame is sent.
     Sound,
-    /// In its place the other end is told of silence, so many decibels below the loudest.
+    /// A description of comfort noise is sent instead, with this level in -dBov.
     Told(u8),
     /// Nothing is sent.
     Nothing,
 }
 
 impl Silence {
-    /// What becomes of a frame with these samples.
+    /// Returns the treatment of a frame with these samples.
     pub(super) fn judge(&mut self, samples: &[i16]) -> Verdict {
         let squares = samples.iter().map(|&sample| f64::from(sample) * f64::from(sample));
         let power = squares.sum::<f64>() / samples.len().max(1) as f64;
@@ -59,7 +59,7 @@ impl Silence {
         }
     }
 
-    /// The level of the last frames, in decibels below the loudest.
+    /// Returns the level of the last frames, in -dBov.
     fn level(&self) -> u8 {
         let last = self.powers.iter().rev().take(HANGOVER);
         let power = last.sum::<f64>() / HANGOVER as f64;
@@ -78,7 +78,7 @@ mod tests {
     use alloc::vec;
     use alloc::vec::Vec;
 
-    /// Frames of noise whose highest sample is `highest`.
+    /// Frames of noise with a highest sample of `highest`.
     fn noise(highest: i32) -> impl FnMut() -> Vec<i16> {
         let mut state = 1_u32;
         move || {
@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn what_is_loud_or_louder_than_the_place_is_sound() {
         let mut silence = Silence::default();
-        // The noise of the place, 51 dB below the loudest.
+        // Background noise, 51 dB below the loudest.
         let mut place = noise(160);
         let mut verdicts: Vec<_> = (0..100).map(|_| silence.judge(&place())).collect();
         assert!(verdicts[..HANGOVER].iter().all(|verdict| *verdict == Verdict::Sound));
@@ -101,13 +101,13 @@ mod tests {
         let told = verdicts.iter().filter(|verdict| matches!(verdict, Verdict::Told(50..=52)));
         assert_eq!(told.count(), 5, "{verdicts:?}");
         assert!(!verdicts.contains(&Verdict::Sound));
-        // Somebody speaks softly, and a little after that is sent too.
+        // Soft speech is sent, and some frames after it.
         let mut speech = noise(500);
         assert_eq!(silence.judge(&speech()), Verdict::Sound);
         let after: Vec<_> = (0..HANGOVER + 1).map(|_| silence.judge(&place())).collect();
         assert!(after[..HANGOVER].iter().all(|verdict| *verdict == Verdict::Sound));
         assert!(matches!(after[HANGOVER], Verdict::Told(_)), "{after:?}");
-        // A tone is sent however long it lasts.
+        // A tone is sent for its whole duration.
         let mut tone = Tone::new(440.0, 8000, 4000);
         for _ in 0..1000 {
             let mut samples = Vec::new();

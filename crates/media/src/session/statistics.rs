@@ -1,45 +1,46 @@
-//! How a stream has gone.
+//! The statistics of a stream.
 
 use core::time::Duration;
 
-/// How the stream has gone so far.
+/// The statistics of a stream so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Statistics {
     /// Packets sent.
     pub sent: u64,
     /// Packets received, of the stream.
     pub received: u64,
-    /// Packets that should have come.
+    /// Packets expected.
     pub expected: u64,
-    /// Packets that SRTP has refused: forged, damaged or repeated.
+    /// Packets that SRTP has rejected: forged, damaged or repeated.
     pub refused: u64,
-    /// Packets of payload types that were not agreed on.
+    /// Packets of payload types that were not negotiated.
     pub unknown: u64,
-    /// Packets from elsewhere than the other end.
+    /// Packets from another source than the other end.
     pub strangers: u64,
-    /// The interarrival jitter, now and at most (RFC 3550).
+    /// The current interarrival jitter (RFC 3550).
     pub jitter: Duration,
     /// The highest jitter.
     pub max_jitter: Duration,
-    /// The mean and the longest time between packets.
+    /// The mean time between packets.
     pub mean_delta: Duration,
     /// The longest time between two packets.
     pub max_delta: Duration,
-    /// Frames for which there was nothing to play.
+    /// Frames without a packet to play.
     pub missing: u64,
     /// The mean opinion score, 1 to 4.5 (ITU-T G.107).
     pub mos: f64,
-    /// Reports of RTCP sent.
+    /// RTCP reports sent.
     pub reports_sent: u64,
-    /// Reports received.
+    /// RTCP reports received.
     pub reports_received: u64,
-    /// The way there and back, as the last report has it.
+    /// The round-trip time by the last report.
     pub round_trip: Option<Duration>,
-    /// The share of our packets that the other end has lost between its last two reports, 0 to 1.
+    /// The fraction of sent packets that the other end has lost between its last two reports, 0 to
+    /// 1.
     pub far_loss: Option<f64>,
-    /// The jitter of our packets there.
+    /// The jitter of sent packets at the other end.
     pub far_jitter: Option<Duration>,
-    /// The mean opinion score there, where extended reports tell of it.
+    /// The mean opinion score at the other end, from its extended reports.
     pub far_mos: Option<f64>,
     /// See [`Session::silence`](crate::Session::silence).
     pub silence: Option<Duration>,
@@ -48,23 +49,23 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// Packets that did not come.
+    /// Returns the number of packets that did not arrive.
     #[must_use]
     pub const fn lost(&self) -> u64 {
         self.expected.saturating_sub(self.received)
     }
 }
 
-/// Whether sound goes both ways.
+/// The state of the audio in both directions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Flow {
-    /// Nothing speaks against it.
+    /// No failure is known.
     #[default]
     Flowing,
-    /// Nothing has come for five seconds, though the other end is to send.
+    /// No packet has arrived for five seconds, though the other end is to send.
     NothingArrives,
-    /// The other end reports that nothing of ours arrives there.
+    /// The other end reports that no local packet arrives there.
     NothingGetsThrough,
-    /// Both.
+    /// Both directions fail.
     Nothing,
 }

@@ -11,7 +11,7 @@ pub(super) fn address(end: usize) -> SocketAddr {
     ENDS[end].into()
 }
 
-/// Two sessions that have agreed.
+/// Returns two sessions that have agreed.
 pub(super) fn sessions(security: Security) -> [Session; 2] {
     let codecs = vec![Codec::Pcmu, Codec::Pcma];
     let wishes = Wishes { security, codecs, ..Wishes::default() };
@@ -34,7 +34,8 @@ pub(super) fn at(frame: u32) -> Duration {
     Duration::from_millis(100) + FRAME * frame
 }
 
-/// One end sends a tone for a second, and the other plays it: what was played, and what was heard.
+/// One end sends a tone for a second, and the other one plays it. Returns the played samples and
+/// the events.
 pub(super) fn talk(sessions: &mut [Session; 2], from: usize) -> (Vec<i16>, Vec<Heard>) {
     let mut tone = Tone::new(1000.0, 8000, 8000);
     let (mut played, mut heard) = (Vec::new(), Vec::new());
@@ -230,7 +231,7 @@ fn what_is_lost_is_concealed_and_counted() {
     assert!((level - 8000.0).abs() < 400.0, "{level}");
 }
 
-/// The packets that `session` sends of a second of a tone, each with the samples that it holds.
+/// Returns the packets of a second of a tone that `session` sends, each with its number of samples.
 fn packets_of(session: &mut Session, drains: bool) -> Vec<(u32, usize)> {
     let (mut packets, mut packet, mut samples) = (Vec::new(), Vec::new(), Vec::new());
     let mut tone = Tone::new(1000.0, 8000, 8000);
@@ -260,7 +261,7 @@ fn packets_hold_what_the_other_end_wants() {
             assert_eq!(pair[1].0.wrapping_sub(pair[0].0), samples as u32, "{millis}");
         }
     }
-    // Whoever asks for no more than one packet loses no sound, and it does not pile up.
+    // An owner that takes only one packet loses no audio, and no audio accumulates.
     let [mut session, _] = sessions(Security::Off);
     session.stream.packet_time = Duration::from_millis(10);
     let packets = packets_of(&mut session, false);
@@ -289,7 +290,7 @@ fn packets_of_any_length_are_played_whole() {
         assert_eq!(played.len(), 150 * 160);
         let level = amplitude_of(1000.0, 8000, &played[8000..]);
         assert!((level - 8000.0).abs() < 400.0, "{millis} ms: {level}");
-        // What is put in for a packet that is missing would not be in step with the tone.
+        // A concealed packet would not be in phase with the tone.
         let counts = ends[1].buffer.counts();
         assert!(counts.discarded <= 2 && counts.late <= 2, "{millis} ms: {counts:?}");
     }
@@ -298,7 +299,7 @@ fn packets_of_any_length_are_played_whole() {
 #[test]
 fn each_direction_keeps_its_counters_as_long_as_its_key() {
     let mut ends = sessions(Security::Required);
-    // Over the end of the sequence numbers, so that counters are no longer those of the beginning.
+    // Beyond the wrap of the sequence numbers, so that the counters differ from the initial ones.
     talk(&mut ends, 0);
     talk(&mut ends, 1);
     let [first, second] = sessions(Security::Required);
@@ -309,7 +310,7 @@ fn each_direction_keeps_its_counters_as_long_as_its_key() {
         let length = policy.suite.key_length() + policy.suite.salt_length();
         Crypto::new(1, policy, &[byte; 64][..length]).unwrap()
     };
-    // The other end has a new key, and ours is the old one.
+    // The other end has a new key, and the local key is the old one.
     let mut agreed = keys(&ends[0]);
     agreed.receive = bytes(5);
     other.security = Some(agreed);
@@ -341,7 +342,7 @@ fn a_call_becomes_secure_and_never_plain_again() {
     assert_eq!(plain[1].statistics().refused, 0);
 }
 
-/// The answer to our offer names both codecs.
+/// The answer to the local offer names both codecs.
 fn sessions_of_two_codecs() -> [Session; 2] {
     let mut sessions = sessions(Security::Off);
     sessions[1].stream.others = vec![(Codec::Pcma, 8, 8)];

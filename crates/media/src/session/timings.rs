@@ -1,13 +1,13 @@
-//! How long the steps of SRTP take in a session (row A12 of docs/sources.md), by the suite.
+//! The duration of the steps of SRTP in a session, by suite.
 
 use alloc::vec::Vec;
 use srtp::Suite;
 use srtp::timings::{Step, Stopwatch, Timings};
 
-/// A clock: nanoseconds since whenever.
+/// A clock, in nanoseconds since any fixed time.
 pub type Clock = fn() -> u64;
 
-/// What a session measures; nothing without a clock.
+/// The measurements of a session. It is empty without a clock.
 #[derive(Debug, Default)]
 pub(super) struct Measured {
     clock: Option<Clock>,
@@ -19,7 +19,7 @@ impl Measured {
         Self { clock, suites: Vec::new() }
     }
 
-    /// The stopwatch of a suite, where there is a clock.
+    /// Returns the stopwatch of a suite, if there is a clock.
     pub(super) fn watch(&mut self, suite: Suite) -> Option<Stopwatch<'_>> {
         let clock = self.clock?;
         let place = self.suites.iter().position(|measured| measured.0 == suite);
@@ -30,7 +30,7 @@ impl Measured {
         Some(Stopwatch::new(clock, &mut self.suites[place].1))
     }
 
-    /// Does `act`, which is a step of this suite.
+    /// Runs `act`, which is a step of this suite, and measures it.
     pub(super) fn measure<T>(&mut self, suite: Suite, step: Step, act: impl FnOnce() -> T) -> T {
         match self.watch(suite) {
             Some(mut watch) => watch.measure(step, act),

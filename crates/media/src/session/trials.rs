@@ -1,33 +1,33 @@
-//! Ports that are tried where the one that the other end has named stays silent: its NAT may have
-//! given it the next one meanwhile.
+//! The trial of further ports if no packet arrives from the port that the other end has named: its
+//! NAT may have assigned one of the next ports.
 
 use crate::negotiation::Stream;
 use core::net::SocketAddr;
 use core::time::Duration;
 
-/// How long the named port has to be silent.
+/// The duration without a packet after which the trials start.
 const SILENCE: Duration = Duration::from_secs(2);
-/// How many ports behind it are tried.
+/// The number of ports to try after the named one.
 const PORTS: u16 = 5;
-/// The time between packets to them.
+/// The interval of the trial packets.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// How many packets each gets at most: few in clear, for whoever has named the address need not be
-/// there.
+/// The maximum number of packets to each port: few in clear, since the named address may be that of
+/// a third party.
 const IN_CLEAR: u32 = 5;
 const PROVEN: u32 = 25;
 
 /// The trials of one named address.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Trials {
-    /// When the first packet was sent to the named address.
+    /// The time of the first packet to the named address.
     begun: Option<Duration>,
     next: Duration,
     sent: u32,
-    /// The port from which sound came in clear.
+    /// The port from which audio arrived in clear.
     pub(super) found: Option<SocketAddr>,
 }
 
-/// The ports that are tried: those behind the `named` one, but not that of the other end's RTCP.
+/// Returns the ports to try: those after the `named` one, without the port of the other end's RTCP.
 fn ports_behind(stream: &Stream, named: SocketAddr) -> impl Iterator<Item = u16> + use<> {
     let rtcp = stream.remote_rtcp.filter(|_| !stream.multiplexes_rtcp);
     let rtcp = rtcp.map(|rtcp| rtcp.port());
@@ -36,8 +36,9 @@ fn ports_behind(stream: &Stream, named: SocketAddr) -> impl Iterator<Item = u16>
 }
 
 impl Trials {
-    /// Where a packet goes, too, as long as nothing has come: see
-    /// [`Session::also`](crate::Session::also). `is_proven`: what comes is.
+    /// Returns a further destination of a packet until a packet arrives: see
+    /// [`Session::also`](crate::Session::also). `is_proven` is true if received packets are
+    /// authenticated.
     pub(super) fn next(
         &mut self,
         now: Duration,
@@ -57,8 +58,7 @@ impl Trials {
         Some(SocketAddr::new(named.ip(), ports_behind(stream, named).nth(place)?))
     }
 
-    /// Takes note of the first sound, which came from `from`: whether it is kept in place of the
-    /// named address.
+    /// Records the first audio packet, from `from`. A tried port replaces the named address.
     pub(super) fn note_first(&mut self, stream: &Stream, from: SocketAddr) {
         let Some(named) = stream.remote else { return };
         let was_tried = self.sent > 0 && from.ip() == named.ip();
@@ -77,7 +77,8 @@ mod tests {
     use crate::negotiation::Security;
     use alloc::vec::Vec;
 
-    /// Sends for so many frames without an answer: which further ports got how many packets.
+    /// Sends this range of frames without an answer. Returns the further ports with the number of
+    /// packets to each.
     fn silent(session: &mut Session, frames: core::ops::Range<u32>) -> Vec<(u16, usize)> {
         let mut ports = Vec::new();
         for frame in frames {
@@ -97,7 +98,7 @@ mod tests {
         counted
     }
 
-    /// `session` hears a packet of the other end's from `port`.
+    /// Passes a packet of the other end, from `port`, to `session`.
     fn hear(session: &mut Session, other: &mut Session, frame: u32, port: u16) {
         let mut packet = Vec::new();
         assert!(other.send(&[0; 160], &mut packet).is_some());
@@ -137,7 +138,7 @@ mod tests {
     fn a_port_that_was_not_tried_is_not_followed_in_clear() {
         for port in [4999, 5001, 5006] {
             let [mut session, mut other] = sessions(Security::Off);
-            // None was tried yet.
+            // No port was tried yet.
             hear(&mut session, &mut other, 0, port);
             let mut out = Vec::new();
             assert_eq!(session.send(&[0; 160], &mut out), Some(address(1)), "{port}");

@@ -1,4 +1,4 @@
-//! The phones of the benchmark: what they send, and what they make of the answers.
+//! The phones of the benchmark: their requests, and the handling of responses.
 
 use crate::Server;
 use crate::lock::Counting;
@@ -19,21 +19,20 @@ const DOMAIN: &str = "example.com";
 const SERVER: &str = "192.0.2.1:5060";
 const SDP: &str = "application/sdp";
 const USER_AGENT: &str = "bench";
-/// How long transactions are remembered (RFC 3261, timers H, J and L), so that after this time as
-/// many are there as will ever be.
+/// The lifetime of transactions in seconds (RFC 3261, timers H, J and L). After this time their
+/// number is constant.
 const REMEMBERED: u64 = 33;
-/// Messages that are taken from a socket at once.
+/// The number of messages that are read from a socket at once.
 const BATCH: usize = 64;
 
-/// How many users there are, and how fast the clock of the engine goes: so many operations a
-/// second.
+/// The number of users, and the rate of operations per second on the clock of the engine.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
     pub(crate) users: usize,
     pub(crate) rate: u64,
 }
 
-/// What is done.
+/// The kind of operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
     RegisterUpdate,
@@ -108,7 +107,7 @@ fn name(user: usize) -> String {
     format!("user{user:06}")
 }
 
-/// The flow of a phone: each has an address and port of its own.
+/// The flow of a phone. Each has its own address and port.
 fn flow(user: usize) -> Flow {
     let [_, _, high, low] = (user as u32).to_be_bytes();
     Flow {
@@ -119,10 +118,10 @@ fn flow(user: usize) -> Flow {
     }
 }
 
-/// A message that an operation's phone sends, or was sent.
+/// A message from or to the phone of an operation.
 type Sent = (usize, Flow, Vec<u8>);
 
-/// Phones with a worker of the server to themselves.
+/// Phones with their own worker of the server.
 pub(crate) struct Client {
     worker: Worker<Counting>,
     out: Output,
@@ -137,8 +136,8 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Phones of as many users as `pace` says, those of the client at `index`, all of whom are
-    /// registered, in the middle of `work`, which is done `together` at a time.
+    /// Creates the phones of `pace.users` users, those of the client at `index`. All users are
+    /// registered, and `work` is in progress, with `together` operations at a time.
     pub(crate) fn new(
         server: &Arc<Server>,
         work: Work,
@@ -167,8 +166,8 @@ impl Client {
         client
     }
 
-    /// Works, with a `pause` after each batch, until as many transactions are remembered as ever
-    /// will be, or each user has been there.
+    /// Works, with a `pause` after each batch, until the number of transactions is constant, or
+    /// each user has done an operation.
     fn fill(&mut self, together: usize, mut pause: impl FnMut()) {
         let (users, is_call) = (self.users as u64, self.work.is_call());
         let operations = if is_call { REMEMBERED * self.rate } else { users };
@@ -178,12 +177,12 @@ impl Client {
         }
     }
 
-    /// From now on a profiler sees [`Client::counted`].
+    /// Makes the work visible to a profiler, in [`Client::counted`].
     pub(crate) fn count(&mut self) {
         self.is_counting = true;
     }
 
-    /// Does `count` operations, and says how long the engine was at it.
+    /// Does `count` operations, and returns the time spent in the engine.
     pub(crate) fn batch(&mut self, count: usize) -> Duration {
         self.spent = Duration::ZERO;
         let at = self.serial as usize;
@@ -199,7 +198,7 @@ impl Client {
         self.spent
     }
 
-    /// Hands messages to the engine, and returns what it sends, by operation.
+    /// Passes messages to the engine, and returns its output by operation.
     fn feed(&mut self, messages: &[Sent]) -> Vec<Sent> {
         let mut sent = Vec::with_capacity(messages.len() * 2);
         for batch in messages.chunks(BATCH) {
@@ -224,14 +223,14 @@ impl Client {
         sent
     }
 
-    /// What is measured. A function of its own, so that a profiler can be told to look only at it.
+    /// The measured part. It is a separate function, so that a profiler can be limited to it.
     #[inline(never)]
     fn counted(&mut self, batch: &[Sent], ends: &mut [usize]) {
         self.run(batch, ends);
     }
 
-    /// Messages go into the engine, and timers run. Says how many messages there were to send after
-    /// each.
+    /// Passes messages to the engine and runs the timers. Stores in `ends` the number of messages
+    /// to send after each.
     fn run(&mut self, batch: &[Sent], ends: &mut [usize]) {
         for ((_, flow, bytes), end) in batch.iter().zip(ends) {
             self.worker.receive(self.now, flow, bytes, &mut self.out);
@@ -242,7 +241,7 @@ impl Client {
         }
     }
 
-    /// The same for requests, with the answers to the challenges.
+    /// Like [`Client::feed`], for requests. Answers the challenges.
     fn ask(&mut self, requests: &[Sent], users: &[usize]) -> Vec<Sent> {
         let sent = self.feed(requests);
         if !self.work.is_authenticated() {
@@ -264,7 +263,7 @@ impl Client {
         self.feed(&again)
     }
 
-    /// What users send outside of dialogs: for each the [`Phone`] that writes it.
+    /// Requests of users outside of dialogs, written by `write` with the [`Phone`] of each.
     fn requests(&mut self, users: &[usize], write: impl Fn(&Phone, &mut Vec<u8>)) -> Vec<Sent> {
         self.now += sip::Duration::from_micros(users.len() as u64 * 1_000_000 / self.rate);
         let request = |(at, user): (usize, &usize)| {
@@ -282,7 +281,7 @@ impl Client {
     fn register(&mut self, users: &[usize]) {
         let requests = self.requests(users, |phone, out| {
             let call_id = (format!("r{:08}", phone.user), "@", phone.host());
-            // A client's serial numbers begin high up, where no CSeq reaches.
+            // The serial numbers of a client may exceed the range of CSeq.
             let cseq = (2 * phone.serial as u32 + 1) & 0x7fff_ffff;
             phone
                 .outside(("sip:", DOMAIN), ("<", phone.address_of_record(), ">"), call_id)
@@ -332,7 +331,7 @@ impl Client {
         })
     }
 
-    /// Calls that the server refuses or redirects.
+    /// Calls that the server rejects or redirects.
     fn invite(&mut self, users: &[usize], status: u16, callee: impl Fn(usize) -> String) {
         let invites = self.invites(users, callee);
         let mut acks = Vec::new();
@@ -346,7 +345,7 @@ impl Client {
         assert_eq!(self.feed(&acks).len(), 0);
     }
 
-    /// Whole calls: INVITE, 180, 200, ACK, BYE, 200.
+    /// Complete calls: INVITE, 180, 200, ACK, BYE, 200.
     fn call(&mut self, users: &[usize]) {
         let half = self.users / 2;
         let (caller, callee) = (
@@ -392,7 +391,7 @@ fn cpu_time() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map(Duration::from).unwrap_or_default()
 }
 
-/// Who sends a request outside of dialogs.
+/// The sender of a request outside of dialogs.
 struct Phone {
     user: usize,
     name: String,
@@ -430,7 +429,7 @@ fn via(host: impl Emit, branch: impl Emit) -> impl Emit {
     ("SIP/2.0/UDP ", host, ";rport;branch=z9hG4bK", branch)
 }
 
-/// What the callee at `host` answers to `request`.
+/// The response of the callee at `host` to `request`.
 fn response_to(request: &[u8], status: u16, host: SocketAddr) -> Vec<u8> {
     let request = Message::parse(request).expect("a message");
     let is_invite = request.method() == Some(Method::Invite);
@@ -454,7 +453,7 @@ fn response_to(request: &[u8], status: u16, host: SocketAddr) -> Vec<u8> {
     out
 }
 
-/// The caller's request within the dialog that `answer` begins.
+/// The request of the caller within the dialog that `answer` creates.
 fn in_dialog(method: Method<'_>, cseq: u32, answer: &[u8]) -> Vec<u8> {
     let answer = Message::parse(answer).expect("a message");
     let dialog = Dialog::of_response(&answer).expect("a dialog");
@@ -468,7 +467,7 @@ fn in_dialog(method: Method<'_>, cseq: u32, answer: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The ACK of a refusal.
+/// The ACK of a non-2xx response.
 fn ack_of(invite: &Message<'_>, response: &Message<'_>) -> Vec<u8> {
     let StartLine::Request { uri, .. } = invite.start_line() else { panic!("no request") };
     let number = cseq_of(invite);
@@ -489,7 +488,7 @@ fn cseq_of(message: &Message<'_>) -> u32 {
     CSeq::parse(value).expect("a CSeq").number
 }
 
-/// The `request` that `user` sends once more, with an answer to the challenge.
+/// The `request` of `user` again, with credentials for the challenge.
 fn with_credentials(request: &Message<'_>, challenged: &Message<'_>, user: &str) -> Vec<u8> {
     let StartLine::Request { method, uri, .. } = request.start_line() else { panic!("no request") };
     let about = Request { method: method.as_bytes(), uri, body: b"" };

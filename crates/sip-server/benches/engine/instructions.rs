@@ -1,7 +1,7 @@
-//! How many instructions the engine takes for each kind of work, counted by Valgrind: figures that
-//! a busy machine does not change, so that a test can hold the engine to them.
+//! The number of instructions that the engine takes for each kind of work, counted by Valgrind. The
+//! load of the machine does not change these figures, so a test can check them.
 //!
-//! They do not tell of caches, memory, a server with many users, locks, or the kernel: see
+//! They do not show the cost of caches, memory, a server with many users, locks, or the kernel: see
 //! `docs/dev/performance.md`.
 
 use crate::clients::{self, Client, Pace, Work};
@@ -9,20 +9,20 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-/// What was counted last, with the compiler that made it.
+/// The last recorded counts, with the compiler that was used.
 const RECORDED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/engine/instructions.txt");
-/// By how many hundredths more a kind of work may take.
+/// The tolerated increase of a kind of work in percent.
 const TOLERANCE: f64 = 5.0;
-/// The same where another compiler made the program.
+/// The tolerated increase if another compiler was used.
 const TOLERANCE_OTHER_COMPILER: f64 = 20.0;
 
-/// Few users at a slow pace, for each instruction takes Valgrind fifty: as many transactions are
-/// remembered as ever will be after a thousand operations.
+/// Few users at a low rate, because Valgrind is fifty times slower. The number of transactions is
+/// constant after a thousand operations.
 const PACE: Pace = Pace { users: 1000, rate: 30 };
 const TOGETHER: usize = 100;
 const BATCHES: usize = 10;
 
-/// Does `work`, for whoever counts.
+/// Does `work` for the counting process.
 pub(crate) fn perform(work: Work) {
     let server = clients::server(work, PACE.users);
     let mut client = Client::new(&server, work, 0, PACE, TOGETHER, || ());
@@ -32,7 +32,7 @@ pub(crate) fn perform(work: Work) {
     }
 }
 
-/// Counts all kinds of work, and compares them with what is recorded; or records them.
+/// Counts all kinds of work, and compares them with the recorded counts, or records them.
 pub(crate) fn count(record: bool) -> ExitCode {
     let compiler = compiler();
     let mut counted = BTreeMap::new();
@@ -95,7 +95,7 @@ fn compare(compiler: &str, counted: &BTreeMap<&str, f64>) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// The instructions that one operation takes.
+/// The instructions of one operation.
 fn count_one(work: Work) -> Result<f64, String> {
     let program = std::env::current_exe().map_err(|problem| problem.to_string())?;
     let output = Command::new("valgrind")

@@ -1,4 +1,4 @@
-//! A lock that counts how often it was taken, and how often somebody had to wait for it.
+//! A lock that counts its acquisitions and its contentions.
 
 #![allow(unsafe_code)]
 
@@ -7,26 +7,26 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 static CONTENDED: AtomicU64 = AtomicU64::new(0);
-/// Counting is itself work on shared memory, and left out where time is measured on one thread.
+/// Counting is itself work on shared memory. It is off when time is measured on one thread.
 static IS_COUNTING: AtomicBool = AtomicBool::new(false);
 
-/// Counts from now on.
+/// Starts counting.
 pub(crate) fn begin() {
     TAKEN.store(0, Ordering::Relaxed);
     CONTENDED.store(0, Ordering::Relaxed);
     IS_COUNTING.store(true, Ordering::Relaxed);
 }
 
-/// How often a lock was taken, and how often waited for.
+/// Stops counting, and returns the number of acquisitions and of contentions.
 pub(crate) fn end() -> (u64, u64) {
     IS_COUNTING.store(false, Ordering::Relaxed);
     (TAKEN.load(Ordering::Relaxed), CONTENDED.load(Ordering::Relaxed))
 }
 
-/// The lock of `parking_lot`, with a look at it before it is taken.
+/// The lock of `parking_lot`, with a check before it is taken.
 pub(crate) struct Counting(parking_lot::RawMutex);
 
-// SAFETY: everything that makes it a lock is done by the lock within.
+// SAFETY: the inner lock implements all operations.
 unsafe impl RawMutex for Counting {
     const INIT: Self = Self(parking_lot::RawMutex::INIT);
     type GuardMarker = <parking_lot::RawMutex as RawMutex>::GuardMarker;
@@ -47,7 +47,7 @@ unsafe impl RawMutex for Counting {
     }
 
     unsafe fn unlock(&self) {
-        // SAFETY: whoever calls this holds the lock.
+        // SAFETY: the caller holds the lock.
         unsafe { self.0.unlock() }
     }
 }

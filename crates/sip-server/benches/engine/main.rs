@@ -1,4 +1,4 @@
-//! What the engine does in a second, without sockets: registrations, and whole calls through the
+//! The throughput of the engine without sockets: registrations, and complete calls through the
 //! proxy.
 //!
 //! ```text
@@ -16,9 +16,9 @@
 //!     and written there
 //! ```
 //!
-//! Only the time in the engine counts: the messages that go in are made between the clock readings,
-//! a few hundred at a time. Medians of several rounds; the CPU time of the thread, for others use
-//! the machine as well.
+//! Only the time in the engine counts: the input messages are created between the clock readings, a
+//! few hundred at a time. The figures are medians of several rounds, in CPU time of the thread,
+//! because other processes use the machine as well.
 
 mod clients;
 mod instructions;
@@ -30,28 +30,28 @@ use std::process::ExitCode;
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-/// Users of the server, half of whom call the other half.
+/// The users of the server. One half calls the other half.
 const PACE: Pace = Pace { users: 10_000, rate: 2000 };
-/// Operations that go through the engine step by step together.
+/// The number of operations that pass through the engine together, step by step.
 const TOGETHER: usize = 250;
-/// What is measured at once, in batches of [`TOGETHER`], and how often.
+/// The number of batches of [`TOGETHER`] in one measurement, and the number of measurements.
 const BATCHES: usize = 40;
 const ROUNDS: usize = 9;
-/// More threads than any of today's machines has processors are tried, to find contended locks.
+/// The numbers of threads. The largest exceeds the number of processors, to find contended locks.
 const THREADS: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
-/// Batches that each of several threads does.
+/// The number of batches of each thread.
 const THREAD_BATCHES: usize = 200;
-/// How many users there may be.
+/// The numbers of users.
 const USERS: [usize; 4] = [1000, 10_000, 100_000, 1_000_000];
 
 type Server = sip_server::Server<Counting>;
 
-/// The server's.
+/// The allocator that the server uses.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    // Cargo says `--bench`, and filters stand where they do for tests.
+    // Cargo passes `--bench`. Filters are passed as for tests.
     let wanted: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
     match wanted.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["threads"] => [Work::RegisterUpdate, Work::Call].into_iter().for_each(threads),
@@ -67,7 +67,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Each kind of work, or those that are wanted.
+/// Measures each kind of work, or those in `wanted`, on one thread.
 fn one_thread(wanted: &[String]) {
     println!("{:32} {:>12} {:>14}", "one thread", "us each", "a second");
     for work in Work::ALL {
@@ -79,7 +79,7 @@ fn one_thread(wanted: &[String]) {
     }
 }
 
-/// One kind of work with few users and with many.
+/// Measures one kind of work with few users and with many.
 fn users(work: Work) {
     println!("{:20} {:>12} {:>12}", work.name(), "users", "us each");
     for users in USERS {
@@ -87,7 +87,7 @@ fn users(work: Work) {
     }
 }
 
-/// Microseconds that the work takes, the median of all rounds.
+/// The duration of one operation in microseconds, the median of all rounds.
 fn median(work: Work, pace: Pace) -> f64 {
     let server = clients::server(work, pace.users);
     let mut client = Client::new(&server, work, 0, pace, TOGETHER, || ());
@@ -101,9 +101,9 @@ fn median(work: Work, pace: Pace) -> f64 {
     rounds[ROUNDS / 2]
 }
 
-/// The same on several threads, each with users of its own, and how often one waited for another.
-/// Their clocks must not be far apart, or the timers of one would run on the transactions of
-/// another: so all do a batch of the same time, and wait for each other.
+/// Measures on several threads, each with its own users, and counts lock contentions. The clocks of
+/// the threads must not be far apart, or the timers of one thread would run on the transactions of
+/// another. So all threads do a batch of the same time, and wait for each other.
 fn threads(work: Work) {
     println!(
         "{:20} {:>8} {:>14} {:>14} {:>10}",

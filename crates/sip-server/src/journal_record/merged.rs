@@ -1,29 +1,29 @@
-//! The records of one address of record, merged into one.
+//! The records of one address-of-record, merged into one.
 
 use super::{Entry, Record, StoredBinding, put_change, read_binding};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use sip::Instant;
 
-/// What all records of one address of record that were taken in say together. The order in which
-/// they come does not matter, and a record that comes twice changes nothing.
+/// The merged content of all records of one address-of-record. The order of the records does not
+/// matter, and a record that comes twice changes nothing.
 ///
-/// What is removed is remembered with the number of the generation of files that said so: a record
-/// of before may stand in a later file.
+/// A removal is kept with the number of the generation of files that contained it, because an
+/// earlier record may be in a later file.
 #[derive(Clone, Debug, Default)]
 pub struct Merged {
     sequence: u64,
-    /// The bindings as they are written, by identifier.
+    /// The bindings in their stored form, by identifier.
     bindings: BTreeMap<u64, Vec<u8>>,
-    /// Identifiers that are removed, each with its generation.
+    /// Removed identifiers, each with its generation.
     removed: BTreeMap<u64, u64>,
-    /// All identifiers below the first number are removed; and the generation.
+    /// All identifiers below the first number are removed. The second number is the generation.
     removed_below: (u64, u64),
 }
 
 impl Merged {
-    /// Takes in a record, which was found in files of the generation `generation`, or says itself
-    /// of which generations its parts are.
+    /// Merges a record that was read from files of the generation `generation`. An entry with its
+    /// own generation keeps it.
     pub fn take_in(&mut self, record: &Record<'_>, generation: u64) {
         self.sequence = self.sequence.max(record.sequence);
         for entry in record.entries().map_while(Result::ok) {
@@ -47,7 +47,7 @@ impl Merged {
         }
     }
 
-    /// Forgets the bindings that have expired, and what was removed in generations before `oldest`.
+    /// Drops the bindings that have expired, and the removals of generations before `oldest`.
     pub fn forget(&mut self, now: Instant, oldest: u64) {
         self.bindings.retain(|_, bytes| expiry(bytes).is_some_and(|expiry| expiry > now));
         self.removed.retain(|_, generation| *generation >= oldest);
@@ -62,20 +62,19 @@ impl Merged {
         self.sequence
     }
 
-    /// When the last binding ends; `None` where there is none.
+    /// The latest expiry of a binding. `None` if there is no binding.
     #[must_use]
     pub fn expires(&self) -> Option<Instant> {
         self.bindings.values().filter_map(|bytes| expiry(bytes)).max()
     }
 
-    /// The latest generation of files that said that something was removed, as far as that is
-    /// remembered; 0 for none.
+    /// The latest generation of files with a removal that is still kept, 0 for none.
     #[must_use]
     pub fn removed_in(&self) -> u64 {
         self.removed.values().copied().chain([self.removed_below.1]).max().unwrap_or_default()
     }
 
-    /// Appends one record that says the same.
+    /// Appends one record with the merged content.
     pub fn write(&self, out: &mut Vec<u8>, address_of_record: &[u8]) {
         put_change(out, self.sequence, address_of_record, |out| {
             let (below, generation) = self.removed_below;
@@ -127,8 +126,8 @@ mod tests {
         }
     }
 
-    /// A history of an address of record: each step removes some of what is there and adds one, or
-    /// says all there is, as earlier versions did. Returns the records, and what is there at last.
+    /// Generates the history of an address-of-record. Each step removes some bindings and adds one,
+    /// or writes all bindings as earlier versions did. Returns the records and the final bindings.
     fn history(steps: &[(bool, u8)]) -> (Vec<Vec<u8>>, BTreeSet<Vec<u8>>) {
         let mut there: Vec<(u64, Vec<u8>)> = Vec::new();
         let mut records = Vec::new();
@@ -173,7 +172,7 @@ mod tests {
             for at in all {
                 let record = read(&records[at]).next().unwrap().unwrap();
                 merged.take_in(&record, at as u64);
-                // As a checkpoint stores it, and the next one finds it.
+                // The record is stored as by a checkpoint, and read back.
                 let mut bytes = Vec::new();
                 merged.write(&mut bytes, b"a@b");
                 merged = Merged::default();

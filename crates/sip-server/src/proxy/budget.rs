@@ -1,4 +1,4 @@
-//! What requests in progress take of memory, in bytes: all together, and for whom.
+//! Memory accounting of the requests in progress, in bytes: in total, per source and per user.
 
 use crate::keys::Key;
 use crate::location::AddressOfRecord;
@@ -6,35 +6,35 @@ use crate::source::Account;
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-/// How many accounts there are; who falls on the same one shares it.
+/// Number of accounts. Sources and users with the same hash share an account.
 const ACCOUNTS: usize = 1 << 16;
 
-/// Which part of the whole one source, or one user, may take.
+/// One account may use 1/`SHARE` of the total.
 const SHARE: usize = 8;
 
-/// Bytes in use.
+/// Bytes in use: the total and each account.
 pub(super) struct Budget {
     key: Key,
     total: AtomicUsize,
     accounts: Box<[AtomicUsize]>,
 }
 
-/// The accounts that are charged for a request: those of its source and of its user, as far as they
-/// have a share.
+/// The accounts that are charged for a request: the account of its source and that of its user, if
+/// each has a limited share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Payers {
-    /// That of the source, unless it is trusted.
+    /// The account of the source. `None` if the source is trusted.
     pub source: Option<u16>,
-    /// That of the user that the request has proved to be of.
+    /// The account of the authenticated user.
     pub user: Option<u16>,
 }
 
-/// What is lacking.
+/// The limit that a new request would exceed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lacking {
-    /// As much is in progress as may be.
+    /// The limit of the whole server.
     Whole,
-    /// As much of this source or user is.
+    /// The limit of one source or one user.
     Share,
 }
 
@@ -44,19 +44,19 @@ impl Budget {
         Self { key, total: AtomicUsize::new(0), accounts }
     }
 
-    /// The payers of a request that is counted for `account`, if that has a share, of `user`, if
-    /// there is one.
+    /// Returns the payers of a request from `account` by `user`. `None` stands for an unlimited
+    /// source or an unauthenticated sender.
     pub(super) fn payers(
         &self,
         account: Option<Account>,
         user: Option<&AddressOfRecord>,
     ) -> Payers {
         let source = account.map(|account| account.hash(&self.key) as u16);
-        // From another part of the hash than tables take.
+        // These bits of the hash are not the bits that the tables use.
         Payers { source, user: user.map(|user| (user.hash() >> 16) as u16) }
     }
 
-    /// Whether `bytes` more may be used of `most`.
+    /// Checks that `bytes` more fit into a total of `most` and into the shares of `payers`.
     pub(super) fn check(&self, payers: &Payers, bytes: usize, most: usize) -> Result<(), Lacking> {
         let fits = |used: &AtomicUsize, most| used.load(Ordering::Relaxed) + bytes <= most;
         if !fits(&self.total, most) {
@@ -69,7 +69,7 @@ impl Budget {
         }
     }
 
-    /// What was `before` bytes is `after` now.
+    /// Changes the charge of `payers` from `before` to `after` bytes.
     pub(super) fn change(&self, payers: &Payers, before: usize, after: usize) {
         if before == after {
             return;
@@ -87,10 +87,10 @@ impl Budget {
 }
 
 impl Payers {
-    /// Nobody has a share of it.
+    /// No account is charged.
     pub const NONE: Self = Self { source: None, user: None };
 
-    /// The accounts.
+    /// Returns the accounts that are charged.
     pub fn accounts(&self) -> impl Iterator<Item = u16> + use<> {
         self.source.into_iter().chain(self.user)
     }

@@ -1,5 +1,5 @@
-//! The INVITEs in progress that depend on a connection: that of a phone that rings, or of the
-//! caller.
+//! The INVITEs in progress that depend on a connection: the connection of a ringing phone or that
+//! of the caller.
 
 use super::via_branch::Handle;
 use crate::flow::Connection;
@@ -11,7 +11,7 @@ use lock_api::{Mutex, RawMutex};
 
 const SHARDS: usize = 16;
 
-/// For each connection the contexts that are to be told when it ends.
+/// The contexts to notify when a connection ends, by connection.
 pub(super) struct Calls<R: RawMutex> {
     shards: Box<[Mutex<R, Shard>]>,
 }
@@ -41,7 +41,7 @@ impl<R: RawMutex> Calls<R> {
         }
     }
 
-    /// The contexts that depend on the connection, which has ended.
+    /// Removes and returns the contexts that depend on the ended `connection`.
     pub(super) fn take(&self, connection: Connection) -> Vec<Handle> {
         let contexts = self.shard(connection).lock().remove(&connection);
         contexts.into_iter().flatten().collect()

@@ -1,9 +1,9 @@
-//! The edge of another registrar's domain: its phones reach it through this server, and are reached
-//! on the flows that they keep to it (RFC 5626 section 5, RFC 3327).
+//! The edge of another registrar's domain: phones of that domain register through this server, and
+//! are reached on the flows that they keep open to it (RFC 5626 section 5, RFC 3327).
 //!
-//! A REGISTER gets a Path in which a token names its flow. Whoever has that, which are the
-//! registrar and the proxies on the way there, may send to the phone by it, for a day, or as long
-//! as the connection stands.
+//! A REGISTER gets a Path with a token that names its flow. The registrar and the proxies on the
+//! path to it learn the token and may send requests to the phone with it, for a day at most and as
+//! long as the connection is open.
 
 use super::record_route::write_own_end;
 use super::token::Token;
@@ -19,11 +19,10 @@ use sip::header::NameAddr;
 use sip::message::RequestHead;
 use sip::{Duration, HeaderName, Instant, Message, Method, SipUri, Uri};
 
-/// Characters that the longest token has, for a connection of IPv6.
+/// Length of the longest token in characters, for an IPv6 connection.
 const MOST: usize = 84;
 
-/// Whether `request`, which goes on, is the REGISTER of a phone that this server is the first hop
-/// of, and that wants to be reached this way.
+/// True if `request` is a REGISTER that came directly from a phone that supports Path or outbound.
 pub(super) fn is_first_hop(request: &Message<'_>, head: &RequestHead<'_>) -> bool {
     let wants = |option: &[u8]| {
         option.eq_ignore_ascii_case(b"path") || option.eq_ignore_ascii_case(b"outbound")
@@ -33,11 +32,11 @@ pub(super) fn is_first_hop(request: &Message<'_>, head: &RequestHead<'_>) -> boo
         && request.elements(HeaderName::Supported).any(wants)
 }
 
-/// Appends the Path for a phone on the flow `from`, of a REGISTER that goes on by `to`.
+/// Appends the Path of a REGISTER that came on the flow `from` and is forwarded on `to`.
 pub(super) fn write_path(from: &Flow, to: &Flow, env: &Env<'_>, lines: &mut Vec<u8>) {
     lines.extend_from_slice(b"Path: <sip:");
     lines.extend_from_slice(token(from, env.now, &env.keys.edge).as_bytes());
-    write_own_end(to, false, env.settings, lines);
+    write_own_end(to, env.settings.called(to), false, lines);
     lines.extend_from_slice(b";ob>\r\n");
 }
 
@@ -50,7 +49,8 @@ fn token(flow: &Flow, now: Instant, key: &Key) -> alloc::string::String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// The flow to a phone that the Route element `route`, which leads here, names.
+/// Returns the flow to a phone from the token in the Route element `route`, which names this
+/// server.
 pub(super) fn flow_of(route: &SipUri<'_>, now: Instant, key: &Key) -> Option<Flow> {
     if !route.params.has("ob") {
         return None;
@@ -73,8 +73,8 @@ fn seconds(now: Instant) -> u32 {
     (now.as_micros() / 1_000_000) as u32
 }
 
-/// Whether a request goes to a domain that this server is an edge of: by the first of the routes
-/// that are `left`, or else by its request URI.
+/// True if a request goes to a domain that this server is an edge of, by the first of the routes
+/// `left` or else by its request URI.
 pub(super) fn leads_to_domain(uri: &Uri<'_>, left: &[&[u8]], settings: &Settings) -> bool {
     if settings.config.edge_domains.is_empty() {
         return false;

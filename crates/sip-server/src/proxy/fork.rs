@@ -1,5 +1,5 @@
-//! One branch of a request on its way: its client transaction, its timer C and its CANCEL (RFC 3261
-//! sections 9.1, 16.6 to 16.8 and 17.1).
+//! One branch of a request in progress: its client transaction, its timer C and its CANCEL (RFC
+//! 3261 sections 9.1, 16.6 to 16.8 and 17.1).
 
 use crate::event::Env;
 use crate::flow::Flow;
@@ -8,37 +8,36 @@ use alloc::vec::Vec;
 use sip::transaction::{ClientTransaction, Kind, State, Timeout};
 use sip::{HeaderName, Instant, Message, Status};
 
-/// One branch.
 pub(super) struct Fork {
     pub(super) state: ForkState,
-    /// When timer C fires, while it runs.
+    /// Expiry of timer C, if it runs.
     pub(super) timer_c: Option<Instant>,
     pub(super) cancel: Cancel,
 }
 
 pub(super) enum ForkState {
-    /// The DNS has been asked.
+    /// A DNS lookup is pending.
     Locating,
-    /// The request was sent.
+    /// The request has been sent.
     Sent(Sent),
-    /// There is nothing more to expect.
+    /// No further response is expected.
     Over,
 }
 
 pub(super) struct Sent {
     pub(super) flow: Flow,
     pub(super) client: ClientTransaction,
-    /// The request as it was sent; after a final response other than 2xx, the ACK.
+    /// The request as it was sent. After a final response other than 2xx, the ACK.
     pub(super) message: Vec<u8>,
-    /// There was a final response, or there will be none.
+    /// A final response has arrived, or none is expected any more.
     pub(super) is_final: bool,
     pub(super) is_provisional: bool,
 }
 
 pub(super) enum Cancel {
     No,
-    /// A CANCEL with these lines is to follow as soon as there is a provisional response (RFC 3261
-    /// section 9.1).
+    /// A CANCEL with these lines is sent after the first provisional response (RFC 3261 section
+    /// 9.1).
     Wanted(Box<[u8]>),
     Sent(Box<SentCancel>),
 }
@@ -50,7 +49,7 @@ pub(super) struct SentCancel {
 }
 
 impl Fork {
-    /// The memory that it takes.
+    /// The memory that the branch uses, in bytes.
     pub(super) fn bytes(&self) -> usize {
         let request = match &self.state {
             ForkState::Sent(sent) => sent.message.capacity(),
@@ -64,7 +63,7 @@ impl Fork {
         size_of::<Self>() + request + cancel
     }
 
-    /// Whether no final response is to be expected any more.
+    /// True if no further final response is expected.
     pub(super) fn has_ended(&self) -> bool {
         match &self.state {
             ForkState::Locating => false,
@@ -73,7 +72,7 @@ impl Fork {
         }
     }
 
-    /// Whether nothing more has to be remembered.
+    /// True if the branch can be dropped.
     pub(super) fn is_over(&self) -> bool {
         let request = match &self.state {
             ForkState::Locating => false,
@@ -102,8 +101,8 @@ impl Fork {
         request.into_iter().chain(cancel).chain(self.timer_c).min()
     }
 
-    /// Runs the timers of the request, which is sent again where `affords` says so of the flow and
-    /// the length. True where no response will come any more.
+    /// Runs the timers of the request. A retransmission is sent if `affords` returns true for the
+    /// flow and the length. Returns true if the request has timed out.
     pub(super) fn poll(
         &mut self,
         env: &mut Env<'_>,
@@ -130,7 +129,7 @@ impl Fork {
         }
     }
 
-    /// Has the branch cancelled, which the lines of `reason` say the reason of.
+    /// Cancels the branch with the Reason lines `reason`.
     pub(super) fn request_cancel(&mut self, reason: &[u8], env: &mut Env<'_>) {
         if !matches!(self.cancel, Cancel::No) {
             return;
@@ -147,7 +146,7 @@ impl Fork {
         }
     }
 
-    /// Sends the CANCEL, if one is to follow.
+    /// Sends the CANCEL, if one is pending.
     pub(super) fn send_cancel(&mut self, env: &mut Env<'_>) {
         let ForkState::Sent(sent) = &self.state else { return };
         let Cancel::Wanted(reason) = &self.cancel else { return };
@@ -166,8 +165,8 @@ impl Fork {
         }));
     }
 
-    /// A provisional response came; for an INVITE other than 100, timer C ends at `timer_c` from
-    /// now on.
+    /// Handles a provisional response. For an INVITE and a response other than 100, `timer_c` is
+    /// the new expiry of timer C.
     pub(super) fn on_provisional(&mut self, timer_c: Option<Instant>, env: &mut Env<'_>) {
         if let ForkState::Sent(sent) = &mut self.state {
             sent.is_provisional = true;
@@ -176,8 +175,8 @@ impl Fork {
         self.timer_c = timer_c.or(self.timer_c);
     }
 
-    /// A final response came. `keeps_message` where an ACK is to be sent again in the request's
-    /// place.
+    /// Handles a final response. The message is kept if `keeps_message`, because an ACK that
+    /// replaced the request may have to be retransmitted.
     pub(super) fn on_final(&mut self, keeps_message: bool) {
         self.timer_c = None;
         let ForkState::Sent(sent) = &mut self.state else { return };
@@ -212,8 +211,8 @@ impl Fork {
 }
 
 impl Sent {
-    /// Acknowledges a final response other than 2xx, and keeps the ACK in the request's place: that
-    /// is what has to be sent again from now on.
+    /// Acknowledges a final response other than 2xx. The ACK replaces the request, because only the
+    /// ACK is retransmitted from then on.
     pub(super) fn acknowledge(&mut self, response: &Message<'_>, env: &mut Env<'_>) {
         let is_ack = self.message.starts_with(b"ACK ");
         if !is_ack {
@@ -226,7 +225,7 @@ impl Sent {
     }
 }
 
-/// Bytes of Reason lines that are passed on in a CANCEL.
+/// Maximum length in bytes of the Reason lines that are forwarded in a CANCEL.
 const MAX_REASON: usize = 1024;
 
 /// The Reason lines of `cancel`.
@@ -240,8 +239,8 @@ pub(super) fn reason_lines(cancel: &Message<'_>) -> Vec<u8> {
     lines
 }
 
-/// The Reason line for those who did not win: else they would list the call as missed (RFC 3326
-/// section 3.1).
+/// The Reason line for the branches that did not answer the call. Without it their phones would
+/// list the call as missed (RFC 3326 section 3.1).
 pub(super) const ELSEWHERE: &[u8] = b"Reason: SIP;cause=200;text=\"Call completed elsewhere\"\r\n";
 
 /// A Reason line that names the response for which a branch is cancelled (RFC 3326 section 2).

@@ -1,7 +1,7 @@
-//! Writing what is forwarded: slices of what came in, and the few lines that a proxy adds (RFC 3261
-//! section 16.6 and 16.7).
+//! Serialization of forwarded messages: slices of the received message, and the few lines that a
+//! proxy adds (RFC 3261 sections 16.6 and 16.7).
 
-use super::record_route::RecordRoute;
+use super::record_route::{RecordRoute, address_in};
 use super::via_branch::ViaBranch;
 use crate::flow::Flow;
 use crate::lines::{write_address, write_line, write_number_line};
@@ -11,44 +11,44 @@ use core::net::SocketAddr;
 use sip::message::Field;
 use sip::{HeaderName, Message, Method, Status, StatusLine, Transport, write_decimal};
 
-/// How a request is changed when it is forwarded.
+/// The changes to a request that is forwarded.
 pub(crate) struct Changes<'a> {
     /// The new request URI.
     pub(crate) uri: &'a [u8],
-    /// The flow that it will be sent on.
+    /// The flow that the request is sent on.
     pub(crate) flow: &'a Flow,
     pub(crate) branch: ViaBranch,
-    /// Appends whole Record-Route and Path lines, if there are to be any.
+    /// Appends complete Record-Route and Path lines, if any.
     pub(crate) ways: &'a dyn Fn(&mut Vec<u8>),
-    /// Whole Route lines that take the place of those there; `None` leaves them.
+    /// Complete Route lines that replace the received ones. `None` leaves them unchanged.
     pub(crate) routes: Option<&'a [u8]>,
-    /// A Path, to be written as the first Route; empty for none.
+    /// A Path, to be written as the first Route. Empty for none.
     pub(crate) path: &'a [u8],
-    /// Where it came from.
+    /// The source address of the request.
     pub(crate) source: SocketAddr,
-    /// Whose credentials were for us and go no further.
+    /// The settings of the server. Credentials for its realms are not forwarded.
     pub(crate) settings: &'a Settings,
     pub(crate) sender_fields: &'a SenderFields,
-    /// The new Max-Breadth; `None` leaves it as it is.
+    /// The new Max-Breadth. `None` leaves it unchanged.
     pub(crate) max_breadth: Option<u32>,
 }
 
-/// What becomes of the header fields in which a request says who sent it, and how that is to be
-/// shown.
+/// The handling of the header fields that name the sender of a request or change how the phone
+/// presents the call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SenderFields {
     Kept,
-    /// They are taken off.
+    /// The fields are removed.
     Removed,
-    /// This URI takes the place of those that name the sender.
+    /// This URI replaces the fields that name the sender.
     Replaced(Vec<u8>),
 }
 
-/// Those that name the sender.
+/// The header fields that name the sender.
 const SENDER_NAMES: [HeaderName; 3] =
     [HeaderName::PAssertedIdentity, HeaderName::PPreferredIdentity, HeaderName::RemotePartyId];
 
-/// What a proxy may have to change in a request.
+/// The header fields that a proxy may change in a request.
 const REWRITTEN: [HeaderName; 18] = [
     HeaderName::Via,
     HeaderName::To,
@@ -60,20 +60,20 @@ const REWRITTEN: [HeaderName; 18] = [
     HeaderName::PAssertedIdentity,
     HeaderName::PPreferredIdentity,
     HeaderName::RemotePartyId,
-    // A phone may take a call by itself for what these say, or fetch what they name.
+    // A phone may answer a call automatically because of these fields, or fetch a URI in them.
     HeaderName::AlertInfo,
     HeaderName::CallInfo,
     HeaderName::AnswerMode,
     HeaderName::PrivAnswerMode,
-    // They say who had the call sent here.
+    // These fields name the party that redirected or transferred the call.
     HeaderName::Diversion,
     HeaderName::HistoryInfo,
     HeaderName::ReferredBy,
-    // A phone lists a call as missed, or not, by what it says.
+    // A phone decides by it if a call is listed as missed.
     HeaderName::Reason,
 ];
 
-/// What a proxy may have to change in a response.
+/// The header fields that a proxy may change in a response.
 const REWRITTEN_IN_RESPONSES: [HeaderName; 6] = [
     HeaderName::Via,
     HeaderName::RecordRoute,
@@ -83,11 +83,11 @@ const REWRITTEN_IN_RESPONSES: [HeaderName; 6] = [
     HeaderName::RemotePartyId,
 ];
 
-/// Max-Forwards for a request that has none.
+/// The Max-Forwards that is added to a request without one.
 const DEFAULT_MAX_FORWARDS: u8 = 70;
 
 impl Changes<'_> {
-    /// Appends `request` with the changes made.
+    /// Appends `request` with the changes.
     pub(crate) fn write(&self, request: &Message<'_>, max_forwards: Option<u8>, out: &mut Vec<u8>) {
         let method = request.method().map_or(&b""[..], Method::as_bytes);
         out.reserve(request.as_bytes().len() + 256);
@@ -109,9 +109,9 @@ impl Changes<'_> {
         write_end(request, out);
     }
 
-    /// Appends the lines that come before those of the request.
+    /// Appends the lines that precede those of the request.
     fn write_own_lines(&self, request: &Message<'_>, max_forwards: Option<u8>, out: &mut Vec<u8>) {
-        write_via(out, self.flow, &self.branch, self.settings);
+        write_via(out, self.flow, self.uri, &self.branch, self.settings);
         (self.ways)(out);
         if !self.path.is_empty() {
             write_line(out, b"Route", self.path);
@@ -132,11 +132,11 @@ impl Changes<'_> {
         }
     }
 
-    /// Whether `field`, which is no Via, does not go on as it is.
+    /// True if `field`, which is not a Via, is changed or removed.
     fn rewrites(&self, field: &Field<'_>, request: &Message<'_>) -> bool {
         match field.name {
             HeaderName::MaxForwards => true,
-            // Whoever answers would put one more before the tag.
+            // A user agent server would append `;tag=` after the trailing semicolon.
             HeaderName::To => field.value.ends_with(b";"),
             HeaderName::Reason => {
                 *self.sender_fields == SenderFields::Removed
@@ -155,7 +155,7 @@ impl Changes<'_> {
         }
     }
 
-    /// Appends what takes the place of `field`; of most nothing does.
+    /// Appends the replacement of `field`. Most fields have no replacement.
     fn rewrite(
         &self,
         field: &Field<'_>,
@@ -177,8 +177,8 @@ impl Changes<'_> {
         }
     }
 
-    /// Whether the sender has not asked that those who are not trusted are not told (RFC 3325
-    /// section 7).
+    /// True if the sender may be named to the next hop. A sender may request privacy from elements
+    /// that are not trusted (RFC 3325 section 7).
     fn may_name_sender(&self, request: &Message<'_>) -> bool {
         let wants = request.values(HeaderName::Privacy).any(|value| {
             let mut values = value.split(|&byte| byte == b';' || byte == b',');
@@ -187,31 +187,33 @@ impl Changes<'_> {
         !wants || self.settings.is_trusted(self.flow)
     }
 
-    /// Where nobody is asked for credentials here, they are for somebody behind this server.
+    /// True if the credentials are for this server. If this server does not authenticate, they are
+    /// for an element behind it.
     fn is_for_us(&self, credentials: &[u8]) -> bool {
         self.settings.config.authentication.required && self.settings.has_own_realm(credentials)
     }
 }
 
-/// What becomes of a response that asks for credentials when no challenge is left in it: nobody
-/// could answer it.
+/// The status line that replaces a 401 or 407 without any challenge left. No client could answer
+/// it.
 pub(crate) const NO_CHALLENGE: StatusLine<'_> = Status::FORBIDDEN.because("No Challenge Passed On");
 
-/// How a response is changed on its way back.
+/// The changes to a response that is forwarded upstream.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct ResponseChanges<'a> {
-    /// Status and reason phrase, if others than those received.
+    /// The new status and reason phrase, if they change.
     pub(crate) status: Option<StatusLine<'a>>,
-    /// Challenge lines that take the place of those received (RFC 3261 section 16.7 step 7).
+    /// Challenge lines that replace the received ones (RFC 3261 section 16.7 step 7).
     pub(crate) challenges: Option<&'a [u8]>,
-    /// Whose own challenges are taken off, and what the answerer says of itself.
+    /// Set if the sender of the response is not trusted. Its challenges for the realms of these
+    /// settings and its asserted identity are removed.
     pub(crate) distrusts: Option<&'a Settings>,
-    /// What becomes of Record-Route.
+    /// The handling of Record-Route.
     pub(crate) record_route: RecordRoute<'a>,
 }
 
 impl ResponseChanges<'_> {
-    /// Appends `response` without its topmost Via.
+    /// Appends `response` without its topmost Via and with the changes.
     pub(crate) fn write(&self, response: &Message<'_>, out: &mut Vec<u8>) {
         out.reserve(response.as_bytes().len());
         match self.status {
@@ -238,7 +240,7 @@ impl ResponseChanges<'_> {
         write_end(response, out);
     }
 
-    /// Whether `field`, which is no Via, does not go on as it is.
+    /// True if `field`, which is not a Via, is changed or removed.
     fn rewrites(&self, field: &Field<'_>) -> bool {
         match field.name {
             HeaderName::RecordRoute => !matches!(self.record_route, RecordRoute::Kept),
@@ -250,7 +252,7 @@ impl ResponseChanges<'_> {
         }
     }
 
-    /// Appends what takes the place of `field`; of most nothing does.
+    /// Appends the replacement of `field`. Most fields have no replacement.
     fn rewrite(&self, field: &Field<'_>, out: &mut Vec<u8>) {
         match (field.name, self.record_route) {
             (HeaderName::Via, _) => {
@@ -264,8 +266,8 @@ impl ResponseChanges<'_> {
     }
 }
 
-/// Appends what follows the header fields of `message`: its length, where it does not say it, and
-/// its body.
+/// Appends the end of `message`: a Content-Length if the message has none, the empty line and the
+/// body.
 fn write_end(message: &Message<'_>, out: &mut Vec<u8>) {
     if !message.has(HeaderName::ContentLength) {
         write_number_line(out, b"Content-Length", message.body().len() as u64);
@@ -274,7 +276,7 @@ fn write_end(message: &Message<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(message.body());
 }
 
-/// What follows the first comma that separates elements.
+/// Returns the part of `value` after its first element and the comma.
 fn after_first_element(value: &[u8]) -> Option<&[u8]> {
     let mut elements = sip::header::elements(value);
     elements.next()?;
@@ -283,19 +285,27 @@ fn after_first_element(value: &[u8]) -> Option<&[u8]> {
     Some(&value[start..])
 }
 
-pub(crate) fn write_via(out: &mut Vec<u8>, flow: &Flow, branch: &ViaBranch, settings: &Settings) {
+/// Appends our Via for a request to `uri` on `flow`.
+pub(crate) fn write_via(
+    out: &mut Vec<u8>,
+    flow: &Flow,
+    uri: &[u8],
+    branch: &ViaBranch,
+    settings: &Settings,
+) {
     out.extend_from_slice(b"Via: SIP/2.0/");
     out.extend_from_slice(flow.transport.via_name().as_bytes());
     out.push(b' ');
-    let called = settings.called(flow);
+    let called = settings.called_by(flow, || address_in(uri));
     write_address(out, called);
     if called != flow.local && !flow.transport.is_stream() {
-        // Who is on this side of the translation answers to the address that the request came from,
-        // and would take the outer port (RFC 3581 section 3).
+        // A peer on this side of the address translation responds to the source address only if
+        // asked for `rport`. Otherwise it would use the external port (RFC 3581 section 3).
         out.extend_from_slice(b";rport");
     }
     if flow.transport == Transport::Tls && flow.connection.is_none() {
-        // Its requests for us may come on the connection that this one opens (RFC 5923 section 5).
+        // The peer may send its requests to this server on the connection that this request opens
+        // (RFC 5923 section 5).
         out.extend_from_slice(b";alias");
     }
     out.extend_from_slice(b";branch=");

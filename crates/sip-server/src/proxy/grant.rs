@@ -1,5 +1,5 @@
-//! What the token in a Route allows a request of a dialog, and what is noted of where the ends of
-//! the dialog are.
+//! The authorization of a request within a dialog by the token in its Route, and the updates of the
+//! remote targets of the dialog.
 
 use super::record_route::end_of_sender;
 use super::route::Preprocessed;
@@ -15,31 +15,33 @@ use sip::header::{CSeq, NameAddr};
 use sip::message::RequestHead;
 use sip::{HeaderName, Message, Method, Uri};
 
-/// What a token allows the request that came with it: to go on to the other end of its dialog.
+/// The authorization by a token: the request may go to the other end of its dialog.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Grant {
-    /// The flow to follow, if there is one.
+    /// The flow that the request must follow, if any.
     pub(crate) flow: Option<Flow>,
-    /// In what network the other end is.
+    /// The network scope of the other end.
     pub(crate) scope: Scope,
-    /// The name in our domains that may stand in From.
+    /// The name in our domains that may be given in From.
     pub(crate) identity: Identity,
-    /// That of the other end, as far as it is known: of who sent the first request.
+    /// The identity of the other end, as far as it is known: that of the sender of the first
+    /// request.
     pub(crate) other_identity: Identity,
-    /// The connection on which the other end has answered, which may have ended since. Nothing
-    /// demands it.
+    /// The connection on which the other end answered. Its use is optional, and it may have ended
+    /// since.
     pub(crate) carrier: Option<Flow>,
 }
 
-/// Whether the request may change where its sender is reached from now on.
+/// True if the request may update the remote target of its sender.
 fn is_target_refresh(method: Method<'_>) -> bool {
     matches!(method, Method::Invite | Method::Update | Method::Subscribe | Method::Notify)
 }
 
 impl Grant {
-    /// What `request` is allowed, which says in Route that it belongs to a dialog: it has to name
-    /// the end that its token leads to, by the routes that lead there, as long as the dialog is
-    /// known to stand. What ends a dialog passes at any time.
+    /// Returns the authorization of `request` by its token. The request URI must name the end that
+    /// the token leads to, the routes must be those of that end, and the dialog must be known to
+    /// exist. A BYE, an ACK and a terminating NOTIFY are authorized even if the dialog is not known
+    /// to exist.
     pub(crate) fn find<R: RawMutex>(
         server: &Server<R>,
         request: &Message<'_>,
@@ -61,7 +63,7 @@ impl Grant {
         let known = server.dialogs.look_up(&id);
         let is_there =
             |place: &Place| TargetHash::new(key, uri, place.flow.is_some()) == place.target;
-        // What crosses a request by which the end moves names the place where it was.
+        // A request that crosses a target refresh of the other end names the previous place.
         let End { target, flow, scope, .. } = token.end;
         let first = Place { target, flow, scope };
         let places = [known.proposed, known.place, Some(first)];
@@ -89,7 +91,8 @@ impl Grant {
         (stands || ends()).then_some(Self { flow, scope, identity, other_identity, carrier })
     }
 
-    /// Notes where the sender of `request` will be reached once it is answered 2xx.
+    /// Records the new remote target of the sender of `request`. It takes effect with a 2xx
+    /// response.
     pub(crate) fn note_move<R: RawMutex>(
         &self,
         server: &Server<R>,
@@ -116,8 +119,8 @@ fn is_terminated(state: &[u8]) -> bool {
     state.eq_ignore_ascii_case(b"terminated")
 }
 
-/// Notes what `response`, which goes back to who sent the request, says of its dialog: its answerer
-/// may have `moved` since it rang.
+/// Records the changes to a dialog by `response`, which is forwarded upstream. The answerer may
+/// have `moved` since its provisional response.
 pub(crate) fn note_response<R: RawMutex>(
     server: &Server<R>,
     response: &Message<'_>,

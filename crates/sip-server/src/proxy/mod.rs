@@ -1,4 +1,5 @@
-//! The proxy (RFC 3261 section 16): where a request goes, and its way there and back.
+//! The proxy (RFC 3261 section 16): the routing of requests, and the forwarding of requests and
+//! responses.
 
 mod budget;
 mod calls;

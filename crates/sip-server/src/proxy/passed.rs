@@ -1,5 +1,6 @@
-//! Which INVITE requests went on without a transaction, so that their CANCEL and the ACK of a
-//! refusal may follow, which carry no credentials and no token (RFC 3261 section 16.11).
+//! The INVITEs that were forwarded without a transaction. Their CANCEL and the ACK of a non-2xx
+//! response carry no credentials and no token, and are forwarded because of this record (RFC 3261
+//! section 16.11).
 
 use alloc::boxed::Box;
 use hashbrown::HashTable;
@@ -7,8 +8,8 @@ use lock_api::{Mutex, RawMutex};
 
 const SHARDS: usize = 16;
 
-/// Keys of the latest INVITE requests. Two generations: when the younger one is full it becomes the
-/// older one, which is forgotten.
+/// Keys of the latest INVITEs in two generations. When the younger generation is full, it replaces
+/// the older one.
 pub(crate) struct Passed<R: RawMutex> {
     shards: Box<[Mutex<R, [HashTable<u64>; 2]>]>,
 }
@@ -19,11 +20,11 @@ impl<R: RawMutex> Passed<R> {
     }
 
     fn shard(&self, key: u64) -> &Mutex<R, [HashTable<u64>; 2]> {
-        // The table takes its own bits from both ends of the key.
+        // The hash table uses bits from both ends of the key.
         &self.shards[(key >> 40) as usize % SHARDS]
     }
 
-    /// An INVITE goes on whose transaction would have this `key`. At most `max` are remembered.
+    /// Records an INVITE with the transaction key `key`. At most `max` keys are kept.
     pub(crate) fn note(&self, key: u64, max: usize) {
         let [young, old] = &mut *self.shard(key).lock();
         if young.find(key, |&known| known == key).is_some() {
@@ -35,7 +36,7 @@ impl<R: RawMutex> Passed<R> {
         young.insert_unique(key, key, |&key| key);
     }
 
-    /// Whether one with this key did.
+    /// True if an INVITE with this key is recorded.
     pub(crate) fn has(&self, key: u64) -> bool {
         let generations = self.shard(key).lock();
         generations.iter().any(|keys| keys.find(key, |&known| known == key).is_some())

@@ -1,4 +1,5 @@
-//! What is decided about a request before its branches are, and writing it by that.
+//! The routing decisions that all branches of a request share, and the serialization of the request
+//! by them.
 
 use super::edge::write_path;
 use super::forward::{Changes, SenderFields};
@@ -11,40 +12,40 @@ use crate::flow::Flow;
 use alloc::vec::Vec;
 use sip::Message;
 
-/// What is decided about a request before its branches are.
+/// The routing decisions that all branches of a request share.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) loop_hash: u32,
-    /// Whether to put ourselves into the dialog's route set; then who its two sides are.
+    /// Set if this server inserts a Record-Route. Holds the names of both ends of the dialog.
     pub(crate) record_route: Option<Names>,
-    /// Whether it is a REGISTER whose sender is to be reached through us.
+    /// True for a REGISTER of a phone that is to be reached through this server.
     pub(crate) is_edge: bool,
-    /// Whether it is for a phone that is reached through us so: its registrar wants to know where
-    /// the flow is gone.
+    /// True if the request is for a phone of another registrar that is reached through this server.
+    /// That registrar expects a 430 if the flow has failed.
     pub(crate) is_by_edge: bool,
-    /// Hash of what responses have to say ([`Said`](super::via_branch::Said)), and whether the tag
-    /// of To is part of it.
+    /// Hash of the identifying fields that a response must repeat
+    /// ([`Said`](super::via_branch::Said)), and a flag for the To tag being part of it.
     pub(crate) said: u64,
     pub(crate) has_to_tag: bool,
-    /// Whole Route lines that take the place of those there; `None` leaves them.
+    /// Complete Route lines that replace the received ones. `None` leaves them unchanged.
     pub(crate) routes: Option<Vec<u8>>,
-    /// What becomes of what the request says of its sender.
+    /// The handling of the header fields that name the sender.
     pub(crate) sender_fields: SenderFields,
-    /// Bytes of the request as it came.
+    /// Length of the received request in bytes.
     pub(crate) received: usize,
     pub(crate) max_forwards: Option<u8>,
-    /// How many branches may be open at once (RFC 5393 section 5.3.3).
+    /// The maximum number of branches open at once (RFC 5393 section 5.3.3).
     pub(crate) max_breadth: u32,
-    /// Where it came from.
+    /// The flow that the request came on.
     pub(crate) arrived_on: Flow,
-    /// Where responses go.
+    /// The flow that responses are sent on.
     pub(crate) upstream: Flow,
-    /// What is charged for it.
+    /// The accounts that are charged for the request.
     pub(crate) payers: Payers,
 }
 
-/// Sends `request` to `target` on `flow`, as `plan` says, and returns where it stands. `None` where
-/// it is longer than a message may be with what is added.
+/// Sends `request` to `target` on `flow` according to `plan`. Returns its range in the output
+/// buffer, or `None` if the request with the added lines is longer than a message may be.
 pub(crate) fn write_request(
     plan: &Plan,
     target: &Target,
@@ -54,10 +55,12 @@ pub(crate) fn write_request(
     request: &Message<'_>,
     env: &mut Env<'_>,
 ) -> Option<core::ops::Range<usize>> {
+    let before = env.out.transmits.len();
     let range = env.send(*flow, |env, bytes| {
         let ways = |lines: &mut Vec<u8>| {
             if let Some(names) = plan.record_route {
-                let through = Ways { from: &plan.arrived_on, to: flow, follows: target.flow_bound };
+                let (from, uri) = (&plan.arrived_on, target.request_uri());
+                let through = Ways { from, uri, to: flow, follows: target.flow_bound };
                 write_record_route(request, names, &through, env, lines);
             }
             if plan.is_edge {
@@ -78,6 +81,7 @@ pub(crate) fn write_request(
         };
         changes.write(request, plan.max_forwards, bytes);
     })?;
+    env.out.charge_after(before, plan.payers);
     env.counters.forwarded.add();
     Some(range)
 }

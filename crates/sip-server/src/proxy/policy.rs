@@ -1,5 +1,5 @@
-//! Where a request goes and whether it may: the policy of the proxy and of the redirect server (RFC
-//! 3261 sections 16.3 to 16.5 and 8.3).
+//! The routing and the authorization of requests: the policy of the proxy and of the redirect
+//! server (RFC 3261 sections 16.3 to 16.5 and 8.3).
 
 use crate::authentication::note_failure;
 use crate::config::{Mode, State};
@@ -33,14 +33,14 @@ use sip::uri::is_sips;
 use sip::{Duration, HeaderName, Message, Method, Status};
 use smallvec::SmallVec;
 
-/// Max-Breadth of a request that has none (RFC 5393 section 5.3.3), and the most that any has: the
-/// sender chooses it.
+/// The Max-Breadth of a request without one (RFC 5393 section 5.3.3), and the maximum of any
+/// request, because the sender chooses the value.
 const MAX_BREADTH: u32 = 60;
 
-/// Says that who is called has registered no SIPS URI (RFC 5630 section 6.3).
+/// The Warning for a callee without a registered SIPS URI (RFC 5630 section 6.3).
 const SIPS_NOT_ALLOWED: &[u8] = b"380 barebell \"SIPS Not Allowed\"";
 
-/// Sends a request on its way, or says why it has none.
+/// Forwards or redirects a request, or rejects it.
 pub(crate) fn route<R: RawMutex>(
     server: &Server<R>,
     incoming: &Incoming<'_, '_>,
@@ -63,35 +63,35 @@ pub(crate) fn route<R: RawMutex>(
     }
 }
 
-/// The way that a request may go.
+/// The route of an authorized request.
 struct Way {
     sponsor: Sponsor,
     targets: Targets,
-    /// Who of us it is for.
+    /// The identity of the called user, if it is a user of this server.
     answerer: Identity,
-    /// Whole Route lines that take the place of those there; `None` leaves them.
+    /// Complete Route lines that replace the received ones. `None` leaves them unchanged.
     routes: Option<Vec<u8>>,
 }
 
-/// Why a request goes nowhere.
+/// The reason for not forwarding a request.
 enum Refusal {
-    /// It has been answered.
+    /// A response has been sent already.
     Answered,
-    /// This status says it.
+    /// The request is answered with this status.
     Status(Status),
     /// This server is a registrar only.
     OnlyRegistrar,
-    /// It is for a SIPS URI, and has come in clear.
+    /// The request URI is a SIPS URI, and the request came unencrypted.
     Unsecured,
-    /// It is for a SIPS URI, and whom it is for is not reached by one.
+    /// The request URI is a SIPS URI, and the callee is not reachable by one.
     OnlyUnsecured,
-    /// It asks for extensions that a proxy here does not have.
+    /// The request requires proxy extensions that this server does not support.
     Extensions,
-    /// It may be tried again after some seconds.
+    /// The client may retry after this many seconds.
     ForNow { seconds: u64 },
 }
 
-/// Answers a request that goes nowhere. Nobody waits for an answer to an ACK.
+/// Sends the response to a request that is not forwarded. An ACK has no response.
 fn refuse(incoming: &Incoming<'_, '_>, refusal: &Refusal, env: &mut Env<'_>) {
     let Incoming { message, head, flow, .. } = incoming;
     if head.method == Method::Ack {
@@ -123,12 +123,12 @@ fn refuse(incoming: &Incoming<'_, '_>, refusal: &Refusal, env: &mut Env<'_>) {
     }
 }
 
-/// What extensions the request asks proxies for.
+/// The option tags in Proxy-Require.
 fn required_of_proxies<'m>(request: &Message<'m>) -> SmallVec<[&'m [u8]; 2]> {
     request.elements(HeaderName::ProxyRequire).collect()
 }
 
-/// Where a request goes that is not for this server itself, and whether it may.
+/// Authorizes a request that is not for this server itself, and finds its targets.
 fn decide<R: RawMutex>(
     server: &Server<R>,
     incoming: &Incoming<'_, '_>,
@@ -140,10 +140,10 @@ fn decide<R: RawMutex>(
     let Incoming { message, head, flow, .. } = incoming;
     let hash = || loop_hash(&env.keys.branch, message, head, found.uri_bytes);
     let visit = visit_of(incoming, hash, env)?;
-    // Some phones on TLS name themselves by a SIPS URI within a dialog that began by a SIP URI. Its
-    // other end may be on a transport in clear, as it was when the dialog began.
+    // Some phones on TLS use a SIPS URI within a dialog that began with a SIP URI. The other end
+    // may be on an unencrypted transport, as it was when the dialog began.
     let is_of_sip_dialog = !found.is_by_sips && grant.is_some_and(|grant| grant.flow.is_some());
-    // What is read on the way here could have been read all the way.
+    // The request came unencrypted, so encryption of the further hops would come too late.
     if is_sips(found.uri_bytes)
         && !flow.transport.is_secure()
         && !is_of_sip_dialog
@@ -153,7 +153,7 @@ fn decide<R: RawMutex>(
     }
     let onward = onward.map_err(|no_route| without_route(no_route, env))?;
     let mut targets = match &onward {
-        // Where a dialog goes is known.
+        // The target of a request within a dialog is known.
         Onward::Elsewhere { uri, .. }
             if grant.is_none()
                 && found.edge_flow.is_none()
@@ -168,8 +168,8 @@ fn decide<R: RawMutex>(
         found.edge_flow.is_some() || leads_to_domain(&found.uri, found.left(), env.settings);
     let is_for_us = !targets.is_empty() || matches!(onward, Onward::User { .. }) || is_by_edge;
     let follows_invite = grant.is_none() && follows_invite(server, incoming, hash, env);
-    // Whom a registrar that is trusted sends to its phone has proved there who it is, or here, on
-    // the way there.
+    // The trusted registrar that sends a request to its phone has authenticated the sender, or this
+    // server did when it forwarded the request to the registrar.
     let is_vouched = found.edge_flow.is_some() && incoming.trust == Trust::Trusted;
     let asked = Asked { incoming, is_for_us, is_by_edge, grant, follows_invite, is_vouched };
     let sponsor = find_sponsor(server, &asked, env).ok_or(Refusal::Answered)?;
@@ -188,16 +188,16 @@ fn decide<R: RawMutex>(
         keep_as_many_as_may_be(&mut targets, env);
     }
     if visit == Visit::Spiral {
-        // However few it opens at once, it could go on for ever with what is left each time it
-        // comes by.
+        // A spiral may open few branches at once, but could continue with the remaining targets
+        // each time it returns, without an end.
         targets.truncate(max_breadth(message) as usize);
     }
     Ok(Way { sponsor, targets, answerer, routes })
 }
 
-/// Finds the `targets` of a request that goes on by the word of `sponsor`, where they are not yet
-/// those who are registered at its request URI. Returns who of us it is for, and the Route lines
-/// that take the place of those there.
+/// Finds the `targets` of a request that is authorized by `sponsor`, unless the lookup of
+/// registered contacts has found them already. Returns the identity of the called user and the
+/// Route lines that replace the received ones.
 fn find_targets<R: RawMutex>(
     server: &Server<R>,
     asked: &Asked<'_, '_>,
@@ -215,17 +215,17 @@ fn find_targets<R: RawMutex>(
         }
         Onward::Elsewhere { next_hop, flow_bound, uri, routes } => {
             if grant.is_some() && found.left().is_empty() {
-                // A phone that named itself by a GRUU gets its own URI again (RFC 5627 section
-                // 5.1).
+                // A phone that uses a GRUU as its contact gets requests with its registered URI
+                // (RFC 5627 section 5.1).
                 let _ = gruu_targets(server, found, targets, env);
             }
             if targets.is_empty() {
-                // The request URI for a strict router is that router's.
+                // If the next hop is a strict router, the request URI is that of the router.
                 let known = grant.filter(|_| flow_bound && uri == found.uri_bytes);
                 let known = known.and_then(|grant| grant.flow);
                 let now_on = known.and_then(|known| flow_now(server, head, found, known, env));
-                // The connection on which the dialog was made, while it is open (RFC 5923): a URI
-                // with an address says nothing of the name in a certificate.
+                // The connection on which the dialog was created, while it is open (RFC 5923). A
+                // certificate cannot be checked against a URI with an IP address.
                 let carrier = grant.filter(|_| !flow_bound).and_then(|grant| grant.carrier);
                 let carrier = carrier.filter(|carrier| {
                     server.location.is_open(carrier) && next_hop.may_be_on(carrier.transport)
@@ -247,7 +247,7 @@ fn find_targets<R: RawMutex>(
             let answerer = grant.map_or(Identity::NOBODY, |grant| grant.other_identity);
             Ok((answerer, routes))
         }
-        // Event state of our users would be kept here, and is not.
+        // This server keeps no event state for its users.
         Onward::User { .. } if head.method == Method::Publish => {
             Err(Refusal::Status(Status::BAD_EVENT))
         }
@@ -266,8 +266,8 @@ fn find_targets<R: RawMutex>(
     }
 }
 
-/// Whether the request has been here before, where nothing in itself is against forwarding it (RFC
-/// 3261 section 16.3).
+/// Checks if a request may be forwarded (RFC 3261 section 16.3), and returns if it has passed this
+/// server before.
 fn visit_of(
     incoming: &Incoming<'_, '_>,
     loop_hash: impl FnOnce() -> u32,
@@ -300,7 +300,7 @@ fn visit_of(
 fn without_route(no_route: NoRoute, env: &Env<'_>) -> Refusal {
     Refusal::Status(match no_route {
         NoRoute::Scheme => Status::UNSUPPORTED_URI_SCHEME,
-        // That says nothing of this server, which a 503 would.
+        // A 503 would say that this server is overloaded.
         NoRoute::Transport => Status::TEMPORARILY_UNAVAILABLE,
         NoRoute::Number => {
             env.counters.not_found.add();
@@ -309,7 +309,8 @@ fn without_route(no_route: NoRoute, env: &Env<'_>) -> Refusal {
     })
 }
 
-/// The request is for a user who is not there, as `status` says: whoever asks for many guesses.
+/// The response to a request for an unknown or unregistered user, according to `status`. A client
+/// that causes many of these may be guessing names and is limited.
 fn miss<R: RawMutex>(
     server: &Server<R>,
     incoming: &Incoming<'_, '_>,
@@ -327,7 +328,7 @@ fn miss<R: RawMutex>(
             env.counters.foreign_limited.add();
             return Refusal::ForNow { seconds: 10 };
         }
-        // A proxy is not banned for what others dial.
+        // A proxy is not banned for the numbers that its clients dial.
         let is_proxied = message.elements(HeaderName::Via).nth(1).is_some();
         if status == Status::NOT_FOUND && flow.transport.is_stream() && !is_proxied {
             note_failure(server, account.source, env);
@@ -336,7 +337,7 @@ fn miss<R: RawMutex>(
     Refusal::Status(status)
 }
 
-/// Whether the request is the ACK or CANCEL of an INVITE that went on without a transaction.
+/// True if the request is the ACK or CANCEL of an INVITE that was forwarded without a transaction.
 fn follows_invite<R: RawMutex>(
     server: &Server<R>,
     incoming: &Incoming<'_, '_>,
@@ -349,13 +350,13 @@ fn follows_invite<R: RawMutex>(
         && server.passed.has(passed_key(server, message, loop_hash()))
 }
 
-/// What stands for an INVITE that goes on without a transaction, and for its CANCEL and ACK: they
-/// have its branch, and all that decides where it goes.
+/// The key of an INVITE that is forwarded without a transaction, and of its CANCEL and ACK. These
+/// have the same branch parameter and the same routing fields.
 fn passed_key<R: RawMutex>(server: &Server<R>, request: &Message<'_>, loop_hash: u32) -> u64 {
     server.transactions.key_of(request).wrapping_add(loop_hash.into())
 }
 
-/// What is decided about a request that goes `way`, and where to.
+/// Returns the plan of a request that goes `way`, and its targets.
 fn plan(
     incoming: &Incoming<'_, '_>,
     found: &Preprocessed<'_>,
@@ -367,8 +368,8 @@ fn plan(
     let Way { sponsor, targets, answerer, routes } = way;
     let starts_dialog = match head.method {
         Method::Invite | Method::Refer => head.to.tag().is_none(),
-        // The first of them that arrives starts it, and not always is that known (RFC 6665 section
-        // 4.3).
+        // The first of these to arrive creates the dialog, and this server does not always know
+        // which one is the first (RFC 6665 section 4.3).
         Method::Subscribe | Method::Notify => true,
         _ => false,
     };
@@ -393,7 +394,7 @@ fn plan(
     (plan, targets)
 }
 
-/// How many branches of the request may be open at once (RFC 5393 section 5.3.3).
+/// The maximum number of branches of the request open at once (RFC 5393 section 5.3.3).
 fn max_breadth(request: &Message<'_>) -> u32 {
     request
         .value(HeaderName::MaxBreadth)
@@ -435,7 +436,7 @@ fn forward<R: RawMutex>(
     let Some(key) = incoming.key.filter(|_| head.method != Method::Ack) else {
         return forward_statelessly(server, incoming, &plan, &targets, env);
     };
-    // The request, and what is sent.
+    // Memory for the received request and for the forwarded one.
     let bytes = 2 * message.as_bytes().len();
     let started = server.transactions.insert(key, payers, bytes, env, |handle, env| {
         Context::start(handle, message, plan, targets, env)
@@ -458,7 +459,7 @@ fn forward<R: RawMutex>(
     }
 }
 
-/// Sends the request to the best of `targets`, and remembers nothing but that it did.
+/// Sends the request to the best of `targets`. Keeps only a record that an INVITE was forwarded.
 fn forward_statelessly<R: RawMutex>(
     server: &Server<R>,
     incoming: &Incoming<'_, '_>,
@@ -471,7 +472,7 @@ fn forward_statelessly<R: RawMutex>(
         let max = env.settings.config.limits.max_transactions;
         server.passed.note(passed_key(server, message, plan.loop_hash), max);
     }
-    // The best is the first.
+    // The first target is the best.
     let Some(target) = targets.first() else { return };
     let forwarded = stateless::forward(message, head, plan, target, env);
     if let Err(stuck) = forwarded
@@ -481,13 +482,14 @@ fn forward_statelessly<R: RawMutex>(
     }
 }
 
-/// Whether the request begins something new, and can be refused without leaving anything behind.
+/// True if the request begins a transaction outside a dialog, so that a rejection leaves no state
+/// behind.
 fn is_new(head: &RequestHead<'_>) -> bool {
     head.to.tag().is_none() && !matches!(head.method, Method::Ack | Method::Cancel)
 }
 
-/// Whether the server is too far behind to take on the request. It is of one mind about all that
-/// belongs to a call: what it has challenged it serves.
+/// True if the server is too overloaded for the request. All requests of a call get the same
+/// decision, so that a client that was challenged is served.
 fn is_too_much(head: &RequestHead<'_>, env: &Env<'_>) -> bool {
     let max_wait = env.settings.config.limits.max_wait;
     let is_late = max_wait > Duration::ZERO && env.waited > max_wait;
@@ -496,7 +498,7 @@ fn is_too_much(head: &RequestHead<'_>, env: &Env<'_>) -> bool {
         && (is_late || !env.served.has(env.keys.call_id.hash_one(head.call_id)))
 }
 
-/// Says where the user is (RFC 3261 section 8.3).
+/// Sends a 302 with the contacts of the user (RFC 3261 section 8.3).
 fn redirect(incoming: &Incoming<'_, '_>, targets: &[Target], env: &mut Env<'_>) {
     let Incoming { message, head, flow, .. } = incoming;
     match head.method {

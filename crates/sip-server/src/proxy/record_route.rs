@@ -1,5 +1,5 @@
-//! Record-Route, and the tokens in it that the two ends of a dialog get (RFC 3261 section 16.6 step
-//! 4 and 16.7 step 8).
+//! Record-Route, and the tokens in it for the two ends of a dialog (RFC 3261 section 16.6 step 4
+//! and 16.7 step 8).
 
 use super::token::{End, Identity, Life, MAX_TEXT, Sender, TargetHash, Token, routes_hash};
 use crate::dialogs::Place;
@@ -9,22 +9,18 @@ use crate::keys::Key;
 use crate::lines::write_address;
 use crate::settings::Settings;
 use alloc::vec::Vec;
+use core::net::{IpAddr, SocketAddr};
 use sip::dialog::DialogId;
 use sip::header::NameAddr;
 use sip::uri::is_sips;
 use sip::{HeaderName, Message, SipUri, Transport, Uri};
 use smallvec::SmallVec;
 
-/// How requests get to the sender of `request`, which came on `arrived_on`.
+/// The end of the dialog at the sender of `request`, which came on `arrived_on`.
 pub(super) fn end_of_sender(request: &Message<'_>, arrived_on: &Flow, env: &Env<'_>) -> End {
     let keys = env.keys;
-    let contact = request.elements(HeaderName::Contact).next();
     let is_bound = |uri: &SipUri<'_>| super::is_flow_bound(request, uri, arrived_on, env.settings);
-    let contact = contact.and_then(|contact| NameAddr::parse(HeaderName::Contact, contact).ok());
-    let uri = match contact.and_then(|contact| contact.uri().ok()) {
-        Some(Uri::Sip(uri)) => Some(uri),
-        _ => None,
-    };
+    let uri = uri_of_contact(request);
     let flow = uri.as_ref().is_some_and(is_bound).then_some(*arrived_on);
     End {
         target: uri
@@ -36,27 +32,38 @@ pub(super) fn end_of_sender(request: &Message<'_>, arrived_on: &Flow, env: &Env<
     }
 }
 
-/// The way of a request through this server.
+/// The SIP URI in Contact.
+fn uri_of_contact<'m>(request: &Message<'m>) -> Option<SipUri<'m>> {
+    let contact = request.elements(HeaderName::Contact).next()?;
+    match NameAddr::parse(HeaderName::Contact, contact).ok()?.uri() {
+        Ok(Uri::Sip(uri)) => Some(uri),
+        _ => None,
+    }
+}
+
+/// The flows of a request through this server.
 pub(super) struct Ways<'a> {
-    /// The flow that it came on.
+    /// The flow that the request came on.
     pub(super) from: &'a Flow,
-    /// The flow that it leaves on.
+    /// The URI that the request is sent to.
+    pub(super) uri: &'a [u8],
+    /// The flow that the request is sent on.
     pub(super) to: &'a Flow,
-    /// Whether later requests have to follow that.
+    /// True if later requests of the dialog must follow `to`.
     pub(super) follows: bool,
 }
 
-/// The names in our domains that the two sides of a dialog may give in From.
+/// The names in our domains that the two ends of a dialog may give in From.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Names {
-    /// What the sender of the first request proved.
+    /// The authenticated name of the sender of the first request.
     pub(crate) sender: Identity,
-    /// Whom of us it was for. To does not say that: the sender chooses it.
+    /// The called user. To is not evidence of it, because the sender chooses To.
     pub(crate) answerer: Identity,
 }
 
-/// Appends the Record-Route lines for `request`: two where the ends of ours
-/// differ, so that each side has an address that it can reach (RFC 5658).
+/// Appends the Record-Route lines for `request`. There are two if the local addresses of the flows
+/// differ, so that each side gets an address that it can reach (RFC 5658).
 pub(super) fn write_record_route(
     request: &Message<'_>,
     names: Names,
@@ -64,7 +71,7 @@ pub(super) fn write_record_route(
     env: &Env<'_>,
     lines: &mut Vec<u8>,
 ) {
-    let Ways { from, to, follows } = *ways;
+    let Ways { from, uri, to, follows } = *ways;
     let name_addr = |name| NameAddr::parse(name, request.value(name).unwrap_or_default()).ok();
     let called = name_addr(HeaderName::To);
     let from_tag = name_addr(HeaderName::From).and_then(|from| from.tag());
@@ -87,24 +94,40 @@ pub(super) fn write_record_route(
     let user = token.text(&env.keys.token, &id);
     // RFC 5630 section 5.3.
     let is_sips = request.request_uri().is_some_and(is_sips);
-    let mut line = |flow: &Flow| {
+    let mut line = |flow: &Flow, called| {
         lines.extend_from_slice(b"Record-Route: <");
         lines.extend_from_slice(if is_sips { b"sips:" } else { b"sip:" });
         lines.extend_from_slice(&user);
-        write_own_end(flow, is_sips, env.settings, lines);
+        write_own_end(flow, called, is_sips, lines);
         lines.extend_from_slice(b">\r\n");
     };
-    line(to);
-    if (from.transport, from.local) != (to.transport, to.local) {
-        line(from);
+    let inner = env.settings.called_by(to, || address_in(uri));
+    let outer = env.settings.called_by(from, || address_of_sender(request));
+    line(to, inner);
+    if (from.transport, from.local, outer) != (to.transport, to.local, inner) {
+        line(from, outer);
     }
 }
 
-/// Appends what follows the token in a Record-Route or Path: our end of `flow`. A SIPS URI says TLS
-/// by itself.
-pub(super) fn write_own_end(flow: &Flow, is_sips: bool, settings: &Settings, lines: &mut Vec<u8>) {
+/// The address in a SIP URI.
+pub(super) fn address_in(uri: &[u8]) -> Option<IpAddr> {
+    match Uri::parse(uri) {
+        Ok(Uri::Sip(uri)) => uri.host.ip(),
+        _ => None,
+    }
+}
+
+/// The address that the sender of `request` names as its own.
+fn address_of_sender(request: &Message<'_>) -> Option<IpAddr> {
+    let contact = || uri_of_contact(request).and_then(|uri| uri.host.ip());
+    request.top_via().ok().and_then(|via| via.host.ip()).or_else(contact)
+}
+
+/// Appends the part after the token in a Record-Route or Path: the local end of `flow`, by its
+/// address `called`. A SIPS URI implies TLS.
+pub(super) fn write_own_end(flow: &Flow, called: SocketAddr, is_sips: bool, lines: &mut Vec<u8>) {
     lines.push(b'@');
-    write_address(lines, settings.called(flow));
+    write_address(lines, called);
     if flow.transport.is_stream() && !(is_sips && flow.transport == Transport::Tls) {
         lines.extend_from_slice(b";transport=");
         lines.extend_from_slice(flow.transport.param().as_bytes());
@@ -112,25 +135,23 @@ pub(super) fn write_own_end(flow: &Flow, is_sips: bool, settings: &Settings, lin
     lines.extend_from_slice(b";lr");
 }
 
-/// Appends `lines`, which begin with the Record-Route that was written for the flow `before`, for
-/// the flow `now`.
+/// Appends `lines`, which begin with the Record-Route for the flow `before`, with that Record-Route
+/// rewritten for the flow `now`. Each flow has the address by which the peer knows the local end.
 pub(super) fn write_record_route_anew(
     lines: &[u8],
-    before: &Flow,
-    now: &Flow,
-    settings: &Settings,
+    [before, now]: [(&Flow, SocketAddr); 2],
     out: &mut Vec<u8>,
 ) {
     let mut old = Vec::new();
     let is_sips = lines.starts_with(b"Record-Route: <sips:");
-    write_own_end(before, is_sips, settings, &mut old);
+    write_own_end(before.0, before.1, is_sips, &mut old);
     old.extend_from_slice(b">\r\n");
     let first = memchr::memchr(b'\n', lines).map_or(0, |end| end + 1);
     let (line, rest) = lines.split_at(first);
     match line.strip_suffix(&old[..]) {
         Some(start) if start.starts_with(b"Record-Route: ") => {
             out.extend_from_slice(start);
-            write_own_end(now, is_sips, settings, out);
+            write_own_end(now.0, now.1, is_sips, out);
             out.extend_from_slice(b">\r\n");
         }
         _ => out.extend_from_slice(line),
@@ -138,8 +159,8 @@ pub(super) fn write_record_route_anew(
     out.extend_from_slice(rest);
 }
 
-/// The token in `request`, which was written before it was known where it goes, once it goes to
-/// `to`.
+/// The replacement of the token in `request` for the flow `to`. The token was written before the
+/// destination was known.
 pub(super) fn token_for_place<'m>(
     request: &Message<'m>,
     to: &Flow,
@@ -159,20 +180,20 @@ pub(super) fn token_for_place<'m>(
     Some(NewToken { old, new: new.text(key, &given), end: new.end })
 }
 
-/// One token in the place of another one.
+/// A token that replaces another one.
 #[derive(Clone, Debug)]
 pub(super) struct NewToken<'m> {
     old: &'m [u8],
     new: SmallVec<[u8; MAX_TEXT]>,
-    /// Where it leads.
+    /// The end that the new token leads to.
     end: End,
 }
 
 impl NewToken<'_> {
-    /// Appends `line` with the new token wherever the old one stands in it.
+    /// Appends `line` with every occurrence of the old token replaced by the new one.
     pub(super) fn write(&self, line: &[u8], out: &mut Vec<u8>) {
         let mut copied = 0;
-        // It is a user part, so it ends there.
+        // A token is a user part, so it ends at the `@`.
         for at in memchr::memchr_iter(b'@', line) {
             if let Some(before) = line[copied..at].strip_suffix(self.old) {
                 out.extend_from_slice(before);
@@ -184,30 +205,30 @@ impl NewToken<'_> {
     }
 }
 
-/// What becomes of the Record-Route of a response.
+/// The handling of the Record-Route of a response.
 #[derive(Clone, Copy, Default)]
 pub(crate) enum RecordRoute<'a> {
     #[default]
     Kept,
-    /// There is no dialog that it could be for. In it is the answerer's token, which is for nobody
-    /// else.
+    /// The field is removed. There is no dialog, and the token in the field is meant for the
+    /// answerer alone.
     Removed,
-    /// The token for the sender takes the place of the answerer's.
+    /// The token for the sender replaces that for the answerer.
     With(&'a NewToken<'a>),
 }
 
-/// What there is in the Record-Route of a response.
+/// The tokens in the Record-Route of a response.
 #[derive(Clone, Debug)]
 #[expect(
     clippy::large_enum_variant,
     reason = "one at a time, for a moment, and mostly the large one"
 )]
 pub(super) enum Tokens<'m> {
-    /// None of ours.
+    /// No token of this server.
     None,
-    /// One that is not for the sender of the request, and no dialog that another one could be for.
+    /// A token for the answerer, and no dialog that a token for the sender could be made for.
     Stray,
-    /// One that gives way to another.
+    /// A token that is replaced by that for the sender.
     New(NewToken<'m>),
 }
 
@@ -220,7 +241,7 @@ impl Tokens<'_> {
         }
     }
 
-    /// Where the sender's token leads, if there is one.
+    /// The place that the token for the sender leads to, if there is one.
     pub(super) const fn place(&self) -> Option<Place> {
         match self {
             Self::New(NewToken { end: End { target, flow, scope, .. }, .. }) => {
@@ -231,9 +252,9 @@ impl Tokens<'_> {
     }
 }
 
-/// The token for the sender of a request that `response` answers, in place of the one that the
-/// answerer got: it leads to the answerer (RFC 3261 section 16.7 step 8), on the connection that
-/// was `opened` for the request, if the response came on one.
+/// The token for the sender of the request that `response` answers. It replaces the token for the
+/// answerer and leads to the answerer (RFC 3261 section 16.7 step 8). If the response came on the
+/// connection that was `opened` for the request, the token names that connection.
 pub(super) fn token_for_sender<'m>(
     response: &Message<'m>,
     status: u16,
@@ -254,7 +275,7 @@ pub(super) fn token_for_sender<'m>(
     }
 }
 
-/// Whether an element of Record-Route is of this server.
+/// True if a Record-Route element names this server.
 fn leads_here(element: &[u8], settings: &Settings) -> bool {
     let uri = NameAddr::parse(HeaderName::RecordRoute, element).map(|address| address.uri());
     matches!(uri, Ok(Ok(Uri::Sip(uri))) if settings.is_us(&uri.host, uri.port).is_some())
@@ -272,7 +293,7 @@ fn new_token<'m>(
     let call_id = response.value(HeaderName::CallId)?;
     let key = &env.keys.token;
     let given = DialogId { call_id, local_tag: from_tag, remote_tag: to_tag };
-    // What stands above our entry are the proxies behind us, the last one first.
+    // The elements above the entry of this server are the downstream proxies, the last one first.
     let mut behind: SmallVec<[&[u8]; 4]> = SmallVec::new();
     let (old, token, sender) = response.elements(HeaderName::RecordRoute).find_map(|element| {
         let own = own_token(element, &given, key);
@@ -296,7 +317,8 @@ fn new_token<'m>(
     Some(NewToken { old, new: token.text(key, &id), end })
 }
 
-/// The token in `element` that this server wrote into a request, and what it says of who sent that.
+/// Returns the token that this server wrote into `element` of a request, with its text and the data
+/// on the sender of the request.
 fn own_token<'m>(
     element: &'m [u8],
     given: &DialogId<'_>,
@@ -306,7 +328,7 @@ fn own_token<'m>(
         return None;
     };
     let user = uri.user?;
-    // Some phones escape letters that need not be (RFC 3261 section 19.1.4).
+    // Some phones escape characters that need no escape (RFC 3261 section 19.1.4).
     let token = Token::parse(key, given, &sip::uri::unescape(user))?;
     Some((user, token, token.sender?))
 }

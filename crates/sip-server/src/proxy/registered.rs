@@ -1,5 +1,5 @@
-//! The phones that a request is for, found among the bindings: by user, by contact, by GRUU, and by
-//! the flow of a dialog.
+//! The lookup of registered phones for a request: by user, by contact, by GRUU, and by the flow of
+//! a dialog.
 
 use super::route::Preprocessed;
 use super::target::{Leads, Target, Targets};
@@ -16,7 +16,7 @@ use sip::message::RequestHead;
 use sip::{SipUri, Status, Transport, Uri};
 use smallvec::SmallVec;
 
-/// The address of record of the user of ours that `uri` means, if it means one.
+/// The address-of-record of the local user that `uri` names, if it names one.
 pub(crate) fn address_of<R: RawMutex>(
     server: &Server<R>,
     uri: &SipUri<'_>,
@@ -27,11 +27,11 @@ pub(crate) fn address_of<R: RawMutex>(
     Some(server.location.address_of_record(&user, name))
 }
 
-/// The flow to the phone that the request URI names, of the user that the request is to: within a
-/// dialog it may have lost the one that is `known`, on which the dialog began, and have registered
-/// anew (RFC 5626 section 5.3.1). Another phone of that user may have the same private contact,
-/// behind another NAT: so who is on the known flow is the one, then who has its address, then who
-/// has registered last.
+/// The current flow to the phone that the request URI names, of the user in To. Within a dialog the
+/// phone may have lost the flow `known`, on which the dialog began, and registered again (RFC 5626
+/// section 5.3.1). Another phone of the user may have the same private contact behind another NAT.
+/// So the binding on the known flow is preferred, then that of the phone that was registered there,
+/// then one with the same remote address, then the latest one.
 pub(super) fn flow_now<R: RawMutex>(
     server: &Server<R>,
     head: &RequestHead<'_>,
@@ -40,27 +40,46 @@ pub(super) fn flow_now<R: RawMutex>(
     env: &Env<'_>,
 ) -> Option<Flow> {
     let (Uri::Sip(to), Uri::Sip(wanted)) = (head.to_uri, found.uri) else { return None };
-    let is_wanted = |contact: &[u8]| {
-        // Most phones write it the same way each time, which is quicker to see.
-        contact == found.uri_bytes
-            || matches!(Uri::parse(contact), Ok(Uri::Sip(contact)) if contact.is_same(&wanted))
-    };
+    let location = &server.location;
     let user = address_of(server, &to, env)?;
-    server.location.look_up(&user, |subscriber| {
-        subscriber?
-            .current(env.now)
-            .filter(|binding| {
-                binding.flow == known || (binding.flow_bound && is_wanted(&binding.contact))
-            })
-            .map(|binding| binding.flow)
-            // Of those that are as good, the last.
-            .max_by_key(|flow| (*flow == known, flow.remote.ip() == known.remote.ip()))
+    let is_closed = known.connection.is_some() && !location.is_open(&known);
+    // A phone that opens a connection only for a large request is not registered on it. A dialog
+    // over TLS goes on in clear only if the phone has registered such a contact.
+    let is_any_transport = is_closed && !known.transport.is_secure();
+    let is_it = |uri: &SipUri<'_>| {
+        uri.is_same(&wanted) || (is_any_transport && is_same_but_for_params(uri, &wanted))
+    };
+    let is_wanted = |contact: &[u8]| {
+        // Fast path: most phones write the URI identically each time.
+        contact == found.uri_bytes
+            || matches!(Uri::parse(contact), Ok(Uri::Sip(contact)) if is_it(&contact))
+    };
+    let phone = is_closed.then(|| location.phone_once_on(&user, &known, env.now)).flatten();
+    location.look_up(&user, |subscriber| {
+        let suits = |binding: &Binding| {
+            let is_known = binding.flow == known;
+            let is_phone = phone.and_then(|phone| phone.is(&location.phone_of(binding)));
+            // Another instance is another phone, whatever its contact.
+            let is_there = is_phone.unwrap_or_else(|| is_wanted(&binding.contact));
+            let rank = (is_known, is_phone, binding.flow.remote.ip() == known.remote.ip());
+            (is_known || (binding.flow_bound && is_there)).then_some((rank, binding.flow))
+        };
+        // `max_by_key` returns the last of equal elements.
+        let found = subscriber?.current(env.now).filter_map(suits);
+        found.max_by_key(|(rank, _)| *rank).map(|(_, flow)| flow)
     })
 }
 
-/// The phone whose contact is the request URI, or the phones of one user who have the same. An
-/// address in a private network may be another's as well: whoever can send there himself means that
-/// one, unless the phone has been seen at it.
+/// True where both URIs have the same scheme, user, host and port.
+fn is_same_but_for_params(one: &SipUri<'_>, other: &SipUri<'_>) -> bool {
+    let user = |uri: &SipUri<'_>| sip::uri::unescape(uri.user.unwrap_or_default()).into_owned();
+    let is_same_place = one.port == other.port && one.host.is_same(&other.host);
+    is_same_place && one.secure == other.secure && user(one) == user(other)
+}
+
+/// The phone that has the request URI as its contact, or the phones of one user that share it. A
+/// private address may belong to another host in the network of the sender. A sender that can reach
+/// the address itself means that host, unless the phone has been seen at the address.
 pub(super) fn registered_targets<R: RawMutex>(
     server: &Server<R>,
     incoming: &Incoming<'_, '_>,
@@ -82,7 +101,7 @@ pub(super) fn registered_targets<R: RawMutex>(
                 || !env.settings.may_reach(origin, transport, there)
         });
         match Target::of_binding(binding, env.settings) {
-            // With the parameters that were asked for, too. All are as likely meant.
+            // The request URI keeps its parameters. All these targets have the same preference.
             Ok(Leads::Away(target)) if is_elsewhere => {
                 Some(Target { uri: SmallVec::from_slice(found.uri_bytes), q: 1000, ..target })
             }
@@ -91,12 +110,12 @@ pub(super) fn registered_targets<R: RawMutex>(
     })
 }
 
-/// How many users one after the other a request may be led to by contacts that are addresses of
-/// record of ours.
+/// The maximum number of users that a request is led to one after the other, by contacts that are
+/// addresses-of-record of this server.
 const MOST_USERS: usize = 10;
 
-/// Adds the target that the GRUU in the request URI leads to, and returns whose phone that is.
-/// `None` where it is no GRUU of ours.
+/// Adds the target of the GRUU in the request URI and returns its user. Returns `None` if the URI
+/// is not a GRUU of this server.
 pub(super) fn gruu_targets<R: RawMutex>(
     server: &Server<R>,
     found: &Preprocessed<'_>,
@@ -119,9 +138,9 @@ pub(super) fn gruu_targets<R: RawMutex>(
     })
 }
 
-/// Adds the targets that a user's bindings are (RFC 3261 section 16.5), the best first; only the
-/// phone that `gruu` leads to, if there is one. A contact that leads to this server again means the
-/// bindings of another user.
+/// Adds the bindings of a user as targets (RFC 3261 section 16.5), the best first. With `gruu`,
+/// only the phone that it names. A contact that names a user of this server stands for the bindings
+/// of that user.
 pub(super) fn targets_of<R: RawMutex>(
     server: &Server<R>,
     user: &AddressOfRecord,
@@ -161,14 +180,14 @@ pub(super) fn targets_of<R: RawMutex>(
         looked_at += 1;
     }
     if targets.len() > 1 {
-        // Of those that are as good, the newest are most likely there.
+        // Among targets of the same preference the newest is most likely reachable.
         targets.reverse();
         targets.sort_by_key(|target| core::cmp::Reverse(target.q));
     }
     if targets.is_empty() { Err(Status::TEMPORARILY_UNAVAILABLE) } else { Ok(()) }
 }
 
-/// Leaves out the last of `targets`, where there are too many.
+/// Drops the last of `targets` beyond the configured maximum.
 pub(super) fn keep_as_many_as_may_be(targets: &mut Targets, env: &Env<'_>) {
     let max = env.settings.config.limits.max_forks;
     for _ in max..targets.len() {

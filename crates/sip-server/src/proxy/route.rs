@@ -1,4 +1,4 @@
-//! Reading the way that a request asks for (RFC 3261 sections 16.4 and 16.5).
+//! Route preprocessing and the destination of a request (RFC 3261 sections 16.4 and 16.5).
 
 use super::edge;
 use super::target::{NextHop, NoRoute};
@@ -18,44 +18,45 @@ use sip::uri::unescape;
 use sip::{HeaderName, Message, SipUri, Uri};
 use smallvec::SmallVec;
 
-/// A request without the routes that led here.
+/// A request without the Route elements of this server.
 #[derive(Debug)]
 pub(crate) struct Preprocessed<'m> {
     pub(crate) uri: Uri<'m>,
     pub(crate) uri_bytes: &'m [u8],
-    /// The Route elements that are left.
+    /// The remaining Route elements.
     routes: SmallVec<[&'m [u8]; 4]>,
     is_changed: bool,
-    /// What we wrote into the Record-Route of the dialog, if the request is of one.
+    /// The token from the Record-Route of the dialog, for a request within a dialog.
     pub(super) token: Option<Token>,
-    /// Whether the token came in a SIPS URI: the dialog began so.
+    /// True if the token came in a SIPS URI, so the dialog began with SIPS.
     pub(super) is_by_sips: bool,
-    /// The flow to a phone of another registrar, whose Path we are in.
+    /// The flow to a phone of another registrar, if this server is in the Path of the phone.
     pub(super) edge_flow: Option<Flow>,
 }
 
-/// Who a request is for.
+/// The destination of a request.
 #[derive(Debug)]
 pub(crate) enum Destination<'m> {
     /// This server itself.
     Server,
-    /// It goes on, or to nobody, for this reason.
+    /// The request is forwarded, or has no route for this reason.
     Onward(Result<Onward<'m>, NoRoute>),
 }
 
-/// Who a request is for that goes on.
+/// The destination of a request that is forwarded.
 #[derive(Debug)]
 pub(crate) enum Onward<'m> {
-    /// A user of one of our domains, by name or number, without escapes.
+    /// A user of a local domain, by name or number, without escapes.
     User { user: Cow<'m, [u8]>, domain: DomainIndex },
-    /// Somebody else, this way. The request URI to forward with may not be the one that came.
+    /// Another element, through this next hop. The request URI to forward with may differ from the
+    /// received one.
     Elsewhere { next_hop: NextHop, flow_bound: bool, uri: &'m [u8], routes: Option<Vec<u8>> },
 }
 
-/// How many Route elements that lead here are looked into.
+/// The maximum number of Route elements of this server that are examined for a token.
 const MOST_READ: usize = 3;
 
-/// Undoes strict routing and takes our own routes away.
+/// Reverses strict routing and removes the Route elements of this server.
 pub(crate) fn preprocess<'m>(
     message: &Message<'m>,
     head: &RequestHead<'m>,
@@ -65,7 +66,7 @@ pub(crate) fn preprocess<'m>(
     let mut routes: SmallVec<[&'m [u8]; 4]> = message.elements(HeaderName::Route).collect();
     let (mut uri, mut uri_bytes) = (head.uri, head.uri_bytes);
     let mut is_changed = false;
-    // What is not of a dialog is not by a token either.
+    // A token is valid only within a dialog.
     let id = head.to.tag().map(|_| dialogs::id_of(head));
     let token_of = |uri: &SipUri<'_>| Token::parse(&keys.token, id.as_ref()?, &unescape(uri.user?));
     let mut token = None;
@@ -77,7 +78,8 @@ pub(crate) fn preprocess<'m>(
         && let Ok(address) = NameAddr::parse(HeaderName::Route, last)
         && let Ok(target) = address.uri()
     {
-        // The element before us is a strict router: it put the request URI at the end.
+        // The previous element is a strict router: it has put the request URI at the end of the
+        // routes.
         (uri, uri_bytes) = (target, address.uri_bytes);
         routes.pop();
         token = Some(own_token);
@@ -89,8 +91,8 @@ pub(crate) fn preprocess<'m>(
     while let Some(own) = routes.get(passed).and_then(|route| route_uri(route))
         && settings.is_us(&own.host, own.port).is_some()
     {
-        // A phone may put its outbound proxy before ours. To look at all would cost much where
-        // there are many.
+        // A phone may put its outbound proxy before the route set. The limit bounds the cost of
+        // many elements.
         if passed < MOST_READ {
             if token.is_none() {
                 token = token_of(&own);
@@ -106,12 +108,12 @@ pub(crate) fn preprocess<'m>(
 }
 
 impl<'m> Preprocessed<'m> {
-    /// The Route elements that are left.
+    /// The remaining Route elements.
     pub(crate) fn left(&self) -> &[&'m [u8]] {
         &self.routes
     }
 
-    /// Who the request is for. `flow` is the one that leads to the other end of its dialog.
+    /// Returns the destination of the request. `flow` leads to the other end of its dialog.
     pub(crate) fn destination(
         &self,
         flow: Option<Flow>,
@@ -137,12 +139,12 @@ impl<'m> Preprocessed<'m> {
         }
     }
 
-    /// On to `next_hop` with the request URI that came.
+    /// The destination `next_hop` with the received request URI.
     fn elsewhere(&self, next_hop: NextHop, flow_bound: bool) -> Onward<'m> {
         Onward::Elsewhere { next_hop, flow_bound, uri: self.uri_bytes, routes: self.routes() }
     }
 
-    /// By `next`, the first of the routes that are left.
+    /// The destination by `next`, the first of the remaining routes.
     fn by_route(
         &self,
         next: &'m [u8],
@@ -153,7 +155,7 @@ impl<'m> Preprocessed<'m> {
         let route = route_uri(next).ok_or(NoRoute::Scheme)?;
         let flow_bound = flow.is_some();
         let next_hop = match flow {
-            // The first phone's proxy may be behind the flow.
+            // The proxy of the first phone may be behind the flow.
             Some(flow) => NextHop::Flow(flow),
             None => NextHop::of_uri(&route, Some(near), settings)?,
         };
@@ -190,14 +192,13 @@ impl<'m> Preprocessed<'m> {
         }
     }
 
-    /// Route lines without those that led here; `None` where nothing changed.
+    /// The Route lines without those of this server. `None` if nothing changed.
     pub(crate) fn routes(&self) -> Option<Vec<u8>> {
         self.is_changed.then(|| lines(&self.routes))
     }
 }
 
-/// Whether the scheme is one that this server serves: without TLS there is no SIPS (RFC 5630
-/// section 5.3).
+/// True if the scheme is served. Without TLS there is no SIPS (RFC 5630 section 5.3).
 pub(crate) fn is_served(uri: &SipUri<'_>, settings: &Settings) -> bool {
     !uri.secure || settings.transports().into_iter().any(sip::Transport::is_secure)
 }
@@ -210,8 +211,8 @@ fn lines(routes: &[&[u8]]) -> Vec<u8> {
     lines
 }
 
-/// Whether `message` has a token of this server for its dialog in Route. That it holds no longer,
-/// or for another target, is found out when the message is read.
+/// True if `message` has a token of this server for its dialog in Route. The expiry and the target
+/// of the token are checked later, when the message is processed.
 pub(crate) fn has_token(message: &Message<'_>, env: &Env<'_>) -> bool {
     let tag = |name| NameAddr::parse(name, message.value(name)?).ok()?.tag();
     let (Some(call_id), Some(local_tag), Some(remote_tag)) =

@@ -1,5 +1,5 @@
-//! What is known of a request as long as it may still go to further places: where to, and the best
-//! response so far (RFC 3261 sections 16.6 and 16.7).
+//! The state of a request without a final response: the remaining targets, and the best response so
+//! far (RFC 3261 sections 16.6 and 16.7).
 
 use super::plan::Plan;
 use super::target::{Target, Targets};
@@ -12,39 +12,42 @@ use core::net::{IpAddr, SocketAddr};
 use sip::{HeaderName, Message, Status};
 use smallvec::SmallVec;
 
-/// How many times as much as was received goes to a host that has never answered anything.
+/// Limit of amplification: the number of bytes sent to a host that has never answered, as a
+/// multiple of the bytes received.
 pub(crate) const MOST_UNASKED: usize = 3;
 
-/// Bytes of challenges that are gathered from all branches for one response.
+/// Maximum length in bytes of the challenges that are collected from all branches.
 const MAX_CHALLENGES: usize = 8192;
 
-/// What is known of a request that has no final response yet.
+/// The state of a request that has no final response yet.
 pub(super) struct Search {
     pub(super) plan: Plan,
-    /// The request as it came.
+    /// The request as received.
     pub(super) request: Vec<u8>,
     /// Targets not yet tried, the best last.
     pub(super) waiting: Targets,
-    /// Bytes sent for the request to hosts that have never answered anything, not even this.
+    /// Bytes sent for this request to hosts that have never answered any request.
     spent: SmallVec<[(IpAddr, usize); 1]>,
-    /// Where each branch goes.
+    /// The destination of each branch, by its index.
     pub(super) aims: SmallVec<[Aim; 1]>,
-    /// The best final response so far: its status, and the whole of it if another server made it.
+    /// The best final response so far: its status, and the complete message if it came from another
+    /// server.
     pub(super) best: Option<(u16, Vec<u8>)>,
-    /// Lines of the challenges in all responses.
+    /// The challenge lines of all responses.
     pub(super) challenges: Vec<u8>,
-    /// Whether challenges were left out there, for they were in our name.
+    /// True if challenges for the realms of this server were left out.
     pub(super) was_stripped: bool,
 }
 
-/// Where a branch goes.
+/// The destination of a branch.
 pub(super) struct Aim {
     pub(super) target: Target,
-    /// The Max-Breadth that it is given.
+    /// The Max-Breadth of the branch.
     pub(super) breadth: u32,
-    /// Where else to try if this place fails (RFC 3263 section 4.3).
+    /// The places to try if this one fails (RFC 3263 section 4.3).
     pub(super) alternatives: Vec<Location>,
-    /// Where TCP was tried for the size of the request. Should it fail, UDP has to do there.
+    /// The address at which TCP was tried because of the size of the request. If TCP fails, UDP is
+    /// used there.
     pub(super) tcp_tried: Option<SocketAddr>,
 }
 
@@ -64,7 +67,7 @@ impl Search {
         }
     }
 
-    /// The memory that it takes.
+    /// The memory that the search uses, in bytes.
     pub(super) fn bytes(&self) -> usize {
         let targets = self.waiting.iter().chain(self.aims.iter().map(|aim| &aim.target));
         let best = self.best.as_ref().map_or(0, |(_, response)| response.capacity());
@@ -75,9 +78,9 @@ impl Search {
             + targets.map(Target::bytes).sum::<usize>()
     }
 
-    /// Whether `length` more bytes may be sent on `flow`: to a host that has never answered
-    /// anything no more than three times what was received, or whoever registers a contact there,
-    /// or names it, had this server flood it.
+    /// True if `length` more bytes may be sent on `flow`. A host that has never answered gets three
+    /// times the bytes received at most. Otherwise a client could register or name its address as a
+    /// target and have this server flood it.
     pub(super) fn affords(&mut self, flow: &Flow, length: usize, env: &Env<'_>) -> bool {
         let host = flow.remote.ip();
         if env.is_asked(flow) {
@@ -100,7 +103,7 @@ impl Search {
         affords
     }
 
-    /// Notes a failure of a branch that no response told of.
+    /// Records a failure of a branch without a response.
     pub(super) fn fail(&mut self, status: Status) {
         let status = status.code();
         if self.best.as_ref().is_none_or(|(best, _)| is_better(status, *best)) {
@@ -108,9 +111,9 @@ impl Search {
         }
     }
 
-    /// Notes a response that is not passed back at once. Where it `distrusts`, challenges of our
-    /// realms are left out: whoever called would answer them, and whoever was called could use the
-    /// answer here.
+    /// Records a response that is not forwarded at once. If `distrusts` is set, challenges for our
+    /// realms are left out: the caller would answer them, and the callee could replay the answer to
+    /// this server.
     pub(super) fn remember(
         &mut self,
         status: u16,
@@ -134,16 +137,15 @@ impl Search {
     }
 }
 
-/// Whether the status `one` says more to the caller than `other` (RFC 3261 section 16.7 step 6):
-/// 6xx before all, else the lowest class; within 4xx those that ask for another try in another
-/// form.
+/// True if the status `one` is better than `other` (RFC 3261 section 16.7 step 6): a 6xx first,
+/// else the lowest class. Within 4xx the codes that ask for a changed request come first.
 fn is_better(one: u16, other: u16) -> bool {
     fn rank(status: u16) -> (u16, u16) {
-        // So far as it says anything, that one way to a place does not exist.
+        // A 430 says only that one flow has failed.
         let class = if status == 430 { 5 } else { status / 100 };
         let within = match status {
             401 | 407 | 415 | 420 | 484 => 0,
-            // What a timeout or a failed delivery says is less than what a phone says.
+            // A timeout or a failed delivery says less than the response of a phone.
             408 | 430 | 503 => 2,
             _ => 1,
         };

@@ -4,7 +4,7 @@
 use super::Heard;
 use super::forward::{NO_CHALLENGE, ResponseChanges};
 use super::plan::{Plan, write_request};
-use super::record_route::{token_for_place, token_for_sender, write_record_route_anew};
+use super::record_route::{address_in, token_for_place, token_for_sender, write_record_route_anew};
 use super::search::MOST_UNASKED;
 use super::target::{NextHop, Target, flows_to};
 use super::token::Life;
@@ -21,17 +21,17 @@ use sip::message::{RequestHead, Response};
 use sip::{HeaderName, Message, Method, StartLine, Status, Transport, Uri};
 use smallvec::SmallVec;
 
-/// Why a request does not go on.
+/// The reason for not forwarding a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stuck {
-    /// It is longer than a message may be with what a proxy adds.
+    /// The request with the lines that a proxy adds is longer than a message may be.
     TooLong,
-    /// There is no way to the target, or none that is open to whoever named it.
+    /// There is no route to the target, or the party that named the target may not reach it.
     Unreachable,
 }
 
 impl Stuck {
-    /// The status that says so.
+    /// The status of the response.
     pub(crate) const fn status(self) -> Status {
         match self {
             Self::TooLong => Status::MESSAGE_TOO_LARGE,
@@ -74,7 +74,7 @@ pub(crate) fn forward(
             let flows = target.next_hop.flows_to(&place, length, arrived_at, env);
             let &flow = flows.first().ok_or(Stuck::Unreachable)?;
             let range = write(flow, env)?;
-            // The contact is part of it, and may be long.
+            // The request contains the contact URI, which may be long.
             if !env.is_asked(&flow) && range.len() > MOST_UNASKED * plan.received {
                 env.counters.unasked.add();
                 env.out.transmits.pop_if(|transmit| transmit.range == range);
@@ -82,8 +82,8 @@ pub(crate) fn forward(
             }
         }
         NextHop::Name(destination) => {
-            // Written for the end that it came in at; when the place is known, [`send_located`]
-            // puts the right one in.
+            // Written for the flow on which the request arrived. [`send_located`] inserts the
+            // correct local address when the destination is known.
             let range = write(plan.arrived_on, env)?;
             let bytes = env.out.bytes[range.clone()].to_vec();
             env.out.transmits.pop_if(|transmit| transmit.range == range);
@@ -91,17 +91,16 @@ pub(crate) fn forward(
             env.counters.dns_queries.add();
             let origin = target.origin;
             let leaves_transport = target.next_hop.leaves_transport();
-            let arrived_on = plan.arrived_on;
-            let kind = TicketKind::Message { bytes, arrived_on, origin, leaves_transport };
-            let destination = destination.clone();
-            let (ticket, payers) = (Ticket(kind), plan.payers);
+            let (arrived_on, payers) = (plan.arrived_on, plan.payers);
+            let kind = TicketKind::Message { bytes, arrived_on, origin, leaves_transport, payers };
+            let (destination, ticket) = (destination.clone(), Ticket(kind));
             env.out.events.push(Event::Locate { destination, ticket, payers });
         }
     }
     Ok(())
 }
 
-/// Sends a message that waited for the DNS to the first of `locations`.
+/// Sends a message that waited for the DNS to the first usable place in `locations`.
 pub(crate) fn send_located(
     bytes: &[u8],
     arrived_on: &Flow,
@@ -127,12 +126,13 @@ pub(crate) fn send_located(
     let branch = Via::parse(via.value).ok().and_then(|via| ViaBranch::parse(via.branch()?));
     let Some(branch) = branch else { return };
     let token = token_for_place(&message, &flow, env);
+    let uri = message.request_uri().unwrap_or_default();
     env.out.send(flow, |out| {
         out.extend_from_slice(&message.as_bytes()[..via.offset]);
-        super::forward::write_via(out, &flow, &branch, env.settings);
+        super::forward::write_via(out, &flow, uri, &branch, env.settings);
         let rest = &message.as_bytes()[end..];
         match &token {
-            // It stands in the lines that follow.
+            // The token stands in the header fields that follow.
             Some(token) => {
                 let (fields, body) = rest.split_at(message.fields_end().saturating_sub(end));
                 token.write(fields, out);
@@ -143,9 +143,9 @@ pub(crate) fn send_located(
     });
 }
 
-/// Sends `forwarded` as a datagram: it could not be delivered on `refused`, and nobody knows of it
-/// any more. Only where it went by TCP for its length (RFC 3261 section 18.1.1), which it did where
-/// its next hop leaves the transport to us.
+/// Sends `forwarded` as a datagram after it could not be delivered on `refused` and no transaction
+/// knows it. Only for a request that went by TCP because of its length (RFC 3261 section 18.1.1),
+/// that is, if its next hop leaves the choice of the transport.
 pub(crate) fn send_as_datagram(forwarded: &Message<'_>, refused: &Flow, env: &mut Env<'_>) {
     let near = [refused.local];
     let local = env.settings.local_for(Transport::Udp, refused.remote.ip(), &near);
@@ -161,21 +161,23 @@ pub(crate) fn send_as_datagram(forwarded: &Message<'_>, refused: &Flow, env: &mu
     let [(via, head_end), (received, _)] = ends[..] else { return };
     let branch = forwarded.top_via().ok().and_then(|via| ViaBranch::parse(via.branch()?));
     let Some(branch) = branch else { return };
-    let bytes = forwarded.as_bytes();
-    // All that stands before the sender's Via may be of our making.
+    let (bytes, uri) = (forwarded.as_bytes(), forwarded.request_uri().unwrap_or_default());
+    // Everything above the Via of the sender may have been added by this server.
     if !env.is_asked(&flow) && bytes.len() > MOST_UNASKED * (bytes.len() - received) {
         return env.counters.unasked.add();
     }
     env.counters.forwarded.add();
     env.out.send(flow, |out| {
         out.extend_from_slice(&bytes[..via]);
-        super::forward::write_via(out, &flow, &branch, env.settings);
-        write_record_route_anew(&bytes[head_end..received], refused, &flow, env.settings, out);
+        super::forward::write_via(out, &flow, uri, &branch, env.settings);
+        let called = |flow| env.settings.called_by(flow, || address_in(uri));
+        let ends = [(refused, called(refused)), (&flow, called(&flow))];
+        write_record_route_anew(&bytes[head_end..received], ends, out);
         out.extend_from_slice(&bytes[received..]);
     });
 }
 
-/// Whether the next hop of `forwarded` does not say by which transport it is reached.
+/// True if the next hop of `forwarded` does not name a transport.
 fn leaves_transport(forwarded: &Message<'_>) -> bool {
     let route = forwarded.elements(HeaderName::Route).next();
     let route = route.map(|route| NameAddr::parse(HeaderName::Route, route));
@@ -187,7 +189,7 @@ fn leaves_transport(forwarded: &Message<'_>) -> bool {
     matches!(next, Ok(Uri::Sip(uri)) if uri.transport().is_none())
 }
 
-/// Answers what can go nowhere. It has our Via already.
+/// Rejects a request without a usable destination. The request has the Via of this server already.
 fn refuse_located(forwarded: &Message<'_>, arrived_on: &Flow, env: &mut Env<'_>) {
     let status = Stuck::Unreachable.status();
     let tag = env.to_tag_of_forwarded(forwarded);
@@ -215,8 +217,8 @@ fn refuse_located(forwarded: &Message<'_>, arrived_on: &Flow, env: &mut Env<'_>)
     }
 }
 
-/// Sends `response` to where its request came from, at `local`, if it answers one that was
-/// forwarded here. Nothing where it does not.
+/// Forwards `response` to the source of its request, which arrived at `local`, if it answers a
+/// request that was forwarded here. Otherwise returns [`Heard::Nothing`].
 pub(crate) fn pass_back(
     response: &Message<'_>,
     expected: u64,
@@ -247,8 +249,8 @@ pub(crate) fn pass_back(
     if (200..300).contains(&status) { Heard::Success { moved: None } } else { Heard::Noted }
 }
 
-/// Whether `response` came from the very address in its Contact: where the request was sent is not
-/// remembered, and an answer must not draw the requests of a dialog elsewhere.
+/// True if `response` came from the address in its Contact. The destination of the request is not
+/// recorded, and a forged response must not redirect the requests of a dialog.
 fn is_from_contact(response: &Message<'_>, arrived_on: &Flow) -> bool {
     let contact = response.elements(HeaderName::Contact).next();
     let contact = contact.and_then(|contact| NameAddr::parse(HeaderName::Contact, contact).ok());
@@ -272,7 +274,7 @@ fn way_back(
     Some(Flow { transport, local, remote, connection: None })
 }
 
-/// Where a response with this topmost Via goes (RFC 3261 section 18.2.2, RFC 3581).
+/// The destination of a response with this topmost Via (RFC 3261 section 18.2.2, RFC 3581).
 fn upstream(via: &Via<'_>) -> Option<(Transport, SocketAddr)> {
     let transport = via.known_transport()?;
     let address = via.received().or(via.host.ip())?;
@@ -280,9 +282,9 @@ fn upstream(via: &Via<'_>) -> Option<(Transport, SocketAddr)> {
     Some((transport, SocketAddr::new(address, port)))
 }
 
-/// Hash of what an INVITE, its ACK, its CANCEL and all responses say (the tag of To is not the same
-/// in all), and of what the Via of the element before us says, once `source` is written into it,
-/// and of where it came to: the same for a request, its ACK, its CANCEL and its responses.
+/// Hash of the Via of the previous element with `source` written into it, of the local address, and
+/// of the fields that a request, its ACK, its CANCEL and its responses share. The To tag is not
+/// among them, because it differs.
 fn origin(
     keys: &Keys,
     via: &Via<'_>,
@@ -298,7 +300,7 @@ fn origin(
         }
         None => (via.received().or(via.host.ip()), via.rport().flatten()),
     };
-    // What has the same length each time stands together, to be hashed at once.
+    // Fields of fixed length are joined, to be hashed in one piece.
     let octets = |address| match address {
         IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
         IpAddr::V6(address) => address.octets(),

@@ -1,4 +1,4 @@
-//! Where a request goes: its targets, and the next hop to each (RFC 3261 sections 16.5 and 16.6).
+//! The targets of a request, and the next hop to each (RFC 3261 sections 16.5 and 16.6).
 
 use crate::binding::Binding;
 use crate::config::Network;
@@ -16,74 +16,73 @@ use sip::uri::is_sips;
 use sip::{Host, Message, SipUri, Transport, Uri};
 use smallvec::SmallVec;
 
-/// Requests that are longer go over a congestion-controlled transport where the target leaves the
-/// choice (RFC 3261 section 18.1.1).
+/// Length in bytes above which a request uses a congestion-controlled transport, if the target
+/// leaves the choice (RFC 3261 section 18.1.1).
 const MAX_UDP_REQUEST: usize = 1300;
 
-/// Room for the lines that the proxy adds, when it is guessed whether a request fits a datagram.
+/// Estimated length in bytes of the lines that the proxy adds, for the choice of the transport.
 const OUR_LINES: usize = 200;
 
-/// How a message gets to its next hop.
+/// The next hop of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NextHop {
-    /// On a flow that is there.
+    /// An existing flow.
     Flow(Flow),
-    /// To an address. An unset transport is UDP, or TCP for a large request (RFC 3261 section
-    /// 18.1.1).
+    /// An address. An unset transport is UDP, or TCP for a large request (RFC 3261 section 18.1.1).
     Address {
         transport: Option<Transport>,
         remote: SocketAddr,
-        /// An address of ours that is known to be near it.
+        /// A local address that is known to be in the same network.
         near: Option<SocketAddr>,
     },
-    /// To what the DNS says.
+    /// A name to look up in the DNS.
     Name(Destination),
 }
 
-/// One place that a request is forwarded to.
+/// One destination of a forked request.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
-    /// The URI as it was registered or asked for.
+    /// The URI as registered or as received.
     pub(crate) uri: SmallVec<[u8; 80]>,
-    /// The Path to the target, to be written as Route; empty for none.
+    /// The Path to the target, to be written as Route. Empty for none.
     pub(crate) path: Vec<u8>,
     pub(crate) next_hop: NextHop,
-    /// Preference in thousandths.
+    /// The q value in thousandths.
     pub(crate) q: u16,
-    /// Whether later requests of the dialog must come on the flow of `next_hop`.
+    /// True if later requests of the dialog must follow the flow in `next_hop`.
     pub(crate) flow_bound: bool,
-    /// In what network whoever named the target is.
+    /// The network scope of the party that named the target.
     pub(crate) origin: Scope,
-    /// Where this is one of the flows to a phone.
+    /// Set if this is one of the flows to a phone.
     pub(crate) flows: Option<Box<Flows>>,
 }
 
-/// A phone that has numbered flows (RFC 5626).
+/// A phone with numbered flows (RFC 5626).
 #[derive(Clone, Debug)]
 pub(crate) struct Flows {
-    /// A hash of whose it is, where targets are of several users; and its instance.
+    /// A hash of the user, to tell phones of several users apart. `phone` is the instance.
     pub(crate) user: u64,
     phone: Box<[u8]>,
-    /// Those to be tried one after the other where this one fails, the newest first.
+    /// The flows to be tried in turn after this one fails, the newest first.
     further: Vec<Target>,
 }
 
-/// The places that a request is forwarded to: nearly always one.
+/// The destinations of a request. There is nearly always one.
 pub(crate) type Targets = SmallVec<[Target; 1]>;
 
-/// Why there is no way to a URI.
+/// The reason for having no route to a URI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoRoute {
-    /// The scheme is none that a message can be sent to.
+    /// Messages cannot be sent to this URI scheme.
     Scheme,
-    /// The transport is none of ours.
+    /// The server does not serve this transport.
     Transport,
-    /// The number is one of another place.
+    /// The number does not belong to this server.
     Number,
 }
 
 impl NextHop {
-    /// Whether nobody on the way there reads what is sent.
+    /// True if the next hop is reached over an encrypted transport.
     fn is_secure(&self) -> bool {
         match self {
             Self::Flow(flow) => flow.transport.is_secure(),
@@ -92,7 +91,7 @@ impl NextHop {
         }
     }
 
-    /// Whether it may be reached by `transport`, as far as it says.
+    /// True if the next hop may be reached by `transport`, as far as it is specified.
     pub(crate) fn may_be_on(&self, transport: Transport) -> bool {
         let is_it = |named: Option<Transport>| named.is_none_or(|named| named == transport);
         match self {
@@ -102,7 +101,7 @@ impl NextHop {
         }
     }
 
-    /// Whether it leaves to us by which transport a long request goes.
+    /// True if the next hop does not specify the transport.
     pub(super) fn leaves_transport(&self) -> bool {
         match self {
             Self::Flow(_) => false,
@@ -111,8 +110,8 @@ impl NextHop {
         }
     }
 
-    /// The flows on which a request of `length` bytes, which came in at `arrived_at`, may go to
-    /// `place`, where this leads, in the order to try.
+    /// The flows for a request of `length` bytes that arrived at `arrived_at` to `place`, one of
+    /// the places of this next hop, in the order to try.
     pub(super) fn flows_to(
         &self,
         place: &Location,
@@ -127,7 +126,7 @@ impl NextHop {
         flows_to(place, self.leaves_transport(), length, &near, env)
     }
 
-    /// The next hop that `uri` names.
+    /// Returns the next hop that `uri` names.
     pub(crate) fn of_uri(
         uri: &SipUri<'_>,
         near: Option<SocketAddr>,
@@ -160,9 +159,9 @@ impl NextHop {
     }
 }
 
-/// The flows on which a request of `length` bytes may go to `place`, in the order to try: a long
-/// one by TCP first, where that is left to us (RFC 3261 section 18.1.1). None, which is counted,
-/// where no listener of ours can carry it. It leaves from where one of `near` is, if that can be.
+/// The flows for a request of `length` bytes to `place`, in the order to try: a long request goes
+/// by TCP first if the transport is not specified (RFC 3261 section 18.1.1). Empty, and counted, if
+/// no listener can send it. The local address is one of `near`, if possible.
 pub(super) fn flows_to(
     place: &Location,
     leaves_transport: bool,
@@ -180,23 +179,23 @@ pub(super) fn flows_to(
     let prefers_tcp =
         transport == Transport::Udp && leaves_transport && length + OUR_LINES > MAX_UDP_REQUEST;
     let by_tcp = prefers_tcp.then(|| local_for(Transport::Tcp, &[local])).flatten();
-    // A listener of ours may be there, and not on the other transport.
+    // The address may be one of this server's own listeners.
     let by_tcp = by_tcp.filter(|_| !env.settings.is_own_end(Transport::Tcp, remote));
     let by_tcp = by_tcp.map(|local| flow(Transport::Tcp, local));
     by_tcp.into_iter().chain([flow(transport, local)]).collect()
 }
 
-/// Where a binding leads.
+/// The destination of a binding.
 #[derive(Debug)]
 pub(crate) enum Leads {
-    /// To a phone, or another server.
+    /// A phone or another server.
     Away(Target),
-    /// To this server, where it is this user's, without escapes, of this domain.
+    /// A user of this server, without escapes, in this domain.
     Back(Vec<u8>, DomainIndex),
 }
 
 impl Target {
-    /// The target that the contact of a binding is.
+    /// Returns the target of a binding.
     pub(crate) fn of_binding(binding: &Binding, settings: &Settings) -> Result<Leads, NoRoute> {
         let Ok(Uri::Sip(uri)) = Uri::parse(&binding.contact) else {
             return Err(NoRoute::Scheme);
@@ -230,13 +229,14 @@ impl Target {
 }
 
 impl Target {
-    /// The same target on `flow`, and where that fails, as it was.
+    /// Returns the same target on `flow`, with the original target as the next to try.
     pub(crate) fn first_on(self, flow: Flow) -> Self {
         let flows = Flows { user: 0, phone: Box::default(), further: alloc::vec![self.clone()] };
         Self { next_hop: NextHop::Flow(flow), flows: Some(Box::new(flows)), ..self }
     }
 
-    /// The next of the further flows to the phone, which has those after it.
+    /// Removes and returns the next of the further flows to the phone. It takes over the remaining
+    /// ones.
     pub(super) fn next_flow(&mut self) -> Option<Self> {
         let mut further = core::mem::take(&mut self.flows.as_mut()?.further).into_iter();
         let mut next = further.next()?;
@@ -246,7 +246,7 @@ impl Target {
         Some(next)
     }
 
-    /// The memory that it takes.
+    /// The memory that the target uses, in bytes.
     pub(super) fn bytes(&self) -> usize {
         let flows = self.flows.as_ref().map_or(0, |flows| {
             let further: usize = flows.further.iter().map(Self::bytes).sum();
@@ -255,7 +255,7 @@ impl Target {
         size_of::<Self>() + self.uri.len() + self.path.len() + flows
     }
 
-    /// The request URI to forward with: header fields may stand in a contact, not in a request URI
+    /// The request URI to forward with. A contact may contain header fields, a request URI may not
     /// (RFC 3261 sections 16.6 step 2 and 19.1.1).
     pub(crate) fn request_uri(&self) -> &[u8] {
         if memchr(b'?', &self.uri).is_none() {
@@ -268,10 +268,9 @@ impl Target {
     }
 }
 
-/// Leaves those of `targets` that a request may go to by the scheme of its URI (RFC 5630 section
-/// 5.3): one for a SIPS URI goes to SIPS URIs alone, and over TLS. One for a SIP URI goes to
-/// whoever registered a SIPS URI by the SIP URI that is otherwise the same: else the dialog would
-/// be half of one kind and half of the other.
+/// Keeps the targets that the scheme of the request URI allows (RFC 5630 section 5.3). A request to
+/// a SIPS URI goes to SIPS URIs only, over TLS. A request to a SIP URI goes to a registered SIPS
+/// URI as the otherwise equal SIP URI, so that both ends of the dialog use the same scheme.
 pub(crate) fn keep_scheme(targets: &mut Targets, is_for_sips: bool) {
     match is_for_sips {
         true => targets.retain(|target| is_sips(&target.uri) && target.next_hop.is_secure()),
@@ -281,8 +280,8 @@ pub(crate) fn keep_scheme(targets: &mut Targets, is_for_sips: bool) {
     }
 }
 
-/// Leaves of several flows to one phone the first, which the others follow: it rings once (RFC 5626
-/// section 7).
+/// Joins the flows to one phone into one target. Its further flows are tried in turn, so that the
+/// phone rings once (RFC 5626 section 7).
 pub(crate) fn join_flows(targets: &mut Targets) {
     if targets.len() < 2 {
         return;
@@ -309,11 +308,16 @@ pub(crate) fn first_route(value: &[u8]) -> Option<SipUri<'_>> {
     }
 }
 
-/// Whether requests to the sender of `request` must follow the flow on which it came, and not the
-/// address in `contact`: where the operator says so; on a stream; where the contact is the flow's
-/// own far end; where a NAT is in between, which shows in a Via or a private contact that is not
-/// the address the request came from; or where the phone says so itself (`ob`, RFC 5626). A phone
-/// whose address is not translated, and that does not ask for `rport`, sends from one port and
+/// True if requests to the sender of `request` must follow the flow of `request`, and not go to the
+/// address in `contact`. That is the case
+///
+/// - if the operator configured it,
+/// - on a stream,
+/// - if the contact is the remote end of the flow,
+/// - behind a NAT, which shows in a Via or a private contact that differs from the source address,
+/// - if the phone requests it (`ob`, RFC 5626).
+///
+/// A phone without address translation that does not ask for `rport` sends from one port and
 /// listens on another.
 pub(crate) fn is_flow_bound(
     request: &Message<'_>,
@@ -342,7 +346,7 @@ pub(crate) fn is_flow_bound(
     if contact_address.is_some_and(is_private) && !is_private(source.ip()) {
         return true;
     }
-    // With more than one Via the sender is another proxy, whose own address says nothing about the
+    // With more than one Via the sender is another proxy. Its own address says nothing about the
     // phone.
     let mut vias = request.elements(sip::HeaderName::Via);
     let Some(Ok(via)) = vias.next().map(sip::header::Via::parse) else { return false };

@@ -1,6 +1,6 @@
-//! What the proxy writes into its own Record-Route to read it in the dialog's later requests: proof
-//! that it forwarded the first one, and the one place that its user may reach by it (RFC 3261
-//! section 16.6 step 4, RFC 5626 section 5.3, and row A14).
+//! The token in the Record-Route of this server, which later requests of the dialog return. It
+//! proves that this server forwarded the first request, and names the one destination that its
+//! holder may reach with it (RFC 3261 section 16.6 step 4, RFC 5626 section 5.3).
 
 use super::via_branch::Handle;
 use crate::flow::Flow;
@@ -15,69 +15,68 @@ use sip::header::NameAddr;
 use sip::{Duration, HeaderName, Instant, SipUri, Uri};
 use smallvec::SmallVec;
 
-/// The content of a Record-Route user part. Whoever has it, its *user*, may send to one *end* of
-/// one dialog by it, and nowhere else.
+/// The content of a Record-Route user part. Its holder, the *user*, may send requests to one *end*
+/// of one dialog with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Token {
-    /// When it was written, in seconds.
+    /// Time of creation in seconds.
     pub(super) issued: u32,
     pub(crate) life: Life,
     pub(crate) end: End,
-    /// The one name in our domains that its user may give in From.
+    /// The only name in our domains that the user of the token may give in From.
     pub(crate) identity: Identity,
-    /// In a request: what has to be known of the sender when the answer comes, for the token that
-    /// the sender gets then.
+    /// In a request: the data on the sender that is needed for the token in the response.
     pub(crate) sender: Option<Sender>,
 }
 
-/// How long a token holds.
+/// The lifetime of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Life {
-    /// [`Token::LIFETIME`] from when it was written, or from the last 2xx of the dialog.
+    /// [`Token::LIFETIME`] after the creation of the token or the last 2xx of the dialog.
     Dialog,
-    /// As long as this request has no final response.
+    /// Until this request has a final response.
     Transaction(Handle),
-    /// [`Token::EARLY_LIFETIME`], where nothing is known of requests.
+    /// [`Token::EARLY_LIFETIME`], in stateless mode.
     Early,
 }
 
-/// The place that a token leads to.
+/// The end of a dialog that a token leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct End {
-    /// What the request URI has to be.
+    /// Hash of the expected request URI.
     pub(crate) target: TargetHash,
-    /// Hash of the Route elements that have to follow ours, 0 for none.
+    /// Hash of the expected Route elements after that of this server, 0 for none.
     pub(crate) routes: u32,
-    /// The flow there, if messages must follow one.
+    /// The flow to the end, if messages must follow it.
     pub(crate) flow: Option<Flow>,
-    /// Where they need not: the connection on which it has answered, to be used while it is open.
+    /// Without such a flow: the connection on which the end answered. It is used while it is open.
     pub(crate) carrier: Option<Flow>,
-    /// In what network it is.
+    /// The network scope of the end.
     pub(crate) scope: Scope,
 }
 
-/// What is known of who sent a request.
+/// The data on the sender of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sender {
-    /// The name in From, if it was proved.
+    /// The authenticated name in From, if any.
     pub(crate) identity: Identity,
-    /// The flow on which the request goes on, if later ones must follow it.
+    /// The flow on which the request is forwarded, if later requests must follow it.
     pub(crate) onward: Option<Flow>,
-    /// In what network it goes on.
+    /// The network scope that the request is forwarded to.
     pub(crate) scope: Scope,
 }
 
-/// Keyed hash of an address of record of ours; that of nobody is zero.
+/// Keyed hash of a local address-of-record. Zero if there is no authenticated user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Identity(u32);
 
-/// Keyed hash of a remote target (RFC 3261 section 12), where messages follow a flow of its user
-/// part alone: host and port may have been changed on the way, and do not matter.
+/// Keyed hash of a remote target (RFC 3261 section 12). If messages follow a flow, only the user
+/// part counts, because a NAT may change host and port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TargetHash(u32);
 
-/// A token has 26 bytes at least; no shorter user part is looked at. Two flows of IPv6 on
-/// connections make 124 bytes, and so 166 characters.
+/// A token has at least 26 bytes. Shorter user parts are not decoded. Two flows on IPv6 connections
+/// make 124 bytes, which are 166 characters.
 const MIN_TEXT: usize = 35;
 pub(super) const MAX_TEXT: usize = 166;
 
@@ -86,26 +85,26 @@ const USER_TAG: u8 = 2;
 const SENDER: u8 = 4;
 const ONWARD: u8 = 8;
 const LIFE: u8 = 0b11 << 4;
-/// The flow of the end is its carrier.
+/// The flow of the end is its `carrier`.
 const CARRIER: u8 = 64;
 
 impl Identity {
     pub(crate) const NOBODY: Self = Self(0);
 
-    /// That of an address of record, `user@domain` in canonical form.
+    /// Returns the identity of an address-of-record, `user@domain` in canonical form.
     pub(crate) fn new(key: &Key, address_of_record: &[u8]) -> Self {
         Self(key.proof(&[b"identity", address_of_record]) as u32 | 1)
     }
 }
 
 impl TargetHash {
-    /// No request URI has it.
+    /// Matches no request URI.
     pub(crate) const NONE: Self = Self(0);
 
     pub(crate) fn new(key: &Key, uri: &SipUri<'_>, follows_flow: bool) -> Self {
         let mut bytes: SmallVec<[u8; 64]> = SmallVec::new();
         bytes.extend_from_slice(&sip::uri::unescape(uri.user.unwrap_or_default()));
-        // A GRUU is of a domain, and no NAT changes that.
+        // A GRUU contains a domain, which no NAT changes.
         let gruu = uri.params.get("gr");
         if !follows_flow || gruu.is_some() {
             put_place(&mut bytes, uri);
@@ -117,7 +116,7 @@ impl TargetHash {
         Self(key.proof(&[b"target", &bytes]) as u32 | 1)
     }
 
-    /// That of the URI in a Contact element.
+    /// Returns the hash of the URI in a Contact element.
     pub(crate) fn of_contact(key: &Key, contact: Option<&[u8]>, follows_flow: bool) -> Self {
         match contact.and_then(|contact| uri_of(HeaderName::Contact, contact)) {
             Some(uri) => Self::new(key, &uri, follows_flow),
@@ -126,8 +125,8 @@ impl TargetHash {
     }
 }
 
-/// Hash of the elements of Route or Record-Route, in the order in which a request will have them; 0
-/// for none.
+/// Hash of the elements of Route or Record-Route, in the order of the Route of a request. 0 for
+/// none.
 pub(crate) fn routes_hash<'a>(key: &Key, elements: impl Iterator<Item = &'a [u8]>) -> u32 {
     let mut bytes: SmallVec<[u8; 128]> = SmallVec::new();
     for element in elements {
@@ -154,7 +153,7 @@ fn uri_of(name: HeaderName, element: &[u8]) -> Option<SipUri<'_>> {
     }
 }
 
-/// Appends what decides where a message to `uri` goes, so that no two places look alike.
+/// Appends the parts of `uri` that determine the next hop, in an unambiguous form.
 fn put_place<const N: usize>(bytes: &mut SmallVec<[u8; N]>, uri: &SipUri<'_>)
 where
     [u8; N]: smallvec::Array<Item = u8>,
@@ -171,10 +170,9 @@ where
 }
 
 impl Token {
-    /// How long a token holds after the last 2xx of its dialog that is known of.
+    /// Lifetime of a token after the last 2xx of its dialog.
     pub(crate) const LIFETIME: Duration = Duration::from_secs(24 * 3600);
-    /// How long one holds that came with a provisional response, where nothing is known of its
-    /// request.
+    /// Lifetime of a token from a provisional response in stateless mode.
     pub(crate) const EARLY_LIFETIME: Duration = Duration::from_secs(3600);
 
     pub(crate) fn new(
@@ -188,8 +186,8 @@ impl Token {
         Self { issued, life, end, identity, sender }
     }
 
-    /// Whether it was written less than its lifetime ago. Neither does it hold for longer where the
-    /// clock has been set back since.
+    /// True if the token is younger than its lifetime. A token from the future, after the clock was
+    /// set back, is limited in the same way.
     pub(crate) fn is_recent(&self, now: Instant) -> bool {
         let lifetime = match self.life {
             Life::Dialog => Self::LIFETIME,
@@ -200,8 +198,9 @@ impl Token {
         u64::from(now.abs_diff(self.issued)) <= lifetime.as_secs()
     }
 
-    /// The user part, for the dialog `id` from the end that the token leads to. The tag of its
-    /// user, the remote one, is not known where it is for the answerer of the first request.
+    /// Returns the user part for the dialog `id`, as seen from the end that the token leads to. The
+    /// remote tag, that of the user of the token, is not known yet in a token for the answerer of
+    /// the first request.
     pub(crate) fn text(&self, key: &Key, id: &DialogId<'_>) -> SmallVec<[u8; MAX_TEXT]> {
         let mut bytes = Vec::with_capacity(MAX_TEXT);
         let life = match self.life {
@@ -246,7 +245,7 @@ impl Token {
         text
     }
 
-    /// Reads the user part, if this server wrote it for the dialog `id`.
+    /// Parses the user part, if this server wrote it for the dialog `id`.
     pub(crate) fn parse(key: &Key, id: &DialogId<'_>, user: &[u8]) -> Option<Self> {
         if !(MIN_TEXT..=MAX_TEXT).contains(&user.len()) {
             return None;

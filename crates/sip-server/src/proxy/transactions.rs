@@ -1,5 +1,5 @@
-//! All requests on their way: found by the transaction of the request, or by the branch of a
-//! response.
+//! The table of requests in progress. A context is found by the server transaction of the request,
+//! or by the branch parameter of a response.
 
 use super::budget::{Budget, Lacking, Payers};
 use super::calls::Calls;
@@ -19,13 +19,13 @@ use lock_api::{Mutex, RawMutex};
 use sip::transaction::server_key;
 use sip::{Deadline, Instant, Message};
 
-/// How many parts the contexts are spread over, each with a lock of its own. At most 256.
+/// The number of shards, each with its own lock. At most 256.
 const SHARDS: usize = 64;
 
 /// The table of contexts.
 pub(crate) struct Transactions<R: RawMutex> {
     shards: Box<[Mutex<R, Shard>]>,
-    /// When each shard has a timer due, as microseconds, so that it need not be locked to see.
+    /// The time of the next timer of each shard, in microseconds, to be read without the lock.
     next_timers: Box<[AtomicU64]>,
     key: Key,
     serial: AtomicU64,
@@ -43,19 +43,20 @@ struct Shard {
     timers: TimerQueue<u32>,
 }
 
-/// A place for a context. What the timer queue has to know is kept beside it, so that a reminder
-/// does not touch a context that has nothing to do: most are out of the processor's cache by then.
+/// A place for a context. The fields of the timer queue are beside the context, so that a reminder
+/// does not load a context without a due timer: most contexts have left the processor cache by
+/// then.
 struct Slot {
     context: Option<Box<Context>>,
-    /// Bytes of the context that are paid for, and by whom.
+    /// Bytes charged for the context, and the accounts that are charged.
     bytes: u32,
     payers: Payers,
-    /// The key of the server transaction, as long as there is a context.
+    /// The key of the server transaction, while there is a context.
     key: u64,
-    /// When the context has something to do.
+    /// The next timer of the context.
     due: Deadline,
-    /// The one reminder in the queue that counts, for whatever is in the slot then; never if there
-    /// is none. Others are passed over.
+    /// The earliest reminder of this slot in the queue, even if the slot has another context by
+    /// then, or never. Other reminders of the slot are ignored.
     reminder: Deadline,
 }
 
@@ -83,18 +84,18 @@ impl<R: RawMutex> Transactions<R> {
         }
     }
 
-    /// How many contexts there are.
+    /// The number of contexts.
     pub(crate) fn len(&self) -> usize {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Bytes that all contexts take.
+    /// The memory that all contexts use, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.budget.total()
     }
 
-    /// The payers of a request that is counted for `account`, if that has a share, of `user`, if
-    /// there is one.
+    /// Returns the payers of a request from `account` by `user`. `None` stands for an unlimited
+    /// source or an unauthenticated sender.
     pub(crate) fn payers(
         &self,
         account: Option<Account>,
@@ -103,7 +104,7 @@ impl<R: RawMutex> Transactions<R> {
         self.budget.payers(account, user)
     }
 
-    /// How many contexts have not given a final response.
+    /// The number of contexts without a final response.
     pub(crate) fn unanswered(&self) -> usize {
         let waiting = |shard: &Mutex<R, Shard>| {
             let shard = shard.lock();
@@ -113,13 +114,13 @@ impl<R: RawMutex> Transactions<R> {
         self.shards.iter().map(waiting).sum()
     }
 
-    /// What identifies the server transaction of a request (RFC 3261 section 17.2.3). ACK and
-    /// CANCEL have that of their INVITE.
+    /// The key of the server transaction of a request (RFC 3261 section 17.2.3). ACK and CANCEL
+    /// have the key of their INVITE.
     pub(crate) fn key_of(&self, request: &Message<'_>) -> u64 {
         server_key(request, |parts| self.key.hash(parts))
     }
 
-    /// Lets `act` work on the context of the server transaction `key`, if there is one.
+    /// Calls `act` with the context of the server transaction `key`, if there is one.
     pub(crate) fn with_key<T>(
         &self,
         key: u64,
@@ -134,7 +135,7 @@ impl<R: RawMutex> Transactions<R> {
         Some(result)
     }
 
-    /// Lets `act` work on the context that `handle` names, if it is still there.
+    /// Calls `act` with the context that `handle` names, if it still exists.
     pub(crate) fn with_handle<T>(
         &self,
         handle: Handle,
@@ -152,8 +153,8 @@ impl<R: RawMutex> Transactions<R> {
         Some(result)
     }
 
-    /// Lets `act` work on the context that `branch` is of, where `message`, a response or what was
-    /// sent, says of itself what it has to.
+    /// Calls `act` with the context of `branch`. `message`, a response or a sent request, must
+    /// repeat the identifying fields of the request.
     pub(crate) fn with_branch<T>(
         &self,
         branch: &ViaBranch,
@@ -175,15 +176,15 @@ impl<R: RawMutex> Transactions<R> {
         Some(result)
     }
 
-    /// The connection has ended: contexts that depend on it are told.
+    /// Notifies the contexts that depend on the ended `connection`.
     pub(crate) fn end_connection(&self, connection: Connection, env: &mut Env<'_>) {
         for handle in self.calls.take(connection) {
             self.with_handle(handle, env, |context, env| context.on_ended(connection, env));
         }
     }
 
-    /// Makes a context with `start`, unless the request has one already or there are too many.
-    /// `payers` pay for it, which will take about `bytes` at first.
+    /// Creates a context with `start`, unless the request has one already. `payers` are charged for
+    /// it, with about `bytes` at first. Fails if a limit is reached.
     pub(crate) fn insert(
         &self,
         key: u64,
@@ -210,7 +211,7 @@ impl<R: RawMutex> Transactions<R> {
             }
         };
         let serial = self.serial.fetch_add(1, Ordering::Relaxed);
-        // With the time, for the serial number begins anew in the next life of the server.
+        // The time is included because the serial number starts again when the server restarts.
         let time = env.now.as_micros();
         let id = self.key.proof(&[&serial.to_le_bytes(), &time.to_le_bytes()]) & 0xffff_ffff_ffff;
         let handle = Handle { shard: number as u8, slot, id };
@@ -225,18 +226,18 @@ impl<R: RawMutex> Transactions<R> {
         Ok(())
     }
 
-    /// Runs the timers that are due, but for those of contexts that another thread works on.
+    /// Runs the timers that are due, except in shards that another thread has locked.
     pub(crate) fn on_timer(&self, env: &mut Env<'_>) {
         for (number, next) in self.next_timers.iter().enumerate() {
             if next.load(Ordering::Relaxed) > env.now.as_micros() {
                 continue;
             }
-            // Another thread that is at it may well be running these timers; if not, they stay due.
+            // The other thread may run these timers. If it does not, they stay due.
             let Some(mut shard) = self.shards[number].try_lock() else { continue };
             while let Some((when, at)) = shard.timers.pop_due(env.now) {
                 let Some(slot) = shard.slots.get_mut(at as usize) else { continue };
                 if slot.reminder != when.into() {
-                    // There was an earlier one since.
+                    // An earlier reminder has replaced this one.
                     continue;
                 }
                 slot.reminder = Deadline::NEVER;
@@ -253,13 +254,14 @@ impl<R: RawMutex> Transactions<R> {
         }
     }
 
-    /// When [`Transactions::on_timer`] has something to do.
+    /// The time at which [`Transactions::on_timer`] must be called.
     pub(crate) fn next_timer(&self) -> Option<Instant> {
         let next = self.next_timers.iter().map(|next| next.load(Ordering::Relaxed)).min();
         next.filter(|&next| next != u64::MAX).map(Instant::from_micros)
     }
 
-    /// After a change: drops a context that is over, or sees to it that its timers are looked at.
+    /// Completes a change of the context in a slot: updates its charge and its timers, or drops it
+    /// if it is over.
     fn settle(&self, shard: &mut Shard, number: usize, at: u32) {
         let Some(slot) = shard.slots.get_mut(at as usize) else { return };
         let Some(context) = &mut slot.context else { return };
@@ -274,7 +276,7 @@ impl<R: RawMutex> Transactions<R> {
             for &connection in context.is_on() {
                 self.calls.remove(connection, context.handle);
             }
-            // The reminder is in the queue still, and is for what comes into the slot next.
+            // The reminder stays in the queue, for the next context in the slot.
             (slot.context, slot.due) = (None, Deadline::NEVER);
             shard.free.push(at);
             if let Ok(entry) = shard.index.find_entry(slot.key, |&entry| entry == at) {
@@ -296,13 +298,13 @@ impl<R: RawMutex> Transactions<R> {
 }
 
 impl Shard {
-    /// The slot of the context with this key.
+    /// Returns the slot of the context with this key.
     fn find(&self, key: u64) -> Option<u32> {
         self.index.find(key, |&slot| self.slots[slot as usize].key == key).copied()
     }
 
-    /// Sees to it that the queue reminds of the slot at `at` when it is due. True where it would
-    /// not have.
+    /// Adds a reminder for the slot at `at` if the queue has none that is early enough. Returns
+    /// true if one was added.
     fn remind(&mut self, at: u32) -> bool {
         let slot = &mut self.slots[at as usize];
         let Some(due) = slot.due.time().filter(|_| slot.due < slot.reminder) else { return false };
@@ -313,6 +315,6 @@ impl Shard {
 }
 
 fn shard_of(key: u64) -> usize {
-    // The table takes its own bits from both ends of the key.
+    // The hash table uses bits from both ends of the key.
     (key >> 40) as usize % SHARDS
 }

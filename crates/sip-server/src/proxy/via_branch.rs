@@ -1,5 +1,5 @@
-//! The branch parameter of the Via that the proxy adds: it finds the transaction again, and tells a
-//! loop from a spiral (RFC 3261 section 16.6 step 8, RFC 5393 section 4.2).
+//! The branch parameter of the Via that the proxy adds. It identifies the transaction, and
+//! distinguishes a loop from a spiral (RFC 3261 section 16.6 step 8, RFC 5393 section 4.2).
 
 use crate::keys::{Key, put_hex, take_hex};
 use alloc::vec::Vec;
@@ -10,49 +10,49 @@ use sip::message::RequestHead;
 use sip::{HeaderName, Message};
 use smallvec::SmallVec;
 
-/// Where a context is, and which one it is.
+/// The position of a context in the table, and its identifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Handle {
     pub(crate) shard: u8,
     pub(crate) slot: u32,
-    /// Unlike that of any other context that was ever in the slot, and not to be guessed. 48 bits.
+    /// An unpredictable identifier of 48 bits that no other context in the slot ever had.
     pub(crate) id: u64,
 }
 
-/// The branch parameter of a Via that this server made. It names a branch of a request, a `Fork`,
-/// where that is in a transaction.
+/// The branch parameter of a Via of this server. For a request in a transaction it names a branch,
+/// a `Fork`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ViaBranch {
-    /// Of a request in a transaction.
+    /// The branch of a request in a transaction.
     Stateful {
-        /// Where its context is.
+        /// The position of its context.
         shard: u8,
         slot: u32,
-        /// Which branch of the context.
+        /// The index of the branch in the context.
         index: u8,
-        /// Proof that it is that context's, and that branch: see [`seal`].
+        /// Proof that the branch belongs to that context: see [`seal`].
         seal: u64,
         loop_hash: u32,
     },
-    /// Of a request without one.
+    /// The branch of a request without a transaction.
     Stateless {
-        /// Keyed hash of what the next Via says, so that only answers to what was forwarded are
-        /// taken back.
+        /// Keyed hash of the next Via and the request. Only responses to forwarded requests have
+        /// it.
         origin: u64,
         loop_hash: u32,
-        /// Our end of where it came from: what goes back leaves there, or no NAT would let it in
-        /// (RFC 3581 section 4).
+        /// The local address that the request arrived at. Responses leave from it, because a NAT
+        /// would block them from another address (RFC 3581 section 4).
         local: SocketAddr,
     },
 }
 
-/// How each of them begins.
+/// The prefix of both kinds.
 const OWN: &[u8] = b"z9hG4bKb";
 const STATEFUL: &[u8] = b"bb";
 const STATELESS: &[u8] = b"bs";
 
 impl ViaBranch {
-    /// Reads a branch parameter.
+    /// Parses a branch parameter.
     pub(crate) fn parse(branch: &[u8]) -> Option<Self> {
         let rest = branch.strip_prefix(MAGIC_COOKIE)?;
         if let Some(hex) = rest.strip_prefix(STATEFUL) {
@@ -80,7 +80,7 @@ impl ViaBranch {
         })
     }
 
-    /// Appends the branch parameter's value.
+    /// Appends the value of the branch parameter.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(MAGIC_COOKIE);
         match *self {
@@ -113,26 +113,26 @@ impl ViaBranch {
     }
 }
 
-/// Proof that branch `index` is one of the context that `handle` names, of 48 bits. Who has that of
-/// one branch does not have another's, and so cannot answer for the others that are called.
+/// Proof of 48 bits that branch `index` belongs to the context that `handle` names. A callee that
+/// knows the seal of its own branch cannot answer on the branch of another callee.
 pub(crate) fn seal(key: &Key, handle: &Handle, index: u8) -> u64 {
     key.proof(&[b"seal", &handle.id.to_le_bytes(), &[index]]) & 0xffff_ffff_ffff
 }
 
-/// What a response has to say as its request did: the branch alone does not tell whose dialog it
-/// speaks of (RFC 3261 section 17.1.3).
+/// The identifying fields that a response must repeat. The branch parameter alone does not identify
+/// the dialog (RFC 3261 section 17.1.3).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Said<'a> {
     pub(crate) call_id: &'a [u8],
     pub(crate) from_tag: &'a [u8],
-    /// The tag of To, where the request had one.
+    /// The To tag, if the request had one.
     pub(crate) to_tag: &'a [u8],
     /// The number in CSeq.
     pub(crate) cseq: u32,
 }
 
 impl<'a> Said<'a> {
-    /// What a request says.
+    /// Returns the fields of a request.
     pub(crate) fn of(head: &RequestHead<'a>) -> Self {
         Self {
             call_id: head.call_id,
@@ -142,7 +142,7 @@ impl<'a> Said<'a> {
         }
     }
 
-    /// What any message says. `None` where that cannot be read.
+    /// Returns the fields of any message, or `None` if they cannot be parsed.
     pub(crate) fn read(message: &Message<'a>) -> Option<Self> {
         let tag = |name| {
             let address = NameAddr::parse(name, message.value(name)?).ok()?;
@@ -162,10 +162,10 @@ impl<'a> Said<'a> {
     }
 }
 
-/// Hash of all that decides where a request goes: one that comes back with the same hash would go
-/// round for ever. A CANCEL and the ACK of a refusal have the hash of their INVITE, since in
-/// stateless mode it is in their branch (RFC 3261 section 16.11): so neither the method in CSeq nor
-/// the tag of To counts.
+/// Hash of all fields that determine the routing of a request. A request that returns with the same
+/// hash is in a loop. A CANCEL and the ACK of a non-2xx response have the hash of their INVITE,
+/// because in stateless mode it is in their branch parameter (RFC 3261 section 16.11). So the
+/// method in CSeq and the To tag are not included.
 pub(crate) fn loop_hash(
     key: &Key,
     request: &Message<'_>,
@@ -176,29 +176,30 @@ pub(crate) fn loop_hash(
     let mut parts: SmallVec<[&[u8]; 8]> = SmallVec::new();
     parts.extend([uri, head.call_id, head.from.tag().unwrap_or_default(), &number]);
     parts.extend(request.values(HeaderName::Route));
-    // Others see it, but whoever knows how to steer it only loses his own requests.
+    // The hash is visible, but a sender that produces a collision only loses its own requests.
     key.hash(&parts) as u32
 }
 
-/// Whether a request has been here before.
+/// The result of the loop detection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Visit {
-    /// It has not.
+    /// The request has not passed this server before.
     First,
-    /// It was sent to somebody else then, and has come back (RFC 3261 section 16.3 step 4).
+    /// The request was sent to another target before and has returned (RFC 3261 section 16.3 step
+    /// 4).
     Spiral,
-    /// It would go round for ever, or nearly.
+    /// The request is in a loop, or has returned too often.
     Loop,
 }
 
-/// How often a request may come back, wherever it was sent: whoever owns a target can let it come
-/// back with another one each time.
+/// The maximum number of returns of a request. The owner of a target could let a request return
+/// with another target each time.
 const MOST_SPIRALS: usize = 5;
 
-/// Whether `request` has been here before, and with the same `loop_hash`, which is made only where
-/// it has been here at all.
+/// Checks if `request` has passed this server before, and with the same `loop_hash`. `loop_hash` is
+/// called only if it has passed.
 pub(crate) fn visit(request: &Message<'_>, loop_hash: impl FnOnce() -> u32) -> Visit {
-    // Few lines have a branch that could be ours, and only those are read.
+    // Few lines contain a branch of this server. Only those are parsed.
     let lines = request.values(HeaderName::Via).filter(|line| may_be_own(line));
     let mut own = lines.flat_map(sip::header::elements).filter_map(|via| {
         let via = sip::header::Via::parse(via).ok()?;
@@ -215,7 +216,7 @@ pub(crate) fn visit(request: &Message<'_>, loop_hash: impl FnOnce() -> u32) -> V
     }
 }
 
-/// Whether there is a branch in `line` that begins as ours do.
+/// True if `line` contains the prefix of a branch of this server.
 fn may_be_own(line: &[u8]) -> bool {
     const K: usize = MAGIC_COOKIE.len() - 1;
     memchr_iter(b'K', line).any(|at| at >= K && line[at - K..].starts_with(OWN))

@@ -1,5 +1,5 @@
-//! The way back of a request in a context: its server transaction, the responses that were sent on
-//! it, and where they go (RFC 3261 sections 16.7, 17.2 and 18.2.2).
+//! The upstream side of a context: its server transaction, the responses that were sent, and their
+//! destination (RFC 3261 sections 16.7, 17.2 and 18.2.2).
 
 use super::forward::ResponseChanges;
 use super::plan::Plan;
@@ -18,40 +18,40 @@ use sip::message::Response;
 use sip::transaction::{Kind, ServerTransaction, State};
 use sip::{HeaderName, Message, Status};
 
-/// What became of a response.
+/// The result of handling a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Heard {
-    /// It fits nothing that was sent.
+    /// The response matches no request.
     Nothing,
-    /// It was taken.
+    /// The response was accepted.
     Noted,
-    /// It is a 2xx, and went back to the sender of the request. Its answerer may have moved since
-    /// it rang.
+    /// The response is a 2xx and was forwarded. The answerer may have moved since its provisional
+    /// response.
     Success { moved: Option<Place> },
 }
 
-/// What went back.
+/// A response that was forwarded.
 pub(super) struct Passed {
-    /// Where the answerer is, where that is not what it said when it rang.
+    /// The place of the answerer, if it differs from that in its provisional response.
     pub(super) moved: Option<Place>,
 }
 
-/// The way back of a request.
+/// The upstream side of a request.
 pub(super) struct WayBack {
     pub(super) server: ServerTransaction,
     kind: Kind,
-    /// Where responses go.
+    /// The flow that responses are sent on.
     flow: Flow,
-    /// The port in the Via of a request that came on a connection, where responses go when that is
-    /// gone.
+    /// The port in the Via of a request that came on a connection. Responses go to it after the
+    /// connection has ended.
     port: u16,
-    /// The last response that was sent back, as long as it may have to be sent again.
+    /// The last response that was sent, while it may have to be retransmitted.
     last_response: Vec<u8>,
-    /// Where the token led that the last provisional response had.
+    /// The destination of the token in the last provisional response.
     early: Option<Place>,
-    /// Bytes of the request, each time that it came.
+    /// Bytes of the request and its retransmissions.
     received: usize,
-    /// Bytes of responses that were sent back.
+    /// Bytes of the responses that were sent.
     returned: usize,
 }
 
@@ -73,21 +73,21 @@ impl WayBack {
         }
     }
 
-    /// The memory that it takes beside itself.
+    /// The memory on the heap, in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.last_response.capacity()
     }
 
-    /// The request came again, with this many bytes. True where the last response is to be sent
-    /// again.
+    /// Handles a retransmission of the request of `length` bytes. Returns true if the last response
+    /// must be sent again.
     pub(super) fn on_retransmission(&mut self, length: usize) -> bool {
         self.received += length;
         self.server.on_request_retransmission()
     }
 
-    /// Sends a response of another server back, changed by `changes`, and with a token for the
-    /// sender, which names the connection that was `opened` for the request and on which the
-    /// response came. `None` where it goes nowhere.
+    /// Forwards a response with `changes` and with a token for the sender. The token names the
+    /// connection that was `opened` for the request, if the response came on it. Returns `None` if
+    /// the response is not forwarded.
     pub(super) fn pass(
         &mut self,
         handle: Handle,
@@ -113,7 +113,7 @@ impl WayBack {
         }
         let token = token_for_sender(response, status, Life::Transaction(handle), opened, env);
         let record_route = token.record_route();
-        // Some phones keep the routes that they learnt when it rang.
+        // Some phones keep the route set of the provisional response.
         let place = token.place();
         let moved = place.filter(|place| self.early.is_some_and(|early| early != *place));
         if status < 200 {
@@ -127,7 +127,7 @@ impl WayBack {
         Some(Passed { moved })
     }
 
-    /// Sends a response of our own to `request`, which came from `source`.
+    /// Sends a response of this server to `request`, which came from `source`.
     pub(super) fn respond(
         &mut self,
         request: &Message<'_>,
@@ -151,13 +151,14 @@ impl WayBack {
         });
         let range = range.unwrap_or_default();
         self.returned += range.len();
-        // A 100 is quickly made again.
+        // A 100 is not stored, because it is cheap to generate again.
         if status > Status::TRYING {
             self.keep(status.code(), &env.out.bytes[range]);
         }
     }
 
-    /// Sends the last response again. False where none is kept.
+    /// Sends the last response again. Returns false if no response is kept and a new one may be
+    /// sent.
     pub(super) fn repeat(&mut self, env: &mut Env<'_>) -> bool {
         if self.last_response.is_empty() {
             return !self.may_repeat(0, env);
@@ -170,8 +171,8 @@ impl WayBack {
         true
     }
 
-    /// Whether the Via of the sender is as it was in the port: should the connection be gone, the
-    /// response goes there.
+    /// True if the port in the Via of the sender is unchanged. The response goes to that port if
+    /// the connection has ended.
     pub(super) fn has_port(&self, response: &Message<'_>) -> bool {
         if !self.flow.transport.is_stream() {
             return true;
@@ -180,8 +181,8 @@ impl WayBack {
         matches!(via, Some(Ok(via)) if via.port_or_default() == self.port)
     }
 
-    /// Whether a response of this length may go back once more. The sender's address may be forged,
-    /// as long as nothing shows that responses arrive there.
+    /// True if a response of this length may be sent once more. The source address may be forged,
+    /// as long as there is no sign that responses arrive there.
     fn may_repeat(&self, length: usize, env: &Env<'_>) -> bool {
         let may =
             env.is_asked(&self.flow) || self.returned + length <= MOST_UNASKED * self.received;
@@ -191,7 +192,8 @@ impl WayBack {
         may
     }
 
-    /// A 2xx to an INVITE is sent again by the one who made it.
+    /// Stores the response for retransmission. A 2xx to an INVITE is not stored: its user agent
+    /// server retransmits it.
     fn keep(&mut self, status: u16, bytes: &[u8]) {
         self.last_response.clear();
         if self.kind == Kind::NonInvite || !(200..300).contains(&status) {

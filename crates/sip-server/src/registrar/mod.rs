@@ -1,4 +1,4 @@
-//! The registrar (RFC 3261 section 10.3; Path of RFC 3327; rows A1 and A2).
+//! The registrar (RFC 3261 section 10.3, Path of RFC 3327).
 
 mod order;
 
@@ -21,18 +21,18 @@ use sip::write_decimal;
 use sip::{Duration, Instant, Message, Status, StatusLine, Uri};
 use smallvec::SmallVec;
 
-/// What to answer a REGISTER with.
+/// The response to a REGISTER.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// 200 with these header field lines: the bindings that there are now.
+    /// 200 with these header field lines: the current bindings.
     Done {
         lines: Vec<u8>,
-        /// Whether the phone may have several flows (RFC 5626).
+        /// True if the phone may use several flows (RFC 5626).
         has_outbound: bool,
     },
     /// The expiry is too short: 423 with Min-Expires.
     TooBrief,
-    /// Any other refusal.
+    /// Any other rejection.
     Refused(StatusLine<'static>),
 }
 
@@ -40,7 +40,7 @@ const TOO_MANY: Outcome = Outcome::Refused(Status::FORBIDDEN.because("Too Many C
 const OUT_OF_ORDER: Outcome =
     Outcome::Refused(Status::SERVER_INTERNAL_ERROR.because("CSeq Out of Order"));
 
-/// Carries out a REGISTER for `address` that came on `flow`. Whoever sent it may do so.
+/// Executes an authorized REGISTER for `address` that came on `flow`.
 pub(crate) fn register<R: RawMutex>(
     request: &Message<'_>,
     head: &RequestHead<'_>,
@@ -88,7 +88,7 @@ pub(crate) fn register<R: RawMutex>(
             Err(refusal) => (refusal, Changed::No),
         }
     });
-    // Without a user of that name there is nothing to fetch and nothing to remove.
+    // Without such a user there is nothing to fetch or to remove.
     let nothing = Outcome::Done { lines: Vec::new(), has_outbound: false };
     let outcome = outcome.unwrap_or(nothing);
     match &outcome {
@@ -109,15 +109,15 @@ struct Change<'c, 'm> {
     order: &'c Order<'m>,
     subscriber: &'c mut Subscriber,
     counters: &'c Counters,
-    /// Whether it is a late copy where it adds a binding, and where it removes one that it did not
-    /// know.
+    /// True if the REGISTER is a late copy: in case it adds a binding, and in case it removes a
+    /// binding that it did not create.
     adds_again: bool,
     removes_again: bool,
-    /// What it and others have made that is there no more.
+    /// The REGISTERs of removed bindings.
     gone: SmallVec<[Undone; 2]>,
-    /// How many bindings are its own. They stand at the end.
+    /// The number of bindings of this REGISTER. They are the last ones.
     own: usize,
-    /// The bindings that it removed or replaced.
+    /// The bindings that the REGISTER removed or replaced.
     removed: Vec<Binding>,
 }
 
@@ -164,8 +164,8 @@ impl<'c, 'm> Change<'c, 'm> {
         bounds: &Registrar,
         location: &LocationService<R>,
     ) -> Result<(), Outcome> {
-        // All or nothing (RFC 3261 section 10.3 step 7). What is refused at its only contact
-        // has changed nothing, so a copy is for several.
+        // All or nothing (RFC 3261 section 10.3 step 7). A REGISTER that is rejected at its only
+        // contact has changed nothing, so a copy is needed only for several.
         let may_be_more = contacts.len() > 1 || contacts.iter().any(|it| it.is_over(bounds));
         let before = may_be_more.then(|| self.subscriber.bindings.clone());
         let is_more = contacts
@@ -185,7 +185,8 @@ impl<'c, 'm> Change<'c, 'm> {
             }
             (is_more, _) => is_more?,
         };
-        // Who registers last is there; of the others that is the least certain for the oldest.
+        // The contact that was registered last is the most certain to be reachable, and the oldest
+        // is the least.
         let excess = match is_more {
             true => self.subscriber.bindings.len().saturating_sub(bounds.max_contacts),
             false => 0,
@@ -204,8 +205,7 @@ impl<'c, 'm> Change<'c, 'm> {
         bindings[bindings.len() - self.own..].iter().map(Binding::bytes).sum()
     }
 
-    /// How many of the oldest bindings have to make room, so that all together have no more than
-    /// `max_bytes`.
+    /// The number of the oldest bindings to remove so that all together have at most `max_bytes`.
     fn too_long(&self, max_bytes: usize) -> usize {
         let bindings = &self.subscriber.bindings;
         let mut bytes = bindings.iter().map(Binding::bytes).sum::<usize>();
@@ -219,7 +219,7 @@ impl<'c, 'm> Change<'c, 'm> {
             .count()
     }
 
-    /// True where the contact is one more than there were.
+    /// Updates the binding of one contact. Returns true if it is an additional one.
     fn update_one<R: RawMutex>(
         &mut self,
         contact: &Contact<'_>,
@@ -229,8 +229,8 @@ impl<'c, 'm> Change<'c, 'm> {
         let old = bindings.len() - self.own;
         let replaced = replaced_by(contact, order, bindings, old);
         let removes = contact.expires == Duration::ZERO;
-        // A late copy of an earlier REGISTER must not bring back what is gone, nor take what has
-        // come since.
+        // A late copy of an earlier REGISTER must neither restore a removed binding nor remove a
+        // newer one.
         let is_unwanted = !removes && self.adds_again
             || replaced.iter().map(|&at| &bindings[at]).any(|binding| {
                 order.is_late_for(binding)
@@ -266,14 +266,14 @@ impl<'c, 'm> Change<'c, 'm> {
             flow: *order.flow,
         };
         binding.claim = location.claim(&binding, &contact.uri);
-        // Most users have one phone, and a vector takes room for four by itself.
+        // Most users have one phone. By default a vector allocates space for four.
         bindings.reserve_exact(1);
         bindings.push(binding);
         self.own += 1;
         Ok(replaced.is_empty())
     }
 
-    /// Remembers what is gone, and returns the lines of the 200.
+    /// Records the removed bindings, and returns the lines of the 200.
     fn finish(self) -> Vec<u8> {
         let Self { order, subscriber, gone, own, .. } = self;
         gone.into_iter().for_each(|undone| subscriber.past.note(undone));
@@ -281,12 +281,15 @@ impl<'c, 'm> Change<'c, 'm> {
     }
 }
 
-/// The indices, in order, of the bindings that `contact` takes the place of: that of the same URI
-/// (RFC 3261 section 19.1.4), unless another phone says that it is another one, elsewhere, or of
-/// the same phone and flow (RFC 5626 section 6). A phone that has a new URI is the same phone also
-/// where it does not number its flows: then it takes the place of all that it had, which are among
-/// the first `old`; several contacts of one REGISTER stay beside one another. Call-ID and CSeq do
-/// not matter: phones change them.
+/// The indices, in ascending order, of the bindings that `contact` replaces:
+///
+/// - the binding of the same URI (RFC 3261 section 19.1.4), unless it belongs to another phone at
+///   another place;
+/// - the binding of the same phone and flow (RFC 5626 section 6);
+/// - for a phone without numbered flows that registers a new URI, all its bindings among the first
+///   `old`. Several contacts of one REGISTER do not replace one another.
+///
+/// Call-ID and CSeq do not matter, because phones change them.
 fn replaced_by(
     contact: &Contact<'_>,
     order: &Order<'_>,
@@ -299,8 +302,8 @@ fn replaced_by(
                 extra.reg_id == contact.reg_id && *extra.instance == *contact.instance
             })
     };
-    // Two phones behind two NATs may well have the same private address. Where requests would come
-    // to one place there is one phone, which was set up anew or replaced.
+    // Two phones behind two NATs may have the same private address. If requests would go to the
+    // same place, there is one phone, which was set up anew or replaced.
     let is_of_other = |binding: &Binding| {
         let instance = binding.instance();
         let is_elsewhere = || {
@@ -316,7 +319,7 @@ fn replaced_by(
         *binding.contact == *contact.uri_bytes
             || matches!(Uri::parse(&binding.contact), Ok(Uri::Sip(uri)) if uri.is_same(&contact.uri))
     };
-    // All flows to a phone may have one URI.
+    // All flows to a phone may have the same URI.
     let is_other_flow = |binding: &Binding| {
         contact.reg_id != 0
             && !is_of_phone(binding)
@@ -330,7 +333,7 @@ fn replaced_by(
     let renewed: SmallVec<[usize; 2]> =
         all.clone().filter(|&at| is_renewed(&bindings[at])).collect();
     if contact.instance.is_empty() {
-        // Of several at the URI it is the one that it looks like most.
+        // Among several bindings at the URI, the most similar one is replaced.
         let likeness = |&at: &usize| {
             let binding: &Binding = &bindings[at];
             let is_same_call = binding.call_id == order.call_id;
@@ -356,9 +359,9 @@ fn extra(path: &[u8], contact: &Contact<'_>) -> Option<Box<Extra>> {
     }))
 }
 
-/// The Contact lines of a 200: every binding with the time it has left, the `own` of the request
-/// first, which are the last of all, since some phones take the first for theirs; then from the
-/// newest to the oldest.
+/// The Contact lines of a 200, with the remaining time of every binding. The `own` last bindings,
+/// which belong to the request, come first, because some phones take the first contact for theirs.
+/// The others follow from the newest to the oldest.
 fn contact_lines(
     subscriber: &Subscriber,
     own: usize,
@@ -371,7 +374,7 @@ fn contact_lines(
     for binding in own.iter().chain(others.iter().rev()).filter(|binding| binding.expires > now) {
         write_contact(&mut lines, &binding.contact, binding.q);
         lines.extend_from_slice(b";expires=");
-        // A part of a second counts as one, so that a fresh binding shows what was granted.
+        // Rounds up, so that a new binding shows the granted expiry.
         let left = binding.expires.since(now).as_micros().div_ceil(1_000_000);
         write_decimal(&mut lines, left);
         if let Some(extra) = &binding.extra {
@@ -393,7 +396,7 @@ fn contact_lines(
     lines
 }
 
-/// Appends a Contact header field up to where more parameters may follow.
+/// Appends a Contact header field without the line end, so that parameters may follow.
 pub(crate) fn write_contact(out: &mut Vec<u8>, uri: &[u8], q: u16) {
     out.extend_from_slice(b"Contact: <");
     out.extend_from_slice(uri);

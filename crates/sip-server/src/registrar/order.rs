@@ -1,4 +1,4 @@
-//! What a REGISTER asks for, read and judged by itself, whatever bindings there are.
+//! Parsing of a REGISTER, and the checks that do not depend on the existing bindings.
 
 use super::{Outcome, TOO_MANY};
 use crate::binding::Binding;
@@ -18,7 +18,7 @@ use sip::uri::{UriError, is_sips};
 use sip::{Duration, HeaderName, Instant, Message, SipUri, Status, Uri};
 use smallvec::SmallVec;
 
-/// The longest contact URI, Path and instance that are kept.
+/// The maximum length in bytes of a stored contact URI, Path and instance.
 const MAX_KEPT: usize = 2048;
 
 /// One Contact of a REGISTER.
@@ -29,45 +29,46 @@ pub(super) struct Contact<'m> {
     pub(super) q: u16,
     pub(super) instance: &'m [u8],
     pub(super) reg_id: u32,
-    /// Whether requests to it follow the flow of the REGISTER.
+    /// True if requests to the contact follow the flow of the REGISTER.
     pub(super) is_flow_bound: bool,
 }
 
 impl Contact<'_> {
-    /// Whether it alone has more bytes than all contacts of an address of record may have.
+    /// True if the contact alone exceeds the limit for all contacts of an address-of-record.
     pub(super) fn is_over(&self, bounds: &Registrar) -> bool {
-        // A Path is added to it, of at most [`MAX_KEPT`].
+        // The Path adds at most [`MAX_KEPT`].
         self.uri_bytes.len() + self.instance.len() + MAX_KEPT > bounds.max_bytes
     }
 }
 
-/// What a REGISTER asks for.
+/// The operation that a REGISTER requests.
 pub(super) enum Wish<'m> {
     Fetch,
     RemoveAll,
     Update(SmallVec<[Contact<'m>; 1]>),
 }
 
-/// A REGISTER that is in order by itself.
+/// A valid REGISTER.
 pub(super) struct Order<'m> {
     pub(super) wish: Wish<'m>,
-    /// Path as one header field value.
+    /// The Path as one header field value.
     pub(super) path: Vec<u8>,
     pub(super) flow: &'m Flow,
-    /// What the phone gets GRUUs from, if it has asked for some (RFC 5627).
+    /// Creates the GRUUs, if the phone has asked for them (RFC 5627).
     pub(super) gruus: Option<gruu::Giver<'m>>,
-    /// Whether what RFC 5626 says of several flows to a phone is done.
+    /// True if the rules of RFC 5626 for several flows to a phone apply.
     pub(super) has_outbound: bool,
-    /// Keyed hash of its Call-ID.
+    /// Keyed hash of the Call-ID.
     pub(super) call_id: u64,
     pub(super) cseq: u32,
     pub(super) now: Instant,
-    /// No longer does a copy of it travel (RFC 3261 section 17.1.2.2, timer F).
+    /// The time after which no copy of the REGISTER is expected (RFC 3261 section 17.1.2.2, timer
+    /// F).
     until: Instant,
 }
 
 impl<'m> Order<'m> {
-    /// Reads a REGISTER, and refuses one that is wrong whatever bindings there are.
+    /// Parses a REGISTER, and rejects one that is invalid independently of the bindings.
     pub(super) fn read(
         request: &Message<'m>,
         head: &RequestHead<'m>,
@@ -77,7 +78,8 @@ impl<'m> Order<'m> {
     ) -> Result<Self, Outcome> {
         let mut wish = read_wish(request, env.settings)?;
         let path = read_path(request, flow, env.settings)?;
-        // Where the operator says so, phones are reached by their contact whatever they ask for.
+        // If the operator has configured it, phones are reached by their contact even if they ask
+        // for outbound.
         let by_contact = &env.settings.config.registrar.by_contact;
         let follows = !path.is_empty() || !Network::any_contains(by_contact, flow.remote.ip());
         let has_outbound = follows && wish.numbers_flows() && supports(request, OUTBOUND);
@@ -98,8 +100,9 @@ impl<'m> Order<'m> {
                 if let Some(refusal) = refuse_unreachable(contact, env.settings) {
                     return Err(refusal);
                 }
-                // A call to a SIPS URI would be led in clear (RFC 5630 section 5.2). Some phones on
-                // TLS write a SIPS URI here whatever they register for, and are reached on TLS.
+                // Otherwise a call to a SIPS URI would be sent unencrypted (RFC 5630 section 5.2).
+                // Some phones on TLS send a SIPS Contact with any request URI, and are reached on
+                // TLS.
                 let is_alone =
                     path.is_empty() && request.elements(HeaderName::Via).nth(1).is_none();
                 let is_secured =
@@ -124,17 +127,17 @@ impl<'m> Order<'m> {
         })
     }
 
-    /// Whether a later REGISTER of the same Call-ID has made `binding`.
+    /// True if a later REGISTER with the same Call-ID has created `binding`.
     pub(super) fn is_late_for(&self, binding: &Binding) -> bool {
         binding.call_id == self.call_id && binding.cseq > self.cseq
     }
 
-    /// Whether this REGISTER has made `binding`, when it came before.
+    /// True if an earlier copy of this REGISTER has created `binding`.
     pub(super) fn has_made(&self, binding: &Binding) -> bool {
         binding.call_id == self.call_id && binding.cseq == self.cseq
     }
 
-    /// What made `binding`, which is there no more.
+    /// The REGISTER that created `binding`, which has been removed.
     pub(super) const fn undone(&self, binding: &Binding) -> Undone {
         let Binding { call_id, cseq, .. } = *binding;
         Undone { call_id, cseq, removes: false, until: self.until }
@@ -147,7 +150,7 @@ impl<'m> Order<'m> {
 }
 
 impl Wish<'_> {
-    /// Whether a contact is a numbered flow of a phone that says who it is.
+    /// True if a contact is a numbered flow of a phone with an instance.
     fn numbers_flows(&self) -> bool {
         let is_flow = |contact: &Contact<'_>| contact.reg_id != 0 && !contact.instance.is_empty();
         matches!(self, Self::Update(contacts) if contacts.iter().any(is_flow))
@@ -158,15 +161,15 @@ impl Wish<'_> {
 pub(crate) const OUTBOUND: &[u8] = b"outbound";
 pub(crate) const GRUU: &[u8] = b"gruu";
 
-/// Whether the sender of `request` has the extension `option`.
+/// True if the sender of `request` supports the extension `option`.
 fn supports(request: &Message<'_>, option: &[u8]) -> bool {
     let mut options =
         request.elements(HeaderName::Supported).chain(request.elements(HeaderName::Require));
     options.any(|supported| supported.eq_ignore_ascii_case(option))
 }
 
-/// Whether whoever the phone has sent `request` to keeps its flow: that are we, or the proxy that
-/// said so in the first Path (RFC 5626 section 6).
+/// True if the first hop of the phone supports outbound: this server does, and a proxy says so in
+/// the first Path (RFC 5626 section 6).
 fn is_first_hop_capable(request: &Message<'_>) -> bool {
     if request.elements(HeaderName::Via).nth(1).is_none() {
         return true;
@@ -176,7 +179,7 @@ fn is_first_hop_capable(request: &Message<'_>) -> bool {
     matches!(first.map(|path| path.uri()), Some(Ok(Uri::Sip(uri))) if uri.params.has("ob"))
 }
 
-/// Path as one value, where it may be given.
+/// Returns the Path as one value, if it is valid and allowed.
 fn read_path(request: &Message<'_>, flow: &Flow, settings: &Settings) -> Result<Vec<u8>, Outcome> {
     let paths: SmallVec<[&[u8]; 2]> = request.values(HeaderName::Path).collect();
     let path = paths.join(&b", "[..]);
@@ -192,26 +195,27 @@ fn read_path(request: &Message<'_>, flow: &Flow, settings: &Settings) -> Result<
     if !request.elements(HeaderName::Path).all(is_path) {
         return Err(bad_request("Bad Path"));
     }
-    // Whoever could choose one would have requests sent wherever it likes.
+    // A Path from an untrusted sender could direct requests anywhere.
     if !path.is_empty() && !settings.is_trusted(flow) {
         return Err(Outcome::Refused(Status::FORBIDDEN.because("Path from a Network Not Trusted")));
     }
     Ok(path)
 }
 
-/// The most contacts in one REGISTER: enough to put others in the place of all that an address of
-/// record may have. Each is compared with each binding, under a lock.
+/// The maximum number of contacts in one REGISTER: enough to replace all contacts of an
+/// address-of-record. Each is compared with each binding, under a lock.
 const fn most_at_once(max_contacts: usize) -> usize {
     max_contacts.saturating_mul(2)
 }
 
-/// Refuses a contact to which nothing can be sent.
+/// Rejects a contact that cannot be a destination.
 fn refuse_unreachable(contact: &Contact<'_>, settings: &Settings) -> Option<Outcome> {
     if contact.expires == Duration::ZERO {
         return None;
     }
     let port = contact.uri.port.unwrap_or(5060);
-    // On a flow it does not matter: some phones write the address that they listen at, 0.0.0.0.
+    // With a flow the address does not matter. Some phones send the address that they listen on,
+    // 0.0.0.0.
     let is_nowhere = |ip| !is_sendable(SocketAddr::new(ip, port));
     if !contact.is_flow_bound && contact.uri.host.ip().is_some_and(is_nowhere) {
         return Some(bad_request("Nobody Has the Address in Contact"));
@@ -227,7 +231,7 @@ const fn bad_request(reason: &'static str) -> Outcome {
 fn read_wish<'m>(request: &Message<'m>, settings: &Settings) -> Result<Wish<'m>, Outcome> {
     let policy = &settings.config.registrar;
     let default = match request.value(HeaderName::Expires) {
-        // What is no number may be taken for the default (RFC 3261 section 10.2.1.1).
+        // An invalid number may be treated as the default (RFC 3261 section 10.2.1.1).
         Some(value) => delta_seconds(HeaderName::Expires, value)
             .map(|seconds| Duration::from_secs(seconds.into()))
             .ok(),
@@ -254,7 +258,7 @@ fn read_wish<'m>(request: &Message<'m>, settings: &Settings) -> Result<Wish<'m>,
     Ok(Wish::Update(contacts))
 }
 
-/// Reads one Contact; `default` is what Expires says.
+/// Parses one Contact. `default` is the value of Expires.
 fn read_contact<'m>(
     element: &'m [u8],
     default: Option<Duration>,
@@ -270,7 +274,7 @@ fn read_contact<'m>(
         _ => return Err(bad_request("Contact Is Not a SIP URI")),
     };
     let (mut expires, mut q, mut instance, mut reg_id) = (None, None, None, None);
-    // The first of each counts.
+    // The first parameter of each name counts.
     for (name, value) in address.params.iter() {
         match name.len() {
             7 if name.eq_ignore_ascii_case(b"expires") => expires = expires.or(value),

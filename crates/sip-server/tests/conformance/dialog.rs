@@ -1,5 +1,5 @@
-//! Dialogs go on through the server by their route set, on the flows that it noted (RFC 3261
-//! section 16.6 step 4, RFC 5626, RFC 5658).
+//! Routing of requests within a dialog by their route set, on the recorded flows (RFC 3261 section
+//! 16.6 step 4, RFC 5626, RFC 5658).
 
 use crate::rig::{
     ALICE, BOB, Draft, Rig, Sent, closed_config, open_config, serial, tcp, text, udp,
@@ -8,11 +8,11 @@ use sip::{Duration, HeaderName};
 use sip_server::config::State;
 use sip_server::{Config, Flow, Location};
 
-/// Alice behind a NAT: her own address is not the one that she is seen at.
+/// The external address of alice behind a NAT.
 pub(crate) const NAT: &str = "198.51.100.200:40123";
 const ALICE_CONTACT: &str = "<sip:alice@192.168.1.5:5060>";
 
-/// A call from alice behind a NAT to bob, as both know it once it is answered.
+/// A call from alice behind a NAT to bob, with the state of both after the answer.
 pub(crate) struct Call {
     pub(crate) rig: Rig,
     call_id: String,
@@ -20,7 +20,7 @@ pub(crate) struct Call {
     pub(crate) bob: Flow,
     /// The Record-Route values of the request, in their order.
     pub(crate) bob_routes: Vec<String>,
-    /// Those of the response, likewise.
+    /// The Record-Route values of the response, in their order.
     pub(crate) alice_routes: Vec<String>,
     pub(crate) bob_contact: String,
 }
@@ -31,7 +31,7 @@ pub(crate) fn invite() -> Draft {
         .and("Via", "SIP/2.0/UDP 192.168.1.5:5060;rport;branch=z9hG4bKnat")
 }
 
-/// Bob answers `forwarded`, and alice has the answer.
+/// Sends bob's response to `forwarded`, and returns the response that alice receives.
 pub(crate) fn answer(rig: &mut Rig, forwarded: &Sent, status: u16, contact: &str) -> Sent {
     let routes: String = forwarded
         .message()
@@ -44,7 +44,7 @@ pub(crate) fn answer(rig: &mut Rig, forwarded: &Sent, status: u16, contact: &str
 }
 
 impl Call {
-    /// Bob is registered on `bob`, and answers.
+    /// Bob registers on `bob` and answers the call.
     pub(crate) fn new(config: Config, bob: Flow) -> Self {
         let mut rig = Rig::closed_with(config);
         let bob_contact = format!("sip:bob@{}", bob.remote);
@@ -52,7 +52,7 @@ impl Call {
         Self::answered_on(rig, bob, bob_contact)
     }
 
-    /// Bob is called, and his phone on `bob`, at `bob_contact`, answers.
+    /// Calls bob. His phone on `bob`, with the contact `bob_contact`, answers.
     fn answered_on(mut rig: Rig, bob: Flow, bob_contact: String) -> Self {
         let alice = udp(NAT);
         let draft = invite();
@@ -178,7 +178,7 @@ fn a_phone_that_connects_anew_during_a_call_is_reached_there() {
     assert_eq!(reaction.forwarded().flow, anew);
 }
 
-/// Phones of bob behind two NATs, which have the same address there.
+/// Phones of bob behind two NATs with the same private address.
 const SAME: &str = "sip:bob@192.168.1.10:5060";
 const HOME: &str = "198.51.100.20:40001";
 const OFFICE: &str = "192.0.2.20:40002";
@@ -195,7 +195,7 @@ fn of_two_phones_with_one_contact_the_one_that_answered_is_reached() {
             let mut rig = Rig::closed_with(config.clone());
             let (answers, other) = if is_home { (home, office) } else { (office, home) };
             register_at_same(&mut rig, &other, 1);
-            // A stateless proxy calls the newest.
+            // A stateless proxy calls the newest binding.
             register_at_same(&mut rig, &answers, 2);
             let mut call = Call::answered_on(rig, answers, SAME.into());
             let said = format!("{:?} {is_home}", config.state);
@@ -204,10 +204,10 @@ fn of_two_phones_with_one_contact_the_one_that_answered_is_reached() {
                     let reaction = call.rig.send(&call.alice, &call.by_alice(method));
                     assert_eq!(reaction.forwarded().flow, answers, "{said} {method}");
                 }
-                // The other one is now the newer.
+                // The other binding is newer now.
                 register_at_same(&mut call.rig, &other, 1);
             }
-            // The NAT has given it another port.
+            // The NAT has assigned another port.
             let moved = Flow { remote: (answers.remote.ip(), 50_000).into(), ..answers };
             register_at_same(&mut call.rig, &moved, 2);
             register_at_same(&mut call.rig, &other, 1);
@@ -242,7 +242,7 @@ fn credentials_go_no_further_also_where_nobody_asked_for_them() {
     };
     for (config, expected) in [
         (closed_config(), vec![value("foreign.example")]),
-        // Where nobody is asked here they are for somebody behind this server.
+        // Without authentication on this server, the credentials are for an element behind it.
         (open_config(), vec![value("example.com"), value("example.org"), value("foreign.example")]),
     ] {
         let mut call = Call::new(config, tcp(BOB, 5));
@@ -286,7 +286,7 @@ fn only_requests_that_start_dialogs_are_record_routed() {
         let routes = reaction.forwarded().values(HeaderName::RecordRoute);
         assert_eq!(routes.len(), expected, "{method}");
     }
-    // Not always is it known of them whether they start one (RFC 6665 section 4.3).
+    // It is not always known if they create a dialog (RFC 6665 section 4.3).
     for (method, expected) in [("INVITE", 0), ("REFER", 0), ("SUBSCRIBE", 1), ("NOTIFY", 1)] {
         let within =
             Draft::new(method, "sip:bob@example.com").with("To", "<sip:bob@example.com>;tag=1");
@@ -298,7 +298,7 @@ fn only_requests_that_start_dialogs_are_record_routed() {
 
 #[test]
 fn phones_that_can_be_reached_are_reached_at_their_contact() {
-    // Neither side is behind a NAT, so no flow is followed.
+    // Neither end is behind a NAT, so no flow is followed.
     let mut rig = Rig::open();
     rig.register("bob", &udp(BOB), "<sip:bob@198.51.100.21>");
     let forwarded = rig.send(
@@ -338,7 +338,7 @@ fn those_abroad_send_within_the_calls_they_were_called_in() {
     assert_eq!(reaction.forwarded().flow, udp(NAT));
 }
 
-/// A phone puts its tag behind what it got.
+/// A phone appends its tag after the value that it received.
 #[test]
 fn a_semicolon_too_many_in_to_loses_no_call() {
     for state in [State::Stateful, State::Stateless] {

@@ -21,7 +21,7 @@ fn challenges(response: &Sent) -> Vec<String> {
     message.values(name).map(text).collect()
 }
 
-/// Whether every challenge in `response` says that only the nonce was too old.
+/// True if every challenge in `response` has `stale` set.
 fn is_stale(response: &Sent) -> bool {
     let stale = |value: &String| Challenge::parse(value.as_bytes()).unwrap().unwrap().stale;
     let all: Vec<bool> = challenges(response).iter().map(stale).collect();
@@ -29,7 +29,7 @@ fn is_stale(response: &Sent) -> bool {
     all[0]
 }
 
-/// The first challenge that alice gets.
+/// The first challenge for alice.
 fn challenge(rig: &mut Rig, draft: &Draft) -> Sent {
     rig.send(&udp(ALICE), draft).response().clone()
 }
@@ -102,7 +102,7 @@ fn an_algorithm_that_is_not_offered_is_no_good() {
     assert_eq!(rig.send(&udp(ALICE), &answered).status(), 401);
 }
 
-/// Makes the response of `credentials` right for `password`.
+/// Computes the response of `credentials` for `password`.
 fn sign(credentials: &mut Credentials<'_>, password: &str, method: &str) {
     let user = credentials.username.to_vec();
     let ha1 = Ha1Set::new(&user, credentials.realm, password.as_bytes());
@@ -111,7 +111,7 @@ fn sign(credentials: &mut Credentials<'_>, password: &str, method: &str) {
     credentials.response = Response::Computed(response);
 }
 
-/// Credentials in the manner of RFC 2069, with no quality of protection.
+/// Changes credentials to the form of RFC 2069, without quality of protection.
 fn without_qop(credentials: &mut Credentials<'_>) {
     (credentials.qop, credentials.nc, credentials.cnonce) = (None, None, None);
     sign(credentials, "alice", "REGISTER");
@@ -128,7 +128,7 @@ fn credentials_without_qop_are_good_for_one_request() {
     assert_eq!(rig.send(&udp(ALICE), &first).status(), 200, "a repetition");
     let second = rig.send(&udp(ALICE), &answer(register()));
     assert!(is_stale(second.response()), "the nonce is used up");
-    // No hash covers a count without qop, so it is refused also where the nonce is unused.
+    // Without qop the hash does not cover nc, so nc is rejected even with an unused nonce.
     let asked = challenge(&mut rig, &register());
     for count in [1, 2, 5] {
         let counted =
@@ -202,7 +202,8 @@ fn a_nonce_that_is_not_ours_is_no_good() {
             });
         let reaction = other.send(&udp(ALICE), &made_up);
         assert_eq!(reaction.status(), 401);
-        // Nothing is said of the password: it could be guessed at no risk.
+        // The response says nothing about the password, which could otherwise be guessed without
+        // risk.
         assert!(is_stale(reaction.response()));
         assert_eq!(other.count("authenticated") + other.count("authentication-failures"), 0);
     }
@@ -255,7 +256,7 @@ fn credentials_are_for_the_request_that_they_name() {
     }
 }
 
-/// Whoever is called challenges the caller in our name, to call others with the answer.
+/// A callee challenges the caller for our realm, to call others with the answer.
 #[test]
 fn challenges_of_our_realms_come_from_us_alone() {
     let ours = "Digest realm=\"example.com\", nonce=\"n\", algorithm=MD5";
@@ -477,7 +478,7 @@ fn a_user_logs_in_under_each_of_her_names_and_is_the_same() {
     assert_eq!(log_in(&mut rig, register(), "new"), 401);
 }
 
-/// The source of a datagram may be forged: what is sent there is no flood.
+/// The source of a datagram may be forged, so the response to it must be short.
 #[test]
 fn a_challenge_to_an_unproved_source_is_not_much_longer_than_the_request() {
     let short = |method: &str, branch: &str, to: &str| {
@@ -508,7 +509,7 @@ fn a_challenge_to_an_unproved_source_is_not_much_longer_than_the_request() {
             .collect();
         assert_eq!(challenges.len(), 1, "{challenges:?}");
         assert!(challenges[0].contains("MD5"));
-        // On a connection the source is proved.
+        // On a connection the source address is proved.
         let on_stream = text.replace("/UDP", "/TCP");
         let reaction = rig.receive(&tcp(STRANGER, 3), on_stream.as_bytes());
         let all = names.into_iter().map(|name| reaction.response().message().values(name).count());

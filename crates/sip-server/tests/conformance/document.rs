@@ -1,9 +1,9 @@
-//! The tables in `docs/conformance.md` are those that the tests check.
+//! The tables in `docs/conformance.md` match those of the tests.
 
 use crate::{rfc4475, rfc5118, torture};
 use std::path::PathBuf;
 
-/// `document` with `table` between the lines `<!-- name -->` and `<!-- end name -->`.
+/// Returns `document` with `table` between the lines `<!-- name -->` and `<!-- end name -->`.
 fn with_table(document: &str, name: &str, table: &str) -> String {
     let (begin, end) = (format!("<!-- {name} -->\n"), format!("<!-- end {name} -->"));
     let (before, rest) = document.split_once(&begin).unwrap_or_else(|| panic!("no {begin}"));

@@ -1,5 +1,5 @@
-//! The edge of another registrar's domain: Path with a flow token, and the way back by it (RFC 5626
-//! section 5, RFC 3327).
+//! The edge of another registrar's domain: a Path with a flow token, and requests that return by it
+//! (RFC 5626 section 5, RFC 3327).
 
 use crate::dialog::answer;
 use crate::rig::{Draft, Rig, STRANGER, Sent, closed_config, tcp, udp};
@@ -8,7 +8,7 @@ use sip_server::config::{Network, State};
 use sip_server::{Config, Flow, Location};
 
 const PHONE: &str = "198.51.100.77:4000";
-/// The other domain's registrar.
+/// The registrar of the other domain.
 const HOME: &str = "192.0.2.50:5060";
 
 fn config() -> Config {
@@ -23,7 +23,7 @@ fn register(contact: &str) -> Draft {
         .and("Supported", "path, outbound")
 }
 
-/// Sends `draft`, whose next hop is found at [`HOME`].
+/// Sends `draft`. Its next hop is located at [`HOME`].
 fn send(rig: &mut Rig, flow: &Flow, draft: &Draft) -> Sent {
     let (_, ticket) = rig.send(flow, draft).wants_location();
     let remote = HOME.parse().unwrap();
@@ -31,7 +31,7 @@ fn send(rig: &mut Rig, flow: &Flow, draft: &Draft) -> Sent {
     rig.located(ticket, &[place]).forwarded().clone()
 }
 
-/// The Path that the REGISTER of a phone on `flow` gets.
+/// The Path in the REGISTER of a phone on `flow`.
 fn path(rig: &mut Rig, flow: &Flow) -> String {
     send(rig, flow, &register("<sip:pat@192.168.1.9;ob>")).value(HeaderName::Path)
 }
@@ -56,7 +56,7 @@ fn a_register_gets_a_path_and_what_comes_by_it_follows_the_flow() {
             let forwarded = rig.send(&udp(HOME), &call(&path)).forwarded().clone();
             assert_eq!((forwarded.flow, forwarded.values(HeaderName::Route).len()), (flow, 0));
             assert_eq!(forwarded.request_uri(), "sip:pat@192.168.1.9;ob");
-            // The dialog goes the same way.
+            // The dialog uses the same flow.
             let answered = answer(&mut rig, &forwarded, 200, "sip:pat@192.168.1.9;ob");
             let bye = Draft::new("BYE", "sip:pat@192.168.1.9;ob")
                 .with("Route", answered.values(HeaderName::RecordRoute).last().unwrap())
@@ -87,7 +87,7 @@ fn phones_call_their_own_domain_through_it_and_no_other() {
         invite("sip:5@pstn.example"),
         invite("sip:sam@corp.example").and("Route", "<sip:pstn.example;lr>"),
         invite("sip:sam@other.corp.example"),
-        // Another service may be there.
+        // Another service may use the port.
         invite("sip:sam@corp.example:6379;transport=tcp"),
         invite("sip:sam@corp.example").and("Route", "<sip:corp.example:22;lr>"),
     ] {
@@ -158,7 +158,8 @@ fn strangers_are_carried_to_the_domain_no_more_often_than_to_our_users() {
     assert_eq!(other.send(&udp(PHONE), &options()).status(), 403, "without being its edge");
 }
 
-/// Bob is a user here, and calls a phone of the other domain: its registrar sends that back.
+/// Bob is a user of this server and calls a phone of the other domain. The registrar of that domain
+/// returns the request.
 #[test]
 fn our_own_users_call_phones_of_the_domain_by_a_registrar_that_is_trusted() {
     for trusts in [true, false] {

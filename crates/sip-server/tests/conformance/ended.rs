@@ -1,5 +1,4 @@
-//! Connections and calls: what becomes of a call whose connection ends, and the connection on which
-//! a dialog was made (RFC 5923).
+//! Calls on a connection that ends, and the connection on which a dialog was created (RFC 5923).
 
 use crate::rig::{ALICE, Draft, Rig, STRANGER, Sent, closed_config, tcp, text, udp};
 use sip::{Duration, HeaderName, Transport};
@@ -18,7 +17,7 @@ fn call(uri: &str) -> Draft {
     Draft::invite(uri).with("From", "<sip:x@foreign.example>;tag=x-tag")
 }
 
-/// The requests of a kind that were sent, by where they went.
+/// The requests with this method that were sent, by destination.
 fn sent<'r>(reaction: &'r crate::rig::Reaction, method: &str) -> Vec<&'r Sent> {
     let is_it = |sent: &&Sent| sent.bytes.starts_with(format!("{method} ").as_bytes());
     reaction.requests().filter(is_it).collect()
@@ -66,7 +65,7 @@ fn page_anew(page: &Flow) -> Flow {
     Flow { connection: tcp(BOB_1, 9).connection, ..*page }
 }
 
-/// Where another phone rings, it goes on ringing.
+/// Another ringing phone continues to ring.
 fn return_other_phone(rig: &mut Rig, page: &Flow, desk: &Flow) {
     rig.register("bob", desk, &contact(desk));
     let ringing = rig.send(&udp(STRANGER), &call("sip:bob@example.com"));
@@ -97,7 +96,7 @@ fn phones_stop_ringing_when_the_connection_of_the_caller_ends() {
     rig.wait(Duration::from_secs(40));
     assert_eq!(rig.server.transactions(), 0);
 
-    // A call that is answered goes on, and so does one that came through another proxy.
+    // An answered call continues, and so does a call through another proxy.
     for through in [false, true] {
         let mut invite = call("sip:bob@example.com");
         if through {
@@ -115,7 +114,7 @@ fn phones_stop_ringing_when_the_connection_of_the_caller_ends() {
     }
 }
 
-/// A call of alice to a trunk by its name: the request as it went there, and the draft.
+/// A call of alice to a trunk by its name. Returns the request that the trunk receives.
 fn to_trunk(rig: &mut Rig) -> Sent {
     let draft = Draft::invite("sip:123@trunk.example;transport=tcp");
     let reaction = rig.send_as("alice", &udp(ALICE), &draft);
@@ -127,7 +126,7 @@ fn to_trunk(rig: &mut Rig) -> Sent {
     there
 }
 
-/// A request of alice within the dialog that `answer` made.
+/// A request of alice within the dialog that `answer` created.
 fn within(answer: &Sent, method: &str, contact: &str) -> Draft {
     let mut routes = answer.values(HeaderName::RecordRoute);
     routes.reverse();
@@ -166,12 +165,12 @@ fn a_dialog_goes_on_on_the_connection_that_was_opened_for_it() {
                     "{method} {contact} {state:?}"
                 );
             }
-            // Who writes another transport into the Contact is believed.
+            // Another transport in the Contact is respected.
             let bye = within(&answer, "BYE", contact);
             let forwarded = rig.send_as("alice", &udp(ALICE), &bye).forwarded().clone();
             assert_eq!(forwarded.flow, opened);
             if state == State::Stateful {
-                // It ends in this very moment.
+                // The connection ends at this moment.
                 let again = rig.undeliverable(&forwarded.flow, &forwarded.bytes);
                 let retried = sent(&again, "BYE")[0];
                 assert_eq!(
@@ -193,7 +192,7 @@ fn a_connection_of_another_place_or_for_another_transport_is_not_taken() {
     let contact = "sip:123@192.0.2.50:5060;transport=tcp";
     let mut rig = Rig::closed();
     let there = to_trunk(&mut rig);
-    // It answers on a connection that it has opened itself.
+    // The trunk answers on a connection that it has opened itself.
     let answer = answered(&mut rig, &there, 200, &tcp("192.0.2.50:40000", 78), contact);
     let forwarded = rig.send(&udp(ALICE), &within(&answer, "BYE", contact)).forwarded().clone();
     assert_eq!(forwarded.flow.connection, None);
@@ -202,7 +201,7 @@ fn a_connection_of_another_place_or_for_another_transport_is_not_taken() {
     let answer = answered(&mut rig, &there, 200, &tcp(TRUNK, 79), contact);
     let forwarded = rig.send(&udp(ALICE), &within(&answer, "BYE", contact)).forwarded().clone();
     assert_eq!(forwarded.flow.transport, Transport::Udp);
-    // Another dialog with the same place does not take it either.
+    // Another dialog with the same place does not use the connection either.
     let there = to_trunk(&mut rig);
     let contact = "sip:123@192.0.2.50:5060;transport=tcp";
     let answer = answered(&mut rig, &there, 200, &tcp("192.0.2.50:40000", 80), contact);
@@ -221,7 +220,8 @@ fn an_early_dialog_goes_on_on_the_connection_that_was_opened_for_it() {
     assert_eq!(prack.flow, opened);
 }
 
-/// Whoever learns the Call-ID and the tags, as by a transfer, makes a dialog that has the same.
+/// A party that knows the Call-ID and the tags, for example from a transfer, creates a dialog with
+/// the same identifiers.
 #[test]
 fn another_dialog_with_the_same_tags_draws_no_requests_to_its_connection() {
     let contact = "sip:123@192.0.2.50:5060;transport=tcp";
@@ -229,7 +229,8 @@ fn another_dialog_with_the_same_tags_draws_no_requests_to_its_connection() {
     let there = to_trunk(&mut rig);
     let opened = tcp(TRUNK, 77);
     let answer = answered(&mut rig, &there, 200, &opened, contact);
-    // Carol calls a place of her own in the same words, and answers as the trunk.
+    // Carol calls her own destination with the same identifiers, and that one answers like the
+    // trunk.
     let draft = Draft::invite("sip:123@trunk.example;transport=tcp")
         .with("From", "<sip:carol@example.com>;tag=alice-tag")
         .with("Call-ID", &answer.value(HeaderName::CallId));
@@ -241,4 +242,120 @@ fn another_dialog_with_the_same_tags_draws_no_requests_to_its_connection() {
     answered(&mut rig, &other, 200, &tcp("192.0.2.66:5060", 90), contact);
     let bye = within(&answer, "BYE", contact);
     assert_eq!(rig.send(&udp(ALICE), &bye).forwarded().flow, opened);
+}
+
+/// A REGISTER of bob's phone that is reached on `flow` only, with the Call-ID and instance.
+fn returns(flow: &Flow, call_id: &str, instance: Option<&str>, cseq: u32) -> Draft {
+    let instance = instance.map(|name| format!(";reg-id=1;+sip.instance=\"<urn:uuid:{name}>\""));
+    let contact = format!("{}{}", contact(flow), instance.unwrap_or_default());
+    Draft::register("bob")
+        .with("Contact", &contact)
+        .with("Supported", "path, outbound")
+        .with("Call-ID", call_id)
+        .with_cseq(cseq)
+}
+
+/// A call of alice to bob's phone on `flow`: its answer.
+fn to_phone(rig: &mut Rig, flow: &Flow) -> Sent {
+    let ringing = rig.send_as("alice", &udp(ALICE), &Draft::invite("sip:bob@example.com"));
+    let there = sent(&ringing, "INVITE").into_iter().find(|sent| sent.flow == *flow).unwrap();
+    let contact = contact(flow);
+    answered(rig, &there.clone(), 200, flow, contact.trim_matches(['<', '>']))
+}
+
+/// The flow on which a BYE of alice goes on, none where it does not.
+fn bye_goes(rig: &mut Rig, answer: &Sent, to: &Flow) -> Option<Flow> {
+    let contact = contact(to);
+    let bye = within(answer, "BYE", contact.trim_matches(['<', '>']));
+    let reaction = rig.send_as("alice", &udp(ALICE), &bye.next());
+    sent(&reaction, "BYE").first().map(|bye| bye.flow)
+}
+
+#[test]
+fn a_phone_that_has_connected_anew_gets_the_requests_of_its_dialogs() {
+    for state in [State::Stateful, State::Stateless] {
+        for (call_id, instance, ends_first) in
+            [("other", Some("1"), true), ("other", Some("1"), false), ("same", None, true)]
+        {
+            let mut rig = Rig::closed_with(Config { state, ..closed_config() });
+            let flows = [tcp(BOB_1, 5), tcp(BOB_2, 6), tcp("203.0.113.7:50003", 7)];
+            rig.send_as("bob", &flows[0], &returns(&flows[0], "same", instance, 1));
+            let answer = to_phone(&mut rig, &flows[0]);
+            assert_eq!(bye_goes(&mut rig, &answer, &flows[0]), Some(flows[0]));
+            for (number, pair) in (1..).zip(flows.windows(2)) {
+                if ends_first {
+                    rig.end(&pair[0]);
+                }
+                let draft = returns(&pair[1], call_id, instance, 10 * number);
+                rig.send_as("bob", &pair[1], &draft);
+                if !ends_first {
+                    rig.end(&pair[0]);
+                }
+                let gone = bye_goes(&mut rig, &answer, &flows[0]);
+                assert_eq!(gone, Some(pair[1]), "{call_id} {instance:?} {state:?} {number}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_dialog_of_a_connection_that_has_ended_goes_to_no_other_phone() {
+    let (lost, other) = (tcp(BOB_1, 5), tcp(BOB_2, 6));
+    for (user, other_instance) in [("bob", Some("2")), ("bob", None), ("carol", Some("1"))] {
+        let mut rig = Rig::closed();
+        rig.send_as("bob", &lost, &returns(&lost, "a", Some("1"), 1));
+        let answer = to_phone(&mut rig, &lost);
+        let address = format!("<sip:{user}@example.com>");
+        let draft = returns(&other, "b", other_instance, 1);
+        let draft = draft.with("To", &address).with("From", &format!("{address};tag=r"));
+        assert!(rig.send_as(user, &other, &draft).responses().any(|sent| sent.status() == 200));
+        rig.end(&lost);
+        assert_ne!(bye_goes(&mut rig, &answer, &lost), Some(other), "{user} {other_instance:?}");
+    }
+    // Another instance at the same contact.
+    let mut rig = Rig::closed();
+    rig.send_as("bob", &lost, &returns(&lost, "a", Some("1"), 1));
+    let answer = to_phone(&mut rig, &lost);
+    rig.end(&lost);
+    let draft = returns(&other, "b", Some("2"), 1);
+    let taken = format!("{};+sip.instance=\"<urn:uuid:2>\"", contact(&lost));
+    rig.send_as("bob", &other, &draft.with("Contact", &taken));
+    assert_ne!(bye_goes(&mut rig, &answer, &lost), Some(other));
+}
+
+/// A phone sends what is too large for a datagram on a connection of its own (RFC 3261 section
+/// 18.1.1), and closes that when it likes.
+#[test]
+fn a_phone_that_called_by_tcp_is_reached_by_its_udp_binding_afterwards() {
+    let place = "198.51.100.10:5060";
+    for (registered, called, is_it) in [
+        ("sip:alice@198.51.100.10:5060", "sip:alice@198.51.100.10:5060;transport=tcp", true),
+        ("sip:alice@198.51.100.10:5060;ob", "sip:alice@198.51.100.10:5060;transport=TCP", true),
+        ("sip:alice@198.51.100.10:5060", "sip:alice@198.51.100.10:5062;transport=tcp", false),
+        ("sip:other@198.51.100.10:5060", "sip:alice@198.51.100.10:5060;transport=tcp", false),
+    ] {
+        let mut rig = Rig::closed();
+        rig.register("alice", &udp(place), &format!("<{registered}>"));
+        let bob = tcp(BOB_1, 5);
+        rig.register("bob", &bob, &contact(&bob));
+        let own = tcp("198.51.100.10:40000", 8);
+        let invite = Draft::invite("sip:bob@example.com").with("Contact", &format!("<{called}>"));
+        let there = sent(&rig.send_as("alice", &own, &invite), "INVITE")[0].clone();
+        answered(&mut rig, &there, 200, &bob, contact(&bob).trim_matches(['<', '>']));
+        let bye = |number| {
+            Draft::new("BYE", called)
+                .with("From", "<sip:bob@example.com>;tag=t")
+                .with("To", &there.value(HeaderName::From))
+                .with("Call-ID", &there.value(HeaderName::CallId))
+                .and("Route", &there.values(HeaderName::RecordRoute).join(", "))
+                .with_cseq(number)
+        };
+        let goes = |rig: &mut Rig, number| {
+            let reaction = rig.send_as("bob", &bob, &bye(number));
+            sent(&reaction, "BYE").first().map(|bye| bye.flow)
+        };
+        assert_eq!(goes(&mut rig, 1), Some(own), "while the connection is open");
+        rig.end(&own);
+        assert_eq!(goes(&mut rig, 2) == Some(udp(place)), is_it, "{registered} {called}");
+    }
 }

@@ -1,5 +1,5 @@
-//! The gate for requests: what is forged in the name of a source, or guessed there by others, shuts
-//! out no request that proves more.
+//! Admission of requests: datagrams forged in the name of a source, and guesses of others from it,
+//! do not shut out requests with stronger evidence.
 
 use crate::dialog::answer;
 use crate::limits::{from_abroad, guess, options, strict_config};
@@ -36,7 +36,7 @@ fn a_phone_logs_in_and_calls_whatever_is_forged_in_its_name() {
     (config.limits.source_rate, config.limits.source_burst) = (1, 20);
     let mut rig = Rig::closed_with(config);
     rig.register("bob", &tcp(BOB, 3), &format!("<sip:bob@{BOB};transport=tcp>"));
-    // It has a nonce from before the flood.
+    // The phone has a nonce from before the flood.
     let register = Draft::register("alice").and("Contact", "<sip:alice@a.example>");
     let asked = rig.send(&udp(ALICE), &register).response().clone();
     let forged = options().with("From", "<sip:alice@example.com>;tag=1");
@@ -44,7 +44,7 @@ fn a_phone_logs_in_and_calls_whatever_is_forged_in_its_name() {
     assert!(rig.send(&udp(ALICE), &register.next()).is_silent(), "nobody is known there");
     let register = register.next().with_credentials(&asked, None, "alice", "alice", 1, |_| {});
     assert_eq!(rig.send(&udp(ALICE), &register).status(), 200);
-    // From then on it may also begin without one, wherever its NAT has it now.
+    // From then on it may also log in without a nonce, from any port of its NAT.
     for port in 40_000..40_010 {
         let flow = udp(&format!("198.51.100.10:{port}"));
         flood(&mut rig, &flow, &forged);
@@ -105,7 +105,7 @@ fn a_user_comes_back_to_an_address_that_is_banned() {
         rig.send(&tls(2), &options().with("From", "<sip:alice@example.com>;tag=1")).status(),
         200
     );
-    // Others there do not, nor for anything else, nor often.
+    // Other users there may not, other requests may not, and logins are rare.
     assert!(rig.send(&tcp(ALICE, 3), &Draft::register("bob")).is_silent());
     assert!(rig.send(&tcp(ALICE, 3), &Draft::invite("sip:bob@example.com")).is_silent());
     let register = || Draft::register("alice");
@@ -114,14 +114,14 @@ fn a_user_comes_back_to_an_address_that_is_banned() {
     let handshakes = (0..200).filter(|_| rig.server.admits_handshake(&tls(9), rig.now));
     assert!(handshakes.count() <= 10);
     rig.wait(Duration::from_secs(5));
-    // One wrong password, and it is over.
+    // One wrong password ends the exception.
     let asked = rig.send(&tcp(ALICE, 3), &register()).response().clone();
     let wrong = register().answering(&asked, "alice", "wrong");
     assert_eq!(rig.send(&tcp(ALICE, 3), &wrong).responses().last().unwrap().status(), 401);
     assert!(rig.send(&tcp(ALICE, 3), &register()).is_silent());
 }
 
-/// A server that listens for WebSocket as well, and trusts this machine, as by default.
+/// A server that also listens for WebSocket, and trusts this machine, as by default.
 fn with_web() -> Rig {
     let mut config = closed_config();
     let address = "203.0.113.1:80".parse().unwrap();
@@ -148,7 +148,7 @@ fn no_address_makes_a_web_socket_trusted_nor_a_proxy_that_names_no_client() {
         let forwarded = rig.send(&flow, &call).forwarded().clone();
         let is_believed = !forwarded.value(HeaderName::PAssertedIdentity).is_empty();
         assert_eq!(is_believed, is_trusted, "{flow}");
-        // Somewhere on this machine, or in its network.
+        // A place on this machine, or in its network.
         for place in ["127.0.0.1:6379", "10.0.0.7:5060"] {
             let out = Draft::new("MESSAGE", &format!("sip:x@{place}"));
             let status =
@@ -197,11 +197,11 @@ fn a_trusted_network_speaks_for_names_that_nobody_can_prove_and_for_those_it_is_
         assert_eq!(status(&mut rig, STRANGER, bob, from), of_gateway, "{from}");
         assert_eq!(status(&mut rig, outside, bob, from), of_stranger, "{from}");
     }
-    // It is a word for calls to our users, and none for calls elsewhere.
+    // The trust applies to calls to local users, not to calls elsewhere.
     let elsewhere = "sip:00900123@198.51.100.9";
     assert_eq!(status(&mut rig, STRANGER, elsewhere, "sip:carol@example.com"), 403);
     assert_eq!(status(&mut rig, STRANGER, elsewhere, "sip:+493@example.com"), 403);
-    // The name holds within the dialog.
+    // The name is valid within the dialog.
     let call = Draft::invite(bob)
         .with("From", "<sip:+4930123456@example.com>;tag=1")
         .with("Contact", &format!("<sip:+4930123456@{STRANGER}>"));

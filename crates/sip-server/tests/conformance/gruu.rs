@@ -1,11 +1,11 @@
-//! URIs that lead to one phone of several (GRUU, RFC 5627).
+//! GRUUs: URIs that lead to one of several phones (RFC 5627).
 
 use crate::dialog::answer;
 use crate::rig::{ALICE, BOB, Draft, Rig, Sent, open_config, tcp, udp};
 use sip::{Duration, HeaderName};
 use sip_server::Flow;
 
-/// A server that gives them.
+/// A server that assigns GRUUs.
 fn rig() -> Rig {
     let mut config = open_config();
     config.registrar.gruu = true;
@@ -31,7 +31,7 @@ fn given(sent: &Sent, name: &str) -> String {
     contact[start..].split('"').next().unwrap().to_owned()
 }
 
-/// A desk phone and a cell phone of bob's, with their public and temporary GRUUs.
+/// A desk phone and a cell phone of bob, with their public and temporary GRUUs.
 fn two_phones(rig: &mut Rig) -> [(Flow, String, String); 2] {
     [(DESK, BOB, 1), (CELL, "198.51.100.20:6000", 2)].map(|(phone, remote, number)| {
         let flow = tcp(remote, number);
@@ -149,7 +149,7 @@ fn names_that_need_it_are_escaped() {
     assert!(call(&mut rig, &uri).is_ok());
 }
 
-/// A grant for one phone is none for another one of the same name.
+/// The token for one phone does not authorize requests to another phone of the same user.
 #[test]
 fn within_a_call_it_leads_to_no_other_phone() {
     let mut rig = rig();
@@ -168,7 +168,7 @@ fn within_a_call_it_leads_to_no_other_phone() {
     }
 }
 
-/// Each flow of a phone may have a Call-ID of its own.
+/// Each flow of a phone may have its own Call-ID.
 #[test]
 fn a_temporary_one_leads_to_all_flows_of_the_phone() {
     let mut rig = rig();
@@ -187,7 +187,7 @@ fn a_temporary_one_leads_to_all_flows_of_the_phone() {
     assert_eq!(moved.forwarded().flow, flows[1]);
 }
 
-/// Where the DNS does not lead to the domain, nobody would find a phone that names itself so.
+/// If the DNS does not lead to the domain, peers cannot reach a phone by its GRUU.
 #[test]
 fn none_is_given_where_the_operator_has_not_said_so() {
     let reaction = Rig::open().send(&tcp(BOB, 1), &registers(DESK, "x"));

@@ -1,13 +1,13 @@
-//! Rates, bans and other bounds on what strangers can make the server do.
+//! Rates, bans and other limits on strangers.
 
 use crate::rig::{
     ALICE, BOB, Draft, Reaction, Rig, STRANGER, Sent, closed_config, open_config, tcp, udp,
 };
 use sip::{Duration, HeaderName, Transport};
-use sip_server::config::Network;
-use sip_server::{Config, Event, Flow};
+use sip_server::config::{Network, State};
+use sip_server::{Config, Event, Flow, Location};
 
-/// A server that neither asks for credentials nor trusts anybody.
+/// A server that neither authenticates nor trusts any network.
 fn open_to_strangers() -> Config {
     let mut config = open_config();
     config.limits.trusted = Vec::new();
@@ -18,7 +18,7 @@ pub(crate) fn options() -> Draft {
     Draft::new("OPTIONS", "sip:example.com")
 }
 
-/// An INVITE for bob from somebody abroad.
+/// An INVITE for bob from a user of another domain.
 pub(crate) fn from_abroad() -> Draft {
     Draft::invite("sip:bob@example.com").with("From", "<sip:x@foreign.example>;tag=1")
 }
@@ -41,7 +41,7 @@ fn a_source_has_a_burst_and_then_a_rate() {
     rig.wait(Duration::from_millis(100));
     assert!(answered(&mut rig, STRANGER));
     assert!(!answered(&mut rig, STRANGER));
-    // Of IPv6 a source is a /64.
+    // An IPv6 source is a /64.
     for (number, expected) in [(1, true), (2, true), (3, true), (4, false)] {
         assert_eq!(answered(&mut rig, &format!("[2001:db8:0:1::{number}]:5060")), expected);
     }
@@ -83,7 +83,7 @@ fn a_registered_phone_is_served_whatever_others_do_behind_its_address() {
     assert!(rig.send(&phone, &Draft::register("bob")).is_silent(), "another user");
     assert!(rig.send(&tcp(ALICE, 8), &options()).is_silent(), "another connection");
     rig.register("alice", &phone, &format!("<sip:alice@{ALICE};transport=tcp>"));
-    // It is no way around the ban either.
+    // It does not bypass the ban either.
     let tries = (0..200).filter(|_| !rig.send(&phone, &Draft::register("alice")).is_silent());
     assert!(tries.count() < 50);
 }
@@ -136,7 +136,7 @@ pub(crate) fn strict_config() -> Config {
     config
 }
 
-/// A REGISTER with a wrong password, once the server has asked for one.
+/// A REGISTER with a wrong password, after the challenge.
 pub(crate) fn guess(rig: &mut Rig, source: &str) -> Reaction {
     let register = Draft::register("alice").and("Contact", "<sip:alice@a.example>");
     let reaction = rig.send(&udp(source), &register);
@@ -185,7 +185,7 @@ fn asking_for_users_who_do_not_exist_ends_in_a_ban_where_the_source_is_certain()
     rig.register("bob", &udp(BOB), &format!("<sip:bob@{BOB}>"));
     assert_eq!(scan(&mut rig, &tcp(STRANGER, 3), 4), [404, 404, 404]);
     assert_eq!((rig.count("bans"), rig.count("banned-requests")), (1, 1));
-    // A proxy is not banned for what others dial.
+    // A proxy is not banned for the numbers that its clients dial.
     let mut rig = Rig::closed_with(strict_config());
     let vias = "SIP/2.0/TCP 192.0.2.99;branch=z9hG4bKp, SIP/2.0/UDP 192.0.2.7;branch=z9hG4bKx";
     for number in 0..5 {
@@ -195,13 +195,13 @@ fn asking_for_users_who_do_not_exist_ends_in_a_ban_where_the_source_is_certain()
         assert_eq!(rig.send(&tcp(STRANGER, 3), &proxied).responses().last().unwrap().status(), 404);
     }
     assert_eq!(rig.count("bans"), 0);
-    // The source of a datagram may be forged: so who is found there is limited, and not banned.
+    // The source of a datagram may be forged, so the guesses are limited but not banned.
     let mut rig = Rig::closed_with(strict_config());
     rig.register("bob", &udp(BOB), &format!("<sip:bob@{BOB}>"));
     let statuses = scan(&mut rig, &udp(STRANGER), 30);
     assert_eq!(statuses.iter().filter(|&&status| status == 404).count(), 10);
     assert_eq!(statuses.iter().filter(|&&status| status == 503).count(), 20);
-    // Nor are those in the way of others' calls.
+    // The guesses do not block calls either.
     rig.send(&udp(STRANGER), &from_abroad()).forwarded();
     assert_eq!(rig.count("bans"), 0);
     let register = Draft::register("alice").and("Contact", "<sip:alice@a.example>");
@@ -235,7 +235,7 @@ fn a_ban_takes_failures_that_come_together() {
 
 #[test]
 fn nobody_is_banned_for_what_another_sent_in_his_name() {
-    // Datagrams with a false source: their sender never saw a challenge of ours.
+    // Datagrams with a forged source: their sender never received a challenge of this server.
     let mut rig = Rig::closed_with(strict_config());
     let mut other = Rig::closed();
     let asked = other.send(&udp(ALICE), &Draft::register("alice")).response().clone();
@@ -332,7 +332,7 @@ fn calls_that_ring_are_bounded_in_bytes_each_source_and_user_and_all() {
     let rang = first.iter().filter(|&&status| status == 0).count();
     assert!((4..8).contains(&rang), "an eighth of it: {rang}");
     assert_eq!(ring(&mut rig, "192.0.2.98:5060", "x@foreign.example", None), 0, "another source");
-    // A user has an eighth, too, wherever the calls come from.
+    // A user has an eighth as well, independently of the sources of the calls.
     let alice = (0..20).map(|number| {
         let source = format!("198.51.100.{}:5060", 100 + number);
         ring(&mut rig, &source, "alice@example.com", Some("alice"))
@@ -384,4 +384,35 @@ fn handshakes_are_charged_like_requests() {
     assert_eq!(admitted(&rig, flow(Transport::Tls, ALICE)), 10, "others are let in");
     assert_eq!(admitted(&rig, flow(Transport::Tls, "127.0.0.1:9")), 100, "a trusted network");
     assert!(admitted(&rig, flow(Transport::Wss, "127.0.0.2:9")) <= 15, "no WebSocket is trusted");
+}
+
+#[test]
+fn what_is_sent_for_a_request_names_its_source_and_user_to_charge() {
+    for state in [State::Stateful, State::Stateless] {
+        let mut rig = Rig::closed_with(Config { state, ..closed_config() });
+        let mut payers = |user: &str, from: &str, uri: &str| {
+            let reaction = rig.send_as(
+                user,
+                &udp(from),
+                &Draft::invite(uri)
+                    .with("From", &format!("<sip:{user}@example.com>;tag=alice-tag")),
+            );
+            if reaction.events.is_empty() {
+                return reaction.requests().next().expect("a request").payers;
+            }
+            let (_, ticket) = reaction.wants_location();
+            let remote = "192.0.2.50:5061".parse().unwrap();
+            let place = Location { transport: Transport::Tcp, remote, local: None };
+            rig.located(ticket, &[place]).requests().next().expect("a request").payers
+        };
+        let address = "sip:x@192.0.2.50;transport=tcp";
+        let by_name = payers("alice", ALICE, "sip:x@trunk.example;transport=tcp");
+        let alice = payers("alice", ALICE, address);
+        assert!(alice.source.is_some() && alice.user.is_some(), "{alice:?}");
+        assert_eq!(by_name, alice, "{state:?}");
+        let elsewhere = payers("alice", STRANGER, address);
+        assert_eq!(elsewhere.user, alice.user);
+        assert_ne!(elsewhere.source, alice.source);
+        assert_ne!(payers("bob", ALICE, address).user, alice.user);
+    }
 }

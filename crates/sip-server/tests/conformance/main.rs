@@ -1,4 +1,4 @@
-//! What the RFCs ask of a server, and what this one does: message in, messages out.
+//! Conformance to the RFCs: one message in, the resulting messages out.
 
 mod corpora;
 mod dialog;
@@ -8,6 +8,7 @@ mod edge;
 mod ended;
 mod gate;
 mod gruu;
+mod inside;
 mod limits;
 mod outbound;
 mod reach;

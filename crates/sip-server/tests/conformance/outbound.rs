@@ -1,4 +1,4 @@
-//! Several flows to one phone, of which one is used at a time (RFC 5626), and what keeps them.
+//! Several flows to one phone, with one in use at a time (RFC 5626), and their keep-alives.
 
 use crate::rig::{
     ALICE, BOB, Draft, Reaction, Rig, STRANGER, Sent, closed_config, open_config, tcp, text, udp,
@@ -9,7 +9,7 @@ use sip_server::config::Network;
 
 const PHONE: &str = "urn:uuid:00000000-0000-1000-8000-000a95a0e128";
 
-/// A REGISTER of bob's phone by its flow number `flow`.
+/// A REGISTER of bob's phone for its flow number `flow`.
 fn registers(flow: u32) -> Draft {
     let contact = format!("<sip:bob@192.168.1.2;ob>;reg-id={flow};+sip.instance=\"<{PHONE}>\"");
     Draft::register("bob").with("Contact", &contact).with("Supported", "path, outbound")
@@ -105,7 +105,7 @@ fn where_all_flows_have_failed_whoever_called_is_told_480() {
     }
 }
 
-/// What the phone itself says is not asked for again on another flow.
+/// A rejection by the phone itself is not repeated on another flow.
 #[test]
 fn a_phone_that_refuses_rings_no_more() {
     for status in [486, 480, 503, 603] {
@@ -119,7 +119,7 @@ fn a_phone_that_refuses_rings_no_more() {
     }
 }
 
-/// The newest flow is by a proxy whose name leads nowhere.
+/// The newest flow goes through a proxy with a name that cannot be resolved.
 #[test]
 fn where_no_way_leads_to_a_flow_the_next_is_tried() {
     let mut rig = Rig::open();
@@ -136,7 +136,7 @@ fn where_no_way_leads_to_a_flow_the_next_is_tried() {
     assert_eq!(forwarded.flow.remote, "198.51.100.31:5060".parse().unwrap());
 }
 
-/// Whoever registers another's instance gets none of his calls.
+/// A user that registers the instance of another user gets no calls of that user.
 #[test]
 fn flows_are_of_one_user() {
     let mut rig = Rig::open();
@@ -155,7 +155,7 @@ fn flows_are_of_one_user() {
     assert_eq!(called.requests().count(), 2, "each of them");
 }
 
-/// The phone says that it is there on the flow, whatever its contact says.
+/// The phone is reachable on its flow, whatever its contact says.
 #[test]
 fn a_flow_is_followed_where_it_was_promised() {
     let contact = "<sip:bob@203.0.113.200:7>;reg-id=1;+sip.instance=\"<urn:x:1>\"";

@@ -1,4 +1,4 @@
-//! Where the server sends to on whose wish, how much, and where it does not.
+//! The destinations that a party may have the server send to, and the amount of data.
 
 use crate::rig::{ALICE, BOB, Draft, Rig, STRANGER, Sent, closed_config, tcp, text, udp};
 use sip::{Duration, HeaderName, Transport};
@@ -6,14 +6,14 @@ use sip_server::config::{Network, State};
 use sip_server::{Config, Location};
 
 const STATES: [State; 2] = [State::Stateful, State::Stateless];
-/// A phone in the network of the server's operator.
+/// A phone in the network of the operator.
 const INSIDE: &str = "10.0.0.7:5060";
 
 fn rig(state: State) -> Rig {
     Rig::closed_with(Config { state, ..closed_config() })
 }
 
-/// What alice, who is at `source`, gets for a request to `uri`; 0 where it goes on.
+/// The status of the response to a request from alice at `source` to `uri`. 0 if it is forwarded.
 fn fate(rig: &mut Rig, source: &str, uri: &str) -> u16 {
     let message = Draft::new("MESSAGE", uri);
     let reaction = rig.send_as("alice", &udp(source), &message);
@@ -37,7 +37,7 @@ fn networks_are_open_from_within() {
             (ALICE, "sip:x@224.0.1.75", 480),
             (ALICE, "sip:x@255.255.255.255", 480),
             (ALICE, "sip:x@0.0.0.0", 480),
-            // Other programs on the server's own machine.
+            // Other programs on the machine of the server.
             (ALICE, "sip:x@203.0.113.1:6379;transport=tcp", 480),
             (ALICE, "sip:x@[2001:db8::10]:22;transport=tcp", 480),
             (INSIDE, "sip:x@10.0.0.9", 0),
@@ -79,7 +79,7 @@ fn a_route_and_a_name_lead_no_further() {
             let reaction = rig.located(ticket, &places);
             let went = reaction.requests().next().map(|sent| sent.flow.remote);
             assert_eq!(went, expected.map(|remote| remote.parse().unwrap()), "{state:?}");
-            // The same answer as where the name has no place at all.
+            // The same response as for a name without any address.
             let status = reaction.responses().next().map(Sent::status);
             assert_eq!(status, expected.is_none().then_some(480));
         }
@@ -94,19 +94,19 @@ fn a_phone_inside_is_reached_on_its_flow_and_where_it_says_from_there() {
         let call = Draft::new("MESSAGE", "sip:bob@example.com")
             .with("From", "<sip:x@foreign.example>;tag=1");
         assert_eq!(rig.send(&udp(STRANGER), &call).forwarded().flow, udp(INSIDE));
-        // It takes calls at another address of that network.
+        // The phone takes calls at another address of its network.
         rig.register("carol", &udp(INSIDE), "<sip:carol@10.0.0.8>");
         let call = call.next().with_uri("sip:carol@example.com");
         let forwarded = rig.send(&udp(STRANGER), &call).forwarded().clone();
         assert_eq!(forwarded.flow.remote, "10.0.0.8:5060".parse().unwrap());
-        // Others may not say so from elsewhere.
+        // A phone elsewhere must not name such an address.
         rig.register("alice", &udp(ALICE), "<sip:alice@127.0.0.1>");
         let call = call.next().with_uri("sip:alice@example.com");
         assert_eq!(rig.send(&udp(STRANGER), &call).responses().next().unwrap().status(), 480);
     }
 }
 
-/// A transferred call is told to go to the phone's own contact.
+/// In a transfer the call goes to the phone's own contact.
 #[test]
 fn a_request_for_a_registered_contact_goes_where_the_phone_is() {
     for state in STATES {
@@ -117,15 +117,15 @@ fn a_request_for_a_registered_contact_goes_where_the_phone_is() {
         let forwarded = rig.send_as("alice", &udp(ALICE), &invite).forwarded().clone();
         assert_eq!(forwarded.flow, bob, "{state:?}");
         assert_eq!(forwarded.request_uri(), format!("{contact};x=y"));
-        // Strangers as well, for it is the same as calling him.
+        // Strangers as well, because it is equivalent to a call to bob.
         let stranger = invite.next().with("From", "<sip:x@foreign.example>;tag=1");
         assert_eq!(rig.send(&udp(STRANGER), &stranger.next()).forwarded().flow, bob);
-        // Who is not there has no claim to what is for others.
+        // A phone that is not at an address has no claim to requests to it.
         rig.register("carol", &udp(BOB), "<sip:00900123@192.0.2.5>");
         let invite = Draft::invite("sip:00900123@192.0.2.5");
         let forwarded = rig.send_as("alice", &udp(ALICE), &invite).forwarded().clone();
         assert_eq!(forwarded.flow.remote, "192.0.2.5:5060".parse().unwrap());
-        // Another user that registers the same contact gets nothing that was for him.
+        // Another user that registers the same contact gets no requests for bob.
         rig.register("carol", &udp(BOB), &format!("<{contact}>"));
         let meant = Draft::invite(contact);
         let both = [("x@foreign.example", &bob), ("carol@example.com", &udp(BOB))];
@@ -145,7 +145,7 @@ fn a_request_for_a_registered_contact_goes_where_the_phone_is() {
     }
 }
 
-/// With the contact of a phone that is not registered any more, or never was at a flow.
+/// With the contact of a phone that is no longer registered, or never was on a flow.
 #[test]
 fn a_contact_that_names_another_user_is_no_claim() {
     for state in STATES {
@@ -162,7 +162,7 @@ fn a_contact_that_names_another_user_is_no_claim() {
     }
 }
 
-/// The same private address is another host's in another network.
+/// The same private address may belong to another host in another network.
 #[test]
 fn a_contact_claims_no_address_that_the_sender_can_reach() {
     for state in STATES {
@@ -171,7 +171,7 @@ fn a_contact_claims_no_address_that_the_sender_can_reach() {
         let call = Draft::invite("sip:112@10.0.0.9");
         let forwarded = rig.send_as("alice", &udp(INSIDE), &call).forwarded().clone();
         assert_eq!(forwarded.flow.remote, "10.0.0.9:5060".parse().unwrap(), "{state:?}");
-        // But the phone that was seen there is there.
+        // A phone that was seen at the address is reached there.
         rig.register("bob", &udp("10.0.0.9:40000"), "<sip:bob@10.0.0.9:40000>");
         let call = Draft::invite("sip:bob@10.0.0.9:40000");
         let forwarded = rig.send_as("alice", &udp(INSIDE), &call).forwarded().clone();
@@ -179,7 +179,7 @@ fn a_contact_claims_no_address_that_the_sender_can_reach() {
     }
 }
 
-/// An office behind one address, whose phones have answered nothing since the start.
+/// An office behind one address. Its phones have answered nothing since the restart.
 #[test]
 fn all_phones_behind_one_address_ring_after_a_restart() {
     let mut rig = rig(State::Stateful);
@@ -200,7 +200,7 @@ fn all_phones_behind_one_address_ring_after_a_restart() {
     assert_eq!(bytes_to(&mut restarted, &reaction.sent, "198.51.100.20").0, 6 * 7, "timer A");
 }
 
-/// Everything that goes to `host` until nothing more does.
+/// The number of messages and bytes sent to `host`, until no more are sent.
 fn bytes_to(rig: &mut Rig, first: &[Sent], host: &str) -> (usize, usize) {
     let is_there = |sent: &&Sent| {
         sent.flow.transport == Transport::Udp && sent.flow.remote.ip().to_string() == host
@@ -219,7 +219,7 @@ fn who_never_answered_is_sent_no_more_than_three_times_what_came() {
         let mut rig = rig(State::Stateful);
         let contacts: Vec<_> = (0..10).map(|at| format!("<sip:{at}@192.0.2.55:7000>")).collect();
         rig.register("bob", &udp(BOB), &contacts.join(", "));
-        // Longer ones go by TCP, where nothing is sent to who does not want it.
+        // Longer requests go by TCP, which needs the consent of the host.
         let call = Draft::invite("sip:bob@example.com")
             .with("From", "<sip:x@foreign.example>;tag=1")
             .with_body(&body.repeat(600));
@@ -261,7 +261,7 @@ fn a_forged_sender_is_not_flooded_with_answers() {
     assert!(bytes > 0 && bytes <= 3 * received, "{bytes} for {received}");
 }
 
-/// The phone that answers writes another place into the caller's Via.
+/// The answering phone changes the Via of the caller.
 #[test]
 fn a_response_whose_connection_is_gone_goes_to_where_the_request_came_from() {
     for state in STATES {
@@ -312,7 +312,7 @@ fn what_nothing_can_be_sent_to_is_not_registered() {
         let reaction = rig(State::Stateful).send_as("alice", &udp(ALICE), &draft);
         assert_eq!(reaction.status(), expected, "{contact} {path:?}");
     }
-    // Where phones are reached by their contact, or else on their flow.
+    // With phones reached by their contact, or else on their flow.
     for (by_contact, expected) in [(true, 400), (false, 200)] {
         let mut config = closed_config();
         let network = Network { address: "198.51.100.10".parse().unwrap(), prefix: 32 };
@@ -326,7 +326,7 @@ fn what_nothing_can_be_sent_to_is_not_registered() {
             assert_eq!(rig.send(&udp(STRANGER), &call).forwarded().flow, udp(ALICE));
         }
     }
-    // On the flow that it came on, whatever the contact says.
+    // On its flow, whatever the contact says.
     let mut rig = rig(State::Stateful);
     rig.register("alice", &tcp(ALICE, 3), "<sip:alice@a.example;transport=tls>");
     let mut config = closed_config();

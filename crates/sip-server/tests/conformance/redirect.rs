@@ -77,6 +77,6 @@ fn a_cancel_comes_too_late() {
     rig.send(&udp(ALICE), &invite);
     let cancel = invite.with_method("CANCEL");
     let status = rig.send(&udp(ALICE), &cancel).status();
-    // The call is over, and nothing is known of it any more (RFC 3261 section 9.2).
+    // The call is over, and its state has been dropped (RFC 3261 section 9.2).
     assert_eq!(status, 481);
 }

@@ -17,7 +17,7 @@ fn contacts(values: &[&str]) -> Draft {
     values.iter().fold(Draft::register("alice"), |draft, value| draft.and("Contact", value))
 }
 
-/// Sends `draft` and gives back what is there now.
+/// Sends `draft` and returns the current contacts.
 fn register(rig: &mut Rig, draft: &Draft) -> Vec<String> {
     granted(rig.send(&udp(ALICE), draft).response())
 }
@@ -80,7 +80,7 @@ fn the_expiry_is_granted_within_its_bounds() {
         ("", Some("59"), None),
         (";expires=7201", None, Some("7200")),
         ("", Some("99999999999999999999"), Some("7200")),
-        // What is no number counts as none (RFC 3261 section 10.2.1.1).
+        // An invalid number is treated as a missing one (RFC 3261 section 10.2.1.1).
         (";expires=soon", Some("1000"), Some("3600")),
         ("", Some("soon"), Some("3600")),
         (";expires=-1", None, Some("3600")),
@@ -188,7 +188,7 @@ fn requests_that_come_late_change_nothing() {
         assert!(reaction.journal.is_empty());
     }
     assert_eq!(rig.contacts("alice@example.com").len(), 2);
-    // Another Call-ID has a count of its own: a phone that was started anew.
+    // Another Call-ID has a separate sequence: the phone was restarted.
     assert_eq!(register(&mut rig, &call("three", 1, &[a])).len(), 2);
     assert_eq!(register(&mut rig, &removes_all("three", 2)).len(), 0);
 }
@@ -207,7 +207,7 @@ fn a_late_copy_does_not_bring_back_what_was_removed() {
         assert_eq!(register(&mut rig, &removal).len(), 0, "a copy of the removal");
         assert_eq!(register(&mut rig, &call(12, a)).len(), 1, "a new registration");
         register(&mut rig, &call(13, "*").and("Expires", "0"));
-        // No copy is on its way for so long; it is a phone that was started anew.
+        // No copy is expected after such a time: it is a restarted phone.
         rig.wait(Duration::from_secs(32));
     }
 }
@@ -240,7 +240,7 @@ fn a_contact_is_known_by_its_meaning() {
     }
 }
 
-/// The clock was set back between the two lives of the server.
+/// The clock was set back before the restart of the server.
 #[test]
 fn what_is_restored_lasts_no_longer_than_a_registration_may() {
     let mut rig = Rig::open();
@@ -304,7 +304,7 @@ fn a_contact_with_too_many_parameters_is_refused() {
     let refused = rig.send(&udp(ALICE), &contacts(&[&contact(most + 1)]));
     assert_eq!(refused.status(), 400);
     assert_eq!(register(&mut rig, &contacts(&[&contact(most)])).len(), 1);
-    // Nobody compares the parameters of the header field.
+    // Parameters of the header field need not be compared.
     let many = format!("<sip:alice@b.example>{}", ";p".repeat(500));
     assert_eq!(register(&mut rig, &contacts(&[&many])).len(), 2);
 }
@@ -468,7 +468,7 @@ fn what_was_answered_is_in_the_journal_and_survives() {
     assert_eq!(restarted.send(&udp(ALICE), &late).status(), 200, "another Call-ID");
 }
 
-/// RFC 3261 section 10.3: all or nothing, and 500 says that it is nothing.
+/// RFC 3261 section 10.3: all or nothing, and 500 means nothing.
 #[test]
 fn what_cannot_be_stored_is_not_bound_and_not_counted() {
     let mut rig = Rig::open();
@@ -491,12 +491,12 @@ fn what_cannot_be_stored_is_not_bound_and_not_counted() {
         assert_eq!((rig.server.bindings(), rig.server.registered()), (2, 1));
     }
     assert_eq!(rig.count("registers"), 5, "a fetch is one, too");
-    // The same again, once it can be stored.
+    // The same again, when it can be stored.
     let again = contacts(&["*"]).and("Expires", "0").with("Call-ID", "another");
     assert_eq!(register(&mut rig, &again), [""; 0]);
 }
 
-/// A user with many long contacts must not have the disk write them all at each REGISTER.
+/// A user with many long contacts must not cause them all to be written at each REGISTER.
 #[test]
 fn no_more_is_stored_than_what_a_register_says() {
     let mut rig = Rig::open();

@@ -1,4 +1,4 @@
-//! The server is no open relay: who may send what to whom.
+//! The server is no open relay: the permissions of senders and destinations.
 
 use crate::rig::{ALICE, BOB, Draft, Rig, STRANGER, closed_config, tcp, text, udp};
 use sip::HeaderName;
@@ -6,21 +6,21 @@ use sip::digest::Ha1Set;
 use sip_server::config::{Mode, Network, State};
 use sip_server::{Config, Event};
 
-/// What becomes of a request.
+/// The result of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     /// Forwarded to bob.
     ToBob,
     /// Forwarded to the address 192.0.2.5 or to foreign.example.
     Abroad,
-    /// Refused with this status.
+    /// Rejected with this status.
     Refused(u16),
     /// Dropped.
     Dropped,
 }
 use Fate::{Abroad, Dropped, Refused, ToBob};
 
-/// A server that asks for credentials, where bob is registered.
+/// A server that authenticates, with bob registered.
 fn with_bob(state: State) -> Rig {
     let mut rig = Rig::closed_with(Config { state, ..closed_config() });
     rig.register("bob", &udp(BOB), &format!("<sip:bob@{BOB}>"));
@@ -51,14 +51,14 @@ fn strangers_reach_our_users_and_nobody_else() {
             ("<sip:x@foreign.example>;tag=1", "sip:bob@example.com", ToBob),
             ("<sip:anonymous@anonymous.invalid>;tag=1", "sip:bob@example.com", ToBob),
             ("<tel:+15550123>;tag=1", "sip:bob@example.com", ToBob),
-            // Here, but nobody who could log in.
+            // A local name that cannot be authenticated.
             ("<sip:example.com>;tag=1", "sip:bob@example.com", Refused(403)),
             ("<im:alice@example.com>;tag=1", "sip:bob@example.com", Refused(403)),
             ("<pres:bob@203.0.113.1>;tag=1", "sip:bob@example.com", Refused(403)),
             ("<im:x@foreign.example>;tag=1", "sip:bob@example.com", ToBob),
             ("<sip:x@foreign.example>;tag=1", "sip:y@foreign.example", Refused(403)),
             ("<sip:x@foreign.example>;tag=1", "sip:y@192.0.2.5", Refused(403)),
-            // Another program on the server's own address.
+            // Another program on the address of the server.
             ("<sip:x@foreign.example>;tag=1", "sip:y@203.0.113.1:22", Refused(403)),
             ("<sip:anonymous@anonymous.invalid>;tag=1", "sip:y@foreign.example", Refused(403)),
             ("<tel:+15550123>;tag=1", "sip:y@foreign.example", Refused(403)),
@@ -92,7 +92,7 @@ fn strangers_may_send_the_methods_that_the_operator_lets_them() {
         assert_eq!(fate(&rig.send(&udp(STRANGER), &draft(method, "bob"))), ToBob, "{method}");
     }
     for method in ["INVITE", "notify", "REFER", "SUBSCRIBE", "INFO", "UPDATE", "BYE", "X"] {
-        // The same for all users, whether they exist or not.
+        // The same response for all users, existing or not.
         let answers = ["bob", "nobody"].map(|user| {
             let reaction = rig.send(&udp(STRANGER), &draft(method, user));
             let allow = reaction.response().value(HeaderName::Allow);
@@ -103,7 +103,7 @@ fn strangers_may_send_the_methods_that_the_operator_lets_them() {
         assert_eq!(answers[0].2, "MESSAGE, NOTIFY, ACK, CANCEL");
     }
     assert_eq!(rig.count("foreign-methods"), 16);
-    // Users, and networks that are trusted, send what they like.
+    // Users and trusted networks may use any method.
     let own = draft("REFER", "bob").with("From", "<sip:alice@example.com>;tag=1");
     assert_eq!(fate(&rig.send_as("alice", &udp(ALICE), &own)), ToBob);
     config.limits.trusted = vec![Network { address: "192.0.2.99".parse().unwrap(), prefix: 32 }];
@@ -119,7 +119,7 @@ fn our_users_names_need_credentials() {
         "sip:alice@203.0.113.1;tag=1",
         "<sip:alice@[2001:db8::10]:7000>;tag=1",
         "<sips:alice@example.com>;tag=1",
-        // Also where nobody has the name.
+        // Also if no user has the name.
         "<sip:nobody@example.com>;tag=1",
     ] {
         for uri in ["sip:bob@example.com", "sip:y@foreign.example"] {
@@ -132,7 +132,7 @@ fn our_users_names_need_credentials() {
     }
 }
 
-/// By DHCP, or of a virtual router.
+/// From DHCP, or of a virtual router.
 #[test]
 fn an_address_that_came_after_the_start_is_ours_in_every_header_field() {
     for state in STATES {
@@ -196,7 +196,7 @@ fn a_number_of_a_user_in_any_domain_needs_that_users_credentials() {
     }
 }
 
-/// What a request may say of its sender, and how it is to be shown.
+/// The header fields that name the sender or change the presentation of the call.
 const SAID: [(&str, &str); 11] = [
     ("P-Asserted-Identity", "\"Boss\" <sip:boss@example.com>"),
     ("P-Preferred-Identity", "<sip:boss@example.com>"),
@@ -236,7 +236,7 @@ fn what_strangers_say_of_themselves_is_taken_off_and_of_users_what_they_prove_is
         let private = user.next().with("privacy", "id;critical");
         let forwarded = rig.send_as("alice", &udp(ALICE), &private).forwarded().clone();
         assert_eq!(forwarded.values(HeaderName::PAssertedIdentity), [""; 0]);
-        // A trusted peer knows whom it speaks for, and what it is told of whom.
+        // A trusted peer may name any sender, and is told the name of a private one.
         let mut config = Config { state, ..closed_config() };
         config.limits.trusted = vec![Network { address: "192.0.2.0".parse().unwrap(), prefix: 24 }];
         let mut rig = Rig::closed_with(config);
@@ -249,13 +249,14 @@ fn what_strangers_say_of_themselves_is_taken_off_and_of_users_what_they_prove_is
     }
 }
 
-/// Else a phone would not list a call as missed, for the caller says that it was answered.
+/// Otherwise a phone would not list the call as missed, because the caller says that it was
+/// answered.
 #[test]
 fn a_strangers_reason_does_not_hide_that_he_has_called() {
     const REASON: &str = "SIP;cause=200;text=\"Call completed elsewhere\"";
     let network = Network { address: "192.0.2.0".parse().unwrap(), prefix: 24 };
     for state in STATES {
-        // A CANCEL has no credentials: who it is from is only known as long as its INVITE is.
+        // A CANCEL has no credentials. Its sender is known only while the INVITE is.
         let of_user = state == State::Stateful;
         for (from, source, trusted, passed) in [
             ("x@foreign.example", STRANGER, None, false),
@@ -433,7 +434,7 @@ fn without_credentials_only_those_who_are_trusted_call_others() {
                 (STRANGER, to("sip:bob@example.com", alice), ToBob),
                 (STRANGER, to("sip:y@foreign.example", stranger), expected),
                 (STRANGER, to("sip:y@foreign.example", alice), expected),
-                // An address can be forged, so it proves nothing.
+                // An address can be forged, so it is no evidence.
                 (ALICE, to("sip:y@foreign.example", alice), Refused(403)),
                 (ALICE, to("sip:bob@example.com", stranger), ToBob),
             ] {

@@ -1,5 +1,5 @@
-//! What every request has to get past (RFC 3261 sections 8.2, 16.3 and 18.2), and requests to the
-//! server itself.
+//! The checks of every request (RFC 3261 sections 8.2, 16.3 and 18.2), and requests to the server
+//! itself.
 
 use crate::rig::{
     ALICE, BOB, Draft, Rig, SERVER, STRANGER, Sent, open_config, serial, tcp, text, udp,
@@ -8,7 +8,7 @@ use sip::{Duration, HeaderName, Transport};
 use sip_server::config::{Mode, State};
 use sip_server::{Config, Location};
 
-/// A server without authentication where bob is registered.
+/// A server without authentication, with bob registered.
 fn with_bob() -> Rig {
     with_bob_in(open_config())
 }
@@ -64,9 +64,9 @@ fn extensions_that_a_proxy_must_know_are_refused() {
         let unsupported = reaction.response().values(HeaderName::Unsupported);
         assert_eq!(unsupported, ["sec-agree", "x", "y"]);
     }
-    // An ACK is never refused (RFC 3261 section 8.2.2.3).
+    // An ACK is never rejected (RFC 3261 section 8.2.2.3).
     rig.send(&udp(ALICE), &draft("ACK").and("Proxy-Require", "x")).forwarded();
-    // What is required of the other end is the other end's business.
+    // Require concerns only the other end.
     let reaction = rig.send(&udp(ALICE), &draft("INVITE").and("Require", "100rel"));
     assert_eq!(reaction.forwarded().value(HeaderName::Require), "100rel");
 }
@@ -273,7 +273,7 @@ fn nothing_is_sent_to_this_server_itself() {
     }
 }
 
-/// Another server leads back here each time with another URI.
+/// Another server returns the request each time with another URI.
 #[test]
 fn a_request_that_comes_back_again_and_again_is_a_loop() {
     let mut rig = Rig::open();
@@ -407,7 +407,7 @@ fn a_timeout_is_told_of_invites_alone() {
         let answer = reaction.forwarded().answer(408, "bob", "");
         let back = rig.receive(&udp(BOB), &answer);
         assert_eq!(back.responses().count(), expected, "{method}");
-        // Nobody waits for it any more (RFC 4320 section 4.2).
+        // The client has timed out (RFC 4320 section 4.2).
         let mut rig = with_bob();
         rig.send(&udp(ALICE), &Draft::new(method, "sip:bob@example.com")).forwarded();
         let later = rig.wait(Duration::from_secs(33));

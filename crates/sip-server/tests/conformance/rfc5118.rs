@@ -140,14 +140,14 @@ fn every_message_has_the_outcome_that_the_rfc_asks_for() {
     let mut differences = Vec::new();
     for case in CASES {
         let Some(bytes) = read("wire-crlf-fixed-cl", case.file) else { return };
-        // What a REGISTER does is seen best where nobody is registered.
+        // The effect of a REGISTER is tested without other bindings.
         let mut rig = if bytes.starts_with(b"REGISTER") { rig() } else { rig_with_user() };
         differences.extend(case.differences(&bytes, &mut rig, ENDS));
     }
     assert_eq!(differences, [""; 0]);
 }
 
-/// Three messages of the RFC say a wrong Content-Length.
+/// Three messages of the RFC have a wrong Content-Length.
 #[test]
 fn the_printed_content_lengths_are_believed() {
     for (file, body, framed) in [

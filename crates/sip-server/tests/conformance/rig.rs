@@ -1,5 +1,5 @@
-//! A server with a clock of its own: a message goes in from an address, and what the server does
-//! with it comes out.
+//! A server with a simulated clock. A message goes in from an address, and the resulting output is
+//! returned.
 
 use parking_lot::RawMutex;
 use sip::digest::{Algorithm, Challenge, Credentials, Ha1Set, Request};
@@ -7,7 +7,9 @@ use sip::message::Response;
 use sip::{Duration, HeaderName, Instant, Message, Transport};
 use sip_server::config::{Domain, Listener, Network};
 use sip_server::journal_record::Record;
-use sip_server::{Config, Connection, Event, Flow, Location, Output, Server, Ticket, Worker};
+use sip_server::{
+    Config, Connection, Event, Flow, Location, Output, Payers, Server, Ticket, Worker,
+};
 use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
@@ -19,7 +21,7 @@ pub(crate) const SERVER: &str = "203.0.113.1:5060";
 /// The server's own address for IPv6.
 pub(crate) const SERVER_V6: &str = "[2001:db8::10]:5060";
 
-/// Where phones are.
+/// The addresses of phones.
 pub(crate) const ALICE: &str = "198.51.100.10:5060";
 pub(crate) const BOB: &str = "198.51.100.20:5060";
 pub(crate) const STRANGER: &str = "192.0.2.99:5060";
@@ -30,7 +32,7 @@ pub(crate) struct Rig {
     worker: Worker<RawMutex>,
     pub(crate) now: Instant,
     out: Output,
-    /// Those that have been opened.
+    /// The connections that have been opened.
     connections: HashSet<Connection>,
 }
 
@@ -39,9 +41,10 @@ pub(crate) struct Rig {
 pub(crate) struct Sent {
     pub(crate) flow: Flow,
     pub(crate) bytes: Vec<u8>,
+    pub(crate) payers: Payers,
 }
 
-/// What the server did on one event.
+/// The output of the server for one event.
 #[derive(Debug)]
 pub(crate) struct Reaction {
     pub(crate) sent: Vec<Sent>,
@@ -49,7 +52,7 @@ pub(crate) struct Reaction {
     pub(crate) events: Vec<Event>,
 }
 
-/// The configuration of a server that asks nobody for credentials.
+/// The configuration of a server without authentication.
 pub(crate) fn open_config() -> Config {
     let mut config = closed_config();
     config.authentication.required = false;
@@ -59,7 +62,7 @@ pub(crate) fn open_config() -> Config {
     config
 }
 
-/// The configuration of a server that asks for credentials, as it is by default.
+/// The configuration of a server with authentication, which is the default.
 pub(crate) fn closed_config() -> Config {
     let domain = |name: &str, aliases: &[&str]| Domain {
         name: name.into(),
@@ -103,12 +106,12 @@ impl Rig {
         Self { server, worker, now, out: Output::default(), connections: HashSet::new() }
     }
 
-    /// A server that asks nobody for credentials.
+    /// Creates a server without authentication.
     pub(crate) fn open() -> Self {
         Self::new(open_config())
     }
 
-    /// A server that asks for credentials, with alice, bob and carol, whose passwords are their
+    /// Creates a server with authentication, with alice, bob and carol. Their passwords are their
     /// names.
     pub(crate) fn closed() -> Self {
         Self::closed_with(closed_config())
@@ -120,23 +123,23 @@ impl Rig {
         rig
     }
 
-    /// Adds `name@example.com`, whose password is the name.
+    /// Adds `name@example.com`, with the name as the password.
     pub(crate) fn add_user(&self, name: &str) {
         let ha1 = Ha1Set::new(name.as_bytes(), b"example.com", name.as_bytes());
         self.server.add_user(format!("{name}@example.com").as_bytes(), ha1);
     }
 
-    /// Removes a user; false where there was none.
+    /// Removes a user. Returns false if there is no such user.
     pub(crate) fn remove_user(&mut self, address_of_record: &str) -> bool {
         self.server.remove_user(address_of_record.as_bytes(), &mut self.out)
     }
 
-    /// Takes in what was stored.
+    /// Restores a stored record.
     pub(crate) fn restore(&self, record: &Record<'_>) {
         self.server.restore(record, self.now);
     }
 
-    /// Takes a message. A connection that it comes on is opened with it.
+    /// Receives a message. The connection of `flow` is opened if necessary.
     pub(crate) fn receive(&mut self, flow: &Flow, bytes: &[u8]) -> Reaction {
         if let Some(connection) = flow.connection
             && self.connections.insert(connection)
@@ -147,7 +150,7 @@ impl Rig {
         self.take()
     }
 
-    /// A request came whose end cannot be told.
+    /// Receives a request of unknown length on a stream.
     pub(crate) fn refuse_unframed(&mut self, flow: &Flow, head: &[u8]) -> Reaction {
         self.worker.refuse_unframed(self.now, flow, head, &mut self.out);
         self.take()
@@ -157,7 +160,7 @@ impl Rig {
         self.receive(flow, &draft.bytes(flow))
     }
 
-    /// Sends `draft`, of which nothing can be stored.
+    /// Sends `draft` while storage fails.
     pub(crate) fn send_unstored(&mut self, flow: &Flow, draft: &Draft) {
         self.worker.receive(self.now, flow, &draft.bytes(flow), &mut self.out);
         assert!(self.out.transmits.iter().all(|transmit| transmit.is_promise));
@@ -165,7 +168,7 @@ impl Rig {
         self.take();
     }
 
-    /// Sends `draft`; where credentials are asked for, sends it again with those of `user`, whose
+    /// Sends `draft`. If it is challenged, sends it again with the credentials of `user`. The
     /// password is the name.
     pub(crate) fn send_as(&mut self, user: &str, flow: &Flow, draft: &Draft) -> Reaction {
         let reaction = self.send(flow, draft);
@@ -175,7 +178,7 @@ impl Rig {
         self.send(flow, &next)
     }
 
-    /// Registers `contact` for `user@example.com` for an hour and expects it to be granted.
+    /// Registers `contact` for `user@example.com` for an hour and expects success.
     pub(crate) fn register(&mut self, user: &str, flow: &Flow, contact: &str) {
         let draft = Draft::register(user).and("Contact", contact).and("Expires", "3600");
         let reaction = self.send_as(user, flow, &draft);
@@ -187,27 +190,27 @@ impl Rig {
         self.take()
     }
 
-    /// What the server sent could not be delivered.
+    /// Reports a message of the server as undeliverable.
     pub(crate) fn undeliverable(&mut self, flow: &Flow, bytes: &[u8]) -> Reaction {
         self.worker.undeliverable(self.now, flow, bytes, &mut self.out);
         self.take()
     }
 
-    /// The connection of `flow` ends.
+    /// Ends the connection of `flow`.
     pub(crate) fn end(&mut self, flow: &Flow) -> Reaction {
         let connection = flow.connection.expect("a flow with a connection");
         self.worker.connection_ended(self.now, connection, &mut self.out);
         self.take()
     }
 
-    /// Lets time pass and runs the timers that are due then.
+    /// Advances the clock and runs the timers that are due.
     pub(crate) fn wait(&mut self, span: Duration) -> Reaction {
         self.now += span;
         self.worker.on_timer(self.now, &mut self.out);
         self.take()
     }
 
-    /// A counter's count.
+    /// The value of a counter.
     pub(crate) fn count(&self, name: &str) -> u64 {
         let counters = self.server.counters();
         let found = counters.iter().find(|(found, _)| *found == name);
@@ -232,6 +235,7 @@ impl Rig {
             .map(|transmit| Sent {
                 flow: transmit.flow,
                 bytes: bytes[transmit.range.clone()].to_vec(),
+                payers: transmit.payers,
             })
             .collect();
         let reaction =
@@ -242,7 +246,7 @@ impl Rig {
 }
 
 impl Reaction {
-    /// The responses sent, 100 left out.
+    /// The responses sent, except 100.
     pub(crate) fn responses(&self) -> impl Iterator<Item = &Sent> {
         self.sent.iter().filter(|sent| sent.status() > 100)
     }
@@ -252,7 +256,7 @@ impl Reaction {
         self.sent.iter().filter(|sent| sent.status() == 0)
     }
 
-    /// The one response that was sent, and nothing else.
+    /// Returns the only message, which is a response.
     #[track_caller]
     pub(crate) fn response(&self) -> &Sent {
         assert_eq!(self.sent.len(), 1, "one response is expected: {self:#?}");
@@ -260,13 +264,13 @@ impl Reaction {
         &self.sent[0]
     }
 
-    /// The status of the one response that was sent.
+    /// The status of the only message, which is a response.
     #[track_caller]
     pub(crate) fn status(&self) -> u16 {
         self.response().status()
     }
 
-    /// The one request that was sent, with no response but 100.
+    /// The only request that was sent, without any response but 100.
     #[track_caller]
     pub(crate) fn forwarded(&self) -> &Sent {
         let mut requests = self.requests();
@@ -276,12 +280,12 @@ impl Reaction {
         first.unwrap_or_else(|| panic!("a request is expected: {self:#?}"))
     }
 
-    /// Whether nothing happened at all.
+    /// True if there is no output.
     pub(crate) fn is_silent(&self) -> bool {
         self.sent.is_empty() && self.journal.is_empty() && self.events.is_empty()
     }
 
-    /// The ticket of the one location that is wanted, and what is to be located.
+    /// The destination and the ticket of the only lookup that was requested.
     #[track_caller]
     pub(crate) fn wants_location(&self) -> (sip::locate::Destination, Ticket) {
         let wanted: Vec<_> = self
@@ -305,7 +309,7 @@ impl Sent {
         Message::parse(&self.bytes).expect("the server sends messages that can be parsed")
     }
 
-    /// The status code; 0 for a request.
+    /// The status code, 0 for a request.
     pub(crate) fn status(&self) -> u16 {
         self.message().status().unwrap_or(0)
     }
@@ -324,18 +328,17 @@ impl Sent {
         }
     }
 
-    /// The values of all header fields called `name`, comma-separated ones one by one.
+    /// The values of all header fields called `name`, with comma-separated ones split.
     pub(crate) fn values(&self, name: HeaderName) -> Vec<String> {
         self.message().elements(name).map(text).collect()
     }
 
-    /// The value of the first header field called `name`; empty if there is none.
+    /// The value of the first header field called `name`, empty if there is no such field.
     pub(crate) fn value(&self, name: HeaderName) -> String {
         self.message().value(name).map(text).unwrap_or_default()
     }
 
-    /// The response to this request that a phone with the tag `tag` makes, with `fields` as further
-    /// lines.
+    /// The response of a phone with the tag `tag` to this request, with `fields` as further lines.
     pub(crate) fn answer(&self, status: u16, tag: &str, fields: &str) -> Vec<u8> {
         let mut out = Vec::new();
         Response {
@@ -361,14 +364,14 @@ pub(crate) struct Draft {
     body: String,
 }
 
-/// A number that no other has.
+/// Returns a unique number.
 pub(crate) fn serial() -> u32 {
     static SERIAL: AtomicU32 = AtomicU32::new(1);
     SERIAL.fetch_add(1, Ordering::Relaxed)
 }
 
 impl Draft {
-    /// A request to `uri` from alice, with a Call-ID and a branch that no other has.
+    /// A request to `uri` from alice, with a unique Call-ID and branch.
     pub(crate) fn new(method: &str, uri: &str) -> Self {
         let number = serial();
         let draft = Self {
@@ -399,7 +402,7 @@ impl Draft {
         Self::new("INVITE", uri).and("Contact", &format!("<sip:alice@{ALICE}>"))
     }
 
-    /// With the first header field called `name` changed, or added if there is none.
+    /// Changes the first header field called `name`, or adds it.
     pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
         match self.fields.iter_mut().find(|(found, _)| found == name) {
             Some(field) => field.1 = value.into(),
@@ -408,24 +411,24 @@ impl Draft {
         self
     }
 
-    /// With a header field added.
+    /// Adds a header field.
     pub(crate) fn and(mut self, name: &str, value: &str) -> Self {
         self.fields.push((name.into(), value.into()));
         self
     }
 
-    /// Without the header fields called `name`.
+    /// Removes the header fields called `name`.
     pub(crate) fn without(mut self, name: &str) -> Self {
         self.fields.retain(|(found, _)| found != name);
         self
     }
 
-    /// The same request, but for the method.
+    /// Changes the method.
     pub(crate) fn with_method(self, method: &str) -> Self {
         Self { method: method.into(), ..self }
     }
 
-    /// With another request URI.
+    /// Changes the request URI.
     pub(crate) fn with_uri(self, uri: &str) -> Self {
         Self { uri: uri.into(), ..self }
     }
@@ -440,7 +443,7 @@ impl Draft {
         self
     }
 
-    /// The next request of the same call: another transaction, the CSeq one higher.
+    /// The next request of the same call: another transaction, with the CSeq incremented.
     pub(crate) fn next(&self) -> Self {
         let mut next = self.clone();
         next.branch = format!("z9hG4bK-{}", serial());
@@ -448,13 +451,13 @@ impl Draft {
         next
     }
 
-    /// With credentials of `user` for the first challenge of `response`.
+    /// Adds credentials of `user` for the first challenge of `response`.
     pub(crate) fn answering(self, response: &Sent, user: &str, password: &str) -> Self {
         self.with_credentials(response, None, user, password, 1, |_| {})
     }
 
-    /// With credentials of `user` for the challenge of `response` with `algorithm`, or the first,
-    /// once `change` has changed them.
+    /// Adds credentials of `user` for the challenge of `response` with `algorithm`, or the first
+    /// one, after `change` has changed them.
     pub(crate) fn with_credentials(
         self,
         response: &Sent,
@@ -488,7 +491,7 @@ impl Draft {
         self.with(answers, &text(&value))
     }
 
-    /// The request as it is sent on `flow`.
+    /// The request in the form sent on `flow`.
     pub(crate) fn bytes(&self, flow: &Flow) -> Vec<u8> {
         let Self { method, uri, branch, cseq, fields, body } = self;
         let transport = flow.transport.via_name();
@@ -508,12 +511,12 @@ impl Draft {
     }
 }
 
-/// `bytes` as text, what is not UTF-8 replaced.
+/// `bytes` as text, with invalid UTF-8 replaced.
 pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The ACK of a refusal that `invite` got in `response`.
+/// The ACK of the non-2xx `response` to `invite`.
 pub(crate) fn ack_of(invite: &Draft, response: &Sent) -> Draft {
     let to = response.value(HeaderName::To);
     invite.clone().with_method("ACK").with("To", &to).with_body("")

@@ -1,4 +1,4 @@
-//! SIPS URIs: what is said of them goes over TLS alone, all the way (RFC 5630).
+//! SIPS URIs: requests to them use TLS on all hops (RFC 5630).
 
 use crate::dialog::answer;
 use crate::rig::{ALICE, BOB, Draft, Rig, open_config, tcp, text};
@@ -6,7 +6,7 @@ use sip::{HeaderName, Transport};
 use sip_server::config::{Listener, Mode, State};
 use sip_server::{Config, Flow};
 
-/// A connection over TLS to the server that listens for them.
+/// A TLS connection to the server.
 fn tls(remote: &str, number: u64) -> Flow {
     Flow {
         transport: Transport::Tls,
@@ -37,7 +37,7 @@ fn a_secure_contact_is_registered_over_tls_alone() {
     let contact = "<sips:bob@198.51.100.20:7>";
     for (flow, uri, contact, status) in [
         (&secured, "sips:example.com", contact, 200),
-        // Some phones write it so as soon as they are on TLS.
+        // Some phones use a SIPS Contact whenever they are on TLS.
         (&secured, "sip:example.com", contact, 200),
         (&clear, "sip:example.com", contact, 400),
         (&clear, "sips:example.com", contact, 400),

@@ -21,7 +21,7 @@ fn all_that_belongs_to_one_transaction_has_one_branch() {
     for via in [
         "SIP/2.0/UDP 198.51.100.10:5060;branch=z9hG4bKa",
         "SIP/2.0/UDP 10.0.0.1;rport;branch=z9hG4bKa",
-        // As RFC 2543 has it.
+        // As in RFC 2543.
         "SIP/2.0/UDP 198.51.100.10:5060",
         "SIP/2.0/UDP 198.51.100.10:5060;branch=1",
     ] {
@@ -76,7 +76,7 @@ fn answers_to_what_was_not_forwarded_are_dropped() {
     let forwarded = rig.send(&udp(ALICE), &draft).forwarded().clone();
     let answer = text(&forwarded.answer(200, "bob", ""));
     for (from, to) in [
-        // The next hop back would be another.
+        // The next hop of the response would be another one.
         (ALICE, "192.0.2.66:5060"),
         ("z9hG4bKa", "z9hG4bKc"),
         ("SIP/2.0/UDP 198", "SIP/2.0/TCP 198"),
@@ -122,7 +122,7 @@ fn of_those_that_are_as_good_the_newest_is_taken() {
     };
     called("192.0.2.8", &[]);
     called("192.0.2.7", &["192.0.2.7"]);
-    // Also where there are too many to be tried.
+    // Also if there are too many targets to be tried.
     let more: Vec<_> = (20..40).map(|number| format!("192.0.2.{number}")).collect();
     called("192.0.2.39", &more.iter().map(String::as_str).collect::<Vec<_>>());
 }

@@ -1,4 +1,4 @@
-//! Routers of RFC 2543 before and behind the server (RFC 3261 sections 16.4, 16.6 and 16.12).
+//! RFC 2543 routers before and after the server (RFC 3261 sections 16.4, 16.6 and 16.12).
 
 use crate::rig::{ALICE, BOB, Draft, Rig, open_config, tcp, udp};
 use sip::HeaderName;
@@ -50,7 +50,7 @@ fn the_way_that_a_route_names_is_gone() {
             &["<sip:third.example;lr>", "<sip:y@foreign.example;c=d>"],
         ),
         (&["<sip:203.0.113.1;lr>"], "sip:y@192.0.2.5", "sip:y@192.0.2.5", &[]),
-        // The server is a strict router to the one before it, if that does not know `lr`.
+        // The server is a strict router to a previous element that does not know `lr`.
         (&["<sip:203.0.113.1>"], "sip:y@192.0.2.5", "sip:y@192.0.2.5", &[]),
     ] {
         for mut rig in rigs() {
@@ -85,7 +85,7 @@ fn what_a_strict_router_did_is_undone() {
         rig.register("bob", &tcp(BOB, 3), &format!("<sip:bob@{BOB}>"));
         let forwarded =
             rig.send(&udp(ALICE), &Draft::invite("sip:bob@example.com")).forwarded().clone();
-        // Bob is behind a proxy, which stays in the dialog.
+        // Bob is behind a proxy that stays in the dialog.
         let routes: String = forwarded
             .values(HeaderName::RecordRoute)
             .iter()
@@ -106,8 +106,8 @@ fn what_a_strict_router_did_is_undone() {
         let third = "Record-Route: <sip:third.example;lr>\r\n";
         let ((callee_side, own_uri), (callee_side_third, own_uri_third)) =
             (token_of(""), token_of(third));
-        // The element before put the server's own URI in the request line, and the request URI at
-        // the end of the routes.
+        // The previous element has put the server's own URI in the request line, and the request
+        // URI at the end of the routes.
         for (own_uri, routes, left) in [
             (&own_uri, vec![format!("<sip:bob@{BOB};x=y>")], &[][..]),
             (&own_uri, vec![callee_side, format!("<sip:bob@{BOB};x=y>")], &[]),

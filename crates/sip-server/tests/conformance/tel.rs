@@ -36,7 +36,7 @@ fn a_local_number_is_of_the_place_that_it_is_local_to() {
     for (uri, expected) in [
         ("tel:7042;phone-context=example.com", Some(&ours[..])),
         ("tel:7042;phone-context=EXAMPLE.org", Some("sip:other@198.51.100.30")),
-        // It ought to be said, but many phones do not.
+        // The context is required, but many phones omit it.
         ("tel:7042", Some(&ours[..])),
         ("tel:7042;phone-context=foreign.example", None),
         ("tel:7042;phone-context=+49", None),
@@ -92,9 +92,9 @@ fn a_number_in_a_sip_uri_means_whom_it_means_in_a_tel_uri() {
         ("7042", "sip:70-42@example.com;user=phone"),
         ("7042", "sip:70-42;phone-context=example.com@example.com;user=phone"),
         ("*21#", "sip:*21%23@example.com;user=phone"),
-        // What is no number is a name, whatever phones say of it.
+        // An invalid number is a name, even with `user=phone`.
         ("j.o-smith", "sip:j.o-smith@example.com;user=phone"),
-        // And without the parameter all is a name.
+        // Without the parameter every user part is a name.
         ("70-42", "sip:70-42@example.com"),
         ("70-42", "sip:70-42@example.com;user=ip"),
     ] {

@@ -1,4 +1,5 @@
-//! A token in Record-Route leads its user to the other end of one dialog, and nowhere else.
+//! A token in Record-Route authorizes requests to the other end of one dialog, and to no other
+//! destination.
 
 use crate::dialog::{Call, NAT, answer, configs};
 use crate::rig::{ALICE, BOB, Draft, Rig, STRANGER, Sent, closed_config, tcp, text, udp};
@@ -7,11 +8,11 @@ use sip_server::config::State;
 use sip_server::{Config, Flow};
 
 const STATES: [State; 2] = [State::Stateful, State::Stateless];
-/// Where bob's phone takes requests, which is not where it sends from.
+/// The address at which bob's phone receives requests. It sends from another one.
 const PHONE: &str = "sip:bob@198.51.100.21";
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// A stranger's call that rings at bob, and what the stranger learns by it.
+/// A stranger's call that rings at bob, with the Route that the stranger gets.
 struct Ringing {
     rig: Rig,
     invite: Draft,
@@ -33,7 +34,7 @@ impl Ringing {
         Self { rig, invite, forwarded, route }
     }
 
-    /// A request of the stranger within the dialog that rings.
+    /// A request of the stranger within the early dialog.
     fn within(&self, method: &str) -> Draft {
         self.invite
             .next()
@@ -43,8 +44,7 @@ impl Ringing {
             .and("Route", &self.route)
     }
 
-    /// The statuses that the stranger gets for `draft` (none: nothing at all), and whether it went
-    /// on.
+    /// The status of the response to `draft`, if any, and true if the request was forwarded.
     fn fate(&mut self, draft: &Draft) -> (Option<u16>, bool) {
         let reaction = self.rig.send(&udp(STRANGER), draft);
         let status = reaction.responses().next().map(Sent::status);
@@ -92,7 +92,7 @@ fn a_ringing_call_is_no_licence_to_relay() {
         ];
         for (what, draft, expected) in cases {
             assert_eq!(call.fate(&draft), (Some(expected), false), "{what} {state:?}");
-            // An ACK begins nothing, and cannot be asked for credentials.
+            // An ACK begins nothing, and cannot be challenged.
             let goes_on = expected == 407;
             let ack = draft.with_method("ACK");
             assert_eq!(call.fate(&ack), (None, goes_on), "ACK to {what} {state:?}");
@@ -109,7 +109,7 @@ fn what_ringing_proves_ends_with_the_invite() {
     call.rig.receive(&call.forwarded.flow.clone(), &busy);
     let update = call.within("UPDATE");
     assert_eq!(call.fate(&update), (Some(403), false));
-    // Where nothing is known of the INVITE, it holds for an hour.
+    // In stateless mode the token is valid for an hour.
     let mut call = Ringing::new(State::Stateless);
     let update = call.within("UPDATE");
     call.rig.wait(Duration::from_secs(3600));
@@ -120,7 +120,7 @@ fn what_ringing_proves_ends_with_the_invite() {
 
 #[test]
 fn what_ringing_proved_holds_on_where_the_call_was_answered() {
-    // Some phones keep the routes that they learnt from the 180.
+    // Some phones keep the route set of the 180.
     for state in STATES {
         let mut call = Ringing::new(state);
         answer(&mut call.rig, &call.forwarded.clone(), 200, PHONE);
@@ -130,7 +130,7 @@ fn what_ringing_proved_holds_on_where_the_call_was_answered() {
     }
 }
 
-/// As Twinkle does.
+/// As in Twinkle.
 #[test]
 fn a_token_is_known_also_where_its_letters_are_escaped() {
     let escaped = |route: &str| {
@@ -151,7 +151,7 @@ fn a_token_is_known_also_where_its_letters_are_escaped() {
             assert_eq!(call.rig.send(&bob, &draft).forwarded().flow, alice, "{method}");
         }
     }
-    // And so it is where the answerer writes it into the response.
+    // The same applies to a response of the answerer.
     for state in STATES {
         let mut rig = Rig::closed_with(Config { state, ..closed_config() });
         rig.register("bob", &udp(BOB), &format!("<sip:bob@{BOB}>"));
@@ -173,7 +173,7 @@ fn a_token_is_known_also_where_its_letters_are_escaped() {
     }
 }
 
-/// As behind a session border controller, which names another Contact once it is answered.
+/// As behind a session border controller, which sends another Contact in the 2xx.
 #[test]
 fn what_ringing_proved_leads_to_where_the_answer_says() {
     let mut call = Ringing::new(State::Stateful);
@@ -218,7 +218,7 @@ fn a_long_silent_call_can_be_ended_and_no_more() {
         assert_eq!(call.rig.send(&bob, &over).forwarded().flow, alice);
         let active = call.by_bob("NOTIFY").next().and("Subscription-State", "active");
         refused(&mut call.rig, &bob, &active);
-        // Nor does the end of a call lead elsewhere.
+        // A request that ends the call does not go to another destination either.
         if is_closed {
             let abroad = call.by_bob("BYE").next().with_uri("sip:y@192.0.2.7");
             refused(&mut call.rig, &bob, &abroad);
@@ -257,7 +257,7 @@ fn an_end_that_moves_is_found_where_it_says_it_is_once_the_other_has_agreed() {
             .and("Contact", "<sip:alice@203.0.113.200:5061>");
         let forwarded = call.rig.send(&moved, &reinvite).forwarded().clone();
         assert_eq!(forwarded.flow, bob);
-        // A NOTIFY may come before the answer, and goes where she is.
+        // A NOTIFY may come before the response, and goes to the new target.
         let before = call.by_bob("NOTIFY").with_uri("sip:alice@203.0.113.200:5061");
         assert_eq!(call.rig.send(&bob, &before).forwarded().flow.remote, moved.remote);
         answer(&mut call.rig, &forwarded, 200, &call.bob_contact.clone());
@@ -297,7 +297,7 @@ fn the_answerer_moves_with_its_answer() {
 
 #[test]
 fn another_name_than_that_of_the_dialog_needs_credentials() {
-    // RFC 4916: a call was transferred, and the phone says who is there now.
+    // RFC 4916: the call was transferred, and the phone names the new party.
     let mut call = Call::new(closed_config(), tcp(BOB, 5));
     let (alice, bob) = (call.alice, call.bob);
     let as_carol =
@@ -312,7 +312,7 @@ fn another_name_than_that_of_the_dialog_needs_credentials() {
     assert_eq!(call.rig.send(&bob, &update).status(), 407);
     let as_himself = call.by_bob("UPDATE").next();
     assert_eq!(call.rig.send(&bob, &as_himself).forwarded().flow, alice);
-    // An ACK cannot be asked for any.
+    // An ACK cannot be challenged.
     let ack = as_carol(call.by_alice("ACK"), "alice-tag");
     assert_eq!(call.rig.send(&alice, &ack).forwarded().flow, bob);
 }
@@ -322,7 +322,7 @@ fn proxies_that_stay_in_the_dialog_stand_in_the_way_there_and_no_others_do() {
     for state in STATES {
         let mut rig = Rig::closed_with(Config { state, ..closed_config() });
         rig.register("bob", &tcp(BOB, 5), &format!("<sip:bob@{BOB};transport=tcp>"));
-        // A proxy before us has recorded its route.
+        // A proxy before this server has recorded its route.
         let edge = udp("192.0.2.50:5060");
         let vias =
             "SIP/2.0/UDP 192.0.2.50;branch=z9hG4bKedge, SIP/2.0/UDP 192.0.2.60;branch=z9hG4bKx";
@@ -383,7 +383,7 @@ fn a_notifier_is_found_by_the_subscriber_that_hears_of_it_first() {
             .with("To", "<sip:bob@example.com>;tag=bob-tag")
             .and("Route", &notified.values(HeaderName::RecordRoute).join(", "));
         assert_eq!(rig.send(&udp(STRANGER), &refresh).forwarded().flow, tcp(BOB, 5), "{state:?}");
-        // Where a flow is followed, all depends on that.
+        // With a followed flow, only the user part of the target counts.
         let elsewhere = refresh.next().with_uri("sip:bob@192.0.2.7");
         assert_eq!(rig.send(&udp(STRANGER), &elsewhere).forwarded().flow, tcp(BOB, 5));
         let elsewhere = refresh.next().with_uri("sip:00900123@192.0.2.7");
@@ -391,7 +391,7 @@ fn a_notifier_is_found_by_the_subscriber_that_hears_of_it_first() {
     }
 }
 
-/// The NOTIFY may come before the 200, and its token is the subscriber's then.
+/// The NOTIFY may come before the 200. In that case the subscriber gets the token from it.
 #[test]
 fn a_subscriber_of_ours_needs_no_password_to_go_on() {
     for state in STATES {
@@ -427,7 +427,7 @@ fn requests_within_a_dialog_are_limited() {
     }
     assert_eq!(passed, 100);
     assert_eq!(call.rig.count("rate-limited"), 400);
-    // That is in nobody's way, and other tags make no more of it.
+    // The other direction is not blocked, and other tags give no further allowance.
     let (bob, info) = (call.bob, call.by_bob("INFO"));
     assert_eq!(call.rig.send(&bob, &info).forwarded().flow, alice);
     let bye = call.by_alice("BYE");
@@ -444,7 +444,7 @@ fn requests_within_a_dialog_are_limited() {
     assert!(passed <= 100, "{passed}");
 }
 
-/// The sender writes To, so that proves nothing of the one who is called.
+/// The sender chooses To, so it is no evidence for the name of the callee.
 #[test]
 fn nobody_gets_a_name_by_being_called_with_it() {
     for state in STATES {
@@ -503,8 +503,7 @@ fn a_callee_with_the_caller_s_tag_has_no_dialog() {
     }
 }
 
-/// Whoever is sent a request answers it with another dialog's Call-ID and tags, or with another
-/// CSeq.
+/// A callee answers a request with the Call-ID and tags of another dialog, or with another CSeq.
 #[test]
 fn a_response_speaks_of_its_own_request_alone() {
     for state in STATES {
@@ -535,7 +534,7 @@ fn who_is_called_answers_for_nobody_else() {
     let [one, other] = &reaction.requests().cloned().collect::<Vec<_>>()[..] else {
         panic!("{reaction:#?}")
     };
-    // Behind the cookie stand the slot, the shard and the number of the branch.
+    // The cookie is followed by the slot, the shard and the index of the branch.
     let branch = one.value(HeaderName::Via);
     let at = branch.find("z9hG4bKbb").unwrap() + 9 + 10;
     let others = other.value(HeaderName::Via);

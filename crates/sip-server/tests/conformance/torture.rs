@@ -1,5 +1,5 @@
-//! What is said about a torture message, checked against parser, framer and server, and printed
-//! for the documentation.
+//! The expected results for torture messages, checked against parser, framer and server, and
+//! printed for the documentation.
 
 use crate::rig::{Reaction, Rig, Sent, text, udp};
 use sip::message::{Fault, ParseError};
@@ -7,52 +7,52 @@ use sip::stream::{Frame, FrameError, Framer};
 use sip::{HeaderName, Message};
 use std::net::SocketAddr;
 
-/// What the parser makes of a message.
+/// The result of the parser.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Parsed {
-    /// A request with nothing wrong that a server has to look at.
+    /// A request without a fault.
     Sound,
-    /// A request that can be answered, with this fault.
+    /// A request with this fault, which can be answered.
     Faulty(Fault),
     /// A response.
     Response,
-    /// No message.
+    /// Not a message.
     Nothing(ParseError),
 }
 
-/// What the server does with a message in a datagram.
+/// The result of the server for a message in a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// Forwarded to the user's contact, unchanged but for what a proxy changes.
+    /// Forwarded to the user's contact, with only the changes of a proxy.
     Forwarded,
-    /// Forwarded without being for one of our users, so that only the way is changed.
+    /// Forwarded to another domain, so that only the routing fields change.
     PassedOn,
-    /// Forwarded once the DNS has said where that host is.
+    /// Forwarded after the DNS lookup of this host.
     Located(&'static str),
     /// Answered 200.
     Answered,
-    /// Answered 200, with this many bindings there now.
+    /// Answered 200, with this number of bindings.
     Registered(usize),
-    /// Refused with this status.
+    /// Rejected with this status.
     Refused(u16),
-    /// Dropped without an answer.
+    /// Dropped without a response.
     Dropped,
 }
 
-/// What the framer finds when the message comes on a stream.
+/// The result of the framer for the message on a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Framed {
-    /// The message, and nothing else.
+    /// Exactly the message.
     Whole,
-    /// The message, and another one after it.
+    /// The message, followed by another one.
     Two,
-    /// Not yet a message: there is more to come.
+    /// An incomplete message.
     Waits,
-    /// Nothing that has an end: the stream is closed.
+    /// The length cannot be determined. The stream is closed.
     Lost,
 }
 
-/// One torture message and what becomes of it.
+/// One torture message and its expected results.
 pub(crate) struct Case {
     pub(crate) file: &'static str,
     pub(crate) section: &'static str,
@@ -60,20 +60,20 @@ pub(crate) struct Case {
     pub(crate) parsed: Parsed,
     pub(crate) outcome: Outcome,
     pub(crate) framed: Framed,
-    /// What is worth knowing, choices that the RFC leaves among it.
+    /// Notes, including the choices that the RFC leaves open.
     pub(crate) remark: &'static str,
 }
 
-/// Who a torture message comes from and goes to.
+/// The source and the destination of a torture message.
 #[derive(Clone, Copy)]
 pub(crate) struct Ends {
-    /// Where it comes from.
+    /// The source address.
     pub(crate) sender: &'static str,
-    /// Where the user is that it is for.
+    /// The contact of the called user.
     pub(crate) contact: &'static str,
 }
 
-/// Says what is expected of one message.
+/// Creates the case of one message.
 pub(crate) const fn case(
     file: &'static str,
     section: &'static str,
@@ -87,7 +87,8 @@ pub(crate) const fn case(
 }
 
 impl Case {
-    /// Gives the message to parser, framer and server, and says what is not as said about it.
+    /// Passes the message to parser, framer and server, and returns the differences from the
+    /// expected results.
     pub(crate) fn differences(&self, bytes: &[u8], rig: &mut Rig, ends: Ends) -> Vec<String> {
         let contact = ends.contact.parse().unwrap();
         let reaction = rig.receive(&udp(ends.sender), bytes);
@@ -165,8 +166,8 @@ fn outcome(reaction: &Reaction, contact: SocketAddr) -> Outcome {
     }
 }
 
-/// Checks that `forwarded` has everything that `original` has, in the same order and byte for byte,
-/// but for what a proxy changes (RFC 3261 section 16.6).
+/// Checks that `forwarded` has all fields of `original`, in the same order and byte for byte,
+/// except those that a proxy changes (RFC 3261 section 16.6).
 pub(crate) fn assert_carried_over(original: &[u8], forwarded: &Sent) {
     let original = Message::parse(original).unwrap();
     let forwarded = forwarded.message();

@@ -1,5 +1,5 @@
-//! Which way a request leaves: transports, address families, and places that the DNS knows (RFC
-//! 3261 section 18, RFC 3263).
+//! The choice of transports, address families and places from the DNS (RFC 3261 section 18, RFC
+//! 3263).
 
 use crate::rig::{
     ALICE, BOB, Draft, Rig, SERVER, SERVER_V6, STRANGER, Sent, open_config, serial, tcp, udp,
@@ -10,7 +10,7 @@ use sip_server::config::{Advertised, Listener, Network, State};
 use sip_server::{Config, Flow, Location};
 use std::net::SocketAddr;
 
-/// A server where bob registered from his own address with this contact.
+/// A server with bob registered from his own address with this contact.
 fn with_contact(contact: &str, state: State) -> Rig {
     let mut rig = Rig::new(Config { state, ..open_config() });
     rig.register("bob", &udp(BOB), contact);
@@ -28,12 +28,12 @@ const STATES: [State; 2] = [State::Stateful, State::Stateless];
 fn contacts_say_how_they_are_reached() {
     use Transport::{Tcp, Udp};
     for (contact, transport, local, remote) in [
-        // What it was registered from, and so with NATs in between.
+        // The flow of the REGISTER, which works through NATs.
         ("<sip:bob@198.51.100.20>", Udp, SERVER, BOB),
         ("<sip:bob@198.51.100.20:5060;x=y>", Udp, SERVER, BOB),
         ("<sip:bob@192.168.1.9:5062>", Udp, SERVER, BOB),
         ("<sip:bob@198.51.100.21:5062;ob>", Udp, SERVER, BOB),
-        // Another address than the one that it was registered from.
+        // An address other than the source of the REGISTER.
         ("<sip:bob@198.51.100.21>", Udp, SERVER, "198.51.100.21:5060"),
         ("<sip:bob@198.51.100.21:5062;transport=udp>", Udp, SERVER, "198.51.100.21:5062"),
         ("<sip:bob@198.51.100.21;transport=TCP>", Tcp, SERVER, "198.51.100.21:5060"),
@@ -69,7 +69,7 @@ fn long_requests_leave_on_a_stream_where_the_contact_leaves_the_choice() {
     for (contact, transport) in [
         ("<sip:bob@198.51.100.21>", Transport::Tcp),
         ("<sip:bob@198.51.100.21;transport=udp>", Transport::Udp),
-        // It is not known whether a phone takes connections where it sends datagrams from.
+        // It is unknown if the phone accepts connections at the port that it sends datagrams from.
         (&format!("<sip:bob@{BOB}>")[..], Transport::Udp),
     ] {
         for state in STATES {
@@ -209,7 +209,7 @@ fn a_stateless_proxy_passes_answers_back_by_the_via() {
     }
 }
 
-/// Where a call goes to alice, whose REGISTER with this Via and Contact came on `flow`.
+/// The destination of a call to alice, after a REGISTER with this Via and Contact on `flow`.
 fn called_at(rig: &mut Rig, flow: &Flow, via: &str, contact: &str) -> SocketAddr {
     let register = Draft::register("alice")
         .with("Via", &format!("{via};branch=z9hG4bKr{}", serial()))
@@ -226,7 +226,7 @@ fn who_sends_from_one_port_and_listens_on_another_is_reached_where_it_listens() 
     for (via, contact, expected) in [
         (split, "sip:alice@198.51.100.10", LISTENS),
         (split, "sip:alice@198.51.100.10:5060;transport=udp", LISTENS),
-        // Who asks for the port, or has another address, is behind a NAT.
+        // A phone that asks for rport, or has another address, is behind a NAT.
         ("SIP/2.0/UDP 198.51.100.10:5060;rport", "sip:alice@198.51.100.10", SOURCE),
         ("SIP/2.0/UDP 192.168.0.5:5060", "sip:alice@198.51.100.10", SOURCE),
         ("SIP/2.0/UDP phone.example:5060", "sip:alice@198.51.100.10", SOURCE),
@@ -292,8 +292,7 @@ fn where_guessing_cannot_be_right_the_operator_says_how_phones_are_reached() {
     assert_eq!(found, SOURCE.parse().unwrap(), "of other networks it is guessed");
 }
 
-/// A server with a second port, where bob registered; his phone's own contact, or one behind an
-/// edge proxy of his.
+/// A server with a second port, at which bob registered, either directly or through an edge proxy.
 fn with_two_ports(state: State, behind_edge: bool) -> (Rig, Flow) {
     let mut config = Config { state, ..open_config() };
     let address = "203.0.113.1:5070".parse().unwrap();
@@ -366,7 +365,7 @@ fn a_long_request_goes_by_tcp_with_and_without_a_transaction() {
 fn without_a_transaction_a_long_request_is_sent_as_a_datagram_where_no_stream_can_be_opened() {
     let long = "x".repeat(1300);
     let by_udp = flow(Transport::Udp, SERVER, "198.51.100.21:5060");
-    // Also for what has a Route to a proxy, or a name.
+    // Also for a request with a Route to a proxy, or to a name.
     for (uri, route) in [
         ("sip:bob@example.com", ""),
         ("sip:x@192.0.2.50", "<sip:198.51.100.21;lr>"),
@@ -429,7 +428,7 @@ fn the_ack_of_a_2xx_is_sent_as_a_datagram_where_no_stream_can_be_opened() {
 #[test]
 fn what_is_to_go_by_tcp_is_not_sent_as_a_datagram() {
     for (contact, remote) in [
-        // The contact says so, or the connection is the phone's own.
+        // The contact specifies TCP, or the connection was opened by the phone.
         ("<sip:bob@198.51.100.21;transport=tcp>", udp(BOB)),
         ("<sip:bob@198.51.100.20>", tcp("198.51.100.20:49152", 3)),
     ] {
@@ -440,7 +439,7 @@ fn what_is_to_go_by_tcp_is_not_sent_as_a_datagram() {
         assert_eq!(sent.flow.transport, Transport::Tcp, "{contact}");
         assert!(rig.undeliverable(&sent.flow, &sent.bytes).is_silent(), "{contact}");
     }
-    // Who has never answered is not sent much more than was received.
+    // A host that has never answered gets little more than the bytes received.
     let mut rig = Rig::new(Config { state: State::Stateless, ..open_config() });
     rig.register("bob", &udp(BOB), &format!("<sip:{}@198.51.100.21>", "b".repeat(2000)));
     let mut config = open_config();
@@ -463,12 +462,12 @@ fn who_sends_from_a_port_of_ours_on_another_transport_is_not_us() {
         let address = PHONE.parse().unwrap();
         config.listeners.push(Listener { transport: Transport::Tcp, address });
         let mut rig = Rig::new(config);
-        // It is on this machine, where such a port may be another program's.
+        // The phone is on this machine, where another program may use such a port.
         rig.register("bob", &udp(PHONE), &format!("<sip:bob@{PHONE}>"));
         let invite = Draft::invite("sip:bob@example.com");
         assert_eq!(rig.send(&udp(ALICE), &invite).forwarded().flow, udp(PHONE), "{state:?}");
         rig.register("carol", &udp(PHONE), &format!("<sip:carol@{PHONE}>"));
-        // Nobody else sends from where we listen.
+        // The source address is one of the server's own, so it is forged.
         let options = Draft::new("OPTIONS", "sip:example.com");
         assert!(rig.send(&udp(SERVER), &options).is_silent(), "{state:?}");
     }
@@ -489,7 +488,7 @@ fn who_is_on_this_side_of_a_translated_port_answers_to_where_the_request_came_fr
                 let forwarded = rig.send(&udp(ALICE), &invite).forwarded().clone();
                 let via = forwarded.values(HeaderName::Via)[0].clone();
                 assert_eq!(via.contains(";rport;"), asks, "{via}");
-                // As a phone does it.
+                // The response of a phone.
                 let filled = ";received=203.0.113.1;rport=5060;branch";
                 let answer = crate::rig::text(&forwarded.answer(200, "b", ""));
                 let answer = answer.replacen(";rport;branch", filled, 1);
@@ -533,7 +532,7 @@ fn a_server_behind_a_translated_port_is_called_as_outside() {
             .and("Route", &routes[0]);
         assert_eq!(rig.send(&udp(BOB), &bye).forwarded().flow, udp(ALICE), "{host}");
     }
-    // Others behind the same NAT come from its address, and are not this machine.
+    // Other hosts behind the same NAT have its address, and are not this machine.
     let neighbour =
         Draft::invite("sip:x@127.0.0.1:6379").with("From", "<sip:alice@example.com>;tag=a");
     let refused = rig.send_as("alice", &udp("192.0.2.77:4000"), &neighbour);

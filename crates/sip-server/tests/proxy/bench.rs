@@ -1,8 +1,9 @@
-//! A server on the bench: messages go in by hand, what comes out is written down in short.
+//! A test bench for the server: messages are passed in by hand, and the output is returned in a
+//! short form.
 //!
-//! What the server sends is noted as `WHO WHAT`, such as `bob INVITE` or `alice 180`, after the
-//! name of the end that it goes to. Alice at 192.0.2.10 calls; the ends of the callees are those
-//! that were registered, or made by [`Bench::end`].
+//! Each message of the server is noted as `END MESSAGE`, such as `bob INVITE` or `alice 180`, after
+//! the name of the end that it goes to. Alice at 192.0.2.10 is the caller. The ends of the callees
+//! are those that were registered, or created by [`Bench::end`].
 
 use parking_lot::RawMutex;
 use sip::dialog::Dialog;
@@ -20,18 +21,18 @@ pub(crate) const ALICE: &str = "192.0.2.10:5060";
 pub(crate) struct Bench {
     pub(crate) server: Arc<Server<RawMutex>>,
     pub(crate) now: Instant,
-    /// How long what it receives has waited.
+    /// The time that received messages have waited.
     pub(crate) waited: Duration,
-    /// All that was journalled.
+    /// The complete journal.
     pub(crate) journal: Vec<u8>,
-    /// What was last noted, in full.
+    /// The last output, with complete messages.
     pub(crate) sent: Vec<Sent>,
-    /// What waits for the DNS.
+    /// The pending DNS lookups.
     pub(crate) tickets: Vec<Ticket>,
     workers: Vec<Worker<RawMutex>>,
     turn: usize,
     ends: BTreeMap<&'static str, Flow>,
-    /// What each end received last, by method or `response`.
+    /// The last message that each end received, by method or `response`.
     received: BTreeMap<(String, String), String>,
     serial: u32,
 }
@@ -43,7 +44,7 @@ pub(crate) struct Sent {
     pub(crate) text: String,
 }
 
-/// A server for `example.com` without authentication, where everybody may call everybody.
+/// A server for `example.com` without authentication or restrictions.
 pub(crate) fn config() -> Config {
     let listener = |transport| Listener { transport, address: UDP.parse().unwrap() };
     let mut config = Config {
@@ -79,7 +80,7 @@ impl Bench {
             journal: Vec::new(),
             sent: Vec::new(),
             tickets: Vec::new(),
-            // Whatever happens must not depend on the worker that it happens to.
+            // The result of an event must not depend on the worker.
             workers: (0..2).map(|_| server.worker()).collect(),
             turn: 0,
             ends: BTreeMap::from([("alice", udp(ALICE))]),
@@ -89,8 +90,8 @@ impl Bench {
         }
     }
 
-    /// A server at which bob is registered at each of `ends`, with these q values, at the first of
-    /// them last.
+    /// Creates a server with bob registered at each of `ends`, with these q values. The first of
+    /// them registers last.
     pub(crate) fn with_bob(ends: &[(&'static str, &str)]) -> Self {
         Self::with_config_and_bob(config(), ends)
     }
@@ -106,7 +107,7 @@ impl Bench {
         bench
     }
 
-    /// Names the far end of a flow.
+    /// Names the remote end of a flow.
     pub(crate) fn end(&mut self, name: &'static str, flow: Flow) {
         if let Some(connection) = flow.connection {
             self.server.connection_opened(connection);
@@ -132,7 +133,7 @@ impl Bench {
         )
     }
 
-    /// A request from an end, with a branch of its own. The Via is that of the end's flow.
+    /// A request from an end, with a unique branch. The Via is that of the end's flow.
     pub(crate) fn request(
         &mut self,
         method: &str,
@@ -154,7 +155,7 @@ impl Bench {
         })
     }
 
-    /// What is read waits too long, until the workers let no more than a part in.
+    /// Simulates long waiting times until the workers shed load.
     pub(crate) fn fall_behind(&mut self, transport: Transport) {
         for worker in &mut self.workers {
             while !worker.is_shedding() {
@@ -164,7 +165,7 @@ impl Bench {
         }
     }
 
-    /// Whether the worker whose turn it is takes `text` off a stream.
+    /// True if the first worker accepts `text` from a stream.
     pub(crate) fn lets_in(&mut self, text: &str) -> bool {
         self.workers[0].lets_in(text.as_bytes(), self.waited)
     }
@@ -176,7 +177,7 @@ impl Bench {
         self.receive("alice", &request)
     }
 
-    /// A message comes from an end.
+    /// Receives a message from an end.
     pub(crate) fn receive(&mut self, end: &str, text: &str) -> Vec<String> {
         let flow = self.ends[end];
         let message = Message::parse(text.as_bytes()).unwrap();
@@ -186,7 +187,7 @@ impl Bench {
         self.work(|worker, out| worker.receive_late(now, waited, &flow, text.as_bytes(), out))
     }
 
-    /// What an end has received last of a method (or `response`), or sent last: `from alice`.
+    /// The last message that an end received, by method or `response`, or sent: `from alice`.
     pub(crate) fn last(&self, end: &str, kind: &str) -> String {
         self.received
             .get(&(end.to_owned(), kind.to_owned()))
@@ -194,12 +195,12 @@ impl Bench {
             .clone()
     }
 
-    /// An end answers the INVITE that it received last.
+    /// Answers the last INVITE that the end received.
     pub(crate) fn answer(&mut self, end: &str, status: u16) -> Vec<String> {
         self.respond(end, "INVITE", status, "")
     }
 
-    /// An end answers the request that it received last of a method, with further lines.
+    /// Answers the last request with this method that the end received, with further lines.
     pub(crate) fn respond(
         &mut self,
         end: &str,
@@ -211,8 +212,8 @@ impl Bench {
         self.receive(end, &response)
     }
 
-    /// Alice cancels the INVITE that she sent last, or acknowledges the final response that she
-    /// received last, within the transaction.
+    /// Sends alice's CANCEL of her last INVITE, or her ACK of the last final response within the
+    /// transaction.
     pub(crate) fn follow(&mut self, method: &str) -> Vec<String> {
         let invite = self.last("from alice", "INVITE");
         let invite = Message::parse(invite.as_bytes()).unwrap();
@@ -226,7 +227,7 @@ impl Bench {
         self.receive("alice", &follow)
     }
 
-    /// Lets time pass and notes what happens when, in milliseconds from now.
+    /// Advances the clock and returns the output with its time, in milliseconds from now.
     pub(crate) fn wait(&mut self, millis: u64) -> Vec<String> {
         let start = self.now;
         let end = start + Duration::from_millis(millis);
@@ -246,19 +247,19 @@ impl Bench {
         noted
     }
 
-    /// In how many milliseconds the engine has something to do.
+    /// The time until the next timer, in milliseconds.
     pub(crate) fn next_timer(&self) -> Option<u64> {
         self.workers[0].next_timer().map(|next| next.since(self.now).as_millis())
     }
 
-    /// Lets so much time pass that only bindings are left.
+    /// Advances the clock until only bindings are left.
     pub(crate) fn rest(&mut self) {
         self.wait(400_000);
         assert_eq!(self.server.transactions(), 0, "transactions are stuck");
         assert_eq!(self.server.transaction_bytes(), 0, "bytes are lost");
     }
 
-    /// The DNS has answered for the first ticket.
+    /// Returns the DNS result for the first ticket.
     pub(crate) fn located(&mut self, places: &[(Transport, &str)]) -> Vec<String> {
         let ticket = self.tickets.remove(0);
         let locations: Vec<_> = places
@@ -273,7 +274,7 @@ impl Bench {
         self.work(|worker, out| worker.located(now, ticket, &locations, out))
     }
 
-    /// What an end received last of a method could not be delivered.
+    /// Reports the last message to an end with this method as undeliverable.
     pub(crate) fn undeliverable(&mut self, end: &str, kind: &str) -> Vec<String> {
         let (text, flow, now) = (self.last(end, kind), self.ends[end], self.now);
         self.work(|worker, out| worker.undeliverable(now, &flow, text.as_bytes(), out))
@@ -324,7 +325,7 @@ impl Bench {
     }
 }
 
-/// The first header field line of this name, without line end.
+/// The first header field line with this name, without the line end.
 pub(crate) fn line<'t>(text: &'t str, name: &str) -> &'t str {
     let start = format!("{name}: ");
     text.lines()
@@ -332,13 +333,13 @@ pub(crate) fn line<'t>(text: &'t str, name: &str) -> &'t str {
         .unwrap_or_else(|| panic!("no {name}: {text}"))
 }
 
-/// All header field values of this name.
+/// All values of the header field with this name.
 pub(crate) fn values(text: &str, name: HeaderName) -> Vec<String> {
     let message = Message::parse(text.as_bytes()).unwrap();
     message.elements(name).map(|value| String::from_utf8(value.to_vec()).unwrap()).collect()
 }
 
-/// A response of `end` to a request of the server's, with its name for a tag.
+/// A response of `end` to a request of the server, with the name of the end as its tag.
 pub(crate) fn response(request: &str, status: u16, end: &str, lines: &str) -> String {
     let request = Message::parse(request.as_bytes()).unwrap();
     let response = Response {
@@ -356,7 +357,7 @@ pub(crate) fn response(request: &str, status: u16, end: &str, lines: &str) -> St
     })
 }
 
-/// What `write` writes, as text.
+/// The output of `write` as text.
 pub(crate) fn written(write: impl FnOnce(&mut Vec<u8>)) -> String {
     let mut out = Vec::new();
     write(&mut out);

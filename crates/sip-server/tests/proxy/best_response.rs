@@ -1,9 +1,9 @@
-//! Which response goes back where all branches failed (RFC 3261 section 16.7 step 6).
+//! The choice of the response after all branches have failed (RFC 3261 section 16.7 step 6).
 
 use crate::bench::{Bench, values};
 use sip::HeaderName;
 
-/// What alice gets when the three phones of bob answer so, in this order.
+/// The response to alice after three phones of bob respond with `statuses`, in this order.
 fn best(statuses: [u16; 3]) -> u16 {
     let mut bench = Bench::with_bob(&[("one", "1"), ("two", "1"), ("three", "1")]);
     bench.call("INVITE");
@@ -22,25 +22,25 @@ fn best(statuses: [u16; 3]) -> u16 {
 fn the_best_response_is_chosen_in_whatever_order_they_come() {
     for (statuses, expected) in [
         ([486, 486, 486], &[486][..]),
-        // A global failure before all others.
+        // A global failure comes before all others.
         ([486, 600, 302], &[600]),
         ([404, 486, 603], &[603]),
         // Then the lowest class.
         ([486, 302, 503], &[302]),
         ([500, 404, 501], &[404]),
         ([500, 503, 500], &[500]),
-        // Of 4xx those that say how to try again.
+        // Within 4xx, those that say how to retry.
         ([486, 404, 401], &[401]),
         ([486, 407, 480], &[407]),
         ([486, 415, 408], &[415]),
         ([480, 420, 486], &[420]),
         ([480, 484, 408], &[484]),
-        // A timeout says less than a phone.
+        // A timeout says less than the response of a phone.
         ([408, 486, 408], &[486]),
         ([408, 404, 503], &[404]),
-        // What is as good as another: the first or the second.
+        // Equivalent responses: either may be chosen.
         ([404, 480, 408], &[404, 480]),
-        // Of 503 alone one may not make 503 (it would mean this server).
+        // A 503 must not be forwarded, because it would refer to this server.
         ([503, 503, 503], &[500]),
     ] {
         let [a, b, c] = statuses;

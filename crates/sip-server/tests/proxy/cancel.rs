@@ -41,7 +41,7 @@ fn a_cancel_while_it_rings_goes_on_at_once() {
         invite.lines().next().unwrap().replace("INVITE", "CANCEL"),
         cancel.lines().next().unwrap()
     );
-    // A CANCEL that comes again is answered again, and that is all.
+    // A retransmitted CANCEL is answered again, without further effect.
     assert_eq!(bench.follow("CANCEL"), ["alice 200"]);
     assert_eq!(bench.wait(600), ["500 bob CANCEL", "500 desk CANCEL"]);
     bench.respond("bob", "CANCEL", 200, "");
@@ -96,7 +96,7 @@ fn a_phone_that_ignores_the_cancel_is_given_up() {
 fn a_cancel_that_fits_nothing_is_answered_481() {
     let mut bench = Bench::with_bob(&[("bob", "1")]);
     assert_eq!(bench.call("CANCEL"), ["alice 481"]);
-    // Of another transaction: the branch is not that of the INVITE.
+    // A CANCEL of another transaction: the branch is not that of the INVITE.
     bench.call("INVITE");
     assert_eq!(bench.call("CANCEL"), ["alice 481"]);
     bench.answer("bob", 486);
@@ -125,7 +125,7 @@ fn a_cancel_stops_the_search() {
     bench.rest();
 }
 
-/// The Reason lines of the CANCEL that went to `end`.
+/// The Reason lines of the CANCEL to `end`.
 fn reasons(bench: &Bench, end: &str) -> Vec<String> {
     let cancel = bench.last(end, "CANCEL");
     cancel.lines().filter(|line| line.starts_with("Reason")).map(str::to_owned).collect()
@@ -143,7 +143,7 @@ fn who_did_not_win_hears_why() {
         bench.answer("desk", 180);
         bench.answer("bob", status);
         assert_eq!(reasons(&bench, "desk"), [reason]);
-        // Who had said nothing by then hears the same.
+        // A phone that responds later gets the same reason.
         assert!(bench.answer("slow", 180).contains(&"slow CANCEL".to_owned()));
         assert_eq!(reasons(&bench, "slow"), [reason]);
     }

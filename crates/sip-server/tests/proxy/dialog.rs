@@ -1,11 +1,11 @@
-//! Requests within a dialog: along the recorded route, in both directions.
+//! Requests within a dialog, along the recorded route in both directions.
 
 use crate::bench::{ALICE, Bench, config, tcp, values, written};
 use sip::dialog::Dialog;
 use sip::{HeaderName, Message, Method};
 use sip_server::Flow;
 
-/// A call between alice and bob, as each of them sees it.
+/// A call between alice and bob, with the dialog state of each.
 struct Call {
     alice: (Flow, Dialog),
     bob: (Flow, Dialog),
@@ -94,7 +94,7 @@ fn a_request_of_the_dialog_needs_no_credentials_and_another_does() {
     let bye = call.request("bob", "BYE", 1);
     assert_eq!(bench.receive("bob", &bye), ["alice BYE"]);
     assert_eq!(bench.respond("alice", "BYE", 200, ""), ["bob 200"]);
-    // The proof is of this call alone.
+    // The token is valid for this call only.
     let other = call.request("bob", "BYE", 2).replace("Call-ID: call", "Call-ID: other");
     assert_eq!(bench.receive("bob", &other), ["bob 407"]);
     bench.rest();

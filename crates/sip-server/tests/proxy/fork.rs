@@ -14,7 +14,7 @@ fn the_first_to_answer_wins_and_the_others_are_cancelled() {
     bench.answer("one", 180);
     bench.answer("two", 180);
     assert_eq!(bench.answer("one", 200), ["alice 200", "two CANCEL"]);
-    // This one had not said anything.
+    // This phone had sent no response.
     assert_eq!(bench.answer("three", 180), ["three CANCEL"]);
     for end in ["two", "three"] {
         bench.respond(end, "CANCEL", 200, "");
@@ -67,7 +67,7 @@ fn a_2xx_that_comes_long_after_the_first_ends_nothing() {
     bench.wait(31_000);
     assert_eq!(bench.answer("one", 200), ["alice 200"]);
     bench.wait(2_000);
-    // The transaction is over (timer M).
+    // The transaction has ended (timer M).
     assert_eq!(bench.answer("one", 200), [""; 0]);
     assert_eq!(bench.server.transactions(), 0);
 }

@@ -1,4 +1,4 @@
-//! Full tables, expiry, and the end: refused cleanly, and nothing left behind.
+//! Full tables, expiry and shutdown: clean rejections, and no state left behind.
 
 use crate::bench::{Bench, config, line, tcp};
 use sip::{Duration, Transport};
@@ -22,7 +22,7 @@ fn beyond_the_limit_of_transactions_requests_are_refused_503() {
         assert_eq!(bench.server.transactions(), max);
         assert_eq!(bench.counter("transaction-limit"), 2);
         let Some(invite) = last else { continue };
-        // What is under way goes on.
+        // Transactions in progress continue.
         assert_eq!(bench.receive("alice", &invite), ["alice 100"]);
         assert_eq!(bench.answer("bob", 180), ["alice 180"]);
         assert_eq!(bench.follow("CANCEL"), ["alice 200", "bob CANCEL"]);
@@ -41,7 +41,7 @@ fn beyond_the_limit_of_registrations_new_ones_are_refused_503() {
     assert_eq!(bench.register("alice", "alice", "<sip:alice@192.0.2.10>"), ["alice 503"]);
     assert_eq!((bench.server.registered(), bench.server.bindings()), (1, 1));
     assert_eq!(bench.counter("registration-limit"), 1);
-    // Who is registered may refresh, add and remove.
+    // A registered user may refresh, add and remove bindings.
     assert_eq!(bench.register("bob", "bob", "<sip:bob@192.0.2.20:5060>"), ["bob 200"]);
     assert_eq!(bench.register("bob", "bob", "<sip:desk@192.0.2.20:5060>"), ["bob 200"]);
     assert_eq!(bench.register("bob", "bob", "*\r\nExpires: 0"), ["bob 200"]);
@@ -163,7 +163,7 @@ fn a_server_that_falls_behind_serves_a_share_of_the_calls_and_whole_ones() {
     let refused = outcomes.iter().filter(|outcome| *outcome == &["alice 503"]).count();
     assert!(served + refused == 200 && (60..140).contains(&served), "{outcomes:?}");
     assert_eq!(bench.counter("overload-refused"), 2 * refused as u64);
-    // REGISTER costs no more than its refusal.
+    // Serving a REGISTER costs as little as rejecting it.
     assert_eq!(bench.register("bob", "bob", "<sip:bob@192.0.2.20:5060>"), ["bob 200"]);
 }
 

@@ -1,4 +1,5 @@
-//! Finding the next hop and trying the next place (RFC 3261 section 18.1.1, RFC 3263 section 4.3).
+//! The lookup of the next hop, and failover to the next place (RFC 3261 section 18.1.1, RFC 3263
+//! section 4.3).
 
 use crate::bench::{ALICE, Bench, config, line, tcp, udp};
 use sip::Transport::Udp;
@@ -6,7 +7,7 @@ use sip::Transport::Udp;
 const FIRST: &str = "198.51.100.1:5060";
 const SECOND: &str = "198.51.100.2:5060";
 
-/// Alice may call elsewhere.
+/// A server on which alice may call other domains.
 fn bench() -> Bench {
     let mut bench = Bench::new(config());
     bench.register("alice", "alice", &format!("<sip:alice@{ALICE}>"));
@@ -21,7 +22,7 @@ fn call(bench: &mut Bench, uri: &str) -> Vec<String> {
     bench.receive("alice", &invite)
 }
 
-/// Alice calls somebody whose domain has two places.
+/// Alice calls a user of a domain with two places.
 fn call_by_name() -> Bench {
     let mut bench = bench();
     let noted = call(&mut bench, "sip:carol@elsewhere.example");
@@ -136,7 +137,7 @@ fn a_request_that_is_too_large_for_a_datagram_goes_over_tcp() {
         let via = line(&bench.last(end, "INVITE"), "Via").to_owned();
         assert_eq!(via.contains("SIP/2.0/TCP"), end == "first-tcp");
         if length > 1300 && end == "first-tcp" {
-            // RFC 3261 section 18.1.1: where TCP is refused, UDP has to do.
+            // RFC 3261 section 18.1.1: if TCP is refused, UDP is used.
             assert_eq!(bench.undeliverable("first-tcp", "INVITE"), ["first INVITE"]);
         }
         let end = if length > 1300 { "first" } else { end };
@@ -163,7 +164,7 @@ fn a_large_request_to_places_from_the_dns_goes_over_tcp_at_each() {
     assert_eq!(bench.answer("first", 503), ["first ACK", "second-tcp INVITE"]);
     assert_eq!(bench.answer("second-tcp", 200), ["alice 200"]);
     bench.rest();
-    // A place that has no time over TCP has none over UDP.
+    // A place that is overloaded over TCP is not tried over UDP.
     let mut bench = large_call();
     assert_eq!(bench.answer("first-tcp", 503), ["first-tcp ACK", "second-tcp INVITE"]);
     assert_eq!(bench.answer("second-tcp", 200), ["alice 200"]);
@@ -189,14 +190,14 @@ fn a_phone_whose_connection_is_gone_is_answered_for() {
     assert_eq!(bench.undeliverable("bob", "INVITE"), ["alice 480"]);
     assert_eq!(bench.counter("undeliverable"), 1);
     bench.follow("ACK");
-    // With another phone, that one is the answer.
+    // With another phone, the response of that phone is forwarded.
     bench.end("desk", udp("192.0.2.21:5060"));
     bench.register("desk", "bob", "<sip:desk@192.0.2.21:5060>");
     assert_eq!(bench.call("INVITE"), ["alice 100", "desk INVITE", "bob INVITE"]);
     assert_eq!(bench.undeliverable("bob", "INVITE"), [""; 0]);
     assert_eq!(bench.answer("desk", 486), ["desk ACK", "alice 486"]);
     bench.follow("ACK");
-    // The phone has opened another connection, and said so.
+    // The phone has registered again on a new connection.
     bench.end("bob", tcp("192.0.2.20:40000", 6));
     bench.register("bob", "bob", "<sip:bob@192.0.2.20:40000;transport=tcp>");
     assert_eq!(bench.call("INVITE"), ["alice 100", "bob INVITE", "desk INVITE"]);

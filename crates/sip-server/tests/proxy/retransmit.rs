@@ -1,8 +1,8 @@
-//! What is sent again and when, what is absorbed, and what happens where nobody answers.
+//! Retransmissions and their timing, absorbed messages, and requests without a response.
 
 use crate::bench::{Bench, response};
 
-/// `schedule` of what is sent to `who`.
+/// The note `what` at each of `times`.
 fn at(times: &[u64], what: &str) -> Vec<String> {
     times.iter().map(|time| format!("{time} {what}")).collect()
 }
@@ -41,7 +41,7 @@ fn an_invite_that_comes_again_after_its_2xx_is_absorbed() {
     assert_eq!(bench.answer("bob", 200), ["alice 200"]);
     let invite = bench.last("from alice", "INVITE");
     assert_eq!(bench.receive("alice", &invite), [""; 0]);
-    // The callee sends its 2xx again, and each goes on.
+    // The callee retransmits its 2xx, and each is forwarded.
     assert_eq!(bench.answer("bob", 200), ["alice 200"]);
     bench.rest();
 }
@@ -54,7 +54,7 @@ fn another_request_that_comes_again_is_absorbed_and_then_answered_as_before() {
     assert_eq!(bench.receive("alice", &message), [""; 0]);
     assert_eq!(bench.respond("bob", "MESSAGE", 200, ""), ["alice 200"]);
     assert_eq!(bench.receive("alice", &message), ["alice 200"]);
-    // A response that comes again goes no further.
+    // A retransmitted response is not forwarded.
     assert_eq!(bench.respond("bob", "MESSAGE", 200, ""), [""; 0]);
     bench.rest();
 }
@@ -65,7 +65,7 @@ fn the_client_transaction_ends_with_timer_k_and_the_server_transaction_with_time
     bench.call("MESSAGE");
     bench.respond("bob", "MESSAGE", 200, "");
     assert_eq!(bench.wait(600), [""; 0]);
-    // Timer K takes 5 s, timer J 32.
+    // Timer K takes 5 s, timer J 32 s.
     assert_eq!(bench.next_timer(), Some(4_400));
     bench.wait(10_000);
     assert_eq!(bench.next_timer(), Some(21_400));
@@ -81,7 +81,7 @@ fn a_forwarded_invite_is_sent_again_until_timer_b_and_then_answered_408() {
     bench.call("INVITE");
     let mut expected = at(&[500, 1500, 3500, 7500, 15_500, 31_500], "bob INVITE");
     expected.push("32000 alice 408".into());
-    // The 408 is sent again until the ACK comes.
+    // The 408 is retransmitted until the ACK arrives.
     expected.push("32500 alice 408".into());
     assert_eq!(bench.wait(33_000), expected);
     bench.follow("ACK");
@@ -107,7 +107,7 @@ fn another_request_is_sent_again_until_timer_f_and_then_not_answered() {
     let mut bench = Bench::with_bob(&[("bob", "1")]);
     bench.call("MESSAGE");
     let times = [500, 1500, 3500, 7500, 11_500, 15_500, 19_500, 23_500, 27_500, 31_500];
-    // RFC 4320 section 4.2: a 408 would come too late to be of use.
+    // RFC 4320 section 4.2: a 408 would come too late.
     assert_eq!(bench.wait(40_000), at(&times, "bob MESSAGE"));
     assert_eq!(bench.server.transactions(), 0);
     assert_eq!(bench.counter("timeouts"), 1);
@@ -178,7 +178,7 @@ fn timer_c_cancels_a_phone_that_rings_too_long() {
     bench.call("INVITE");
     bench.answer("bob", 180);
     assert_eq!(bench.wait(100_000), [""; 0]);
-    // Each provisional response but 100 starts timer C anew.
+    // Each provisional response except 100 restarts timer C.
     bench.answer("bob", 180);
     bench.wait(100_000);
     bench.answer("bob", 100);
@@ -211,7 +211,7 @@ fn a_response_that_fits_nothing_is_dropped() {
     let branch = crate::bench::line(&invite, "Via").split("branch=").nth(1).unwrap().to_owned();
     for (from, to) in [
         (&branch[..], "z9hG4bKother"),
-        // One digit of what makes the branch unlike all others.
+        // Digits of the seal, which makes the branch unpredictable.
         (&branch[20..30], "0123456789"),
         ("INVITE", "MESSAGE"),
         ("CSeq: 3 INVITE", "CSeq: 3 CANCEL"),

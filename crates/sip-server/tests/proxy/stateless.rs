@@ -51,7 +51,7 @@ fn responses_with_a_forged_via_are_dropped() {
     let good = crate::bench::response(&invite, 200, "bob", "");
     let branch = branch(&bench, "INVITE");
     for (from, to) in [
-        // To somebody else.
+        // To another destination.
         (ALICE, "203.0.113.99:5060"),
         ("192.0.2.10:5060", "192.0.2.10:5061"),
         ("z9hG4bK3", "z9hG4bK4"),
@@ -73,12 +73,12 @@ fn responses_with_a_forged_via_are_dropped() {
 fn responses_find_their_way_back() {
     for (sent_by, rport, remote, connection) in [
         ("192.0.2.10:5060", "", "192.0.2.10:5060", 0),
-        // The port of sent-by counts, unless rport is asked for or a NAT has changed the address.
+        // The port of sent-by is used, unless rport is requested or a NAT has changed the address.
         ("192.0.2.10:5062", "", "192.0.2.10:5060", 0),
         ("192.0.2.10:5060", ";rport", "192.0.2.10:31000", 0),
         ("10.0.0.1:5060", "", "192.0.2.10:31000", 0),
         ("phone.example:5060", "", "192.0.2.10:31000", 0),
-        // On a stream they go back on it.
+        // On a stream the response goes back on it.
         ("192.0.2.10:5060", "", "192.0.2.10:31000", 7),
     ] {
         let mut bench = bench();
@@ -122,7 +122,7 @@ fn what_the_server_refuses_itself_is_acknowledged_to_it() {
     let invite = bench.request("INVITE", uri, "alice", "alice", uri);
     assert_eq!(bench.receive("alice", &invite), ["alice 404"]);
     assert_eq!(bench.follow("ACK"), [""; 0]);
-    // It is not taken for another request to nobody, even where it is nothing else either.
+    // It is not handled as another request to an unknown user, even if it is malformed.
     let ack = bench.last("from alice", "ACK");
     assert_eq!(bench.receive("alice", &ack.replace("Max-Forwards: 70", "CSeq: x")), [""; 0]);
     assert_eq!((bench.counter("not-found"), bench.counter("malformed-requests")), (1, 0));

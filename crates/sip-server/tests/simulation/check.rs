@@ -1,12 +1,12 @@
-//! What must hold.
+//! The invariants.
 
 use crate::phone::{Call, Leg, LegEnd, Outcome, Phone};
 use crate::world::{Tables, World, number_of};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Every binding that the server answered 200 is there, with the flow to the phone, unless it was
-/// removed, has expired, was on a stream that is closed, or made room for a newer one; and what was
-/// removed is not there.
+/// Checks the bindings. Every binding that the server has confirmed exists, with the flow to the
+/// phone, unless it was removed, has expired, was on a closed stream, or was replaced by a newer
+/// one. No removed binding exists.
 pub(crate) fn bindings(world: &World) {
     let Some(server) = world.ends.host.server() else { return };
     let now = world.rig.now();
@@ -33,15 +33,15 @@ pub(crate) fn bindings(world: &World) {
             assert_eq!(flow.remote, phone.address);
             assert!(*expires >= granted, "{expires:?} is before {granted:?}");
         }
-        // A registrar that has forgotten a binding has forgotten its CSeq: a late copy of an
-        // earlier REGISTER may bring it back.
+        // A registrar that has dropped a binding has dropped its CSeq. A late copy of an earlier
+        // REGISTER may restore the binding.
         if phone.registration.is_gone && !world.has_copies() {
             assert_eq!(found, None, "{} was removed", phone.contact());
         }
     }
 }
 
-/// Every call has come to an end that RFC 3261 knows, and both sides agree on it.
+/// Checks that every call has ended as RFC 3261 allows, and that both sides agree on it.
 pub(crate) fn calls(world: &World) {
     let all_legs = || world.ends.phones.iter().flat_map(|phone| &phone.legs);
     let silent: BTreeSet<&str> = all_legs()
@@ -84,8 +84,8 @@ pub(crate) fn calls(world: &World) {
     }
 }
 
-/// Where only datagrams were lost, more is certain, unless all those of a timer B were: then the
-/// call `is_unheard`.
+/// Checks a call without disturbances other than lost datagrams. If all those of a timer B were
+/// lost, the call `is_unheard`.
 fn undisturbed_call(world: &World, call: &Call, legs: &[&Leg], is_unheard: bool) {
     let context = || {
         let legs: Vec<_> = legs.iter().map(|leg| (leg.answered, leg.end)).collect();
@@ -96,8 +96,8 @@ fn undisturbed_call(world: &World, call: &Call, legs: &[&Leg], is_unheard: bool)
         return;
     }
     if call.outcome == Some(Outcome::Refused(480)) {
-        // It was refused without a transaction (RFC 3261 section 8.2.7): a copy of the INVITE that
-        // comes when the callee has just registered goes on.
+        // The call was rejected without a transaction (RFC 3261 section 8.2.7). A copy of the
+        // INVITE that arrives just after the callee has registered is forwarded.
         return assert!(
             legs.is_empty() || world.rig.link().jitter.as_millis() > 1,
             "{}",
@@ -132,7 +132,7 @@ fn undisturbed_call(world: &World, call: &Call, legs: &[&Leg], is_unheard: bool)
     }
 }
 
-/// No transaction is stuck anywhere.
+/// Checks that no transaction is stuck.
 pub(crate) fn transactions(world: &World) {
     let server = world.ends.host.server().expect("the power is on");
     assert_eq!(server.transactions(), 0);
@@ -165,7 +165,7 @@ pub(crate) fn transactions(world: &World) {
 const LIMITS: [&str; 4] =
     ["contact-limit", "registration-limit", "transaction-limit", "fork-limit"];
 
-/// Nothing is left at all.
+/// Checks that no state is left.
 pub(crate) fn rest(world: &World) {
     let server = world.ends.host.server().expect("the power is on");
     assert_eq!(server.transactions(), 0);
@@ -173,7 +173,7 @@ pub(crate) fn rest(world: &World) {
     assert!(world.ends.phones.iter().all(Phone::is_at_rest));
 }
 
-/// What happened in all runs together: enough of everything.
+/// The totals over all runs, to check that enough of each event happened.
 #[derive(Debug, Default)]
 pub(crate) struct Sum {
     runs: u32,
@@ -224,7 +224,7 @@ impl Sum {
         }
     }
 
-    /// A simulation in which little happens proves little.
+    /// Checks that enough happened. A simulation with few events proves little.
     pub(crate) fn check(&self) {
         assert!(self.calm_runs > 0 && self.calm_runs < self.runs);
         assert!(self.kills > 0);
@@ -237,7 +237,7 @@ impl Sum {
         assert!(self.two_answers > 0);
         assert!(self.messages.contains_key(&200));
     }
-    /// Where the tables are too small each limit must have been met, and yet most things done.
+    /// With small tables each limit must be reached, and most operations must still succeed.
     pub(crate) fn check_limits(&self) {
         for name in LIMITS {
             assert!(self.counters[name] > 0, "{name}");

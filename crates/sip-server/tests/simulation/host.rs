@@ -1,4 +1,4 @@
-//! The machine that the server runs on: its workers, its disk, its power switch.
+//! The machine of the server: its workers, its disk and its power switch.
 
 use crate::wire;
 use parking_lot::RawMutex;
@@ -16,34 +16,34 @@ use test_support::rig::{End, Outgoing, Peer, Way};
 
 const SECRET: [u8; 32] = *b"The server keeps it on its disk.";
 
-/// How many workers share the server.
+/// The number of workers that share the server.
 const WORKERS: usize = 3;
 
-/// How long a worker collects before it writes and sends.
+/// The time that a worker collects output before it writes and sends.
 const BATCH: sip::Duration = sip::Duration::from_millis(2);
 
 pub(crate) struct Host {
     pub(crate) address: SocketAddr,
     config: Config,
     users: Vec<(String, Ha1Set)>,
-    /// All records that were written, and nothing else, outlives a power cut.
+    /// The stored records. Only they survive a power cut.
     disk: Vec<u8>,
     life: Option<Life>,
     random: Random,
-    /// What happened in all lives.
+    /// The totals over all restarts.
     pub(crate) tally: Tally,
 }
 
-/// What is gone with the power.
+/// The state that a power cut destroys.
 struct Life {
     server: Arc<Server<RawMutex>>,
     workers: Vec<Worker<RawMutex>>,
     outputs: Vec<Output>,
-    /// When each worker has collected enough, where it has something.
+    /// The time at which the output of each worker is sent, if there is any.
     due: Vec<Option<Instant>>,
-    /// What was written down, and so may go.
+    /// Messages that may be sent, because their records have been stored.
     outbox: VecDeque<Outgoing>,
-    /// Streams that something came on.
+    /// Streams on which data has arrived.
     streams: BTreeSet<u64>,
     /// Every INVITE that was forwarded, by its branch.
     invites: BTreeMap<String, Forwarded>,
@@ -53,23 +53,23 @@ struct Life {
 struct Forwarded {
     call_id: String,
     at: Instant,
-    /// When the first response came.
+    /// The time of the first response.
     heard: Option<Instant>,
     cancelled: Option<Instant>,
     success: Option<Instant>,
 }
 
 impl Forwarded {
-    /// Whether no response came in time, if that is over.
+    /// True if no response arrived in time.
     fn is_unheard(&self) -> bool {
         self.heard.is_none_or(|heard| heard.since(self.at) >= PATIENCE)
     }
 }
 
-/// 64*T1: how long RFC 3261 has transactions wait.
+/// 64*T1: the time that transactions wait (RFC 3261).
 const PATIENCE: sip::Duration = sip::Duration::from_secs(32);
 
-/// What the host counts itself, to be compared with the engine's counters, and those counters.
+/// The host's own counts, for a comparison with the engine's counters, and those counters.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) received: u64,
@@ -109,8 +109,8 @@ impl Host {
         self.config.registrar.max_contacts
     }
 
-    /// Transaction key and Call-ID of each INVITE that went out in this life and was not answered
-    /// in time (timer B).
+    /// The transaction key and the Call-ID of each INVITE that was sent since the start and had no
+    /// response in time (timer B).
     pub(crate) fn unheard(&self) -> impl Iterator<Item = (&str, &str)> {
         let invites = self.life.iter().flat_map(|life| &life.invites);
         invites
@@ -118,7 +118,7 @@ impl Host {
             .map(|(key, sent)| (&key[..], &sent.call_id[..]))
     }
 
-    /// Cuts the power: of what each worker had not yet sent, nothing, all or a part is on disk.
+    /// Cuts the power. Of the unsent output of each worker nothing, all or a part has been stored.
     pub(crate) fn kill(&mut self) {
         let Some(life) = self.life.take() else { return };
         for output in &life.outputs {
@@ -128,7 +128,7 @@ impl Host {
                 _ => self.random.below(output.journal.len() as u64 + 1) as usize,
             };
             self.disk.extend_from_slice(&output.journal[..written]);
-            // A record that is cut off is the last: nothing can be read after it.
+            // A truncated record is the last one: nothing can be read after it.
             let good = record::read(&self.disk).map_while(Result::ok);
             let length = good.map(|record| record.bytes.len()).sum();
             self.disk.truncate(length);
@@ -137,14 +137,14 @@ impl Host {
         self.tally.count(&life.server);
     }
 
-    /// Switches the power on again, if it is off.
+    /// Switches the power on if it is off.
     pub(crate) fn start(&mut self, now: Instant) {
         if self.life.is_some() {
             return;
         }
         let mut records = self.disk.clone();
         if self.random.chance(500) {
-            // As a storage that keeps one record for each address of record gives them.
+            // Like a storage that keeps one merged record for each address-of-record.
             let mut all: BTreeMap<&[u8], record::Merged> = BTreeMap::new();
             for record in record::read(&self.disk) {
                 let record = record.expect("the disk is good");
@@ -157,7 +157,7 @@ impl Host {
         self.disk = records;
     }
 
-    /// The tally with the counters of this life.
+    /// The tally with the counters since the start.
     pub(crate) fn tally(&self) -> Tally {
         let mut tally = self.tally.clone();
         if let Some(life) = &self.life {
@@ -166,7 +166,7 @@ impl Host {
         tally
     }
 
-    /// Has some worker do something, and looks at what it sends for `bytes`.
+    /// Calls `act` with a random worker, and checks the output for `bytes`.
     fn work(
         &mut self,
         now: Instant,
@@ -273,7 +273,8 @@ impl Life {
         }
     }
 
-    /// Looks at what came and what that made go out, which `before` other messages precede.
+    /// Checks the received message and the output that it caused, which begins after `before`
+    /// messages.
     fn watch(&mut self, number: usize, before: usize, bytes: &[u8], now: Instant) {
         let output = &self.outputs[number];
         for transmit in &output.transmits[before..] {
@@ -298,7 +299,7 @@ impl Life {
         }
         let Ok(message) = Message::parse(bytes) else { return };
         let Some(status) = message.status() else { return };
-        // What is not there is of a call from before the power cut.
+        // An unknown INVITE belongs to a call from before the power cut.
         let Some(forwarded) = self.invites.get_mut(&wire::key(&message, false)) else { return };
         if (200..300).contains(&status) {
             let given_up =
@@ -306,8 +307,8 @@ impl Life {
             let is_late = given_up(forwarded.success)
                 || given_up(forwarded.cancelled)
                 || (forwarded.is_unheard() && given_up(Some(forwarded.at)));
-            // A proxy forwards each 2xx, repetitions and those of other branches too (RFC 3261
-            // section 16.7 step 5), as long as its transaction lasts.
+            // A proxy forwards each 2xx, including retransmissions and those of other branches (RFC
+            // 3261 section 16.7 step 5), while its transaction exists.
             if !is_late {
                 let passed = output.transmits[before..]
                     .iter()
@@ -343,8 +344,8 @@ impl Tally {
     }
 }
 
-/// How what is for this flow is sent. Phones do not listen, so there are only the streams that they
-/// opened.
+/// The way to send a message on this flow. Phones do not listen, so there are only the streams that
+/// they opened.
 const fn way(flow: &Flow) -> Way {
     match (flow.transport, flow.connection) {
         (Transport::Udp, _) => Way::Datagram,

@@ -1,10 +1,10 @@
-//! The engine between phones, on a network that loses, doubles, delays and reorders, on a machine
-//! whose power is cut: no binding that was answered is lost, no transaction is stuck, every call is
-//! answered or fails as RFC 3261 says.
+//! The engine between phones, on a network that loses, duplicates, delays and reorders, on a
+//! machine with power cuts. No confirmed binding is lost, no transaction is stuck, and every call
+//! is answered or fails as RFC 3261 specifies.
 //!
-//! `BAREBELL_SIMULATION_SEEDS=N` runs N seeds instead of a few, `BAREBELL_SIMULATION_SEED=N` that
-//! one alone. With `BAREBELL_SIMULATION_TRACE=TEXT` each message that has TEXT in it, such as a
-//! Call-ID or a tag, is shown as it arrives.
+//! `BAREBELL_SIMULATION_SEEDS=N` runs N seeds instead of a few, `BAREBELL_SIMULATION_SEED=N` only
+//! that one. With `BAREBELL_SIMULATION_TRACE=TEXT` each message that contains TEXT, such as a
+//! Call-ID or a tag, is shown when it arrives.
 
 mod check;
 mod host;
@@ -26,7 +26,7 @@ fn seeds() -> Vec<u64> {
 fn nothing_is_lost_and_nothing_is_stuck() {
     let mut sum = check::Sum::default();
     for seed in seeds() {
-        // The harness shows it only where the test fails.
+        // The test harness shows the output only if the test fails.
         println!("BAREBELL_SIMULATION_SEED={seed}");
         let mut world = World::new(seed, Tables::Ample);
         world.run();

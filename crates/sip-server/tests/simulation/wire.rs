@@ -1,11 +1,11 @@
-//! Messages as the phones write and read them.
+//! Parsing and serialization of messages for the phones.
 
 use sip::dialog::DialogId;
 use sip::message::{Response, reason_phrase};
 use sip::transaction::client_key;
 use sip::{HeaderName, Message, Method};
 
-/// `text` of a message, which the phones keep within ASCII.
+/// `bytes` of a message as text. The phones use only ASCII.
 pub(crate) fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).expect("the messages here are ASCII")
 }
@@ -20,15 +20,15 @@ pub(crate) fn dialog_id<'m>(message: &Message<'m>) -> DialogId<'m> {
     DialogId::of(message).expect("a message with Call-ID, From and To")
 }
 
-/// What identifies the transaction of a message: branch and method, those of the INVITE for ACK
-/// and CANCEL if `of_invite`.
+/// The key of the transaction of a message: branch and method. For an ACK and a CANCEL with
+/// `of_invite` it is the key of the INVITE.
 pub(crate) fn key(message: &Message<'_>, of_invite: bool) -> String {
     let (branch, method) = client_key(message).expect("a branch and a CSeq");
     let method = if of_invite { Method::Invite } else { method };
     format!("{} {method}", text(branch))
 }
 
-/// A response to `request` of the server's with the To tag `tag` and further `lines`.
+/// A response to `request`, which came from the server, with the To tag `tag` and further `lines`.
 pub(crate) fn response(request: &[u8], status: u16, tag: &str, lines: &str) -> Vec<u8> {
     let request = Message::parse(request).expect("a request that was read before");
     let mut out = Vec::new();

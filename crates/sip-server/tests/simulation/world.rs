@@ -1,4 +1,4 @@
-//! Phones, network and server, and what they are put through.
+//! Phones, network and server, and the steps of the simulation.
 
 use crate::check;
 use crate::host::Host;
@@ -14,17 +14,17 @@ use test_support::rig::{End, Ends, Rig, instant};
 
 pub(crate) const SERVER: ([u8; 4], u16) = ([192, 0, 2, 1], 5060);
 const USERS: u64 = 40;
-/// Users who have no phone.
+/// The number of users without a phone.
 const ABSENT: u64 = 3;
 const CALLS: u64 = 160;
 const MESSAGES: u64 = 60;
 
-/// How long things are done to the phones and the server.
+/// The period of actions on the phones and the server.
 const ACTION: Duration = Duration::from_secs(900);
-/// How long after that the last call is over: timer C, the last CANCEL, the last BYE.
+/// The time after that until the last call has ended: timer C, the last CANCEL, the last BYE.
 const CALM_DOWN: Duration = Duration::from_secs(700);
 
-/// Something that is done.
+/// An action of the simulation.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     Call {
@@ -54,7 +54,7 @@ pub(crate) struct Parties {
 
 const HOST: usize = 0;
 
-/// The number by which the rig knows the phone at this place.
+/// The number of the phone at this index in the rig.
 pub(crate) const fn number_of(phone: usize) -> usize {
     HOST + 1 + phone
 }
@@ -68,7 +68,7 @@ impl Ends for Parties {
     }
 }
 
-/// How large the server's tables are.
+/// The size of the tables of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tables {
     Ample,
@@ -78,7 +78,7 @@ pub(crate) enum Tables {
 pub(crate) struct World {
     pub(crate) rig: Rig<Step>,
     pub(crate) ends: Parties,
-    /// Nothing but the network does harm.
+    /// True if only the network causes disturbances.
     pub(crate) is_calm: bool,
     pub(crate) tables: Tables,
 }
@@ -152,14 +152,14 @@ impl World {
         }
     }
 
-    /// Whether a message may come twice, be it that the network doubles it or that the answer takes
+    /// True if a message may arrive twice, because the network duplicates it or the response takes
     /// longer than T1.
     pub(crate) fn has_copies(&self) -> bool {
         let link = self.rig.link();
         link.loss > 0 || link.jitter.as_millis() > 200
     }
 
-    /// Runs to the very end, and looks on the way whether all is as it should be.
+    /// Runs to the end, and checks the invariants on the way.
     pub(crate) fn run(&mut self) {
         for number in 0..self.ends.phones.len() {
             self.rig.after(&mut self.ends, number_of(number));
@@ -170,7 +170,7 @@ impl World {
         check::bindings(self);
         check::calls(self);
         check::transactions(self);
-        // From now on nobody refreshes, so that all bindings end.
+        // From now on there is no refresh, so all bindings expire.
         self.ends.phones.iter_mut().for_each(Phone::power_off);
         assert!(self.rig.next(&mut self.ends, Duration::MAX).is_none(), "all steps are done");
         check::rest(self);
@@ -248,7 +248,8 @@ fn host(tables: Tables, seed: u64) -> Host {
     Host::new(address, config, users, seed)
 }
 
-/// A user has one, two or three phones: with a public address, behind a NAT, or on a stream.
+/// Creates one, two or three phones for each user: with a public address, behind a NAT, or on a
+/// stream.
 fn phones(random: &mut Random) -> Vec<Phone> {
     let mut phones = Vec::new();
     for user in 0..USERS {

@@ -12,30 +12,31 @@ use alloc::vec::Vec;
 use sip::dialog::Dialog;
 use sip::{Flow, Instant, Message, Method};
 
-/// ACKs whose way is looked for at a time; beyond that the oldest goes where its 2xx came from.
+/// The maximum number of ACKs that wait for a location. Beyond it the oldest goes to the source of
+/// its 2xx.
 const MAX_PENDING: usize = 64;
 
-/// An ACK that was sent: the number of its INVITE, its way, and itself.
+/// A sent ACK: the number of its INVITE, its flow, and its bytes.
 pub(crate) type SentAck = (u32, Flow, Vec<u8>);
 
-/// The ACK of a 2xx whose way is looked for.
+/// The ACK of a 2xx that waits for a location.
 pub(crate) struct PendingAck {
     ticket: Ticket,
     call: CallId,
     dialog: Dialog,
     cseq: u32,
     session: Vec<u8>,
-    /// Where the 2xx came from: the way of the ACK where there is no other.
+    /// The flow of the 2xx, which is used if there is no location.
     fallback: Flow,
 }
 
-/// The next hop of a dialog.
+/// Returns the next hop of a dialog.
 pub(super) fn next_hop(dialog: &Dialog) -> NextHop<'_> {
     NextHop { uri: dialog.next_hop(), is_route: !dialog.routes().is_empty() }
 }
 
 /// Sends the ACK of the 2xx to the INVITE with the CSeq `cseq` (RFC 3261 section 13.2.2.4), which
-/// was sent to `asked` by `flow`. Returns it, unless its way is to be looked for.
+/// was sent to `asked` by `flow`. Returns the ACK, unless its destination has to be located.
 pub(super) fn acknowledge(
     core: &mut Core,
     call: CallId,
@@ -70,8 +71,8 @@ impl Core {
         (cseq, flow, bytes)
     }
 
-    /// Sends the ACK that has waited for the answer to `ticket`, if there is one, and returns it
-    /// with its call.
+    /// Sends the ACK that has waited for the answer to `ticket`, if any, and returns it with its
+    /// call.
     pub(crate) fn acknowledge_at(
         &mut self,
         ticket: Ticket,
@@ -84,8 +85,8 @@ impl Core {
     }
 }
 
-/// A 2xx to an INVITE of ours has come that is of no call: another phone has answered, too, or it
-/// comes too late. It is hung up (RFC 3261 section 13.2.2.4).
+/// Ends a 2xx to a local INVITE that belongs to no call, since another phone has answered, or it
+/// arrives too late. It is acknowledged and ended by BYE (RFC 3261 section 13.2.2.4).
 pub(crate) fn refuse_answer(
     core: &mut Core,
     account: Option<AccountId>,
@@ -94,7 +95,7 @@ pub(crate) fn refuse_answer(
     now: Instant,
 ) {
     let Ok(mut dialog) = Dialog::of_response(response) else { return };
-    // The number of no call.
+    // A number that belongs to no call.
     let call = core.new_call();
     acknowledge(core, call, &dialog, cseq_of(response), (flow, None), b"");
     let bye = Draft::within(account, &mut dialog, Method::Bye, Vec::new());

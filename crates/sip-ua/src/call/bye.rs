@@ -1,4 +1,4 @@
-//! The end of calls, by whomever (RFC 3261 section 15).
+//! The end of calls, from either end (RFC 3261 section 15).
 
 use super::ack::acknowledge;
 use super::exchange::Turn;
@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use sip::{HeaderName, Instant, Message, Method};
 
 impl Call {
-    /// Hangs up, takes back, or refuses: whatever ends it.
+    /// Ends the call: by BYE, by CANCEL, or by a rejection.
     pub(crate) fn hang_up(&mut self, core: &mut Core, now: Instant) {
         match &mut self.state {
             State::Calling(_) => self.take_back(core, End::HungUp, now),
@@ -26,9 +26,9 @@ impl Call {
         let reason = String::from_utf8_lossy(bye.value(HeaderName::Reason).unwrap_or_default());
         let end = End::HungUpByPeer { reason: reason.into_owned() };
         match &self.state {
-            // Whoever hangs up before the answer has it refused.
+            // A BYE before the answer rejects the INVITE.
             State::Ringing(_) => self.refuse_invite(core, 487, end, now),
-            // Whoever has not answered refuses, and does not hang up.
+            // A callee that has not answered cannot send a BYE. It rejects the INVITE.
             State::Calling(_) => {}
             _ => {
                 self.part(core, now);
@@ -37,13 +37,13 @@ impl Call {
         }
     }
 
-    /// Hangs up and tells so.
+    /// Sends a BYE and reports the end.
     pub(super) fn send_bye(&mut self, core: &mut Core, end: End, now: Instant) {
         self.send_bye_quietly(core, now);
         core.tell(Event::Ended { call: self.id, end });
     }
 
-    /// Hangs up. The rest is the transaction's.
+    /// Sends a BYE without a report.
     pub(super) fn send_bye_quietly(&mut self, core: &mut Core, now: Instant) {
         let State::Established(established) = &mut self.state else { return };
         if let Some(Turn::Ack(cseq, flow)) = established.exchange.turn {
@@ -55,7 +55,7 @@ impl Call {
         self.part(core, now);
     }
 
-    /// Another call takes this one's place (RFC 3891 section 3).
+    /// Ends this call, which another one replaces (RFC 3891 section 3).
     pub(crate) fn be_replaced(&mut self, core: &mut Core, by: CallId, now: Instant) {
         let end = End::Replaced { by };
         match &self.state {
@@ -65,10 +65,10 @@ impl Call {
         }
     }
 
-    /// Ends the call where `failure` says that the other end does not know it any more (RFC 3261
-    /// section 12.2.1.2).
+    /// Ends the call if `failure` means that the other end no longer knows it (RFC 3261 section
+    /// 12.2.1.2).
     pub(super) fn ends_by(&mut self, core: &mut Core, failure: &Failure, now: Instant) -> bool {
-        // A machine without a network keeps its calls until it has one, or the session timer ends.
+        // Without a network the calls are kept until it is back, or the session timer ends them.
         let is_gone = matches!(
             failure,
             Failure::Refused { status: 408 | 481, .. } | Failure::TimedOut | Failure::Unreachable
@@ -76,7 +76,7 @@ impl Call {
         let ends = is_gone && matches!(self.state, State::Established(_));
         if ends {
             self.send_bye(core, End::Failed(failure.clone()), now);
-            // Nobody is left there to be told of a transfer.
+            // There is no peer to notify of a transfer.
             self.state = State::Over;
         }
         ends
@@ -87,7 +87,7 @@ impl Call {
         core.tell(Event::Ended { call: self.id, end });
     }
 
-    /// Makes it over, and refuses what waits for the owner's word.
+    /// Makes the call over, and rejects the request that waits for the owner's decision.
     pub(super) fn leave(&mut self, core: &mut Core, now: Instant) {
         let tag = self.local_tag();
         match core::mem::replace(&mut self.state, State::Over) {
@@ -98,8 +98,7 @@ impl Call {
             State::Established(established) => {
                 established.exchange.abandon(core, &tag, now);
                 established.referrals.abandon(core, &tag, now);
-                // An INVITE that the other end has taken note of waits for its answer for as long
-                // as it likes.
+                // A pending INVITE with a provisional response has no timeout.
                 core.cancel(self.id, now);
             }
             State::Referred(_) | State::Over => {}

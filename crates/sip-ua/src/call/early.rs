@@ -1,5 +1,5 @@
-//! Early dialogs of calls that we place: one for each phone that rings (RFC 3261 section 13.2.2.1,
-//! RFC 3262 section 4).
+//! The early dialogs of outgoing calls: one for each ringing phone (RFC 3261 section 13.2.2.1, RFC
+//! 3262 section 4).
 
 use super::exchange::{Offer, Turn, cseq_of, session_of};
 use super::reliable::prack;
@@ -15,11 +15,11 @@ use sip::dialog::Dialog;
 use sip::header::number;
 use sip::{Flow, HeaderName, Instant, Message};
 
-/// Phones that are told apart; of more nothing is heard until one of them answers.
+/// The maximum number of early dialogs. Provisional responses of further phones are ignored.
 const MAX_EARLY: usize = 16;
 
 impl Calling {
-    /// The place of the early dialog `dialog`, which may be new.
+    /// Returns the index of the early dialog `dialog`, which is added if it is new.
     fn early_of(&mut self, dialog: &Dialog) -> Option<usize> {
         let place = self.early.iter().position(|early| early.dialog.id() == dialog.id());
         if place.is_none() && self.early.len() < MAX_EARLY {
@@ -33,7 +33,7 @@ impl Calling {
         place
     }
 
-    /// Ends an early dialog.
+    /// Removes an early dialog.
     fn end_early(&mut self, core: &mut Core, place: usize, now: Instant) {
         let early = self.early.remove(place);
         early.exchange.abandon(core, early.dialog.id().local_tag, now);
@@ -44,7 +44,7 @@ impl Calling {
     }
 }
 
-/// The RSeq of a provisional response that has to be acknowledged.
+/// Returns the RSeq of a provisional response that requires a PRACK.
 fn reliable(response: &Message<'_>) -> Option<u32> {
     if !capabilities::has(response, HeaderName::Require, RELIABLE) {
         return None;
@@ -53,7 +53,7 @@ fn reliable(response: &Message<'_>) -> Option<u32> {
 }
 
 impl Call {
-    /// A provisional response to our INVITE has come.
+    /// Processes a provisional response to the INVITE.
     pub(super) fn on_ringing(
         &mut self,
         core: &mut Core,
@@ -73,12 +73,13 @@ impl Call {
         let session = session_of(response).filter(|_| !is_settled);
         let mut offer = None;
         if let Some(rseq) = rseq {
-            // One that came before, or one too early: those between are sent again until they come.
+            // A repeated or premature response is ignored: the missing ones are retransmitted until
+            // they arrive.
             if early.rseq.is_some_and(|last| last.checked_add(1) != Some(rseq)) {
                 return;
             }
             offer = session.clone().filter(|_| !has_offered);
-            // One offer at a time is answered. This one is sent again.
+            // One offer at a time is answered. This response is retransmitted.
             if offer.is_some() && (is_asked || is_ending) {
                 return;
             }
@@ -86,8 +87,8 @@ impl Call {
         }
         early.dialog.refresh_target(response);
         early.exchange.note_allow(response);
-        // Without reliability there is no offer (RFC 3261 section 13.2.1), but a look at the
-        // answer.
+        // Without reliability the session is no offer (RFC 3261 section 13.2.1), but a preview of
+        // the answer.
         let session = session.filter(|_| has_offered);
         if let Some(session) = session.as_ref().or(offer.as_ref()) {
             early.exchange.remote.clone_from(session);

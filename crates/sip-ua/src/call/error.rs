@@ -1,18 +1,18 @@
-//! Why commands for calls are not carried out.
+//! The errors of commands for calls.
 
 use core::fmt;
 
-/// Why a command for a call is not carried out.
+/// The reason why a command for a call fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CallError {
-    /// The call is over, or never was.
+    /// The call is over, or does not exist.
     Unknown,
-    /// The call is not so far: what it would have to be.
+    /// The call is in another state than this one.
     State(&'static str),
-    /// A change of the session is under way, of this end or the other.
+    /// A change of the session is pending, from this end or the other one.
     OfferPending,
-    /// There is no such account, or the URI leads nowhere.
+    /// The account does not exist, or the URI is invalid.
     Uri,
 }
 

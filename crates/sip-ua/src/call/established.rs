@@ -1,5 +1,5 @@
-//! Calls that stand: answers that wait for their ACK, and what comes of requests (RFC 3261 sections
-//! 13.3.1.4 and 14.1).
+//! Established calls: answers that wait for their ACK, and the results of requests (RFC 3261
+//! sections 13.3.1.4 and 14.1).
 
 use super::ack::{acknowledge, next_hop, refuse_answer};
 use super::exchange::{Offer, cseq_of, session_of};
@@ -11,7 +11,7 @@ use sip::dialog::Dialog;
 use sip::{Instant, Message, Method};
 
 impl Call {
-    /// Sends the 2xx again that has no ACK, or gives up.
+    /// Retransmits the 2xx without an ACK, or gives up after the timeout.
     pub(super) fn poll_answer(&mut self, core: &mut Core, now: Instant) {
         let State::Established(established) = &mut self.state else { return };
         let Some(answer) = &mut established.unacknowledged else { return };
@@ -36,7 +36,7 @@ impl Call {
         }
     }
 
-    /// An ACK has come.
+    /// Processes an ACK.
     pub(crate) fn on_ack(&mut self, core: &mut Core, ack: &Message<'_>) {
         let State::Established(established) = &mut self.state else { return };
         let cseq = cseq_of(ack);
@@ -58,7 +58,8 @@ impl Call {
         }
     }
 
-    /// Something has come of a request within the dialog, or once more of the INVITE that made it.
+    /// Processes the result of a request within the dialog, or a further response to the first
+    /// INVITE.
     pub(super) fn on_established_heard(&mut self, core: &mut Core, heard: Heard<'_>, now: Instant) {
         if heard.method == Method::Refer {
             return self.on_refer_heard(core, &heard);
@@ -86,7 +87,7 @@ impl Call {
         }
         let is_new = established.exchange.sent.as_ref().is_some_and(|sent| sent.id == heard.id);
         if !is_new {
-            // The owner has not said what the ACK is to say.
+            // The content of the ACK waits for the owner's decision.
             return;
         }
         let asked = established.dialog.next_hop().to_vec();

@@ -1,5 +1,5 @@
-//! What the two ends of one dialog, early or not, have agreed on, and what is under way between
-//! them (RFC 3264): one offer and its answer after another.
+//! The offers and answers of one dialog, early or not (RFC 3264): the agreed session, and the
+//! pending offer.
 
 pub(super) use crate::body::session_of;
 use crate::client_transaction::ClientId;
@@ -10,66 +10,67 @@ use alloc::vec::Vec;
 use sip::header::CSeq;
 use sip::{Flow, HeaderName, Instant, Message, Method};
 
-/// A change of the session that is under way (RFC 3264).
+/// A pending change of the session (RFC 3264).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Offer {
-    /// None.
+    /// No change is pending.
     None,
-    /// This end has offered.
+    /// The local end has offered.
     Ours,
-    /// The other end has.
+    /// The other end has offered.
     Theirs,
 }
 
-/// The session of one dialog, as far as its two ends have agreed on it.
+/// The session of a dialog, as far as both ends have agreed on it.
 pub(super) struct Exchange {
     pub(super) offer: Offer,
-    /// What waits for the owner's word.
+    /// The decision that the owner has to make.
     pub(super) turn: Option<Turn>,
-    /// The offer of ours that is under way, but for that of the INVITE which makes the dialog.
+    /// The pending local offer, except that of the INVITE which creates the dialog.
     pub(super) sent: Option<Sent>,
-    /// The offer of ours that is made later.
+    /// The local offer to make later.
     pub(super) waiting: Option<Waiting>,
-    /// Our session description, as it was offered or answered last.
+    /// The local session description, as last offered or answered.
     pub(super) local: Vec<u8>,
-    /// That of the other end; empty for none.
+    /// The session description of the other end, or empty.
     pub(super) remote: Vec<u8>,
-    /// Whether the offer that the INVITE began has its answer.
+    /// True if the offer of the first INVITE is answered.
     pub(super) is_settled: bool,
-    /// Whether the other end takes UPDATE.
+    /// True if the other end supports UPDATE.
     pub(super) takes_update: bool,
 }
 
-/// Where our answer goes, or the offer that we are asked for.
+/// The message for the local answer, or for the requested offer.
 pub(super) enum Turn {
-    /// Into the response to a request.
+    /// The response to a request.
     Response(Asked),
-    /// Into the PRACK of a provisional response: the CSeq of its INVITE, and its RSeq.
+    /// The PRACK of a provisional response: the CSeq of its INVITE, and its RSeq.
     Prack(u32, u32),
-    /// Into the ACK of the 2xx to the INVITE with this CSeq.
+    /// The ACK of the 2xx to the INVITE with this CSeq.
     Ack(u32, Option<Flow>),
 }
 
-/// An offer under way.
+/// A pending offer.
 pub(super) struct Sent {
     pub(super) id: ClientId,
     pub(super) session: Vec<u8>,
     pub(super) tries: u32,
-    /// Whether it only refreshes the session.
+    /// True if it only refreshes the session.
     pub(super) is_refresh: bool,
 }
 
-/// An offer that is made later.
+/// An offer to make later.
 pub(super) struct Waiting {
     pub(super) at: Instant,
     pub(super) session: Vec<u8>,
     pub(super) tries: u32,
-    /// Why it was not taken.
+    /// The reason for its rejection.
     pub(super) failure: Failure,
 }
 
 impl Exchange {
-    /// That of a dialog which an INVITE begins, with the offer `local` or `remote`.
+    /// Returns the exchange of a dialog which an INVITE creates, with the offer `local` or
+    /// `remote`.
     pub(super) fn new(offer: Offer, local: &[u8], remote: &[u8]) -> Self {
         Self {
             offer,
@@ -83,18 +84,18 @@ impl Exchange {
         }
     }
 
-    /// Whether there is an offer without an answer that did not come with the INVITE.
+    /// Returns true if an offer other than that of the INVITE waits for its answer.
     pub(super) const fn is_open(&self) -> bool {
         self.turn.is_some() || self.sent.is_some()
     }
 
-    /// The answer to our offer, or to one of theirs, is there.
+    /// Records the answer to the pending offer.
     pub(super) fn settle(&mut self) {
         self.offer = Offer::None;
         self.is_settled = true;
     }
 
-    /// Takes note of what the other end says that it takes.
+    /// Records the methods that the other end allows.
     pub(super) fn note_allow(&mut self, message: &Message<'_>) {
         if message.has(HeaderName::Allow) {
             let mut methods = message.values(HeaderName::Allow).flat_map(sip::header::tokens);
@@ -102,7 +103,8 @@ impl Exchange {
         }
     }
 
-    /// Refuses what waits for the owner's word, since the dialog is over (RFC 3261 section 15.1.2).
+    /// Rejects the request that waits for the owner's decision, since the dialog is over (RFC 3261
+    /// section 15.1.2).
     pub(super) fn abandon(self, core: &mut Core, tag: &[u8], now: Instant) {
         if let Some(Turn::Response(asked)) = self.turn {
             core.refuse(&asked, 487, tag, now);
@@ -110,7 +112,7 @@ impl Exchange {
     }
 }
 
-/// The number in CSeq, 0 where there is none.
+/// Returns the sequence number in CSeq, 0 if it is absent.
 pub(super) fn cseq_of(message: &Message<'_>) -> u32 {
     let cseq = message.value(HeaderName::CSeq).and_then(|value| CSeq::parse(value).ok());
     cseq.map_or(0, |cseq| cseq.number)

@@ -1,4 +1,4 @@
-//! Calls that others place (RFC 3261 section 13.3).
+//! Incoming calls (RFC 3261 section 13.3).
 
 use super::ack::next_hop;
 use super::error::CallError;
@@ -19,7 +19,7 @@ use sip::dialog::Dialog;
 use sip::{Emit, HeaderName, Instant, Message};
 
 impl Call {
-    /// An INVITE has come. `Err` with the status and the lines to refuse it with.
+    /// Accepts an INVITE. `Err` is the status and the header field lines of the rejection.
     pub(crate) fn take(
         core: &mut Core,
         id: CallId,
@@ -79,7 +79,7 @@ impl Call {
         })
     }
 
-    /// Tells the caller that it rings, or with `session` that there is early media.
+    /// Sends a ringing response to the caller, or with `session` early media.
     pub(crate) fn ring(
         &mut self,
         core: &mut Core,
@@ -94,7 +94,7 @@ impl Call {
             return Ok(());
         }
         let status = if session.is_empty() { 180 } else { 183 };
-        // The session is settled once; and an offer is made reliably, or not (RFC 3261 section
+        // The session is settled once. An offer is made reliably or not at all (RFC 3261 section
         // 13.2.1).
         let has_offer = ringing.exchange.offer == Offer::Theirs;
         let is_possible = ringing.reliable.is_possible();
@@ -116,7 +116,7 @@ impl Call {
         Ok(())
     }
 
-    /// Answers the call with `session`: an answer, or our offer where the INVITE had none.
+    /// Answers the call with `session`: an answer, or the local offer if the INVITE has none.
     pub(crate) fn answer(
         &mut self,
         core: &mut Core,
@@ -164,12 +164,12 @@ impl Call {
         Ok(())
     }
 
-    /// Refuses the call.
+    /// Rejects the call.
     pub(crate) fn decline(&mut self, core: &mut Core, status: u16, now: Instant) {
         self.refuse_invite(core, status, End::Declined, now);
     }
 
-    /// Sends the caller to `uri`.
+    /// Redirects the caller to `uri`.
     pub(crate) fn redirect_caller(
         &mut self,
         core: &mut Core,
@@ -192,7 +192,7 @@ impl Call {
         self.end(core, end, now);
     }
 
-    /// The caller takes the call back.
+    /// Processes a CANCEL of the caller.
     pub(crate) fn on_cancel(&mut self, core: &mut Core, cancel: &Message<'_>, now: Instant) {
         let reason = String::from_utf8_lossy(cancel.value(HeaderName::Reason).unwrap_or_default());
         self.refuse_invite(core, 487, End::Cancelled { reason: reason.into_owned() }, now);

@@ -1,4 +1,4 @@
-//! Keys that are pressed, told by INFO, as phones do that know no telephone events.
+//! Pressed keys over INFO, for phones without telephone events.
 
 use super::error::CallError;
 use super::state::Call;
@@ -9,11 +9,11 @@ use crate::event::Event;
 use sip::header::media_type;
 use sip::{Emit, HeaderName, Instant, Message, Method};
 
-/// How long a key is said to be pressed, in milliseconds.
+/// The reported duration of a key in milliseconds.
 const DURATION: u32 = 160;
 
 impl Call {
-    /// Tells the other end of a key by INFO.
+    /// Sends a key to the other end by INFO.
     pub(crate) fn press(
         &mut self,
         core: &mut Core,
@@ -33,10 +33,10 @@ impl Call {
         Ok(())
     }
 
-    /// An INFO has come. The status to answer with.
+    /// Processes an INFO. Returns the status of the response.
     pub(super) fn on_info(&self, core: &mut Core, info: &Message<'_>) -> u16 {
         if info.body().is_empty() {
-            // Some only ask whether the call stands.
+            // Some phones only probe the call.
             return 200;
         }
         let kind = info.value(HeaderName::ContentType).and_then(|value| media_type(value).ok());
@@ -54,7 +54,7 @@ impl Call {
     }
 }
 
-/// The key in lines such as `Signal=5`.
+/// Returns the key in a line such as `Signal=5`.
 fn signal_of(body: &[u8]) -> Option<char> {
     let mut lines = body.split(|byte| matches!(byte, b'\r' | b'\n'));
     lines.find_map(|line| {
@@ -64,7 +64,7 @@ fn signal_of(body: &[u8]) -> Option<char> {
     })
 }
 
-/// A key by its sign, or by its number as RFC 4733 has it.
+/// Returns a key by its character, or by its number in RFC 4733.
 fn key_of(text: &[u8]) -> Option<char> {
     match text {
         [b'0'..=b'9' | b'*' | b'#' | b'A'..=b'D' | b'a'..=b'd'] => {

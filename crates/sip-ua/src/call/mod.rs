@@ -1,5 +1,5 @@
-//! Calls: what an INVITE begins, at either end. What comes in, and what is due, finds here who
-//! deals with it.
+//! Calls: the state that an INVITE creates at either end. This module dispatches received messages
+//! and timers to the state of the call.
 
 mod ack;
 mod bye;
@@ -36,7 +36,7 @@ use sip::{Flow, Instant, Message, Method};
 use state::State;
 
 impl Call {
-    /// A request has come within the dialog.
+    /// Processes a request within the dialog.
     pub(crate) fn on_request(
         &mut self,
         core: &mut Core,
@@ -91,9 +91,9 @@ impl Call {
         }
     }
 
-    /// Something has come of a request of this call.
+    /// Processes the result of a request of this call.
     pub(crate) fn on_heard(&mut self, core: &mut Core, heard: Heard<'_>, now: Instant) {
-        // Requests with credentials have had numbers that the dialog has not given.
+        // A request with credentials has a sequence number that the dialog has not assigned.
         if let Ok(response) = &heard.what
             && let Some((dialog, _)) = self.parts_of(response)
         {

@@ -1,4 +1,4 @@
-//! Calls that stand while the address of this machine changes: they go on from the new one.
+//! The move of established calls to a new local address.
 
 use super::exchange::Offer;
 use super::state::{Call, State};
@@ -7,9 +7,9 @@ use crate::event::{Event, Failure};
 use sip::Instant;
 
 impl Call {
-    /// The network is another one. The owner is asked for a session description with the new
-    /// address, which goes out in a re-INVITE with the new Contact. What is under way from the old
-    /// address has no answer any more.
+    /// Handles a change of the network. The owner is asked for a session description with the new
+    /// address, which is sent in a re-INVITE with the new Contact. Requests from the old address
+    /// get no response any more.
     pub(crate) fn network_changed(&mut self, core: &mut Core, now: Instant) {
         self.way = None;
         let id = self.id;

@@ -1,5 +1,5 @@
-//! Offers and answers within a dialog, early or not (RFC 3264, RFC 3311, RFC 6337): whose turn it
-//! is.
+//! Offers and answers within a dialog, early or not (RFC 3264, RFC 3311, RFC 6337), and their
+//! order.
 
 use super::ack::acknowledge;
 use super::error::CallError;
@@ -17,15 +17,15 @@ use alloc::vec::Vec;
 use sip::header::retry_after;
 use sip::{Duration, Emit, Flow, HeaderName, Instant, Message, Method};
 
-/// How often one offer is made, where the other end asks for it again.
+/// The maximum number of attempts of one offer that the other end defers.
 const MAX_TRIES: u32 = 5;
 
-/// The longest that Retry-After makes us wait.
+/// The maximum of Retry-After that is respected.
 const LONGEST_WAIT: Duration = Duration::from_secs(32);
 
 impl Call {
-    /// The other end changes the session, or says where it is now (RFC 3261 section 14.2, RFC 3311
-    /// section 5.2).
+    /// Processes a re-INVITE or UPDATE: a change of the session, or of the remote target (RFC 3261
+    /// section 14.2, RFC 3311 section 5.2).
     pub(super) fn on_change(
         &mut self,
         core: &mut Core,
@@ -52,7 +52,7 @@ impl Call {
         }
         let refused = match exchange.offer {
             Offer::Ours => Some(491),
-            // The one before is not settled.
+            // The previous offer is not yet answered.
             Offer::Theirs => Some(500),
             Offer::None if waits || (is_invite && !is_established) => Some(500),
             Offer::None => None,
@@ -85,8 +85,7 @@ impl Call {
         core.tell(Event::Offer { call: self.id, offer });
     }
 
-    /// The owner takes the change that was asked for, with `session`: an answer, or an offer where
-    /// none came.
+    /// Accepts the requested change with `session`: an answer, or an offer if the request has none.
     pub(crate) fn accept(
         &mut self,
         core: &mut Core,
@@ -96,7 +95,7 @@ impl Call {
         let (id, account) = (self.id, self.account);
         let none = CallError::State("asked for a change");
         let (_, exchange) = self.asked().ok_or(none)?;
-        // The offer that was to be made again was made before this description.
+        // The deferred offer is older than this description.
         let waiting = exchange.waiting.take();
         if let Some(Waiting { failure, tries, .. }) = waiting {
             let is_moved = tries == 0;
@@ -153,8 +152,7 @@ impl Call {
         Ok(())
     }
 
-    /// The owner refuses the change that was asked for; the session stays as it is. Without its
-    /// first session there is no call.
+    /// Rejects the requested change. The session is unchanged. A call without a first session ends.
     pub(crate) fn refuse(
         &mut self,
         core: &mut Core,
@@ -207,12 +205,12 @@ impl Call {
         core.respond(request, flow, key, &answer, now);
     }
 
-    /// Whether another session may be offered in a call that stands now, and goes at once.
+    /// Returns true if a new session may be offered at once in an established call.
     pub(crate) fn may_offer(&self) -> bool {
         matches!(self.state, State::Established(_)) && self.is_free()
     }
 
-    /// Offers another session: hold, another codec, another address.
+    /// Offers a new session, such as a hold, another codec, or another address.
     pub(crate) fn offer(
         &mut self,
         core: &mut Core,
@@ -226,7 +224,7 @@ impl Call {
             return Err(none);
         }
         if let Some(waiting) = &mut exchange.waiting {
-            // What was to be offered again is not wanted any more.
+            // The new session replaces the deferred offer.
             waiting.session = session;
             return Ok(());
         }
@@ -234,7 +232,7 @@ impl Call {
             return Err(CallError::OfferPending);
         }
         if core::mem::take(&mut self.is_moved) && !self.is_free() {
-            // It goes as soon as it may.
+            // It is sent as soon as allowed.
             let failure = Failure::Unreachable;
             if let Some((_, exchange)) = self.current_mut() {
                 exchange.waiting = Some(Waiting { at: now, session, tries: 0, failure });
@@ -245,7 +243,7 @@ impl Call {
         Ok(())
     }
 
-    /// Offers `session`, for the `tries`th time: by re-INVITE, or in an early dialog by UPDATE.
+    /// Offers `session` as attempt number `tries`, by re-INVITE, or in an early dialog by UPDATE.
     fn send_offer(&mut self, core: &mut Core, session: Vec<u8>, tries: u32, now: Instant) {
         let method = match self.state {
             State::Established(_) => Method::Invite,
@@ -266,13 +264,13 @@ impl Call {
         }
     }
 
-    /// When an offer is to be made again, unless something has to be settled before.
+    /// Returns the time at which a deferred offer is due, unless an exchange is pending.
     pub(super) fn next_offer(&self) -> Option<Instant> {
         let waiting = self.current()?.waiting.as_ref().filter(|_| self.is_free());
         waiting.map(|waiting| waiting.at)
     }
 
-    /// Makes an offer again when it is time.
+    /// Sends a deferred offer when due.
     pub(super) fn poll_offer(&mut self, core: &mut Core, now: Instant) {
         if self.next_offer().is_none_or(|at| at > now) {
             return;
@@ -283,8 +281,8 @@ impl Call {
         }
     }
 
-    /// Something has come of an UPDATE with an offer of ours, or of a re-INVITE that was refused.
-    /// Of a re-INVITE that was taken, what is left when its ACK is sent.
+    /// Processes the result of an UPDATE with a local offer, or of a rejected re-INVITE. For an
+    /// accepted re-INVITE it runs after the ACK was sent.
     pub(super) fn on_offer_heard(&mut self, core: &mut Core, heard: &Heard<'_>, now: Instant) {
         let (call, is_ours) = (self.id, self.is_ours);
         let is_confirmed = matches!(self.state, State::Established(_));
@@ -347,7 +345,7 @@ impl Call {
                 core.tell(Event::OfferFailed { call, failure });
             }
         }
-        // An UPDATE that began before the answer has said nothing of a timer.
+        // An UPDATE that was sent before the answer has no session timer.
         if is_confirmed
             && heard.method == Method::Invite
             && let Ok(response) = &heard.what
@@ -359,8 +357,8 @@ impl Call {
     }
 }
 
-/// In how long a change is to be asked for again that `response` has refused, of a call that is
-/// ours or not; `None`: not again (RFC 3261 sections 14.1 and 21.5.1).
+/// Returns the delay until a rejected change is requested again, for an outgoing call or an
+/// incoming one. `None` if it is not repeated (RFC 3261 sections 14.1 and 21.5.1).
 fn retry_in(core: &mut Core, response: &Message<'_>, is_ours: bool) -> Option<Duration> {
     match response.status()? {
         491 if is_ours => Some(Duration::from_millis(2100 + 10 * core.tokens.below(191))),

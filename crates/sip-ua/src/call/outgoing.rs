@@ -1,4 +1,4 @@
-//! Calls that we place (RFC 3261 section 13.2), and sent elsewhere.
+//! Outgoing calls (RFC 3261 section 13.2), and their redirection.
 
 use super::ack::{acknowledge, next_hop};
 use super::exchange::{Offer, Turn, cseq_of, session_of};
@@ -16,11 +16,12 @@ use alloc::vec::Vec;
 use sip::dialog::Dialog;
 use sip::{Flow, Instant, Message, Method, Uri};
 
-/// Servers on the way that may each want more time between refreshes.
+/// The maximum number of 422 responses: several servers on the path may each require a longer
+/// session interval.
 const MAX_BRIEFS: u32 = 4;
 
 impl Call {
-    /// Calls, with the offer `session`.
+    /// Places a call with the offer `session`.
     pub(crate) fn place(
         core: &mut Core,
         id: CallId,
@@ -59,7 +60,7 @@ impl Call {
         call
     }
 
-    /// Sends the INVITE, for the first time or once more: who has rung until now is forgotten.
+    /// Sends the INVITE, for the first time or again. Existing early dialogs are removed.
     pub(super) fn invite(&mut self, core: &mut Core, now: Instant) -> Option<ClientId> {
         let State::Calling(calling) = &mut self.state else { return None };
         for early in core::mem::take(&mut calling.early) {
@@ -78,7 +79,7 @@ impl Call {
         Some(core.request(draft, Owner::Call(self.id), None, now))
     }
 
-    /// Takes the call back (RFC 3261 section 9.1).
+    /// Cancels the call (RFC 3261 section 9.1).
     pub(super) fn take_back(&mut self, core: &mut Core, end: End, now: Instant) {
         let State::Calling(calling) = &mut self.state else { return };
         if calling.ending.is_some() {
@@ -86,7 +87,7 @@ impl Call {
         }
         calling.ending = Some(end.clone());
         self.tell_news(core, 487);
-        // Whoever answers at the same time is answered by a BYE.
+        // An answer that arrives at the same time is ended by a BYE.
         let is_under_way = core.cancel(self.id, now);
         core.tell(Event::Ended { call: self.id, end });
         if !is_under_way {
@@ -108,7 +109,7 @@ impl Call {
         }
     }
 
-    /// The INVITE is refused; it may be made again.
+    /// Processes a rejection of the INVITE, which may be repeated.
     fn on_refused(&mut self, core: &mut Core, response: &Message<'_>, now: Instant) {
         let wants_more = self.note_min_se(response);
         let State::Calling(calling) = &mut self.state else { return };
@@ -121,7 +122,7 @@ impl Call {
         }
     }
 
-    /// The call has come to nothing; if it was taken back, that was told.
+    /// Ends the failed call. The end of a cancelled call was already reported.
     fn fail(&mut self, core: &mut Core, failure: Failure, now: Instant) {
         self.tell_news(core, failure.status());
         let State::Calling(calling) = &self.state else { return };
@@ -131,8 +132,8 @@ impl Call {
         }
     }
 
-    /// The call is answered: by one of those that have rung, or by another one. The others are
-    /// forgotten.
+    /// Processes the answer, from one of the early dialogs or from a new one. The other early
+    /// dialogs are removed.
     fn on_answer(
         &mut self,
         core: &mut Core,
@@ -150,7 +151,7 @@ impl Call {
         let early = calling.early.iter().position(|early| early.dialog.id() == answered.id());
         let (dialog, mut exchange) = match early.map(|place| calling.early.remove(place)) {
             Some(mut early) => {
-                // It was made by a response to the same INVITE.
+                // The dialog was created by a response to the same INVITE.
                 let _ = early.dialog.confirm_by(response);
                 (early.dialog, early.exchange)
             }
@@ -182,7 +183,7 @@ impl Call {
         self.state = State::Established(Box::new(established));
         self.note_timer(core, response, now);
         if ending.is_some() {
-            // It was told that the call is over.
+            // The end of the call was already reported.
             return self.send_bye_quietly(core, now);
         }
         self.tell_news(core, 200);
@@ -192,8 +193,8 @@ impl Call {
         }
     }
 
-    /// The INVITE came to nothing, by `response` or by silence. Sends it to the next place, where
-    /// there is one.
+    /// Sends the INVITE to the next target after a failure, by `response` or by a timeout. Returns
+    /// false without a further target.
     pub(super) fn redirect(
         &mut self,
         core: &mut Core,
@@ -202,7 +203,7 @@ impl Call {
     ) -> bool {
         let State::Calling(calling) = &mut self.state else { return false };
         let status = response.and_then(Message::status).unwrap_or_default();
-        // Who refuses for everybody has the last word (RFC 3261 section 21.6).
+        // A 6xx is final for all targets (RFC 3261 section 21.6).
         if calling.ending.is_some() || status >= 600 {
             return false;
         }
@@ -222,7 +223,7 @@ impl Call {
 }
 
 impl Calling {
-    /// Goes to the next place, where there is one. Returns that.
+    /// Sets the next target, if any, and returns it.
     fn go_elsewhere(&mut self) -> Option<Vec<u8>> {
         let Place { uri, is_proxy } = self.redirects.next()?;
         if is_proxy {

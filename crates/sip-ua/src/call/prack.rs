@@ -1,5 +1,5 @@
-//! PRACK comes for provisional responses of ours, or does not (RFC 3262 section 3); and what had to
-//! wait for it.
+//! The PRACKs of local provisional responses (RFC 3262 section 3), their timeout, and the messages
+//! that wait for them.
 
 use super::exchange::{Offer, session_of};
 use super::state::{Call, State};
@@ -10,7 +10,7 @@ use sip::header::RAck;
 use sip::{Flow, HeaderName, Instant, Message, Method};
 
 impl Call {
-    /// Sends the provisional response again that has no PRACK, or gives up.
+    /// Retransmits the provisional response without a PRACK, or ends the call after the timeout.
     pub(super) fn poll_ring(&mut self, core: &mut Core, now: Instant) {
         let State::Ringing(ringing) = &mut self.state else { return };
         let Some(sent) = &mut ringing.reliable.sent else { return };
@@ -24,7 +24,7 @@ impl Call {
         }
     }
 
-    /// A PRACK has come.
+    /// Processes a PRACK.
     pub(super) fn on_prack(
         &mut self,
         core: &mut Core,
@@ -79,7 +79,7 @@ impl Call {
         self.go_on(core, now);
     }
 
-    /// Says what had to wait until a provisional response was acknowledged, or an offer answered.
+    /// Sends the response that has waited for a PRACK or for the answer to an offer.
     pub(super) fn go_on(&mut self, core: &mut Core, now: Instant) {
         let State::Ringing(ringing) = &mut self.state else { return };
         if ringing.reliable.is_waiting() || ringing.exchange.is_open() {

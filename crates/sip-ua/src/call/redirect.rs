@@ -1,4 +1,4 @@
-//! Where calls are sent instead (RFC 3261 sections 8.1.3.4 and 21.3).
+//! The redirection of calls (RFC 3261 sections 8.1.3.4 and 21.3).
 
 use crate::uac::split_headers;
 use alloc::collections::VecDeque;
@@ -7,29 +7,29 @@ use core::cmp::Reverse;
 use sip::header::{NameAddr, q_value};
 use sip::{HeaderName, Message, Uri};
 
-/// Where a call is sent, one place after the other.
+/// The targets of a redirected call, in their order.
 pub(super) struct Redirects {
-    /// How many are followed yet.
+    /// The number of redirections still allowed.
     left: usize,
-    /// Where it was sent, or will be: nowhere twice.
+    /// The previous and future targets. No target is used twice.
     known: Vec<Vec<u8>>,
     ahead: VecDeque<Place>,
 }
 
-/// A URI that a redirection names.
+/// A target URI of a redirection.
 pub(super) struct Place {
     pub(super) uri: Vec<u8>,
-    /// Whether it is a proxy on the way, and not the target (305).
+    /// True if it is a proxy on the path and not the target (305).
     pub(super) is_proxy: bool,
 }
 
-/// The URI in a Contact, fit to be a request URI: `secure` ones lead nowhere else.
+/// Returns the URI in a Contact as a request URI. If `secure`, only a SIPS URI is accepted.
 fn target_of(contact: &NameAddr<'_>, secure: bool) -> Option<Vec<u8>> {
     let Ok(Uri::Sip(uri)) = Uri::parse(contact.uri_bytes) else { return None };
     if secure && !uri.secure {
         return None;
     }
-    // What stands behind the `?` is for the header of the request; that is not for others to say.
+    // The header fields after the `?` would go into the request. A peer must not choose them.
     split_headers(contact.uri_bytes).map(|(uri, _)| uri.to_vec())
 }
 
@@ -41,13 +41,12 @@ fn is_same(one: &[u8], other: &[u8]) -> bool {
 }
 
 impl Redirects {
-    /// Of a call to `uri`, which may be sent elsewhere so many times.
+    /// Returns the targets of a call to `uri` with at most `left` redirections.
     pub(super) fn new(uri: &[u8], left: usize) -> Self {
         Self { left, known: [uri.to_vec()].into(), ahead: VecDeque::new() }
     }
 
-    /// Takes the places that `response` names, a 3xx, before those that are left: the preferred
-    /// first.
+    /// Adds the targets in `response`, a 3xx, in front of the remaining ones, the preferred first.
     pub(super) fn note(&mut self, response: &Message<'_>, secure: bool) {
         let is_proxy = response.status() == Some(305);
         let elements = response.elements(HeaderName::Contact);

@@ -1,28 +1,29 @@
-//! Wishes to call somebody else, of either end (RFC 3515).
+//! The transfer requests of either end (RFC 3515).
 
 use crate::core::Core;
 use crate::server_transaction::Asked;
 use sip::{Duration, Instant};
 
-/// How long an end is told of a call that it has wished for.
+/// The duration for which the requesting end is notified of the new call.
 pub(super) const TELLS: Duration = Duration::from_secs(180);
 
-/// REFERs within one dialog, of either end.
+/// The REFERs within one dialog, of either end.
 #[derive(Default)]
 pub(super) struct Referrals {
-    /// Whether ours has no end yet.
+    /// True while the local REFER has no final notification.
     pub(super) is_asking: bool,
-    /// Theirs, that waits for the owner's word.
+    /// The REFER of the other end that waits for the owner's decision.
     pub(super) asked: Option<Asked>,
-    /// Theirs, that is being followed: its CSeq, and when it is told of no more.
+    /// The REFER of the other end that is being followed: its CSeq, and the end of its
+    /// notifications.
     pub(super) followed: Option<(u32, Instant)>,
-    /// How many of theirs there were.
+    /// The number of REFERs of the other end.
     pub(super) count: u32,
 }
 
 impl Referrals {
-    /// The call is over: a REFER that waits for the owner's word is answered, or it would be
-    /// remembered for ever.
+    /// Rejects the REFER that waits for the owner's decision, since the call is over. Otherwise its
+    /// transaction would be kept forever.
     pub(super) fn abandon(self, core: &mut Core, tag: &[u8], now: Instant) {
         if let Some(asked) = self.asked {
             core.refuse(&asked, 487, tag, now);

@@ -1,5 +1,5 @@
-//! Calls that are over while one end is still told of a transfer: the dialog stands until that has
-//! come to its end (RFC 5057, RFC 5359 section 2.4).
+//! Ended calls with a pending transfer: the dialog is kept until the last notification (RFC 5057,
+//! RFC 5359 section 2.4).
 
 use super::exchange::cseq_of;
 use super::referral::{Referrals, TELLS};
@@ -11,16 +11,16 @@ use alloc::boxed::Box;
 use sip::dialog::Dialog;
 use sip::{Flow, Instant, Message, Method};
 
-/// What is left of such a call.
+/// The remaining state of such a call.
 pub(super) struct Referred {
     pub(super) dialog: Dialog,
     pub(super) referrals: Referrals,
-    /// When it is given up.
+    /// The time at which it is abandoned.
     pub(super) until: Instant,
 }
 
 impl Call {
-    /// Ends the call; a transfer that has not come to its end is still told of.
+    /// Ends the call. A pending transfer is still notified.
     pub(super) fn part(&mut self, core: &mut Core, now: Instant) {
         let mut referred = None;
         if let State::Established(established) = &mut self.state
@@ -37,8 +37,8 @@ impl Call {
         }
     }
 
-    /// A request has come in the dialog of a call that is over. Only what becomes of our transfer
-    /// is taken, and the owner, who has hung up, is not told.
+    /// Processes a request in the dialog of an ended call. Only the progress of the local transfer
+    /// is accepted. It is not reported to the owner, which has ended the call.
     pub(super) fn on_request_referred(
         &mut self,
         core: &mut Core,
@@ -61,8 +61,7 @@ impl Call {
         }
     }
 
-    /// Something has come of a request in that dialog: a REFER that is refused has no end to be
-    /// told of.
+    /// Processes the result of a request in that dialog. A rejected REFER gets no notification.
     pub(super) fn on_referred_heard(&mut self, heard: &Heard<'_>) {
         let State::Referred(referred) = &mut self.state else { return };
         if let Ok(response) = &heard.what {
@@ -79,7 +78,7 @@ impl Call {
 }
 
 impl Referrals {
-    /// Until when either end is still told of a transfer, if it is.
+    /// Returns the end of the notifications of a transfer to either end, if there is one.
     fn is_told_until(&self, now: Instant) -> Option<Instant> {
         let theirs = self.followed.map(|(_, until)| until).filter(|until| *until > now);
         let ours = self.is_asking.then(|| now + TELLS);

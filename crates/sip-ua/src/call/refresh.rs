@@ -1,4 +1,4 @@
-//! Refreshes of the session: a call that nobody refreshes ends (RFC 4028 sections 7 and 10).
+//! The refresh of the session: a call without a refresh ends (RFC 4028 sections 7 and 10).
 
 use super::exchange::{Offer, Sent};
 use super::state::{Call, State};
@@ -13,7 +13,8 @@ use alloc::vec::Vec;
 use sip::{Duration, Emit, HeaderName, Instant, Message, Method};
 
 impl Call {
-    /// Lines of a request that ask for a timer; as it is, where there is one.
+    /// Returns the lines of a request that ask for a session timer, with the agreed values if there
+    /// is one.
     pub(super) fn timer_lines(&self, config: &Config) -> Vec<u8> {
         let mut lines = Vec::new();
         let Some(interval) = config.session_expires else { return lines };
@@ -31,8 +32,9 @@ impl Call {
         lines
     }
 
-    /// What the 2xx `response` to a request of ours says of the timer (RFC 4028 section 7.2). Where
-    /// it says nothing, the other end knows of none, and we refresh.
+    /// Records the session timer in the 2xx `response` to a local request (RFC 4028 section 7.2).
+    /// If the response has none, the other end does not support timers, and the local end
+    /// refreshes.
     pub(super) fn note_timer(&mut self, core: &Core, response: &Message<'_>, now: Instant) {
         let Some(ours) = core.config.session_expires else { return };
         let agreed = Agreed {
@@ -45,8 +47,8 @@ impl Call {
         }
     }
 
-    /// The other end wants more time than we have asked for, in a 422. False where it does not say
-    /// so.
+    /// Records the minimum interval of a 422. Returns false if the response requires no longer
+    /// interval.
     pub(super) fn note_min_se(&mut self, response: &Message<'_>) -> bool {
         let wanted = match response.status() {
             Some(422) => seconds(response, HeaderName::MinSe),
@@ -57,7 +59,7 @@ impl Call {
         is_more
     }
 
-    /// Refreshes the session when it is time, or ends it.
+    /// Refreshes the session, or ends the call, when due.
     pub(super) fn poll_timer(&mut self, core: &mut Core, now: Instant) {
         let is_free = self.is_free();
         let State::Established(established) = &mut self.state else { return };
@@ -70,7 +72,7 @@ impl Call {
         }
         timer.refresh = Instant::MAX;
         let takes_update = established.exchange.takes_update;
-        // The description is offered as it is, which changes nothing.
+        // The unchanged description is offered, which changes nothing.
         let session = match takes_update {
             true => Vec::new(),
             false => established.exchange.local.clone(),
@@ -92,7 +94,7 @@ impl Call {
         }
     }
 
-    /// Something has come of an UPDATE that refreshes. False where it is of another request.
+    /// Processes the result of a refreshing UPDATE. Returns false for another request.
     pub(super) fn on_refresh_heard(
         &mut self,
         core: &mut Core,
@@ -122,9 +124,9 @@ impl Call {
         true
     }
 
-    /// A refresh was refused: it is made again, at once with a longer time or in another way, or
-    /// after a while. Where the other end does not know the call any more, it is over (RFC 4028
-    /// section 10).
+    /// Processes a rejected refresh: it is repeated at once with a longer interval or another
+    /// method, or later. If the other end no longer knows the call, the call ends (RFC 4028 section
+    /// 10).
     pub(super) fn on_refresh_failed(
         &mut self,
         core: &mut Core,

@@ -1,5 +1,5 @@
-//! Provisional responses of ours that are sent until they are acknowledged, and how those of others
-//! are (RFC 3262).
+//! Reliable provisional responses (RFC 3262): the local ones, which are retransmitted until they
+//! are acknowledged, and the PRACK for those of the other end.
 
 use crate::capabilities::{self, RELIABLE};
 use crate::config::{AccountId, Config, Reliable};
@@ -10,22 +10,22 @@ use sip::dialog::Dialog;
 use sip::header::{CSeq, RAck};
 use sip::{Duration, Emit, HeaderName, Instant, Message, Method};
 
-/// What is known of the provisional responses to one INVITE.
+/// The state of the provisional responses to one INVITE.
 pub(super) struct Responses {
-    /// Whether the caller takes reliable ones, and insists on them.
+    /// True if the caller supports reliable responses, and if it requires them.
     is_possible: bool,
     is_required: bool,
-    /// The RSeq of the last one; 0 before the first.
+    /// The RSeq of the last response. 0 before the first one.
     pub(super) last: u32,
-    /// One at a time is under way.
+    /// The response that is not yet acknowledged. There is at most one.
     pub(super) sent: Option<Sent>,
-    /// What is to be said next: with a session, or that it rings.
+    /// The next response: with this session, or empty for ringing only.
     pub(super) next: Option<Vec<u8>>,
     /// The session of a 2xx that has to wait.
     pub(super) answer: Option<Vec<u8>>,
 }
 
-/// One that is not acknowledged.
+/// A response that is not yet acknowledged.
 pub(super) struct Sent {
     has_session: bool,
     pub(super) again: Instant,
@@ -34,7 +34,7 @@ pub(super) struct Sent {
 }
 
 impl Responses {
-    /// For `invite`.
+    /// Returns the state for `invite`.
     pub(super) fn new(config: &Config, invite: &Message<'_>) -> Self {
         let is_required = capabilities::has(invite, HeaderName::Require, RELIABLE);
         let is_known = is_required || capabilities::has(invite, HeaderName::Supported, RELIABLE);
@@ -49,27 +49,27 @@ impl Responses {
         }
     }
 
-    /// Whether the caller takes reliable ones.
+    /// Returns true if the caller supports reliable responses.
     pub(super) const fn is_possible(&self) -> bool {
         self.is_possible
     }
 
-    /// Whether one is not acknowledged.
+    /// Returns true if a response is not yet acknowledged.
     pub(super) const fn is_waiting(&self) -> bool {
         self.sent.is_some()
     }
 
-    /// Whether one with a session is not acknowledged.
+    /// Returns true if a response with a session is not yet acknowledged.
     pub(super) fn holds_answer(&self) -> bool {
         self.sent.as_ref().is_some_and(|sent| sent.has_session)
     }
 
-    /// The RSeq of the one that is not acknowledged.
+    /// Returns the RSeq of the response that is not yet acknowledged.
     pub(super) fn unacknowledged(&self) -> Option<u32> {
         self.sent.as_ref().map(|_| self.last)
     }
 
-    /// The RSeq of one that is sent now, with a session or without; `None`: it is not sent
+    /// Starts a response with or without a session, and returns its RSeq. `None`: it is not sent
     /// reliably.
     pub(super) fn begin(
         &mut self,
@@ -95,7 +95,8 @@ impl Responses {
     }
 }
 
-/// The PRACK of the provisional response with the RSeq `rseq` to the INVITE that began `dialog`.
+/// Returns the PRACK of the provisional response with the RSeq `rseq` to the INVITE that created
+/// `dialog`.
 pub(super) fn prack(
     account: Option<AccountId>,
     dialog: &mut Dialog,

@@ -1,4 +1,4 @@
-//! What is remembered of a call.
+//! The state of a call.
 
 use super::ack::SentAck;
 use super::error::CallError;
@@ -20,30 +20,30 @@ use sip::dialog::{Dialog, DialogId};
 use sip::transaction::Timers;
 use sip::{Duration, Flow, Instant, Message};
 
-/// A call of ours that has no answer.
+/// An outgoing call without an answer.
 pub(super) struct Calling {
-    /// What its requests have in common until there is an answer.
+    /// The common part of its requests until there is an answer.
     pub(super) dialog: Dialog,
-    /// Our offer; empty where one is wanted of the other end.
+    /// The local offer. Empty if the other end makes the offer.
     pub(super) session: Vec<u8>,
-    /// Those that have rung.
+    /// The early dialogs.
     pub(super) early: Vec<Early>,
-    /// How many of them there have been.
+    /// The number of early dialogs so far.
     pub(super) branches: u32,
-    /// The one whose session counts until there is an answer.
+    /// The early dialog with the current session, until there is an answer.
     pub(super) current: Option<u32>,
-    /// When it is given up, unless it is answered.
+    /// The time at which the call is abandoned if it is not answered.
     pub(super) give_up: Instant,
-    /// Why it is being taken back.
+    /// The reason for the cancellation, if the call is being cancelled.
     pub(super) ending: Option<End>,
-    /// How often more time was wanted than we have asked for.
+    /// The number of 422 responses, which require a longer session interval.
     pub(super) briefs: u32,
     pub(super) redirects: Redirects,
 }
 
 /// An early dialog.
 pub(super) struct Early {
-    /// By the order in which they came.
+    /// Its number, in the order of the first responses.
     pub(super) number: u32,
     pub(super) dialog: Dialog,
     pub(super) exchange: Exchange,
@@ -51,15 +51,15 @@ pub(super) struct Early {
     pub(super) rseq: Option<u32>,
 }
 
-/// A call of others that we have not answered.
+/// An incoming call without an answer.
 pub(super) struct Ringing {
     pub(super) invite: Asked,
-    /// Its CSeq.
+    /// The sequence number of the INVITE.
     pub(super) cseq: u32,
     pub(super) dialog: Dialog,
     pub(super) exchange: Exchange,
     pub(super) reliable: Responses,
-    /// When it is given up.
+    /// The time at which the call is abandoned.
     pub(super) give_up: Instant,
 }
 
@@ -67,53 +67,53 @@ pub(super) enum State {
     Calling(Box<Calling>),
     Ringing(Box<Ringing>),
     Established(Box<Established>),
-    /// Ended, but for what is told of a transfer.
+    /// Ended, except for the notifications of a transfer.
     Referred(Box<Referred>),
-    /// Over; what is still to come is answered by transactions alone.
+    /// Over. Its transactions answer what still arrives.
     Over,
 }
 
-/// What a call that we place comes of.
+/// The origin of an outgoing call.
 #[derive(Default)]
 pub(crate) struct Cause {
-    /// The call whose other end has wished for it, and is told how it goes.
+    /// The call of the peer that has requested this call. That peer is notified of the progress.
     pub(crate) referrer: Option<CallId>,
-    /// Header field lines of its INVITE.
+    /// Header field lines of the INVITE.
     pub(crate) lines: Vec<u8>,
 }
 
-/// One call.
+/// A call.
 pub(crate) struct Call {
     pub(crate) id: CallId,
     pub(crate) account: Option<AccountId>,
-    /// Whether we have placed it.
+    /// True for an outgoing call.
     pub(super) is_ours: bool,
-    /// The least time without a refresh that either end wants.
+    /// The minimum session interval that either end requires.
     pub(super) min_se: Duration,
     pub(super) state: State,
-    /// Whether the owner is asked for the session at a new address.
+    /// True while the owner is asked for a session at a new address.
     pub(super) is_moved: bool,
-    /// The way that requests of the dialog go, and the URI that it leads to.
+    /// The flow for requests of the dialog, and the URI that it leads to.
     pub(super) way: Option<(Vec<u8>, Flow)>,
-    /// The way of the last message that made or changed the dialog.
+    /// The flow of the last message that created or refreshed the dialog.
     pub(super) last_flow: Option<Flow>,
     pub(super) cause: Cause,
-    /// The call whose place this one takes when it is answered.
+    /// The call that this call replaces when it is answered.
     pub(crate) replaces: Option<CallId>,
 }
 
-/// What belongs to a call that stands.
+/// The state of an established call.
 pub(super) struct Established {
     pub(super) dialog: Dialog,
-    /// Our 2xx to an INVITE, sent until its ACK comes.
+    /// The local 2xx to an INVITE, which is retransmitted until its ACK arrives.
     pub(super) unacknowledged: Option<Unacknowledged>,
-    /// Whether the other end has answered, or acknowledged our first answer.
+    /// True if the other end has answered, or has acknowledged the first local answer.
     pub(super) is_confirmed: bool,
-    /// Our last ACK, with the number of its INVITE: it is sent again when the 2xx comes again.
+    /// The last local ACK, with the number of its INVITE. It is sent again for a retransmitted 2xx.
     pub(super) ack: Option<SentAck>,
     pub(super) exchange: Exchange,
-    /// The RSeq of a provisional response of ours that the answer has overtaken, and the CSeq of
-    /// its INVITE.
+    /// The RSeq of a local provisional response that was sent before the answer and is not
+    /// acknowledged, and the CSeq of its INVITE.
     pub(super) unpracked: Option<(u32, u32)>,
     pub(super) timer: Option<SessionTimer>,
     pub(super) referrals: Referrals,
@@ -123,12 +123,12 @@ pub(super) struct Established {
 pub(super) struct Unacknowledged {
     pub(super) key: ServerKey,
     pub(super) cseq: u32,
-    /// Whether the ACK has the answer to our offer.
+    /// True if the ACK carries the answer to a local offer.
     pub(super) wants_answer: bool,
     pub(super) again: Instant,
     pub(super) interval: Duration,
     pub(super) give_up: Instant,
-    /// Whether the ACK would come to an address that we had before: then nothing waits for it.
+    /// True if the ACK would go to a previous local address. Then no offer waits for it.
     pub(super) is_astray: bool,
 }
 
@@ -166,7 +166,7 @@ impl Established {
         }
     }
 
-    /// `is_free`: the session may be refreshed.
+    /// Returns the time of the next timer. `is_free` is true if the session may be refreshed.
     pub(super) fn next_timer(&self, is_free: bool) -> Option<Instant> {
         let answer = self.unacknowledged.as_ref().map(|answer| answer.again.min(answer.give_up));
         let timer = self.timer.as_ref().map(|timer| timer.next(is_free));
@@ -175,50 +175,51 @@ impl Established {
 }
 
 impl Calling {
-    /// The offer that the INVITE has made, or asked for.
+    /// Returns the exchange that the INVITE has started, with a local or a requested offer.
     pub(super) fn exchange(&self) -> Exchange {
         let offer = if self.session.is_empty() { Offer::None } else { Offer::Ours };
         Exchange::new(offer, &self.session, b"")
     }
 
-    /// The one whose session counts.
+    /// Returns the early dialog with the current session.
     pub(super) fn current(&self) -> Option<&Early> {
         self.early.iter().find(|early| Some(early.number) == self.current)
     }
 }
 
 impl Call {
-    /// Whether there is nothing more to do for it.
+    /// Returns true if the call is over.
     pub(crate) const fn is_over(&self) -> bool {
         matches!(self.state, State::Over)
     }
 
-    /// Whether the owner was told that it has ended.
+    /// Returns true if the owner was informed of the end.
     pub(crate) const fn has_ended(&self) -> bool {
         matches!(self.state, State::Referred(_) | State::Over)
     }
 
-    /// Whether it stands.
+    /// Returns true if the call is established.
     pub(crate) const fn is_established(&self) -> bool {
         matches!(self.state, State::Established(_))
     }
 
-    /// Whether it stands, and no answer of ours to an INVITE waits for its first ACK.
+    /// Returns true if the call is established, and no local answer to an INVITE waits for its
+    /// first ACK.
     pub(crate) fn is_confirmed(&self) -> bool {
         matches!(&self.state, State::Established(established) if established.is_confirmed)
     }
 
-    /// Whether others have begun it, and it has not ended.
+    /// Returns true for an incoming call that has not ended.
     pub(crate) const fn is_of_others(&self) -> bool {
         !self.is_ours && !self.has_ended()
     }
 
-    /// Whether others have begun it, and it is not answered.
+    /// Returns true for an incoming call that is not answered.
     pub(crate) const fn is_ringing_here(&self) -> bool {
         matches!(self.state, State::Ringing(_))
     }
 
-    /// Whether `message`, which came in, is of this call.
+    /// Returns true if the received `message` belongs to this call.
     pub(crate) fn has(&self, message: &Message<'_>) -> bool {
         let Ok(id) = DialogId::of(message) else { return false };
         match &self.state {
@@ -230,7 +231,7 @@ impl Call {
         }
     }
 
-    /// The dialog of `message`, which came in, and the session of it.
+    /// Returns the dialog of the received `message`, and its session.
     pub(super) fn parts_of(
         &mut self,
         message: &Message<'_>,
@@ -239,12 +240,12 @@ impl Call {
         self.all_parts().find(|(dialog, _)| dialog.id() == id)
     }
 
-    /// That whose session waits for the owner's word.
+    /// Returns the dialog with a session that waits for the owner's decision.
     pub(super) fn asked(&mut self) -> Option<(&mut Dialog, &mut Exchange)> {
         self.all_parts().find(|(_, exchange)| exchange.turn.is_some())
     }
 
-    /// That in which our offer `id` is under way.
+    /// Returns the dialog with the pending local offer `id`.
     pub(super) fn offering(&mut self, id: ClientId) -> Option<(&mut Dialog, &mut Exchange)> {
         self.all_parts().find(|(_, exchange)| exchange.sent.as_ref().is_some_and(|s| s.id == id))
     }
@@ -263,7 +264,7 @@ impl Call {
         early.iter_mut().map(|early| (&mut early.dialog, &mut early.exchange)).chain(one)
     }
 
-    /// The session that counts.
+    /// Returns the current session.
     pub(super) fn current(&self) -> Option<&Exchange> {
         match &self.state {
             State::Calling(calling) => calling.current().map(|early| &early.exchange),
@@ -273,7 +274,7 @@ impl Call {
         }
     }
 
-    /// The dialog whose session counts, with that.
+    /// Returns the dialog with the current session, and that session.
     pub(super) fn current_mut(&mut self) -> Option<(&mut Dialog, &mut Exchange)> {
         let current = match &self.state {
             State::Calling(calling) => {
@@ -284,7 +285,7 @@ impl Call {
         self.all_parts().nth(current)
     }
 
-    /// The session of the early dialog that `message` came in counts from now on.
+    /// Makes the session of the early dialog of the received `message` current.
     pub(super) fn make_current(&mut self, message: &Message<'_>) {
         let Ok(id) = DialogId::of(message) else { return };
         if let State::Calling(calling) = &mut self.state
@@ -294,8 +295,8 @@ impl Call {
         }
     }
 
-    /// Remembers the way of a message that has made or changed the dialog with the next hop `next`;
-    /// `asked` is the URI that it was sent to.
+    /// Records the flow of a message that has created or refreshed the dialog with the next hop
+    /// `next`. `asked` is the URI that it was sent to.
     pub(super) fn note_way(&mut self, next: NextHop<'_>, flow: Option<Flow>, asked: Option<&[u8]>) {
         if let Some(flow) = flow {
             self.last_flow = Some(flow);
@@ -303,25 +304,25 @@ impl Call {
         }
     }
 
-    /// The way to `next_hop`, if it is known.
+    /// Returns the flow to `next_hop`, if known.
     pub(super) fn way_to(&self, next_hop: &[u8]) -> Option<Flow> {
         let (known, flow) = self.way.as_ref()?;
         (known == next_hop).then_some(*flow)
     }
 
-    /// The way that its messages go, as far as it is known.
+    /// Returns the flow of the call's messages, if known.
     pub(crate) const fn flow(&self) -> Option<Flow> {
         self.last_flow
     }
 
-    /// An ACK was sent whose way was looked for.
+    /// Records an ACK that was sent after its destination was located.
     pub(crate) fn note_ack(&mut self, ack: SentAck) {
         if let State::Established(established) = &mut self.state {
             established.ack = Some(ack);
         }
     }
 
-    /// The tag of this end.
+    /// Returns the local tag.
     pub(crate) fn local_tag(&self) -> Vec<u8> {
         match &self.state {
             State::Ringing(ringing) => ringing.dialog.id().local_tag.to_vec(),
@@ -339,7 +340,7 @@ impl Call {
         }
     }
 
-    /// Whether the other end has to acknowledge something before an offer can be made.
+    /// Returns true if the other end has to acknowledge a response before an offer can be made.
     pub(super) fn waits_for_peer(&self) -> bool {
         match &self.state {
             State::Established(established) => {
@@ -350,13 +351,13 @@ impl Call {
         }
     }
 
-    /// Whether nothing has to be settled before an offer is made.
+    /// Returns true if an offer can be made at once.
     pub(super) fn is_free(&self) -> bool {
         let is_free = |exchange: &Exchange| exchange.offer == Offer::None && !exchange.is_open();
         self.current().is_some_and(is_free) && !self.waits_for_peer()
     }
 
-    /// Tells whoever has wished for this call how it goes.
+    /// Reports the progress of this call to the call that has requested it, if any.
     pub(super) fn tell_news(&self, core: &mut Core, status: u16) {
         if let Some(to) = self.cause.referrer {
             core.news.push(News { to, status });

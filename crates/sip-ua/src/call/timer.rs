@@ -1,4 +1,4 @@
-//! Session timers: what the two ends agree on (RFC 4028).
+//! Session timers: the agreement of both ends (RFC 4028).
 
 use crate::capabilities::{self, TIMER};
 use crate::client_transaction::ClientId;
@@ -7,33 +7,34 @@ use alloc::vec::Vec;
 use sip::header::session_expires;
 use sip::{Duration, Emit, HeaderName, Instant, Message};
 
-/// What Min-SE is where it is not said (RFC 4028 section 5).
+/// The default of Min-SE (RFC 4028 section 5).
 pub(super) const DEFAULT_MIN_SE: Duration = Duration::from_secs(90);
 
-/// The shortest wait between two refreshes, whatever the other end asks for.
+/// The minimum time between two refreshes, for any interval of the other end.
 pub(super) const SHORTEST_WAIT: Duration = Duration::from_secs(1);
 
-/// The timer of a call that stands.
+/// The timer of an established call.
 pub(super) struct SessionTimer {
     pub(super) agreed: Agreed,
-    /// When we refresh; [`Instant::MAX`] where the other end does, or while we are at it.
+    /// The time of the local refresh. [`Instant::MAX`] if the other end refreshes, or while the
+    /// refresh is pending.
     pub(super) refresh: Instant,
-    /// When the call ends, unless it is refreshed.
+    /// The time at which the call ends without a refresh.
     pub(super) end: Instant,
-    /// Our UPDATE that refreshes.
+    /// The pending UPDATE of a local refresh.
     pub(super) request: Option<ClientId>,
 }
 
-/// What the two ends have agreed on.
+/// The agreement of both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Agreed {
     pub(super) interval: Duration,
-    /// Whether we refresh.
+    /// True if the local end refreshes.
     pub(super) is_ours: bool,
 }
 
 impl SessionTimer {
-    /// From a request or a 2xx on that came or went at `now`.
+    /// Returns the timer from a request or a 2xx on that was received or sent at `now`.
     pub(super) fn start(agreed: Agreed, now: Instant) -> Self {
         let interval = agreed.interval.as_micros();
         let before = Duration::from_secs(32).as_micros().min(interval / 3);
@@ -46,7 +47,7 @@ impl SessionTimer {
         }
     }
 
-    /// A refresh under way has gone from where we are not any more.
+    /// Restarts the local refresh: a pending one was sent from a previous local address.
     pub(super) fn begin_anew(&mut self, now: Instant) {
         self.request = None;
         if self.agreed.is_ours && self.refresh == Instant::MAX {
@@ -54,33 +55,34 @@ impl SessionTimer {
         }
     }
 
-    /// When it is due; `is_free`: a refresh may be made.
+    /// Returns the time at which the timer is due. `is_free` is true if a refresh may be made.
     pub(super) fn next(&self, is_free: bool) -> Instant {
         if is_free { self.refresh.min(self.end) } else { self.end }
     }
 }
 
-/// The seconds of Session-Expires or Min-SE in `message`.
+/// Returns the seconds of Session-Expires or Min-SE in `message`.
 pub(super) fn seconds(message: &Message<'_>, name: HeaderName) -> Option<Duration> {
     session_expires(message.value(name)?).ok().map(|value| value.interval)
 }
 
-/// Who refreshes, as Session-Expires in `message` has it: whether that is who sent the request.
+/// Returns true if Session-Expires in `message` names the sender of the request as the refresher.
 pub(super) fn is_caller(message: &Message<'_>) -> Option<bool> {
     let value = session_expires(message.value(HeaderName::SessionExpires)?).ok()?;
     let refresher = value.params.value("refresher")?;
     Some(!refresher.eq_ignore_ascii_case(b"uas"))
 }
 
-/// Whether who sent `request` knows of timers.
+/// Returns true if the sender of `request` supports session timers.
 fn knows_timers(request: &Message<'_>) -> bool {
     [HeaderName::Supported, HeaderName::Require]
         .into_iter()
         .any(|name| capabilities::has(request, name, TIMER))
 }
 
-/// The lines of the 422 that `request` gets where it asks for less time than we want (RFC 4028
-/// section 9). Who knows nothing of timers would not know what to do with it.
+/// Returns the lines of the 422 to `request`, if it asks for a shorter interval than the local
+/// minimum (RFC 4028 section 9). A sender without support for timers gets no 422, which it would
+/// not understand.
 pub(super) fn too_brief(config: &Config, request: &Message<'_>) -> Option<Vec<u8>> {
     config.session_expires?;
     let asked = seconds(request, HeaderName::SessionExpires)?;
@@ -92,7 +94,7 @@ pub(super) fn too_brief(config: &Config, request: &Message<'_>) -> Option<Vec<u8
     Some(lines)
 }
 
-/// What we agree to in the 2xx to `request`, and the lines that say so (RFC 4028 section 9).
+/// Returns the agreement for the 2xx to `request`, and its header field lines (RFC 4028 section 9).
 pub(super) fn agree(config: &Config, request: &Message<'_>) -> Option<(Agreed, Vec<u8>)> {
     let ours = config.session_expires?;
     let knows = knows_timers(request);
@@ -100,7 +102,7 @@ pub(super) fn agree(config: &Config, request: &Message<'_>) -> Option<(Agreed, V
     let ours = ours.max(least.unwrap_or(DEFAULT_MIN_SE));
     let asked = seconds(request, HeaderName::SessionExpires);
     let interval = asked.map_or(ours, |asked| asked.min(ours));
-    // Who does not say who refreshes lets us choose: whoever has asked.
+    // If the request names no refresher, the local end chooses the sender of the request.
     let is_theirs = knows && is_caller(request).unwrap_or(true);
     let mut lines = Vec::new();
     let refresher = if is_theirs { "uac" } else { "uas" };

@@ -1,4 +1,4 @@
-//! Transfer: REFER, what becomes of it, and calls that replace others (RFC 3515, RFC 3891, RFC
+//! Transfer: REFER, its notifications, and calls that replace others (RFC 3515, RFC 3891, RFC
 //! 5589).
 
 use super::error::CallError;
@@ -18,11 +18,11 @@ use sip::header::{NameAddr, media_type};
 use sip::message::reason_phrase;
 use sip::{Emit, Flow, HeaderName, Instant, Message, Method};
 
-/// The header fields that a Refer-To may ask for, in all.
+/// The maximum length of Refer-To in bytes.
 const MAX_REFER_TO: usize = 2048;
 
 impl Call {
-    /// Asks the other end to call `refer_to` instead.
+    /// Asks the other end to call `refer_to`.
     pub(crate) fn refer(
         &mut self,
         core: &mut Core,
@@ -45,8 +45,8 @@ impl Call {
         Ok(())
     }
 
-    /// What a Refer-To to the other end of this call says, so that whoever calls there takes this
-    /// call over; the address is the one that this end called or was called by.
+    /// Returns the Refer-To value for the other end of this call, so that a call to it replaces
+    /// this call. The address is the one that this end called or was called by.
     pub(crate) fn refer_to_here(&self) -> Result<Vec<u8>, CallError> {
         let State::Established(established) = &self.state else {
             return Err(CallError::State("established"));
@@ -54,7 +54,7 @@ impl Call {
         let dialog = &established.dialog;
         let address = NameAddr::parse(HeaderName::To, dialog.remote()).ok();
         let target = match self.account {
-            // Through the server, which knows the way; a contact may mean something there alone.
+            // The server knows the route. A contact may be valid only in the server's network.
             Some(_) => address.map_or(dialog.target(), |address| address.uri_bytes),
             None => dialog.target(),
         };
@@ -70,7 +70,7 @@ impl Call {
         Ok(refer_to)
     }
 
-    /// Our REFER has its answer.
+    /// Processes the result of the local REFER.
     pub(super) fn on_refer_heard(&mut self, core: &mut Core, heard: &Heard<'_>) {
         let call = self.id;
         let Ok(established) = self.established() else { return };
@@ -89,7 +89,8 @@ impl Call {
         core.tell(Event::Transfer { call, transfer: Transfer::Failed(failure) });
     }
 
-    /// The other end tells how its call goes (RFC 3515 section 2.4.5). The status to answer with.
+    /// Processes a NOTIFY about the call of the other end (RFC 3515 section 2.4.5). Returns the
+    /// status of the response.
     pub(super) fn on_notify(&mut self, core: &mut Core, notify: &Message<'_>) -> u16 {
         let call = self.id;
         let Ok(established) = self.established() else { return 481 };
@@ -99,7 +100,7 @@ impl Call {
             return 489;
         }
         if !established.referrals.is_asking {
-            // Of a transfer that is over: told too late.
+            // A late notification of a finished transfer.
             return 200;
         }
         let is_fragment = notify
@@ -127,8 +128,7 @@ impl Call {
         200
     }
 
-    /// The other end wants us to call somebody else (RFC 3515 section 2.4.2). `Err` with the status
-    /// to refuse with.
+    /// Processes a REFER (RFC 3515 section 2.4.2). `Err` is the status of the rejection.
     pub(super) fn on_refer(
         &mut self,
         core: &mut Core,
@@ -164,7 +164,7 @@ impl Call {
         Ok(())
     }
 
-    /// The owner follows: the URI to call, and what that call comes of.
+    /// Follows the REFER. Returns the URI to call, and the origin of that call.
     pub(crate) fn follow(
         &mut self,
         core: &mut Core,
@@ -193,7 +193,7 @@ impl Call {
         Ok((uri, Cause { referrer: Some(self.id), lines }))
     }
 
-    /// The owner does not follow.
+    /// Rejects the REFER.
     pub(crate) fn refuse_transfer(
         &mut self,
         core: &mut Core,
@@ -208,7 +208,7 @@ impl Call {
         Ok(())
     }
 
-    /// Tells the other end how the call goes that it has wished for.
+    /// Notifies the other end of the progress of the call that it has requested.
     pub(crate) fn tell_referrer(&mut self, core: &mut Core, status: u16, now: Instant) {
         let account = self.account;
         let (dialog, referrals) = match &mut self.state {
@@ -223,7 +223,7 @@ impl Call {
         }
         let count = referrals.count;
         let mut notify = Draft::within(account, dialog, Method::Notify, Vec::new());
-        // What tells one from others in the same dialog (RFC 3515 section 2.4.6).
+        // The identifier of one among several REFERs in the same dialog (RFC 3515 section 2.4.6).
         let id = (count > 1).then_some((";id=", cseq));
         let left = until.since(now).as_secs();
         let state = match is_over {
@@ -242,7 +242,7 @@ impl Call {
         }
     }
 
-    /// Whether an INVITE with `replaces` means this call.
+    /// Returns true if `replaces` in an INVITE identifies this call.
     pub(crate) fn is_replaced_by(&self, replaces: &Replaces) -> bool {
         let is_meant = |id: sip::dialog::DialogId<'_>| {
             id.call_id == replaces.call_id
@@ -250,7 +250,7 @@ impl Call {
                 && id.remote_tag == replaces.from_tag
         };
         match &self.state {
-            // Only who has placed a call may have it taken over before the answer.
+            // An unanswered call can be replaced only at the calling end.
             State::Calling(calling) => {
                 calling.early.iter().any(|early| is_meant(early.dialog.id()))
             }
@@ -260,13 +260,13 @@ impl Call {
     }
 }
 
-/// Whether nothing more is told after `notify`.
+/// Returns true if `notify` is the last notification.
 pub(super) fn is_last(notify: &Message<'_>) -> bool {
     let state = notify.value(HeaderName::SubscriptionState).unwrap_or_default();
     state.trim_ascii().to_ascii_lowercase().starts_with(b"terminated")
 }
 
-/// Status and reason of a status line, which is what a fragment of a response begins with (RFC
+/// Returns the status and the reason of the status line at the start of a response fragment (RFC
 /// 3420).
 fn status_of(fragment: &[u8]) -> Option<(u16, String)> {
     let line = fragment.trim_ascii_start().split(|byte| *byte == b'\n').next()?.trim_ascii();

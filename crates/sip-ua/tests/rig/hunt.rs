@@ -1,17 +1,17 @@
-//! A proxy that calls one phone after the other, as far as the flows of RFC 5359 want it.
+//! A proxy that calls one phone after the other, as far as the flows of RFC 5359 need it.
 
 use super::proxy::{Proxy, Sends};
 use super::stranger::response;
 use sip::{Message, Method};
 use std::net::SocketAddr;
 
-/// A call that goes from one target of a proxy to the next.
+/// A call that moves from one target of a proxy to the next.
 pub(crate) struct Hunt {
-    /// The INVITE, and whence it has come.
+    /// The INVITE and its source.
     invite: Option<(Vec<u8>, SocketAddr)>,
-    /// The number of the target.
+    /// The index of the target.
     target: usize,
-    /// From which target on the caller is told that the call goes elsewhere (181).
+    /// The first target for which the caller receives a 181.
     news_from: usize,
 }
 
@@ -21,7 +21,7 @@ impl Proxy {
         Self { hunt: Some(hunt), ..Self::new(address, targets) }
     }
 
-    /// The INVITE as it goes to the target.
+    /// Returns the INVITE for the target.
     fn hunted(&self) -> Option<(SocketAddr, Vec<u8>)> {
         let hunt = self.hunt.as_ref()?;
         let (invite, from) = hunt.invite.as_ref()?;
@@ -31,7 +31,7 @@ impl Proxy {
         Some((place, self.forward(&invite, *from, &uri, &[], hunt.target)))
     }
 
-    /// News for the caller, who has not heard of any phone at first, and the INVITE.
+    /// Returns the 181 for the caller, if due, and the INVITE.
     fn ask(&self) -> Option<Sends> {
         let Hunt { invite, target, news_from } = self.hunt.as_ref()?;
         let (invite, from) = invite.as_ref()?;
@@ -41,7 +41,7 @@ impl Proxy {
         Some(news.into_iter().chain(self.hunted()).collect())
     }
 
-    /// What comes of a message that begins a hunt or takes it to the next target.
+    /// Processes a message that starts a hunt or moves it to the next target.
     pub(super) fn on_hunt(&mut self, from: SocketAddr, message: &Message<'_>) -> Option<Sends> {
         let hunt = self.hunt.as_mut()?;
         if message.method() == Some(Method::Invite) && hunt.invite.is_none() {
@@ -59,7 +59,7 @@ impl Proxy {
         Some(std::iter::once((from, ack)).chain(self.ask()?).collect())
     }
 
-    /// A CANCEL for the target.
+    /// Returns a CANCEL for the target.
     pub(super) fn cancel(&self) -> Option<(SocketAddr, Vec<u8>)> {
         let (place, invite) = self.hunted()?;
         let mut cancel = Vec::new();

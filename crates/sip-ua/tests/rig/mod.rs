@@ -1,6 +1,5 @@
-//! Agents on a network with a virtual clock, with strangers, who say what the test has them say,
-//! and a proxy.
-// Each file of tests uses a part of it.
+//! Agents on a network with a virtual clock, with scripted strangers and a proxy.
+// Each test file uses a part of it.
 #![allow(dead_code)]
 
 mod hunt;
@@ -15,35 +14,35 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use test_support::network::{self, Link, Network};
 
-/// A session description, which the engine does not look into.
+/// A session description, which the engine does not parse.
 pub(crate) const SESSION: &[u8] = b"v=0\r\n";
 
-/// When the clock of the agents begins.
+/// The start of the agents' clock.
 const BEGIN: u64 = 1_000_000_000;
 
-/// Which agent is to be woken; `None`: only the time goes on.
+/// The agent to wake. `None` only advances the time.
 type Wake = Option<usize>;
 
 pub(crate) struct Rig {
     network: Network<Wake>,
     agents: Vec<Agent>,
     events: Vec<VecDeque<Event>>,
-    /// Where each agent is.
+    /// The addresses of the agents.
     places: Vec<SocketAddr>,
     proxies: Vec<Proxy>,
-    /// Who sends all calls elsewhere, and where: a Contact.
+    /// A stranger that redirects all calls, and the Contact line that it sends.
     redirector: Option<(SocketAddr, String)>,
-    /// What the DNS names after every place.
+    /// The addresses that the DNS returns after each address.
     pub(crate) backups: Vec<SocketAddr>,
-    /// What has come for nobody that is here.
+    /// Messages for addresses without an agent or proxy.
     mail: BTreeMap<SocketAddr, VecDeque<Vec<u8>>>,
-    /// The start lines and CSeq of all that the agents have sent, with who has.
+    /// The start lines and CSeq of all sent messages, with the index of the agent.
     pub(crate) sent: Vec<(usize, String)>,
-    /// All that was sent.
+    /// All sent messages.
     wire: Vec<Sent>,
 }
 
-/// What somebody has sent to somebody.
+/// A sent message.
 struct Sent {
     from: SocketAddr,
     to: SocketAddr,
@@ -54,7 +53,7 @@ pub(crate) fn address(number: usize) -> SocketAddr {
     ([192, 0, 2, number as u8 + 1], 5060).into()
 }
 
-/// `flow` as it goes by `proxies`, which are named in the order from A on.
+/// Returns `flow` relayed by `proxies`, which are named in the order from A on.
 pub(crate) fn relayed(proxies: &str, flow: &str) -> String {
     let steps = flow.split(',').flat_map(|step| {
         let (ends, what) = step.trim().split_once(' ').expect("a step");
@@ -92,7 +91,7 @@ impl Rig {
         }
     }
 
-    /// How long it has been.
+    /// Returns the elapsed time.
     pub(crate) fn now(&self) -> Duration {
         self.network.now()
     }
@@ -101,7 +100,7 @@ impl Rig {
         Instant::from_micros(BEGIN + self.network.now().as_micros() as u64)
     }
 
-    /// Lets an agent do something.
+    /// Runs an action of an agent.
     pub(crate) fn act<T>(
         &mut self,
         side: usize,
@@ -134,29 +133,29 @@ impl Rig {
         self.act(from, |agent, now| agent.call(now, None, uri, session.to_vec()))
     }
 
-    /// Puts a proxy on the network.
+    /// Adds a proxy to the network.
     pub(crate) fn add_proxy(&mut self, proxy: Proxy) {
         self.proxies.push(proxy);
     }
 
-    /// The proxy at `place` waits no longer for whom it has let ring.
+    /// The proxy at `place` stops waiting for the ringing phone.
     pub(crate) fn hunt_on(&mut self, place: SocketAddr) {
         let proxy = self.proxies.iter_mut().find(|proxy| proxy.address == place);
         let (to, cancel) = proxy.and_then(|proxy| proxy.cancel()).expect("a call that rings");
         self.transmit(place, to, &cancel);
     }
 
-    /// Somebody at `place` sends all calls to `contact`.
+    /// A stranger at `place` redirects all calls to `contact`.
     pub(crate) fn redirect(&mut self, place: SocketAddr, contact: &str) {
         self.redirector = Some((place, format!("Contact: {contact}\r\n")));
     }
 
-    /// How many calls an agent has.
+    /// Returns the number of calls of an agent.
     pub(crate) fn calls(&self, side: usize) -> usize {
         self.agents[side].calls()
     }
 
-    /// An agent has another address from now on, and is told.
+    /// Changes the address of an agent and informs it.
     pub(crate) fn move_to(&mut self, side: usize, place: SocketAddr) {
         self.places[side] = place;
         self.act(side, |agent, now| {
@@ -165,12 +164,12 @@ impl Rig {
         });
     }
 
-    /// How the network treats what is sent from now on.
+    /// Sets the properties of the network for messages from now on.
     pub(crate) fn set_link(&mut self, link: Link) {
         self.network.link = link;
     }
 
-    /// How often an agent has sent what begins so: a request of a method, a status.
+    /// Returns the number of messages of an agent with this beginning: a method, or a status.
     pub(crate) fn count(&self, side: usize, beginning: &str) -> usize {
         self.sent.iter().filter(|(of, line)| *of == side && line.starts_with(beginning)).count()
     }
@@ -180,7 +179,7 @@ impl Rig {
         self.network.send(from, to, bytes);
     }
 
-    /// The last message from one place to another that begins so.
+    /// Returns the last message from one address to another with this beginning.
     pub(crate) fn last(&self, from: SocketAddr, to: SocketAddr, beginning: &str) -> &[u8] {
         let is_meant = |sent: &&Sent| {
             (sent.from, sent.to) == (from, to) && sent.bytes.starts_with(beginning.as_bytes())
@@ -188,8 +187,8 @@ impl Rig {
         &self.wire.iter().rfind(is_meant).expect("such a message").bytes
     }
 
-    /// Asserts that `flow` is what was sent, as `A>B INVITE, B>A 180`: between each two the same
-    /// messages in the same order. The agents are A, B, C and so on; `others` names the others.
+    /// Asserts that `flow` was sent, as `A>B INVITE, B>A 180`: between each two ends the same
+    /// messages in the same order. The agents are A, B, C and so on. `others` names the others.
     pub(crate) fn assert_flow(&self, others: &[(char, SocketAddr)], flow: &str) {
         let agents = ('A'..).zip((0..self.agents.len()).map(address));
         let names: Vec<(char, SocketAddr)> = agents.chain(others.iter().copied()).collect();
@@ -217,7 +216,7 @@ impl Rig {
         assert_eq!(lanes(&mut seen.into_iter()), expected);
     }
 
-    /// Sends what an agent has to send, and answers its questions.
+    /// Transmits the messages of an agent, and answers its queries.
     fn drain(&mut self, side: usize) {
         let now = self.instant();
         loop {
@@ -257,7 +256,7 @@ impl Rig {
         }
     }
 
-    /// Lets the next thing happen. False where nothing does any more.
+    /// Processes the next network event. Returns false if there are no more events.
     fn step(&mut self) -> bool {
         let Some(event) = self.network.next_event() else { return false };
         let now = self.instant();
@@ -301,7 +300,7 @@ impl Rig {
         true
     }
 
-    /// Lets so much time pass.
+    /// Advances the time.
     pub(crate) fn pass(&mut self, time: Duration) {
         let end = self.now() + time;
         self.network.wake_at(end, None);
@@ -310,7 +309,7 @@ impl Rig {
         }
     }
 
-    /// The next event of an agent.
+    /// Returns the next event of an agent.
     pub(crate) fn expect(&mut self, side: usize) -> Event {
         while self.events[side].is_empty() {
             assert!(self.step(), "nothing happens any more");
@@ -318,7 +317,7 @@ impl Rig {
         self.events[side].pop_front().expect("an event")
     }
 
-    /// The next event of any agent.
+    /// Returns the next event of any agent.
     pub(crate) fn expect_any(&mut self) -> (usize, Event) {
         loop {
             let found = self.events.iter().position(|events| !events.is_empty());
@@ -329,12 +328,12 @@ impl Rig {
         }
     }
 
-    /// What an agent has told since it was asked last.
+    /// Returns the events of an agent since the previous call.
     pub(crate) fn events(&mut self, side: usize) -> Vec<Event> {
         self.events[side].drain(..).collect()
     }
 
-    /// Lets everything come to its end: nothing may be left of any call.
+    /// Runs all calls to their end: no state may remain.
     pub(crate) fn finish(&mut self) {
         let end = self.now() + Duration::from_secs(600);
         while self.network.next_time().is_some_and(|next| next <= end) {

@@ -1,5 +1,4 @@
-//! A proxy that stays in the way by Record-Route. It keeps nothing in mind and forks, unless it
-//! hunts.
+//! A proxy that stays in the path by Record-Route. It is stateless and forks, unless it hunts.
 
 use super::hunt::Hunt;
 use super::stranger::{response, value};
@@ -7,24 +6,23 @@ use sip::header::{NameAddr, elements};
 use sip::{Emit, HeaderName, Message, Method, Uri};
 use std::net::SocketAddr;
 
-/// Messages, and where they go.
+/// Messages with their destinations.
 pub(crate) type Sends = Vec<(SocketAddr, Vec<u8>)>;
 
-/// A stateless proxy (RFC 3261 section 16.11). Of what several phones answer it passes everything
-/// on.
+/// A stateless proxy (RFC 3261 section 16.11). It forwards all responses of several phones.
 pub(crate) struct Proxy {
     pub(crate) address: SocketAddr,
-    /// Where requests go whose URI is at the proxy itself.
+    /// The targets of requests to a URI of the proxy itself.
     pub(crate) targets: Vec<SocketAddr>,
-    /// Another proxy that it stands in for.
+    /// Another proxy that it replaces.
     pub(crate) stands_for: Option<SocketAddr>,
-    /// Of one that calls its targets one after the other.
+    /// The hunt of a proxy that calls its targets one after the other.
     pub(crate) hunt: Option<Hunt>,
-    /// Whether it lets no call through without credentials (407).
+    /// True if it rejects calls without credentials (407).
     pub(crate) asks: bool,
 }
 
-/// The tag of a proxy that asks.
+/// The tag of a proxy that sends challenges.
 const ASKS: &str = "asks";
 
 fn place_of(uri: &[u8]) -> Option<SocketAddr> {
@@ -45,7 +43,7 @@ impl Proxy {
         Self { address, targets, stands_for: None, hunt: None, asks: false }
     }
 
-    /// What it sends when `bytes` has come.
+    /// Returns the messages that the proxy sends for the received `bytes`.
     pub(crate) fn receive(&mut self, from: SocketAddr, bytes: &[u8]) -> Sends {
         let Ok(message) = Message::parse(bytes) else { return Sends::new() };
         if self.asks && message.method() == Some(Method::Invite) && !has_credentials(&message) {
@@ -97,7 +95,7 @@ impl Proxy {
         let via = request.top_via().expect("a Via");
         let branch = via.rfc3261_branch().unwrap_or_default();
         (request.method().expect("a request"), " ", uri, " SIP/2.0\r\n").emit(&mut out);
-        // The branch follows from that before, so that CANCEL and ACK go the same ways.
+        // The branch is derived from the previous one, so that CANCEL and ACK take the same path.
         let own = ("Via: SIP/2.0/UDP ", self.address, ";branch=", branch, "-", number as u64);
         (own, "\r\n").emit(&mut out);
         ("Record-Route: <sip:", self.address, ";lr>\r\n").emit(&mut out);
@@ -118,7 +116,7 @@ impl Proxy {
         out
     }
 
-    /// Takes off its own Via.
+    /// Removes its own Via.
     fn pass_back(&self, response: &Message<'_>) -> Option<(SocketAddr, Vec<u8>)> {
         let vias: Vec<&[u8]> = response.elements(HeaderName::Via).collect();
         let next = sip::header::Via::parse(vias.get(1)?).ok()?;

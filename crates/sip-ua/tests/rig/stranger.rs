@@ -1,11 +1,11 @@
-//! Ends that say what the test has them say, by hand.
+//! Peers with scripted messages.
 
 use super::Rig;
 use sip::message::{Response, reason_phrase};
 use sip::{HeaderName, Message};
 use std::net::SocketAddr;
 
-/// The response to `request`, with whole header field lines and a session description.
+/// Returns the response to `request`, with complete header field lines and a session description.
 pub(crate) fn response(
     request: &[u8],
     source: SocketAddr,
@@ -29,20 +29,21 @@ pub(crate) fn response(
     out
 }
 
-/// The value of a header field of `message`.
+/// Returns the value of a header field of `message`.
 pub(crate) fn value(message: &[u8], name: HeaderName) -> String {
     let message = Message::parse(message).expect("a message");
     let value = message.value(name).unwrap_or_default();
     String::from_utf8_lossy(value).into_owned()
 }
 
-/// What `message` says in its body.
+/// Returns the body of `message`.
 pub(crate) fn body(message: &[u8]) -> Vec<u8> {
     Message::parse(message).expect("a message").body().to_vec()
 }
 
 impl Rig {
-    /// The next message for the stranger at `place` that begins so; those before are passed over.
+    /// Returns the next message to the stranger at `place` with this beginning. Earlier messages
+    /// are dropped.
     pub(crate) fn mail(&mut self, place: SocketAddr, beginning: &str) -> Vec<u8> {
         loop {
             while let Some(mail) = self.mail.get_mut(&place).and_then(|mail| mail.pop_front()) {
@@ -54,13 +55,13 @@ impl Rig {
         }
     }
 
-    /// What has come for the stranger at `place` and begins so.
+    /// Returns all messages to the stranger at `place` with this beginning.
     pub(crate) fn all_mail(&mut self, place: SocketAddr, beginning: &str) -> Vec<Vec<u8>> {
         let mail = self.mail.remove(&place).unwrap_or_default();
         mail.into_iter().filter(|mail| mail.starts_with(beginning.as_bytes())).collect()
     }
 
-    /// The stranger at `place` sends something to an agent.
+    /// The stranger at `place` sends a message to an agent.
     pub(crate) fn send(&mut self, place: SocketAddr, to: usize, bytes: &[u8]) {
         self.transmit(place, self.places[to], bytes);
     }

@@ -1,45 +1,45 @@
-//! What has come on the connections of one thread and waits for its turn.
+//! The queue of received messages of all connections of one thread.
 //!
-//! All that comes is read at once, also by a worker that is behind. In the memory of the peer it
-//! would wait as long, but nobody here would know, and what has been given up would be worked on.
-//! Each connection has a queue, and they take turns: who says much waits for itself.
+//! Everything that arrives is read at once, also by a worker that is behind. Otherwise data would
+//! wait as long in the memory of the peer, where its waiting time is unknown, and the worker would
+//! process requests that the peer has given up. Each connection has a queue of its own, and the
+//! connections take turns: a connection that sends much delays only itself.
 
 use super::Fault;
 use crate::time::{Duration, Instant};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 
-/// Messages that are worked on before the time is looked at.
+/// Messages that are processed before the clock is read again.
 const TURN: usize = 64;
-/// Messages of one connection that are worked on before those of another.
+/// Messages of one connection that are processed before the next connection has its turn.
 const IN_A_ROW: usize = 4;
-/// Bytes that may wait; then no more is read but of connections of which nothing waits, up to twice
-/// as much. As much as a worker does in a few times the longest wait.
+/// Limit of queued bytes. Above it only connections without queued messages are read, up to twice
+/// as much. A worker processes this much in a few times the longest allowed wait.
 const MAX_BYTES: usize = 32 << 20;
-/// Bytes that may wait of one connection.
+/// Limit of queued bytes of one connection.
 const MAX_BYTES_OF_ONE: usize = MAX_BYTES / 2;
-/// How often it is found out how long the oldest has waited.
+/// The interval at which the longest wait is computed again.
 const LOOK: Duration = Duration::from_millis(2);
-/// What each takes besides its bytes.
+/// Memory of an entry in addition to its bytes.
 const OVERHEAD: usize = size_of::<(Instant, Came)>() + 16;
 
-/// What waits, of each connection the oldest first.
+/// The queues of all connections, in each the oldest entry first.
 ///
-/// `K` tells connections apart, `S` is what the owner needs to work on what has come of one.
+/// `K` identifies a connection. `S` is the state that the owner needs to process an entry of it.
 #[derive(Debug)]
 pub struct Backlog<K, S> {
     queues: BTreeMap<K, Queue<S>>,
-    /// Those that have a queue, in the order of their turns.
+    /// The connections with a queue, in the order of their turns.
     turns: VecDeque<K>,
     bytes: usize,
-    /// When something was worked on last that came for a connection of which nothing waited, and
-    /// how long it had to wait for the others.
+    /// The time at which the first entry of a new queue was last processed, and its waiting time.
     newcomer: Option<(Instant, Duration)>,
-    /// When it was found out last how long the oldest had waited, and how long.
+    /// The time at which the longest wait was last computed, and its value.
     longest_wait: (Instant, Duration),
-    /// How long it took to read what came last: the owner's, to work as long on what waits.
+    /// The time that the last read took. The owner sets it, to spend as much time on the queue.
     pub reading: Duration,
-    /// How many were worked on in this turn, and of the first connection in a row.
+    /// The number of entries processed in this turn, and in a row of the first connection.
     done: usize,
     in_a_row: usize,
 }
@@ -59,35 +59,35 @@ impl<K, S> Default for Backlog<K, S> {
     }
 }
 
-/// What waits of one connection.
+/// The queued entries of one connection.
 #[derive(Debug)]
 struct Queue<S> {
     stream: S,
     waiting: VecDeque<(Instant, Came)>,
     bytes: usize,
-    /// Whether it has not had its turn.
+    /// True until the first entry is processed.
     is_new: bool,
 }
 
-/// Something that waits.
+/// A queued entry.
 #[derive(Debug)]
 pub struct Waiting<S> {
-    /// Of which connection.
+    /// The state of its connection.
     pub stream: S,
-    /// When it came.
+    /// The time at which it arrived.
     pub since: Instant,
-    /// What it is.
+    /// The entry itself.
     pub what: Came,
 }
 
-/// What came.
+/// The kind of an entry.
 #[derive(Debug)]
 pub enum Came {
     /// A message.
     Message(Box<[u8]>),
-    /// Nothing more.
+    /// The end of the stream.
     End,
-    /// What is no message.
+    /// Bytes that are not a message.
     Fault(Fault),
 }
 
@@ -103,13 +103,13 @@ impl Came {
 }
 
 impl<K: Copy + Ord, S: Clone> Backlog<K, S> {
-    /// Whether nothing waits.
+    /// Returns true if no entry is queued.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.turns.is_empty()
     }
 
-    /// Whether there is room for more of `connection`.
+    /// Returns true if there is room for more entries of `connection`.
     #[must_use]
     pub fn has_room_for(&self, connection: K) -> bool {
         match self.queues.get(&connection) {
@@ -118,14 +118,15 @@ impl<K: Copy + Ord, S: Clone> Backlog<K, S> {
         }
     }
 
-    /// Whether what comes now is worked on at once, and counts for this turn.
+    /// Returns true if an entry that arrives now is to be processed at once. It then counts for
+    /// this turn.
     pub fn takes_turn(&mut self) -> bool {
         let takes_turn = self.is_empty() && self.done < TURN;
         self.done += usize::from(takes_turn);
         takes_turn
     }
 
-    /// Adds what came last, of `connection`.
+    /// Appends an entry to the queue of `connection`.
     pub fn push(&mut self, connection: K, Waiting { stream, since, what }: Waiting<S>) {
         let bytes = what.bytes();
         self.bytes += bytes;
@@ -137,7 +138,7 @@ impl<K: Copy + Ord, S: Clone> Backlog<K, S> {
         queue.waiting.push_back((since, what));
     }
 
-    /// What is next, if it is to be worked on `now`; if not, the turn is over.
+    /// Removes and returns the next entry to process at `now`. `None` ends the turn.
     pub fn pop(&mut self, now: Instant) -> Option<Waiting<S>> {
         if self.done >= TURN || self.is_empty() {
             self.done = 0;
@@ -163,19 +164,19 @@ impl<K: Copy + Ord, S: Clone> Backlog<K, S> {
             self.in_a_row = 0;
         }
         if self.is_empty() {
-            // What an overload took is given back.
+            // The memory of an overload is freed.
             (self.queues, self.turns) = Default::default();
             self.newcomer = None;
         }
         Some(Waiting { stream, since, what })
     }
 
-    /// How long the oldest had waited not long ago.
+    /// Returns the waiting time of the oldest entry. The value is computed at most every 2 ms.
     pub fn longest_wait(&mut self, now: Instant) -> Duration {
         if self.is_empty() {
             return Duration::ZERO;
         }
-        // All are looked at, and they may be many.
+        // This looks at the queue of every connection, and there may be many.
         if now.since(self.longest_wait.0) >= LOOK {
             let oldest = self.queues.values().filter_map(Queue::oldest).min();
             self.longest_wait = (now, oldest.map_or(Duration::ZERO, |since| now.since(since)));
@@ -183,13 +184,13 @@ impl<K: Copy + Ord, S: Clone> Backlog<K, S> {
         self.longest_wait.1
     }
 
-    /// How long something that comes of `connection` has to wait, by what came before: for what
-    /// waits of it, and for others.
+    /// Returns the expected waiting time of an entry of `connection` that arrives now: the larger
+    /// of the age of its own oldest entry and the recent wait of a new queue.
     #[must_use]
     pub fn wait_for(&self, connection: K, now: Instant) -> Duration {
         let oldest = self.queues.get(&connection).and_then(Queue::oldest);
         let own = oldest.map_or(Duration::ZERO, |since| now.since(since));
-        // Of long ago it says nothing: all may have had their turns since.
+        // An older measurement is not valid: all connections may have had their turns since.
         let newcomer = self.newcomer.filter(|(at, waited)| now.since(*at) <= *waited);
         newcomer.map_or(own, |(_, waited)| own.max(waited))
     }
@@ -223,7 +224,7 @@ mod tests {
         Waiting { stream, since: Instant::ZERO, what }
     }
 
-    /// What is worked on in a turn: number of the connection, number of the message.
+    /// The entries processed in one turn: number of the connection, number of the message.
     fn turn(backlog: &mut Numbered) -> Vec<(u64, usize)> {
         let now = Instant::from_micros(1000);
         let popped = core::iter::from_fn(|| backlog.pop(now));

@@ -1,4 +1,4 @@
-//! Messages on a stream (RFC 3261 section 18.3).
+//! Framing of messages on a stream (RFC 3261 section 18.3).
 
 use crate::header::HeaderName;
 use crate::lex::{self, LineFeeds};
@@ -6,22 +6,22 @@ use crate::message::{MAX_MESSAGE, skip_line_ends};
 use core::{fmt, mem};
 use memchr::memmem;
 
-/// What ends the header fields.
+/// The end of the header fields.
 const EMPTY_LINE: &[u8] = b"\r\n\r\n";
 
-/// A stream on which no further message can be found: it has to be closed.
+/// The framing is lost: no further message can be found, and the stream has to be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FrameError {
-    /// A message is longer than [`MAX_MESSAGE`], or its header fields do not end within it.
+    /// The message is longer than [`MAX_MESSAGE`], or its header fields do not end within it.
     TooLong,
-    /// Content-Length is missing, no number, or there twice with different values. The header
+    /// Content-Length is missing, not a number, or present twice with different values. The header
     /// fields of the message are the first bytes of the buffer, of this length, with the empty
     /// line, so that the request can be answered.
     ContentLength(usize),
-    /// It is a record of TLS.
+    /// The bytes are a TLS record.
     Tls,
-    /// It is no frame of WebSocket, for this reason.
+    /// The bytes are not a valid WebSocket frame, for this reason.
     WebSocket(&'static str),
 }
 
@@ -45,34 +45,34 @@ impl fmt::Display for FrameError {
 
 impl core::error::Error for FrameError {}
 
-/// Finds messages in what has been read of a stream. It remembers how far it has looked, so that a
-/// message that comes in small pieces is not searched again and again.
+/// Finds messages in the bytes of a stream. It stores its search position, so that a message that
+/// arrives in small pieces is not searched again from its start.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Framer {
-    /// How many bytes were searched for the end of the header fields.
+    /// The number of bytes already searched for the end of the header fields.
     searched: usize,
-    /// How long the message is, if only its body is not whole.
+    /// The length of the message if only its body is incomplete.
     wanted: usize,
 }
 
-/// What stands at the start of the bytes given to [`Framer::next`].
+/// The unit at the start of the bytes given to [`Framer::next`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frame {
     /// A message of this many bytes.
     Message(usize),
-    /// Line ends of this many bytes, to be dropped. Two or more are a ping that wants one CR LF for
-    /// an answer (RFC 5626 section 3.5.1).
+    /// Line ends of this many bytes, which the caller drops. Two or more are a ping that is
+    /// answered with one CR LF (RFC 5626 section 3.5.1).
     LineEnds(usize),
-    /// Not yet a whole message.
+    /// An incomplete message.
     Incomplete,
 }
 
 impl Framer {
-    /// Says what `bytes`, the unread part of the stream, begins with. The caller takes the bytes of
-    /// a frame away before the next call.
+    /// Returns the unit that `bytes`, the unread part of the stream, begin with. The caller removes
+    /// the bytes of a frame before the next call.
     ///
     /// # Errors
-    /// [`FrameError`] where the stream has to be closed.
+    /// [`FrameError`] if the stream has to be closed.
     pub fn next(&mut self, bytes: &[u8]) -> Result<Frame, FrameError> {
         if bytes.len() < self.wanted {
             return Ok(Frame::Incomplete);
@@ -89,7 +89,7 @@ impl Framer {
             return Err(FrameError::Tls);
         }
         let from = self.searched.saturating_sub(EMPTY_LINE.len() - 1).min(bytes.len());
-        // Of what has come in pieces only the last is searched, until it has the end.
+        // Only the last piece is searched until it contains the end.
         let may_end = from == 0 || memmem::find(&bytes[from..], EMPTY_LINE).is_some();
         let Some(head) = may_end.then(|| Head::find(bytes)).flatten() else {
             if bytes.len() > MAX_MESSAGE {
@@ -116,22 +116,22 @@ impl Framer {
     }
 }
 
-/// Whether `bytes` begin as a handshake or an alert of TLS (RFC 8446 section 5.1), and as no
-/// message does.
+/// Returns true if `bytes` begin like a TLS handshake or alert (RFC 8446 section 5.1). No SIP
+/// message begins like that.
 pub(super) fn is_tls(bytes: &[u8]) -> bool {
     matches!(bytes, [0x15 | 0x16, 0x03, ..])
 }
 
 /// The header fields of a message.
 struct Head {
-    /// How many bytes they are, with the empty line.
+    /// Their length in bytes, with the empty line.
     length: usize,
-    /// The one value of Content-Length, if it is there and a number.
+    /// The only value of Content-Length, if the field is present and a number.
     body: Option<usize>,
 }
 
 impl Head {
-    /// The one that `bytes` begin with, if it is whole.
+    /// Returns the header fields that `bytes` begin with, if they are complete.
     fn find(bytes: &[u8]) -> Option<Self> {
         let mut body = None;
         let mut start = 0;
@@ -151,17 +151,17 @@ impl Head {
     }
 }
 
-/// Whether `line` has the name Content-Length, or its short form.
+/// Returns true if the name of `line` is Content-Length or its compact form.
 #[inline]
 fn is_content_length(line: &[u8]) -> bool {
-    // Others are told apart by two letters of their names.
+    // Two letters of the name exclude most other fields.
     let may_be = matches!(line.first(), Some(b'L' | b'l'))
         || matches!(line, [b'C' | b'c', _, _, _, _, _, _, _, b'L' | b'l', ..]);
     may_be && HeaderName::new(lex::split_while(line, lex::is_token).0) == HeaderName::ContentLength
 }
 
-/// The value of the header field that `bytes` begin with, lines that continue it among it, if it is
-/// a number.
+/// Returns the value of the header field that `bytes` begin with, with its continuation lines, if
+/// it is a number.
 fn content_length(bytes: &[u8]) -> Option<usize> {
     let mut lines = bytes.split(|&byte| byte == b'\n');
     let (_, rest) = lex::split_while(lines.next()?, lex::is_token);

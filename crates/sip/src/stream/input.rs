@@ -1,27 +1,28 @@
-//! What is read of a stream.
+//! The input of a stream.
 
 use super::{Frame, FrameError, Framer};
 use alloc::vec::Vec;
 use core::fmt;
 use core::ops::ControlFlow;
 
-/// Something that the peer has said.
+/// A complete unit that was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heard<'a> {
-    /// A whole message.
+    /// A complete message.
     Message(&'a [u8]),
-    /// A question whether the connection is alive, which wants [`PONG`](super::PONG) for an answer
-    /// (RFC 5626 section 3.5.1). From a server's side of view; a client hears its pong as line
-    /// ends, and nothing of it here.
+    /// A keep-alive ping, which is answered with [`PONG`](super::PONG) (RFC 5626 section 3.5.1).
+    /// This is the view of a server. A client receives the pong as line ends, which are not
+    /// reported.
     Ping,
 }
 
-/// Why nothing more can be found on a stream: it has to be closed.
+/// A framing error: the rest of the stream cannot be parsed, and the connection has to be closed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// What is wrong.
+    /// The error.
     pub error: FrameError,
-    /// What was not read, from the first byte of the faulty message on, so that it can be answered.
+    /// The unread bytes, from the first byte of the faulty message on, so that the request can be
+    /// answered.
     pub rest: Vec<u8>,
 }
 
@@ -33,42 +34,42 @@ impl fmt::Display for Fault {
 
 impl core::error::Error for Fault {}
 
-/// What came of bytes that were read.
+/// The result of a call to [`Input::receive`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Whether a message was among them.
+    /// True if at least one message was completed.
     pub has_message: bool,
-    /// Whether one has begun with them that is not whole yet.
+    /// True if the bytes began a message that is still incomplete.
     pub has_begun: bool,
-    /// Whether part of a message is left, whenever it began.
+    /// True if an incomplete message is buffered, whenever it began.
     pub is_partial: bool,
-    /// Whether the visitor wants no more.
+    /// True if the visitor has stopped the parsing.
     pub is_over: bool,
 }
 
-/// The reading side of a stream. What it keeps is one message at most, as far as its bytes have
-/// come.
+/// The reading side of a stream. It buffers at most one message, and of it only the bytes that were
+/// received.
 #[derive(Debug, Default)]
 pub struct Input {
     framer: Framer,
-    /// The beginning of a message that is not whole yet.
+    /// The beginning of an incomplete message.
     partial: Vec<u8>,
-    /// Bytes of line ends since the last message or ping: a ping may come in pieces.
+    /// Bytes of line ends since the last message or ping: a ping may arrive in pieces.
     line_ends: usize,
 }
 
 impl Input {
-    /// Bytes of memory that are kept for a message that is not whole yet.
+    /// Returns the capacity of the buffer for an incomplete message, in bytes.
     #[must_use]
     pub fn held(&self) -> usize {
         self.partial.capacity()
     }
 
-    /// Shows `visit` what the `new` bytes make whole, one after the other, until it breaks off:
-    /// what comes after that is lost.
+    /// Parses the `new` bytes and calls `visit` for each completed message and ping, in order. When
+    /// `visit` breaks, the remaining bytes are dropped.
     ///
     /// # Errors
-    /// [`Fault`] where the stream cannot go on.
+    /// [`Fault`] if the framing is lost.
     pub fn receive(
         &mut self,
         new: &[u8],
@@ -76,7 +77,7 @@ impl Input {
     ) -> Result<Progress, Fault> {
         let was_partial = !self.partial.is_empty();
         let mut partial = core::mem::take(&mut self.partial);
-        // Mostly messages come whole, and are not copied.
+        // Most messages arrive in one piece. They are not copied.
         let mut rest = match was_partial {
             false => new,
             true => {
@@ -119,7 +120,7 @@ impl Input {
         } else {
             partial = rest.to_vec();
         }
-        // Room that was needed for one long message is given back.
+        // The memory of a long message is freed.
         self.partial = if left > 0 { partial } else { Vec::new() };
         Ok(progress)
     }

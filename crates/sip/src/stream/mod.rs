@@ -1,8 +1,8 @@
-//! SIP on streams (RFC 3261 section 18), without I/O: what was read becomes messages and pings,
-//! what is to be written waits with a bound, and those who have much to say take turns.
+//! SIP over streams (RFC 3261 section 18), without I/O: framing of the received bytes into messages
+//! and pings, a bounded output buffer, and a fair queue of received messages over the connections.
 //!
-//! Whoever has the socket gives the bytes that came to [`Input`], and writes what [`Output`] holds.
-//! What lies between, such as TLS, is given the bytes first and hands on what it makes of them.
+//! The owner of the socket passes received bytes to [`Input`] and writes the bytes of [`Output`]. A
+//! layer below SIP, such as TLS, processes the bytes first.
 
 mod backlog;
 mod frame;
@@ -18,5 +18,5 @@ pub use input::{Fault, Heard, Input, Progress};
 pub use output::{Full, Output};
 pub use patience::{Patience, Timeouts};
 
-/// What answers a ping (RFC 5626 section 3.5.1).
+/// The response to a ping (RFC 5626 section 3.5.1).
 pub const PONG: &[u8] = b"\r\n";

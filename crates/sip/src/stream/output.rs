@@ -1,13 +1,13 @@
-//! What is to be written to a stream.
+//! The output buffer of a stream.
 
 use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Deref;
 
-/// More waits than may: the peer does not read.
+/// The output buffer is full: the peer does not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full {
-    /// Bytes that may wait.
+    /// The maximum number of pending bytes.
     pub most: usize,
 }
 
@@ -19,36 +19,36 @@ impl fmt::Display for Full {
 
 impl core::error::Error for Full {}
 
-/// The writing side of a stream: what waits until there is room for it.
+/// The writing side of a stream: a bounded buffer of bytes that are not yet written.
 #[derive(Debug)]
 pub struct Output {
     bytes: Vec<u8>,
-    /// How many of them were written.
+    /// The number of leading bytes that are already written.
     written: usize,
     most: usize,
 }
 
 impl Output {
-    /// Where nothing waits, and `most` bytes may.
+    /// Returns an empty buffer for at most `most` pending bytes.
     #[must_use]
     pub const fn new(most: usize) -> Self {
         Self { bytes: Vec::new(), written: 0, most }
     }
 
-    /// Has `parts` written, one after the other, behind what waits.
+    /// Appends `parts`, in order, behind the pending bytes.
     ///
     /// # Errors
-    /// [`Full`] where that is too much. Then none of them is.
+    /// [`Full`] if the parts do not fit together with the pending bytes. Then no part is appended.
     pub fn push(&mut self, parts: &[impl Deref<Target = [u8]>]) -> Result<(), Full> {
         self.check_room(parts.iter().map(|part| part.len()).sum())?;
         parts.iter().for_each(|part| self.bytes.extend_from_slice(part));
         Ok(())
     }
 
-    /// Whether `length` bytes more may wait.
+    /// Checks that `length` more bytes fit.
     ///
     /// # Errors
-    /// [`Full`] where they may not.
+    /// [`Full`] if they do not fit.
     pub fn check_room(&self, length: usize) -> Result<(), Full> {
         match self.pending().len() + length > self.most {
             true => Err(Full { most: self.most }),
@@ -56,31 +56,31 @@ impl Output {
         }
     }
 
-    /// Has written what `write` appends, however much waits: what a layer below messages has to
-    /// say.
+    /// Lets `write` append bytes, without regard to the limit: for the output of a layer below
+    /// messages.
     pub fn append(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         write(&mut self.bytes);
     }
 
-    /// What is to be written next.
+    /// Returns the bytes to write next.
     #[must_use]
     pub fn pending(&self) -> &[u8] {
         &self.bytes[self.written..]
     }
 
-    /// Bytes of memory that are kept for what waits.
+    /// Returns the capacity of the buffer in bytes.
     #[must_use]
     pub fn held(&self) -> usize {
         self.bytes.capacity()
     }
 
-    /// Whether nothing waits.
+    /// Returns true if no byte is pending.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.pending().is_empty()
     }
 
-    /// The first `count` bytes of what waits were written.
+    /// Removes the first `count` pending bytes, which were written.
     pub fn consume(&mut self, count: usize) {
         self.written = (self.written + count).min(self.bytes.len());
         if self.is_empty() {

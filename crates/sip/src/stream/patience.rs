@@ -1,20 +1,20 @@
-//! How long a peer may take.
+//! The timeouts of a connection.
 
 use super::Progress;
 use crate::time::{Duration, Instant};
 
-/// How long a peer may take until its connection is closed.
+/// The time after which the connection of a slow peer is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// Until its first message.
+    /// From the opening of the connection until its first message begins.
     pub first_message: Duration,
     /// From the first byte of a message to its last.
     pub message: Duration,
-    /// Without saying anything.
+    /// Without received data, after the first message.
     pub idle: Duration,
 }
 
-/// When a connection is to be closed if nothing happens.
+/// The deadline at which a connection is closed unless something arrives.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
     due: Instant,
@@ -22,17 +22,17 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// With a peer whose connection opens `now`.
+    /// Starts the deadline of a connection that opens at `now`.
     #[must_use]
     pub fn new(timeouts: &Timeouts, now: Instant) -> Self {
         Self { due: now + timeouts.first_message, has_spoken: false }
     }
 
-    /// Something has come.
+    /// Updates the deadline after data has arrived.
     pub fn note(&mut self, progress: Progress, timeouts: &Timeouts, now: Instant) {
         self.has_spoken |= progress.has_message;
-        // A message has its time from its first byte on, and who has said nothing yet gets no more
-        // for that.
+        // A message has its timeout from its first byte on. A ping before the first message does
+        // not extend the deadline.
         if progress.has_begun {
             self.due = now + timeouts.message;
         } else if !progress.is_partial && self.has_spoken {
@@ -40,17 +40,17 @@ impl Patience {
         }
     }
 
-    /// What has come was not read, for lack of room: a message that is not whole has its time anew.
+    /// Extends the deadline of an incomplete message: received data was not read, for lack of room.
     pub fn excuse(&mut self, timeouts: &Timeouts, now: Instant) {
         self.due = self.due.max(now + timeouts.message);
     }
 
-    /// Ends at `due`.
+    /// Sets the deadline to `due`.
     pub const fn end_at(&mut self, due: Instant) {
         self.due = due;
     }
 
-    /// When it ends.
+    /// Returns the deadline.
     #[must_use]
     pub const fn due(&self) -> Instant {
         self.due

@@ -1,47 +1,47 @@
 //! The PROXY protocol, versions 1 and 2: a header with the address of the client, which a proxy
-//! sends ahead of a connection that it relays (haproxy.org, `proxy-protocol.txt`).
+//! sends at the start of a relayed connection (haproxy.org, `proxy-protocol.txt`).
 //!
-//! It is for connections of known proxies alone: from other peers a header proves nothing.
+//! It is accepted on connections of known proxies only: a header of another peer proves nothing.
 
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Bytes of the longest header that is taken. Version 1 has at most 107; version 2 has 52 with IPv6
-/// addresses, and this leaves room for what proxies say besides.
+/// The maximum length of a header in bytes. Version 1 has at most 107. Version 2 has 52 with IPv6
+/// addresses, and the rest is for its further fields.
 pub const MAX_LENGTH: usize = 536;
 
 const MAX_V1: usize = 107;
 const START_V1: &[u8] = b"PROXY ";
 const START_V2: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
-/// The beginning of version 2 up to the length of what follows.
+/// The length of a version 2 header up to its length field.
 const HEAD_V2: usize = 16;
 
-/// The beginning of a connection of a proxy.
+/// The start of a connection from a proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
     /// There is no header.
     Absent,
-    /// These bytes may be the beginning of one.
+    /// The bytes may be the beginning of a header.
     Partial,
     /// A header.
     Header {
-        /// Its bytes.
+        /// Its length in bytes.
         length: usize,
-        /// The client; `None` where the proxy has opened the connection for itself, or does not
-        /// know the address.
+        /// The address of the client. `None` if the proxy has opened the connection for itself or
+        /// does not know the address.
         client: Option<SocketAddr>,
     },
 }
 
-/// A header that cannot be read.
+/// A header that is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BadHeader {
-    /// It has more than [`MAX_LENGTH`] bytes, or in version 1 more than 107.
+    /// It is longer than [`MAX_LENGTH`] bytes, or in version 1 longer than 107.
     TooLong,
-    /// It is of another version, or names another command than `LOCAL` and `PROXY`.
+    /// It has an unknown version, or another command than `LOCAL` and `PROXY`.
     Version,
-    /// It is too short for its addresses, or no host can have them.
+    /// It is too short for its addresses, or an address cannot belong to a host.
     Address,
 }
 
@@ -58,10 +58,10 @@ impl fmt::Display for BadHeader {
 impl core::error::Error for BadHeader {}
 
 impl Start {
-    /// Reads the first `bytes` of a connection.
+    /// Parses the first `bytes` of a connection.
     ///
     /// # Errors
-    /// [`BadHeader`] where they are a header, and it cannot be read.
+    /// [`BadHeader`] if the bytes are a header that is invalid.
     pub fn parse(bytes: &[u8]) -> Result<Self, BadHeader> {
         if bytes.starts_with(START_V2) {
             return parse_v2(bytes);
@@ -129,13 +129,14 @@ fn parse_v2(bytes: &[u8]) -> Result<Start, BadHeader> {
         _ if is_local => None,
         0x11 => Some(client_in::<4, 12>(block)?),
         0x21 => Some(client_in::<16, 36>(block)?),
-        // Of unknown address, a datagram, or a socket of Unix.
+        // An unspecified address, a datagram socket, or a Unix socket.
         _ => None,
     };
     Ok(Start::Header { length, client })
 }
 
-/// The client in a block of `SIZE` bytes that begins with two addresses of `N` bytes and two ports.
+/// Returns the client in a block of `SIZE` bytes that begins with two addresses of `N` bytes and
+/// two ports.
 fn client_in<const N: usize, const SIZE: usize>(block: &[u8]) -> Result<SocketAddr, BadHeader>
 where
     IpAddr: From<[u8; N]>,
@@ -175,7 +176,7 @@ mod tests {
         [START_V2, &[command, family], &length, block].concat()
     }
 
-    /// Those of section 2.1.
+    /// The examples of section 2.1.
     #[test]
     fn lines_of_version_1_are_read() {
         header(
@@ -191,7 +192,8 @@ mod tests {
         header(longest.as_bytes(), None);
     }
 
-    /// Section 2.2: the signature, the two commands, the families, and what follows the addresses.
+    /// Section 2.2: the signature, both commands, the address families, and the fields after the
+    /// addresses.
     #[test]
     fn headers_of_version_2_are_read() {
         let v4 = [192, 0, 2, 1, 203, 0, 113, 1, 0xdc, 0x04, 0x13, 0xc4];
@@ -205,7 +207,7 @@ mod tests {
         .chain([0xdc, 0x04, 0x13, 0xc4])
         .collect();
         header(&v2(0x21, 0x21, &v6), Some("[2001:db8::1]:56324"));
-        // PP2_TYPE_AUTHORITY, and one of no known type.
+        // PP2_TYPE_AUTHORITY, and a field of unknown type.
         let more = [&v4[..], &[2, 0, 7], b"example", &[0xe0, 0, 0]].concat();
         header(&v2(0x21, 0x11, &more), Some("192.0.2.1:56324"));
         header(&v2(0x20, 0, &[]), None);

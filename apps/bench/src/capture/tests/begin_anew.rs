@@ -1,4 +1,4 @@
-//! Sources that begin anew, and long gaps that are none of that.
+//! Sources that restart, and long gaps that are no restart.
 
 use super::build::{Capture, Link, PCAP};
 use super::rtp::{FROM, TO, assert_ms, only_stream, rtp};
@@ -7,10 +7,10 @@ use crate::capture::track::RtpStream;
 use crate::capture::{Reading, analyse_bytes};
 use std::path::Path;
 
-/// Speech of 20 ms: packets with their numbers, time stamps and microseconds.
+/// A packet of 20 ms of speech: number, timestamp and microseconds.
 type Packet = (u16, u32, u64);
 
-/// So many packets from this number, time stamp and time on.
+/// Yields `count` packets from this number, timestamp and time.
 fn run(count: u16, (number, timestamp, micros): Packet) -> impl Iterator<Item = Packet> {
     (0..count).map(move |index| {
         let timestamp = timestamp.wrapping_add(160 * u32::from(index));
@@ -18,7 +18,7 @@ fn run(count: u16, (number, timestamp, micros): Packet) -> impl Iterator<Item = 
     })
 }
 
-/// The stream of these packets in the order of time, of a payload type.
+/// Returns the stream of these packets in chronological order, with a payload type.
 fn stream_of(payload_type: u8, packets: impl IntoIterator<Item = Packet>) -> RtpStream {
     let mut packets: Vec<_> = packets.into_iter().collect();
     packets.sort_by_key(|&(_, _, micros)| micros);
@@ -37,7 +37,8 @@ fn order(stream: &RtpStream) -> (u64, u64, u64, u64, u64) {
     (stream.expected, stream.lost, stream.duplicates, stream.out_of_order, stream.restarts)
 }
 
-/// Runs that each begin with such a number and time stamp, the first number after so many packets.
+/// Returns runs that each begin with this number and timestamp; the first element is the count of
+/// packets before.
 fn runs(beginnings: &[(u16, u16, u32)]) -> RtpStream {
     let mut packets = Vec::new();
     for &(count, number, timestamp) in beginnings {
@@ -53,10 +54,10 @@ fn a_source_that_begins_anew_has_lost_nothing() {
         [(175, 0, 0), (300, 0, 0), (400, 0, 0)],
         [(20, 0, 0), (30, 0, 0), (40, 0, 0)],
         [(1500, 0, 0), (1200, 0, 0), (5, 0, 0)],
-        // Somewhere else: a little ahead, far ahead, far behind, around the wrap.
+        // Another position: a little ahead, far ahead, far behind, around the wrap.
         [(50, 7, 3), (50, 700, 4_000_000), (50, 40_000, 8)],
         [(50, 60_000, 9), (50, 20, 1), (50, 65_500, 7_000)],
-        // Only the numbers begin anew, and the time stamps go on.
+        // Only the numbers restart, and the timestamps continue.
         [(50, 9_000, 0), (50, 300, 8_000), (50, 2_500, 16_000)],
     ] {
         let stream = runs(&beginnings);
@@ -87,11 +88,11 @@ fn a_gap_is_loss_as_long_as_the_time_stamps_go_on() {
 #[test]
 fn copies_and_late_packets_are_no_new_beginning() {
     let whole = || run(300, (0, 0, 0));
-    // Another path, on which all of it comes 300 ms later.
+    // Another path, where every packet comes 300 ms later.
     let later = run(300, (0, 0, 305_000));
     let copies = stream(whole().chain(later));
     assert_eq!(order(&copies), (300, 0, 300, 0, 0));
-    // A block of 150 that is sent again all at once, and one of 120 that comes 3 s late.
+    // A block of 150 that is repeated all at once, and one of 120 that is repeated 3 s late.
     let at_once = run(150, (0, 0, 0))
         .map(|(number, timestamp, _)| (number, timestamp, 2_990_000 + u64::from(number)));
     assert_eq!(order(&stream(whole().chain(at_once))), (300, 0, 150, 0, 0));
@@ -104,7 +105,7 @@ fn copies_and_late_packets_are_no_new_beginning() {
 
 #[test]
 fn a_copy_does_not_hide_a_new_beginning() {
-    // The source begins anew behind the number of a copy, long after it and right after it.
+    // The source restarts behind the number of a duplicate, long after it and right after it.
     for after in [200u16, 8] {
         let copy = (5, 800, 20_000 * u64::from(7u16) + 5_000);
         let anew = run(100, (6, 7_000_000, 20_000 * u64::from(after)));

@@ -1,4 +1,4 @@
-//! Makes captures.
+//! The construction of captures.
 
 use crate::capture::{Analysis, CaptureError, Reading, analyse_bytes};
 use etherparse::PacketBuilder;
@@ -8,7 +8,7 @@ use std::path::Path;
 /// The time of the first packet of most captures, in nanoseconds since the Unix epoch.
 pub(super) const START: u64 = 1_700_000_000_000_000_000;
 
-/// Forms of capture files.
+/// The forms of capture files.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Form {
     Pcap {
@@ -34,7 +34,7 @@ pub(super) const FORMS: [Form; 8] = [
     Form::PcapNg { resolution: 9, big_endian: true },
 ];
 
-/// Link types, and what stands before an IP packet.
+/// Link types, and the headers before an IP packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Link {
     Ethernet,
@@ -45,7 +45,7 @@ pub(super) enum Link {
     Loop,
     Cooked,
     Cooked2,
-    /// Nothing: the packets are Ethernet frames themselves.
+    /// No header: the packets are Ethernet frames themselves.
     Frames,
 }
 
@@ -97,7 +97,7 @@ impl Link {
     }
 }
 
-/// A capture that is being made: times in nanoseconds since the Unix epoch, and IP packets.
+/// A capture under construction: times in nanoseconds since the Unix epoch, and IP packets.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Capture {
     pub(super) packets: Vec<(u64, Vec<u8>)>,
@@ -107,7 +107,7 @@ pub(super) fn address(text: &str) -> SocketAddr {
     text.parse().unwrap()
 }
 
-/// An IP packet with a datagram.
+/// Returns an IP packet with a datagram.
 pub(super) fn udp(source: &str, destination: &str, payload: &[u8]) -> Vec<u8> {
     let (source, destination) = (address(source), address(destination));
     let builder = match (source.ip(), destination.ip()) {
@@ -121,7 +121,7 @@ pub(super) fn udp(source: &str, destination: &str, payload: &[u8]) -> Vec<u8> {
 }
 
 impl Capture {
-    /// Adds a datagram, so many microseconds after [`START`].
+    /// Adds a datagram at this time in microseconds after [`START`].
     pub(super) fn udp(&mut self, micros: u64, source: &str, destination: &str, payload: &[u8]) {
         self.packets.push((START + micros * 1_000, udp(source, destination, payload)));
     }
@@ -144,7 +144,7 @@ impl Capture {
         self.packets.push((START + micros * 1_000, bytes));
     }
 
-    /// The file.
+    /// Returns the file.
     pub(super) fn write(&self, form: Form, link: Link) -> Vec<u8> {
         let mut file = Writer { bytes: Vec::new(), big_endian: form.is_big_endian() };
         file.header(form, link);
@@ -251,19 +251,19 @@ impl Writer {
     }
 }
 
-/// The header fields that all messages of a transaction share.
+/// The common header fields of the messages of a transaction.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fields<'a> {
     pub(super) call_id: &'a str,
     /// The branches of the Via header fields, topmost first.
     pub(super) branches: &'a [&'a str],
-    /// Such as `1 INVITE`.
+    /// The CSeq, such as `1 INVITE`.
     pub(super) cseq: &'a str,
-    /// Of To; empty for none.
+    /// The tag of To; empty for no tag.
     pub(super) to_tag: &'a str,
 }
 
-/// A message with this first line, such as `INVITE sip:bob@b` or `180`.
+/// Returns a message with this first line, such as `INVITE sip:bob@b` or `180`.
 pub(super) fn message(first: &str, fields: Fields<'_>, sdp: &str) -> Vec<u8> {
     let Fields { call_id, branches, cseq, to_tag } = fields;
     let mut text = if first.as_bytes()[0].is_ascii_digit() {

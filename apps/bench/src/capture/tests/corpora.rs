@@ -1,4 +1,4 @@
-//! Captures of others. The figures beside them were given by tshark 4.0.17.
+//! Captures of other programs. The expected figures are those of tshark 4.0.17.
 
 use super::build::{Capture, Fields, message};
 use crate::capture::{Analysis, CaptureError, Reading, analyse};
@@ -6,7 +6,7 @@ use std::path::Path;
 use test_support::pcap::datagrams;
 use test_support::{corpora, files};
 
-/// `None` where the corpora are absent.
+/// Returns `None` if the corpora are absent.
 fn analysed(file: &str) -> Option<Analysis> {
     Some(analyse(&corpora()?.join("pcap").join(file), Reading::default()).unwrap())
 }
@@ -30,7 +30,8 @@ fn every_capture_is_read() {
     assert!(captures > 60, "the corpora hold only {captures} captures");
 }
 
-/// Requests with their copies, and the responses, as `tshark -q -z sip,stat -r FILE` counts them.
+/// Asserts the counts of requests with retransmissions, and of responses, as `tshark -q -z sip,stat
+/// -r FILE` shows them.
 #[track_caller]
 fn assert_messages(analysis: &Analysis, requests: &[(&str, u64)], statuses: &[(&str, u64)]) {
     let counted = analysis.methods.iter();
@@ -137,7 +138,7 @@ fn assert_streams(file: &str, lines: &[Line]) {
 fn rtp_streams_are_those_of_tshark() {
     assert_streams("sngrep/aaa.pcap", &[(0x3796_cb71, 9, 0, 69.947, 20.328, 7.799, 5.646)]);
     assert_streams("sipp/g711a.pcap", &[(0xdee0_ee8f, 236, 0, 34.829, 29.998, 0.829, 0.350)]);
-    // Opus, its clock rate from the session description.
+    // Opus, with the clock rate of the session description.
     assert_streams(
         "sipnab/invite-opus-bye.pcap",
         &[
@@ -157,7 +158,7 @@ fn rtp_streams_are_those_of_tshark() {
 
 #[test]
 fn the_longest_delta_and_jitter_are_those_of_tshark_where_there_are_pauses() {
-    // Comfort noise: tshark weighs the means by all packets, so that only the maxima agree.
+    // Comfort noise: tshark weights the means by all packets, so only the maxima agree.
     let Some(analysis) = analysed("sipnab/rtp-protocol.pcap") else { return };
     let figures: Vec<_> = analysis
         .rtp
@@ -173,7 +174,7 @@ fn the_longest_delta_and_jitter_are_those_of_tshark_where_there_are_pauses() {
 
 #[test]
 fn packets_of_a_call_are_authentic_under_its_keys() {
-    // rtpproxy decrypts these recordings with the keys beside them; the description is ours.
+    // rtpproxy decrypts these recordings with the keys in its files; the description is made here.
     let Some(root) = corpora() else { return };
     let mut capture = Capture::default();
     let keys =

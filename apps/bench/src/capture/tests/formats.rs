@@ -1,4 +1,4 @@
-//! File formats, link layers, fragments, and files that are broken.
+//! File formats, link layers, fragments, and damaged files.
 
 use super::build::{Capture, FORMS, Fields, Form, LINKS, Link, PCAP, START, analyse, message, udp};
 use crate::capture::file::End;
@@ -13,7 +13,7 @@ use std::path::Path;
 const V4: (&str, &str) = ("10.0.0.1:5060", "10.0.0.2:5060");
 const V6: (&str, &str) = ("[2001:db8::1]:5060", "[2001:db8::2]:5060");
 
-/// A REGISTER and its 200, 123 microseconds and 500 nanoseconds later.
+/// Returns a REGISTER and its 200, 123 microseconds and 500 nanoseconds later.
 fn registration(between: (&str, &str)) -> Capture {
     let fields = Fields { call_id: "x", branches: &["1"], cseq: "1 REGISTER", to_tag: "" };
     let mut capture = Capture::default();
@@ -23,7 +23,7 @@ fn registration(between: (&str, &str)) -> Capture {
     capture
 }
 
-/// The delay of the registration in microseconds, if there is one.
+/// Returns the delay of the registration in microseconds, if there is one.
 fn delay(analysis: &Analysis) -> Option<u64> {
     let registration = analysis.registrations.list.first()?;
     Some(registration.final_us? - registration.register_us)
@@ -113,7 +113,7 @@ fn what_is_packed_is_unpacked() {
         let analysis = analyse(&packed(&whole)).unwrap();
         assert_eq!((delay(&analysis), analysis.facts.end), (Some(123), End::Whole), "{form:?}");
         assert!(analysis.facts.gzip);
-        // Several members are one file.
+        // Several gzip members are one file.
         let (one, other) = whole.split_at(whole.len() / 2);
         let analysis = analyse(&[packed(one), packed(other)].concat()).unwrap();
         assert_eq!((delay(&analysis), analysis.facts.end), (Some(123), End::Whole), "{form:?}");
@@ -134,14 +134,14 @@ fn what_is_packed_and_broken_gives_what_was_whole() {
         assert_eq!((delay(&analysis), analysis.facts.end), (Some(123), End::Cut), "{length}");
     }
     let mut damaged = whole.clone();
-    // The check value at the end.
+    // The checksum at the end.
     *damaged.iter_mut().rev().nth(5).unwrap() ^= 1;
     damaged.extend(b"and more");
     let analysis = analyse(&damaged).unwrap();
     assert_eq!((delay(&analysis), analysis.facts.end), (Some(123), End::Damaged));
 }
 
-/// Gives a few bytes at a time, as a pipe may.
+/// A reader that returns a few bytes per call, as a pipe may.
 struct Pipe<'a>(&'a [u8]);
 
 impl io::Read for Pipe<'_> {
@@ -183,7 +183,7 @@ fn links_that_are_not_read_are_counted() {
     assert_eq!(packets.unknown_links, [(105, 2)].into());
 }
 
-/// The packet in fragments of at most `size` bytes, a multiple of 8.
+/// Returns the packet in fragments of at most `size` bytes, a multiple of 8.
 fn fragments(packet: &[u8], size: usize) -> Vec<Vec<u8>> {
     let is_v6 = packet[0] >> 4 == 6;
     let (header, payload) = packet.split_at(if is_v6 { 40 } else { 20 });
@@ -227,7 +227,7 @@ fn fragments_are_put_together_in_any_order() {
             let count = capture.packets.len() as u64;
             capture.packets.push(whole.packets[1].clone());
             let analysis = analyse(&capture.write(PCAP, Link::Ethernet)).unwrap();
-            // The REGISTER is there when its last piece is.
+            // The time of the REGISTER is that of its last fragment.
             assert_eq!(delay(&analysis), Some(123 + 40 - (count - 1)), "{between:?}");
             assert_eq!((analysis.packets.fragments, analysis.packets.reassembled), (count, 1));
         }
@@ -241,7 +241,7 @@ fn fragments_without_the_others_are_given_up() {
     pieces.remove(1);
     let mut capture = Capture::default();
     capture.packets.extend(pieces.into_iter().map(|piece| (START, piece)));
-    // Many more than are put together at a time.
+    // Many more than the limit of concurrent reassemblies.
     for identification in 100..1_000u16 {
         let mut piece = fragments(&udp(V4.0, V4.1, &[b'a'; 2000]), 1000).remove(0);
         piece[4..6].copy_from_slice(&identification.to_be_bytes());
@@ -255,13 +255,13 @@ fn fragments_without_the_others_are_given_up() {
 fn packets_that_were_cut_off_are_counted() {
     let capture = registration(V4);
     let mut bytes = Capture { packets: capture.packets[..1].to_vec() }.write(PCAP, Link::Ethernet);
-    // The length on the wire is larger than what was captured.
+    // The original length is larger than the captured length.
     let length = u32::from_le_bytes(bytes[36..40].try_into().unwrap());
     bytes[36..40].copy_from_slice(&(length + 500).to_le_bytes());
     assert_eq!(analyse(&bytes).unwrap().packets.cut_off, 1);
 }
 
-/// An INVITE with a key of SRTP in a part of its body.
+/// Returns an INVITE with an SRTP key in a part of its body.
 fn invite_with_keys() -> Vec<u8> {
     let fields = Fields { call_id: "k", branches: &["8"], cseq: "1 INVITE", to_tag: "" };
     let body = "--x\r\nContent-Type: application/sdp\r\n\r\nv=0\r\nc=IN IP4 10.0.0.1\r\n\
@@ -276,7 +276,7 @@ fn invite_with_keys() -> Vec<u8> {
         .into()
 }
 
-/// Captures with something of everything in them.
+/// Returns a capture with every kind of content.
 fn mixed(form: Form, link: Link) -> Vec<u8> {
     let mut capture = registration(V4);
     let packet = capture.packets[0].1.clone();
@@ -288,7 +288,7 @@ fn mixed(form: Form, link: Link) -> Vec<u8> {
         let header = [0x90, 0, 0, index, 0, 0, 0, index, 1, 2, 3, 4, 0, 0, 0, 1, 9, 9, 9, 9];
         capture.udp(index.into(), V4.0, "10.0.0.2:4000", &header);
     }
-    // The same in tunnels: IP in GRE, and the other way around.
+    // The same in tunnels: IP in GRE, and GRE in IP.
     let inner = udp(V4.0, V4.1, &invite_with_keys());
     let outer = udp("192.0.2.1:9", "192.0.2.2:9", &[&[0, 0, 8, 0], &inner[..]].concat());
     let mut outer = [&outer[..20], &outer[28..]].concat();

@@ -1,4 +1,4 @@
-//! Captures with known times, written byte by byte, and captures of others.
+//! Captures with known times, made byte by byte, and captures of other programs.
 
 mod begin_anew;
 mod build;

@@ -1,4 +1,4 @@
-//! Payload types that change while a call goes on: an offer holds when it is answered.
+//! Payload types that change during a call: an offer applies when it is answered.
 
 use super::build::{Capture, Fields, message};
 use super::rtp::{assert_ms, only_stream, rtp};
@@ -6,7 +6,7 @@ use crate::capture::track::RtpStream;
 
 const ALICE: &str = "10.0.0.1:5060";
 const BOB: &str = "10.0.0.2:5060";
-/// Where they receive media.
+/// The receiving addresses of the media.
 const MEDIA: (&str, &str) = ("10.0.0.1:4000", "10.0.0.2:6000");
 
 const OPUS: &str = "96 opus/48000/2";
@@ -21,10 +21,10 @@ fn sdp(address: &str, port: u16, map: &str) -> String {
 #[derive(Default)]
 struct Talk {
     capture: Capture,
-    /// When the last packet of media came.
+    /// The time of the last packet of media.
     micros: u64,
     messages: u64,
-    /// Calls before this one.
+    /// The number of earlier calls.
     calls: u64,
     number: u16,
     timestamp: u32,
@@ -48,7 +48,7 @@ impl Talk {
         self.capture.udp(self.micros + self.messages, from, to, &message(first, fields, &sdp));
     }
 
-    /// INVITE, and its answer with this status.
+    /// Adds an INVITE, and its response with this status.
     fn invite(&mut self, number: u32, map: &str, status: &str) {
         let cseq = format!("{number} INVITE");
         self.say(true, "INVITE sip:bob@b", &cseq, Some(map));
@@ -57,7 +57,7 @@ impl Talk {
         self.say(true, "ACK sip:bob@b", &ack, None);
     }
 
-    /// Fifty packets from Bob to Alice, 20 ms each.
+    /// Adds fifty packets from Bob to Alice, 20 ms each.
     fn media(&mut self, payload_type: u8, clock: u32) {
         for _ in 0..50 {
             self.micros += 20_000;
@@ -83,7 +83,7 @@ fn the_next_call_has_a_stream_of_its_own_with_the_same_ssrc_and_ports() {
         let mut talk = Talk::default();
         talk.invite(1, OPUS, "200");
         talk.media(96, 48_000);
-        // The next call begins 99 s later, and its phone counts from elsewhere.
+        // The next call begins 99 s later, with other numbers.
         talk.micros += 99_000_000;
         (talk.number, talk.timestamp, talk.calls) = (40_000, 7, 1);
         if is_early {
@@ -113,7 +113,7 @@ fn a_new_description_of_the_same_call_makes_no_new_stream() {
     let mut talk = Talk::default();
     talk.invite(1, OPUS, "200");
     talk.media(96, 48_000);
-    // On hold for a while: the time stamps go on with the time, the numbers with the packets.
+    // On hold for a while: the timestamps advance with the time, the numbers with the packets.
     talk.micros += 60_000_000;
     talk.timestamp += 60 * 48_000;
     talk.invite(2, OPUS, "200");
@@ -136,7 +136,7 @@ fn a_number_can_change_its_meaning() {
     let mut talk = Talk::default();
     talk.invite(1, OPUS, "200");
     talk.media(96, 48_000);
-    // Until the offer is answered, its number means what it meant.
+    // Until the answer, the payload type keeps its meaning.
     talk.say(true, "INVITE sip:bob@b", "2 INVITE", Some("96 AMR-WB/16000"));
     talk.media(96, 48_000);
     talk.say(false, "200", "2 INVITE", Some("96 AMR-WB/16000"));

@@ -15,7 +15,7 @@ pub(super) fn rtp(payload_type: u8, sequence: u16, timestamp: u32) -> Vec<u8> {
     bytes
 }
 
-/// Packets of G.711, each with its sequence number, at these microseconds.
+/// Returns packets of G.711, each with its sequence number, at these microseconds.
 fn g711(packets: &[(u16, u64)]) -> Capture {
     let mut capture = Capture::default();
     for &(sequence, micros) in packets {
@@ -51,7 +51,7 @@ fn a_steady_stream_has_no_jitter() {
     assert_ms(stream.max_delta_ms, 20.0);
     assert_ms(stream.mean_delta_ms, 20.0);
     assert_ms(stream.max_jitter_ms, 0.0);
-    // 200 bytes of IP every 20 ms (row A13 of docs/sources.md has 204: RTP behind a longer header).
+    // 200 bytes of IP every 20 ms (204 in the published measurement, with a longer RTP header).
     assert_ms(stream.kbit_per_s, 80.0);
     assert_eq!(stream.started_us, START / 1_000);
     assert_eq!(stream.ended_us, START / 1_000 + 1_000_000);
@@ -91,7 +91,7 @@ fn pauses_are_no_delta() {
     for (payload_type, sequence, timestamp, micros) in [
         (8, 1, 0, 0),
         (8, 2, 160, 20_000),
-        // Comfort noise, the pause, and the talk spurt after it, which has the marker.
+        // Comfort noise, the pause, and the talk spurt after it with the marker.
         (13, 3, 320, 41_000),
         (0x80 | 8, 4, 8000, 1_000_000),
         (8, 5, 8160, 1_021_000),
@@ -111,7 +111,7 @@ fn a_long_stream_has_a_percentile() {
     packets[1000].1 += 9_000;
     let stream = only_stream(&g711(&packets));
     assert_ms(stream.max_delta_ms, 29.0);
-    // The one that came late is one in two thousand.
+    // The late packet is one in two thousand.
     assert_ms(stream.p999_delta_ms, 20.095);
 }
 
@@ -135,7 +135,7 @@ fn a_few_packets_are_no_stream_unless_a_session_description_says_so() {
     assert_eq!(stream.call_id.as_deref(), Some("x"));
     assert_eq!(stream.encodings, ["opus"]);
     assert_eq!((stream.packets, stream.lost), (3, 0));
-    // 960 of 48,000 a second are 20 ms.
+    // 960 units at 48,000 Hz are 20 ms.
     assert_ms(stream.max_jitter_ms, 0.0);
 }
 
@@ -145,7 +145,7 @@ fn rtcp_and_chance_are_no_streams() {
     for index in 0..20u16 {
         let micros = 1_000 * u64::from(index);
         capture.udp(micros, FROM, TO, &[0x80, 200, 0, 1, 1, 2, 3, 4]);
-        // Version 2 by chance, with numbers that jump about.
+        // Datagrams that look like version 2, with random numbers.
         capture.udp(micros + 1, FROM, "10.0.0.2:53", &rtp(0, index.wrapping_mul(7919), 0));
     }
     let analysis = capture.analyse();
@@ -172,8 +172,8 @@ fn events_do_not_disturb_the_jitter_of_speech() {
     assert_ms(stream.max_delta_ms, 20.0);
 }
 
-/// Ten seconds in which every 50th packet is lost, every 37th overtaken by the next, and every 41st
-/// comes twice, all with up to 6 ms of delay.
+/// Returns ten seconds in which every 50th packet is lost, every 37th is overtaken by the next, and
+/// every 41st is duplicated, all with up to 6 ms of delay.
 fn disturbed() -> Capture {
     let mut packets = Vec::new();
     for index in (0..500u16).filter(|index| index % 50 != 10) {
@@ -228,7 +228,7 @@ fn quality_is_that_of_the_e_model() {
         assert!((stream.rating.unwrap() - rating).abs() < 1e-9, "{stream:?}");
         assert!((stream.mos.unwrap() - mos).abs() < 0.01, "{stream:?}");
     }
-    // No figures are known of G.722.
+    // G.722 has no values.
     assert_eq!((of(9, 10).rating, of(9, 10).mos), (None, None));
 }
 

@@ -12,7 +12,7 @@ const BOB: &str = "10.0.0.2:5060";
 /// [`START`] in microseconds.
 const T0: u64 = START / 1_000;
 
-/// A histogram keeps three digits: delays of less than 2048 us are exact.
+/// Asserts delays exactly: with three digits, a histogram is exact below 2048 us.
 fn assert_delays(histogram: &Histogram, delays: &[u64]) {
     let (min, max) = (delays.iter().min().unwrap(), delays.iter().max().unwrap());
     let mean = delays.iter().sum::<u64>() as f64 / delays.len() as f64;
@@ -25,8 +25,8 @@ fn fields<'a>(call_id: &'a str, branches: &'a [&'a str], cseq: &'a str) -> Field
     Fields { call_id, branches, cseq, to_tag: "" }
 }
 
-/// A call through a proxy, `at` microseconds after the start: the points that a capture at the
-/// caller, at the server or at the callee has, as `see` tells of each hop.
+/// Adds a call through a proxy, `at` microseconds after the start. `see` selects the hops of a
+/// capture at the caller, at the server or at the callee.
 fn proxied_call(capture: &mut Capture, at: u64, call_id: &str, see: impl Fn(&str, &str) -> bool) {
     let one = format!("a{call_id}");
     let two = format!("b{call_id}");
@@ -152,7 +152,7 @@ fn retransmissions_are_counted_by_method_and_status() {
         ..MethodCounts::default()
     };
     assert_eq!(analysis.methods["INVITE"], requests);
-    // Two callees answered the forked INVITE: the second 200 is no copy of the first.
+    // Two callees answered the forked INVITE: the second 200 is no retransmission.
     let responses = ResponseCounts { responses: 2, retransmissions: 1 };
     assert_eq!(analysis.responses["200 INVITE"], responses);
     assert_eq!(analysis.calls.list[0].hops[0].retransmissions, 2);
@@ -245,7 +245,7 @@ fn the_two_legs_of_a_back_to_back_user_agent_are_one_call() {
         (820, SERVER, BOB, message("ACK sip:b", ack("two", "9 ACK"), "")),
         (850, SERVER, ALICE, message("200", tagged(one), "")),
         (900, ALICE, SERVER, message("ACK sip:b", ack("one", "1 ACK"), "")),
-        // Another call of the same users, after the first has been answered: no leg of it.
+        // Another call of the same users, after the first was answered: not a leg of it.
         (5_000, SERVER, BOB, message("INVITE sip:b", fields("new", &["8"], "1 INVITE"), "")),
     ] {
         capture.udp(micros, source, destination, &bytes);
@@ -272,15 +272,15 @@ fn registrations_have_their_challenge_apart() {
         (0, ALICE, SERVER, register("x", &["1"], "1 REGISTER")),
         (120, SERVER, ALICE, answer("401", "x", &["1"], "1 REGISTER")),
         (150, ALICE, SERVER, register("x", &["2"], "2 REGISTER")),
-        // The same on the way from a proxy to the registrar.
+        // The same on the hop from a proxy to the registrar.
         (160, SERVER, BOB, register("x", &["9", "2"], "2 REGISTER")),
         (170, BOB, SERVER, answer("200", "x", &["9", "2"], "2 REGISTER")),
         (350, SERVER, ALICE, answer("200", "x", &["2"], "2 REGISTER")),
-        // A refresh without a challenge, and its copy.
+        // A refresh without a challenge, and its retransmission.
         (2000, ALICE, SERVER, register("x", &["3"], "3 REGISTER")),
         (2100, ALICE, SERVER, register("x", &["3"], "3 REGISTER")),
         (2250, SERVER, ALICE, answer("200", "x", &["3"], "3 REGISTER")),
-        // Wrong credentials, no credentials, and no answer.
+        // Wrong credentials, no credentials, and no response.
         (3000, ALICE, SERVER, register("y", &["4"], "1 REGISTER")),
         (3100, SERVER, ALICE, answer("403", "y", &["4"], "1 REGISTER")),
         (4000, ALICE, SERVER, register("z", &["5"], "1 REGISTER")),
@@ -370,7 +370,7 @@ fn several_messages_that_were_handed_over_in_one_piece_are_told_apart() {
     };
     let both = [register("1", "one"), register("2", "two")].concat();
     capture.udp(0, ALICE, SERVER, &both);
-    // What follows a message otherwise belongs to nothing (RFC 3261 section 18.3).
+    // Other data after a message is ignored (RFC 3261 section 18.3).
     let padded = [register("3", "three"), b"padding".to_vec()].concat();
     capture.udp(50, ALICE, SERVER, &padded);
     let analysis = capture.analyse();

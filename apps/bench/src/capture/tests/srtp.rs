@@ -1,4 +1,4 @@
-//! SRTP, with keys in the capture and without.
+//! SRTP, with and without keys in the capture.
 
 use super::build::{Capture, Fields, message};
 use super::rtp::{FROM, TO, assert_ms, only_stream, rtp};
@@ -15,13 +15,13 @@ fn sender(crypto: &Crypto) -> Sender {
     Sender::new(&crypto.policy, crypto.master_keys().unwrap()).unwrap()
 }
 
-/// A description with these keys, of one who receives at `address` and `port`.
+/// Returns a description with these keys, with `address` and `port` as the receiver.
 fn sdp(address: &str, port: u16, keys: &[&Crypto]) -> String {
     let keys: String = keys.iter().map(|key| format!("a=crypto:{key}\r\n")).collect();
     format!("v=0\r\nc=IN IP4 {address}\r\nm=audio {port} RTP/SAVP 0\r\n{keys}")
 }
 
-/// The offer of whoever is at [`FROM`] and the answer of whoever is at [`TO`].
+/// Adds the offer of [`FROM`] and the answer of [`TO`].
 fn negotiate(capture: &mut Capture, number: u32, micros: u64, offer: &[&Crypto], answer: &Crypto) {
     let cseq = format!("{number} INVITE");
     let fields =
@@ -34,7 +34,7 @@ fn negotiate(capture: &mut Capture, number: u32, micros: u64, offer: &[&Crypto],
     capture.udp(micros + 10, bob, alice, &ok);
 }
 
-/// A packet; every third ends with padding of this length.
+/// Returns a packet; every third ends with padding of this length.
 fn packet(number: u16, padding: u8) -> Vec<u8> {
     let mut packet = rtp(0, number, 160 * u32::from(number));
     if number.is_multiple_of(3) {
@@ -60,7 +60,7 @@ fn padding_that_is_encrypted_costs_no_packet() {
     for is_described in [false, true] {
         let mut capture = Capture::default();
         if is_described {
-            // As with DTLS, no key is told.
+            // The capture has no key, as with DTLS.
             let fields = Fields { call_id: "c", branches: &["1"], cseq: "1 INVITE", to_tag: "" };
             capture.udp(
                 0,
@@ -98,7 +98,7 @@ fn keys_of_the_description_tell_what_is_authentic() {
             let micros = 20_000 * u64::from(number) + 100;
             let mut sent = protect(&mut alice, packet(number, 4));
             if number >= 150 && number.is_multiple_of(10) {
-                // Damaged on its way.
+                // Damaged in transit.
                 sent[20] ^= 1;
             }
             capture.udp(micros, FROM, TO, &sent);
@@ -129,7 +129,7 @@ fn new_keys_hold_from_their_answer_on() {
     for number in 0..300u16 {
         let micros = 20_000 * u64::from(number) + 100;
         match number {
-            // The same keys again: the session goes on.
+            // The same keys again: the session continues.
             50 => negotiate(&mut capture, 2, micros - 50, &[&keys[0]], &keys[1]),
             100 => negotiate(&mut capture, 3, micros - 50, &[&keys[2]], &keys[3]),
             _ => {}

@@ -1,4 +1,4 @@
-//! SIP over TCP, cut in any way.
+//! SIP over TCP, in arbitrary segments.
 
 use super::build::{Capture, Fields, Link, PCAP, analyse, message};
 use crate::capture::Analysis;
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 const CLIENT: &str = "10.0.0.1:40000";
 const SERVER: &str = "10.0.0.2:5060";
 
-/// Three messages with a keep-alive between them.
+/// Returns three messages with a keep-alive between them.
 fn stream() -> Vec<u8> {
     let fields = |call_id| Fields { call_id, branches: &["1"], cseq: "1 OPTIONS", to_tag: "" };
     let mut bytes = message("OPTIONS sip:b", fields("x"), "v=0\r\n\r\n\r\n");
@@ -18,7 +18,8 @@ fn stream() -> Vec<u8> {
     bytes
 }
 
-/// Segments of the stream between these cuts, with their sequence numbers, from `first` on.
+/// Returns the segments of the stream between these cuts with their sequence numbers, starting at
+/// `first`.
 fn segments(bytes: &[u8], cuts: &[usize], first: u32) -> Vec<(u32, Vec<u8>)> {
     let mut cuts: Vec<_> = cuts.iter().copied().chain([0, bytes.len()]).collect();
     cuts.sort_unstable();
@@ -39,7 +40,7 @@ fn captured(first: u32, segments: &[(u32, Vec<u8>)], with_syn: bool) -> Analysis
     analyse(&capture.write(PCAP, Link::Ethernet)).unwrap()
 }
 
-/// A WebSocket of a client, with two requests and a keep-alive.
+/// Returns the WebSocket data of a client with two requests and a keep-alive.
 fn websocket() -> Vec<u8> {
     let fields = |call_id| Fields { call_id, branches: &["1"], cseq: "1 OPTIONS", to_tag: "" };
     let request = |call_id| message("OPTIONS sip:b", fields(call_id), "");
@@ -62,7 +63,7 @@ fn a_websocket_that_cannot_be_read_is_counted() {
     let bytes = [AGREED, &frame(12, 1, None, b"packed")].concat();
     let analysis = captured(1, &segments(&bytes, &[], 1), true);
     assert_eq!((analysis.sip.tcp, analysis.streams.unframed), (0, 1));
-    // Other HTTP is nothing.
+    // Other HTTP is ignored.
     let bytes = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".to_vec();
     let analysis = captured(1, &segments(&bytes, &[], 1), true);
     assert_eq!((analysis.sip.tcp, analysis.streams.unframed), (0, 0));
@@ -85,8 +86,8 @@ proptest! {
         prop_assert_eq!(analysis.methods["OPTIONS"].requests, 2);
     }
 
-    /// However a stream is cut, its segments put in another order or sent again, the messages are
-    /// the same; the sequence numbers wrap within it.
+    /// For any segmentation, order and retransmission of segments, the messages are the same; the
+    /// sequence numbers wrap within the stream.
     #[test]
     fn messages_do_not_depend_on_the_segments(
         cuts in proptest::collection::vec(0..stream().len(), 0..12),
@@ -151,7 +152,7 @@ fn a_gap_is_not_waited_at_for_ever() {
     let body = "b".repeat(10_000);
     let mut capture = Capture::default();
     capture.tcp(0, (CLIENT, SERVER), (99, true), b"");
-    // What is missing is 100 bytes long; behind it there are 400 kB.
+    // The gap is 100 bytes long, with 400 kB after it.
     let mut sequence = 200;
     for number in 0..40u32 {
         let branch = number.to_string();
@@ -180,7 +181,7 @@ fn a_new_connection_on_the_same_ports_is_another_stream() {
     let mut capture = Capture::default();
     for (index, branch) in [["1"], ["2"], ["3"]].iter().enumerate() {
         let first = 4_000_000_000u32.wrapping_mul(1 + index as u32);
-        // The beginning of the third is not in the capture.
+        // The start of the third connection is not in the capture.
         if index < 2 {
             capture.tcp(0, (CLIENT, SERVER), (first.wrapping_sub(1), true), b"");
         }

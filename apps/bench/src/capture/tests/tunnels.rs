@@ -1,4 +1,4 @@
-//! Packets in packets, and tags before them.
+//! Packets in tunnels, and with tags.
 
 use super::build::{Capture, Fields, Link, PCAP, START, analyse, message, udp};
 use crate::capture::Analysis;
@@ -8,18 +8,18 @@ use std::net::Ipv4Addr;
 const A: &str = "10.0.0.1:5060";
 const B: &str = "10.0.0.2:5060";
 
-/// Two IP packets: a REGISTER and its 200.
+/// Returns two IP packets: a REGISTER and its 200.
 fn packets() -> [Vec<u8>; 2] {
     let fields = Fields { call_id: "x", branches: &["1"], cseq: "1 REGISTER", to_tag: "" };
     [udp(A, B, &message("REGISTER sip:b", fields, "")), udp(B, A, &message("200", fields, ""))]
 }
 
-/// An Ethernet frame.
+/// Returns an Ethernet frame.
 fn frame(ether_type: u16, payload: &[u8]) -> Vec<u8> {
     [&[2; 12], &ether_type.to_be_bytes()[..], payload].concat()
 }
 
-/// An IPv4 packet between two ends of a tunnel.
+/// Returns an IPv4 packet between the ends of a tunnel.
 fn ip(protocol: u8, payload: &[u8]) -> Vec<u8> {
     let length = u16::try_from(20 + payload.len()).unwrap();
     let mut bytes = vec![0x45, 0];
@@ -31,7 +31,7 @@ fn ip(protocol: u8, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// An IPv6 packet between two ends of a tunnel.
+/// Returns an IPv6 packet between the ends of a tunnel.
 fn ip6(protocol: u8, payload: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0x60, 0, 0, 0];
     bytes.extend(u16::try_from(payload.len()).unwrap().to_be_bytes());
@@ -41,7 +41,7 @@ fn ip6(protocol: u8, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// What a capture of Ethernet shows in which each IP packet was put into a frame.
+/// Returns the analysis of an Ethernet capture of the IP packets, each in a frame by `wrap`.
 fn analysed(wrap: impl Fn(&[u8]) -> Vec<u8>) -> Analysis {
     let mut capture = Capture::default();
     for (index, packet) in (0..).zip(packets()) {
@@ -132,7 +132,7 @@ fn tags_are_passed_over() {
 fn what_a_capture_agent_sends_on_is_read() {
     let fields = Fields { call_id: "x", branches: &["1"], cseq: "1 REGISTER", to_tag: "" };
     let mut capture = Capture::default();
-    // Sent on a second later, both at once.
+    // Forwarded a second later, both at once.
     for (first, ends, micros) in [("REGISTER sip:b", [1, 2], 5u32), ("200", [2, 1], 1_005)] {
         let chunks: [(u16, u16, &[u8]); 7] = [
             (0, 3, &[10, 0, 0, ends[0]]),

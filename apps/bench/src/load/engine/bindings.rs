@@ -1,47 +1,48 @@
-//! The bindings of the users: how long they last, and when they are refreshed.
+//! The bindings of the users: their expiry and their refresh.
 
 use sip::header::{HeaderName, NameAddr, delta_seconds};
 use sip::{Duration, Instant, Message};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// After a refresh that failed.
+/// The wait after a failed refresh.
 const RETRY: Duration = Duration::from_secs(2);
 
-/// A user's binding.
+/// The binding of a user.
 #[derive(Clone, Copy, Debug)]
 struct Binding {
-    /// When it ends.
+    /// The time of expiry.
     end: Instant,
-    /// When it is to be refreshed.
+    /// The time of the refresh.
     refresh: Instant,
-    /// Whether the user is in the queue.
+    /// True if the user is in the queue.
     is_queued: bool,
 }
 
-/// Those of all users of a worker.
+/// The bindings of all users of a worker.
 #[derive(Debug)]
 pub(super) struct Bindings {
     all: Vec<Option<Binding>>,
-    /// How long each user asks for, in seconds.
+    /// The requested expiry of each user in seconds.
     asked: Vec<u32>,
-    /// Each user with a binding at most once; who comes up too early is put in again.
+    /// Refresh times. Each user with a binding is in the queue at most once; an entry that comes up
+    /// too early is inserted again.
     queue: BinaryHeap<Reverse<(Instant, u32)>>,
 }
 
 impl Bindings {
-    /// Of `users` users, who ask for `expires` seconds.
+    /// Returns the empty state of `users` users that request `expires` seconds.
     pub(super) fn new(users: usize, expires: u32) -> Self {
         Self { all: vec![None; users], asked: vec![expires; users], queue: BinaryHeap::new() }
     }
 
-    /// How long the user asks for, in seconds.
+    /// Returns the requested expiry of the user in seconds.
     pub(super) fn asked(&self, user: u32) -> u32 {
         self.asked[user as usize]
     }
 
-    /// The registrar found `expires` too short: from now on the user asks for what `response`, a
-    /// 423, says (RFC 3261 section 10.2.8). Whether that is longer.
+    /// Handles a 423 response (RFC 3261 section 10.2.8): the user requests its Min-Expires from now
+    /// on. Returns true if that is longer than `expires`.
     pub(super) fn too_brief(&mut self, user: u32, expires: u32, response: &Message<'_>) -> bool {
         let name = HeaderName::MinExpires;
         let least = response.value(name).and_then(|value| delta_seconds(name, value).ok());
@@ -51,10 +52,10 @@ impl Bindings {
         least > expires
     }
 
-    /// The user has a binding for `granted` from `now`.
+    /// Records a binding of the user for `granted` from `now`.
     ///
-    /// It is refreshed when half of that is over or later, up to three quarters: users who
-    /// registered together do not all come back together.
+    /// Its refresh is scheduled between one half and three quarters of that time, so the refreshes
+    /// of users that registered together are spread.
     pub(super) fn granted(&mut self, user: u32, granted: Duration, now: Instant) {
         let users = self.all.len() as u64;
         let granted = granted.as_micros();
@@ -63,7 +64,7 @@ impl Bindings {
         self.set(user, now + Duration::from_micros(granted), refresh);
     }
 
-    /// A refresh has failed: it is tried again while the binding lasts.
+    /// Schedules another attempt after a failed refresh, while the binding lasts.
     pub(super) fn failed(&mut self, user: u32, now: Instant) {
         if let Some(binding) = self.all[user as usize] {
             self.set(user, binding.end, now + RETRY);
@@ -79,7 +80,7 @@ impl Bindings {
         }
     }
 
-    /// The user has none any more.
+    /// Removes the binding of the user.
     pub(super) fn removed(&mut self, user: u32) {
         if let Some(binding) = &mut self.all[user as usize] {
             binding.end = Instant::ZERO;
@@ -87,12 +88,12 @@ impl Bindings {
         }
     }
 
-    /// Whether the user has one at `now`.
+    /// Returns true if the user has a binding at `now`.
     pub(super) fn has(&self, user: u32, now: Instant) -> bool {
         self.all[user as usize].is_some_and(|binding| now < binding.end)
     }
 
-    /// A user whose binding is to be refreshed at `now`.
+    /// Returns a user whose binding is due for a refresh at `now`, and takes it from the queue.
     pub(super) fn due(&mut self, now: Instant) -> Option<u32> {
         while let Some(&Reverse((at, user))) = self.queue.peek() {
             if at > now {
@@ -106,7 +107,7 @@ impl Bindings {
             }
             binding.is_queued = false;
             if now < binding.end {
-                // It is set anew when the refresh has ended.
+                // The end of the refresh sets the next time.
                 return Some(user);
             }
         }
@@ -114,15 +115,15 @@ impl Bindings {
     }
 }
 
-/// How long the binding of `contact` lasts by the 2xx to a REGISTER (RFC 3261 section 10.2.4): by
-/// its own parameter, by the header field, or as it was asked for.
+/// Returns the expiry of the binding of `contact` in the 2xx to a REGISTER (RFC 3261 section
+/// 10.2.4): the expires parameter, else the Expires header field, else the requested value.
 pub(super) fn granted(response: &Message<'_>, contact: &[u8], asked: u32) -> Duration {
     let seconds = |value: &[u8]| std::str::from_utf8(value).ok()?.trim().parse::<u32>().ok();
     let contacts = || {
         let elements = response.elements(HeaderName::Contact);
         elements.filter_map(|value| NameAddr::parse(HeaderName::Contact, value).ok())
     };
-    // Somebody in between may have written another address into it; then there is only one.
+    // An intermediary may have rewritten the address; then the only Contact counts.
     let ours = contacts().find(|found| found.uri_bytes.starts_with(contact));
     let ours = ours.or_else(|| contacts().next());
     let expires = ours

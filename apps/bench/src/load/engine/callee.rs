@@ -1,4 +1,4 @@
-//! The side that is called.
+//! The callee's side of a call.
 
 use super::requests::{Arrived, tag_of};
 use super::slot::CalleeState;
@@ -7,7 +7,7 @@ use super::{Engine, Entry, Mark};
 use sip::{Duration, Instant};
 
 impl Engine {
-    /// An INVITE has come that begins the call.
+    /// Handles the initial INVITE of the call.
     pub(super) fn on_call(
         &mut self,
         arrived: &Arrived<'_, '_>,
@@ -63,8 +63,8 @@ impl Engine {
         self.begin_answer(index, End::Callee, now, Some((entry, Mark::Answer)));
     }
 
-    /// The caller, or a server in its name, takes the call back: it is refused instead of answered
-    /// (RFC 3261 section 9.2). Later it is too late.
+    /// Handles a CANCEL from the caller or a server on its behalf: the INVITE gets a 487 (RFC 3261
+    /// section 9.2). A CANCEL after the final response has no effect.
     pub(super) fn on_cancel(&mut self, arrived: &Arrived<'_, '_>, index: u32, now: Instant) {
         let slot = self.slots.get(index);
         let entry = Entry { slot: index, generation: slot.generation };

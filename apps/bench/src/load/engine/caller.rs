@@ -1,4 +1,4 @@
-//! The side that sends the requests.
+//! The client side of the operations.
 
 use super::bindings;
 use super::credentials::{Asked, Keys};
@@ -16,7 +16,8 @@ use std::net::SocketAddr;
 
 const SDP: &str = "application/sdp";
 
-/// Challenges that are answered for one request: the first, and one more should the nonce be stale.
+/// The most challenges that are answered for one request: the first, and one more for a stale
+/// nonce.
 const MAX_CHALLENGES: u8 = 2;
 
 impl Engine {
@@ -44,7 +45,7 @@ impl Engine {
         self.schedule(index);
     }
 
-    /// Writes the current request, the same each time.
+    /// Writes the current request; a retransmission has the same bytes.
     pub(super) fn write_request(&mut self, index: u32, mark: Option<Mark>) {
         let start = self.out.bytes.len();
         let out = &mut self.out.bytes;
@@ -65,7 +66,7 @@ impl Engine {
         match slot.request {
             Request::Register => {
                 let to = ("<sip:", name, "@", domain, ">");
-                // One for all registrations of a user (RFC 3261 section 10.2.4).
+                // One Call-ID for all registrations of a user (RFC 3261 section 10.2.4).
                 let call_id = Registration { user: slot.user, salt: self.settings.salt };
                 let call_id = (call_id, "@", &sender.place.sent_by);
                 let home = write::place_of(&self.places, party.link);
@@ -115,7 +116,7 @@ impl Engine {
         self.push(start, (link, remote), stage, mark.map(|mark| (entry, mark)), is_measured);
     }
 
-    /// A response has come.
+    /// Handles a response.
     pub(super) fn on_response(
         &mut self,
         message: &Message<'_>,
@@ -140,7 +141,7 @@ impl Engine {
         let is_measured = slot.is_measured;
         self.tally.counts().received += u64::from(is_measured);
         if slot.attempt != key.attempt || slot.request == Request::Hold {
-            // Of a request that had its final response.
+            // A response to a request that already had its final response.
             self.tally.counts().repeated += u64::from(is_measured);
             self.acknowledge(message, status, key, link, is_measured);
             return;
@@ -160,7 +161,7 @@ impl Engine {
         self.on_final(message, status, key.slot, received, now);
     }
 
-    /// Sends the ACK of a final response to an INVITE, be it new or repeated.
+    /// Sends the ACK of a final response to an INVITE, for the first copy and for retransmissions.
     fn acknowledge(
         &mut self,
         message: &Message<'_>,
@@ -212,8 +213,8 @@ impl Engine {
         if slot.request != Request::Invite {
             return;
         }
-        // The transaction has no timer any more (section 17.1.1.2); how long to wait is for the
-        // user.
+        // The transaction has no timer any more (section 17.1.1.2). The user agent limits the
+        // ringing time.
         slot.until = received + patience;
         if status != 100 && slot.rung.is_none() {
             let own = slot.callee.ringing_sent.since(slot.callee.invited);
@@ -303,7 +304,7 @@ impl Engine {
         }
     }
 
-    /// A registration has succeeded: the user has a binding, or has none any more.
+    /// Updates the binding of the user after a successful REGISTER.
     fn note_binding(&mut self, message: &Message<'_>, index: u32, now: Instant) {
         let slot = self.slots.get(index);
         let (user, asked) = (slot.user, slot.expires);
@@ -319,13 +320,13 @@ impl Engine {
         self.bindings.granted(user, granted, now);
     }
 
-    /// The call was answered: the dialog is noted, and goes on to its BYE.
+    /// Handles the 2xx to the INVITE: stores the dialog until its BYE.
     fn on_answer(&mut self, message: &Message<'_>, index: u32, received: Instant, now: Instant) {
         let slot = self.slots.get(index);
         let own = slot.callee.answer_sent.since(slot.callee.invited);
         let delay = net(slot.elapsed, received, slot.sent, own);
         if slot.is_measured {
-            // Only now is it known that the ringing was that of a call that succeeded.
+            // The session request delay counts only for successful calls, which are known now.
             self.tally.delay(Delay::Srd, slot.rung.unwrap_or(delay));
             self.tally.delay(Delay::Setup, delay);
             if slot.callee.invited != Instant::MAX && slot.callee.invited >= slot.sent {
@@ -342,7 +343,7 @@ impl Engine {
         let dialog = Dialog::of_response(message).ok();
         slot.dialog = dialog.filter(|_| message.has(HeaderName::Contact));
         if slot.dialog.is_none() {
-            // There is no way to end a call with somebody who names no contact.
+            // Without a Contact in the response the call cannot be ended.
             self.conclude(index, Outcome::Refused, now);
             return;
         }
@@ -367,7 +368,7 @@ impl Engine {
         self.begin_request(index, now);
     }
 
-    /// Ends the call.
+    /// Sends the BYE.
     pub(super) fn send_bye(&mut self, index: u32, now: Instant) {
         let slot = self.slots.get(index);
         slot.request = Request::Bye;
@@ -383,7 +384,7 @@ impl Engine {
         self.begin_request(index, now);
     }
 
-    /// Sends the request again with credentials, if it can.
+    /// Sends the request again with credentials, if the challenge can be answered.
     fn answer_challenge(
         &mut self,
         message: &Message<'_>,
@@ -408,8 +409,8 @@ impl Engine {
         true
     }
 
-    /// Registers once more, for as long as the registrar wants at least (RFC 3261 section 10.2.8),
-    /// if that is longer than what was asked for.
+    /// Registers again with the Min-Expires of the registrar (RFC 3261 section 10.2.8), if that is
+    /// longer than the requested expiry.
     fn lengthen(
         &mut self,
         message: &Message<'_>,
@@ -427,14 +428,14 @@ impl Engine {
             return false;
         }
         slot.is_lengthened = true;
-        // Its credentials were for the request before.
+        // The credentials belong to the previous request.
         slot.challenges = 0;
         slot.authorization.clear();
         self.send_anew(index, received, now);
         true
     }
 
-    /// Sends the current request, which had its final response at `received`, as a new one.
+    /// Sends the current request again as a new transaction. Its final response came at `received`.
     fn send_anew(&mut self, index: u32, received: Instant, now: Instant) {
         let slot = self.slots.get(index);
         slot.elapsed = net(slot.elapsed, received, slot.sent, Duration::ZERO);
@@ -448,7 +449,7 @@ impl Engine {
         self.begin_request(index, now);
     }
 
-    /// Lets `write` write the credentials of the current request.
+    /// Calls `write` to write the credentials of the current request.
     fn with_credentials(
         &mut self,
         index: u32,
@@ -481,7 +482,7 @@ impl Engine {
         is_written
     }
 
-    /// The operation is over.
+    /// Ends the operation.
     fn conclude(&mut self, index: u32, outcome: Outcome, now: Instant) {
         let slot = self.slots.get(index);
         if outcome == Outcome::Succeeded {
@@ -499,14 +500,14 @@ impl Engine {
     }
 }
 
-/// From `sent` to `received` without `own`, the time that this program kept the other side waiting,
-/// and after `before`.
+/// Returns the delay from `sent` to `received` plus `before`, without `own`, the delay that this
+/// program caused.
 fn net(before: Duration, received: Instant, sent: Instant, own: Duration) -> Duration {
     let span = received.since(sent).as_micros().saturating_sub(own.as_micros());
     before + Duration::from_micros(span)
 }
 
-/// The request URI of a request.
+/// The Request-URI of a request.
 #[derive(Clone, Copy)]
 enum RequestUri<'a> {
     Domain(&'a str),
@@ -524,8 +525,8 @@ impl Emit for RequestUri<'_> {
     }
 }
 
-/// The link by which a request of `party` goes to `remote`. The one that its requests leave by may
-/// be connected to the target, and takes nothing from elsewhere.
+/// Returns the link for a request of `party` to `remote`. The link of its requests may be connected
+/// to the target and cannot send elsewhere.
 fn way_to(remote: Option<SocketAddr>, link: u32, party: &Party, settings: &Settings) -> u32 {
     match remote {
         Some(remote) if remote != settings.target && link == party.way => party.link,
@@ -533,7 +534,7 @@ fn way_to(remote: Option<SocketAddr>, link: u32, party: &Party, settings: &Setti
     }
 }
 
-/// The request URI of the current request of `slot`.
+/// Returns the Request-URI of the current request of `slot`.
 fn request_uri<'a>(slot: &'a Slot, parties: &'a [Party], settings: &'a Settings) -> RequestUri<'a> {
     let domain = &settings.domain[..];
     let user = |prefix, party: u32| RequestUri::User {
@@ -549,7 +550,7 @@ fn request_uri<'a>(slot: &'a Slot, parties: &'a [Party], settings: &'a Settings)
     }
     match (slot.request, slot.task) {
         (Request::Register | Request::Options, _) => RequestUri::Domain(domain),
-        // Nobody is called that: the character is in no pattern and no phone's name.
+        // A user that does not exist: the tilde occurs in no pattern and in no phone's name.
         (Request::Invite, Task::InviteNotFound) => user("nobody~", slot.user),
         (Request::Invite, _) => user("", slot.peer),
         (Request::Bye | Request::Hold, _) => {

@@ -1,21 +1,20 @@
-//! Answers to challenges (RFC 3261 section 22, RFC 8760), and nonces that are used again (RFC 7616
-//! section 3.3).
+//! Responses to challenges (RFC 3261 section 22, RFC 8760), and nonce reuse (RFC 7616 section 3.3).
 
 use sip::digest::{Algorithm, Challenge, Ha1Set, QopOptions, Request, next_nonce, unquote};
 use sip::header::HeaderName;
 use sip::{Message, Method};
 
-/// HA1 of each user, worked out once: a load asks for few realms, mostly one. And the challenges
-/// that are answered again.
+/// The cached HA1 of each user (a load has few realms, mostly one), and the challenges for nonce
+/// reuse.
 #[derive(Debug)]
 pub(crate) struct Keys {
     realm: Vec<u8>,
     sets: Vec<Option<Box<Ha1Set>>>,
-    /// By user, what servers and proxies asked last; empty if nonces are not used again.
+    /// The last challenges of server and proxy, by user; empty without nonce reuse.
     known: Vec<[Option<Box<Known>>; 2]>,
 }
 
-/// Who answers, and what for.
+/// The user and the request that the credentials are for.
 pub(crate) struct Asked<'a> {
     pub(crate) user: usize,
     pub(crate) name: &'a str,
@@ -25,7 +24,7 @@ pub(crate) struct Asked<'a> {
     pub(crate) cnonce: &'a [u8],
 }
 
-/// Who asks for credentials.
+/// The role of the challenger.
 #[derive(Clone, Copy, Debug)]
 enum Asker {
     /// A server or user agent: 401.
@@ -41,7 +40,7 @@ impl Asker {
         if status == 401 { Self::Server } else { Self::Proxy }
     }
 
-    /// The header fields of challenges, of credentials, and of the next nonce.
+    /// Returns the header fields of challenges, of credentials, and of the next nonce.
     const fn fields(self) -> (HeaderName, &'static [u8], &'static [u8]) {
         match self {
             Self::Server => {
@@ -56,7 +55,7 @@ impl Asker {
     }
 }
 
-/// A challenge that was answered, and may be again.
+/// A challenge that was answered and may be used again.
 #[derive(Debug)]
 struct Known {
     realm: Vec<u8>,
@@ -65,9 +64,9 @@ struct Known {
     algorithm: Algorithm,
     session: bool,
     qop: QopOptions,
-    /// How often the nonce was used.
+    /// The nonce count.
     count: u32,
-    /// The methods that were challenged: not every server asks for all of them.
+    /// The methods that were challenged; a server may challenge only some methods.
     methods: Vec<Method<'static>>,
 }
 
@@ -87,15 +86,15 @@ impl Known {
 }
 
 impl Keys {
-    /// Of `users` users, who use nonces again or do not.
+    /// Returns the empty state of `users` users.
     pub(crate) fn new(users: usize, reuse_nonces: bool) -> Self {
         let mut known = Vec::new();
         known.resize_with(if reuse_nonces { users } else { 0 }, Default::default);
         Self { realm: Vec::new(), sets: vec![None; users], known }
     }
 
-    /// Writes the header field line that answers the challenge of `response` into `line`, in place
-    /// of what is there. `None` where it has no challenge that can be answered.
+    /// Replaces the content of `line` by the header field line that answers the challenge of
+    /// `response`. Returns `None` if the response has no challenge that can be answered.
     pub(crate) fn answer(
         &mut self,
         response: &Message<'_>,
@@ -103,7 +102,7 @@ impl Keys {
         line: &mut Vec<u8>,
     ) -> Option<()> {
         let asker = Asker::of(response.status()?);
-        // The server names them in the order of its preference (RFC 8760 section 2.4).
+        // The server lists them in the order of its preference (RFC 8760 section 2.4).
         let challenge = response
             .values(asker.fields().0)
             .find_map(|value| Challenge::parse(value).ok().flatten())?;
@@ -129,8 +128,9 @@ impl Keys {
         Some(())
     }
 
-    /// Writes the header field lines with credentials by challenges of before into `line`, if the
-    /// user was challenged for this method. Whether there are any.
+    /// Replaces the content of `line` by header field lines with credentials for earlier
+    /// challenges, if the user was challenged for this method. Returns true if there are such
+    /// credentials.
     pub(crate) fn repeat(&mut self, asked: &Asked<'_>, line: &mut Vec<u8>) -> bool {
         line.clear();
         for asker in Asker::ALL {
@@ -145,8 +145,8 @@ impl Keys {
         !line.is_empty()
     }
 
-    /// A request with credentials of `user` has succeeded: the server may name the next nonce (RFC
-    /// 7616 section 3.5).
+    /// Handles the success of a request with credentials of `user`: stores the next nonce if the
+    /// server names one (RFC 7616 section 3.5).
     pub(crate) fn succeeded(&mut self, user: usize, response: &Message<'_>) {
         let Some(known) = self.known.get_mut(user) else { return };
         for (asker, known) in Asker::ALL.into_iter().zip(known) {

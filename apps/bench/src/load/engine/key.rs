@@ -1,22 +1,22 @@
-//! The names by which messages find the operation they belong to, without a look-up table.
+//! The keys in messages that identify their operation, without a look-up table.
 
-/// Which operation, in which life of its slot, and which of its requests.
+/// The key of a request: slot, generation of the slot, and request of the operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
-    /// The slot.
+    /// The index of the slot.
     pub(crate) slot: u32,
-    /// Which operation of those that the slot has held.
+    /// The generation of the slot: the count of operations that it has held.
     pub(crate) generation: u32,
-    /// Which request of the operation; 0 where it does not matter.
+    /// The number of the request in the operation; 0 where it does not matter.
     pub(crate) attempt: u8,
 }
 
-/// Octets of a key as text.
+/// The length of a key as text, in octets.
 const LENGTH: usize = 26;
 
 impl Key {
-    /// Appends the key as hexadecimal digits: slot, generation, attempt, and `salt`, by which the
-    /// messages of an earlier load are known.
+    /// Appends the key as hexadecimal digits: slot, generation, attempt and `salt`, which
+    /// distinguishes the load from earlier ones.
     pub(crate) fn write(self, salt: u32, out: &mut Vec<u8>) {
         hex(out, self.slot, 8);
         hex(out, self.generation, 8);
@@ -24,7 +24,7 @@ impl Key {
         hex(out, salt, 8);
     }
 
-    /// The key that `text` begins with, if it is of this load.
+    /// Returns the key at the start of `text`, if it belongs to this load.
     pub(crate) fn parse(text: &[u8], salt: u32) -> Option<Self> {
         let text = text.get(..LENGTH)?;
         let key = Self {

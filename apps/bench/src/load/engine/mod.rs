@@ -1,8 +1,9 @@
-//! Operations as a user agent plays them, both ends of a call: without I/O.
+//! The user agents of the operations, both ends of a call, without I/O.
 //!
-//! An [`Engine`] is told when an operation is to start, what came in and when, and what time it is;
-//! it fills an [`Output`] with what is to be sent. It is a real client: transactions with the
-//! timers of RFC 3261, credentials by challenge, ACK and BYE along the route set of the dialog.
+//! The inputs of an [`Engine`] are starts of operations, received messages with their times, and
+//! the current time. It fills an [`Output`] with messages to send. It is a complete client:
+//! transactions with the timers of RFC 3261, credentials for challenges, ACK and BYE along the
+//! route set of the dialog.
 
 mod bindings;
 mod callee;
@@ -34,34 +35,34 @@ use std::net::SocketAddr;
 use std::ops::Range;
 use wheel::{Entry, Wheel};
 
-/// What is to be sent.
+/// The messages to send.
 #[derive(Debug, Default)]
 pub(crate) struct Output {
-    /// The messages, one after the other.
+    /// The concatenated messages.
     pub(crate) bytes: Vec<u8>,
-    /// Where each lies, and where it goes.
+    /// The range and the destination of each message.
     pub(crate) transmits: Vec<Transmit>,
-    /// Links of single operations, which are over.
+    /// The links of single operations that have ended.
     pub(crate) closed: Vec<u32>,
 }
 
-/// A message to be sent.
+/// A message to send.
 #[derive(Clone, Debug)]
 pub(crate) struct Transmit {
-    /// With which socket or connection.
+    /// The number of the socket or connection.
     pub(crate) link: u32,
-    /// Where to; `None` is the server.
+    /// The destination; `None` is the server.
     pub(crate) remote: Option<SocketAddr>,
-    /// Which octets of [`Output::bytes`].
+    /// The range in [`Output::bytes`].
     pub(crate) range: Range<usize>,
-    /// How far in its call it stands: what has the same number may be sent in any order, and the
-    /// others in that of the numbers.
+    /// The stage of the call. Messages of equal stage may be sent in any order; different stages
+    /// are sent in ascending order.
     pub(crate) stage: Stage,
-    /// Whose time of sending it is.
+    /// The operation that records the time of sending.
     mark: Option<(Entry, Mark)>,
 }
 
-/// Where a message stands in its operation.
+/// The stage of a message in its operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Stage {
     Request,
@@ -72,7 +73,7 @@ pub(crate) enum Stage {
     ByeAnswer,
 }
 
-/// What it means for an operation that a message was sent.
+/// The event of the operation whose time is the time of sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mark {
     Request,
@@ -81,7 +82,7 @@ enum Mark {
     ByeAnswer,
 }
 
-/// One worker's operations.
+/// The operations of one worker.
 #[derive(Debug)]
 pub(crate) struct Engine {
     settings: Settings,
@@ -93,20 +94,20 @@ pub(crate) struct Engine {
     due: Vec<Entry>,
     keys: Keys,
     bindings: Bindings,
-    /// For what a message is made from.
+    /// A buffer for parts of a message.
     scratch: Vec<u8>,
-    /// Sequence numbers of registrations: they rise for each user.
+    /// The CSeq of registrations: it rises for each user.
     registrations: u32,
-    /// The users whose operations have ended, and how, if somebody wants to know.
+    /// The users whose operations have ended, with the outcomes; `None` if they are not collected.
     pub(crate) ended: Option<Vec<(u32, Outcome)>>,
-    /// What is counted.
+    /// The counts of the current load.
     pub(crate) tally: Tally,
-    /// What is to be sent; the owner sends it, calls [`Engine::sent`] and clears it.
+    /// The messages to send. The owner sends them, calls [`Engine::sent`] and clears them.
     pub(crate) out: Output,
 }
 
 impl Engine {
-    /// An engine for `parties`, whose links are `places`.
+    /// Returns an engine for `parties` with the links `places`.
     pub(crate) fn new(
         settings: Settings,
         parties: Vec<Party>,
@@ -127,7 +128,7 @@ impl Engine {
             slots: Slots::default(),
             wheel: Wheel::new(now),
             due: Vec::new(),
-            // All of one length, so that messages are, too.
+            // A fixed number of digits keeps the lengths of messages equal.
             registrations: 1_000_000,
             ended: None,
             tally: Tally::new(now, now..now),
@@ -135,29 +136,29 @@ impl Engine {
         }
     }
 
-    /// Counts into `tally` from now on. What still comes for operations of before counts nowhere.
+    /// Starts a new tally. Messages for earlier operations are not counted in it.
     pub(crate) fn begin(&mut self, tally: Tally) {
         self.slots.close_books();
         self.tally = tally;
     }
 
-    /// How many users there are.
+    /// Returns the number of users.
     pub(crate) fn parties(&self) -> usize {
         self.parties.len()
     }
 
-    /// A user whose binding will end soon, who is to start [`Task::Refresh`].
+    /// Returns a user whose binding expires soon, for which the owner starts [`Task::Refresh`].
     pub(crate) fn refresh_due(&mut self, now: Instant) -> Option<u32> {
         self.bindings.due(now)
     }
 
-    /// Whether the user is registered by us.
+    /// Returns true if this engine has registered the user.
     pub(crate) fn is_registered(&self, user: u32, now: Instant) -> bool {
         self.bindings.has(user, now)
     }
 
-    /// Starts `task` for the user `user`, which was to start at `scheduled`. The users of calls lie
-    /// half of all users apart. With `link`, it goes over that instead of the user's own.
+    /// Starts `task` for the user `user`; its scheduled start was `scheduled`. Caller and callee
+    /// are half of all users apart. With `link`, it uses that link instead of the user's own.
     pub(crate) fn start(
         &mut self,
         now: Instant,
@@ -195,7 +196,7 @@ impl Engine {
         index
     }
 
-    /// A message came at `received` on `link` from `remote`.
+    /// Handles a message that was received at `received` on `link` from `remote`.
     pub(crate) fn receive(
         &mut self,
         received: Instant,
@@ -205,7 +206,7 @@ impl Engine {
         bytes: &[u8],
     ) {
         let Ok(message) = Message::parse(bytes) else {
-            // A keep-alive is no fault.
+            // A keep-alive is not an error.
             if bytes.iter().any(|byte| !byte.is_ascii_whitespace()) {
                 self.stray(now);
             }
@@ -221,7 +222,7 @@ impl Engine {
         }
     }
 
-    /// What was in the output has been sent, at `at`.
+    /// Records `at` as the time of sending of the output.
     pub(crate) fn sent(&mut self, at: Instant) {
         for transmit in &mut self.out.transmits {
             let Some((entry, mark)) = transmit.mark.take() else { continue };
@@ -242,7 +243,7 @@ impl Engine {
         }
     }
 
-    /// Does what is due at `now`.
+    /// Handles the timers that are due at `now`.
     pub(crate) fn on_timer(&mut self, now: Instant) {
         let mut due = std::mem::take(&mut self.due);
         self.wheel.take(now, &mut due);
@@ -258,17 +259,17 @@ impl Engine {
         self.due = due;
     }
 
-    /// When to call [`Engine::on_timer`] next.
+    /// Returns the time for the next [`Engine::on_timer`].
     pub(crate) fn next_timer(&self) -> Option<Instant> {
         self.wheel.next()
     }
 
-    /// How many operations are under way.
+    /// Returns the number of operations under way.
     pub(crate) fn in_flight(&self) -> usize {
         self.slots.live()
     }
 
-    /// Gives up what is still under way.
+    /// Ends all operations that are still under way, as lost.
     pub(crate) fn abandon(&mut self, now: Instant) {
         for index in self.slots.live_indices() {
             self.end(index, Outcome::Lost, now);
@@ -281,7 +282,7 @@ impl Engine {
             let is_first = end == End::Callee && slot.callee.state == CalleeState::Ringing;
             let answer = slot.answer(end);
             if now >= answer.end {
-                // No ACK: the other side cannot know, but the call has failed.
+                // No ACK came: the other end is not informed, but the call has failed.
                 self.end(index, Outcome::TimedOut, now);
                 return;
             }
@@ -316,7 +317,7 @@ impl Engine {
         }
     }
 
-    /// The current request got no final response.
+    /// Handles the timeout of the current request without a final response.
     fn time_out(&mut self, index: u32, now: Instant) {
         let slot = self.slots.get(index);
         if slot.is_measured {
@@ -345,7 +346,7 @@ impl Engine {
         self.slots.release(index, outcome);
     }
 
-    /// Lets the slot come up in the wheel when it is next due, unless it does already.
+    /// Inserts the slot into the wheel at its next due time, unless an entry comes up before that.
     fn schedule(&mut self, index: u32) {
         let slot = self.slots.get(index);
         let due = slot.due();
@@ -355,7 +356,7 @@ impl Engine {
         }
     }
 
-    /// Something came that is no SIP message, or belongs to nothing.
+    /// Counts received data that is not a SIP message, or belongs to no operation.
     fn stray(&mut self, now: Instant) {
         if self.tally.measures(now) {
             self.tally.counts().received += 1;
@@ -363,7 +364,7 @@ impl Engine {
         }
     }
 
-    /// Something came for an operation that is over.
+    /// Counts a message for an operation that has ended.
     fn past(&mut self, key: Key, is_ack: bool, now: Instant) {
         let (outcome, is_measured) =
             self.slots.past(key).unwrap_or((Outcome::TimedOut, self.tally.measures(now)));
@@ -379,7 +380,7 @@ impl Engine {
         }
     }
 
-    /// Closes the message that begins at `start` of the output.
+    /// Adds the message from `start` to the end of the output buffer.
     fn push(
         &mut self,
         start: usize,
@@ -395,7 +396,7 @@ impl Engine {
 }
 
 impl Output {
-    /// Forgets what has been sent.
+    /// Clears the output.
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.transmits.clear();
@@ -403,7 +404,7 @@ impl Output {
     }
 }
 
-/// The operation that a message belongs to by its Call-ID.
+/// Returns the key in the Call-ID of a message.
 fn key_of_call(message: &Message<'_>, salt: u32) -> Option<Key> {
     Key::parse(message.value(HeaderName::CallId)?, salt)
 }

@@ -1,5 +1,5 @@
-//! Requests that come, and what answers them: those of our own calls, at both ends, those that a
-//! server makes by itself, and those of strangers.
+//! Incoming requests and their responses: those of the calls of this load, at both ends, those that
+//! a server originates, and unrelated ones.
 
 use super::key::Key;
 use super::slot::{CalleeState, End, Request, Slot};
@@ -10,33 +10,33 @@ use sip::message::{Response, reason_phrase};
 use sip::{Emit, Instant, Message, Method};
 use std::net::SocketAddr;
 
-/// The methods that are taken, for a 405 and for OPTIONS (RFC 3261 sections 8.2.1 and 11.2).
+/// The supported methods, for a 405 and for OPTIONS (RFC 3261 sections 8.2.1 and 11.2).
 const ALLOW: &[u8] = b"Allow: INVITE, ACK, CANCEL, BYE, OPTIONS, UPDATE, INFO\r\n";
 
-/// The tag of responses outside of our calls.
+/// The To tag of responses outside of the calls of this load.
 const NO_CALL: &[u8] = b"bench";
 
-/// A request that has come.
+/// A received request.
 #[derive(Clone, Copy)]
 pub(super) struct Arrived<'a, 'm> {
     pub(super) message: &'a Message<'m>,
     pub(super) method: Method<'m>,
     pub(super) cseq: u32,
-    /// Where it came in, and from where.
+    /// The link and the source.
     pub(super) link: u32,
     pub(super) remote: SocketAddr,
-    /// Whether its operation is measured.
+    /// True if its operation is measured.
     pub(super) is_measured: bool,
 }
 
 impl Arrived<'_, '_> {
-    /// The extensions that it requires. None of them is known here.
+    /// Yields the option tags of Require. All of them are unsupported.
     fn required(&self) -> impl Iterator<Item = &[u8]> {
         self.message.elements(HeaderName::Require).filter(|option| !option.is_empty())
     }
 
-    /// Whether it asks for what is not known (RFC 3261 section 8.2.2.3). ACK and CANCEL cannot, and
-    /// the method is looked at before.
+    /// Returns true if the request requires an unsupported extension (RFC 3261 section 8.2.2.3).
+    /// ACK and CANCEL ignore Require; the method is checked before.
     fn requires_unknown(&self) -> bool {
         let method = self.method;
         let is_taken = matches!(
@@ -46,15 +46,15 @@ impl Arrived<'_, '_> {
         is_taken && self.required().next().is_some()
     }
 
-    /// The same, of a request outside of dialogs: within one that is not there, it is that which is
-    /// said.
+    /// Returns true if a request outside of a dialog requires an unsupported extension. Within an
+    /// unknown dialog, the 481 takes precedence.
     fn starts_with_unknown(&self) -> bool {
         to_tag(self.message).is_none() && self.requires_unknown()
     }
 }
 
 impl Engine {
-    /// A request has come.
+    /// Handles a request.
     pub(super) fn on_request(
         &mut self,
         message: &Message<'_>,
@@ -100,12 +100,12 @@ impl Engine {
         }
     }
 
-    /// A request that belongs to no call of ours: a user agent without calls answers.
+    /// Handles a request that belongs to no call of this load, as a user agent without calls does.
     fn on_foreign(&mut self, arrived: &Arrived<'_, '_>, now: Instant) {
         if arrived.method == Method::Ack {
             return;
         }
-        // A server that asks whether we are there is no fault.
+        // An OPTIONS ping of the server is not an error.
         if arrived.method != Method::Options && self.tally.measures(now) {
             self.tally.counts().received += 1;
             self.tally.counts().unexpected += 1;
@@ -113,7 +113,7 @@ impl Engine {
         let status = match (arrived.method, to_tag(arrived.message)) {
             _ if arrived.starts_with_unknown() => 420,
             (Method::Options, _) => 200,
-            // All users are busy with calls of ours.
+            // All users are busy with calls of this load.
             (Method::Invite, None) => 486,
             (Method::Invite | Method::Bye | Method::Cancel, _) => 481,
             (Method::Update | Method::Info | Method::Prack, _) => 481,
@@ -122,7 +122,7 @@ impl Engine {
         self.respond(arrived, status, NO_CALL, None);
     }
 
-    /// A request within the dialog of a call, for this end of it (RFC 3261 section 12.2.2).
+    /// Handles a request within the dialog of a call, for this end of it (RFC 3261 section 12.2.2).
     fn on_request_in_dialog(
         &mut self,
         arrived: &Arrived<'_, '_>,
@@ -138,8 +138,8 @@ impl Engine {
         }
         let heard = slot.heard(end);
         let is_repeated = arrived.cseq == *heard;
-        // A BYE ends the call whatever its number: a server that sends requests by itself may have
-        // put some in between.
+        // A BYE ends the call whatever its CSeq: a server that originates requests may have used
+        // higher numbers in between.
         let is_late = arrived.cseq < *heard && arrived.method != Method::Bye;
         *heard = arrived.cseq.max(*heard);
         if is_late {
@@ -159,7 +159,8 @@ impl Engine {
                 self.refresh_target(arrived, index, end);
                 self.respond(arrived, 200, &tag, None);
             }
-            // No package is understood (RFC 6086 section 4.2.2); without one it is of the old kind.
+            // No Info Package is supported (RFC 6086 section 4.2.2); an INFO without one is a
+            // legacy INFO.
             Method::Info if has_info_package(arrived.message) => {
                 self.respond(arrived, 469, &tag, None);
             }
@@ -169,8 +170,8 @@ impl Engine {
         }
     }
 
-    /// The other end, or a server in its name, changes the session: we take what it says, and say
-    /// what we said before (RFC 3261 section 14.2).
+    /// Handles a re-INVITE of the other end, or of a server on its behalf: accepts its session
+    /// description and answers with the unchanged local one (RFC 3261 section 14.2).
     fn on_reinvite(&mut self, arrived: &Arrived<'_, '_>, index: u32, end: End, now: Instant) {
         let slot = self.slots.get(index);
         let is_answered = match end {
@@ -185,7 +186,7 @@ impl Engine {
         } else if !is_answered {
             self.refuse(arrived, 491);
         } else if answer.is_waiting() {
-            // The one before is not acknowledged yet.
+            // The previous 200 is not acknowledged yet.
             self.refuse(arrived, 500);
         } else {
             self.refresh_target(arrived, index, end);
@@ -222,7 +223,7 @@ impl Engine {
                 self.respond(arrived, 200, &tag, mark);
             }
             End::Caller => {
-                // Callees of ours do not hang up: a server has done so.
+                // The callees of this load send no BYE, so a server originated it.
                 counts.unexpected += u64::from(is_measured);
                 let is_held = slot.request == Request::Hold;
                 self.respond(arrived, 200, &tag, None);
@@ -246,17 +247,16 @@ impl Engine {
                 slot.callee.state = CalleeState::Confirmed;
             }
         } else if answer.cseq > Some(arrived.cseq) {
-            // Of an answer before.
+            // An ACK of an earlier answer.
             counts.repeated += is_measured;
         } else {
             counts.unexpected += is_measured;
         }
     }
 
-    /// The other end is to be reached where its Contact says, from now on (RFC 3261 section
-    /// 12.2.2).
+    /// Updates the remote target with the Contact of the request (RFC 3261 section 12.2.2).
     fn refresh_target(&mut self, arrived: &Arrived<'_, '_>, index: u32, end: End) {
-        // Only callers send requests later.
+        // Only callers send further requests.
         if end == End::Caller
             && let Some(dialog) = &mut self.slots.get(index).dialog
         {
@@ -264,7 +264,7 @@ impl Engine {
         }
     }
 
-    /// Writes the 200 to an INVITE, for this end of a call to send until it is acknowledged.
+    /// Writes the 200 to an INVITE. This end of the call sends it until the ACK comes.
     pub(super) fn write_answer(&mut self, arrived: &Arrived<'_, '_>, index: u32, end: End) {
         let slot = self.slots.get(index);
         let entry = Entry { slot: index, generation: slot.generation };
@@ -313,7 +313,7 @@ impl Engine {
         self.push_answer(index, end, mark);
     }
 
-    /// Sends it again, because no ACK has come (RFC 3261 section 13.3.1.4).
+    /// Retransmits the final response, because no ACK has come (RFC 3261 section 13.3.1.4).
     pub(super) fn send_answer_again(&mut self, index: u32, end: End, now: Instant) {
         let timers = self.settings.timers;
         let retransmits = self.settings.retransmits;
@@ -340,7 +340,7 @@ impl Engine {
         self.push(start, way, Stage::Answer, mark, is_measured);
     }
 
-    /// Answers a request that should not have come.
+    /// Answers an unexpected request with `status`.
     fn refuse(&mut self, arrived: &Arrived<'_, '_>, status: u16) {
         self.tally.counts().unexpected += u64::from(arrived.is_measured);
         if arrived.method != Method::Ack {
@@ -348,7 +348,7 @@ impl Engine {
         }
     }
 
-    /// Sends a response without a state of its own: the same request gets the same again.
+    /// Sends a stateless response: a retransmitted request gets an equal response.
     pub(super) fn respond(
         &mut self,
         arrived: &Arrived<'_, '_>,
@@ -396,7 +396,7 @@ impl Engine {
                 out.extend_from_slice(b"\r\n");
             }),
             (469, _) => response.write(out, |out| out.extend_from_slice(b"Recv-Info:\r\n")),
-            // Two requests of one dialog have met (RFC 3261 section 14.2).
+            // Two requests of one dialog have crossed (RFC 3261 section 14.2).
             (500, Method::Invite) => {
                 response.write(out, |out| out.extend_from_slice(b"Retry-After: 1\r\n"));
             }
@@ -408,8 +408,8 @@ impl Engine {
     }
 }
 
-/// What answers a method that is not taken: those that are known are not allowed, others unknown
-/// (RFC 3261 sections 8.2.1 and 21.5.2).
+/// Returns the status for an unsupported method: 405 if the method is known, else 501 (RFC 3261
+/// sections 8.2.1 and 21.5.2).
 const fn status_of_other(method: Method<'_>) -> u16 {
     if matches!(method, Method::Other(_)) { 501 } else { 405 }
 }
@@ -422,7 +422,7 @@ fn to_tag<'a>(message: &Message<'a>) -> Option<&'a [u8]> {
     NameAddr::parse(HeaderName::To, message.value(HeaderName::To)?).ok()?.tag()
 }
 
-/// Which end of the call in `slot` a tag is.
+/// Returns the end of the call in `slot` that has this tag.
 fn end_of(slot: &Slot, index: u32, tag: &[u8]) -> Option<End> {
     let entry = Entry { slot: index, generation: slot.generation };
     if tag == tag_of(entry) {
@@ -443,7 +443,7 @@ fn tag_of_end(end: End, entry: Entry) -> Vec<u8> {
     }
 }
 
-/// The callee's tag: the same in all its responses.
+/// Returns the callee's tag, the same in all its responses.
 pub(super) fn tag_of(entry: Entry) -> [u8; 9] {
     let mut tag = *b"c00000000";
     for (place, digit) in tag[1..].iter_mut().enumerate() {

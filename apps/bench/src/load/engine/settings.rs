@@ -1,49 +1,49 @@
-//! What all operations of a load have in common, and their users.
+//! The settings of all operations of a load, and its users.
 
 use sip::transaction::Timers;
 use sip::{Duration, Transport};
 use std::net::SocketAddr;
 
-/// What all operations of a load have in common.
+/// The settings of all operations of a load.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    /// Tells the messages of this load from those of others; random.
+    /// A random number that distinguishes the messages of this load from those of others.
     pub(crate) salt: u32,
-    /// Where requests outside of dialogs go.
+    /// The destination of requests outside of dialogs.
     pub(crate) target: SocketAddr,
-    /// The URI that is called and asked in place of the users and their domain: a user agent server
-    /// that is no registrar.
+    /// The Request-URI in place of the users and their domain: a user agent server without a
+    /// registrar.
     pub(crate) to: Option<String>,
-    /// Whether messages are sent again while no answer comes.
+    /// True if requests are retransmitted while no response comes.
     pub(crate) retransmits: bool,
     /// The domain of all users.
     pub(crate) domain: String,
-    /// How messages travel.
+    /// The transport of the messages.
     pub(crate) transport: Transport,
     /// T1, T2 and T4.
     pub(crate) timers: Timers,
-    /// How long a callee rings before it answers.
+    /// The ringing time of a callee.
     pub(crate) ring: Duration,
-    /// How long a call is held.
+    /// The holding time of a call.
     pub(crate) hold: Duration,
-    /// How long registrations are to last, in seconds, unless the server wants them longer.
+    /// The requested expiry of registrations in seconds, unless the server requires more.
     pub(crate) expires: u32,
-    /// Whether each caller registers before it calls (row D1 of docs/sources.md).
+    /// True if each caller registers before it calls.
     pub(crate) register_first: bool,
-    /// Whether the nonce of a challenge is used again, as long as the server takes it (RFC 7616
-    /// section 3.3), or each operation waits for a challenge.
+    /// True if a nonce is reused while the server accepts it (RFC 7616 section 3.3); false if each
+    /// operation is challenged.
     pub(crate) reuse_nonces: bool,
 }
 
-/// A user that a worker plays.
+/// A user of a worker.
 #[derive(Clone, Debug)]
 pub(crate) struct Party {
     /// The name.
     pub(crate) name: String,
     /// The password.
     pub(crate) password: String,
-    /// The link where the user is to be called.
+    /// The link at which the user receives calls.
     pub(crate) link: u32,
-    /// The link by which the user's requests leave.
+    /// The link of the user's requests.
     pub(crate) way: u32,
 }

@@ -1,4 +1,4 @@
-//! The operations that are under way.
+//! The operations under way.
 
 use super::key::Key;
 use crate::load::tally::Outcome;
@@ -8,27 +8,28 @@ use sip::{Duration, Instant, Method};
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
 
-/// Slots that are free before one is used anew: what comes late should still find it empty.
+/// The number of free slots before one is reused, so that late messages still find their slot
+/// unused.
 const RESERVE: usize = 256;
 
-/// What is to be done: an [`crate::record::Operation`], or what prepares for one.
+/// A task: an [`crate::record::Operation`], or a preparation for one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Task {
-    /// Register, whether there is a binding or not.
+    /// A REGISTER, with or without an existing binding.
     Register,
-    /// Register again because the binding would end, which is no operation of the load.
+    /// A REGISTER that refreshes an expiring binding; it is not an operation of the load.
     Refresh,
-    /// Remove the user's own binding.
+    /// The removal of the user's own binding.
     Logout,
-    /// Remove all bindings of the user.
+    /// The removal of all bindings of the user.
     Clear,
     /// A call to another user.
     Invite,
-    /// A call to somebody who does not exist.
+    /// A call to a user that does not exist.
     InviteNotFound,
-    /// A call that is to be redirected.
+    /// A call that is redirected.
     InviteRedirect,
-    /// OPTIONS to the server.
+    /// An OPTIONS request to the server.
     Options,
 }
 
@@ -39,12 +40,12 @@ pub(crate) enum Request {
     Options,
     Invite,
     Bye,
-    /// None: the call is being held.
+    /// No request: the call is on.
     Hold,
 }
 
 impl Request {
-    /// Its method.
+    /// Returns the method of the request.
     pub(crate) const fn method(self) -> Method<'static> {
         match self {
             Self::Register => Method::Register,
@@ -55,17 +56,17 @@ impl Request {
     }
 }
 
-/// Which end of a call.
+/// An end of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Caller,
     Callee,
 }
 
-/// How far the callee is.
+/// The state of the callee.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CalleeState {
-    /// Not called.
+    /// No INVITE has come.
     Idle,
     /// 180 was sent.
     Ringing,
@@ -75,37 +76,38 @@ pub(crate) enum CalleeState {
     Confirmed,
 }
 
-/// The called side of a call.
+/// The callee's side of a call.
 #[derive(Debug)]
 pub(crate) struct Callee {
     pub(crate) state: CalleeState,
-    /// When the INVITE came.
+    /// The time of receipt of the INVITE.
     pub(crate) invited: Instant,
-    /// When 180, and 200, were sent.
+    /// The times of sending of the 180 and the 200.
     pub(crate) ringing_sent: Instant,
     pub(crate) answer_sent: Instant,
-    /// When the BYE came, and when its 200 was sent.
+    /// The time of receipt of the BYE, and the time of sending of its 200.
     pub(crate) bye: Instant,
     pub(crate) bye_answered: Instant,
-    /// The highest CSeq that has come.
+    /// The highest CSeq received.
     pub(crate) heard: u32,
-    /// What answers the INVITE, and if it is cancelled before that, the 487.
+    /// The final response to the INVITE; after a CANCEL before that, the 487.
     pub(crate) answer: Answer,
     pub(crate) refusal: Vec<u8>,
 }
 
-/// A final response to an INVITE, which is sent until its ACK comes (RFC 3261 section 13.3.1.4).
+/// A final response to an INVITE, which is retransmitted until its ACK comes (RFC 3261 section
+/// 13.3.1.4).
 #[derive(Debug)]
 pub(crate) struct Answer {
-    /// The response; and which INVITE it is for, if there was one.
+    /// The response, and the CSeq of its INVITE, if there was one.
     pub(crate) bytes: Vec<u8>,
     pub(crate) cseq: Option<u32>,
-    /// When to send it, again or for the first time; and when to stop.
+    /// The time of the next transmission, the interval, and the end of retransmissions.
     pub(crate) again: Instant,
     pub(crate) interval: Duration,
     pub(crate) end: Instant,
     pub(crate) is_acknowledged: bool,
-    /// Where the INVITE came from.
+    /// The link and the source of the INVITE.
     pub(crate) link: u32,
     pub(crate) remote: SocketAddr,
 }
@@ -128,17 +130,17 @@ impl Answer {
         *self = Self::new(std::mem::take(&mut self.bytes));
     }
 
-    /// Whether it was sent. (One that is written is sent when it has rung.)
+    /// Returns true if the response was sent. (A written response is sent after the ringing time.)
     pub(crate) fn is_sent(&self) -> bool {
         self.interval > Duration::ZERO
     }
 
-    /// Whether it was sent, and its ACK is still to come.
+    /// Returns true if the response was sent and its ACK has not come.
     pub(crate) fn is_waiting(&self) -> bool {
         self.end < Instant::MAX
     }
 
-    /// Does not send it any more.
+    /// Stops the retransmissions.
     pub(crate) const fn stop(&mut self) {
         self.again = Instant::MAX;
         self.end = Instant::MAX;
@@ -152,52 +154,51 @@ pub(crate) struct Slot {
     pub(crate) is_live: bool,
     pub(crate) is_measured: bool,
     pub(crate) task: Task,
-    /// Who registers or calls, and who is called.
+    /// The user that registers or calls, and the user that is called.
     pub(crate) user: u32,
     pub(crate) peer: u32,
     pub(crate) link: u32,
-    /// Whether the link is for this operation alone.
+    /// True if the link serves this operation only.
     pub(crate) owns_link: bool,
     pub(crate) request: Request,
     pub(crate) attempt: u8,
-    /// Challenges answered for this request.
+    /// The number of answered challenges for this request.
     pub(crate) challenges: u8,
-    /// How long a registration is to last, in seconds; and whether that is what the registrar
-    /// wants, by which it was sent again.
+    /// The requested expiry in seconds; and true if the registrar required it with a 423 and the
+    /// REGISTER was sent again.
     pub(crate) expires: u32,
     pub(crate) is_lengthened: bool,
     pub(crate) cseq: u32,
     pub(crate) transaction: ClientTransaction,
-    /// When it was to start, and when its first message was sent.
+    /// The scheduled start, and the time of sending of the first message.
     pub(crate) scheduled: Instant,
     pub(crate) started: Instant,
-    /// When the current request was first sent; `Instant::MAX` until it is.
+    /// The time of the first transmission of the current request; `Instant::MAX` before it.
     pub(crate) sent: Instant,
-    /// What the sendings of the current request before this one took.
+    /// The delay of earlier transactions of the current request, such as a challenged one.
     pub(crate) elapsed: Duration,
-    /// What the operation took, and what its registration, if it began with one, took before.
+    /// The delay of the operation, and the delay of a registration before it.
     pub(crate) took: Duration,
     pub(crate) ahead: Duration,
-    /// When to give up a call that rings, or to end one that is held.
+    /// The time to give up a ringing call, or to end an answered one.
     pub(crate) until: Instant,
-    /// How long it took until the caller heard it ring.
+    /// The time from the INVITE to the first 180 at the caller.
     pub(crate) rung: Option<Duration>,
-    /// When the call was answered.
+    /// The time of the answer to the call.
     pub(crate) answered: Instant,
-    /// When to look next, and when the entry in the wheel comes up.
+    /// The time at which the entry in the wheel comes up.
     pub(crate) looked: Instant,
     pub(crate) callee: Callee,
-    /// What the caller answers to an INVITE of the other side, and the highest CSeq that came from
-    /// it.
+    /// The caller's response to an INVITE of the other end, and the highest CSeq received from it.
     pub(crate) answer: Answer,
     pub(crate) heard: u32,
-    /// How the operation before ended.
+    /// The outcome of the previous operation.
     pub(crate) last: Outcome,
-    /// Of the request: the header field line with the credentials.
+    /// The header field line with the credentials of the request.
     pub(crate) authorization: Vec<u8>,
-    /// The same of the INVITE that was answered, for its ACK.
+    /// The header field line with the credentials of the answered INVITE, for its ACK.
     pub(crate) proof: Vec<u8>,
-    /// The caller's side of the call, from its 2xx on.
+    /// The caller's side of the dialog, from the 2xx on.
     pub(crate) dialog: Option<Dialog>,
 }
 
@@ -255,7 +256,8 @@ impl Slot {
         }
     }
 
-    /// Begins a new life. What is not set here was never read before it is set by the operation.
+    /// Resets the slot for a new operation. Each field that is not reset here is set by the
+    /// operation before it is read.
     fn reset(&mut self) {
         let never = Instant::MAX;
         self.generation = self.generation.wrapping_add(1);
@@ -289,7 +291,7 @@ impl Slot {
         self.dialog = None;
     }
 
-    /// When something of this operation is due.
+    /// Returns the next due time of the operation.
     pub(crate) fn due(&self) -> Instant {
         let transaction = match self.request {
             Request::Hold => Instant::MAX,
@@ -300,7 +302,7 @@ impl Slot {
         transaction.min(self.until).min(answers[0]).min(answers[1])
     }
 
-    /// What this end of the call answers to INVITEs.
+    /// Returns the response of this end of the call to INVITEs.
     pub(super) const fn answer(&mut self, end: End) -> &mut Answer {
         match end {
             End::Caller => &mut self.answer,
@@ -308,7 +310,7 @@ impl Slot {
         }
     }
 
-    /// The highest CSeq that this end has heard from the other.
+    /// Returns the highest CSeq that this end received from the other.
     pub(super) const fn heard(&mut self, end: End) -> &mut u32 {
         match end {
             End::Caller => &mut self.heard,
@@ -317,7 +319,7 @@ impl Slot {
     }
 }
 
-/// All slots of a worker.
+/// The slots of a worker.
 #[derive(Debug, Default)]
 pub(crate) struct Slots {
     all: Vec<Slot>,
@@ -346,20 +348,20 @@ impl Slots {
         self.free.push_back(index);
     }
 
-    /// The slot at `index`, which is one that was taken.
+    /// Returns the slot at `index`.
     pub(crate) fn get(&mut self, index: u32) -> &mut Slot {
         &mut self.all[index as usize]
     }
 
-    /// The operation that `key` names, if it is under way.
+    /// Returns the operation of `key`, if it is under way.
     pub(crate) fn find(&mut self, key: Key) -> Option<&mut Slot> {
         self.all
             .get_mut(key.slot as usize)
             .filter(|slot| slot.is_live && slot.generation == key.generation)
     }
 
-    /// How the operation that `key` names has ended and whether it was measured, if its slot has
-    /// not been used since.
+    /// Returns the outcome of the operation of `key`, and true if it was measured, as long as its
+    /// slot was not reused.
     pub(crate) fn past(&self, key: Key) -> Option<(Outcome, bool)> {
         self.all
             .get(key.slot as usize)
@@ -367,8 +369,8 @@ impl Slots {
             .map(|slot| (slot.last, slot.is_measured))
     }
 
-    /// Notes an ACK for the operation that `key` names, which is over. Whether it is the first: a
-    /// BYE can overtake it.
+    /// Records an ACK for the ended operation of `key`. Returns true if it is the first: a BYE can
+    /// overtake it.
     pub(crate) fn acknowledge_past(&mut self, key: Key) -> bool {
         self.all
             .get_mut(key.slot as usize)
@@ -376,19 +378,19 @@ impl Slots {
             .is_some_and(|slot| !std::mem::replace(&mut slot.callee.answer.is_acknowledged, true))
     }
 
-    /// Lets nothing that is still to come count for the operations so far.
+    /// Excludes the operations so far from further counting.
     pub(crate) fn close_books(&mut self) {
         for slot in &mut self.all {
             slot.is_measured = false;
         }
     }
 
-    /// How many operations are under way.
+    /// Returns the number of operations under way.
     pub(crate) fn live(&self) -> usize {
         self.all.len() - self.free.len()
     }
 
-    /// The slots of the operations that are under way.
+    /// Returns the slots of the operations under way.
     pub(crate) fn live_indices(&self) -> Vec<u32> {
         (0..self.all.len() as u32).filter(|&index| self.all[index as usize].is_live).collect()
     }

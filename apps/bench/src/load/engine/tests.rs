@@ -1,4 +1,4 @@
-//! The engine against a server that is played here, by a clock that only the tests move.
+//! The engine against a simulated server, with a clock that only the tests advance.
 
 mod calls;
 mod credentials;

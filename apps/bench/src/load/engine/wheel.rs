@@ -1,52 +1,52 @@
-//! The queue of timers: a wheel of short ticks, whose entries are checked when they come up.
+//! The timer queue: a wheel of short ticks. Its entries are checked when they come up.
 
 use sip::{Duration, Instant};
 
-/// How exact a timer is.
+/// The resolution of a timer.
 const TICK: Duration = Duration::from_millis(2);
 const TICKS: usize = 2048;
 
-/// A slot in one of its lives.
+/// A slot with its generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
-    /// Which slot.
+    /// The index of the slot.
     pub(crate) slot: u32,
-    /// Which life of it.
+    /// The generation of the slot.
     pub(crate) generation: u32,
 }
 
-/// Entries by the time when they come up. What is due later than the wheel reaches comes up early;
-/// who takes it out puts it in again.
+/// Entries by the time at which they come up. An entry beyond the range of the wheel comes up
+/// early; the caller inserts it again.
 #[derive(Debug)]
 pub(crate) struct Wheel {
     ticks: Vec<Vec<Entry>>,
-    /// The time of the tick that comes up next, in ticks since the Unix epoch.
+    /// The time of the next tick, in ticks since the Unix epoch.
     current: u64,
     count: usize,
 }
 
 impl Wheel {
-    /// An empty wheel.
+    /// Returns an empty wheel.
     pub(crate) fn new(now: Instant) -> Self {
         Self { ticks: vec![Vec::new(); TICKS], current: tick_of(now), count: 0 }
     }
 
-    /// Lets `entry` come up at `when`, or earlier if that is far away. Returns the time when it
-    /// will.
+    /// Inserts `entry` to come up at `when`, or earlier if that is beyond the range. Returns the
+    /// time at which it comes up.
     pub(crate) fn insert(&mut self, when: Instant, entry: Entry) -> Instant {
-        // Rounded up: what comes up is due.
+        // Rounded up, so that an entry is due when it comes up.
         let tick = (tick_of(when) + 1).clamp(self.current, self.current + TICKS as u64 - 1);
         self.ticks[(tick % TICKS as u64) as usize].push(entry);
         self.count += 1;
         Instant::from_micros(tick * TICK.as_micros())
     }
 
-    /// When to look next: the current tick, unless the wheel is empty.
+    /// Returns the time of the current tick, or `None` if the wheel is empty.
     pub(crate) fn next(&self) -> Option<Instant> {
         (self.count > 0).then(|| Instant::from_micros(self.current * TICK.as_micros()))
     }
 
-    /// Moves what has come up at `now` into `due`.
+    /// Moves the entries that have come up at `now` into `due`.
     pub(crate) fn take(&mut self, now: Instant, due: &mut Vec<Entry>) {
         let last = tick_of(now);
         if last >= self.current + TICKS as u64 {

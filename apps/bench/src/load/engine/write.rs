@@ -1,4 +1,4 @@
-//! The requests of the operations, as a user agent writes them.
+//! The requests of the operations.
 
 use super::key::Key;
 use super::settings::Settings;
@@ -8,21 +8,21 @@ use sip::message::Writer;
 use sip::{Emit, Message, Method};
 use std::net::SocketAddr;
 
-/// What messages of one socket or connection say of it.
+/// The addresses of a socket or connection in messages.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
-    /// `host:port` for Via.
+    /// The sent-by of Via, `host:port`.
     pub(crate) sent_by: Vec<u8>,
-    /// `host:port` and parameters, where the user is to be reached.
+    /// The `host:port` and parameters of Contact.
     pub(crate) contact: Vec<u8>,
 }
 
-/// The place of `link`. Connections that were opened later have the same as the first.
+/// Returns the place of `link`. Links that were opened later have the place of the first.
 pub(crate) fn place_of(places: &[Place], link: u32) -> &Place {
     places.get(link as usize).unwrap_or(&places[0])
 }
 
-/// The tag of who sends the requests of an operation, the same in all of them.
+/// The From tag of the requests of an operation, the same in all of them.
 pub(crate) struct Tag(pub(crate) Key);
 
 impl Emit for Tag {
@@ -32,7 +32,7 @@ impl Emit for Tag {
     }
 }
 
-/// A key as it stands in messages, with the salt of the load.
+/// A key with the salt of the load, as it is written in messages.
 pub(crate) struct Token {
     pub(crate) key: Key,
     pub(crate) salt: u32,
@@ -44,12 +44,12 @@ impl Emit for Token {
     }
 }
 
-/// The Contact of `user`, at `place`.
+/// Returns the Contact of `user` at `place`.
 pub(crate) fn contact<'a>(user: impl Emit + 'a, place: &'a Place) -> impl Emit + 'a {
     ("<sip:", user, "@", &place.contact, ">")
 }
 
-/// Who sends the requests of one operation.
+/// The sender of the requests of one operation.
 #[derive(Clone, Copy)]
 pub(crate) struct Sender<'a> {
     pub(crate) settings: &'a Settings,
@@ -58,7 +58,7 @@ pub(crate) struct Sender<'a> {
 }
 
 impl<'a> Sender<'a> {
-    /// Via, with the branch by which the response finds the operation.
+    /// Returns the Via. Its branch identifies the operation of the response.
     pub(crate) fn via(self) -> impl Emit + 'a {
         let Self { settings, place, key } = self;
         let transport = settings.transport.via_name();
@@ -66,13 +66,13 @@ impl<'a> Sender<'a> {
         ("SIP/2.0/", transport, " ", &place.sent_by, ";rport;branch=z9hG4bK", branch)
     }
 
-    /// The Call-ID of the operation, by which its callee finds it.
+    /// Returns the Call-ID of the operation, which identifies it to the callee.
     pub(crate) fn call_id(self) -> impl Emit + 'a {
         let key = Key { attempt: 0, ..self.key };
         (Token { key, salt: self.settings.salt }, "@", &self.place.sent_by)
     }
 
-    /// What the requests of `user` that are within no dialog have in common.
+    /// Returns the common header fields of the requests of `user` outside of dialogs.
     pub(crate) fn outside(
         self,
         uri: impl Emit,
@@ -84,7 +84,7 @@ impl<'a> Sender<'a> {
         Dialog::new(call_id, from, Tag(self.key), to, uri)
     }
 
-    /// Appends the ACK of a 2xx within the `dialog` that it made (RFC 3261 section 13.2.2.4).
+    /// Appends the ACK of a 2xx within its `dialog` (RFC 3261 section 13.2.2.4).
     pub(crate) fn write_ack(self, dialog: &Dialog, authorization: &[u8], out: &mut Vec<u8>) {
         let key = Key { attempt: self.key.attempt.wrapping_add(0x80), ..self.key };
         let via = Self { key, ..self }.via();
@@ -93,9 +93,9 @@ impl<'a> Sender<'a> {
     }
 
     /// Appends the ACK of a final response other than 2xx, as part of the transaction (RFC 3261
-    /// section 17.1.1.3). All that is needed is in the response, so that one which comes late or
-    /// again is acknowledged too. `None`, with `out` in disorder, where the response lacks what it
-    /// must have.
+    /// section 17.1.1.3). It is made from the response alone, so a late or retransmitted response
+    /// is acknowledged too. Returns `None`, with an undefined content of `out`, if the response
+    /// lacks a required header field.
     pub(crate) fn write_ack_of_refusal(
         self,
         response: &Message<'_>,
@@ -117,17 +117,19 @@ impl<'a> Sender<'a> {
     }
 }
 
-/// What all requests say of who sends them.
+/// The User-Agent of all requests.
 pub(crate) const USER_AGENT: &str = "barebell-bench";
 
-/// Where a URI leads, unless it names a host by name: that leads to where the INVITE went.
+/// Returns the address of a URI, or `None` for a URI with a host name: it stands for the
+/// destination of the INVITE.
 pub(crate) fn address_of(uri: &[u8]) -> Option<SocketAddr> {
     let uri = sip::Uri::parse(uri).ok()?;
     let uri = uri.as_sip()?;
     Some(SocketAddr::new(uri.host.ip()?, uri.port.unwrap_or(sip::Transport::Udp.default_port())))
 }
 
-/// A session description that offers or accepts one G.711 stream (RFC 8866). No media is sent.
+/// Returns a session description that offers or accepts one G.711 stream (RFC 8866). No media is
+/// sent.
 pub(crate) fn session_description(address: &str) -> Vec<u8> {
     let family = if address.contains(':') { "IP6" } else { "IP4" };
     format!(

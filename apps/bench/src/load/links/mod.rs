@@ -18,17 +18,17 @@ use system::wait_readable;
 
 use udp::UdpLinks;
 
-/// All sockets of a worker.
+/// The links of a worker.
 pub(crate) enum Links {
     Udp(UdpLinks),
     Streams(StreamLinks),
 }
 
 impl Links {
-    /// Opens them.
+    /// Opens the links.
     ///
     /// # Errors
-    /// [`LinkError`] where one cannot be had.
+    /// [`LinkError`] if a link cannot be opened.
     pub(crate) fn open(plan: &LinkPlan, clock: Clock) -> Result<Self, LinkError> {
         match plan.transport {
             Transport::Udp => UdpLinks::open(plan, clock).map(Self::Udp),
@@ -36,7 +36,7 @@ impl Links {
         }
     }
 
-    /// What each link is called in messages, by number.
+    /// Returns the addresses of the links in messages, by number.
     pub(crate) fn places(&self) -> Vec<Place> {
         match self {
             Self::Udp(links) => links.places(),
@@ -44,7 +44,7 @@ impl Links {
         }
     }
 
-    /// The link by which the requests of the user at `index` leave.
+    /// Returns the link of the requests of the user at `index`.
     pub(crate) fn way_of(&self, index: usize) -> u32 {
         match self {
             Self::Udp(links) => links.way_of(index),
@@ -52,7 +52,7 @@ impl Links {
         }
     }
 
-    /// The link where the user at `index` is to be called.
+    /// Returns the link at which the user at `index` receives calls.
     pub(crate) fn link_of(&self, index: usize) -> u32 {
         match self {
             Self::Udp(links) => links.link_of(index),
@@ -60,7 +60,7 @@ impl Links {
         }
     }
 
-    /// A link for one operation alone, where each has its own.
+    /// Returns a link for a single operation, if each operation has its own.
     pub(crate) fn link_for_operation(&mut self) -> Option<u32> {
         match self {
             Self::Udp(_) => None,
@@ -68,8 +68,8 @@ impl Links {
         }
     }
 
-    /// Sends what is in `out`, which it may bring into another order, and closes the links of
-    /// operations that are over.
+    /// Sends the messages of `out`, whose order may change, and closes the links of ended
+    /// operations.
     pub(crate) fn send(&mut self, out: &mut Output) {
         match self {
             Self::Udp(links) => links.send(out),
@@ -77,7 +77,7 @@ impl Links {
         }
     }
 
-    /// Takes a batch of what has come, and hands each message to `each`. Whether there may be more.
+    /// Receives a batch and passes each message to `each`. Returns true if there may be more.
     pub(crate) fn receive(&mut self, each: &mut dyn FnMut(Incoming<'_>)) -> bool {
         match self {
             Self::Udp(links) => links.receive(each),
@@ -85,7 +85,7 @@ impl Links {
         }
     }
 
-    /// Whether each message has a time of receipt of its own, however late it is read.
+    /// Returns true if each message has its own time of receipt, however late it is read.
     pub(crate) const fn are_timed(&self) -> bool {
         match self {
             Self::Udp(_) => true,
@@ -93,7 +93,7 @@ impl Links {
         }
     }
 
-    /// Waits until something comes, at most for `longest`.
+    /// Waits for messages, at most for `longest`.
     pub(crate) fn wait_for_messages(&mut self, longest: Duration) {
         let fd = match self {
             Self::Udp(links) => links.poll_fd(),
@@ -102,7 +102,7 @@ impl Links {
         wait_readable(fd, longest);
     }
 
-    /// The counts so far.
+    /// Returns the counts so far.
     pub(crate) fn counts(&self) -> LinkCounts {
         match self {
             Self::Udp(links) => links.counts(),
@@ -110,7 +110,7 @@ impl Links {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of links.
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Udp(links) => links.len(),

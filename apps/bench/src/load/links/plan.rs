@@ -1,4 +1,4 @@
-//! What sockets a load is to come from, and why it cannot.
+//! The configuration of sockets, and their errors.
 
 use clap::ValueEnum;
 use net::tls::{Client, Server, ServerName};
@@ -8,36 +8,36 @@ use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
-/// How many sockets a load comes from.
+/// The number of sockets of a load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 pub(crate) enum Sharing {
-    /// One socket or connection for each thread
+    /// One socket or connection per thread
     #[default]
     Thread,
-    /// One for each user
+    /// One per user
     User,
-    /// A new connection for each operation (not UDP): measures connection rates
+    /// A new connection per operation (not UDP): measures connection rates
     Operation,
 }
 
-/// Why there is no socket.
+/// An error of opening sockets.
 #[derive(Debug)]
 pub(crate) enum LinkError {
-    /// There is no way from here to the server.
+    /// There is no route to the server.
     NoRoute(SocketAddr, io::Error),
-    /// A socket could not be made.
+    /// A socket cannot be created.
     Socket(IpAddr, io::Error),
-    /// The server took no connection.
+    /// The connection to the server failed.
     Connect(SocketAddr, io::Error),
-    /// TLS cannot be begun.
+    /// The TLS configuration failed.
     Tls(String),
-    /// Sockets for single operations are connections.
+    /// Sockets per operation need a transport with connections.
     OperationNeedsConnections,
-    /// The system allows fewer open files than there are to be sockets.
+    /// The limit of open files is too low.
     TooMany {
-        /// Sockets that were asked for.
+        /// The number of sockets requested.
         wanted: usize,
-        /// Files that may be open.
+        /// The limit of open files.
         allowed: u64,
     },
 }
@@ -65,28 +65,28 @@ impl fmt::Display for LinkError {
 
 impl std::error::Error for LinkError {}
 
-/// What connections over TLS begin with.
+/// The TLS configuration of connections.
 #[derive(Clone, Debug)]
 pub(crate) struct Tls {
     pub(crate) client: Client,
-    /// Who is called.
+    /// The expected server name.
     pub(crate) name: ServerName<'static>,
-    /// For those that the server opens, to where a contact says.
+    /// The server side, for connections that the server opens to a contact.
     pub(crate) server: Server,
 }
 
-/// What a worker's sockets are made from.
+/// The configuration of a worker's sockets.
 #[derive(Clone, Debug)]
 pub(crate) struct LinkPlan {
     pub(crate) target: SocketAddr,
     pub(crate) transport: Transport,
     pub(crate) sharing: Sharing,
-    /// Whether datagrams of one length go to the kernel as one, where there is one socket.
+    /// True if datagrams of one length go to the kernel together, where there is one socket.
     pub(crate) is_segmenting: bool,
-    /// Users of this worker.
+    /// The number of users of this worker.
     pub(crate) users: usize,
-    /// The address of ours that the target is reached from.
+    /// The local address for the route to the target.
     pub(crate) local: IpAddr,
-    /// What connections over TLS begin with.
+    /// The TLS configuration.
     pub(crate) tls: Option<Tls>,
 }

@@ -1,5 +1,5 @@
-//! Connections, of TCP, TLS or WebSocket: one for all users of a worker, one for each, or one for
-//! each operation.
+//! Connections over TCP, TLS or WebSocket: one for all users of a worker, one per user, or one per
+//! operation.
 
 use super::plan::{LinkError, LinkPlan, Sharing, Tls};
 use super::system::{Clocks, epoll_fd, host_port, no_events};
@@ -17,21 +17,22 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::ops::ControlFlow;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// Octets read at a time.
+/// Octets per read.
 const CHUNK: usize = 64 << 10;
-/// Octets that may wait for a server that does not read; what is more is not sent.
+/// The most unsent octets on a connection whose server does not read; messages beyond that are
+/// dropped.
 const MAX_UNSENT: usize = 16 << 20;
-/// The number of the listening socket among the events.
+/// The epoll key of the listening socket.
 const LISTENER: u64 = u64::MAX;
 
-/// Connections by number. What is sent on one that is closed opens it again.
+/// Connections by number. Sending on a closed connection opens it again.
 pub(crate) struct StreamLinks {
     clock: Clock,
     target: SocketAddr,
     transport: Transport,
     tls: Option<Tls>,
     sharing: Sharing,
-    /// Connections that this side opens: the first ones; those after them are opened by the server,
+    /// The number of connections that are opened at the start. Later ones are opened by the server
     /// or for single operations.
     users: usize,
     streams: Vec<Option<Stream>>,
@@ -41,7 +42,7 @@ pub(crate) struct StreamLinks {
     epoll: Epoll,
     events: Vec<EpollEvent>,
     chunk: Vec<u8>,
-    /// Room for what the kernel tells beside what is read.
+    /// The buffer for control messages of the kernel.
     control: Vec<u8>,
     counts: LinkCounts,
 }
@@ -51,7 +52,7 @@ struct Stream {
     remote: SocketAddr,
     reader: Reader,
     wire: Wire,
-    /// What waits until messages can be said.
+    /// Messages that wait for the handshake.
     early: Vec<Vec<u8>>,
     waits_for_room: bool,
 }
@@ -71,7 +72,7 @@ impl StreamLinks {
         let users = match plan.sharing {
             Sharing::Thread => 1,
             Sharing::User => plan.users,
-            // For what is done before the load.
+            // One connection for the operations before the load.
             Sharing::Operation => 1,
         };
         let mut links = Self {
@@ -91,7 +92,7 @@ impl StreamLinks {
             control: nix::cmsg_space!(TimeSpec),
             counts: LinkCounts::default(),
         };
-        // A server that is not there is told now and not found out in the load.
+        // An unreachable server is reported now and not during the load.
         TcpStream::connect(plan.target).map_err(|error| LinkError::Connect(plan.target, error))?;
         for link in 0..users {
             links.connect(link as u32).map_err(|error| LinkError::Connect(plan.target, error))?;
@@ -118,13 +119,13 @@ impl StreamLinks {
         })
     }
 
-    /// Opens a link that was closed, or never there. Whether that can be.
+    /// Opens a link that is closed or new. Returns true on success.
     fn opens(&mut self, link: u32) -> bool {
         let opened = self.connect(link);
         opened.inspect_err(|error| self.note(error.kind())).is_ok()
     }
 
-    /// Notes that a connection failed.
+    /// Counts a failed connection.
     fn note(&mut self, error: io::ErrorKind) {
         self.counts.refused += u64::from(error == io::ErrorKind::ConnectionRefused);
     }
@@ -208,7 +209,7 @@ impl StreamLinks {
             let mut flags = EpollFlags::EPOLLIN;
             flags.set(EpollFlags::EPOLLOUT, waits);
             let mut event = EpollEvent::new(flags, link.into());
-            // A connection that cannot be waited for is found broken at the next message.
+            // If this fails, the next message finds the connection broken.
             let _ = self.epoll.modify(&stream.socket, &mut event);
         }
     }
@@ -245,8 +246,8 @@ impl StreamLinks {
                     io::ErrorKind::WouldBlock => return,
                     io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => continue,
                     _ => {
-                        // Out of descriptors, most likely: to be told again and again would be a
-                        // load of its own.
+                        // Most likely the process is out of descriptors. Repeated events would be a
+                        // load of their own.
                         let _ = self.epoll.delete(&self.listener);
                         return;
                     }
@@ -297,7 +298,7 @@ impl StreamLinks {
             return self.close(link);
         }
         if wire.is_ready() && !was_ready {
-            // There is room: nothing was said before.
+            // The buffer is empty, since no message was written before.
             let unsent =
                 stream.early.drain(..).filter(|message| wire.push(&[&message[..]]).is_err());
             counts.unsent += unsent.count() as u64;
@@ -321,10 +322,10 @@ impl StreamLinks {
 }
 
 impl Stream {
-    /// Has a message written, once that can be.
+    /// Queues a message, after the handshake if that is not complete.
     ///
     /// # Errors
-    /// [`Full`] where too much waits.
+    /// [`Full`] if too many octets are unsent.
     fn say(&mut self, message: &[u8]) -> Result<(), Full> {
         if self.wire.is_ready() {
             return self.wire.push(&[message]);
@@ -337,16 +338,16 @@ impl Stream {
         Ok(())
     }
 
-    /// Writes what waits, as far as there is room.
+    /// Writes the queued octets as far as the socket takes them.
     ///
     /// # Errors
-    /// Where the connection is no longer good.
+    /// An I/O error if the connection is broken.
     fn flush(&mut self) -> io::Result<()> {
         while !self.wire.is_empty() {
             match self.socket.write(self.wire.pending()) {
                 Ok(count) => self.wire.consume(count),
                 Err(error) => match error.kind() {
-                    // Not connected yet, or full.
+                    // The socket is not connected yet, or its buffer is full.
                     io::ErrorKind::WouldBlock | io::ErrorKind::NotConnected => break,
                     io::ErrorKind::Interrupted => {}
                     _ => return Err(error),
@@ -356,8 +357,8 @@ impl Stream {
         Ok(())
     }
 
-    /// Reads into `chunk`. How many octets there were, and when the last of them came, if the
-    /// kernel says so.
+    /// Reads into `chunk`. Returns the number of octets, and the kernel's time of receipt of the
+    /// last, if there is one.
     fn read(
         &self,
         chunk: &mut [u8],
@@ -387,7 +388,7 @@ mod tests {
         LinkPlan { target, transport, sharing, is_segmenting: true, users: 1, local, tls }
     }
 
-    /// As servers do that do not know which connection a phone has registered by.
+    /// Servers that do not map a contact to its connection behave like this.
     #[test]
     fn a_server_may_connect_over_tls_to_where_the_contact_says() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -420,9 +421,9 @@ mod tests {
         let plan = plan(target, None);
         let clock = Clock::start();
         let mut links = StreamLinks::open(&plan, clock).unwrap();
-        // The first one only tries whether anybody listens.
+        // The first connection only probes for a listener.
         let (_trial, (mut peer, _)) = (listener.accept().unwrap(), listener.accept().unwrap());
-        // The kernel begins to tell times a moment after it was asked to.
+        // The kernel starts timestamps a moment after the option is set.
         let is_timed = (0..100).any(|_| {
             let written = clock.now();
             peer.write_all(b"SIP/2.0 200 OK\r\nContent-Length: 0\r\n\r\n").unwrap();

@@ -1,4 +1,4 @@
-//! What links need of the system: its times, and to wait.
+//! System interfaces of links: clocks and waiting.
 
 use net::{Clock, wall_clock};
 use nix::sys::epoll::EpollEvent;
@@ -8,8 +8,8 @@ use sip::{Duration, Instant};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// The kernel's times are those of the wall clock, which may be set; ours is not. Both are read
-/// anew for each batch: what lies between would be missing from every delay.
+/// The kernel's timestamps are of the wall clock, which may be set; the clock of the load is not.
+/// Both are read for each batch: a difference between them would be missing from every delay.
 #[derive(Clone, Copy)]
 pub(super) struct Clocks {
     pub(super) now: Instant,
@@ -18,15 +18,15 @@ pub(super) struct Clocks {
 
 impl Clocks {
     pub(super) fn read(clock: &Clock) -> Self {
-        // In this order: what stops the thread in between makes delays longer, and not shorter.
+        // This order makes delays longer, not shorter, if the thread is preempted in between.
         let wall = wall_clock();
         Self { now: clock.now(), wall }
     }
 
-    /// Our time when the kernel's was `at`; that of reading, if the kernel says none.
+    /// Converts the kernel's time `at` to the clock of the load; without one, the time of reading.
     pub(super) fn time_of(&self, at: Option<std::time::Duration>) -> Instant {
         let at = at.map_or(self.wall, |at| Instant::from_micros(at.as_micros() as u64));
-        // What came since the clocks were read came later than now.
+        // A message that came after the reading of the clocks is later than now.
         self.now + at.since(self.wall) - self.wall.since(at)
     }
 }
@@ -36,14 +36,14 @@ pub(super) fn wait_readable(fd: BorrowedFd<'_>, longest: Duration) {
     let mut fds = [PollFd::new(fd, PollFlags::POLLIN)];
     let micros = i64::try_from(longest.as_micros()).unwrap_or(i64::MAX / 1000);
     let timeout = TimeSpec::from_duration(std::time::Duration::from_micros(micros as u64));
-    // Interrupted or not, the caller looks what there is.
+    // The caller checks for messages, interrupted or not.
     let _ = ppoll(&mut fds, Some(timeout), None);
 }
 
-/// Sleeps until `when` by the monotonic clock, whose time now is that of `now`.
+/// Sleeps for `span` of the monotonic clock.
 pub(crate) fn sleep(span: Duration) {
     let span = std::time::Duration::from_micros(span.as_micros());
-    // Woken early, the caller looks at the clock.
+    // The caller checks the clock after an early wake-up.
     let _ = clock_nanosleep(
         ClockId::CLOCK_MONOTONIC,
         ClockNanosleepFlags::empty(),
@@ -51,12 +51,12 @@ pub(crate) fn sleep(span: Duration) {
     );
 }
 
-/// `address` as it stands in Via and in URIs.
+/// Returns `address` in the form of Via and URIs.
 pub(super) fn host_port(address: SocketAddr) -> Vec<u8> {
     address.to_string().into_bytes()
 }
 
-/// Empty events for a call of `epoll_wait`.
+/// Returns empty events for a call of `epoll_wait`.
 pub(super) fn no_events() -> Vec<EpollEvent> {
     vec![EpollEvent::empty(); net::BATCH]
 }

@@ -1,33 +1,33 @@
-//! What goes over links.
+//! The messages on links, and their counts.
 
 use serde::{Deserialize, Serialize};
 use sip::Instant;
 use std::net::SocketAddr;
 
-/// A message that came in.
+/// A received message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Incoming<'a> {
-    /// When, by the kernel's account. What is read from a connection in one piece has the time of
-    /// its last part.
+    /// The kernel's time of receipt. Messages of a connection that were read together have the time
+    /// of the last octet.
     pub(crate) received: Instant,
     pub(crate) link: u32,
     pub(crate) remote: SocketAddr,
     pub(crate) bytes: &'a [u8],
 }
 
-/// What went over the links, and what went wrong.
+/// Counts of messages and errors on the links.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LinkCounts {
-    /// Datagrams that the kernel dropped because nobody took them in time.
+    /// Datagrams that the kernel dropped because the receive buffer was full.
     pub(crate) drops: u64,
     /// Messages that could not be sent.
     pub(crate) unsent: u64,
-    /// How often the server's machine told that nobody listens there.
+    /// Refusals by the server's machine: no listener at the port.
     #[serde(default)]
     pub(crate) refused: u64,
     /// Connections that were opened.
     pub(crate) connections: u64,
-    /// Messages sent and received, and how many octets they had.
+    /// Messages sent and received, and their octets.
     pub(crate) sent: u64,
     pub(crate) sent_octets: u64,
     pub(crate) received: u64,
@@ -35,7 +35,7 @@ pub(crate) struct LinkCounts {
 }
 
 impl LinkCounts {
-    /// Both together.
+    /// Returns the sum.
     pub(crate) const fn plus(self, other: Self) -> Self {
         Self {
             drops: self.drops + other.drops,
@@ -49,7 +49,7 @@ impl LinkCounts {
         }
     }
 
-    /// What came after `before`.
+    /// Returns the difference to the earlier reading `before`.
     pub(crate) const fn since(self, before: Self) -> Self {
         Self {
             drops: self.drops - before.drops,

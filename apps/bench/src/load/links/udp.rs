@@ -1,4 +1,4 @@
-//! UDP sockets: one for all users of a worker, or one for each.
+//! UDP sockets: one for all users of a worker, or one per user.
 
 use super::plan::{LinkError, LinkPlan, Sharing};
 use super::system::{Clocks, epoll_fd, host_port, no_events};
@@ -9,29 +9,29 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// The longest datagram that is taken; SIP over UDP stays below (RFC 3261 section 18.1.1).
+/// The longest datagram that is received; SIP over UDP is shorter (RFC 3261 section 18.1.1).
 const LONGEST: usize = 8192;
-/// Room in the kernel for the datagrams of a worker's only socket, and of a user's.
+/// The kernel's buffer size for a worker's only socket, and for a user's.
 const SHARED_BUFFER: usize = 16 << 20;
 const USER_BUFFER: usize = 256 << 10;
-/// The socket that is connected, where there is one.
+/// The connected socket for requests, if there is one.
 const CALLER: usize = 0;
-/// The one where calls come in then.
+/// The socket for incoming calls beside it.
 const CALLEE: u32 = 1;
-/// Sockets that are tried in turn without asking which of them has something.
+/// Up to this number of sockets, all are read in turn without polling.
 const FEW: usize = 2;
 
 pub(crate) struct UdpLinks {
     clock: Clock,
     target: SocketAddr,
     sockets: Vec<Socket>,
-    /// Whether the first socket is connected to the target, and for requests only.
+    /// True if the first socket is connected to the target and for requests only.
     has_caller: bool,
     epoll: Epoll,
     events: Vec<EpollEvent>,
     inbox: Inbox,
     outbox: Outbox,
-    /// Datagrams dropped on each socket so far: the kernel tells with the next that it delivers.
+    /// The drop count of each socket; the kernel reports it with the next datagram.
     drops: Vec<u32>,
     counts: LinkCounts,
 }
@@ -39,7 +39,7 @@ pub(crate) struct UdpLinks {
 impl UdpLinks {
     pub(crate) fn open(plan: &LinkPlan, clock: Clock) -> Result<Self, LinkError> {
         let (count, receive_buffer) = match plan.sharing {
-            // One that requests leave by, and one where calls come in.
+            // One socket for requests, and one for incoming calls.
             Sharing::Thread => (2, SHARED_BUFFER),
             Sharing::User => (plan.users, USER_BUFFER),
             Sharing::Operation => return Err(LinkError::OperationNeedsConnections),
@@ -60,7 +60,7 @@ impl UdpLinks {
             let event = EpollEvent::new(EpollFlags::EPOLLIN, index as u64);
             epoll.add(socket.as_fd(), event).map_err(|error| wrong(error.into()))?;
             if has_caller && index == CALLER {
-                // The kernel then looks for the way there once, and not for each datagram.
+                // The kernel then resolves the route once and not for each datagram.
                 socket.connect(plan.target).map_err(wrong)?;
             }
             sockets.push(socket);
@@ -89,19 +89,19 @@ impl UdpLinks {
             .collect()
     }
 
-    /// Where the user at `user` is to be called.
+    /// Returns the link at which the user at `user` receives calls.
     pub(crate) fn link_of(&self, user: usize) -> u32 {
         if self.has_caller { CALLEE } else { (user % self.sockets.len()) as u32 }
     }
 
-    /// What the requests of the user at `user` leave by.
+    /// Returns the link of the requests of the user at `user`.
     pub(crate) fn way_of(&self, user: usize) -> u32 {
         if self.has_caller { CALLER as u32 } else { self.link_of(user) }
     }
 
     pub(crate) fn send(&mut self, out: &mut Output) {
         if out.transmits.len() > 1 && self.has_caller {
-            // What is alike stands together, and within each call still in order.
+            // Groups messages of equal link and stage; within each call the order is kept.
             out.transmits.sort_unstable_by_key(|transmit| {
                 (transmit.link, transmit.stage, transmit.range.start)
             });
@@ -137,7 +137,7 @@ impl UdpLinks {
         let count = self.epoll.wait(&mut self.events, EpollTimeout::ZERO).unwrap_or_default();
         for event in 0..count {
             let index = self.events[event].data() as usize;
-            // What stays is readable the next time, too.
+            // Unread datagrams make the socket readable the next time, too.
             self.receive_from(index, each);
         }
         count == self.events.len()

@@ -1,4 +1,4 @@
-//! A tally as it travels from one machine to another: all of it, so that several become one
+//! The serialised form of a tally. It is complete, so the tallies of several machines merge
 //! exactly.
 
 use super::{METHODS, STATUSES, SecondTally, Tally};
@@ -7,18 +7,18 @@ use serde::{Deserialize, Serialize};
 use sip::Instant;
 use std::collections::BTreeMap;
 
-/// The longest series that is taken from another machine, in seconds: a month.
+/// The longest series that is accepted from another machine, in seconds: a month.
 const LONGEST: usize = 31 * 24 * 3600;
 
-/// What was counted, without when: it can be merged, and nothing be counted with it.
+/// The counts without their origin in time. The form can be merged but takes no further counts.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Written {
     counts: Counts,
-    /// Final responses: the index of the method, the status, how many.
+    /// Final responses: the index of the method, the status, the count.
     finals: Vec<(usize, u16, u64)>,
     delays: BTreeMap<Delay, Histogram>,
     lag: Histogram,
-    /// Each second with its histogram; empty where nothing took any time.
+    /// Each second with its histogram; the text is empty if the second has no delays.
     seconds: Vec<(Second, String)>,
     operations: u64,
 }
@@ -89,7 +89,7 @@ mod tests {
     use crate::load::tally::Outcome;
     use sip::{Duration, Method};
 
-    /// A tally of operations that took from 1 to 2999 times `step` microseconds.
+    /// Returns a tally of operations with delays of 1 to 2999 times `step` microseconds.
     fn tally(step: u64) -> Tally {
         let origin = Instant::from_micros(1_000_000_000);
         let mut tally = Tally::new(origin, origin..Instant::MAX);
@@ -142,7 +142,7 @@ mod tests {
             wrong(&mut written);
             assert!(Tally::try_from(written).is_err());
         }
-        // Three digits where a second has two.
+        // Three digits, while a second has two.
         let mut written = good;
         written.seconds[0].1 = record::encode(&record::growing(3)).unwrap();
         assert!(Tally::try_from(written).is_err());

@@ -1,4 +1,4 @@
-//! What all sections are made from, and what several say in the same words.
+//! The common input and the common wording of all sections.
 
 use crate::curve;
 use crate::metrics;
@@ -8,14 +8,14 @@ use crate::report::document::Section;
 use crate::report::groups::{self, Group, Subject};
 use crate::report::words;
 
-/// What all sections are made from.
+/// The common input of all sections.
 pub(super) struct Report<'a> {
     pub(super) records: &'a [Record],
     pub(super) subjects: Vec<Subject<'a>>,
 }
 
 impl<'a> Report<'a> {
-    /// The groups of the runs of records of these kinds.
+    /// Returns the groups of the runs of records of these kinds.
     pub(super) fn groups(&self, kinds: &[Kind]) -> Vec<Group<'a>> {
         groups::groups(&self.subjects, kinds)
     }
@@ -32,7 +32,7 @@ impl<'a> Report<'a> {
         self.subjects[group.subject].record.kind
     }
 
-    /// The load of a group in words, but for the operation.
+    /// Returns the load of a group in words, without the operation.
     pub(super) fn load(&self, group: &Group<'_>) -> String {
         match self.kind(group) {
             Kind::Burst => format!("{} users", words::count(group.load.users)),
@@ -44,12 +44,12 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// The three cells that tell a group from others.
+    /// Returns the three cells that identify a group.
     pub(super) fn name_cells(&self, group: &Group<'_>) -> Vec<String> {
         vec![self.label(group), group.operation(), self.load(group)]
     }
 
-    /// How heavy the load of a group is, compared with others of its kind.
+    /// Returns the weight of the load of a group, for the order among others of its kind.
     pub(super) fn weight(&self, group: &Group<'_>) -> f64 {
         match self.kind(group) {
             Kind::Burst | Kind::Qos => group.load.users as f64,
@@ -57,9 +57,9 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// The groups whose details are told. Of a curve, a search, bursts and numbers of users it is
-    /// one for each system and operation: the heaviest load that was carried without a failure, or
-    /// the lightest of all if there is none.
+    /// Returns the groups that are shown in detail. Of a curve, a search, bursts and numbers of
+    /// users it is one per system and operation: the heaviest load without a failure, or the
+    /// lightest of all if every load had failures.
     pub(super) fn featured(&self) -> Vec<Group<'a>> {
         let mut featured = self.groups(&[Kind::Run, Kind::Compare]);
         let mut steps =
@@ -82,17 +82,17 @@ impl<'a> Report<'a> {
     }
 }
 
-/// Whether all operations of all runs that count succeeded.
+/// Returns true if all operations of all runs for the figures succeeded.
 pub(super) fn is_whole(group: &Group<'_>) -> bool {
     group.used().into_iter().all(curve::is_whole)
 }
 
-/// The delay that RFC 6076 has for an operation, if it was seen; otherwise that of the response.
+/// Returns the RFC 6076 delay of the operation, if it occurred, else that of the response.
 pub(super) fn request_delay(group: &Group<'_>) -> Delay {
     curve::request_delay(group.runs.iter().copied())
 }
 
-/// The name of a delay in full.
+/// Returns the full name of a delay.
 pub(super) fn delay_name(delay: Delay) -> &'static str {
     let defined = metrics::DEFINITIONS.iter().find(|definition| definition.name == delay.name());
     defined.map_or(delay.name(), |definition| definition.title)
@@ -110,7 +110,7 @@ pub(super) fn kind_name(kind: Kind) -> &'static str {
     }
 }
 
-/// The section, if it says anything.
+/// Returns the section, unless it is empty.
 pub(super) fn unless_empty(section: Section) -> Option<Section> {
     (!section.blocks.is_empty()).then_some(section)
 }

@@ -1,4 +1,4 @@
-//! Registrations in bursts (row D3 of docs/sources.md), and parallel users (rows C1 to C5).
+//! Registrations in bursts, and parallel users (see docs/sources.md).
 
 use super::basis::{Report, delay_name, unless_empty};
 use crate::metrics;
@@ -8,11 +8,12 @@ use crate::report::document::{Section, Table};
 use crate::report::groups::{Group, Pooled, state};
 use crate::report::words;
 
-/// The share of timeouts, in percent, that a server may have and pass (row D3): of fifteen attempts
-/// in as many minutes two may be in vain.
+/// The highest share of timeouts, in percent, for a pass (see docs/sources.md): two of fifteen
+/// attempts in as many minutes may fail.
 pub(super) const TIMEOUT_LIMIT: f64 = 100.0 * 2.0 / 15.0;
 
-/// The groups of one system and operation (and state of the network), by rising number of users.
+/// Returns the groups of each system and operation (and state of the network), by rising number of
+/// users.
 pub(super) fn by_users<'a>(report: &Report<'a>, kind: Kind) -> Vec<Vec<Group<'a>>> {
     let mut series: Vec<Vec<Group<'a>>> = Vec::new();
     for group in report.groups(&[kind]) {
@@ -33,7 +34,7 @@ pub(super) fn by_users<'a>(report: &Report<'a>, kind: Kind) -> Vec<Vec<Group<'a>
     series
 }
 
-/// The system, and the state of the network if it is told.
+/// Returns the system, and the state of the network if it is known.
 pub(super) fn series_name(report: &Report<'_>, group: &Group<'_>) -> String {
     match state(group.runs[0]) {
         "" => report.label(group),
@@ -41,7 +42,7 @@ pub(super) fn series_name(report: &Report<'_>, group: &Group<'_>) -> String {
     }
 }
 
-/// The share of operations that timed out, in percent.
+/// Returns the share of operations that timed out, in percent.
 pub(super) fn timeouts(group: &Group<'_>) -> Option<f64> {
     group.median(timeout_share)
 }
@@ -51,7 +52,7 @@ fn timeout_share(run: &Run) -> Option<f64> {
         .then(|| 100.0 * run.counts.timed_out as f64 / run.counts.offered as f64)
 }
 
-/// A chart over the number of users.
+/// Returns an empty chart over the number of users.
 fn users_chart(
     title: impl Into<String>,
     unit: &str,
@@ -68,7 +69,7 @@ fn users_chart(
     Chart::new(title, axis, Axis::new(unit, scale))
 }
 
-/// A line of a value over the number of users.
+/// Returns the line of a value over the number of users.
 fn line(
     label: String,
     look: Look,
@@ -83,7 +84,7 @@ fn line(
     line
 }
 
-/// The bursts, if there are any.
+/// Returns the section of bursts, if there are any.
 pub(super) fn bursts(report: &Report<'_>) -> Option<Section> {
     let mut section = Section::new(
         "bursts",
@@ -146,7 +147,7 @@ pub(super) fn bursts(report: &Report<'_>) -> Option<Section> {
     unless_empty(section)
 }
 
-/// The system, and the operation where there are several.
+/// Returns the system, and the operation if there are several.
 fn series_label(report: &Report<'_>, series: &[Vec<Group<'_>>], group: &Group<'_>) -> String {
     let operation = group.operation();
     if series.iter().all(|groups| groups[0].operation() == operation) {
@@ -178,12 +179,12 @@ fn burst_row(report: &Report<'_>, group: &Group<'_>) -> Vec<String> {
     cells
 }
 
-/// The sum of a count over the runs that count.
+/// Returns the sum of a count over the runs for the figures.
 fn total(group: &Group<'_>, count: impl Fn(&Run) -> u64) -> u64 {
     group.used().into_iter().map(count).fold(0, u64::saturating_add)
 }
 
-/// Minimum, mean, median, 99th percentile and maximum in milliseconds.
+/// Returns minimum, mean, median, 99th percentile and maximum in milliseconds.
 fn delay_cells(pooled: &Pooled) -> [String; 5] {
     let millis = |us: Option<u64>| words::maybe(us.map(|us| us as f64 / 1000.0));
     let mean = words::maybe(pooled.mean().map(|us| us / 1000.0));
@@ -191,7 +192,7 @@ fn delay_cells(pooled: &Pooled) -> [String; 5] {
     [millis(pooled.min()), mean, percentile(50.0), percentile(99.0), millis(pooled.max())]
 }
 
-/// What parallel users see, if it was measured.
+/// Returns the section of parallel users, if they were measured.
 pub(super) fn users(report: &Report<'_>) -> Option<Section> {
     let mut section = Section::new(
         "users",
@@ -250,7 +251,7 @@ pub(super) fn users(report: &Report<'_>) -> Option<Section> {
     unless_empty(section)
 }
 
-/// How many of something a run lost; none, if it does not do that.
+/// The losses of a kind in a run; `None` if the run has no such operations.
 type Lost = fn(&Run) -> Option<u64>;
 
 const LOSSES: [(&str, Lost); 3] = [
@@ -274,7 +275,7 @@ fn lost_of(group: &Group<'_>, lost: Lost) -> Option<u64> {
     group.used().into_iter().filter_map(lost).reduce(u64::saturating_add)
 }
 
-/// The chart and the table of one delay over the number of users.
+/// Adds the chart and the table of one delay over the number of users.
 fn delay_of_users(
     report: &Report<'_>,
     series: &[Vec<Group<'_>>],
@@ -302,7 +303,7 @@ fn delay_of_users(
         .iter()
         .filter(|groups| groups.iter().any(|group| group.pooled(delay).count() > 0))
         .collect();
-    // One system alone shows its extremes in the chart too.
+    // For a single system, the chart shows the extremes too.
     type Value = fn(&Pooled) -> Option<f64>;
     let values: &[(&str, Value)] = match seen.len() {
         1 => &[

@@ -1,4 +1,4 @@
-//! The same work on several systems.
+//! The comparison of several systems.
 
 use super::basis::{Report, unless_empty};
 use crate::analysis::{self, Spread};
@@ -9,13 +9,13 @@ use crate::report::document::{Section, Table};
 use crate::report::groups::{Group, percentile};
 use crate::report::words;
 
-/// How intervals are to be read.
+/// The explanation of intervals.
 const INTERVALS: &str = "In brackets: the interval in which the true median lies with a confidence of \
      at least 95 % from six repeats on; with fewer it is from the least to the greatest value, which is \
      75 % with three and says nothing with one. A ratio is the median of the ratios of the repeats that \
      were measured beside each other; it differs from 1 only if 1 is not in its interval.";
 
-/// The comparison, if there is one.
+/// Returns the section of the comparison, if there is one.
 pub(super) fn section(report: &Report<'_>) -> Option<Section> {
     let groups = report.groups(&[Kind::Compare]);
     let mut section = Section::new(
@@ -38,7 +38,7 @@ pub(super) fn section(report: &Report<'_>) -> Option<Section> {
     unless_empty(section)
 }
 
-/// What systems are compared by.
+/// A compared figure.
 struct Measure {
     title: &'static str,
     unit: &'static str,
@@ -64,7 +64,7 @@ const MEASURES: [Measure; 4] = [
     },
 ];
 
-/// What a comparison comes to: its costs and its delays.
+/// Adds the summary of a comparison: its costs and its delays.
 pub(super) fn summary(report: &Report<'_>, section: &mut Section) {
     let groups = report.groups(&[Kind::Compare]);
     side_by_side(report, &groups, &[&MEASURES[0], &MEASURES[2]].map(|m| Measure { ..*m }), section);
@@ -74,7 +74,7 @@ fn response(run: &Run, percent: f64) -> Option<f64> {
     percentile(run, Delay::Response, percent).map(|us| us / 1000.0)
 }
 
-/// The loads that occur, each with the groups that have it, system by system.
+/// Returns the loads, each with its groups, by system.
 fn by_load<'g, 'a>(groups: &'g [Group<'a>]) -> Vec<(String, Vec<&'g Group<'a>>)> {
     let key = |group: &Group<'_>| (group.operation(), group.load.rate, group.load.users);
     let mut loads: Vec<Vec<&Group<'a>>> = Vec::new();
@@ -84,7 +84,7 @@ fn by_load<'g, 'a>(groups: &'g [Group<'a>]) -> Vec<(String, Vec<&'g Group<'a>>)>
             None => loads.push(vec![group]),
         }
     }
-    // What all loads of an operation have in common need not be said.
+    // Parameters that all loads of an operation share are left out.
     let differ = |operation: &str, value: fn(&Group<'_>) -> f64| {
         let mut values = groups.iter().filter(|group| group.operation() == operation).map(value);
         let first = values.next();
@@ -122,7 +122,7 @@ fn bars(report: &Report<'_>, groups: &[Group<'_>], measure: &Measure) -> Chart {
     chart
 }
 
-/// For each measure a table, and how to read them.
+/// Adds a table for each figure, and the explanation.
 fn side_by_side(
     report: &Report<'_>,
     groups: &[Group<'_>],
@@ -135,7 +135,7 @@ fn side_by_side(
     }
 }
 
-/// For each measure a table: medians with their intervals, and ratios to the first system.
+/// Adds a table for each figure: medians with their intervals, and ratios to the first system.
 fn tables(report: &Report<'_>, groups: &[Group<'_>], measures: &[Measure], section: &mut Section) {
     let loads = by_load(groups);
     let mut subjects: Vec<usize> = groups.iter().map(|group| group.subject).collect();
@@ -175,7 +175,7 @@ fn tables(report: &Report<'_>, groups: &[Group<'_>], measures: &[Measure], secti
     }
 }
 
-/// The figure, with a warning if no run of it is valid.
+/// Returns the figure, with a warning if no run of it is valid.
 fn checked(group: Option<&Group<'_>>, spread: Option<Spread>) -> String {
     match group.is_some_and(Group::is_doubtful) {
         true if spread.is_some() => format!("✗ not valid: {}", interval(spread)),
@@ -183,7 +183,7 @@ fn checked(group: Option<&Group<'_>>, spread: Option<Spread>) -> String {
     }
 }
 
-/// The ratios of the repeats that both have.
+/// Returns the ratios of paired repeats.
 fn paired_ratio(
     ours: &Group<'_>,
     theirs: &Group<'_>,
@@ -211,12 +211,12 @@ fn interval(spread: Option<Spread>) -> String {
     }
 }
 
-/// Medians and ratios of all measures.
+/// Adds medians and ratios of all figures.
 pub(super) fn loads_side_by_side(report: &Report<'_>, groups: &[Group<'_>], section: &mut Section) {
     side_by_side(report, groups, &MEASURES, section);
 }
 
-/// What became of the operations, all repeats together.
+/// Returns the table of results of the operations, over all repeats.
 pub(super) fn outcome(report: &Report<'_>, groups: &[Group<'_>]) -> Table {
     let mut table = Table::new(
         "What became of the operations (all repeats together)",

@@ -1,4 +1,4 @@
-//! Curves over the rate (rows A9 and D1 of docs/sources.md).
+//! Curves over the rate (see docs/sources.md).
 
 use super::basis::{Report, delay_name, request_delay, unless_empty};
 use super::limits::{self, Curve};
@@ -10,10 +10,10 @@ use crate::report::groups::{Group, percentile};
 use crate::report::words;
 use std::collections::BTreeSet;
 
-/// From this ratio of the highest to the lowest rate on, rates stand on a logarithmic axis.
+/// From this ratio of the highest to the lowest rate on, the axis is logarithmic.
 const WIDE: f64 = 60.0;
 
-/// The curves of sweeps and proxy tests, if there are any.
+/// Returns the section of the curves of sweeps and proxy tests, if there are any.
 pub(super) fn section(report: &Report<'_>) -> Option<Section> {
     let mut section = Section::new(
         "curves",
@@ -43,7 +43,7 @@ fn rate_axis(curves: &[&Curve<'_>]) -> Axis {
     Axis::new("offered, operations per second", scale)
 }
 
-/// The medians of a value over the rate, those without a valid run apart.
+/// Returns the line of medians over the rate; points without a valid run are marked.
 fn line(report: &Report<'_>, curve: &Curve<'_>, value: impl Fn(&Run) -> Option<f64>) -> Line {
     let point = |group: &Group<'_>| Some((group.load.rate, group.median(&value)?));
     let good = curve.groups.iter().filter(|group| !group.is_doubtful());
@@ -144,7 +144,7 @@ fn costs(report: &Report<'_>, curves: &[&Curve<'_>], section: &mut Section) {
     }
 }
 
-/// What the steps of the work take by the systems' own account (row A11).
+/// Adds the times of processing steps as the systems report them.
 fn inside(report: &Report<'_>, curves: &[&Curve<'_>], section: &mut Section) {
     for curve in curves {
         let runs = curve.groups.iter().flat_map(|group| &group.runs);
@@ -168,11 +168,11 @@ fn inside(report: &Report<'_>, curves: &[&Curve<'_>], section: &mut Section) {
     }
 }
 
-/// How many processors the system under test kept busy, in the mean of the measured time.
+/// Returns the mean number of busy processors of the system under test in the measured time.
 pub(super) fn processors(run: &Run) -> Option<f64> {
     let (mut used, mut seconds) = (0.0, 0.0);
     for (from, to, sample) in run.watch.as_ref()?.spans() {
-        // Samples come once a second, and not when the measured time begins and ends.
+        // Samples are taken once per second, not at the start and end of the measured time.
         let inside = to.min(run.seconds) - from.max(0.0);
         if inside > 0.0 {
             let cpu = sample.usage.cpu_user_us as f64 + sample.usage.cpu_system_us as f64;

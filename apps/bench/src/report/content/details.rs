@@ -1,5 +1,5 @@
-//! The figures behind the others: RFC 6076, bands, failures, resources, the generator, each run,
-//! and how everything is defined.
+//! The detailed figures: RFC 6076, bands, failures, resources, the generator, each run, and the
+//! definitions.
 
 use super::basis::{Report, unless_empty};
 use super::time;
@@ -10,7 +10,7 @@ use crate::report::groups::{Group, operation, percentile};
 use crate::report::words;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The measures of RFC 6076.
+/// Returns the section of RFC 6076 metrics.
 pub(super) fn sip(report: &Report<'_>) -> Option<Section> {
     let mut section = Section::new(
         "rfc6076",
@@ -52,7 +52,7 @@ fn total(group: &Group<'_>, count: impl Fn(&Run) -> u64) -> u64 {
     group.used().into_iter().map(count).fold(0, u64::saturating_add)
 }
 
-/// The bands of row A10 of docs/sources.md.
+/// Returns the section of the latency bands (see docs/sources.md).
 pub(super) fn bands(report: &Report<'_>) -> Option<Section> {
     let mut section = Section::new(
         "bands",
@@ -91,7 +91,7 @@ pub(super) fn bands(report: &Report<'_>) -> Option<Section> {
     unless_empty(section)
 }
 
-/// What went wrong, counted.
+/// Returns the section of failures.
 pub(super) fn failures(report: &Report<'_>) -> Option<Section> {
     let mut section = Section::new(
         "failures",
@@ -151,7 +151,7 @@ pub(super) fn failures(report: &Report<'_>) -> Option<Section> {
     unless_empty(section)
 }
 
-/// The final responses of all runs that count, by method and status.
+/// Returns the final responses of all runs for the figures, by method and status.
 fn finals_of<'a>(group: &Group<'a>) -> BTreeMap<&'a str, BTreeMap<u16, u64>> {
     let mut finals: BTreeMap<&str, BTreeMap<u16, u64>> = BTreeMap::new();
     for (method, statuses) in group.used().into_iter().flat_map(|run| &run.counts.finals) {
@@ -170,7 +170,7 @@ fn response(status: u16) -> String {
     }
 }
 
-/// What the steps of the work take by the systems' own account (row A11).
+/// Returns the section of times of processing steps as the systems report them.
 pub(super) fn steps(report: &Report<'_>) -> Option<Section> {
     let mut section = Section::new(
         "steps",
@@ -199,7 +199,7 @@ pub(super) fn steps(report: &Report<'_>) -> Option<Section> {
     unless_empty(section)
 }
 
-/// What the load cost the systems.
+/// Returns the section of the systems' resource use.
 pub(super) fn resources(report: &Report<'_>) -> Option<Section> {
     let mut section = Section::new(
         "resources",
@@ -266,7 +266,7 @@ pub(super) fn resources(report: &Report<'_>) -> Option<Section> {
     unless_empty(section)
 }
 
-/// What the generator knows of itself.
+/// Returns the section of the generator's resource use and accuracy.
 pub(super) fn generator(report: &Report<'_>) -> Option<Section> {
     let mut section = Section::new(
         "generator",
@@ -312,7 +312,7 @@ pub(super) fn generator(report: &Report<'_>) -> Option<Section> {
     unless_empty(section)
 }
 
-/// Each run, also those that are not valid.
+/// Returns the section of all runs, including invalid ones.
 pub(super) fn runs(report: &Report<'_>) -> Option<Section> {
     let mut section = Section::new(
         "runs",
@@ -378,7 +378,7 @@ pub(super) fn runs(report: &Report<'_>) -> Option<Section> {
     unless_empty(section)
 }
 
-/// How each figure is made.
+/// Returns the section of definitions.
 pub(super) fn definitions() -> Section {
     let mut section = Section::new(
         "definitions",

@@ -1,5 +1,5 @@
-//! What each system carries at most: the table of row D5 of docs/sources.md, and the search of
-//! RFC 7502.
+//! The limits of each system: the table of published figures (see docs/sources.md), and the search
+//! of RFC 7502.
 
 use super::basis::{Report, is_whole, request_delay, unless_empty};
 use super::bursts::{self, TIMEOUT_LIMIT};
@@ -11,7 +11,7 @@ use crate::report::document::{Section, Table};
 use crate::report::groups::{Group, Subject, operation, percentile};
 use crate::report::words;
 
-/// The delay that nobody should have to wait (row D1), in microseconds.
+/// The limit of an acceptable delay (see docs/sources.md), in microseconds.
 pub(super) const DELAY_LIMIT_US: f64 = curve::DELAY_LIMIT_US as f64;
 
 /// The loads of one operation on one system, by rising rate.
@@ -19,11 +19,11 @@ pub(super) struct Curve<'a> {
     pub(super) subject: usize,
     pub(super) operation: String,
     pub(super) groups: Vec<Group<'a>>,
-    /// Where the delay has left its flat part: rate and median delay in microseconds.
+    /// The knee of the delay curve: rate and median delay in microseconds.
     pub(super) knee: Option<(f64, f64)>,
 }
 
-/// The curves in records of these kinds.
+/// Returns the curves in records of these kinds.
 pub(super) fn curves<'a>(report: &Report<'a>, kinds: &[Kind]) -> Vec<Curve<'a>> {
     let mut curves: Vec<Curve<'a>> = Vec::new();
     for group in report.groups(kinds) {
@@ -48,7 +48,7 @@ pub(super) fn curves<'a>(report: &Report<'a>, kinds: &[Kind]) -> Vec<Curve<'a>> 
     curves
 }
 
-/// The operations that curves are of, in their order.
+/// Returns the operations of the curves, in their order.
 pub(super) fn operations(curves: &[Curve<'_>]) -> Vec<String> {
     let mut operations: Vec<String> = Vec::new();
     for curve in curves {
@@ -60,12 +60,12 @@ pub(super) fn operations(curves: &[Curve<'_>]) -> Vec<String> {
 }
 
 impl Curve<'_> {
-    /// The loads that were measured validly.
+    /// Returns the loads with a valid run.
     fn valid(&self) -> impl Iterator<Item = &Group<'_>> {
         self.groups.iter().filter(|group| !group.is_doubtful())
     }
 
-    /// Rates with median delays in microseconds.
+    /// Returns rates with median delays in microseconds.
     fn delays(&self) -> Vec<(f64, f64)> {
         let delay = request_delay(&self.groups[0]);
         let point = |group: &Group<'_>| {
@@ -75,7 +75,7 @@ impl Curve<'_> {
     }
 }
 
-/// The limits of all systems, if the records tell any.
+/// Returns the section of the limits of all systems, if the records have limits.
 pub(super) fn table(report: &Report<'_>) -> Option<Section> {
     let mut section = Section::new(
         "limits",
@@ -118,7 +118,7 @@ fn limit_row(report: &Report<'_>, curve: &Curve<'_>) -> Vec<String> {
         _ => curve.delays().into_iter().find(|&(_, us)| us > DELAY_LIMIT_US).map(|(rate, _)| rate),
     };
     let reasons = [(failing, "failures"), (slow, "300 ms"), (knee, "delay leaves its flat part")];
-    // By what the command itself goes by, so that its finding is the same.
+    // The same threshold as that of the command, so that its finding agrees.
     let count = match kind {
         Kind::Limit => 1,
         Kind::Proxy => 2,
@@ -152,8 +152,8 @@ fn limit_row(report: &Report<'_>, curve: &Curve<'_>) -> Vec<String> {
     ]
 }
 
-/// Of the numbers of users that were measured validly: the last one before something does not hold,
-/// and the first at which it does not.
+/// Of the numbers of users with valid runs, returns the last one before a condition fails, and the
+/// first at which it fails.
 fn steps_before<'g, 'a>(
     groups: &'g [Group<'a>],
     holds: impl Fn(&Group<'_>) -> bool,
@@ -216,7 +216,7 @@ fn user_limits(report: &Report<'_>) -> Table {
     table
 }
 
-/// The searches for the highest rate, step by step, if there are any.
+/// Returns the section of the searches for the highest rate, by step, if there are any.
 pub(super) fn search(report: &Report<'_>) -> Option<Section> {
     let mut section = Section::new(
         "search",
@@ -325,7 +325,7 @@ fn search_table(runs: &[&Run]) -> Table {
     table
 }
 
-/// What the commands concluded, if anything.
+/// Returns the section of the conclusions of the commands, if there are any.
 pub(super) fn findings(report: &Report<'_>) -> Option<Section> {
     let mut section = Section::new(
         "findings",

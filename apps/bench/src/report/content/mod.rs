@@ -1,4 +1,4 @@
-//! What a report says, from the records.
+//! The content of a report, from the records.
 
 mod basis;
 mod bursts;
@@ -15,7 +15,7 @@ use super::{groups, words};
 use crate::record::Record;
 use basis::{Report, kind_name};
 
-/// The report of these records.
+/// Returns the report of these records.
 pub(super) fn document(records: &[Record]) -> Document {
     let subjects = groups::subjects(records);
     let report = Report { records, subjects };
@@ -50,12 +50,12 @@ pub(super) fn document(records: &[Record]) -> Document {
     Document { title: title(&report), sections }
 }
 
-/// Moves the first chart to the verdict, which all sections then follow.
+/// Moves the first chart to the verdict at the top.
 fn lift_chart(sections: &mut [Section]) {
     let Some((verdict, others)) = sections.split_first_mut() else { return };
     let is_chart = |block: &Block| matches!(block, Block::Chart(_));
     let found = others.iter_mut().find_map(|section| {
-        // One that says nothing else keeps it.
+        // A section whose only content is the chart keeps it.
         let place = section.blocks.iter().position(is_chart)?;
         (section.blocks.len() > 1).then(|| section.blocks.remove(place))
     });

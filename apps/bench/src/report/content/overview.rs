@@ -1,5 +1,4 @@
-//! The parts of a report around the figures: the verdict and the conclusions, and what was
-//! measured.
+//! The frame of a report: the verdict and the conclusions, and the description of the measurement.
 
 use super::basis::{Report, kind_name, unless_empty};
 use crate::metrics;
@@ -8,14 +7,14 @@ use crate::report::document::{Block, Section, Table, Verdict};
 use crate::report::groups::{Group, Subject, operation, percentile, run_name};
 use crate::report::words;
 
-/// What runs are labelled with that confirm what a search has found.
+/// The label of runs that confirm the result of a search.
 const CONFIRMATION: &str = "confirmation";
-/// How many outliers are named in the verdict, beginning with the largest.
+/// The limit of outliers in the verdict, the largest first.
 const OUTLIERS: usize = 8;
-/// How many runs are named with a doubt.
+/// The limit of runs that are named with a doubt.
 const NAMED: usize = 4;
 
-/// The verdict with the headline figures: the first that a reader sees.
+/// Returns the verdict with the main figures, at the top of the report.
 pub(super) fn verdict_section(report: &Report<'_>) -> Section {
     let mut section = Section::new(
         "verdict",
@@ -30,7 +29,7 @@ pub(super) fn verdict_section(report: &Report<'_>) -> Section {
     section
 }
 
-/// What follows from the figures, in sentences.
+/// Returns the conclusions from the figures, as sentences.
 pub(super) fn conclusions(report: &Report<'_>) -> Option<Section> {
     let mut section = Section::new(
         "conclusions",
@@ -63,7 +62,7 @@ fn validity(report: &Report<'_>) -> Verdict {
     let all = || {
         report.records.iter().flat_map(|record| record.runs.iter().map(move |run| (record, run)))
     };
-    // A search tries what is too much for one or the other side; what counts is what confirms it.
+    // A search tries rates beyond the limit of either side, so only its confirmations count.
     let is_trial =
         |record: &Record, run: &Run| record.kind == Kind::Limit && run.label != CONFIRMATION;
     let count = all().count();
@@ -126,10 +125,10 @@ fn validity(report: &Report<'_>) -> Verdict {
     verdict(false, title, text, reasons)
 }
 
-/// With more systems and operations, their figures stand in the table alone.
+/// With more systems or operations, their figures are only in the table.
 const TOLD: usize = 3;
 
-/// The outcome of valid runs in a sentence; empty where there are too many to tell.
+/// Returns the results of valid runs as a sentence; empty if there are too many.
 fn outcome(report: &Report<'_>) -> String {
     let ratios = ratios(report);
     if !ratios.is_empty() {
@@ -170,7 +169,7 @@ fn outcome(report: &Report<'_>) -> String {
     told.map_or_else(String::new, |told| format!("{}.", told.join("; ")))
 }
 
-/// Of a comparison, how many times the CPU of the first each other system used.
+/// Returns the CPU ratios of each other system to the first, for a comparison.
 fn ratios(report: &Report<'_>) -> Vec<String> {
     let of_subject = |subject: &Subject<'_>| {
         let mut first = None;
@@ -194,7 +193,7 @@ fn ratios(report: &Report<'_>) -> Vec<String> {
     report.subjects.iter().filter_map(of_subject).collect()
 }
 
-/// The searches that ended at the generator's own ceiling, in a sentence.
+/// Returns a sentence about the searches that ended at the generator's own ceiling.
 fn ceiling(report: &Report<'_>) -> Option<String> {
     let of_subject = |subject: &Subject<'_>| {
         let is_ceiling = |finding: &&Finding| {
@@ -207,7 +206,7 @@ fn ceiling(report: &Report<'_>) -> Option<String> {
     report.subjects.iter().find_map(of_subject)
 }
 
-/// What was not measured, and why.
+/// Returns the verdict about incomplete measurements, with the reasons.
 fn incomplete(report: &Report<'_>) -> Option<Verdict> {
     let troubles = report.records.iter().map(|record| record.trouble.clone());
     let reasons: Vec<String> = troubles.filter(|trouble| !trouble.is_empty()).collect();
@@ -216,7 +215,7 @@ fn incomplete(report: &Report<'_>) -> Option<Verdict> {
     (!reasons.is_empty()).then(|| verdict(false, title, text, reasons))
 }
 
-/// The runs that are no success.
+/// Returns the verdict about failed runs.
 fn failures(report: &Report<'_>) -> Option<Verdict> {
     let reasons: Vec<String> = report
         .records
@@ -234,7 +233,7 @@ fn verdict(good: bool, title: String, text: &str, reasons: Vec<String>) -> Verdi
     Verdict { good, title, text: text.to_owned(), reasons }
 }
 
-/// Each doubt once, with the runs that it is about.
+/// Returns each doubt once, with its runs.
 fn doubts<'a>(runs: impl Iterator<Item = &'a Run>) -> Vec<String> {
     let mut doubts: Vec<(&str, Vec<String>)> = Vec::new();
     for run in runs {
@@ -255,10 +254,10 @@ fn doubts<'a>(runs: impl Iterator<Item = &'a Run>) -> Vec<String> {
     reasons.collect()
 }
 
-/// What the commands concluded, in a line each.
+/// Adds the conclusions of the commands, one per line.
 fn findings(report: &Report<'_>, section: &mut Section) {
     let findings = report.subjects.iter().flat_map(|subject| {
-        // What is about one step is told by the section of findings.
+        // Findings about one step are in the section of findings.
         let about_a_step = |finding: &Finding| {
             let labels = subject.record.runs.iter().map(|run| run.label.as_str());
             labels.filter(|label| !label.is_empty()).any(|label| finding.name.ends_with(label))
@@ -277,7 +276,7 @@ fn findings(report: &Report<'_>, section: &mut Section) {
     }
 }
 
-/// What is said where there are no criteria.
+/// Returns the text for records without criteria.
 fn nothing_required(report: &Report<'_>) -> &'static str {
     if report.records.iter().any(|record| record.kind == Kind::Limit) {
         "A search judges its steps one by one; of its runs as a whole nothing was required."
@@ -286,12 +285,12 @@ fn nothing_required(report: &Report<'_>) -> &'static str {
     }
 }
 
-/// All criteria with the record that they are of.
+/// Yields all criteria with their records.
 fn all_criteria<'a>(report: &Report<'a>) -> impl Iterator<Item = (&'a Record, &'a Criterion)> {
     report.records.iter().flat_map(|record| record.criteria.iter().map(move |it| (record, it)))
 }
 
-/// Whether what was required held, if anything was.
+/// Returns the verdict about the criteria, if there are any.
 fn criteria_verdict(report: &Report<'_>) -> Option<Verdict> {
     let count = all_criteria(report).count();
     let held = all_criteria(report).filter(|(_, criterion)| criterion.held).count();
@@ -344,7 +343,7 @@ fn headline(report: &Report<'_>) -> Table {
             "#Repeats",
         ],
     );
-    // A comparison has a table of its own, for it has a line for each system and operation.
+    // A comparison has its own table with a line per system and operation.
     for group in report.featured().iter().filter(|group| report.kind(group) != Kind::Compare) {
         let response = |percent| group.median(|run| percentile(run, Delay::Response, percent));
         let mut cells = report.name_cells(group);
@@ -361,7 +360,7 @@ fn headline(report: &Report<'_>) -> Table {
     table
 }
 
-/// A measure of a run with its name and unit.
+/// A figure of a run with its name and unit.
 type Measure = (&'static str, &'static str, fn(&Run) -> Option<f64>);
 
 const MEASURES: [Measure; 4] = [
@@ -371,18 +370,18 @@ const MEASURES: [Measure; 4] = [
     ("CPU per operation", " µs", metrics::cpu_per_operation),
 ];
 
-/// From this share of the median on, an outlier is named in the verdict.
+/// The share of the median from which an outlier is named in the verdict.
 const NOTABLE: f64 = 0.1;
 
-/// A repeat that stands out.
+/// A repeat that is an outlier.
 pub(super) struct Outlier {
-    /// By how much, as a share of the median.
+    /// The deviation as a share of the median.
     pub(super) deviation: f64,
-    /// What it is, in words.
+    /// The description in words.
     pub(super) text: String,
 }
 
-/// The repeats that stand out from the others of their load.
+/// Returns the outliers among the repeats of each load.
 pub(super) fn outliers(report: &Report<'_>) -> Vec<Outlier> {
     let kinds = report.records.iter().map(|record| record.kind).collect::<Vec<_>>();
     let mut outliers = Vec::new();
@@ -470,7 +469,8 @@ pub(super) fn setup(report: &Report<'_>) -> Section {
     section
 }
 
-/// Each kind of load; what changes from step to step is told from the least to the greatest.
+/// Returns the table of the kinds of load; parameters that differ between steps are shown as a
+/// range.
 fn loads(report: &Report<'_>) -> Table {
     let mut table = Table::new(
         "Load",
@@ -522,7 +522,7 @@ fn loads(report: &Report<'_>) -> Table {
     table
 }
 
-/// The least and the greatest of some values.
+/// Returns the smallest and the greatest of some values.
 fn range(values: impl Iterator<Item = f64>) -> String {
     let ends = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
         (low.min(value), high.max(value))

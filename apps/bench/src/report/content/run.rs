@@ -4,7 +4,7 @@ use super::basis::{Report, unless_empty};
 use crate::record::Kind;
 use crate::report::document::Section;
 
-/// The loads of `run` commands, if there are any.
+/// Returns the section of the loads of `run` commands, if there are any.
 pub(super) fn section(report: &Report<'_>) -> Option<Section> {
     let mut section = Section::new(
         "run",

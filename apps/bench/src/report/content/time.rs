@@ -1,4 +1,4 @@
-//! How delays are distributed, and what went on second by second.
+//! The distribution of delays, and the course of runs by second.
 
 use super::basis::{Report, delay_name, unless_empty};
 use crate::record::PERCENTILES;
@@ -8,16 +8,16 @@ use crate::report::document::{Section, Table};
 use crate::report::groups::{Group, Pooled};
 use crate::report::words;
 
-/// How many points a line over time has at most; longer runs are drawn in steps of several seconds.
+/// The limit of points of a line over time; longer runs are drawn in steps of several seconds.
 const POINTS: usize = 400;
-/// How many of them get a marker, about.
+/// The approximate number of markers of a line.
 const MARKERS: usize = 8;
-/// How far a distribution is drawn: to the percentile with so many nines.
+/// The end of a distribution: the percentile with this number of nines.
 const NINES: f64 = 5.0;
-/// How many points a distribution has from nine to nine.
+/// The number of points of a distribution per nine.
 const POINTS_PER_NINE: f64 = 40.0;
 
-/// The groups whose details are told, by operation.
+/// Returns the groups that are shown in detail, by operation.
 fn by_operation<'a>(report: &Report<'a>) -> Vec<(String, Vec<Group<'a>>)> {
     let mut operations: Vec<(String, Vec<Group<'a>>)> = Vec::new();
     for group in report.featured() {
@@ -30,12 +30,13 @@ fn by_operation<'a>(report: &Report<'a>) -> Vec<(String, Vec<Group<'a>>)> {
     operations
 }
 
-/// What is said behind the name of a line of a group.
+/// Returns the suffix for the line of an invalid group.
 fn not_valid(group: &Group<'_>) -> &'static str {
     if group.is_doubtful() { " (not valid)" } else { "" }
 }
 
-/// Name and look of a group among others of its operation: the system's if there is one of each.
+/// Returns name and look of a group among others of its operation: those of the system if there is
+/// one group per system.
 fn line_name(report: &Report<'_>, groups: &[Group<'_>], index: usize) -> (String, Look) {
     let group = &groups[index];
     let several = |group: &Group<'_>| {
@@ -50,7 +51,7 @@ fn line_name(report: &Report<'_>, groups: &[Group<'_>], index: usize) -> (String
     (name, if groups.iter().any(several) { Look::Number(index) } else { report.look(group) })
 }
 
-/// How the delays are distributed.
+/// Returns the section of the distribution of delays.
 pub(super) fn distribution(report: &Report<'_>) -> Option<Section> {
     let mut section = Section::new(
         "distribution",
@@ -109,7 +110,7 @@ fn distribution_chart(title: String) -> Chart {
     )
 }
 
-/// A distribution as a line, as far as there are enough events to tell.
+/// Returns a distribution as a line, up to the last percentile with enough events.
 fn percentiles(label: &str, look: Look, pooled: &Pooled) -> Line {
     let nines = (pooled.count() as f64).log10().clamp(1.0, NINES);
     let value = |percent| pooled.percentile(percent).map(|us| (percent, us as f64 / 1000.0));
@@ -131,7 +132,7 @@ fn distribution_row(report: &Report<'_>, group: &Group<'_>, pooled: &Pooled) -> 
     cells
 }
 
-/// What went on second by second.
+/// Returns the section of the course by second.
 pub(super) fn course(report: &Report<'_>) -> Option<Section> {
     let mut section = Section::new(
         "time",
@@ -140,8 +141,7 @@ pub(super) fn course(report: &Report<'_>) -> Option<Section> {
          outside of the upright lines is ramp and tail, which no figure counts.",
     );
     for (operation, groups) in by_operation(report) {
-        // A comparison has a dozen operations: there, delays over time are enough to see what
-        // happened.
+        // A comparison has a dozen operations, so only delays over time are shown.
         let brief = groups.iter().all(|group| report.kind(group) == Kind::Compare);
         let mut charts = Vec::new();
         if !brief {
@@ -189,7 +189,7 @@ pub(super) fn course(report: &Report<'_>) -> Option<Section> {
     unless_empty(section)
 }
 
-/// Whether there is nothing to see but the axis.
+/// Returns true if all values are zero.
 fn is_zero(chart: &Chart) -> bool {
     chart.lines.iter().flat_map(|line| &line.points).all(|&(_, y)| y == 0.0)
 }
@@ -198,7 +198,7 @@ fn time_chart(title: impl Into<String>, unit: &str, scale: Scale) -> Chart {
     Chart::new(title, Axis::new("seconds", Scale::Span), Axis::new(unit, scale))
 }
 
-/// Marks where the measured time begins and ends, if more than that is drawn.
+/// Marks the start and end of the measured time, if more than that is drawn.
 fn bounds(chart: &mut Chart, groups: &[Group<'_>]) {
     let mut runs = groups.iter().flat_map(Group::used);
     if runs.any(|run| run.series.iter().any(|second| !second.measured)) && !chart.is_empty() {
@@ -211,7 +211,7 @@ fn bounds(chart: &mut Chart, groups: &[Group<'_>]) {
     }
 }
 
-/// One line for each repeat, of which the first tells the name.
+/// Adds a line for each repeat; the first has the label.
 fn repeats(
     chart: &mut Chart,
     group: &Group<'_>,
@@ -221,14 +221,14 @@ fn repeats(
     for (index, run) in group.used().into_iter().enumerate() {
         let label = if index == 0 { label } else { "" };
         let mut line = Line::plain(label, look, points(run));
-        // A few markers tell lines apart where their dashes do not.
+        // A few markers distinguish lines with equal dashes.
         let every = line.points.len().div_ceil(MARKERS).max(1);
         line.markers = line.points.iter().copied().skip(every / 2).step_by(every).collect();
         chart.line(line);
     }
 }
 
-/// How several seconds become one point.
+/// The reduction of several seconds to one point.
 #[derive(Clone, Copy)]
 enum Thin {
     Mean,
@@ -254,11 +254,12 @@ fn thinned(points: Vec<(f64, f64)>, thin: Thin) -> Vec<(f64, f64)> {
     chunks.collect()
 }
 
-/// What happened in each second, by the time of it that the load was on: in half a second of load
-/// there is half of what there is in a whole one. What `ends` goes on ending after the load, so
-/// that the second in which the load ended is whole for it, unless nothing ended after that.
+/// Returns the rate of events in each second, relative to the part of the second with load: half a
+/// second of load has half of the events. `ends` is true for ends of operations, which continue
+/// after the load: then the second in which the load ended counts as whole, unless no operation
+/// ended after that.
 fn rates(run: &Run, value: impl Fn(&Second) -> u64, ends: bool) -> Vec<(f64, f64)> {
-    /// With less of a second it is chance what was in it.
+    /// The smallest part of a second; with less, the rate is random.
     const LEAST: f64 = 0.1;
     let [from, to] = run.loaded.unwrap_or([f64::NEG_INFINITY, f64::INFINITY]);
     let last = run.series.iter().rposition(|second| second.succeeded > 0 || second.failed > 0);
@@ -267,7 +268,7 @@ fn rates(run: &Run, value: impl Fn(&Second) -> u64, ends: bool) -> Vec<(f64, f64
         let to = if ends && Some(index) != last { f64::INFINITY } else { to };
         let length = (at + 1.0).min(to) - at.max(from);
         match length {
-            // The load was over, or not yet on.
+            // The load had ended, or had not started.
             ..=0.0 => Some((at, value(second) as f64)),
             LEAST.. => Some((at, value(second) as f64 / length)),
             _ => None,
@@ -382,7 +383,7 @@ fn memory(report: &Report<'_>, groups: &[Group<'_>]) -> Chart {
     chart
 }
 
-/// The delays of RFC 6076, beside its shares.
+/// Returns the table of the RFC 6076 delays, beside its shares.
 pub(super) fn delays_table(report: &Report<'_>) -> Table {
     let mut table = Table::new(
         "Delays in ms (all repeats together)",
@@ -442,12 +443,12 @@ mod tests {
         let even = [-1.0, 0.0, 1.0, 2.0].map(|at| (at, 100.0));
         assert_eq!(rounded(offered(&run)), even);
         assert_eq!(rounded(succeeded(&run)), even);
-        // Answers that take half a second come all through the second, and the next.
+        // Responses after half a second come throughout the second, and in the next.
         run.series = [(0, 100, 50), (1, 100, 100), (2, 50, 100), (3, 0, 7)].map(second).to_vec();
         assert_eq!(succeeded(&run)[2..], [(2.0, 100.0), (3.0, 7.0)]);
         assert_eq!(offered(&run)[2..], [(2.0, 100.0), (3.0, 0.0)]);
-        // A moment of load tells no rate; a record that does not say when it was on is told as it
-        // is.
+        // A moment of load has no rate. For a record without the time of its load, counts are not
+        // scaled.
         run.loaded = Some([0.0, 2.01]);
         assert_eq!(offered(&run).iter().map(|point| point.0).collect::<Vec<_>>(), [0.0, 1.0, 3.0]);
         run.loaded = None;

@@ -1,4 +1,4 @@
-//! The page in a browser: it is laid out, nothing goes wrong, and nothing is asked of the network.
+//! The page in a browser: its layout has no errors, and it makes no network requests.
 
 use super::super::*;
 use super::synthetic;
@@ -7,10 +7,11 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How long a browser may take. It is only there so that one that hangs ends.
+/// The timeout of a browser that hangs.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Looks into the page, which itself has no scripts, and writes what it finds into its own.
+/// A page that inspects the report in a frame, since the report itself has no scripts, and writes
+/// the result into its own text.
 const OBSERVER: &str = r#"<!doctype html><title>observer</title>
 <iframe id="page" src="report.html" width="1200" height="2000"></iframe><pre id="found"></pre>
 <script>
@@ -70,13 +71,13 @@ struct Found {
     first: Vec<String>,
 }
 
-/// Opens the report of these records, and tells what the observer found and what the browser
-/// logged.
+/// Opens the report of these records, and returns the result of the observer and the log of the
+/// browser.
 fn look(records: &[Record], options: &[&str]) -> (Found, String) {
     look_at_width(records, options, 1200)
 }
 
-/// The same in a window of so many pixels.
+/// As `look`, in a window of this width in pixels.
 fn look_at_width(records: &[Record], options: &[&str], width: u32) -> (Found, String) {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
@@ -86,7 +87,7 @@ fn look_at_width(records: &[Record], options: &[&str], width: u32) -> (Found, St
     let mut browser = Command::new("chromium")
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"])
         .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
-        // Otherwise the observer may not look into a page that is another file.
+        // Without it, the observer cannot inspect a page in another file.
         .args(["--allow-file-access-from-files", "--enable-logging=stderr", "--v=0"])
         .args(["--window-size=1400,2200", "--virtual-time-budget=20000", "--dump-dom"])
         .arg(format!("--user-data-dir={}", at("profile").display()))
@@ -151,7 +152,7 @@ fn a_narrow_page_has_cards_and_a_wide_one_its_contents_beside_the_text() {
         let (wide, _) = look_at_width(&records, &[], 1280);
         assert_eq!((wide.columns, wide.cards), (2, false));
         assert!(wide.wide <= 0, "{} pixels wider than the window", wide.wide);
-        // The verdict, figures and a chart come first, and no command.
+        // The verdict, figures and a chart come first, and no command line.
         assert_eq!(wide.first[..2], ["h2", "reads"]);
         assert!(wide.first[2].starts_with("verdict"), "{:?}", wide.first);
         assert!(wide.first.iter().any(|class| class == "charts"), "{:?}", wide.first);

@@ -9,7 +9,7 @@ use quick_xml::Reader;
 use quick_xml::events::Event;
 use synthetic::{SERVERS, load, run};
 
-/// What a user may call a system, and a peer may put into a message.
+/// A hostile name of a system, or text in a message of a peer.
 const HOSTILE: &str = "<script>alert(1)</script>\"'&|`[x](y)\u{1b}[0m\u{0}\n# h";
 
 fn hostile() -> Record {
@@ -151,7 +151,7 @@ fn a_search_that_ended_at_the_ceiling_of_the_generator_is_not_good() {
     assert!(verdict.starts_with("**✗ NO LIMIT FOUND: barebell carried 40,000"), "{verdict}");
 }
 
-/// Records as nobody measures them, but files may hold.
+/// Returns records with values that no measurement has, but files may contain.
 fn absurd() -> Vec<Record> {
     let empty = synthetic::record(Kind::Sweep, &[]);
     let mut zero = synthetic::record(Kind::Compare, &SERVERS);
@@ -327,7 +327,7 @@ fn an_invalid_run_does_not_look_like_a_good_one() {
         assert!(!text.contains("Valid: the run"));
     }
     assert!(page.contains("<tr class=\"doubtful\">"));
-    // Each row with figures of the run says so.
+    // Each row with figures of the invalid run is marked.
     let rows = text.lines().filter(|line| line.starts_with("| barebell") && line.contains("5,000"));
     assert!(rows.clone().count() > 5);
     for row in rows {
@@ -358,7 +358,7 @@ fn limits_are_found_where_the_model_has_them() {
     let document = content::document(&[synthetic::swept(Kind::Proxy)]);
     let limits = document.sections.iter().find(|section| section.id == "limits").unwrap();
     let document::Block::Table(table) = &limits.blocks[0] else { panic!("no table") };
-    // The model carries 13,548, 8,387 and 6,129 calls a second, and is asked in steps of 1,500.
+    // The model supports 13,548, 8,387 and 6,129 calls per second; the steps are 1,500.
     let failing: Vec<&str> = table.rows.iter().map(|row| row.cells[4].as_str()).collect();
     assert_eq!(failing, ["15,000", "9,000", "7,500"]);
     for row in &table.rows {
@@ -403,7 +403,7 @@ fn text_from_outside_stays_text() {
     assert!(!page.contains("<script"), "a name became an element");
     assert!(page.contains("&lt;script&gt;"));
     let text = markdown(&records);
-    // An indented line is code, in which nothing is markup.
+    // An indented line is code without markup.
     let outside_code = text.lines().filter(|line| !line.starts_with("    "));
     assert!(!outside_code.clone().any(|line| line.contains("<script")));
     assert!(!text.contains("\n# h"), "a name became a heading");

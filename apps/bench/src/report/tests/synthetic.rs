@@ -1,17 +1,17 @@
-//! Records as the commands would write them, of every kind, from a model of servers: a queue in
-//! front of so many operations a second.
+//! Records of every kind in the form of the commands, from a model of servers: a queue with a
+//! capacity in operations per second.
 
 use crate::record::*;
 use sip::Duration;
 use std::collections::BTreeMap;
 
-/// A server that never was.
+/// A model of a server.
 #[derive(Clone, Copy)]
 pub(super) struct Server {
     pub(super) name: &'static str,
-    /// Operations a second that it carries.
+    /// The capacity in operations per second.
     pub(super) capacity: f64,
-    /// CPU time for one, in microseconds.
+    /// CPU time per operation, in microseconds.
     pub(super) cost: f64,
     /// Memory in MiB.
     pub(super) memory: u64,
@@ -23,7 +23,7 @@ pub(super) const SERVERS: [Server; 3] = [
     Server { name: "opensips", capacity: 19_000.0, cost: 27.9, memory: 120 },
 ];
 
-/// Numbers between 0 and 1, the same each time.
+/// A repeatable sequence of numbers between 0 and 1.
 pub(super) struct Chance(u64);
 
 impl Chance {
@@ -38,7 +38,7 @@ impl Chance {
         (self.0 >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// A factor around 1.
+    /// Returns a factor around 1.
     fn around(&mut self, width: f64) -> f64 {
         1.0 + width * (self.next() + self.next() - 1.0)
     }
@@ -58,7 +58,7 @@ pub(super) fn load(operation: Operation, rate: f64) -> Load {
     }
 }
 
-/// A run of this load.
+/// Returns a run of this load.
 pub(super) fn run(server: Server, load: Load, repeat: u32, seconds: u32) -> Run {
     let weight = match load.operation {
         Operation::Invite => 3.1,
@@ -203,7 +203,7 @@ pub(super) fn run(server: Server, load: Load, repeat: u32, seconds: u32) -> Run 
     }
 }
 
-/// A record with these systems, and no runs yet.
+/// Returns a record with these systems, without runs.
 pub(super) fn record(kind: Kind, servers: &[Server]) -> Record {
     let systems = servers.iter().map(|server| System {
         name: server.name.to_owned(),
@@ -241,12 +241,12 @@ pub(super) fn record(kind: Kind, servers: &[Server]) -> Record {
     }
 }
 
-/// A record of every kind, with all that a report can show.
+/// Returns a record of every kind, with all that a report can show.
 pub(super) fn all() -> Vec<Record> {
     vec![single(), compared(), swept(Kind::Sweep), swept(Kind::Proxy), limit(), burst(), qos()]
 }
 
-/// One load on one server.
+/// Returns one load on one server.
 pub(super) fn single() -> Record {
     let mut record = record(Kind::Run, &SERVERS[..1]);
     record.runs.push(run(SERVERS[0], load(Operation::Register, 5_000.0), 0, 30));
@@ -257,7 +257,7 @@ pub(super) fn single() -> Record {
     record
 }
 
-/// The same work on three servers, with an outlier and a run that is not valid.
+/// Returns the same load on three servers, with an outlier and an invalid run.
 pub(super) fn compared() -> Record {
     let mut record = record(Kind::Compare, &SERVERS);
     for operation in Operation::ALL {
@@ -279,7 +279,7 @@ pub(super) fn compared() -> Record {
     record
 }
 
-/// Rising rates on three servers, the last steps beyond what the generator reaches.
+/// Returns rising rates on three servers, with the last steps beyond the ceiling of the generator.
 pub(super) fn swept(kind: Kind) -> Record {
     let mut record = record(kind, &SERVERS);
     let operation = if kind == Kind::Proxy { Operation::Invite } else { Operation::Register };
@@ -309,7 +309,7 @@ pub(super) fn swept(kind: Kind) -> Record {
     record
 }
 
-/// A search for the highest rate on two servers.
+/// Returns a search for the highest rate on two servers.
 pub(super) fn limit() -> Record {
     let mut record = record(Kind::Limit, &SERVERS[..2]);
     for server in &SERVERS[..2] {
@@ -341,7 +341,7 @@ pub(super) fn limit() -> Record {
     record
 }
 
-/// Registrations in bursts on two servers.
+/// Returns registrations in bursts on two servers.
 pub(super) fn burst() -> Record {
     let mut record = record(Kind::Burst, &SERVERS[..2]);
     for server in &SERVERS[..2] {
@@ -356,7 +356,7 @@ pub(super) fn burst() -> Record {
     record
 }
 
-/// Parallel users on one server, with the network idle and busy.
+/// Returns parallel users on one server, with the network idle and busy.
 pub(super) fn qos() -> Record {
     let mut record = record(Kind::Qos, &SERVERS[..1]);
     for (state, factor) in [("", 1.0), (", busy link", 3.0)] {

@@ -1,28 +1,28 @@
-//! Addresses for devices where firmware has given none: QEMU's qboot does not.
+//! Address assignment for devices if the firmware has done none, as QEMU's qboot.
 
 use super::config::{BARS, BRIDGE, BUSES, CLASS, COMMAND, Config, DEVICE, ENABLE, kind, present};
 
-/// Memory for devices: above what may be memory of a machine like a PC, below its interrupt
+/// Memory addresses for devices: above the possible memory of a PC, below its interrupt
 /// controllers.
 const MEMORY: Space = Space { next: 0xe000_0000, end: 0xfec0_0000 };
-/// Ports for devices: behind those of the chip set.
+/// Ports for devices: above those of the chip set.
 const PORTS: Space = Space { next: 0xc000, end: 0x1_0000 };
 
 const PORT_WINDOW: u8 = 0x1c;
 const MEMORY_WINDOW: u8 = 0x20;
 const PREFETCHABLE_WINDOW: u8 = 0x24;
-/// A bridge's windows end where such a part does.
+/// Granularity of a bridge's windows: ports, and memory above.
 const PORT_PART: u64 = 1 << 12;
 const MEMORY_PART: u64 = 1 << 20;
 
-/// Windows that end before they begin.
+/// Closed windows: the end is below the start.
 const NO_MEMORY: u32 = 0xfff0;
 const NO_PORTS: u32 = 0xf0;
 
-/// Class and subclass of what has the processor behind it.
+/// Class and subclass of a host bridge.
 const HOST_BRIDGE: u32 = 0x0600;
 
-/// A range that is given out.
+/// An address space to assign from.
 #[derive(Clone, Copy, Debug)]
 struct Space {
     next: u64,
@@ -38,7 +38,7 @@ impl Space {
         Some(start)
     }
 
-    /// The range of whole parts that was taken since `before`; `None` where nothing was.
+    /// The range taken since `before`, in whole units of `part`; `None` if it is empty.
     fn window(&mut self, before: Self, part: u64) -> Option<(u64, u64)> {
         let start = before.next.next_multiple_of(part);
         if self.next == start {
@@ -50,22 +50,22 @@ impl Space {
     }
 }
 
-/// What is given out.
+/// The address spaces and bus numbers.
 struct Spaces {
     memory: Space,
     ports: Space,
-    /// The last bus that has a number.
+    /// The last assigned bus number.
     bus: u8,
 }
 
-/// Gives buses numbers, and all devices addresses, as far as there is room.
+/// Assigns bus numbers, and addresses to all devices, as far as there is room.
 pub(super) fn assign(config: &impl Config) {
     assign_bus(config, DEVICE, &mut Spaces { memory: MEMORY, ports: PORTS, bus: 0 });
 }
 
 fn assign_bus(config: &impl Config, bus: u8, spaces: &mut Spaces) {
     let functions = present(config, bus);
-    // Numbers that firmware has given are not to mean two buses meanwhile.
+    // The firmware's bus numbers must not be ambiguous meanwhile.
     for &address in functions.iter().filter(|address| kind(config, **address) == BRIDGE) {
         config.write(address, BUSES, 0);
     }
@@ -75,7 +75,7 @@ fn assign_bus(config: &impl Config, bus: u8, spaces: &mut Spaces) {
         }
         let kind = kind(config, address);
         let command = config.read(address, COMMAND) & 0xffff;
-        // Nothing is there while its place is asked for and given.
+        // Decoding is disabled while the registers are probed and set.
         config.write(address, COMMAND, command & !3);
         let count = match kind {
             DEVICE => 6,
@@ -109,13 +109,13 @@ fn assign_bars(config: &impl Config, address: u16, count: u8, spaces: &mut Space
             bits |= u64::from(size_bits(at + 4)) << 32;
             number += 1;
         }
-        // The lowest bit that can be set says how large it is.
+        // The lowest writable bit gives the size.
         let size = bits & bits.wrapping_neg();
         if size == 0 {
             continue;
         }
         let space = if is_ports { &mut spaces.ports } else { &mut spaces.memory };
-        // Without a place it is not used; all that is given lies in the first 4 GiB.
+        // Without an address the register stays unused. All addresses are below 4 GiB.
         if let Some(start) = space.take(size) {
             config.write(address, at, start as u32);
         }
@@ -127,7 +127,7 @@ fn assign_bridge(config: &impl Config, address: u16, spaces: &mut Spaces) {
     spaces.bus = bus;
     let numbers =
         config.read(address, BUSES) & 0xff00_0000 | u32::from(address >> 8) | u32::from(bus) << 8;
-    // All higher numbers are behind it until it is known which are.
+    // All higher bus numbers are behind this bridge until the last one is known.
     config.write(address, BUSES, numbers | 0xff << 16);
     let (memory, ports) = (spaces.memory, spaces.ports);
     spaces.memory.next = memory.next.next_multiple_of(MEMORY_PART);
@@ -156,8 +156,7 @@ mod tests {
     use core::cell::RefCell;
     use core::ops::Range;
 
-    /// A function: behind which bridge, at which place there, its registers, and which of their
-    /// bits can be set.
+    /// A function: its bridge, its place on that bus, its registers, and their writable bits.
     struct Pretended {
         bridge: Option<usize>,
         place: u16,
@@ -190,7 +189,7 @@ mod tests {
             all.len() - 1
         }
 
-        /// The function with this address, if it can be reached.
+        /// The function with this address, if the bridges forward it.
         fn find(&self, address: u16) -> Option<usize> {
             let all = self.0.borrow();
             let bus = u32::from(address >> 8);
@@ -218,7 +217,7 @@ mod tests {
             self.0.borrow()[function].registers[usize::from(at / 4)]
         }
 
-        /// What lies behind a window.
+        /// The range of a bridge's window.
         fn window(&self, bridge: usize, is_ports: bool) -> Range<u64> {
             if is_ports {
                 let bits = u64::from(self.register(bridge, PORT_WINDOW));
@@ -243,7 +242,7 @@ mod tests {
         }
     }
 
-    /// Base address registers: what they are, and which bits can be set.
+    /// Base address registers: type, and writable bits.
     const PORTS_32: u32 = !31 & 0xffff | 1;
     const MEMORY_4K: u32 = !0xfff;
     const MEMORY_128K: u32 = !0x1_ffff;
@@ -264,7 +263,7 @@ mod tests {
         let last = machine.add(None, BRIDGE, &[]);
         functions.push((machine.add(Some(last), DEVICE, &[MEMORY_4K]), &[MEMORY_4K]));
 
-        // Firmware has numbered the buses in the other direction.
+        // The firmware has numbered the buses in the opposite direction.
         for (bridge, numbers) in [(empty, 0x0404), (outer, 0x0302), (inner, 0x0303), (last, 0x0101)]
         {
             machine.0.borrow_mut()[bridge].registers[usize::from(BUSES / 4)] = numbers << 8;
@@ -300,7 +299,7 @@ mod tests {
         }
         assert_eq!(places.len(), 3 + 1 + 1 + 2 * 3 + 1);
         assert!(machine.window(empty, false).is_empty() && machine.window(empty, true).is_empty());
-        // What is not behind a bridge is not in its window.
+        // A device that is not behind a bridge is not in its window.
         let windows = [outer, last].map(|bridge| machine.window(bridge, false));
         assert!(windows[0].end <= windows[1].start);
         let buses = [empty, outer, inner, last]

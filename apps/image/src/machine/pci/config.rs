@@ -1,4 +1,4 @@
-//! The configuration of devices, by the ports of mechanism 1: its registers, and who is there.
+//! PCI configuration space by the ports of mechanism 1: registers, and the functions present.
 
 use crate::machine::port;
 use alloc::vec::Vec;
@@ -17,11 +17,10 @@ pub(super) const CAPABILITIES: u8 = 0x34;
 pub(super) const DEVICE: u8 = 0;
 pub(super) const BRIDGE: u8 = 1;
 
-/// Ports, memory, and the right to read and write memory by itself; no interrupts.
+/// Enables I/O, memory access and bus mastering, and disables interrupts.
 pub(super) const ENABLE: u32 = 0x0407;
 
-/// How configuration is read and written: of a function's address, four bytes at a multiple of
-/// four.
+/// Access to configuration space: a function's address, and four bytes at a multiple of four.
 pub(super) trait Config {
     fn read(&self, address: u16, at: u8) -> u32;
     fn write(&self, address: u16, at: u8, value: u32);
@@ -31,7 +30,7 @@ pub(super) trait Config {
 pub(super) struct Ports;
 
 impl Ports {
-    /// Writes two bytes at an even number: some registers know nothing wider.
+    /// Writes two bytes at an even offset: some registers reject wider accesses.
     pub(super) fn write_u16(address: u16, at: u8, value: u16) {
         Self::select(address, at);
         port::write_u16(DATA + u16::from(at & 2), value);
@@ -64,7 +63,7 @@ pub(super) fn kind(config: &impl Config, address: u16) -> u8 {
     (config.read(address, HEADER) >> 16 & 0x7f) as u8
 }
 
-/// The addresses of the functions on a bus.
+/// The addresses of the functions present on a bus.
 pub(super) fn present(config: &impl Config, bus: u8) -> Vec<u16> {
     let mut found = Vec::new();
     let is_there = |address: &u16| config.read(*address, 0) as u16 != 0xffff;

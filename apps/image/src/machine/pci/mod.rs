@@ -12,13 +12,13 @@ use core::fmt;
 /// A function of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Function {
-    /// Bus, device and function.
+    /// Bus, device and function number.
     address: u16,
-    /// It is no bridge to other buses.
+    /// True if it is not a bridge to other buses.
     is_device: bool,
-    /// Who made it.
+    /// Vendor id.
     pub vendor: u16,
-    /// What it is of that vendor's.
+    /// Device id.
     pub device: u16,
     /// Class and subclass.
     pub class: u16,
@@ -30,52 +30,52 @@ impl fmt::Display for Function {
     }
 }
 
-/// Where a device is spoken to.
+/// The location of a device's registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bar {
-    /// At ports from this one on.
+    /// I/O ports from this one on.
     Ports(u16),
-    /// In memory at this physical address.
+    /// Memory at this physical address.
     Memory(u64),
 }
 
-/// A capability: its number, and where it stands.
+/// A capability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capability {
-    /// Its number.
+    /// Its id.
     pub id: u8,
-    /// Where it stands in the configuration.
+    /// Its offset in configuration space.
     pub at: u8,
 }
 
 impl Function {
-    /// Four bytes of its configuration.
+    /// Reads four bytes of configuration space.
     #[must_use]
     pub fn read(&self, at: u8) -> u32 {
         Ports.read(self.address, at)
     }
 
-    /// Writes four bytes of its configuration.
+    /// Writes four bytes of configuration space.
     pub fn write(&self, at: u8, value: u32) {
         Ports.write(self.address, at, value);
     }
 
-    /// Writes two bytes of its configuration.
+    /// Writes two bytes of configuration space.
     pub fn write_u16(&self, at: u8, value: u16) {
         Ports::write_u16(self.address, at, value);
     }
 
-    /// Writes a byte of its configuration.
+    /// Writes a byte of configuration space.
     pub fn write_u8(&self, at: u8, value: u8) {
         Ports::write_u8(self.address, at, value);
     }
 
-    /// Lets it work: it may be spoken to, and read and write memory.
+    /// Enables register access and bus mastering.
     pub fn enable(&self) {
         self.write(COMMAND, (self.read(COMMAND) & 0xffff) | ENABLE);
     }
 
-    /// Where its base address register `number` says that it is; `None` where nothing is said.
+    /// The location given by the base address register `number`; `None` if it is not set.
     #[must_use]
     pub fn bar(&self, number: u8) -> Option<Bar> {
         let at = BARS + 4 * number;
@@ -90,13 +90,13 @@ impl Function {
         (address != 0).then_some(Bar::Memory(address))
     }
 
-    /// Its capabilities.
+    /// The list of capabilities.
     #[must_use]
     pub fn capabilities(&self) -> Vec<Capability> {
         let mut found = Vec::new();
         let has_list = self.read(COMMAND) >> 16 & 0x10 != 0;
         let mut at = if has_list { self.read(CAPABILITIES) as u8 & !3 } else { 0 };
-        // A list of a damaged device may lead round for ever.
+        // The list of a faulty device may be circular.
         while at >= 0x40 && found.len() < 48 {
             let head = self.read(at);
             found.push(Capability { id: head as u8, at });
@@ -106,8 +106,8 @@ impl Function {
     }
 }
 
-/// All functions of all devices, those behind bridges too. If firmware has given no device a place,
-/// all get one.
+/// All functions of all devices, also behind bridges. Assigns addresses if the firmware has
+/// assigned none.
 #[must_use]
 pub fn functions() -> Vec<Function> {
     let found = scan(&Ports);

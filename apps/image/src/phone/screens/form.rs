@@ -1,15 +1,15 @@
-//! Lines to type into.
+//! Forms: input lines with labels.
 
 use crate::screen::keys::Key;
 use crate::screen::{Grid, Style};
 use alloc::string::String;
 
-/// Characters of a line.
+/// Maximum length of a line in characters.
 const MOST: usize = 200;
-/// Columns of labels.
+/// Width of the labels in columns.
 const LABEL: usize = 38;
 
-/// So many lines, each with a label.
+/// A form of `N` input lines, each with a label.
 #[derive(Debug)]
 pub(super) struct Form<const N: usize> {
     labels: [&'static str; N],
@@ -19,7 +19,7 @@ pub(super) struct Form<const N: usize> {
 }
 
 impl<const N: usize> Form<N> {
-    /// Lines with these labels, in which there is something at first.
+    /// A form with these labels and initial texts.
     pub(super) fn new(lines: [(&'static str, &'static str); N]) -> Self {
         Self {
             labels: lines.map(|(label, _)| label),
@@ -29,13 +29,13 @@ impl<const N: usize> Form<N> {
         }
     }
 
-    /// Whether something was typed.
+    /// Returns true if a line was changed.
     pub(super) fn is_touched(&self) -> bool {
         self.lines.iter().zip(self.given).any(|(line, given)| line != given)
     }
 
-    /// Takes in a key: `Some(true)` where the last line is done, `None` where the form is left. No
-    /// other key leaves it, so that what is typed is never a command.
+    /// Handles a key: `Some(true)` after the last line is entered, `None` if the form is left. No
+    /// other key leaves it, so that typed text is never a command.
     pub(super) fn on_key(&mut self, key: Key) -> Option<bool> {
         let line = &mut self.lines[self.at];
         match key {
@@ -56,13 +56,13 @@ impl<const N: usize> Form<N> {
         Some(false)
     }
 
-    /// What was typed; the lines are as at first again.
+    /// Returns the typed text and resets the lines.
     pub(super) fn take(&mut self) -> [String; N] {
         self.at = 0;
         core::mem::replace(&mut self.lines, self.given.map(String::from))
     }
 
-    /// Draws the lines from `row` on. What is typed where `hides` says so is not shown.
+    /// Draws the lines from `row` on. Text of lines with `hides` is hidden.
     pub(super) fn draw(&self, grid: &mut Grid, row: usize, hides: impl Fn(usize) -> bool) {
         for (number, (label, line)) in self.labels.iter().zip(&self.lines).enumerate() {
             let row = row + 2 * number;

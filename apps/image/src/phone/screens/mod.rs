@@ -1,5 +1,4 @@
-//! What the screens of the phone show, and what keys do there: who logs in, the main menu, the
-//! call, the network, and what was said.
+//! The screens of the phone and their keys: login, main menu, call, network and log.
 
 mod form;
 mod pages;
@@ -21,12 +20,12 @@ pub use state::View;
 /// The screens of the phone.
 pub type Screens = Consoles<View>;
 
-/// A page is not drawn again before so long, nor later than that.
+/// Minimum and maximum interval of redrawing a page.
 const SOONEST: Duration = Duration::from_millis(200);
 const LATEST: Duration = Duration::from_secs(1);
 
 impl View {
-    /// What is shown now: a call that has come hides what was shown before.
+    /// Chooses the page: an incoming call replaces the page shown.
     fn follow(&mut self, phone: &Phone) {
         let has_call = phone.call().is_some();
         if has_call != self.had_call {
@@ -42,7 +41,7 @@ impl View {
         self.was_known = is_known;
     }
 
-    /// Takes in a key where something is typed. False where it is none for that.
+    /// Handles a key in a form. Returns false if the form does not use it.
     fn on_key_in_form(&mut self, key: Key, phone: &mut Phone, now: Instant) -> bool {
         let is_login = self.page == Page::Login;
         let is_done = if is_login { self.login.on_key(key) } else { self.dial.on_key(key) };
@@ -128,7 +127,7 @@ impl screen::console::View for View {
     }
 
     fn on_key(&mut self, key: Key, phone: &mut Phone, now: Instant) -> bool {
-        // The serial line shows no page before its first key.
+        // The serial line shows no page before the first key.
         self.follow(phone);
         self.is_stale = true;
         let letter = match key {

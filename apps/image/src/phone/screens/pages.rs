@@ -8,10 +8,10 @@ use alloc::string::String;
 use core::fmt;
 use sip::Instant;
 
-/// Where values begin.
+/// First column of values.
 const VALUES: usize = 26;
 
-/// Draws what `view` shows.
+/// Draws the page of `view`.
 pub(super) fn draw(view: &View, grid: &mut Grid, phone: &mut Phone, now: Instant) {
     let column = bars(grid) + 3;
     grid.print(0, column, Style::Bar, format_args!("phone"));
@@ -55,7 +55,7 @@ fn menu(grid: &mut Grid, phone: &Phone) {
     let mut row = 2;
     let account = phone.options().account.as_deref().unwrap_or("none");
     say(grid, &mut row, "account", Style::Strong, format_args!("{account}"));
-    // In a row of its own: why it failed is long.
+    // A row of its own: the reason of a failure is long.
     say(grid, &mut row, "", Style::Plain, format_args!("{}", login(phone)));
     match phone.address() {
         Some(address) => {

@@ -1,4 +1,4 @@
-//! What is remembered of one screen.
+//! The state of one screen.
 
 use super::form::Form;
 use crate::phone::{Login, Phone};
@@ -10,23 +10,23 @@ use sip::Instant;
 pub(super) enum Page {
     /// Log in to a server, or call a peer directly.
     Login,
-    /// What the phone can do.
+    /// The main menu.
     Menu,
-    /// Whom to call.
+    /// Input of the URI to call.
     Dial,
-    /// Whom the other end is to call instead.
+    /// Input of the transfer target.
     Transfer,
     /// The call, and its security.
     Call,
-    /// The lease, and what a NAT makes of our ports.
+    /// The lease, and the public addresses of our ports.
     Network,
-    /// What was said.
+    /// The log.
     Log,
-    /// The keys, and what they do.
+    /// The keys and their actions.
     Keys,
 }
 
-/// What one screen shows.
+/// The state of one screen.
 #[derive(Debug)]
 pub struct View {
     pub(super) page: Page,
@@ -34,9 +34,9 @@ pub struct View {
     pub(super) dial: Form<1>,
     pub(super) is_asking: bool,
     pub(super) is_stale: bool,
-    /// Whether the call was there when the page was drawn, so that one that comes is shown.
+    /// True if there was a call at the last drawing, so that a new one is shown.
     pub(super) had_call: bool,
-    /// Whether somebody was logging in then, so that the first screen does not ask who it is.
+    /// True if there was an account at the last drawing, so that the login page is left.
     pub(super) was_known: bool,
     pub(super) drawn: Instant,
     pub(super) seen: u64,
@@ -62,7 +62,7 @@ impl Default for View {
     }
 }
 
-/// How far the account is, in words.
+/// The state of the account as text.
 pub(super) fn login(phone: &Phone) -> String {
     match phone.login() {
         Login::None => "calls are direct".into(),

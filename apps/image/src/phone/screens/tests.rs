@@ -1,4 +1,4 @@
-//! Pages of a phone by a card that is none.
+//! Pages of a phone with a fake card.
 
 use super::*;
 use crate::machine::random::Random;
@@ -14,7 +14,7 @@ use sip::{Flow, Transport};
 
 const NOW: Instant = Instant::from_micros(1_800_000_000_000_000);
 
-/// A phone that has had a turn.
+/// A phone after its first step.
 fn phone(options: &str) -> Phone {
     let mut parsed = Options::default();
     parsed.read("address=192.0.2.1/24 gateway=192.0.2.254").expect("options");
@@ -125,7 +125,7 @@ fn who_logs_in_before_there_is_an_address_is_logged_in_then() {
     assert_eq!((password.as_deref(), server.as_deref()), (Some("secret"), Some("192.0.2.8")));
 }
 
-/// Its answer is to name the port that the other end can reach.
+/// Its answer must name the port that the remote end can reach.
 #[test]
 fn a_call_rings_when_a_stun_server_has_had_its_time() {
     let mut phone = phone("address=192.168.0.1/24 stun=192.168.0.9");

@@ -1,8 +1,8 @@
-//! Who is registered, a page of it, in the order of names.
+//! A page of the registered users, in the order of names.
 //!
-//! The engine keeps bindings in no order and in many parts. A page is found by going through them,
-//! a part at a time, and keeping as many as the page has rows: memory and time for a turn stay
-//! small however many there are.
+//! The engine keeps bindings unordered and in many parts. A page is found by scanning one part at a
+//! time, and keeping as many bindings as the page has rows. Memory and time per turn stay small for
+//! any number of bindings.
 
 use crate::lock::Lock;
 use alloc::boxed::Box;
@@ -13,7 +13,7 @@ use sip_server::BindingView;
 
 type Engine = sip_server::Server<Lock>;
 
-/// What tells bindings apart, and puts them in order.
+/// The sort key of a binding.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     /// The address of record.
@@ -30,18 +30,18 @@ pub(super) struct Row {
     pub(super) expires: Instant,
 }
 
-/// Which rows are looked for.
+/// The position of the page searched for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// The first ones.
+    /// The first rows.
     First,
-    /// This one, or what is behind it, and on.
+    /// From this row on, or from its successor.
     From(Key),
-    /// Those behind this one.
+    /// The rows behind this one.
     Behind(Key),
-    /// Those before this one.
+    /// The rows before this one.
     Before(Key),
-    /// The last ones.
+    /// The last rows.
     Last,
 }
 
@@ -61,19 +61,19 @@ impl Place {
     }
 }
 
-/// A page that is looked for.
+/// The search for a page.
 #[derive(Debug)]
 struct Search {
     place: Place,
-    /// The part that is looked at next.
+    /// The part to scan next.
     part: usize,
-    /// How many rows are wanted.
+    /// Number of rows wanted.
     wanted: usize,
     rows: Vec<Row>,
-    /// How many bindings are before the rows, or none of the place.
+    /// Number of bindings before the rows.
     before: usize,
     total: usize,
-    /// Changes there were when it began.
+    /// Number of changes when the search began.
     changes: u64,
 }
 
@@ -108,34 +108,33 @@ impl Search {
 /// A page of bindings.
 #[derive(Debug, Default)]
 pub(super) struct List {
-    /// What is shown.
+    /// The rows shown.
     pub(super) rows: Vec<Row>,
-    /// How many there are before it.
+    /// Number of bindings before them.
     pub(super) before: usize,
-    /// How many there are in all.
+    /// Number of all bindings.
     pub(super) total: usize,
     search: Option<Search>,
-    /// Changes that there were when it was looked for.
+    /// Number of changes at the time of the search.
     seen: u64,
 }
 
 impl List {
-    /// Looks for a page of `wanted` rows, of which there is at least one, where there were so many
-    /// `changes` by now.
+    /// Starts the search for a page of `wanted` rows, at least one, at the change number `changes`.
     pub(super) fn look(&mut self, place: Place, wanted: usize, changes: u64) {
         let wanted = wanted.max(1);
         let rows = Vec::with_capacity(wanted);
         self.search = Some(Search { place, part: 0, wanted, rows, before: 0, total: 0, changes });
     }
 
-    /// Looks for the same page again.
+    /// Searches for the same page again.
     pub(super) fn look_again(&mut self, wanted: usize, changes: u64) {
         let first = self.rows.first().filter(|_| self.before > 0);
         let place = first.map_or(Place::First, |row| Place::From(row.key.clone()));
         self.look(place, wanted, changes);
     }
 
-    /// Looks for the next page, if there is one.
+    /// Searches for the next page, if there is one.
     pub(super) fn look_on(&mut self, wanted: usize, changes: u64) {
         let has_more = self.before + self.rows.len() < self.total;
         if let Some(last) = self.rows.last().filter(|_| has_more) {
@@ -143,19 +142,19 @@ impl List {
         }
     }
 
-    /// Looks for the page before, if there is one.
+    /// Searches for the previous page, if there is one.
     pub(super) fn look_back(&mut self, wanted: usize, changes: u64) {
         if let Some(first) = self.rows.first().filter(|_| self.before > 0) {
             self.look(Place::Before(first.key.clone()), wanted, changes);
         }
     }
 
-    /// Whether it is looked for no more, but something has changed since.
+    /// Returns true if no search is running and bindings have changed since.
     pub(super) fn is_old(&self, changes: u64) -> bool {
         self.search.is_none() && self.seen != changes
     }
 
-    /// Looks at one part. Returns whether the page has been found.
+    /// Scans one part. Returns true if the page is found.
     pub(super) fn turn(&mut self, engine: &Engine, now: Instant) -> bool {
         let Some(search) = &mut self.search else { return false };
         engine.for_each_binding_of(search.part, now, &mut |binding| search.add(&binding));
@@ -166,7 +165,7 @@ impl List {
         let Some(found) = self.search.take() else { return false };
         let is_short = found.rows.len() < found.wanted.min(found.total);
         match found.place {
-            // A first page is full; a page whose rows are all gone is the last one.
+            // A first page is full, and a page without remaining rows becomes the last one.
             Place::Before(_) if is_short => {
                 self.look(Place::First, found.wanted, found.changes);
                 return false;

@@ -1,4 +1,4 @@
-//! What the screens of the server show, and what keys do there.
+//! The screens of the server and their keys.
 
 mod list;
 mod pages;
@@ -18,7 +18,7 @@ pub use state::View;
 pub type Screens = Consoles<View>;
 
 impl Server {
-    /// Fetches the users again, if there is an address and they are not on their way.
+    /// Fetches the users again, if there is an address and no transfer is running.
     fn fetch_users(&mut self, now: Instant) {
         match self.phase {
             Phase::Users | Phase::Ready if !self.accounts.is_busy() => self.next_fetch = Some(now),

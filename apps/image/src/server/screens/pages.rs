@@ -1,4 +1,4 @@
-//! The pages: between a first row that says which there are, and a last one that says what keys do.
+//! The pages: the first row shows their names, the last one the keys.
 
 use super::rates::{NAMES, Rates};
 use super::state::{Cover, View};
@@ -34,15 +34,15 @@ const KEYS: [(&str, &str); 12] = [
     ("?  h  F1", "this page"),
 ];
 
-/// Cells of the left half of the state, and of a column of counters, which begin with a blank.
+/// Columns of the left half of the state page, and of a column of counters with its leading blank.
 const HALF: usize = 40;
 const RIGHT: usize = HALF + 1;
 /// Rows above the counters in the right half.
 const ABOVE: usize = NAMES.len() + 3;
-/// Where values begin.
+/// First column of values.
 const VALUES: usize = 16;
 
-/// How many rows of its kind a page has on this grid: lines, counters or users.
+/// The number of content rows of a page on this grid: lines, counters or users.
 pub(super) fn rows(page: Page, grid: &Grid) -> usize {
     let body = grid.height().saturating_sub(2);
     let rows = match page {
@@ -56,14 +56,14 @@ pub(super) fn rows(page: Page, grid: &Grid) -> usize {
     rows.max(1)
 }
 
-/// The engine's counters that have counted something.
+/// The engine's counters that are not zero.
 pub(super) fn counters(server: &Server) -> Vec<(&'static str, u64)> {
     let mut counters = server.engine.counters();
     counters.retain(|(_, count)| *count > 0);
     counters
 }
 
-/// What `view` shows.
+/// Draws the page of `view`.
 pub(super) fn draw(view: &View, grid: &mut Grid, server: &mut Server, rates: &Rates, now: Instant) {
     let mut column = bars(grid) + 3;
     for (page, name) in PAGES {
@@ -114,7 +114,7 @@ fn keys(grid: &mut Grid) {
 
 fn users(grid: &mut Grid, view: &View, now: Instant) {
     let list = &view.list;
-    // What is left goes to names and contacts.
+    // The remaining columns are for names and contacts.
     let name = 25 + grid.width().saturating_sub(80) / 2;
     let address = name + 2;
     let (port, expires, contact) = (address + 16, address + 22, address + 33);
@@ -145,7 +145,7 @@ fn users(grid: &mut Grid, view: &View, now: Instant) {
     );
 }
 
-/// `user@domain` as it is written in a URI, so that every name is shown as what it is.
+/// `user@domain` with the escapes of a URI, so that different names look different.
 fn shown_name(address_of_record: &[u8]) -> String {
     let at = address_of_record.iter().rposition(|&byte| byte == b'@');
     let (user, domain) = address_of_record.split_at(at.unwrap_or(address_of_record.len()));
@@ -205,7 +205,7 @@ fn state(grid: &mut Grid, server: &mut Server, rates: &Rates, skipped: usize) {
     }
 }
 
-/// What the server is, and how much it has of everything.
+/// Prints the configuration of the server and its counts.
 fn about(facts: &mut Facts<'_>, server: &mut Server, rates: &Rates) {
     let options = &server.options;
     let mode = match options.mode {
@@ -265,7 +265,7 @@ fn about(facts: &mut Facts<'_>, server: &mut Server, rates: &Rates) {
     );
 }
 
-/// How long the steps of row A11 took.
+/// Prints the timings of the steps.
 fn timings(grid: &mut Grid, row: usize, server: &Server) {
     grid.print(row, 1, Style::Label, format_args!("{:<17}{:>10}{:>11}", "time in", "us", "count"));
     let steps = server.engine.timings().map(|(step, timing)| (step_name(step), timing));
@@ -282,7 +282,7 @@ fn timings(grid: &mut Grid, row: usize, server: &Server) {
     }
 }
 
-/// What the step is called in row A11.
+/// The display name of a step.
 fn step_name(step: Step) -> &'static str {
     match step {
         Step::ParseHeaders => "ParseSIPHeaders",

@@ -1,25 +1,25 @@
-//! How much happens in a second, as of the last few.
+//! Rates per second, over the last few seconds.
 
 use super::Server;
 use crate::machine::clock::nanoseconds;
 use alloc::collections::VecDeque;
 use sip::{Duration, Instant};
 
-/// From one sample to the next.
+/// Sampling interval.
 const STEP: Duration = Duration::from_secs(1);
-/// Samples that are kept.
+/// Number of samples kept.
 const KEPT: usize = 6;
 
-/// What is counted, with its name.
+/// The names of the counters.
 pub(super) const NAMES: [&str; 5] =
     ["frames received", "frames sent", "frames dropped", "messages received", "messages sent"];
-/// So much of each.
+/// The values of the counters.
 type Counts = [u64; NAMES.len()];
 
-/// What happened at several points of time.
+/// Samples of the counters.
 #[derive(Debug)]
 pub struct Rates {
-    /// When the server was started, in nanoseconds: the clock may be set.
+    /// The start of the server in nanoseconds of the counter, since the clock may be set.
     start: u64,
     samples: VecDeque<(Instant, Counts)>,
 }
@@ -31,7 +31,7 @@ impl Default for Rates {
 }
 
 impl Rates {
-    /// Counts, if it is time to.
+    /// Takes a sample if it is due.
     pub(super) fn turn(&mut self, server: &Server, now: Instant) {
         if self.samples.back().is_some_and(|(time, _)| now < *time + STEP) {
             return;
@@ -42,12 +42,12 @@ impl Rates {
         self.samples.push_back((now, counts(server)));
     }
 
-    /// How long the server has run.
+    /// The uptime of the server.
     pub(super) fn uptime(&self) -> Duration {
         Duration::from_micros(nanoseconds().saturating_sub(self.start) / 1000)
     }
 
-    /// For each of [`NAMES`], how many tenths of one there were a second, and how many in all.
+    /// For each of [`NAMES`] the rate in tenths per second, and the total.
     pub(super) fn read(&self) -> [(u64, u64); NAMES.len()] {
         let (Some((start, first)), Some((end, last))) = (self.samples.front(), self.samples.back())
         else {

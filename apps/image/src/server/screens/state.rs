@@ -1,15 +1,15 @@
-//! What is remembered of one screen: a page, and where in it.
+//! The state of one screen: a page, and the position in it.
 
 use super::list::List;
 use crate::options::server::Page;
 use sip::Instant;
 
-/// What a page is hidden by.
+/// A cover over a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cover {
-    /// The keys, and what they do.
+    /// The keys and their actions.
     Keys,
-    /// The question whether to boot again.
+    /// The question for a reboot.
     Question,
 }
 
@@ -22,23 +22,23 @@ pub(super) enum Move {
     Last,
 }
 
-/// What one screen shows.
+/// The state of one screen.
 #[derive(Debug)]
 pub struct View {
     pub(super) page: Page,
     pub(super) cover: Option<Cover>,
-    /// Lines of the log that are behind those that are shown.
+    /// Number of log lines behind those shown.
     pub(super) newer: usize,
-    /// Counters that are before those that are shown.
+    /// Number of counters before those shown.
     pub(super) skipped: usize,
     pub(super) list: List,
-    /// Whether the list is shown anew at every change.
+    /// True if the list is updated at each change.
     pub(super) is_live: bool,
-    /// What is to be done with the list.
+    /// The requested move in the list.
     pub(super) wanted: Option<Move>,
     pub(super) is_stale: bool,
     pub(super) drawn: Instant,
-    /// Lines there were in the log then.
+    /// Number of log lines at the last drawing.
     pub(super) seen: u64,
 }
 

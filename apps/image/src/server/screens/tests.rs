@@ -1,4 +1,4 @@
-//! Pages of a server with users, who register and are shown.
+//! Pages of a server with users that register.
 
 use super::list::{Key as Name, List, Place};
 use super::state::View;
@@ -24,10 +24,10 @@ use sip::{Flow, Transport};
 
 const NOW: Instant = Instant::from_micros(1_800_000_000_000_000);
 
-/// How much there is, and is used.
+/// The state of the memory.
 const MEMORY: Heap = Heap { used: 3 << 20, claimed: 60 << 20, used_reserve: 0 };
 
-/// A server at 192.0.2.1, which asks for no passwords.
+/// A server at 192.0.2.1 without authentication.
 fn server() -> Server {
     let mut options = Options::default();
     options.read("auth=off domain=example.com address=192.0.2.1/24").expect("options");
@@ -42,7 +42,7 @@ fn server() -> Server {
     server
 }
 
-/// Lets `user` register from `remote`, or leave where `expires` is 0.
+/// Registers `user` from `remote`, or removes the binding if `expires` is 0.
 fn register(server: &mut Server, user: &str, remote: &str, expires: u32) {
     let number = server.changes + 1;
     let request = format!(
@@ -58,14 +58,14 @@ fn register(server: &mut Server, user: &str, remote: &str, expires: u32) {
         connection: None,
     };
     let before = server.changes;
-    // A second for each, so that no rate is exceeded.
+    // One second for each, so that no rate limit applies.
     let now = NOW + Duration::from_secs(number);
     server.worker.receive(now, &flow, request.as_bytes(), &mut server.out);
     server.act(now);
     assert_eq!(server.changes, before + 1, "{user} at {remote}");
 }
 
-/// A screen of 80 by 24, whose time goes by.
+/// A screen of 80 by 24 with a clock.
 struct Eye {
     view: View,
     grid: Grid,
@@ -80,7 +80,7 @@ impl Eye {
         Self { view, grid: Grid::new(80, 24), rates: Rates::default(), now: NOW }
     }
 
-    /// Presses a key, and looks until nothing changes any more: what each row says.
+    /// Presses a key, and turns until the screen is stable. Returns the text of each row.
     fn press(&mut self, server: &mut Server, key: Option<Key>) -> Vec<String> {
         assert_eq!(key.and_then(|key| self.view.action(key)), None);
         self.look(server)
@@ -126,7 +126,7 @@ fn users_are_shown_by_name_a_page_at_a_time() {
     assert_eq!(names(Key::Up), "user21 user41: 22-42 of 50");
     assert_eq!(names(Key::End), "user29 user49: 30-50 of 50");
     assert_eq!(names(Key::PageUp), "user08 user28: 9-29 of 50");
-    // Too few are before: the first page is full.
+    // There are too few before: the first page is full.
     assert_eq!(names(Key::PageUp), "user00 user20: 1-21 of 50");
     assert_eq!(names(Key::PageUp), "user00 user20: 1-21 of 50");
 }
@@ -283,7 +283,7 @@ fn the_serial_line_sends_lines_until_a_key_is_pressed_and_after_control_x() {
     let text = sent(&mut line);
     assert!(text.contains("(100 lines are left out)\r\nline 100\r\n"), "{text}");
     assert!(text.ends_with("line 299\r\n"), "{text}");
-    // Nobody is asked anything by a key that only ends what is shown.
+    // A key that only leaves the page triggers no action.
     assert!(!line.on_key(Key::Control('x'), &mut server, NOW));
     assert!(!line.has_pages);
 }

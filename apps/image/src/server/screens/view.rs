@@ -1,4 +1,4 @@
-//! What one screen shows, as keys and time have it.
+//! The changes of one screen by keys and time.
 
 use super::list::Place;
 use super::state::{Cover, Move, View};
@@ -10,16 +10,16 @@ use crate::screen::Grid;
 use crate::screen::keys::Key;
 use sip::{Duration, Instant};
 
-/// A page is not drawn again before so long, nor later than that.
+/// Minimum and maximum interval of redrawing a page.
 const SOONEST: Duration = Duration::from_millis(200);
 const LATEST: Duration = Duration::from_secs(1);
 
-/// What somebody wants the server to do.
+/// An action requested by the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
-    /// To fetch the users again.
+    /// Fetches the users again.
     Fetch,
-    /// To boot again.
+    /// Reboots.
     Reboot,
 }
 
@@ -64,7 +64,7 @@ impl screen::console::View for View {
 }
 
 impl View {
-    /// Shows `page`, from its beginning.
+    /// Shows `page` from its beginning.
     pub fn set_page(&mut self, page: Page) {
         self.page = page;
         self.newer = 0;
@@ -73,7 +73,7 @@ impl View {
         self.is_stale = true;
     }
 
-    /// What is to be done since a key was pressed.
+    /// Handles a key. Returns the action it requests.
     pub(super) fn action(&mut self, key: Key) -> Option<Action> {
         self.is_stale = true;
         let letter = match key {
@@ -96,7 +96,7 @@ impl View {
             (_, 'b') => self.cover = Some(Cover::Question),
             (Key::Help, _) | (_, '?' | 'h') => self.cover = Some(Cover::Keys),
             (_, 'r') => {
-                // There it is said what comes of it.
+                // The log page shows the result.
                 self.set_page(Page::Log);
                 return Some(Action::Fetch);
             }
@@ -111,7 +111,7 @@ impl View {
         None
     }
 
-    /// Moves within the page as is wished, and looks on for who is registered.
+    /// Performs the requested move within the page, and continues the search for registered users.
     fn move_within(&mut self, server: &Server, grid: &Grid, now: Instant) {
         let rows = pages::rows(self.page, grid);
         if self.page == Page::Users {
@@ -133,7 +133,7 @@ impl View {
                 Page::Log => (&mut self.newer, server.log.lines.len()),
                 _ => (&mut self.skipped, pages::counters(server).len()),
             };
-            // The log begins at its end.
+            // The log starts at its end.
             let is_towards_zero =
                 (wanted == Move::On || wanted == Move::Last) == (self.page == Page::Log);
             let step = if matches!(wanted, Move::On | Move::Back) { rows } else { most };

@@ -1,4 +1,4 @@
-//! Certificates that nobody should take, and what is said of them.
+//! Certificates to be rejected, and the error messages.
 
 use super::*;
 use rcgen::{
@@ -8,7 +8,7 @@ use rcgen::{
 use std::path::PathBuf;
 use std::process::Command;
 
-/// An issuer, and the folder where its certificate and those that it signs are.
+/// An issuer, and the folder with its certificate and those that it signs.
 struct Issuer {
     folder: tempfile::TempDir,
     issuer: CertifiedIssuer<'static, KeyPair>,
@@ -29,7 +29,7 @@ impl Issuer {
         self.folder.path().join("issuer.pem")
     }
 
-    /// Somebody who is called `name`, with a certificate that `change` makes another one.
+    /// An identity named `name`, with a certificate modified by `change`.
     fn sign(&self, name: &str, change: impl FnOnce(&mut CertificateParams)) -> Identity {
         let mut params = CertificateParams::new([name.to_owned()]).unwrap();
         params.is_ca = IsCa::ExplicitNoCa;
@@ -43,8 +43,8 @@ impl Issuer {
     }
 }
 
-/// How somebody who calls `example.org`, and trusts `issuers`, takes who shows `identity`; and how
-/// somebody who is called takes it.
+/// The results of two handshakes with `identity`: as the server for a client that calls
+/// `example.org` and trusts `issuers`, and as a client of a server that trusts `issuers`.
 fn taken(identity: &Identity, issuers: &Path) -> [Result<(), TlsError>; 2] {
     let client = Client::new(&Trust::Issuers(issuers.to_owned()), None, false).unwrap();
     let mut caller = client.connect(name("example.org")).unwrap();
@@ -98,7 +98,7 @@ fn what_is_wrong_with_a_certificate_is_said() {
             assert!(error.is_of_certificate() && error.to_string().contains(words), "{error}");
         }
     }
-    // Names are of servers alone.
+    // The names of client certificates are not checked.
     let elsewhere = issuer.sign("example.net", |_| {});
     let [by_caller, by_called] = taken(&elsewhere, &issuer.file());
     let error = by_caller.unwrap_err().to_string();

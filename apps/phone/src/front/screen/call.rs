@@ -1,4 +1,4 @@
-//! The calls: who, how far, how secure, how well.
+//! The call view: party, state, security and quality.
 
 use super::model::{CallShown, Model};
 use super::rows::{first_shown, row};
@@ -14,7 +14,7 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::Line;
 use ratatui::widgets::{Paragraph, Wrap};
 
-/// Below so many rows or columns only what matters most is shown.
+/// In fewer rows or columns than these, only the short form is shown.
 const ROOM: (u16, u16) = (12, 60);
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, ui: &Ui, model: &Model<'_>, theme: Theme) {
@@ -62,7 +62,7 @@ fn state(call: &CallShown) -> String {
     text
 }
 
-/// How secure a call is, in a few words and in more.
+/// The security of a call: a short text and a longer one.
 fn security(answered: Option<&Answered>) -> (String, &'static str, Tone) {
     match answered {
         None => ("not agreed yet".into(), "", Tone::Plain),
@@ -84,7 +84,7 @@ fn security(answered: Option<&Answered>) -> (String, &'static str, Tone) {
     }
 }
 
-/// Everything, a line for each.
+/// All details, a line for each.
 fn long(call: &CallShown, theme: Theme) -> Vec<Line<'static>> {
     let direction = if call.is_incoming { "comes from there" } else { "placed here" };
     let (secure, keys, tone) = security(call.media.as_ref().map(|(answered, _)| answered));
@@ -122,7 +122,7 @@ fn long(call: &CallShown, theme: Theme) -> Vec<Line<'static>> {
     lines
 }
 
-/// What matters most, the first of it first.
+/// The short form, the most important first.
 fn short(call: &CallShown, theme: Theme) -> Vec<Line<'static>> {
     let (secure, _, tone) = security(call.media.as_ref().map(|(answered, _)| answered));
     let styled = |text: String, tone| Line::styled(printable(&text), theme.style(tone));
@@ -163,7 +163,7 @@ fn quality(media: &Media) -> (String, Tone) {
     match media.mos {
         None => ("nothing heard yet".into(), Tone::Plain),
         Some(mos) => {
-            // The E-model's words for categories of users' satisfaction (ITU-T G.107 annex B).
+            // The categories of user satisfaction of the E-model (ITU-T G.107 annex B).
             let (word, tone) = match mos {
                 4.03.. => ("good", Tone::Good),
                 3.6..4.03 => ("fair", Tone::Caution),

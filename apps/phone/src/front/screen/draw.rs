@@ -1,4 +1,4 @@
-//! The whole screen: a title, a view, what is typed, what was told last, and the keys.
+//! The layout of the screen: title, view, typed line, last note and keys.
 
 use super::keys::{Binding, bindings};
 use super::model::Model;
@@ -12,7 +12,7 @@ use ratatui::layout::{Constraint, Layout, Position, Rect};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Wrap};
 
-/// Shows everything.
+/// Draws the screen.
 pub(super) fn draw(frame: &mut Frame<'_>, ui: &Ui, model: &Model<'_>, theme: Theme) {
     let area = frame.area();
     let keys = key_lines(&bindings(ui, model), usize::from(area.width), theme);
@@ -81,7 +81,7 @@ fn draw_typed(frame: &mut Frame<'_>, area: Rect, ui: &Ui, typing: Typing, theme:
     frame.set_cursor_position(Position::new(area.x + column, area.y));
 }
 
-/// The keys, on as many lines as they need.
+/// The keys, on as many lines as necessary.
 fn key_lines(bindings: &[Binding], columns: usize, theme: Theme) -> Vec<Line<'static>> {
     let mut lines = vec![Line::default()];
     let mut used = 0;

@@ -1,4 +1,4 @@
-//! The calls of this run.
+//! The call history of this run.
 
 use super::text::duration;
 use crate::report::Told;
@@ -6,7 +6,7 @@ use sip::HeaderName;
 use sip::header::NameAddr;
 use std::time::SystemTime;
 
-/// The URI and the name of who calls, by From of an INVITE.
+/// The URI and the name of the caller, from the From of an INVITE.
 fn caller(from: &str) -> (String, String) {
     let Ok(named) = NameAddr::parse(HeaderName::From, from.as_bytes()) else {
         return (from.to_owned(), from.to_owned());
@@ -19,24 +19,24 @@ fn caller(from: &str) -> (String, String) {
     }
 }
 
-/// Calls that are kept.
+/// Maximum number of calls kept.
 const MAX: usize = 1000;
 
-/// A call.
+/// A call in the history.
 #[derive(Clone, Debug)]
 pub(super) struct Record {
     pub(super) call: u64,
-    /// The other end, by its URI and by its name where it has one.
+    /// The remote end, by its URI and by its name if it has one.
     pub(super) uri: String,
     pub(super) party: String,
     pub(super) is_incoming: bool,
     pub(super) at: SystemTime,
-    /// How long it stood, and how it ended; `None`: it is not over.
+    /// Duration in seconds and cause; `None` while the call is not over.
     pub(super) end: Option<(Option<f64>, String)>,
 }
 
 impl Record {
-    /// How long it was and how it ended.
+    /// Duration and cause as text.
     pub(super) fn story(&self) -> String {
         match &self.end {
             None => "now".to_owned(),
@@ -46,7 +46,7 @@ impl Record {
     }
 }
 
-/// The calls, the last one first.
+/// The call history, the newest first.
 #[derive(Debug, Default)]
 pub(super) struct History {
     records: Vec<Record>,
@@ -72,7 +72,7 @@ impl History {
             Told::Ended { call, cause, seconds, .. } => {
                 let record = self.records.iter_mut().find(|record| record.call == *call);
                 if let Some(record) = record {
-                    // Who it was stands beside it.
+                    // The party is shown beside it.
                     let how = cause.strip_prefix(&record.party).unwrap_or(cause).trim_start();
                     record.end = Some((*seconds, how.to_owned()));
                 }

@@ -1,4 +1,4 @@
-//! Which keys work: what the bottom of the screen says, and what is done, come from one list.
+//! Key bindings: one list defines the keys shown at the bottom of the screen and their actions.
 
 use super::login::Place;
 use super::model::Model;
@@ -6,25 +6,25 @@ use super::ui::{Typing, Ui, View};
 use crate::call::Stage;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-/// What a key does.
+/// The action of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Act {
     Quit,
     Show(View),
-    /// Begins to type whom to call.
+    /// Opens the input line.
     Type(Typing),
-    /// Does what was typed.
+    /// Executes the typed line.
     Enter,
-    /// Types no more.
+    /// Closes the input line.
     Leave,
     Next,
     Previous,
     LogIn,
     CallPeer,
     QuickDial(usize),
-    /// Calls whom the chosen call of the history was with.
+    /// Calls the remote end of the chosen call in the history.
     Again,
-    /// Calls as the next account.
+    /// Chooses the next account for calls.
     Account,
     Up,
     Down,
@@ -38,19 +38,19 @@ pub(super) enum Act {
     Hold(bool),
     Mute(bool),
     Swap,
-    /// Brings the other ends of two calls together.
+    /// Connects the remote ends of two calls.
     Join,
     Follow,
     RefuseTransfer,
     Press(char),
 }
 
-/// Keys that work.
+/// A key binding.
 #[derive(Clone, Debug)]
 pub(super) struct Binding {
-    /// As the screen names it; empty: it goes without saying.
+    /// The key's name on the screen; empty if it is not shown.
     pub(super) name: String,
-    /// What it does, in words.
+    /// The action as text.
     pub(super) does: &'static str,
     codes: Vec<(KeyCode, Act)>,
 }
@@ -69,7 +69,7 @@ fn arrows(does: &'static str, more: &[(KeyCode, Act)]) -> Binding {
     Binding { name: "Up/Down".into(), does, codes }
 }
 
-/// The keys that work now.
+/// The key bindings of the current state.
 pub(super) fn bindings(ui: &Ui, model: &Model<'_>) -> Vec<Binding> {
     let mut keys = match (ui.typing, ui.view) {
         (Some(typing), _) => {
@@ -210,7 +210,7 @@ fn trace(model: &Model<'_>) -> Vec<Binding> {
     vec![arrows("Choose", &more), one("Enter", KeyCode::Enter, "Show", Act::Show(View::Message))]
 }
 
-/// What `key` does, if it is one of `bindings`.
+/// The action of `key` in `bindings`.
 pub(super) fn find(bindings: &[Binding], key: KeyEvent) -> Option<Act> {
     if key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT) {
         let is_end =

@@ -1,4 +1,4 @@
-//! The first screen: log in to a server, or call a peer directly.
+//! The login view: log in to a server, or call a peer directly.
 
 use super::text::Field;
 use super::theme::{Theme, Tone};
@@ -10,10 +10,10 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 use std::path::Path;
 
-/// Where the labels end.
+/// Width of the labels in columns.
 const LABELS: u16 = 11;
 
-/// What can be filled in, from top to bottom.
+/// The fields, from top to bottom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     Server,
@@ -27,18 +27,18 @@ pub(super) enum Place {
 const PLACES: [Place; 6] =
     [Place::Server, Place::User, Place::Password, Place::Transport, Place::Save, Place::Peer];
 
-/// What may carry messages, by its name in a URI; the first is the usual one.
+/// The transports, by their names in a URI; the first is the default.
 const TRANSPORTS: [&str; 3] = ["udp", "tcp", "tls"];
 
-/// What is filled in.
+/// The state of the form.
 #[derive(Debug, Default)]
 pub(super) struct Login {
-    /// Of [`PLACES`].
+    /// Index into [`PLACES`].
     at: usize,
     server: Field,
     user: Field,
     password: Field,
-    /// Of [`TRANSPORTS`].
+    /// Index into [`TRANSPORTS`].
     transport: usize,
     pub(super) saves: bool,
     peer: Field,
@@ -49,13 +49,13 @@ impl Login {
         PLACES[self.at]
     }
 
-    /// Goes to the next place, or to the one before.
+    /// Moves to the next or the previous field.
     pub(super) const fn go(&mut self, is_next: bool) {
         let step = if is_next { 1 } else { PLACES.len() - 1 };
         self.at = (self.at + step) % PLACES.len();
     }
 
-    /// Takes a key that is no command. False where it is none for this place.
+    /// Handles a key in the current field. Returns false if the field does not use it.
     pub(super) fn edit(&mut self, key: KeyEvent) -> bool {
         let turns = matches!(key.code, KeyCode::Char(' ') | KeyCode::Left | KeyCode::Right);
         match self.place() {
@@ -76,15 +76,15 @@ impl Login {
         }
     }
 
-    /// Who is to be called directly.
+    /// The URI to call directly.
     pub(super) fn peer(&self) -> &str {
         self.peer.text().trim()
     }
 
-    /// The account that is meant. A user with a domain is at that one, by way of the server.
+    /// The account entered. A user with a domain gets that domain, with the server as proxy.
     ///
     /// # Errors
-    /// What is missing, or wrong.
+    /// A description of the missing or invalid field.
     pub(super) fn entry(&self) -> Result<Entry, String> {
         let server = self.server.text().trim();
         let server = server.strip_prefix("sip:").unwrap_or(server);
@@ -110,13 +110,13 @@ impl Login {
         Ok(entry)
     }
 
-    /// Forgets the password.
+    /// Clears the password and the peer.
     pub(super) fn clear(&mut self) {
         self.password.clear();
         self.peer.clear();
     }
 
-    /// Shows it; `path` is where it can be saved.
+    /// Draws the form; `path` is the file for saving.
     pub(super) fn draw(
         &self,
         frame: &mut Frame<'_>,

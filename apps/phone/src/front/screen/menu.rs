@@ -1,4 +1,4 @@
-//! The main menu: accounts, quick dial, and the calls of this run.
+//! The main menu: accounts, quick dial and call history.
 
 use super::model::Model;
 use super::rows::{first_shown, row};
@@ -13,7 +13,7 @@ use ratatui::widgets::Paragraph;
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, ui: &Ui, model: &Model<'_>, theme: Theme) {
     let mut lines = accounts(ui, model, area.width, theme);
-    // Half of the room at most, so that there is some for what was called.
+    // At most half of the area, so that the history has room.
     lines.truncate(usize::from(area.height / 2).max(1));
     if !ui.dials.is_empty() {
         let entries = ui.dials.iter().take(9).enumerate();
@@ -54,7 +54,7 @@ fn accounts(ui: &Ui, model: &Model<'_>, columns: u16, theme: Theme) -> Vec<Line<
         let state = Span::styled(state, theme.style(tone));
         match fits {
             true => lines.push(Line::from(vec![Span::raw(name), state])),
-            // What matters is at its beginning.
+            // The start of the name matters most.
             false => lines.extend([Line::raw(name), Line::from(vec![Span::raw("    "), state])]),
         }
     }

@@ -1,4 +1,4 @@
-//! The SIP trace: a list of messages, and one of them whole.
+//! The SIP trace: the list of messages, and one complete message.
 
 use super::model::Model;
 use super::rows::first_shown;
@@ -12,15 +12,14 @@ use ratatui::layout::Rect;
 use ratatui::text::Line;
 use ratatui::widgets::Paragraph;
 
-/// The place of the chosen message in the list: the last one, unless another one was chosen that is
-/// still there.
+/// The index of the chosen message: the last one, unless another one was chosen that is still kept.
 pub(super) fn chosen(ui: &Ui, model: &Model<'_>) -> usize {
     let last = model.trace.len().saturating_sub(1);
     let Some(number) = ui.traced else { return last };
     model.trace.partition_point(|traced| traced.number < number).min(last)
 }
 
-/// The lines of a message, each as it can be shown; long ones go on below.
+/// The printable lines of a message, wrapped to `columns`.
 fn lines(traced: &Traced, columns: u16) -> Vec<String> {
     let text = String::from_utf8_lossy(&traced.bytes);
     let mut lines = Vec::new();
@@ -37,7 +36,7 @@ fn lines(traced: &Traced, columns: u16) -> Vec<String> {
     lines
 }
 
-/// Lines of the chosen message.
+/// The number of lines of the chosen message.
 pub(super) fn length(ui: &Ui, model: &Model<'_>) -> usize {
     model.trace.get(chosen(ui, model)).map_or(0, |traced| lines(traced, ui.columns).len())
 }

@@ -1,4 +1,4 @@
-//! The phone that has the whole screen: what is seen, and what its user wants by keys.
+//! The full-screen interface.
 
 mod call;
 mod draw;
@@ -36,31 +36,31 @@ use terminal::Terminal;
 use theme::{Theme, Tone};
 use ui::{Typing, Ui, View};
 
-/// How often the figures of a call are shown anew.
+/// Interval at which the statistics of a call are redrawn.
 const REFRESH: Duration = Duration::from_secs(1);
-/// Lines that a page key goes by.
+/// Lines that a page key scrolls.
 const PAGE: usize = 10;
 
-/// The screen.
+/// The front end with the full screen.
 pub(crate) struct Screen {
     ui: Ui,
     theme: Theme,
     terminal: Terminal,
-    /// Whether what is seen is not what is.
+    /// True if the screen has to be redrawn.
     is_stale: bool,
     drawn: Instant,
-    /// The last message of the trace that is seen.
+    /// The number of the newest drawn trace message.
     traced: u64,
-    /// An account that is saved once its registration has shown that it is right.
+    /// An account that is saved once its registration has succeeded.
     unsaved: Option<Entry>,
     outcome: Option<Outcome>,
 }
 
 impl Screen {
-    /// Whether there is a terminal.
+    /// Checks that there is a terminal.
     ///
     /// # Errors
-    /// What to do where there is none.
+    /// Advice if there is no terminal.
     pub(crate) fn check() -> Result<(), String> {
         if Terminal::is_there() {
             return Ok(());
@@ -69,10 +69,10 @@ impl Screen {
         Err(text.into())
     }
 
-    /// Takes the terminal. The configuration is, or would be, at `path`.
+    /// Takes over the terminal. `path` is the configuration file, which need not exist.
     ///
     /// # Errors
-    /// When there is none.
+    /// If there is no terminal.
     pub(crate) fn open(dials: Vec<Dial>, path: Option<PathBuf>) -> Result<Self, String> {
         let terminal = Terminal::open().map_err(|error| format!("the terminal: {error}"))?;
         Ok(Self {
@@ -118,7 +118,7 @@ impl Screen {
         }
     }
 
-    /// Does what a key says; `call` is the chosen one.
+    /// Executes the action of a key; `call` is the chosen one.
     fn act(&mut self, phone: &mut Phone, act: Act, call: Option<u64>) -> Result<(), String> {
         let call = || call.ok_or_else(|| "there is no call".to_owned());
         match act {
@@ -208,7 +208,7 @@ impl Screen {
         self.ui.view = view;
     }
 
-    /// Does what was typed.
+    /// Executes the typed line.
     fn enter(&mut self, phone: &mut Phone, call: Result<u64, String>) -> Result<(), String> {
         let text = self.ui.line.text().trim().to_owned();
         let typing = self.ui.typing.take();
@@ -224,7 +224,7 @@ impl Screen {
         Ok(())
     }
 
-    /// What is meant by `text`: a name or number alone is at the domain of the account.
+    /// The URI for `text`: a name or number alone is completed with the domain of the account.
     fn address(&self, phone: &Phone, text: &str) -> String {
         phone.dialled(text, self.ui.account)
     }
@@ -251,7 +251,7 @@ impl Screen {
         Ok(())
     }
 
-    /// Saves an account whose registration has come true.
+    /// Saves an account after its registration has succeeded.
     fn save(&mut self, registered: &str) {
         let Some(entry) = self.unsaved.take_if(|entry| entry.uri == registered) else { return };
         let Some(path) = &self.ui.path else {
@@ -268,7 +268,7 @@ impl Screen {
         }
     }
 
-    /// The next account to call as, and after the last one none.
+    /// Chooses the next account for calls; after the last one, no account.
     fn next_account(&mut self, phone: &Phone) {
         let model = Model::of(phone, &self.ui.history);
         let ids: Vec<AccountId> = model.accounts.iter().map(|(id, ..)| *id).collect();
@@ -276,7 +276,7 @@ impl Screen {
         self.ui.account = ids.get(place.map_or(0, |place| place + 1)).copied();
     }
 
-    /// Chooses what is so many lines further down.
+    /// Moves the selection by `step` lines.
     fn go(&mut self, phone: &Phone, step: isize) {
         let model = Model::of(phone, &self.ui.history);
         let to = |from: usize, count: usize| {
@@ -286,7 +286,7 @@ impl Screen {
         match ui.view {
             View::Menu => {
                 ui.record = to(ui.record, ui.history.records().len());
-                // A line of the list may be too short for it.
+                // The line of the list may be too narrow for it.
                 let record = ui.history.records().get(ui.record);
                 ui.note = record
                     .map(|record| (format!("{}: {}", record.party, record.story()), Tone::Plain));
@@ -312,7 +312,7 @@ impl Screen {
     }
 }
 
-/// Holds all calls that stand but `call`: one can talk to one party.
+/// Holds all established calls except `call`.
 fn hold_others(phone: &mut Phone, call: u64) {
     let others = phone.calls().iter().filter(|(number, other)| {
         **number != call && other.stage == Stage::Talking && !other.holds
@@ -323,7 +323,7 @@ fn hold_others(phone: &mut Phone, call: u64) {
     }
 }
 
-/// The call after `call` that stands, round and round.
+/// The established call after `call`, cyclically.
 fn next_talking(phone: &Phone, call: u64) -> Option<u64> {
     let after = phone.calls().range(call + 1..).chain(phone.calls().range(..call));
     let mut talking = after.filter(|(_, other)| other.stage == Stage::Talking);

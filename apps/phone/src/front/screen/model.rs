@@ -1,4 +1,4 @@
-//! What the phone has, as the views show it.
+//! The state of the phone, as the views show it.
 
 use super::history::History;
 use crate::call::Stage;
@@ -11,15 +11,15 @@ use sip_ua::AccountId;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-/// What the phone has.
+/// The state of the phone.
 pub(super) struct Model<'a> {
-    /// Accounts that can be called as, by their URIs, and whether they register.
+    /// The accounts, by their URIs, and true for those that register.
     pub(super) accounts: Vec<(AccountId, String, bool)>,
     pub(super) calls: Vec<CallShown>,
-    /// Where SIP comes in.
+    /// The listening addresses of SIP.
     pub(super) locals: Vec<SocketAddr>,
     pub(super) trace: &'a VecDeque<Traced>,
-    /// What the next call's port of media is, and what it looks like from outside.
+    /// The media address of the next call, its public address, and the kind of NAT mapping.
     pub(super) outside: Option<(SocketAddr, Option<SocketAddr>, Mapping)>,
 }
 
@@ -30,18 +30,18 @@ pub(super) struct CallShown {
     pub(super) party: String,
     pub(super) is_incoming: bool,
     pub(super) stage: Stage,
-    /// Since the answer, or since it began.
+    /// Seconds since the answer, or since the beginning before the answer.
     pub(super) seconds: u64,
     pub(super) held_here: bool,
     pub(super) held_there: bool,
     pub(super) mutes: bool,
-    /// Whether the other end wishes somebody else to be called.
+    /// True if the remote end has requested a transfer.
     pub(super) is_asked: bool,
-    /// Where its media come in.
+    /// Local address of the media.
     pub(super) local: Option<SocketAddr>,
-    /// Where they go.
+    /// Remote address of the media.
     pub(super) remote: Option<SocketAddr>,
-    /// How it is carried, once that is agreed, and how well.
+    /// The negotiated media and their statistics.
     pub(super) media: Option<(Answered, Media)>,
 }
 
@@ -52,10 +52,10 @@ impl CallShown {
 }
 
 impl<'a> Model<'a> {
-    /// What `phone` has now.
+    /// The current state of `phone`.
     pub(super) fn of(phone: &'a Phone, history: &History) -> Self {
         let lines = phone.lines();
-        // Of those with the same URI the last one counts.
+        // The last account with the same URI counts.
         let is_last =
             |number: usize| lines[number + 1..].iter().all(|line| line.uri != lines[number].uri);
         let accounts = lines.iter().enumerate().filter(|(number, _)| is_last(*number));

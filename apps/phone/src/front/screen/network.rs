@@ -1,4 +1,4 @@
-//! How this machine and its calls are connected.
+//! The network view: addresses of this machine and of its calls.
 
 use super::model::Model;
 use super::rows::row;

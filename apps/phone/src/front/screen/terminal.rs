@@ -1,4 +1,4 @@
-//! The terminal: taken as a whole, and given back as it was.
+//! The terminal: taken over, and restored at the end.
 
 use super::super::STDIN;
 use crate::warnings;
@@ -11,20 +11,19 @@ use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
-/// Keys that wait to be taken; what is typed beyond them waits in the terminal.
+/// Capacity of the key queue; further input waits in the terminal.
 const WAITING: usize = 256;
 
-/// A terminal that shows the screen. It is given back when this is dropped, and when the program
-/// panics.
+/// A terminal in full-screen mode. It is restored when this value is dropped, and at a panic.
 pub(super) struct Terminal {
     inner: DefaultTerminal,
     typed: Receiver<io::Result<Event>>,
-    /// Can be read once there may be something in `typed`.
+    /// Readable once `typed` may have an event.
     bell: UnixStream,
 }
 
 impl Terminal {
-    /// Whether there is one.
+    /// Returns true if standard input and output are a terminal.
     pub(super) fn is_there() -> bool {
         io::stdin().is_terminal() && io::stdout().is_terminal()
     }
@@ -37,7 +36,7 @@ impl Terminal {
         let inner = ratatui::try_init()?;
         warnings::hold(true);
         let terminal = Self { inner, typed, bell };
-        // In a thread, since reading from a terminal that is closed may never return.
+        // On a thread of its own: reading from a closed terminal may never return.
         thread::Builder::new().name("keys".into()).spawn(move || read_keys(&sender, &rings))?;
         Ok(terminal)
     }
@@ -46,15 +45,15 @@ impl Terminal {
         self.inner.draw(draw).map(drop)
     }
 
-    /// Can be read once something was typed.
+    /// A descriptor that is readable once there is input.
     pub(super) fn bell(&self) -> BorrowedFd<'_> {
         self.bell.as_fd()
     }
 
-    /// What was typed, without waiting.
+    /// The pending input events, without waiting.
     ///
     /// # Errors
-    /// When the terminal is not there any more.
+    /// If the terminal is closed.
     pub(super) fn read(&mut self) -> io::Result<Vec<Event>> {
         let mut fds = [PollFd::new(STDIN.as_fd(), PollFlags::empty())];
         if poll(&mut fds, PollTimeout::ZERO)? > 0 {
@@ -66,7 +65,7 @@ impl Terminal {
     }
 }
 
-/// Hands over what is typed, and rings each time, until nobody wants it any more.
+/// Sends input events and writes to `rings` for each, until the receiver is gone.
 fn read_keys(sender: &SyncSender<io::Result<Event>>, mut rings: &UnixStream) {
     loop {
         let event = event::read();

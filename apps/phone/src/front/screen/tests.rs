@@ -1,4 +1,4 @@
-//! The views, as a terminal of a given size shows them.
+//! The views, drawn on a terminal of a given size.
 
 use super::draw::draw;
 use super::keys::{Act, bindings, find};
@@ -20,10 +20,10 @@ use sip::{Flow, Transport};
 use sip_ua::AccountId;
 use std::collections::VecDeque;
 
-/// What one writes who wants to take a terminal over.
+/// Control sequences that could take over a terminal.
 const HOSTILE: &str = "\x1b[2J\u{9b}31m\r\n\x07日本語 \u{202e}eve";
 
-/// That a call has ended.
+/// The event of an ended call.
 pub(super) fn ended(call: u64, cause: &str, seconds: Option<f64>, outcome: Outcome) -> Told {
     Told::Ended {
         call,
@@ -51,7 +51,7 @@ fn ui(view: View) -> Ui {
     ui
 }
 
-/// A call that stands, with a suite or in clear.
+/// An established call, with a crypto suite or in clear.
 fn call(number: u64, srtp: Option<&'static str>, keys_in_clear: bool) -> CallShown {
     let media = Media {
         call: number,
@@ -188,7 +188,7 @@ fn the_keys_are_those_that_work() {
     ui.view = View::Menu;
     assert_eq!(act(&ui, &talking, KeyCode::Char('1')), Some(Act::QuickDial(0)));
     assert_eq!(act(&ui, &talking, KeyCode::Char('2')), None);
-    // What is typed is text, and does nothing else.
+    // Typed keys are text without other effects.
     ui.typing = Some(Typing::Dial);
     assert_eq!(act(&ui, &talking, KeyCode::Char('1')), None);
     assert_eq!(act(&ui, &talking, KeyCode::Char('q')), None);

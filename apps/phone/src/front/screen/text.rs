@@ -1,19 +1,19 @@
-//! Text on the screen: its width, times, and lines that are typed.
+//! Text on the screen: width, times, and input lines.
 
 use crate::terminal::printable;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::text::Span;
 use std::time::SystemTime;
 
-/// The longest text that is typed.
+/// The maximum length of an input line in octets.
 const MAX_TYPED: usize = 512;
 
-/// Columns that `text` takes.
+/// The width of `text` in columns.
 pub(super) fn width(text: &str) -> usize {
     Span::raw(text).width()
 }
 
-/// The time of day here.
+/// The local time of day.
 pub(super) fn time_of_day(at: SystemTime) -> String {
     jiff::Timestamp::try_from(at).map_or_else(
         |_| "--:--:--".to_owned(),
@@ -21,7 +21,7 @@ pub(super) fn time_of_day(at: SystemTime) -> String {
     )
 }
 
-/// `seconds` as minutes and seconds, with hours where there are any.
+/// `seconds` as minutes and seconds, with hours if there are any.
 pub(super) fn duration(seconds: u64) -> String {
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
     match hours {
@@ -30,7 +30,7 @@ pub(super) fn duration(seconds: u64) -> String {
     }
 }
 
-/// A line that is typed.
+/// An input line.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Field {
     text: String,
@@ -47,7 +47,7 @@ impl Field {
         *self = Self::default();
     }
 
-    /// Takes a key. False where it is none for a line.
+    /// Handles a key. Returns false if the line does not use it.
     pub(super) fn edit(&mut self, key: KeyEvent) -> bool {
         let controls = key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT);
         let (before, after) = self.text.split_at(self.at);
@@ -78,8 +78,8 @@ impl Field {
         true
     }
 
-    /// What of it is shown in so many columns, and in which of them the cursor is; of a `secret`
-    /// only how long it is.
+    /// The visible part within `columns`, and the column of the cursor. A `secret` shows only its
+    /// length.
     pub(super) fn shown(&self, columns: usize, secret: bool) -> (String, usize) {
         let (before, after) = self.text.split_at(self.at);
         let mut parts = [before, after].map(|part| match secret {

@@ -1,8 +1,8 @@
-//! How things look. Words say what colours say, so that none are needed.
+//! Colours and styles. Texts carry the same information, so that colours are not needed.
 
 use ratatui::style::{Color, Modifier, Style};
 
-/// What a text is.
+/// The meaning of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tone {
     Plain,
@@ -11,11 +11,11 @@ pub(super) enum Tone {
     Bad,
     Label,
     Strong,
-    /// What is chosen, and bars.
+    /// Selected lines, and bars.
     Chosen,
 }
 
-/// The styles.
+/// The styles of the screen.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Theme {
     has_colours: bool,
@@ -26,7 +26,7 @@ impl Theme {
         Self { has_colours }
     }
 
-    /// With colours, unless `NO_COLOR` says otherwise (no-color.org).
+    /// With colours, unless `NO_COLOR` is set (no-color.org).
     pub(super) fn from_environment() -> Self {
         Self::new(std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()))
     }

@@ -1,4 +1,4 @@
-//! What the screen remembers: where its user is, and what was heard.
+//! The state of the screen: the user's position and the events shown.
 
 use super::history::History;
 use super::login::Login;
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-/// What is shown.
+/// The views.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum View {
     Login,
@@ -27,38 +27,38 @@ pub(super) enum View {
     Message,
 }
 
-/// What is being typed below a view.
+/// The purpose of the input line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Typing {
     Dial,
     Transfer,
 }
 
-/// What the screen remembers.
+/// The state of the screen.
 pub(super) struct Ui {
     pub(super) view: View,
     pub(super) typing: Option<Typing>,
     pub(super) line: Field,
     pub(super) login: Login,
-    /// The chosen call of those that there are.
+    /// The selected one of the current calls.
     pub(super) chosen: Option<u64>,
-    /// The chosen call of the history.
+    /// The selected call of the history.
     pub(super) record: usize,
-    /// The chosen message of the trace, by its number; `None`: the last one, whichever it is.
+    /// The number of the selected trace message; `None`: always the last one.
     pub(super) traced: Option<u64>,
     /// Columns of the terminal.
     pub(super) columns: u16,
-    /// How far a message is scrolled.
+    /// Scroll offset of a message in lines.
     pub(super) scroll: u16,
-    /// What was told last.
+    /// The last note.
     pub(super) note: Option<(String, Tone)>,
     pub(super) history: History,
     pub(super) dials: Vec<Dial>,
-    /// Where the configuration is, or would be.
+    /// The configuration file, which need not exist.
     pub(super) path: Option<PathBuf>,
-    /// Whom one calls as; `None`: nobody in particular.
+    /// The account for calls; `None`: calls without an account.
     pub(super) account: Option<AccountId>,
-    /// How far accounts are, by their URIs.
+    /// The registration states of accounts, by their URIs.
     pub(super) registrations: BTreeMap<String, (String, Tone)>,
     pub(super) network: Network,
 }
@@ -85,12 +85,12 @@ impl Ui {
         }
     }
 
-    /// Whether keys are text.
+    /// Returns true if keys are text input.
     pub(super) const fn is_editing(&self) -> bool {
         self.typing.is_some() || matches!(self.view, View::Login)
     }
 
-    /// The call that keys are for: the chosen one, else the one that rings here, else the last one.
+    /// The call that keys act on: the selected one, else the ringing one, else the last one.
     pub(super) fn call<'a>(&self, model: &'a Model<'_>) -> Option<&'a CallShown> {
         let chosen = model.calls.iter().find(|call| Some(call.number) == self.chosen);
         let ringing = model.calls.iter().find(|call| call.stage == Stage::RingingHere);
@@ -101,7 +101,7 @@ impl Ui {
         self.note = Some((text.into(), tone));
     }
 
-    /// Something has happened; `calls` are left.
+    /// Handles an event; `calls` is the number of remaining calls.
     pub(super) fn hear(&mut self, told: &Told, calls: usize) {
         self.history.hear(told);
         let after = |seconds: u64| time_of_day(SystemTime::now() + Duration::from_secs(seconds));
@@ -110,7 +110,7 @@ impl Ui {
             Told::Registered { account, seconds } => {
                 let state = format!("registered until {} ({seconds} s)", after(*seconds));
                 let before = self.registrations.insert(account.clone(), (state, Tone::Good));
-                // A refreshed registration is no news.
+                // A refreshed registration is not shown.
                 if before.is_some_and(|(_, tone)| tone == Tone::Good) {
                     return;
                 }

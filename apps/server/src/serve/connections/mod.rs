@@ -1,9 +1,9 @@
-//! TCP connections: who has which, what is sent on them, and what is done when something comes.
+//! TCP, TLS and WebSocket connections: the table of open connections, sending and receiving.
 //!
-//! Each connection belongs to the set of one worker, as a socket for datagrams does, and is served
-//! with it. Every thread may send: it writes to the connection itself as long as the system takes
-//! it. What has come and cannot be worked on yet waits in a backlog, what comes on one connection
-//! in its order.
+//! Each connection belongs to the set of one worker and is served with it, as a UDP socket is.
+//! Every thread may send: it writes to the socket itself as long as the system accepts data.
+//! Received messages that cannot be processed at once wait in a backlog, those of one connection in
+//! order.
 
 mod handshakes;
 mod pauses;
@@ -29,7 +29,7 @@ pub(super) use secure::CurrentTls;
 use set::{EVENTS, Set, Token, Wait};
 use sip::stream::{Backlog, Came, Fault, FrameError, Heard, PONG, Waiting};
 use sip::{Duration, Instant, Message, Transport};
-use sip_server::{Connection, Flow, Source, Transmit};
+use sip_server::{Connection, Flow, Payers, Source, Transmit};
 use std::collections::HashMap;
 use std::io::{self, IoSlice};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -41,40 +41,39 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use stream::{CONNECT_TIMEOUT, Ending, More, ReadError, SendError, Stream, TIMEOUTS};
 use unsent::Unsent;
 
-/// How long a connection that ends waits for the peer to take what was said last.
+/// The time for which a closing connection waits until the peer has taken the last output.
 const END_TIMEOUT: Duration = Duration::from_millis(500);
-/// How long none is accepted after the system could give none.
+/// The pause of a listening socket after `accept` has failed for want of resources.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// How often a connection is looked after, at least: a message may begin at any time.
+/// The longest interval between two checks of a connection: a message may begin at any time.
 const ROUND: Duration = TIMEOUTS.message;
-/// Bytes that are read from a connection before others get their turn.
+/// Bytes read from a connection in one read.
 pub(super) const READ_SIZE: usize = 16 * 1024;
-/// How many times so much is read of one connection before others get their turn.
+/// The maximum number of reads from one connection in one turn.
 const CHUNKS: usize = 16;
-/// How many times so much is read in all, besides once of each connection, before what came is
-/// worked on.
+/// The maximum number of reads in one turn, beyond the first of each connection.
 const MORE_CHUNKS: usize = 64;
-/// How long is read, about, before what came is worked on.
+/// The approximate time of reading in one turn, before the input is processed.
 const LONGEST_READING: Duration = Duration::from_millis(5);
-/// How many times some of the connections that are ready are read before what came is worked on.
+/// The maximum number of `epoll_wait` calls in one turn, before the input is processed.
 const ROUNDS: usize = 16;
-/// Connections that are accepted before others get their turn.
+/// Connections accepted in one turn of a listening socket.
 const ACCEPT_AT_ONCE: usize = 64;
 /// Messages of one connection that are written together.
 const PARTS: usize = 16;
 
-/// How many connections there may be.
+/// Limits on the number of connections.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
-    /// In all.
+    /// The total.
     pub(crate) connections: usize,
-    /// From one source.
+    /// For one source.
     pub(crate) per_source: usize,
 }
 
 /// All connections.
 pub(crate) struct Connections {
-    /// Who is told of them.
+    /// Receives the messages of the connections.
     engine: Arc<Engine>,
     bounds: Bounds,
     clock: Clock,
@@ -82,38 +81,38 @@ pub(crate) struct Connections {
     listeners: Vec<Listening>,
     owned: Vec<Owned>,
     table: RwLock<Table>,
-    /// What waits for peers that do not read.
+    /// The output that waits for peers which do not read.
     unsent: Arc<Unsent>,
-    /// Connections closed since their peers do not read.
+    /// Counts connections closed because their peers did not read.
     pub(crate) unread_output: AtomicU64,
     handshakes: Handshakes,
     pauses: Mutex<Pauses>,
-    /// Connections that were not opened since the handshake with the same end failed before.
+    /// Counts connections not opened because a recent handshake with the same far end failed.
     pub(crate) paused: AtomicU64,
-    /// Connections refused because there were as many as may be.
+    /// Counts connections refused by a limit or by a ban.
     pub(crate) refused: AtomicU64,
-    /// Connections whose TLS has failed.
+    /// Counts connections closed by a TLS failure.
     pub(crate) tls_failures: AtomicU64,
 }
 
-/// A socket to which connections come.
+/// A listening socket.
 struct Listening {
     socket: TcpListener,
     transport: Transport,
     address: SocketAddr,
 }
 
-/// A far end, by its address and, over TLS, by the name that it has proved to have: who connects
-/// has proved none, and gets answers alone.
+/// A far end: transport, address and, over TLS, the authenticated name. A peer that opened the
+/// connection has no name here, and is sent responses only.
 type FarEnd = (Transport, SocketAddr, Option<ServerName<'static>>);
 
-/// What has come of connections and waits to be worked on.
+/// Received messages that wait to be processed.
 type Waiters = Backlog<Connection, Arc<Stream>>;
 
-/// What one worker owns.
+/// The connections and the backlog of one worker.
 struct Owned {
     set: Set,
-    /// Taken before what a connection has.
+    /// Locked before the locks of a stream.
     backlog: Mutex<Waiters>,
 }
 
@@ -121,17 +120,17 @@ struct Table {
     open: HashMap<Connection, Arc<Stream>>,
     /// The newest connection to each far end.
     by_remote: HashMap<FarEnd, Connection>,
-    /// Under which other far ends connections are there, that others have opened.
+    /// Further far ends that are reached by connections which peers opened (RFC 5923).
     aliases: HashMap<Connection, Vec<FarEnd>>,
     by_source: HashMap<Source, usize>,
     next_number: NonZeroU64,
 }
 
 impl Connections {
-    /// Those of `workers`, the first of which accepts what comes to `listeners`.
+    /// Creates the connections of `workers`. The first worker accepts from `listeners`.
     ///
     /// # Errors
-    /// When the system gives no event queue.
+    /// The system gives no epoll instance.
     pub(crate) fn new(
         engine: Arc<Engine>,
         listeners: Vec<(Transport, TcpListener)>,
@@ -151,7 +150,8 @@ impl Connections {
         for (place, listening) in listeners.iter().enumerate() {
             owned[0].set.listen(&listening.socket, place)?;
         }
-        // Numbers must differ from those before a restart, which bindings may still name.
+        // Connection numbers must differ from those before a restart, which bindings may still
+        // name.
         let next_number = NonZeroU64::new(clock.now().as_micros()).unwrap_or(NonZeroU64::MIN);
         let table = Table {
             open: HashMap::new(),
@@ -179,20 +179,20 @@ impl Connections {
         })
     }
 
-    /// How many workers have some.
+    /// The number of workers that own connections.
     pub(super) fn owners(&self) -> usize {
         self.owned.len()
     }
 
-    /// What can be read when there is something to do for the connections of the worker `owner`.
+    /// A descriptor that is readable when the connections of the worker `owner` have events.
     pub(super) fn as_fd(&self, owner: usize) -> BorrowedFd<'_> {
         self.owned[owner].set.as_fd()
     }
 
-    /// Sends `transmits`, which have one flow, and adds those to `failed` that cannot be sent.
+    /// Sends `transmits`, which have one flow, and appends those that cannot be sent to `failed`.
     pub(super) fn send(&self, transmits: &[Transmit], bytes: &[u8], failed: &mut Vec<Failed>) {
-        let Some(flow) = transmits.first().map(|transmit| transmit.flow) else { return };
-        let found = self.stream_for(&flow, &bytes[transmits[0].range.clone()]);
+        let Some(&Transmit { flow, .. }) = transmits.first() else { return };
+        let found = self.stream_for(&transmits[0], &bytes[transmits[0].range.clone()]);
         for transmits in transmits.chunks(PARTS) {
             let mut parts = [IoSlice::new(&[]); PARTS];
             for (part, transmit) in parts.iter_mut().zip(transmits) {
@@ -207,9 +207,10 @@ impl Connections {
         }
     }
 
-    /// The connection that `flow` names; where it names none, one to its far end, which may have to
-    /// be opened for `message`.
-    fn stream_for(&self, flow: &Flow, message: &[u8]) -> Option<Arc<Stream>> {
+    /// Returns the connection that the flow of `transmit` names. If it names none, returns a
+    /// connection to its far end, and opens one for `message` if necessary.
+    fn stream_for(&self, transmit: &Transmit, message: &[u8]) -> Option<Arc<Stream>> {
+        let Transmit { flow, payers, .. } = transmit;
         if let Some(connection) = flow.connection {
             return self.get(connection);
         }
@@ -219,21 +220,21 @@ impl Connections {
             false => None,
         };
         let far_end = (flow.transport, flow.remote, name);
-        self.to(&far_end).or_else(|| self.open(flow, far_end).ok())
+        self.to(&far_end).or_else(|| self.open(flow, far_end, *payers).ok())
     }
 
     fn get(&self, connection: Connection) -> Option<Arc<Stream>> {
         self.table.read().open.get(&connection).cloned()
     }
 
-    /// The newest one to `far_end`.
+    /// The newest connection to `far_end`.
     fn to(&self, far_end: &FarEnd) -> Option<Arc<Stream>> {
         let table = self.table.read();
         table.open.get(table.by_remote.get(far_end)?).cloned()
     }
 
-    /// Whether `parts` were sent or wait to be. What waited for a connection that was not made is
-    /// added to `failed`.
+    /// Returns true if `parts` were sent or queued. On failure the messages that waited for an
+    /// unfinished connection are appended to `failed`.
     fn send_on(
         &self,
         stream: &Stream,
@@ -251,7 +252,7 @@ impl Connections {
         result.is_ok()
     }
 
-    /// Notes that `stream` is closed, since its peer does not read.
+    /// Counts and logs that `stream` is closed because its peer does not read.
     fn note_unread(&self, stream: &Stream) {
         self.unread_output.fetch_add(1, Ordering::Relaxed);
         log::warn("stream", || {
@@ -259,7 +260,7 @@ impl Connections {
         });
     }
 
-    /// True where there is room for one more connection, with `source` where that is known.
+    /// Returns true if the limits permit one more connection, with `source` if it is known.
     fn has_room_for(&self, source: Option<Source>) -> bool {
         let table = self.table.read();
         let with_source = source.and_then(|source| table.by_source.get(&source)).copied();
@@ -267,18 +268,19 @@ impl Connections {
             && with_source.unwrap_or(0) < self.bounds.per_source
     }
 
-    /// The set that has `connection`.
+    /// The set that contains `connection`.
     fn set_of(&self, connection: Connection) -> &Set {
         &self.owned[(connection.0.get() % self.owned.len() as u64) as usize].set
     }
 
-    /// Begins to open a connection to `far_end`, which is that of `flow`.
-    fn open(&self, flow: &Flow, far_end: FarEnd) -> io::Result<Arc<Stream>> {
+    /// Begins to open a connection to `far_end`, which is the far end of `flow`. Its handshake is
+    /// charged to `payers`.
+    fn open(&self, flow: &Flow, far_end: FarEnd, payers: Payers) -> io::Result<Arc<Stream>> {
         if !self.has_room_for(Some(Source::of(flow.remote.ip()))) {
             return Err(io::ErrorKind::QuotaExceeded.into());
         }
         if matches!(flow.transport, Transport::Ws | Transport::Wss) {
-            // Pages take no connections (RFC 7118 section 5.2.2).
+            // A web page accepts no connections (RFC 7118 section 5.2.2).
             return Err(io::ErrorKind::NotConnected.into());
         }
         if far_end.2.is_some() && self.pauses.lock().has(&far_end, self.clock.now()) {
@@ -299,32 +301,33 @@ impl Connections {
         net::bound_output(&socket)?;
         self.add(Wait::Both, |connection| {
             Stream::connecting(socket, connection, *flow, far_end, tls, self.clock.now())
+                .caused_by(payers)
         })
     }
 
-    /// Adds the connection that `begin` makes of its number.
+    /// Adds the connection that `begin` creates from its number.
     fn add(&self, wait: Wait, begin: impl FnOnce(Connection) -> Stream) -> io::Result<Arc<Stream>> {
         let mut table = self.table.write();
         let connection = Connection(table.next_number);
         table.next_number = table.next_number.saturating_add(1);
         let stream = Arc::new(begin(connection).counted_in(&self.unsent));
         let set = self.set_of(connection);
-        // Before others can find it, as they may have to wait for room on it.
+        // Before another thread can find the connection: it may have to wait for room on it.
         set.add(&stream.socket, connection, wait)?;
-        // And before anything is read of it.
+        // Before anything is read from the connection.
         self.engine.connection_opened(connection);
         table.open.insert(connection, Arc::clone(&stream));
         table.by_remote.insert(stream.far_end.clone(), connection);
         table.count(stream.counted_for());
         drop(table);
-        // It has no shorter time than this.
+        // No other timeout of a connection is shorter.
         set.remind(self.clock.now() + CONNECT_TIMEOUT, Token::Connection(connection));
         Ok(stream)
     }
 
-    /// Notes that requests to who has opened `stream` may go on it, where `message`, the first on
-    /// it, says so (RFC 5923 section 5): to the port that it names, as whom its certificate would
-    /// be taken for if it were called. A connection that is there already stays the one.
+    /// Notes that requests may be sent on `stream` to the peer that opened it, if `message`, the
+    /// first on it, permits so (RFC 5923 section 5): to the port of its Via, under the domains that
+    /// its certificate proves. An existing connection to that far end is kept.
     fn note_alias(&self, stream: &Stream, message: &[u8]) {
         let Some(port) = alias(message) else { return };
         let place = SocketAddr::new(stream.flow().remote.ip(), port);
@@ -340,7 +343,8 @@ impl Connections {
         }
     }
 
-    /// Notes how the handshake with `stream` went, which is closed and `was_open`.
+    /// Notes the outcome of the handshake of the closed `stream`; `was_open` is true if it
+    /// succeeded.
     fn note_handshake(&self, stream: &Stream, was_open: bool) {
         if !was_open {
             self.handshakes.remove(stream);
@@ -364,8 +368,8 @@ impl Connections {
         }
     }
 
-    /// Forgets a connection, which closes it. That, and what waited for one that was not made, is
-    /// added to `failed`.
+    /// Removes a connection from the table and closes it. Appends the loss, and the messages that
+    /// waited for an unfinished connection, to `failed`.
     fn end(&self, stream: &Stream, failed: &mut Vec<Failed>) {
         let connection = stream.connection;
         let mut table = self.table.write();
@@ -382,7 +386,8 @@ impl Connections {
         drop(table);
         self.set_of(connection).remove(&stream.socket);
         failed.push(Failed::Connection(connection));
-        // Only now, as nobody finds it any more who could open another one.
+        // Only after the removal: until then another thread could find the connection, and now it
+        // opens another one.
         let (was_open, undelivered) = stream.close();
         if stream.ends.transport.is_secure() {
             self.note_handshake(stream, was_open);
@@ -392,14 +397,14 @@ impl Connections {
 }
 
 impl Table {
-    /// Counts a connection with `source`. Returns how many there are.
+    /// Counts a connection with `source`. Returns the new number of them.
     fn count(&mut self, source: Source) -> usize {
         let count = self.by_source.entry(source).or_default();
         *count += 1;
         *count
     }
 
-    /// A connection with `source` has ended.
+    /// Counts the end of a connection with `source`.
     fn uncount(&mut self, source: Source) {
         if let Some(count) = self.by_source.get_mut(&source) {
             *count -= 1;
@@ -410,7 +415,8 @@ impl Table {
     }
 }
 
-/// The port to which whoever sent `message` wants requests on the same connection, if it does.
+/// The port of the Via of the request `message`, if its `alias` parameter asks for requests on the
+/// same connection (RFC 5923).
 fn alias(message: &[u8]) -> Option<u16> {
     let message = Message::parse(message).ok()?;
     let via = message.method().and_then(|_| message.top_via().ok())?;

@@ -1,20 +1,20 @@
-//! Pauses after outgoing TLS handshakes that failed: each costs processor time, and the next one
-//! to the same end would most likely fail, too.
+//! Pauses after failed outgoing TLS handshakes: each handshake costs processor time, and a retry at
+//! once would most likely fail, too.
 
 use super::FarEnd;
 use sip::{Duration, Instant};
 use std::collections::HashMap;
 
-/// The pause after the first failure; doubled with each further one.
+/// The pause after the first failure. Each further failure doubles it.
 const FIRST: Duration = Duration::from_secs(1);
 /// The longest pause.
 const LONGEST: Duration = Duration::from_secs(60);
-/// How long after its pause a failure is remembered.
+/// The time after a pause for which the failure is remembered.
 const MEMORY: Duration = Duration::from_secs(60);
-/// Far ends that are remembered.
+/// The maximum number of remembered far ends.
 const MOST: usize = 4096;
 
-/// Far ends whose handshakes have failed not long ago.
+/// Far ends with a recent handshake failure.
 #[derive(Debug, Default)]
 pub(super) struct Pauses(HashMap<FarEnd, Pause>);
 
@@ -25,12 +25,12 @@ struct Pause {
 }
 
 impl Pauses {
-    /// Whether no connection is to be opened to `far_end`.
+    /// Returns true if no connection may be opened to `far_end` at `now`.
     pub(super) fn has(&self, far_end: &FarEnd, now: Instant) -> bool {
         self.0.get(far_end).is_some_and(|pause| now < pause.until)
     }
 
-    /// A handshake with `far_end` has failed. Returns the pause that follows.
+    /// Notes a failed handshake with `far_end`. Returns the pause that follows.
     pub(super) fn note_failure(&mut self, far_end: &FarEnd, now: Instant) -> Duration {
         if self.0.len() >= MOST && !self.0.contains_key(far_end) {
             self.make_room(now);
@@ -41,13 +41,13 @@ impl Pauses {
         length
     }
 
-    /// A handshake with `far_end` has succeeded.
+    /// Forgets the failures of `far_end`, after a successful handshake.
     pub(super) fn forget(&mut self, far_end: &FarEnd) {
         self.0.remove(far_end);
     }
 
-    /// Forgets the far ends whose pauses are over; where there are none, the one whose pause ends
-    /// first.
+    /// Forgets the far ends with expired pauses, or, if there are no such far ends, the one with
+    /// the earliest end.
     fn make_room(&mut self, now: Instant) {
         self.0.retain(|_, pause| now < pause.until);
         if self.0.len() >= MOST {

@@ -1,6 +1,6 @@
-//! Connections of proxies (`limits.proxies`): for which client each is, by PROXY protocol or by
-//! X-Forwarded-For. The client's address takes the place of the proxy's in the flow: it is what is
-//! limited, banned and named in the log, and the connection stays the way to it.
+//! Connections from proxies (`limits.proxies`): the client address, from PROXY protocol or
+//! X-Forwarded-For. It replaces the address of the proxy in the flow, for limits, bans and the log.
+//! Output for the client is sent on the same connection.
 
 use super::stream::{More, Reading, Stream, TIMEOUTS};
 use super::{Connections, Local};
@@ -16,22 +16,22 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The client of a connection of a proxy, and how far that is known.
+/// The client of a connection from a proxy, as far as it is known.
 pub(super) struct Proxied {
     client: Mutex<SocketAddr>,
-    /// True while PROXY protocol may still come, ahead of everything else.
+    /// True while a PROXY protocol header may still arrive, ahead of all other input.
     is_greeting: AtomicBool,
-    /// True where the client is new, and has to be counted.
+    /// True if the client has changed and is to be counted.
     is_news: AtomicBool,
-    /// The source that the connection is counted for.
+    /// The source for which the connection is counted.
     counted: Mutex<Source>,
 }
 
-/// The bytes that came before the client was known.
+/// The bytes received before the client was known.
 #[derive(Debug, Default)]
 pub(super) struct Greeting {
     header: Vec<u8>,
-    /// The bytes behind the header, which are still to be read.
+    /// The bytes after the header, still to be read.
     pub(super) rest: Vec<u8>,
 }
 
@@ -49,7 +49,7 @@ impl Proxied {
         *self.client.lock()
     }
 
-    /// Takes note of the client. A proxy that does not name its port is taken at its own.
+    /// Sets the client address. Without a `port`, the port of the proxy is kept.
     pub(super) fn note(&self, address: IpAddr, port: Option<u16>) {
         let mut client = self.client.lock();
         *client = SocketAddr::new(address, port.unwrap_or(client.port()));
@@ -58,15 +58,16 @@ impl Proxied {
 }
 
 impl Stream {
-    /// True while the proxy may still say for which client the connection is.
+    /// Returns true while the proxy may still send the address of the client.
     pub(super) fn is_greeting(&self) -> bool {
         self.proxied.as_ref().is_some_and(|proxied| proxied.is_greeting.load(Ordering::Relaxed))
     }
 
-    /// Reads the header of PROXY protocol, if there is one; [`More::Now`] where that is over.
+    /// Reads the PROXY protocol header, if the connection begins with one. Returns [`More::Now`]
+    /// when that is done.
     ///
     /// # Errors
-    /// [`BadHeader`].
+    /// [`BadHeader`] if the header is malformed.
     pub(super) fn greet(
         &self,
         now: Instant,
@@ -110,9 +111,8 @@ impl Stream {
 }
 
 impl Connections {
-    /// True where the proxy at the other end of `stream` has said for which client it is, if it
-    /// does: then what comes can be read. Where not, it is closed, or there is nothing more to
-    /// read.
+    /// Returns true once the PROXY protocol header has been read or found absent, and messages can
+    /// be read. False if the header is incomplete or the connection has been closed.
     pub(super) fn has_greeted(&self, stream: &Stream, now: Instant, local: &mut Local) -> bool {
         let engine = Arc::clone(&self.engine);
         match stream.greet(now, Arc::new(move |address| engine.is_proxy(address))) {
@@ -127,8 +127,8 @@ impl Connections {
         false
     }
 
-    /// Counts `stream` for its client, if the proxy has just said which that is. False where the
-    /// client has too many, or is banned; then it is closed.
+    /// Counts `stream` for its client, if the client has just become known. Closes it and returns
+    /// false if the client has too many connections or is banned.
     pub(super) fn admits_client(&self, stream: &Stream, now: Instant, local: &mut Local) -> bool {
         let Some(proxied) = &stream.proxied else { return true };
         if !proxied.is_news.swap(false, Ordering::Relaxed) {
@@ -151,10 +151,11 @@ impl Connections {
         is_admitted
     }
 
-    /// Counts a connection for the source that `flow` is of now. False where that has too many.
+    /// Counts the connection for the present source of `flow`. Returns false if that source has too
+    /// many.
     fn recount(&self, stream: &Stream, proxied: &Proxied, flow: &Flow) -> bool {
         let source = Source::of(flow.remote.ip());
-        // Before the others: it is locked where output is counted.
+        // Locked first: output is counted with `writing` locked.
         let _writing = stream.writing.lock();
         let mut table = self.table.write();
         if !table.open.contains_key(&stream.connection) {
@@ -169,7 +170,7 @@ impl Connections {
 }
 
 impl Stream {
-    /// The source that the connection is counted for.
+    /// The source for which the connection is counted.
     pub(super) fn counted_for(&self) -> Source {
         match &self.proxied {
             Some(proxied) => *proxied.counted.lock(),

@@ -1,5 +1,4 @@
-//! TLS for connections: what those begin with that are accepted, and whom those trust that are
-//! opened.
+//! TLS for connections: the present server and client configuration.
 
 use crate::certificates::Tls;
 use net::Origins;
@@ -8,18 +7,18 @@ use parking_lot::RwLock;
 use sip::Transport;
 use std::sync::Arc;
 
-/// What TLS begins with. It can be replaced while the server runs: connections that are open go on
-/// with what they began with.
+/// The TLS configuration of new connections. It can be replaced while the server runs. Open
+/// connections keep the one with which they began.
 pub(crate) struct CurrentTls {
     tls: RwLock<Option<Tls>>,
-    /// What accepts in place of that while an issuer looks for a proof.
+    /// Replaces the server of `tls` while an ACME issuer validates a challenge.
     proving: RwLock<Option<Server>>,
-    /// Pages that may ask for WebSocket over TLS, and without.
+    /// Web origins allowed over WSS, and over WS.
     origins: RwLock<[Arc<Origins>; 2]>,
 }
 
-/// The pages that may ask for WebSocket over TLS, and without. A browser looks over TLS whether the
-/// server has the name that it calls; without, the server has to: it has those of `hosts`.
+/// The web origins allowed over WSS, and over WS. Over TLS a browser verifies the host name of the
+/// server. Without TLS the server compares it with `hosts`.
 fn origins_of(origins: Origins, hosts: Vec<String>) -> [Arc<Origins>; 2] {
     let clear = match &origins {
         Origins::SameHost => Origins::SameHostOf(hosts),
@@ -29,13 +28,14 @@ fn origins_of(origins: Origins, hosts: Vec<String>) -> [Arc<Origins>; 2] {
 }
 
 impl CurrentTls {
-    /// Without `tls` there is none. WebSocket is for pages of `origins`, and of these `hosts`.
+    /// A configuration for connections. TLS is not available if `tls` is `None`. WebSocket is
+    /// allowed for pages of `origins`. `hosts` are the names of this server.
     pub(crate) fn new(tls: Option<Tls>, origins: Origins, hosts: Vec<String>) -> Self {
         let (tls, proving) = (RwLock::new(tls), RwLock::new(None));
         Self { tls, proving, origins: RwLock::new(origins_of(origins, hosts)) }
     }
 
-    /// Begins with these from now on; without `tls` with what there was.
+    /// Replaces the configuration. Without `tls` the present TLS configuration is kept.
     pub(crate) fn replace(&self, tls: Option<Tls>, origins: Origins, hosts: Vec<String>) {
         *self.origins.write() = origins_of(origins, hosts);
         if tls.is_some() {
@@ -43,24 +43,25 @@ impl CurrentTls {
         }
     }
 
-    /// Shows `proofs` to issuers from now on, as long as there are any.
+    /// Presents `proofs` to ACME issuers; ends that if `proofs` is empty.
     pub(crate) fn prove(&self, proofs: Vec<Proof>) {
         let server = self.server().filter(|_| !proofs.is_empty());
         *self.proving.write() = server.map(|server| server.proving(proofs));
     }
 
-    /// The pages that may ask for WebSocket by `transport`.
+    /// The web origins allowed by `transport`.
     pub(super) fn origins(&self, transport: Transport) -> Arc<Origins> {
         let [secure, clear] = &*self.origins.read();
         Arc::clone(if transport.is_secure() { secure } else { clear })
     }
 
-    /// What accepted connections begin with, if any are accepted.
+    /// The TLS configuration of accepted connections, if there is one.
     pub(crate) fn server(&self) -> Option<Server> {
         self.tls.read().as_ref().map(|tls| tls.server.clone())
     }
 
-    /// For a connection that is accepted by `transport`; `None` where that is not over TLS.
+    /// Begins the TLS session of an accepted connection. Returns `None` if `transport` is not
+    /// secure.
     pub(super) fn accept(&self, transport: Transport) -> Option<Result<Session, TlsError>> {
         if !transport.is_secure() {
             return None;
@@ -75,14 +76,14 @@ impl CurrentTls {
         Some(accept(&self.tls.read().as_ref()?.server))
     }
 
-    /// For one that is opened to `name`.
+    /// Begins the TLS session of a connection to `name`. Returns `None` without TLS configuration.
     pub(super) fn connect(&self, name: ServerName<'static>) -> Option<Result<Session, TlsError>> {
         Some(self.tls.read().as_ref()?.client.connect(name))
     }
 
-    /// The domains for which an end that shows `certificates` would be taken, if they were called.
+    /// The domains that `certificates` prove, if they are trusted as those of a server.
     pub(super) fn names(&self, certificates: &[CertificateDer<'_>]) -> Vec<ServerName<'static>> {
-        // Not under the lock, for it takes long.
+        // The lock is released first: the verification takes long.
         let client = self.tls.read().as_ref().map(|tls| tls.client.clone());
         client.map_or_else(Vec::new, |client| client.names(certificates))
     }

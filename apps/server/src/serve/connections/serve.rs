@@ -1,12 +1,10 @@
-//! What is done for connections when something comes, when there is room again, and when their time
-//! is over.
+//! The events of connections: input, room for output, and timeouts.
 
 use super::*;
 
 impl Connections {
-    /// Does what there is to do for the connections of the worker `owner`, where some are ready:
-    /// reads all that there is, and works on it unless something waits longer. `chunk` is room to
-    /// read into.
+    /// Serves the ready connections of the worker `owner`: reads their input and processes it,
+    /// unless older input waits. `chunk` is the read buffer.
     pub(in crate::serve) fn serve(
         &self,
         doer: &dyn CarryOut,
@@ -32,7 +30,7 @@ impl Connections {
                 match token {
                     Token::Listener(place) => self.accept(set, place),
                     Token::Connection(connection) => {
-                        // It may have been closed for an event before this one.
+                        // An earlier event may have closed it.
                         if let Some(stream) = self.get(connection) {
                             self.attend(doer, &stream, flags, backlog, &mut room, local);
                         }
@@ -50,19 +48,18 @@ impl Connections {
         doer.carry_out(local);
     }
 
-    /// Whether something waits to be worked on for the worker `owner`.
+    /// Returns true if input waits in the backlog of the worker `owner`.
     pub(in crate::serve) fn has_backlog(&self, owner: usize) -> bool {
         !self.owned[owner].backlog.lock().is_empty()
     }
 
-    /// How long the oldest has waited of what waits for the worker `owner`.
+    /// The waiting time of the oldest input in the backlog of the worker `owner`.
     pub(in crate::serve) fn longest_wait(&self, owner: usize, now: Instant) -> Duration {
         self.owned[owner].backlog.lock().longest_wait(now)
     }
 
-    /// Works on what waits for the worker `owner`: for as long as it was read, if there is so much,
-    /// or else nothing would be done where much comes; and not so much that nothing else gets its
-    /// turn.
+    /// Processes the backlog of the worker `owner` for at most as long as the last reading took.
+    /// That keeps up with the input under load, and leaves time for other work.
     pub(in crate::serve) fn work_off(&self, doer: &dyn CarryOut, owner: usize, local: &mut Local) {
         let backlog = &mut *self.owned[owner].backlog.lock();
         let begun = self.clock.now();
@@ -85,7 +82,7 @@ impl Connections {
         backlog.reading = Duration::ZERO;
     }
 
-    /// Closes those of the worker `owner` whose time is over.
+    /// Closes the expired connections of the worker `owner`.
     pub(in crate::serve) fn look_after(
         &self,
         doer: &dyn CarryOut,
@@ -133,7 +130,8 @@ impl Connections {
                     io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => {}
                     _ => {
                         log::warn("accept", || format!("a connection cannot be accepted: {error}"));
-                        // Out of descriptors, most likely: others have to end first.
+                        // Probably the process is out of descriptors: other connections have to end
+                        // first.
                         set.pause(&listening.socket);
                         set.remind(self.clock.now() + ACCEPT_PAUSE, Token::Listener(place));
                         return;
@@ -144,7 +142,7 @@ impl Connections {
     }
 
     fn admit(&self, listening: &Listening, socket: TcpStream, remote: SocketAddr) {
-        // The client of a proxy is not known yet.
+        // The client behind a proxy is not known yet.
         let is_proxy = self.engine.is_proxy(remote.ip());
         let source = Some(Source::of(remote.ip())).filter(|_| !is_proxy);
         if !self.has_room_for(source) {
@@ -162,9 +160,9 @@ impl Connections {
                 format!("a connection from {remote} is refused: it opens too many, or is banned")
             });
         }
-        // Messages are whole when they are written; waiting for more only delays them.
+        // Each write is a whole message: Nagle's algorithm would only delay it.
         let prepared = socket.set_nonblocking(true).and_then(|()| socket.set_nodelay(true));
-        // On a wildcard address the system knows which of ours the peer has taken.
+        // With a wildcard address the system knows the local address that the peer used.
         let local = match listening.address.ip().is_unspecified() {
             true => prepared.and_then(|()| socket.local_addr()),
             false => prepared.map(|()| listening.address),
@@ -186,7 +184,7 @@ impl Connections {
         }
     }
 
-    /// Does what there is to do for `stream`.
+    /// Handles the events `flags` of `stream`.
     fn attend(
         &self,
         doer: &dyn CarryOut,
@@ -221,7 +219,7 @@ impl Connections {
         }
     }
 
-    /// Reads of `stream` as much as there is room for, and hands it on or has it wait.
+    /// Reads from `stream` as much as there is room for, and processes or queues it.
     fn read(
         &self,
         doer: &dyn CarryOut,
@@ -235,7 +233,7 @@ impl Connections {
             return;
         }
         if stream.is_handshaking() {
-            // It is much work, and made elsewhere.
+            // A handshake costs much processor time: a thread of its own makes it.
             self.set_of(stream.connection).remove(&stream.socket);
             return self.handshakes.push(stream);
         }
@@ -285,7 +283,7 @@ impl Connections {
         }
     }
 
-    /// Does `now` what is to be done about something that came.
+    /// Processes one element of the backlog at `now`.
     fn work_on(
         &self,
         doer: &dyn CarryOut,
@@ -311,8 +309,9 @@ impl Connections {
         }
     }
 
-    /// Hands a message that has `waited` to the engine. False where the connection has been closed
-    /// meanwhile, since its peer does not read: what else it has said would be answered elsewhere.
+    /// Passes a message that has `waited` to the engine. Returns false if the connection has been
+    /// closed meanwhile because its peer does not read. Further messages of it would be answered on
+    /// another connection.
     fn receive(
         &self,
         doer: &dyn CarryOut,
@@ -334,8 +333,7 @@ impl Connections {
         !stream.is_closed()
     }
 
-    /// Ends a connection on which no further message can be found, and says why where that can be
-    /// said.
+    /// Ends a connection after a framing error. Responds to the message if its head is complete.
     fn refuse(&self, doer: &dyn CarryOut, stream: &Stream, fault: &Fault, local: &mut Local) {
         let now = self.clock.now();
         if let FrameError::ContentLength(length) = fault.error {
@@ -346,7 +344,7 @@ impl Connections {
         self.begin_end(stream, Ending::Deaf, now, local);
     }
 
-    /// Ends a connection when the peer has taken what waits for it.
+    /// Ends a connection once the peer has taken the output that waits.
     fn begin_end(&self, stream: &Stream, ending: Ending, now: Instant, local: &mut Local) {
         let (due, set) = (now + END_TIMEOUT, self.set_of(stream.connection));
         match stream.begin_end(ending, due, set) {
@@ -355,27 +353,27 @@ impl Connections {
         }
     }
 
-    /// When those of the worker `owner` are to be looked after next.
+    /// The time at which the connections of the worker `owner` are to be checked next.
     pub(in crate::serve) fn next_due(&self, owner: usize) -> Option<Instant> {
         self.owned[owner].set.next_due()
     }
 }
 
-/// What there is to read into, and how often that may be done besides once for each connection.
+/// The read buffer, and the number of reads left beyond the first of each connection.
 struct Room<'r> {
     chunk: &'r mut [u8; READ_SIZE],
     more: usize,
 }
 
-/// Hands what comes on a connection to the engine, or has it wait.
+/// Passes the input of a connection to the engine, or queues it.
 struct Reader<'r> {
     connections: &'r Connections,
     doer: &'r dyn CarryOut,
     stream: &'r Arc<Stream>,
     now: Instant,
-    /// How long something that comes now has to wait, by what came before.
+    /// The time that a message received now has to wait, by the present backlog.
     waited: Duration,
-    /// Whether the question if the connection is alive was answered.
+    /// True if a keep-alive ping has been answered in this turn (RFC 5626).
     has_answered: bool,
     backlog: &'r mut Waiters,
     local: &'r mut Local,
@@ -408,7 +406,7 @@ impl Reader<'_> {
         if std::mem::replace(&mut self.has_answered, true) {
             return true;
         }
-        // What was asked before is answered before, unless it has to wait.
+        // Requests before the ping are answered before it, unless they have to wait.
         self.doer.carry_out(self.local);
         let (stream, failed) = (self.stream, &mut self.local.failed);
         self.connections.send_on(stream, &stream.flow(), &[IoSlice::new(PONG)], failed)

@@ -1,4 +1,4 @@
-//! The connections that one worker owns: what to wait for, and when to look after them.
+//! The set of connections of one worker: its epoll instance and its timers.
 
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use parking_lot::Mutex;
@@ -11,16 +11,16 @@ use std::net::{TcpListener, TcpStream};
 use std::num::NonZeroU64;
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// Connections that are told of at once. Those that have more come last the next time.
+/// Events fetched in one call. Connections with further events come last in the next one.
 pub(super) const EVENTS: usize = 64;
-/// Listening sockets are numbered from here on, connections below.
+/// The first epoll token of listening sockets. Connections have lower ones.
 const LISTENERS: u64 = 1 << 63;
 
-/// Who is meant.
+/// The socket of an event or a reminder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Token {
     Connection(Connection),
-    /// A listening socket, by its place.
+    /// A listening socket, by its index.
     Listener(usize),
 }
 
@@ -40,22 +40,22 @@ impl Token {
     }
 }
 
-/// What is to be waited for.
+/// The events to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wait {
-    /// Messages of the peer.
+    /// Input from the peer.
     Read,
-    /// That the peer takes what waits for it.
+    /// Room for output to the peer.
     Write,
-    /// Either.
+    /// Either of the two.
     Both,
 }
 
-/// Sockets to be waited for together.
+/// Sockets with a common epoll instance.
 pub(super) struct Set {
     epoll: Epoll,
-    /// When to look after whom. Each connection has one reminder; which of its times runs out by
-    /// then is for it to say.
+    /// The times of checks. Each connection has one reminder. The connection itself knows which of
+    /// its timeouts expires by then.
     reminders: Mutex<BinaryHeap<Reverse<(Instant, u64)>>>,
 }
 
@@ -65,12 +65,12 @@ impl Set {
         Ok(Self { epoll, reminders: Mutex::default() })
     }
 
-    /// What can be read when something is to be done.
+    /// A descriptor that is readable when events are pending.
     pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
         self.epoll.0.as_fd()
     }
 
-    /// Begins to wait for `wait` on `socket`.
+    /// Adds `socket`, with the events `wait`.
     pub(super) fn add(
         &self,
         socket: &TcpStream,
@@ -80,7 +80,7 @@ impl Set {
         Ok(self.epoll.add(socket, event(wait, connection))?)
     }
 
-    /// Waits for `wait` from now on.
+    /// Replaces the events of `socket` by `wait`.
     pub(super) fn change(
         &self,
         socket: &TcpStream,
@@ -91,22 +91,22 @@ impl Set {
     }
 
     pub(super) fn remove(&self, socket: &TcpStream) {
-        // It ends with its socket otherwise.
+        // Where that fails, closing the socket removes it.
         let _ = self.epoll.delete(socket);
     }
 
-    /// Waits for connections to the listening socket at `place`.
+    /// Begins to wait for connections to the listening socket with the index `place`.
     pub(super) fn listen(&self, listener: &TcpListener, place: usize) -> io::Result<()> {
         let event = EpollEvent::new(EpollFlags::EPOLLIN, Token::Listener(place).number());
         Ok(self.epoll.add(listener, event)?)
     }
 
-    /// Has no connection accepted.
+    /// Removes the listening socket, so that no connection is accepted.
     pub(super) fn pause(&self, listener: &TcpListener) {
         let _ = self.epoll.delete(listener);
     }
 
-    /// Who can be read from or written to now, at most so many that the others get their turn.
+    /// The pending events, at most [`EVENTS`], without waiting.
     pub(super) fn ready(&self) -> io::Result<impl Iterator<Item = (Token, EpollFlags)>> {
         let mut events = [EpollEvent::empty(); EVENTS];
         let count = self.epoll.wait(&mut events, EpollTimeout::ZERO)?;
@@ -114,17 +114,17 @@ impl Set {
         Ok(ready.filter_map(|event| Some((Token::of(event.data())?, event.events()))))
     }
 
-    /// Has `token` looked after at `when`.
+    /// Sets a reminder for `token` at `when`.
     pub(super) fn remind(&self, when: Instant, token: Token) {
         self.reminders.lock().push(Reverse((when, token.number())));
     }
 
-    /// When [`Set::due`] has somebody.
+    /// The time of the next reminder.
     pub(super) fn next_due(&self) -> Option<Instant> {
         self.reminders.lock().peek().map(|Reverse((when, _))| *when)
     }
 
-    /// Who is to be looked after `now`, one after the other.
+    /// Takes the next reminder that is due at `now`.
     pub(super) fn due(&self, now: Instant) -> Option<Token> {
         let mut reminders = self.reminders.lock();
         let Reverse((when, number)) = *reminders.peek()?;

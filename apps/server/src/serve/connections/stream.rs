@@ -1,6 +1,7 @@
-//! One connection: what was read of it, and what is to be written to it.
+//! One connection: its input, its pending output and its timeouts.
 
 mod handshake;
+mod read;
 
 use super::FarEnd;
 use super::proxied::{Greeting, Proxied};
@@ -12,7 +13,7 @@ use parking_lot::Mutex;
 use sip::stream::websocket::Kind;
 use sip::stream::{Fault, Full, Heard, Patience, Timeouts};
 use sip::{Duration, Instant, Transport};
-use sip_server::{Connection, Flow, Source};
+use sip_server::{Connection, Flow, Payers, Source};
 use std::borrow::Cow;
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -20,125 +21,129 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// How long a peer may take to accept a connection.
+/// The timeout of establishing a TCP connection.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a peer may take to agree on keys, and on WebSocket.
+/// The timeout of the TLS handshake, and of the WebSocket handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a peer may take. A connection may be silent for longer than the longest registration by
+/// The timeouts of a peer. An idle connection may last longer than the longest registration by
 /// default.
 pub(super) const TIMEOUTS: Timeouts = Timeouts {
     first_message: Duration::from_secs(60),
     message: Duration::from_secs(20),
     idle: Duration::from_secs(3 * 3600),
 };
-/// How long the other end of a WebSocket may be silent until it is asked whether it is there, and
-/// until it counts as gone: a page cannot ask by itself.
+/// The silence of a WebSocket peer after which a ping is sent, and after which the connection is
+/// closed. A web page cannot send pings by itself.
 const WEB_SILENCE: [Duration; 2] = [Duration::from_secs(30), Duration::from_secs(100)];
-/// How long a peer may take none of what waits for it; it is looked at every [`ROUND`].
+/// The time for which a peer may take none of the waiting output. After it the connection is
+/// closed. It is checked every [`ROUND`].
 const WRITE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A connection that is open, or will be.
+/// A connection, established or being established.
 pub(super) struct Stream {
     pub(super) connection: Connection,
-    /// Its two ends, and its number. [`Stream::flow`] is the flow of what comes on it.
+    /// The two ends and the connection number. [`Stream::flow`] is the flow of received messages.
     pub(super) ends: Flow,
-    /// Where the peer is a proxy.
+    /// The client, if the peer is a proxy.
     pub(super) proxied: Option<Box<Proxied>>,
-    /// Who is reached by it.
+    /// The far end of the connection.
     pub(super) far_end: FarEnd,
+    payers: Payers,
     pub(super) socket: TcpStream,
-    /// Whether no message has come.
+    /// True until the first message.
     is_new: AtomicBool,
-    /// Whether the peer has said something in a handshake of TLS.
+    /// True once the peer has sent bytes of a TLS handshake.
     has_shaken_hands: AtomicBool,
-    /// The domains that the certificate of a peer proves which has opened the connection.
+    /// The domains that the client certificate of the peer proves. Set on accepted connections
+    /// only.
     names: OnceLock<Vec<ServerName<'static>>>,
-    /// How many bytes the system has taken, and how many are counted in `unsent`. Both are changed
-    /// with `writing` locked.
+    /// The number of bytes that the system has taken, and of those counted in `unsent`. Both are
+    /// changed with `writing` locked.
     taken: AtomicU64,
     counted: AtomicUsize,
     unsent: Arc<Unsent>,
-    /// Only who serves the connection looks at this.
+    /// Locked by the thread that serves the connection.
     pub(super) reading: Mutex<Reading>,
-    /// Whoever sends. Taken by who has `reading`, and never the other way round.
+    /// Locked by any thread that sends. The lock order is `reading`, `writing`.
     pub(super) writing: Mutex<Writing>,
 }
 
-/// What is read.
+/// The state of receiving.
 pub(super) struct Reading {
     pub(super) reader: Reader,
     pub(super) greeting: Greeting,
-    /// When something was read last.
+    /// The time of the last input.
     pub(super) heard: Instant,
-    /// How many bytes the peer had taken when that was looked at last, and since when.
+    /// The number of bytes taken by the peer at the last check, and the time since which it is
+    /// unchanged.
     taken: (u64, Instant),
-    /// When the connection is closed if nothing happens.
+    /// The timeout of the connection.
     pub(super) patience: Patience,
-    /// What the last step of a handshake has left for the worker: bytes that the peer has said, and
-    /// whether it says no more; or why there is no TLS.
+    /// The result of the last handshake step, for the worker: received bytes and true if the peer
+    /// has ended the stream, or the TLS error.
     left: Option<Result<(Vec<u8>, bool), TlsError>>,
-    /// Whether WebSocket is still to be asked for: messages have no times until then.
+    /// True until the WebSocket handshake is done. Message timeouts begin with its end.
     awaits_upgrade: bool,
-    /// Whether nothing more is to be read as messages.
+    /// True if no further input is read as messages.
     is_over: bool,
     ending: Option<Ending>,
 }
 
-/// Why a connection is to be closed. Until all is written it stays, for a while.
+/// The state of a connection that closes once its output is written, or after a timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
-    /// The peer says no more.
+    /// The peer has ended its stream.
     Heard,
-    /// What it says is not listened to. It is read nevertheless: to close before would take back
-    /// what was written.
+    /// The input is ignored, but still read: closing a socket with unread input would reset the
+    /// connection and lose the output.
     Deaf,
 }
 
-/// What is written.
+/// The state of sending.
 pub(super) enum Writing {
-    /// The peer has not accepted the connection, or not agreed on keys. What waits for that, with
-    /// the flows to report it on; no wire, while a thread of handshakes has it.
+    /// The TCP connection or the TLS handshake is not finished. Contains the messages that wait,
+    /// with the flows for failure reports, and the wire, unless a handshake thread has it.
     Connecting(Vec<Undelivered>, Option<Wire>),
-    /// What the system has not taken yet.
+    /// The output that the system has not taken yet.
     Open(Wire),
-    /// Nobody is to send on it any more.
+    /// Nothing is sent any more.
     Closed,
 }
 
 /// A message that could not be sent.
 pub(super) type Undelivered = (Flow, Vec<u8>);
 
-/// Why nothing more can be sent.
+/// The error of sending on a connection.
 #[derive(Debug)]
 pub(super) enum SendError {
     /// The peer does not read.
     Full,
-    /// The connection is broken.
+    /// The connection is lost.
     Broken,
 }
 
-/// Why nothing more is read as messages.
+/// The error of reading from a connection.
 #[derive(Debug, PartialEq)]
 pub(super) enum ReadError {
-    /// What came is none.
+    /// The input is not a SIP message.
     Fault(Fault),
-    /// What came is not what the peer has said.
+    /// The input is not authentic TLS, or not TLS.
     Tls(TlsError),
 }
 
-/// Whether there is more to read.
+/// The state of a connection after a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum More {
-    /// Perhaps, as much was read as there was room for.
+    /// More input may be available: the buffer was filled.
     Now,
-    /// When the peer says more.
+    /// No more input is available now.
     Later,
-    /// The peer has closed the connection, it is broken, or the visitor has seen enough.
+    /// The peer has closed the connection, it is lost, or the visitor has stopped.
     Never,
 }
 
 impl Stream {
-    /// A connection that a peer has opened, over `tls` or plain.
+    /// A connection accepted from a peer, with `tls` or plain.
     pub(super) fn accepted(
         socket: TcpStream,
         connection: Connection,
@@ -156,7 +161,7 @@ impl Stream {
         Self::new(socket, connection, flow, far_end, now, writing)
     }
 
-    /// The same for WebSocket, which pages of `origins` may ask for.
+    /// Makes it a WebSocket connection, allowed for pages of `origins`.
     pub(super) fn of_web(mut self, origins: Arc<Origins>) -> Self {
         if let Some(wire) = self.writing.get_mut().wire() {
             wire.become_web_server();
@@ -167,7 +172,7 @@ impl Stream {
         self.hasten()
     }
 
-    /// The same for a peer that is a proxy, and may say for which client it is.
+    /// Makes it a connection from a proxy, which may name its client.
     pub(super) fn of_proxy(mut self) -> Self {
         self.proxied = Some(Box::new(Proxied::new(self.ends.remote)));
         let reading = self.reading.get_mut();
@@ -175,8 +180,8 @@ impl Stream {
         self
     }
 
-    /// The flow of what comes on it. Of a proxy the remote end is the client, as far as that is
-    /// known.
+    /// The flow of received messages. If the peer is a proxy, the remote end is the client, as far
+    /// as it is known.
     pub(super) fn flow(&self) -> Flow {
         match &self.proxied {
             Some(proxied) => Flow { remote: proxied.client(), ..self.ends },
@@ -184,13 +189,13 @@ impl Stream {
         }
     }
 
-    /// The same, with what waits for the peer counted in `unsent`.
+    /// Has the output that waits counted in `unsent`.
     pub(super) fn counted_in(mut self, unsent: &Arc<Unsent>) -> Self {
         self.unsent = Arc::clone(unsent);
         self
     }
 
-    /// Has the peer agree soon on what has to be agreed on, if anything.
+    /// Sets the handshake timeout, if there is a handshake.
     fn hasten(mut self) -> Self {
         let reading = self.reading.get_mut();
         if let Some(wire) = self.writing.get_mut().wire()
@@ -201,7 +206,7 @@ impl Stream {
         self
     }
 
-    /// A connection that is being opened to `far_end`, likewise.
+    /// A connection being opened to `far_end`, with `tls` or plain.
     pub(super) fn connecting(
         socket: TcpStream,
         connection: Connection,
@@ -241,6 +246,7 @@ impl Stream {
             ends: flow,
             proxied: None,
             far_end,
+            payers: Payers::NONE,
             socket,
             is_new: AtomicBool::new(true),
             has_shaken_hands: AtomicBool::new(false),
@@ -254,7 +260,17 @@ impl Stream {
         stream.hasten()
     }
 
-    /// Whether a message that comes is the first one of a peer that may have shown a certificate.
+    /// Adds `payers` to the accounts that the handshake is charged to.
+    pub(super) fn caused_by(self, payers: Payers) -> Self {
+        Self { payers, ..self }
+    }
+
+    /// The accounts of the request for which this server opened the connection.
+    pub(super) const fn payers(&self) -> Payers {
+        self.payers
+    }
+
+    /// Returns true for the first message of a TLS connection that a peer opened, once.
     pub(super) fn is_introduced(&self) -> bool {
         self.ends.transport == Transport::Tls
             && self.far_end.2.is_none()
@@ -262,21 +278,22 @@ impl Stream {
             && self.is_new.swap(false, Ordering::Relaxed)
     }
 
-    /// The domains that the certificate of the peer proves, if it has opened the connection.
+    /// The domains that the client certificate of the peer proves. Empty if this server opened the
+    /// connection.
     pub(super) fn names(&self) -> &[ServerName<'static>] {
         self.names.get().map_or(&[], |names| &names[..])
     }
 
-    /// Whether it was opened from here.
+    /// Returns true if this server opened the connection as a TLS client.
     pub(super) const fn is_opened_here(&self) -> bool {
         self.far_end.2.is_some()
     }
 
-    /// Sends `parts`, one after the other, as messages on `flow`; what the system does not take
-    /// waits, and `set` is told so.
+    /// Sends `parts` in order, as messages on `flow`. Output that the system does not take waits,
+    /// and is registered in `set`.
     ///
     /// # Errors
-    /// Where none of them can be sent, now or later.
+    /// [`SendError`] if no part can be sent, now or later.
     pub(super) fn send(
         &self,
         flow: &Flow,
@@ -326,15 +343,15 @@ impl Stream {
             wire.push(parts)?;
             self.write(wire)?;
         }
-        // While `writing` is locked, or one thread could wait for room and another one end that at
-        // once.
+        // With `writing` locked: otherwise one thread could register for room to write while
+        // another one unregisters.
         match wire.is_empty() {
             true => Ok(()),
             false => self.change(set, Wait::Both),
         }
     }
 
-    /// Writes what waits, as far as there is room.
+    /// Writes the output that waits, as far as there is room.
     fn write(&self, wire: &mut Wire) -> Result<(), SendError> {
         if !wire.is_empty() {
             let taken = taken((&self.socket).write(wire.pending()))?;
@@ -344,10 +361,10 @@ impl Stream {
         Ok(())
     }
 
-    /// Counts what waits.
+    /// Updates the count of output that waits.
     ///
     /// # Errors
-    /// Where more waits than may.
+    /// [`SendError::Full`] if more waits than the limits allow.
     fn count(&self, writing: &mut Writing) -> Result<(), SendError> {
         let waiting = writing.waiting();
         let before = self.counted.load(Ordering::Relaxed);
@@ -362,8 +379,8 @@ impl Stream {
         Ok(())
     }
 
-    /// Counts the output that waits for the source `after`, in place of `before`. To be called with
-    /// `writing` locked.
+    /// Moves the count of output that waits from the source `before` to `after`. `writing` must be
+    /// locked.
     pub(super) fn move_output(&self, before: Source, after: Source) {
         let waiting = self.counted.load(Ordering::Relaxed);
         if waiting > 0 && before != after {
@@ -374,7 +391,7 @@ impl Stream {
         }
     }
 
-    /// Whether the peer has taken nothing for long, of what waits for it.
+    /// Returns true if output waits and the peer has taken nothing for [`WRITE_TIMEOUT`].
     pub(super) fn is_stuck(&self, now: Instant) -> bool {
         let mut reading = self.reading.lock();
         let taken = self.taken.load(Ordering::Relaxed);
@@ -384,10 +401,10 @@ impl Stream {
         now.since(reading.taken.1) >= WRITE_TIMEOUT
     }
 
-    /// Writes what waits, now that there is room, and tells `set` when nothing waits any more.
+    /// Writes the output that waits, and unregisters from `set` when nothing waits any more.
     ///
     /// # Errors
-    /// Where the connection is broken, or was not made.
+    /// [`SendError`] if the connection is lost or could not be established.
     pub(super) fn flush(&self, now: Instant, set: &Set) -> Result<(), SendError> {
         let mut reading = self.reading.lock();
         let mut writing = self.writing.lock();
@@ -400,7 +417,7 @@ impl Stream {
         self.advance(&mut reading, &mut writing, now, set)
     }
 
-    /// Opens the connection if it is ready, and writes what waits.
+    /// Marks the connection as open if its handshakes are done, and writes the output that waits.
     fn advance(
         &self,
         reading: &mut Reading,
@@ -430,8 +447,8 @@ impl Stream {
         };
         self.write(wire)?;
         let (is_ready, is_empty) = (wire.is_ready(), wire.is_empty());
-        // Only now it counts as open: what waits for a connection that fails at its first write is
-        // reported.
+        // The connection counts as open only from here: if its first write fails, the messages that
+        // wait are reported as failed.
         if is_ready
             && let Writing::Connecting(_, wire) = writing
             && let Some(wire) = wire.take()
@@ -444,7 +461,7 @@ impl Stream {
         if reading.ending.is_some() {
             self.shut_down();
         }
-        // What is left is not told by the socket.
+        // The socket does not signal the bytes left by the handshake; its room for output does.
         self.change(set, if reading.left.is_some() { Wait::Both } else { Wait::Read })
     }
 
@@ -452,21 +469,21 @@ impl Stream {
         set.change(&self.socket, self.connection, wait).map_err(|_| SendError::Broken)
     }
 
-    /// Whether nothing more is sent.
+    /// Returns true if nothing more is sent.
     pub(super) fn is_closed(&self) -> bool {
         matches!(*self.writing.lock(), Writing::Closed)
     }
 
-    /// Whether all was written.
+    /// Returns true if all output is written.
     pub(super) fn is_flushed(&self) -> bool {
         self.writing.lock().is_empty()
     }
 
-    /// Ends: at `due`, or when all is written and the peer says no more. True where that is so
-    /// already.
+    /// Begins to close: at `due`, or when all output is written and the peer has ended its stream.
+    /// Returns true if that is so already.
     ///
     /// # Errors
-    /// When that cannot be waited for.
+    /// [`SendError`] if the events cannot be waited for, or the connection is lost.
     pub(super) fn begin_end(
         &self,
         ending: Ending,
@@ -491,9 +508,9 @@ impl Stream {
         Ok(false)
     }
 
-    /// Tells the peer that nothing more comes.
+    /// Ends the output stream.
     fn shut_down(&self) {
-        // It is gone otherwise, which is found out when reading.
+        // An error means that the connection is lost, which the next read detects.
         let _ = self.socket.shutdown(Shutdown::Write);
     }
 
@@ -501,7 +518,7 @@ impl Stream {
         self.reading.lock().ending
     }
 
-    /// Reads what is not listened to. False where the peer says no more.
+    /// Reads and drops input. Returns false if the peer has ended its stream.
     pub(super) fn discard(&self, chunk: &mut [u8]) -> bool {
         match (&self.socket).read(chunk) {
             Ok(count) => count > 0,
@@ -509,161 +526,28 @@ impl Stream {
         }
     }
 
-    /// Takes note that what was said has not been read: a message that is not whole has its time
-    /// anew.
+    /// Restarts the timeout of an incomplete message, because available input has not been read.
     pub(super) fn excuse(&self, now: Instant) {
         self.reading.lock().patience.excuse(&TIMEOUTS, now);
     }
 
-    /// When it is closed if nothing happens.
+    /// The time at which the connection is closed if nothing happens.
     pub(super) fn due(&self) -> Instant {
         self.reading.lock().patience.due()
     }
 
-    /// Has nothing more sent. Returns whether messages could be sent, and what waited for a
-    /// connection that was not made.
+    /// Ends sending. Returns true if the connection was open, and the messages that waited for an
+    /// unfinished one.
     pub(super) fn close(&self) -> (bool, Vec<Undelivered>) {
         let mut writing = self.writing.lock();
         let was = std::mem::replace(&mut *writing, Writing::Closed);
-        // What is less is always counted.
+        // A decrease is always within the limits.
         let _ = self.count(&mut writing);
         match was {
             Writing::Connecting(messages, _) => (false, messages),
             Writing::Open(_) => (true, Vec::new()),
             Writing::Closed => (false, Vec::new()),
         }
-    }
-
-    /// Reads what there is, up to the length of `chunk`, and shows it to `visit` until that breaks
-    /// off.
-    ///
-    /// # Errors
-    /// Where the stream cannot go on.
-    pub(super) fn read(
-        &self,
-        now: Instant,
-        chunk: &mut [u8],
-        set: &Set,
-        visit: impl FnMut(Heard<'_>) -> ControlFlow<()>,
-    ) -> Result<More, ReadError> {
-        let mut reading = self.reading.lock();
-        if reading.is_over {
-            return Ok(More::Later);
-        }
-        let more = self.read_with(&mut reading, now, chunk, set, visit);
-        reading.is_over = matches!(more, Ok(More::Never) | Err(_));
-        more
-    }
-
-    fn read_with(
-        &self,
-        reading: &mut Reading,
-        now: Instant,
-        chunk: &mut [u8],
-        set: &Set,
-        visit: impl FnMut(Heard<'_>) -> ControlFlow<()>,
-    ) -> Result<More, ReadError> {
-        let (bytes, has_ended, more) = if let Some(left) = reading.left.take() {
-            let (plain, has_ended) = left.map_err(ReadError::Tls)?;
-            (Cow::Owned(plain), has_ended, More::Now)
-        } else {
-            let (count, more) = match self.take(&mut reading.greeting, chunk) {
-                Ok((0, _)) => return Ok(More::Never),
-                Ok(taken) => taken,
-                Err(error) if is_passing(&error) => return Ok(More::Later),
-                Err(_) => return Ok(More::Never),
-            };
-            reading.heard = now;
-            match self.ends.transport.is_secure() {
-                false => (Cow::Borrowed(&chunk[..count]), false, more),
-                true => {
-                    let plain = self.decrypt(reading, &chunk[..count], now, set);
-                    let (plain, has_ended) = plain.map_err(ReadError::Tls)?;
-                    (plain, has_ended, more)
-                }
-            }
-        };
-        let (mut has_replied, mut has_agreed) = (false, false);
-        let received = reading.reader.receive(&bytes, visit, |reply| {
-            has_replied = true;
-            has_agreed |= reply == Reply::Open;
-            if let (Reply::Client(address, port), Some(proxied)) = (&reply, &self.proxied) {
-                proxied.note(*address, *port);
-            }
-            self.reply(reply);
-        });
-        if has_agreed {
-            reading.patience = Patience::new(&TIMEOUTS, now);
-            reading.awaits_upgrade = false;
-        }
-        if let Ok(progress) = received
-            && !reading.awaits_upgrade
-        {
-            reading.patience.note(progress, &TIMEOUTS, now);
-        }
-        if has_replied {
-            let mut writing = self.writing.lock();
-            if self.advance(reading, &mut writing, now, set).is_err() {
-                return Ok(More::Never);
-            }
-        }
-        let progress = received.map_err(ReadError::Fault)?;
-        Ok(if progress.is_over || has_ended { More::Never } else { more })
-    }
-
-    /// Has written what the layer below messages answers.
-    fn reply(&self, reply: Reply) {
-        if let Writing::Open(wire) = &mut *self.writing.lock() {
-            wire.reply(reply);
-        }
-    }
-
-    /// Asks the other end of a WebSocket whether it is there, if it has been silent for long. False
-    /// where it has been for too long, or is gone.
-    pub(super) fn is_there(&self, now: Instant, set: &Set) -> bool {
-        let mut reading = self.reading.lock();
-        let silence = now.since(reading.heard);
-        let mut writing = self.writing.lock();
-        match &mut *writing {
-            Writing::Open(wire) if wire.is_web() && wire.is_ready() => {
-                if silence < WEB_SILENCE[0] {
-                    return true;
-                }
-                wire.reply(Reply::Frame(Kind::Ping, Vec::new()));
-            }
-            _ => return true,
-        }
-        silence < WEB_SILENCE[1] && self.advance(&mut reading, &mut writing, now, set).is_ok()
-    }
-
-    /// What the peer has said by `bytes`, and whether it says no more, or is gone; what TLS answers
-    /// to it is written.
-    fn decrypt<'b>(
-        &self,
-        reading: &mut Reading,
-        bytes: &'b [u8],
-        now: Instant,
-        set: &Set,
-    ) -> Result<(Cow<'b, [u8]>, bool), TlsError> {
-        let mut writing = self.writing.lock();
-        let Writing::Open(wire) = &mut *writing else { return Ok((Cow::default(), true)) };
-        let plain = wire.receive(bytes);
-        let has_ended = wire.has_ended();
-        let is_gone = !wire.is_empty() && self.advance(reading, &mut writing, now, set).is_err();
-        Ok((plain?, has_ended || is_gone))
-    }
-
-    /// Reads into `chunk` the bytes that came with the greeting of a proxy, or what the system has.
-    fn take(&self, greeting: &mut Greeting, chunk: &mut [u8]) -> io::Result<(usize, More)> {
-        let rest = &mut greeting.rest;
-        if rest.is_empty() {
-            let count = (&self.socket).read(chunk)?;
-            return Ok((count, if count == chunk.len() { More::Now } else { More::Later }));
-        }
-        let count = rest.len().min(chunk.len());
-        chunk[..count].copy_from_slice(&rest[..count]);
-        *rest = rest.split_off(count);
-        Ok((count, More::Now))
     }
 }
 
@@ -675,7 +559,7 @@ impl Stream {
 }
 
 impl Writing {
-    /// True where messages can come: keys and WebSocket are agreed on.
+    /// Returns true if the TLS and WebSocket handshakes are done and messages can be exchanged.
     pub(super) fn is_ready(&self) -> bool {
         matches!(self, Self::Open(wire) if wire.is_ready())
     }
@@ -684,7 +568,7 @@ impl Writing {
         self.wire().is_none_or(|wire| wire.is_empty())
     }
 
-    /// How many bytes wait.
+    /// The number of bytes that wait.
     fn waiting(&mut self) -> usize {
         let messages = match self {
             Self::Connecting(messages, _) => messages.iter().map(|(_, bytes)| bytes.len()).sum(),
@@ -708,7 +592,7 @@ impl From<Full> for SendError {
     }
 }
 
-/// How many bytes the system has taken.
+/// The number of bytes that the system has taken.
 fn taken(written: io::Result<usize>) -> Result<usize, SendError> {
     match written {
         Ok(count) => Ok(count),
@@ -717,7 +601,7 @@ fn taken(written: io::Result<usize>) -> Result<usize, SendError> {
     }
 }
 
-/// Whether it may well go on later.
+/// Returns true if the operation may succeed later.
 pub(super) fn is_passing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }

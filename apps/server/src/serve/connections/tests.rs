@@ -1,4 +1,4 @@
-//! Streams over loopback, with a clock that stands still.
+//! Streams over loopback, with a simulated clock.
 
 use super::*;
 use net::tls::Session;
@@ -12,7 +12,7 @@ mod web;
 const BEGIN: Instant = Instant::from_micros(1_000_000);
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
 
-/// What was read, pings as empty messages.
+/// The messages that were read. A ping is an empty message.
 #[derive(Default)]
 struct Seen(Vec<Vec<u8>>);
 
@@ -79,14 +79,14 @@ impl Rig {
         Self { set, stream, peer, now: BEGIN }
     }
 
-    /// What the set tells of the stream.
+    /// The pending events of the stream.
     fn ready(&self) -> EpollFlags {
         let ready: Vec<_> = self.set.ready().unwrap().collect();
         assert!(ready.iter().all(|(token, _)| *token == Token::Connection(number())));
         ready.first().map_or(EpollFlags::empty(), |(_, flags)| *flags)
     }
 
-    /// The peer writes `bytes` when so many `seconds` have passed, and they are read.
+    /// Has the peer write `bytes` after `seconds`, and reads them.
     fn hear(&mut self, seconds: u64, bytes: &[u8]) -> Vec<Vec<u8>> {
         self.now += Duration::from_secs(seconds);
         self.peer.write_all(bytes).unwrap();
@@ -101,7 +101,7 @@ impl Rig {
         seen.0
     }
 
-    /// Seconds from the beginning to when it is closed.
+    /// The seconds from the beginning to the timeout of the connection.
     fn due(&self) -> u64 {
         self.stream.due().since(BEGIN).as_secs()
     }

@@ -1,37 +1,37 @@
-//! Turns at expensive work, in the order of the processor time that each payer has used.
+//! A scheduler of expensive work, in the order of the processor time that each payer has used.
 
 use sip::{Duration, Instant};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::hash::Hash;
 
-/// The inverse of the part of one processor's time that one payer gets in the long run.
+/// The inverse of the share of one processor that one payer gets in the long run.
 const PRICE: u64 = 4;
-/// Processor time that a payer may use before that part binds.
+/// Processor time that a payer may use before its share limits it.
 const BURST: Duration = Duration::from_millis(1000);
-/// Payers that are remembered before those that owe nothing are forgotten.
+/// The initial limit of remembered payers, from which those without debt are forgotten.
 const FEW: usize = 1024;
 
-/// Work that waits, by its payer.
+/// Queued work, by payer.
 ///
-/// Each payer has a time until which it has used its share: the processor time that it is charged
-/// moves that time by [`PRICE`] times as much. Work of the payer with the earliest time is next; a
-/// payer whose time is too far ahead waits, and others do not wait for it.
+/// Each payer has a time until which its share is used up. A charge moves that time by [`PRICE`]
+/// times the processor time. The work of the payer with the earliest time is next. A payer with a
+/// time too far ahead waits, without delaying others.
 #[derive(Debug)]
 pub(super) struct Turns<K, T> {
     payers: HashMap<K, Payer<T>>,
-    /// The payers whose work waits, in the order of their turns.
+    /// The payers with queued work, in the order of their turns.
     order: BTreeSet<(Instant, u64, K)>,
-    /// A number for each place in `order`: of equal times the older one comes first.
+    /// A counter of places in `order`: of equal times the older place comes first.
     places: u64,
-    /// How many payers there may be before those that owe nothing are forgotten.
+    /// The number of payers from which those without debt are forgotten.
     most: usize,
 }
 
 #[derive(Debug)]
 struct Payer<T> {
-    /// Until when it has used its share.
+    /// The time until which the share is used up.
     used_until: Instant,
-    /// The number of its place in the order, while work of it waits.
+    /// The number of its place in the order, while it has queued work.
     place: u64,
     waiting: VecDeque<T>,
 }
@@ -39,11 +39,11 @@ struct Payer<T> {
 /// The work to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next<K, T> {
-    /// This, which is to be charged.
+    /// This work, for which the payer is to be charged.
     Work(K, T),
-    /// None before this time: all whose work waits have used too much.
+    /// No work before this time: all payers with queued work have used too much.
     At(Instant),
-    /// None.
+    /// No queued work.
     Idle,
 }
 
@@ -54,7 +54,7 @@ impl<K, T> Default for Turns<K, T> {
 }
 
 impl<K: Copy + Ord + Hash, T: PartialEq> Turns<K, T> {
-    /// Adds `work` behind the other work of `key`.
+    /// Queues `work` behind the other work of `key`.
     pub(super) fn push(&mut self, key: K, work: T, now: Instant) {
         let payer = self.payer(key, now);
         payer.waiting.push_back(work);
@@ -63,7 +63,21 @@ impl<K: Copy + Ord + Hash, T: PartialEq> Turns<K, T> {
         }
     }
 
-    /// Takes the work that is to be done `now`.
+    /// The one of `keys` that has used most until `now`; the last one of equals.
+    pub(super) fn most_used(&self, keys: impl Iterator<Item = K>, now: Instant) -> Option<K> {
+        keys.max_by_key(|key| self.used_until(key, now))
+    }
+
+    /// True if work of `key` has to wait.
+    pub(super) fn is_over(&self, key: &K, now: Instant) -> bool {
+        self.used_until(key, now) > now + BURST.times(PRICE)
+    }
+
+    fn used_until(&self, key: &K, now: Instant) -> Instant {
+        self.payers.get(key).map_or(now, |payer| payer.used_until.max(now))
+    }
+
+    /// Takes the work that is due at `now`.
     pub(super) fn next(&mut self, now: Instant) -> Next<K, T> {
         let Some(&(used_until, number, key)) = self.order.first() else { return Next::Idle };
         if used_until > now + BURST.times(PRICE) {
@@ -79,7 +93,7 @@ impl<K: Copy + Ord + Hash, T: PartialEq> Turns<K, T> {
         work.map_or(Next::Idle, |work| Next::Work(key, work))
     }
 
-    /// Charges `key` for work that has taken `cost` of a processor's time.
+    /// Charges `key` for `cost`, the processor time of its work.
     pub(super) fn charge(&mut self, key: K, cost: Duration, now: Instant) {
         let payer = self.payer(key, now);
         let was = (payer.used_until, payer.place, key);
@@ -90,7 +104,7 @@ impl<K: Copy + Ord + Hash, T: PartialEq> Turns<K, T> {
         self.forget_if_many(now);
     }
 
-    /// Drops `work` of `key`, if it waits.
+    /// Removes the queued `work` of `key`, if there is such work.
     pub(super) fn remove(&mut self, key: K, work: &T) {
         let Some(payer) = self.payers.get_mut(&key) else { return };
         payer.waiting.retain(|waiting| waiting != work);
@@ -109,7 +123,7 @@ impl<K: Copy + Ord + Hash, T: PartialEq> Turns<K, T> {
         self.places += 1;
         let place = self.places;
         let payer = self.payer(key, now);
-        // What was not used is not saved.
+        // An unused share is not saved.
         payer.used_until = payer.used_until.max(now);
         payer.place = place;
         let used_until = payer.used_until;

@@ -1,17 +1,17 @@
-//! Bounds on the output that waits for peers which do not read.
+//! Limits on the output that waits for peers which do not read.
 
 use parking_lot::Mutex;
 use sip_server::Source;
 use std::collections::HashMap;
 
-/// Bytes that may wait for one peer that does not read; then its connection is closed.
+/// Bytes that may wait for one peer. A connection that would exceed it is closed.
 pub(super) const MAX_OF_ONE: usize = 1 << 20;
 /// Bytes that may wait for all connections of one source.
 const MAX_OF_SOURCE: usize = 4 << 20;
-/// Bytes that may wait in all.
+/// Bytes that may wait for all connections.
 const MAX: usize = 64 << 20;
-/// The inverse of the part of what is left of [`MAX`] that one source may have: sources that take
-/// much leave room for others, however many they are.
+/// The inverse of the part of the rest of [`MAX`] that one source may use. Sources that use much
+/// leave room for others, whatever their number.
 const PART: usize = 8;
 
 /// The output that waits, by source.
@@ -25,8 +25,8 @@ struct Table {
 }
 
 impl Unsent {
-    /// Of a connection of `source`, `after` bytes wait where `before` did. False where that is more
-    /// than may wait; then nothing has changed.
+    /// Changes the bytes that wait for a connection of `source` from `before` to `after`. Returns
+    /// false, and changes nothing, if the limits forbid an increase.
     pub(super) fn change(&self, source: Source, before: usize, after: usize) -> bool {
         let mut table = self.0.lock();
         let Table { total, by_source } = &mut *table;

@@ -1,18 +1,18 @@
-//! Names for which the DNS did not answer, and which are not asked for again for a while.
+//! Names for which the DNS did not answer. They are not queried for a while.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
-/// How many names are remembered. A further one takes the place of another.
+/// The number of remembered domains or names. A new one replaces the one in its slot.
 const SLOTS: usize = 4096;
-/// How long a name is not asked for after the first silence; twice as long after each further one.
+/// The pause after the first query without an answer. Each further one doubles it.
 const FIRST_PAUSE: Duration = Duration::from_secs(5);
 const LONGEST_PAUSE: Duration = Duration::from_secs(120);
-/// How long a domain counts as one that answers, where some of its names do not.
+/// The time for which a domain counts as answering, even if some of its names are not answered.
 const ANSWERS_FOR: Duration = Duration::from_secs(600);
 
-/// Names that the DNS was silent about, by their domains: name servers are for domains. Where other
-/// names of the domain were answered lately, each name counts for itself.
+/// Names without an answer from the DNS, by domain, since name servers belong to domains. If other
+/// names of the domain were answered recently, each name counts for itself.
 pub(super) struct Silence {
     key: RandomState,
     slots: Box<[Option<Slot>]>,
@@ -20,12 +20,12 @@ pub(super) struct Silence {
 
 #[derive(Clone)]
 struct Slot {
-    /// Hash of the name.
+    /// The hash of the domain or name.
     name: u64,
-    /// Not asked for before this.
+    /// No query before this time.
     until: Option<Instant>,
     pause: Duration,
-    /// One look-up is under way after a pause.
+    /// True while one look-up is under way after a pause.
     is_probed: bool,
     answered: Option<Instant>,
 }
@@ -35,14 +35,14 @@ impl Silence {
         Self { key: RandomState::new(), slots: vec![None; SLOTS].into() }
     }
 
-    /// Whether `name` is to be asked for now.
+    /// Returns true if `name` may be queried at `now`.
     pub(super) fn may_ask(&mut self, name: &str, now: Instant) -> bool {
         let key = self.key_of(name, now);
         let Some(slot) = self.slot(key) else { return true };
         match slot.until {
             Some(until) if until > now => false,
             Some(_) => {
-                // One at a time, until that one is answered.
+                // One look-up at a time, until it is answered.
                 (slot.until, slot.is_probed) = (Some(now + slot.pause), true);
                 true
             }
@@ -50,7 +50,7 @@ impl Silence {
         }
     }
 
-    /// Notes whether the DNS was silent about `name`.
+    /// Notes the outcome of a look-up of `name`.
     pub(super) fn note(&mut self, name: &str, was_silent: bool, now: Instant) {
         let key = match was_silent {
             true => self.key_of(name, now),
@@ -61,7 +61,7 @@ impl Silence {
             Slot { name: key, until: None, pause: FIRST_PAUSE, is_probed: false, answered: None };
         let slot = match (known, was_silent) {
             (_, false) => Slot { answered: Some(now), ..new },
-            // Of several that were under way, the first tells.
+            // Of several concurrent look-ups only the first failure counts.
             (Some(known), true) if !known.is_probed && known.until.is_some_and(|it| it > now) => {
                 known
             }
@@ -74,7 +74,7 @@ impl Silence {
         self.slots[key as usize % SLOTS] = Some(slot);
     }
 
-    /// What `name` counts by: its domain, or itself where the domain has answered lately.
+    /// The key of `name`: its domain, or the name itself if the domain has answered recently.
     fn key_of(&mut self, name: &str, now: Instant) -> u64 {
         let domain = self.key.hash_one(domain_of(name));
         let answers = |slot: &mut Slot| {
@@ -91,8 +91,8 @@ impl Silence {
     }
 }
 
-/// The part of `name` that is most likely registered as a whole: the last two labels, or three
-/// where those are as in `co.uk`.
+/// The part of `name` that is probably a registered domain: the last two labels, or three if the
+/// last two resemble `co.uk`.
 fn domain_of(name: &str) -> String {
     let labels: Vec<&str> = name.trim_end_matches('.').rsplit('.').collect();
     let is_public =
@@ -113,7 +113,7 @@ mod tests {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
         assert!(silence.may_ask("a.slow.test", at(0)));
-        // Those that were under way together count once.
+        // Concurrent look-ups count once.
         (0..50).for_each(|_| silence.note("a.slow.test", true, at(10)));
         assert!(!silence.may_ask("b.SLOW.test.", at(14)));
         assert!(silence.may_ask("c.fast.test", at(14)));

@@ -1,15 +1,15 @@
-//! Look-ups that wait, and turns between the sources and users that ask for them.
+//! The queue of look-ups, fair between the sources and users that ask for them.
 
 use sip_server::Payers;
 use std::collections::{HashMap, VecDeque};
 
-/// Which part of all one source, or one user, may have.
+/// The inverse of the share that one source or one user may have.
 const SHARE: usize = 8;
 
-/// What waits, and what is under way. One source, or one user, has at most an eighth of either, and
-/// what asks for much waits for itself.
+/// The look-ups that wait, and those under way. One source, or one user, has at most an eighth of
+/// either. A party with many look-ups delays only its own.
 pub(super) struct Turns<T> {
-    /// The most that may be under way, and that may wait.
+    /// The maximum number under way, and of those that wait.
     most: usize,
     most_waiting: usize,
     queues: HashMap<Payers, VecDeque<T>>,
@@ -17,9 +17,9 @@ pub(super) struct Turns<T> {
     waiting_of: HashMap<u16, usize>,
     under_way: usize,
     under_way_of: HashMap<u16, usize>,
-    /// Queues that may go on, in the order of their turns.
+    /// Queues with a look-up that may start, in the order of their turns.
     ready: VecDeque<Payers>,
-    /// Queues that wait until less is under way of an account.
+    /// Queues that wait until the account has fewer look-ups under way.
     held: HashMap<u16, Vec<Payers>>,
 }
 
@@ -38,10 +38,10 @@ impl<T> Turns<T> {
         }
     }
 
-    /// Has `item` wait for its turn.
+    /// Queues `item`.
     ///
     /// # Errors
-    /// Too much waits already, in all or of these `payers`.
+    /// Returns `item` if too many wait, in total or for these `payers`.
     pub(super) fn push(&mut self, payers: Payers, item: T) -> Result<(), T> {
         let share = (self.most_waiting / SHARE).max(1);
         let is_full = |account| self.waiting_of.get(&account).is_some_and(|used| *used >= share);
@@ -58,7 +58,7 @@ impl<T> Turns<T> {
         Ok(())
     }
 
-    /// The next that may begin. [`Turns::end`] is to be called once it is done.
+    /// The next item to start. The caller calls [`Turns::end`] when it is done.
     pub(super) fn next(&mut self) -> Option<(Payers, T)> {
         let share = (self.most / SHARE).max(1);
         while self.under_way < self.most {
@@ -84,7 +84,7 @@ impl<T> Turns<T> {
         None
     }
 
-    /// One that was begun for `payers` is done.
+    /// Notes the end of an item of `payers`.
     pub(super) fn end(&mut self, payers: Payers) {
         self.under_way -= 1;
         take(&mut self.under_way_of, payers);

@@ -1,4 +1,4 @@
-//! Registrations in the database: one record for each address of record, the latest.
+//! Registrations in the database: the latest record of each address-of-record.
 
 use super::failure::{of, to};
 use super::journal::{self, Damaged, Frames, JournalFiles};
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The setting in which [`Sqlite::last_journal`] is kept.
+/// The key of the setting for [`Sqlite::last_journal`].
 const LAST_JOURNAL: &str = "last_journal";
 
 impl Registrations for Sqlite {
@@ -69,12 +69,12 @@ impl Registrations for Sqlite {
 }
 
 impl Sqlite {
-    /// Takes the records of the journal `files`, which are all there are but those being
-    /// written, into the database as one transaction. Folding a file twice changes nothing. Returns
-    /// those of which not all could be read.
+    /// Stores the records of the journal `files`, which are all files except those being written,
+    /// in one transaction. Storing a file twice changes nothing. Returns the files that could not
+    /// be read completely.
     ///
     /// # Errors
-    /// When a file cannot be opened or the database fails; then nothing has changed.
+    /// [`Error`] if a file cannot be opened or the database fails. Then nothing has changed.
     pub(super) fn fold(&self, files: &[PathBuf]) -> Result<Vec<Damaged>, Error> {
         let numbered = || files.iter().filter_map(|path| Some((path, journal::number(path)?)));
         let (Some((_, first)), Some((_, last))) = (numbered().next(), numbered().next_back())
@@ -108,17 +108,17 @@ impl Sqlite {
         }
         let mut database = self.database();
         let transaction = database.transaction().map_err(to("start a checkpoint"))?;
-        // A file of the generation before the oldest of these may have been written to after that
-        // generation had ended.
+        // A file of the generation before the oldest of these may have been appended to after the
+        // end of that generation.
         let oldest = first.saturating_sub(1);
         for (address_of_record, merged) in changed {
             put(&transaction, &address_of_record, merged, oldest)
                 .map_err(to("store registrations"))?;
         }
         put_setting(&transaction, LAST_JOURNAL, &last.to_le_bytes())?;
-        // Worker threads may append their records in another order than that of the sequence
-        // numbers, so that the generation after the one that emptied an address of record may hold
-        // an older record. Its files are no more if its number is below `first`.
+        // Workers may append records in another order than that of the sequence numbers. So the
+        // generation after the one that removed the last binding may still contain an older record.
+        // The files of that generation are deleted if its number is below `first`.
         transaction
             .execute(
                 "DELETE FROM binding WHERE emptied IS NOT NULL AND emptied + 1 < ?1",
@@ -129,19 +129,19 @@ impl Sqlite {
         Ok(damaged)
     }
 
-    /// The number of the last generation of journal files that was taken into the database.
+    /// The number of the last generation of journal files stored in the database.
     ///
     /// # Errors
-    /// When the database fails.
+    /// [`Error`] if the database fails.
     pub(super) fn last_journal(&self) -> Result<u64, Error> {
         let stored = get_setting(&self.database(), LAST_JOURNAL)?;
         Ok(stored.and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes))
     }
 
-    /// Forgets the registrations that ended before `now`.
+    /// Deletes the registrations that expired before `now`.
     ///
     /// # Errors
-    /// When the database fails.
+    /// [`Error`] if the database fails.
     pub(super) fn purge(&self, now: Instant) -> Result<(), Error> {
         self.database()
             .execute("DELETE FROM binding WHERE emptied IS NULL AND expires <= ?1", [seconds(now)])
@@ -150,8 +150,8 @@ impl Sqlite {
     }
 }
 
-/// Stores what has `changed` of an address of record, of which a record may be there already. What
-/// was removed in generations of journal files before `oldest` is forgotten.
+/// Stores what has `changed` in an address-of-record, merged with the stored record. Removals in
+/// generations of journal files before `oldest` are forgotten.
 fn put(
     database: &Connection,
     address_of_record: &[u8],

@@ -1,11 +1,11 @@
-//! What fails, in words: of the database and of files.
+//! The errors of the database and of files.
 
 use crate::storage::Error;
 use rusqlite::ErrorCode;
 use std::io;
 use std::path::Path;
 
-/// What the operator can do where the database fails with `error`.
+/// Advice for the operator about the database error `error`.
 fn remedy(error: &rusqlite::Error) -> &'static str {
     match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => {
@@ -24,7 +24,7 @@ fn remedy(error: &rusqlite::Error) -> &'static str {
     }
 }
 
-/// Says what the database was to do.
+/// Creates the error of the failed operation `doing`.
 pub(super) fn to(doing: &'static str) -> impl FnOnce(rusqlite::Error) -> Error {
     move |source| {
         let remedy = remedy(&source);
@@ -32,7 +32,7 @@ pub(super) fn to(doing: &'static str) -> impl FnOnce(rusqlite::Error) -> Error {
     }
 }
 
-/// What is wrong with the database, if `error` says that it is damaged.
+/// A description of the damage, if `error` says that the database is damaged.
 pub(super) fn damage(error: &Error) -> Option<String> {
     match error {
         Error::Database { source, .. } => {
@@ -49,7 +49,7 @@ fn is_damage(error: &rusqlite::Error) -> bool {
     matches!(code, Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
 }
 
-/// Says which file it was.
+/// Creates the error of the file at `path`.
 pub(super) fn of(path: &Path) -> impl FnOnce(io::Error) -> Error {
     let path = path.to_owned();
     move |source| Error::File { path, source }

@@ -1,12 +1,10 @@
-//! Journal files: what became of registrations since they were last taken into the database.
+//! Journal files: the changes of registrations since the last checkpoint.
 //!
-//! Each worker appends to a file of its own, so that none waits while another one's write is held
-//! up. The files of all workers that are appended to at a time are one generation, and carry its
-//! number.
+//! Each worker appends to a file of its own, so that a slow write delays no other worker. The
+//! present files of all workers are one generation, and carry its number.
 //!
-//! At a checkpoint a new generation is begun, the older ones are taken into the database, and then
-//! deleted. A crash between any two of these steps leaves files that are taken in once more, which
-//! changes nothing.
+//! A checkpoint begins a new generation, stores the older ones in the database, and deletes them. A
+//! crash between any two of these steps leaves files that are stored again, which changes nothing.
 
 mod file;
 mod frames;
@@ -27,15 +25,14 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Time between checkpoints, if there is anything to take over.
+/// The interval of checkpoints, if there are changes.
 const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(30);
-/// Length of a generation's files at which a checkpoint is due at once, in bytes.
+/// The total length of a generation from which a checkpoint is due at once, in bytes.
 const CHECKPOINT_LENGTH: u64 = 64 << 20;
-/// Time between searches of the database for registrations that have expired.
+/// The interval of the deletion of expired registrations.
 const PURGE_INTERVAL: Duration = Duration::from_secs(3600);
 
-/// The journal that is being written, with the threads that look after it. Dropping it takes
-/// everything into the database.
+/// The journal being written, and its threads. Dropping it stores everything in the database.
 #[derive(Debug)]
 pub(super) struct JournalFiles {
     shared: Arc<Shared>,
@@ -51,22 +48,22 @@ struct Shared {
     /// The generation of those files.
     number: Mutex<u64>,
     is_ending: Mutex<bool>,
-    /// Signalled when a checkpoint is due before its time, and at the end.
+    /// Notified when a checkpoint is due early, and at the end.
     wake: Condvar,
 }
 
 impl JournalFiles {
-    /// Begins journal files for so many workers, after those that may be there, and starts the
-    /// threads that sync them and take them into the database.
+    /// Creates journal files for the number of `workers`, after any existing ones, and starts the
+    /// threads that sync them and make checkpoints.
     ///
     /// # Errors
-    /// When a file cannot be made.
+    /// [`Error`] if a file cannot be created.
     pub(super) fn start(storage: Arc<Sqlite>, sync: Sync, workers: usize) -> Result<Self, Error> {
         let shared = Arc::new(Shared::new(storage, sync, workers)?);
         let mut threads = Vec::new();
         let keeper = Arc::clone(&shared);
         threads.push(thread::spawn(move || {
-            // Calls do not wait for what can be done at any time.
+            // A checkpoint can be made at any time and must not delay calls.
             if let Err(error) = net::give_way() {
                 log::warn("journal", || format!("checkpoints cannot give way to calls: {error}"));
             }
@@ -101,7 +98,7 @@ impl Drop for JournalFiles {
         *self.shared.is_ending.lock() = true;
         self.shared.wake.notify_all();
         for thread in self.threads.drain(..) {
-            // A thread that panicked has said so, and left what it had to do to the next start.
+            // A panic of a thread has been reported. The next start does the rest of its work.
             let _ = thread.join();
         }
     }
@@ -141,7 +138,7 @@ impl Shared {
         to_sync.map_or(Ok(()), |file| file.sync_data())
     }
 
-    /// Length of a worker's file at which a checkpoint is due at once, in bytes.
+    /// The length of a worker's file from which a checkpoint is due at once, in bytes.
     fn longest(&self) -> u64 {
         CHECKPOINT_LENGTH / self.files.len() as u64
     }
@@ -169,7 +166,7 @@ impl Shared {
                 log::error("checkpoint", || {
                     format!("registrations stay in the journal, until the next attempt: {error}")
                 });
-                // With a full disk a checkpoint that is due at once would be tried without end.
+                // With a full disk a checkpoint that stays due would be retried in a busy loop.
                 if !is_ending {
                     thread::sleep(Duration::from_secs(1));
                 }
@@ -204,7 +201,7 @@ impl Shared {
         put_away(&old, &damaged)
     }
 
-    /// Begins a new generation if the current one has anything in it. Returns the files before it.
+    /// Begins a new generation if the present one is not empty. Returns the files of older ones.
     fn rotate(&self) -> Result<Vec<PathBuf>, Error> {
         let directory = self.storage.path();
         let mut newest = self.number.lock();

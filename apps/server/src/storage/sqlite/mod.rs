@@ -1,5 +1,5 @@
-//! Storage in the data directory: an SQLite database and, for the registrations of the last
-//! moments, journal files beside it.
+//! Storage in the data directory: an SQLite database and, for the most recent registrations,
+//! journal files.
 
 mod bindings;
 mod failure;
@@ -29,11 +29,12 @@ pub(crate) struct Sqlite {
 }
 
 impl Sqlite {
-    /// Opens the database in `directory`, or makes one, and takes into it what journal files a
-    /// crash left. What is damaged is kept, and replaced by what can be read of it.
+    /// Opens or creates the database in `directory`, and stores the journal files that a crash has
+    /// left. Damaged files are kept under another name, and replaced by their readable content.
     ///
     /// # Errors
-    /// When it cannot be opened, is of a newer form, or has lost its users.
+    /// [`Error`] if the database cannot be opened, has a newer schema, is missing, or is damaged
+    /// without readable users.
     pub(crate) fn open(directory: DataDir) -> Result<Self, Error> {
         let path = directory.path().join(DATABASE);
         let journals = journal::files(directory.path()).map_err(of(directory.path()))?;
@@ -41,7 +42,7 @@ impl Sqlite {
         if !is_there && !journals.is_empty() {
             return Err(Error::Gone { path });
         }
-        // The files that SQLite puts beside it get its mode.
+        // SQLite gives its additional files the same mode.
         OpenOptions::new()
             .create(true)
             .truncate(false)
@@ -61,15 +62,15 @@ impl Sqlite {
         Ok(storage)
     }
 
-    /// Where the data is.
+    /// The data directory.
     fn path(&self) -> &Path {
         self.directory.path()
     }
 
-    /// The names of the files that are kept since they were damaged.
+    /// The names of the damaged files that are kept.
     ///
     /// # Errors
-    /// When the directory cannot be read.
+    /// [`Error`] if the directory cannot be read.
     fn kept_files(&self) -> Result<Vec<String>, Error> {
         let entries = self.path().read_dir().map_err(of(self.path()))?;
         let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
@@ -118,10 +119,10 @@ impl Storage for Sqlite {
     }
 }
 
-/// Opens the database at `path`, and makes its tables if there are none.
+/// Opens the database at `path`, creates its tables if necessary, and checks its integrity.
 ///
 /// # Errors
-/// When that fails; where it is damaged, [`damage`] says so.
+/// [`Error`] if that fails. [`damage`] recognizes the error of a damaged database.
 fn open_whole(path: &Path) -> Result<Connection, Error> {
     let mut database = Connection::open(path).map_err(to("open"))?;
     prepare(&mut database, path)?;
@@ -137,9 +138,10 @@ fn open_whole(path: &Path) -> Result<Connection, Error> {
 fn prepare(database: &mut Connection, path: &Path) -> Result<(), Error> {
     let setup = |database: &Connection| {
         database.pragma_update(None, "journal_mode", "WAL")?;
-        // Journal files are deleted once their content is here, so a commit must reach the disk.
+        // Journal files are deleted after their content is stored here, so a commit must reach the
+        // disk.
         database.pragma_update(None, "synchronous", "FULL")?;
-        // In KiB when negative.
+        // A negative value is in KiB.
         database.pragma_update(None, "cache_size", -32_768)
     };
     setup(database).map_err(to("get ready"))?;
@@ -167,12 +169,12 @@ pub(crate) mod tests {
         Sqlite::open(locked(path)).unwrap()
     }
 
-    /// Waits for the lock: a process that another test starts holds a copy for a moment.
+    /// Waits for the lock: a process started by another test holds a copy for a moment.
     pub(crate) fn locked(path: &Path) -> DataDir {
         DataDir::open(path, || Ok(None::<()>)).unwrap().unwrap()
     }
 
-    /// All users, or those of one domain, in their order.
+    /// All users, or those of one domain, in storage order.
     pub(crate) fn all(storage: &Sqlite, domain: Option<&str>) -> Vec<User> {
         let mut users = Vec::new();
         storage

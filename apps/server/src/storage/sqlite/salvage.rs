@@ -1,4 +1,4 @@
-//! What is done where the database is damaged: what can be read of it goes into a new one, and the
+//! The recovery of a damaged database: its readable content is copied into a new one, and the
 //! damaged one is kept.
 
 use super::failure::{of, to};
@@ -15,33 +15,33 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// What is lost with the secret.
+/// The message about a lost secret.
 pub(super) const LOST_SECRET: &str = "the server's secret is lost and a new one is made: phones log in again by themselves, and calls that are up cannot \
      be changed or hung up properly";
 
-/// Between the name of a damaged file and the time, in seconds since 1970, when that was found.
+/// The part of the name of a damaged file before the time of the detection, in seconds since 1970.
 pub(super) const DAMAGED: &str = ".damaged-";
 
-/// Files that SQLite puts beside a database.
+/// The suffixes of additional files of SQLite.
 const BESIDE: [&str; 3] = ["-wal", "-shm", "-journal"];
-/// What a database begins with.
+/// The first bytes of a database.
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
-/// Where its header says how many pages there are, as 32 bits, the high ones first.
+/// The offset of the number of pages in the database header, a 32-bit big-endian integer.
 const PAGE_COUNT: u64 = 28;
-/// Bytes of a page of ours.
+/// The page size of this program's databases, in bytes.
 const PAGE: u64 = 4096;
-/// How many times as long the copy of a database may become that was cut off.
+/// The maximum ratio of the padded length of a truncated database to its actual length.
 const MOST_PADDING: u64 = 100;
 
-/// Puts a new database with all that can be read in the place of the one at `path`, which is
-/// damaged as `reason` says, and keeps that one under another name.
+/// Replaces the damaged database at `path` by a new one with all readable content, and keeps the
+/// damaged one under another name. `reason` describes the damage.
 ///
 /// # Errors
-/// When no user can be read, though there may be some: then nothing has changed. When the new
-/// database cannot be made.
+/// [`Error`] if no user can be read although there may be users, which leaves the files unchanged,
+/// or if the new database cannot be created.
 pub(super) fn salvage(path: &Path, reason: String) -> Result<(), Error> {
     let fresh_path = with_suffix(path, ".salvaged");
-    // An attempt before this one may have ended early.
+    // An earlier attempt may have been interrupted.
     remove(&fresh_path)?;
     OpenOptions::new()
         .create_new(true)
@@ -58,7 +58,7 @@ pub(super) fn salvage(path: &Path, reason: String) -> Result<(), Error> {
         copy(&damaged, &transaction, table, key, rest).map_err(to("save what can be read"))
     };
     let mut columns = "ha1_md5, ha1_sha256, ha1_sha512_256".to_owned();
-    // It may be of the form before.
+    // The database may have an older schema.
     if damaged.prepare("SELECT auth_name FROM subscriber").is_ok() {
         columns += ", address_ha1, auth_name, auth_ha1";
     }
@@ -91,9 +91,9 @@ pub(super) fn salvage(path: &Path, reason: String) -> Result<(), Error> {
     Ok(())
 }
 
-/// Makes a copy of the damaged database at `path` that SQLite looks into: it does not where the
-/// first bytes are others, or where the end is missing. What is read from is another file also
-/// since SQLite writes to what it opens.
+/// Creates a copy of the damaged database at `path` that SQLite can open: the magic bytes are
+/// restored, and a missing end is padded. The original stays unchanged, as SQLite writes to the
+/// files that it opens.
 fn readable_copy(path: &Path) -> Result<PathBuf, Error> {
     let copy_path = with_suffix(path, ".copy");
     remove(&copy_path)?;
@@ -116,7 +116,7 @@ fn readable_copy(path: &Path) -> Result<PathBuf, Error> {
     Ok(copy_path)
 }
 
-/// Removes the database at `path`, if there is one, with all that SQLite put beside it.
+/// Removes the database at `path`, if it exists, with the additional files of SQLite.
 fn remove(path: &Path) -> Result<(), Error> {
     for suffix in BESIDE.into_iter().chain([""]) {
         let path = with_suffix(path, suffix);
@@ -125,10 +125,10 @@ fn remove(path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// What came of a table.
+/// The result of copying a table.
 struct Copied {
     rows: u64,
-    /// Whether that is all of it.
+    /// True if all rows were copied.
     is_whole: bool,
 }
 
@@ -138,11 +138,10 @@ impl fmt::Display for Copied {
     }
 }
 
-/// Copies the rows of `table`, which has the columns `key` and `rest`, from either end up to the
-/// damage.
+/// Copies the rows of `table`, with the columns `key` and `rest`, from both ends up to the damage.
 ///
 /// # Errors
-/// When they cannot be stored. What cannot be read is no error.
+/// The rows cannot be stored. Unreadable rows are not an error.
 fn copy(
     damaged: &Connection,
     fresh: &Connection,
@@ -188,7 +187,7 @@ fn values(row: &Row<'_>) -> rusqlite::Result<Vec<Value>> {
     (0..row.as_ref().column_count()).map(|column| row.get(column)).collect()
 }
 
-/// Whether a row is to blame: not of the table's types, or no text where text is expected.
+/// Returns true if the error concerns the row only: a value of the wrong type, or invalid text.
 fn is_about_the_row(error: &rusqlite::Error) -> bool {
     match error {
         rusqlite::Error::SqliteFailure(failure, _) => {
@@ -198,11 +197,11 @@ fn is_about_the_row(error: &rusqlite::Error) -> bool {
     }
 }
 
-/// Gives the database at `fresh` the name `path`, and the one there another name, which is
-/// returned. There is one at `path` at any time.
+/// Renames the database at `fresh` to `path`. The one at `path` is kept under another name, which
+/// is returned. A file exists at `path` at all times.
 fn put_in_place(fresh: &Path, path: &Path) -> Result<PathBuf, Error> {
     let kept = damaged_name(path);
-    // What belongs to the old database would be taken for the new one's.
+    // Otherwise SQLite would apply the files of the old database to the new one.
     for suffix in BESIDE {
         let beside = with_suffix(path, suffix);
         absent(rename(&beside, with_suffix(&kept, suffix))).map_err(of(&beside))?;
@@ -224,7 +223,7 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// That there is no such file is fine.
+/// Treats a missing file as success.
 fn absent(result: io::Result<()>) -> io::Result<()> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

@@ -1,33 +1,33 @@
-//! The tables of the database, the forms that they have had, and the settings in them.
+//! The tables of the database, the schema versions, and the settings.
 
 use super::failure::to;
 use crate::storage::Error;
 use rusqlite::{Connection, OptionalExtension, params};
 
-/// The database's name in the data directory.
+/// The file name of the database in the data directory.
 pub(super) const DATABASE: &str = "barebell.sqlite";
 
-/// Who may do what with it: its owner, anything. SQLite would let others read it.
+/// The mode of the database: access for its owner only. SQLite would create it readable for others.
 pub(super) const DATABASE_MODE: u32 = 0o600;
 
-/// The setting in which [`Storage::secret`] is kept.
+/// The key of the setting for [`Storage::secret`].
 pub(super) const SECRET: &str = "secret";
 
-/// The setting in which [`Users::realms`](crate::storage::Users::realms) are kept.
+/// The key of the setting for [`Users::realms`](crate::storage::Users::realms).
 pub(super) const REALMS: &str = "realms";
 
-/// What makes the tables of each form out of those of the one before; the first are made of none.
+/// The migrations, each from one schema version to the next. The first one creates the tables.
 pub(super) const STEPS: [&str; 3] = [TABLES, LOGINS, RECORDS];
 
-/// The form of the tables.
+/// The present schema version.
 pub(super) const SCHEMA_VERSION: i64 = STEPS.len() as i64;
 
-/// Nothing of the tables: records of bindings say what was removed as well, which versions before
-/// cannot read.
+/// No change of the tables. The records of bindings contain removals, which earlier versions cannot
+/// read.
 const RECORDS: &str = "";
 
-/// Further names under which users log in: `user@domain`, which those have not who were stored
-/// before, and one of the operator's choice. Hashes stand together, as [`users`] has them.
+/// Further login names: `user@domain`, without a hash for users stored before, and a name chosen by
+/// the operator. The hashes of one name are concatenated as in [`users`].
 const LOGINS: &str = "
     ALTER TABLE subscriber ADD COLUMN address_ha1 BLOB;
     ALTER TABLE subscriber ADD COLUMN auth_name TEXT;
@@ -36,9 +36,9 @@ const LOGINS: &str = "
         WHERE auth_name IS NOT NULL;
 ";
 
-/// `subscriber` is keyed by domain first, so that the users of a domain lie together.
-/// `binding.expires` is in seconds since 1970, of the binding that ends last. `binding.emptied` is
-/// the number of the journal files that said that the address of record has no bindings any more.
+/// The key of `subscriber` begins with the domain, so that the users of a domain are adjacent.
+/// `binding.expires` is the expiry of the last binding, in seconds since 1970. `binding.emptied` is
+/// the generation of the journal files that removed the last binding.
 const TABLES: &str = "
     CREATE TABLE subscriber (
         domain TEXT NOT NULL,

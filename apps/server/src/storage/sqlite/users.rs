@@ -1,4 +1,4 @@
-//! Users: names and HA1, never passwords (row C6 of docs/sources.md).
+//! Users: names and HA1, never passwords.
 
 use super::failure::to;
 use super::tables::{DATABASE, REALMS, get_setting, put_setting};
@@ -19,8 +19,8 @@ impl Users for Sqlite {
         let mut store = || -> rusqlite::Result<()> {
             let transaction = database.transaction()?;
             {
-                // One user may be given the authentication name that another one of them gives up,
-                // in whatever order.
+                // One user may get the authentication name that another one of `users` gives up, in
+                // any order.
                 let mut give_up = transaction.prepare_cached(
                     "UPDATE subscriber SET auth_name = NULL, auth_ha1 = NULL
                      WHERE domain = ?1 AND name = ?2 AND auth_name IS NOT NULL",
@@ -120,7 +120,7 @@ impl Users for Sqlite {
     fn domains(&self, except: &[&str]) -> Result<BTreeMap<String, u64>, Error> {
         let database = self.database();
         let read = || -> rusqlite::Result<BTreeMap<String, u64>> {
-            // Goes from one domain to the next, and passes over the users between them.
+            // Goes from one domain to the next, without reading all users.
             let mut next =
                 database.prepare_cached("SELECT min(domain) FROM subscriber WHERE domain > ?1")?;
             let mut count =
@@ -209,16 +209,17 @@ impl Users for Sqlite {
 
 fn realms(database: &Connection) -> Result<BTreeMap<String, String>, Error> {
     let stored = get_setting(database, REALMS)?;
-    // Damaged ones cannot be told from none, and users log in again once their passwords are set.
+    // Damaged realms are treated as absent. The users can log in again once their passwords are
+    // set.
     Ok(stored.and_then(|stored| serde_json::from_slice(&stored).ok()).unwrap_or_default())
 }
 
-/// `name@domain`, as registrations have it.
+/// `name@domain`, the key of registrations.
 fn address_of_record(name: &str, domain: &str) -> Vec<u8> {
     [name.as_bytes(), b"@", domain.as_bytes()].concat()
 }
 
-/// The user in `row`. Users of one domain share its name, which is kept in `last`.
+/// The user in `row`. Users of one domain share its name, which is cached in `last`.
 fn user(row: &Row<'_>, last: &mut Arc<str>) -> rusqlite::Result<User> {
     let domain = row.get_ref(0)?.as_str()?;
     if **last != *domain {
@@ -243,7 +244,7 @@ fn user(row: &Row<'_>, last: &mut Arc<str>) -> rusqlite::Result<User> {
     })
 }
 
-/// Bytes of the hashes of one name: those of MD5, SHA-256 and SHA-512/256, one after the other.
+/// The length of the hashes of one name: MD5, SHA-256 and SHA-512/256, concatenated.
 const HA1_LENGTH: usize = 16 + 32 + 32;
 
 fn to_bytes(ha1: &Ha1Set) -> Vec<u8> {
@@ -258,7 +259,7 @@ fn from_bytes(bytes: &[u8; HA1_LENGTH]) -> Ha1Set {
     ha1
 }
 
-/// An authentication name as text, which it was when it was given.
+/// An authentication name as text. It was valid UTF-8 when it was set.
 fn text(name: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(name)
 }
@@ -324,7 +325,7 @@ mod tests {
         storage.put_users(&[with("al", "a", Some("y"))]).unwrap();
         storage.put_users(&[with("bo", "a", Some("x"))]).unwrap();
         assert_eq!(names("a").len(), 2);
-        // Handed on in one step, around in a circle, too.
+        // Names are exchanged in one step, even in a cycle.
         for handed in
             [[("al", Some("z")), ("bo", Some("y"))], [("al", Some("y")), ("bo", Some("z"))]]
         {

@@ -1,4 +1,4 @@
-//! Two sessions on a line that takes its time and loses packets.
+//! Two sessions on a line with delay and packet loss.
 
 use super::super::tests::{address, sessions};
 use super::*;
@@ -14,7 +14,7 @@ fn seed(number: u8) -> ReportSeed {
     ReportSeed { random, time_of_day: Duration::from_secs(1_700_000_000), extended: false }
 }
 
-/// A packet on its way.
+/// A packet in transit.
 struct Packet {
     arrives: Duration,
     to: usize,
@@ -22,8 +22,8 @@ struct Packet {
     bytes: Vec<u8>,
 }
 
-/// Lets both ends talk until `end`; `drops` says which packet of whom is lost. Who has reported
-/// when, by which socket, and where to.
+/// Lets both ends talk until `end`. `drops` returns true for a lost packet, by its sender and
+/// number. Returns the reports: sender, time, socket and destination.
 fn run(
     ends: &mut [Session; 2],
     end: Duration,
@@ -31,7 +31,7 @@ fn run(
 ) -> Vec<(usize, Duration, Channel, SocketAddr)> {
     let mut line: VecDeque<Packet> = VecDeque::new();
     let (mut reported, mut out) = (Vec::new(), Vec::new());
-    // Later than anything in a first run.
+    // Later than any time of an earlier run.
     let mut now = ends[0].clock;
     let mut count = 0;
     while now < end {
@@ -87,8 +87,8 @@ fn each_end_knows_the_round_trip_and_how_the_other_hears() {
         assert_eq!(other.far_loss, Some(0.0));
         assert!(one.far_mos.unwrap() < 3.5 && other.far_mos.unwrap() > 4.0, "{one:?} {other:?}");
         assert_eq!(one.far_jitter, Some(Duration::ZERO));
-        // The first within half the reduced minimum of 4.5 s, with all its randomness; then the
-        // whole one.
+        // The first one within half of the reduced minimum of 4.5 s, with its random factor, then
+        // the full interval.
         for end in [0, 1] {
             let mut times = reported.iter().filter(|report| report.0 == end).map(|report| report.1);
             let first = times.next().unwrap();
@@ -108,7 +108,7 @@ fn who_only_receives_knows_the_round_trip_by_extended_reports() {
     assert_eq!(statistics.sent, 0);
     assert!(statistics.round_trip.unwrap().abs_diff(2 * DELAY) < FRAME, "{statistics:?}");
     assert_eq!(ends[0].silence(), None, "nothing has to come");
-    // Without them nobody tells it.
+    // Without reports the state is unknown.
     let mut ends = with_reports(Security::Off);
     (ends[1].stream.sends, ends[0].stream.receives) = (false, false);
     ends.iter_mut().for_each(|end| end.stream.extended_reports = ExtendedReports::default());
@@ -159,7 +159,7 @@ fn a_goodbye_is_told_of_but_not_a_strangers() {
             let heard = ends[1].receive(now, address(0), &mut forged[..length]);
             assert_eq!((heard, ends[1].statistics().refused), (Heard::Nothing, 1));
         }
-        // One for somebody else is not the other end's.
+        // A BYE for another source is not one of the other end.
         let mut other = vec![0; 100];
         let mut writer = Writer::new(&mut other);
         writer.receiver_report(1, &[]).unwrap();
@@ -180,7 +180,7 @@ fn one_way_is_told_by_both_ends() {
     assert!(silence.abs_diff(Duration::from_secs(30)) < Duration::from_millis(100), "{silence:?}");
     run(&mut ends, Duration::from_secs(60), |_, _| false);
     assert_eq!((ends[0].flow(), ends[1].flow()), (Flow::Flowing, Flow::Flowing));
-    // From the beginning, too.
+    // Also from the beginning.
     let mut ends = with_reports(Security::Off);
     run(&mut ends, Duration::from_secs(40), |one, _| one == 0);
     assert_eq!((ends[0].flow(), ends[1].flow()), (Flow::NothingGetsThrough, Flow::NothingArrives));
@@ -267,13 +267,13 @@ fn metrics_tell_of_losses_in_bursts() {
     assert_eq!((good.ssrc, good.loss_rate, good.burst_density, good.gap_density), (1, 0, 0, 0));
     assert_eq!((good.mos_conversation, good.r_factor, good.minimum_gap), (44, 93, 16));
     assert!(good.round_trip_delay.abs_diff(80) <= 20 && good.jitter_buffer_maximum > 0);
-    // Four of six in each two seconds, and between them nothing.
+    // Four of six packets every two seconds, and no other loss.
     let bursts = metrics(&|count| (10..16).contains(&(count % 100)) && count % 3 != 0);
     assert_eq!(bursts.loss_rate, 10, "4 of 100 in 256ths");
     assert!(bursts.burst_density > 128 && bursts.gap_density == 0, "{bursts:?}");
     assert!((80..=140).contains(&bursts.burst_duration), "{bursts:?}");
     assert!((1800..=2000).contains(&bursts.gap_duration), "{bursts:?}");
-    // As many, each alone.
+    // The same number, each alone.
     let single = metrics(&|count| count % 25 == 10);
     assert_eq!((single.burst_density, single.burst_duration), (0, 0), "{single:?}");
     assert!((9..=11).contains(&single.gap_density), "{single:?}");

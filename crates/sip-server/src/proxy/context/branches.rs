@@ -1,5 +1,5 @@
-//! The branches of a request: opened to its targets, and elsewhere where they fail (RFC 3261
-//! section 16.6, RFC 3263 section 4.3, RFC 5626 section 7).
+//! The branches of a request: they are opened to its targets, and to alternatives if a target fails
+//! (RFC 3261 section 16.6, RFC 3263 section 4.3, RFC 5626 section 7).
 
 use super::super::fork::{Cancel, Fork, ForkState, Sent};
 use super::super::plan::write_request;
@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 use sip::transaction::{ClientTransaction, Kind};
 use sip::{Message, Status, Transport};
 
-/// Branches that one context may ever have: a byte numbers them.
+/// The maximum number of branches of one context. A branch index is one byte.
 const MAX_BRANCHES: usize = 255;
 
 impl Context {
@@ -37,13 +37,13 @@ impl Context {
         }
         for opened in 0..width {
             let Some(target) = search.waiting.pop() else { return };
-            // The breadth is shared out so that the parts sum up to the whole.
+            // The shares of the branches sum up to `max_breadth`.
             let share = (max_breadth + width - 1 - opened) / width;
             self.open(search, target, share as u32, request, env);
         }
     }
 
-    /// Opens a branch to `target`, or where that cannot be, to the next flow to the same phone.
+    /// Opens a branch to `target`. If that fails, opens one to the next flow to the same phone.
     pub(super) fn open(
         &mut self,
         search: &mut Search,
@@ -62,7 +62,8 @@ impl Context {
         }
     }
 
-    /// Opens a branch to `target`, whose number it returns, and which is over where that cannot be.
+    /// Adds a branch to `target` and returns its index. The branch is over at once if the request
+    /// cannot be sent.
     fn try_to_open(
         &mut self,
         search: &mut Search,
@@ -100,7 +101,7 @@ impl Context {
         index
     }
 
-    /// A further branch, on which nothing was sent yet.
+    /// Adds a branch on which nothing has been sent and returns its index.
     fn push_branch(&mut self, search: &mut Search, aim: Aim) -> usize {
         search.aims.push(aim);
         self.branches.push(Fork { state: ForkState::Over, timer_c: None, cancel: Cancel::No });
@@ -149,8 +150,8 @@ impl Context {
             search.fail(Status::MESSAGE_TOO_LARGE);
             return;
         };
-        // On the flow of a registered phone, or of an end of the dialog, it is not unasked for
-        // once.
+        // The first request on the flow of a registered phone, or of an end of the dialog, is
+        // always allowed.
         let follows = matches!(search.aims[index].target.next_hop, NextHop::Flow(_));
         if !search.affords(&flow, range.len(), env) && !follows {
             env.out.transmits.truncate(sent_before);
@@ -176,7 +177,8 @@ impl Context {
         }
     }
 
-    /// As [`Context::fail_over`], where the place itself failed and not only the way to it.
+    /// Like [`Context::fail_over`], for a failure of the place itself and not only of the transport
+    /// to it.
     pub(super) fn fail_over_elsewhere(
         &mut self,
         index: u8,
@@ -190,8 +192,8 @@ impl Context {
         self.fail_over(index, changes_flow, env)
     }
 
-    /// Tries the next place for the target of a branch that failed, in a branch of its own, or the
-    /// next flow to the same phone, where that is of use.
+    /// Opens a new branch to the next place for the target of a failed branch, or to the next flow
+    /// to the same phone if `changes_flow`. Returns false if nothing was opened.
     pub(super) fn fail_over(&mut self, index: u8, changes_flow: bool, env: &mut Env<'_>) -> bool {
         if self.is_closing {
             return false;

@@ -1,4 +1,4 @@
-//! A request on its way: the response context of RFC 3261 section 16, with its server transaction
+//! A request in progress: the response context of RFC 3261 section 16, with its server transaction
 //! and the client transaction of each branch.
 
 mod branches;
@@ -19,40 +19,42 @@ use sip::transaction::{Kind, State, Timeout};
 use sip::{HeaderName, Instant, Message, Method, Status, StatusLine};
 use smallvec::SmallVec;
 
-/// A request with its branches. It stays for half a minute after its final response, with what is
-/// needed then: so it is small, but for what is in `search`.
+/// A request with its branches. It is kept for half a minute after its final response. The data
+/// that is not needed after that response is in `search`, so that the rest is small.
 pub(crate) struct Context {
     pub(crate) handle: Handle,
     kind: Kind,
     back: WayBack,
-    /// Hash of what responses have to say, and whether the tag of To is part of it.
+    /// Hash of the identifying fields that a response must repeat, and a flag for the To tag being
+    /// part of it.
     said: u64,
     has_to_tag: bool,
     branches: SmallVec<[Fork; 1]>,
-    /// Until there is a final response, and every branch has ended.
+    /// Present until there is a final response and every branch has ended.
     search: Option<Box<Search>>,
-    /// No further branch is opened: there was a CANCEL, a 2xx or a 6xx.
+    /// No further branch is opened, because of a CANCEL, a 2xx or a 6xx.
     is_closing: bool,
     is_cancelled: bool,
-    /// Nobody waits for a final response any more.
+    /// The client no longer waits for a final response.
     is_abandoned: bool,
-    /// The connections that an INVITE depends on, and how many of them have been told of.
+    /// The connections that an INVITE depends on, and the number of them that are registered in
+    /// `Calls` already.
     on: SmallVec<[Connection; 2]>,
     told: u8,
-    /// The connection of the caller, where the dialog cannot go on without it.
+    /// The connection of the caller, if the dialog cannot continue without it.
     caller: Option<Connection>,
 }
 
-/// Where a response came from.
+/// The source of a response.
 struct From {
     /// The flow on which the request was sent.
     there: Flow,
-    /// The connection that was opened for the request, if it came on that.
+    /// The connection that was opened for the request, if the response came on it.
     opened: Option<Flow>,
 }
 
 impl Context {
-    /// Begins with `request` and sends it to the best of `targets`.
+    /// Creates the context of `request` and sends the request to the best of `targets`.
     pub(crate) fn start(
         handle: Handle,
         request: &Message<'_>,
@@ -80,7 +82,7 @@ impl Context {
             caller: None,
         };
         if kind == Kind::Invite {
-            // A proxy on the way opens another one.
+            // A proxy between the caller and this server opens another connection.
             let is_first_hop = request.elements(HeaderName::Via).nth(1).is_none();
             context.caller = plan.upstream.connection.filter(|_| is_first_hop);
             context.on.extend(context.caller);
@@ -94,26 +96,26 @@ impl Context {
         context
     }
 
-    /// The memory that the context takes, as far as its messages make it more or less.
+    /// The memory that the context uses, in bytes, as far as it depends on the messages.
     pub(crate) fn bytes(&self) -> usize {
         let search = self.search.as_ref().map_or(0, |search| search.bytes());
         let branches = self.branches.iter().map(Fork::bytes).sum::<usize>();
         size_of::<Self>() + self.back.bytes() + search + branches
     }
 
-    /// Whether the context can be dropped.
+    /// True if the context can be dropped.
     pub(crate) fn is_over(&self) -> bool {
         (self.is_abandoned || self.back.server.state() == State::Terminated)
             && self.branches.iter().all(|fork| fork.is_over())
     }
 
-    /// When [`Context::on_timer`] has something to do.
+    /// The time at which [`Context::on_timer`] must be called.
     pub(crate) fn next_timer(&self) -> Option<Instant> {
         let timers = self.branches.iter().filter_map(|fork| fork.next_timer());
         timers.chain(self.back.server.next_timer()).min()
     }
 
-    /// The request came again, with this many bytes.
+    /// Handles a retransmission of the request of `length` bytes.
     pub(crate) fn on_retransmission(&mut self, length: usize, env: &mut Env<'_>) {
         env.counters.retransmissions_received.add();
         if self.back.on_retransmission(length) {
@@ -121,13 +123,13 @@ impl Context {
         }
     }
 
-    /// An ACK came. True where it has to go on, since it is for a 2xx.
+    /// Handles an ACK. Returns true if the ACK is for a 2xx and must be forwarded.
     pub(crate) fn on_ack(&mut self, env: &Env<'_>) -> bool {
         self.back.server.on_ack(&env.settings.config.timers, env.now)
     }
 
-    /// The CANCEL `cancel` came (RFC 3261 section 16.10). What it says of its reason goes on (RFC
-    /// 3326 section 2), but not from strangers, who could hide from the user that they have called.
+    /// Handles the CANCEL `cancel` (RFC 3261 section 16.10). Its Reason is forwarded (RFC 3326
+    /// section 2), but not from a stranger, which could hide from the user that a call was made.
     pub(crate) fn on_cancel(&mut self, cancel: &Message<'_>, env: &mut Env<'_>) {
         if self.kind == Kind::NonInvite || self.has_final() {
             return;
@@ -142,14 +144,14 @@ impl Context {
         self.conclude(env);
     }
 
-    /// Whether `message` is of the dialog and the request that this context is for.
+    /// True if `message` belongs to the dialog and the request of this context.
     pub(crate) fn has_said(&self, message: &Message<'_>, env: &Env<'_>) -> bool {
         let Some(said) = Said::read(message) else { return false };
         let to_tag = if self.has_to_tag { said.to_tag } else { &[] };
         Said { to_tag, ..said }.hash(&env.keys.branch) == self.said
     }
 
-    /// A response to what was sent with `method` on branch `index` came on `flow`.
+    /// Handles a response to the request `method` of branch `index` that came on `flow`.
     pub(crate) fn on_response(
         &mut self,
         index: u8,
@@ -158,13 +160,14 @@ impl Context {
         flow: &Flow,
         env: &mut Env<'_>,
     ) -> Heard {
-        // A CANCEL is this server's own, and has its Via alone.
+        // A CANCEL is created by this server, so its response has no further Via.
         let may_pass = method == Method::Cancel || self.back.has_port(response);
         let status = response.status().filter(|_| may_pass);
         let Some(status) = status else { return Heard::Nothing };
         let timers = env.settings.config.timers;
         let Some(fork) = self.branches.get_mut(usize::from(index)) else { return Heard::Nothing };
-        // The branch is not enough (RFC 3261 section 17.1.3).
+        // The branch parameter alone does not match a response to its request (RFC 3261 section
+        // 17.1.3).
         let kind = match method {
             Method::Cancel => {
                 let Cancel::Sent(cancel) = &mut fork.cancel else { return Heard::Nothing };
@@ -181,10 +184,10 @@ impl Context {
         let there = sent.flow;
         let is_stream = sent.flow.transport.is_stream();
         if !is_stream && flow.remote.ip() == there.remote.ip() {
-            // The branch cannot be guessed, so the host there has the request.
+            // The branch parameter cannot be guessed, so that host has received the request.
             env.answered.note(there.remote.ip());
         }
-        // Where there was a connection already, it is one that is followed in any case.
+        // A connection that was open before is followed in any case.
         let is_opened = is_stream
             && sent.flow.connection.is_none()
             && (flow.transport, flow.remote) == (sent.flow.transport, sent.flow.remote);
@@ -206,7 +209,7 @@ impl Context {
         heard
     }
 
-    /// A provisional response came `from` there, on a branch on which something was sent.
+    /// Handles a provisional response from `from` on branch `index`.
     fn on_provisional(
         &mut self,
         index: u8,
@@ -224,7 +227,7 @@ impl Context {
         }
     }
 
-    /// A final response came `from` there, on a branch on which something was sent.
+    /// Handles a final response from `from` on branch `index`.
     fn on_final(
         &mut self,
         index: u8,
@@ -237,7 +240,7 @@ impl Context {
         let is_acknowledged = self.kind == Kind::Invite && !is_success;
         self.branches[usize::from(index)].on_final(is_acknowledged);
         if is_success {
-            // Repetitions of a 2xx, and the 2xx of other branches, all go back.
+            // Retransmissions of a 2xx and the 2xx of other branches are all forwarded.
             if self.kind == Kind::Invite && self.back.server.state() != State::Accepted {
                 env.counters.answered.add();
             }
@@ -246,13 +249,13 @@ impl Context {
             return passed.map_or(Heard::Noted, |passed| Heard::Success { moved: passed.moved });
         }
         let has_failed_over = match status {
-            // A phone that says so does not want the call on another flow either; a proxy on the
-            // way to it may.
+            // A phone that answers 503 rejects the call on its other flows as well. A proxy on the
+            // path to the phone may not.
             503 => {
                 let is_by_path = self.aim(index).is_some_and(|aim| !aim.target.path.is_empty());
                 self.fail_over_elsewhere(index, is_by_path, env)
             }
-            // What says that the flow is of no use, and not that the phone does not want the call.
+            // These responses mean that the flow has failed, not that the phone rejects the call.
             408 | 430 => self.fail_over(index, true, env),
             _ => false,
         };
@@ -260,7 +263,7 @@ impl Context {
             return Heard::Noted;
         }
         if status == 430 && self.aim(index).is_some_and(|aim| aim.target.flows.is_some()) {
-            // There was no other one, and whoever called knows nothing of flows.
+            // There is no other flow, and the caller does not know of flows.
             self.fail(Status::SERVICE_UNAVAILABLE);
             return Heard::Noted;
         }
@@ -273,7 +276,8 @@ impl Context {
         Heard::Noted
     }
 
-    /// Sends a response `from` there back, without what only those who are trusted may say.
+    /// Forwards a response from `from` upstream, without the header fields that only trusted
+    /// elements may set.
     fn pass(
         &mut self,
         status: u16,
@@ -286,7 +290,7 @@ impl Context {
         self.back.pass(self.handle, status, &changes, from.opened, response, env)
     }
 
-    /// The DNS has answered for branch `index`.
+    /// Handles the result of the DNS lookup for branch `index`.
     pub(crate) fn on_located(&mut self, index: u8, locations: &[Location], env: &mut Env<'_>) {
         let Some(fork) = self.branches.get_mut(usize::from(index)) else { return };
         if !matches!(fork.state, ForkState::Locating) {
@@ -296,7 +300,8 @@ impl Context {
         self.with_search(|context, search, request| {
             let index = usize::from(index);
             let Some(aim) = search.aims.get_mut(index) else { return };
-            // Decided before anything is sent or opened, so that nothing is found out by it.
+            // The check comes before anything is sent or opened, so that a client cannot probe
+            // addresses.
             let origin = aim.target.origin;
             let mut open = locations.iter().filter(|place| env.may_reach(origin, place));
             match open.next() {
@@ -320,7 +325,7 @@ impl Context {
         self.conclude(env);
     }
 
-    /// A message of branch `index` could not be delivered.
+    /// Handles a transport error of a message of branch `index`.
     pub(crate) fn on_undeliverable(&mut self, index: u8, env: &mut Env<'_>) {
         let Some(fork) = self.branches.get_mut(usize::from(index)) else { return };
         let ForkState::Sent(sent) = &mut fork.state else { return };
@@ -333,20 +338,20 @@ impl Context {
         self.conclude(env);
     }
 
-    /// The connections that it depends on of which it has not told yet.
+    /// Returns the connections that the context depends on and has not returned before.
     pub(super) fn newly_on(&mut self) -> &[Connection] {
         let told = usize::from(self.told).min(self.on.len());
         self.told = self.on.len() as u8;
         &self.on[told..]
     }
 
-    /// The connections that it depends on.
+    /// The connections that the context depends on.
     pub(super) fn is_on(&self) -> &[Connection] {
         &self.on
     }
 
-    /// A connection that it depends on has ended: a phone that rang there is given up, and where it
-    /// is the caller's, the others stop ringing.
+    /// Handles the end of a connection that the context depends on. The branches on it have failed.
+    /// If it is the connection of the caller, all branches are cancelled.
     pub(crate) fn on_ended(&mut self, connection: Connection, env: &mut Env<'_>) {
         if self.has_final() {
             return;
@@ -370,7 +375,7 @@ impl Context {
         self.conclude(env);
     }
 
-    /// Notes that a branch has failed for its flow.
+    /// Records that a branch has failed because its flow has failed.
     fn fail_delivery(&mut self) {
         let is_by_edge = self.search.as_ref().is_some_and(|it| it.plan.is_by_edge);
         self.fail(match is_by_edge {
@@ -379,7 +384,7 @@ impl Context {
         });
     }
 
-    /// Does what is due.
+    /// Runs the timers that are due.
     pub(crate) fn on_timer(&mut self, env: &mut Env<'_>) {
         let timers = env.settings.config.timers;
         loop {
@@ -399,7 +404,7 @@ impl Context {
             });
             if fork.timer_c.is_some_and(|at| at <= env.now) {
                 fork.timer_c = None;
-                // RFC 3261 section 16.8; the 487 that follows ends the branch.
+                // RFC 3261 section 16.8: the 487 that follows ends the branch.
                 fork.request_cancel(&reason_line(Status::REQUEST_TIMEOUT), env);
             }
             if timed_out {
@@ -412,12 +417,12 @@ impl Context {
         self.conclude(env);
     }
 
-    /// Whether the sender of the request waits for nothing more.
+    /// True if the client expects no further response.
     pub(crate) fn has_final(&self) -> bool {
         self.is_abandoned || !matches!(self.back.server.state(), State::Trying | State::Proceeding)
     }
 
-    /// Lets `act` go on with the search, and the request that it is for, if it is not over.
+    /// Calls `act` with the search and the parsed request. Returns `None` if the search has ended.
     fn with_search<T>(
         &mut self,
         act: impl FnOnce(&mut Self, &mut Search, &Message<'_>) -> T,
@@ -430,19 +435,19 @@ impl Context {
         result
     }
 
-    /// Where the branch `index` goes, as long as that is known.
+    /// The destination of branch `index`, until the search has ended.
     fn aim(&self, index: u8) -> Option<&Aim> {
         self.search.as_ref()?.aims.get(usize::from(index))
     }
 
-    /// Notes a failure of a branch that no response told of.
+    /// Records a failure of a branch without a response.
     fn fail(&mut self, status: Status) {
         if let Some(search) = &mut self.search {
             search.fail(status);
         }
     }
 
-    /// Opens no further branch, and cancels those that are open but for `index`, with the lines of
+    /// Opens no further branch, and cancels all open branches except `index` with the Reason lines
     /// `reason`.
     fn close_others(&mut self, index: Option<u8>, reason: &[u8], env: &mut Env<'_>) {
         self.is_closing = true;
@@ -459,7 +464,7 @@ impl Context {
         }
     }
 
-    /// When every branch has ended: tries the next targets, or answers with the best response.
+    /// If every branch has ended, tries the next targets or answers with the best response.
     fn conclude(&mut self, env: &mut Env<'_>) {
         while !self.has_final() && self.branches.iter().all(Fork::has_ended) {
             let Some(search) = &self.search else { return };
@@ -482,11 +487,11 @@ impl Context {
     fn answer_best(&mut self, env: &mut Env<'_>) {
         let Some(search) = &mut self.search else { return };
         match search.best.take() {
-            // That a way is gone on which the CANCEL went is its end.
+            // The CANCEL went on a flow that has failed since, so the branch counts as cancelled.
             Some((430 | 503, bytes)) if self.is_cancelled && bytes.is_empty() => {
                 self.respond(Status::REQUEST_TERMINATED, env);
             }
-            // The client gave up at the same time (RFC 4320 section 4.2).
+            // The client has timed out at the same time (RFC 4320 section 4.2).
             Some((408, _)) if self.kind == Kind::NonInvite => self.is_abandoned = true,
             Some((status, bytes)) if !bytes.is_empty() => {
                 let Ok(response) = Message::parse(&bytes) else { return };
@@ -494,8 +499,7 @@ impl Context {
                 let is_challenge = matches!(status, 401 | 407);
                 let asks = env.settings.config.authentication.required;
                 let changed = match status {
-                    // What is overloaded is that server, not this one (RFC 3261 section 16.7 step
-                    // 6).
+                    // That server is overloaded, not this one (RFC 3261 section 16.7 step 6).
                     503 => Some(Status::SERVER_INTERNAL_ERROR.into()),
                     401 | 407 if search.was_stripped && challenges.is_empty() => Some(NO_CHALLENGE),
                     _ => None,
@@ -509,8 +513,7 @@ impl Context {
                 let status = changed.map_or(status, |line: StatusLine<'_>| line.status.code());
                 self.back.pass(self.handle, status, &changes, None, &response, env);
             }
-            // That one place cannot be reached says nothing of this server (RFC 3261 section
-            // 21.5.4).
+            // An unreachable target says nothing about this server (RFC 3261 section 21.5.4).
             Some((503, _)) => self.respond(Status::TEMPORARILY_UNAVAILABLE, env),
             Some((status, _)) => self.respond(Status(status), env),
             None if self.is_cancelled => self.respond(Status::REQUEST_TERMINATED, env),
@@ -518,15 +521,14 @@ impl Context {
         }
     }
 
-    /// Sends a response of our own.
+    /// Sends a response that this server generates.
     fn respond(&mut self, status: Status, env: &mut Env<'_>) {
         self.with_search(|context, search, request| {
             context.back.respond(request, search.plan.arrived_on.remote, status, env);
         });
     }
 
-    /// Sends the last response again, if one was sent; as long as there is none that is kept,
-    /// a 100.
+    /// Sends the last response again. If no response is kept yet, sends a 100.
     fn repeat_response(&mut self, env: &mut Env<'_>) {
         if !self.back.repeat(env) && self.kind == Kind::Invite && !self.has_final() {
             env.counters.retransmissions_sent.add();

@@ -1,4 +1,4 @@
-//! The collected messages that are not taken as right, and why that is so.
+//! The collected messages that are not accepted as valid, and the reasons.
 
 /// Messages of one folder that have the same class.
 pub(super) struct Group {

@@ -1,4 +1,4 @@
-//! Messages that others collected: none makes anything panic, and what is right is taken as right.
+//! Messages from public collections: none causes a panic, and valid ones are accepted.
 
 mod exceptions;
 
@@ -10,8 +10,8 @@ use sip::{HeaderName, Message};
 use std::path::Path;
 use test_support::{corpora, files, fuzz};
 
-/// What is made of a message: `sound`, `response`, a fault, a flaw, or `no message`. A message that
-/// a collection keeps with line feeds alone is judged as if it had the line ends of SIP.
+/// The class of a message: `sound`, `response`, a fault, a flaw, or `no message`. A message that is
+/// stored with line feeds only is classified with the line ends of SIP.
 fn class(bytes: &[u8]) -> String {
     if !bytes.windows(2).any(|pair| pair == b"\r\n") && bytes.contains(&b'\n') {
         return class(text(bytes).replace('\n', "\r\n").as_bytes());
@@ -26,7 +26,7 @@ fn class(bytes: &[u8]) -> String {
     }
 }
 
-/// The messages in `folder` that are neither sound requests nor responses, with their class.
+/// The messages in `folder` that are neither valid requests nor responses, with their class.
 fn unsound(folder: &Path) -> Vec<(String, String)> {
     let name = |path: &Path| path.strip_prefix(folder).unwrap().display().to_string();
     files(folder)
@@ -57,8 +57,8 @@ fn what_is_collected_is_taken_as_what_it_is() {
     assert_eq!(expected, []);
 }
 
-/// `bytes` without what the collection took along from the text around a message: the heading of
-/// the next one, and a remark.
+/// `bytes` without surrounding text from the collection: the heading of the next message, and a
+/// remark.
 fn without_headings(bytes: &[u8]) -> String {
     let is_heading = |line: &&str| {
         let number = line.strip_prefix('F').unwrap_or_default();
@@ -72,7 +72,7 @@ fn without_headings(bytes: &[u8]) -> String {
     kept.concat()
 }
 
-/// The names of the header fields that their own parser refuses.
+/// The names of the header fields that their parser rejects.
 fn unreadable_fields(bytes: &[u8]) -> Vec<String> {
     let message = Message::parse(bytes).unwrap();
     let is_read = |field: &Field<'_>| match field.name {
@@ -108,8 +108,8 @@ fn unreadable_fields(bytes: &[u8]) -> Vec<String> {
     message.fields().filter(|field| !is_read(field)).map(|field| field.name.to_string()).collect()
 }
 
-/// What RFC 3665 has wrong: a comma is missing, `qop` stands without `cnonce` and `nc`, and a line
-/// that is continued lacks the blank.
+/// The misprints of RFC 3665: a missing comma, `qop` without `cnonce` and `nc`, and a continuation
+/// line without the leading space.
 const MISPRINTS: [&str; 3] = [
     "rfc3665/003.sip: Authorization",
     "rfc3665/005.sip: Authorization",
@@ -153,7 +153,7 @@ fn nothing_collected_makes_anything_panic() {
     }
 }
 
-/// Flawed copies of `bytes`: what a network, a careless sender or an attacker might make of them.
+/// Corrupted copies of `bytes`, as from a network, a faulty sender or an attacker.
 fn flawed_copies(bytes: &[u8], seed: u64, count: usize) -> Vec<Vec<u8>> {
     let mut state = seed;
     // SplitMix64: the same copies in every run.

@@ -1,5 +1,5 @@
-//! How many bindings there may be, which of them makes room, and whose place a new one takes (RFC
-//! 3261 section 10.3, RFC 5626 section 6).
+//! The limits on bindings, the ones that are removed first, and the ones that a new binding
+//! replaces (RFC 3261 section 10.3, RFC 5626 section 6).
 
 use super::{contacts, granted, register};
 use crate::rig::{ALICE, BOB, Draft, Rig, open_config, udp};
@@ -30,7 +30,7 @@ fn at_the_limit_the_oldest_contact_makes_room() {
     let mut rig = Rig::new(config);
     register(&mut rig, &contacts(&["<sip:alice@a.example>"]));
     register(&mut rig, &contacts(&["<sip:alice@b.example>"]));
-    // A refresh makes it the newer one.
+    // A refresh makes the binding the newer one.
     register(&mut rig, &contacts(&["<sip:alice@a.example>"]));
     let third = register(&mut rig, &contacts(&["<sip:alice@c.example>"]));
     let left = ["<sip:alice@c.example>;expires=3600", "<sip:alice@a.example>;expires=3600"];
@@ -97,12 +97,12 @@ fn two_phones_at_one_private_address_are_two() {
     }
     let ringing = rig.send(&udp(BOB), &Draft::invite("sip:alice@example.com"));
     assert_eq!(ringing.requests().map(|sent| sent.flow).collect::<Vec<_>>(), [office, home]);
-    // Who does not say who it is, is at the address that it names.
+    // A phone without an instance is at the address of its contact.
     assert_eq!(rig.send(&home, &contacts(&[&format!("{contact};expires=0")])).status(), 200);
     assert_eq!(rig.contacts("alice@example.com").len(), 1);
 }
 
-/// The instances that are registered, in the order of their ports.
+/// The registered instances, in the order of their numbers.
 fn instances(rig: &mut Rig) -> String {
     let shown = register(rig, &Draft::register("alice"));
     let mut numbers: Vec<_> = shown
@@ -119,7 +119,7 @@ fn of_two_phones_at_one_address_that_is_meant_which_it_looks_like() {
     let (home, office) = (udp("198.51.100.10:40001"), udp("192.0.2.20:40002"));
     let elsewhere = udp("192.0.2.30:40003");
     for first in [0, 1] {
-        // The one that sends, with the Call-ID of a phone; which one is meant.
+        // The sending flow, the Call-ID of the phone, and the phone that is meant.
         for (flow, call, meant) in [
             (home, "x", 1),
             (home, "2", 1),
@@ -158,15 +158,15 @@ fn a_phone_that_was_set_up_anew_at_its_place_takes_that_place() {
         plain(&format!("<sip:alice@{contact}>;+sip.instance=\"<urn:uuid:{number}>\""))
     };
     for (contact, flow, path, expected) in [
-        // At the same place, behind a NAT and where it is seen.
+        // At the same place, behind a NAT and with its external address.
         ("192.168.1.10:5060", place, "", "2"),
         ("198.51.100.10:40001", place, "", "2"),
-        // Elsewhere.
+        // At another place.
         ("192.168.1.10:5060", udp("198.51.100.10:40009"), "", "12"),
         ("192.168.1.10:5060", udp("198.51.100.11:40001"), "", "12"),
-        // It is sent to the contact, whatever port it sends from.
+        // Requests go to the contact, whatever port the phone sends from.
         ("198.51.100.10:5070", udp("198.51.100.10:40009"), "", "2"),
-        // Behind a proxy, which says where it is.
+        // Behind a proxy, which names the place.
         ("192.168.1.10:5060", place, PATH, "12"),
     ] {
         let mut rig = Rig::open();
@@ -178,7 +178,7 @@ fn a_phone_that_was_set_up_anew_at_its_place_takes_that_place() {
         assert_eq!(rig.send(&flow, &anew).status(), 200);
         assert_eq!(instances(&mut rig), expected, "{contact} {flow} {path}");
     }
-    // It has given up its own place for that of another one.
+    // The phone has moved from its own place to that of another one.
     let mut rig = Rig::open();
     for (flow, draft) in [
         (udp("198.51.100.11:5060"), phone(1, "198.51.100.11")),
@@ -203,9 +203,9 @@ fn a_late_copy_from_before_a_restart_of_the_phone_changes_nothing() {
         rig
     };
     for (first, second) in [
-        // It has a new port.
+        // The phone has a new port.
         (at(&old, PHONE), at(&new, PHONE)),
-        // It does not say who it is, and has the same one.
+        // The phone has no instance, and the same port.
         (at(&old, ""), at(&old, "")),
     ] {
         let mut rig = user();
@@ -221,13 +221,13 @@ fn a_late_copy_from_before_a_restart_of_the_phone_changes_nothing() {
         }
         assert_eq!(rig.contacts("alice@example.com"), shown);
         assert_eq!(rig.send(&new, &draft("after", 1, &second)).status(), 200, "no late one");
-        // It is another phone that goes on, or is on its way for too long to be a copy.
+        // A higher CSeq is from another phone, and a much later request is not a copy.
         assert_eq!(rig.send(&old, &draft("before", 8, &first)).status(), 200);
         assert_eq!(rig.send(&new, &draft("after", 2, &second)).status(), 200);
         rig.wait(Duration::from_secs(32));
         assert_eq!(rig.send(&old, &before).status(), 200);
     }
-    // Those that were removed by another Call-ID, or had to make room.
+    // Bindings that were removed by another Call-ID, or replaced by newer ones.
     let mut rig = user();
     let before = draft("before", 7, &at(&old, ""));
     assert_eq!(rig.send(&old, &before).status(), 200);
@@ -252,7 +252,8 @@ fn a_register_has_no_more_contacts_than_make_room_for_as_many_others() {
     let mut rig = Rig::new(config);
     let present = ["<sip:alice@a.example>;expires=3600", "<sip:alice@b.example>;expires=3600"];
     assert_eq!(register(&mut rig, &contacts(&present)), present);
-    // To remove what is not there changes nothing, and so is refused for the number alone.
+    // Removing a binding that does not exist changes nothing, and is rejected only for the number
+    // of contacts.
     let removal = "<sip:alice@c.example>;expires=0";
     assert_eq!(register(&mut rig, &contacts(&[removal; 4])), [present[1], present[0]]);
     for count in [5, 100] {

@@ -1,4 +1,4 @@
-//! What is expected of each message.
+//! The expected result for each message.
 
 use crate::torture::Framed::{Lost, Two, Waits, Whole};
 use crate::torture::Outcome::{Dropped, Forwarded, PassedOn, Refused, Registered};

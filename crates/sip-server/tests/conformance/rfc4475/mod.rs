@@ -14,7 +14,7 @@ use sip_server::config::{Domain, Network, State};
 
 const ENDS: Ends = Ends { sender: "198.51.100.77:5060", contact: "198.51.100.20:5060" };
 
-/// The users that the messages are for, as they stand in the request URIs.
+/// The users that the messages are for, as in the request URIs.
 const USERS: [(&str, &str); 6] = [
     ("user", "example.com"),
     ("vivekg", "example.com"),
@@ -35,7 +35,7 @@ fn config() -> Config {
     let aliases = ["chair-dnrc.example.com", "services.example.com", "registrar.example.com"];
     config.domains[0].aliases.extend(aliases.map(String::from));
     config.domains.push(Domain { name: "example.net".into(), aliases: Vec::new() });
-    // A message has a Route there.
+    // One message has a Route to this network.
     let loopback = Network { address: "127.0.0.0".parse().unwrap(), prefix: 8 };
     config.limits.reachable = vec![loopback];
     config
@@ -58,7 +58,7 @@ fn every_message_has_the_outcome_that_the_rfc_asks_for() {
     let mut differences = Vec::new();
     for case in CASES {
         let Some(bytes) = read(case.file) else { return };
-        // What a REGISTER does is seen best where nobody is registered.
+        // The effect of a REGISTER is tested without other bindings.
         let mut rig = if bytes.starts_with(b"REGISTER") { Rig::new(config()) } else { rig() };
         differences.extend(case.differences(&bytes, &mut rig, ENDS));
     }
@@ -178,7 +178,7 @@ fn what_is_no_transaction_identifier_does_not_match_by_itself() {
     }
 }
 
-/// The response in `bytes`, made one to `request`.
+/// The response in `bytes`, changed into one to `request`.
 fn as_response_to(bytes: &[u8], request: &Sent) -> Vec<u8> {
     let end = bytes.windows(2).position(|pair| pair == b"\r\n").unwrap();
     let answer = text(&request.answer(200, "phone", ""));

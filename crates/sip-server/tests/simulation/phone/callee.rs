@@ -1,4 +1,4 @@
-//! Calls from the side that is rung (RFC 3261 section 13.3).
+//! Calls on the side of the callee (RFC 3261 section 13.3).
 
 use super::Phone;
 use super::session::{Phase, Session};
@@ -7,7 +7,7 @@ use sip::dialog::Dialog;
 use sip::header::HeaderName;
 use sip::{Duration, Instant, Message};
 
-/// One INVITE that has come.
+/// One received INVITE.
 pub(crate) struct Leg {
     pub(crate) call_id: String,
     pub(crate) tag: String,
@@ -15,13 +15,13 @@ pub(crate) struct Leg {
     /// The final response that was sent.
     pub(crate) answered: Option<u16>,
     pub(crate) end: Option<LegEnd>,
-    /// Key of the transaction.
+    /// The key of the transaction.
     pub(crate) invite: String,
     request: Vec<u8>,
     intention: Intention,
-    /// When it does what it intends.
+    /// The time of the intended action.
     due: Instant,
-    /// When it says that it still rings.
+    /// The time of the next provisional response.
     ring_again: Instant,
     success: Option<Success>,
 }
@@ -38,17 +38,17 @@ struct Success {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LegEnd {
-    /// It was refused, and nobody rings any more.
+    /// The call was rejected.
     Refused(u16),
-    /// A CANCEL came while it rang.
+    /// A CANCEL arrived while the phone rang.
     Cancelled,
-    /// Nobody told it to stop.
+    /// The phone was never told to stop ringing.
     RangTooLong,
-    /// The ACK never came.
+    /// No ACK arrived.
     Unacknowledged,
-    /// It was talked.
+    /// The call was established.
     Talked,
-    /// It did not react at all.
+    /// The phone did not respond.
     Silent,
     /// The phone was switched off.
     Off,
@@ -59,27 +59,27 @@ enum Intention {
     Answer,
     Refuse(u16),
     Ring,
-    /// Says nothing, and forgets the INVITE when it does not come any more.
+    /// Sends no response, and forgets the INVITE after its last retransmission.
     Forget,
 }
 
-/// How long it rings at most: longer than timer C of the server and the patience of all callers.
+/// The maximum ringing time: longer than timer C of the server and the patience of all callers.
 const RING_LIMIT: Duration = Duration::from_secs(400);
 
 impl Leg {
-    /// Whether nothing more will happen.
+    /// True if no further event is expected.
     pub(crate) fn is_over(&self) -> bool {
         let is_call_over =
             self.success.as_ref().is_none_or(|success| success.session.phase == Phase::Over);
         self.end.is_some() && is_call_over
     }
 
-    /// Whether it was answered and the ACK came.
+    /// True if the call was answered and the ACK arrived.
     pub(crate) fn is_confirmed(&self) -> bool {
         self.end == Some(LegEnd::Talked)
     }
 
-    /// A BYE came, also where it overtook the ACK.
+    /// Handles a BYE, even if it overtook the ACK.
     pub(super) fn on_bye(&mut self) {
         self.end = self.end.or(Some(LegEnd::Talked));
     }

@@ -1,4 +1,4 @@
-//! Calls from the side that makes them (RFC 3261 section 13.2).
+//! Calls on the side of the caller (RFC 3261 section 13.2).
 
 use super::session::{Phase, Session};
 use super::{Phone, Purpose};
@@ -7,40 +7,41 @@ use sip::dialog::Dialog;
 use sip::transaction::Kind;
 use sip::{Duration, Instant, Message, Method};
 
-/// What a caller means to do.
+/// The intentions of a caller.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CallPlan {
-    /// How long to let it ring.
+    /// The time to let it ring.
     pub(crate) patience: Duration,
-    /// How long to talk.
+    /// The duration of the call.
     pub(crate) talk: Duration,
 }
 
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) callee: String,
-    /// What became of the INVITE.
+    /// The result of the INVITE.
     pub(crate) outcome: Option<Outcome>,
     pub(crate) was_cancelled: bool,
     /// The dialogs of all 2xx, with the ACK of each.
     pub(crate) sessions: Vec<(Session, Vec<u8>)>,
     plan: CallPlan,
-    /// What its INVITE requests have in common.
+    /// The common fields of its INVITEs.
     requests: Dialog,
-    /// Key of the transaction.
+    /// The key of the transaction.
     invite: String,
     is_proceeding: bool,
-    /// When the caller has enough; then, when the caller waits no longer for the CANCEL to work.
+    /// The time at which the caller cancels, and then the time at which the caller stops waiting
+    /// for the effect of the CANCEL.
     limit: Instant,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// There was a 2xx.
+    /// A 2xx arrived.
     Answered,
-    /// There was this final response.
+    /// This final response arrived.
     Refused(u16),
-    /// Nothing came back (timer B).
+    /// No response arrived (timer B).
     Silence,
     /// No final response came after the CANCEL.
     GivenUp,
@@ -48,11 +49,11 @@ pub(crate) enum Outcome {
     Off,
 }
 
-/// How long a phone waits for what RFC 3261 gives 64*T1.
+/// The waiting time of a phone: 64*T1 of RFC 3261.
 const PATIENCE: Duration = Duration::from_secs(32);
 
 impl Call {
-    /// Whether nothing more will happen.
+    /// True if no further event is expected.
     pub(crate) fn is_over(&self) -> bool {
         self.outcome.is_some()
             && self.sessions.iter().all(|(session, _)| session.phase == Phase::Over)
@@ -122,7 +123,7 @@ impl Phone {
                 }
             }
             200..300 => self.on_success(now, call_id, response),
-            // An earlier INVITE of the call, whose refusal comes again.
+            // A retransmitted rejection of an earlier INVITE of the call.
             _ if call.invite != key => {}
             407 if !call.was_cancelled => self.invite(now, call_id),
             status => call.outcome = call.outcome.or(Some(Outcome::Refused(status))),
@@ -156,7 +157,8 @@ impl Phone {
     fn cancel(&mut self, now: Instant, call_id: &str) {
         let Some(call) = self.calls.get_mut(call_id) else { return };
         if !call.is_proceeding {
-            // The first response brings it on (RFC 3261 section 9.1), or timer B the end.
+            // The CANCEL is sent after the first response (RFC 3261 section 9.1), or timer B ends
+            // the call.
             call.limit = Instant::MAX;
             call.was_cancelled = true;
             return;

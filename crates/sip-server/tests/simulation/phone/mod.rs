@@ -1,8 +1,8 @@
-//! A phone: the transactions of a user agent, and what is built on them.
+//! A phone: the transactions of a user agent, and the functions above them.
 //!
-//! It follows RFC 3261 to the letter where the server could notice: it sends again what is not
-//! answered, acknowledges each 2xx, ends the dialogs that it has no use for, and answers what comes
-//! twice as it did before.
+//! It follows RFC 3261 strictly wherever the server could notice: it retransmits requests,
+//! acknowledges each 2xx, ends unwanted dialogs, and repeats its response to a retransmitted
+//! request.
 
 mod callee;
 mod caller;
@@ -30,27 +30,27 @@ pub(crate) const PASSWORD: &str = "secret";
 
 pub(crate) struct Phone {
     pub(crate) user: String,
-    /// Where the network sees it.
+    /// The external address.
     pub(crate) address: SocketAddr,
-    /// Where it believes to be: another address behind a NAT.
+    /// Its own address, which is another one behind a NAT.
     inside: SocketAddr,
     pub(crate) on_stream: bool,
     /// The open stream.
     stream: Option<u64>,
-    /// Switched off it hears nothing and says nothing.
+    /// A phone that is off neither receives nor sends.
     pub(crate) is_on: bool,
     pub(crate) registration: Registration,
     pub(crate) calls: BTreeMap<String, Call>,
     pub(crate) legs: Vec<Leg>,
-    /// Messages sent, and the status of the answer once there is one; 0 for silence.
+    /// Messages sent, with the status of the response once there is one, 0 for a timeout.
     pub(crate) messages: Vec<Option<u16>>,
-    /// What is to be sent.
+    /// The messages to send.
     outbox: VecDeque<Vec<u8>>,
     random: Random,
     timers: Timers,
     clients: BTreeMap<String, Client>,
     served: BTreeMap<String, Served>,
-    /// The latest challenge, and how often it was answered.
+    /// The latest challenge, and the number of answers to it.
     challenge: Option<(Vec<u8>, u32)>,
 }
 
@@ -62,7 +62,7 @@ struct Client {
     purpose: Purpose,
 }
 
-/// What a request was sent for.
+/// The purpose of a request.
 #[derive(Clone, Debug)]
 enum Purpose {
     Register,
@@ -109,7 +109,7 @@ impl Phone {
         }
     }
 
-    /// The URI at which it wants to be reached.
+    /// The contact URI.
     pub(crate) fn contact(&self) -> String {
         let transport = if self.on_stream { ";transport=tcp" } else { "" };
         format!("sip:{}@{}{transport}", self.user, self.inside)
@@ -119,12 +119,12 @@ impl Phone {
         format!("{}@{DOMAIN}", self.user)
     }
 
-    /// Whether all transactions are over.
+    /// True if all transactions have ended.
     pub(crate) fn is_at_rest(&self) -> bool {
         self.clients.is_empty() && self.served.is_empty()
     }
 
-    /// Hears and says nothing from now on.
+    /// Switches the phone off.
     pub(crate) fn power_off(&mut self) {
         self.is_on = false;
         self.clients.clear();
@@ -144,7 +144,7 @@ impl Phone {
         self.send_request(now, &mut requests, Method::Message, "", Purpose::Message(number));
     }
 
-    /// What requests outside of dialogs that go to a user have in common.
+    /// The common fields of requests to a user outside of dialogs.
     fn begin(&mut self, call_id: &str, user: &str) -> Dialog {
         let (tag, uri) = (self.token("t"), ("sip:", user, "@", DOMAIN));
         let from = ("<sip:", self.address_of_record(), ">");
@@ -191,7 +191,7 @@ impl Phone {
         key
     }
 
-    /// A text that nobody had before.
+    /// Returns a unique text.
     fn token(&mut self, start: &str) -> String {
         format!("{start}{:016x}", self.random.number())
     }
@@ -212,7 +212,7 @@ impl Phone {
         Some(format!("{name}: {}\r\n", wire::text(&value)))
     }
 
-    /// Keeps the challenge of a 401 or 407.
+    /// Stores the challenge of a 401 or 407.
     fn take_challenge(&mut self, response: &Message<'_>) {
         let name = match response.status() {
             Some(401) => HeaderName::WwwAuthenticate,
@@ -293,7 +293,7 @@ impl Phone {
         }
     }
 
-    /// A CANCEL is answered, and so is the INVITE that it is for (RFC 3261 section 9.2).
+    /// Answers a CANCEL and the INVITE that it cancels (RFC 3261 section 9.2).
     fn on_cancel(&mut self, now: Instant, cancel: &Message<'_>) {
         let invite = wire::key(cancel, true);
         let key = wire::key(cancel, false);
@@ -364,7 +364,7 @@ impl Phone {
 }
 
 impl End for Phone {
-    /// A message from the server.
+    /// Handles a message from the server.
     fn receive(&mut self, now: Instant, _: Peer, bytes: &[u8]) {
         if !self.is_on {
             return;
@@ -408,7 +408,7 @@ impl End for Phone {
         let bytes = self.outbox.pop_front()?;
         let way = match self.stream {
             _ if !self.on_stream => Way::Datagram,
-            // Where it is broken the phone will hear of it.
+            // If the stream is broken, the phone will be notified.
             Some(stream) => Way::Stream(stream),
             None => Way::NewStream,
         };
@@ -419,7 +419,7 @@ impl End for Phone {
         self.stream = Some(stream);
     }
 
-    /// It opens another one, and says where it is.
+    /// Registers again on a new stream.
     fn stream_closed(&mut self, now: Instant, stream: u64) {
         if self.stream == Some(stream) {
             self.stream = None;

@@ -1,4 +1,4 @@
-//! How a phone registers and keeps registered.
+//! The registration of a phone, and its refreshes.
 
 use super::{DOMAIN, Phone, Purpose};
 use crate::wire;
@@ -7,24 +7,24 @@ use sip::header::{HeaderName, NameAddr};
 use sip::{Duration, Instant, Message, Method};
 
 pub(crate) struct Registration {
-    /// What its requests have in common.
+    /// The common fields of its requests.
     requests: Dialog,
-    /// Seconds that are asked for.
+    /// The requested expiry in seconds.
     lifetime: u64,
     is_wanted: bool,
     next: Option<Instant>,
-    /// The REGISTER that is under way: the key of its transaction, and when it was sent.
+    /// The pending REGISTER: the key of its transaction, and the time at which it was sent.
     current: Option<(String, Instant)>,
-    /// Until when the server has said that there is a binding. What is asked for now may end it.
+    /// The confirmed expiry of the binding. A pending REGISTER may end the binding earlier.
     pub(crate) granted: Option<Instant>,
-    /// Whether the server has said that the binding is gone, and nothing was asked since.
+    /// True if the server has confirmed the removal, with no REGISTER since.
     pub(crate) is_gone: bool,
-    /// REGISTER requests that were answered 200.
+    /// The number of REGISTERs that were answered 200.
     pub(crate) successes: u32,
 }
 
 impl Registration {
-    /// That of a user on the phone of this number, which begins at `first`.
+    /// The registration of a user on the phone with this number. It begins at `first`.
     pub(crate) fn new(user: &str, number: u16, lifetime: u64, first: Instant) -> Self {
         let address = ("<sip:", user, "@", DOMAIN, ">");
         let call_id = ("register", number);
@@ -46,19 +46,19 @@ impl Registration {
         self.next = Some(now);
     }
 
-    /// Registers at once.
+    /// Registers soon.
     pub(crate) fn hurry(&mut self, now: Instant) {
         self.current = None;
         self.next = Some(now + Duration::from_millis(300));
     }
 
-    /// Tries again in a while.
+    /// Retries after a while.
     pub(super) fn retry(&mut self, now: Instant) {
         self.current = None;
         self.next = Some(now + Duration::from_secs(2));
     }
 
-    /// The phone is off: the binding stays as long as it was granted.
+    /// The phone is off: the binding remains until its expiry.
     pub(super) fn forget(&mut self) {
         (self.current, self.next) = (None, None);
     }

@@ -1,11 +1,11 @@
-//! The two ends of calls that were answered, on either side.
+//! The dialogs of answered calls, on either side.
 
 use super::{Call, Leg, Phone, Purpose};
 use crate::wire;
 use sip::dialog::{Dialog, DialogId};
 use sip::{Instant, Message, Method};
 
-/// A dialog, and how far the call in it is.
+/// A dialog, and the phase of its call.
 #[derive(Clone, Debug)]
 pub(crate) struct Session {
     pub(crate) dialog: Dialog,
@@ -16,7 +16,7 @@ pub(crate) struct Session {
 pub(crate) enum Phase {
     /// Not yet acknowledged.
     Unconfirmed,
-    /// Up, and to be hung up at this time unless the peer does.
+    /// Established, and to be ended at this time unless the peer ends it.
     Up(Instant),
     /// A BYE was sent.
     Ending,
@@ -24,7 +24,7 @@ pub(crate) enum Phase {
 }
 
 impl Session {
-    /// Whether the other end has this tag.
+    /// True if the remote tag is `tag`.
     pub(crate) fn is_with(&self, tag: &str) -> bool {
         self.dialog.id().remote_tag == tag.as_bytes()
     }
@@ -38,7 +38,7 @@ impl Session {
 }
 
 impl Phone {
-    /// The ACK of the 2xx that made `dialog`.
+    /// The ACK of the 2xx that created `dialog`.
     pub(super) fn ack(&mut self, dialog: &Dialog) -> Vec<u8> {
         let (branch, mut ack) = (self.token("z9hG4bKack"), Vec::new());
         dialog.request(Method::Ack, dialog.local_cseq(), self.via(&branch), &mut ack).end();
@@ -52,7 +52,7 @@ impl Phone {
         self.send_request(now, &mut session.dialog, Method::Bye, "", purpose);
     }
 
-    /// A BYE came. Whether it is of a dialog that is known.
+    /// Handles a BYE. Returns true if its dialog is known.
     pub(super) fn on_bye(&mut self, bye: &Message<'_>) -> bool {
         let id = wire::dialog_id(bye);
         let Some(session) = self.session(id) else { return false };
@@ -62,7 +62,7 @@ impl Phone {
         true
     }
 
-    /// The BYE of a dialog was answered, or never will be.
+    /// Handles the final response to the BYE of a dialog, or its timeout.
     pub(super) fn on_bye_over(&mut self, dialog: &Dialog) {
         if let Some(session) = self.session(dialog.id()) {
             session.phase = Phase::Over;

@@ -1,10 +1,10 @@
-//! For which client a proxy asks for WebSocket: X-Forwarded-For.
+//! The client address in X-Forwarded-For.
 
 use core::net::{IpAddr, SocketAddr};
 
-/// The client that `hops` name, the values of X-Forwarded-For joined by commas: the last that is
-/// itself no proxy, or the first where all are. The port is there where a proxy has written it.
-/// `None` where the list is empty, or an element that counts cannot be read.
+/// Returns the client that `hops`, the values of X-Forwarded-For joined by commas, name: the last
+/// hop that is not a proxy, or the first hop if all are proxies. The port is present if a proxy has
+/// written it. `None` if the list is empty or an evaluated element is invalid.
 #[must_use]
 pub fn forwarded_client(
     hops: &str,
@@ -21,7 +21,7 @@ pub fn forwarded_client(
     client
 }
 
-/// An address, in brackets or not, with a port or without.
+/// Parses an address, with or without brackets, with or without a port.
 fn parse(hop: &str) -> Option<(IpAddr, Option<u16>)> {
     let (address, port) = match hop.parse::<SocketAddr>() {
         Ok(both) => (both.ip(), Some(both.port())),

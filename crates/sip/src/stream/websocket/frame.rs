@@ -1,36 +1,35 @@
-//! Frames (RFC 6455 section 5).
+//! WebSocket frames (RFC 6455 section 5).
 
 use crate::message::MAX_MESSAGE;
 use crate::stream::FrameError;
 use alloc::vec::Vec;
 
-/// The longest payload of a frame that is no part of a message (RFC 6455 section 5.5).
+/// The maximum payload of a control frame in bytes (RFC 6455 section 5.5).
 const MAX_CONTROL: usize = 125;
 
-/// Which side we are. What a client says is masked, what a server says is not (RFC 6455 section
-/// 5.1).
+/// The role of the local end. A client masks its frames, a server does not (RFC 6455 section 5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Who has opened the connection.
+    /// The end that opened the connection.
     Client,
-    /// Who has accepted it.
+    /// The end that accepted the connection.
     Server,
 }
 
-/// What a frame is.
+/// The kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A part of a message that is not its first.
+    /// A fragment of a message after the first.
     Continuation,
-    /// A message of text, or its first part.
+    /// A text message, or its first fragment.
     Text,
-    /// A message of bytes, or its first part.
+    /// A binary message, or its first fragment.
     Binary,
-    /// The end.
+    /// The end of the connection.
     Close,
-    /// A question whether the other end is there.
+    /// A keep-alive request.
     Ping,
-    /// The answer to that.
+    /// The answer to a ping.
     Pong,
 }
 
@@ -63,8 +62,8 @@ impl Kind {
     }
 }
 
-/// Appends a frame that is a whole message, or a control frame, to `out`; a client's with a `mask`
-/// that nobody can guess.
+/// Appends a control frame, or a frame that is a complete message, to `out`. A client passes an
+/// unpredictable `mask`.
 pub fn write_frame(out: &mut Vec<u8>, kind: Kind, mask: Option<[u8; 4]>, payload: &[u8]) {
     const FIN: u8 = 0x80;
     out.push(FIN | kind.opcode());
@@ -88,29 +87,29 @@ pub fn write_frame(out: &mut Vec<u8>, kind: Kind, mask: Option<[u8; 4]>, payload
     }
 }
 
-/// Masks `payload`, or takes the mask away.
+/// Masks or unmasks `payload`.
 fn apply(mask: [u8; 4], payload: &mut [u8]) {
     payload.iter_mut().zip(mask.iter().cycle()).for_each(|(byte, mask)| *byte ^= mask);
 }
 
-/// What was heard.
+/// The result of a frame.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Event {
-    /// A whole message, which stands in [`Frames::message`].
+    /// A complete message, which is in [`Frames::message`].
     Message,
     /// A control frame with this payload.
     Control(Kind, Vec<u8>),
 }
 
-/// Reads frames.
+/// The parser of frames.
 #[derive(Debug)]
 pub(super) struct Frames {
     role: Role,
-    /// What has come of the message.
+    /// The received part of the message.
     message: Vec<u8>,
-    /// Whether more of it is to come.
+    /// True if further fragments are missing.
     is_unfinished: bool,
-    /// Whether what is there of it was taken, so that the next one begins anew.
+    /// True if the message was returned, so that the next one starts in an empty buffer.
     is_taken: bool,
 }
 
@@ -119,17 +118,17 @@ impl Frames {
         Self { role, message: Vec::new(), is_unfinished: false, is_taken: false }
     }
 
-    /// The message that has come last.
+    /// The last message.
     pub(super) fn message(&self) -> &[u8] {
         &self.message
     }
 
-    /// Whether a part of a message has come that is not whole yet.
+    /// Returns true if a message is incomplete.
     pub(super) const fn is_unfinished(&self) -> bool {
         self.is_unfinished
     }
 
-    /// Gives back the room of a message that was read.
+    /// Frees the memory of a message that was read.
     pub(super) fn forget(&mut self) {
         if self.is_taken {
             self.message = Vec::new();
@@ -137,11 +136,11 @@ impl Frames {
         }
     }
 
-    /// Takes the frame that `bytes` begin with: how long it is, and what it says, if that is
-    /// something whole. `None` where it has not come whole.
+    /// Parses the frame that `bytes` begin with. Returns its length, and its event if it completes
+    /// one. `None` if the frame is incomplete.
     ///
     /// # Errors
-    /// Where it is none that may come.
+    /// If the frame is not allowed.
     pub(super) fn next(
         &mut self,
         bytes: &[u8],

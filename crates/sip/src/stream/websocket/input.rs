@@ -1,4 +1,4 @@
-//! What is read of a connection of WebSocket.
+//! The input of a WebSocket connection.
 
 use super::frame::{Event, Frames};
 use super::{Kind, MAX_HEAD, Role};
@@ -8,39 +8,39 @@ use alloc::vec::Vec;
 use core::ops::ControlFlow;
 use memchr::memmem;
 
-/// Something that the other end has said.
+/// A complete unit that was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Said<'a> {
-    /// The head of a message of HTTP, with the empty line: the first that is said, once.
+    /// The head of an HTTP message, with the empty line: the first unit, once.
     Head(&'a [u8]),
-    /// A whole message.
+    /// A complete message.
     Message(&'a [u8]),
-    /// A frame that is no part of a message, with its payload.
+    /// A control frame with its payload.
     Control(Kind, &'a [u8]),
 }
 
-/// The reading side of a connection: first a message of HTTP, then frames. What it keeps is one
-/// message at most, as far as its bytes have come.
+/// The reading side of a connection: first an HTTP head, then frames. It buffers at most one
+/// message, and of it only the bytes that were received.
 #[derive(Debug)]
 pub struct Input {
     frames: Frames,
-    /// The beginning of a frame that is not whole yet, or of the head.
+    /// The beginning of an incomplete frame or head.
     partial: Vec<u8>,
     is_open: bool,
 }
 
 impl Input {
-    /// That of the side that we are.
+    /// Returns the input of an end with this role.
     #[must_use]
     pub const fn new(role: Role) -> Self {
         Self { frames: Frames::new(role), partial: Vec::new(), is_open: false }
     }
 
-    /// Shows `visit` what the `new` bytes make whole, one after the other, until it breaks off:
-    /// what comes after that is lost.
+    /// Parses the `new` bytes and calls `visit` for each complete unit, in order. When `visit`
+    /// breaks, the remaining bytes are dropped.
     ///
     /// # Errors
-    /// [`Fault`] where the connection cannot go on.
+    /// [`Fault`] if the connection has to be closed.
     pub fn receive(
         &mut self,
         new: &[u8],
@@ -89,7 +89,7 @@ impl Input {
             }
         }
         bytes.drain(..read);
-        // Room that was needed for one long message is given back.
+        // The memory of a long message is freed.
         self.partial = if bytes.is_empty() { Vec::new() } else { bytes };
         self.frames.forget();
         progress.is_partial = self.is_partial();

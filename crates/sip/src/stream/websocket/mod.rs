@@ -1,5 +1,5 @@
-//! SIP over WebSocket (RFC 7118), without I/O: the request by which a connection of HTTP becomes
-//! one, and the frames on it (RFC 6455).
+//! SIP over WebSocket (RFC 7118), without I/O: the HTTP upgrade and the WebSocket frames (RFC
+//! 6455).
 
 mod forwarded;
 mod frame;
@@ -11,7 +11,7 @@ pub use frame::{Kind, Role, write_frame};
 pub use input::{Input, Said};
 pub use upgrade::{Refused, Upgrade, accept, is_accepted, request};
 
-/// The longest head of HTTP that is read.
+/// The maximum length of an HTTP head in bytes.
 const MAX_HEAD: usize = 8 << 10;
 /// The subprotocol that both ends name (RFC 7118 section 4.1).
 pub const PROTOCOL: &str = "sip";

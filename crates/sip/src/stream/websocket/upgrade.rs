@@ -1,4 +1,4 @@
-//! How a connection of HTTP becomes one of WebSocket (RFC 6455 section 4, RFC 7118 section 4).
+//! The upgrade of an HTTP connection to WebSocket (RFC 6455 section 4, RFC 7118 section 4).
 
 use super::PROTOCOL;
 use crate::lex;
@@ -9,58 +9,58 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha1::{Digest as _, Sha1};
 
-/// What is hashed with the client's key (RFC 6455 section 1.3).
+/// The GUID that is hashed with the key of the client (RFC 6455 section 1.3).
 const MAGIC: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
-/// The longest key of a client that is taken, in bytes.
+/// The maximum length of a client key in bytes.
 const MAX_KEY: usize = 64;
-/// Header fields of a request of HTTP that are read.
+/// The maximum number of header fields of an HTTP request.
 const MAX_FIELDS: usize = 64;
 
-/// The page that there is.
+/// The text of the only page.
 const HERE: &str =
     "This is a SIP server. It speaks SIP over WebSocket here (RFC 7118), and nothing else.";
 
-/// A request that would make a connection one of WebSocket.
+/// A request to upgrade to WebSocket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upgrade {
-    /// Which page asks, if a browser does: scheme, host and port.
+    /// The origin of the page that sends the request, if a browser does: scheme, host and port.
     pub origin: Option<String>,
-    /// Who is asked: host and port.
+    /// The requested host and port.
     pub host: String,
-    /// X-Forwarded-For, its lines joined by commas; empty without them. Only a known proxy is to be
-    /// believed.
+    /// The lines of X-Forwarded-For joined by commas, or empty. It is trusted only from a known
+    /// proxy.
     pub forwarded_for: String,
     key: String,
 }
 
-/// Why a request does not make a connection one of WebSocket.
+/// The reason to reject an upgrade.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refused {
-    /// It is no request of HTTP.
+    /// It is not an HTTP request.
     Malformed,
-    /// It is a request for something else than WebSocket.
+    /// It is a request for another protocol than WebSocket.
     Other,
-    /// It asks for a page, as a browser does, or a program that looks whether the server is there.
+    /// It is a request for a page, from a browser or a health check.
     Page {
-        /// Whether for its head alone.
+        /// True for a HEAD request.
         is_head: bool,
     },
-    /// It is for another version of WebSocket.
+    /// It names another version of WebSocket.
     Version,
-    /// It is for WebSocket, but not for SIP on it.
+    /// It does not name the subprotocol SIP.
     Protocol,
-    /// It comes from a page that may not ask.
+    /// It comes from a page with a forbidden origin.
     Origin,
-    /// It comes from a proxy that does not say for which client it asks.
+    /// It comes from a proxy that does not name the client.
     Forwarded,
 }
 
 impl Upgrade {
-    /// Reads the `head` of a request, with the empty line.
+    /// Parses the `head` of a request, with the empty line.
     ///
     /// # Errors
-    /// [`Refused`].
+    /// [`Refused`] if the request is not an upgrade to SIP over WebSocket.
     pub fn parse(head: &[u8]) -> Result<Self, Refused> {
         let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
         let mut request = httparse::Request::new(&mut fields);
@@ -98,14 +98,15 @@ impl Upgrade {
             return Err(Refused::Protocol);
         }
         let key = text("Sec-WebSocket-Key").ok_or(Refused::Malformed)?;
-        // It has 16 bytes, and of some clients fewer: nothing is proved by it.
+        // The key has 16 bytes. Some clients send fewer, and the key proves nothing.
         let is_key = STANDARD.decode(&key).is_ok_and(|key| (1..=MAX_KEY).contains(&key.len()));
         let host = text("Host").filter(|_| is_key).ok_or(Refused::Malformed)?;
         let hops: Vec<_> = values("X-Forwarded-For").map(String::from_utf8_lossy).collect();
         Ok(Self { origin: text("Origin"), host, forwarded_for: hops.join(","), key })
     }
 
-    /// Whether the page that asks is of the host that is asked, at whatever port.
+    /// Returns true if the origin has the same host as the request, at any port, or if there is no
+    /// origin.
     #[must_use]
     pub fn is_of_same_host(&self) -> bool {
         let Some(origin) = &self.origin else { return true };
@@ -113,14 +114,14 @@ impl Upgrade {
         without_port(host).eq_ignore_ascii_case(self.host_name())
     }
 
-    /// The host that is asked: a name, or an address without brackets.
+    /// The requested host: a name, or an address without brackets.
     #[must_use]
     pub fn host_name(&self) -> &str {
         without_port(&self.host)
     }
 }
 
-/// The host of `authority`: a name, or an address without brackets.
+/// Returns the host of `authority`: a name, or an address without brackets.
 fn without_port(authority: &str) -> &str {
     let host = match authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((address, _)) => address,
@@ -129,7 +130,7 @@ fn without_port(authority: &str) -> &str {
     host.strip_suffix('.').unwrap_or(host)
 }
 
-/// The answer to `upgrade`: from then on it is frames.
+/// Returns the response that accepts `upgrade`. Frames follow it.
 #[must_use]
 pub fn accept(upgrade: &Upgrade) -> Vec<u8> {
     format!(
@@ -141,7 +142,7 @@ pub fn accept(upgrade: &Upgrade) -> Vec<u8> {
 }
 
 impl Refused {
-    /// The answer, after which the connection ends.
+    /// Returns the response that rejects the request. The connection is closed after it.
     #[must_use]
     pub fn answer(self) -> Vec<u8> {
         let (status, fields, text) = match self {
@@ -184,8 +185,8 @@ impl Refused {
     }
 }
 
-/// A request that makes a connection to `host` one of WebSocket, by sixteen bytes that nobody can
-/// guess.
+/// Returns a request to upgrade the connection to `host`. The sixteen bytes of `nonce` are
+/// unpredictable.
 #[must_use]
 pub fn request(host: &str, nonce: [u8; 16]) -> Vec<u8> {
     format!(
@@ -196,7 +197,7 @@ pub fn request(host: &str, nonce: [u8; 16]) -> Vec<u8> {
     .into_bytes()
 }
 
-/// Whether the `head` of a response accepts the request with `nonce`.
+/// Returns true if the `head` of a response accepts the request with `nonce`.
 #[must_use]
 pub fn is_accepted(head: &[u8], nonce: [u8; 16]) -> bool {
     let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];

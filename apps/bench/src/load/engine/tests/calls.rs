@@ -1,4 +1,4 @@
-//! Calls, of which both ends are played.
+//! Calls with both ends in the engine.
 
 use super::super::Task;
 use super::rig::{Rig, Sent, answer, assert_delays, only, relayed, returned, server};
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 const ROUTES: [&str; 2] = ["<sip:192.0.2.1;lr>", "<sip:192.0.2.5:5080;lr;x=1>"];
 
-/// The 200 of the callee of `invite`, as it comes back through a proxy that put in `routes`.
+/// Returns the 200 of the callee of `invite`, as relayed by a proxy that adds `routes`.
 fn ok_of(rig: &mut Rig, invite: &Sent, routes: &[&str]) -> String {
     let sent = rig.deliver(2, &relayed(&invite.text, routes));
     let [ringing, ok] = &sent[..] else { panic!("{sent:#?}") };
@@ -29,7 +29,7 @@ fn a_whole_call_with_all_its_delays() {
     rig.wait(7);
     rig.deliver(0, &answer(&invite.text, "100 Trying", ""));
     rig.wait(3);
-    // 10 ms to the callee, who needs 2 ms and 1 ms to ring, and rings for 100 ms.
+    // 10 ms to the callee, which needs 2 ms and 1 ms to ring, and rings for 100 ms.
     let ringing = only(rig.deliver_late(2, &relayed(&invite.text, &ROUTES), 2, 1));
     assert!(ringing.text.starts_with("SIP/2.0 180 Ringing\r\n"));
     assert_eq!((ringing.link, ringing.remote), (2, Some(server())));
@@ -68,7 +68,7 @@ fn a_whole_call_with_all_its_delays() {
     let parts = rig.finish();
     let counts = &parts.counts;
     assert_eq!((counts.offered, counts.succeeded, counts.completed_calls), (1, 1, 1));
-    // INVITE, 180, 200, ACK, BYE, 200; and the same with 100 in turn.
+    // INVITE, 180, 200, ACK, BYE, 200; received with a 100 in addition.
     assert_eq!((counts.sent, counts.received), (6, 7));
     assert_eq!((counts.repeated, counts.unexpected, counts.retransmitted), (0, 0, 0));
     assert_eq!(counts.finals["INVITE"], BTreeMap::from([(200, 1)]));
@@ -94,7 +94,7 @@ fn requests_of_a_dialog_go_to_the_remote_target_where_there_is_no_route() {
     for (contact, remote) in [
         ("<sip:user2@192.0.2.10:6002>", Some("192.0.2.10:6002")),
         ("<sip:user2@192.0.2.10>", Some("192.0.2.10:5060")),
-        // A name leads to where the INVITE went.
+        // A host name stands for the destination of the INVITE.
         ("<sip:user2@phone.example.org>", None),
     ] {
         let mut rig = Rig::new(|_| ());
@@ -142,13 +142,13 @@ fn failed_calls_succeed_where_they_are_to_fail() {
         rig.wait(12);
         let end = answer(&invite.text, line, "Contact: <sip:elsewhere@192.0.2.9>\r\n");
         let ack = only(rig.deliver(0, &end));
-        // Of the transaction (RFC 3261 section 17.1.1.3).
+        // The ACK of the transaction (RFC 3261 section 17.1.1.3).
         let uri = invite.start_line().split(' ').nth(1).unwrap();
         assert_eq!(ack.start_line(), format!("ACK {uri} SIP/2.0"));
         assert_eq!(ack.values("Via"), invite.values("Via"));
         assert_eq!((ack.value("CSeq"), ack.remote), ("1 ACK", None));
         assert!(ack.value("To").ends_with(";tag=server"));
-        // The ACK was lost: the response comes again.
+        // The ACK was lost, so the response is retransmitted.
         let again = only(rig.deliver(0, &end));
         assert_eq!(again.text, ack.text);
         let parts = rig.finish();
@@ -181,7 +181,7 @@ fn a_200_that_comes_again_is_acknowledged_again() {
     let invite = only(rig.start(Task::Invite));
     let ok = ok_of(&mut rig, &invite, &ROUTES);
     let ack = only(rig.deliver(0, &ok));
-    // While the call is held, while the BYE is under way, and when all is over.
+    // During the call, during the BYE, and after the end.
     assert_eq!(only(rig.deliver(0, &ok)).text, ack.text);
     let bye = only(rig.wait(110));
     assert_eq!(only(rig.deliver(0, &ok)).text, ack.text);
@@ -217,7 +217,7 @@ fn requests_that_come_again_are_answered_again_and_counted() {
     assert_eq!(only(rig.deliver(2, &relayed(&bye.text, &[]))).text, ended.text);
     assert_eq!(rig.counts().repeated, 4);
     rig.deliver(0, &returned(&ended.text));
-    // When the call is over, too.
+    // After the end of the call, too.
     assert_eq!(only(rig.deliver(2, &relayed(&bye.text, &[]))).start_line(), "SIP/2.0 200 OK");
     let counts = rig.finish().counts;
     assert_eq!((counts.repeated, counts.succeeded, counts.completed_calls), (5, 1, 1));
@@ -239,7 +239,7 @@ fn an_ack_that_the_bye_overtakes_comes_for_the_first_time() {
 
 #[test]
 fn what_does_not_fit_is_unexpected() {
-    // Somebody answers who should not exist: the call is ended, and has failed.
+    // A user answers that should not exist: the call is ended, and has failed.
     let mut rig = Rig::new(|_| ());
     let invite = only(rig.start(Task::InviteNotFound));
     let ok = answer(&invite.text, "200 OK", "Contact: <sip:a@192.0.2.9>\r\n");
@@ -255,11 +255,11 @@ fn what_does_not_fit_is_unexpected() {
     let refused = only(rig.deliver(2, &invite.text.replace("INVITE", "BYE")));
     assert!(refused.text.starts_with("SIP/2.0 481 "));
     assert_eq!(rig.counts().unexpected, 2);
-    // A server that asks whether we are there.
+    // An OPTIONS ping of the server.
     let there = only(rig.deliver(2, &invite.text.replace("INVITE", "OPTIONS")));
     assert!(there.text.starts_with("SIP/2.0 200 "));
     assert_eq!(rig.counts().unexpected, 2);
-    // A request that belongs to no call of ours.
+    // A request that belongs to no call of this load.
     let foreign = invite.text.replace("12345678", "00000000");
     assert!(only(rig.deliver(2, &foreign)).text.starts_with("SIP/2.0 486 "));
     assert_eq!((rig.counts().unexpected, rig.counts().malformed), (3, 0));
@@ -319,7 +319,7 @@ fn a_caller_registers_first_where_that_is_asked_for() {
             (Delay::Srd, 20),
             (Delay::Setup, 20),
             (Delay::Response, 20),
-            // The call came so late because its registration took that long.
+            // The call is late by the time of its registration.
             (Delay::FromSchedule, 28),
             (Delay::Sdt, 0),
             (Delay::Sdd, 6),

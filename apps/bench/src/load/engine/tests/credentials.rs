@@ -1,4 +1,4 @@
-//! Challenges, and what answers them.
+//! Challenges and credentials.
 
 use super::super::Task;
 use super::super::key::Key;
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 const REALM: &str = "example.org";
 
-/// A challenge as a header field line.
+/// Returns a challenge as a header field line.
 fn challenge(status: u16, algorithm: Algorithm, nonce: &str) -> String {
     let mut value = Vec::new();
     Challenge {
@@ -27,7 +27,7 @@ fn challenge(status: u16, algorithm: Algorithm, nonce: &str) -> String {
     format!("{name}: {}\r\n", String::from_utf8(value).unwrap())
 }
 
-/// Asserts that `request` has the right credentials of user 0 for `nonce`.
+/// Asserts that `request` has valid credentials of user 0 for `nonce`.
 #[track_caller]
 fn assert_proves(request: &Sent, status: u16, algorithm: Algorithm, nonce: &str) {
     let name = if status == 401 { "Authorization" } else { "Proxy-Authorization" };
@@ -83,7 +83,7 @@ fn a_request_is_sent_again_with_credentials_and_the_time_between_is_nobodys() {
                     _ => ("200 OK", 200),
                 };
                 rig.deliver(0, &answer(&second.text, end, ""));
-                // The challenge comes once more: it was answered.
+                // A retransmission of the answered challenge.
                 rig.deliver(0, &asked);
                 let parts = rig.finish();
                 let counts = &parts.counts;
@@ -143,7 +143,7 @@ fn a_request_with_credentials_is_sent_again_by_timers_of_its_own() {
     rig.deliver(0, &answer(&second.text, "200 OK", ""));
     let parts = rig.finish();
     assert_eq!((parts.counts.retransmitted, parts.counts.sent), (2, 4));
-    // From the first sending of each of the two.
+    // From the first transmission of each of the two.
     assert_delays(
         &parts,
         &[(Delay::Response, 1120), (Delay::Rrd, 1120), (Delay::FromSchedule, 1120)],
@@ -181,7 +181,7 @@ fn the_acknowledgement_of_an_answered_call_proves_what_its_invite_proved() {
     assert_eq!(ack.value("CSeq"), "2 ACK");
     assert_eq!(ack.value("Proxy-Authorization"), second.value("Proxy-Authorization"));
     assert!(bye.values("Proxy-Authorization").is_empty());
-    // The same again, RFC 3261 section 22.1, when the 200 comes again.
+    // An equal ACK (RFC 3261 section 22.1) for a retransmitted 200.
     let again = only(rig.deliver(0, &ok));
     assert_eq!(again.text, ack.text);
 }
@@ -228,7 +228,7 @@ fn keys_in_branches_name_their_operation() {
     assert_eq!((key.slot, key.attempt), (0, 0));
 }
 
-/// Answers `request` with a challenge for `nonce`, and gives what is sent then.
+/// Answers `request` with a challenge for `nonce`, and returns the messages that follow.
 fn ask(rig: &mut Rig, request: &Sent, status: u16, nonce: &str, stale: bool) -> Vec<Sent> {
     let line = if status == 401 { "401 Unauthorized" } else { "407 Proxy Authentication Required" };
     let mut fields = challenge(status, Algorithm::Sha256, nonce);
@@ -262,13 +262,13 @@ fn a_nonce_is_used_again_with_a_rising_count_where_that_is_asked_for() {
         assert_eq!(again.text, next.text, "a retransmission is the same");
         rig.deliver(0, &answer(&next.text, "200 OK", ""));
     }
-    // It is too old: the next one is taken.
+    // The nonce is stale: the next one is used.
     let next = only(rig.start(Task::Register));
     assert_eq!(nonce_and_count(&next, "Authorization"), ("one".to_owned(), 4));
     let next = only(ask(&mut rig, &next, 401, "two", true));
     assert_eq!(nonce_and_count(&next, "Authorization"), ("two".to_owned(), 1));
     assert_proves(&next, 401, Algorithm::Sha256, "two");
-    // The server says which one it wants to see then.
+    // The server names the next nonce.
     rig.deliver(
         0,
         &answer(&next.text, "200 OK", "Authentication-Info: qop=auth, nextnonce=\"three\"\r\n"),
@@ -279,7 +279,7 @@ fn a_nonce_is_used_again_with_a_rising_count_where_that_is_asked_for() {
         assert_proves(&next, 401, Algorithm::Sha256, "three");
         rig.deliver(0, &answer(&next.text, "200 OK", ""));
     }
-    // Nobody has asked for it of other methods.
+    // Other methods were not challenged.
     let options = only(rig.start(Task::Options));
     assert!(options.values("Authorization").is_empty());
     rig.deliver(0, &answer(&options.text, "200 OK", ""));

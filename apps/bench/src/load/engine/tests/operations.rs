@@ -1,4 +1,4 @@
-//! Operations of one request, and how they end.
+//! Operations with one request, and their outcomes.
 
 use super::super::Task;
 use super::rig::{Rig, Sent, answer, assert_delays, only, server};
@@ -23,7 +23,7 @@ fn a_request_that_is_answered_with_200_succeeds_and_took_as_long_as_it_did() {
         let contacts: &[&str] = if contact.is_empty() { &[] } else { &[contact] };
         assert_eq!(request.values("Contact"), contacts, "{task:?}");
         rig.wait(7);
-        // It is looked at 5 ms after the kernel took it: that is not the server's time.
+        // It is processed 5 ms after the kernel's time of receipt; this delay is not the server's.
         assert!(rig.deliver_late(0, &answer(&request.text, "200 OK", ""), 5, 0).is_empty());
         let parts = rig.finish();
         let counts = &parts.counts;
@@ -90,7 +90,7 @@ fn a_response_that_comes_again_is_counted_and_changes_nothing() {
 fn what_belongs_to_nothing_is_malformed_and_a_keep_alive_is_not() {
     let mut rig = Rig::new(|_| ());
     let request = only(rig.start(Task::Options));
-    // Of another load: another salt in the branch.
+    // A message of another load: the salt in the branch differs.
     let other = answer(&request.text.replace("12345678", "12345679"), "200 OK", "");
     for text in ["garbage", &other, "SIP/2.0 200 OK\r\n\r\n", "\r\n\r\n", "\r\n"] {
         rig.deliver(0, text);
@@ -198,7 +198,7 @@ fn a_refresh_is_no_operation_and_is_tried_again_while_the_binding_lasts() {
     assert_eq!(parts.counts.finals["REGISTER"], BTreeMap::from([(200, 2)]));
 }
 
-/// A REGISTER of user 0 that is answered so, and what follows.
+/// Returns a REGISTER of user 0 that gets a 423 with `more`, and the messages that follow.
 fn too_brief(rig: &mut Rig, task: Task, more: &str) -> (Sent, Vec<Sent>) {
     let register = only(rig.start(task));
     rig.wait(5);
@@ -218,7 +218,7 @@ fn a_registration_that_is_too_brief_is_sent_again_as_long_as_the_registrar_wants
     rig.wait(7);
     assert!(rig.deliver(0, &answer(&second.text, "200 OK", "")).is_empty());
     assert!(rig.engine.is_registered(0, rig.now + Duration::from_secs(1799)), "as was asked for");
-    // From then on, and only that user; a logout asks for nothing.
+    // This applies to later refreshes of that user only; a logout requests no expiry.
     let refresh = only(rig.start(Task::Refresh));
     assert_eq!(refresh.value("Expires"), "1800");
     rig.deliver(0, &answer(&refresh.text, "200 OK", ""));

@@ -1,10 +1,10 @@
-//! Requests that a server, or the other end, makes by itself.
+//! Requests that a server, or the other end, originates.
 
 use super::super::Task;
 use super::rig::{Rig, Sent, answer, only, relayed, returned};
 use sip::Duration;
 
-/// A call that is held: its INVITE and the 200 to it.
+/// Returns the INVITE of an established call and its 200.
 fn call(rig: &mut Rig) -> (Sent, Sent) {
     let invite = only(rig.start(Task::Invite));
     let ok = rig.deliver(2, &relayed(&invite.text, &[])).pop().unwrap();
@@ -17,7 +17,7 @@ fn held() -> Rig {
     Rig::new(|settings| settings.hold = Duration::from_secs(60))
 }
 
-/// A request within the call of `ok`, to its callee (link 2) or its caller (link 0).
+/// Returns a request within the call of `ok`, to its callee (link 2) or its caller (link 0).
 fn request(ok: &Sent, link: u32, method: &str, cseq: u32, more: &str) -> String {
     let (from, to) = match link {
         2 => (ok.value("From"), ok.value("To")),
@@ -36,7 +36,7 @@ fn status(sent: &Sent) -> u16 {
     sent.text[8..11].parse().unwrap()
 }
 
-/// The call of `rig` ends as it should.
+/// Ends the call of `rig` regularly.
 fn hang_up(mut rig: Rig) -> crate::record::Counts {
     let bye = only(rig.wait(60_010));
     let ended = only(rig.deliver(2, &relayed(&bye.text, &[])));
@@ -60,11 +60,11 @@ fn both_ends_answer_a_new_invite_until_its_ack_comes() {
         assert!(second.value("Contact").starts_with(user));
         assert_eq!(second.value("To"), ok.value(if link == 2 { "To" } else { "From" }));
         assert!(second.text.contains("\r\n\r\nv=0\r\n"));
-        // No ACK comes: it is sent again, and when the INVITE comes again.
+        // Without an ACK it is retransmitted, also for a retransmitted INVITE.
         let again = only(rig.wait(510));
         assert_eq!(again.text, second.text);
         assert_eq!(only(rig.deliver(link, &invite)).text, second.text);
-        // Another one meanwhile has to wait.
+        // A new re-INVITE has to wait.
         let early = only(rig.deliver(link, &request(&ok, link, "INVITE", 78, "")));
         assert_eq!((status(&early), early.value("Retry-After")), (500, "1"));
         assert!(rig.deliver(link, &request(&ok, link, "ACK", 77, "")).is_empty());
@@ -72,7 +72,7 @@ fn both_ends_answer_a_new_invite_until_its_ack_comes() {
         let third = only(rig.deliver(link, &request(&ok, link, "INVITE", 79, "")));
         assert_eq!((status(&third), third.value("CSeq")), (200, "79 INVITE"));
         rig.deliver(link, &request(&ok, link, "ACK", 79, ""));
-        // A copy of what was acknowledged long ago.
+        // A duplicate of an acknowledged request.
         assert_eq!(rig.counts().repeated, 1);
         rig.deliver(link, &request(&ok, link, "ACK", 77, ""));
         assert_eq!(rig.counts().repeated, 2);
@@ -127,7 +127,7 @@ fn requests_within_a_call_are_answered_at_both_ends() {
         assert_eq!(rig.counts().repeated, 0);
         assert_eq!(only(rig.deliver(link, &offer)).text, answer.text);
         assert_eq!((rig.counts().repeated, rig.counts().unexpected), (1, 4));
-        // Of another call with the same Call-ID.
+        // A request of another call with the same Call-ID.
         let other = request(&ok, link, "INFO", 91, "").replace("To: ", "To: \"x\" ");
         let tag = ok.value(if link == 2 { "To" } else { "From" }).rsplit_once("tag=").unwrap().1;
         let other = other.replace(tag, "else");
@@ -243,7 +243,7 @@ fn what_requires_an_unknown_extension_is_refused_and_the_extension_named() {
             ("INFO", 420),
             ("OPTIONS", 420),
             ("BYE", 420),
-            // The method is looked at first.
+            // The method is checked first.
             ("REFER", 405),
             ("DANCE", 501),
         ]) {
@@ -256,7 +256,7 @@ fn what_requires_an_unknown_extension_is_refused_and_the_extension_named() {
         assert_eq!(rig.counts().unexpected, 7);
         let plain = request(&ok, link, "OPTIONS", 90, "Require: \r\nSupported: timer\r\n");
         assert_eq!(status(&only(rig.deliver(link, &plain))), 200);
-        // An ACK has no answer, and is for the INVITE whatever is in it.
+        // An ACK has no response, and belongs to the INVITE whatever its content.
         let invite = request(&ok, link, "INVITE", 91, "");
         assert_eq!(status(&only(rig.deliver(link, &invite))), 200);
         assert!(rig.deliver(link, &request(&ok, link, "ACK", 91, require)).is_empty());
@@ -279,7 +279,7 @@ fn a_call_that_requires_an_unknown_extension_has_failed() {
     let counts = rig.finish().counts;
     assert_eq!((counts.refused, counts.unexpected), (1, 1));
     assert_eq!(counts.finals["INVITE"], [(420, 1)].into());
-    // A CANCEL cannot require anything.
+    // A CANCEL cannot require extensions.
     let mut rig = Rig::new(|settings| settings.ring = Duration::from_secs(5));
     let invite = only(rig.start(Task::Invite));
     rig.deliver(2, &relayed(&invite.text, &[]));

@@ -1,4 +1,4 @@
-//! An engine, a clock, and the messages of a server.
+//! A test bench with an engine, a clock, and the messages of a server.
 
 use super::super::{Engine, Party, Place, Settings, Task};
 use crate::load::tally::{Parts, Tally};
@@ -7,10 +7,10 @@ use sip::transaction::Timers;
 use sip::{Duration, Instant, Transport};
 use std::net::SocketAddr;
 
-/// How much later than due a timer may come up: the wheel's tick, and the step of the clock here.
+/// The longest delay of a timer in milliseconds: the wheel's tick, and the step of the clock here.
 pub(super) const TICK: u64 = 4;
 
-/// A message that was sent, and when, in milliseconds from the beginning.
+/// A sent message with its time in milliseconds from the start.
 #[derive(Clone, Debug)]
 pub(super) struct Sent {
     pub(super) at: u64,
@@ -20,12 +20,12 @@ pub(super) struct Sent {
 }
 
 impl Sent {
-    /// The values of the header fields of this name.
+    /// Returns the values of the header fields with this name.
     pub(super) fn values(&self, name: &str) -> Vec<&str> {
         values(&self.text, name)
     }
 
-    /// The only value of a header field.
+    /// Returns the only value of a header field.
     pub(super) fn value(&self, name: &str) -> &str {
         match self.values(name)[..] {
             [value] => value,
@@ -33,7 +33,7 @@ impl Sent {
         }
     }
 
-    /// The number of its CSeq.
+    /// Returns the number of its CSeq.
     pub(super) fn number(&self) -> u32 {
         self.value("CSeq").split(' ').next().unwrap().parse().unwrap()
     }
@@ -49,7 +49,7 @@ fn values<'a>(text: &'a str, name: &str) -> Vec<&'a str> {
     fields.filter(|(found, _)| *found == name).map(|(_, value)| value).collect()
 }
 
-/// Four users with a socket each, user 0 of whom calls user 2.
+/// Four users with a socket each; user 0 calls user 2.
 pub(super) struct Rig {
     pub(super) engine: Engine,
     origin: Instant,
@@ -93,18 +93,18 @@ impl Rig {
         Self { engine, origin: now, now }
     }
 
-    /// Milliseconds since the beginning.
+    /// Returns the milliseconds since the start.
     pub(super) fn millis(&self) -> u64 {
         self.now.since(self.origin).as_micros() / 1000
     }
 
-    /// Starts a task of user 0 at its time.
+    /// Starts a task of user 0 on time.
     pub(super) fn start(&mut self, task: Task) -> Vec<Sent> {
         self.engine.start(self.now, self.now, task, 0, None);
         self.take()
     }
 
-    /// What there is to send, which is sent now.
+    /// Returns the output, sent at the current time.
     pub(super) fn take(&mut self) -> Vec<Sent> {
         self.engine.sent(self.now);
         let out = &self.engine.out;
@@ -120,13 +120,13 @@ impl Rig {
         sent
     }
 
-    /// A message comes from the server, and is looked at at once.
+    /// Delivers a message of the server without a processing delay.
     pub(super) fn deliver(&mut self, link: u32, text: &str) -> Vec<Sent> {
         self.deliver_late(link, text, 0, 0)
     }
 
-    /// A message that came now is looked at `busy` milliseconds later, and what it leads to is sent
-    /// `slow` milliseconds after that.
+    /// Delivers a message that is processed `busy` milliseconds after its receipt; the output is
+    /// sent `slow` milliseconds after that.
     pub(super) fn deliver_late(
         &mut self,
         link: u32,
@@ -141,7 +141,7 @@ impl Rig {
         self.take()
     }
 
-    /// Lets time pass, and the timers come up.
+    /// Advances the clock, and runs the timers.
     pub(super) fn wait(&mut self, millis: u64) -> Vec<Sent> {
         let mut sent = Vec::new();
         for _ in 0..millis {
@@ -158,7 +158,7 @@ impl Rig {
         self.engine.tally.counts().clone()
     }
 
-    /// All that was counted, the operations being over.
+    /// Returns all counts after the end of the operations.
     pub(super) fn finish(mut self) -> Parts {
         assert_eq!(self.engine.in_flight(), 0, "operations are under way");
         self.parts()
@@ -171,8 +171,8 @@ impl Rig {
     }
 }
 
-/// Asserts that these delays, in milliseconds, and no others, were counted once each; to the part
-/// in a thousand that a histogram keeps.
+/// Asserts that exactly these delays, in milliseconds, were recorded once each, within the
+/// resolution of a histogram of 0.1 %.
 #[track_caller]
 pub(super) fn assert_delays(parts: &Parts, expected: &[(Delay, u64)]) {
     let names: Vec<_> = parts.delays.keys().copied().collect();
@@ -191,8 +191,8 @@ pub(super) fn assert_delays(parts: &Parts, expected: &[(Delay, u64)]) {
     }
 }
 
-/// A response of the server, or of somebody behind it, to `request`, with `more` header field
-/// lines.
+/// Returns a response to `request` of the server, or of an element behind it, with `more` header
+/// field lines.
 pub(super) fn answer(request: &str, status: &str, more: &str) -> String {
     let mut text = format!("SIP/2.0 {status}\r\n");
     for name in ["Via", "From", "To", "Call-ID", "CSeq"] {
@@ -207,14 +207,14 @@ pub(super) fn answer(request: &str, status: &str, more: &str) -> String {
     text + more + "Content-Length: 0\r\n\r\n"
 }
 
-/// `request` as a proxy sends it on, with the Record-Route values `routes`.
+/// Returns `request` as relayed by a proxy, with the Record-Route values `routes`.
 pub(super) fn relayed(request: &str, routes: &[&str]) -> String {
     let (line, rest) = request.split_once("\r\n").unwrap();
     let routes: String = routes.iter().map(|route| format!("Record-Route: {route}\r\n")).collect();
     format!("{line}\r\nVia: SIP/2.0/UDP 192.0.2.1:5060;branch=z9hG4bKproxy\r\n{routes}{rest}")
 }
 
-/// `response` as a proxy sends it back.
+/// Returns `response` as relayed back by a proxy.
 pub(super) fn returned(response: &str) -> String {
     let (line, rest) = response.split_once("\r\n").unwrap();
     let (via, rest) = rest.split_once("\r\n").unwrap();
@@ -222,7 +222,7 @@ pub(super) fn returned(response: &str) -> String {
     format!("{line}\r\n{rest}")
 }
 
-/// The only message in `sent`.
+/// Returns the only message in `sent`.
 #[track_caller]
 pub(super) fn only(sent: Vec<Sent>) -> Sent {
     let [one]: [Sent; 1] = sent.try_into().unwrap_or_else(|sent| panic!("not one: {sent:#?}"));

@@ -1,4 +1,4 @@
-//! What is sent again, and what is given up.
+//! Retransmissions and timeouts.
 
 use super::super::Task;
 use super::rig::{Rig, Sent, TICK, answer, only, relayed};
@@ -28,7 +28,7 @@ fn a_request_is_sent_again_by_timer_e_until_timer_f() {
         assert!(again.iter().all(|sent| sent.text == request.text), "the same each time");
         assert_eq!(rig.counts().timed_out, 0);
         assert!(rig.wait(30).is_empty());
-        // Too late.
+        // After the timeout.
         assert!(rig.deliver(0, &answer(&request.text, "200 OK", "")).is_empty());
         let parts = rig.finish();
         let counts = &parts.counts;
@@ -47,7 +47,7 @@ fn an_invite_is_sent_again_by_timer_a_until_timer_b() {
     let again = rig.wait(32_010);
     assert_times(&again, &[500, 1500, 3500, 7500, 15_500, 31_500]);
     assert!(again.iter().all(|sent| sent.text == invite.text));
-    // Late, and acknowledged all the same: the server would go on sending it.
+    // A late response is acknowledged, since the server would retransmit it.
     let ack = only(rig.deliver(0, &answer(&invite.text, "404 Not Found", "")));
     assert!(ack.start_line().starts_with("ACK sip:nobody~user0@example.org "));
     let contact = "Contact: <sip:x@192.0.2.77:5070>\r\n";
@@ -88,7 +88,7 @@ fn a_provisional_response_slows_a_request_down_and_silences_an_invite() {
     let request = only(rig.start(Task::Register));
     rig.wait(100);
     rig.deliver(0, &answer(&request.text, "100 Trying", ""));
-    // The timer that was set runs out; then every T2 (RFC 3261 section 17.1.2.2).
+    // The running timer expires; then every T2 (RFC 3261 section 17.1.2.2).
     assert_times(&rig.wait(9000), &[500, 4500, 8500]);
     rig.deliver(0, &answer(&request.text, "200 OK", ""));
     assert_eq!(rig.finish().counts.succeeded, 1);
@@ -114,7 +114,7 @@ fn a_callee_sends_its_200_again_until_the_ack_and_gives_up_after_64_t1() {
         let [ringing, ok] = &callee[..] else { panic!("{callee:#?}") };
         assert!(ringing.text.starts_with("SIP/2.0 180 "));
         assert!(ok.text.starts_with("SIP/2.0 200 "));
-        // The caller does not send its INVITE again.
+        // A provisional response stops the retransmissions of the INVITE.
         rig.deliver(0, &answer(&invite.text, "100 Trying", ""));
         let again = rig.wait(2000);
         assert_times(&again, &[500, 1500]);

@@ -1,32 +1,32 @@
-//! The steps of a handshake of TLS, made by a thread that gives way to the workers.
+//! The steps of a TLS handshake, made by a thread with a lower priority than the workers.
 
 use super::*;
 
 impl Stream {
-    /// True until keys are agreed on: bytes that come are the work of
-    /// [`shake_hands`](Self::shake_hands) then.
+    /// Returns true until the TLS keys are agreed on. Until then [`shake_hands`](Self::shake_hands)
+    /// reads the input.
     pub(in super::super) fn is_handshaking(&self) -> bool {
         self.ends.transport.is_secure()
             && !self.has_left()
             && matches!(*self.writing.lock(), Writing::Connecting(..))
     }
 
-    /// True if a handshake has left something to be [read](Self::read).
+    /// Returns true if a handshake step has left bytes or an error to be [read](Self::read).
     pub(in super::super) fn has_left(&self) -> bool {
         self.reading.lock().left.is_some()
     }
 
-    /// True if the peer has said something in a handshake.
+    /// Returns true if the peer has sent bytes of a handshake.
     pub(in super::super) fn has_shaken_hands(&self) -> bool {
         self.has_shaken_hands.load(Ordering::Relaxed)
     }
 
-    /// Makes a step of the handshake, for which the socket was taken out of `set`, and adds it
-    /// again. `names` says which domains the certificates of a peer prove.
+    /// Makes a step of the handshake. The socket has been removed from `set`, and is added again.
+    /// `names` returns the domains that the certificates of a peer prove.
     ///
-    /// No lock is held where this thread may wait or is likely to be put off the processor: while
-    /// it computes, which may take milliseconds, and when the socket is added, which may wake the
-    /// worker that has to take the locks.
+    /// No lock is held where this thread may block or is likely to be preempted: during the
+    /// computation, which may take milliseconds, and while the socket is added, which may wake the
+    /// worker that needs the locks.
     pub(in super::super) fn shake_hands(
         &self,
         now: Instant,
@@ -59,20 +59,20 @@ impl Stream {
         if self.write(&mut wire).is_err() {
             left = left.or_else(end);
         }
-        // The worker does what follows from the end of the handshake: it opens the connection,
-        // writes, and reads what is left. It is woken for that by the room on the socket.
+        // The worker does the rest after the handshake: it opens the connection, writes, and reads
+        // the bytes that are left. Room for output on the socket wakes it.
         let wait = match !wire.is_handshaking() || !wire.is_empty() || left.is_some() {
             true => Wait::Both,
             false => Wait::Read,
         };
         if self.put_back(wire, left, now) {
-            // It is closed when its time is over where that fails.
+            // If that fails, the connection is closed by its timeout.
             let _ = set.add(&self.socket, self.connection, wait);
         }
     }
 
-    /// Puts the `wire` back, with what is `left` for the worker. False where the connection was
-    /// closed meanwhile.
+    /// Puts the `wire` back, with the bytes that are `left` for the worker. Returns false if the
+    /// connection has been closed meanwhile.
     fn put_back(
         &self,
         wire: Wire,
@@ -85,7 +85,7 @@ impl Stream {
         if wire.is_handshaking() || wire.is_ready() {
             *place = Some(wire);
         } else {
-            // The request for WebSocket is next, before which nothing is sent.
+            // The WebSocket handshake is next. Nothing is sent before it.
             *writing = Writing::Open(wire);
         }
         reading.heard = now;
@@ -93,7 +93,7 @@ impl Stream {
         true
     }
 
-    /// Takes the wire of a connection on which keys are agreed on.
+    /// Takes the wire of a connection during its TLS handshake.
     pub(in super::super) fn take_wire(&self) -> Option<Wire> {
         match &mut *self.writing.lock() {
             Writing::Connecting(_, wire) => wire.take(),

@@ -1,4 +1,4 @@
-//! The same where the peer is a proxy.
+//! Streams over loopback to a peer that is a proxy.
 
 use super::*;
 use sip::stream::proxy_protocol::BadHeader;
@@ -15,7 +15,7 @@ fn proxied(transport: Transport) -> Rig {
     Rig { set, stream, peer, now }
 }
 
-/// The proxy says `bytes`, and the header is looked for in them.
+/// Has the proxy send `bytes` after `seconds`, and reads the header from them.
 fn greet(rig: &mut Rig, seconds: u64, bytes: &[u8]) -> Result<More, BadHeader> {
     rig.now += Duration::from_secs(seconds);
     rig.peer.write_all(bytes).unwrap();
@@ -23,7 +23,7 @@ fn greet(rig: &mut Rig, seconds: u64, bytes: &[u8]) -> Result<More, BadHeader> {
     rig.stream.greet(rig.now, Arc::new(|address: IpAddr| address.is_loopback()))
 }
 
-/// The messages behind the header.
+/// The messages after the header.
 fn rest(rig: &Rig) -> Vec<Vec<u8>> {
     let mut seen = Seen::default();
     while rig.stream.read(rig.now, &mut [0; 16], &rig.set, |heard| seen.hear(heard))

@@ -1,9 +1,9 @@
-//! The same over TLS.
+//! Streams over loopback with TLS.
 
 use super::*;
 use net::tls::{Client, ClientCertificates, Identity, Server, Trust, make_self_signed};
 
-/// Who is called `example.org`, and who trusts it.
+/// A TLS server named `example.org`, and a client that trusts it.
 fn ends() -> (Server, Client) {
     let folder = tempfile::tempdir().unwrap();
     let [chain, key] = ["chain", "key"].map(|name| folder.path().join(name));
@@ -18,18 +18,18 @@ fn name() -> ServerName<'static> {
     ServerName::try_from("example.org").unwrap()
 }
 
-/// The peer's side of the TLS.
+/// The TLS session of the peer.
 struct Peer(Session);
 
 impl Peer {
-    /// Writes to the socket what is to be written.
+    /// Writes the pending TLS output to the socket.
     fn write(&mut self, rig: &mut Rig) {
         let mut out = Vec::new();
         self.0.take(&mut out);
         rig.peer.write_all(&out).unwrap();
     }
 
-    /// Reads what there is, and returns what was said.
+    /// Reads the available input and returns the plaintext.
     fn read(&mut self, rig: &mut Rig) -> Vec<u8> {
         let mut bytes = [0; 1 << 16];
         rig.peer.set_nonblocking(true).unwrap();
@@ -42,7 +42,7 @@ impl Peer {
 }
 
 impl Rig {
-    /// Reads, or makes a step of the handshake, as a worker and a thread of handshakes do.
+    /// Reads, or makes a handshake step, as a worker and a handshake thread do.
     fn read(&self, visit: impl FnMut(Heard<'_>) -> ControlFlow<()>) -> Result<More, ReadError> {
         let chunk = &mut [0; 1000];
         if self.stream.is_handshaking() {
@@ -53,7 +53,8 @@ impl Rig {
         self.stream.read(self.now, chunk, &self.set, visit)
     }
 
-    /// Does what there is to do, until nothing more comes for a moment.
+    /// Handles all events until no more occur for a moment. Returns the plaintext that the peer
+    /// received.
     fn settle(&mut self, peer: &mut Peer, seen: &mut Seen) -> Vec<u8> {
         let (mut said, mut idle) = (Vec::new(), 0);
         while idle < 20 {

@@ -1,10 +1,10 @@
-//! The same over WebSocket.
+//! Streams over loopback with WebSocket.
 
 use super::*;
 use net::{Origins, Reader, Reply, Wire};
 use sip::stream::websocket::Kind;
 
-/// A page's side of it.
+/// The WebSocket client of a web page.
 struct Page {
     wire: Wire,
     reader: Reader,
@@ -17,7 +17,7 @@ impl Page {
         Self { wire, reader: Reader::web_client([5; 16]), heard: Vec::new() }
     }
 
-    /// Says what there is to say, has it read, and hears what is answered.
+    /// Sends the pending output, has the stream read it, and reads the answer.
     fn talk(&mut self, rig: &mut Rig, seen: &mut Seen) -> Result<More, ReadError> {
         let bytes = self.wire.pending().to_vec();
         self.wire.consume(bytes.len());
@@ -50,7 +50,7 @@ impl Page {
     }
 }
 
-/// A connection on which it was agreed on WebSocket.
+/// A connection after the WebSocket handshake.
 fn agreed() -> (Rig, Page) {
     let rig = Rig::accepted_by(Transport::Ws, None);
     let Rig { set, stream, peer, now } = rig;

@@ -1,4 +1,4 @@
-//! One journal file that is appended to, and the names of such files.
+//! A journal file being written, and the names of such files.
 
 use super::frames;
 use crate::log;
@@ -11,15 +11,15 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A file that is appended to.
+/// A journal file being written.
 #[derive(Debug)]
 pub(super) struct JournalFile {
     file: Arc<File>,
     length: u64,
-    /// Whether something was written since it was last handed out to be synced.
+    /// True if bytes were written since the file was last returned for syncing.
     is_unsynced: bool,
-    /// Whether the file ends in half a frame that could not be cut off: what is appended after it
-    /// would not be read.
+    /// True if the file ends with an incomplete frame that could not be truncated. Frames appended
+    /// after it would not be read.
     is_torn: bool,
 }
 
@@ -27,7 +27,7 @@ impl JournalFile {
     /// Appends a frame with one system call.
     ///
     /// # Errors
-    /// When it could not be written whole. Then nothing of it is read later.
+    /// The frame could not be written completely. It is not read later.
     pub(super) fn append(&mut self, payload: &[u8]) -> io::Result<()> {
         if self.is_torn {
             return Err(io::Error::other("the journal file could not be repaired yet"));
@@ -52,17 +52,17 @@ impl JournalFile {
         self.length > 0 || self.is_torn
     }
 
-    /// Whether another file is to take its place at once, where one may have `longest` bytes.
+    /// Returns true if the file is to be replaced at once. `longest` is its maximum length in
+    /// bytes.
     pub(super) fn is_due(&self, longest: u64) -> bool {
         self.length >= longest || self.is_torn
     }
 
-    /// The file.
     pub(super) fn file(&self) -> Arc<File> {
         Arc::clone(&self.file)
     }
 
-    /// The file, if something was written since it was last asked for.
+    /// The file, if bytes were written since the last call.
     pub(super) fn take_unsynced(&mut self) -> Option<Arc<File>> {
         std::mem::take(&mut self.is_unsynced).then(|| self.file())
     }
@@ -73,11 +73,11 @@ impl JournalFile {
     }
 }
 
-/// Makes the files of generation `number` in `directory`, one for each of so many workers. Those
-/// that an attempt that failed has left are taken.
+/// Creates the files of generation `number` in `directory`, one for each of the `workers`. Files
+/// left by a failed attempt are reused.
 ///
 /// # Errors
-/// When one of them cannot be made, or it is not sure that they outlive a power loss.
+/// [`Error`] if one of them cannot be created, or the directory cannot be synced.
 pub(super) fn create(
     directory: &Path,
     number: u64,
@@ -91,7 +91,7 @@ pub(super) fn create(
             Ok(JournalFile { file, length: 0, is_unsynced: false, is_torn: false })
         })
         .collect::<Result<_, _>>()?;
-    // Without this a power loss could take a file away with all that was synced into it.
+    // Otherwise a power loss could remove a file with everything synced to it.
     File::open(directory).and_then(|directory| directory.sync_all()).map_err(of(directory))?;
     Ok(files)
 }
@@ -100,8 +100,9 @@ pub(super) fn path(directory: &Path, number: u64, worker: usize) -> PathBuf {
     directory.join(format!("journal-{number:020}-{worker}"))
 }
 
-/// The generation of a journal file, if it is one: those that are kept since they are damaged are
-/// none. A name without a worker is one, too: once there was one file for all.
+/// The generation of a journal file. Returns `None` for other files, including damaged ones that
+/// are kept. A name without a worker is valid, too: earlier versions wrote one file for all
+/// workers.
 pub(in crate::storage) fn number(path: &Path) -> Option<u64> {
     let name = path.file_name()?.to_str()?.strip_prefix("journal-")?;
     let (number, worker) = name.split_once('-').unwrap_or((name, "0"));
@@ -109,7 +110,7 @@ pub(in crate::storage) fn number(path: &Path) -> Option<u64> {
     number.parse().ok()
 }
 
-/// The journal files in `directory`, the oldest first.
+/// The journal files in `directory`, in ascending order.
 pub(in crate::storage) fn files(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in directory.read_dir()? {
@@ -122,18 +123,18 @@ pub(in crate::storage) fn files(directory: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// A journal file of which not all could be read.
+/// A journal file that could not be read completely.
 #[derive(Debug)]
 pub(in crate::storage) struct Damaged {
     pub(in crate::storage) path: PathBuf,
-    /// Bytes that could not be.
+    /// The number of bytes that could not be read.
     pub(in crate::storage) lost: u64,
 }
 
-/// Deletes `files`, but keeps those that are `damaged` under another name and tells the operator.
+/// Deletes `files`. The `damaged` ones are renamed instead, and logged.
 ///
 /// # Errors
-/// When one of them cannot be deleted or renamed.
+/// [`Error`] if one of them cannot be deleted or renamed.
 pub(in crate::storage) fn put_away(files: &[PathBuf], damaged: &[Damaged]) -> Result<(), Error> {
     for file in files {
         let Some(Damaged { lost, .. }) = damaged.iter().find(|damaged| damaged.path == *file)

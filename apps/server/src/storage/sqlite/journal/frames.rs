@@ -1,27 +1,27 @@
-//! Frames: what journal files are rows of. Integers are little-endian:
+//! The frames of journal files. Integers are little-endian:
 //!
 //! ```text
 //! u32 length of payload | u32 CRC-32 of the length and the payload | payload
 //! ```
 //!
-//! A payload is what [`sip_server::Output::journal`] held for one batch of messages. Frames are
-//! appended whole, so after a crash only the last can be incomplete. A frame that is damaged is
-//! passed over.
+//! A payload is the content of [`sip_server::Output::journal`] for one batch of messages. Each
+//! frame is appended with one write, so after a crash only the last can be incomplete. A damaged
+//! frame is skipped.
 
 use std::fs::File;
 use std::io::{self, BufReader, IoSlice, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
-/// Bytes before each payload.
+/// The length of a frame header in bytes.
 const HEADER: usize = 8;
-/// The longest part of a file in which the next whole frame is searched for, in bytes: it is held
-/// in memory.
+/// The maximum length of the rest of a file that is searched for the next intact frame, in bytes:
+/// it is read into memory.
 const MAX_SEARCHED: u64 = 256 << 20;
-/// The longest frame that is found by a search, in bytes. Hardly any is as long, and each that
-/// seems to begin is checked.
+/// The maximum length of a frame found by a search, in bytes. Longer ones are rare, and the
+/// checksum of each candidate is computed.
 const MAX_FOUND: usize = 1 << 20;
 
-/// Appends one frame with one system call. Returns its length.
+/// Appends one frame with one system call. Returns its length in bytes.
 pub(super) fn write(mut file: &File, payload: &[u8]) -> io::Result<u64> {
     let length = u32::try_from(payload.len())
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "a batch of 4 GiB or more"))?;
@@ -45,12 +45,12 @@ fn checksum(length: [u8; 4], payload: &[u8]) -> u32 {
     checksum.finalize()
 }
 
-/// The payloads of the frames of a journal file that are whole.
+/// A reader of the intact frames of a journal file.
 pub(in crate::storage) struct Frames {
     file: BufReader<File>,
-    /// Bytes of the file that are not yet read.
+    /// The number of unread bytes of the file.
     left: u64,
-    /// Bytes of frames that are not whole.
+    /// The number of bytes in damaged frames.
     damaged: u64,
     payload: Vec<u8>,
 }
@@ -63,7 +63,7 @@ impl Frames {
         Ok(Self { file, left, damaged: 0, payload: Vec::new() })
     }
 
-    /// The next payload. What the disk does not give is damaged, too, with all that follows.
+    /// The next payload. After a read error the rest of the file counts as damaged.
     pub(in crate::storage) fn next(&mut self) -> Option<&[u8]> {
         let mut is_read = self.read().ok()?;
         if !is_read && self.pass_over().ok()? {
@@ -72,7 +72,7 @@ impl Frames {
         is_read.then_some(&self.payload[..])
     }
 
-    /// Reads a frame; false where there is no whole one.
+    /// Reads a frame. Returns false if there is no intact one at this position.
     fn read(&mut self) -> io::Result<bool> {
         let mut header = [0; HEADER];
         if self.left < HEADER as u64 {
@@ -93,7 +93,7 @@ impl Frames {
         Ok(true)
     }
 
-    /// Goes on to the next frame that is whole, after one that is not; false where there is none.
+    /// Skips a damaged frame, to the next intact one. Returns false if there is no such frame.
     fn pass_over(&mut self) -> io::Result<bool> {
         if self.left == 0 || self.left > MAX_SEARCHED {
             return Ok(false);
@@ -109,8 +109,8 @@ impl Frames {
         Ok(true)
     }
 
-    /// Bytes that belong to no whole frame, once [`Frames::next`] has returned `None`. It must not
-    /// be called again then.
+    /// The number of bytes outside intact frames, after [`Frames::next`] has returned `None`.
+    /// `next` must not be called again.
     pub(in crate::storage) fn ignored(&self) -> u64 {
         self.left + self.damaged
     }
@@ -120,9 +120,9 @@ fn fields([l0, l1, l2, l3, c0, c1, c2, c3]: [u8; HEADER]) -> ([u8; 4], u32) {
     ([l0, l1, l2, l3], u32::from_le_bytes([c0, c1, c2, c3]))
 }
 
-/// Where the next whole frame begins in `rest`, which begins with one that is damaged.
+/// The offset of the next intact frame in `rest`, which begins with a damaged one.
 fn find(rest: &[u8]) -> Option<usize> {
-    // Where only the payload is damaged, the length tells.
+    // If only the payload is damaged, the length is still valid.
     let (length, _) = fields(*rest.first_chunk()?);
     let end = HEADER + u32::from_le_bytes(length) as usize;
     if rest.get(end..).is_some_and(|next| whole(next, usize::MAX).is_some()) {
@@ -131,8 +131,8 @@ fn find(rest: &[u8]) -> Option<usize> {
     (1..rest.len()).find(|&at| whole(&rest[at..], MAX_FOUND).is_some() && is_row(&rest[at..]))
 }
 
-/// The length of the whole frame that `bytes` begin with, if they do and it is not longer than
-/// `longest`.
+/// The length of the intact frame at the start of `bytes`, if there is one and it is not longer
+/// than `longest`.
 fn whole(bytes: &[u8], longest: usize) -> Option<usize> {
     let (header, rest) = bytes.split_first_chunk()?;
     let (length, sum) = fields(*header);
@@ -141,8 +141,8 @@ fn whole(bytes: &[u8], longest: usize) -> Option<usize> {
     (checksum(length, payload) == sum).then_some(HEADER + size)
 }
 
-/// Whether `bytes` are whole frames up to the end. A user who writes frames into a contact cannot
-/// bring that about: what follows the contact would have to be one, too.
+/// Returns true if `bytes` consist of intact frames up to the end. A frame that a malicious user
+/// puts into a contact does not pass: the bytes after the contact would have to be a frame, too.
 fn is_row(mut bytes: &[u8]) -> bool {
     while let Some(length) = whole(bytes, usize::MAX) {
         bytes = &bytes[length..];

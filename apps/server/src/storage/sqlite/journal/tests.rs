@@ -42,7 +42,7 @@ fn gone(user: &str, sequence: u64) -> Vec<u8> {
     bytes
 }
 
-/// Who is registered, with the sequence number of the record.
+/// The restored addresses-of-record, with the sequence numbers of their records.
 fn restored(storage: &Sqlite) -> BTreeMap<String, u64> {
     let mut found = BTreeMap::new();
     let restored = storage
@@ -154,7 +154,7 @@ fn what_has_expired_is_not_restored_and_forgotten_in_time() {
     assert_eq!(rows(&shared.storage), 1, "carol alone");
 }
 
-/// Alice's contacts as they are restored.
+/// The restored contacts of Alice.
 fn contacts(storage: &Sqlite) -> Vec<String> {
     let mut found = Vec::new();
     storage
@@ -166,7 +166,7 @@ fn contacts(storage: &Sqlite) -> Vec<String> {
     found
 }
 
-/// What earlier versions wrote says all there is, what is written now what has changed.
+/// Records of earlier versions contain all bindings, those of this version only the changes.
 #[test]
 fn changes_are_taken_in_after_records_of_earlier_versions_and_in_any_order() {
     let first = registered("alice", 1, LATER);
@@ -187,7 +187,7 @@ fn changes_are_taken_in_after_records_of_earlier_versions_and_in_any_order() {
         change(3, &[id], &[(1_001_003, "sip:three")]),
         change(4, &[1_001_003], &[]),
     ];
-    // How many are taken in before the first checkpoint, and in which order.
+    // The number of changes before the first checkpoint, and their order.
     for split in 0..=3 {
         for order in [[0, 1, 2], [0, 2, 1], [2, 1, 0], [1, 0, 2]] {
             let directory = tempfile::tempdir().unwrap();
@@ -202,7 +202,7 @@ fn changes_are_taken_in_after_records_of_earlier_versions_and_in_any_order() {
             shared.checkpoint().unwrap();
             assert_eq!(contacts(&shared.storage), ["sip:two"], "{split} {order:?}");
             assert_eq!(restored(&shared.storage), expected(&[("alice", 4)]));
-            // What was removed is remembered no longer than a late file can come.
+            // A removal is remembered no longer than a late file can exist.
             for sequence in 5..8 {
                 let user = format!("user{sequence}");
                 shared.append(0, &registered(&user, sequence, LATER)).unwrap();
@@ -244,7 +244,7 @@ fn files_of_more_workers_and_of_one_for_all_are_taken_in() {
     assert!(generation_after(storage) > 7);
 }
 
-/// The generation that is begun on `storage`.
+/// The number of the next generation on `storage`.
 fn generation_after(storage: Sqlite) -> u64 {
     *Shared::new(Arc::new(storage), Sync::Never, WORKERS).unwrap().number.lock()
 }
@@ -288,7 +288,7 @@ fn a_damaged_file_is_kept_and_what_is_whole_in_it_taken_in() {
         .collect();
     assert_eq!(kept.len(), 1, "{kept:?}");
     assert_eq!(std::fs::read(&kept[0]).unwrap(), bytes);
-    // It is not read again, nor in the way.
+    // It is not read again, and does no harm.
     assert_eq!(restored(&open(directory.path())), all);
     assert!(kept[0].exists() && !path.exists());
 }
@@ -382,7 +382,7 @@ fn threads_append_while_checkpoints_are_taken() {
     assert_eq!(restored(&shared.storage), all);
 }
 
-/// The directory in which the child process of the test below works.
+/// The environment variable with the directory of the child process in the test below.
 const CHILD: &str = "BAREBELL_TEST_JOURNAL";
 
 fn append_until_killed(directory: &Path) {
@@ -396,7 +396,7 @@ fn append_until_killed(directory: &Path) {
         });
         for sequence in before + 1.. {
             let user = format!("user{}", sequence % 50);
-            // A user's records stand in the files of all workers.
+            // The records of a user are in the files of all workers.
             let worker = (sequence / 50) as usize % WORKERS;
             shared.append(worker, &registered(&user, sequence, LATER)).unwrap();
             println!("\nstored {sequence}");

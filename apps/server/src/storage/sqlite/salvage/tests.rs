@@ -15,7 +15,7 @@ fn user(number: usize) -> User {
     User { name, domain: Arc::from("a.com"), logins: ha1.into() }
 }
 
-/// A database with users over many pages and a setting, that nobody has open; and the secret in it.
+/// A closed database with users on many pages and a setting, and its secret.
 fn database(directory: &Path) -> (PathBuf, [u8; SECRET_LENGTH]) {
     let storage = open(directory);
     storage.put_users(&(0..USERS).map(user).collect::<Vec<_>>()).unwrap();
@@ -28,7 +28,7 @@ fn overwrite(path: &Path, page: u64, bytes: &[u8]) {
     file.write_all_at(bytes, page * PAGE).unwrap();
 }
 
-/// The first page of a table, counted from 0 on.
+/// The root page of a table, counted from 0.
 fn root(path: &Path, table: &str) -> u64 {
     let database = Connection::open(path).unwrap();
     let root: i64 = database
@@ -53,7 +53,7 @@ fn users_on_either_side_of_a_damaged_page_are_saved() {
     assert_eq!(storage.setting("a").unwrap().unwrap(), b"b");
     let [kept] = &storage.kept_files().unwrap()[..] else { panic!("one file is kept") };
     assert_eq!(fs::read(directory.path().join(kept)).unwrap(), damaged);
-    // The new one is whole, and for its owner alone.
+    // The new database is intact, with mode 0600.
     storage.put_users(&saved).unwrap();
     drop(storage);
     assert_eq!(all(&open(directory.path()), None).len(), saved.len());
