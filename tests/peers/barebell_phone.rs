@@ -229,11 +229,12 @@ impl Driver for BarebellPhone {
 
     /// The concatenated recordings of all calls, which are in one file per call.
     fn recording(&self) -> Option<Recording> {
-        let paths = (1..).map(|number| match number {
+        // A call without media leaves no file.
+        let paths = (1..100).map(|number| match number {
             1 => self.folder.join("heard.wav"),
             _ => self.folder.join(&format!("heard-{number}.wav")),
         });
-        let files = paths.take_while(|path| path.exists());
+        let files = paths.filter(|path| path.exists());
         let recordings = files.filter_map(|path| Recording::read(&path));
         recordings.reduce(|mut all, next| {
             all.samples.extend(next.samples);
