@@ -133,7 +133,7 @@ fn a_subscription_with_a_notify_before_the_response_is_refreshed() {
     bob.send(&mut dialog, "NOTIFY", &state("active;expires=600"), "");
     let notify = alice.request("NOTIFY");
     let mut dialog_of_alice = alice.dialog_with(&notify);
-    dialog_of_alice.skip_cseq(subscribing.local_cseq());
+    dialog_of_alice.raise_local_cseq(subscribing.local_cseq());
     alice.answer(&notify, &dialog_of_alice, 200, "", "");
     bob.response("NOTIFY", 200);
     bob.answer(&subscribe, &dialog, 200, "Expires: 600\r\n", "");

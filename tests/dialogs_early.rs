@@ -61,7 +61,7 @@ fn answer(alice: &mut Agent, early: &Dialog, ringing: &mut Ringing) -> Dialog {
     agent.answer(&ringing.invite, dialog, 200, "", SESSION);
     let answered = alice.response_from("INVITE", 200, dialog.id().local_tag);
     let mut confirmed = early.clone();
-    confirmed.confirm_by(&answered.message()).expect("the response is a 2xx");
+    confirmed.on_success_received(&answered.message()).expect("the response is a 2xx");
     alice.acknowledge(&confirmed, &answered);
     agent.request("ACK");
     confirmed

@@ -31,7 +31,7 @@ fn in_front(nat: Nat) {
             alice.hidden_behind = Some("192.168.77.1:5060".to_owned());
         }
         let (mut alice, mut bob) = establish(alice, exchange.agent("bob"));
-        assert_eq!(bob.dialog.routes().len(), 3, "one route of the server and two of Kamailio");
+        assert_eq!(bob.dialog.route_set().len(), 3, "one route of the server and two of Kamailio");
         continue_call(&mut alice, &mut bob);
         match caller_hangs_up {
             true => alice.pass(&mut bob, "BYE", ""),
@@ -64,7 +64,11 @@ fn a_user_calls_a_party_behind_kamailio() {
         let kamailio = Kamailio::start(dave.address(), Nat::Ignored);
         let uri = format!("sip:dave@{}", kamailio.outside);
         let (mut alice, mut dave) = establish_with(exchange.agent("alice"), dave, &uri);
-        assert_eq!(alice.dialog.routes().len(), 3, "one route of the server and two of Kamailio");
+        assert_eq!(
+            alice.dialog.route_set().len(),
+            3,
+            "one route of the server and two of Kamailio"
+        );
         continue_call(&mut dave, &mut alice);
         continue_call(&mut alice, &mut dave);
         match caller_hangs_up {
@@ -101,7 +105,9 @@ fn the_caller_uses_kamailio_over_tls() {
     for caller_hangs_up in [true, false] {
         let alice = exchange.agent_by("alice", kamailio.outside);
         let (mut alice, mut bob) = establish(alice, exchange.agent("bob"));
-        assert!(alice.dialog.routes().iter().any(|route| route.ends_with(b";transport=tls;lr>")));
+        assert!(
+            alice.dialog.route_set().iter().any(|route| route.ends_with(b";transport=tls;lr>"))
+        );
         continue_call(&mut alice, &mut bob);
         match caller_hangs_up {
             true => alice.pass(&mut bob, "BYE", ""),

@@ -6,13 +6,13 @@ use peers::phone::{Account, Action, Event, Kind, Phone, Srtp};
 use peers::tone::Recording;
 use peers::transport::Transport::Udp;
 use rtp::Packet;
-use rtp::packet::Fields;
-use sdp::negotiation::{Agreement, accept, offered};
-use sdp::{Crypto, Session};
+use rtp::packet::HeaderFields;
+use sdp::negotiation::{NegotiatedSrtp, accept, usable_crypto_attributes};
+use sdp::{CryptoAttribute, SessionDescription};
 use sip::HeaderName;
 use sip::dialog::Dialog;
 use sip::header::NameAddr;
-use srtp::plus::{Placement, Plus, Scheme};
+use srtp::plus::{Placement, Scheme, SrtpPlus};
 use srtp::{Policy, Receiver, Sender, Suite};
 use std::f64::consts::TAU;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -51,7 +51,7 @@ impl Caller {
     }
 
     /// Calls with an offer of these attributes. Returns the session description of the answer.
-    fn invite(&mut self, crypto: &[Crypto], phone: &mut Phone) -> String {
+    fn invite(&mut self, crypto: &[CryptoAttribute], phone: &mut Phone) -> String {
         let port = self.media.local_addr().expect("the socket is bound").port();
         let attributes: String =
             crypto.iter().map(|crypto| format!("a=crypto:{crypto}\r\n")).collect();
@@ -73,9 +73,9 @@ impl Caller {
     }
 
     /// Sends a tone and receives the phone's, until both were received for a second.
-    fn talk(&self, answer: &str, agreement: &Agreement, phone: &mut Phone) {
-        let session =
-            Session::parse(answer.as_bytes()).expect("the answer is a session description");
+    fn talk(&self, answer: &str, agreement: &NegotiatedSrtp, phone: &mut Phone) {
+        let session = SessionDescription::parse(answer.as_bytes())
+            .expect("the answer is a session description");
         let media = &session.media[0];
         let address = session
             .address(media)
@@ -102,11 +102,11 @@ impl Caller {
                     .map(|sample| f64::from(sample) * f64::from(TONE) / f64::from(RATE) * TAU)
                     .map(|phase| mu_law((12_000.0 * phase.sin()) as i16))
                     .collect();
-                let fields = Fields {
+                let fields = HeaderFields {
                     sequence_number: sent as u16,
                     timestamp: sent * FRAME,
                     ssrc: 0xcafe,
-                    ..Fields::default()
+                    ..HeaderFields::default()
                 };
                 let length = fields
                     .write(&payload, &mut buffer)
@@ -147,12 +147,12 @@ fn from_mu_law(byte: u8) -> i16 {
 }
 
 /// The offered attribute. The phone chooses the first supported one.
-fn offer(suite: Suite, plus: Option<Plus>) -> Crypto {
+fn offer(suite: Suite, plus: Option<SrtpPlus>) -> CryptoAttribute {
     let length = suite.key_length() + suite.salt_length();
     let key: Vec<u8> = (1..).take(length).collect();
     let mut policy = Policy::new(suite);
     policy.plus = plus;
-    Crypto::new(1, policy, &key).expect("the key length matches the suite")
+    CryptoAttribute::new(1, policy, &key).expect("the key length matches the suite")
 }
 
 /// Calls a phone with SRTP, and receives its audio.
@@ -163,11 +163,12 @@ fn talk_to(kind: Kind, suite: Suite, plus: bool) {
     let contact = exchange.server.wait_for_registrations("bob", 1).remove(0).contact;
     let mut caller = Caller::new(&contact);
 
-    let wanted = Plus { scheme: Scheme::Header, placement: Placement::Extension(5) };
+    let wanted = SrtpPlus { scheme: Scheme::Header, placement: Placement::Extension(5) };
     let ours = [offer(suite, plus.then_some(wanted))];
     let answer = caller.invite(&ours, &mut bob);
-    let session = Session::parse(answer.as_bytes()).expect("the answer is a session description");
-    let answered = offered(&session.media[0]);
+    let session =
+        SessionDescription::parse(answer.as_bytes()).expect("the answer is a session description");
+    let answered = usable_crypto_attributes(&session.media[0]);
     let mut agreement =
         accept(&ours, &answered).unwrap_or_else(|| panic!("no agreement: {answer}"));
     // No other phone knows SRTP+, so the parameter is ignored.

@@ -47,7 +47,7 @@ impl End {
         let body = if has_session { SESSION } else { "" };
         self.agent.send(&mut self.dialog, method, fields, body);
         let request = other.agent.request(method);
-        other.dialog.receive(&request.message()).expect("the request is in order");
+        other.dialog.check_cseq(&request.message()).expect("the request is in order");
         let refreshes = matches!(method, "INVITE" | "UPDATE" | "SUBSCRIBE" | "NOTIFY");
         if refreshes {
             other.dialog.refresh_target(&request.message());

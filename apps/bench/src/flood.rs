@@ -9,7 +9,7 @@ use crate::cpu::Cpu;
 use crate::record::Histogram;
 use net::{BATCH, Inbox, Options, Outbox, Outgoing, Socket};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use rtp::packet::Fields;
+use rtp::packet::HeaderFields;
 use srtp::{MasterKey, Policy, Receiver, Sender};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -191,7 +191,12 @@ fn send(socket: &Socket, flood: &Flood, begun: &AtomicBool) -> Sent {
             let ssrc = (total % u64::from(flood.sources)) as u32;
             let number = &mut next[ssrc as usize];
             let timestamp = u32::from(*number) * 160;
-            let fields = Fields { sequence_number: *number, timestamp, ssrc, ..Fields::default() };
+            let fields = HeaderFields {
+                sequence_number: *number,
+                timestamp,
+                ssrc,
+                ..HeaderFields::default()
+            };
             *number = number.wrapping_add(1);
             let mut packet = vec![0; LONGEST];
             let length = fields.write(&payload, &mut packet).expect("room for a payload");
@@ -310,7 +315,7 @@ fn receive(
 mod tests {
     use super::*;
     use srtp::Suite;
-    use srtp::plus::{Placement, Plus, Scheme};
+    use srtp::plus::{Placement, Scheme, SrtpPlus};
 
     #[test]
     fn a_sender_that_is_late_or_loses_packets_spoils_what_it_measures() {
@@ -328,7 +333,7 @@ mod tests {
         srtp.max_sources = 20;
         let plus = |scheme| {
             let mut policy = srtp.clone();
-            policy.plus = Some(Plus { scheme, placement: Placement::Trailer });
+            policy.plus = Some(SrtpPlus { scheme, placement: Placement::Trailer });
             Some(policy)
         };
         let policies = [

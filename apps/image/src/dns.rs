@@ -10,7 +10,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 use sip::locate::{
-    Answer, Destination, Families, Locator, Naptr, Query, RecordType, Srv, Step, Target,
+    AddressFamilies, Answer, Destination, LocateStep, Locator, Naptr, Query, RecordType, Srv,
+    Target,
 };
 use sip::{Duration, Instant, Transport};
 use smoltcp::wire::{
@@ -91,7 +92,7 @@ impl<T> Resolver<T> {
 
     /// Starts a search for `destination`; `what` is returned with the result.
     pub fn locate(&mut self, now: Instant, destination: Destination, what: T, random: &mut Random) {
-        let locator = Locator::new(destination, &OURS, Families::V4);
+        let locator = Locator::new(destination, &OURS, AddressFamilies::V4);
         if self.searches.len() >= MOST {
             return self.found.push((what, Vec::new()));
         }
@@ -102,9 +103,9 @@ impl<T> Resolver<T> {
     fn advance(&mut self, now: Instant, mut locator: Locator, what: T, random: &mut Random) {
         loop {
             let query = match locator.step() {
-                Step::Done(targets) => return self.found.push((what, targets)),
-                Step::Failed(_) => return self.found.push((what, Vec::new())),
-                Step::Query(query) => query,
+                LocateStep::Done(targets) => return self.found.push((what, targets)),
+                LocateStep::Failed(_) => return self.found.push((what, Vec::new())),
+                LocateStep::Query(query) => query,
             };
             let key = (number_of(query.record), query.name.clone());
             let kept = self.kept.get(&key).filter(|(_, until)| *until > now);
@@ -113,7 +114,7 @@ impl<T> Resolver<T> {
                 None if self.servers.is_empty() => Answer::Failure,
                 None => return self.ask(now, locator, query, what, random),
             };
-            locator.on_answer(answer, &mut |bound| random.below(bound));
+            locator.on_dns_answer(answer, &mut |bound| random.below(bound));
         }
     }
 
@@ -172,7 +173,7 @@ impl<T> Resolver<T> {
     fn end(&mut self, now: Instant, at: usize, answer: Answer, random: &mut Random) {
         let Search { what, mut locator, port, .. } = self.searches.swap_remove(at);
         self.closed.push(port);
-        locator.on_answer(answer, &mut |bound| random.below(bound));
+        locator.on_dns_answer(answer, &mut |bound| random.below(bound));
         self.advance(now, locator, what, random);
     }
 

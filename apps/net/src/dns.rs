@@ -4,7 +4,8 @@ use hickory_resolver::TokioResolver;
 use hickory_resolver::proto::rr::{RData, RecordType as DnsType};
 use sip::Transport;
 use sip::locate::{
-    Answer, Destination, Families, Locator, Naptr, Query, RecordType, Srv, Step, Target,
+    AddressFamilies, Answer, Destination, LocateStep, Locator, Naptr, Query, RecordType, Srv,
+    Target,
 };
 use std::io;
 
@@ -12,7 +13,7 @@ use std::io;
 pub struct Dns {
     resolver: Option<TokioResolver>,
     transports: Vec<Transport>,
-    families: Families,
+    families: AddressFamilies,
     /// Receives warnings.
     warn: fn(&str),
 }
@@ -21,7 +22,7 @@ impl Dns {
     /// The system's resolver, for a program that sends on `transports`, in order of preference, to
     /// addresses of `families`. `warn` receives messages about failures of the DNS.
     #[must_use]
-    pub fn new(transports: Vec<Transport>, families: Families, warn: fn(&str)) -> Self {
+    pub fn new(transports: Vec<Transport>, families: AddressFamilies, warn: fn(&str)) -> Self {
         let resolver = TokioResolver::builder_tokio().and_then(|builder| builder.build());
         let resolver = resolver
             .inspect_err(|error| {
@@ -37,12 +38,12 @@ impl Dns {
         let mut locator = Locator::new(destination, &self.transports, self.families);
         loop {
             match locator.step() {
-                Step::Query(query) => {
+                LocateStep::Query(query) => {
                     let answer = self.ask(&query).await;
-                    locator.on_answer(answer, &mut random_below);
+                    locator.on_dns_answer(answer, &mut random_below);
                 }
-                Step::Done(targets) => return targets,
-                Step::Failed(_) => return Vec::new(),
+                LocateStep::Done(targets) => return targets,
+                LocateStep::Failed(_) => return Vec::new(),
             }
         }
     }
@@ -145,7 +146,7 @@ mod tests {
         Dns {
             resolver: builder.build().ok(),
             transports: vec![Transport::Udp, Transport::Tcp],
-            families: Families::V4,
+            families: AddressFamilies::V4,
             warn: |text| eprintln!("{text}"),
         }
     }

@@ -15,7 +15,7 @@ use net::tls::{Client, ServerName, Trust};
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::InterfaceFlags;
 use probe::Answered;
-use sip::locate::{Destination, Families};
+use sip::locate::{AddressFamilies, Destination};
 use sip::{Transport, Uri};
 use sip_ua::Account;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
@@ -128,7 +128,7 @@ fn server(check: &mut Check, account: &Account, trust: &Trust) {
         let found = format!("{towards} leads nowhere");
         return check.tell("DNS", false, found, Some("give the account a proxy"));
     };
-    let dns = Dns::new(TRANSPORTS.to_vec(), Families::V4First, |text| {
+    let dns = Dns::new(TRANSPORTS.to_vec(), AddressFamilies::V4First, |text| {
         terminal::say(&text);
     });
     let located = dns.locate_and_wait(destination.clone()).unwrap_or_default();

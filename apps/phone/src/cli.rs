@@ -6,7 +6,7 @@ use clap_complete::Shell;
 use media::Codec;
 use net::tls::Trust;
 use srtp::Suite;
-use srtp::plus::{Placement, Plus, Scheme};
+use srtp::plus::{Placement, Scheme, SrtpPlus};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -183,7 +183,7 @@ pub(crate) struct LineArgs {
     /// Offer SRTP+, which rejects forged packets at less cost: sequence, hash, chain or header, in
     /// the header extension, or behind the packet as in hash:trailer
     #[arg(long, value_name = "SCHEME", value_parser = srtp_plus)]
-    pub(crate) srtp_plus: Option<Plus>,
+    pub(crate) srtp_plus: Option<SrtpPlus>,
     /// A STUN server to learn the public address of ports behind a NAT, such as stun.example.org or
     /// 192.0.2.1:3478; with two of them the kind of NAT is detected
     #[arg(long, value_name = "HOST")]
@@ -286,7 +286,7 @@ fn codec(name: &str) -> Result<Codec, String> {
 const PLUS_ELEMENT: u8 = 5;
 
 /// Parses an SRTP+ scheme with its placement.
-fn srtp_plus(text: &str) -> Result<Plus, String> {
+fn srtp_plus(text: &str) -> Result<SrtpPlus, String> {
     let schemes = [Scheme::SEQUENCE, Scheme::Hash, Scheme::CHAIN, Scheme::Header];
     let (name, placement) = match text.strip_suffix(":trailer") {
         Some(name) => (name, Placement::Trailer),
@@ -295,7 +295,7 @@ fn srtp_plus(text: &str) -> Result<Plus, String> {
     let found = schemes.into_iter().find(|scheme| scheme.name() == name);
     let scheme =
         found.ok_or("expected sequence, hash, chain or header, with :trailer or without")?;
-    Ok(Plus { scheme, placement })
+    Ok(SrtpPlus { scheme, placement })
 }
 
 /// The crypto suite with this name.

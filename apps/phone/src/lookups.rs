@@ -3,7 +3,7 @@
 use crate::warnings;
 use net::Dns;
 use sip::Transport;
-use sip::locate::{Destination, Families, Target};
+use sip::locate::{AddressFamilies, Destination, Target};
 use sip_ua::Ticket;
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -37,7 +37,7 @@ impl Lookups {
         let (questions, asked) = channel::<(Asker, Destination)>();
         let (answered, answers) = channel();
         std::thread::Builder::new().name("lookups".into()).spawn(move || {
-            let dns = Dns::new(TRANSPORTS.to_vec(), Families::V4First, |text| {
+            let dns = Dns::new(TRANSPORTS.to_vec(), AddressFamilies::V4First, |text| {
                 warnings::warn(text.to_owned());
             });
             while let Ok((asker, destination)) = asked.recv() {

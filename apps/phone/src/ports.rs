@@ -199,7 +199,7 @@ mod tests {
         assert!(ports.is_waiting(Duration::ZERO) && !ports.is_waiting(Duration::from_secs(2)));
         let (mut datagram, mut answer) = ([0; 512], Vec::new());
         let (length, from) = server.recv_from(&mut datagram).unwrap();
-        assert!(stun::answer(from, &datagram[..length], &mut answer));
+        assert!(stun::respond_to_binding(from, &datagram[..length], &mut answer));
         server.send_to(&answer, from).unwrap();
         while ports.mapped().is_none() {
             ports.read(Duration::from_millis(1));

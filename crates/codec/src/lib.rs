@@ -66,7 +66,7 @@ impl Codec {
     /// Returns true if the codec is worth offering by default. Peers that support none of these are
     /// rare.
     #[must_use]
-    pub const fn is_usual(self) -> bool {
+    pub const fn is_offered_by_default(self) -> bool {
         !matches!(self, Self::Gsm | Self::G726 | Self::Aal2G726)
     }
 
@@ -119,7 +119,7 @@ impl Codec {
 
     /// The value of `a=fmtp`, if any.
     #[must_use]
-    pub const fn parameters(self) -> Option<&'static str> {
+    pub const fn format_parameters(self) -> Option<&'static str> {
         match self {
             #[cfg(feature = "opus")]
             Self::Opus => Some(opus::PARAMETERS),
@@ -162,7 +162,7 @@ impl Codec {
 
     /// The codec with this encoding name (case-insensitive) and clock rate.
     #[must_use]
-    pub fn named(name: &str, clock_rate: u32) -> Option<Self> {
+    pub fn from_encoding_name(name: &str, clock_rate: u32) -> Option<Self> {
         let is_it = |codec: &Self| {
             codec.name().eq_ignore_ascii_case(name) && codec.clock_rate() == clock_rate
         };
@@ -287,7 +287,7 @@ impl Decoder {
 
     /// Appends 20 ms of comfort noise, as described by the payload `description` (RFC 3389). Until
     /// the next audio payload, comfort noise replaces missing payloads.
-    pub fn comfort(&mut self, description: &[u8], out: &mut Vec<i16>) {
+    pub fn decode_comfort_noise(&mut self, description: &[u8], out: &mut Vec<i16>) {
         self.noise.describe(description);
         self.is_silent = true;
         self.conceal(out);
@@ -320,7 +320,7 @@ impl Decoder {
     /// Appends 20 ms that replace a lost payload. `next` is the payload after it: an Opus payload
     /// may contain a redundant copy of the previous one (FEC). Without a copy, works as
     /// [`Decoder::conceal`].
-    pub fn recover(&mut self, next: &[u8], out: &mut Vec<i16>) {
+    pub fn decode_redundant(&mut self, next: &[u8], out: &mut Vec<i16>) {
         if self.is_silent {
             return self.conceal(out);
         }

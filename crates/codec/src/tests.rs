@@ -123,7 +123,7 @@ fn comfort_noise_lasts_until_the_next_audio() {
         encoder.encode(&tone(500.0, codec.sample_rate(), 0.02), &mut payload);
         decoder.decode(&payload, &mut out);
         assert!(!decoder.is_silent());
-        decoder.comfort(&[40], &mut out);
+        decoder.decode_comfort_noise(&[40], &mut out);
         for _ in 0..100 {
             assert!(decoder.is_silent());
             out.clear();
@@ -140,11 +140,11 @@ fn comfort_noise_lasts_until_the_next_audio() {
 #[test]
 fn names_select_codecs() {
     for &codec in Codec::ALL {
-        let named = Codec::named(&codec.name().to_lowercase(), codec.clock_rate());
+        let named = Codec::from_encoding_name(&codec.name().to_lowercase(), codec.clock_rate());
         assert_eq!(named, Some(codec));
     }
-    assert_eq!(Codec::named("PCMU", 16_000), None);
-    assert_eq!(Codec::named("G722", 16_000), None);
+    assert_eq!(Codec::from_encoding_name("PCMU", 16_000), None);
+    assert_eq!(Codec::from_encoding_name("G722", 16_000), None);
 }
 
 #[test]

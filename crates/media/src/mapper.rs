@@ -5,7 +5,7 @@ use crate::negotiation::Random;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use core::time::Duration;
-use stun::{Answer, Client, Event, TransactionId};
+use stun::{BindingResponse, Client, Event, TransactionId};
 
 /// The interval of the queries to a server. NATs drop a mapping after 30 s to several minutes, and
 /// this interval was sufficient for deployed ones.
@@ -126,8 +126,8 @@ impl Mapper {
             server.question = None;
             server.next = server.next.max(now);
             server.mapped = match answer {
-                Answer::Mapped(address) => Some(address),
-                Answer::Refused(_) | Answer::Useless => None,
+                BindingResponse::Mapped(address) => Some(address),
+                BindingResponse::Error(_) | BindingResponse::Unusable => None,
             };
             return true;
         }

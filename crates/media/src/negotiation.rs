@@ -9,9 +9,9 @@ use core::fmt;
 use core::net::SocketAddr;
 use core::time::Duration;
 use description::{Description, in_its_place};
-use sdp::negotiation::{self, Agreement, Preferences, Profile};
-use sdp::{Crypto, Direction, Media};
-use srtp::plus::{Plus, Scheme};
+use sdp::negotiation::{self, NegotiatedSrtp, Profile, SrtpPreferences};
+use sdp::{CryptoAttribute, Direction, MediaDescription};
+use srtp::plus::{Scheme, SrtpPlus};
 use srtp::{Policy, Suite};
 use zeroize::Zeroizing;
 
@@ -56,7 +56,7 @@ pub struct Wishes {
     pub offers_all_suites: bool,
     /// The SRTP+ scheme to offer, if any, with the position of its tags. All schemes are accepted
     /// if offered.
-    pub plus: Option<Plus>,
+    pub plus: Option<SrtpPlus>,
 }
 
 impl Default for Wishes {
@@ -97,7 +97,7 @@ pub struct Stream {
     /// True if the other end sends.
     pub receives: bool,
     /// The keys of both ends, if the stream is encrypted.
-    pub security: Option<Agreement>,
+    pub security: Option<NegotiatedSrtp>,
     /// Random bytes, from which scheme 3 of SRTP+ derives its numbers.
     pub seed: Zeroizing<[u8; 32]>,
     /// True if RTP and RTCP share a port.
@@ -175,9 +175,9 @@ pub struct Negotiator {
     version: u64,
     holds: bool,
     /// The keys of the last offer.
-    offered: Vec<Crypto>,
+    offered: Vec<CryptoAttribute>,
     /// The keys of both ends that were last agreed on.
-    agreed: Option<Agreement>,
+    agreed: Option<NegotiatedSrtp>,
     /// True if the stream was encrypted. It is never in clear again (downgrade protection).
     was_secured: bool,
     seed: Zeroizing<[u8; 32]>,
@@ -287,8 +287,9 @@ impl Negotiator {
     /// Returns the local codecs with their payload types in an offer.
     fn payload_types(&self) -> Vec<(u8, Codec)> {
         let is_free = |number: &u8| EVENTS.iter().all(|(taken, _)| taken != number);
-        let mut dynamic = rtp::payload::DYNAMIC.filter(is_free);
-        let is_offered = |codec: &&Codec| self.wishes.offers_all_codecs || codec.is_usual();
+        let mut dynamic = rtp::payload::DYNAMIC_PAYLOAD_TYPES.filter(is_free);
+        let is_offered =
+            |codec: &&Codec| self.wishes.offers_all_codecs || codec.is_offered_by_default();
         let codecs = self.wishes.codecs.iter().filter(is_offered);
         let numbered = codecs.filter_map(|&codec| {
             Some((codec.static_payload_type().or_else(|| dynamic.next())?, codec))
@@ -296,7 +297,7 @@ impl Negotiator {
         numbered.collect()
     }
 
-    fn keys(&self, random: Random<'_>) -> Vec<Crypto> {
+    fn keys(&self, random: Random<'_>) -> Vec<CryptoAttribute> {
         let is_offered =
             |suite: &&Suite| self.wishes.offers_all_suites || USUAL_SUITES.contains(*suite);
         let suites = self.wishes.suites.iter().filter(is_offered);
@@ -307,9 +308,9 @@ impl Negotiator {
             random(&mut bytes);
             let mut policy = Policy::new(suite);
             policy.plus = self.wishes.plus;
-            Crypto::new(0, policy, &bytes).ok()
+            CryptoAttribute::new(0, policy, &bytes).ok()
         });
-        let mut keys: Vec<Crypto> = used.into_iter().chain(made).collect();
+        let mut keys: Vec<CryptoAttribute> = used.into_iter().chain(made).collect();
         (1..).zip(&mut keys).for_each(|(tag, key)| key.tag = tag);
         keys
     }
@@ -332,7 +333,7 @@ impl Negotiator {
         random: Random<'_>,
     ) -> Result<(Vec<u8>, Stream), Refusal> {
         random(&mut *self.seed);
-        let session = sdp::Session::parse(offer).map_err(|_| Refusal::Malformed)?;
+        let session = sdp::SessionDescription::parse(offer).map_err(|_| Refusal::Malformed)?;
         let (place, media) = audio_of(&session).ok_or(Refusal::NoAudio)?;
         let profile = Profile::of(media.protocol);
         let mut security = self.secure_answer(media, profile, random)?;
@@ -353,7 +354,8 @@ impl Negotiator {
             (false, true) => "recvonly",
             (false, false) => "inactive",
         };
-        let keys: Vec<Crypto> = security.iter().map(|agreed| agreed.send.clone()).collect();
+        let keys: Vec<CryptoAttribute> =
+            security.iter().map(|agreed| agreed.send.clone()).collect();
         let mux = media.multiplexes_rtcp();
         let extended_reports = ExtendedReports::of(&session, media);
         // An answer names reports only if the offer does (RFC 3611 section 5.2).
@@ -398,10 +400,10 @@ impl Negotiator {
 
     fn secure_answer(
         &self,
-        media: &Media<'_>,
+        media: &MediaDescription<'_>,
         profile: Option<Profile>,
         random: Random<'_>,
-    ) -> Result<Option<Agreement>, Refusal> {
+    ) -> Result<Option<NegotiatedSrtp>, Refusal> {
         let only_secured = || Refusal::OnlySecured { protocol: media.protocol.to_string() };
         let is_optional = match profile {
             Some(Profile::Plain) => true,
@@ -409,10 +411,10 @@ impl Negotiator {
             Some(Profile::Dtls) | None => return Err(only_secured()),
         };
         let wants = self.wishes.security != Security::Off;
-        let mut preferences = Preferences::secure();
+        let mut preferences = SrtpPreferences::secure();
         preferences.suites.clone_from(&self.wishes.suites);
         preferences.plus = [Scheme::SEQUENCE, Scheme::Hash, Scheme::CHAIN, Scheme::Header].into();
-        let offered = negotiation::offered(media);
+        let offered = negotiation::usable_crypto_attributes(media);
         let agreed = wants.then(|| negotiation::answer(&offered, &preferences, random)).flatten();
         match agreed {
             Some(agreed) => Ok(Some(agreed)),
@@ -427,13 +429,13 @@ impl Negotiator {
     /// # Errors
     /// [`Refusal`]: the answer does not result in a stream.
     pub fn accept(&mut self, answer: &[u8]) -> Result<Stream, Refusal> {
-        let session = sdp::Session::parse(answer).map_err(|_| Refusal::Malformed)?;
-        let media = session.media.first().filter(|media| media.kind == "audio");
+        let session = sdp::SessionDescription::parse(answer).map_err(|_| Refusal::Malformed)?;
+        let media = session.media.first().filter(|media| media.media_type == "audio");
         let media = media.ok_or(Refusal::NoAudio)?;
         if media.port == 0 {
             return Err(Refusal::Refused);
         }
-        let answered = negotiation::offered(media);
+        let answered = negotiation::usable_crypto_attributes(media);
         let security = negotiation::accept(&self.offered, &answered);
         if security.is_none() {
             if self.requires_security() {
@@ -503,7 +505,7 @@ impl Negotiator {
     /// Returns the known codecs of the other end's list, with their payload types.
     fn known_codecs<'s>(
         &'s self,
-        media: &'s Media<'_>,
+        media: &'s MediaDescription<'_>,
     ) -> impl Iterator<Item = (Codec, u8)> + use<'s> {
         let codec_of = move |number: u8| {
             let named = media.rtpmaps().find(|map| map.payload_type == number);
@@ -514,14 +516,14 @@ impl Negotiator {
                     (format.name, format.clock_rate)
                 }
             };
-            Codec::named(name, rate).filter(|codec| self.wishes.codecs.contains(codec))
+            Codec::from_encoding_name(name, rate).filter(|codec| self.wishes.codecs.contains(codec))
         };
         let numbers = media.formats().filter_map(|format| format.parse::<u8>().ok());
         numbers.filter_map(move |number| Some((codec_of(number)?, number)))
     }
 
     /// Returns the first known codec of the other end's list, with its payload type.
-    fn common_codec(&self, media: &Media<'_>) -> Result<(Codec, u8), Refusal> {
+    fn common_codec(&self, media: &MediaDescription<'_>) -> Result<(Codec, u8), Refusal> {
         let numbers = || media.formats().filter_map(|format| format.parse::<u8>().ok());
         let found = self.known_codecs(media).next();
         found.ok_or_else(|| {
@@ -538,9 +540,11 @@ impl Negotiator {
 }
 
 /// Returns the first audio stream that is not rejected, with its index among the media.
-fn audio_of<'s, 'a>(session: &'s sdp::Session<'a>) -> Option<(usize, &'s Media<'a>)> {
+fn audio_of<'s, 'a>(
+    session: &'s sdp::SessionDescription<'a>,
+) -> Option<(usize, &'s MediaDescription<'a>)> {
     let media = session.media.iter().enumerate();
-    let mut audio = media.filter(|(_, media)| media.kind.eq_ignore_ascii_case("audio"));
+    let mut audio = media.filter(|(_, media)| media.media_type.eq_ignore_ascii_case("audio"));
     audio.find(|(_, media)| media.port != 0)
 }
 

@@ -2,10 +2,10 @@
 
 use crate::negotiation::ExtendedReports;
 use core::time::Duration;
-use rtp::Transmission;
-use rtp::ntp::{NtpTime, round_trip, short_span};
+use rtp::SenderStats;
+use rtp::ntp::{NtpTime, round_trip, to_ntp_short};
 use rtp::rtcp::extended::{Block, ExtendedReport, LastReceiverReport, VoipMetrics};
-use rtp::rtcp::{Item, ReportBlock, Schedule, Writer};
+use rtp::rtcp::{ReportBlock, ReportSchedule, SdesItem, Writer};
 
 /// The bandwidth of a G.711 stream with its headers, in bits per second.
 const BANDWIDTH: f64 = 80_000.0;
@@ -65,8 +65,8 @@ pub(crate) struct Far {
 /// The state of the local reports and of those of the other end. Times are on the session's clock.
 pub(crate) struct Reports {
     seed: Option<ReportSeed>,
-    schedule: Option<Schedule>,
-    transmission: Transmission,
+    schedule: Option<ReportSchedule>,
+    transmission: SenderStats,
     clock_rate: u32,
     sent_packets: u32,
     last_sent: Option<Duration>,
@@ -98,7 +98,7 @@ impl Reports {
         Self {
             seed: None,
             schedule: None,
-            transmission: Transmission::new(clock_rate),
+            transmission: SenderStats::new(clock_rate),
             clock_rate,
             sent_packets: 0,
             last_sent: None,
@@ -118,7 +118,12 @@ impl Reports {
         // A xorshift generator with a zero state would return only zeros.
         self.numbers = u64::from_le_bytes(numbers) | 1;
         let random = self.random();
-        self.schedule = Some(Schedule::reduced(now, BANDWIDTH, FIRST_SIZE + LOWER_HEADERS, random));
+        self.schedule = Some(ReportSchedule::with_reduced_minimum(
+            now,
+            BANDWIDTH,
+            FIRST_SIZE + LOWER_HEADERS,
+            random,
+        ));
         self.seed = Some(seed);
     }
 
@@ -126,7 +131,7 @@ impl Reports {
     pub(crate) fn set_clock_rate(&mut self, clock_rate: u32) {
         if clock_rate != self.clock_rate {
             self.clock_rate = clock_rate;
-            self.transmission = Transmission::new(clock_rate);
+            self.transmission = SenderStats::new(clock_rate);
         }
     }
 
@@ -148,7 +153,7 @@ impl Reports {
     }
 
     pub(crate) fn next_timer(&self) -> Option<Duration> {
-        self.schedule.as_ref().filter(|_| !self.is_over).map(Schedule::next)
+        self.schedule.as_ref().filter(|_| !self.is_over).map(ReportSchedule::next)
     }
 
     /// Returns true if a report is due. `heard` is the time of the other end's last packet.
@@ -202,11 +207,11 @@ impl Reports {
             None => writer.receiver_report(ssrc, block.as_slice())?,
         }
         let name: [u8; 16] = core::array::from_fn(|place| letter(seed.random[place]));
-        writer.description(ssrc, &[Item { kind: Item::CNAME, text: &name }])?;
+        writer.description(ssrc, &[SdesItem { kind: SdesItem::CNAME, text: &name }])?;
         let answer = self.reference.map(|(ssrc, last, came)| LastReceiverReport {
             ssrc,
             last,
-            delay: short_span(now.saturating_sub(came)),
+            delay: to_ntp_short(now.saturating_sub(came)),
         });
         if reference_time || metrics.is_some() || answer.is_some() {
             writer.extended_report(ssrc, |blocks| {
@@ -223,7 +228,7 @@ impl Reports {
             writer.bye(&[ssrc], None)?;
             self.is_over = true;
         }
-        self.times[(self.written % REMEMBERED as u64) as usize] = time.middle();
+        self.times[(self.written % REMEMBERED as u64) as usize] = time.compact();
         self.written += 1;
         Some(writer.len())
     }
@@ -271,7 +276,7 @@ impl Reports {
         for block in report.blocks() {
             match block {
                 Block::ReceiverReferenceTime(time) => {
-                    self.reference = Some((report.ssrc, time.middle(), now));
+                    self.reference = Some((report.ssrc, time.compact(), now));
                 }
                 Block::DelaySinceLastReceiverReport(receivers) => {
                     if let Some(ours) = receivers.iter().find(|receiver| receiver.ssrc == ssrc) {

@@ -8,11 +8,11 @@ use alloc::vec::Vec;
 use codec::{Codec, Decoder, Encoder};
 use core::net::SocketAddr;
 use core::time::Duration;
-use rtp::event::{Events, to_digit};
+use rtp::event::{EventReceiver, to_digit};
 use rtp::jitter_buffer::{Config, JitterBuffer, Playout};
 use rtp::quality::{CodecQuality, LossPattern, mean_opinion_score, rating};
 use rtp::reception::Arrival;
-use rtp::{Packet, Reception};
+use rtp::{Packet, ReceptionStats};
 use srtp::Suite;
 use srtp::timings::Timings;
 
@@ -83,10 +83,10 @@ pub struct Session {
     /// The source address of the other end's packets (symmetric RTP). See [`Session::destination`]
     /// for the conditions under which packets are sent there.
     source: Option<SocketAddr>,
-    reception: Option<Reception>,
+    reception: Option<ReceptionStats>,
     /// Payloads. The flag is true for a description of comfort noise.
     buffer: JitterBuffer<(bool, Vec<u8>)>,
-    events: Events,
+    events: EventReceiver,
     digits: Vec<u8>,
     pressed: Option<Pressed>,
     statistics: Statistics,
@@ -138,7 +138,7 @@ impl Session {
             source: None,
             reception: None,
             buffer: JitterBuffer::new(Config::new(stream.codec.clock_rate())),
-            events: Events::default(),
+            events: EventReceiver::default(),
             digits: Vec::new(),
             pressed: None,
             statistics: Statistics::default(),
@@ -267,7 +267,7 @@ impl Session {
         let clock_rate = self.stream.codec.clock_rate();
         let ssrc = header.ssrc();
         if self.reception.as_ref().is_none_or(|reception| reception.ssrc() != ssrc) {
-            let reception = Reception::new(&header, clock_rate);
+            let reception = ReceptionStats::new(&header, clock_rate);
             self.reception = Some(match events {
                 Some(number) => reception.with_events(number),
                 None => reception,
@@ -372,18 +372,20 @@ impl Session {
         let count = (self.stream.codec.sample_rate() * millis / 1000) as usize;
         let start = out.len();
         match self.buffer.play(now) {
-            Playout::Frame((true, description)) => self.decoder.comfort(&description, out),
+            Playout::Frame((true, description)) => {
+                self.decoder.decode_comfort_noise(&description, out)
+            }
             Playout::Frame((false, payload)) => {
                 self.decoder.decode(&payload, out);
                 out.resize(out.len().max(start + count), 0);
             }
-            missing @ (Playout::Missing | Playout::Held) => {
+            missing @ (Playout::Missing | Playout::Stretched) => {
                 if !self.decoder.is_silent() {
                     self.statistics.missing += 1;
                 }
                 match self.buffer.upcoming() {
                     Some((false, next)) if missing == Playout::Missing => {
-                        self.decoder.recover(next, out);
+                        self.decoder.decode_redundant(next, out);
                     }
                     _ => self.decoder.conceal(out),
                 }

@@ -4,23 +4,24 @@
 //! cargo run -p barebell-rtp --example reception
 //! ```
 
-use rtp::packet::Fields;
+use rtp::packet::HeaderFields;
 use rtp::quality::{CodecQuality, mean_opinion_score, rating};
-use rtp::{Packet, Reception};
+use rtp::{Packet, ReceptionStats};
 use std::time::Duration;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mut reception: Option<Reception> = None;
+    let mut reception: Option<ReceptionStats> = None;
     for (number, delay) in [(0, 10), (1, 14), (2, 9), (4, 30), (5, 11), (6, 10)] {
         // A packet as received from a socket: 20 ms of G.711 at 8,000 samples per second.
         let mut buffer = [0; 200];
         let timestamp = 160 * u32::from(number);
-        let fields = Fields { sequence_number: number, timestamp, ssrc: 7, ..Fields::default() };
+        let fields =
+            HeaderFields { sequence_number: number, timestamp, ssrc: 7, ..HeaderFields::default() };
         let length = fields.write(&[0xff; 160], &mut buffer).ok_or("no room")?;
 
         let packet = Packet::parse(&buffer[..length])?;
         let now = Duration::from_millis(20 * u64::from(number) + delay);
-        let reception = reception.get_or_insert_with(|| Reception::new(&packet.header, 8000));
+        let reception = reception.get_or_insert_with(|| ReceptionStats::new(&packet.header, 8000));
         println!("{number}: {:?}", reception.receive(&packet.header, now));
     }
     let mut reception = reception.ok_or("no packet")?;

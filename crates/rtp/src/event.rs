@@ -63,7 +63,7 @@ pub fn is_event_format(name: &str) -> bool {
 /// All packets of an event have the timestamp of its beginning, unless a long event continues in a
 /// further segment. The last packet is sent three times. Any packet may be lost.
 #[derive(Clone, Debug, Default)]
-pub struct Events {
+pub struct EventReceiver {
     last: Option<Segment>,
 }
 
@@ -80,7 +80,7 @@ struct Segment {
 /// the timestamp is further behind, the source has restarted.
 const OVERTAKEN: u32 = 1 << 19;
 
-impl Events {
+impl EventReceiver {
     /// Receives a payload and calls `each` at the first packet of each event.
     pub fn receive(
         &mut self,
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn each_event_is_reported_once() {
-        let mut events = Events::default();
+        let mut events = EventReceiver::default();
         let mut reported = Vec::new();
         let packet =
             |event, end, duration| TelephoneEvent { event, end, volume: 10, duration }.to_bytes();

@@ -20,14 +20,14 @@ pub struct Extension<'a> {
 
 /// The element format of an extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum ElementFormat {
     /// Identifiers 1 to 14, 1 to 16 bytes of data.
     OneByte,
     /// Identifiers 1 to 255, up to 255 bytes of data.
     TwoBytes,
 }
 
-impl Form {
+impl ElementFormat {
     /// Returns the element format of a profile, if it is one of RFC 8285.
     #[must_use]
     pub fn of(profile: u16) -> Option<Self> {
@@ -74,7 +74,7 @@ pub struct Element<'a> {
     pub data: &'a [u8],
 }
 
-impl Form {
+impl ElementFormat {
     /// Splits off the first element and the padding before it, and returns the bytes after it.
     /// Returns `None` at the end of the elements or if the element is truncated.
     fn split(self, rest: &[u8]) -> Option<(Element<'_>, &[u8])> {
@@ -108,13 +108,13 @@ impl<'a> Extension<'a> {
     /// Returns true if the extension holds only elements and padding, so that an element appended
     /// behind them is found.
     #[must_use]
-    pub fn is_whole(&self) -> bool {
+    pub fn holds_only_elements(&self) -> bool {
         let rest = self.elements_with_rest().last().map_or(self.data, |(_, rest)| rest);
-        Form::of(self.profile).is_some() && rest.iter().all(|&byte| byte == 0)
+        ElementFormat::of(self.profile).is_some() && rest.iter().all(|&byte| byte == 0)
     }
 
     fn elements_with_rest(&self) -> impl Iterator<Item = (Element<'a>, &'a [u8])> + use<'a> {
-        let form = Form::of(self.profile);
+        let form = ElementFormat::of(self.profile);
         let mut rest = self.data;
         core::iter::from_fn(move || {
             let (element, after) = form?.split(rest)?;
@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(elements(ONE_BYTE, b"\x10a\xf0\x10b\0"), [(1, &b"a"[..])]);
         assert_eq!(elements(ONE_BYTE, b"\x10a\x01\x10b\0\0\0"), [(1, &b"a"[..])]);
         assert_eq!(elements(ONE_BYTE, b"\x10a\x25bc"), [(1, &b"a"[..])]);
-        let whole = |data| Extension { profile: ONE_BYTE, data }.is_whole();
+        let whole = |data| Extension { profile: ONE_BYTE, data }.holds_only_elements();
         assert!(whole(data) && whole(b"") && whole(b"\0\0\0\0"));
         assert!(!whole(b"\x10a\xf0\0") && !whole(b"\x10a\x25b") && !whole(b"\xf0\0\0\0"));
         let extension = Extension { profile: ONE_BYTE, data };
@@ -163,18 +163,18 @@ mod tests {
     fn an_element_that_does_not_fit_the_form_is_rejected() {
         let mut buffer = [0; 300];
         for (form, id, length, expected) in [
-            (Form::OneByte, 0, 1, None),
-            (Form::OneByte, 15, 1, None),
-            (Form::OneByte, 14, 0, None),
-            (Form::OneByte, 14, 16, Some(17)),
-            (Form::OneByte, 14, 17, None),
-            (Form::TwoBytes, 0, 1, None),
-            (Form::TwoBytes, 255, 255, Some(257)),
-            (Form::TwoBytes, 1, 256, None),
+            (ElementFormat::OneByte, 0, 1, None),
+            (ElementFormat::OneByte, 15, 1, None),
+            (ElementFormat::OneByte, 14, 0, None),
+            (ElementFormat::OneByte, 14, 16, Some(17)),
+            (ElementFormat::OneByte, 14, 17, None),
+            (ElementFormat::TwoBytes, 0, 1, None),
+            (ElementFormat::TwoBytes, 255, 255, Some(257)),
+            (ElementFormat::TwoBytes, 1, 256, None),
         ] {
             assert_eq!(form.write_element(id, &[7; 256][..length], &mut buffer), expected);
         }
-        assert_eq!(Form::OneByte.write_element(1, &[7; 4], &mut buffer[..4]), None);
+        assert_eq!(ElementFormat::OneByte.write_element(1, &[7; 4], &mut buffer[..4]), None);
     }
 
     proptest! {
@@ -184,7 +184,7 @@ mod tests {
             two_bytes: bool,
         ) {
             let (form, profile) =
-                if two_bytes { (Form::TwoBytes, TWO_BYTES) } else { (Form::OneByte, ONE_BYTE) };
+                if two_bytes { (ElementFormat::TwoBytes, TWO_BYTES) } else { (ElementFormat::OneByte, ONE_BYTE) };
             let mut buffer = [0; 256];
             let mut length = 0;
             for (id, data) in &wanted {

@@ -11,7 +11,6 @@ extern crate std;
 
 pub mod event;
 pub mod extension;
-pub mod identity;
 pub mod jitter_buffer;
 pub mod ntp;
 pub mod packet;
@@ -19,12 +18,13 @@ pub mod payload;
 pub mod quality;
 pub mod reception;
 pub mod rtcp;
+pub mod ssrc;
 pub mod transmission;
 
 pub use jitter_buffer::JitterBuffer;
 pub use packet::{Header, Packet, PacketError};
-pub use reception::Reception;
-pub use transmission::Transmission;
+pub use reception::ReceptionStats;
+pub use transmission::SenderStats;
 
 /// Returns true if a datagram on a port shared by RTP and RTCP is RTCP (RFC 5761 section 4): its
 /// second byte is a packet type between 192 and 223. No RTP payload type, with or without the

@@ -19,20 +19,20 @@ impl NtpTime {
 
     /// The middle 32 bits, which identify a time in reports.
     #[must_use]
-    pub fn middle(self) -> u32 {
+    pub fn compact(self) -> u32 {
         (self.0 >> 16) as u32
     }
 }
 
 /// Converts a duration to 65,536ths of a second, the unit of reports. Saturates.
 #[must_use]
-pub fn short_span(span: Duration) -> u32 {
+pub fn to_ntp_short(span: Duration) -> u32 {
     u32::try_from((span.as_nanos() << 16) / 1_000_000_000).unwrap_or(u32::MAX)
 }
 
 /// Converts 65,536ths of a second to a duration.
 #[must_use]
-pub fn from_short_span(span: u32) -> Duration {
+pub fn from_ntp_short(span: u32) -> Duration {
     Duration::from_nanos((u64::from(span) * 1_000_000_000) >> 16)
 }
 
@@ -44,9 +44,9 @@ pub fn round_trip(arrival: NtpTime, last_sender_report: u32, delay: u32) -> Opti
     if last_sender_report == 0 {
         return None;
     }
-    let span = arrival.middle().wrapping_sub(last_sender_report).wrapping_sub(delay);
+    let span = arrival.compact().wrapping_sub(last_sender_report).wrapping_sub(delay);
     // A clock that was set in between makes the value negative.
-    (span < 1 << 31).then(|| from_short_span(span))
+    (span < 1 << 31).then(|| from_ntp_short(span))
 }
 
 #[cfg(test)]
@@ -71,8 +71,8 @@ mod tests {
         assert_eq!(NtpTime::from_unix(Duration::ZERO).0, 2_208_988_800 << 32);
         let half = NtpTime::from_unix(Duration::from_millis(1_500));
         assert_eq!(half.0, (2_208_988_801 << 32) + (1 << 31));
-        assert_eq!(half.middle(), (2_208_988_801_u64 << 16) as u32 + (1 << 15));
-        assert_eq!(short_span(Duration::from_millis(5250)), 0x0005_4000);
-        assert_eq!(short_span(Duration::from_secs(1 << 20)), u32::MAX);
+        assert_eq!(half.compact(), (2_208_988_801_u64 << 16) as u32 + (1 << 15));
+        assert_eq!(to_ntp_short(Duration::from_millis(5250)), 0x0005_4000);
+        assert_eq!(to_ntp_short(Duration::from_secs(1 << 20)), u32::MAX);
     }
 }

@@ -173,10 +173,10 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// The fields of a fixed header to be written. [`Fields::write_with`] adds contributing sources and
+/// The fields of a fixed header to be written. [`HeaderFields::write_with`] adds contributing sources and
 /// an extension.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Fields {
+pub struct HeaderFields {
     /// See [`Header::marker`].
     pub marker: bool,
     /// See [`Header::payload_type`]; the highest bit is ignored.
@@ -189,7 +189,7 @@ pub struct Fields {
     pub ssrc: u32,
 }
 
-impl Fields {
+impl HeaderFields {
     /// Returns the fixed header.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; FIXED_HEADER] {
@@ -260,7 +260,7 @@ mod tests {
     use proptest::prelude::*;
     use std::vec::Vec;
 
-    const FIELDS: Fields = Fields {
+    const FIELDS: HeaderFields = HeaderFields {
         marker: true,
         payload_type: 96,
         sequence_number: 0x1234,
@@ -331,7 +331,7 @@ mod tests {
             extension in proptest::option::of((any::<u16>(), 0usize..9)),
             payload: Vec<u8>,
         ) {
-            let fields = Fields { marker, payload_type, sequence_number, timestamp, ssrc };
+            let fields = HeaderFields { marker, payload_type, sequence_number, timestamp, ssrc };
             let data = [7; 32];
             let extension =
                 extension.map(|(profile, words)| Extension { profile, data: &data[..4 * words] });
@@ -341,7 +341,7 @@ mod tests {
             prop_assert_eq!(read, &payload);
             prop_assert_eq!(header.csrcs().collect::<Vec<_>>(), csrcs);
             prop_assert_eq!(header.extension(), extension);
-            let again = Fields {
+            let again = HeaderFields {
                 marker: header.marker(),
                 payload_type: header.payload_type(),
                 sequence_number: header.sequence_number(),

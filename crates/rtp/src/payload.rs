@@ -47,7 +47,7 @@ pub fn static_format(payload_type: u8) -> Option<PayloadFormat> {
 }
 
 /// The dynamic payload types.
-pub const DYNAMIC: core::ops::RangeInclusive<u8> = 96..=127;
+pub const DYNAMIC_PAYLOAD_TYPES: core::ops::RangeInclusive<u8> = 96..=127;
 
 #[cfg(test)]
 mod tests {
@@ -57,6 +57,10 @@ mod tests {
     fn static_types() {
         assert_eq!(static_format(0).unwrap().name, "PCMU");
         assert_eq!(static_format(9).unwrap().clock_rate, 8000);
-        assert!(DYNAMIC.chain([1, 2, 19, 24, 72]).all(|number| static_format(number).is_none()));
+        assert!(
+            DYNAMIC_PAYLOAD_TYPES
+                .chain([1, 2, 19, 24, 72])
+                .all(|number| static_format(number).is_none())
+        );
     }
 }

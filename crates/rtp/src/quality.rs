@@ -89,7 +89,7 @@ pub struct LossPattern {
 
 /// The burst and gap metrics of a loss pattern.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Bursts {
+pub struct BurstMetrics {
     /// The share of packets lost within bursts, 0 to 1.
     pub burst_density: f64,
     /// The share of packets lost within gaps, 0 to 1.
@@ -133,7 +133,7 @@ impl LossPattern {
 
     /// The metrics of the pattern so far.
     #[must_use]
-    pub fn bursts(&self) -> Bursts {
+    pub fn burst_metrics(&self) -> BurstMetrics {
         let share = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
         let [gap_packets, gap_losses, bursts, burst_received, received_to_lost, lost_to_lost] = [
             self.gap_packets + u64::from(self.since_lost),
@@ -153,7 +153,7 @@ impl LossPattern {
         };
         let total = gap_packets + gap_losses + bursts + losses + burst_received + received_to_lost;
         let gap_length = share(gap_packets + gap_losses + bursts, bursts);
-        Bursts {
+        BurstMetrics {
             burst_density: if bursts > 0.0 {
                 share(received_ends, received_ends + lost_ends)
             } else {
@@ -203,11 +203,11 @@ mod tests {
         assert_eq!(mean_opinion_score(3.0), 1.0);
     }
 
-    fn pattern(text: &[&str]) -> Bursts {
+    fn pattern(text: &[&str]) -> BurstMetrics {
         let mut pattern = LossPattern::default();
         let bytes = text.iter().flat_map(|part| part.bytes());
         bytes.for_each(|byte| pattern.add(byte == b'x'));
-        pattern.bursts()
+        pattern.burst_metrics()
     }
 
     const GAP: &str = "....................";

@@ -1,7 +1,7 @@
 //! Reception statistics of a source (RFC 3550 sections 6.4, A.1, A.3 and A.8), and the spacing of
 //! its packets as Wireshark shows it.
 
-use crate::ntp::{NtpTime, short_span};
+use crate::ntp::{NtpTime, to_ntp_short};
 use crate::packet::Header;
 use crate::rtcp::ReportBlock;
 use core::time::Duration;
@@ -35,7 +35,7 @@ pub enum Arrival {
 ///
 /// Times are durations since an epoch that the caller chooses and keeps.
 #[derive(Clone, Debug)]
-pub struct Reception {
+pub struct ReceptionStats {
     ssrc: u32,
     clock_rate: u32,
     /// The number of consecutive packets that are missing before the source is valid.
@@ -50,14 +50,14 @@ pub struct Reception {
     prior: (u64, u64),
     /// The payload types of telephone events, one bit each.
     events: u128,
-    spacing: Spacing,
+    spacing: ArrivalStats,
     /// The middle bits of the last sender report, and its arrival time.
     sender_report: Option<(u32, Duration)>,
 }
 
-impl Reception {
+impl ReceptionStats {
     /// Creates the statistics of a source at its first packet, which is then passed to
-    /// [`Reception::receive`]. `clock_rate` is that of the payload, in Hz.
+    /// [`ReceptionStats::receive`]. `clock_rate` is that of the payload, in Hz.
     #[must_use]
     pub fn new(header: &Header<'_>, clock_rate: u32) -> Self {
         Self {
@@ -70,7 +70,7 @@ impl Reception {
             received: 0,
             prior: (0, 0),
             events: 0,
-            spacing: Spacing::default(),
+            spacing: ArrivalStats::default(),
             sender_report: None,
         }
     }
@@ -185,13 +185,13 @@ impl Reception {
 
     /// The spacing of the packets.
     #[must_use]
-    pub fn spacing(&self) -> &Spacing {
+    pub fn spacing(&self) -> &ArrivalStats {
         &self.spacing
     }
 
     /// Records a sender report of the source that arrived at `now`.
     pub fn receive_sender_report(&mut self, time: NtpTime, now: Duration) {
-        self.sender_report = Some((time.middle(), now));
+        self.sender_report = Some((time.compact(), now));
     }
 
     /// Returns the report block at `now`. The fraction lost is that since the previous call.
@@ -217,7 +217,7 @@ impl Reception {
             jitter: self.spacing.jitter_units() as u32,
             last_sender_report: last,
             delay_since_last_sender_report: match self.sender_report {
-                Some(_) => short_span(now.saturating_sub(since)),
+                Some(_) => to_ntp_short(now.saturating_sub(since)),
                 None => 0,
             },
         }
@@ -231,7 +231,7 @@ impl Reception {
 /// sent in many packets with one timestamp. Only the first packet was sent at the time of the
 /// timestamp.
 #[derive(Clone, Debug, Default)]
-pub struct Spacing {
+pub struct ArrivalStats {
     /// The arrival time of the last packet.
     last: Option<Duration>,
     /// The last timestamp, and the time of its first arrival.
@@ -247,7 +247,7 @@ pub struct Spacing {
     sum_of_deltas: Duration,
 }
 
-impl Spacing {
+impl ArrivalStats {
     /// Adds a packet. One without a timestamp does not count for the jitter.
     fn receive(&mut self, timestamp: Option<u32>, now: Duration, clock_rate: u32, restarted: bool) {
         if restarted {
@@ -319,18 +319,19 @@ impl Spacing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::packet::Fields;
+    use crate::packet::HeaderFields;
     use std::vec::Vec;
 
     /// Receives packets of 20 ms and returns the classification of each.
-    fn feed(reception: &mut Option<Reception>, numbers: &[u16]) -> Vec<Arrival> {
+    fn feed(reception: &mut Option<ReceptionStats>, numbers: &[u16]) -> Vec<Arrival> {
         let mut arrivals = Vec::new();
         for &sequence_number in numbers {
             let timestamp = u32::from(sequence_number).wrapping_mul(160);
             let bytes =
-                Fields { sequence_number, timestamp, ssrc: 7, ..Fields::default() }.to_bytes();
+                HeaderFields { sequence_number, timestamp, ssrc: 7, ..HeaderFields::default() }
+                    .to_bytes();
             let header = Header::parse(&bytes).unwrap();
-            let reception = reception.get_or_insert_with(|| Reception::new(&header, 8000));
+            let reception = reception.get_or_insert_with(|| ReceptionStats::new(&header, 8000));
             let now = Duration::from_millis(20) * u32::from(sequence_number);
             arrivals.push(reception.receive(&header, now));
         }
@@ -391,7 +392,7 @@ mod tests {
 
     #[test]
     fn spacing_matches_rfc_3550() {
-        let mut spacing = Spacing::default();
+        let mut spacing = ArrivalStats::default();
         let mut jitter = 0.0;
         for (count, millis) in [0, 25, 38, 63, 80, 161].into_iter().enumerate() {
             let timestamp = Some(160 * count as u32);
@@ -408,19 +409,22 @@ mod tests {
     }
 
     /// A key press after two packets of speech: eight event packets, 20 ms apart, then speech.
-    fn with_a_key(reception: impl FnOnce(Reception) -> Reception, start: u32) -> Reception {
-        let packet = |payload_type, sequence_number: u16, timestamp| Fields {
+    fn with_a_key(
+        reception: impl FnOnce(ReceptionStats) -> ReceptionStats,
+        start: u32,
+    ) -> ReceptionStats {
+        let packet = |payload_type, sequence_number: u16, timestamp| HeaderFields {
             payload_type,
             sequence_number,
             timestamp,
             ssrc: 7,
-            ..Fields::default()
+            ..HeaderFields::default()
         };
         let speech = |number: u16| packet(0, number, 160 * u32::from(number));
         let key = (2..10).map(|number| packet(101, number, start));
         let packets = [speech(0), speech(1)].into_iter().chain(key).chain((10..20).map(speech));
         let first = speech(0).to_bytes();
-        let mut reception = reception(Reception::new(&Header::parse(&first).unwrap(), 8000));
+        let mut reception = reception(ReceptionStats::new(&Header::parse(&first).unwrap(), 8000));
         for packet in packets {
             let now = Duration::from_millis(20) * u32::from(packet.sequence_number);
             reception.receive(&Header::parse(&packet.to_bytes()).unwrap(), now);
@@ -445,7 +449,7 @@ mod tests {
 
     #[test]
     fn packets_of_one_picture_have_the_jitter_of_its_first() {
-        let mut spacing = Spacing::default();
+        let mut spacing = ArrivalStats::default();
         for picture in 0..10 {
             for packet in 0..5 {
                 let now = Duration::from_millis(40 * picture + packet);

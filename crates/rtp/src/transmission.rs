@@ -6,7 +6,7 @@ use core::time::Duration;
 
 /// The stream of one source.
 #[derive(Clone, Debug)]
-pub struct Transmission {
+pub struct SenderStats {
     clock_rate: u32,
     packets: u32,
     bytes: u32,
@@ -14,7 +14,7 @@ pub struct Transmission {
     newest: Option<(u32, Duration)>,
 }
 
-impl Transmission {
+impl SenderStats {
     /// Creates the statistics of a stream with the payload's clock rate in Hz.
     #[must_use]
     pub fn new(clock_rate: u32) -> Self {
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn reports_contain_the_counters_and_the_current_timestamp() {
-        let mut transmission = Transmission::new(8000);
+        let mut transmission = SenderStats::new(8000);
         let second = Duration::from_secs(1_700_000_000);
         assert_eq!(transmission.report(second), None);
         for number in 0..50 {

@@ -4,8 +4,8 @@
 //! cargo run -p barebell-sdp --example answer
 //! ```
 
-use sdp::Session;
-use sdp::negotiation::{Preferences, answer, offered};
+use sdp::SessionDescription;
+use sdp::negotiation::{SrtpPreferences, answer, usable_crypto_attributes};
 
 const OFFER: &[u8] = b"v=0\r\n\
     o=alice 1 1 IN IP4 192.0.2.9\r\n\
@@ -17,17 +17,23 @@ const OFFER: &[u8] = b"v=0\r\n\
     a=crypto:2 AES_CM_128_HMAC_SHA1_80 inline:d0RmdmcmVCspeEc3QGZiNWpVLFJhQX1cfHAwJSoj\r\n";
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let offer = Session::parse(OFFER)?;
+    let offer = SessionDescription::parse(OFFER)?;
     let audio = offer.media.first().ok_or("no medium")?;
-    println!("they receive {} at {:?}, port {}", audio.kind, offer.address(audio), audio.port);
+    println!(
+        "they receive {} at {:?}, port {}",
+        audio.media_type,
+        offer.address(audio),
+        audio.port
+    );
 
     // The key is fixed for reproducible output. A real key has to be random.
-    let agreement = answer(&offered(audio), &Preferences::secure(), |key| key.fill(7))
-        .ok_or("no acceptable crypto attribute is offered")?;
+    let agreement =
+        answer(&usable_crypto_attributes(audio), &SrtpPreferences::secure(), |key| key.fill(7))
+            .ok_or("no acceptable crypto attribute is offered")?;
     print!(
         "v=0\r\no=bob 1 1 IN IP4 192.0.2.1\r\ns=-\r\nc=IN IP4 192.0.2.1\r\nt=0 0\r\n\
          m={} 40000 {} 0\r\na=crypto:{}\r\n",
-        audio.kind, audio.protocol, agreement.send
+        audio.media_type, audio.protocol, agreement.send
     );
     assert_eq!(agreement.receive.master_keys()?.len(), 1);
     Ok(())

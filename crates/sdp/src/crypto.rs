@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use core::error::Error;
 use core::fmt;
-use srtp::plus::{Placement, Plus, Scheme};
+use srtp::plus::{Placement, Scheme, SrtpPlus};
 use srtp::{MasterKey, Policy, PolicyError, Suite};
 use zeroize::Zeroizing;
 
@@ -66,7 +66,7 @@ impl From<PolicyError> for CryptoError {
 
 /// A crypto attribute: the protection of the media that its author sends.
 #[derive(Clone, Debug)]
-pub struct Crypto {
+pub struct CryptoAttribute {
     /// The tag, unique within the medium.
     pub tag: u32,
     /// The suite and the session parameters.
@@ -75,12 +75,12 @@ pub struct Crypto {
     /// answer has to repeat.
     pub has_old_name: bool,
     /// The master keys, at least one.
-    pub keys: Vec<Key>,
+    pub keys: Vec<InlineKey>,
 }
 
 /// A master key of the attribute.
 #[derive(Clone)]
-pub struct Key {
+pub struct InlineKey {
     /// The master key followed by the master salt.
     pub bytes: Zeroizing<Vec<u8>>,
     /// The lifetime in packets, for RTP and for RTCP each.
@@ -89,13 +89,13 @@ pub struct Key {
     pub mki: Vec<u8>,
 }
 
-impl fmt::Debug for Key {
+impl fmt::Debug for InlineKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Key").field("mki", &self.mki).finish_non_exhaustive()
     }
 }
 
-impl Crypto {
+impl CryptoAttribute {
     /// Creates an attribute with one key, which has to be random and used for nothing else.
     ///
     /// # Errors
@@ -103,7 +103,7 @@ impl Crypto {
     pub fn new(tag: u32, policy: Policy, key_and_salt: &[u8]) -> Result<Self, PolicyError> {
         MasterKey::new(policy.suite, key_and_salt)?;
         let bytes = Zeroizing::new(key_and_salt.to_vec());
-        let keys = [Key { bytes, lifetime: None, mki: Vec::new() }].into();
+        let keys = [InlineKey { bytes, lifetime: None, mki: Vec::new() }].into();
         Ok(Self { tag, policy, has_old_name: false, keys })
     }
 
@@ -129,8 +129,8 @@ impl Crypto {
         let more_keys = words.clone().take_while(is_key);
         let words = words.skip_while(is_key);
         let keys = core::iter::once(keys).chain(more_keys).flat_map(|word| word.split(';'));
-        let keys = keys.filter(|key| !key.is_empty()).take(MAX_KEYS + 1).map(Key::parse);
-        let keys: Vec<Key> = keys.collect::<Option<_>>().ok_or(CryptoError::Key)?;
+        let keys = keys.filter(|key| !key.is_empty()).take(MAX_KEYS + 1).map(InlineKey::parse);
+        let keys: Vec<InlineKey> = keys.collect::<Option<_>>().ok_or(CryptoError::Key)?;
         if keys.is_empty() {
             return Err(CryptoError::Key);
         }
@@ -178,7 +178,7 @@ impl Crypto {
     /// # Errors
     /// The length of a key does not match the suite.
     pub fn master_keys(&self) -> Result<Vec<MasterKey>, PolicyError> {
-        let key = |key: &Key| {
+        let key = |key: &InlineKey| {
             let master = MasterKey::new(self.policy.suite, &key.bytes)?.with_mki(&key.mki);
             Ok(match key.lifetime {
                 Some(packets) => master.with_lifetime(packets),
@@ -189,11 +189,11 @@ impl Crypto {
     }
 }
 
-impl fmt::Display for Crypto {
+impl fmt::Display for CryptoAttribute {
     /// Writes the value of `a=crypto`, which contains the secret key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Policy { suite, encrypt_rtp, encrypt_rtcp, authenticate_rtp, .. } = self.policy;
-        let old_name = suite.old_name().filter(|_| self.has_old_name);
+        let old_name = suite.legacy_name().filter(|_| self.has_old_name);
         write!(f, "{} {} ", self.tag, old_name.unwrap_or(suite.name()))?;
         for (place, key) in self.keys.iter().enumerate() {
             let separator = if place == 0 { "" } else { ";" };
@@ -221,7 +221,7 @@ impl fmt::Display for Crypto {
     }
 }
 
-impl Key {
+impl InlineKey {
     fn parse(parameter: &str) -> Option<Self> {
         let mut parts = inline_key(parameter)?.split('|');
         let bytes = Zeroizing::new(BASE64.decode(parts.next()?).ok()?);
@@ -285,7 +285,7 @@ fn mki_to_decimal(mki: &[u8]) -> String {
     digits.iter().rev().collect()
 }
 
-impl fmt::Display for Key {
+impl fmt::Display for InlineKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = Zeroizing::new(BASE64.encode(&*self.bytes));
         write!(f, "inline:{}", *text)?;
@@ -307,7 +307,7 @@ impl fmt::Display for Key {
 const PLUS: &str = "-SRTP-PLUS";
 
 /// Returns `None` for unknown values, as if the parameter were absent.
-fn parse_plus(value: &str) -> Option<Plus> {
+fn parse_plus(value: &str) -> Option<SrtpPlus> {
     let (scheme, place) = value.split_once('/')?;
     let scheme = match scheme.split_once(':').unwrap_or((scheme, "")) {
         ("1", bits) => Scheme::Sequence { key_bits: bits.parse().ok()? },
@@ -324,13 +324,13 @@ fn parse_plus(value: &str) -> Option<Plus> {
         ("ext", id) => Placement::Extension(id.parse().ok()?),
         _ => return None,
     };
-    let plus = Plus { scheme, placement };
+    let plus = SrtpPlus { scheme, placement };
     // Both ends compare the parameter literally, so only the canonical form is accepted.
-    (plus.is_possible() && Parameter(plus).to_string() == value).then_some(plus)
+    (plus.is_valid() && Parameter(plus).to_string() == value).then_some(plus)
 }
 
 /// The value of the SRTP+ session parameter.
-struct Parameter(Plus);
+struct Parameter(SrtpPlus);
 
 impl fmt::Display for Parameter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -12,6 +12,6 @@ pub mod media;
 pub mod negotiation;
 mod session;
 
-pub use crypto::Crypto;
-pub use media::{Direction, Media};
-pub use session::{Session, SessionError};
+pub use crypto::CryptoAttribute;
+pub use media::{Direction, MediaDescription};
+pub use session::{SessionDescription, SessionError};

@@ -12,9 +12,9 @@ use core::time::Duration;
 /// port that is not a number up to 65535, becomes a disabled medium: it keeps its position, with
 /// port 0 and `-` for the missing words.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Media<'a> {
+pub struct MediaDescription<'a> {
     /// The media type: `audio`, `video` or another one.
-    pub kind: &'a str,
+    pub media_type: &'a str,
     /// The port; 0 for a rejected or disabled medium.
     pub port: u16,
     /// The number of ports after a slash, if present. (The end of a range, `4000-4001`, is
@@ -64,7 +64,7 @@ impl<'a> RtpMap<'a> {
     }
 }
 
-impl<'a> Media<'a> {
+impl<'a> MediaDescription<'a> {
     pub(crate) fn parse(value: &'a str) -> Self {
         let mut words = value.split_ascii_whitespace();
         let kind = words.next().unwrap_or(NO_TEXT);
@@ -73,7 +73,7 @@ impl<'a> Media<'a> {
         let (port, ports) = place.split_once('/').unwrap_or((place, ""));
         let port = port.split_once('-').map_or(port, |(first, _)| first).parse().ok();
         Self {
-            kind,
+            media_type: kind,
             port: port.filter(|_| protocol.is_some()).unwrap_or(0),
             ports: ports.parse().ok(),
             protocol: protocol.unwrap_or(NO_TEXT),
@@ -142,9 +142,9 @@ impl<'a> Media<'a> {
     }
 }
 
-impl fmt::Display for Media<'_> {
+impl fmt::Display for MediaDescription<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "m={} {}", self.kind, self.port)?;
+        write!(f, "m={} {}", self.media_type, self.port)?;
         if let Some(ports) = self.ports {
             write!(f, "/{ports}")?;
         }
@@ -158,7 +158,7 @@ impl fmt::Display for Media<'_> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::Session;
+    use crate::SessionDescription;
 
     #[test]
     fn the_rtcp_address_and_packet_times_are_parsed() {
@@ -172,20 +172,20 @@ pub(crate) mod tests {
             ("rtcp-mux", None),
         ] {
             let text = std::format!("v=0\r\nm=audio 5 RTP/AVP 0\r\na={line}\r\na=maxptime:40\r\n");
-            let session = Session::parse(text.as_bytes()).unwrap();
+            let session = SessionDescription::parse(text.as_bytes()).unwrap();
             assert_eq!(session.media[0].rtcp(), rtcp, "{line}");
             assert_eq!(session.media[0].maximum_packet_time(), Some(Duration::from_millis(40)));
         }
     }
 
     /// Calls all accessors of a description.
-    pub(crate) fn read_everything(session: &Session<'_>) {
+    pub(crate) fn read_everything(session: &SessionDescription<'_>) {
         for media in &session.media {
             media.formats().for_each(drop);
             media.rtpmaps().for_each(drop);
             let _ = (media.format_parameters(96), media.packet_time(), media.direction(session));
             let _ = (media.multiplexes_rtcp(), session.address(media));
-            let _ = crate::negotiation::offered(media);
+            let _ = crate::negotiation::usable_crypto_attributes(media);
         }
     }
 
@@ -194,7 +194,7 @@ pub(crate) mod tests {
         let text = b"v=0\nm=audio 4000 RTP/AVP 0 101 96\na=rtpmap:0 PCMU/8000\n\
             a=rtpmap:101 telephone-event/8000\na=fmtp:101 0-16\na=rtpmap:96 opus/48000/2\n\
             a=rtpmap:200 no/8000\na=rtpmap:97 broken\na=ptime:20\na=rtcp-mux\n";
-        let session = Session::parse(text).unwrap();
+        let session = SessionDescription::parse(text).unwrap();
         let media = &session.media[0];
         let maps: Vec<_> = media.rtpmaps().collect();
         assert_eq!(maps.len(), 3);
@@ -238,14 +238,14 @@ pub(crate) mod tests {
                 "v=0\r\nm=audio 4000 RTP/AVP 0\r\na=ptime:30\r\nm={line}\r\na=ptime:40\r\n\
                 m=video 4002 RTP/AVP 31\r\na=ptime:50\r\n"
             );
-            let session = Session::parse(text.as_bytes()).unwrap();
+            let session = SessionDescription::parse(text.as_bytes()).unwrap();
             let ports_of: Vec<_> = session.media.iter().map(|media| media.port).collect();
             assert_eq!(ports_of, [4000, port, 4002], "{line}");
             let times = session.media.iter().map(|media| media.packet_time().unwrap().as_millis());
             assert_eq!(times.collect::<Vec<_>>(), [30, 40, 50], "{line}");
             let media = &session.media[1];
             assert_eq!(
-                (media.kind, media.ports, media.protocol),
+                (media.media_type, media.ports, media.protocol),
                 (kind, ports, protocol),
                 "{line}"
             );
@@ -266,7 +266,7 @@ pub(crate) mod tests {
             ("x", None),
         ] {
             let text = std::format!("v=0\nm=audio 4000 RTP/AVP 0\na=ptime:{value}\n");
-            let session = Session::parse(text.as_bytes()).unwrap();
+            let session = SessionDescription::parse(text.as_bytes()).unwrap();
             assert_eq!(session.media[0].packet_time(), time, "{value}");
         }
     }
@@ -277,7 +277,7 @@ pub(crate) mod tests {
         let (mut read, mut media) = (0, 0);
         for path in test_support::files(&root.join("sdp")) {
             let bytes = std::fs::read(&path).unwrap();
-            let result = Session::parse(&bytes);
+            let result = SessionDescription::parse(&bytes);
             // Some files of the corpus lack their first line, and some are not descriptions.
             let has_version = [b"v=0\r", b"v=0\n"].iter().any(|line| bytes.starts_with(*line));
             assert!(result.is_ok() || !has_version, "{}: {result:?}", path.display());

@@ -1,9 +1,9 @@
 //! Offer and answer of SRTP keys (RFC 4568 section 7).
 
-use crate::crypto::Crypto;
-use crate::media::Media;
+use crate::crypto::CryptoAttribute;
+use crate::media::MediaDescription;
 use alloc::vec::Vec;
-use srtp::plus::{Placement, Plus, Scheme};
+use srtp::plus::{Placement, Scheme, SrtpPlus};
 use srtp::{Policy, Suite};
 
 /// The kind of encryption that the transport protocol of a medium declares.
@@ -43,9 +43,9 @@ const MAX_OFFERED: usize = 32;
 /// Attributes that are malformed or repeat a tag are ignored. SRTP+ is ignored if its extension
 /// element has another meaning in `a=extmap`.
 #[must_use]
-pub fn offered(media: &Media<'_>) -> Vec<Crypto> {
-    let mut offered: Vec<Crypto> = Vec::new();
-    let is_mapped = |plus: &Plus| match plus.placement {
+pub fn usable_crypto_attributes(media: &MediaDescription<'_>) -> Vec<CryptoAttribute> {
+    let mut offered: Vec<CryptoAttribute> = Vec::new();
+    let is_mapped = |plus: &SrtpPlus| match plus.placement {
         Placement::Trailer => false,
         Placement::Extension(id) => media.attributes("extmap").any(|value| {
             let number = value.split([' ', '\t', '/']).next();
@@ -53,7 +53,7 @@ pub fn offered(media: &Media<'_>) -> Vec<Crypto> {
         }),
     };
     for value in media.attributes("crypto").take(MAX_OFFERED) {
-        if let Ok(mut crypto) = Crypto::parse(value)
+        if let Ok(mut crypto) = CryptoAttribute::parse(value)
             && offered.iter().all(|other| other.tag != crypto.tag)
         {
             crypto.policy.plus = crypto.policy.plus.filter(|plus| !is_mapped(plus));
@@ -63,10 +63,10 @@ pub fn offered(media: &Media<'_>) -> Vec<Crypto> {
     offered
 }
 
-/// The SRTP policy of the local end. Start with [`Preferences::secure`] and change single fields.
+/// The SRTP policy of the local end. Start with [`SrtpPreferences::secure`] and change single fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Preferences {
+pub struct SrtpPreferences {
     /// The accepted suites.
     pub suites: Vec<Suite>,
     /// True if unencrypted or unauthenticated packets are accepted.
@@ -76,7 +76,7 @@ pub struct Preferences {
     pub plus: Vec<Scheme>,
 }
 
-impl Preferences {
+impl SrtpPreferences {
     /// All suites with full protection, and scheme 4 of SRTP+ if it is offered.
     #[must_use]
     pub fn secure() -> Self {
@@ -92,11 +92,11 @@ impl Preferences {
 /// The result of a negotiation.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Agreement {
+pub struct NegotiatedSrtp {
     /// The protection of sent media.
-    pub send: Crypto,
+    pub send: CryptoAttribute,
     /// The protection of received media.
-    pub receive: Crypto,
+    pub receive: CryptoAttribute,
 }
 
 /// Answers an offer with the first acceptable attribute (RFC 4568 section 7.1.2). `key` fills its
@@ -107,10 +107,10 @@ pub struct Agreement {
 /// unauthenticated parts, and SRTP+ if both ends support it. The key derivation rate and the replay
 /// window are chosen by each end.
 pub fn answer(
-    offered: &[Crypto],
-    preferences: &Preferences,
+    offered: &[CryptoAttribute],
+    preferences: &SrtpPreferences,
     key: impl FnOnce(&mut [u8]),
-) -> Option<Agreement> {
+) -> Option<NegotiatedSrtp> {
     let mut receive = offered.iter().find(|crypto| preferences.takes(&crypto.policy))?.clone();
     let suite = receive.policy.suite;
     receive.policy.plus =
@@ -123,14 +123,14 @@ pub fn answer(
     let mut bytes = zeroize::Zeroizing::new([0; 64]);
     let bytes = &mut bytes[..suite.key_length() + suite.salt_length()];
     key(bytes);
-    let mut send = Crypto::new(receive.tag, policy, bytes).ok()?;
+    let mut send = CryptoAttribute::new(receive.tag, policy, bytes).ok()?;
     send.has_old_name = receive.has_old_name;
-    (!share_a_key(&send, &receive)).then_some(Agreement { send, receive })
+    (!share_a_key(&send, &receive)).then_some(NegotiatedSrtp { send, receive })
 }
 
 /// Returns true if both ends would use the same key. A packet of one end could then be replayed to
 /// it as if from the other, and equal SSRCs would share a key stream.
-fn share_a_key(send: &Crypto, receive: &Crypto) -> bool {
+fn share_a_key(send: &CryptoAttribute, receive: &CryptoAttribute) -> bool {
     send.keys.iter().any(|ours| receive.keys.iter().any(|theirs| theirs.bytes == ours.bytes))
 }
 
@@ -139,7 +139,7 @@ fn share_a_key(send: &Crypto, receive: &Crypto) -> bool {
 /// Otherwise returns `None`: the medium is then ended, or continues unencrypted if that was offered
 /// too.
 #[must_use]
-pub fn accept(ours: &[Crypto], answered: &[Crypto]) -> Option<Agreement> {
+pub fn accept(ours: &[CryptoAttribute], answered: &[CryptoAttribute]) -> Option<NegotiatedSrtp> {
     let [receive] = answered else { return None };
     let weakness = |policy: &Policy| {
         (policy.suite, policy.encrypt_rtp, policy.encrypt_rtcp, policy.authenticate_rtp)
@@ -149,37 +149,37 @@ pub fn accept(ours: &[Crypto], answered: &[Crypto]) -> Option<Agreement> {
         return None;
     }
     let (mut send, mut receive) = (ours.clone(), receive.clone());
-    let plus: Option<Plus> = send.policy.plus.filter(|plus| receive.policy.plus == Some(*plus));
+    let plus: Option<SrtpPlus> = send.policy.plus.filter(|plus| receive.policy.plus == Some(*plus));
     (send.policy.plus, receive.policy.plus) = (plus, plus);
-    Some(Agreement { send, receive })
+    Some(NegotiatedSrtp { send, receive })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::Session;
+    use crate::session::SessionDescription;
     use srtp::{Receiver, Sender};
     use std::format;
     use std::string::{String, ToString};
 
-    const PLUS: Plus = Plus { scheme: Scheme::Header, placement: Placement::Extension(5) };
+    const PLUS: SrtpPlus = SrtpPlus { scheme: Scheme::Header, placement: Placement::Extension(5) };
 
-    fn crypto(tag: u32, policy: Policy) -> Crypto {
+    fn crypto(tag: u32, policy: Policy) -> CryptoAttribute {
         let length = policy.suite.key_length() + policy.suite.salt_length();
-        Crypto::new(tag, policy, &[tag as u8; 64][..length]).unwrap()
+        CryptoAttribute::new(tag, policy, &[tag as u8; 64][..length]).unwrap()
     }
 
     /// The attributes as the other end parses them.
-    fn described(protocol: &str, attributes: &[Crypto]) -> Vec<Crypto> {
+    fn described(protocol: &str, attributes: &[CryptoAttribute]) -> Vec<CryptoAttribute> {
         let mut text = format!("v=0\r\nm=audio 4000 {protocol} 0\r\n");
         for crypto in attributes {
             text += &format!("a=crypto:{crypto}\r\n");
         }
-        let session = Session::parse(text.as_bytes()).unwrap();
-        offered(&session.media[0])
+        let session = SessionDescription::parse(text.as_bytes()).unwrap();
+        usable_crypto_attributes(&session.media[0])
     }
 
-    fn talk(from: &Agreement, to: &Agreement) {
+    fn talk(from: &NegotiatedSrtp, to: &NegotiatedSrtp) {
         let mut sender = Sender::new(&from.send.policy, from.send.master_keys().unwrap()).unwrap();
         let mut receiver =
             Receiver::new(&to.receive.policy, to.receive.master_keys().unwrap()).unwrap();
@@ -199,10 +199,10 @@ mod tests {
                     let mut policy = Policy::new(suite);
                     policy.plus = plus;
                     let ours = [crypto(1, weak.clone()), crypto(7, policy)];
-                    let preferences = Preferences {
+                    let preferences = SrtpPreferences {
                         suites: [suite].into(),
                         plus: if knows_plus { [Scheme::Header].into() } else { Vec::new() },
-                        ..Preferences::secure()
+                        ..SrtpPreferences::secure()
                     };
                     let read = described("RTP/SAVP", &ours);
                     let theirs = answer(&read, &preferences, |key| key.fill(9)).unwrap();
@@ -228,15 +228,18 @@ mod tests {
             crypto(2, Policy::new(Suite::AesCm128HmacSha1_80)),
         ];
         let read = described("RTP/AVP", &ours);
-        let taken = |preferences: &Preferences| {
+        let taken = |preferences: &SrtpPreferences| {
             answer(&read, preferences, |_| {}).map(|agreement| agreement.send.tag)
         };
-        assert_eq!(taken(&Preferences::secure()), Some(1));
-        assert_eq!(taken(&Preferences { allow_weak: true, ..Preferences::secure() }), Some(3));
+        assert_eq!(taken(&SrtpPreferences::secure()), Some(1));
+        assert_eq!(
+            taken(&SrtpPreferences { allow_weak: true, ..SrtpPreferences::secure() }),
+            Some(3)
+        );
         let suites = [Suite::AesCm128HmacSha1_80].into();
-        assert_eq!(taken(&Preferences { suites, ..Preferences::secure() }), Some(2));
+        assert_eq!(taken(&SrtpPreferences { suites, ..SrtpPreferences::secure() }), Some(2));
         let suites = [Suite::F8128HmacSha1_80].into();
-        assert_eq!(taken(&Preferences { suites, ..Preferences::secure() }), None);
+        assert_eq!(taken(&SrtpPreferences { suites, ..SrtpPreferences::secure() }), None);
     }
 
     #[test]
@@ -244,8 +247,8 @@ mod tests {
         for name in ["AES_CM_256_HMAC_SHA1_80", "AES_256_CM_HMAC_SHA1_80"] {
             let policy = Policy::new(Suite::AesCm256HmacSha1_80);
             let offer = crypto(1, policy).to_string().replace("AES_256_CM_HMAC_SHA1_80", name);
-            let read = [Crypto::parse(&offer).unwrap()];
-            let agreed = answer(&read, &Preferences::secure(), |key| key.fill(9)).unwrap();
+            let read = [CryptoAttribute::parse(&offer).unwrap()];
+            let agreed = answer(&read, &SrtpPreferences::secure(), |key| key.fill(9)).unwrap();
             assert!(agreed.send.to_string().starts_with(&format!("1 {name} inline:")), "{name}");
         }
     }
@@ -266,18 +269,20 @@ mod tests {
         // An answer that reflects the offered key.
         assert!(accept(&ours, &ours).is_none());
         let policy = Policy::new(Suite::AesCm128HmacSha1_80);
-        let theirs = Crypto::new(1, policy, &[9; 30]).unwrap();
+        let theirs = CryptoAttribute::new(1, policy, &[9; 30]).unwrap();
         assert!(accept(&ours, core::slice::from_ref(&theirs)).is_some());
-        assert!(answer(&ours, &Preferences::secure(), |key| key.fill(1)).is_none());
-        assert!(answer(&ours, &Preferences::secure(), |key| key.fill(2)).is_some());
+        assert!(answer(&ours, &SrtpPreferences::secure(), |key| key.fill(1)).is_none());
+        assert!(answer(&ours, &SrtpPreferences::secure(), |key| key.fill(2)).is_some());
     }
 
     #[test]
     fn the_number_of_attributes_is_limited() {
         let policy = Policy::new(Suite::AesCm128HmacSha1_80);
-        let attributes: Vec<Crypto> = (0..100).map(|tag| crypto(tag, policy.clone())).collect();
+        let attributes: Vec<CryptoAttribute> =
+            (0..100).map(|tag| crypto(tag, policy.clone())).collect();
         let read = described("RTP/SAVP", &attributes);
-        let tags = |all: &[Crypto]| all.iter().map(|crypto| crypto.tag).collect::<Vec<_>>();
+        let tags =
+            |all: &[CryptoAttribute]| all.iter().map(|crypto| crypto.tag).collect::<Vec<_>>();
         assert_eq!(tags(&read), tags(&attributes[..MAX_OFFERED]));
     }
 
@@ -295,8 +300,8 @@ mod tests {
             let text = format!(
                 "v=0\r\nm=audio 4000 RTP/SAVP 0\r\na=extmap:{map}\r\na=crypto:{crypto}\r\n"
             );
-            let session = Session::parse(text.as_bytes()).unwrap();
-            let offered = offered(&session.media[0]);
+            let session = SessionDescription::parse(text.as_bytes()).unwrap();
+            let offered = usable_crypto_attributes(&session.media[0]);
             assert_eq!(offered[0].policy.plus.is_some(), is_taken, "{map}");
         }
     }
@@ -315,10 +320,10 @@ mod tests {
         ]
         .into_iter()
         .collect::<String>();
-        let session = Session::parse(text.as_bytes()).unwrap();
+        let session = SessionDescription::parse(text.as_bytes()).unwrap();
         let media = &session.media[0];
         assert_eq!(Profile::of(media.protocol), Some(Profile::Plain));
-        let offered = offered(media);
+        let offered = usable_crypto_attributes(media);
         assert_eq!(Profile::of("rtp/savp"), Some(Profile::Secure));
         let found: Vec<_> =
             offered.iter().map(|crypto| (crypto.tag, crypto.policy.suite)).collect();

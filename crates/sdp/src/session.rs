@@ -6,7 +6,7 @@
 //! far as the input did.
 
 use crate::lines::{NO_TEXT, attributes, values, write_lines};
-use crate::media::{Direction, Media};
+use crate::media::{Direction, MediaDescription};
 use alloc::vec::Vec;
 use core::error::Error;
 use core::fmt;
@@ -41,14 +41,14 @@ impl Error for SessionError {}
 
 /// A session description, over borrowed text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Session<'a> {
+pub struct SessionDescription<'a> {
     /// The lines before the first medium except `v=0`: type and value.
     pub lines: Vec<(char, &'a str)>,
     /// The media in order. An answer has the same number (RFC 3264 section 6).
-    pub media: Vec<Media<'a>>,
+    pub media: Vec<MediaDescription<'a>>,
 }
 
-impl<'a> Session<'a> {
+impl<'a> SessionDescription<'a> {
     /// Parses a description. These deviations from the grammar of RFC 8866 are accepted:
     ///
     /// - A byte order mark, spaces and empty lines before `v=0`, and empty lines anywhere.
@@ -84,7 +84,7 @@ impl<'a> Session<'a> {
             match (read_line(line), session.media.last_mut()) {
                 (None, _) | (Some(('v', _)), None) => {}
                 (Some(('v', _)), Some(_)) => break,
-                (Some(('m', value)), _) => session.media.push(Media::parse(value)),
+                (Some(('m', value)), _) => session.media.push(MediaDescription::parse(value)),
                 (Some(line), Some(media)) => media.lines.push(line),
                 (Some(line), None) => session.lines.push(line),
             }
@@ -107,7 +107,7 @@ impl<'a> Session<'a> {
     /// The words before the address are case-insensitive. An IPv6 address may have brackets. A
     /// medium with a `c=` line without an address has no address.
     #[must_use]
-    pub fn address(&self, media: &Media<'a>) -> Option<&'a str> {
+    pub fn address(&self, media: &MediaDescription<'a>) -> Option<&'a str> {
         let line = values(&media.lines, 'c').next().or_else(|| self.values('c').next())?;
         let mut words = line.split_ascii_whitespace();
         words.next().filter(|network| network.eq_ignore_ascii_case("IN"))?;
@@ -119,10 +119,10 @@ impl<'a> Session<'a> {
     }
 }
 
-impl<'a> Media<'a> {
+impl<'a> MediaDescription<'a> {
     /// The direction of the medium: its own attribute, or that of the session.
     #[must_use]
-    pub fn direction(&self, session: &Session<'a>) -> Direction {
+    pub fn direction(&self, session: &SessionDescription<'a>) -> Direction {
         let named = [
             ("sendrecv", Direction::SendReceive),
             ("sendonly", Direction::SendOnly),
@@ -150,7 +150,7 @@ fn read_line(line: &[u8]) -> Option<(char, &str)> {
     Some((char::from(letter), core::str::from_utf8(value).unwrap_or(NO_TEXT)))
 }
 
-impl fmt::Display for Session<'_> {
+impl fmt::Display for SessionDescription<'_> {
     /// Writes the description, each line with CRLF.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "v=0\r\n")?;
@@ -183,10 +183,10 @@ mod tests {
 
     #[test]
     fn the_example_of_rfc_8866_is_parsed_and_written() {
-        let session = Session::parse(EXAMPLE.as_bytes()).unwrap();
+        let session = SessionDescription::parse(EXAMPLE.as_bytes()).unwrap();
         assert_eq!(session.values('s').next(), Some("Call to John Smith"));
         let [audio, video] = &session.media[..] else { panic!("{session:?}") };
-        assert_eq!((audio.kind, audio.port, audio.protocol), ("audio", 49170, "RTP/AVP"));
+        assert_eq!((audio.media_type, audio.port, audio.protocol), ("audio", 49170, "RTP/AVP"));
         assert_eq!(audio.formats().collect::<Vec<_>>(), ["0", "96"]);
         assert_eq!(session.address(audio), Some("198.51.100.1"));
         assert_eq!(session.address(video), Some("2001:db8::2"));
@@ -194,22 +194,29 @@ mod tests {
         assert_eq!(video.direction(&session), Direction::ReceiveOnly);
         assert_eq!(session.to_string(), EXAMPLE);
         let bare = EXAMPLE.replace("\r\n", "\n");
-        assert_eq!(Session::parse(bare.as_bytes()).unwrap(), session);
+        assert_eq!(SessionDescription::parse(bare.as_bytes()).unwrap(), session);
     }
 
     #[test]
     fn other_content_is_rejected() {
         for text in ["", "v=1\r\n", "v=0x\r\n", "o=x\r\nv=0\r\n", "\0v=0\r\n", "<html>"] {
-            assert_eq!(Session::parse(text.as_bytes()), Err(SessionError::Version), "{text}");
+            assert_eq!(
+                SessionDescription::parse(text.as_bytes()),
+                Err(SessionError::Version),
+                "{text}"
+            );
         }
         let long = |lines| ["v=0\r\n", &"a=x\r\n".repeat(lines)].concat();
-        assert!(Session::parse(long(MAX_LINES - 1).as_bytes()).is_ok());
-        assert_eq!(Session::parse(long(MAX_LINES).as_bytes()), Err(SessionError::TooLong));
+        assert!(SessionDescription::parse(long(MAX_LINES - 1).as_bytes()).is_ok());
+        assert_eq!(
+            SessionDescription::parse(long(MAX_LINES).as_bytes()),
+            Err(SessionError::TooLong)
+        );
     }
 
     #[test]
     fn white_space_and_line_endings_do_not_matter() {
-        let session = Session::parse(EXAMPLE.as_bytes()).unwrap();
+        let session = SessionDescription::parse(EXAMPLE.as_bytes()).unwrap();
         let without = |letter: &str| {
             EXAMPLE
                 .split_inclusive('\n')
@@ -250,20 +257,20 @@ mod tests {
             (EXAMPLE.replace("2001:db8::2", "[2001:db8::2]"), false),
             (EXAMPLE.replace("198.51.100.1\r\nt", "198.51.100.1/127/3\r\nt"), false),
         ] {
-            let read = Session::parse(text.as_bytes()).unwrap();
+            let read = SessionDescription::parse(text.as_bytes()).unwrap();
             assert_eq!(read == session, is_same, "{text:?}\n{read:#?}");
             assert_eq!(meaning(&read), meaning(&session), "{text:?}");
         }
     }
 
     /// The media of a description, for comparison.
-    fn meaning(session: &Session<'_>) -> Vec<String> {
-        let meaning = |media: &Media<'_>| {
+    fn meaning(session: &SessionDescription<'_>) -> Vec<String> {
+        let meaning = |media: &MediaDescription<'_>| {
             let formats: Vec<_> = media.formats().collect();
             let maps: Vec<_> = media.rtpmaps().collect();
             let parameters = media.format_parameters(96).map(str::to_string);
             let (address, direction) = (session.address(media), media.direction(session));
-            let ends = (media.kind, media.port, media.protocol, address, direction);
+            let ends = (media.media_type, media.port, media.protocol, address, direction);
             std::format!("{ends:?} {formats:?} {maps:?} {parameters:?} {:?}", media.packet_time())
         };
         session.media.iter().map(meaning).collect()
@@ -274,7 +281,7 @@ mod tests {
         // A description of GB/T 28181.
         let text = "v=0\r\ns=Play\r\nm=video 6000 RTP/AVP 96\r\na=recvonly\r\n\
             y=0100000001\r\nf=v/2/4///a///\r\n";
-        let session = Session::parse(text.as_bytes()).unwrap();
+        let session = SessionDescription::parse(text.as_bytes()).unwrap();
         assert_eq!(
             session.media[0].lines,
             [('a', "recvonly"), ('y', "0100000001"), ('f', "v/2/4///a///")]
@@ -288,14 +295,14 @@ mod tests {
             b"v=0\r\no=J\xfcrg 1 1 IN IP4 192.0.2.1\r\ns=Gespr\xe4ch\r\nc=IN IP4 192.0.2.1\r\n\
             a=charset:ISO-8859-1\r\na=tool:f\xfcr\r\nm=audio 5 RTP/AVP 0\r\ni=f\xfcr\r\n\
             m=\xfc 6 RTP/AVP 0\r\nm=video 7 RTP/AVP 31\r\nc=IN IP4 192.0.2.\xfc\r\n";
-        let session = Session::parse(latin_1).unwrap();
+        let session = SessionDescription::parse(latin_1).unwrap();
         let values = |letter| session.values(letter).collect::<Vec<_>>();
         assert_eq!((values('o'), values('s')), ([NO_TEXT].into(), [NO_TEXT].into()));
         assert_eq!(values('a'), ["charset:ISO-8859-1", NO_TEXT]);
         let [audio, other, video] = &session.media[..] else { panic!("{session:?}") };
         assert_eq!(audio.lines, [('i', NO_TEXT)]);
         assert_eq!(session.address(audio), Some("192.0.2.1"));
-        assert_eq!((other.kind, other.port), (NO_TEXT, 0));
+        assert_eq!((other.media_type, other.port), (NO_TEXT, 0));
         assert_eq!(
             (video.port, session.address(video)),
             (7, None),
@@ -306,15 +313,15 @@ mod tests {
     proptest! {
         #[test]
         fn parsed_descriptions_are_written_unchanged(text in "v=0\n([acmtoskzyfMvV ]?[ =]=?[ -~\t\0\rü]{0,30}\n){0,20}") {
-            let session = Session::parse(text.as_bytes()).unwrap();
+            let session = SessionDescription::parse(text.as_bytes()).unwrap();
             let written = session.to_string();
-            prop_assert_eq!(Session::parse(written.as_bytes()).unwrap(), session);
+            prop_assert_eq!(SessionDescription::parse(written.as_bytes()).unwrap(), session);
         }
 
         #[test]
         fn arbitrary_bytes_do_not_panic(bytes: Vec<u8>) {
             let bytes = [b"v=0\n", &bytes[..]].concat();
-            crate::media::tests::read_everything(&Session::parse(&bytes).unwrap());
+            crate::media::tests::read_everything(&SessionDescription::parse(&bytes).unwrap());
         }
     }
 }

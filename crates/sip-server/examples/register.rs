@@ -6,7 +6,7 @@
 //! ```
 
 use parking_lot::RawMutex;
-use sip::digest::{Challenge, Ha1Set, Request};
+use sip::digest::{Challenge, DigestInput, Ha1Set};
 use sip::{HeaderName, Instant, Message, Transport};
 use sip_server::config::{Domain, Listener};
 use sip_server::{Config, Flow, Output, Server};
@@ -47,10 +47,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let refused = Message::parse(&refused)?;
     let challenge = refused.value(HeaderName::WwwAuthenticate).ok_or("no challenge")?;
     let challenge = Challenge::parse(challenge)?.ok_or("no Digest")?;
-    let covered = Request { method: b"REGISTER", uri: b"sip:example.com", body: b"" };
+    let covered = DigestInput { method: b"REGISTER", uri: b"sip:example.com", body: b"" };
     let mut credentials = b"Authorization: ".to_vec();
     let ha1 = ha1.get(challenge.algorithm);
-    challenge.answer(b"alice", ha1, &covered, b"cnonce", 1).write(&mut credentials);
+    challenge.credentials_for(b"alice", ha1, &covered, b"cnonce", 1).write(&mut credentials);
     answer(register(2, &format!("{}\r\n", String::from_utf8(credentials)?)));
     assert_eq!(server.registered(), 1);
     Ok(())

@@ -16,7 +16,7 @@ use crate::timings::{Step, timed};
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use lock_api::RawMutex;
-use sip::digest::{Algorithm, Challenge, Credentials, QopOptions, matches};
+use sip::digest::{Algorithm, Challenge, Credentials, QopOptions, response_matches};
 use sip::message::RequestHead;
 use sip::{HeaderName, Message, Status, Uri};
 use smallvec::SmallVec;
@@ -97,7 +97,7 @@ pub(crate) fn authenticate<R: RawMutex>(
                     env.counters.user_limited.add();
                     refuse_for_now(
                         incoming,
-                        Status::SERVER_INTERNAL_ERROR.because("Too Many Requests"),
+                        Status::SERVER_INTERNAL_ERROR.with_reason("Too Many Requests"),
                         5,
                         env,
                     );
@@ -110,7 +110,11 @@ pub(crate) fn authenticate<R: RawMutex>(
         Verdict::Stale => env.counters.stale_nonces.add(),
         Verdict::Elsewhere => {
             env.counters.authentication_failures.add();
-            answer(incoming, Status::BAD_REQUEST.because("Digest URI Is Not the Request URI"), env);
+            answer(
+                incoming,
+                Status::BAD_REQUEST.with_reason("Digest URI Is Not the Request URI"),
+                env,
+            );
             return None;
         }
         Verdict::Wrong => {
@@ -238,7 +242,7 @@ fn judge_one<R: RawMutex>(
     let decoy = &env.keys.decoy[..credentials.algorithm.output_len()];
     let secret = secret.unwrap_or_else(|| SmallVec::from_slice(decoy));
     let expected = credentials.expected_response(&secret, head.method.as_bytes(), request.body());
-    let is_right = matches(&expected, credentials.response.as_bytes());
+    let is_right = response_matches(&expected, credentials.response.as_bytes());
     let proved = user.filter(|_| is_right);
     match (proved, nonce) {
         (Some(user), Nonce::Fresh(id)) => {
@@ -263,7 +267,9 @@ fn is_of_request(uri: &[u8], head: &RequestHead<'_>, settings: &Settings) -> boo
     let (Ok(Uri::Sip(named)), asked) = (Uri::parse(uri), &head.uri) else { return false };
     let is_ours = |host| settings.domain_of(host).is_some();
     match asked {
-        Uri::Sip(asked) => named.is_same(asked) || (is_ours(&named.host) && is_ours(&asked.host)),
+        Uri::Sip(asked) => {
+            named.is_equivalent(asked) || (is_ours(&named.host) && is_ours(&asked.host))
+        }
         Uri::Tel(_) => is_ours(&named.host),
         Uri::Other { .. } => false,
     }

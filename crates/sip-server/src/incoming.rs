@@ -35,7 +35,7 @@ pub(crate) const ALLOW_REGISTRAR: &[u8] = b"REGISTER, OPTIONS";
 
 /// The status line for a request to a SIPS URI that came unencrypted.
 pub(crate) const UNSECURED: StatusLine<'static> =
-    Status::BAD_REQUEST.because("SIPS URI over an Unsecured Transport");
+    Status::BAD_REQUEST.with_reason("SIPS URI over an Unsecured Transport");
 
 /// Rejects extensions that the server does not support (RFC 3261 section 8.2.2.3).
 pub(crate) fn refuse_extensions(incoming: &Incoming<'_, '_>, options: &[&[u8]], env: &mut Env<'_>) {

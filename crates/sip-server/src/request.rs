@@ -47,13 +47,13 @@ pub(crate) fn on_request<R: RawMutex>(
         return;
     }
     let watch = env.stopwatch;
-    let head = match timed(watch, Step::ParseHeaders, || message.check()) {
+    let head = match timed(watch, Step::ParseHeaders, || message.validate_request()) {
         Ok(head) => head,
         Err(fault) => {
             env.counters.malformed_requests.add();
             if message.method() != Some(Method::Ack) {
                 let reason = alloc::format!("{fault}");
-                reply(message, flow, Status(fault.status()).because(&reason), env, |_, _| {});
+                reply(message, flow, Status(fault.status()).with_reason(&reason), env, |_, _| {});
             }
             return;
         }
@@ -151,7 +151,7 @@ fn on_register<R: RawMutex>(server: &Server<R>, incoming: &Incoming<'_, '_>, env
             })
         }
         _ => {
-            return answer(incoming, Status::BAD_REQUEST.because("To Is Not a SIP URI"), env);
+            return answer(incoming, Status::BAD_REQUEST.with_reason("To Is Not a SIP URI"), env);
         }
     };
     let Some((domain, address)) = address else {
@@ -169,7 +169,7 @@ fn on_register<R: RawMutex>(server: &Server<R>, incoming: &Incoming<'_, '_>, env
                 env.counters.identity_mismatches.add();
                 return answer(
                     incoming,
-                    Status::FORBIDDEN.because("To Is Not the Authenticated User"),
+                    Status::FORBIDDEN.with_reason("To Is Not the Authenticated User"),
                     env,
                 );
             }

@@ -91,7 +91,7 @@ impl Settings {
         let mut domains = self.config.edge_domains.iter();
         is_of_sip
             && domains.any(|domain| {
-                Host::parse(domain.as_bytes()).is_some_and(|domain| domain.is_same(&uri.host))
+                Host::parse(domain.as_bytes()).is_some_and(|domain| domain.is_equivalent(&uri.host))
             })
     }
 

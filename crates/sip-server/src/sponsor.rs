@@ -254,7 +254,7 @@ fn prove<R: RawMutex>(
 
 fn refuse_name(incoming: &Incoming<'_, '_>, reason: &str, env: &mut Env<'_>) {
     env.counters.identity_mismatches.add();
-    answer(incoming, Status::FORBIDDEN.because(reason), env);
+    answer(incoming, Status::FORBIDDEN.with_reason(reason), env);
 }
 
 /// True if an unauthenticated request may be forwarded: it is for this server's users, and its
@@ -270,7 +270,7 @@ fn may_pass_unproved<R: RawMutex>(
         match head.method {
             Method::Ack => {}
             Method::Cancel => answer(asked.incoming, Status::CALL_DOES_NOT_EXIST, env),
-            _ => answer(asked.incoming, Status::FORBIDDEN.because("Relaying Denied"), env),
+            _ => answer(asked.incoming, Status::FORBIDDEN.with_reason("Relaying Denied"), env),
         }
         return false;
     }

@@ -20,7 +20,7 @@ use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::sync::atomic::Ordering;
 use lock_api::RawMutex;
 use sip::header::CSeq;
-use sip::message::{Fault, Flaw, ParseError};
+use sip::message::{FramingFault, ParseError, RequestFault};
 use sip::{Duration, HeaderName, Instant, Message, Method, Status, Transport};
 
 /// The interface of one thread to a [`Server`].
@@ -177,10 +177,10 @@ impl<R: RawMutex> Worker<R> {
         let Ok(message) = Message::parse(head) else { return };
         self.with_env(now, out, |_, env| {
             env.counters.malformed_requests.add();
-            let fault = Fault::Frame(Flaw::ContentLength);
+            let fault = RequestFault::Frame(FramingFault::ContentLength);
             if message.method().is_some_and(|method| method != Method::Ack) {
                 let reason = alloc::format!("{fault}");
-                reply(&message, flow, Status(fault.status()).because(&reason), env, |_, _| {});
+                reply(&message, flow, Status(fault.status()).with_reason(&reason), env, |_, _| {});
             }
         });
     }
@@ -363,7 +363,7 @@ fn on_stun<R: RawMutex>(server: &Server<R>, flow: &Flow, bytes: &[u8], env: &mut
         return env.counters.rate_limited.add();
     }
     let mut answer = Vec::new();
-    match stun::answer(flow.remote, bytes, &mut answer) {
+    match stun::respond_to_binding(flow.remote, bytes, &mut answer) {
         true => {
             env.counters.stun_requests.add();
             env.out.send(*flow, |out| out.extend_from_slice(&answer));
@@ -379,7 +379,7 @@ fn on_response<R: RawMutex>(
     env: &mut Env<'_>,
 ) {
     let cseq = message.value(HeaderName::CSeq).and_then(|value| CSeq::parse(value).ok());
-    let cseq = cseq.filter(|_| message.flaw().is_none());
+    let cseq = cseq.filter(|_| message.framing_fault().is_none());
     let branch = message.top_via().ok().and_then(|via| ViaBranch::parse(via.branch()?));
     let (Some(branch), Some(cseq)) = (branch, cseq) else { return env.counters.dropped.add() };
     let heard = match branch {

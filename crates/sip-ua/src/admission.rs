@@ -21,7 +21,7 @@ impl Core {
 
     /// Returns the account with the user of the request URI, or else of To.
     pub(crate) fn account_of(&self, invite: &Message<'_>) -> Option<AccountId> {
-        let head = invite.check().ok()?;
+        let head = invite.validate_request().ok()?;
         let users = [head.uri, head.to_uri].map(|uri| uri.as_sip().and_then(|uri| uri.user));
         let accounts = self.config.accounts.iter().enumerate();
         let mut named = accounts.filter_map(|(number, account)| {

@@ -16,8 +16,8 @@ use crate::uac::{split_headers, subject_line};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
-use sip::message::Flaw;
-use sip::{Emit, Flow, Instant, Message, Method, Transport, Uri};
+use sip::message::FramingFault;
+use sip::{Encode, Flow, Instant, Message, Method, Transport, Uri};
 
 /// A user agent. See the [crate] for its use.
 pub struct Agent {
@@ -84,7 +84,7 @@ impl Agent {
     pub fn receive(&mut self, now: Instant, flow: &Flow, bytes: &[u8]) {
         let Ok(message) = Message::parse(bytes) else { return };
         // Values copied from such a message would break the lines of sent messages.
-        if message.flaw() == Some(Flaw::LineEnd) {
+        if message.framing_fault() == Some(FramingFault::LineEnd) {
             return;
         }
         let is_final = message.status().is_some_and(|status| status >= 200);
@@ -235,7 +235,7 @@ impl Agent {
         let (address, headers) = split_headers(uri.as_bytes()).ok_or(CallError::Uri)?;
         let address = uri.get(..address.len()).ok_or(CallError::Uri)?;
         if let Some(replaces) = Replaces::of_headers(headers) {
-            ("Replaces: ", &replaces, "\r\nRequire: replaces\r\n").emit(&mut cause.lines);
+            ("Replaces: ", &replaces, "\r\nRequire: replaces\r\n").encode(&mut cause.lines);
         }
         let routes = account.and_then(|account| self.registrations.get(account.0));
         let routes = routes.map_or(&[][..], |registration| &registration.service_route);
@@ -487,7 +487,7 @@ impl Agent {
     }
 
     fn on_request(&mut self, request: &Message<'_>, flow: &Flow, now: Instant) {
-        let head = match request.check() {
+        let head = match request.validate_request() {
             Ok(head) => head,
             Err(fault) => {
                 if request.method() != Some(Method::Ack) {

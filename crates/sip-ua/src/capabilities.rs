@@ -4,7 +4,7 @@
 use crate::config::{Config, Reliable};
 use alloc::vec::Vec;
 use sip::header::tokens;
-use sip::{Emit, HeaderName, Message};
+use sip::{Encode, HeaderName, Message};
 
 /// The supported methods, for Allow and for a 405.
 pub(crate) const ALLOW: &[u8] =
@@ -32,7 +32,7 @@ fn supported(config: &Config) -> impl Iterator<Item = &'static str> {
 pub(crate) fn lines(config: &Config) -> Vec<u8> {
     let mut lines = [ALLOW, b"Supported: "].concat();
     for (place, tag) in supported(config).enumerate() {
-        ((place > 0).then_some(", "), tag).emit(&mut lines);
+        ((place > 0).then_some(", "), tag).encode(&mut lines);
     }
     lines.extend_from_slice(b"\r\n");
     lines
@@ -49,7 +49,7 @@ pub(crate) fn unsupported_lines(config: &Config, request: &Message<'_>) -> Vec<u
     let mut lines = Vec::new();
     for option in request.elements(HeaderName::Require) {
         if !supported(config).any(|tag| option.eq_ignore_ascii_case(tag.as_bytes())) {
-            ("Unsupported: ", option, "\r\n").emit(&mut lines);
+            ("Unsupported: ", option, "\r\n").encode(&mut lines);
         }
     }
     lines

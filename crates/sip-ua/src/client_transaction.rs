@@ -6,7 +6,7 @@ use crate::draft::Draft;
 use crate::event::{CallId, Failure, MessageId, Ticket};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
-use sip::transaction::{ClientTransaction, Kind, Timers};
+use sip::transaction::{ClientTransaction, Timers, TransactionKind};
 use sip::{Flow, Instant, Message, Method, Transport};
 
 /// The identifier of a local request over all its transactions.
@@ -95,7 +95,11 @@ impl Sent {
         timers: &Timers,
         now: Instant,
     ) -> Self {
-        let kind = if method == Method::Invite { Kind::Invite } else { Kind::NonInvite };
+        let kind = if method == Method::Invite {
+            TransactionKind::Invite
+        } else {
+            TransactionKind::NonInvite
+        };
         Self {
             flow,
             is_promoted: false,

@@ -10,7 +10,7 @@ use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use sip::uri::is_sips;
-use sip::{Emit, Flow, Transport};
+use sip::{Encode, Flow, Transport};
 
 /// The progress of a call that another call's peer has requested.
 pub(crate) struct News {
@@ -103,17 +103,18 @@ impl Core {
 
 /// Returns the local contact on `flow` for a request for `uri`, in angle brackets. It is a SIPS URI
 /// if `uri` is one (RFC 3261 section 8.1.1.8).
-pub(crate) fn contact<'a>(user: &'a [u8], flow: &Flow, uri: &[u8]) -> impl Emit + use<'a> {
+pub(crate) fn contact<'a>(user: &'a [u8], flow: &Flow, uri: &[u8]) -> impl Encode + use<'a> {
     let transport = flow.transport;
     let is_sips = is_sips(uri);
     // A SIPS URI implies TLS (RFC 5630 section 3.1.3).
     let is_said = is_sips && transport == Transport::Tls;
-    let params = (transport.is_stream() && !is_said).then(|| (";transport=", transport.param()));
+    let params =
+        (transport.is_stream() && !is_said).then(|| (";transport=", transport.uri_param()));
     (if is_sips { "<sips:" } else { "<sip:" }, user, "@", flow.local, params, ">")
 }
 
 /// Returns the value of the local Via for a request on `flow`.
-pub(crate) fn via(flow: &Flow, branch: Token) -> impl Emit {
+pub(crate) fn via(flow: &Flow, branch: Token) -> impl Encode {
     let transport = flow.transport.via_name();
     ("SIP/2.0/", transport, " ", flow.local, ";rport;branch=z9hG4bK", branch)
 }

@@ -6,8 +6,8 @@ use crate::event::{Denial, Failure};
 use crate::token::Token;
 use alloc::string::String;
 use alloc::vec::Vec;
-use sip::digest::{Challenge, Ha1Set, Request};
-use sip::{Emit, HeaderName, Message};
+use sip::digest::{Challenge, DigestInput, Ha1Set};
+use sip::{Encode, HeaderName, Message};
 
 /// The maximum number of challenges answered for one request: one of the registrar or proxy, and
 /// one more if the nonce was stale.
@@ -41,7 +41,7 @@ impl Client {
     ) -> Result<(), Failure> {
         let State::Sent(sent) = &self.state else { return Ok(()) };
         let account = self.draft.account.and_then(|id| config.accounts.get_mut(id.0));
-        let request = Request {
+        let request = DigestInput {
             method: self.draft.method.as_bytes(),
             uri: self.draft.dialog.request_uri(),
             body: &self.draft.body,
@@ -74,7 +74,7 @@ impl Client {
         self.challenges += 1;
         self.authorization = line;
         self.draft.cseq = self.draft.dialog.next_cseq().max(self.draft.cseq + 1);
-        self.draft.dialog.skip_cseq(self.draft.cseq);
+        self.draft.dialog.raise_local_cseq(self.draft.cseq);
         if let Some(account) = account {
             account.realm.get_or_insert_with(|| String::from_utf8_lossy(&realm).into_owned());
         }
@@ -100,7 +100,7 @@ struct Answer {
 fn answer(
     account: Option<&Account>,
     response: &Message<'_>,
-    request: &Request<'_>,
+    request: &DigestInput<'_>,
     cnonce: Token,
 ) -> Result<Answer, Failure> {
     let (asks, answers) = fields(response.status().unwrap_or_default());
@@ -123,10 +123,11 @@ fn answer(
         name => name.as_bytes(),
     };
     let mut nonce = Vec::new();
-    cnonce.emit(&mut nonce);
+    cnonce.encode(&mut nonce);
     let ha1 = Ha1Set::new(user, challenge.realm, password.as_bytes());
-    let credentials = challenge.answer(user, ha1.get(challenge.algorithm), request, &nonce, 1);
+    let credentials =
+        challenge.credentials_for(user, ha1.get(challenge.algorithm), request, &nonce, 1);
     let mut line = Vec::new();
-    (answers.as_str(), ": ", &credentials, "\r\n").emit(&mut line);
+    (answers.as_str(), ": ", &credentials, "\r\n").encode(&mut line);
     Ok(Answer { line, realm: challenge.realm.to_vec(), stale: challenge.stale })
 }

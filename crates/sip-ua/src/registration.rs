@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 use sip::dialog::Dialog;
 use sip::header::{NameAddr, delta_seconds};
-use sip::{Duration, Emit, Flow, HeaderName, Instant, Message, Method, Transport};
+use sip::{Duration, Encode, Flow, HeaderName, Instant, Message, Method, Transport};
 
 /// The base and the maximum of the retry interval (RFC 5626 section 4.5).
 const BASE_WAIT: Duration = Duration::from_secs(30);
@@ -51,7 +51,7 @@ fn registrar_of(uri: &str) -> Option<Vec<u8>> {
     let address = parsed.as_sip()?;
     let mut registrar = Vec::new();
     let scheme = if address.secure { "sips:" } else { "sip:" };
-    (scheme, address.host, address.port.map(|port| (":", port))).emit(&mut registrar);
+    (scheme, address.host, address.port.map(|port| (":", port))).encode(&mut registrar);
     Some(registrar)
 }
 
@@ -132,11 +132,11 @@ impl Registration {
         self.next = None;
         let (account, dialog) = (Some(self.account), &mut self.dialog);
         let mut draft = Draft::within(account, dialog, Method::Register, Vec::new());
-        ("Expires: ", expires.as_secs(), "\r\n").emit(&mut draft.lines);
+        ("Expires: ", expires.as_secs(), "\r\n").encode(&mut draft.lines);
         let instance = core.config.instance.as_str();
         let mut params = Vec::new();
         if !instance.is_empty() {
-            (";+sip.instance=\"<", instance, ">\"").emit(&mut params);
+            (";+sip.instance=\"<", instance, ">\"").encode(&mut params);
         }
         draft.contact = Some(params);
         core.request(draft, Owner::Registration(self.account), self.flow, now);
@@ -182,7 +182,7 @@ impl Registration {
     fn note_cseq(&mut self, response: &Message<'_>) {
         let cseq = response.value(HeaderName::CSeq).map(sip::header::CSeq::parse);
         if let Some(Ok(cseq)) = cseq {
-            self.dialog.skip_cseq(cseq.number);
+            self.dialog.raise_local_cseq(cseq.number);
         }
     }
 
@@ -269,7 +269,7 @@ fn granted(
     let mut own = Vec::new();
     let uri =
         core.config.accounts.get(account.0).map_or(&b""[..], |account| account.uri.as_bytes());
-    contact(&user, flow, uri).emit(&mut own);
+    contact(&user, flow, uri).encode(&mut own);
     let own = NameAddr::parse(HeaderName::Contact, &own).ok()?;
     let own = own.uri().ok()?;
     let own = own.as_sip()?;
@@ -278,7 +278,7 @@ fn granted(
         elements.filter_map(|element| NameAddr::parse(HeaderName::Contact, element).ok()).collect();
     let is_own = |contact: &NameAddr<'_>| {
         let uri = contact.uri().ok();
-        uri.as_ref().and_then(|uri| uri.as_sip()).is_some_and(|uri| uri.is_same(own))
+        uri.as_ref().and_then(|uri| uri.as_sip()).is_some_and(|uri| uri.is_equivalent(own))
     };
     // A NAT or a server may have rewritten the address of the only binding.
     let only = contacts.first().filter(|_| contacts.len() == 1);

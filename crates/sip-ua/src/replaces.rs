@@ -1,7 +1,7 @@
 //! The Replaces header field (RFC 3891): the call that another call replaces.
 
 use alloc::vec::Vec;
-use sip::Emit;
+use sip::Encode;
 use sip::uri::unescape;
 
 /// A dialog from the view of the recipient: `to_tag` is the recipient's own tag.
@@ -49,7 +49,7 @@ impl Replaces {
     /// Returns the escaped form for a URI.
     pub(crate) fn escaped(&self) -> Vec<u8> {
         let mut plain = Vec::new();
-        self.emit(&mut plain);
+        self.encode(&mut plain);
         let mut escaped = Vec::with_capacity(plain.len() + 16);
         for byte in plain {
             match byte {
@@ -67,10 +67,10 @@ impl Replaces {
     }
 }
 
-impl Emit for Replaces {
-    fn emit(&self, out: &mut Vec<u8>) {
+impl Encode for Replaces {
+    fn encode(&self, out: &mut Vec<u8>) {
         let early = self.early_only.then_some(";early-only");
-        (&self.call_id, ";to-tag=", &self.to_tag, ";from-tag=", &self.from_tag, early).emit(out);
+        (&self.call_id, ";to-tag=", &self.to_tag, ";from-tag=", &self.from_tag, early).encode(out);
     }
 }
 
@@ -88,7 +88,7 @@ mod tests {
         let value = b"a%b@host;to-tag=1;from-tag=2;early-only";
         let replaces = Replaces::parse(value).unwrap();
         let mut out = Vec::new();
-        replaces.emit(&mut out);
+        replaces.encode(&mut out);
         assert_eq!(out, value);
         let headers = [b"Subject=x&replaces=", &replaces.escaped()[..]].concat();
         assert_eq!(Replaces::of_headers(&headers), Some(replaces));

@@ -3,7 +3,7 @@
 use crate::event::CallId;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use sip::transaction::{Kind, ServerTransaction};
+use sip::transaction::{ServerTransaction, TransactionKind};
 use sip::{Flow, Instant};
 
 /// The key of a server transaction: a keyed hash of its identifying values.
@@ -80,7 +80,8 @@ impl Servers {
         // The 2xx to an INVITE that begins a call is retransmitted until its ACK arrives.
         let is_answered = |server: &Server| {
             server.status >= 300
-                || (server.status >= 200 && (in_dialog || server.machine.kind() != Kind::Invite))
+                || (server.status >= 200
+                    && (in_dialog || server.machine.kind() != TransactionKind::Invite))
         };
         let answered = of_kind.find(|(_, server)| is_answered(server)).map(|(key, _)| *key);
         answered.and_then(|key| self.all.remove(&key)).is_some()

@@ -1,7 +1,7 @@
 //! Unique and unpredictable values: branches, tags, Call-IDs.
 
 use alloc::vec::Vec;
-use sip::Emit;
+use sip::Encode;
 use siphasher::sip::SipHasher24;
 
 /// A generator of tokens from a secret.
@@ -27,8 +27,8 @@ impl Token {
     }
 }
 
-impl Emit for Token {
-    fn emit(&self, out: &mut Vec<u8>) {
+impl Encode for Token {
+    fn encode(&self, out: &mut Vec<u8>) {
         for place in (0..16).rev() {
             out.push(b"0123456789abcdef"[(self.0 >> (4 * place) & 15) as usize]);
         }
@@ -73,7 +73,7 @@ mod tests {
         assert_ne!(tokens.next(), tokens.next());
         assert_ne!(tokens.hash(&[b"ab", b"c"]), tokens.hash(&[b"a", b"bc"]));
         let mut out = Vec::new();
-        Token(0x0123_4567_89ab_cdef).emit(&mut out);
+        Token(0x0123_4567_89ab_cdef).encode(&mut out);
         assert_eq!(out, b"0123456789abcdef");
         assert_eq!(Token::parse(&out), Some(Token(0x0123_4567_89ab_cdef)));
         assert_eq!(Token::parse(b"0123456789abcdeg"), None);

@@ -10,8 +10,8 @@ use crate::token::Token;
 use alloc::vec::Vec;
 use sip::dialog::Dialog;
 use sip::locate::{Destination, Host};
-use sip::transaction::{Timeout, Timers};
-use sip::{Emit, Flow, HeaderName, Instant, Message, Method, Transport, Uri};
+use sip::transaction::{TimerAction, Timers};
+use sip::{Encode, Flow, HeaderName, Instant, Message, Method, Transport, Uri};
 
 /// The maximum length of a request over UDP in bytes, with an unknown path MTU (RFC 3261 section
 /// 18.1.1).
@@ -137,7 +137,7 @@ impl Core {
         let user = self.contact_user(client.draft.account);
         let Client { draft, authorization, .. } = client;
         let mut bytes = Vec::new();
-        let uri = draft.dialog.target();
+        let uri = draft.dialog.remote_target();
         let contact = draft
             .contact
             .as_ref()
@@ -406,18 +406,18 @@ impl Core {
                 return self.give_up_waiting(id, now);
             }
             match sent.machine.poll(timers, now) {
-                Timeout::None => return None,
-                Timeout::Retransmit => {
+                TimerAction::None => return None,
+                TimerAction::Retransmit => {
                     let (flow, bytes) = (sent.flow, sent.bytes.clone());
                     self.send(flow, bytes);
                 }
-                Timeout::TimedOut => {
+                TimerAction::TimedOut => {
                     if self.try_next(id, now) {
                         return None;
                     }
                     return self.give_up_waiting(id, now);
                 }
-                Timeout::Terminated => {
+                TimerAction::Terminated => {
                     self.clients.remove(id);
                     return None;
                 }
@@ -472,21 +472,21 @@ impl Core {
                 let settings = settings?;
                 let name = settings.display_name.as_str();
                 let display = (!name.is_empty()).then_some((sip::param::Quoted(name), " "));
-                (display, "<", settings.uri.as_str(), ">").emit(&mut local);
+                (display, "<", settings.uri.as_str(), ">").encode(&mut local);
             }
             None if let Some(from) = &self.config.from => {
-                ("<", from.as_str(), ">").emit(&mut local);
+                ("<", from.as_str(), ">").encode(&mut local);
             }
             None => {
                 let user = self.contact_user(None);
-                ("<sip:", &user, "@anonymous.invalid>").emit(&mut local);
+                ("<sip:", &user, "@anonymous.invalid>").encode(&mut local);
             }
         }
         let mut dialog = Dialog::new(call_id, &local, tag, ("<", uri, ">"), uri);
         let proxy = settings.flatten().and_then(|settings| settings.proxy.as_ref());
         let proxy = proxy.map(|proxy| {
             let mut route = Vec::new();
-            ("<", proxy.as_str(), ">").emit(&mut route);
+            ("<", proxy.as_str(), ">").encode(&mut route);
             route
         });
         dialog.set_routes(proxy.iter().chain(routes));

@@ -7,8 +7,8 @@ use crate::server_transaction::{Answer, Arrival, Asked, Server, ServerKey};
 use crate::token::Token;
 use alloc::vec::Vec;
 use sip::message::{Response, reason_phrase};
-use sip::transaction::{Kind, ServerTransaction, Timeout, server_key};
-use sip::{Emit, Flow, Instant, Message, Method};
+use sip::transaction::{ServerTransaction, TimerAction, TransactionKind, server_key};
+use sip::{Encode, Flow, Instant, Message, Method};
 
 /// Returns the flow of the response to `request`, which arrived on `flow` (RFC 3261 section
 /// 18.2.2).
@@ -41,8 +41,8 @@ impl Core {
             return Arrival::Done;
         }
         let kind = match request.method() {
-            Some(Method::Invite) => Kind::Invite,
-            _ => Kind::NonInvite,
+            Some(Method::Invite) => TransactionKind::Invite,
+            _ => TransactionKind::NonInvite,
         };
         let server = Server {
             machine: ServerTransaction::new(kind, flow.transport.is_stream()),
@@ -129,7 +129,7 @@ impl Core {
     /// 3261 section 8.2.7).
     pub(crate) fn tag_of(&self, ServerKey(key): ServerKey) -> Vec<u8> {
         let mut tag = Vec::new();
-        Token(self.tokens.hash(&[b"tag", &key.to_le_bytes()])).emit(&mut tag);
+        Token(self.tokens.hash(&[b"tag", &key.to_le_bytes()])).encode(&mut tag);
         tag
     }
 
@@ -197,9 +197,9 @@ impl Core {
         self.servers.all.retain(|_, server| {
             loop {
                 match server.machine.poll(&timers, now) {
-                    Timeout::None => return true,
-                    Timeout::Retransmit => again.push((server.flow, server.response.clone())),
-                    Timeout::TimedOut | Timeout::Terminated => return false,
+                    TimerAction::None => return true,
+                    TimerAction::Retransmit => again.push((server.flow, server.response.clone())),
+                    TimerAction::TimedOut | TimerAction::Terminated => return false,
                 }
             }
         });

@@ -20,7 +20,7 @@ const REGISTER: &[u8] = b"REGISTER sip:example.com SIP/2.0\r\n\
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let message = Message::parse(REGISTER)?;
     // A faulty request gets an error response, so faults are separate from parse errors.
-    let (status, reason) = match message.check() {
+    let (status, reason) = match message.validate_request() {
         Ok(_) => (200, "OK".to_string()),
         Err(fault) => (fault.status(), fault.to_string()),
     };

@@ -12,7 +12,7 @@ extern crate std;
 
 pub mod dialog;
 pub mod digest;
-mod emit;
+mod encode;
 mod flow;
 pub mod header;
 mod lex;
@@ -27,7 +27,7 @@ pub mod transaction;
 mod transport;
 pub mod uri;
 
-pub use emit::{Emit, write_decimal, write_ip};
+pub use encode::{Encode, write_decimal, write_ip};
 pub use flow::{Connection, Flow};
 pub use header::{HeaderError, HeaderName};
 pub use message::{Message, StartLine};

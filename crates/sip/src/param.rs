@@ -1,6 +1,6 @@
 //! Parameters of URIs and header fields: `;name` and `;name=value`.
 
-use crate::emit::Emit;
+use crate::encode::Encode;
 use crate::lex::{self, Set};
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -115,8 +115,8 @@ impl<'a> Params<'a> {
     }
 }
 
-impl Emit for Params<'_> {
-    fn emit(&self, out: &mut Vec<u8>) {
+impl Encode for Params<'_> {
+    fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.as_bytes());
     }
 }
@@ -164,8 +164,8 @@ pub fn unquote(value: &[u8]) -> impl Iterator<Item = u8> + '_ {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quoted<'a>(pub &'a str);
 
-impl Emit for Quoted<'_> {
-    fn emit(&self, out: &mut Vec<u8>) {
+impl Encode for Quoted<'_> {
+    fn encode(&self, out: &mut Vec<u8>) {
         out.push(b'"');
         for byte in self.0.bytes() {
             match byte {
@@ -233,11 +233,11 @@ mod tests {
     fn quoted_text_is_unquoted() {
         for text in ["", "Bob", "a \"b\" \\ c", "Zoë"] {
             let mut out = Vec::new();
-            Quoted(text).emit(&mut out);
+            Quoted(text).encode(&mut out);
             assert_eq!(unquote(&out).collect::<Vec<_>>(), text.as_bytes());
         }
         let mut out = Vec::new();
-        Quoted("a\r\nb").emit(&mut out);
+        Quoted("a\r\nb").encode(&mut out);
         assert_eq!(out, b"\"a  b\"");
     }
 }

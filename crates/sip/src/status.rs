@@ -70,14 +70,14 @@ impl Status {
 
     /// The status code with another reason phrase.
     #[must_use]
-    pub const fn because(self, reason: &str) -> StatusLine<'_> {
+    pub const fn with_reason(self, reason: &str) -> StatusLine<'_> {
         StatusLine { status: self, reason }
     }
 }
 
 impl From<Status> for StatusLine<'_> {
     fn from(status: Status) -> Self {
-        status.because(status.reason_phrase())
+        status.with_reason(status.reason_phrase())
     }
 }
 
@@ -89,7 +89,7 @@ mod tests {
     fn a_status_has_a_default_reason_phrase_and_accepts_another() {
         let line = StatusLine::from(Status::CALL_DOES_NOT_EXIST);
         assert_eq!((line.status.code(), line.reason), (481, "Call/Transaction Does Not Exist"));
-        let line = Status::FORBIDDEN.because("Relaying Denied");
+        let line = Status::FORBIDDEN.with_reason("Relaying Denied");
         assert_eq!((line.status, line.reason), (Status(403), "Relaying Denied"));
     }
 }

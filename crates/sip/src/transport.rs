@@ -43,7 +43,7 @@ impl Transport {
     /// The same transport over TLS, as required by a SIPS URI (RFC 3261 section 26.2.2). `None` for
     /// UDP.
     #[must_use]
-    pub const fn secured(self) -> Option<Self> {
+    pub const fn over_tls(self) -> Option<Self> {
         match self {
             Self::Udp => None,
             Self::Tcp | Self::Tls => Some(Self::Tls),
@@ -78,7 +78,7 @@ impl Transport {
     /// The value of the `transport` parameter in URIs of our own. WebSocket has one value for both
     /// variants (RFC 7118 section 5.2.4).
     #[must_use]
-    pub const fn param(self) -> &'static str {
+    pub const fn uri_param(self) -> &'static str {
         match self {
             Self::Wss => Self::Ws.uri_name(),
             other => other.uri_name(),
@@ -124,8 +124,8 @@ mod tests {
     #[test]
     fn secured_transports_are_secure() {
         for transport in Transport::ALL {
-            assert!(transport.secured().is_none_or(Transport::is_secure));
-            assert!(!transport.is_secure() || transport.secured() == Some(transport));
+            assert!(transport.over_tls().is_none_or(Transport::is_secure));
+            assert!(!transport.is_secure() || transport.over_tls() == Some(transport));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! URIs: SIP and SIPS (RFC 3261 section 19.1, IPv6 by RFC 5954), tel (RFC 3966), and opaque others.
 
-use crate::emit::{Emit, write_ip};
+use crate::encode::{Encode, write_ip};
 use crate::lex::{self, Common, Marks, Set};
 use crate::param::{MAX_URI_PARAMS, Params};
 use crate::transport::Transport;
@@ -143,7 +143,7 @@ impl<'a> Host<'a> {
 
     /// Returns true if both are the same host. Names are case-insensitive and may end with a dot.
     #[must_use]
-    pub fn is_same(&self, other: &Host<'_>) -> bool {
+    pub fn is_equivalent(&self, other: &Host<'_>) -> bool {
         match (self, other) {
             (Self::Ip(one), Host::Ip(other)) => one.to_canonical() == other.to_canonical(),
             (Self::Name(one), Host::Name(other)) => one
@@ -389,7 +389,7 @@ impl<'a> SipUri<'a> {
     ///
     /// The cost grows with the sum of both lengths, not with their product.
     #[must_use]
-    pub fn is_same(&self, other: &SipUri<'_>) -> bool {
+    pub fn is_equivalent(&self, other: &SipUri<'_>) -> bool {
         let users = match (self.user, other.user) {
             (Some(one), Some(other)) => lex::unescape(one).eq(lex::unescape(other)),
             (None, None) => true,
@@ -403,7 +403,7 @@ impl<'a> SipUri<'a> {
         users
             && passwords
             && self.secure == other.secure
-            && self.host.is_same(&other.host)
+            && self.host.is_equivalent(&other.host)
             && self.port == other.port
             && are_same_params(self.params, other.params)
             && are_same_headers(self.headers, other.headers)
@@ -509,8 +509,8 @@ impl<'a> TelUri<'a> {
     }
 }
 
-impl Emit for Host<'_> {
-    fn emit(&self, out: &mut Vec<u8>) {
+impl Encode for Host<'_> {
+    fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Self::Name(name) => out.extend_from_slice(name),
             Self::Ip(address @ IpAddr::V4(_)) => write_ip(*address, out),
@@ -524,35 +524,35 @@ impl Emit for Host<'_> {
 }
 
 /// Writes `host:port`, as in Via and in URIs, with brackets around an IPv6 address.
-impl Emit for SocketAddr {
-    fn emit(&self, out: &mut Vec<u8>) {
-        (Host::Ip(self.ip()), ":", self.port()).emit(out);
+impl Encode for SocketAddr {
+    fn encode(&self, out: &mut Vec<u8>) {
+        (Host::Ip(self.ip()), ":", self.port()).encode(out);
     }
 }
 
-impl Emit for SipUri<'_> {
-    fn emit(&self, out: &mut Vec<u8>) {
+impl Encode for SipUri<'_> {
+    fn encode(&self, out: &mut Vec<u8>) {
         let password = self.password.map(|password| (":", password));
         let user = self.user.map(|user| (user, password, "@"));
         let port = self.port.map(|port| (":", port));
         let headers = (!self.headers.is_empty()).then_some(("?", self.headers));
         let scheme = if self.secure { "sips:" } else { "sip:" };
-        (scheme, user, self.host, port, self.params, headers).emit(out);
+        (scheme, user, self.host, port, self.params, headers).encode(out);
     }
 }
 
-impl Emit for TelUri<'_> {
-    fn emit(&self, out: &mut Vec<u8>) {
-        ("tel:", self.number, self.params).emit(out);
+impl Encode for TelUri<'_> {
+    fn encode(&self, out: &mut Vec<u8>) {
+        ("tel:", self.number, self.params).encode(out);
     }
 }
 
-impl Emit for Uri<'_> {
-    fn emit(&self, out: &mut Vec<u8>) {
+impl Encode for Uri<'_> {
+    fn encode(&self, out: &mut Vec<u8>) {
         match self {
-            Self::Sip(uri) => uri.emit(out),
-            Self::Tel(uri) => uri.emit(out),
-            Self::Other { uri, .. } => uri.emit(out),
+            Self::Sip(uri) => uri.encode(out),
+            Self::Tel(uri) => uri.encode(out),
+            Self::Other { uri, .. } => uri.encode(out),
         }
     }
 }

@@ -4,7 +4,7 @@
 //! cargo run -p barebell-srtp --example protect
 //! ```
 
-use rtp::packet::Fields;
+use rtp::packet::HeaderFields;
 use srtp::{MasterKey, Policy, Receiver, Sender, Suite};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -16,7 +16,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // The buffer has room for the tag behind the packet.
     let mut buffer = [0; 200];
-    let fields = Fields { sequence_number: 1, timestamp: 160, ssrc: 7, ..Fields::default() };
+    let fields =
+        HeaderFields { sequence_number: 1, timestamp: 160, ssrc: 7, ..HeaderFields::default() };
     let length = fields.write(b"twenty milliseconds of speech", &mut buffer).ok_or("no room")?;
     println!("RTP: {length} bytes");
     let length = sender.protect(&mut buffer, length)?;

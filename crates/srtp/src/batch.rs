@@ -128,7 +128,7 @@ pub fn unprotect<S: ?Sized>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plus::{Placement, Plus, Scheme};
+    use crate::plus::{Placement, Scheme, SrtpPlus};
     use crate::policy::Policy;
     use crate::suite::Suite;
     use crate::tests::{key, policies, rtp_packet};
@@ -280,7 +280,7 @@ mod tests {
     #[test]
     fn srtp_plus_tags_have_their_positions() {
         for placement in [Placement::Trailer, Placement::Extension(3)] {
-            let plus = Some(Plus { scheme: Scheme::Header, placement });
+            let plus = Some(SrtpPlus { scheme: Scheme::Header, placement });
             let policy = Policy { plus, ..Policy::new(Suite::AesCm128HmacSha1_80) };
             let mut ends = ends(&policy, &[]);
             let mut buffers: Vec<_> = (0..20).map(|number| rtp_packet(7, number, b"tag")).collect();

@@ -1,6 +1,6 @@
 //! The errors of policies and packets.
 
-use crate::plus::scheme::Plus;
+use crate::plus::scheme::SrtpPlus;
 use crate::replay;
 use crate::suite::Suite;
 use core::error::Error;
@@ -25,11 +25,11 @@ pub enum PolicyError {
         length: usize,
     },
     /// A master key is for this other suite.
-    OtherSuite(Suite),
+    SuiteMismatch(Suite),
     /// There is no master key.
     NoKey,
     /// The SRTP+ scheme or placement is invalid, or its chain would not be encrypted.
-    Plus(Plus),
+    Plus(SrtpPlus),
     /// The MKIs differ in length, exceed 128 bytes, are not unique, or are missing although there
     /// are several keys.
     Mki,
@@ -56,7 +56,7 @@ impl fmt::Display for PolicyError {
                 suite.key_length(),
                 suite.salt_length()
             ),
-            Self::OtherSuite(suite) => {
+            Self::SuiteMismatch(suite) => {
                 write!(f, "master key for {suite}, not for the suite of this session")
             }
             Self::NoKey => write!(f, "no master key"),
@@ -93,7 +93,7 @@ pub enum ProtectError {
     TooLong,
     /// A packet with this sequence number was protected before, or it is older than the replay
     /// window. Encrypting a second one would reuse the key stream and expose both.
-    Repeated,
+    IndexReused,
     /// The source has sent 2^48 RTP or 2^31 RTCP packets, or the lifetime of the master key has
     /// ended: a new master key is needed.
     KeyExhausted,
@@ -114,7 +114,7 @@ impl fmt::Display for ProtectError {
                 write!(f, "buffer too short for the protected packet: {needed} bytes needed")
             }
             Self::TooLong => write!(f, "packet of more than 2^20 bytes"),
-            Self::Repeated => write!(f, "the sequence number was used before"),
+            Self::IndexReused => write!(f, "the sequence number was used before"),
             Self::KeyExhausted => {
                 write!(f, "the lifetime of the master key has ended: a new key is needed")
             }

@@ -59,7 +59,7 @@ mod vectors;
 
 pub use error::{PolicyError, ProtectError, UnprotectError};
 pub use key::MasterKey;
-pub use plus::Plus;
+pub use plus::SrtpPlus;
 pub use policy::Policy;
 pub use receiver::Receiver;
 pub use sender::Sender;

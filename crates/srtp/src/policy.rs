@@ -1,7 +1,7 @@
 //! The protection of packets: a suite and the session parameters of SDES.
 
 use crate::error::PolicyError;
-use crate::plus::scheme::Plus;
+use crate::plus::scheme::SrtpPlus;
 use crate::replay;
 use crate::suite::Suite;
 
@@ -26,7 +26,7 @@ pub struct Policy {
     /// rejected.
     pub replay_window: u64,
     /// The SRTP+ parameters for RTP packets, if used.
-    pub plus: Option<Plus>,
+    pub plus: Option<SrtpPlus>,
     /// The maximum number of sources (SSRCs). Packets of further sources are rejected.
     pub max_sources: usize,
 }

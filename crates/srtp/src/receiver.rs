@@ -8,7 +8,7 @@ use crate::plus::{self, Allowance, Verdict};
 use crate::policy::Policy;
 use crate::replay::{Replay, Window};
 use crate::source::{Derived, Keys, Sources};
-use crate::timings::{Probe, Step, Stopwatch};
+use crate::timings::{Probe, Step, StepTimer};
 use crate::transform::{INDEX, RTCP_HEADER, rollover};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -147,7 +147,7 @@ impl Receiver {
     pub fn unprotect_timed<'a>(
         &mut self,
         packet: &'a mut [u8],
-        watch: &mut Stopwatch<'_>,
+        watch: &mut StepTimer<'_>,
     ) -> Result<&'a mut [u8], UnprotectError> {
         self.unprotect_with(packet, watch, |hmac, data, rollover| hmac.code(data, &rollover))
     }

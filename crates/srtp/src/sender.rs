@@ -4,11 +4,11 @@ use crate::crypto::HmacSha1;
 use crate::error::{PolicyError, ProtectError};
 use crate::index;
 use crate::key::{MasterKey, Use};
-use crate::plus::{self, Placement, Plus, Scheme};
+use crate::plus::{self, Placement, Scheme, SrtpPlus};
 use crate::policy::Policy;
 use crate::replay::Window;
 use crate::source::{Derived, Keys, Sources};
-use crate::timings::{Probe, Step, Stopwatch};
+use crate::timings::{Probe, Step, StepTimer};
 use crate::transform::{ENCRYPTED, INDEX, RTCP_HEADER, rollover};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -69,7 +69,7 @@ impl Outgoing {
         };
         let index = index::estimate(highest, sequence_number);
         let error =
-            if highest >> 47 == 0 { ProtectError::Repeated } else { ProtectError::KeyExhausted };
+            if highest >> 47 == 0 { ProtectError::IndexReused } else { ProtectError::KeyExhausted };
         index.ok_or(error)
     }
 }
@@ -175,7 +175,7 @@ impl Sender {
         &mut self,
         buffer: &mut [u8],
         length: usize,
-        watch: &mut Stopwatch<'_>,
+        watch: &mut StepTimer<'_>,
     ) -> Result<usize, ProtectError> {
         self.protect_with(buffer, length, watch, Unsigned::sign)
     }
@@ -205,7 +205,7 @@ impl Sender {
         let source = source(&mut self.state.sources, policy, ssrc)?;
         let index = source.index(sequence_number)?;
         let replay = probe.time(Step::Replay, || source.sent.check(index));
-        replay.map_err(|_| ProtectError::Repeated)?;
+        replay.map_err(|_| ProtectError::IndexReused)?;
         if !key.may_use(Use::Rtp) {
             return Err(ProtectError::KeyExhausted);
         }
@@ -326,7 +326,7 @@ impl Unsigned {
 /// Adds the fields of SRTP+ that precede SRTP. Returns the trailing tag with its length, and the
 /// packet's new length.
 fn add_plus(
-    plus: Plus,
+    plus: SrtpPlus,
     keys: &plus::Keys,
     state: &mut plus::State,
     random: Option<&mut plus::Random>,

@@ -69,7 +69,7 @@ impl Keys {
         }
         for (place, master) in masters.iter().enumerate() {
             if master.suite() != policy.suite {
-                return Err(PolicyError::OtherSuite(master.suite()));
+                return Err(PolicyError::SuiteMismatch(master.suite()));
             }
             let is_known = masters[..place].iter().any(|other| other.mki() == master.mki());
             if master.mki().len() != length || is_known {

@@ -63,12 +63,12 @@ impl Suite {
     pub fn from_name(name: &str) -> Option<Self> {
         let is = |other: &str| name.eq_ignore_ascii_case(other);
         let mut suites = Self::ALL.into_iter();
-        suites.find(|suite| is(suite.name()) || suite.old_name().is_some_and(is))
+        suites.find(|suite| is(suite.name()) || suite.legacy_name().is_some_and(is))
     }
 
     /// The name that phones used before the registration, which only the suites of RFC 6188 have.
     #[must_use]
-    pub fn old_name(self) -> Option<&'static str> {
+    pub fn legacy_name(self) -> Option<&'static str> {
         match self {
             Self::AesCm192HmacSha1_80 => Some("AES_CM_192_HMAC_SHA1_80"),
             Self::AesCm192HmacSha1_32 => Some("AES_CM_192_HMAC_SHA1_32"),

@@ -5,7 +5,7 @@ use crate::transform::{INDEX, Transform};
 use crate::vectors::{self, hex};
 use crate::*;
 use proptest::prelude::*;
-use rtp::packet::Fields;
+use rtp::packet::HeaderFields;
 use std::collections::BTreeSet;
 use std::string::ToString;
 use std::vec;
@@ -26,7 +26,7 @@ fn ends(policy: &Policy) -> (Sender, Receiver) {
 pub(crate) fn rtp_packet(ssrc: u32, sequence_number: u16, payload: &[u8]) -> (Vec<u8>, usize) {
     let mut buffer = vec![0; 12 + payload.len() + 200];
     let timestamp = u32::from(sequence_number) * 160;
-    let fields = Fields { sequence_number, timestamp, ssrc, ..Fields::default() };
+    let fields = HeaderFields { sequence_number, timestamp, ssrc, ..HeaderFields::default() };
     let length = fields.write(payload, &mut buffer).unwrap();
     (buffer, length)
 }
@@ -146,13 +146,13 @@ fn no_index_is_used_twice() {
     for sequence_number in [100, 101, 102] {
         let (mut buffer, length) = rtp_packet(7, sequence_number, b"other");
         let before = buffer.clone();
-        assert_eq!(sender.protect(&mut buffer, length), Err(ProtectError::Repeated));
+        assert_eq!(sender.protect(&mut buffer, length), Err(ProtectError::IndexReused));
         assert_eq!(buffer, before);
     }
     protected(&mut sender, 8, 100, b"of another source");
     protected(&mut sender, 7, 102 + 128, b"later");
     let (mut buffer, length) = rtp_packet(7, 99, b"too old to know");
-    assert_eq!(sender.protect(&mut buffer, length), Err(ProtectError::Repeated));
+    assert_eq!(sender.protect(&mut buffer, length), Err(ProtectError::IndexReused));
 }
 
 #[test]
@@ -273,7 +273,7 @@ fn inconsistent_parameters_are_rejected() {
     let refused = |policy: &Policy, keys: Vec<MasterKey>| Sender::new(policy, keys).unwrap_err();
     assert_eq!(refused(&policy, vec![]), PolicyError::NoKey);
     let other = Suite::AeadAes128Gcm;
-    assert_eq!(refused(&policy, vec![key(other)]), PolicyError::OtherSuite(other));
+    assert_eq!(refused(&policy, vec![key(other)]), PolicyError::SuiteMismatch(other));
     for keys in [
         vec![key(suite), key(suite)],
         vec![key(suite).with_mki(&[1]), key(suite).with_mki(&[1])],

@@ -66,12 +66,12 @@ impl Timings {
 
 /// Measures steps with a clock.
 #[derive(Debug)]
-pub struct Stopwatch<'t> {
+pub struct StepTimer<'t> {
     clock: fn() -> u64,
     timings: &'t mut Timings,
 }
 
-impl<'t> Stopwatch<'t> {
+impl<'t> StepTimer<'t> {
     /// Adds the durations to `timings`. `clock` returns nanoseconds since an arbitrary epoch.
     pub const fn new(clock: fn() -> u64, timings: &'t mut Timings) -> Self {
         Self { clock, timings }
@@ -93,7 +93,7 @@ pub(crate) trait Probe {
     fn time_more<T>(&mut self, step: Step, act: impl FnOnce() -> T) -> T;
 }
 
-impl Probe for Stopwatch<'_> {
+impl Probe for StepTimer<'_> {
     fn time<T>(&mut self, step: Step, act: impl FnOnce() -> T) -> T {
         self.measure(step, act)
     }
@@ -157,11 +157,11 @@ mod tests {
                     (packet[0], packet[3]) = (0x80, number);
                     let mut expected = packet;
                     let length = plain.protect(&mut expected, 172).unwrap();
-                    let mut watch = Stopwatch::new(clock, &mut sent);
+                    let mut watch = StepTimer::new(clock, &mut sent);
                     assert_eq!(watched.protect_timed(&mut packet, 172, &mut watch), Ok(length));
                     assert_eq!(packet, expected);
                     let mut again = packet;
-                    let mut watch = Stopwatch::new(clock, &mut received);
+                    let mut watch = StepTimer::new(clock, &mut received);
                     let taken = taker.unprotect_timed(&mut packet[..length], &mut watch).unwrap();
                     assert_eq!(taken.len(), 172);
                     let result = taker.unprotect_timed(&mut again[..length], &mut watch);

@@ -3,7 +3,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use rtp::{Packet, Reception};
+use rtp::{Packet, ReceptionStats};
 use srtp::{MasterKey, Policy, Receiver, Suite, UnprotectError};
 use test_support::pcap::datagrams;
 
@@ -31,7 +31,7 @@ fn a_call_with_g722_is_decrypted() {
             Receiver::new(&policy, vec![key]).unwrap()
         };
         let (mut receiver, mut wrong) = (receiver(key), receiver(other));
-        let mut reception: Option<Reception> = None;
+        let mut reception: Option<ReceptionStats> = None;
         let datagrams = datagrams(&folder.join(format!("call1_g722_srtp.{name}.rtp")));
         assert_eq!(datagrams.len(), count, "{name}");
         for (time, datagram) in datagrams {
@@ -40,7 +40,8 @@ fn a_call_with_g722_is_decrypted() {
             let mut packet = datagram;
             let packet = Packet::parse(receiver.unprotect(&mut packet).unwrap()).unwrap();
             assert_eq!((packet.header.payload_type(), packet.payload.len()), (9, 160), "{name}");
-            let reception = reception.get_or_insert_with(|| Reception::new(&packet.header, 8000));
+            let reception =
+                reception.get_or_insert_with(|| ReceptionStats::new(&packet.header, 8000));
             reception.receive(&packet.header, time);
         }
         let reception = reception.unwrap();

@@ -2,8 +2,8 @@
 //! accepted under loss, reordering, duplication, damage, rollover and changes of source.
 
 use libsrtp::{Cipher, Direction, Key, Session, Status};
-use rtp::packet::Fields;
-use srtp::plus::{Placement, Plus, Scheme};
+use rtp::packet::HeaderFields;
+use srtp::plus::{Placement, Scheme, SrtpPlus};
 use srtp::{MasterKey, Policy, Receiver, Sender, Suite, UnprotectError};
 use std::collections::BTreeMap;
 use test_support::Random;
@@ -89,7 +89,7 @@ fn ends(policy: &Policy, keys: &[Key]) -> Ends {
 }
 
 /// A packet of random length, header and payload, in a buffer with room for both implementations.
-fn random_packet(random: &mut Random, fields: &Fields) -> (Vec<u8>, usize) {
+fn random_packet(random: &mut Random, fields: &HeaderFields) -> (Vec<u8>, usize) {
     let mut buffer = vec![0; 2000];
     let payload: Vec<u8> = (0..random.below(400)).map(|_| random.number() as u8).collect();
     let csrcs: Vec<u32> = (0..random.below(4)).map(|_| random.number() as u32).collect();
@@ -173,8 +173,13 @@ fn rtp_is_equal_in_both_directions() {
             }
             sequence_number = sequence_number.wrapping_add(1);
             let timestamp = random.number() as u32;
-            let fields =
-                Fields { marker: now % 7 == 0, payload_type: 96, sequence_number, timestamp, ssrc };
+            let fields = HeaderFields {
+                marker: now % 7 == 0,
+                payload_type: 96,
+                sequence_number,
+                timestamp,
+                ssrc,
+            };
             let (mut ours, length) = random_packet(&mut random, &fields);
             let mut theirs = ours.clone();
             let key = random.below(keys.len() as u64) as u32;
@@ -249,13 +254,13 @@ fn libsrtp_accepts_packets_with_srtp_plus_tags_in_headers() {
         let mut plain = ends(&policy, &keys);
         for scheme in [Scheme::SEQUENCE, Scheme::Hash, Scheme::Header] {
             let mut policy = policy.clone();
-            policy.plus = Some(Plus { scheme, placement: Placement::Extension(4) });
+            policy.plus = Some(SrtpPlus { scheme, placement: Placement::Extension(4) });
             let mut ends = ends(&policy, &keys);
             for sequence_number in 0..200 {
-                let fields = Fields {
+                let fields = HeaderFields {
                     sequence_number,
                     ssrc: scheme.tag_length() as u32,
-                    ..Fields::default()
+                    ..HeaderFields::default()
                 };
                 let mut buffer = vec![0; 600];
                 let length = fields.write(b"a payload", &mut buffer).unwrap();

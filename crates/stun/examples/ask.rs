@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 use std::time::Duration;
-use stun::{Answer, Client, Event, TransactionId};
+use stun::{BindingResponse, Client, Event, TransactionId};
 
 fn main() {
     let server: SocketAddr = ([192, 0, 2, 1], 3478).into();
@@ -21,9 +21,9 @@ fn main() {
             Event::Wait => continue,
             Event::TimedOut => panic!("the binding request timed out"),
         }
-        if requests > 2 && stun::answer(nat, &request, &mut response) {
+        if requests > 2 && stun::respond_to_binding(nat, &request, &mut response) {
             match client.receive(server, &response) {
-                Some(Answer::Mapped(address)) => break address,
+                Some(BindingResponse::Mapped(address)) => break address,
                 other => panic!("unexpected event: {other:?}"),
             }
         }

@@ -40,14 +40,14 @@ pub enum Event {
 
 /// The response of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum BindingResponse {
     /// The reflexive transport address, as seen by the server.
     Mapped(SocketAddr),
     /// An error response with its code, 300 to 699.
-    Refused(u16),
+    Error(u16),
     /// A success response without a mapped address, or a response with unknown
     /// comprehension-required attributes.
-    Useless,
+    Unusable,
 }
 
 /// A binding request and its retransmissions. Times are durations since an epoch that the caller
@@ -100,7 +100,7 @@ impl Client {
     /// Processes a datagram from `from`. Returns `None` if it is not the response to this request:
     /// a different transaction, a different source address, or a malformed message. The client then
     /// continues to wait.
-    pub fn receive(&mut self, from: SocketAddr, datagram: &[u8]) -> Option<Answer> {
+    pub fn receive(&mut self, from: SocketAddr, datagram: &[u8]) -> Option<BindingResponse> {
         let message = Message::parse(datagram).ok()?;
         let is_ours = from == self.server && message.id == self.id && message.method == BINDING;
         if !is_ours || self.sent == 0 || self.is_answered {
@@ -109,11 +109,15 @@ impl Client {
         let answer = match message.class {
             Class::Request | Class::Indication => return None,
             Class::Error => match message.error() {
-                Some(error) => Answer::Refused(error.code),
-                None => Answer::Useless,
+                Some(error) => BindingResponse::Error(error.code),
+                None => BindingResponse::Unusable,
             },
-            Class::Success if message.unknown(KNOWN).next().is_some() => Answer::Useless,
-            Class::Success => message.mapped_address().map_or(Answer::Useless, Answer::Mapped),
+            Class::Success if message.unknown_attributes(KNOWN).next().is_some() => {
+                BindingResponse::Unusable
+            }
+            Class::Success => {
+                message.mapped_address().map_or(BindingResponse::Unusable, BindingResponse::Mapped)
+            }
         };
         self.is_answered = true;
         Some(answer)
@@ -175,7 +179,7 @@ mod tests {
         let mut request = Vec::new();
         Writer::new(Class::Request, BINDING, ID, &mut request);
         assert_eq!(client.receive(server(), &request), None);
-        let mapped = Answer::Mapped(([198, 51, 100, 7], 40_000).into());
+        let mapped = BindingResponse::Mapped(([198, 51, 100, 7], 40_000).into());
         assert_eq!(client.receive(server(), &success(ID)), Some(mapped));
         assert_eq!(client.receive(server(), &success(ID)), None, "once");
         assert_eq!(client.next_timer(), None);
@@ -196,19 +200,19 @@ mod tests {
             },
             Class::Error,
         );
-        assert_eq!(refused, Some(Answer::Refused(420)));
-        assert_eq!(answered(&|_| (), Class::Error), Some(Answer::Useless));
-        assert_eq!(answered(&|_| (), Class::Success), Some(Answer::Useless));
+        assert_eq!(refused, Some(BindingResponse::Error(420)));
+        assert_eq!(answered(&|_| (), Class::Error), Some(BindingResponse::Unusable));
+        assert_eq!(answered(&|_| (), Class::Success), Some(BindingResponse::Unusable));
         let address = SocketAddr::from(([192, 0, 2, 9], 9));
         let strange = |writer: &mut Writer<'_>| {
             writer.xor_mapped_address(address);
             writer.attribute(0x7fff, b"?");
         };
-        assert_eq!(answered(&strange, Class::Success), Some(Answer::Useless));
+        assert_eq!(answered(&strange, Class::Success), Some(BindingResponse::Unusable));
         // The response of a server that predates RFC 5389.
         let old = [0, 1, 0x12, 0x34, 192, 0, 2, 5];
         let old = |writer: &mut Writer<'_>| assert!(writer.attribute(at::MAPPED_ADDRESS, &old));
-        let mapped = Answer::Mapped(([192, 0, 2, 5], 0x1234).into());
+        let mapped = BindingResponse::Mapped(([192, 0, 2, 5], 0x1234).into());
         assert_eq!(answered(&old, Class::Success), Some(mapped));
     }
 }

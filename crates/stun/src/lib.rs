@@ -28,11 +28,11 @@ mod message;
 mod responder;
 mod writer;
 
-pub use client::{Answer, Client, Event};
+pub use client::{BindingResponse, Client, Event};
 pub use message::{
     Attribute, Class, ErrorCode, Message, MessageError, TransactionId, attribute_type, is_stun,
 };
-pub use responder::answer;
+pub use responder::respond_to_binding;
 pub use writer::Writer;
 
 /// The only method of this crate: Binding.

@@ -232,7 +232,7 @@ impl<'a> Message<'a> {
     }
 
     /// The comprehension-required attributes that are not in `known`.
-    pub fn unknown(&self, known: &'static [u16]) -> impl Iterator<Item = u16> + use<'a> {
+    pub fn unknown_attributes(&self, known: &'static [u16]) -> impl Iterator<Item = u16> + use<'a> {
         let numbers = self.attributes().map(|attribute| attribute.number);
         numbers.filter(|&number| number < 0x8000 && !known.contains(&number))
     }

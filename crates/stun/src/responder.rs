@@ -30,13 +30,13 @@ const MAX_UNKNOWN: usize = 16;
 ///
 /// A response is at most 24 bytes longer than a request without attributes. It has a fingerprint if
 /// the request has one.
-pub fn answer(from: SocketAddr, datagram: &[u8], out: &mut Vec<u8>) -> bool {
+pub fn respond_to_binding(from: SocketAddr, datagram: &[u8], out: &mut Vec<u8>) -> bool {
     let Ok(request) = Message::parse(datagram) else { return false };
     if request.class != Class::Request || request.method != BINDING {
         return false;
     }
     let mut unknown = Vec::new();
-    for number in request.unknown(KNOWN).take(MAX_UNKNOWN) {
+    for number in request.unknown_attributes(KNOWN).take(MAX_UNKNOWN) {
         unknown.extend_from_slice(&number.to_be_bytes());
     }
     let class = if unknown.is_empty() { Class::Success } else { Class::Error };
@@ -66,7 +66,7 @@ mod tests {
                 if has_fingerprint {
                     writer.fingerprint();
                 }
-                assert!(answer(from, &request, &mut out));
+                assert!(respond_to_binding(from, &request, &mut out));
                 let message = Message::parse(&out).unwrap();
                 assert_eq!((message.class, message.id), (Class::Success, ID));
                 assert_eq!(message.mapped_address(), Some(from));
@@ -84,14 +84,14 @@ mod tests {
         writer.attribute(0x0003, &[0, 0, 0, 6]);
         writer.attribute(at::SOFTWARE, b"a phone");
         writer.attribute(0x7ffe, &[]);
-        assert!(answer(from, &request, &mut out));
+        assert!(respond_to_binding(from, &request, &mut out));
         let message = Message::parse(&out).unwrap();
         assert_eq!(message.error().map(|error| error.code), Some(420));
         assert_eq!(message.value(at::UNKNOWN_ATTRIBUTES), Some(&[0, 3, 0x7f, 0xfe][..]));
         let mut many = Vec::new();
         let mut writer = Writer::new(Class::Request, BINDING, ID, &mut many);
         (0..1000).for_each(|number| assert!(writer.attribute(0x4000 + number, &[])));
-        assert!(answer(from, &many, &mut out) && out.len() < 100);
+        assert!(respond_to_binding(from, &many, &mut out) && out.len() < 100);
     }
 
     #[test]
@@ -103,8 +103,8 @@ mod tests {
         {
             let mut message = Vec::new();
             Writer::new(class, method, ID, &mut message);
-            assert!(!answer(from, &message, &mut out), "{class:?} {method}");
+            assert!(!respond_to_binding(from, &message, &mut out), "{class:?} {method}");
         }
-        assert!(!answer(from, b"OPTIONS sip:a SIP/2.0\r\n\r\n", &mut out));
+        assert!(!respond_to_binding(from, b"OPTIONS sip:a SIP/2.0\r\n\r\n", &mut out));
     }
 }

@@ -18,6 +18,6 @@ pub(crate) fn place_a_call() -> Option<()> {
     agent.located(NOW, ticket, &[place]);
     let sent = agent.poll_transmit()?;
     let invite = Message::parse(&sent.bytes).ok()?;
-    let is_sound = invite.check().is_ok() && invite.method() == Some(Method::Invite);
+    let is_sound = invite.validate_request().is_ok() && invite.method() == Some(Method::Invite);
     (is_sound && sent.flow.remote == place.remote).then_some(())
 }

@@ -4,31 +4,32 @@ use ::media::{Negotiator, ReportSeed, Seed, Wishes};
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::time::Duration;
-use rtp::jitter_buffer::{Config, Insertion, JitterBuffer, Playout};
-use rtp::packet::Fields;
+use rtp::jitter_buffer::{Config, InsertResult, JitterBuffer, Playout};
+use rtp::packet::HeaderFields;
 use rtp::quality::{CodecQuality, mean_opinion_score, rating};
-use rtp::{Packet, Reception};
-use sdp::negotiation::{Preferences, accept, answer, offered};
-use sdp::{Crypto, Session};
+use rtp::{Packet, ReceptionStats};
+use sdp::negotiation::{SrtpPreferences, accept, answer, usable_crypto_attributes};
+use sdp::{CryptoAttribute, SessionDescription};
 use srtp::{MasterKey, Policy, Receiver, Sender, Suite};
-use stun::{Answer, Client, Event, TransactionId};
+use stun::{BindingResponse, Client, Event, TransactionId};
 
 /// An RTP packet with 20 ms of G.711 and spare room in the buffer.
 fn packet(number: u16) -> Option<(Vec<u8>, usize)> {
     let mut buffer = alloc::vec![0; 300];
     let timestamp = 160 * u32::from(number);
-    let fields = Fields { sequence_number: number, timestamp, ssrc: 1, ..Fields::default() };
+    let fields =
+        HeaderFields { sequence_number: number, timestamp, ssrc: 1, ..HeaderFields::default() };
     let length = fields.write(&[0x5a; 160], &mut buffer)?;
     Some((buffer, length))
 }
 
 pub(crate) fn negotiate() -> Option<()> {
-    let ours = Crypto::new(1, Policy::new(Suite::AesCm128HmacSha1_80), &[7; 30]).ok()?;
+    let ours = CryptoAttribute::new(1, Policy::new(Suite::AesCm128HmacSha1_80), &[7; 30]).ok()?;
     let attribute = ours.to_string();
     let text = [b"v=0\r\nm=audio 4000 RTP/SAVP 0\r\na=crypto:", attribute.as_bytes()].concat();
-    let session = Session::parse(&text).ok()?;
-    let offer = offered(session.media.first()?);
-    let theirs = answer(&offer, &Preferences::secure(), |key| key.fill(8))?;
+    let session = SessionDescription::parse(&text).ok()?;
+    let offer = usable_crypto_attributes(session.media.first()?);
+    let theirs = answer(&offer, &SrtpPreferences::secure(), |key| key.fill(8))?;
     let agreed = accept(&[ours], core::slice::from_ref(&theirs.send))?;
     (agreed.receive.to_string() == theirs.send.to_string()).then_some(())
 }
@@ -40,10 +41,10 @@ pub(crate) fn receive() -> Option<()> {
         let (buffer, length) = packet(number)?;
         let packet = Packet::parse(&buffer[..length]).ok()?;
         let now = Duration::from_millis(20 * u64::from(number));
-        let reception = reception.get_or_insert_with(|| Reception::new(&packet.header, 8000));
+        let reception = reception.get_or_insert_with(|| ReceptionStats::new(&packet.header, 8000));
         reception.receive(&packet.header, now);
         let inserted = jitter_buffer.insert(packet.header.timestamp(), now, number);
-        (inserted == Insertion::Kept).then_some(())?;
+        (inserted == InsertResult::Buffered).then_some(())?;
     }
     let lost = reception?.lost();
     let played = jitter_buffer.play(Duration::from_millis(200));
@@ -76,8 +77,9 @@ pub(crate) fn ask() -> Option<()> {
     let mut client = Client::new(TransactionId([7; 12]), server, Duration::ZERO);
     let (mut request, mut response) = (Vec::new(), Vec::new());
     let is_sent = client.poll(Duration::ZERO, &mut request) == Event::Send(server);
-    let is_answered = is_sent && stun::answer(nat, &request, &mut response);
-    (is_answered && client.receive(server, &response) == Some(Answer::Mapped(nat))).then_some(())
+    let is_answered = is_sent && stun::respond_to_binding(nat, &request, &mut response);
+    (is_answered && client.receive(server, &response) == Some(BindingResponse::Mapped(nat)))
+        .then_some(())
 }
 
 pub(crate) fn call() -> Option<()> {

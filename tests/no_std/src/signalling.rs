@@ -3,7 +3,7 @@
 use crate::lock::Lock;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use sip::digest::{Challenge, Ha1Set, Request};
+use sip::digest::{Challenge, DigestInput, Ha1Set};
 use sip::message::Response;
 use sip::{HeaderName, Instant, Message, Transport};
 use sip_server::config::{Domain, Listener};
@@ -33,7 +33,7 @@ fn register(number: u8, fields: &[u8]) -> Vec<u8> {
 pub(crate) fn answer_by_hand() -> Option<()> {
     let request = register(1, b"");
     let message = Message::parse(&request).ok()?;
-    message.check().ok()?;
+    message.validate_request().ok()?;
     let source = PHONE.into();
     let to_tag = Some(&b"b"[..]);
     let response = Response { request: &message, source, status: 200, reason: "OK", to_tag };
@@ -67,10 +67,10 @@ pub(crate) fn answer_by_engine() -> Option<()> {
     let refused = answer(&register(1, b""))?;
     let refused = Message::parse(&refused).ok()?;
     let challenge = Challenge::parse(refused.value(HeaderName::WwwAuthenticate)?).ok()??;
-    let covered = Request { method: b"REGISTER", uri: b"sip:example.com", body: b"" };
+    let covered = DigestInput { method: b"REGISTER", uri: b"sip:example.com", body: b"" };
     let ha1 = ha1.get(challenge.algorithm);
     let mut fields = b"Authorization: ".to_vec();
-    challenge.answer(b"alice", ha1, &covered, b"cnonce", 1).write(&mut fields);
+    challenge.credentials_for(b"alice", ha1, &covered, b"cnonce", 1).write(&mut fields);
     fields.extend_from_slice(b"\r\n");
     let accepted = answer(&register(2, &fields))?;
     let statuses = (refused.status()?, Message::parse(&accepted).ok()?.status()?);

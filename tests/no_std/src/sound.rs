@@ -15,7 +15,7 @@ pub(crate) fn speak() -> Option<()> {
         let mut decoder = Decoder::new(codec);
         decoder.decode(&payload, &mut heard);
         decoder.conceal(&mut heard);
-        decoder.comfort(&[60], &mut heard);
+        decoder.decode_comfort_noise(&[60], &mut heard);
         let mut out = Vec::new();
         Resampler::new(rate, 48_000).resample(&heard, &mut out);
         (heard.len() == 3 * codec.frame_samples() && out.len() == 2880).then_some(())?;

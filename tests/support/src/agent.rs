@@ -6,10 +6,10 @@
 
 use crate::ports::free_ports;
 use sip::dialog::Dialog;
-use sip::digest::{Challenge, Ha1Set, Request};
+use sip::digest::{Challenge, DigestInput, Ha1Set};
 use sip::header::{CSeq, NameAddr};
 use sip::message::{Response, reason_phrase};
-use sip::{Emit, HeaderName, Message, Method};
+use sip::{Encode, HeaderName, Message, Method};
 use std::collections::HashSet;
 use std::fmt::{self, Display, Formatter};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -64,7 +64,7 @@ impl Received {
     /// It creates no dialog.
     #[must_use]
     pub fn dialog(&self) -> Dialog {
-        Dialog::of_response(&self.message()).unwrap_or_else(|error| panic!("{error} {self}"))
+        Dialog::from_response(&self.message()).unwrap_or_else(|error| panic!("{error} {self}"))
     }
 
     fn is(&self, method: &str) -> bool {
@@ -207,7 +207,7 @@ impl Agent {
     /// It creates no dialog.
     #[must_use]
     pub fn dialog_with(&mut self, request: &Received) -> Dialog {
-        let dialog = Dialog::of_request(&request.message(), self.token().as_bytes());
+        let dialog = Dialog::from_request(&request.message(), self.token().as_bytes());
         dialog.unwrap_or_else(|error| panic!("{error} {request}"))
     }
 
@@ -221,8 +221,11 @@ impl Agent {
         let Some(password) = self.password.clone() else { return };
         let status = if method == "REGISTER" { 401 } else { 407 };
         let challenged = self.response(method, status);
-        let request =
-            Request { method: method.as_bytes(), uri: dialog.request_uri(), body: body.as_bytes() };
+        let request = DigestInput {
+            method: method.as_bytes(),
+            uri: dialog.request_uri(),
+            body: body.as_bytes(),
+        };
         let credentials =
             credentials(&challenged.message(), &self.user, &password, &request, b"cnonce");
         self.send(dialog, method, &format!("{fields}{credentials}"), body);
@@ -309,9 +312,9 @@ impl Agent {
         };
         let fields = |out: &mut Vec<u8>| {
             message.write_record_routes(out);
-            ("Contact: <", self.contact(), ">\r\n", fields).emit(out);
+            ("Contact: <", self.contact(), ">\r\n", fields).encode(out);
             if !body.is_empty() {
-                "Content-Type: application/sdp\r\n".emit(out);
+                "Content-Type: application/sdp\r\n".encode(out);
             }
         };
         response.write_with_body(&mut out, fields, body.as_bytes());
@@ -473,7 +476,7 @@ pub fn credentials(
     challenged: &Message<'_>,
     user: &str,
     password: &str,
-    request: &Request<'_>,
+    request: &DigestInput<'_>,
     cnonce: &[u8],
 ) -> String {
     let (asks, answers) = match challenged.status() {
@@ -487,7 +490,12 @@ pub fn credentials(
     let ha1 = Ha1Set::new(user.as_bytes(), challenge.realm, password.as_bytes());
     let ha1 = ha1.get(challenge.algorithm);
     let mut line = Vec::new();
-    (answers.as_str(), ": ", challenge.answer(user.as_bytes(), ha1, request, cnonce, 1), "\r\n")
-        .emit(&mut line);
+    (
+        answers.as_str(),
+        ": ",
+        challenge.credentials_for(user.as_bytes(), ha1, request, cnonce, 1),
+        "\r\n",
+    )
+        .encode(&mut line);
     String::from_utf8(line).expect("the header field is UTF-8")
 }

@@ -1,7 +1,7 @@
 //! The state of each RTP receiving address and port, as offers and answers change it (RFC 3264).
 
 use super::sdp::{self, Described, Format};
-use ::sdp::Crypto;
+use ::sdp::CryptoAttribute;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -15,9 +15,9 @@ pub(super) struct Media {
     /// True if the media is certainly RTP and not SRTP.
     pub(super) is_plain: bool,
     /// The keys for media sent from this address.
-    sends: Rc<[Crypto]>,
+    sends: Rc<[CryptoAttribute]>,
     /// The keys for media sent to this address: those of the other end.
-    receives: Rc<[Crypto]>,
+    receives: Rc<[CryptoAttribute]>,
 }
 
 /// The limit of addresses and ports.
@@ -128,7 +128,7 @@ impl Endpoints {
         &self,
         source: SocketAddr,
         destination: SocketAddr,
-    ) -> Option<(&Media, &Rc<[Crypto]>)> {
+    ) -> Option<(&Media, &Rc<[CryptoAttribute]>)> {
         let sender = self.endpoints.get(&source);
         let Some(receiver) = self.endpoints.get(&destination) else {
             return sender.map(|sender| (sender, &sender.sends));
@@ -141,7 +141,12 @@ impl Endpoints {
         Some((receiver, keys))
     }
 
-    fn insert(&mut self, described: &Described, receives: Rc<[Crypto]>, call_id: &Rc<str>) {
+    fn insert(
+        &mut self,
+        described: &Described,
+        receives: Rc<[CryptoAttribute]>,
+        call_id: &Rc<str>,
+    ) {
         let Some(endpoint) = described.endpoint else { return };
         let is_new = !self.endpoints.contains_key(&endpoint);
         if is_new && self.endpoints.len() >= ENDPOINTS {
@@ -162,8 +167,8 @@ impl Endpoints {
 
 /// Returns the offered keys with the tags of the answer (RFC 4568 section 5.1.2), or all if it has
 /// no tags.
-fn chosen(offered: &Rc<[Crypto]>, answered: &[Crypto]) -> Rc<[Crypto]> {
-    let is_named = |key: &&Crypto| answered.iter().any(|answer| answer.tag == key.tag);
+fn chosen(offered: &Rc<[CryptoAttribute]>, answered: &[CryptoAttribute]) -> Rc<[CryptoAttribute]> {
+    let is_named = |key: &&CryptoAttribute| answered.iter().any(|answer| answer.tag == key.tag);
     let named: Vec<_> = offered.iter().filter(is_named).cloned().collect();
     if named.is_empty() { offered.clone() } else { named.into() }
 }

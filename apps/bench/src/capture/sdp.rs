@@ -3,7 +3,7 @@
 //! They are read line by line, since a capture may contain descriptions that a strict parser
 //! rejects.
 
-use sdp::Crypto;
+use sdp::CryptoAttribute;
 use sdp::negotiation::Profile;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
@@ -66,7 +66,7 @@ pub(super) struct Described {
     /// True if no attribute indicates SRTP.
     pub(super) is_plain: bool,
     /// The keys for media that this end sends.
-    pub(super) keys: Rc<[Crypto]>,
+    pub(super) keys: Rc<[CryptoAttribute]>,
 }
 
 /// A media description during parsing.
@@ -76,7 +76,7 @@ struct Section<'a> {
     types: Vec<u8>,
     maps: Vec<(u8, &'a str)>,
     is_plain: bool,
-    keys: Vec<Crypto>,
+    keys: Vec<CryptoAttribute>,
 }
 
 /// Parses a session description. Returns its media in order.
@@ -140,7 +140,7 @@ impl<'a> Section<'a> {
         {
             self.maps.push((number, map.trim()));
         } else if let Some(crypto) = attribute.strip_prefix("crypto:")
-            && let Ok(crypto) = Crypto::parse(crypto)
+            && let Ok(crypto) = CryptoAttribute::parse(crypto)
             && self.keys.len() < KEYS
         {
             self.keys.push(crypto);

@@ -1,7 +1,7 @@
 //! Authenticates and decrypts SRTP with the keys from session descriptions in the capture (RFC
 //! 4568).
 
-use sdp::Crypto;
+use sdp::CryptoAttribute;
 use serde::Serialize;
 use srtp::{Receiver, UnprotectError};
 use std::rc::Rc;
@@ -43,7 +43,7 @@ struct Key {
 /// The keys of a stream.
 pub(super) struct Decryptor {
     /// The last description.
-    described: Rc<[Crypto]>,
+    described: Rc<[CryptoAttribute]>,
     /// The keys with an authentic packet, the newest first.
     proven: Vec<Key>,
     /// The keys without an authentic packet so far.
@@ -56,7 +56,7 @@ pub(super) struct Decryptor {
 }
 
 impl Decryptor {
-    pub(super) fn new(described: &Rc<[Crypto]>) -> Self {
+    pub(super) fn new(described: &Rc<[CryptoAttribute]>) -> Self {
         let mut new = Self {
             described: Rc::new([]),
             proven: Vec::new(),
@@ -70,7 +70,7 @@ impl Decryptor {
     }
 
     /// Sets the current keys. Keys that were in use are kept for packets under way.
-    pub(super) fn use_keys(&mut self, described: &Rc<[Crypto]>) {
+    pub(super) fn use_keys(&mut self, described: &Rc<[CryptoAttribute]>) {
         if are_same(&self.described, described) {
             return;
         }
@@ -140,7 +140,7 @@ impl Decryptor {
 }
 
 impl Key {
-    fn new(crypto: &Crypto) -> Option<Self> {
+    fn new(crypto: &CryptoAttribute) -> Option<Self> {
         let receiver = Receiver::new(&crypto.policy, crypto.master_keys().ok()?).ok()?;
         let has_tag = crypto.policy.rtp_tag_length() > 0;
         Some(Self { receiver, suite: crypto.policy.suite.name(), has_tag })
@@ -171,8 +171,8 @@ pub(super) fn padding(packet: &[u8]) -> Option<usize> {
     Some(packet.len() - parsed.header.len() - parsed.payload.len())
 }
 
-fn are_same(one: &[Crypto], other: &[Crypto]) -> bool {
-    let is_same = |(one, other): (&Crypto, &Crypto)| {
+fn are_same(one: &[CryptoAttribute], other: &[CryptoAttribute]) -> bool {
+    let is_same = |(one, other): (&CryptoAttribute, &CryptoAttribute)| {
         let keys = one.keys.iter().zip(&other.keys);
         one.policy == other.policy
             && one.keys.len() == other.keys.len()

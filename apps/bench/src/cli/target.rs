@@ -2,7 +2,7 @@
 
 use net::Dns;
 use sip::Transport;
-use sip::locate::{Destination, Families, Host, Target as Location};
+use sip::locate::{AddressFamilies, Destination, Host, Target as Location};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
@@ -110,7 +110,7 @@ impl FromStr for Target {
     fn from_str(text: &str) -> Result<Self, String> {
         Self::read(text, |destination| {
             let warn = |text: &str| eprintln!("barebell-bench: {text}");
-            let dns = Dns::new(TRANSPORTS.to_vec(), Families::V4First, warn);
+            let dns = Dns::new(TRANSPORTS.to_vec(), AddressFamilies::V4First, warn);
             dns.locate_and_wait(destination).map_err(|error| error.to_string())
         })
     }

@@ -5,7 +5,7 @@ use crate::cli::SrtpArgs;
 use crate::console::print;
 use crate::flood::{self, Flood, Outcome};
 use crate::report::{FloodLine, FloodPoint};
-use srtp::plus::{Placement, Plus, Scheme};
+use srtp::plus::{Placement, Scheme, SrtpPlus};
 use srtp::{Policy, Suite};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,7 @@ fn protections(suite: Suite, sources: u32) -> Vec<(&'static str, Option<Policy>)
     srtp.max_sources = sources as usize;
     let plus = |scheme| {
         let mut policy = srtp.clone();
-        policy.plus = Some(Plus { scheme, placement: Placement::Trailer });
+        policy.plus = Some(SrtpPlus { scheme, placement: Placement::Trailer });
         Some(policy)
     };
     vec![

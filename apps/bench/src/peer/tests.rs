@@ -2,7 +2,7 @@
 
 use super::*;
 use sip::Message;
-use sip::digest::{Challenge, Ha1Set, Request};
+use sip::digest::{Challenge, DigestInput, Ha1Set};
 use sip::stream::{Frame, Framer};
 use std::io::{Read as _, Write as _};
 use std::net::{TcpStream, UdpSocket};
@@ -240,10 +240,10 @@ fn authorization(response: &str, password: &str) -> String {
     let challenge = Challenge::parse(value(response, "WWW-Authenticate")[0].as_bytes());
     let challenge = challenge.unwrap().unwrap();
     let ha1 = Ha1Set::new(b"bob", challenge.realm, password.as_bytes());
-    let request = Request { method: b"REGISTER", uri: b"sip:example.org", body: b"" };
+    let request = DigestInput { method: b"REGISTER", uri: b"sip:example.org", body: b"" };
     let mut line = b"Authorization: ".to_vec();
     let ha1 = ha1.get(challenge.algorithm);
-    challenge.answer(b"bob", ha1, &request, b"c", 1).write(&mut line);
+    challenge.credentials_for(b"bob", ha1, &request, b"c", 1).write(&mut line);
     String::from_utf8(line).unwrap() + "\r\n"
 }
 

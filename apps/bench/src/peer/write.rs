@@ -5,7 +5,7 @@ use super::script::{Kind, Rules, Script, What};
 use super::streams::StreamId;
 use sip::header::{self, CSeq, NameAddr, Via};
 use sip::message::{Field, Response, reason_phrase};
-use sip::{Emit, HeaderName, Host, Message, Method, SipUri, Uri};
+use sip::{Encode, HeaderName, Host, Message, Method, SipUri, Uri};
 use std::io::Write as _;
 use std::mem;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -183,12 +183,12 @@ impl Writer {
         }
         let start = out.bytes.len();
         let bytes = &mut out.bytes;
-        (method, " ", uri, " SIP/2.0\r\n", via).emit(bytes);
+        (method, " ", uri, " SIP/2.0\r\n", via).encode(bytes);
         write_way(bytes, incoming.way);
         let branch = message.top_via().ok().and_then(|via| via.branch());
-        (branch, "\r\n").emit(bytes);
+        (branch, "\r\n").encode(bytes);
         if method == Method::Invite && request.to_tag().is_none() {
-            route.emit(bytes);
+            route.encode(bytes);
         }
         let (mut is_top_via, mut is_top_route) = (true, true);
         message.write_fields(
@@ -208,7 +208,7 @@ impl Writer {
         if !message.has(HeaderName::MaxForwards) {
             write_max_forwards(bytes, MAX_FORWARDS);
         }
-        ("\r\n", message.body()).emit(bytes);
+        ("\r\n", message.body()).encode(bytes);
         self.counts.relayed += 1;
         self.emit(start, way, local.ip(), Kind { method: request.method, status: None }, out);
     }
@@ -225,7 +225,7 @@ impl Writer {
         let field = message.first(HeaderName::Via)?;
         let element = header::elements(field.value).next()?;
         let via = Via::parse(element).ok()?;
-        let way = read_way(via.rfc3261_branch()?.get(header::MAGIC_COOKIE.len()..)?)?;
+        let way = read_way(via.transaction_branch()?.get(header::MAGIC_COOKIE.len()..)?)?;
         let method = match self.rules.is_empty() {
             true => Method::Invite,
             false => CSeq::parse(message.value(HeaderName::CSeq)?).ok()?.method,
@@ -299,7 +299,7 @@ fn hops_left(field: &Field<'_>) -> Option<u32> {
 }
 
 fn write_max_forwards(bytes: &mut Vec<u8>, hops: u32) {
-    ("Max-Forwards: ", hops, "\r\n").emit(bytes);
+    ("Max-Forwards: ", hops, "\r\n").encode(bytes);
 }
 
 /// Writes the topmost Route line, without its first element if that names the peer.

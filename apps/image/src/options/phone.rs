@@ -5,7 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use media::Security;
 use sip::locate::Host;
-use srtp::plus::{Placement, Plus, Scheme};
+use srtp::plus::{Placement, Scheme, SrtpPlus};
 
 /// The options of the phone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub struct Options {
     pub srtp: Security,
     /// `plus=sequence`, `hash`, `chain` or `header`, optionally with `:trailer`: the SRTP+ scheme
     /// offered.
-    pub plus: Option<Plus>,
+    pub plus: Option<SrtpPlus>,
     /// `stun=HOST[:PORT]`: the STUN server, which reports the public address of our ports.
     pub stun: Option<(Host, u16)>,
     /// `sound=device`, `echo`, `silence`, or `tone:HERTZ`: the sound sent.
@@ -134,14 +134,14 @@ fn stun(value: &str) -> Option<(Host, u16)> {
 const PLUS_ELEMENT: u8 = 5;
 
 /// Parses an SRTP+ scheme with its placement, as the phone for Linux does.
-fn plus(value: &str) -> Option<Plus> {
+fn plus(value: &str) -> Option<SrtpPlus> {
     let schemes = [Scheme::SEQUENCE, Scheme::Hash, Scheme::CHAIN, Scheme::Header];
     let (name, placement) = match value.strip_suffix(":trailer") {
         Some(name) => (name, Placement::Trailer),
         None => (value, Placement::Extension(PLUS_ELEMENT)),
     };
     let scheme = schemes.into_iter().find(|scheme| scheme.name() == name)?;
-    Some(Plus { scheme, placement })
+    Some(SrtpPlus { scheme, placement })
 }
 
 #[cfg(test)]

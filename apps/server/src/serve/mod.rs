@@ -31,7 +31,7 @@ use lookups::Lookups;
 use net::{Clock, Dns};
 use renewal::Renewal;
 use sip::Transport;
-use sip::locate::Families;
+use sip::locate::AddressFamilies;
 use sip_server::config::Config;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -208,7 +208,7 @@ fn dns(config: &Config) -> Dns {
     transports.sort_unstable();
     transports.dedup();
     let has_v6 = config.listeners.iter().any(|listener| listener.address.is_ipv6());
-    let families = if has_v6 { Families::V4First } else { Families::V4 };
+    let families = if has_v6 { AddressFamilies::V4First } else { AddressFamilies::V4 };
     Dns::new(transports, families, |text| log::warn("dns", || text.to_owned()))
 }
 

@@ -29,7 +29,7 @@ fn run(
             asked.push((now.as_millis() as u64, to));
             let mut answer = Vec::new();
             if let Some(seen) = nat(to) {
-                assert!(stun::answer(seen, &out, &mut answer));
+                assert!(stun::respond_to_binding(seen, &out, &mut answer));
                 assert!(!mapper.receive(now, LOCAL.into(), &answer), "from elsewhere");
                 assert!(mapper.receive(now, to, &answer));
                 assert!(!mapper.receive(now, to, &answer), "once");

@@ -4,7 +4,7 @@
 use codec::Codec;
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
-use sdp::Media;
+use sdp::MediaDescription;
 
 /// The payload type of comfort noise and its clock rate (RFC 3389). It goes with codecs of that
 /// rate.
@@ -28,7 +28,7 @@ impl ExtendedReports {
     pub(super) const LINE: &str = "a=rtcp-xr:rcvr-rtt=all voip-metrics\r\n";
 
     /// Returns the reports that a description requests.
-    pub(super) fn of(session: &sdp::Session<'_>, media: &Media<'_>) -> Self {
+    pub(super) fn of(session: &sdp::SessionDescription<'_>, media: &MediaDescription<'_>) -> Self {
         let mut wanted = Self::default();
         let words = media.attributes("rtcp-xr").chain(session.attributes("rtcp-xr"));
         for word in words.flat_map(str::split_ascii_whitespace) {
@@ -47,7 +47,10 @@ impl ExtendedReports {
 
 /// Returns the address of the other end for RTCP on a port of its own: the one named (RFC 3605),
 /// otherwise the port after RTP's.
-pub(super) fn remote_rtcp(remote: Option<SocketAddr>, media: &Media<'_>) -> Option<SocketAddr> {
+pub(super) fn remote_rtcp(
+    remote: Option<SocketAddr>,
+    media: &MediaDescription<'_>,
+) -> Option<SocketAddr> {
     let remote = remote?;
     let behind = || Some(SocketAddr::new(remote.ip(), remote.port().checked_add(1)?));
     let Some((port, address)) = media.rtcp() else { return behind() };
@@ -60,7 +63,7 @@ pub(super) fn remote_rtcp(remote: Option<SocketAddr>, media: &Media<'_>) -> Opti
 
 /// Returns the packet duration that the other end requests, in steps of 10 ms: 20 ms unless it
 /// names 10 to 60 ms, and no more than its maximum.
-pub(super) fn packet_time(media: &Media<'_>) -> Duration {
+pub(super) fn packet_time(media: &MediaDescription<'_>) -> Duration {
     let step = |time: Duration| time.as_millis() as u64 / 10 * 10;
     let wanted = media.packet_time().map(step).filter(|millis| (10..=60).contains(millis));
     let most = media.maximum_packet_time().map_or(60, |most| step(most).max(10));
@@ -69,7 +72,7 @@ pub(super) fn packet_time(media: &Media<'_>) -> Duration {
 
 /// Returns the payload type and the clock rate of the telephone events for `codec`: those with its
 /// clock rate, otherwise those with 8000 Hz, the only ones that many phones know.
-pub(super) fn events_of(media: &Media<'_>, codec: Codec) -> Option<(u8, u32)> {
+pub(super) fn events_of(media: &MediaDescription<'_>, codec: Codec) -> Option<(u8, u32)> {
     let at = |rate: u32| {
         let mut maps = media.rtpmaps().filter(|map| map.clock_rate == rate);
         let map = maps.find(|map| map.name.eq_ignore_ascii_case("telephone-event"))?;
@@ -79,7 +82,7 @@ pub(super) fn events_of(media: &Media<'_>, codec: Codec) -> Option<(u8, u32)> {
 }
 
 /// Returns the payload type of comfort noise for `codec`, if it is among the formats.
-pub(super) fn noise_of(media: &Media<'_>, codec: Codec) -> Option<u8> {
+pub(super) fn noise_of(media: &MediaDescription<'_>, codec: Codec) -> Option<u8> {
     let (number, rate) = NOISE;
     let is_named = media.formats().any(|format| format.parse() == Ok(number));
     (is_named && codec.clock_rate() == rate).then_some(number)
@@ -87,7 +90,10 @@ pub(super) fn noise_of(media: &Media<'_>, codec: Codec) -> Option<u8> {
 
 /// Returns the address of the other end for RTP. `None` for an address that cannot receive, such as
 /// the unspecified address by which old phones hold (RFC 3264 section 8.4).
-pub(super) fn remote_of(session: &sdp::Session<'_>, media: &Media<'_>) -> Option<SocketAddr> {
+pub(super) fn remote_of(
+    session: &sdp::SessionDescription<'_>,
+    media: &MediaDescription<'_>,
+) -> Option<SocketAddr> {
     somebody(session.address(media)?.parse().ok()?, media.port)
 }
 

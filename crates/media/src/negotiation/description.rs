@@ -6,7 +6,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use codec::Codec;
 use core::net::{IpAddr, SocketAddr};
-use sdp::Crypto;
+use sdp::CryptoAttribute;
 
 /// The parameters of a description with one audio medium.
 pub(super) struct Description<'a> {
@@ -17,7 +17,7 @@ pub(super) struct Description<'a> {
     /// The payload types of telephone events, with their clock rates.
     pub(super) events: &'a [(u8, u32)],
     pub(super) direction: &'a str,
-    pub(super) keys: &'a [Crypto],
+    pub(super) keys: &'a [CryptoAttribute],
     pub(super) multiplexes_rtcp: bool,
     pub(super) extended_reports: bool,
 }
@@ -49,7 +49,7 @@ impl Description<'_> {
                 1 => text += "\r\n",
                 channels => text += &format!("/{channels}\r\n"),
             }
-            if let Some(parameters) = codec.parameters() {
+            if let Some(parameters) = codec.format_parameters() {
                 text += &format!("a=fmtp:{number} {parameters}\r\n");
             }
         }
@@ -141,7 +141,11 @@ fn address(ip: IpAddr) -> String {
 
 /// Returns the answer `own`, which has one medium, with all other media of the offer rejected, in
 /// the order of the offer (RFC 3264 section 6).
-pub(super) fn in_its_place(own: &[u8], offer: &sdp::Session<'_>, place: usize) -> Vec<u8> {
+pub(super) fn in_its_place(
+    own: &[u8],
+    offer: &sdp::SessionDescription<'_>,
+    place: usize,
+) -> Vec<u8> {
     let text = String::from_utf8_lossy(own);
     let at = text.find("m=").unwrap_or(text.len());
     let (head, medium) = text.split_at(at);
@@ -151,7 +155,7 @@ pub(super) fn in_its_place(own: &[u8], offer: &sdp::Session<'_>, place: usize) -
             answer += medium;
         } else {
             let format = media.formats().next().unwrap_or("0");
-            answer += &format!("m={} 0 {} {format}\r\n", media.kind, media.protocol);
+            answer += &format!("m={} 0 {} {format}\r\n", media.media_type, media.protocol);
         }
     }
     answer.into_bytes()

@@ -5,7 +5,7 @@ use super::tests::{negotiator, random};
 use super::*;
 use alloc::format;
 use alloc::vec;
-use sdp::Session;
+use sdp::SessionDescription;
 use srtp::Suite::{self, *};
 
 /// Thirty bytes in base64, and 46, 38, 44 and 28 bytes.
@@ -31,10 +31,10 @@ fn answered(security: Security, protocol: &str, lines: &[&str]) -> Result<Option
     let (answer, stream) = negotiator(security, 5000).answer(&offer, &mut random())?;
     let suite = stream.security.as_ref().map(|agreed| agreed.send.policy.suite);
     // The answer has the same protocol, and a key exactly if the stream has one.
-    let read = Session::parse(&answer).unwrap();
+    let read = SessionDescription::parse(&answer).unwrap();
     let media = &read.media[0];
     assert_eq!(media.protocol, protocol);
-    let keys: Vec<_> = negotiation::offered(media);
+    let keys: Vec<_> = negotiation::usable_crypto_attributes(media);
     assert_eq!(keys.first().map(|key| key.policy.suite), suite, "{lines:?}");
     if let (Some(key), Some(agreed)) = (keys.first(), &stream.security) {
         assert_eq!((keys.len(), key.tag), (1, agreed.receive.tag));
@@ -257,12 +257,12 @@ fn a_call_becomes_secure_by_another_offer_and_never_plain_again() {
     let other = line.replace("MTIz", "NDU2");
     let renewed = description("RTP/AVP", &[&other]);
     let second = here.answer(&renewed, &mut numbers).unwrap().1.security.unwrap();
-    let bytes = |crypto: &Crypto| crypto.keys[0].bytes.to_vec();
+    let bytes = |crypto: &CryptoAttribute| crypto.keys[0].bytes.to_vec();
     assert_ne!(bytes(&first.receive), bytes(&second.receive));
     assert_ne!(bytes(&first.send), bytes(&second.send));
     // The next local offer requires SRTP.
     let offer = here.offer(&mut numbers);
-    assert_eq!(Session::parse(&offer).unwrap().media[0].protocol, "RTP/SAVP");
+    assert_eq!(SessionDescription::parse(&offer).unwrap().media[0].protocol, "RTP/SAVP");
 }
 
 #[test]
@@ -293,7 +293,7 @@ fn holding_and_directions() {
             assert_eq!((stream.sends, stream.receives), (sends, receives && !holds), "{lines:?}");
             assert_eq!(stream.remote.is_some(), is_somewhere, "{lines:?}");
             assert_eq!(stream.remote_rtcp.is_some(), is_somewhere, "{lines:?}");
-            let read = Session::parse(&answer).unwrap();
+            let read = SessionDescription::parse(&answer).unwrap();
             let says = match (says, holds) {
                 (Direction::SendReceive, true) => Direction::SendOnly,
                 (Direction::ReceiveOnly, true) => Direction::Inactive,
@@ -406,7 +406,7 @@ fn rtcp_and_its_reports_are_agreed_on() {
         let mut here = negotiator(Security::Off, 5000);
         let (answer, stream) = here.answer(&offer, &mut random()).unwrap();
         assert_eq!((stream.multiplexes_rtcp, stream.extended_reports), (mux, reports), "{lines:?}");
-        let read = Session::parse(&answer).unwrap();
+        let read = SessionDescription::parse(&answer).unwrap();
         assert_eq!(read.media[0].multiplexes_rtcp(), mux);
         let names = read.media[0].attributes("rtcp-xr").next().is_some();
         assert_eq!(names, reports != ExtendedReports::default(), "{lines:?}");
@@ -415,7 +415,7 @@ fn rtcp_and_its_reports_are_agreed_on() {
         assert!(!answer.windows(7).any(|word| word == b"rtcp-xr"));
     }
     let offer = negotiator(Security::Off, 5000).offer(&mut random());
-    let offer = Session::parse(&offer).unwrap();
+    let offer = SessionDescription::parse(&offer).unwrap();
     assert!(offer.media[0].multiplexes_rtcp());
     assert_eq!(ExtendedReports::of(&offer, &offer.media[0]), ExtendedReports::ALL);
 }
@@ -425,7 +425,7 @@ fn the_address_from_outside_is_named_in_place_of_the_local_one() {
     let mut here = negotiator(Security::Off, 5000);
     let said = |here: &mut Negotiator| {
         let offer = here.offer(&mut random());
-        let session = Session::parse(&offer).unwrap();
+        let session = SessionDescription::parse(&offer).unwrap();
         let media = &session.media[0];
         let address = session.address(media).unwrap().to_string();
         (address, media.port, media.rtcp().map(|(port, ip)| (port, ip.map(str::to_string))))

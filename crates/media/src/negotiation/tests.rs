@@ -52,7 +52,7 @@ fn encryption_is_as_both_want_it() {
         let agreed = agree(one, other).map(|(caller, callee)| {
             assert_eq!(caller.security.is_some(), callee.security.is_some());
             if let (Some(caller), Some(callee)) = (caller.security, callee.security) {
-                let key = |crypto: &Crypto| crypto.keys[0].bytes.to_vec();
+                let key = |crypto: &CryptoAttribute| crypto.keys[0].bytes.to_vec();
                 assert_eq!(key(&caller.send), key(&callee.receive));
                 assert_eq!(key(&caller.receive), key(&callee.send));
                 return true;
@@ -97,8 +97,8 @@ fn an_answer_has_a_place_for_each_medium() {
     let offer = b"v=0\r\no=- 1 1 IN IP4 192.0.2.9\r\ns=-\r\nc=IN IP4 192.0.2.9\r\nt=0 0\r\n\
         m=video 6000 RTP/AVP 96\r\nm=audio 4000 RTP/AVP 8 0\r\nm=audio 4002 RTP/AVP 0\r\n";
     let (answer, stream) = negotiator(Security::Off, 5000).answer(offer, &mut random()).unwrap();
-    let read = sdp::Session::parse(&answer).unwrap();
-    let ports: Vec<_> = read.media.iter().map(|media| (media.kind, media.port)).collect();
+    let read = sdp::SessionDescription::parse(&answer).unwrap();
+    let ports: Vec<_> = read.media.iter().map(|media| (media.media_type, media.port)).collect();
     assert_eq!(ports, [("video", 0), ("audio", 5000), ("audio", 0)]);
     assert_eq!((stream.codec, stream.send_type), (Codec::Pcma, 8));
 }
@@ -155,14 +155,14 @@ fn an_offer_fits_a_datagram_and_what_it_leaves_out_is_taken() {
 #[test]
 fn an_offer_has_every_codec_in_its_order_and_no_payload_type_twice() {
     let offer = of(Codec::ALL).offer(&mut random());
-    let session = sdp::Session::parse(&offer).unwrap();
+    let session = sdp::SessionDescription::parse(&offer).unwrap();
     let media = &session.media[0];
     let mut numbers: Vec<u8> = media.formats().map(|format| format.parse().unwrap()).collect();
     let named: Vec<_> = numbers
         .iter()
         .filter(|number| **number != 13)
         .map(|number| media.rtpmaps().find(|map| map.payload_type == *number).unwrap())
-        .filter_map(|map| Codec::named(map.name, map.clock_rate))
+        .filter_map(|map| Codec::from_encoding_name(map.name, map.clock_rate))
         .collect();
     assert_eq!(named, Codec::ALL);
     let dynamic = numbers.iter().filter(|number| **number > 34);
@@ -269,7 +269,7 @@ fn keys_that_nobody_has_asked_for_are_passed_over() {
 fn srtp_plus_stays_whoever_offers_anew() {
     use srtp::plus::Placement;
     for placement in [Placement::Extension(5), Placement::Trailer] {
-        let plus = Plus { scheme: Scheme::SEQUENCE, placement };
+        let plus = SrtpPlus { scheme: Scheme::SEQUENCE, placement };
         let wishes = Wishes { plus: Some(plus), ..Wishes::default() };
         let mut caller = Negotiator::new(wishes, ([192, 0, 2, 1], 4000).into(), 7);
         let mut callee = negotiator(Security::Optional, 5000);
@@ -297,7 +297,7 @@ fn an_offer_that_changes_nothing_keeps_the_keys_of_both_ends() {
         };
         let (answer, theirs) = ends[1 - from].answer(&offer, &mut numbers).unwrap();
         let ours = ends[from].accept(&answer).unwrap().security.unwrap();
-        let key = |crypto: &Crypto| crypto.keys[0].bytes.to_vec();
+        let key = |crypto: &CryptoAttribute| crypto.keys[0].bytes.to_vec();
         let theirs = theirs.security.unwrap();
         assert_eq!(
             (key(&ours.send), key(&ours.receive)),

@@ -84,7 +84,7 @@ impl Session {
         let counts = self.buffer.counts();
         let share = |part: u64| (part * 256 / statistics.expected.max(1)).min(255) as u8;
         let millis = |span: Duration| u16::try_from(span.as_millis()).unwrap_or(u16::MAX);
-        let bursts = self.losses.bursts();
+        let bursts = self.losses.burst_metrics();
         let density = |share: f64| (share * 256.0).clamp(0.0, 255.0) as u8;
         let packet = self.framing.frame().as_secs_f64() * 1e3;
         let length = |packets: f64| (packets * packet).clamp(0.0, f64::from(u16::MAX)) as u16;
@@ -182,7 +182,7 @@ impl Session {
                 }
                 Packet::ExtendedReport(report) => self.reports.take_extended(now, ours, &report),
                 Packet::Bye(bye) => {
-                    let theirs = self.reception.as_ref().map(rtp::Reception::ssrc);
+                    let theirs = self.reception.as_ref().map(rtp::ReceptionStats::ssrc);
                     let is_theirs =
                         |ssrc: u32| theirs.map_or(ssrc != ours, |theirs| ssrc == theirs);
                     is_over |= is_exact && bye.sources().any(is_theirs);

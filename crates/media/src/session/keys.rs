@@ -1,9 +1,9 @@
 //! The keys of a session, and their renewal.
 
 use super::timings::Measured;
-use rtp::packet::Fields;
-use sdp::Crypto;
-use sdp::negotiation::Agreement;
+use rtp::packet::HeaderFields;
+use sdp::CryptoAttribute;
+use sdp::negotiation::NegotiatedSrtp;
 use srtp::timings::Step;
 use srtp::{ProtectError, Suite, UnprotectError};
 
@@ -16,7 +16,7 @@ pub(super) struct Protection {
 
 impl Protection {
     pub(super) fn new(
-        agreed: &Agreement,
+        agreed: &NegotiatedSrtp,
         seed: &[u8; 32],
         measured: &mut Measured,
     ) -> Option<Self> {
@@ -32,7 +32,7 @@ impl Protection {
     /// Writes the header of a packet and protects the packet.
     pub(super) fn write(
         &mut self,
-        fields: Fields,
+        fields: HeaderFields,
         payload: &[u8],
         out: &mut [u8],
         measured: &mut Measured,
@@ -66,8 +66,8 @@ impl Protection {
 /// changes, and a restart under the same key would use a key stream twice.
 pub(super) fn renew(
     protection: &mut Option<Protection>,
-    before: Option<&Agreement>,
-    after: Option<&Agreement>,
+    before: Option<&NegotiatedSrtp>,
+    after: Option<&NegotiatedSrtp>,
     seed: &[u8; 32],
     measured: &mut Measured,
 ) -> bool {
@@ -95,7 +95,11 @@ pub(super) fn renew(
     true
 }
 
-fn sender(crypto: &Crypto, seed: &[u8; 32], measured: &mut Measured) -> Option<srtp::Sender> {
+fn sender(
+    crypto: &CryptoAttribute,
+    seed: &[u8; 32],
+    measured: &mut Measured,
+) -> Option<srtp::Sender> {
     let keys = crypto.master_keys().ok()?;
     let new = || {
         let sender = srtp::Sender::new(&crypto.policy, keys).ok()?;
@@ -104,15 +108,15 @@ fn sender(crypto: &Crypto, seed: &[u8; 32], measured: &mut Measured) -> Option<s
     measured.measure(crypto.policy.suite, Step::Derivation, new)
 }
 
-fn receiver(crypto: &Crypto, measured: &mut Measured) -> Option<srtp::Receiver> {
+fn receiver(crypto: &CryptoAttribute, measured: &mut Measured) -> Option<srtp::Receiver> {
     let keys = crypto.master_keys().ok()?;
     let new = || srtp::Receiver::new(&crypto.policy, keys).ok();
     measured.measure(crypto.policy.suite, Step::Derivation, new)
 }
 
 /// Returns true if two attributes have the same keys and the same policy.
-pub(crate) fn is_same(one: &Crypto, other: &Crypto) -> bool {
-    let are_same = |(one, other): (&sdp::crypto::Key, &sdp::crypto::Key)| {
+pub(crate) fn is_same(one: &CryptoAttribute, other: &CryptoAttribute) -> bool {
+    let are_same = |(one, other): (&sdp::crypto::InlineKey, &sdp::crypto::InlineKey)| {
         one.bytes == other.bytes && one.mki == other.mki
     };
     one.policy == other.policy

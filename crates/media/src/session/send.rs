@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 use core::time::Duration;
 use rtp::event::{TelephoneEvent, from_digit};
-use rtp::packet::Fields;
+use rtp::packet::HeaderFields;
 
 /// The duration of a digit and of the pause after it, in packets.
 const PRESSED: u16 = 5;
@@ -71,7 +71,7 @@ impl Session {
         payload: &[u8],
         out: &mut Vec<u8>,
     ) -> Option<()> {
-        let fields = Fields {
+        let fields = HeaderFields {
             payload_type,
             marker,
             sequence_number: self.sequence_number,

@@ -2,8 +2,8 @@ use super::*;
 use crate::negotiation::{Negotiator, Security, Wishes};
 use crate::tone::{Tone, amplitude_of};
 use alloc::vec;
-use rtp::packet::Fields;
-use sdp::Crypto;
+use rtp::packet::HeaderFields;
+use sdp::CryptoAttribute;
 
 const ENDS: [([u8; 4], u16); 2] = [([192, 0, 2, 1], 4000), ([192, 0, 2, 2], 5000)];
 
@@ -95,8 +95,9 @@ fn strangers_are_not_heard() {
 
     let mut secured = sessions(Security::Required);
     talk(&mut secured, 0);
-    let mut forged =
-        Fields { ssrc: 1, sequence_number: 50, ..Fields::default() }.to_bytes().to_vec();
+    let mut forged = HeaderFields { ssrc: 1, sequence_number: 50, ..HeaderFields::default() }
+        .to_bytes()
+        .to_vec();
     forged.resize(172, 0);
     assert_eq!(secured[1].receive(at(51), address(0), &mut forged), Heard::Nothing);
     assert_eq!(secured[1].statistics().refused, 1);
@@ -133,7 +134,7 @@ fn a_peer_that_is_silent_is_heard_as_noise_and_nothing_of_it_is_missing() {
     let ours = sessions[0].stream().noise;
     assert_eq!(ours, Some(13));
     let before = sessions[1].statistics().missing;
-    let fields = Fields {
+    let fields = HeaderFields {
         payload_type: 13,
         marker: false,
         sequence_number: sessions[0].sequence_number,
@@ -308,7 +309,7 @@ fn each_direction_keeps_its_counters_as_long_as_its_key() {
     let bytes = |byte: u8| {
         let policy = keys(&first).receive.policy;
         let length = policy.suite.key_length() + policy.suite.salt_length();
-        Crypto::new(1, policy, &[byte; 64][..length]).unwrap()
+        CryptoAttribute::new(1, policy, &[byte; 64][..length]).unwrap()
     };
     // The other end has a new key, and the local key is the old one.
     let mut agreed = keys(&ends[0]);

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 use srtp::Suite;
-use srtp::timings::{Step, Stopwatch, Timings};
+use srtp::timings::{Step, StepTimer, Timings};
 
 /// A clock, in nanoseconds since any fixed time.
 pub type Clock = fn() -> u64;
@@ -20,14 +20,14 @@ impl Measured {
     }
 
     /// Returns the stopwatch of a suite, if there is a clock.
-    pub(super) fn watch(&mut self, suite: Suite) -> Option<Stopwatch<'_>> {
+    pub(super) fn watch(&mut self, suite: Suite) -> Option<StepTimer<'_>> {
         let clock = self.clock?;
         let place = self.suites.iter().position(|measured| measured.0 == suite);
         let place = place.unwrap_or_else(|| {
             self.suites.push((suite, Timings::default()));
             self.suites.len() - 1
         });
-        Some(Stopwatch::new(clock, &mut self.suites[place].1))
+        Some(StepTimer::new(clock, &mut self.suites[place].1))
     }
 
     /// Runs `act`, which is a step of this suite, and measures it.

@@ -38,15 +38,15 @@ impl Config {
 
 /// The result of inserting a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Insertion {
+pub enum InsertResult {
     /// The packet waits to be played.
-    Kept,
+    Buffered,
     /// The playout time of the packet has passed.
     Late,
     /// A packet with the same timestamp is waiting already.
     Duplicate,
     /// The timestamp is far from the others. The packet is dropped, unless the next one is near it.
-    Far,
+    Discontinuity,
 }
 
 /// The output for one frame.
@@ -57,7 +57,7 @@ pub enum Playout<T> {
     /// A missing packet to be concealed: it was lost, is late, or was never sent.
     Missing,
     /// A concealed frame without a loss: the delay grows by a frame.
-    Held,
+    Stretched,
     /// Silence: no packet has been received yet.
     Empty,
 }
@@ -76,7 +76,7 @@ pub struct Counts {
     /// Frames without a packet.
     pub missing: u64,
     /// Frames inserted to increase the delay.
-    pub held: u64,
+    pub stretched: u64,
 }
 
 /// The packets that wait to be played. Times are durations since an epoch that the caller chooses
@@ -158,7 +158,7 @@ impl<T> JitterBuffer<T> {
     }
 
     /// Inserts a packet received at `now`.
-    pub fn insert(&mut self, timestamp: u32, now: Duration, packet: T) -> Insertion {
+    pub fn insert(&mut self, timestamp: u32, now: Duration, packet: T) -> InsertResult {
         let sent = match self.extend(timestamp) {
             Some(sent) => sent,
             None if self.far.is_some_and(|far| self.is_near(timestamp, far)) => {
@@ -167,7 +167,7 @@ impl<T> JitterBuffer<T> {
             }
             None => {
                 self.far = Some(timestamp);
-                return Insertion::Far;
+                return InsertResult::Discontinuity;
             }
         };
         self.far = None;
@@ -178,11 +178,11 @@ impl<T> JitterBuffer<T> {
         // A packet that begins within a frame already played is played with the next frame.
         if self.is_playing && sent + self.frame() <= self.next {
             self.counts.late += 1;
-            return Insertion::Late;
+            return InsertResult::Late;
         }
         if self.packets.contains_key(&sent) {
             self.counts.duplicate += 1;
-            return Insertion::Duplicate;
+            return InsertResult::Duplicate;
         }
         self.packets.insert(sent, packet);
         // Packets beyond the maximum delay are of no use: the oldest ones are too late.
@@ -193,7 +193,7 @@ impl<T> JitterBuffer<T> {
                 self.counts.discarded += 1;
             }
         }
-        Insertion::Kept
+        InsertResult::Buffered
     }
 
     fn restart(&mut self) {
@@ -222,9 +222,9 @@ impl<T> JitterBuffer<T> {
         self.since_change = self.since_change.saturating_add(1);
         let may_hold = if self.packets.is_empty() { early > 0 } else { early > frame / 2 };
         if may_hold && !self.has_next() {
-            self.counts.held += 1;
+            self.counts.stretched += 1;
             self.since_change = 0;
-            return Playout::Held;
+            return Playout::Stretched;
         }
         if early < -frame {
             let may_discard = self.since_change >= CHANGE_INTERVAL || early < -8 * frame;

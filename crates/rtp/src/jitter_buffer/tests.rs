@@ -107,7 +107,7 @@ fn a_restarted_stream_is_played() {
     let mut played = 0;
     for number in 0..200 {
         let timestamp = if number < 100 { number * 160 } else { 3_000_000_000 + number * 160 };
-        assert_ne!(buffer.insert(timestamp, now, number), Insertion::Late);
+        assert_ne!(buffer.insert(timestamp, now, number), InsertResult::Late);
         played += u32::from(matches!(buffer.play(now), Playout::Frame(_)));
         now += FRAME;
     }
@@ -117,10 +117,10 @@ fn a_restarted_stream_is_played() {
 #[test]
 fn duplicates_are_counted() {
     let mut buffer = JitterBuffer::new(Config::new(8000));
-    assert_eq!(buffer.insert(0, FRAME, 'a'), Insertion::Kept);
-    assert_eq!(buffer.insert(0, FRAME, 'b'), Insertion::Duplicate);
+    assert_eq!(buffer.insert(0, FRAME, 'a'), InsertResult::Buffered);
+    assert_eq!(buffer.insert(0, FRAME, 'b'), InsertResult::Duplicate);
     assert_eq!(buffer.play(FRAME * 10), Playout::Frame('a'));
-    assert_eq!(buffer.insert(0, FRAME * 10, 'c'), Insertion::Late);
+    assert_eq!(buffer.insert(0, FRAME * 10, 'c'), InsertResult::Late);
     assert_eq!(buffer.counts(), Counts { played: 1, late: 1, duplicate: 1, ..Counts::default() });
 }
 
@@ -132,7 +132,7 @@ fn timestamps_off_the_grid_are_played() {
     let mut played = 0;
     for number in 0..500_u32 {
         let arrival = FRAME * number;
-        assert_eq!(buffer.insert(timestamp, arrival, number), Insertion::Kept, "{number}");
+        assert_eq!(buffer.insert(timestamp, arrival, number), InsertResult::Buffered, "{number}");
         timestamp += if number == 1 { 159 } else { 160 };
         let out = buffer.play(arrival + Duration::from_millis(12));
         played += u32::from(matches!(out, Playout::Frame(_)));
@@ -148,7 +148,10 @@ fn a_stray_packet_does_not_reset_the_stream() {
         let arrival = FRAME * number;
         buffer.insert(100_000 + number * 160, arrival, number);
         if number % 20 == 7 {
-            assert_eq!(buffer.insert(50_000 + number, arrival, number), Insertion::Far);
+            assert_eq!(
+                buffer.insert(50_000 + number, arrival, number),
+                InsertResult::Discontinuity
+            );
         }
         played += u32::from(matches!(
             buffer.play(arrival + Duration::from_millis(12)),
@@ -167,7 +170,7 @@ fn limits_without_room_are_accepted() {
         let mut buffer = JitterBuffer::new(config);
         for number in 0..100_u32 {
             buffer.insert(number * 221, FRAME * number, ());
-            assert_ne!(buffer.insert(number * 221, FRAME * number, ()), Insertion::Kept);
+            assert_ne!(buffer.insert(number * 221, FRAME * number, ()), InsertResult::Buffered);
             buffer.play(FRAME * number);
         }
     }

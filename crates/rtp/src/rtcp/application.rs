@@ -1,6 +1,6 @@
 //! Application-defined packets (RFC 3550 section 6.7).
 
-use super::{Frame, RtcpError, Writer, packet_type};
+use super::{RawPacket, RtcpError, Writer, packet_type};
 use crate::packet::word;
 
 /// An application-defined packet.
@@ -17,7 +17,7 @@ pub struct Application<'a> {
 }
 
 impl<'a> Application<'a> {
-    pub(super) fn parse(frame: Frame<'a>) -> Result<Self, RtcpError> {
+    pub(super) fn parse(frame: RawPacket<'a>) -> Result<Self, RtcpError> {
         let (head, data) = frame.body.split_at_checked(8).ok_or(frame.malformed())?;
         let name = [head[4], head[5], head[6], head[7]];
         Ok(Self { subtype: frame.count, ssrc: word(head, 0), name, data })

@@ -1,6 +1,6 @@
 //! BYE packets (RFC 3550 section 6.6).
 
-use super::{Frame, RtcpError, Writer, packet_type, words};
+use super::{RawPacket, RtcpError, Writer, packet_type, words};
 
 /// A BYE packet: the sources that leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub struct Bye<'a> {
 }
 
 impl<'a> Bye<'a> {
-    pub(super) fn parse(frame: Frame<'a>) -> Result<Self, RtcpError> {
+    pub(super) fn parse(frame: RawPacket<'a>) -> Result<Self, RtcpError> {
         let split = frame.body.split_at_checked(4 * usize::from(frame.count));
         let (sources, rest) = split.ok_or(frame.malformed())?;
         let reason = match rest {

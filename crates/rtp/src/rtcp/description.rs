@@ -1,18 +1,18 @@
 //! Source description (SDES) packets (RFC 3550 section 6.5).
 
-use super::{Frame, RtcpError, Writer, packet_type};
+use super::{RawPacket, RtcpError, Writer, packet_type};
 use crate::packet::word;
 
 /// An SDES packet: descriptions of sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Description<'a> {
+pub struct SourceDescription<'a> {
     count: u8,
     body: &'a [u8],
 }
 
 /// The description of one source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Chunk<'a> {
+pub struct SdesChunk<'a> {
     /// The SSRC of the source.
     pub ssrc: u32,
     items: &'a [u8],
@@ -20,14 +20,14 @@ pub struct Chunk<'a> {
 
 /// One item of a description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Item<'a> {
+pub struct SdesItem<'a> {
     /// The item type: [`Item::CNAME`] or another one of RFC 3550 section 12.2.
     pub kind: u8,
     /// The text, in UTF-8 if the source conforms to the RFC.
     pub text: &'a [u8],
 }
 
-impl Item<'_> {
+impl SdesItem<'_> {
     /// The canonical name, which is mandatory.
     pub const CNAME: u8 = 1;
     /// The name of the user.
@@ -39,26 +39,26 @@ impl Item<'_> {
 }
 
 /// Splits off the first item and returns the bytes after it.
-fn split_item(bytes: &[u8]) -> Option<(Item<'_>, &[u8])> {
+fn split_item(bytes: &[u8]) -> Option<(SdesItem<'_>, &[u8])> {
     let &[kind, length, ref rest @ ..] = bytes else { return None };
     let (text, rest) = rest.split_at_checked(usize::from(length))?;
-    Some((Item { kind, text }, rest))
+    Some((SdesItem { kind, text }, rest))
 }
 
 /// Splits off the first chunk and returns the bytes after it.
-fn split_chunk(body: &[u8]) -> Option<(Chunk<'_>, &[u8])> {
+fn split_chunk(body: &[u8]) -> Option<(SdesChunk<'_>, &[u8])> {
     let mut rest = body.get(4..)?;
     while *rest.first()? != 0 {
         rest = split_item(rest)?.1;
     }
     // A zero byte ends the items, and the chunk ends at a 32-bit boundary.
     let items = body.len() - rest.len();
-    let chunk = Chunk { ssrc: word(body, 0), items: &body[4..items] };
+    let chunk = SdesChunk { ssrc: word(body, 0), items: &body[4..items] };
     Some((chunk, body.get((items + 1).next_multiple_of(4)..)?))
 }
 
-impl<'a> Description<'a> {
-    pub(super) fn parse(frame: Frame<'a>) -> Result<Self, RtcpError> {
+impl<'a> SourceDescription<'a> {
+    pub(super) fn parse(frame: RawPacket<'a>) -> Result<Self, RtcpError> {
         let mut rest = frame.body;
         for _ in 0..frame.count {
             rest = split_chunk(rest).ok_or(frame.malformed())?.1;
@@ -67,7 +67,7 @@ impl<'a> Description<'a> {
     }
 
     /// The descriptions of the sources.
-    pub fn chunks(&self) -> impl Iterator<Item = Chunk<'a>> + use<'a> {
+    pub fn chunks(&self) -> impl Iterator<Item = SdesChunk<'a>> + use<'a> {
         let mut rest = self.body;
         (0..self.count).map_while(move |_| {
             let (chunk, after) = split_chunk(rest)?;
@@ -77,9 +77,9 @@ impl<'a> Description<'a> {
     }
 }
 
-impl<'a> Chunk<'a> {
+impl<'a> SdesChunk<'a> {
     /// The items of the description.
-    pub fn items(&self) -> impl Iterator<Item = Item<'a>> + use<'a> {
+    pub fn items(&self) -> impl Iterator<Item = SdesItem<'a>> + use<'a> {
         let mut rest = self.items;
         core::iter::from_fn(move || {
             let (item, after) = split_item(rest)?;
@@ -91,14 +91,14 @@ impl<'a> Chunk<'a> {
     /// The canonical name of the source.
     #[must_use]
     pub fn cname(&self) -> Option<&'a [u8]> {
-        self.items().find(|item| item.kind == Item::CNAME).map(|item| item.text)
+        self.items().find(|item| item.kind == SdesItem::CNAME).map(|item| item.text)
     }
 }
 
 impl Writer<'_> {
     /// Writes the description of one source. Returns `None` if the buffer is too short, a text
     /// exceeds 255 bytes or an item type is 0.
-    pub fn description(&mut self, ssrc: u32, items: &[Item<'_>]) -> Option<()> {
+    pub fn description(&mut self, ssrc: u32, items: &[SdesItem<'_>]) -> Option<()> {
         self.packet(packet_type::SDES, 1, |writer| {
             writer.put_word(ssrc)?;
             for item in items {

@@ -1,6 +1,6 @@
 //! Extended reports (RFC 3611).
 
-use super::{Frame, RtcpError, Writer, packet_type};
+use super::{RawPacket, RtcpError, Writer, packet_type};
 use crate::ntp::NtpTime;
 use crate::packet::word;
 
@@ -28,7 +28,7 @@ pub enum Block<'a> {
     /// The receiver reference time, from which a sender measures the round-trip time.
     ReceiverReferenceTime(NtpTime),
     /// The delays since the receiver reference times of some receivers.
-    DelaySinceLastReceiverReport(ReceiverReports<'a>),
+    DelaySinceLastReceiverReport(DlrrBlock<'a>),
     /// The metrics of a voice call.
     VoipMetrics(VoipMetrics),
     /// Any other block.
@@ -44,7 +44,7 @@ pub enum Block<'a> {
 
 /// The sub-blocks of a DLRR block, which answers receiver reference times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReceiverReports<'a>(&'a [u8]);
+pub struct DlrrBlock<'a>(&'a [u8]);
 
 /// The answer to the receiver reference time of one receiver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub struct LastReceiverReport {
     pub delay: u32,
 }
 
-impl<'a> ReceiverReports<'a> {
+impl<'a> DlrrBlock<'a> {
     /// The sub-blocks, one per receiver.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = LastReceiverReport> + use<'a> {
         self.0.chunks_exact(12).map(|bytes| LastReceiverReport {
@@ -221,7 +221,7 @@ fn split_block(bytes: &[u8]) -> Option<(Block<'_>, &[u8])> {
             Block::ReceiverReferenceTime(NtpTime(time))
         }
         (block_type::DELAY_SINCE_LAST_RECEIVER_REPORT, _) if length % 12 == 0 => {
-            Block::DelaySinceLastReceiverReport(ReceiverReports(body))
+            Block::DelaySinceLastReceiverReport(DlrrBlock(body))
         }
         (block_type::VOIP_METRICS, VoipMetrics::LENGTH) => {
             Block::VoipMetrics(VoipMetrics::parse(body))
@@ -232,7 +232,7 @@ fn split_block(bytes: &[u8]) -> Option<(Block<'_>, &[u8])> {
 }
 
 impl<'a> ExtendedReport<'a> {
-    pub(super) fn parse(frame: Frame<'a>) -> Result<Self, RtcpError> {
+    pub(super) fn parse(frame: RawPacket<'a>) -> Result<Self, RtcpError> {
         let (head, blocks) = frame.body.split_at_checked(4).ok_or(frame.malformed())?;
         let mut rest = blocks;
         while !rest.is_empty() {

@@ -9,10 +9,10 @@ mod schedule;
 
 pub use application::Application;
 pub use bye::Bye;
-pub use description::{Chunk, Description, Item};
+pub use description::{SdesChunk, SdesItem, SourceDescription};
 pub use extended::ExtendedReport;
 pub use report::{ReceiverReport, ReportBlock, SenderInfo, SenderReport};
-pub use schedule::Schedule;
+pub use schedule::ReportSchedule;
 
 use crate::packet::word;
 use core::error::Error;
@@ -86,7 +86,7 @@ pub enum Packet<'a> {
     /// A receiver report.
     ReceiverReport(ReceiverReport<'a>),
     /// A source description.
-    Description(Description<'a>),
+    Description(SourceDescription<'a>),
     /// A BYE.
     Bye(Bye<'a>),
     /// An application-defined packet.
@@ -94,12 +94,12 @@ pub enum Packet<'a> {
     /// An extended report.
     ExtendedReport(ExtendedReport<'a>),
     /// Any other packet.
-    Other(Frame<'a>),
+    Other(RawPacket<'a>),
 }
 
 /// An RTCP header and the body after it, without padding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Frame<'a> {
+pub struct RawPacket<'a> {
     /// See [`packet_type`].
     pub packet_type: u8,
     /// The report count, source count or subtype, 0 to 31.
@@ -108,7 +108,7 @@ pub struct Frame<'a> {
     pub body: &'a [u8],
 }
 
-impl<'a> Frame<'a> {
+impl<'a> RawPacket<'a> {
     /// Splits off the first packet and returns the bytes after it.
     fn split(bytes: &'a [u8]) -> Result<(Self, &'a [u8]), RtcpError> {
         let truncated = |needed| RtcpError::Truncated { needed, length: bytes.len() };
@@ -138,7 +138,7 @@ impl<'a> Frame<'a> {
         Ok(match self.packet_type {
             packet_type::SR => Packet::SenderReport(SenderReport::parse(self)?),
             packet_type::RR => Packet::ReceiverReport(ReceiverReport::parse(self)?),
-            packet_type::SDES => Packet::Description(Description::parse(self)?),
+            packet_type::SDES => Packet::Description(SourceDescription::parse(self)?),
             packet_type::BYE => Packet::Bye(Bye::parse(self)?),
             packet_type::APP => Packet::Application(Application::parse(self)?),
             packet_type::XR => Packet::ExtendedReport(ExtendedReport::parse(self)?),
@@ -159,7 +159,7 @@ impl<'a> Compound<'a> {
     pub fn parse(datagram: &'a [u8]) -> Result<Self, RtcpError> {
         let mut rest = datagram;
         loop {
-            let (frame, after) = Frame::split(rest)?;
+            let (frame, after) = RawPacket::split(rest)?;
             frame.parse()?;
             if after.is_empty() {
                 return Ok(Self(datagram));
@@ -179,7 +179,7 @@ impl<'a> Compound<'a> {
     pub fn packets(&self) -> impl Iterator<Item = Packet<'a>> + use<'a> {
         let mut rest = self.0;
         core::iter::from_fn(move || {
-            let (frame, after) = Frame::split(rest).ok()?;
+            let (frame, after) = RawPacket::split(rest).ok()?;
             rest = after;
             frame.parse().ok()
         })

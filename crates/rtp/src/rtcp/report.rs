@@ -1,6 +1,6 @@
 //! Sender and receiver reports (RFC 3550 sections 6.4.1 and 6.4.2).
 
-use super::{Frame, RtcpError, Writer, packet_type};
+use super::{RawPacket, RtcpError, Writer, packet_type};
 use crate::ntp::NtpTime;
 use crate::packet::word;
 
@@ -97,7 +97,7 @@ struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    fn of(frame: Frame<'a>, info: usize) -> Result<Self, RtcpError> {
+    fn of(frame: RawPacket<'a>, info: usize) -> Result<Self, RtcpError> {
         let (head, rest) = frame.body.split_at_checked(4 + info).ok_or(frame.malformed())?;
         let blocks = rest.split_at_checked(BLOCK * usize::from(frame.count));
         let (blocks, extension) = blocks.ok_or(frame.malformed())?;
@@ -106,7 +106,7 @@ impl<'a> Parts<'a> {
 }
 
 impl<'a> SenderReport<'a> {
-    pub(super) fn parse(frame: Frame<'a>) -> Result<Self, RtcpError> {
+    pub(super) fn parse(frame: RawPacket<'a>) -> Result<Self, RtcpError> {
         let Parts { ssrc, info, blocks, extension } = Parts::of(frame, 20)?;
         let sender = SenderInfo {
             ntp_time: NtpTime(u64::from(word(info, 0)) << 32 | u64::from(word(info, 4))),
@@ -124,7 +124,7 @@ impl<'a> SenderReport<'a> {
 }
 
 impl<'a> ReceiverReport<'a> {
-    pub(super) fn parse(frame: Frame<'a>) -> Result<Self, RtcpError> {
+    pub(super) fn parse(frame: RawPacket<'a>) -> Result<Self, RtcpError> {
         let Parts { ssrc, blocks, extension, .. } = Parts::of(frame, 0)?;
         Ok(Self { ssrc, blocks, extension })
     }

@@ -16,7 +16,7 @@ const MINIMUM: Duration = Duration::from_secs(5);
 /// The schedule of reports. Times are durations since an epoch that the caller chooses and keeps.
 /// Random numbers are in the range 0 to 1, excluding 1.
 #[derive(Clone, Debug)]
-pub struct Schedule {
+pub struct ReportSchedule {
     /// The RTCP bandwidth of all members together, in bytes per second.
     bandwidth: f64,
     members: u32,
@@ -31,7 +31,7 @@ pub struct Schedule {
     minimum: Duration,
 }
 
-impl Schedule {
+impl ReportSchedule {
     /// Creates the schedule of the only member at `now`. `session_bandwidth` is in bits per second,
     /// of which RTCP uses 5 %. `first_size` is the size of the first report with UDP and IP
     /// headers, in bytes.
@@ -57,7 +57,12 @@ impl Schedule {
     /// by the bandwidth of the session in kbit/s, where that is shorter than five seconds. It is
     /// for members of a unicast session.
     #[must_use]
-    pub fn reduced(now: Duration, session_bandwidth: f64, first_size: usize, random: f64) -> Self {
+    pub fn with_reduced_minimum(
+        now: Duration,
+        session_bandwidth: f64,
+        first_size: usize,
+        random: f64,
+    ) -> Self {
         let mut schedule = Self::new(now, session_bandwidth, first_size, random);
         let seconds = 360.0 / (session_bandwidth / 1000.0).max(1.0);
         schedule.minimum = MINIMUM.min(Duration::from_secs_f64(seconds));
@@ -135,14 +140,14 @@ mod tests {
 
     const START: Duration = Duration::from_secs(1000);
 
-    fn seconds(schedule: &Schedule) -> f64 {
+    fn seconds(schedule: &ReportSchedule) -> f64 {
         (schedule.next() - START).as_secs_f64()
     }
 
     #[test]
     fn the_first_report_comes_after_half_the_minimum() {
         for (random, expected) in [(0.0, 1.25), (0.5, 2.5), (1.0, 3.75)] {
-            let schedule = Schedule::new(START, 64_000.0, 100, random);
+            let schedule = ReportSchedule::new(START, 64_000.0, 100, random);
             assert!((seconds(&schedule) - expected / COMPENSATION).abs() < 1e-6);
         }
     }
@@ -150,7 +155,7 @@ mod tests {
     #[test]
     fn the_minimum_is_reduced_by_the_bandwidth() {
         for (bandwidth, minimum) in [(360_000.0, 1.0), (80_000.0, 4.5), (8000.0, 5.0)] {
-            let mut schedule = Schedule::reduced(START, bandwidth, 1, 0.5);
+            let mut schedule = ReportSchedule::with_reduced_minimum(START, bandwidth, 1, 0.5);
             assert!((seconds(&schedule) - minimum / 2.0 / COMPENSATION).abs() < 1e-6);
             schedule.sent(START, 1, 0.5);
             assert!((seconds(&schedule) - minimum / COMPENSATION).abs() < 1e-6);
@@ -159,7 +164,7 @@ mod tests {
 
     #[test]
     fn many_members_wait_longer_and_are_reconsidered() {
-        let mut schedule = Schedule::new(START, 64_000.0, 100, 0.5);
+        let mut schedule = ReportSchedule::new(START, 64_000.0, 100, 0.5);
         let first = schedule.next();
         schedule.set_members(START, 1000, 1, false);
         assert!(!schedule.is_due(first, 0.5));
@@ -171,7 +176,7 @@ mod tests {
 
     #[test]
     fn members_that_leave_bring_the_report_forward() {
-        let mut schedule = Schedule::new(START, 64_000.0, 100, 0.5);
+        let mut schedule = ReportSchedule::new(START, 64_000.0, 100, 0.5);
         schedule.set_members(START, 1000, 1, false);
         assert!(!schedule.is_due(schedule.next(), 0.5));
         let before = seconds(&schedule);
@@ -181,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_sender_of_two_reports_every_five_seconds() {
-        let mut schedule = Schedule::new(START, 64_000.0, 100, 0.5);
+        let mut schedule = ReportSchedule::new(START, 64_000.0, 100, 0.5);
         schedule.set_members(START, 2, 2, true);
         let mut now = START;
         let mut reports = 0;

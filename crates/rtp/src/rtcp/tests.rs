@@ -24,8 +24,8 @@ fn every_packet_type_is_written_and_parsed() {
         delay_since_last_sender_report: 9,
     };
     let items = [
-        Item { kind: Item::CNAME, text: b"user@host" },
-        Item { kind: Item::TOOL, text: b"barebell" },
+        SdesItem { kind: SdesItem::CNAME, text: b"user@host" },
+        SdesItem { kind: SdesItem::TOOL, text: b"barebell" },
     ];
     let application = Application { subtype: 3, ssrc: 1, name: *b"bare", data: b"bell" };
     let metrics = VoipMetrics { signal_level: -20, r_factor: 93, ..VoipMetrics::unknown(2) };
@@ -93,7 +93,7 @@ fn oversized_packets_are_not_written() {
     let mut writer = Writer::new(&mut buffer);
     assert!(writer.receiver_report(1, &[ReportBlock::default(); 32]).is_none());
     assert!(writer.bye(&[1], Some(&[0; 256])).is_none());
-    assert!(writer.description(1, &[Item { kind: 0, text: b"" }]).is_none());
+    assert!(writer.description(1, &[SdesItem { kind: 0, text: b"" }]).is_none());
     assert_eq!(writer.len(), 0);
 }
 

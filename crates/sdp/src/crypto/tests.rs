@@ -14,7 +14,7 @@ fn the_examples_of_rfc_4568_are_parsed() {
     let two = "1 AES_CM_128_HMAC_SHA1_80 \
         inline:MTIzNDU2Nzg5QUJDREUwMTIzNDU2Nzg5QUJjZGVm|2^20|1:4;\
         inline:QUJjZGVmMTIzNDU2Nzg5QUJDREUwMTIzNDU2Nzg5|2^20|2:4";
-    let crypto = Crypto::parse(two).unwrap();
+    let crypto = CryptoAttribute::parse(two).unwrap();
     assert_eq!((crypto.tag, crypto.policy.suite), (1, Suite::AesCm128HmacSha1_80));
     assert_eq!(crypto.keys.len(), 2);
     assert_eq!(crypto.keys[0].lifetime, Some(1 << 20));
@@ -23,7 +23,7 @@ fn the_examples_of_rfc_4568_are_parsed() {
     assert_eq!(crypto.to_string(), two.replace("        ", ""));
 
     let parameters = format!("2 F8_128_HMAC_SHA1_80 inline:{KEY} KDR=3 UNENCRYPTED_SRTCP WSH=512");
-    let crypto = Crypto::parse(&parameters).unwrap();
+    let crypto = CryptoAttribute::parse(&parameters).unwrap();
     assert_eq!(crypto.policy.key_derivation_rate, Some(3));
     assert!(!crypto.policy.encrypt_rtcp && crypto.policy.encrypt_rtp);
     assert_eq!(crypto.policy.replay_window, 512);
@@ -57,14 +57,14 @@ fn invalid_attributes_are_rejected() {
         ),
         (format!("1 {suite} inline:{KEY};inline:{KEY}"), CryptoError::Policy(PolicyError::Mki)),
     ] {
-        assert_eq!(Crypto::parse(&value).unwrap_err(), error, "{value}");
+        assert_eq!(CryptoAttribute::parse(&value).unwrap_err(), error, "{value}");
     }
-    let short = Crypto::parse(&format!("1 {suite} inline:AAAA")).unwrap_err();
+    let short = CryptoAttribute::parse(&format!("1 {suite} inline:AAAA")).unwrap_err();
     let suite = Suite::AesCm128HmacSha1_80;
     assert_eq!(short, CryptoError::Policy(PolicyError::KeyLength { suite, length: 3 }));
     let gcm = format!("1 AEAD_AES_128_GCM inline:{} UNENCRYPTED_SRTP", BASE64.encode([1; 28]));
     let refused = CryptoError::Policy(PolicyError::Aead(Suite::AeadAes128Gcm));
-    assert_eq!(Crypto::parse(&gcm).unwrap_err(), refused);
+    assert_eq!(CryptoAttribute::parse(&gcm).unwrap_err(), refused);
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn names_are_case_insensitive_and_keys_may_have_spaces() {
         (plain.replace(":4", ":4|"), &plain),
         (weak.replace("KDR", "kdr").replace("UNENCRYPTED_SRTCP", "unencrypted_srtcp"), &weak),
     ] {
-        assert_eq!(Crypto::parse(&value).unwrap().to_string(), *same, "{value}");
+        assert_eq!(CryptoAttribute::parse(&value).unwrap().to_string(), *same, "{value}");
     }
 }
 
@@ -104,7 +104,7 @@ fn names_are_case_insensitive_and_keys_may_have_spaces() {
 fn optional_parameters_are_ignored() {
     let value =
         format!("1 AES_CM_128_HMAC_SHA1_80 inline:{KEY} -else=1 -SRTP-PLUS=9/end -SRTP-PLUS");
-    let crypto = Crypto::parse(&value).unwrap();
+    let crypto = CryptoAttribute::parse(&value).unwrap();
     assert_eq!(crypto.policy, Policy::new(Suite::AesCm128HmacSha1_80));
 }
 
@@ -117,8 +117,8 @@ fn srtp_plus_is_parsed_and_written() {
         ("4/ext:14", Scheme::Header, Placement::Extension(14)),
     ] {
         let value = format!("1 AES_CM_128_HMAC_SHA1_80 inline:{KEY} -SRTP-PLUS={text}");
-        let crypto = Crypto::parse(&value).unwrap();
-        assert_eq!(crypto.policy.plus, Some(Plus { scheme, placement }), "{text}");
+        let crypto = CryptoAttribute::parse(&value).unwrap();
+        assert_eq!(crypto.policy.plus, Some(SrtpPlus { scheme, placement }), "{text}");
         assert_eq!(crypto.to_string(), value);
     }
     for text in [
@@ -155,14 +155,15 @@ fn the_fuzzing_seeds_of_pjsip_are_accepted_as_expected() {
         let path = root.join(format!("srtp/pjsip-sdes-seed/seed-crypto-{name}.sdp"));
         let text = std::fs::read_to_string(path).unwrap();
         let attributes = text.lines().filter_map(|line| line.strip_prefix("a=crypto:"));
-        let taken = attributes.filter(|value| Crypto::parse(value).is_ok()).count();
+        let taken = attributes.filter(|value| CryptoAttribute::parse(value).is_ok()).count();
         assert_eq!(taken, expected, "{name}");
     }
 }
 
 #[test]
 fn debug_output_hides_keys() {
-    let crypto = Crypto::parse(&format!("1 AES_CM_128_HMAC_SHA1_80 inline:{KEY}")).unwrap();
+    let crypto =
+        CryptoAttribute::parse(&format!("1 AES_CM_128_HMAC_SHA1_80 inline:{KEY}")).unwrap();
     let shown = format!("{crypto:?}");
     assert!(!shown.contains("89") && shown.contains("AesCm128HmacSha1_80"), "{shown}");
 }
@@ -184,10 +185,10 @@ proptest! {
         policy.replay_window = window;
         policy.encrypt_rtcp = rtcp;
         let length = suite.key_length() + suite.salt_length();
-        let mut crypto = Crypto::new(tag, policy, &key[..length]).unwrap();
+        let mut crypto = CryptoAttribute::new(tag, policy, &key[..length]).unwrap();
         crypto.keys[0].lifetime = lifetime;
         crypto.keys[0].mki = mki.map_or(vec![], |(value, length)| mki_from_decimal(&value.to_string(), length).unwrap());
-        let read = Crypto::parse(&crypto.to_string()).unwrap();
+        let read = CryptoAttribute::parse(&crypto.to_string()).unwrap();
         prop_assert_eq!((read.tag, &read.policy), (tag, &crypto.policy));
         prop_assert_eq!(&read.keys[0].bytes, &crypto.keys[0].bytes);
         prop_assert_eq!((&read.keys[0].mki, read.keys[0].lifetime), (&crypto.keys[0].mki, lifetime));
@@ -195,6 +196,6 @@ proptest! {
 
     #[test]
     fn arbitrary_values_do_not_panic(value in "[0-9]{0,10} ?(AES_CM_128_HMAC_SHA1_80)? ?(inline:)?[ -~]{0,60}") {
-        let _ = Crypto::parse(&value);
+        let _ = CryptoAttribute::parse(&value);
     }
 }

@@ -4,10 +4,10 @@ use crate::Server;
 use crate::lock::Counting;
 use nix::time::{ClockId, clock_gettime};
 use sip::dialog::Dialog;
-use sip::digest::{Ha1Set, Request};
+use sip::digest::{DigestInput, Ha1Set};
 use sip::header::CSeq;
 use sip::message::{Writer, reason_phrase};
-use sip::{Emit, HeaderName, Instant, Message, Method, StartLine, Transport};
+use sip::{Encode, HeaderName, Instant, Message, Method, StartLine, Transport};
 use sip_server::config::{Config, Domain, Listener, Mode, State};
 use sip_server::{Flow, Output, Worker};
 use std::net::SocketAddr;
@@ -403,29 +403,29 @@ impl Phone {
         flow(self.user).remote
     }
 
-    fn address_of_record(&self) -> impl Emit {
+    fn address_of_record(&self) -> impl Encode {
         ("sip:", &self.name, "@", DOMAIN)
     }
 
-    fn contact(&self) -> impl Emit {
+    fn contact(&self) -> impl Encode {
         ("<sip:", &self.name, "@", self.host(), ">")
     }
 
-    fn call_id(&self) -> impl Emit {
+    fn call_id(&self) -> impl Encode {
         (format!("{:024x}", self.serial), "@", self.host())
     }
 
-    fn via(&self) -> impl Emit {
+    fn via(&self) -> impl Encode {
         via(self.host(), format!("{:024x}", self.serial))
     }
 
-    fn outside(&self, uri: impl Emit, to: impl Emit, call_id: impl Emit) -> Dialog {
+    fn outside(&self, uri: impl Encode, to: impl Encode, call_id: impl Encode) -> Dialog {
         let from = ("<", self.address_of_record(), ">");
         Dialog::new(call_id, from, format!("{:x}", self.serial), to, uri)
     }
 }
 
-fn via(host: impl Emit, branch: impl Emit) -> impl Emit {
+fn via(host: impl Encode, branch: impl Encode) -> impl Encode {
     ("SIP/2.0/UDP ", host, ";rport;branch=z9hG4bK", branch)
 }
 
@@ -456,7 +456,7 @@ fn response_to(request: &[u8], status: u16, host: SocketAddr) -> Vec<u8> {
 /// The request of the caller within the dialog that `answer` creates.
 fn in_dialog(method: Method<'_>, cseq: u32, answer: &[u8]) -> Vec<u8> {
     let answer = Message::parse(answer).expect("a message");
-    let dialog = Dialog::of_response(&answer).expect("a dialog");
+    let dialog = Dialog::from_response(&answer).expect("a dialog");
     let call = dialog.id().call_id.split(|&byte| byte == b'@').next();
     let sent_by = answer.top_via().map(|via| (via.host, ":", via.port)).expect("a Via");
     let mut out = Vec::new();
@@ -491,7 +491,7 @@ fn cseq_of(message: &Message<'_>) -> u32 {
 /// The `request` of `user` again, with credentials for the challenge.
 fn with_credentials(request: &Message<'_>, challenged: &Message<'_>, user: &str) -> Vec<u8> {
     let StartLine::Request { method, uri, .. } = request.start_line() else { panic!("no request") };
-    let about = Request { method: method.as_bytes(), uri, body: b"" };
+    let about = DigestInput { method: method.as_bytes(), uri, body: b"" };
     let credentials = credentials(challenged, user, "secret", &about, b"0a4f113b");
     let number = cseq_of(request);
     let text = std::str::from_utf8(request.as_bytes()).expect("text");

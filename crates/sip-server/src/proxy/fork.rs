@@ -5,7 +5,7 @@ use crate::event::Env;
 use crate::flow::Flow;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use sip::transaction::{ClientTransaction, Kind, State, Timeout};
+use sip::transaction::{ClientTransaction, State, TimerAction, TransactionKind};
 use sip::{HeaderName, Instant, Message, Status};
 
 pub(super) struct Fork {
@@ -112,19 +112,19 @@ impl Fork {
         let timers = env.settings.config.timers;
         loop {
             match sent.client.poll(&timers, env.now) {
-                Timeout::None => return false,
-                Timeout::Retransmit => {
+                TimerAction::None => return false,
+                TimerAction::Retransmit => {
                     if affords(&sent.flow, sent.message.len(), env) {
                         env.counters.retransmissions_sent.add();
                         env.out.send(sent.flow, |bytes| bytes.extend_from_slice(&sent.message));
                     }
                 }
-                Timeout::TimedOut if !sent.is_final => {
+                TimerAction::TimedOut if !sent.is_final => {
                     sent.is_final = true;
                     self.timer_c = None;
                     return true;
                 }
-                Timeout::TimedOut | Timeout::Terminated => sent.message = Vec::new(),
+                TimerAction::TimedOut | TimerAction::Terminated => sent.message = Vec::new(),
             }
         }
     }
@@ -158,7 +158,7 @@ impl Fork {
         let timers = &env.settings.config.timers;
         let reliable = sent.flow.transport.is_stream();
         self.cancel = Cancel::Sent(Box::new(SentCancel {
-            client: ClientTransaction::new(Kind::NonInvite, reliable, timers, env.now),
+            client: ClientTransaction::new(TransactionKind::NonInvite, reliable, timers, env.now),
             message: env.out.bytes[range.unwrap_or_default()].to_vec(),
             // RFC 3261 section 9.1.
             give_up: env.now + timers.t1.times(64),
@@ -194,12 +194,12 @@ impl Fork {
         let timers = env.settings.config.timers;
         loop {
             match client.poll(&timers, env.now) {
-                Timeout::None => break,
-                Timeout::Retransmit => {
+                TimerAction::None => break,
+                TimerAction::Retransmit => {
                     env.counters.retransmissions_sent.add();
                     env.out.send(sent.flow, |bytes| bytes.extend_from_slice(message));
                 }
-                Timeout::TimedOut | Timeout::Terminated => {}
+                TimerAction::TimedOut | TimerAction::Terminated => {}
             }
         }
         if *give_up <= env.now && !has_ended {

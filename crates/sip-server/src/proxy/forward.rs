@@ -196,7 +196,8 @@ impl Changes<'_> {
 
 /// The status line that replaces a 401 or 407 without any challenge left. No client could answer
 /// it.
-pub(crate) const NO_CHALLENGE: StatusLine<'_> = Status::FORBIDDEN.because("No Challenge Passed On");
+pub(crate) const NO_CHALLENGE: StatusLine<'_> =
+    Status::FORBIDDEN.with_reason("No Challenge Passed On");
 
 /// The changes to a response that is forwarded upstream.
 #[derive(Clone, Copy, Default)]

@@ -416,7 +416,7 @@ fn forward<R: RawMutex>(
     if is_new(head) && server.is_draining.load(Ordering::Relaxed) {
         return refuse_for_now(
             incoming,
-            Status::SERVICE_UNAVAILABLE.because("Shutting Down"),
+            Status::SERVICE_UNAVAILABLE.with_reason("Shutting Down"),
             10,
             env,
         );
@@ -451,7 +451,7 @@ fn forward<R: RawMutex>(
             env.counters.share_limit.add();
             refuse_for_now(
                 incoming,
-                Status::SERVER_INTERNAL_ERROR.because("Too Much in Progress"),
+                Status::SERVER_INTERNAL_ERROR.with_reason("Too Much in Progress"),
                 5,
                 env,
             );

@@ -130,7 +130,7 @@ pub(super) fn write_own_end(flow: &Flow, called: SocketAddr, is_sips: bool, line
     write_address(lines, called);
     if flow.transport.is_stream() && !(is_sips && flow.transport == Transport::Tls) {
         lines.extend_from_slice(b";transport=");
-        lines.extend_from_slice(flow.transport.param().as_bytes());
+        lines.extend_from_slice(flow.transport.uri_param().as_bytes());
     }
     lines.extend_from_slice(b";lr");
 }

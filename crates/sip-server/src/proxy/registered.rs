@@ -47,7 +47,7 @@ pub(super) fn flow_now<R: RawMutex>(
     // over TLS goes on in clear only if the phone has registered such a contact.
     let is_any_transport = is_closed && !known.transport.is_secure();
     let is_it = |uri: &SipUri<'_>| {
-        uri.is_same(&wanted) || (is_any_transport && is_same_but_for_params(uri, &wanted))
+        uri.is_equivalent(&wanted) || (is_any_transport && is_same_but_for_params(uri, &wanted))
     };
     let is_wanted = |contact: &[u8]| {
         // Fast path: most phones write the URI identically each time.
@@ -73,7 +73,7 @@ pub(super) fn flow_now<R: RawMutex>(
 /// True where both URIs have the same scheme, user, host and port.
 fn is_same_but_for_params(one: &SipUri<'_>, other: &SipUri<'_>) -> bool {
     let user = |uri: &SipUri<'_>| sip::uri::unescape(uri.user.unwrap_or_default()).into_owned();
-    let is_same_place = one.port == other.port && one.host.is_same(&other.host);
+    let is_same_place = one.port == other.port && one.host.is_equivalent(&other.host);
     is_same_place && one.secure == other.secure && user(one) == user(other)
 }
 

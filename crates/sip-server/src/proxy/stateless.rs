@@ -294,7 +294,7 @@ fn origin(
 ) -> u64 {
     let (address, port) = match source {
         Some(source) => {
-            let has_port = via.rport().is_some() || via.needs_source_port(source);
+            let has_port = via.rport().is_some() || via.requires_rport(source);
             let rport = has_port.then(|| source.port());
             (Some(source.ip()), rport)
         }

@@ -133,7 +133,7 @@ impl NextHop {
         settings: &Settings,
     ) -> Result<Self, NoRoute> {
         let transport = match (uri.secure, uri.transport()) {
-            (true, Some(Some(transport))) => Some(transport.secured().ok_or(NoRoute::Transport)?),
+            (true, Some(Some(transport))) => Some(transport.over_tls().ok_or(NoRoute::Transport)?),
             (true, _) => Some(Transport::Tls),
             (false, None) => None,
             (false, Some(Some(transport))) => Some(transport),

@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 use sip::header::Via;
 use sip::message::Response;
-use sip::transaction::{Kind, ServerTransaction, State};
+use sip::transaction::{ServerTransaction, State, TransactionKind};
 use sip::{HeaderName, Message, Status};
 
 /// The result of handling a response.
@@ -39,7 +39,7 @@ pub(super) struct Passed {
 /// The upstream side of a request.
 pub(super) struct WayBack {
     pub(super) server: ServerTransaction,
-    kind: Kind,
+    kind: TransactionKind,
     /// The flow that responses are sent on.
     flow: Flow,
     /// The port in the Via of a request that came on a connection. Responses go to it after the
@@ -56,7 +56,7 @@ pub(super) struct WayBack {
 }
 
 impl WayBack {
-    pub(super) fn new(kind: Kind, request: &Message<'_>, plan: &Plan) -> Self {
+    pub(super) fn new(kind: TransactionKind, request: &Message<'_>, plan: &Plan) -> Self {
         let is_stream = plan.upstream.transport.is_stream();
         Self {
             server: ServerTransaction::new(kind, is_stream),
@@ -98,7 +98,7 @@ impl WayBack {
         env: &mut Env<'_>,
     ) -> Option<Passed> {
         let timers = &env.settings.config.timers;
-        let is_success = self.kind == Kind::Invite && (200..300).contains(&status);
+        let is_success = self.kind == TransactionKind::Invite && (200..300).contains(&status);
         let late_success = is_success
             && matches!(
                 self.server.state(),
@@ -196,7 +196,7 @@ impl WayBack {
     /// server retransmits it.
     fn keep(&mut self, status: u16, bytes: &[u8]) {
         self.last_response.clear();
-        if self.kind == Kind::NonInvite || !(200..300).contains(&status) {
+        if self.kind == TransactionKind::NonInvite || !(200..300).contains(&status) {
             self.last_response.extend_from_slice(bytes);
         } else {
             self.last_response = Vec::new();

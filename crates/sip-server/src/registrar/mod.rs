@@ -36,9 +36,9 @@ pub(crate) enum Outcome {
     Refused(StatusLine<'static>),
 }
 
-const TOO_MANY: Outcome = Outcome::Refused(Status::FORBIDDEN.because("Too Many Contacts"));
+const TOO_MANY: Outcome = Outcome::Refused(Status::FORBIDDEN.with_reason("Too Many Contacts"));
 const OUT_OF_ORDER: Outcome =
-    Outcome::Refused(Status::SERVER_INTERNAL_ERROR.because("CSeq Out of Order"));
+    Outcome::Refused(Status::SERVER_INTERNAL_ERROR.with_reason("CSeq Out of Order"));
 
 /// Executes an authorized REGISTER for `address` that came on `flow`.
 pub(crate) fn register<R: RawMutex>(
@@ -67,7 +67,7 @@ pub(crate) fn register<R: RawMutex>(
     let outcome = location.update(address, create, env.out, |subscriber| {
         if is_full && subscriber.bindings.is_empty() {
             return (
-                Outcome::Refused(Status::SERVICE_UNAVAILABLE.because("Too Many Registrations")),
+                Outcome::Refused(Status::SERVICE_UNAVAILABLE.with_reason("Too Many Registrations")),
                 Changed::No,
             );
         }
@@ -317,7 +317,7 @@ fn replaced_by(
     };
     let is_at_uri = |binding: &Binding| {
         *binding.contact == *contact.uri_bytes
-            || matches!(Uri::parse(&binding.contact), Ok(Uri::Sip(uri)) if uri.is_same(&contact.uri))
+            || matches!(Uri::parse(&binding.contact), Ok(Uri::Sip(uri)) if uri.is_equivalent(&contact.uri))
     };
     // All flows to a phone may have the same URI.
     let is_other_flow = |binding: &Binding| {

@@ -197,7 +197,9 @@ fn read_path(request: &Message<'_>, flow: &Flow, settings: &Settings) -> Result<
     }
     // A Path from an untrusted sender could direct requests anywhere.
     if !path.is_empty() && !settings.is_trusted(flow) {
-        return Err(Outcome::Refused(Status::FORBIDDEN.because("Path from a Network Not Trusted")));
+        return Err(Outcome::Refused(
+            Status::FORBIDDEN.with_reason("Path from a Network Not Trusted"),
+        ));
     }
     Ok(path)
 }
@@ -225,7 +227,7 @@ fn refuse_unreachable(contact: &Contact<'_>, settings: &Settings) -> Option<Outc
 }
 
 const fn bad_request(reason: &'static str) -> Outcome {
-    Outcome::Refused(Status::BAD_REQUEST.because(reason))
+    Outcome::Refused(Status::BAD_REQUEST.with_reason(reason))
 }
 
 fn read_wish<'m>(request: &Message<'m>, settings: &Settings) -> Result<Wish<'m>, Outcome> {

@@ -1,7 +1,7 @@
 //! Digest authentication (RFC 3261 section 22, RFC 7616, RFC 8760, RFC 2617).
 
 use crate::rig::{ALICE, BOB, Draft, Rig, STRANGER, Sent, ack_of, closed_config, tcp, text, udp};
-use sip::digest::{Algorithm, Challenge, Credentials, Ha1Set, NonceCount, Qop, Response};
+use sip::digest::{Algorithm, Challenge, Credentials, DigestResponse, Ha1Set, NonceCount, Qop};
 use sip::{Duration, HeaderName};
 use sip_server::config::{Network, State};
 use sip_server::{AuthName, Config, Logins};
@@ -108,7 +108,7 @@ fn sign(credentials: &mut Credentials<'_>, password: &str, method: &str) {
     let ha1 = Ha1Set::new(&user, credentials.realm, password.as_bytes());
     let secret = ha1.get(credentials.algorithm);
     let response = credentials.expected_response(secret, method.as_bytes(), b"");
-    credentials.response = Response::Computed(response);
+    credentials.response = DigestResponse::Computed(response);
 }
 
 /// Changes credentials to the form of RFC 2069, without quality of protection.

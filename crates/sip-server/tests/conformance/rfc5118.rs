@@ -5,7 +5,7 @@ use crate::torture::Framed::{Two, Waits, Whole};
 use crate::torture::Outcome::{Answered, Forwarded, Located, PassedOn, Refused, Registered};
 use crate::torture::Parsed::{Faulty, Sound};
 use crate::torture::{Case, Ends, Framed, assert_carried_over, case};
-use sip::message::{Fault, Flaw};
+use sip::message::{FramingFault, RequestFault};
 use sip::stream::{Frame, Framer};
 use sip::uri::UriError;
 use sip::{HeaderName, Host, Message, Transport};
@@ -20,7 +20,7 @@ pub(crate) const CASES: &[Case] = &[
         "ipv6-bad",
         "4.2",
         "IPv6 address without brackets",
-        Faulty(Fault::RequestUri(UriError::Host)),
+        Faulty(RequestFault::RequestUri(UriError::Host)),
         Refused(400),
         Whole,
         "",
@@ -164,7 +164,7 @@ fn the_printed_content_lengths_are_believed() {
                 assert_eq!(reaction.forwarded().message().body(), message.body(), "{file}");
             }
             None => {
-                assert_eq!(message.flaw(), Some(Flaw::ContentLength), "{file}");
+                assert_eq!(message.framing_fault(), Some(FramingFault::ContentLength), "{file}");
                 assert_eq!(reaction.status(), 400, "{file}");
             }
         }
@@ -186,7 +186,7 @@ fn the_brackets_tell_address_from_port() {
     ] {
         let Some(bytes) = read("wire-crlf", file) else { return };
         let message = Message::parse(&bytes).unwrap();
-        let uri = *message.check().unwrap().uri.as_sip().unwrap();
+        let uri = *message.validate_request().unwrap().uri.as_sip().unwrap();
         assert_eq!((uri.host, uri.port), (Host::Ip(host.parse().unwrap()), port), "{file}");
     }
 }

@@ -2,7 +2,7 @@
 //! returned.
 
 use parking_lot::RawMutex;
-use sip::digest::{Algorithm, Challenge, Credentials, Ha1Set, Request};
+use sip::digest::{Algorithm, Challenge, Credentials, DigestInput, Ha1Set};
 use sip::message::Response;
 use sip::{Duration, HeaderName, Instant, Message, Transport};
 use sip_server::config::{Domain, Listener, Network};
@@ -482,9 +482,10 @@ impl Draft {
         let ha1 = Ha1Set::new(user.as_bytes(), challenge.realm, password.as_bytes());
         let (method, uri, body) = (self.method.clone(), self.uri.clone(), self.body.clone());
         let request =
-            Request { method: method.as_bytes(), uri: uri.as_bytes(), body: body.as_bytes() };
+            DigestInput { method: method.as_bytes(), uri: uri.as_bytes(), body: body.as_bytes() };
         let secret = ha1.get(challenge.algorithm);
-        let mut credentials = challenge.answer(user.as_bytes(), secret, &request, b"0a4f", count);
+        let mut credentials =
+            challenge.credentials_for(user.as_bytes(), secret, &request, b"0a4f", count);
         change(&mut credentials);
         let mut value = Vec::new();
         credentials.write(&mut value);

@@ -2,7 +2,7 @@
 //! printed for the documentation.
 
 use crate::rig::{Reaction, Rig, Sent, text, udp};
-use sip::message::{Fault, ParseError};
+use sip::message::{ParseError, RequestFault};
 use sip::stream::{Frame, FrameError, Framer};
 use sip::{HeaderName, Message};
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ pub(crate) enum Parsed {
     /// A request without a fault.
     Sound,
     /// A request with this fault, which can be answered.
-    Faulty(Fault),
+    Faulty(RequestFault),
     /// A response.
     Response,
     /// Not a message.
@@ -113,10 +113,10 @@ fn parsed(bytes: &[u8]) -> Parsed {
     match Message::parse(bytes) {
         Err(error) => Parsed::Nothing(error),
         Ok(message) if message.status().is_some() => {
-            assert_eq!(message.flaw(), None);
+            assert_eq!(message.framing_fault(), None);
             Parsed::Response
         }
-        Ok(message) => message.check().map_or_else(Parsed::Faulty, |_| Parsed::Sound),
+        Ok(message) => message.validate_request().map_or_else(Parsed::Faulty, |_| Parsed::Sound),
     }
 }
 

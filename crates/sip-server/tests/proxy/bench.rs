@@ -291,9 +291,9 @@ impl Bench {
         for transmit in &out.transmits {
             let bytes = &out.bytes[transmit.range.clone()];
             let message = Message::parse(bytes).expect("the server sends messages");
-            assert_eq!(message.flaw(), None);
+            assert_eq!(message.framing_fault(), None);
             if message.method().is_some() {
-                message.check().expect("the server sends good requests");
+                message.validate_request().expect("the server sends good requests");
             }
             let text = String::from_utf8(bytes.to_vec()).unwrap();
             let (to, kind, what) = self.note(&transmit.flow, &message);

@@ -21,8 +21,8 @@ impl Call {
         let [invite, response] =
             [&invite, &response].map(|text| Message::parse(text.as_bytes()).unwrap());
         let call = Self {
-            alice: (bench.flow("alice"), Dialog::of_response(&response).unwrap()),
-            bob: (bench.flow("bob"), Dialog::of_request(&invite, b"bob").unwrap()),
+            alice: (bench.flow("alice"), Dialog::from_response(&response).unwrap()),
+            bob: (bench.flow("bob"), Dialog::from_request(&invite, b"bob").unwrap()),
         };
         assert_eq!(bench.receive("alice", &call.request("alice", "ACK", 1)), ["bob ACK"]);
         call

@@ -32,7 +32,7 @@ pub(crate) struct PendingAck {
 
 /// Returns the next hop of a dialog.
 pub(super) fn next_hop(dialog: &Dialog) -> NextHop<'_> {
-    NextHop { uri: dialog.next_hop(), is_route: !dialog.routes().is_empty() }
+    NextHop { uri: dialog.next_hop(), is_route: !dialog.route_set().is_empty() }
 }
 
 /// Sends the ACK of the 2xx to the INVITE with the CSeq `cseq` (RFC 3261 section 13.2.2.4), which
@@ -94,7 +94,7 @@ pub(crate) fn refuse_answer(
     flow: Option<Flow>,
     now: Instant,
 ) {
-    let Ok(mut dialog) = Dialog::of_response(response) else { return };
+    let Ok(mut dialog) = Dialog::from_response(response) else { return };
     // A number that belongs to no call.
     let call = core.new_call();
     acknowledge(core, call, &dialog, cseq_of(response), (flow, None), b"");

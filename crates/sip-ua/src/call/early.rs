@@ -63,7 +63,7 @@ impl Call {
     ) {
         let (id, account) = (self.id, self.account);
         let State::Calling(calling) = &mut self.state else { return };
-        let Ok(dialog) = Dialog::of_response(response) else { return };
+        let Ok(dialog) = Dialog::from_response(response) else { return };
         let is_asked = calling.early.iter().any(|early| early.exchange.turn.is_some());
         let (has_offered, is_ending) = (!calling.session.is_empty(), calling.ending.is_some());
         let Some(place) = calling.early_of(&dialog) else { return };
@@ -94,7 +94,8 @@ impl Call {
             early.exchange.remote.clone_from(session);
             calling.current = Some(early.number);
         }
-        let (uri, is_route) = (early.dialog.next_hop().to_vec(), !early.dialog.routes().is_empty());
+        let (uri, is_route) =
+            (early.dialog.next_hop().to_vec(), !early.dialog.route_set().is_empty());
         let (next, asked) = (NextHop { uri: &uri, is_route }, calling.dialog.next_hop().to_vec());
         let way = flow.filter(|flow| keeps(flow, Some(&asked), next));
         if let Some(rseq) = rseq {

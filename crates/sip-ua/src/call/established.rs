@@ -75,7 +75,8 @@ impl Call {
         if !answer.status().is_some_and(|status| (200..300).contains(&status)) {
             return self.on_offer_heard(core, &heard, now);
         }
-        let is_ours = Dialog::of_response(answer).is_ok_and(|d| d.id() == established.dialog.id());
+        let is_ours =
+            Dialog::from_response(answer).is_ok_and(|d| d.id() == established.dialog.id());
         if !is_ours {
             return refuse_answer(core, self.account, answer, heard.flow, now);
         }
@@ -91,7 +92,7 @@ impl Call {
             return;
         }
         let asked = established.dialog.next_hop().to_vec();
-        let _ = established.dialog.confirm_by(answer);
+        let _ = established.dialog.on_success_received(answer);
         let dialog = established.dialog.clone();
         let way = (heard.flow, Some(&asked[..]));
         established.ack = acknowledge(core, self.id, &dialog, cseq, way, b"");

@@ -16,7 +16,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use sip::dialog::Dialog;
-use sip::{Emit, HeaderName, Instant, Message};
+use sip::{Encode, HeaderName, Instant, Message};
 
 impl Call {
     /// Accepts an INVITE. `Err` is the status and the header field lines of the rejection.
@@ -30,8 +30,8 @@ impl Call {
         now: Instant,
     ) -> Result<Self, (u16, Vec<u8>)> {
         let mut tag = Vec::new();
-        core.tokens.next().emit(&mut tag);
-        let dialog = Dialog::of_request(invite, &tag);
+        core.tokens.next().encode(&mut tag);
+        let dialog = Dialog::from_request(invite, &tag);
         let dialog = dialog.map_err(|error| (error.status(), Vec::new()))?;
         let offer = session_of(invite);
         if offer.is_none() && !invite.body().is_empty() {
@@ -111,7 +111,7 @@ impl Call {
             }
         }
         let mut lines = Vec::new();
-        rseq.map(|rseq| ("Require: 100rel\r\nRSeq: ", rseq, "\r\n")).emit(&mut lines);
+        rseq.map(|rseq| ("Require: 100rel\r\nRSeq: ", rseq, "\r\n")).encode(&mut lines);
         respond_to_invite(core, self.account, ringing, status, &lines, session, now);
         Ok(())
     }
@@ -140,7 +140,7 @@ impl Call {
             return Err(CallError::Unknown);
         };
         let (mut dialog, mut exchange) = (ringing.dialog, ringing.exchange);
-        dialog.confirm();
+        dialog.on_success_sent();
         let wants_answer = !exchange.is_settled && exchange.offer == Offer::None;
         if !exchange.is_settled {
             exchange.local = session.to_vec();
@@ -180,7 +180,7 @@ impl Call {
             return Err(CallError::State("ringing"));
         };
         let mut lines = Vec::new();
-        ("Contact: <", uri, ">\r\n").emit(&mut lines);
+        ("Contact: <", uri, ">\r\n").encode(&mut lines);
         respond_to_invite(core, self.account, ringing, 302, &lines, b"", now);
         self.end(core, End::Declined, now);
         Ok(())
@@ -220,7 +220,7 @@ fn respond_to_invite(
             "\r\n",
             capabilities::lines(&core.config),
         )
-            .emit(&mut lines);
+            .encode(&mut lines);
     }
     lines.extend_from_slice(more);
     let tag = ringing.dialog.id().local_tag;

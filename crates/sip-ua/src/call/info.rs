@@ -7,7 +7,7 @@ use crate::core::Core;
 use crate::draft::Draft;
 use crate::event::Event;
 use sip::header::media_type;
-use sip::{Emit, HeaderName, Instant, Message, Method};
+use sip::{Encode, HeaderName, Instant, Message, Method};
 
 /// The reported duration of a key in milliseconds.
 const DURATION: u32 = 160;
@@ -25,7 +25,7 @@ impl Call {
         let mut body = alloc::vec::Vec::new();
         let mut digit = [0; 4];
         let digit = key.encode_utf8(&mut digit);
-        ("Signal=", &*digit, "\r\nDuration=", DURATION, "\r\n").emit(&mut body);
+        ("Signal=", &*digit, "\r\nDuration=", DURATION, "\r\n").encode(&mut body);
         let mut draft = Draft::within(account, &mut established.dialog, Method::Info, body);
         draft.body_type = "application/dtmf-relay".into();
         let way = self.way_to(draft.dialog.next_hop());

@@ -53,7 +53,7 @@ impl Call {
             core.respond(request, flow, key, &Answer::status(status, &tag), now);
         };
         let Some((dialog, _)) = self.parts_of(request) else { return refuse(core, 481) };
-        if let Err(error) = dialog.receive(request) {
+        if let Err(error) = dialog.check_cseq(request) {
             return refuse(core, error.status());
         }
         match request.method() {
@@ -97,7 +97,7 @@ impl Call {
         if let Ok(response) = &heard.what
             && let Some((dialog, _)) = self.parts_of(response)
         {
-            dialog.skip_cseq(cseq_of(response));
+            dialog.raise_local_cseq(cseq_of(response));
         }
         match (&mut self.state, heard.method) {
             (State::Calling(_), Method::Invite) => self.on_invite_heard(core, heard, now),

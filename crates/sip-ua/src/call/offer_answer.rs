@@ -15,7 +15,7 @@ use crate::event::{Event, Failure};
 use crate::server_transaction::{Answer, Asked, ServerKey};
 use alloc::vec::Vec;
 use sip::header::retry_after;
-use sip::{Duration, Emit, Flow, HeaderName, Instant, Message, Method};
+use sip::{Duration, Encode, Flow, HeaderName, Instant, Message, Method};
 
 /// The maximum number of attempts of one offer that the other end defers.
 const MAX_TRIES: u32 = 5;
@@ -60,7 +60,7 @@ impl Call {
         if let Some(status) = refused {
             let mut lines = Vec::new();
             if status == 500 {
-                ("Retry-After: ", core.tokens.below(11), "\r\n").emit(&mut lines);
+                ("Retry-After: ", core.tokens.below(11), "\r\n").encode(&mut lines);
             }
             let answer = Answer { status, tag: &tag, lines: &lines, body: b"" };
             return core.respond(request, flow, key, &answer, now);
@@ -193,7 +193,7 @@ impl Call {
             "\r\n",
             capabilities::lines(&core.config),
         )
-            .emit(&mut lines);
+            .encode(&mut lines);
         if request.method() != Some(Method::Prack)
             && let State::Established(established) = &mut self.state
             && let Some((agreed, timer)) = agree(&core.config, request)

@@ -31,7 +31,7 @@ impl Call {
         cause: Cause,
         now: Instant,
     ) -> Self {
-        let redirects = Redirects::new(dialog.target(), core.config.redirects);
+        let redirects = Redirects::new(dialog.remote_target(), core.config.redirects);
         let calling = Calling {
             dialog,
             redirects,
@@ -113,7 +113,7 @@ impl Call {
     fn on_refused(&mut self, core: &mut Core, response: &Message<'_>, now: Instant) {
         let wants_more = self.note_min_se(response);
         let State::Calling(calling) = &mut self.state else { return };
-        calling.dialog.skip_cseq(cseq_of(response));
+        calling.dialog.raise_local_cseq(cseq_of(response));
         if wants_more && calling.briefs < MAX_BRIEFS && calling.ending.is_none() {
             calling.briefs += 1;
             let _ = self.invite(core, now);
@@ -142,7 +142,7 @@ impl Call {
         now: Instant,
     ) {
         let State::Calling(calling) = &mut self.state else { return };
-        let Ok(answered) = Dialog::of_response(response) else {
+        let Ok(answered) = Dialog::from_response(response) else {
             return self.fail(core, Failure::Protocol("the answer makes no dialog"), now);
         };
         let ending = calling.ending.take();
@@ -152,7 +152,7 @@ impl Call {
         let (dialog, mut exchange) = match early.map(|place| calling.early.remove(place)) {
             Some(mut early) => {
                 // The dialog was created by a response to the same INVITE.
-                let _ = early.dialog.confirm_by(response);
+                let _ = early.dialog.on_success_received(response);
                 (early.dialog, early.exchange)
             }
             None => (answered, calling.exchange()),
@@ -208,7 +208,7 @@ impl Call {
             return false;
         }
         if let Some(response) = response.filter(|_| (300..400).contains(&status)) {
-            let secure = Uri::parse(calling.dialog.target());
+            let secure = Uri::parse(calling.dialog.remote_target());
             let secure = secure.is_ok_and(|uri| uri.as_sip().is_some_and(|uri| uri.secure));
             calling.redirects.note(response, secure);
         }

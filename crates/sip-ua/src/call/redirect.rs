@@ -35,7 +35,7 @@ fn target_of(contact: &NameAddr<'_>, secure: bool) -> Option<Vec<u8>> {
 
 fn is_same(one: &[u8], other: &[u8]) -> bool {
     match (Uri::parse(one), Uri::parse(other)) {
-        (Ok(Uri::Sip(one)), Ok(Uri::Sip(other))) => one.is_same(&other),
+        (Ok(Uri::Sip(one)), Ok(Uri::Sip(other))) => one.is_equivalent(&other),
         _ => one == other,
     }
 }

@@ -49,7 +49,7 @@ impl Call {
     ) {
         let State::Referred(referred) = &mut self.state else { return };
         let is_asking = referred.referrals.is_asking;
-        let status = match referred.dialog.receive(request) {
+        let status = match referred.dialog.check_cseq(request) {
             Err(error) => error.status(),
             Ok(()) if is_asking && request.method() == Some(Method::Notify) => 200,
             Ok(()) => 481,
@@ -65,7 +65,7 @@ impl Call {
     pub(super) fn on_referred_heard(&mut self, heard: &Heard<'_>) {
         let State::Referred(referred) = &mut self.state else { return };
         if let Ok(response) = &heard.what {
-            referred.dialog.skip_cseq(cseq_of(response));
+            referred.dialog.raise_local_cseq(cseq_of(response));
         }
         let is_refused = match &heard.what {
             Ok(response) => response.status().is_some_and(|status| status >= 300),

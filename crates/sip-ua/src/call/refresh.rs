@@ -10,7 +10,7 @@ use crate::core::Core;
 use crate::draft::Draft;
 use crate::event::{End, Failure};
 use alloc::vec::Vec;
-use sip::{Duration, Emit, HeaderName, Instant, Message, Method};
+use sip::{Duration, Encode, HeaderName, Instant, Message, Method};
 
 impl Call {
     /// Returns the lines of a request that ask for a session timer, with the agreed values if there
@@ -25,9 +25,9 @@ impl Call {
         let interval = agreed.map_or(interval, |agreed| agreed.interval).max(self.min_se);
         let refresher = agreed.map(|agreed| if agreed.is_ours { "uac" } else { "uas" });
         let refresher = refresher.map(|refresher| (";refresher=", refresher));
-        ("Session-Expires: ", interval.as_secs(), refresher, "\r\n").emit(&mut lines);
+        ("Session-Expires: ", interval.as_secs(), refresher, "\r\n").encode(&mut lines);
         if self.min_se != DEFAULT_MIN_SE {
-            ("Min-SE: ", self.min_se.as_secs(), "\r\n").emit(&mut lines);
+            ("Min-SE: ", self.min_se.as_secs(), "\r\n").encode(&mut lines);
         }
         lines
     }

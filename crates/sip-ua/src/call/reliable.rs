@@ -8,7 +8,7 @@ use crate::draft::Draft;
 use alloc::vec::Vec;
 use sip::dialog::Dialog;
 use sip::header::{CSeq, RAck};
-use sip::{Duration, Emit, HeaderName, Instant, Message, Method};
+use sip::{Duration, Encode, HeaderName, Instant, Message, Method};
 
 /// The state of the provisional responses to one INVITE.
 pub(super) struct Responses {
@@ -106,6 +106,6 @@ pub(super) fn prack(
 ) -> Draft {
     let mut prack = Draft::within(account, dialog, Method::Prack, session);
     let rack = RAck { rseq, cseq: CSeq { number: invite, method: Method::Invite } };
-    ("RAck: ", rack, "\r\n").emit(&mut prack.lines);
+    ("RAck: ", rack, "\r\n").encode(&mut prack.lines);
     prack
 }

@@ -5,7 +5,7 @@ use crate::client_transaction::ClientId;
 use crate::config::Config;
 use alloc::vec::Vec;
 use sip::header::session_expires;
-use sip::{Duration, Emit, HeaderName, Instant, Message};
+use sip::{Duration, Encode, HeaderName, Instant, Message};
 
 /// The default of Min-SE (RFC 4028 section 5).
 pub(super) const DEFAULT_MIN_SE: Duration = Duration::from_secs(90);
@@ -90,7 +90,7 @@ pub(super) fn too_brief(config: &Config, request: &Message<'_>) -> Option<Vec<u8
         return None;
     }
     let mut lines = Vec::new();
-    ("Min-SE: ", config.min_se.as_secs(), "\r\n").emit(&mut lines);
+    ("Min-SE: ", config.min_se.as_secs(), "\r\n").encode(&mut lines);
     Some(lines)
 }
 
@@ -106,7 +106,7 @@ pub(super) fn agree(config: &Config, request: &Message<'_>) -> Option<(Agreed, V
     let is_theirs = knows && is_caller(request).unwrap_or(true);
     let mut lines = Vec::new();
     let refresher = if is_theirs { "uac" } else { "uas" };
-    ("Session-Expires: ", interval.as_secs(), ";refresher=", refresher, "\r\n").emit(&mut lines);
-    is_theirs.then_some("Require: timer\r\n").emit(&mut lines);
+    ("Session-Expires: ", interval.as_secs(), ";refresher=", refresher, "\r\n").encode(&mut lines);
+    is_theirs.then_some("Require: timer\r\n").encode(&mut lines);
     Some((Agreed { interval, is_ours: !is_theirs }, lines))
 }

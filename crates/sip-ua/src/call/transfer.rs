@@ -16,7 +16,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use sip::header::{NameAddr, media_type};
 use sip::message::reason_phrase;
-use sip::{Emit, Flow, HeaderName, Instant, Message, Method};
+use sip::{Encode, Flow, HeaderName, Instant, Message, Method};
 
 /// The maximum length of Refer-To in bytes.
 const MAX_REFER_TO: usize = 2048;
@@ -39,7 +39,7 @@ impl Call {
         let mut draft = Draft::within(account, &mut established.dialog, Method::Refer, Vec::new());
         let referrer = NameAddr::parse(HeaderName::From, &local).ok();
         let referrer = referrer.map(|address| ("Referred-By: <", address.uri_bytes, ">\r\n"));
-        (("Refer-To: <", refer_to, ">\r\n"), referrer).emit(&mut draft.lines);
+        (("Refer-To: <", refer_to, ">\r\n"), referrer).encode(&mut draft.lines);
         let way = self.way_to(draft.dialog.next_hop());
         core.request(draft, Owner::Call(self.id), way, now);
         Ok(())
@@ -55,8 +55,8 @@ impl Call {
         let address = NameAddr::parse(HeaderName::To, dialog.remote()).ok();
         let target = match self.account {
             // The server knows the route. A contact may be valid only in the server's network.
-            Some(_) => address.map_or(dialog.target(), |address| address.uri_bytes),
-            None => dialog.target(),
+            Some(_) => address.map_or(dialog.remote_target(), |address| address.uri_bytes),
+            None => dialog.remote_target(),
         };
         let id = dialog.id();
         let replaces = Replaces {
@@ -66,7 +66,7 @@ impl Call {
             early_only: false,
         };
         let mut refer_to = Vec::new();
-        (target, "?Replaces=", replaces.escaped()).emit(&mut refer_to);
+        (target, "?Replaces=", replaces.escaped()).encode(&mut refer_to);
         Ok(refer_to)
     }
 
@@ -180,14 +180,14 @@ impl Call {
         let target = NameAddr::parse(HeaderName::ReferTo, value).map_err(|_| CallError::Uri)?;
         let mut lines = Vec::new();
         if let Some(referrer) = refer.value(HeaderName::ReferredBy) {
-            ("Referred-By: ", referrer, "\r\n").emit(&mut lines);
+            ("Referred-By: ", referrer, "\r\n").encode(&mut lines);
         }
         let uri = String::from_utf8_lossy(target.uri_bytes).into_owned();
         established.referrals.count += 1;
         established.referrals.followed = Some((cseq_of(&refer), now + TELLS));
         let mut accepted = Vec::new();
         ("Contact: ", contact(&user, &asked.flow, refer.request_uri().unwrap_or_default()), "\r\n")
-            .emit(&mut accepted);
+            .encode(&mut accepted);
         let answer = Answer { status: 202, tag: &tag, lines: &accepted, body: b"" };
         core.respond(&refer, &asked.flow, asked.key, &answer, now);
         Ok((uri, Cause { referrer: Some(self.id), lines }))
@@ -231,10 +231,10 @@ impl Call {
             false => ("active;expires=", Some(left)),
         };
         let state = ("Subscription-State: ", state, "\r\n");
-        (("Event: refer", id, "\r\n"), state).emit(&mut notify.lines);
+        (("Event: refer", id, "\r\n"), state).encode(&mut notify.lines);
         notify.contact = Some(Vec::new());
         notify.body_type = "message/sipfrag;version=2.0".into();
-        ("SIP/2.0 ", status, " ", reason_phrase(status), "\r\n").emit(&mut notify.body);
+        ("SIP/2.0 ", status, " ", reason_phrase(status), "\r\n").encode(&mut notify.body);
         let way = self.way_to(notify.dialog.next_hop());
         core.request(notify, Owner::Nobody, way, now);
         if is_over && matches!(self.state, State::Referred(_)) {

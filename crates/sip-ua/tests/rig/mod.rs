@@ -223,9 +223,9 @@ impl Rig {
             while let Some(transmit) = self.agents[side].poll_transmit() {
                 let message = Message::parse(&transmit.bytes).expect("agents send messages");
                 if message.method().is_some() {
-                    message.check().expect("agents send good requests");
+                    message.validate_request().expect("agents send good requests");
                 }
-                assert_eq!(message.flaw(), None, "agents send good messages");
+                assert_eq!(message.framing_fault(), None, "agents send good messages");
                 let cseq = message.value(sip::HeaderName::CSeq).unwrap_or_default();
                 let text = String::from_utf8_lossy(&transmit.bytes);
                 let start = text.lines().next().unwrap_or_default();

@@ -3,7 +3,7 @@
 use super::hunt::Hunt;
 use super::stranger::{response, value};
 use sip::header::{NameAddr, elements};
-use sip::{Emit, HeaderName, Message, Method, Uri};
+use sip::{Encode, HeaderName, Message, Method, Uri};
 use std::net::SocketAddr;
 
 /// Messages with their destinations.
@@ -93,14 +93,14 @@ impl Proxy {
     ) -> Vec<u8> {
         let mut out = Vec::new();
         let via = request.top_via().expect("a Via");
-        let branch = via.rfc3261_branch().unwrap_or_default();
-        (request.method().expect("a request"), " ", uri, " SIP/2.0\r\n").emit(&mut out);
+        let branch = via.transaction_branch().unwrap_or_default();
+        (request.method().expect("a request"), " ", uri, " SIP/2.0\r\n").encode(&mut out);
         // The branch is derived from the previous one, so that CANCEL and ACK take the same path.
         let own = ("Via: SIP/2.0/UDP ", self.address, ";branch=", branch, "-", number as u64);
-        (own, "\r\n").emit(&mut out);
-        ("Record-Route: <sip:", self.address, ";lr>\r\n").emit(&mut out);
+        (own, "\r\n").encode(&mut out);
+        ("Record-Route: <sip:", self.address, ";lr>\r\n").encode(&mut out);
         for route in routes {
-            ("Route: ", *route, "\r\n").emit(&mut out);
+            ("Route: ", *route, "\r\n").encode(&mut out);
         }
         let mut is_top_via = true;
         for field in request.fields() {
@@ -112,7 +112,7 @@ impl Proxy {
                 _ => out.extend_from_slice(field.line),
             }
         }
-        ("\r\n", request.body()).emit(&mut out);
+        ("\r\n", request.body()).encode(&mut out);
         out
     }
 
@@ -126,7 +126,7 @@ impl Proxy {
         let sip::StartLine::Response { status, reason } = response.start_line() else {
             return None;
         };
-        ("SIP/2.0 ", status, " ", reason, "\r\n").emit(&mut out);
+        ("SIP/2.0 ", status, " ", reason, "\r\n").encode(&mut out);
         let mut own = 1;
         for field in response.fields() {
             let count = elements(field.value).count();
@@ -137,7 +137,7 @@ impl Proxy {
             }
             out.extend_from_slice(field.line);
         }
-        ("\r\n", response.body()).emit(&mut out);
+        ("\r\n", response.body()).encode(&mut out);
         Some((to, out))
     }
 }

@@ -2,7 +2,7 @@
 
 use sip::digest::{self, Challenge, Credentials};
 use sip::header::{self, CSeq, NameAddr, RAck, Via};
-use sip::locate::{self, Answer, Destination, Families, Locator, Naptr, Srv};
+use sip::locate::{self, AddressFamilies, Answer, Destination, Locator, Naptr, Srv};
 use sip::message::Response;
 use sip::param::{self, Params};
 use sip::stream::{Frame, Framer};
@@ -98,7 +98,7 @@ pub(crate) static ALL: &[Subject] = &[
 
 fn message(bytes: &[u8]) {
     let Ok(message) = Message::parse(bytes) else { return };
-    let _ = black_box(message.check());
+    let _ = black_box(message.validate_request());
     black_box(message.fields().map(|field| field.raw_name().len()).sum::<usize>());
     message.elements(HeaderName::Via).for_each(via);
     message.elements(HeaderName::Contact).for_each(address);
@@ -134,7 +134,7 @@ fn address(bytes: &[u8]) {
 
 fn via(bytes: &[u8]) {
     let Ok(via) = Via::parse(bytes) else { return };
-    black_box((via.received(), via.rport(), via.rfc3261_branch(), via.host.canonical()));
+    black_box((via.received(), via.rport(), via.transaction_branch(), via.host.canonical()));
 }
 
 fn values(bytes: &[u8]) {
@@ -157,9 +157,13 @@ fn uri(bytes: &[u8]) {
     let capitals = bytes.to_ascii_uppercase();
     match Uri::parse(bytes) {
         Ok(Uri::Sip(uri)) => {
-            black_box((uri.is_same(&uri), uri.host.is_same(&uri.host), uri.transport()));
+            black_box((
+                uri.is_equivalent(&uri),
+                uri.host.is_equivalent(&uri.host),
+                uri.transport(),
+            ));
             if let Ok(Uri::Sip(capitals)) = Uri::parse(&capitals) {
-                black_box((uri.is_same(&capitals), uri.host.is_same(&capitals.host)));
+                black_box((uri.is_equivalent(&capitals), uri.host.is_equivalent(&capitals.host)));
             }
             black_box(unescape(uri.user.unwrap_or_default()));
         }
@@ -194,7 +198,7 @@ fn names(bytes: &[u8]) {
 fn location(bytes: &[u8]) {
     let host = locate::Host::Name("h".into());
     let destination = Destination { host, port: None, transport: None, sips: false };
-    let mut locator = Locator::new(destination, &Transport::ALL, Families::V4First);
+    let mut locator = Locator::new(destination, &Transport::ALL, AddressFamilies::V4First);
     let parts = || bytes.chunks(64).map(|part| String::from_utf8_lossy(part).into_owned());
     let naptr = |replacement| Naptr {
         order: 1,
@@ -210,7 +214,7 @@ fn location(bytes: &[u8]) {
         Answer::Srv(parts().map(srv).collect()),
         Answer::Addresses(addresses),
     ] {
-        locator.on_answer(answer, &mut |below| below / 2);
+        locator.on_dns_answer(answer, &mut |below| below / 2);
         black_box(locator.step());
     }
 }

@@ -1,11 +1,11 @@
 //! Dialogs of calls and subscriptions (RFC 3261 section 12).
 //!
 //! A dialog is a small value without messages and timers. Its owner finds the dialog of a message,
-//! checks requests with [`Dialog::receive`], and starts its own requests with [`Dialog::request`].
+//! checks requests with [`Dialog::check_cseq`], and starts its own requests with [`Dialog::request`].
 //! One INVITE can create several dialogs, one for each To tag of the responses.
 //! answers it.
 
-use crate::emit::Emit;
+use crate::encode::Encode;
 use crate::header::{CSeq, HeaderError, HeaderName, NameAddr};
 use crate::message::{Message, Writer};
 use crate::method::Method;
@@ -119,11 +119,11 @@ impl Dialog {
     /// `call_id` and `local_tag` must be globally unique.
     #[must_use]
     pub fn new(
-        call_id: impl Emit,
-        local: impl Emit,
-        local_tag: impl Emit,
-        remote: impl Emit,
-        target: impl Emit,
+        call_id: impl Encode,
+        local: impl Encode,
+        local_tag: impl Encode,
+        remote: impl Encode,
+        target: impl Encode,
     ) -> Self {
         Self {
             state: State::Initial,
@@ -144,7 +144,7 @@ impl Dialog {
     /// # Errors
     /// [`DialogError::Header`] if Call-ID, From, To, CSeq or Contact is missing, or one of them or
     /// Record-Route is malformed.
-    pub fn of_request(request: &Message<'_>, local_tag: &[u8]) -> Result<Self, DialogError> {
+    pub fn from_request(request: &Message<'_>, local_tag: &[u8]) -> Result<Self, DialogError> {
         let to = required(request, HeaderName::To)?;
         let has_tag = NameAddr::parse(HeaderName::To, to)?.tag().is_some();
         let target = contact_of(request)?.ok_or(missing(HeaderName::Contact))?;
@@ -171,7 +171,7 @@ impl Dialog {
     /// # Errors
     /// [`DialogError::Status`] for a 100 and for a status of 300 or above, [`DialogError::Header`]
     /// if Call-ID, From, To or CSeq is missing, or one of them or Record-Route is malformed.
-    pub fn of_response(response: &Message<'_>) -> Result<Self, DialogError> {
+    pub fn from_response(response: &Message<'_>) -> Result<Self, DialogError> {
         let state = match response.status() {
             Some(101..200) => State::Early,
             Some(200..300) => State::Confirmed,
@@ -201,9 +201,9 @@ impl Dialog {
     /// target.
     ///
     /// # Errors
-    /// The errors of [`Dialog::of_response`].
-    pub fn confirm_by(&mut self, response: &Message<'_>) -> Result<(), DialogError> {
-        let confirmed = Self::of_response(response)?;
+    /// The errors of [`Dialog::from_response`].
+    pub fn on_success_received(&mut self, response: &Message<'_>) -> Result<(), DialogError> {
+        let confirmed = Self::from_response(response)?;
         if self.state != State::Confirmed {
             self.state = State::Confirmed;
             self.routes = confirmed.routes;
@@ -213,7 +213,7 @@ impl Dialog {
     }
 
     /// Confirms the dialog after the local end has sent a 2xx.
-    pub const fn confirm(&mut self) {
+    pub const fn on_success_sent(&mut self) {
         self.state = State::Confirmed;
     }
 
@@ -251,26 +251,26 @@ impl Dialog {
 
     /// The remote target.
     #[must_use]
-    pub fn target(&self) -> &[u8] {
+    pub fn remote_target(&self) -> &[u8] {
         &self.target
     }
 
     /// Sets the remote target of an initial request, after a redirection (RFC 3261 section
     /// 8.1.3.4).
-    pub fn set_target(&mut self, target: impl Emit) {
+    pub fn set_target(&mut self, target: impl Encode) {
         self.target.clear();
-        target.emit(&mut self.target);
+        target.encode(&mut self.target);
     }
 
     /// The route set, in the order of the Route header field.
     #[must_use]
-    pub fn routes(&self) -> &[Vec<u8>] {
+    pub fn route_set(&self) -> &[Vec<u8>] {
         &self.routes
     }
 
     /// Sets the route of an initial request: an outbound proxy (RFC 3261 section 8.1.2), or a
     /// service route (RFC 3608). The dialog created by the response has a route set of its own.
-    pub fn set_routes(&mut self, routes: impl IntoIterator<Item: Emit>) {
+    pub fn set_routes(&mut self, routes: impl IntoIterator<Item: Encode>) {
         self.routes = routes.into_iter().map(written).collect();
     }
 
@@ -317,7 +317,7 @@ impl Dialog {
 
     /// Raises the sequence number above `cseq`: after a restart, or after requests that another
     /// element has sent for this end.
-    pub fn skip_cseq(&mut self, cseq: u32) {
+    pub fn raise_local_cseq(&mut self, cseq: u32) {
         self.local_cseq = self.local_cseq.max(cseq);
     }
 
@@ -327,7 +327,7 @@ impl Dialog {
     /// # Errors
     /// [`DialogError::OutOfOrder`] after a request with a higher number, [`DialogError::Header`] if
     /// CSeq is missing or malformed.
-    pub fn receive(&mut self, request: &Message<'_>) -> Result<(), DialogError> {
+    pub fn check_cseq(&mut self, request: &Message<'_>) -> Result<(), DialogError> {
         let cseq = CSeq::parse(required(request, HeaderName::CSeq)?)?;
         if matches!(cseq.method, Method::Ack | Method::Cancel) {
             return Ok(());
@@ -355,7 +355,7 @@ impl Dialog {
         &self,
         method: Method<'_>,
         cseq: u32,
-        via: impl Emit,
+        via: impl Encode,
         out: &'o mut Vec<u8>,
     ) -> Writer<'o> {
         let strict = self.strict_route();
@@ -372,9 +372,9 @@ impl Dialog {
     }
 }
 
-fn written(value: impl Emit) -> Vec<u8> {
+fn written(value: impl Encode) -> Vec<u8> {
     let mut out = Vec::new();
-    value.emit(&mut out);
+    value.encode(&mut out);
     out
 }
 

@@ -52,14 +52,14 @@ const RECORD_ROUTES: &str =
 fn both_ends_have_corresponding_views() {
     let mut alice = caller();
     let invite = invite(&mut alice, RECORD_ROUTES);
-    let mut bob = Dialog::of_request(&read(&invite), b"two").unwrap();
+    let mut bob = Dialog::from_request(&read(&invite), b"two").unwrap();
     let fields = format!("{RECORD_ROUTES}Contact: <sip:bob@192.0.2.2>\r\n");
     let ringing = response(&invite, 180, "two", &fields);
-    let mut early = Dialog::of_response(&read(&ringing)).unwrap();
+    let mut early = Dialog::from_response(&read(&ringing)).unwrap();
     assert_eq!((early.state(), bob.state()), (State::Early, State::Early));
     let answer = response(&invite, 200, "two", &fields);
-    early.confirm_by(&read(&answer)).unwrap();
-    bob.confirm();
+    early.on_success_received(&read(&answer)).unwrap();
+    bob.on_success_sent();
     assert_eq!((early.state(), bob.state()), (State::Confirmed, State::Confirmed));
 
     let id = early.id();
@@ -78,7 +78,7 @@ fn both_ends_have_corresponding_views() {
     );
     assert_eq!(early.next_hop(), b"sip:p0;lr");
     assert_eq!(DialogId::of(&read(&bye)), Ok(bob.id()));
-    assert_eq!(bob.receive(&read(&bye)), Ok(()));
+    assert_eq!(bob.check_cseq(&read(&bye)), Ok(()));
 
     bob.next_cseq();
     let info = written(&bob, Method::Info);
@@ -93,10 +93,13 @@ fn each_to_tag_creates_a_dialog() {
     let invite = invite(&mut alice, "");
     let [one, two] = ["x", "y"].map(|tag| {
         let contact = format!("Contact: <sip:{tag}@192.0.2.9>\r\n");
-        Dialog::of_response(&read(&response(&invite, 183, tag, &contact))).unwrap()
+        Dialog::from_response(&read(&response(&invite, 183, tag, &contact))).unwrap()
     });
     assert_ne!(one.id(), two.id());
-    assert_eq!((one.target(), two.target()), (&b"sip:x@192.0.2.9"[..], &b"sip:y@192.0.2.9"[..]));
+    assert_eq!(
+        (one.remote_target(), two.remote_target()),
+        (&b"sip:x@192.0.2.9"[..], &b"sip:y@192.0.2.9"[..])
+    );
 }
 
 #[test]
@@ -104,16 +107,16 @@ fn the_route_set_comes_from_the_2xx_and_is_kept() {
     let mut alice = caller();
     let invite = invite(&mut alice, "");
     let early = response(&invite, 180, "x", "Record-Route: <sip:old;lr>\r\n");
-    let mut dialog = Dialog::of_response(&read(&early)).unwrap();
-    assert_eq!(dialog.target(), b"sip:bob@b", "no Contact received");
+    let mut dialog = Dialog::from_response(&read(&early)).unwrap();
+    assert_eq!(dialog.remote_target(), b"sip:bob@b", "no Contact received");
     dialog.next_cseq();
     let fields = "Record-Route: <sip:new;lr>\r\nContact: <sip:b@h1>\r\n";
-    dialog.confirm_by(&read(&response(&invite, 200, "x", fields))).unwrap();
-    assert_eq!(dialog.routes(), [b"<sip:new;lr>"]);
+    dialog.on_success_received(&read(&response(&invite, 200, "x", fields))).unwrap();
+    assert_eq!(dialog.route_set(), [b"<sip:new;lr>"]);
     let fields = "Record-Route: <sip:later;lr>\r\nContact: <sip:b@h2>\r\n";
-    dialog.confirm_by(&read(&response(&invite, 200, "x", fields))).unwrap();
-    assert_eq!(dialog.routes(), [b"<sip:new;lr>"]);
-    assert_eq!((dialog.target(), dialog.local_cseq()), (&b"sip:b@h2"[..], 2));
+    dialog.on_success_received(&read(&response(&invite, 200, "x", fields))).unwrap();
+    assert_eq!(dialog.route_set(), [b"<sip:new;lr>"]);
+    assert_eq!((dialog.remote_target(), dialog.local_cseq()), (&b"sip:b@h2"[..], 2));
 }
 
 #[test]
@@ -122,7 +125,7 @@ fn a_strict_router_is_the_request_uri() {
     let invite = invite(&mut alice, "");
     let fields =
         "Record-Route: <sip:loose;lr>\r\nRecord-Route: <sip:strict>\r\nContact: <sip:b@h>\r\n";
-    let dialog = Dialog::of_response(&read(&response(&invite, 200, "x", fields))).unwrap();
+    let dialog = Dialog::from_response(&read(&response(&invite, 200, "x", fields))).unwrap();
     let bye = written(&dialog, Method::Bye);
     assert!(bye.starts_with("BYE sip:strict SIP/2.0\r\n"), "{bye}");
     assert!(bye.contains("\r\nRoute: <sip:loose;lr>\r\nRoute: <sip:b@h>\r\nFrom"), "{bye}");
@@ -136,37 +139,37 @@ fn a_preloaded_route_is_not_the_route_set() {
     let invite = invite(&mut alice, "");
     assert!(invite.starts_with("INVITE sip:bob@b SIP/2.0\r\n"), "{invite}");
     assert!(invite.contains("\r\nRoute: <sip:proxy;lr>\r\n"), "{invite}");
-    let dialog = Dialog::of_response(&read(&response(&invite, 200, "x", ""))).unwrap();
-    assert_eq!(dialog.routes(), [b""; 0]);
+    let dialog = Dialog::from_response(&read(&response(&invite, 200, "x", ""))).unwrap();
+    assert_eq!(dialog.route_set(), [b""; 0]);
 }
 
 #[test]
 fn requests_are_accepted_in_order() {
     let mut alice = caller();
     let invite = invite(&mut alice, "");
-    let mut bob = Dialog::of_request(&read(&invite), b"two").unwrap();
+    let mut bob = Dialog::from_request(&read(&invite), b"two").unwrap();
     let request = |number: u32, method: &str| {
         format!("{method} sip:bob@b SIP/2.0\r\nCSeq: {number} {method}\r\n\r\n")
     };
-    assert_eq!(bob.receive(&read(&request(1, "ACK"))), Ok(()));
-    assert_eq!(bob.receive(&read(&request(5, "INFO"))), Ok(()));
-    assert_eq!(bob.receive(&read(&request(5, "INFO"))), Ok(()), "a retransmission");
-    let late = bob.receive(&read(&request(4, "INFO")));
+    assert_eq!(bob.check_cseq(&read(&request(1, "ACK"))), Ok(()));
+    assert_eq!(bob.check_cseq(&read(&request(5, "INFO"))), Ok(()));
+    assert_eq!(bob.check_cseq(&read(&request(5, "INFO"))), Ok(()), "a retransmission");
+    let late = bob.check_cseq(&read(&request(4, "INFO")));
     assert_eq!(late, Err(DialogError::OutOfOrder));
     assert_eq!(DialogError::OutOfOrder.status(), 500);
-    assert_eq!(bob.receive(&read(&request(1, "ACK"))), Ok(()));
-    assert!(bob.receive(&read("INFO sip:b SIP/2.0\r\n\r\n")).is_err());
+    assert_eq!(bob.check_cseq(&read(&request(1, "ACK"))), Ok(()));
+    assert!(bob.check_cseq(&read("INFO sip:b SIP/2.0\r\n\r\n")).is_err());
 }
 
 #[test]
 fn a_target_refresh_changes_the_remote_target() {
     let mut alice = caller();
     let invite = invite(&mut alice, "");
-    let mut bob = Dialog::of_request(&read(&invite), b"two").unwrap();
+    let mut bob = Dialog::from_request(&read(&invite), b"two").unwrap();
     bob.refresh_target(&read("UPDATE sip:b SIP/2.0\r\nContact: <sip:alice@new>\r\n\r\n"));
-    assert_eq!(bob.target(), b"sip:alice@new");
+    assert_eq!(bob.remote_target(), b"sip:alice@new");
     bob.refresh_target(&read("UPDATE sip:b SIP/2.0\r\n\r\n"));
-    assert_eq!(bob.target(), b"sip:alice@new");
+    assert_eq!(bob.remote_target(), b"sip:alice@new");
     bob.refresh_target(&read(
         "UPDATE sip:b SIP/2.0\r\nContact: <sip:alice@new;lr?Route=x>\r\n\r\n",
     ));
@@ -177,7 +180,7 @@ fn a_target_refresh_changes_the_remote_target() {
 fn a_notify_before_the_response_creates_the_dialog() {
     let notify = "NOTIFY sip:alice@h SIP/2.0\r\nFrom: <sip:bob@b>;tag=n\r\nTo: <sip:alice@a>;tag=one\r\n\
                   Call-ID: c@a\r\nCSeq: 7 NOTIFY\r\nContact: <sip:bob@h2>\r\n\r\n";
-    let dialog = Dialog::of_request(&read(notify), b"unused").unwrap();
+    let dialog = Dialog::from_request(&read(notify), b"unused").unwrap();
     assert_eq!(dialog.id(), DialogId { call_id: b"c@a", local_tag: b"one", remote_tag: b"n" });
 }
 
@@ -187,10 +190,10 @@ fn messages_without_a_dialog_return_the_reason() {
     let invite = invite(&mut alice, "");
     for status in [100, 302, 486] {
         let response = response(&invite, status, "x", "");
-        assert_eq!(Dialog::of_response(&read(&response)), Err(DialogError::Status(status)));
+        assert_eq!(Dialog::from_response(&read(&response)), Err(DialogError::Status(status)));
     }
     let without = invite.replace("Contact", "X-Contact");
-    let error = Dialog::of_request(&read(&without), b"x").unwrap_err();
+    let error = Dialog::from_request(&read(&without), b"x").unwrap_err();
     assert_eq!(format!("{error}"), "Contact must be in the message");
     assert_eq!(error.status(), 400);
 }
@@ -208,13 +211,13 @@ proptest! {
         for bytes in [&bytes[..], text.as_bytes()] {
             let Ok(message) = Message::parse(bytes) else { continue };
             let _ = DialogId::of(&message);
-            if let Ok(mut dialog) = Dialog::of_request(&message, b"tag") {
-                let _ = dialog.receive(&message);
+            if let Ok(mut dialog) = Dialog::from_request(&message, b"tag") {
+                let _ = dialog.check_cseq(&message);
                 let bye = written(&dialog, Method::Bye);
                 prop_assert!(Message::parse(bye.as_bytes()).is_ok());
-                prop_assert!(!dialog.routes().is_empty() || dialog.next_hop() == dialog.target());
+                prop_assert!(!dialog.route_set().is_empty() || dialog.next_hop() == dialog.remote_target());
             }
-            let _ = Dialog::of_response(&message);
+            let _ = Dialog::from_response(&message);
         }
     }
 }

@@ -3,7 +3,7 @@
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
 
-use super::{Algorithm, Credentials, Error, NonceCount, Qop, Request, Response, params};
+use super::{Algorithm, Credentials, DigestInput, DigestResponse, Error, NonceCount, Qop, params};
 
 /// The qualities of protection that a server offers. Without any, RFC 2069 applies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -111,11 +111,11 @@ impl<'a> Challenge<'a> {
     /// `cnonce` is a fresh random text without quotes. `nc` is incremented at each use of the
     /// nonce. `auth` is preferred to `auth-int`, because some intermediaries modify bodies.
     #[must_use]
-    pub fn answer(
+    pub fn credentials_for(
         &self,
         user: &'a [u8],
         ha1: &[u8],
-        request: &Request<'a>,
+        request: &DigestInput<'a>,
         cnonce: &'a [u8],
         nc: u32,
     ) -> Credentials<'a> {
@@ -129,7 +129,7 @@ impl<'a> Challenge<'a> {
             realm: self.realm,
             nonce: self.nonce,
             uri: request.uri,
-            response: Response::Received(b""),
+            response: DigestResponse::Received(b""),
             algorithm: self.algorithm,
             session: self.session,
             cnonce: (qop.is_some() || self.session).then_some(cnonce),
@@ -138,7 +138,7 @@ impl<'a> Challenge<'a> {
             nc: qop.map(|_| NonceCount::new(nc)),
         };
         let response = credentials.expected_response(ha1, request.method, request.body);
-        credentials.response = Response::Computed(response);
+        credentials.response = DigestResponse::Computed(response);
         credentials
     }
 }

@@ -3,13 +3,13 @@
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
 
-use super::hash::{Hex, hash_hex, matches};
+use super::hash::{Hex, hash_hex, response_matches};
 use super::{Algorithm, Error, Ha1Set, NonceCount, Qop, params};
-use crate::emit::Emit;
+use crate::encode::Encode;
 
 /// The parts of a request that the digest covers.
 #[derive(Clone, Copy, Debug)]
-pub struct Request<'a> {
+pub struct DigestInput<'a> {
     /// The method.
     pub method: &'a [u8],
     /// The Request-URI.
@@ -20,22 +20,22 @@ pub struct Request<'a> {
 
 /// The `response` parameter.
 #[derive(Clone, Copy, Debug)]
-pub enum Response<'a> {
+pub enum DigestResponse<'a> {
     /// The unverified text of a received header field.
     Received(&'a [u8]),
     /// A computed response.
     Computed(Hex),
 }
 
-impl PartialEq for Response<'_> {
+impl PartialEq for DigestResponse<'_> {
     fn eq(&self, other: &Self) -> bool {
         self.as_bytes() == other.as_bytes()
     }
 }
 
-impl Eq for Response<'_> {}
+impl Eq for DigestResponse<'_> {}
 
-impl Response<'_> {
+impl DigestResponse<'_> {
     /// The text between the quotes.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
@@ -61,7 +61,7 @@ pub struct Credentials<'a> {
     /// The Request-URI as the client sent it.
     pub uri: &'a [u8],
     /// The response. [`Credentials::verify`] checks a received one.
-    pub response: Response<'a>,
+    pub response: DigestResponse<'a>,
     /// The algorithm; MD5 if the parameter is absent.
     pub algorithm: Algorithm,
     /// True if the algorithm is the `-sess` variant.
@@ -110,7 +110,7 @@ impl<'a> Credentials<'a> {
             realm: realm.ok_or(Error::Missing("realm"))?,
             nonce: nonce.ok_or(Error::Missing("nonce"))?,
             uri: uri.ok_or(Error::Missing("uri"))?,
-            response: Response::Received(response.ok_or(Error::Missing("response"))?),
+            response: DigestResponse::Received(response.ok_or(Error::Missing("response"))?),
             algorithm,
             session,
             cnonce,
@@ -179,12 +179,12 @@ impl<'a> Credentials<'a> {
     #[must_use]
     pub fn verify(&self, ha1: &Ha1Set, method: &[u8], body: &[u8]) -> bool {
         let expected = self.expected_response(ha1.get(self.algorithm), method, body);
-        matches(&expected, self.response.as_bytes())
+        response_matches(&expected, self.response.as_bytes())
     }
 }
 
-impl Emit for Credentials<'_> {
-    fn emit(&self, out: &mut Vec<u8>) {
+impl Encode for Credentials<'_> {
+    fn encode(&self, out: &mut Vec<u8>) {
         self.write(out);
     }
 }

@@ -94,7 +94,7 @@ impl fmt::Debug for Hex {
 
 /// Returns true if `given` equals `expected` (case-insensitive). Takes constant time.
 #[must_use]
-pub fn matches(expected: &Hex, given: &[u8]) -> bool {
+pub fn response_matches(expected: &Hex, given: &[u8]) -> bool {
     if given.len() != expected.as_bytes().len() {
         return false;
     }

@@ -15,8 +15,8 @@ mod tests;
 
 pub use algorithm::Algorithm;
 pub use challenge::{Challenge, QopOptions};
-pub use credentials::{Credentials, Request, Response};
-pub use hash::{Ha1Set, Hex, matches};
+pub use credentials::{Credentials, DigestInput, DigestResponse};
+pub use hash::{Ha1Set, Hex, response_matches};
 pub use params::{next_nonce, quote, realms, unquote};
 
 use core::fmt;

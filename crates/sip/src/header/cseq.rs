@@ -1,7 +1,7 @@
 //! CSeq (RFC 3261 section 20.16) and RAck (RFC 3262 section 7.2).
 
 use super::{HeaderError, HeaderName};
-use crate::emit::Emit;
+use crate::encode::Encode;
 use crate::lex;
 use crate::method::Method;
 use alloc::vec::Vec;
@@ -64,15 +64,15 @@ fn read_number_and_method(value: &[u8]) -> Option<(u32, Method<'_>)> {
     (method.len() < rest.len() && lex::all_token(method)).then(|| (number, Method::new(method)))
 }
 
-impl Emit for CSeq<'_> {
-    fn emit(&self, out: &mut Vec<u8>) {
-        (self.number, " ", self.method).emit(out);
+impl Encode for CSeq<'_> {
+    fn encode(&self, out: &mut Vec<u8>) {
+        (self.number, " ", self.method).encode(out);
     }
 }
 
-impl Emit for RAck<'_> {
-    fn emit(&self, out: &mut Vec<u8>) {
-        (self.rseq, " ", self.cseq).emit(out);
+impl Encode for RAck<'_> {
+    fn encode(&self, out: &mut Vec<u8>) {
+        (self.rseq, " ", self.cseq).encode(out);
     }
 }
 
@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn values_are_written_as_parsed() {
         let mut out = Vec::new();
-        RAck::parse(b"776656  1\tINVITE").unwrap().emit(&mut out);
+        RAck::parse(b"776656  1\tINVITE").unwrap().encode(&mut out);
         assert_eq!(out, b"776656 1 INVITE");
     }
 

@@ -1,6 +1,6 @@
 //! The Date header field.
 
-use crate::emit::write_decimal;
+use crate::encode::write_decimal;
 use crate::time::Instant;
 use alloc::vec::Vec;
 

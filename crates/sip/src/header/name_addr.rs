@@ -2,7 +2,7 @@
 //! (RFC 3261 section 20.10).
 
 use super::{HeaderError, HeaderName};
-use crate::emit::Emit;
+use crate::encode::Encode;
 use crate::lex::{self, Set};
 use crate::param::Params;
 use crate::uri::{Uri, UriError};
@@ -97,10 +97,10 @@ impl<'a> NameAddr<'a> {
 }
 
 /// Always written with angle brackets.
-impl Emit for NameAddr<'_> {
-    fn emit(&self, out: &mut Vec<u8>) {
+impl Encode for NameAddr<'_> {
+    fn encode(&self, out: &mut Vec<u8>) {
         let space = (!self.display_name.is_empty()).then_some(" ");
-        (self.display_name, space, "<", self.uri_bytes, ">", self.params).emit(out);
+        (self.display_name, space, "<", self.uri_bytes, ">", self.params).encode(out);
     }
 }
 
@@ -161,7 +161,7 @@ mod tests {
             ("A. Bell <sip:a@b>", "A. Bell <sip:a@b>"),
         ] {
             let mut out = Vec::new();
-            NameAddr::parse(HeaderName::To, address.as_bytes()).unwrap().emit(&mut out);
+            NameAddr::parse(HeaderName::To, address.as_bytes()).unwrap().encode(&mut out);
             assert_eq!(out, expected.as_bytes());
         }
     }

@@ -1,7 +1,7 @@
 //! Via (RFC 3261 section 20.42, rport of RFC 3581).
 
 use super::{HeaderError, HeaderName};
-use crate::emit::Emit;
+use crate::encode::Encode;
 use crate::lex;
 use crate::param::Params;
 use crate::transport::Transport;
@@ -108,7 +108,7 @@ impl<'a> Via<'a> {
     /// The branch, if it identifies the transaction (RFC 3261 section 17.2.3): it starts with the
     /// magic cookie and is longer.
     #[must_use]
-    pub fn rfc3261_branch(&self) -> Option<&'a [u8]> {
+    pub fn transaction_branch(&self) -> Option<&'a [u8]> {
         let branch = self.branch?;
         let (cookie, rest) = branch.split_at_checked(MAGIC_COOKIE.len())?;
         (cookie.eq_ignore_ascii_case(MAGIC_COOKIE) && !rest.is_empty()).then_some(branch)
@@ -138,7 +138,7 @@ impl<'a> Via<'a> {
     /// the port of `sent-by` is unreachable, and on a stream it usually differs from that of the
     /// connection.
     #[must_use]
-    pub fn needs_source_port(&self, source: SocketAddr) -> bool {
+    pub fn requires_rport(&self, source: SocketAddr) -> bool {
         let on_stream = self.known_transport().is_some_and(Transport::is_stream);
         self.host.ip() != Some(source.ip()) || on_stream && self.port_or_default() != source.port()
     }
@@ -171,10 +171,10 @@ impl Via<'_> {
     }
 }
 
-impl Emit for Via<'_> {
-    fn emit(&self, out: &mut Vec<u8>) {
+impl Encode for Via<'_> {
+    fn encode(&self, out: &mut Vec<u8>) {
         let port = self.port.map(|port| (":", port));
-        ("SIP/2.0/", self.transport, " ", self.host, port, self.params).emit(out);
+        ("SIP/2.0/", self.transport, " ", self.host, port, self.params).encode(out);
     }
 }
 
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(via.known_transport(), Some(Transport::Udp));
         assert_eq!(via.host, Host::Ip("192.0.2.2".parse().unwrap()));
         assert_eq!(via.branch(), Some(&b"390skdjuw"[..]));
-        assert_eq!(via.rfc3261_branch(), None);
+        assert_eq!(via.transaction_branch(), None);
         assert_eq!(via.rport(), Some(None));
         assert_eq!(via.port_or_default(), 5060);
     }
@@ -201,7 +201,7 @@ mod tests {
                 std::format!("SIP/2.0/UDP [2001:db8::9:1]:7;received={value};branch=z9hG4bKas3");
             let via = Via::parse(text.as_bytes()).unwrap();
             assert_eq!(via.received(), Some("2001:db8::9:255".parse().unwrap()));
-            assert_eq!(via.rfc3261_branch(), Some(&b"z9hG4bKas3"[..]));
+            assert_eq!(via.transaction_branch(), Some(&b"z9hG4bKas3"[..]));
             assert_eq!(via.port_or_default(), 7);
         }
     }
@@ -225,7 +225,7 @@ mod tests {
     fn a_bare_magic_cookie_identifies_nothing() {
         let via = Via::parse(b"SIP/2.0/UDP 192.0.2.1;branch=z9hG4bK").unwrap();
         assert_eq!(via.branch(), Some(MAGIC_COOKIE));
-        assert_eq!(via.rfc3261_branch(), None);
+        assert_eq!(via.transaction_branch(), None);
     }
 
     #[test]
@@ -251,7 +251,7 @@ mod tests {
             "SIP/2.0/WSS 192.0.2.1;branch=x;received=192.0.2.2",
         ] {
             let mut out = Vec::new();
-            Via::parse(via.as_bytes()).unwrap().emit(&mut out);
+            Via::parse(via.as_bytes()).unwrap().encode(&mut out);
             assert_eq!(out, via.as_bytes());
         }
     }

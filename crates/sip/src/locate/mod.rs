@@ -67,7 +67,7 @@ pub struct Destination {
 
 /// The address families to use, and their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Families {
+pub enum AddressFamilies {
     /// IPv4 only.
     V4,
     /// IPv6 only.
@@ -78,7 +78,7 @@ pub enum Families {
     V6First,
 }
 
-impl Families {
+impl AddressFamilies {
     const fn records(self) -> &'static [RecordType] {
         match self {
             Self::V4 => &[RecordType::A],
@@ -100,20 +100,20 @@ pub struct Target {
 
 /// The next step of a [`Locator`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// Send this query, and pass the answer to [`Locator::on_answer`].
+pub enum LocateStep {
+    /// Send this query, and pass the answer to [`Locator::on_dns_answer`].
     Query(Query),
     /// Try these targets in order. The next one is tried if a target is unreachable, does not
     /// respond, or responds 503 (section 4.3). Never empty.
     Done(Vec<Target>),
     /// No target was found.
-    Failed(Failure),
+    Failed(LocateError),
 }
 
 /// The reason why no target was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Failure {
+pub enum LocateError {
     /// The destination requires a transport that is not available.
     Transport,
     /// DNS has no address, or none within [`MAX_QUERIES`].
@@ -122,7 +122,7 @@ pub enum Failure {
     Dns,
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for LocateError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Transport => "the transport that the destination asks for is not served",
@@ -132,7 +132,7 @@ impl fmt::Display for Failure {
     }
 }
 
-impl core::error::Error for Failure {}
+impl core::error::Error for LocateError {}
 
 /// A pending query and the use of its answer.
 #[derive(Clone, Debug)]
@@ -149,7 +149,7 @@ pub struct Locator {
     name: String,
     /// The usable transports in order of preference.
     transports: SmallVec<[Transport; 3]>,
-    families: Families,
+    families: AddressFamilies,
     /// A queue, so that the targets are in the order of preference.
     pending: VecDeque<Lookup>,
     /// The transport of the name's own addresses, which are used without SRV records.
@@ -162,11 +162,11 @@ pub struct Locator {
 impl Locator {
     /// Starts the location of `destination` with the transports `ours`, in order of preference.
     #[must_use]
-    pub fn new(destination: Destination, ours: &[Transport], families: Families) -> Self {
+    pub fn new(destination: Destination, ours: &[Transport], families: AddressFamilies) -> Self {
         let Destination { host, port, transport, sips } = destination;
         let explicit = match transport {
             // In a SIPS URI transport=tcp means TLS over TCP (RFC 3261 section 26.2.2).
-            Some(transport) if sips => transport.secured().or(Some(transport)),
+            Some(transport) if sips => transport.over_tls().or(Some(transport)),
             other => other,
         };
         let mut transports = SmallVec::new();
@@ -209,15 +209,15 @@ impl Locator {
 
     /// The current step. It does not change until the next answer.
     #[must_use]
-    pub fn step(&self) -> Step {
+    pub fn step(&self) -> LocateStep {
         if self.transports.is_empty() {
-            return Step::Failed(Failure::Transport);
+            return LocateStep::Failed(LocateError::Transport);
         }
         match self.pending.front() {
-            Some(lookup) if self.is_within_limits() => Step::Query(self.query(lookup)),
-            _ if !self.targets.is_empty() => Step::Done(self.targets.clone()),
-            _ if self.query_failed => Step::Failed(Failure::Dns),
-            _ => Step::Failed(Failure::NotFound),
+            Some(lookup) if self.is_within_limits() => LocateStep::Query(self.query(lookup)),
+            _ if !self.targets.is_empty() => LocateStep::Done(self.targets.clone()),
+            _ if self.query_failed => LocateStep::Failed(LocateError::Dns),
+            _ => LocateStep::Failed(LocateError::NotFound),
         }
     }
 
@@ -227,7 +227,7 @@ impl Locator {
     /// `random(n)` returns a uniform random number below `n`, which distributes the load by the
     /// servers' weights (RFC 2782). A stateless proxy derives it from the request, so that a
     /// retransmission has the same target (section 4.4).
-    pub fn on_answer(&mut self, answer: Answer, random: &mut impl FnMut(u32) -> u32) {
+    pub fn on_dns_answer(&mut self, answer: Answer, random: &mut impl FnMut(u32) -> u32) {
         if !self.is_within_limits() {
             return;
         }

@@ -81,22 +81,27 @@ fn destination(uri: &str) -> Destination {
 }
 
 /// The queries and the result, as text.
-fn locate(dns: &Dns, uri: &str, ours: &[Transport], families: Families) -> (Vec<String>, String) {
+fn locate(
+    dns: &Dns,
+    uri: &str,
+    ours: &[Transport],
+    families: AddressFamilies,
+) -> (Vec<String>, String) {
     let mut locator = Locator::new(destination(uri), ours, families);
     let mut asked = Vec::new();
     loop {
         match locator.step() {
-            Step::Query(query) => {
-                assert_eq!(locator.step(), Step::Query(query.clone()));
+            LocateStep::Query(query) => {
+                assert_eq!(locator.step(), LocateStep::Query(query.clone()));
                 asked.push(format!("{:?} {}", query.record, query.name));
-                locator.on_answer(dns.answer(&query), &mut |_| 0);
+                locator.on_dns_answer(dns.answer(&query), &mut |_| 0);
             }
-            Step::Done(targets) => {
+            LocateStep::Done(targets) => {
                 let text =
                     targets.iter().map(|t| format!("{} {}", t.transport.uri_name(), t.address));
                 return (asked, text.collect::<Vec<_>>().join(", "));
             }
-            Step::Failed(failure) => return (asked, failure.to_string()),
+            LocateStep::Failed(failure) => return (asked, failure.to_string()),
         }
     }
 }
@@ -121,7 +126,7 @@ const EXAMPLE: &str = "
 
 #[test]
 fn the_rules_of_rfc_3263_one_by_one() {
-    const V4: Families = Families::V4;
+    const V4: AddressFamilies = AddressFamilies::V4;
     for (what, zone, uri, ours, families, queries, outcome) in [
         ("a numeric address", "", "sip:192.0.2.7", ALL, V4, "", "udp 192.0.2.7:5060"),
         ("with a port", "", "sip:[2001:db8::7]:5080", ALL, V4, "", "udp [2001:db8::7]:5080"),
@@ -134,7 +139,7 @@ fn the_rules_of_rfc_3263_one_by_one() {
             EXAMPLE,
             "sip:example.com:5060",
             ALL,
-            Families::V4First,
+            AddressFamilies::V4First,
             "A example.com, Aaaa example.com",
             "udp 192.0.2.9:5060",
         ),
@@ -164,7 +169,7 @@ fn the_rules_of_rfc_3263_one_by_one() {
             EXAMPLE,
             "sip:example.com",
             &[Udp],
-            Families::V6First,
+            AddressFamilies::V6First,
             "Naptr example.com, Srv _sip._udp.example.com, \
              Aaaa server1.example.com, A server1.example.com, \
              Aaaa server2.example.com, A server2.example.com",
@@ -184,7 +189,7 @@ fn the_rules_of_rfc_3263_one_by_one() {
             EXAMPLE,
             "sip:example.com;tcp",
             ALL,
-            Families::V6,
+            AddressFamilies::V6,
             "Srv _sip._tcp.example.com, Aaaa server1.example.com, Aaaa server2.example.com",
             "tcp [2001:db8::2]:5060",
         ),
@@ -228,7 +233,7 @@ fn the_rules_of_rfc_3263_one_by_one() {
              AAAA a.example 2001:db8::4",
             "sip:a.example",
             &[Tcp, Udp],
-            Families::V4First,
+            AddressFamilies::V4First,
             "Naptr a.example, Srv _sip._tcp.a.example, Srv _sip._udp.a.example, \
              A a.example, Aaaa a.example",
             "udp 192.0.2.4:5060, udp 192.0.2.5:5060, udp [2001:db8::4]:5060",
@@ -336,9 +341,9 @@ fn queries_and_targets_have_limits() {
         zone += &format!("A b.example 192.0.2.{i}\n");
     }
     let dns = Dns::new(&zone);
-    let (asked, found) = locate(&dns, "sip:a.example;udp", ALL, Families::V4);
+    let (asked, found) = locate(&dns, "sip:a.example;udp", ALL, AddressFamilies::V4);
     assert_eq!((asked.len(), found.split(", ").count()), (16, 15));
-    let (asked, found) = locate(&dns, "sip:b.example:5060", ALL, Families::V4First);
+    let (asked, found) = locate(&dns, "sip:b.example:5060", ALL, AddressFamilies::V4First);
     assert_eq!((asked.len(), found.split(", ").count()), (1, 32));
 }
 
@@ -427,7 +432,7 @@ proptest! {
         sips: bool,
         ours in proptest::collection::vec(proptest::sample::select(ALL), 0..6),
         families in proptest::sample::select(
-            &[Families::V4, Families::V6, Families::V4First, Families::V6First],
+            &[AddressFamilies::V4, AddressFamilies::V6, AddressFamilies::V4First, AddressFamilies::V6First],
         ),
         answers in proptest::collection::vec(answers(), 17),
         honest: bool,
@@ -438,7 +443,7 @@ proptest! {
         let mut locator = Locator::new(destination, &ours, families);
         let mut queries = 0;
         let mut answers = answers.into_iter();
-        while let Step::Query(query) = locator.step() {
+        while let LocateStep::Query(query) = locator.step() {
             queries += 1;
             prop_assert!(queries <= MAX_QUERIES);
             prop_assert!(dns::is_name(&query.name) && !query.name.ends_with('.'));
@@ -450,9 +455,9 @@ proptest! {
                     | (Answer::Addresses(_), A | Aaaa)
             );
             let answer = if honest && !of_type { empty(query.record) } else { answer };
-            locator.on_answer(answer, &mut |bound| if honest { seed % bound } else { seed });
+            locator.on_dns_answer(answer, &mut |bound| if honest { seed % bound } else { seed });
         }
-        if let Step::Done(targets) = locator.step() {
+        if let LocateStep::Done(targets) = locator.step() {
             prop_assert!((1..=MAX_TARGETS).contains(&targets.len()));
             for target in targets {
                 prop_assert!(ours.contains(&target.transport));
@@ -460,7 +465,7 @@ proptest! {
             }
         }
         let before = locator.step();
-        locator.on_answer(Answer::Failure, &mut |_| 0);
+        locator.on_dns_answer(Answer::Failure, &mut |_| 0);
         prop_assert_eq!(locator.step(), before, "an additional answer changes nothing");
     }
 

@@ -1,6 +1,6 @@
 //! Validation of requests (RFC 3261 sections 8.1.1, 8.2 and 16.3).
 
-use super::{Flaw, Message, StartLine};
+use super::{FramingFault, Message, StartLine};
 use crate::header::{CSeq, HeaderName, NameAddr, Via, number};
 use crate::lex;
 use crate::method::Method;
@@ -38,11 +38,11 @@ pub struct RequestHead<'a> {
 /// The reason why a request is rejected, which determines the status code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Fault {
+pub enum RequestFault {
     /// The protocol version is not SIP/2.0.
     Version,
     /// A flaw in the framing of the message.
-    Frame(Flaw),
+    Frame(FramingFault),
     /// A mandatory header field is missing.
     Missing(HeaderName),
     /// A header field that may occur once is repeated.
@@ -59,7 +59,7 @@ pub enum Fault {
     UnknownMethodMismatch,
 }
 
-impl Fault {
+impl RequestFault {
     /// The status code of the response that rejects the request.
     #[must_use]
     pub const fn status(self) -> u16 {
@@ -71,15 +71,15 @@ impl Fault {
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for RequestFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Version => f.write_str("Version Not Supported"),
-            Self::Frame(Flaw::LineEnd) => f.write_str("Bad Line End"),
-            Self::Frame(Flaw::FieldLine) => f.write_str("Bad Header Field Line"),
-            Self::Frame(Flaw::StartLine) => f.write_str("Bad White Space in Request Line"),
-            Self::Frame(Flaw::ContentLength) => f.write_str("Bad Content-Length"),
-            Self::Frame(Flaw::EmptyLine) => f.write_str("Missing Empty Line"),
+            Self::Frame(FramingFault::LineEnd) => f.write_str("Bad Line End"),
+            Self::Frame(FramingFault::FieldLine) => f.write_str("Bad Header Field Line"),
+            Self::Frame(FramingFault::StartLine) => f.write_str("Bad White Space in Request Line"),
+            Self::Frame(FramingFault::ContentLength) => f.write_str("Bad Content-Length"),
+            Self::Frame(FramingFault::EmptyLine) => f.write_str("Missing Empty Line"),
             Self::Missing(name) => write!(f, "Missing {name}"),
             Self::Repeated(name) => write!(f, "Repeated {name}"),
             Self::Malformed(name) => write!(f, "Bad {name}"),
@@ -92,36 +92,36 @@ impl fmt::Display for Fault {
     }
 }
 
-impl core::error::Error for Fault {}
+impl core::error::Error for RequestFault {}
 
 impl<'a> Message<'a> {
     /// Parses the mandatory header fields of a request.
     ///
     /// # Errors
-    /// The first [`Fault`] found. A response yields [`Fault::Version`].
-    pub fn check(&self) -> Result<RequestHead<'a>, Fault> {
+    /// The first [`RequestFault`] found. A response yields [`RequestFault::Version`].
+    pub fn validate_request(&self) -> Result<RequestHead<'a>, RequestFault> {
         let StartLine::Request { method, uri: uri_bytes, version } = self.start_line() else {
-            return Err(Fault::Version);
+            return Err(RequestFault::Version);
         };
         if !version.eq_ignore_ascii_case(b"SIP/2.0") {
-            return Err(Fault::Version);
+            return Err(RequestFault::Version);
         }
-        if let Some(flaw) = self.flaw() {
-            return Err(Fault::Frame(flaw));
+        if let Some(flaw) = self.framing_fault() {
+            return Err(RequestFault::Frame(flaw));
         }
-        let malformed = |name| move |_| Fault::Malformed(name);
+        let malformed = |name| move |_| RequestFault::Malformed(name);
         if self.value(HeaderName::Via).is_none() {
-            return Err(Fault::Missing(HeaderName::Via));
+            return Err(RequestFault::Missing(HeaderName::Via));
         }
         let via = self.top_via().map_err(malformed(HeaderName::Via))?;
         let from = self.address(HeaderName::From)?;
-        let from_uri = from.uri().map_err(|_| Fault::Malformed(HeaderName::From))?;
+        let from_uri = from.uri().map_err(|_| RequestFault::Malformed(HeaderName::From))?;
         let to = self.address(HeaderName::To)?;
-        let to_uri = to.uri().map_err(|_| Fault::Malformed(HeaderName::To))?;
+        let to_uri = to.uri().map_err(|_| RequestFault::Malformed(HeaderName::To))?;
         let call_id = self.only(HeaderName::CallId)?;
         // Wider than the grammar: some user agents send base64 here, including `=`.
         if call_id.is_empty() || !lex::all_graphic(call_id) {
-            return Err(Fault::Malformed(HeaderName::CallId));
+            return Err(RequestFault::Malformed(HeaderName::CallId));
         }
         let cseq =
             CSeq::parse(self.only(HeaderName::CSeq)?).map_err(malformed(HeaderName::CSeq))?;
@@ -132,14 +132,14 @@ impl<'a> Message<'a> {
             ),
             None => None,
         };
-        let uri = Uri::parse(uri_bytes).map_err(Fault::RequestUri)?;
+        let uri = Uri::parse(uri_bytes).map_err(RequestFault::RequestUri)?;
         if uri.as_sip().is_some_and(|uri| !uri.headers.is_empty()) {
-            return Err(Fault::HeadersInRequestUri);
+            return Err(RequestFault::HeadersInRequestUri);
         }
         if cseq.method != method {
             return Err(match method {
-                Method::Other(_) => Fault::UnknownMethodMismatch,
-                _ => Fault::MethodMismatch,
+                Method::Other(_) => RequestFault::UnknownMethodMismatch,
+                _ => RequestFault::MethodMismatch,
             });
         }
         Ok(RequestHead {
@@ -157,16 +157,20 @@ impl<'a> Message<'a> {
         })
     }
 
-    fn address(&self, name: HeaderName) -> Result<NameAddr<'a>, Fault> {
-        NameAddr::parse(name, self.only(name)?).map_err(|_| Fault::Malformed(name))
+    fn address(&self, name: HeaderName) -> Result<NameAddr<'a>, RequestFault> {
+        NameAddr::parse(name, self.only(name)?).map_err(|_| RequestFault::Malformed(name))
     }
 
-    fn only(&self, name: HeaderName) -> Result<&'a [u8], Fault> {
-        self.at_most_one(name)?.ok_or(Fault::Missing(name))
+    fn only(&self, name: HeaderName) -> Result<&'a [u8], RequestFault> {
+        self.at_most_one(name)?.ok_or(RequestFault::Missing(name))
     }
 
-    fn at_most_one(&self, name: HeaderName) -> Result<Option<&'a [u8]>, Fault> {
-        if self.is_repeated(name) { Err(Fault::Repeated(name)) } else { Ok(self.value(name)) }
+    fn at_most_one(&self, name: HeaderName) -> Result<Option<&'a [u8]>, RequestFault> {
+        if self.is_repeated(name) {
+            Err(RequestFault::Repeated(name))
+        } else {
+            Ok(self.value(name))
+        }
     }
 }
 
@@ -179,16 +183,16 @@ mod tests {
         Max-Forwards: 9\r\nFrom: <sip:a@b>;tag=1\r\nTo: sip:b@c\r\nCall-ID: x@y\r\n\
         CSeq: 7 BYE\r\n\r\n";
 
-    fn fault(from: &str, to: &str) -> Option<Fault> {
+    fn fault(from: &str, to: &str) -> Option<RequestFault> {
         let changed: String = GOOD.replacen(from, to, 1);
         assert_ne!(changed, GOOD, "{from} is not in the message");
-        Message::parse(changed.as_bytes()).unwrap().check().err()
+        Message::parse(changed.as_bytes()).unwrap().validate_request().err()
     }
 
     #[test]
     fn a_valid_request_is_parsed() {
         let message = Message::parse(GOOD.as_bytes()).unwrap();
-        let head = message.check().unwrap();
+        let head = message.validate_request().unwrap();
         assert_eq!(head.method, Method::Bye);
         assert_eq!(head.call_id, b"x@y");
         assert_eq!(head.max_forwards, Some(9));
@@ -201,32 +205,32 @@ mod tests {
     fn each_fault_is_reported() {
         use HeaderName::{CSeq, CallId, From, MaxForwards, To, Via};
         for (from, to, expected) in [
-            ("SIP/2.0", "SIP/7.0", Fault::Version),
-            ("BYE sip", "BYE  sip", Fault::Frame(Flaw::StartLine)),
-            ("Via", "X", Fault::Missing(Via)),
-            ("From", "X", Fault::Missing(From)),
-            ("To", "X", Fault::Missing(To)),
-            ("Call-ID", "X", Fault::Missing(CallId)),
-            ("CSeq", "X", Fault::Missing(CSeq)),
-            ("To", "i: z\r\nTo", Fault::Repeated(CallId)),
-            ("To", "Max-Forwards: 9\r\nTo", Fault::Repeated(MaxForwards)),
-            ("h;branch", "h;;branch", Fault::Malformed(Via)),
-            (": 9", ": 256", Fault::Malformed(MaxForwards)),
-            ("<sip:a@b>", "\"x <sip:a@b>", Fault::Malformed(From)),
-            ("sip:b@c\r\nC", "< sip:b@c>\r\nC", Fault::Malformed(To)),
-            ("x@y", "", Fault::Malformed(CallId)),
-            ("x@y", "x y", Fault::Malformed(CallId)),
-            ("7", "4294967296", Fault::Malformed(CSeq)),
-            ("7 BYE", "7 ACK", Fault::MethodMismatch),
-            ("BYE sip", "NEW sip", Fault::UnknownMethodMismatch),
-            ("\r\n\r\n", "\r\n", Fault::Frame(Flaw::EmptyLine)),
-            ("sip:b@c SIP", "sip:b@c?Route=x SIP", Fault::HeadersInRequestUri),
-            ("sip:b@c SIP", "<sip:b@c> SIP", Fault::RequestUri(UriError::Character(b'<'))),
+            ("SIP/2.0", "SIP/7.0", RequestFault::Version),
+            ("BYE sip", "BYE  sip", RequestFault::Frame(FramingFault::StartLine)),
+            ("Via", "X", RequestFault::Missing(Via)),
+            ("From", "X", RequestFault::Missing(From)),
+            ("To", "X", RequestFault::Missing(To)),
+            ("Call-ID", "X", RequestFault::Missing(CallId)),
+            ("CSeq", "X", RequestFault::Missing(CSeq)),
+            ("To", "i: z\r\nTo", RequestFault::Repeated(CallId)),
+            ("To", "Max-Forwards: 9\r\nTo", RequestFault::Repeated(MaxForwards)),
+            ("h;branch", "h;;branch", RequestFault::Malformed(Via)),
+            (": 9", ": 256", RequestFault::Malformed(MaxForwards)),
+            ("<sip:a@b>", "\"x <sip:a@b>", RequestFault::Malformed(From)),
+            ("sip:b@c\r\nC", "< sip:b@c>\r\nC", RequestFault::Malformed(To)),
+            ("x@y", "", RequestFault::Malformed(CallId)),
+            ("x@y", "x y", RequestFault::Malformed(CallId)),
+            ("7", "4294967296", RequestFault::Malformed(CSeq)),
+            ("7 BYE", "7 ACK", RequestFault::MethodMismatch),
+            ("BYE sip", "NEW sip", RequestFault::UnknownMethodMismatch),
+            ("\r\n\r\n", "\r\n", RequestFault::Frame(FramingFault::EmptyLine)),
+            ("sip:b@c SIP", "sip:b@c?Route=x SIP", RequestFault::HeadersInRequestUri),
+            ("sip:b@c SIP", "<sip:b@c> SIP", RequestFault::RequestUri(UriError::Character(b'<'))),
         ] {
             assert_eq!(fault(from, to), Some(expected), "{from} -> {to}");
             let status = match expected {
-                Fault::Version => 505,
-                Fault::UnknownMethodMismatch => 501,
+                RequestFault::Version => 505,
+                RequestFault::UnknownMethodMismatch => 501,
                 _ => 400,
             };
             assert_eq!(expected.status(), status);

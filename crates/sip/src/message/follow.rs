@@ -1,7 +1,7 @@
 //! Requests derived from a sent request: CANCEL, and the ACK of a non-2xx response.
 
 use super::{Message, StartLine};
-use crate::emit::Emit;
+use crate::encode::Encode;
 use crate::header::{CSeq, HeaderName};
 use crate::method::Method;
 use alloc::vec::Vec;
@@ -28,7 +28,7 @@ impl Message<'_> {
         out: &mut Vec<u8>,
     ) {
         let StartLine::Request { uri, .. } = self.start_line() else { return };
-        (method, " ", uri, " SIP/2.0\r\n").emit(out);
+        (method, " ", uri, " SIP/2.0\r\n").encode(out);
         let mut is_top_via = true;
         for field in self.fields() {
             match field.name {
@@ -40,17 +40,17 @@ impl Message<'_> {
                 | HeaderName::Route
                 | HeaderName::MaxForwards => out.extend_from_slice(field.line),
                 HeaderName::To => match to {
-                    Some(to) => ("To: ", to, "\r\n").emit(out),
+                    Some(to) => ("To: ", to, "\r\n").encode(out),
                     None => out.extend_from_slice(field.line),
                 },
                 HeaderName::CSeq => {
                     let number = CSeq::parse(field.value).map_or(0, |cseq| cseq.number);
-                    ("CSeq: ", CSeq { number, method }, "\r\n").emit(out);
+                    ("CSeq: ", CSeq { number, method }, "\r\n").encode(out);
                 }
                 _ => {}
             }
         }
-        (more, "Content-Length: 0\r\n\r\n").emit(out);
+        (more, "Content-Length: 0\r\n\r\n").encode(out);
     }
 }
 

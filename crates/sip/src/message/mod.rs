@@ -1,7 +1,7 @@
 //! SIP messages as views of received bytes (RFC 3261 section 7).
 //!
 //! [`Message::parse`] finds the parts of a message in one pass and validates only its framing: a
-//! faulty request can still be answered. [`Message::check`] validates a request. Typed values are
+//! faulty request can still be answered. [`Message::validate_request`] validates a request. Typed values are
 //! parsed on demand by [`crate::header`].
 
 mod check;
@@ -10,7 +10,7 @@ mod parse;
 mod write;
 mod writer;
 
-pub use check::{Fault, RequestHead};
+pub use check::{RequestFault, RequestHead};
 pub use parse::ParseError;
 pub(crate) use parse::skip_line_ends;
 pub use write::{Response, reason_phrase};
@@ -51,7 +51,7 @@ pub enum StartLine<'a> {
 /// A flaw in the framing of a message that does not prevent parsing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Flaw {
+pub enum FramingFault {
     /// A line does not end with CR LF, or contains a CR or LF.
     LineEnd,
     /// A header field line has no name or no colon.
@@ -124,7 +124,7 @@ pub struct Message<'a> {
     names: Names,
     /// The offset of the body.
     body_start: u16,
-    flaw: Option<Flaw>,
+    flaw: Option<FramingFault>,
     /// Cached, because it is read several times per message.
     top_via: Result<Via<'a>, HeaderError>,
 }
@@ -165,7 +165,7 @@ impl<'a> Message<'a> {
 
     /// The flaw in the framing, if any.
     #[must_use]
-    pub const fn flaw(&self) -> Option<Flaw> {
+    pub const fn framing_fault(&self) -> Option<FramingFault> {
         self.flaw
     }
 

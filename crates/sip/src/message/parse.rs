@@ -1,6 +1,6 @@
 //! The message parser, which makes one pass over the bytes.
 
-use super::{Flaw, MAX_FIELDS, MAX_MESSAGE, Message, Names, Span, StartLine};
+use super::{FramingFault, MAX_FIELDS, MAX_MESSAGE, Message, Names, Span, StartLine};
 use crate::header::{HeaderName, Via};
 use crate::lex::{self, LineEnds};
 use crate::method::Method;
@@ -45,7 +45,7 @@ impl<'a> Message<'a> {
     ///
     /// # Errors
     /// [`ParseError`] if no response would be possible. Other faults are reported by
-    /// [`Message::flaw`].
+    /// [`Message::framing_fault`].
     pub fn parse(datagram: &'a [u8]) -> Result<Self, ParseError> {
         let bytes = skip_line_ends(datagram);
         if bytes.is_empty() {
@@ -83,7 +83,7 @@ impl<'a> Message<'a> {
             }
             Ok(None) => {}
             Ok(Some(_)) | Err(()) => {
-                message.flaw.get_or_insert(Flaw::ContentLength);
+                message.flaw.get_or_insert(FramingFault::ContentLength);
             }
         }
         Ok(message)
@@ -118,7 +118,7 @@ struct Lines<'a, 'f> {
     at: usize,
     /// The line ends from `at` on.
     ends: LineEnds<'a>,
-    flaw: &'f mut Option<Flaw>,
+    flaw: &'f mut Option<FramingFault>,
 }
 
 impl Lines<'_, '_> {
@@ -141,7 +141,7 @@ impl Lines<'_, '_> {
     fn next_flawed_line(&mut self, mut end: usize) -> Option<(usize, usize, usize)> {
         let start = self.at;
         // The line ends with the next LF.
-        self.flaw.get_or_insert(Flaw::LineEnd);
+        self.flaw.get_or_insert(FramingFault::LineEnd);
         while self.bytes[end] != b'\n' {
             end = self.ends.next()?;
         }
@@ -171,7 +171,7 @@ impl Lines<'_, '_> {
     ) -> Result<(usize, usize), ParseError> {
         loop {
             if self.at == self.bytes.len() && !spans.is_empty() {
-                self.flaw.get_or_insert(Flaw::EmptyLine);
+                self.flaw.get_or_insert(FramingFault::EmptyLine);
                 return Ok((self.at, self.at));
             }
             let (line, line_end, next) = self.next_folded().ok_or(ParseError::Unterminated)?;
@@ -191,7 +191,7 @@ impl Lines<'_, '_> {
                     let (line, value_end) = (offset(line), offset(line_end));
                     names.add(HeaderName::Other);
                     spans.push(Span { name: HeaderName::Other, line, value: line, value_end });
-                    self.flaw.get_or_insert(Flaw::FieldLine);
+                    self.flaw.get_or_insert(FramingFault::FieldLine);
                 }
             }
         }
@@ -241,7 +241,7 @@ fn field_span(bytes: &[u8], line: usize, line_end: usize) -> Option<Span> {
 
 /// Parses a start line. White space beyond the grammar is a flaw instead of an error, so that the
 /// request can be answered.
-fn start_line(line: &[u8]) -> Option<(StartLine<'_>, Option<Flaw>)> {
+fn start_line(line: &[u8]) -> Option<(StartLine<'_>, Option<FramingFault>)> {
     const VERSION: &[u8] = b"SIP/2.0";
     if let Some((version, rest)) = line.split_at_checked(VERSION.len())
         && version.eq_ignore_ascii_case(VERSION)
@@ -259,7 +259,7 @@ fn start_line(line: &[u8]) -> Option<(StartLine<'_>, Option<Flaw>)> {
     }
     let exact = first + 1 + uri.len() + 1 + version.len() == line.len();
     let start = StartLine::Request { method: Method::new(method), uri, version };
-    Some((start, (!exact).then_some(Flaw::StartLine)))
+    Some((start, (!exact).then_some(FramingFault::StartLine)))
 }
 
 /// The space after the status code may be missing without a reason phrase.
@@ -293,7 +293,7 @@ mod tests {
     #[test]
     fn fields_keep_order_and_bytes() {
         let message = Message::parse(OPTIONS).unwrap();
-        assert_eq!(message.flaw(), None);
+        assert_eq!(message.framing_fault(), None);
         assert_eq!(
             message.start_line(),
             StartLine::Request { method: Method::Options, uri: b"sip:b@c", version: b"SIP/2.0" }
@@ -338,19 +338,22 @@ mod tests {
     #[test]
     fn faults_that_can_be_answered_are_flaws() {
         for (bytes, flaw) in [
-            (&b"INVITE  sip:a@b SIP/2.0\r\nVia: x\r\n\r\n"[..], Flaw::StartLine),
-            (b"INVITE sip:a@b SIP/2.0  \r\nVia: x\r\n\r\n", Flaw::StartLine),
-            (b"INVITE sip:a@b SIP/2.0\nVia: x\r\n\r\n", Flaw::LineEnd),
-            (b"INVITE sip:a@b SIP/2.0\r\nVia: x\ry\r\n\r\n", Flaw::LineEnd),
-            (b"INVITE sip:a@b SIP/2.0\r\nVia\r\n\r\n", Flaw::FieldLine),
-            (b"INVITE sip:a@b SIP/2.0\r\n: x\r\n\r\n", Flaw::FieldLine),
-            (b"INVITE sip:a@b SIP/2.0\r\nl: 9\r\n\r\nbody", Flaw::ContentLength),
-            (b"INVITE sip:a@b SIP/2.0\r\nl: -9\r\n\r\nbody", Flaw::ContentLength),
-            (b"INVITE sip:a@b SIP/2.0\r\nl: 1\r\nl: 2\r\n\r\nbody", Flaw::ContentLength),
-            (b"INVITE sip:a@b SIP/2.0\r\nl: 99999999999999999999\r\n\r\nbody", Flaw::ContentLength),
+            (&b"INVITE  sip:a@b SIP/2.0\r\nVia: x\r\n\r\n"[..], FramingFault::StartLine),
+            (b"INVITE sip:a@b SIP/2.0  \r\nVia: x\r\n\r\n", FramingFault::StartLine),
+            (b"INVITE sip:a@b SIP/2.0\nVia: x\r\n\r\n", FramingFault::LineEnd),
+            (b"INVITE sip:a@b SIP/2.0\r\nVia: x\ry\r\n\r\n", FramingFault::LineEnd),
+            (b"INVITE sip:a@b SIP/2.0\r\nVia\r\n\r\n", FramingFault::FieldLine),
+            (b"INVITE sip:a@b SIP/2.0\r\n: x\r\n\r\n", FramingFault::FieldLine),
+            (b"INVITE sip:a@b SIP/2.0\r\nl: 9\r\n\r\nbody", FramingFault::ContentLength),
+            (b"INVITE sip:a@b SIP/2.0\r\nl: -9\r\n\r\nbody", FramingFault::ContentLength),
+            (b"INVITE sip:a@b SIP/2.0\r\nl: 1\r\nl: 2\r\n\r\nbody", FramingFault::ContentLength),
+            (
+                b"INVITE sip:a@b SIP/2.0\r\nl: 99999999999999999999\r\n\r\nbody",
+                FramingFault::ContentLength,
+            ),
         ] {
             let message = Message::parse(bytes).unwrap();
-            assert_eq!(message.flaw(), Some(flaw), "{}", bytes.escape_ascii());
+            assert_eq!(message.framing_fault(), Some(flaw), "{}", bytes.escape_ascii());
         }
     }
 
@@ -359,9 +362,9 @@ mod tests {
         // The CR is the last byte of a block of 64 bytes, and the LF the first of the next.
         let padded = [b"Subject: ".to_vec(), b"x".repeat(29), b"\r\nA: 1\r\n".to_vec()].concat();
         for (fields, values, flaw) in [
-            (&b"A: 1\r\r\nB: 2\r\n"[..], &[&b"1"[..], b"2"][..], Some(Flaw::LineEnd)),
-            (b"A: 1\r2\nB: 2\r\n", &[b"1\r2", b"2"], Some(Flaw::LineEnd)),
-            (b"A: 1\nB: 2\n", &[b"1", b"2"], Some(Flaw::LineEnd)),
+            (&b"A: 1\r\r\nB: 2\r\n"[..], &[&b"1"[..], b"2"][..], Some(FramingFault::LineEnd)),
+            (b"A: 1\r2\nB: 2\r\n", &[b"1\r2", b"2"], Some(FramingFault::LineEnd)),
+            (b"A: 1\nB: 2\n", &[b"1", b"2"], Some(FramingFault::LineEnd)),
             (b"A: 1\r\n 2\r\n\t3\r\nB: 2\r\n", &[b"1\r\n 2\r\n\t3", b"2"], None),
             (b"A:\r\n 1\r\nB : 2\r\n", &[b"1", b"2"], None),
             (&padded, &[&[b'x'; 29], b"1"], None),
@@ -370,7 +373,7 @@ mod tests {
             let message = Message::parse(&bytes).unwrap();
             let found: Vec<_> = message.fields().map(|field| field.value).collect();
             assert_eq!(found, values, "{}", fields.escape_ascii());
-            assert_eq!(message.flaw(), flaw, "{}", fields.escape_ascii());
+            assert_eq!(message.framing_fault(), flaw, "{}", fields.escape_ascii());
             let lines: Vec<u8> = message.fields().flat_map(|field| field.line.to_vec()).collect();
             assert_eq!(lines, fields);
         }
@@ -408,7 +411,7 @@ mod tests {
             if let Ok(message) = Message::parse(&changed) {
                 let again = Message::parse(message.as_bytes()).unwrap();
                 prop_assert_eq!(again.as_bytes(), message.as_bytes());
-                prop_assert_eq!(again.flaw(), message.flaw());
+                prop_assert_eq!(again.framing_fault(), message.framing_fault());
                 prop_assert!(again.fields().eq(message.fields()));
             }
         }

@@ -1,7 +1,7 @@
 //! Writing of responses, and of forwarded header fields.
 
 use super::{Field, Message};
-use crate::emit::{write_decimal, write_ip};
+use crate::encode::{write_decimal, write_ip};
 use crate::header::{HeaderName, NameAddr};
 use crate::lex;
 use alloc::vec::Vec;
@@ -91,14 +91,14 @@ impl Response<'_, '_> {
 impl Message<'_> {
     /// Appends the topmost Via `field` of this request, received from `source`, with `received` and
     /// `rport` as in RFC 3261 section 18.2.1 and RFC 3581 section 4. `rport` is also added if
-    /// [`Via::needs_source_port`](crate::header::Via::needs_source_port) requires it.
+    /// [`Via::requires_rport`](crate::header::Via::requires_rport) requires it.
     pub fn write_top_via(&self, field: &Field<'_>, source: SocketAddr, out: &mut Vec<u8>) {
         let Ok(via) = self.top_via() else {
             out.extend_from_slice(field.line);
             return;
         };
         let has_rport = via.rport().is_some();
-        let needs_port = via.needs_source_port(source);
+        let needs_port = via.requires_rport(source);
         if !has_rport && !needs_port && !via.has_received() {
             out.extend_from_slice(field.line);
             return;

@@ -1,6 +1,6 @@
 //! Writing of new messages.
 
-use crate::emit::Emit;
+use crate::encode::Encode;
 use crate::header::HeaderName;
 use crate::method::Method;
 use alloc::vec::Vec;
@@ -32,9 +32,9 @@ pub struct Writer<'o> {
 
 impl<'o> Writer<'o> {
     /// Starts a request with its start line.
-    pub fn request(out: &'o mut Vec<u8>, method: Method<'_>, uri: impl Emit) -> Self {
+    pub fn request(out: &'o mut Vec<u8>, method: Method<'_>, uri: impl Encode) -> Self {
         let start = out.len();
-        (method, " ", uri).emit(out);
+        (method, " ", uri).encode(out);
         keep_on_line(&mut out[start..]);
         out.extend_from_slice(b" SIP/2.0\r\n");
         Self { out }
@@ -44,14 +44,14 @@ impl<'o> Writer<'o> {
     /// a request.
     pub fn response(out: &'o mut Vec<u8>, status: u16, reason: &str) -> Self {
         let start = out.len();
-        ("SIP/2.0 ", status, " ", reason).emit(out);
+        ("SIP/2.0 ", status, " ", reason).encode(out);
         keep_on_line(&mut out[start..]);
         out.extend_from_slice(b"\r\n");
         Self { out }
     }
 
     /// Appends the header field `name`. [`HeaderName::Other`] has no name and is ignored.
-    pub fn field(self, name: HeaderName, value: impl Emit) -> Self {
+    pub fn field(self, name: HeaderName, value: impl Encode) -> Self {
         match name {
             HeaderName::Other => self,
             name => self.other(name.as_str(), value),
@@ -59,23 +59,23 @@ impl<'o> Writer<'o> {
     }
 
     /// Appends a header field without a [`HeaderName`]. `name` must be a token.
-    pub fn other(self, name: &str, value: impl Emit) -> Self {
-        (name, ": ").emit(self.out);
+    pub fn other(self, name: &str, value: impl Encode) -> Self {
+        (name, ": ").encode(self.out);
         let start = self.out.len();
-        value.emit(self.out);
+        value.encode(self.out);
         keep_on_line(&mut self.out[start..]);
         self.out.extend_from_slice(b"\r\n");
         self
     }
 
     /// Appends a header field `name` per item of `values`.
-    pub fn each(self, name: HeaderName, values: impl IntoIterator<Item: Emit>) -> Self {
+    pub fn each(self, name: HeaderName, values: impl IntoIterator<Item: Encode>) -> Self {
         values.into_iter().fold(self, |writer, value| writer.field(name, value))
     }
 
     /// Appends complete header field lines unchanged, each including its line end.
-    pub fn lines(self, lines: impl Emit) -> Self {
-        lines.emit(self.out);
+    pub fn lines(self, lines: impl Encode) -> Self {
+        lines.encode(self.out);
         self
     }
 
@@ -119,7 +119,7 @@ mod tests {
             .lines("Subject: x\r\n")
             .body("application/sdp", b"v=0\r\n");
         let message = Message::parse(&out[6..]).unwrap();
-        assert_eq!((message.status(), message.flaw()), (Some(183), None));
+        assert_eq!((message.status(), message.framing_fault()), (Some(183), None));
         assert_eq!(message.elements(HeaderName::RecordRoute).count(), 2);
         assert_eq!(message.value(HeaderName::ContentType), Some(&b"application/sdp"[..]));
         assert_eq!(message.body(), b"v=0\r\n");
@@ -134,7 +134,7 @@ mod tests {
             .body("", b"hello");
         let message = Message::parse(&out).unwrap();
         assert_eq!(message.values(HeaderName::ContentType).collect::<Vec<_>>(), [b"text/plain"]);
-        assert_eq!((message.flaw(), message.body()), (None, &b"hello"[..]));
+        assert_eq!((message.framing_fault(), message.body()), (None, &b"hello"[..]));
     }
 
     #[test]

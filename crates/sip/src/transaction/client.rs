@@ -1,6 +1,6 @@
 //! Client transactions: RFC 3261 section 17.1, figures 5 and 6; RFC 6026 section 8.4.
 
-use super::{Clock, Due, Kind, State, Timeout, Timer, Timers};
+use super::{Clock, Due, State, Timer, TimerAction, Timers, TransactionKind};
 use crate::Instant;
 
 /// The action for a response of a client transaction.
@@ -24,7 +24,7 @@ pub struct ClientAction {
 /// response arrives within 64*T1 (section 9.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientTransaction {
-    kind: Kind,
+    kind: TransactionKind,
     reliable: bool,
     state: State,
     clock: Clock,
@@ -33,10 +33,10 @@ pub struct ClientTransaction {
 impl ClientTransaction {
     /// Creates the transaction of a request sent at `now`, over a reliable transport or not.
     #[must_use]
-    pub fn new(kind: Kind, reliable: bool, timers: &Timers, now: Instant) -> Self {
+    pub fn new(kind: TransactionKind, reliable: bool, timers: &Timers, now: Instant) -> Self {
         let (state, again, end) = match kind {
-            Kind::Invite => (State::Calling, Timer::A, Timer::B),
-            Kind::NonInvite => (State::Trying, Timer::E, Timer::F),
+            TransactionKind::Invite => (State::Calling, Timer::A, Timer::B),
+            TransactionKind::NonInvite => (State::Trying, Timer::E, Timer::F),
         };
         let clock = Clock::start(now, again.span(timers, reliable), end.span(timers, reliable));
         Self { kind, reliable, state, clock }
@@ -50,21 +50,21 @@ impl ClientTransaction {
         let waiting = matches!(self.state, State::Calling | State::Trying | State::Proceeding);
         let mut action = ClientAction { pass_up: waiting, ..ClientAction::default() };
         match (self.kind, status) {
-            (Kind::Invite, ..200) if waiting => {
+            (TransactionKind::Invite, ..200) if waiting => {
                 self.state = State::Proceeding;
                 self.clock = Clock::STOPPED;
             }
-            (Kind::NonInvite, ..200) if waiting => self.state = State::Proceeding,
-            (Kind::Invite, 200..300) if waiting => {
+            (TransactionKind::NonInvite, ..200) if waiting => self.state = State::Proceeding,
+            (TransactionKind::Invite, 200..300) if waiting => {
                 self.wait(State::Accepted, Timer::M, timers, now);
             }
-            (Kind::Invite, 200..300) => action.pass_up = self.state == State::Accepted,
-            (Kind::Invite, 300..) if waiting => {
+            (TransactionKind::Invite, 200..300) => action.pass_up = self.state == State::Accepted,
+            (TransactionKind::Invite, 300..) if waiting => {
                 action.send_ack = true;
                 self.wait(State::Completed, Timer::D, timers, now);
             }
-            (Kind::Invite, 300..) => action.send_ack = self.state == State::Completed,
-            (Kind::NonInvite, 200..) if waiting => {
+            (TransactionKind::Invite, 300..) => action.send_ack = self.state == State::Completed,
+            (TransactionKind::NonInvite, 200..) if waiting => {
                 self.wait(State::Completed, Timer::K, timers, now);
             }
             _ => {}
@@ -80,8 +80,8 @@ impl ClientTransaction {
     /// INVITE, or after a final response to another request.
     pub fn on_transport_error(&mut self) -> bool {
         let fatal = match self.kind {
-            Kind::Invite => matches!(self.state, State::Calling | State::Completed),
-            Kind::NonInvite => matches!(self.state, State::Trying | State::Proceeding),
+            TransactionKind::Invite => matches!(self.state, State::Calling | State::Completed),
+            TransactionKind::NonInvite => matches!(self.state, State::Trying | State::Proceeding),
         };
         if fatal {
             self.state = State::Terminated;
@@ -90,22 +90,22 @@ impl ClientTransaction {
         fatal
     }
 
-    /// Returns the action due at `now`. Called until it returns [`Timeout::None`].
-    pub fn poll(&mut self, timers: &Timers, now: Instant) -> Timeout {
+    /// Returns the action due at `now`. Called until it returns [`TimerAction::None`].
+    pub fn poll(&mut self, timers: &Timers, now: Instant) -> TimerAction {
         let (kind, state) = (self.kind, self.state);
         let due = self.clock.poll(now, |last| match (kind, state) {
-            (Kind::Invite, _) => last.times(2),
-            (Kind::NonInvite, State::Proceeding) => timers.longest_interval(),
-            (Kind::NonInvite, _) => last.times(2).min(timers.longest_interval()),
+            (TransactionKind::Invite, _) => last.times(2),
+            (TransactionKind::NonInvite, State::Proceeding) => timers.longest_interval(),
+            (TransactionKind::NonInvite, _) => last.times(2).min(timers.longest_interval()),
         });
         match due {
-            Due::Nothing => Timeout::None,
-            Due::Retransmit => Timeout::Retransmit,
+            Due::Nothing => TimerAction::None,
+            Due::Retransmit => TimerAction::Retransmit,
             Due::End => {
                 self.state = State::Terminated;
                 match state {
-                    State::Calling | State::Trying | State::Proceeding => Timeout::TimedOut,
-                    _ => Timeout::Terminated,
+                    State::Calling | State::Trying | State::Proceeding => TimerAction::TimedOut,
+                    _ => TimerAction::Terminated,
                 }
             }
         }
@@ -131,7 +131,7 @@ impl ClientTransaction {
 
     /// The kind of transaction.
     #[must_use]
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> TransactionKind {
         self.kind
     }
 

@@ -16,7 +16,7 @@ pub fn server_key<T>(request: &Message<'_>, hash: impl FnOnce(&[&[u8]]) -> T) ->
         StartLine::Response { .. } => (Method::Other(b""), &b""[..]),
     };
     if let Ok(via) = request.top_via()
-        && let Some(branch) = via.rfc3261_branch()
+        && let Some(branch) = via.transaction_branch()
     {
         let (host, port) = (via.host.canonical(), via.port_or_default());
         return hash(&[branch, &host, &port.to_be_bytes(), method.as_bytes()]);
@@ -34,7 +34,7 @@ pub fn server_key<T>(request: &Message<'_>, hash: impl FnOnce(&[&[u8]]) -> T) ->
 /// 17.1.3).
 #[must_use]
 pub fn client_key<'a>(response: &Message<'a>) -> Option<(&'a [u8], Method<'a>)> {
-    let branch = response.top_via().ok()?.rfc3261_branch()?;
+    let branch = response.top_via().ok()?.transaction_branch()?;
     Some((branch, CSeq::parse(response.value(HeaderName::CSeq)?).ok()?.method))
 }
 

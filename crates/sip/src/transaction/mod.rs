@@ -94,7 +94,7 @@ impl Timer {
 
 /// The kind of transaction. ACK has no transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum TransactionKind {
     /// INVITE: figures 5 and 7 of RFC 3261, as amended by RFC 6026.
     Invite,
     /// Any other method except ACK: figures 6 and 8.
@@ -123,7 +123,7 @@ pub enum State {
 /// The action of a fired timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-pub enum Timeout {
+pub enum TimerAction {
     /// No timer is due.
     None,
     /// Retransmit the request (client) or the last response (server).

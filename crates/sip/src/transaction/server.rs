@@ -1,6 +1,6 @@
 //! Server transactions: RFC 3261 section 17.2, figures 7 and 8; RFC 6026 section 8.5.
 
-use super::{Clock, Due, Kind, State, Timeout, Timer, Timers};
+use super::{Clock, Due, State, Timer, TimerAction, Timers, TransactionKind};
 use crate::Instant;
 
 /// The server transaction of a request, from its first reception on.
@@ -10,7 +10,7 @@ use crate::Instant;
 /// until its ACK (section 13.3.1.4), each time by [`ServerTransaction::on_response`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerTransaction {
-    kind: Kind,
+    kind: TransactionKind,
     reliable: bool,
     state: State,
     clock: Clock,
@@ -20,10 +20,10 @@ impl ServerTransaction {
     /// Creates the transaction of a received request, over a reliable transport or not. It has no
     /// timer before a final response.
     #[must_use]
-    pub fn new(kind: Kind, reliable: bool) -> Self {
+    pub fn new(kind: TransactionKind, reliable: bool) -> Self {
         let state = match kind {
-            Kind::Invite => State::Proceeding,
-            Kind::NonInvite => State::Trying,
+            TransactionKind::Invite => State::Proceeding,
+            TransactionKind::NonInvite => State::Trying,
         };
         Self { kind, reliable, state, clock: Clock::STOPPED }
     }
@@ -47,11 +47,11 @@ impl ServerTransaction {
                 self.state = State::Proceeding;
                 true
             }
-            (State::Proceeding, Kind::Invite, 200..300) => {
+            (State::Proceeding, TransactionKind::Invite, 200..300) => {
                 self.wait(State::Accepted, Timer::L, timers, now);
                 true
             }
-            (State::Proceeding, Kind::Invite, 300..) => {
+            (State::Proceeding, TransactionKind::Invite, 300..) => {
                 self.state = State::Completed;
                 self.clock = Clock::start(
                     now,
@@ -60,7 +60,7 @@ impl ServerTransaction {
                 );
                 true
             }
-            (State::Trying | State::Proceeding, Kind::NonInvite, 200..) => {
+            (State::Trying | State::Proceeding, TransactionKind::NonInvite, 200..) => {
                 self.wait(State::Completed, Timer::J, timers, now);
                 true
             }
@@ -73,7 +73,7 @@ impl ServerTransaction {
     /// a 2xx.
     #[must_use]
     pub fn on_ack(&mut self, timers: &Timers, now: Instant) -> bool {
-        if self.kind == Kind::Invite && self.state == State::Completed {
+        if self.kind == TransactionKind::Invite && self.state == State::Completed {
             self.wait(State::Confirmed, Timer::I, timers, now);
         }
         self.state == State::Accepted
@@ -87,22 +87,23 @@ impl ServerTransaction {
     /// [`ServerTransaction::state`].
     pub fn on_transport_error(&mut self) -> bool {
         let tell = matches!(self.state, State::Proceeding | State::Completed | State::Accepted);
-        if tell && self.kind == Kind::NonInvite {
+        if tell && self.kind == TransactionKind::NonInvite {
             self.state = State::Terminated;
             self.clock = Clock::STOPPED;
         }
         tell
     }
 
-    /// Returns the action due at `now`. Called until it returns [`Timeout::None`].
-    pub fn poll(&mut self, timers: &Timers, now: Instant) -> Timeout {
+    /// Returns the action due at `now`. Called until it returns [`TimerAction::None`].
+    pub fn poll(&mut self, timers: &Timers, now: Instant) -> TimerAction {
         match self.clock.poll(now, |last| last.times(2).min(timers.longest_interval())) {
-            Due::Nothing => Timeout::None,
-            Due::Retransmit => Timeout::Retransmit,
+            Due::Nothing => TimerAction::None,
+            Due::Retransmit => TimerAction::Retransmit,
             Due::End => {
-                let unacknowledged = self.kind == Kind::Invite && self.state == State::Completed;
+                let unacknowledged =
+                    self.kind == TransactionKind::Invite && self.state == State::Completed;
                 self.state = State::Terminated;
-                if unacknowledged { Timeout::TimedOut } else { Timeout::Terminated }
+                if unacknowledged { TimerAction::TimedOut } else { TimerAction::Terminated }
             }
         }
     }
@@ -118,7 +119,7 @@ impl ServerTransaction {
     pub fn only_waits(&self) -> bool {
         match self.state {
             State::Accepted | State::Confirmed | State::Terminated => true,
-            State::Completed => self.kind == Kind::NonInvite,
+            State::Completed => self.kind == TransactionKind::NonInvite,
             _ => false,
         }
     }
@@ -131,7 +132,7 @@ impl ServerTransaction {
 
     /// The kind of transaction.
     #[must_use]
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> TransactionKind {
         self.kind
     }
 

@@ -68,7 +68,7 @@ fn round(
         let sequence_number = (round * per_session + place / sessions) as u16;
         let timestamp = u32::from(sequence_number).wrapping_mul(160);
         let fields =
-            rtp::packet::Fields { sequence_number, timestamp, ssrc: 7, ..Default::default() };
+            rtp::packet::HeaderFields { sequence_number, timestamp, ssrc: 7, ..Default::default() };
         packet.length = fields
             .write(&[0x5a; 160], &mut packet.buffer)
             .expect("the buffer has room for the packet");

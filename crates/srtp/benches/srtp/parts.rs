@@ -45,7 +45,7 @@ pub(crate) fn print() {
         let mut sender = Sender::new(&whole, keys()).expect("the policy is valid");
         let mut receiver = Receiver::new(&whole, keys()).expect("the policy is valid");
         let mut packet = vec![0; 200];
-        let length = rtp::packet::Fields::default()
+        let length = rtp::packet::HeaderFields::default()
             .write(&[0; 160], &mut packet)
             .expect("the buffer has room for the packet");
         let length = sender.protect(&mut packet, length).expect("the packet is protected");

@@ -6,14 +6,14 @@ use crate::parts::time;
 use crate::peers::{Ours, Peer};
 use aes::cipher::{BlockCipherEncrypt, KeyInit};
 use siphasher::sip::{SipHasher13, SipHasher24};
-use srtp::plus::{Placement, Plus, Scheme};
+use srtp::plus::{Placement, Scheme, SrtpPlus};
 use srtp::{Policy, Suite};
 use std::hash::Hasher;
 use std::hint::black_box;
 
 fn policy(suite: Suite, plus: Option<(Scheme, Placement)>) -> Policy {
     let mut policy = Policy::new(suite);
-    policy.plus = plus.map(|(scheme, placement)| Plus { scheme, placement });
+    policy.plus = plus.map(|(scheme, placement)| SrtpPlus { scheme, placement });
     policy
 }
 

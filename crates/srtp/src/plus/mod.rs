@@ -13,7 +13,7 @@ mod tests;
 
 pub(crate) use chain::Random;
 pub(crate) use place::{ROOM, insert_element, tag_of};
-pub use scheme::{Placement, Plus, Scheme};
+pub use scheme::{Placement, Scheme, SrtpPlus};
 pub(crate) use tag::{FixedHeader, Verdict};
 
 use crate::crypto::{Aes, HmacSha1, begins_with};

@@ -2,7 +2,7 @@
 
 use super::scheme::Placement;
 use rtp::Header;
-use rtp::extension::{Form, ONE_BYTE};
+use rtp::extension::{ElementFormat, ONE_BYTE};
 use rtp::packet::FIXED_HEADER;
 
 /// The maximum number of bytes that an element with a tag adds: the extension header, and the
@@ -24,14 +24,18 @@ pub(crate) fn insert_element(
     let head = FIXED_HEADER + 4 * header.csrcs().len();
     let extension = header.extension();
     let (form, at, is_new) = match extension {
-        None => (Form::OneByte, head + 4, true),
+        None => (ElementFormat::OneByte, head + 4, true),
         Some(extension) => {
             if let Some(found) = extension.position(id) {
                 let at = payload - extension.data.len() + found.start;
                 return (found.len() == data_length).then_some((at, length));
             }
             // An element behind other data would not be found.
-            (Form::of(extension.profile).filter(|_| extension.is_whole())?, payload, false)
+            (
+                ElementFormat::of(extension.profile).filter(|_| extension.holds_only_elements())?,
+                payload,
+                false,
+            )
         }
     };
     let element = form.element_length(id, data_length)?;

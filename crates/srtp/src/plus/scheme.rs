@@ -2,7 +2,7 @@
 
 /// The SRTP+ scheme and the position of its tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Plus {
+pub struct SrtpPlus {
     /// The scheme, which generates the tags.
     pub scheme: Scheme,
     /// The position of the tags.
@@ -76,10 +76,10 @@ pub enum Placement {
     Trailer,
 }
 
-impl Plus {
+impl SrtpPlus {
     /// Returns true if the parameters are in range.
     #[must_use]
-    pub fn is_possible(&self) -> bool {
+    pub fn is_valid(&self) -> bool {
         let is_scheme = match self.scheme {
             Scheme::Sequence { key_bits } => {
                 (160..=512).contains(&key_bits) && key_bits.is_multiple_of(32)
@@ -100,6 +100,6 @@ impl Plus {
     /// encryption.
     pub(crate) fn fits(&self, encrypts: bool) -> bool {
         let is_hidden = encrypts || !matches!(self.scheme, Scheme::Chain { .. });
-        self.is_possible() && is_hidden
+        self.is_valid() && is_hidden
     }
 }

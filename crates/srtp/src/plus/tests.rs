@@ -1,12 +1,12 @@
 //! Sender and receiver with SRTP+.
 
-use super::{Allowance, Placement, Plus, Scheme};
+use super::{Allowance, Placement, Scheme, SrtpPlus};
 use crate::tests::{key, rtp_packet};
 use crate::{
     MasterKey, Policy, PolicyError, ProtectError, Receiver, Sender, Suite, UnprotectError,
 };
 use proptest::prelude::*;
-use rtp::packet::Fields;
+use rtp::packet::HeaderFields;
 use rtp::{Header, extension};
 use std::string::ToString;
 use std::vec;
@@ -26,7 +26,7 @@ fn schemes() -> Vec<Scheme> {
 }
 
 fn policy(suite: Suite, scheme: Scheme, placement: Placement) -> Policy {
-    Policy { plus: Some(Plus { scheme, placement }), ..Policy::new(suite) }
+    Policy { plus: Some(SrtpPlus { scheme, placement }), ..Policy::new(suite) }
 }
 
 fn ends(policy: &Policy) -> (Sender, Receiver) {
@@ -119,7 +119,8 @@ fn a_receiver_without_srtp_plus_ignores_tags_in_headers() {
 fn tags_coexist_with_other_elements() {
     let policy = policy(Suite::AeadAes128Gcm, Scheme::Header, Placement::Extension(3));
     let (mut sender, mut receiver) = ends(&policy);
-    let fields = |sequence_number| Fields { sequence_number, ssrc: 7, ..Fields::default() };
+    let fields =
+        |sequence_number| HeaderFields { sequence_number, ssrc: 7, ..HeaderFields::default() };
     for (number, (profile, data)) in [
         (0xbede, &b"\x10a\0\0"[..]),
         (0xbede, &[]),
@@ -214,7 +215,7 @@ fn relayed_packets_get_the_tag_of_the_relay() {
     for data in [b"\x50a\0\0", b"\xf0\0\0\0"] {
         let mut buffer = [0; 100];
         let extension = Some(extension::Extension { profile: 0xbede, data });
-        let fields = Fields { ssrc: 9, ..Fields::default() };
+        let fields = HeaderFields { ssrc: 9, ..HeaderFields::default() };
         let length = fields.write_with(&[], extension, b"payload", &mut buffer).unwrap();
         assert_eq!(sender.protect(&mut buffer, length), Err(ProtectError::Extension));
     }
@@ -327,7 +328,7 @@ fn tags_match_the_specification() {
             let keys = vec![MasterKey::new(suite, &bytes).unwrap()];
             let mut sender = Sender::new(&policy, keys).unwrap().with_seed(&[9; 32]);
             sender.add_source(0xcafe_babe, rollover, 0).unwrap();
-            let fields = Fields {
+            let fields = HeaderFields {
                 payload_type: 0,
                 sequence_number,
                 timestamp: 0xdeca_fbad,

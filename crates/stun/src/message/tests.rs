@@ -53,7 +53,7 @@ fn the_messages_of_rfc_5769_are_parsed() {
     assert_eq!(request.value(attribute_type::SOFTWARE), Some(&b"STUN test client"[..]));
     assert_eq!(request.value(attribute_type::USERNAME), Some(&b"evtj:h6vY"[..]));
     // PRIORITY of ICE is not a known attribute.
-    assert!(request.unknown(&[6, 8]).eq([0x24]));
+    assert!(request.unknown_attributes(&[6, 8]).eq([0x24]));
 
     for (text, address) in [
         (RESPONSE_4, "192.0.2.1:32853"),
@@ -148,7 +148,7 @@ fn read_everything(bytes: &[u8]) {
     let Ok(message) = Message::parse(bytes) else { return };
     let total: usize = message.attributes().map(|attribute| attribute.value.len()).sum();
     assert!(total <= bytes.len());
-    let _ = (message.mapped_address(), message.error(), message.unknown(&[]).count());
+    let _ = (message.mapped_address(), message.error(), message.unknown_attributes(&[]).count());
 }
 
 #[test]

@@ -202,7 +202,7 @@ impl World<'_> {
                 let message =
                     Message::parse(&transmit.bytes).expect("the agent sends SIP messages");
                 if message.method().is_some() {
-                    let fault = message.check().err();
+                    let fault = message.validate_request().err();
                     assert_eq!(
                         fault,
                         None,
@@ -210,7 +210,7 @@ impl World<'_> {
                         transmit.bytes.escape_ascii()
                     );
                 }
-                assert_eq!(message.flaw(), None, "the agent sends well-formed messages");
+                assert_eq!(message.framing_fault(), None, "the agent sends well-formed messages");
                 let value = |name| message.value(name).unwrap_or_default().to_vec();
                 let tag = |name| {
                     let value = value(name);

@@ -69,7 +69,8 @@ pub fn negotiation(bytes: &[u8]) {
     here.hold(choice & 0x80 != 0);
     if let Ok((answer, stream)) = here.answer(description, &mut numbers) {
         look_at(&stream, wanted);
-        let (offer, own) = (sdp::Session::parse(description), sdp::Session::parse(&answer));
+        let (offer, own) =
+            (sdp::SessionDescription::parse(description), sdp::SessionDescription::parse(&answer));
         let (offer, own) = (
             offer.expect("the answered offer is a description"),
             own.expect("the written answer is a description"),
@@ -77,7 +78,7 @@ pub fn negotiation(bytes: &[u8]) {
         assert_eq!(own.media.len(), offer.media.len());
         let open: Vec<_> = own.media.iter().filter(|media| media.port != 0).collect();
         let [medium] = open[..] else { panic!("{} media are open", open.len()) };
-        let keys = sdp::negotiation::offered(medium);
+        let keys = sdp::negotiation::usable_crypto_attributes(medium);
         assert_eq!(keys.len(), usize::from(stream.security.is_some()));
         assert!(answer.len() <= 1000 + 2 * description.len());
         if stream.security.is_some() {
@@ -237,7 +238,7 @@ pub fn stun(bytes: &[u8]) {
         assert_eq!(bytes[8..20], [1; 12]);
     }
     let mut out = Vec::new();
-    if stun::answer(from, bytes, &mut out) {
+    if stun::respond_to_binding(from, bytes, &mut out) {
         let answer = Message::parse(&out).expect("the written response is a message");
         assert_eq!(answer.id.0, bytes[8..20]);
         assert!(out.len() <= bytes.len() + 24);

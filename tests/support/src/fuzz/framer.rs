@@ -72,7 +72,7 @@ fn read(stream: &[u8], size_at: impl Fn(usize) -> usize) -> Reading {
 /// smuggled in the body of another.
 fn the_parser_agrees(bytes: &[u8]) {
     if let Ok(message) = Message::parse(bytes)
-        && message.flaw().is_none()
+        && message.framing_fault().is_none()
     {
         assert_eq!(message.as_bytes().len(), bytes.len(), "framer and parser see different ends");
     }

@@ -1,11 +1,11 @@
 //! RTP, RTCP, SRTP and session descriptions of strangers.
 
-use rtp::packet::Fields;
+use rtp::packet::HeaderFields;
 use rtp::rtcp::extended::Block;
 use rtp::rtcp::{Compound, Packet as Rtcp};
 use rtp::{Packet, is_rtcp};
-use sdp::{Crypto, Session, negotiation};
-use srtp::plus::{Placement, Plus, Scheme};
+use sdp::{CryptoAttribute, SessionDescription, negotiation};
+use srtp::plus::{Placement, Scheme, SrtpPlus};
 use srtp::{MasterKey, Policy, Receiver, Sender, Suite, batch};
 
 /// Parses an RTP packet and writes it again.
@@ -15,7 +15,7 @@ use srtp::{MasterKey, Policy, Receiver, Sender, Suite, batch};
 pub fn rtp(bytes: &[u8]) {
     let _ = is_rtcp(bytes);
     let Ok(Packet { header, payload }) = Packet::parse(bytes) else { return };
-    let fields = Fields {
+    let fields = HeaderFields {
         marker: header.marker(),
         payload_type: header.payload_type(),
         sequence_number: header.sequence_number(),
@@ -70,7 +70,7 @@ fn policy(choice: u8, plus: u8) -> Policy {
         if plus & 4 == 0 { Placement::Trailer } else { Placement::Extension(plus >> 4 & 7 | 1) };
     let suite = Suite::ALL[usize::from(choice) % Suite::ALL.len()];
     let mut policy = Policy::new(suite);
-    policy.plus = (plus & 8 == 0).then_some(Plus { scheme, placement });
+    policy.plus = (plus & 8 == 0).then_some(SrtpPlus { scheme, placement });
     policy.key_derivation_rate = (choice & 0x80 != 0).then_some(2);
     policy.encrypt_rtcp = choice & 0x40 == 0;
     policy.max_sources = 4;
@@ -148,18 +148,18 @@ fn batches(policy: &Policy, key: &MasterKey, packets: &[Vec<u8>]) {
 /// # Panics
 /// The results differ.
 pub fn sdp(bytes: &[u8]) {
-    let Ok(session) = Session::parse(bytes) else { return };
+    let Ok(session) = SessionDescription::parse(bytes) else { return };
     for media in &session.media {
         media.formats().for_each(drop);
         media.rtpmaps().for_each(drop);
         let _ = (media.format_parameters(96), media.packet_time(), media.direction(&session));
         let _ = (session.address(media), media.multiplexes_rtcp());
-        for crypto in negotiation::offered(media) {
+        for crypto in negotiation::usable_crypto_attributes(media) {
             sdes(crypto.to_string().as_bytes());
         }
     }
     let written = session.to_string();
-    assert_eq!(Session::parse(written.as_bytes()).as_ref(), Ok(&session));
+    assert_eq!(SessionDescription::parse(written.as_bytes()).as_ref(), Ok(&session));
 }
 
 /// Parses a crypto attribute, writes it, and parses it again.
@@ -168,8 +168,9 @@ pub fn sdp(bytes: &[u8]) {
 /// The results differ.
 pub fn sdes(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    let Ok(crypto) = Crypto::parse(text) else { return };
-    let again = Crypto::parse(&crypto.to_string()).expect("the written attribute is valid");
+    let Ok(crypto) = CryptoAttribute::parse(text) else { return };
+    let again =
+        CryptoAttribute::parse(&crypto.to_string()).expect("the written attribute is valid");
     assert_eq!((again.tag, &again.policy), (crypto.tag, &crypto.policy));
     assert_eq!(again.keys.len(), crypto.keys.len());
     for (again, key) in again.keys.iter().zip(&crypto.keys) {

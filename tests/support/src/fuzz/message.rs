@@ -1,6 +1,6 @@
 //! The message parser, the header field parsers, and the writing of responses.
 
-use sip::digest::{Algorithm, Challenge, Credentials, Ha1Set, Request};
+use sip::digest::{Algorithm, Challenge, Credentials, DigestInput, Ha1Set};
 use sip::header::{
     CSeq, NameAddr, RAck, Via, delta_seconds, elements, media_type, number, q_value, retry_after,
     session_expires, timestamp, tokens,
@@ -36,20 +36,20 @@ fn parses_again_to_the_same(message: &Message<'_>) {
     assert_eq!(again.as_bytes(), message.as_bytes());
     assert_eq!(again.start_line(), message.start_line());
     assert_eq!(again.body(), message.body());
-    assert_eq!(again.flaw(), message.flaw());
+    assert_eq!(again.framing_fault(), message.framing_fault());
     assert_eq!(again.fields_end(), message.fields_end());
     assert!(again.fields().eq(message.fields()));
     let lines: Vec<u8> =
         message.fields().flat_map(|field: Field<'_>| field.line).copied().collect();
     assert_eq!(lines, message.fields_bytes(), "the lines of the fields leave gaps");
-    assert_eq!(message.check().is_ok(), again.check().is_ok());
+    assert_eq!(message.validate_request().is_ok(), again.validate_request().is_ok());
 }
 
 /// All parsers of header field values and their parts.
 fn every_parser(value: &[u8]) {
     let name = HeaderName::Contact;
     if let Ok(via) = Via::parse(value) {
-        let _ = (via.received(), via.rport(), via.rfc3261_branch(), via.port_or_default());
+        let _ = (via.received(), via.rport(), via.transaction_branch(), via.port_or_default());
         params(via.params);
     }
     if let Ok(address) = NameAddr::parse(name, value) {
@@ -84,9 +84,9 @@ fn params(params: Params<'_>) {
 fn uri(uri: &Uri<'_>) {
     match uri {
         Uri::Sip(sip) => {
-            assert!(sip.is_same(sip), "a URI does not equal itself");
+            assert!(sip.is_equivalent(sip), "a URI does not equal itself");
             assert!(sip.params.iter().count() <= sip::param::MAX_URI_PARAMS);
-            assert!(sip.host.is_same(&sip.host));
+            assert!(sip.host.is_equivalent(&sip.host));
             let _: std::borrow::Cow<'_, [u8]> = sip::uri::unescape(sip.user.unwrap_or_default());
             let _ = (sip.transport(), sip.is_loose());
             params(sip.params);
@@ -111,8 +111,9 @@ fn digest(value: &[u8]) {
         challenge.write(&mut text);
         assert_eq!(Challenge::parse(&text), Ok(Some(challenge)));
         let ha1 = Ha1Set::new(b"u", challenge.realm, b"p");
-        let request = Request { method: b"REGISTER", uri: b"sip:example.com", body: b"" };
-        let answer = challenge.answer(b"u", ha1.get(challenge.algorithm), &request, b"c", 1);
+        let request = DigestInput { method: b"REGISTER", uri: b"sip:example.com", body: b"" };
+        let answer =
+            challenge.credentials_for(b"u", ha1.get(challenge.algorithm), &request, b"c", 1);
         assert!(answer.verify(&ha1, request.method, request.body));
         assert!(Algorithm::ALL.contains(&answer.algorithm));
     }
@@ -120,7 +121,7 @@ fn digest(value: &[u8]) {
 
 /// Asserts that a response to a valid request is valid.
 fn answers_parse(message: &Message<'_>, source: SocketAddr) {
-    let Ok(head) = message.check() else { return };
+    let Ok(head) = message.validate_request() else { return };
     let response =
         Response { request: message, source, status: 486, reason: "Busy Here", to_tag: Some(b"t") };
     let mut bytes = Vec::new();
@@ -130,7 +131,7 @@ fn answers_parse(message: &Message<'_>, source: SocketAddr) {
         assert!(bytes.len() > sip::message::MAX_MESSAGE, "a response does not parse");
         return;
     };
-    assert_eq!((read.status(), read.flaw()), (Some(486), None));
+    assert_eq!((read.status(), read.framing_fault()), (Some(486), None));
     assert_eq!(read.as_bytes().len(), bytes.len());
     let value = |message: &Message<'_>, name| message.value(name).map(<[u8]>::to_vec);
     for name in [HeaderName::From, HeaderName::CallId, HeaderName::CSeq] {

@@ -3,26 +3,32 @@
 use super::build::{Capture, Fields, message};
 use super::rtp::{FROM, TO, assert_ms, only_stream, rtp};
 use crate::capture::srtp::Srtp;
-use sdp::Crypto;
+use sdp::CryptoAttribute;
 use srtp::{Policy, Sender, Suite};
 
-fn crypto(tag: u32, policy: Policy, seed: u8) -> Crypto {
+fn crypto(tag: u32, policy: Policy, seed: u8) -> CryptoAttribute {
     let length = policy.suite.key_length() + policy.suite.salt_length();
-    Crypto::new(tag, policy, &[seed; 64][..length]).unwrap()
+    CryptoAttribute::new(tag, policy, &[seed; 64][..length]).unwrap()
 }
 
-fn sender(crypto: &Crypto) -> Sender {
+fn sender(crypto: &CryptoAttribute) -> Sender {
     Sender::new(&crypto.policy, crypto.master_keys().unwrap()).unwrap()
 }
 
 /// Returns a description with these keys, with `address` and `port` as the receiver.
-fn sdp(address: &str, port: u16, keys: &[&Crypto]) -> String {
+fn sdp(address: &str, port: u16, keys: &[&CryptoAttribute]) -> String {
     let keys: String = keys.iter().map(|key| format!("a=crypto:{key}\r\n")).collect();
     format!("v=0\r\nc=IN IP4 {address}\r\nm=audio {port} RTP/SAVP 0\r\n{keys}")
 }
 
 /// Adds the offer of [`FROM`] and the answer of [`TO`].
-fn negotiate(capture: &mut Capture, number: u32, micros: u64, offer: &[&Crypto], answer: &Crypto) {
+fn negotiate(
+    capture: &mut Capture,
+    number: u32,
+    micros: u64,
+    offer: &[&CryptoAttribute],
+    answer: &CryptoAttribute,
+) {
     let cseq = format!("{number} INVITE");
     let fields =
         Fields { call_id: "c", branches: &[&number.to_string()], cseq: &cseq, to_tag: "b" };

@@ -10,8 +10,8 @@ use crate::load::tally::Outcome;
 use crate::record::Delay;
 use sip::dialog::Dialog;
 use sip::header::HeaderName;
-use sip::transaction::{ClientTransaction, Kind};
-use sip::{Duration, Emit, Instant, Message, Method, digest};
+use sip::transaction::{ClientTransaction, TransactionKind};
+use sip::{Duration, Encode, Instant, Message, Method, digest};
 use std::net::SocketAddr;
 
 const SDP: &str = "application/sdp";
@@ -26,8 +26,8 @@ impl Engine {
         let is_reliable = self.settings.transport.is_stream();
         let slot = self.slots.get(index);
         let kind = match slot.request {
-            Request::Invite => Kind::Invite,
-            _ => Kind::NonInvite,
+            Request::Invite => TransactionKind::Invite,
+            _ => TransactionKind::NonInvite,
         };
         slot.transaction = ClientTransaction::new(kind, is_reliable, &self.settings.timers, now);
         slot.sent = Instant::MAX;
@@ -126,7 +126,7 @@ impl Engine {
         link: u32,
     ) {
         let salt = self.settings.salt;
-        let branch = message.top_via().ok().and_then(|via| via.rfc3261_branch());
+        let branch = message.top_via().ok().and_then(|via| via.transaction_branch());
         let key =
             branch.and_then(|branch| Key::parse(&branch[sip::header::MAGIC_COOKIE.len()..], salt));
         let Some(key) = key else {
@@ -187,7 +187,7 @@ impl Engine {
             }
             None => (&[][..], None),
         };
-        let dialog = if status < 300 { Dialog::of_response(message).ok() } else { None };
+        let dialog = if status < 300 { Dialog::from_response(message).ok() } else { None };
         let remote = dialog.as_ref().and_then(|dialog| write::address_of(dialog.next_hop()));
         let link = party.map_or(link, |party| way_to(remote, link, party, &self.settings));
         let place = write::place_of(&self.places, link);
@@ -315,7 +315,7 @@ impl Engine {
         let party = &self.parties[user as usize];
         let place = write::place_of(&self.places, party.link);
         self.scratch.clear();
-        ("sip:", &party.name, "@", &place.contact).emit(&mut self.scratch);
+        ("sip:", &party.name, "@", &place.contact).encode(&mut self.scratch);
         let granted = bindings::granted(message, &self.scratch, asked);
         self.bindings.granted(user, granted, now);
     }
@@ -340,7 +340,7 @@ impl Engine {
         slot.took = delay;
         std::mem::swap(&mut slot.proof, &mut slot.authorization);
         slot.answered = received;
-        let dialog = Dialog::of_response(message).ok();
+        let dialog = Dialog::from_response(message).ok();
         slot.dialog = dialog.filter(|_| message.has(HeaderName::Contact));
         if slot.dialog.is_none() {
             // Without a Contact in the response the call cannot be ended.
@@ -462,7 +462,7 @@ impl Engine {
         Key { slot: index, generation: slot.generation, attempt: slot.attempt }
             .write(self.settings.salt, &mut self.scratch);
         let cnonce_len = self.scratch.len();
-        request_uri(slot, &self.parties, &self.settings).emit(&mut self.scratch);
+        request_uri(slot, &self.parties, &self.settings).encode(&mut self.scratch);
         let (cnonce, uri) = self.scratch.split_at(cnonce_len);
         let method = slot.request.method();
         let asked = Asked {
@@ -470,7 +470,7 @@ impl Engine {
             name: &party.name,
             password: &party.password,
             method,
-            request: digest::Request {
+            request: digest::DigestInput {
                 method: method.as_bytes(),
                 uri,
                 body: if slot.request == Request::Invite { &self.session } else { b"" },
@@ -515,12 +515,12 @@ enum RequestUri<'a> {
     Target(&'a [u8]),
 }
 
-impl Emit for RequestUri<'_> {
-    fn emit(&self, out: &mut Vec<u8>) {
+impl Encode for RequestUri<'_> {
+    fn encode(&self, out: &mut Vec<u8>) {
         match *self {
-            Self::Domain(domain) => ("sip:", domain).emit(out),
-            Self::User { prefix, name, domain } => ("sip:", prefix, name, "@", domain).emit(out),
-            Self::Target(uri) => uri.emit(out),
+            Self::Domain(domain) => ("sip:", domain).encode(out),
+            Self::User { prefix, name, domain } => ("sip:", prefix, name, "@", domain).encode(out),
+            Self::Target(uri) => uri.encode(out),
         }
     }
 }
@@ -565,8 +565,8 @@ struct Registration {
     salt: u32,
 }
 
-impl Emit for Registration {
-    fn emit(&self, out: &mut Vec<u8>) {
+impl Encode for Registration {
+    fn encode(&self, out: &mut Vec<u8>) {
         out.push(b'r');
         key::hex(out, self.user, 8);
         key::hex(out, self.salt, 8);

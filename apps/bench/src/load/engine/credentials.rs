@@ -1,6 +1,6 @@
 //! Responses to challenges (RFC 3261 section 22, RFC 8760), and nonce reuse (RFC 7616 section 3.3).
 
-use sip::digest::{Algorithm, Challenge, Ha1Set, QopOptions, Request, next_nonce, unquote};
+use sip::digest::{Algorithm, Challenge, DigestInput, Ha1Set, QopOptions, next_nonce, unquote};
 use sip::header::HeaderName;
 use sip::{Message, Method};
 
@@ -20,7 +20,7 @@ pub(crate) struct Asked<'a> {
     pub(crate) name: &'a str,
     pub(crate) password: &'a str,
     pub(crate) method: Method<'static>,
-    pub(crate) request: Request<'a>,
+    pub(crate) request: DigestInput<'a>,
     pub(crate) cnonce: &'a [u8],
 }
 
@@ -171,8 +171,13 @@ impl Keys {
         line: &mut Vec<u8>,
     ) {
         let ha1 = self.ha1(challenge, asked);
-        let credentials =
-            challenge.answer(asked.name.as_bytes(), ha1, &asked.request, asked.cnonce, count);
+        let credentials = challenge.credentials_for(
+            asked.name.as_bytes(),
+            ha1,
+            &asked.request,
+            asked.cnonce,
+            count,
+        );
         line.extend_from_slice(asker.fields().1);
         credentials.write(line);
         line.extend_from_slice(b"\r\n");

@@ -27,7 +27,7 @@ use bindings::Bindings;
 use credentials::Keys;
 use key::Key;
 use sip::header::HeaderName;
-use sip::transaction::Timeout;
+use sip::transaction::TimerAction;
 use sip::{Instant, Message, StartLine};
 use slot::End;
 use slot::{CalleeState, Request, Slots};
@@ -306,14 +306,15 @@ impl Engine {
         }
         match slot.transaction.poll(&self.settings.timers, now) {
             // A session that was set up is ended in any case.
-            Timeout::Retransmit if !self.settings.retransmits && slot.request != Request::Bye => {}
-            Timeout::Retransmit => {
+            TimerAction::Retransmit
+                if !self.settings.retransmits && slot.request != Request::Bye => {}
+            TimerAction::Retransmit => {
                 let is_measured = slot.is_measured;
                 self.tally.retransmitted(is_measured, now);
                 self.write_request(index, None);
             }
-            Timeout::TimedOut => self.time_out(index, now),
-            Timeout::None | Timeout::Terminated => {}
+            TimerAction::TimedOut => self.time_out(index, now),
+            TimerAction::None | TimerAction::Terminated => {}
         }
     }
 

@@ -7,7 +7,7 @@ use super::{Engine, Entry, Mark, Stage, key_of_call, write};
 use crate::load::tally::Outcome;
 use sip::header::{CSeq, HeaderName, NameAddr};
 use sip::message::{Response, reason_phrase};
-use sip::{Emit, Instant, Message, Method};
+use sip::{Encode, Instant, Message, Method};
 use std::net::SocketAddr;
 
 /// The supported methods, for a 405 and for OPTIONS (RFC 3261 sections 8.2.1 and 11.2).
@@ -287,7 +287,7 @@ impl Engine {
         answer.remote = arrived.remote;
         let fields = |out: &mut Vec<u8>| {
             arrived.message.write_record_routes(out);
-            ("Contact: ", write::contact(name, place), "\r\n").emit(out);
+            ("Contact: ", write::contact(name, place), "\r\n").encode(out);
             out.extend_from_slice(b"Content-Type: application/sdp\r\n");
         };
         response(200).write_with_body(&mut answer.bytes, fields, &self.session);
@@ -367,7 +367,7 @@ impl Engine {
         let place = write::place_of(&self.places, arrived.link);
         let out = &mut self.out.bytes;
         let contact = |out: &mut Vec<u8>| {
-            ("Contact: <sip:", &place.contact, ">\r\n").emit(out);
+            ("Contact: <sip:", &place.contact, ">\r\n").encode(out);
         };
         match (status, arrived.method) {
             (180, _) => response.write(out, |out| {
@@ -385,13 +385,13 @@ impl Engine {
                 response.write_with_body(out, fields, &self.session);
             }
             (200, Method::Options) => response.write(out, |out| {
-                (ALLOW, "Accept: application/sdp\r\n").emit(out);
+                (ALLOW, "Accept: application/sdp\r\n").encode(out);
             }),
             (405, _) => response.write(out, |out| out.extend_from_slice(ALLOW)),
             (420, _) => response.write(out, |out| {
                 for (index, option) in arrived.required().enumerate() {
                     let before: &[u8] = if index == 0 { b"Unsupported: " } else { b", " };
-                    (before, option).emit(out);
+                    (before, option).encode(out);
                 }
                 out.extend_from_slice(b"\r\n");
             }),
@@ -437,7 +437,7 @@ fn tag_of_end(end: End, entry: Entry) -> Vec<u8> {
         End::Caller => {
             let mut tag = Vec::with_capacity(14);
             let key = Key { slot: entry.slot, generation: entry.generation, attempt: 0 };
-            write::Tag(key).emit(&mut tag);
+            write::Tag(key).encode(&mut tag);
             tag
         }
     }

@@ -3,7 +3,7 @@
 use super::key::Key;
 use crate::load::tally::Outcome;
 use sip::dialog::Dialog;
-use sip::transaction::{ClientTransaction, Kind, Timers};
+use sip::transaction::{ClientTransaction, Timers, TransactionKind};
 use sip::{Duration, Instant, Method};
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -221,7 +221,7 @@ impl Slot {
             is_lengthened: false,
             cseq: 0,
             transaction: ClientTransaction::new(
-                Kind::NonInvite,
+                TransactionKind::NonInvite,
                 false,
                 &Timers::default(),
                 Instant::ZERO,

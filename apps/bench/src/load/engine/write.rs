@@ -5,7 +5,7 @@ use super::settings::Settings;
 use sip::dialog::Dialog;
 use sip::header::{CSeq, HeaderName, NameAddr};
 use sip::message::Writer;
-use sip::{Emit, Message, Method};
+use sip::{Encode, Message, Method};
 use std::net::SocketAddr;
 
 /// The addresses of a socket or connection in messages.
@@ -25,8 +25,8 @@ pub(crate) fn place_of(places: &[Place], link: u32) -> &Place {
 /// The From tag of the requests of an operation, the same in all of them.
 pub(crate) struct Tag(pub(crate) Key);
 
-impl Emit for Tag {
-    fn emit(&self, out: &mut Vec<u8>) {
+impl Encode for Tag {
+    fn encode(&self, out: &mut Vec<u8>) {
         super::key::hex(out, self.0.generation, 8);
         super::key::hex(out, self.0.slot, 6);
     }
@@ -38,14 +38,14 @@ pub(crate) struct Token {
     pub(crate) salt: u32,
 }
 
-impl Emit for Token {
-    fn emit(&self, out: &mut Vec<u8>) {
+impl Encode for Token {
+    fn encode(&self, out: &mut Vec<u8>) {
         self.key.write(self.salt, out);
     }
 }
 
 /// Returns the Contact of `user` at `place`.
-pub(crate) fn contact<'a>(user: impl Emit + 'a, place: &'a Place) -> impl Emit + 'a {
+pub(crate) fn contact<'a>(user: impl Encode + 'a, place: &'a Place) -> impl Encode + 'a {
     ("<sip:", user, "@", &place.contact, ">")
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct Sender<'a> {
 
 impl<'a> Sender<'a> {
     /// Returns the Via. Its branch identifies the operation of the response.
-    pub(crate) fn via(self) -> impl Emit + 'a {
+    pub(crate) fn via(self) -> impl Encode + 'a {
         let Self { settings, place, key } = self;
         let transport = settings.transport.via_name();
         let branch = Token { key, salt: settings.salt };
@@ -67,7 +67,7 @@ impl<'a> Sender<'a> {
     }
 
     /// Returns the Call-ID of the operation, which identifies it to the callee.
-    pub(crate) fn call_id(self) -> impl Emit + 'a {
+    pub(crate) fn call_id(self) -> impl Encode + 'a {
         let key = Key { attempt: 0, ..self.key };
         (Token { key, salt: self.settings.salt }, "@", &self.place.sent_by)
     }
@@ -75,10 +75,10 @@ impl<'a> Sender<'a> {
     /// Returns the common header fields of the requests of `user` outside of dialogs.
     pub(crate) fn outside(
         self,
-        uri: impl Emit,
+        uri: impl Encode,
         user: &str,
-        to: impl Emit,
-        call_id: impl Emit,
+        to: impl Encode,
+        call_id: impl Encode,
     ) -> Dialog {
         let from = ("<sip:", user, "@", self.settings.domain.as_str(), ">");
         Dialog::new(call_id, from, Tag(self.key), to, uri)

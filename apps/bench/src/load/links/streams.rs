@@ -67,7 +67,7 @@ impl StreamLinks {
             .add(&listener, EpollEvent::new(EpollFlags::EPOLLIN, LISTENER))
             .map_err(|error| wrong(error.into()))?;
         let address = host_port(listener.local_addr().map_err(wrong)?);
-        let name = plan.transport.param().as_bytes();
+        let name = plan.transport.uri_param().as_bytes();
         let contact = [&address[..], b";transport=", name].concat();
         let users = match plan.sharing {
             Sharing::Thread => 1,

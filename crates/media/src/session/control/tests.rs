@@ -4,7 +4,7 @@ use super::super::tests::{address, sessions};
 use super::*;
 use crate::negotiation::Security;
 use alloc::collections::VecDeque;
-use rtp::rtcp::{Item, Writer};
+use rtp::rtcp::{SdesItem, Writer};
 use std::vec;
 
 const DELAY: Duration = Duration::from_millis(40);
@@ -226,7 +226,7 @@ fn what_nobody_could_know_is_not_believed() {
             ..rtp::rtcp::ReportBlock::default()
         };
         writer.receiver_report(2, &[block]).unwrap();
-        let item = Item { kind: Item::CNAME, text: b"x" };
+        let item = SdesItem { kind: SdesItem::CNAME, text: b"x" };
         writer.description(2, &[item]).unwrap();
         let length = writer.len();
         session.receive(now, from, &mut bytes[..length]);

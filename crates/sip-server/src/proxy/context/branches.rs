@@ -11,7 +11,7 @@ use crate::event::Env;
 use crate::flow::Flow;
 use crate::output::{Event, Location, Ticket, TicketKind};
 use alloc::vec::Vec;
-use sip::transaction::{ClientTransaction, Kind};
+use sip::transaction::{ClientTransaction, TransactionKind};
 use sip::{Message, Status, Transport};
 
 /// The maximum number of branches of one context. A branch index is one byte.
@@ -171,7 +171,7 @@ impl Context {
             is_final: false,
             is_provisional: false,
         });
-        if self.kind == Kind::Invite {
+        if self.kind == TransactionKind::Invite {
             self.on.extend(flow.connection.filter(|it| !self.on.contains(it)));
             fork.timer_c = Some(env.now + env.settings.config.timer_c);
         }

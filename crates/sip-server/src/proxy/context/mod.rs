@@ -15,7 +15,7 @@ use crate::flow::{Connection, Flow};
 use crate::output::Location;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use sip::transaction::{Kind, State, Timeout};
+use sip::transaction::{State, TimerAction, TransactionKind};
 use sip::{HeaderName, Instant, Message, Method, Status, StatusLine};
 use smallvec::SmallVec;
 
@@ -23,7 +23,7 @@ use smallvec::SmallVec;
 /// that is not needed after that response is in `search`, so that the rest is small.
 pub(crate) struct Context {
     pub(crate) handle: Handle,
-    kind: Kind,
+    kind: TransactionKind,
     back: WayBack,
     /// Hash of the identifying fields that a response must repeat, and a flag for the To tag being
     /// part of it.
@@ -63,8 +63,8 @@ impl Context {
         env: &mut Env<'_>,
     ) -> Self {
         let kind = match request.method() {
-            Some(Method::Invite) => Kind::Invite,
-            _ => Kind::NonInvite,
+            Some(Method::Invite) => TransactionKind::Invite,
+            _ => TransactionKind::NonInvite,
         };
         let mut context = Self {
             handle,
@@ -81,7 +81,7 @@ impl Context {
             told: 0,
             caller: None,
         };
-        if kind == Kind::Invite {
+        if kind == TransactionKind::Invite {
             // A proxy between the caller and this server opens another connection.
             let is_first_hop = request.elements(HeaderName::Via).nth(1).is_none();
             context.caller = plan.upstream.connection.filter(|_| is_first_hop);
@@ -131,7 +131,7 @@ impl Context {
     /// Handles the CANCEL `cancel` (RFC 3261 section 16.10). Its Reason is forwarded (RFC 3326
     /// section 2), but not from a stranger, which could hide from the user that a call was made.
     pub(crate) fn on_cancel(&mut self, cancel: &Message<'_>, env: &mut Env<'_>) {
-        if self.kind == Kind::NonInvite || self.has_final() {
+        if self.kind == TransactionKind::NonInvite || self.has_final() {
             return;
         }
         self.is_cancelled = true;
@@ -174,8 +174,8 @@ impl Context {
                 let _ = cancel.client.on_response(status, &timers, env.now);
                 return Heard::Noted;
             }
-            Method::Invite => Kind::Invite,
-            _ => Kind::NonInvite,
+            Method::Invite => TransactionKind::Invite,
+            _ => TransactionKind::NonInvite,
         };
         if kind != self.kind {
             return Heard::Nothing;
@@ -219,8 +219,8 @@ impl Context {
         env: &mut Env<'_>,
     ) {
         let passes = status > 100;
-        let timer_c =
-            (passes && self.kind == Kind::Invite).then_some(env.now + env.settings.config.timer_c);
+        let timer_c = (passes && self.kind == TransactionKind::Invite)
+            .then_some(env.now + env.settings.config.timer_c);
         self.branches[usize::from(index)].on_provisional(timer_c, env);
         if passes {
             self.pass(status, from, response, env);
@@ -237,11 +237,11 @@ impl Context {
         env: &mut Env<'_>,
     ) -> Heard {
         let is_success = status < 300;
-        let is_acknowledged = self.kind == Kind::Invite && !is_success;
+        let is_acknowledged = self.kind == TransactionKind::Invite && !is_success;
         self.branches[usize::from(index)].on_final(is_acknowledged);
         if is_success {
             // Retransmissions of a 2xx and the 2xx of other branches are all forwarded.
-            if self.kind == Kind::Invite && self.back.server.state() != State::Accepted {
+            if self.kind == TransactionKind::Invite && self.back.server.state() != State::Accepted {
                 env.counters.answered.add();
             }
             let passed = self.pass(status, from, response, env);
@@ -389,9 +389,9 @@ impl Context {
         let timers = env.settings.config.timers;
         loop {
             match self.back.server.poll(&timers, env.now) {
-                Timeout::None => break,
-                Timeout::Retransmit => self.repeat_response(env),
-                Timeout::TimedOut | Timeout::Terminated => {}
+                TimerAction::None => break,
+                TimerAction::Retransmit => self.repeat_response(env),
+                TimerAction::TimedOut | TimerAction::Terminated => {}
             }
         }
         for index in 0..self.branches.len() {
@@ -454,7 +454,7 @@ impl Context {
         if let Some(search) = &mut self.search {
             search.waiting.clear();
         }
-        if self.kind == Kind::NonInvite {
+        if self.kind == TransactionKind::NonInvite {
             return;
         }
         for (at, fork) in self.branches.iter_mut().enumerate() {
@@ -492,7 +492,7 @@ impl Context {
                 self.respond(Status::REQUEST_TERMINATED, env);
             }
             // The client has timed out at the same time (RFC 4320 section 4.2).
-            Some((408, _)) if self.kind == Kind::NonInvite => self.is_abandoned = true,
+            Some((408, _)) if self.kind == TransactionKind::NonInvite => self.is_abandoned = true,
             Some((status, bytes)) if !bytes.is_empty() => {
                 let Ok(response) = Message::parse(&bytes) else { return };
                 let challenges = core::mem::take(&mut search.challenges);
@@ -530,7 +530,7 @@ impl Context {
 
     /// Sends the last response again. If no response is kept yet, sends a 100.
     fn repeat_response(&mut self, env: &mut Env<'_>) {
-        if !self.back.repeat(env) && self.kind == Kind::Invite && !self.has_final() {
+        if !self.back.repeat(env) && self.kind == TransactionKind::Invite && !self.has_final() {
             env.counters.retransmissions_sent.add();
             self.respond(Status::TRYING, env);
         }

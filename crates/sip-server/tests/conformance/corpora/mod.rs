@@ -18,10 +18,12 @@ fn class(bytes: &[u8]) -> String {
     }
     match Message::parse(bytes) {
         Err(error) => format!("no message: {error}"),
-        Ok(message) => match (message.status(), message.flaw()) {
+        Ok(message) => match (message.status(), message.framing_fault()) {
             (Some(_), None) => "response".into(),
             (Some(_), Some(flaw)) => format!("response: {flaw:?}"),
-            (None, _) => message.check().map_or_else(|fault| fault.to_string(), |_| "sound".into()),
+            (None, _) => message
+                .validate_request()
+                .map_or_else(|fault| fault.to_string(), |_| "sound".into()),
         },
     }
 }

@@ -82,7 +82,7 @@ fn escapes_are_undone_once() {
 fn semicolons_belong_to_the_user_part() {
     let Some(bytes) = read("semiuri.dat") else { return };
     let message = Message::parse(&bytes).unwrap();
-    let Uri::Sip(uri) = message.check().unwrap().uri else { panic!("a SIP URI") };
+    let Uri::Sip(uri) = message.validate_request().unwrap().uri else { panic!("a SIP URI") };
     let user = unescape(uri.user.unwrap());
     assert_eq!(text(&user), "user;par=u@example.net");
 }

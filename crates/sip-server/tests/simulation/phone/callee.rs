@@ -176,7 +176,7 @@ impl Phone {
         let leg = &mut self.legs[number];
         let response = wire::response(&leg.request, 200, &leg.tag, &contact);
         let request = Message::parse(&leg.request).expect("a good request");
-        let dialog = Dialog::of_request(&request, leg.tag.as_bytes()).expect("a good request");
+        let dialog = Dialog::from_request(&request, leg.tag.as_bytes()).expect("a good request");
         leg.answered = Some(200);
         leg.success = Some(Success {
             session: Session { dialog, phase: Phase::Unconfirmed },

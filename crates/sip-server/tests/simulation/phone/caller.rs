@@ -4,7 +4,7 @@ use super::session::{Phase, Session};
 use super::{Phone, Purpose};
 use crate::wire;
 use sip::dialog::Dialog;
-use sip::transaction::Kind;
+use sip::transaction::TransactionKind;
 use sip::{Duration, Instant, Message, Method};
 
 /// The intentions of a caller.
@@ -140,7 +140,7 @@ impl Phone {
         let is_wanted = call.sessions.is_empty() && !call.was_cancelled && call.outcome.is_none();
         let phase = Phase::Up(if is_wanted { now + call.plan.talk } else { now });
         call.outcome = Some(Outcome::Answered);
-        let dialog = Dialog::of_response(response).expect("a 2xx makes a dialog");
+        let dialog = Dialog::from_response(response).expect("a 2xx makes a dialog");
         let ack = self.ack(&dialog);
         self.outbox.push_back(ack.clone());
         if let Some(call) = self.calls.get_mut(call_id) {
@@ -169,7 +169,7 @@ impl Phone {
         let mut cancel = Vec::new();
         let invite = Message::parse(&client.request).expect("an own request");
         invite.write_cancel(b"", &mut cancel);
-        self.start_client(now, Kind::NonInvite, cancel, Purpose::Cancel);
+        self.start_client(now, TransactionKind::NonInvite, cancel, Purpose::Cancel);
     }
 
     pub(super) fn poll_calls(&mut self, now: Instant) {

@@ -16,10 +16,12 @@ pub(crate) use registration::Registration;
 use crate::wire;
 use crate::world::SERVER;
 use sip::dialog::Dialog;
-use sip::digest::{Challenge, Ha1Set, Request};
+use sip::digest::{Challenge, DigestInput, Ha1Set};
 use sip::header::HeaderName;
-use sip::transaction::{ClientTransaction, Kind, ServerTransaction, State, Timeout, Timers};
-use sip::{Emit, Instant, Message, Method};
+use sip::transaction::{
+    ClientTransaction, ServerTransaction, State, TimerAction, Timers, TransactionKind,
+};
+use sip::{Encode, Instant, Message, Method};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use test_support::Random;
@@ -151,7 +153,7 @@ impl Phone {
         Dialog::new(call_id, from, tag, ("<", uri, ">"), uri)
     }
 
-    fn via<'v>(&self, branch: &'v str) -> impl Emit + use<'v> {
+    fn via<'v>(&self, branch: &'v str) -> impl Encode + use<'v> {
         let transport = if self.on_stream { "TCP" } else { "UDP" };
         ("SIP/2.0/", transport, " ", self.inside, ";rport;branch=", branch)
     }
@@ -173,14 +175,18 @@ impl Phone {
             .request(method, cseq, self.via(&branch), &mut request)
             .lines((lines, credentials))
             .end();
-        let kind = if method == Method::Invite { Kind::Invite } else { Kind::NonInvite };
+        let kind = if method == Method::Invite {
+            TransactionKind::Invite
+        } else {
+            TransactionKind::NonInvite
+        };
         self.start_client(now, kind, request, purpose)
     }
 
     fn start_client(
         &mut self,
         now: Instant,
-        kind: Kind,
+        kind: TransactionKind,
         request: Vec<u8>,
         purpose: Purpose,
     ) -> String {
@@ -203,10 +209,10 @@ impl Phone {
         let challenge = Challenge::parse(challenge).ok()??;
         let user = self.user.as_bytes();
         let secrets = Ha1Set::new(user, challenge.realm, PASSWORD.as_bytes());
-        let request = Request { method: method.as_bytes(), uri, body: b"" };
+        let request = DigestInput { method: method.as_bytes(), uri, body: b"" };
         let ha1 = secrets.get(challenge.algorithm);
         let mut value = Vec::new();
-        challenge.answer(user, ha1, &request, cnonce.as_bytes(), *count).write(&mut value);
+        challenge.credentials_for(user, ha1, &request, cnonce.as_bytes(), *count).write(&mut value);
         let is_register = method == Method::Register;
         let name = if is_register { "Authorization" } else { "Proxy-Authorization" };
         Some(format!("{name}: {}\r\n", wire::text(&value)))
@@ -278,7 +284,11 @@ impl Phone {
                     }
                     return;
                 }
-                let kind = if method == Method::Invite { Kind::Invite } else { Kind::NonInvite };
+                let kind = if method == Method::Invite {
+                    TransactionKind::Invite
+                } else {
+                    TransactionKind::NonInvite
+                };
                 let machine = ServerTransaction::new(kind, self.on_stream);
                 self.served.insert(key.clone(), Served { machine, response: Vec::new() });
                 match method {
@@ -299,7 +309,7 @@ impl Phone {
         let key = wire::key(cancel, false);
         let status = if self.served.contains_key(&invite) { 200 } else { 481 };
         if !self.served.contains_key(&key) {
-            let machine = ServerTransaction::new(Kind::NonInvite, self.on_stream);
+            let machine = ServerTransaction::new(TransactionKind::NonInvite, self.on_stream);
             self.served.insert(key.clone(), Served { machine, response: Vec::new() });
             self.answer(now, &key, cancel, status);
             self.on_invite_cancelled(now, &invite);
@@ -330,10 +340,10 @@ impl Phone {
         for client in self.clients.values_mut() {
             loop {
                 match client.machine.poll(&self.timers, now) {
-                    Timeout::Retransmit => self.outbox.push_back(client.request.clone()),
-                    Timeout::TimedOut => silent.push(client.purpose.clone()),
-                    Timeout::Terminated => {}
-                    Timeout::None => break,
+                    TimerAction::Retransmit => self.outbox.push_back(client.request.clone()),
+                    TimerAction::TimedOut => silent.push(client.purpose.clone()),
+                    TimerAction::Terminated => {}
+                    TimerAction::None => break,
                 }
             }
         }
@@ -353,9 +363,9 @@ impl Phone {
         for served in self.served.values_mut() {
             loop {
                 match served.machine.poll(&self.timers, now) {
-                    Timeout::Retransmit => self.outbox.push_back(served.response.clone()),
-                    Timeout::TimedOut | Timeout::Terminated => {}
-                    Timeout::None => break,
+                    TimerAction::Retransmit => self.outbox.push_back(served.response.clone()),
+                    TimerAction::TimedOut | TimerAction::Terminated => {}
+                    TimerAction::None => break,
                 }
             }
         }
@@ -370,11 +380,11 @@ impl End for Phone {
             return;
         }
         let message = Message::parse(bytes).expect("the server sends messages");
-        assert_eq!(message.flaw(), None, "{}", bytes.escape_ascii());
+        assert_eq!(message.framing_fault(), None, "{}", bytes.escape_ascii());
         match message.method() {
             None => self.on_response(now, &message),
             Some(_) => {
-                message.check().expect("the server sends good requests");
+                message.validate_request().expect("the server sends good requests");
                 self.on_request(now, &message);
             }
         }

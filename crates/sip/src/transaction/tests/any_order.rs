@@ -31,14 +31,14 @@ fn timers() -> impl Strategy<Value = Timers> {
     [span.clone(), span.clone(), span].prop_map(|[t1, t2, t4]| Timers { t1, t2, t4 })
 }
 
-fn kind() -> impl Strategy<Value = Kind> {
-    prop_oneof![Just(Kind::Invite), Just(Kind::NonInvite)]
+fn kind() -> impl Strategy<Value = TransactionKind> {
+    prop_oneof![Just(TransactionKind::Invite), Just(TransactionKind::NonInvite)]
 }
 
 /// Polls until no timer is due, which takes at most two calls.
-fn settle(poll: &mut dyn FnMut() -> Timeout) {
-    if poll() != Timeout::None {
-        assert_eq!(poll(), Timeout::None);
+fn settle(poll: &mut dyn FnMut() -> TimerAction) {
+    if poll() != TimerAction::None {
+        assert_eq!(poll(), TimerAction::None);
     }
 }
 
@@ -65,9 +65,9 @@ proptest! {
                 Event::Response(status) => {
                     let action = transaction.on_response(status, &timers, now);
                     let success = (200..300).contains(&status);
-                    prop_assert!(!action.send_ack || (kind == Kind::Invite && status >= 300));
+                    prop_assert!(!action.send_ack || (kind == TransactionKind::Invite && status >= 300));
                     prop_assert_eq!(action.ended, transaction.state() == State::Terminated);
-                    if action.pass_up && status >= 200 && !(kind == Kind::Invite && success) {
+                    if action.pass_up && status >= 200 && !(kind == TransactionKind::Invite && success) {
                         passed_finals += 1;
                     }
                 }
@@ -95,7 +95,7 @@ proptest! {
             // A poll may be late by T1, which limits the number of polls.
             now += timers.t1;
         }
-        let ringing = kind == Kind::Invite && transaction.state() == State::Proceeding;
+        let ringing = kind == TransactionKind::Invite && transaction.state() == State::Proceeding;
         prop_assert!(ringing || transaction.state() == State::Terminated);
     }
 
@@ -116,7 +116,7 @@ proptest! {
                 Event::Response(status) => {
                     let sent = transaction.on_response(status, &timers, now);
                     let success = (200..300).contains(&status);
-                    if sent && status >= 200 && !(kind == Kind::Invite && success) {
+                    if sent && status >= 200 && !(kind == TransactionKind::Invite && success) {
                         prop_assert!(!answered, "two final responses were sent");
                     }
                     answered |= sent && status >= 200;

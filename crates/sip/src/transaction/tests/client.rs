@@ -1,6 +1,6 @@
 use super::*;
-use crate::transaction::Kind::{Invite, NonInvite};
 use crate::transaction::State::*;
+use crate::transaction::TransactionKind::{Invite, NonInvite};
 
 const UP: ClientAction = ClientAction { pass_up: true, send_ack: false, ended: false };
 const UP_AND_ACK: ClientAction = ClientAction { pass_up: true, send_ack: true, ended: false };
@@ -12,7 +12,7 @@ fn ended(action: ClientAction) -> ClientAction {
 }
 
 /// A transaction that has received `responses` at [`START`].
-fn after(kind: Kind, reliable: bool, responses: &[u16]) -> ClientTransaction {
+fn after(kind: TransactionKind, reliable: bool, responses: &[u16]) -> ClientTransaction {
     let mut transaction = ClientTransaction::new(kind, reliable, &TIMERS, START);
     for &status in responses {
         let _ = transaction.on_response(status, &TIMERS, START);
@@ -20,7 +20,7 @@ fn after(kind: Kind, reliable: bool, responses: &[u16]) -> ClientTransaction {
     transaction
 }
 
-fn run(transaction: ClientTransaction) -> Vec<(u64, Timeout)> {
+fn run(transaction: ClientTransaction) -> Vec<(u64, TimerAction)> {
     let cell = core::cell::Cell::new(transaction);
     schedule(
         || cell.get().next_timer(),
@@ -175,8 +175,8 @@ fn every_response_in_every_state() {
 
 #[test]
 fn schedules_match_the_rfc() {
-    let end = |millis| [(millis, Timeout::Terminated)].to_vec();
-    let timed_out = [(32_000, Timeout::TimedOut)].to_vec();
+    let end = |millis| [(millis, TimerAction::Terminated)].to_vec();
+    let timed_out = [(32_000, TimerAction::TimedOut)].to_vec();
     for (kind, reliable, responses, schedule) in [
         (
             Invite,
@@ -184,7 +184,7 @@ fn schedules_match_the_rfc() {
             &[][..],
             retransmissions(
                 &[500, 1_500, 3_500, 7_500, 15_500, 31_500],
-                (32_000, Timeout::TimedOut),
+                (32_000, TimerAction::TimedOut),
             ),
         ),
         (Invite, true, &[], timed_out.clone()),
@@ -198,7 +198,7 @@ fn schedules_match_the_rfc() {
             &[],
             retransmissions(
                 &[500, 1_500, 3_500, 7_500, 11_500, 15_500, 19_500, 23_500, 27_500, 31_500],
-                (32_000, Timeout::TimedOut),
+                (32_000, TimerAction::TimedOut),
             ),
         ),
         (NonInvite, true, &[], timed_out.clone()),
@@ -208,7 +208,7 @@ fn schedules_match_the_rfc() {
             &[100],
             retransmissions(
                 &[500, 4_500, 8_500, 12_500, 16_500, 20_500, 24_500, 28_500],
-                (32_000, Timeout::TimedOut),
+                (32_000, TimerAction::TimedOut),
             ),
         ),
         (NonInvite, true, &[100], timed_out.clone()),
@@ -225,23 +225,23 @@ fn the_wait_starts_at_the_final_response() {
     let mut transaction = after(Invite, false, &[180]);
     let _ = transaction.on_response(486, &TIMERS, at(60_000));
     let _ = transaction.on_response(486, &TIMERS, at(61_000));
-    assert_eq!(run(transaction), [(92_000, Timeout::Terminated)]);
+    assert_eq!(run(transaction), [(92_000, TimerAction::Terminated)]);
 }
 
 #[test]
 fn a_late_poll_sends_once() {
     let mut transaction = after(Invite, false, &[]);
-    assert_eq!(transaction.poll(&TIMERS, at(9_000)), Timeout::Retransmit);
-    assert_eq!(transaction.poll(&TIMERS, at(9_000)), Timeout::None);
+    assert_eq!(transaction.poll(&TIMERS, at(9_000)), TimerAction::Retransmit);
+    assert_eq!(transaction.poll(&TIMERS, at(9_000)), TimerAction::None);
     assert_eq!(transaction.next_timer(), Some(at(10_000)));
 
     let mut transaction = after(Invite, false, &[]);
-    assert_eq!(transaction.poll(&TIMERS, at(40_000)), Timeout::TimedOut);
-    assert_eq!(transaction.poll(&TIMERS, at(40_000)), Timeout::None);
+    assert_eq!(transaction.poll(&TIMERS, at(40_000)), TimerAction::TimedOut);
+    assert_eq!(transaction.poll(&TIMERS, at(40_000)), TimerAction::None);
     assert_eq!((transaction.state(), transaction.next_timer()), (Terminated, None));
 
     let mut transaction = after(Invite, false, &[]);
-    assert_eq!(transaction.poll(&TIMERS, at(510)), Timeout::Retransmit);
+    assert_eq!(transaction.poll(&TIMERS, at(510)), TimerAction::Retransmit);
     assert_eq!(
         transaction.next_timer(),
         Some(at(1_500)),

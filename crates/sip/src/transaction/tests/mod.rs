@@ -20,19 +20,19 @@ fn at(millis: u64) -> Instant {
 /// The fired timers with their times in milliseconds from [`START`], until no timer is left.
 fn schedule(
     mut next_timer: impl FnMut() -> Option<Instant>,
-    mut poll: impl FnMut(Instant) -> Timeout,
-) -> Vec<(u64, Timeout)> {
+    mut poll: impl FnMut(Instant) -> TimerAction,
+) -> Vec<(u64, TimerAction)> {
     let mut fired = Vec::new();
     while let Some(now) = next_timer() {
-        assert_eq!(poll(now - Duration::from_micros(1)), Timeout::None);
+        assert_eq!(poll(now - Duration::from_micros(1)), TimerAction::None);
         fired.push((now.since(START).as_millis(), poll(now)));
-        assert_eq!(poll(now), Timeout::None);
+        assert_eq!(poll(now), TimerAction::None);
     }
     fired
 }
 
-fn retransmissions(millis: &[u64], end: (u64, Timeout)) -> Vec<(u64, Timeout)> {
-    millis.iter().map(|&millis| (millis, Timeout::Retransmit)).chain([end]).collect()
+fn retransmissions(millis: &[u64], end: (u64, TimerAction)) -> Vec<(u64, TimerAction)> {
+    millis.iter().map(|&millis| (millis, TimerAction::Retransmit)).chain([end]).collect()
 }
 
 #[test]

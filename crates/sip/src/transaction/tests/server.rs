@@ -1,9 +1,9 @@
 use super::*;
-use crate::transaction::Kind::{Invite, NonInvite};
 use crate::transaction::State::*;
+use crate::transaction::TransactionKind::{Invite, NonInvite};
 
 /// A transaction that has sent `responses` at [`START`].
-fn after(kind: Kind, reliable: bool, responses: &[u16]) -> ServerTransaction {
+fn after(kind: TransactionKind, reliable: bool, responses: &[u16]) -> ServerTransaction {
     let mut transaction = ServerTransaction::new(kind, reliable);
     for &status in responses {
         assert!(transaction.on_response(status, &TIMERS, START));
@@ -17,7 +17,7 @@ fn acknowledged(reliable: bool) -> ServerTransaction {
     transaction
 }
 
-fn run(transaction: ServerTransaction) -> Vec<(u64, Timeout)> {
+fn run(transaction: ServerTransaction) -> Vec<(u64, TimerAction)> {
     let cell = core::cell::Cell::new(transaction);
     schedule(
         || cell.get().next_timer(),
@@ -191,7 +191,7 @@ fn an_ack_ends_retransmissions_or_is_passed_up() {
 
 #[test]
 fn schedules_match_the_rfc() {
-    let end = |millis| [(millis, Timeout::Terminated)].to_vec();
+    let end = |millis| [(millis, TimerAction::Terminated)].to_vec();
     for (transaction, schedule) in [
         (after(Invite, false, &[]), [].to_vec()),
         (after(Invite, false, &[180]), [].to_vec()),
@@ -199,10 +199,10 @@ fn schedules_match_the_rfc() {
             after(Invite, false, &[180, 486]),
             retransmissions(
                 &[500, 1_500, 3_500, 7_500, 11_500, 15_500, 19_500, 23_500, 27_500, 31_500],
-                (32_000, Timeout::TimedOut),
+                (32_000, TimerAction::TimedOut),
             ),
         ),
-        (after(Invite, true, &[486]), [(32_000, Timeout::TimedOut)].to_vec()),
+        (after(Invite, true, &[486]), [(32_000, TimerAction::TimedOut)].to_vec()),
         (acknowledged(false), end(5_000)),
         (acknowledged(true), [].to_vec()),
         (after(Invite, false, &[200]), end(32_000)),
@@ -219,20 +219,20 @@ fn schedules_match_the_rfc() {
 #[test]
 fn the_wait_starts_at_the_first_ack() {
     let mut transaction = after(Invite, false, &[486]);
-    assert_eq!(transaction.poll(&TIMERS, at(500)), Timeout::Retransmit);
+    assert_eq!(transaction.poll(&TIMERS, at(500)), TimerAction::Retransmit);
     assert!(!transaction.on_ack(&TIMERS, at(600)));
     assert!(!transaction.on_ack(&TIMERS, at(1_600)));
-    assert_eq!(run(transaction), [(5_600, Timeout::Terminated)]);
+    assert_eq!(run(transaction), [(5_600, TimerAction::Terminated)]);
 }
 
 #[test]
 fn a_late_poll_sends_once() {
     let mut transaction = after(Invite, false, &[486]);
-    assert_eq!(transaction.poll(&TIMERS, at(20_000)), Timeout::Retransmit);
-    assert_eq!(transaction.poll(&TIMERS, at(20_000)), Timeout::None);
+    assert_eq!(transaction.poll(&TIMERS, at(20_000)), TimerAction::Retransmit);
+    assert_eq!(transaction.poll(&TIMERS, at(20_000)), TimerAction::None);
     assert_eq!(transaction.next_timer(), Some(at(21_000)));
-    assert_eq!(transaction.poll(&TIMERS, at(50_000)), Timeout::TimedOut);
-    assert_eq!(transaction.poll(&TIMERS, at(50_000)), Timeout::None);
+    assert_eq!(transaction.poll(&TIMERS, at(50_000)), TimerAction::TimedOut);
+    assert_eq!(transaction.poll(&TIMERS, at(50_000)), TimerAction::None);
     assert_eq!((transaction.state(), transaction.next_timer()), (Terminated, None));
 }
 

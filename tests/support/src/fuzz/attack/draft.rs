@@ -1,10 +1,10 @@
 //! Construction and inspection of messages.
 
 use super::parties::{SERVER, address};
-use sip::digest::{Challenge, Ha1Set, Request};
+use sip::digest::{Challenge, DigestInput, Ha1Set};
 use sip::header::{CSeq, NameAddr};
 use sip::message::Response;
-use sip::{Emit, HeaderName, Message, StartLine};
+use sip::{Encode, HeaderName, Message, StartLine};
 use sip_server::Flow;
 
 /// A request under construction: header fields in order. Content-Length and the oracle's serial
@@ -82,10 +82,11 @@ pub(super) fn answer(
     let challenge = Challenge::parse(challenge.as_bytes()).ok()??;
     let ha1 = Ha1Set::new(user.as_bytes(), challenge.realm, user.as_bytes());
     let body = "x".repeat(body);
-    let request = Request { method: method.as_bytes(), uri: uri.as_bytes(), body: body.as_bytes() };
+    let request =
+        DigestInput { method: method.as_bytes(), uri: uri.as_bytes(), body: body.as_bytes() };
     let secret = ha1.get(challenge.algorithm);
     let mut value = Vec::new();
-    challenge.answer(user.as_bytes(), secret, &request, b"0a4f", count).write(&mut value);
+    challenge.credentials_for(user.as_bytes(), secret, &request, b"0a4f", count).write(&mut value);
     Some(text(&value))
 }
 
@@ -94,7 +95,7 @@ pub(super) fn response(
     request: &Message<'_>,
     status: u16,
     tag: Option<&str>,
-    lines: impl Emit,
+    lines: impl Encode,
 ) -> Vec<u8> {
     let mut out = Vec::new();
     let response = Response {
@@ -104,7 +105,7 @@ pub(super) fn response(
         reason: "Reason",
         to_tag: tag.map(str::as_bytes),
     };
-    response.write(&mut out, |out| lines.emit(out));
+    response.write(&mut out, |out| lines.encode(out));
     out
 }
 

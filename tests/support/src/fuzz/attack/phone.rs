@@ -4,7 +4,7 @@ use super::draft::{Draft, branch, challenges, cseq, method, response, text, valu
 use super::parties::{DOMAIN, Honest};
 use sip::dialog::Dialog;
 use sip::digest::Challenge;
-use sip::{Emit, HeaderName, Message};
+use sip::{Encode, HeaderName, Message};
 use sip_server::Flow;
 
 /// The number of dialogs and requests that a phone stores.
@@ -86,9 +86,10 @@ impl Phone {
 
     fn within(&mut self, dialog: &Dialog, method: &str) -> Draft {
         let [uri, local, remote, call_id] =
-            [dialog.target(), dialog.local(), dialog.remote(), dialog.id().call_id].map(text);
+            [dialog.remote_target(), dialog.local(), dialog.remote(), dialog.id().call_id]
+                .map(text);
         let draft = self.start(method, &uri, &local, &remote, &call_id);
-        dialog.routes().iter().fold(draft, |draft, route| draft.and("Route", text(route)))
+        dialog.route_set().iter().fold(draft, |draft, route| draft.and("Route", text(route)))
     }
 
     fn send(&mut self, draft: Draft, has_credentials: bool) -> Action {
@@ -140,7 +141,7 @@ impl Phone {
             return Some(Action::Request(as_ack(ack), None));
         }
         let dialog =
-            Dialog::of_response(response).ok().filter(|_| response.has(HeaderName::Contact))?;
+            Dialog::from_response(response).ok().filter(|_| response.has(HeaderName::Contact))?;
         let ack = self.within(&dialog, "ACK");
         self.note(dialog);
         Some(Action::Request(ack, None))
@@ -176,10 +177,12 @@ impl Phone {
         let tag = format!("{}-tag", self.honest.user);
         let mut lines = Vec::new();
         request.write_record_routes(&mut lines);
-        ("Contact: <", self.honest.contact, ">\r\n").emit(&mut lines);
+        ("Contact: <", self.honest.contact, ">\r\n").encode(&mut lines);
         let answer = |status| Action::Response(response(request, status, Some(&tag), &lines));
         if matches!(&*method, "INVITE" | "SUBSCRIBE") {
-            let Ok(dialog) = Dialog::of_request(request, tag.as_bytes()) else { return Vec::new() };
+            let Ok(dialog) = Dialog::from_request(request, tag.as_bytes()) else {
+                return Vec::new();
+            };
             self.note(dialog);
         }
         match &*method {

@@ -331,7 +331,7 @@ impl<'b> Machine<'b> {
             }
             keep(&mut self.responses, sent);
         } else {
-            let checked = message.check();
+            let checked = message.validate_request();
             // An ACK has the To of the response, which the peer has chosen.
             let is_ack = message.method() == Some(Method::Ack);
             assert!(is_ack || checked.is_ok(), "sent a faulty request {checked:?}, {}", text());

@@ -1,7 +1,7 @@
 //! Messages of phones, with variations chosen by the input.
 
 use super::input::Input;
-use sip::digest::{Challenge, Ha1Set, Request};
+use sip::digest::{Challenge, DigestInput, Ha1Set};
 use sip::message::MAX_MESSAGE;
 use sip::{HeaderName, Message, StartLine};
 use sip_server::{Connection, Flow};
@@ -171,10 +171,10 @@ fn answer(
     }
     let password = if input.chance(20) { b"wrong" } else { PASSWORD };
     let ha1 = Ha1Set::new(user.as_bytes(), challenge.realm, password);
-    let request = Request { method: method.as_bytes(), uri, body: b"" };
+    let request = DigestInput { method: method.as_bytes(), uri, body: b"" };
     let ha1 = ha1.get(challenge.algorithm);
     let credentials =
-        challenge.answer(user.as_bytes(), ha1, &request, b"cnonce", memory.nonce_count);
+        challenge.credentials_for(user.as_bytes(), ha1, &request, b"cnonce", memory.nonce_count);
     let mut value = Vec::new();
     credentials.write(&mut value);
     Some(value)

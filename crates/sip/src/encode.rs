@@ -10,99 +10,99 @@ use core::net::IpAddr;
 /// their parts.
 ///
 /// ```
-/// use sip::Emit;
+/// use sip::Encode;
 ///
 /// let mut out = Vec::new();
-/// ("<sip:", "alice", "@", "example.com", ">;tag=", 7_u32).emit(&mut out);
+/// ("<sip:", "alice", "@", "example.com", ">;tag=", 7_u32).encode(&mut out);
 /// assert_eq!(out, b"<sip:alice@example.com>;tag=7");
 /// ```
-pub trait Emit {
+pub trait Encode {
     /// Appends the value.
-    fn emit(&self, out: &mut Vec<u8>);
+    fn encode(&self, out: &mut Vec<u8>);
 }
 
-impl<T: Emit + ?Sized> Emit for &T {
-    fn emit(&self, out: &mut Vec<u8>) {
-        (**self).emit(out);
+impl<T: Encode + ?Sized> Encode for &T {
+    fn encode(&self, out: &mut Vec<u8>) {
+        (**self).encode(out);
     }
 }
 
 /// `None` is empty.
-impl<T: Emit> Emit for Option<T> {
-    fn emit(&self, out: &mut Vec<u8>) {
+impl<T: Encode> Encode for Option<T> {
+    fn encode(&self, out: &mut Vec<u8>) {
         if let Some(value) = self {
-            value.emit(out);
+            value.encode(out);
         }
     }
 }
 
-impl Emit for [u8] {
-    fn emit(&self, out: &mut Vec<u8>) {
+impl Encode for [u8] {
+    fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self);
     }
 }
 
-impl<const N: usize> Emit for [u8; N] {
-    fn emit(&self, out: &mut Vec<u8>) {
+impl<const N: usize> Encode for [u8; N] {
+    fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self);
     }
 }
 
-impl Emit for Vec<u8> {
-    fn emit(&self, out: &mut Vec<u8>) {
+impl Encode for Vec<u8> {
+    fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self);
     }
 }
 
-impl Emit for Cow<'_, [u8]> {
-    fn emit(&self, out: &mut Vec<u8>) {
+impl Encode for Cow<'_, [u8]> {
+    fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self);
     }
 }
 
-impl Emit for str {
-    fn emit(&self, out: &mut Vec<u8>) {
+impl Encode for str {
+    fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.as_bytes());
     }
 }
 
-impl Emit for alloc::string::String {
-    fn emit(&self, out: &mut Vec<u8>) {
+impl Encode for alloc::string::String {
+    fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.as_bytes());
     }
 }
 
-impl Emit for u16 {
-    fn emit(&self, out: &mut Vec<u8>) {
+impl Encode for u16 {
+    fn encode(&self, out: &mut Vec<u8>) {
         write_decimal(out, (*self).into());
     }
 }
 
-impl Emit for u32 {
-    fn emit(&self, out: &mut Vec<u8>) {
+impl Encode for u32 {
+    fn encode(&self, out: &mut Vec<u8>) {
         write_decimal(out, (*self).into());
     }
 }
 
-impl Emit for u64 {
-    fn emit(&self, out: &mut Vec<u8>) {
+impl Encode for u64 {
+    fn encode(&self, out: &mut Vec<u8>) {
         write_decimal(out, *self);
     }
 }
 
-impl Emit for Method<'_> {
-    fn emit(&self, out: &mut Vec<u8>) {
+impl Encode for Method<'_> {
+    fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.as_bytes());
     }
 }
 
 macro_rules! emit_tuples {
     ($(($($part:ident)+))+) => {$(
-        impl<$($part: Emit),+> Emit for ($($part,)+) {
-            fn emit(&self, out: &mut Vec<u8>) {
+        impl<$($part: Encode),+> Encode for ($($part,)+) {
+            fn encode(&self, out: &mut Vec<u8>) {
                 #[allow(non_snake_case)]
                 let ($($part,)+) = self;
-                $($part.emit(out);)+
+                $($part.encode(out);)+
             }
         }
     )+};
@@ -185,7 +185,7 @@ mod tests {
     fn addresses_are_written_as_in_uris() {
         for text in ["192.0.2.1:5060", "[2001:db8::1]:5061", "0.0.0.0:0", "255.10.100.9:65535"] {
             let mut out = Vec::new();
-            text.parse::<SocketAddr>().unwrap().emit(&mut out);
+            text.parse::<SocketAddr>().unwrap().encode(&mut out);
             assert_eq!(out, text.as_bytes());
         }
     }
