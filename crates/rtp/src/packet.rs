@@ -173,7 +173,7 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// The fields of a fixed header to be written. [`HeaderFields::write_with`] adds contributing sources and
+/// The fields of a fixed header to be written. [`HeaderFields::write_with`] adds sources and
 /// an extension.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HeaderFields {

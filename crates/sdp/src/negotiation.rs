@@ -63,7 +63,8 @@ pub fn usable_crypto_attributes(media: &MediaDescription<'_>) -> Vec<CryptoAttri
     offered
 }
 
-/// The SRTP policy of the local end. Start with [`SrtpPreferences::secure`] and change single fields.
+/// The SRTP policy of the local end. Start with [`SrtpPreferences::secure`] and change single
+/// fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SrtpPreferences {

@@ -1,7 +1,8 @@
 //! Dialogs of calls and subscriptions (RFC 3261 section 12).
 //!
 //! A dialog is a small value without messages and timers. Its owner finds the dialog of a message,
-//! checks requests with [`Dialog::check_cseq`], and starts its own requests with [`Dialog::request`].
+//! checks requests with [`Dialog::check_cseq`], and starts its own requests with
+//! [`Dialog::request`].
 //! One INVITE can create several dialogs, one for each To tag of the responses.
 //! answers it.
 
