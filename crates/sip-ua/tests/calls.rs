@@ -2,9 +2,11 @@
 
 mod rig;
 
+use barebell_sip_ua::{
+    Account, AccountId, Agent, CallId, Config, End, Event, Failure, RegistrationState,
+};
 use rig::{Rig, SESSION};
 use sip::Instant;
-use sip_ua::{Account, AccountId, Agent, CallId, Config, End, Event, Failure, RegistrationState};
 use std::time::Duration;
 use test_support::network::Link;
 

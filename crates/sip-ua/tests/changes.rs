@@ -2,10 +2,10 @@
 
 mod rig;
 
+use barebell_sip_ua::{CallError, CallId, Config, Event, Failure};
 use rig::stranger::{body, value};
 use rig::{Rig, SESSION};
 use sip::HeaderName;
-use sip_ua::{CallError, CallId, Config, Event, Failure};
 use std::net::SocketAddr;
 use std::time::Duration;
 use test_support::network::Link;

@@ -4,8 +4,8 @@
 //! cargo run -p barebell-srtp --example protect
 //! ```
 
+use barebell_srtp::{MasterKey, Policy, Receiver, Sender, Suite};
 use rtp::packet::Fields;
-use srtp::{MasterKey, Policy, Receiver, Sender, Suite};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let policy = Policy::new(Suite::AeadAes128Gcm);
