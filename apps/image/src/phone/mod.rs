@@ -335,7 +335,9 @@ impl Phone {
     pub fn press(&mut self, key: char) {
         let session = self.call.as_mut().and_then(|call| call.leg.session.as_mut());
         if let Some(session) = session {
-            session.press(key);
+            if let Err(error) = session.press(key) {
+                self.log.say(format_args!("key not sent: {error}"));
+            }
         }
     }
 

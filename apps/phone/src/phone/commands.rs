@@ -209,7 +209,7 @@ impl Phone {
         let session = session.ok_or(format!("there is no call {number} that is answered"))?;
         for digit in digits.chars() {
             // A peer that does not accept telephone events gets INFO requests.
-            if !session.press(digit) {
+            if session.press(digit).is_err() {
                 let pressed = self.agent.press(self.clock.now(), id, digit);
                 pressed.map_err(|error| format!("call {number}: {error}"))?;
             }
