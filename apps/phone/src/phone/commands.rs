@@ -61,8 +61,8 @@ impl Phone {
         let line = call.account.and_then(|account| self.lines.get(account.0));
         let first = line.and_then(|line| line.proxy.as_deref()).unwrap_or(&call.party);
         match sip_ua::destination(first.as_bytes()) {
-            Some(destination) => self.lookups.ask(Asker::Call(number), destination),
-            None => self.fail(number, &Failure::NotLocated),
+            Ok(destination) => self.lookups.ask(Asker::Call(number), destination),
+            Err(_) => self.fail(number, &Failure::NotLocated),
         }
     }
 
