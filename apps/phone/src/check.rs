@@ -124,9 +124,12 @@ fn transport_name(transport: Transport) -> String {
 /// Locates the server of an account and checks that it answers.
 fn server(check: &mut Check, account: &Account, trust: &Trust) {
     let towards = account.proxy.as_deref().unwrap_or(&account.uri);
-    let Some(destination) = sip_ua::destination(towards.as_bytes()) else {
-        let found = format!("{towards} leads nowhere");
-        return check.tell("DNS", false, found, Some("give the account a proxy"));
+    let destination = match sip_ua::destination(towards.as_bytes()) {
+        Ok(destination) => destination,
+        Err(error) => {
+            let found = format!("{towards}: {error}");
+            return check.tell("DNS", false, found, Some("give the account a proxy"));
+        }
     };
     let dns = Dns::new(TRANSPORTS.to_vec(), AddressFamilies::V4First, |text| {
         terminal::say(&text);

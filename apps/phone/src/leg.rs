@@ -9,7 +9,8 @@ use crate::random::{random, random_number};
 use crate::tap::Tap;
 use media::ear::Ear;
 use media::{
-    Channel, Clock, Heard, Negotiator, Refusal, ReportSeed, Seed, Session, Stream, Wishes,
+    Channel, Clock, Heard, Negotiator, Refusal, ReportSeed, Seed, Session, SessionError, Stream,
+    Wishes,
 };
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -132,8 +133,8 @@ impl Leg {
         Ok(())
     }
 
-    /// Starts the session of `stream`, or renews it. Returns false if its keys cannot be used.
-    pub(crate) fn carry(&mut self, now: Duration, stream: Stream) -> bool {
+    /// Starts the session of `stream`, or renews it.
+    pub(crate) fn carry(&mut self, now: Duration, stream: Stream) -> Result<(), SessionError> {
         match &mut self.session {
             Some(session) => session.renew(stream),
             None => {
@@ -145,15 +146,13 @@ impl Leg {
                     sequence_number: (number >> 32) as u16 >> 1,
                     timestamp: (number >> 16) as u32,
                 };
-                let mut session = Session::measured(stream, seed, self.stopwatch);
-                if let Some(session) = &mut session {
-                    session.start_reports(now, report_seed(now));
-                    if self.suppresses_silence {
-                        session.suppress_silence();
-                    }
+                let mut session = Session::measured(stream, seed, self.stopwatch)?;
+                session.start_reports(now, report_seed(now));
+                if self.suppresses_silence {
+                    session.suppress_silence();
                 }
-                self.session = session;
-                self.session.is_some()
+                self.session = Some(session);
+                Ok(())
             }
         }
     }
@@ -161,10 +160,8 @@ impl Leg {
     /// Answers `offer` and starts or renews the session.
     pub(crate) fn answer(&mut self, now: Duration, offer: &[u8]) -> Result<Vec<u8>, Refusal> {
         let (answer, stream) = self.negotiator.answer(offer, &mut random)?;
-        match self.carry(now, stream) {
-            true => Ok(answer),
-            false => Err(Refusal::Keys),
-        }
+        self.carry(now, stream)?;
+        Ok(answer)
     }
 
     /// Reads the received datagrams and passes their events to `heard`. Arrival times are those of
@@ -351,7 +348,7 @@ mod tests {
         let offer = here.negotiator.offer(&mut random);
         let answer = there.answer(Duration::ZERO, &offer).unwrap();
         let stream = here.negotiator.accept(&answer).unwrap();
-        assert!(here.carry(Duration::ZERO, stream));
+        here.carry(Duration::ZERO, stream).unwrap();
         let mut is_silent = || {
             here.negotiator.hold(!here.negotiator.holds());
             here.say(Duration::ZERO, &[]);

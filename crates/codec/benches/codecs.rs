@@ -1,7 +1,7 @@
 //! The cost of encoding, decoding and concealing 20 ms of audio, by codec: `cargo bench -p
 //! barebell-codec --all-features`.
 
-use codec::{Codec, Decoder, Encoder, Resampler};
+use barebell_codec::{Codec, Decoder, Encoder, Resampler};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 

@@ -26,4 +26,4 @@ pub use negotiation::{
     ExtendedReports, Negotiator, Random, Refusal, Security, Stream, Wishes, shorten,
 };
 pub use rtcp::{Channel, ReportSeed};
-pub use session::{Clock, Flow, Heard, Seed, Session, Statistics};
+pub use session::{Clock, DigitError, Flow, Heard, Seed, Session, SessionError, Statistics};

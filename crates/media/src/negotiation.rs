@@ -1,5 +1,6 @@
 //! Offers and answers of one audio stream (RFC 3264), with SRTP keys (RFC 4568).
 
+use crate::SessionError;
 use crate::session::is_same;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -134,6 +135,14 @@ pub enum Refusal {
     },
     /// The keys in the answer do not match the offer.
     Keys,
+    /// The session cannot carry the negotiated stream.
+    Session(SessionError),
+}
+
+impl From<SessionError> for Refusal {
+    fn from(error: SessionError) -> Self {
+        Self::Session(error)
+    }
 }
 
 impl fmt::Display for Refusal {
@@ -150,6 +159,7 @@ impl fmt::Display for Refusal {
                 write!(f, "the other end requires {protocol}, which is not to be had here")
             }
             Self::Keys => f.write_str("the SRTP keys in the answer do not fit the offer"),
+            Self::Session(error) => write!(f, "{error}"),
         }
     }
 }

@@ -17,6 +17,7 @@ use srtp::Suite;
 use srtp::timings::Timings;
 
 mod control;
+mod error;
 mod framing;
 mod keys;
 mod send;
@@ -25,6 +26,7 @@ mod statistics;
 mod timings;
 mod trials;
 
+pub use error::{DigitError, SessionError};
 pub(crate) use framing::FRAME;
 use framing::Framing;
 use keys::Protection;
@@ -112,22 +114,30 @@ pub struct Session {
 }
 
 impl Session {
-    /// Returns the session of `stream`. `None` if its keys are unusable.
-    #[must_use]
-    pub fn new(stream: Stream, seed: Seed) -> Option<Self> {
+    /// Returns the session of `stream`.
+    ///
+    /// # Errors
+    /// [`SessionError::Keys`] if its keys are unusable.
+    pub fn new(stream: Stream, seed: Seed) -> Result<Self, SessionError> {
         Self::measured(stream, seed, None)
     }
 
     /// As [`Session::new`], and measures the duration of the SRTP steps by `clock`, if present: see
     /// [`Session::timings`].
-    #[must_use]
-    pub fn measured(stream: Stream, seed: Seed, clock: Option<Clock>) -> Option<Self> {
+    ///
+    /// # Errors
+    /// As of [`Session::new`].
+    pub fn measured(
+        stream: Stream,
+        seed: Seed,
+        clock: Option<Clock>,
+    ) -> Result<Self, SessionError> {
         let mut measured = Measured::by(clock);
         let protection = match &stream.security {
             None => None,
             Some(agreed) => Some(Protection::new(agreed, &stream.seed, &mut measured)?),
         };
-        Some(Self {
+        Ok(Self {
             encoder: Encoder::new(stream.codec),
             decoder: Decoder::new(stream.codec),
             protection,
@@ -159,15 +169,16 @@ impl Session {
         })
     }
 
-    /// Continues with a renegotiated stream. Returns false, and leaves the session unchanged, if
-    /// its keys are unusable, or if it is in clear after an encrypted stream.
-    pub fn renew(&mut self, stream: Stream) -> bool {
+    /// Continues with a renegotiated stream.
+    ///
+    /// # Errors
+    /// [`SessionError`] if its keys are unusable, or if it is in clear after an encrypted stream.
+    /// The session is unchanged.
+    pub fn renew(&mut self, stream: Stream) -> Result<(), SessionError> {
         let (before, after) = (&self.stream.security, &stream.security);
         let (protection, seed) = (&mut self.protection, &stream.seed);
         let measured = &mut self.measured;
-        if !keys::renew(protection, before.as_ref(), after.as_ref(), seed, measured) {
-            return false;
-        }
+        keys::renew(protection, before.as_ref(), after.as_ref(), seed, measured)?;
         if stream.codec != self.stream.codec {
             self.encoder = Encoder::new(stream.codec);
             self.decoder = Decoder::new(stream.codec);
@@ -195,7 +206,7 @@ impl Session {
         }
         self.stream = stream;
         self.begins = true;
-        true
+        Ok(())
     }
 
     /// Returns the negotiated stream.
@@ -307,7 +318,7 @@ impl Session {
         let now = core::mem::replace(&mut stream.others[other], before);
         (stream.codec, stream.send_type, stream.receive_type) = now;
         // The keys are the same, with which this does not fail.
-        self.renew(stream);
+        let _ = self.renew(stream);
         if let Some(reception) = &mut self.reception {
             reception.set_clock_rate(self.stream.codec.clock_rate());
         }

@@ -1,7 +1,7 @@
 //! The jitter buffer over recorded calls, with their packets' arrival times.
 
-use rtp::jitter_buffer::{Config, Counts, Playout};
-use rtp::{Header, JitterBuffer, is_rtcp};
+use barebell_rtp::jitter_buffer::{Config, Counts, Playout};
+use barebell_rtp::{Header, JitterBuffer, is_rtcp};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use test_support::pcap::datagrams;

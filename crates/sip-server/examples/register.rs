@@ -5,11 +5,11 @@
 //! cargo run -p barebell-sip-server --example register
 //! ```
 
+use barebell_sip_server::config::{Domain, Listener};
+use barebell_sip_server::{Config, Flow, Output, Server};
 use parking_lot::RawMutex;
 use sip::digest::{Challenge, DigestInput, Ha1Set};
 use sip::{HeaderName, Instant, Message, Transport};
-use sip_server::config::{Domain, Listener};
-use sip_server::{Config, Flow, Output, Server};
 use std::sync::Arc;
 
 fn register(number: u32, authorization: &str) -> String {

@@ -65,7 +65,7 @@ impl Share {
 /// 503. A rejection costs a quarter of a call and ends the attempt. The smaller the share, the
 /// fewer requests are rejected for each one that is served, and the others are dropped at low cost:
 /// the owner leaves datagrams unread, and their senders retransmit them (RFC 3261 section 17.1).
-/// [`Throttle::lets_in`] drops messages on streams.
+/// [`Worker::lets_in`](crate::Worker::lets_in) drops messages on streams.
 #[derive(Debug)]
 pub struct Throttle {
     share: Share,

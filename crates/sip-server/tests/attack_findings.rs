@@ -5,10 +5,10 @@
 #[allow(dead_code, reason = "it is the rig of the conformance tests")]
 mod rig;
 
+use barebell_sip_server::config::State;
+use barebell_sip_server::{Config, Flow, Location};
 use rig::{ALICE, BOB, Draft, Rig, SERVER, STRANGER, Sent, closed_config, udp};
 use sip::{Duration, HeaderName, Transport};
-use sip_server::config::State;
-use sip_server::{Config, Flow, Location};
 
 /// An uninvolved gateway.
 const GATEWAY: &str = "192.0.2.7";

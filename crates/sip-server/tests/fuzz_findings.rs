@@ -1,10 +1,10 @@
 //! Regression tests for the findings of fuzzing, each reduced to the shortest scenario.
 
+use barebell_sip_server::config::{Authentication, Config, Domain, Listener, State};
+use barebell_sip_server::{Connection, Flow, Output, Server, Worker};
 use parking_lot::RawMutex;
 use sip::message::MAX_MESSAGE;
 use sip::{Duration, Instant, Message, Transport};
-use sip_server::config::{Authentication, Config, Domain, Listener, State};
-use sip_server::{Connection, Flow, Output, Server, Worker};
 use std::num::NonZeroU64;
 use std::sync::Arc;
 

@@ -1,12 +1,12 @@
 //! Several threads work on one server at once: no message is lost, no transaction is stuck, and
 //! there is no deadlock.
 
+use barebell_sip_server::config::{Domain, Listener};
+use barebell_sip_server::{Config, Flow, Output, Server, Worker};
 use parking_lot::RawMutex;
 use sip::dialog::Dialog;
 use sip::message::{Response, reason_phrase};
 use sip::{Duration, HeaderName, Instant, Message, Method, Transport};
-use sip_server::config::{Domain, Listener};
-use sip_server::{Config, Flow, Output, Server, Worker};
 use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Barrier};
@@ -120,11 +120,11 @@ fn threads_share_a_server() {
     let config = Config {
         listeners: vec![Listener { transport: Transport::Udp, address: SERVER.into() }],
         domains: vec![Domain { name: "example.com".into(), aliases: vec![] }],
-        authentication: sip_server::config::Authentication {
+        authentication: barebell_sip_server::config::Authentication {
             required: false,
             ..Default::default()
         },
-        limits: sip_server::config::Limits {
+        limits: barebell_sip_server::config::Limits {
             source_rate: 0,
             foreign_rate: 0,
             ..Default::default()

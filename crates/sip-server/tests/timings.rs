@@ -1,9 +1,9 @@
 //! The timings report the duration of each step when they are on.
 
+use barebell_sip_server::config::{Config, Domain, Listener};
+use barebell_sip_server::{Flow, Output, Server, Step};
 use parking_lot::RawMutex;
 use sip::{Instant, Transport};
-use sip_server::config::{Config, Domain, Listener};
-use sip_server::{Flow, Output, Server, Step};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,10 +1,10 @@
 //! The agent: the dispatch of received messages to their transactions and calls.
 
 use crate::admission;
-use crate::call::{Call, CallError, Cause, refuse_answer};
+use crate::call::{Call, CallError, CallState, Cause, refuse_answer};
 use crate::capabilities::{self, ALLOW};
 use crate::client_transaction::{Heard, Owner};
-use crate::config::{Account, AccountId, Config};
+use crate::config::{Account, AccountError, AccountId, Config};
 use crate::core::{Core, News};
 use crate::event::{CallId, Event, Failure, Location, MessageId, Ticket, Transmit};
 use crate::message::ACCEPT;
@@ -162,16 +162,19 @@ impl Agent {
         self.core.clients.is_waiting()
     }
 
-    /// Adds an account. It registers after [`Agent::register`]. `None` if its URI is not a SIP URI.
-    pub fn add_account(&mut self, account: Account) -> Option<AccountId> {
+    /// Adds an account. It registers after [`Agent::register`].
+    ///
+    /// # Errors
+    /// [`AccountError::Uri`] if its URI is not a SIP URI.
+    pub fn add_account(&mut self, account: Account) -> Result<AccountId, AccountError> {
         let id = AccountId(self.core.config.accounts.len());
         self.core.config.accounts.push(account);
-        let registration = Registration::new(&mut self.core, id);
-        if registration.is_none() {
+        let Some(registration) = Registration::new(&mut self.core, id) else {
             self.core.config.accounts.pop();
-        }
-        self.registrations.push(registration?);
-        Some(id)
+            return Err(AccountError::Uri);
+        };
+        self.registrations.push(registration);
+        Ok(id)
     }
 
     /// Stops all registration requests of an account. A binding that exists expires. It is for an
@@ -211,7 +214,8 @@ impl Agent {
     /// fields in the URI are ignored.
     ///
     /// # Errors
-    /// [`CallError::Uri`] if it is not a SIP URI, or the account does not exist.
+    /// [`CallError::Uri`] if it is not a SIP URI, [`CallError::Account`] if the account does not
+    /// exist.
     pub fn call(
         &mut self,
         now: Instant,
@@ -222,6 +226,11 @@ impl Agent {
         let headers = split_headers(uri.as_bytes()).map(|(_, headers)| headers);
         let lines = headers.and_then(subject_line).unwrap_or_default();
         self.place(now, account, uri, session, Cause { lines, ..Cause::default() })
+    }
+
+    fn check_account(&self, account: Option<AccountId>) -> Result<(), CallError> {
+        let exists = account.is_none_or(|account| account.0 < self.core.config.accounts.len());
+        if exists { Ok(()) } else { Err(CallError::Account) }
     }
 
     fn place(
@@ -237,6 +246,7 @@ impl Agent {
         if let Some(replaces) = Replaces::of_headers(headers) {
             ("Replaces: ", &replaces, "\r\nRequire: replaces\r\n").encode(&mut cause.lines);
         }
+        self.check_account(account)?;
         let routes = account.and_then(|account| self.registrations.get(account.0));
         let routes = routes.map_or(&[][..], |registration| &registration.service_route);
         let dialog = self.core.dialog_to(account, address, routes).ok_or(CallError::Uri)?;
@@ -279,7 +289,7 @@ impl Agent {
     pub fn decline(&mut self, now: Instant, call: CallId, status: u16) -> Result<(), CallError> {
         self.with(call, |call, core| {
             if !call.is_ringing_here() {
-                return Err(CallError::State("ringing"));
+                return Err(CallError::State(CallState::Incoming));
             }
             call.decline(core, status, now);
             Ok(())
@@ -422,7 +432,8 @@ impl Agent {
     /// Sends `text` to `uri`, as `account` or directly. [`Event::MessageSent`] reports the result.
     ///
     /// # Errors
-    /// [`CallError::Uri`] if it is not a SIP URI, or the account does not exist.
+    /// [`CallError::Uri`] if it is not a SIP URI, [`CallError::Account`] if the account does not
+    /// exist.
     pub fn message(
         &mut self,
         now: Instant,
@@ -430,6 +441,7 @@ impl Agent {
         uri: &str,
         text: &str,
     ) -> Result<MessageId, CallError> {
+        self.check_account(account)?;
         let routes = account.and_then(|account| self.registrations.get(account.0));
         let routes = routes.map_or(&[][..], |registration| &registration.service_route);
         self.core.send_message(account, uri, routes, text, now).ok_or(CallError::Uri)

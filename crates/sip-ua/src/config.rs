@@ -73,6 +73,24 @@ impl Account {
     }
 }
 
+/// The reason why an account is rejected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AccountError {
+    /// The address-of-record is not a SIP URI.
+    Uri,
+}
+
+impl fmt::Display for AccountError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Uri => f.write_str("expected a SIP URI such as sip:alice@example.org"),
+        }
+    }
+}
+
+impl core::error::Error for AccountError {}
+
 /// The policy for reliable provisional responses (RFC 3262).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reliable {

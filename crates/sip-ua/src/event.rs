@@ -1,6 +1,7 @@
 //! The events and queries of the engine.
 
 use crate::config::AccountId;
+use crate::violation::Violation;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
@@ -93,8 +94,8 @@ pub enum Failure {
         /// The reason why the challenge is not answered.
         denial: Denial,
     },
-    /// A response violates the protocol.
-    Protocol(&'static str),
+    /// A message of the other end violates the protocol.
+    Protocol(Violation),
 }
 
 /// The reason why a challenge is not answered.

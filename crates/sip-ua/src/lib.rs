@@ -32,13 +32,15 @@ mod summary;
 mod token;
 mod uac;
 mod uas;
+mod violation;
 mod way;
 
 pub use agent::Agent;
-pub use call::CallError;
-pub use config::{Account, AccountId, Config, Password, Reliable};
+pub use call::{CallError, CallState};
+pub use config::{Account, AccountError, AccountId, Config, Password, Reliable};
 pub use event::{
     CallId, Denial, End, Event, Failure, Location, MessageId, RegistrationState, Ticket, Transfer,
     Transmit,
 };
-pub use uac::destination;
+pub use uac::{DestinationError, destination};
+pub use violation::Violation;

@@ -6,6 +6,7 @@ use crate::config::AccountId;
 use crate::core::{Core, contact};
 use crate::draft::Draft;
 use crate::event::{Event, Failure, RegistrationState};
+use crate::violation::Violation;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use sip::dialog::Dialog;
@@ -202,7 +203,7 @@ impl Registration {
         let expires = flow.and_then(|flow| granted(core, self.account, response, &flow));
         let expires = expires.unwrap_or(self.expires);
         if expires == Duration::ZERO {
-            return self.fail(core, Failure::Protocol("the registrar grants no time"), now);
+            return self.fail(core, Failure::Protocol(Violation::NoExpiry), now);
         }
         let routes = response.elements(HeaderName::ServiceRoute).map(<[u8]>::to_vec);
         self.service_route = routes.collect();

@@ -8,6 +8,7 @@ use crate::draft::{Draft, SESSION};
 use crate::event::{CallId, Event, Failure, Location, Ticket};
 use crate::token::Token;
 use alloc::vec::Vec;
+use core::fmt;
 use sip::dialog::Dialog;
 use sip::locate::{Destination, Host};
 use sip::transaction::{TimerAction, Timers};
@@ -19,23 +20,48 @@ const MAX_DATAGRAM: usize = 1300;
 /// The maximum number of stored peers that do not accept TCP.
 const MAX_WITHOUT_TCP: usize = 64;
 
-/// Returns the destination to locate for requests to `uri` (RFC 3263 section 4). `None` if it is
-/// not a SIP URI, or names an unknown transport.
-#[must_use]
-pub fn destination(uri: &[u8]) -> Option<Destination> {
-    let Ok(Uri::Sip(uri)) = Uri::parse(uri) else { return None };
+/// The reason why a URI has no destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DestinationError {
+    /// It is not a SIP URI.
+    Uri,
+    /// Its host is neither an address nor a valid name.
+    Host,
+    /// Its transport is unknown.
+    Transport,
+}
+
+impl fmt::Display for DestinationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Uri => "expected a SIP URI",
+            Self::Host => "the host is neither an address nor a name",
+            Self::Transport => "the transport is unknown",
+        })
+    }
+}
+
+impl core::error::Error for DestinationError {}
+
+/// Returns the destination to locate for requests to `uri` (RFC 3263 section 4).
+///
+/// # Errors
+/// [`DestinationError`] if it is not a SIP URI, or names an unknown transport.
+pub fn destination(uri: &[u8]) -> Result<Destination, DestinationError> {
+    let Ok(Uri::Sip(uri)) = Uri::parse(uri) else { return Err(DestinationError::Uri) };
     let maddr = uri.params.value("maddr").and_then(Host::parse);
     let host = match (maddr, uri.host) {
         (Some(host), _) => host,
         (None, sip::Host::Ip(address)) => Host::Ip(address),
-        (None, sip::Host::Name(name)) => Host::parse(name)?,
+        (None, sip::Host::Name(name)) => Host::parse(name).ok_or(DestinationError::Host)?,
     };
     let transport = match uri.transport() {
-        Some(None) => return None,
+        Some(None) => return Err(DestinationError::Transport),
         Some(known) => known,
         None => None,
     };
-    Some(Destination { host, port: uri.port, transport, sips: uri.secure })
+    Ok(Destination { host, port: uri.port, transport, sips: uri.secure })
 }
 
 /// Splits the SIP URI `uri` into the part without header fields, which a request URI must not have,
@@ -86,9 +112,9 @@ impl Core {
         let id = self.clients.insert(draft, owner, State::Locating(ticket));
         match (flow, destination) {
             (Some(flow), _) => self.transmit(id, flow, now),
-            (None, Some(destination)) => self.tell(Event::Locate { ticket, destination }),
+            (None, Ok(destination)) => self.tell(Event::Locate { ticket, destination }),
             // The owner receives the same failure as for a name that is not found.
-            (None, None) => self.clients.unlocatable.push(ticket),
+            (None, Err(_)) => self.clients.unlocatable.push(ticket),
         }
         id
     }

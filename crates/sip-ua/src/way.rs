@@ -22,8 +22,8 @@ pub(crate) struct NextHop<'a> {
 /// address, a certificate names no IP address, and a private address is valid only in its own
 /// network.
 pub(crate) fn keeps(flow: &Flow, asked: Option<&[u8]>, next: NextHop<'_>) -> bool {
-    let Some(to) = destination(next.uri) else { return true };
-    if asked.and_then(destination).is_some_and(|asked| asked == to) {
+    let Ok(to) = destination(next.uri) else { return true };
+    if asked.and_then(|asked| destination(asked).ok()).is_some_and(|asked| asked == to) {
         return true;
     }
     if matches!(flow.transport, Transport::Ws | Transport::Wss) {

@@ -2,9 +2,12 @@
 
 mod rig;
 
+use barebell_sip_ua::{
+    Account, AccountError, AccountId, Agent, CallError, CallId, CallState, Config,
+    DestinationError, End, Event, Failure, RegistrationState, destination,
+};
 use rig::{Rig, SESSION};
 use sip::Instant;
-use sip_ua::{Account, AccountId, Agent, CallId, Config, End, Event, Failure, RegistrationState};
 use std::time::Duration;
 use test_support::network::Link;
 
@@ -268,7 +271,7 @@ fn every_call_ends_whatever_is_lost_doubled_and_late() {
 fn an_account_that_comes_later_registers_until_it_is_forgotten() {
     let mut rig = rig(good());
     let account = rig.act(0, |agent, now| {
-        assert_eq!(agent.add_account(Account::new("tel:1")), None);
+        assert_eq!(agent.add_account(Account::new("tel:1")), Err(AccountError::Uri));
         let account = agent.add_account(Account::new("sip:alice@192.0.2.2")).expect("a SIP URI");
         agent.register(now, account);
         Ok(account)
@@ -292,4 +295,38 @@ fn an_account_that_comes_later_registers_until_it_is_forgotten() {
     });
     rig.pass(Duration::from_secs(86_400));
     assert_eq!(rig.events(0), []);
+}
+
+#[test]
+fn a_command_is_rejected_with_its_reason() {
+    let mut rig = rig(good());
+    let account = Some(AccountId(7));
+    for (account, uri, reason) in [
+        (account, "sip:bob@192.0.2.2", CallError::Account),
+        (None, "tel:1", CallError::Uri),
+        (None, "bob", CallError::Uri),
+    ] {
+        let call = rig.try_act(0, |agent, now| agent.call(now, account, uri, SESSION.to_vec()));
+        assert_eq!(call, Err(reason));
+        let message = rig.try_act(0, |agent, now| agent.message(now, account, uri, "text"));
+        assert_eq!(message, Err(reason));
+    }
+    let (here, _) = talking(&mut rig);
+    let transfer = |agent: &mut Agent, now| agent.transfer(now, here, "sip:carol@192.0.2.9");
+    rig.act(0, transfer);
+    assert_eq!(rig.try_act(0, transfer), Err(CallError::TransferPending));
+    let accept = rig.try_act(0, |agent, now| agent.accept(now, here, SESSION));
+    assert_eq!(accept, Err(CallError::State(CallState::OfferReceived)));
+}
+
+#[test]
+fn a_uri_without_a_destination_is_rejected_with_its_reason() {
+    let long = format!("sip:bob@{}.com", "a".repeat(250));
+    for (uri, reason) in [
+        ("tel:1", DestinationError::Uri),
+        ("sip:bob@example.com;transport=sctp", DestinationError::Transport),
+        (&long, DestinationError::Host),
+    ] {
+        assert_eq!(destination(uri.as_bytes()), Err(reason));
+    }
 }

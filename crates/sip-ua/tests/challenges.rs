@@ -1,7 +1,7 @@
 //! The choice of the servers that receive credentials.
 
+use barebell_sip_ua::{Account, AccountId, Agent, Config, Event, Failure, Location, Password};
 use sip::{Flow, Instant, Transport};
-use sip_ua::{Account, AccountId, Agent, Config, Event, Failure, Location, Password};
 use std::net::SocketAddr;
 
 /// An agent that has sent an INVITE to `proxy`, or to the domain of its account.
@@ -65,7 +65,8 @@ impl Caller {
         let mut events = std::iter::from_fn(|| self.agent.poll_event());
         let is_refused = events.any(|event| match event {
             Event::Ended {
-                end: sip_ua::End::Failed(Failure::Unauthorized { realm, .. }), ..
+                end: barebell_sip_ua::End::Failed(Failure::Unauthorized { realm, .. }),
+                ..
             } => realm == "home",
             _ => false,
         });

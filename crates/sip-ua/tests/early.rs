@@ -3,10 +3,10 @@
 
 mod rig;
 
+use barebell_sip_ua::{CallId, Config, End, Event, Failure, Reliable};
 use rig::stranger::{body, value};
 use rig::{Rig, SESSION, address};
 use sip::HeaderName;
-use sip_ua::{CallId, Config, End, Event, Failure, Reliable};
 use std::net::SocketAddr;
 use std::time::Duration;
 use test_support::network::Link;

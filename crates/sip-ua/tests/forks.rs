@@ -2,11 +2,11 @@
 
 mod rig;
 
+use barebell_sip_ua::{CallId, Config, End, Event, Failure};
 use rig::proxy::Proxy;
 use rig::stranger::value;
 use rig::{Rig, SESSION, address};
 use sip::HeaderName;
-use sip_ua::{CallId, Config, End, Event, Failure};
 use std::net::SocketAddr;
 use std::time::Duration;
 use test_support::network::Link;

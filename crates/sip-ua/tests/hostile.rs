@@ -2,10 +2,10 @@
 
 mod rig;
 
+use barebell_sip_ua::{Account, AccountId, CallId, Config, Event, Failure, RegistrationState};
 use rig::stranger::{response, value};
 use rig::{Rig, SESSION, address};
 use sip::HeaderName;
-use sip_ua::{Account, AccountId, CallId, Config, Event, Failure, RegistrationState};
 use std::net::SocketAddr;
 use std::time::Duration;
 use test_support::network::Link;
@@ -113,7 +113,7 @@ fn an_offer_that_is_never_answered_ends_with_its_call() {
 #[test]
 fn a_call_that_is_taken_back_is_not_made_again_with_credentials() {
     let account = Account {
-        password: Some(sip_ua::Password::new("secret")),
+        password: Some(barebell_sip_ua::Password::new("secret")),
         ..Account::new(&format!("sip:alice@{}", stranger()))
     };
     let config = Config { accounts: vec![account], ..Config::default() };

@@ -2,10 +2,10 @@
 
 mod rig;
 
+use barebell_sip_ua::{Account, AccountId, Config, End, Event, RegistrationState};
 use rig::stranger::{response, value};
 use rig::{Rig, SESSION, address};
 use sip::{Duration, HeaderName};
-use sip_ua::{Account, AccountId, Config, End, Event, RegistrationState};
 use std::net::SocketAddr;
 use test_support::network::Link;
 

@@ -2,8 +2,8 @@
 
 mod rig;
 
+use barebell_sip_ua::{CallId, Config, End, Event, Failure};
 use rig::{Rig, SESSION};
-use sip_ua::{CallId, Config, End, Event, Failure};
 use std::net::SocketAddr;
 use std::time::Duration;
 use test_support::network::Link;

@@ -2,9 +2,9 @@
 
 mod rig;
 
+use barebell_sip_ua::{CallId, Config, Event, Reliable};
 use rig::{Rig, address};
 use sip::Duration as Span;
-use sip_ua::{CallId, Config, Event, Reliable};
 use std::net::SocketAddr;
 use std::time::Duration;
 use test_support::Random;

@@ -2,10 +2,10 @@
 
 mod rig;
 
+use barebell_sip_ua::{Account, AccountId, CallId, Config, End, Event, Failure, Password};
 use rig::stranger::value;
 use rig::{Rig, SESSION, address};
 use sip::HeaderName;
-use sip_ua::{Account, AccountId, CallId, Config, End, Event, Failure, Password};
 use std::net::SocketAddr;
 use std::time::Duration;
 use test_support::network::Link;

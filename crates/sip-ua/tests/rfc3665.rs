@@ -12,13 +12,13 @@
 
 mod rig;
 
+use barebell_sip_ua::{
+    Account, AccountId, CallId, Config, Denial, End, Event, Failure, Password, RegistrationState,
+};
 use rig::proxy::Proxy;
 use rig::stranger::{response, value};
 use rig::{Rig, SESSION, address, relayed};
 use sip::HeaderName;
-use sip_ua::{
-    Account, AccountId, CallId, Config, Denial, End, Event, Failure, Password, RegistrationState,
-};
 use std::net::SocketAddr;
 use std::time::Duration;
 use test_support::network::Link;

@@ -18,13 +18,13 @@
 
 mod rig;
 
+use barebell_sip_ua::{
+    Account, AccountId, CallId, Config, End, Event, Failure, Password, RegistrationState, Transfer,
+};
 use rig::proxy::Proxy;
 use rig::stranger::{body, response, value};
 use rig::{Rig, SESSION, address, relayed};
 use sip::HeaderName;
-use sip_ua::{
-    Account, AccountId, CallId, Config, End, Event, Failure, Password, RegistrationState, Transfer,
-};
 use std::net::SocketAddr;
 use std::time::Duration;
 use test_support::network::Link;

@@ -2,10 +2,10 @@
 
 mod rig;
 
+use barebell_sip_ua::{CallId, Config, End, Event, Failure, Transfer};
 use rig::stranger::value;
 use rig::{Rig, SESSION, address};
 use sip::HeaderName;
-use sip_ua::{CallId, Config, End, Event, Failure, Transfer};
 use std::time::Duration;
 use test_support::network::Link;
 

@@ -3,10 +3,10 @@
 
 mod rig;
 
+use barebell_sip_ua::{Agent, CallId, Config, End, Event, Failure, Location};
 use rig::stranger::{response, value};
 use rig::{Rig, SESSION, address};
 use sip::{Flow, HeaderName, Instant, Transport};
-use sip_ua::{Agent, CallId, Config, End, Event, Failure, Location};
 use std::net::SocketAddr;
 use test_support::network::Link;
 

@@ -4,8 +4,8 @@
 //! cargo run -p barebell-sip --example register
 //! ```
 
-use sip::message::Response;
-use sip::{HeaderName, Message};
+use barebell_sip::message::Response;
+use barebell_sip::{HeaderName, Message};
 
 const REGISTER: &[u8] = b"REGISTER sip:example.com SIP/2.0\r\n\
     Via: SIP/2.0/UDP 192.0.2.9:5060;branch=z9hG4bK776asdhds;rport\r\n\

@@ -4,8 +4,8 @@
 //! cargo run -p barebell-srtp --example protect
 //! ```
 
-use rtp::packet::HeaderFields;
-use srtp::{MasterKey, Policy, Receiver, Sender, Suite};
+use barebell_srtp::{MasterKey, Policy, Receiver, Sender, Suite};
+use rtp::packet::Fields;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let policy = Policy::new(Suite::AeadAes128Gcm);

@@ -7,8 +7,8 @@
 //! source. In these cases a receiver is slightly slower than without a batch.
 //!
 //! ```
-//! use srtp::batch::{self, Packet};
-//! use srtp::{MasterKey, Policy, Sender, Suite};
+//! use barebell_srtp::batch::{self, Packet};
+//! use barebell_srtp::{MasterKey, Policy, Sender, Suite};
 //!
 //! let policy = Policy::new(Suite::AesCm128HmacSha1_80);
 //! let sender = |number: u8| {

@@ -5,7 +5,7 @@
 //! for a packet of a known source.
 //!
 //! ```
-//! use srtp::{MasterKey, Policy, Receiver, Sender, Suite};
+//! use barebell_srtp::{MasterKey, Policy, Receiver, Sender, Suite};
 //!
 //! let policy = Policy::new(Suite::AesCm128HmacSha1_80);
 //! let key = MasterKey::new(policy.suite, &[7; 30])?;

@@ -1,10 +1,10 @@
 //! Captured SRTP calls: every packet is authentic with the keys of their SDES, and the decrypted
 //! packets form a stream.
 
+use barebell_srtp::{MasterKey, Policy, Receiver, Suite, UnprotectError};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use rtp::{Packet, ReceptionStats};
-use srtp::{MasterKey, Policy, Receiver, Suite, UnprotectError};
+use rtp::{Packet, Reception};
 use test_support::pcap::datagrams;
 
 #[test]

@@ -7,14 +7,14 @@
 //!
 //! ```
 //! use core::time::Duration;
-//! use stun::{Client, Event, TransactionId};
+//! use barebell_stun::{Client, Event, TransactionId};
 //!
 //! let (server, nat) = (([192, 0, 2, 1], 3478).into(), ([198, 51, 100, 7], 40_000).into());
 //! let mut client = Client::new(TransactionId([7; 12]), server, Duration::ZERO);
 //! let (mut request, mut response) = (Vec::new(), Vec::new());
 //! assert_eq!(client.poll(Duration::ZERO, &mut request), Event::Send(server));
-//! assert!(stun::answer(nat, &request, &mut response));
-//! assert_eq!(client.receive(server, &response), Some(stun::Answer::Mapped(nat)));
+//! assert!(barebell_stun::answer(nat, &request, &mut response));
+//! assert_eq!(client.receive(server, &response), Some(barebell_stun::Answer::Mapped(nat)));
 //! ```
 #![no_std]
 #![forbid(unsafe_code)]

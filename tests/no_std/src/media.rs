@@ -94,8 +94,8 @@ pub(crate) fn call() -> Option<()> {
     let (answer, theirs) = ends[1].answer(&offer, &mut random).ok()?;
     let ours = ends[0].accept(&answer).ok()?;
     let seed = |ssrc| Seed { ssrc, sequence_number: 1, timestamp: 1 };
-    let mut one = ::media::Session::new(ours, seed(1))?;
-    let mut other = ::media::Session::new(theirs, seed(2))?;
+    let mut one = ::media::Session::new(ours, seed(1)).ok()?;
+    let mut other = ::media::Session::new(theirs, seed(2)).ok()?;
     let random = [1; 24];
     let reports = ReportSeed { random, time_of_day: Duration::ZERO, extended: true };
     one.start_reports(Duration::ZERO, reports);

@@ -7,7 +7,8 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use media::tone::Tone;
 use media::{
-    Channel, Codec, Heard, Mapper, Negotiator, Refusal, ReportSeed, Seed, Session, Stream, Wishes,
+    Channel, Codec, Heard, Mapper, Negotiator, Refusal, ReportSeed, Seed, Session, SessionError,
+    Stream, Wishes,
 };
 use sip::{Duration, Instant};
 
@@ -153,7 +154,8 @@ impl Leg {
         let mapped = self.ports().1;
         self.negotiator.publish(mapped, None);
         let (answer, stream) = self.negotiator.answer(offer, &mut |bytes| random.fill(bytes))?;
-        if self.carry(now, stream, random) { Ok(answer) } else { Err(Refusal::Keys) }
+        self.carry(now, stream, random)?;
+        Ok(answer)
     }
 
     /// Applies the answer to our offer.
@@ -164,11 +166,16 @@ impl Leg {
         random: &mut Random,
     ) -> Result<(), Refusal> {
         let stream = self.negotiator.accept(answer)?;
-        if self.carry(now, stream, random) { Ok(()) } else { Err(Refusal::Keys) }
+        Ok(self.carry(now, stream, random)?)
     }
 
-    /// Starts the session of `stream`, or renews it. Returns false if its keys cannot be used.
-    fn carry(&mut self, now: Instant, stream: Stream, random: &mut Random) -> bool {
+    /// Starts the session of `stream`, or renews it.
+    fn carry(
+        &mut self,
+        now: Instant,
+        stream: Stream,
+        random: &mut Random,
+    ) -> Result<(), SessionError> {
         if let Some(session) = &mut self.session {
             return session.renew(stream);
         }
@@ -180,14 +187,13 @@ impl Leg {
             sequence_number: (number >> 32) as u16 >> 1,
             timestamp: (number >> 16) as u32,
         };
-        self.session = Session::new(stream, seed);
-        if let Some(session) = &mut self.session {
-            let zero = core::time::Duration::ZERO;
-            let seed = ReportSeed { random: random.bytes(), time_of_day: zero, extended: false };
-            session.start_reports(span(now), seed);
-        }
+        let mut session = Session::new(stream, seed)?;
+        let zero = core::time::Duration::ZERO;
+        let seed = ReportSeed { random: random.bytes(), time_of_day: zero, extended: false };
+        session.start_reports(span(now), seed);
+        self.session = Some(session);
         self.next = now;
-        self.session.is_some()
+        Ok(())
     }
 
     /// Handles a datagram to one of its ports.

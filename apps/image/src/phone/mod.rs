@@ -268,7 +268,8 @@ impl Phone {
         let Some(uri) = &self.options.account else { return };
         let password = self.options.password.as_deref().map(Password::new);
         let proxy = self.options.server.as_ref().map(|server| format!("sip:{server};lr"));
-        self.account = self.agent.add_account(Account { password, proxy, ..Account::new(uri) });
+        self.account =
+            self.agent.add_account(Account { password, proxy, ..Account::new(uri) }).ok();
         let Some(account) = self.account else {
             self.login =
                 Login::Failed(format!("{uri} is no SIP address such as sip:alice@example.org"));
@@ -335,7 +336,9 @@ impl Phone {
     pub fn press(&mut self, key: char) {
         let session = self.call.as_mut().and_then(|call| call.leg.session.as_mut());
         if let Some(session) = session {
-            session.press(key);
+            if let Err(error) = session.press(key) {
+                self.log.say(format_args!("key not sent: {error}"));
+            }
         }
     }
 

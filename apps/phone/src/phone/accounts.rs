@@ -18,10 +18,8 @@ impl Phone {
             self.agent.forget_account(AccountId(number));
         }
         let line = Line::of(&account);
-        let id = self
-            .agent
-            .add_account(account)
-            .ok_or_else(|| format!("{}: expected a URI such as sip:alice@example.org", line.uri))?;
+        let id = self.agent.add_account(account);
+        let id = id.map_err(|error| format!("{}: {error}", line.uri))?;
         if line.registers {
             self.agent.register(self.clock.now(), id);
         }

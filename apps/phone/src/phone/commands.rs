@@ -61,8 +61,8 @@ impl Phone {
         let line = call.account.and_then(|account| self.lines.get(account.0));
         let first = line.and_then(|line| line.proxy.as_deref()).unwrap_or(&call.party);
         match sip_ua::destination(first.as_bytes()) {
-            Some(destination) => self.lookups.ask(Asker::Call(number), destination),
-            None => self.fail(number, &Failure::NotLocated),
+            Ok(destination) => self.lookups.ask(Asker::Call(number), destination),
+            Err(_) => self.fail(number, &Failure::NotLocated),
         }
     }
 
@@ -209,7 +209,7 @@ impl Phone {
         let session = session.ok_or(format!("there is no call {number} that is answered"))?;
         for digit in digits.chars() {
             // A peer that does not accept telephone events gets INFO requests.
-            if !session.press(digit) {
+            if session.press(digit).is_err() {
                 let pressed = self.agent.press(self.clock.now(), id, digit);
                 pressed.map_err(|error| format!("call {number}: {error}"))?;
             }

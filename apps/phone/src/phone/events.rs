@@ -186,7 +186,8 @@ impl Phone {
         if let (Some(leg), Some(session)) = (&mut call.leg, session)
             && let Ok(stream) = leg.negotiator.accept(session)
         {
-            leg.carry(at, stream);
+            // Without a session, the final answer ends the call with the reason.
+            let _ = leg.carry(at, stream);
         }
         self.tell(Told::Ringing { call: number, status, early_media });
     }
@@ -228,7 +229,7 @@ impl Phone {
         let leg = self.calls.get_mut(&number).and_then(|call| call.leg.as_mut());
         let Some(leg) = leg else { return Ok(()) };
         let stream = leg.negotiator.accept(answer)?;
-        if leg.carry(at, stream) { Ok(()) } else { Err(Refusal::Keys) }
+        Ok(leg.carry(at, stream)?)
     }
 
     /// Handles an answer to an offer within the call, or to our offer in response to a request

@@ -1,11 +1,12 @@
 //! The keys of a session, and their renewal.
 
+use super::SessionError;
 use super::timings::Measured;
 use rtp::packet::HeaderFields;
 use sdp::CryptoAttribute;
 use sdp::negotiation::NegotiatedSrtp;
 use srtp::timings::Step;
-use srtp::{ProtectError, Suite, UnprotectError};
+use srtp::{PolicyError, ProtectError, Suite, UnprotectError};
 
 /// The SRTP contexts of a stream.
 pub(super) struct Protection {
@@ -19,8 +20,8 @@ impl Protection {
         agreed: &NegotiatedSrtp,
         seed: &[u8; 32],
         measured: &mut Measured,
-    ) -> Option<Self> {
-        Some(Self {
+    ) -> Result<Self, PolicyError> {
+        Ok(Self {
             suite: agreed.send.policy.suite,
             sender: sender(&agreed.send, seed, measured)?,
             receiver: receiver(&agreed.receive, measured)?,
@@ -59,8 +60,8 @@ impl Protection {
     }
 }
 
-/// Replaces the keys `before` by the keys `after`. Returns false, and changes nothing, if the new
-/// keys are unusable, or if the stream would be in clear after it was encrypted.
+/// Replaces the keys `before` by the keys `after`. Changes nothing if the new keys are unusable, or
+/// if the stream would be in clear after it was encrypted.
 ///
 /// Counters restart with new keys only: the key of one end may stay while that of the other end
 /// changes, and a restart under the same key would use a key stream twice.
@@ -70,47 +71,44 @@ pub(super) fn renew(
     after: Option<&NegotiatedSrtp>,
     seed: &[u8; 32],
     measured: &mut Measured,
-) -> bool {
-    let Some(agreed) = after else { return protection.is_none() };
+) -> Result<(), SessionError> {
+    let Some(agreed) = after else {
+        return if protection.is_none() { Ok(()) } else { Err(SessionError::InClear) };
+    };
     let (Some(protection), Some(before)) = (protection.as_mut(), before) else {
-        let new = Protection::new(agreed, seed, measured);
-        let can_be_used = new.is_some();
-        *protection = new;
-        return can_be_used;
+        *protection = Some(Protection::new(agreed, seed, measured)?);
+        return Ok(());
     };
     let is_new_sender = !is_same(&before.send, &agreed.send);
     let is_new_receiver = !is_same(&before.receive, &agreed.receive);
-    let new_sender = is_new_sender.then(|| sender(&agreed.send, seed, measured));
-    let new_receiver = is_new_receiver.then(|| receiver(&agreed.receive, measured));
-    if matches!(new_sender, Some(None)) || matches!(new_receiver, Some(None)) {
-        return false;
-    }
-    if let Some(Some(sender)) = new_sender {
+    let new_sender = is_new_sender.then(|| sender(&agreed.send, seed, measured)).transpose()?;
+    let new_receiver = is_new_receiver.then(|| receiver(&agreed.receive, measured)).transpose()?;
+    if let Some(sender) = new_sender {
         protection.sender = sender;
     }
-    if let Some(Some(receiver)) = new_receiver {
+    if let Some(receiver) = new_receiver {
         protection.receiver = receiver;
     }
     protection.suite = agreed.send.policy.suite;
-    true
+    Ok(())
 }
 
 fn sender(
-    crypto: &CryptoAttribute,
+    crypto: &Crypto,
     seed: &[u8; 32],
     measured: &mut Measured,
-) -> Option<srtp::Sender> {
-    let keys = crypto.master_keys().ok()?;
+) -> Result<srtp::Sender, PolicyError> {
+    let keys = crypto.master_keys()?;
     let new = || {
-        let sender = srtp::Sender::new(&crypto.policy, keys).ok()?;
-        Some(if crypto.policy.plus.is_some() { sender.with_seed(seed) } else { sender })
+        let sender = srtp::Sender::new(&crypto.policy, keys)?;
+        Ok(if crypto.policy.plus.is_some() { sender.with_seed(seed) } else { sender })
     };
     measured.measure(crypto.policy.suite, Step::Derivation, new)
 }
 
-fn receiver(crypto: &CryptoAttribute, measured: &mut Measured) -> Option<srtp::Receiver> {
-    let keys = crypto.master_keys().ok()?;
-    let new = || srtp::Receiver::new(&crypto.policy, keys).ok();
+fn receiver(crypto: &Crypto, measured: &mut Measured) -> Result<srtp::Receiver, PolicyError> {
+    let keys = crypto.master_keys()?;
+    let new = || srtp::Receiver::new(&crypto.policy, keys);
     measured.measure(crypto.policy.suite, Step::Derivation, new)
 }
 

@@ -2,7 +2,7 @@
 //! requests.
 
 use super::silence::Verdict;
-use super::{FRAME, MAX_PACKET, Pressed, Session};
+use super::{DigitError, FRAME, MAX_PACKET, Pressed, Session};
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -16,16 +16,17 @@ const RELEASED: u16 = 3;
 const ENDS: u16 = 3;
 
 impl Session {
-    /// Queues a key, `0` to `9`, `*`, `#`, `A` to `D`, as a telephone event (RFC 4733). Returns
-    /// false if the other end does not accept events, or the key is unknown.
-    pub fn press(&mut self, digit: char) -> bool {
-        match (self.stream.events, from_digit(digit)) {
-            (Some(_), Some(event)) => {
-                self.digits.push(event);
-                true
-            }
-            _ => false,
+    /// Queues a key, `0` to `9`, `*`, `#`, `A` to `D`, as a telephone event (RFC 4733).
+    ///
+    /// # Errors
+    /// [`DigitError`] if the key is unknown, or the other end does not accept events.
+    pub fn press(&mut self, digit: char) -> Result<(), DigitError> {
+        let event = from_digit(digit).ok_or(DigitError::Unknown(digit))?;
+        if self.stream.events.is_none() {
+            return Err(DigitError::NotAccepted);
         }
+        self.digits.push(event);
+        Ok(())
     }
 
     /// Returns true while keys are being sent.

@@ -70,8 +70,8 @@ fn a_tone_arrives_at_its_frequency_and_level_in_clear_and_encrypted() {
 #[test]
 fn digits_are_heard_once_each() {
     let mut sessions = sessions(Security::Optional);
-    assert!("12#".chars().all(|digit| sessions[0].press(digit)));
-    assert!(!sessions[0].press('x'));
+    "12#".chars().for_each(|digit| sessions[0].press(digit).unwrap());
+    assert_eq!(sessions[0].press('x'), Err(DigitError::Unknown('x')));
     let (_, heard) = talk(&mut sessions, 0);
     let digits: Vec<char> = heard
         .iter()
@@ -122,7 +122,7 @@ fn new_keys_are_used_from_the_next_packet_on_and_old_ones_kept() {
     let mut sessions = sessions(Security::Required);
     talk(&mut sessions, 0);
     let same = sessions[0].stream().clone();
-    assert!(sessions[0].renew(same));
+    sessions[0].renew(same).unwrap();
     let (played, _) = talk(&mut sessions, 0);
     assert!(amplitude_of(1000.0, 8000, &played[1600..]) > 7000.0, "counters went on");
 }
@@ -198,7 +198,7 @@ fn every_codec_carries_a_tone() {
         let statistics = sessions[1].statistics();
         assert_eq!(statistics.lost(), 0, "{codec:?}");
         assert!(statistics.mos > 3.0, "{codec:?} {statistics:?}");
-        assert!(sessions[0].press('5'));
+        sessions[0].press('5').unwrap();
         let mut digits = 0;
         for frame in 100..120 {
             sessions[0].send(&vec![0; codec.frame_samples()], &mut packet);
@@ -315,12 +315,12 @@ fn each_direction_keeps_its_counters_as_long_as_its_key() {
     let mut agreed = keys(&ends[0]);
     agreed.receive = bytes(5);
     other.security = Some(agreed);
-    assert!(ends[0].renew(other));
+    ends[0].renew(other).unwrap();
     let mut agreed = keys(&ends[1]);
     agreed.send = bytes(5);
     let mut other = second.stream().clone();
     other.security = Some(agreed);
-    assert!(ends[1].renew(other));
+    ends[1].renew(other).unwrap();
     for from in [0, 1] {
         talk(&mut ends, from);
         assert_eq!(ends[1 - from].statistics().refused, 0, "{from}");
@@ -334,13 +334,27 @@ fn a_call_becomes_secure_and_never_plain_again() {
     talk(&mut plain, 0);
     for (end, secured) in plain.iter_mut().zip(&secured) {
         let before = end.stream().clone();
-        assert!(end.renew(secured.stream().clone()));
-        assert!(!end.renew(before), "it would be in clear");
+        end.renew(secured.stream().clone()).unwrap();
+        assert_eq!(end.renew(before), Err(SessionError::InClear));
         assert!(end.stream().security.is_some());
     }
     let (played, _) = talk(&mut plain, 0);
     assert!(amplitude_of(1000.0, 8000, &played[1600..]) > 7000.0);
     assert_eq!(plain[1].statistics().refused, 0);
+}
+
+#[test]
+fn a_stream_with_an_unusable_key_changes_nothing() {
+    let mut ends = sessions(Security::Required);
+    let mut stream = ends[0].stream().clone();
+    stream.security.as_mut().unwrap().receive.keys[0].bytes.truncate(3);
+    let suite = Suite::AesCm128HmacSha1_80;
+    let unusable = SessionError::Keys(srtp::PolicyError::KeyLength { suite, length: 3 });
+    let seed = Seed { ssrc: 1, sequence_number: 1, timestamp: 1 };
+    assert_eq!(Session::new(stream.clone(), seed).err(), Some(unusable));
+    assert_eq!(ends[0].renew(stream), Err(unusable));
+    assert!(talk(&mut ends, 1).0.len() > 1000);
+    assert_eq!(ends[0].statistics().refused, 0);
 }
 
 /// The answer to the local offer names both codecs.
@@ -356,7 +370,7 @@ fn every_codec_of_an_answer_is_heard_and_then_sent() {
     talk(&mut sessions, 0);
     let mut other = sessions[0].stream.clone();
     (other.codec, other.send_type, other.receive_type) = (Codec::Pcma, 8, 8);
-    assert!(sessions[0].renew(other));
+    sessions[0].renew(other).unwrap();
     let (played, _) = talk(&mut sessions, 0);
     assert!(amplitude_of(1000.0, 8000, &played[1600..]) > 7000.0);
     let statistics = sessions[1].statistics();
@@ -372,7 +386,7 @@ fn packets_of_a_type_that_was_not_agreed_on_are_counted() {
     let mut sessions = sessions(Security::Off);
     let mut other = sessions[0].stream.clone();
     (other.codec, other.send_type) = (Codec::Pcma, 99);
-    assert!(sessions[0].renew(other));
+    sessions[0].renew(other).unwrap();
     talk(&mut sessions, 0);
     let statistics = sessions[1].statistics();
     assert_eq!((statistics.received, statistics.unknown), (0, 50));
@@ -383,8 +397,8 @@ fn a_hold_is_no_delta() {
     let mut sessions = sessions(Security::Off);
     talk(&mut sessions, 0);
     let stream = sessions[1].stream.clone();
-    assert!(sessions[1].renew(Stream { receives: false, ..stream.clone() }));
-    assert!(sessions[1].renew(stream));
+    sessions[1].renew(Stream { receives: false, ..stream.clone() }).unwrap();
+    sessions[1].renew(stream).unwrap();
     let mut packet = Vec::new();
     for frame in 100..103 {
         sessions[0].send(&[0; 160], &mut packet);

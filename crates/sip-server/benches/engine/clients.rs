@@ -2,14 +2,14 @@
 
 use crate::Server;
 use crate::lock::Counting;
+use barebell_sip_server::config::{Config, Domain, Listener, Mode, State};
+use barebell_sip_server::{Flow, Output, Worker};
 use nix::time::{ClockId, clock_gettime};
 use sip::dialog::Dialog;
 use sip::digest::{DigestInput, Ha1Set};
 use sip::header::CSeq;
 use sip::message::{Writer, reason_phrase};
-use sip::{Encode, HeaderName, Instant, Message, Method, StartLine, Transport};
-use sip_server::config::{Config, Domain, Listener, Mode, State};
-use sip_server::{Flow, Output, Worker};
+use sip::{Emit, HeaderName, Instant, Message, Method, StartLine, Transport};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;

@@ -44,7 +44,7 @@ const THREAD_BATCHES: usize = 200;
 /// The numbers of users.
 const USERS: [usize; 4] = [1000, 10_000, 100_000, 1_000_000];
 
-type Server = sip_server::Server<Counting>;
+type Server = barebell_sip_server::Server<Counting>;
 
 /// The allocator that the server uses.
 #[global_allocator]

@@ -4,9 +4,9 @@
 use crate::rig::{
     ALICE, BOB, Draft, Rig, Sent, closed_config, open_config, serial, tcp, text, udp,
 };
+use barebell_sip_server::config::State;
+use barebell_sip_server::{Config, Flow, Location};
 use sip::{Duration, HeaderName};
-use sip_server::config::State;
-use sip_server::{Config, Flow, Location};
 
 /// The external address of alice behind a NAT.
 pub(crate) const NAT: &str = "198.51.100.200:40123";

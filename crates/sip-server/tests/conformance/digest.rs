@@ -1,10 +1,10 @@
 //! Digest authentication (RFC 3261 section 22, RFC 7616, RFC 8760, RFC 2617).
 
 use crate::rig::{ALICE, BOB, Draft, Rig, STRANGER, Sent, ack_of, closed_config, tcp, text, udp};
-use sip::digest::{Algorithm, Challenge, Credentials, DigestResponse, Ha1Set, NonceCount, Qop};
+use barebell_sip_server::config::{Network, State};
+use barebell_sip_server::{AuthName, Config, Logins};
+use sip::digest::{Algorithm, Challenge, Credentials, Ha1Set, NonceCount, Qop, Response};
 use sip::{Duration, HeaderName};
-use sip_server::config::{Network, State};
-use sip_server::{AuthName, Config, Logins};
 
 fn register() -> Draft {
     Draft::register("alice").and("Contact", "<sip:alice@a.example>")

@@ -3,9 +3,9 @@
 
 use crate::dialog::answer;
 use crate::rig::{Draft, Rig, STRANGER, Sent, closed_config, tcp, udp};
+use barebell_sip_server::config::{Network, State};
+use barebell_sip_server::{Config, Flow, Location};
 use sip::{Duration, HeaderName, Transport};
-use sip_server::config::{Network, State};
-use sip_server::{Config, Flow, Location};
 
 const PHONE: &str = "198.51.100.77:4000";
 /// The registrar of the other domain.

@@ -1,9 +1,9 @@
 //! Calls on a connection that ends, and the connection on which a dialog was created (RFC 5923).
 
 use crate::rig::{ALICE, Draft, Rig, STRANGER, Sent, closed_config, tcp, text, udp};
+use barebell_sip_server::config::State;
+use barebell_sip_server::{Config, Flow, Location};
 use sip::{Duration, HeaderName, Transport};
-use sip_server::config::State;
-use sip_server::{Config, Flow, Location};
 
 const TRUNK: &str = "192.0.2.50:5060";
 const BOB_1: &str = "198.51.100.20:50001";

@@ -4,9 +4,9 @@
 use crate::dialog::answer;
 use crate::limits::{from_abroad, guess, options, strict_config};
 use crate::rig::{ALICE, BOB, Draft, Rig, STRANGER, Sent, closed_config, tcp, udp};
+use barebell_sip_server::Flow;
+use barebell_sip_server::config::{Listener, Network, Speaker};
 use sip::{Duration, HeaderName, Transport};
-use sip_server::Flow;
-use sip_server::config::{Listener, Network, Speaker};
 
 /// Sends `forged` on `flow` until the allowance for such requests is used up.
 fn flood(rig: &mut Rig, flow: &Flow, forged: &Draft) {

@@ -2,8 +2,8 @@
 
 use crate::dialog::answer;
 use crate::rig::{ALICE, BOB, Draft, Rig, Sent, open_config, tcp, udp};
+use barebell_sip_server::Flow;
 use sip::{Duration, HeaderName};
-use sip_server::Flow;
 
 /// A server that assigns GRUUs.
 fn rig() -> Rig {

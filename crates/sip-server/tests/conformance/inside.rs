@@ -1,9 +1,9 @@
 //! The address of this server that phones are told where it is translated for those outside.
 
 use crate::rig::{Draft, Rig, open_config, serial};
+use barebell_sip_server::config::{Advertised, Listener, State};
+use barebell_sip_server::{Config, Flow};
 use sip::{HeaderName, Transport};
-use sip_server::config::{Advertised, Listener, State};
-use sip_server::{Config, Flow};
 
 /// The phones are named by their source and the address in their contact and Via.
 #[test]

@@ -3,9 +3,9 @@
 use crate::rig::{
     ALICE, BOB, Draft, Reaction, Rig, STRANGER, Sent, closed_config, open_config, tcp, text, udp,
 };
+use barebell_sip_server::Flow;
+use barebell_sip_server::config::Network;
 use sip::Duration;
-use sip_server::Flow;
-use sip_server::config::Network;
 
 const PHONE: &str = "urn:uuid:00000000-0000-1000-8000-000a95a0e128";
 

@@ -1,9 +1,9 @@
 //! The destinations that a party may have the server send to, and the amount of data.
 
 use crate::rig::{ALICE, BOB, Draft, Rig, STRANGER, Sent, closed_config, tcp, text, udp};
+use barebell_sip_server::config::{Network, State};
+use barebell_sip_server::{Config, Location};
 use sip::{Duration, HeaderName, Transport};
-use sip_server::config::{Network, State};
-use sip_server::{Config, Location};
 
 const STATES: [State; 2] = [State::Stateful, State::Stateless];
 /// A phone in the network of the operator.
@@ -191,7 +191,7 @@ fn all_phones_behind_one_address_ring_after_a_restart() {
         journal.extend(rig.send_as("bob", &flow, &draft).journal);
     }
     let mut restarted = self::rig(State::Stateful);
-    for record in sip_server::journal_record::read(&journal) {
+    for record in barebell_sip_server::journal_record::read(&journal) {
         restarted.restore(&record.unwrap());
     }
     let call = Draft::invite("sip:bob@example.com").with("From", "<sip:x@foreign.example>;tag=1");

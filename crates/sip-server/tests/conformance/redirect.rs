@@ -1,9 +1,9 @@
 //! The redirect server (RFC 3261 section 8.3).
 
 use crate::rig::{ALICE, BOB, Draft, Rig, STRANGER, ack_of, closed_config, open_config, tcp, udp};
+use barebell_sip_server::Config;
+use barebell_sip_server::config::{Mode, State};
 use sip::HeaderName;
-use sip_server::Config;
-use sip_server::config::{Mode, State};
 
 fn rig() -> Rig {
     Rig::new(Config { mode: Mode::Redirect, ..open_config() })

@@ -3,8 +3,8 @@
 mod places;
 
 use crate::rig::{ALICE, BOB, Draft, Rig, Sent, closed_config, open_config, tcp, udp};
+use barebell_sip_server::{Config, journal_record as record};
 use sip::{Duration, HeaderName};
-use sip_server::{Config, journal_record as record};
 
 /// The contacts of a 200, in its order.
 fn granted(response: &Sent) -> Vec<String> {
@@ -250,7 +250,7 @@ fn what_is_restored_lasts_no_longer_than_a_registration_may() {
     let mut config = open_config();
     config.registrar.max_expires = Duration::from_secs(600);
     let mut earlier = Rig::new(config);
-    for record in sip_server::journal_record::read(&journal) {
+    for record in barebell_sip_server::journal_record::read(&journal) {
         earlier.restore(&record.unwrap());
     }
     assert_eq!(earlier.contacts("alice@example.com"), ["sip:alice@a.example"]);
@@ -456,7 +456,8 @@ fn what_was_answered_is_in_the_journal_and_survives() {
     assert!(fetch.journal.is_empty(), "a fetch changes nothing");
 
     let mut restarted = Rig::new(Config { ..open_config() });
-    let records: Vec<_> = sip_server::journal_record::read(&journal).map(Result::unwrap).collect();
+    let records: Vec<_> =
+        barebell_sip_server::journal_record::read(&journal).map(Result::unwrap).collect();
     for record in records.iter().rev() {
         restarted.restore(record);
     }
@@ -544,7 +545,8 @@ fn the_latest_record_of_a_user_wins_wherever_it_stands() {
     for (user, host) in [("alice", "a.example"), ("alice", "b.example"), ("bob", "b.example")] {
         journal.extend(rig.send(&udp(ALICE), &contact(user, host)).journal);
     }
-    let records: Vec<_> = sip_server::journal_record::read(&journal).map(Result::unwrap).collect();
+    let records: Vec<_> =
+        barebell_sip_server::journal_record::read(&journal).map(Result::unwrap).collect();
     let [first, second, bob] = records[..] else { panic!("three records: {records:?}") };
     for order in [
         [first, second, bob],
@@ -564,7 +566,7 @@ fn the_latest_record_of_a_user_wins_wherever_it_stands() {
 fn another_password_ends_what_was_registered_with_the_old_one() {
     let mut rig = Rig::closed_with(closed_config());
     rig.register("alice", &udp(ALICE), "<sip:alice@a.example>");
-    let mut out = sip_server::Output::default();
+    let mut out = barebell_sip_server::Output::default();
     let logins =
         |password: &str| sip::digest::Ha1Set::new(b"alice", b"example.com", password.as_bytes());
     rig.server.change_user(b"alice@example.com", logins("alice"), &mut out);
@@ -572,7 +574,7 @@ fn another_password_ends_what_was_registered_with_the_old_one() {
     assert!(out.journal.is_empty());
     rig.server.change_user(b"alice@example.com", logins("new"), &mut out);
     assert_eq!(rig.contacts("alice@example.com"), [""; 0]);
-    let mut records = sip_server::journal_record::read(&out.journal).map(Result::unwrap);
+    let mut records = barebell_sip_server::journal_record::read(&out.journal).map(Result::unwrap);
     let entries: Vec<_> = records.next().unwrap().entries().map(Result::unwrap).collect();
     assert!(matches!(entries[..], [record::Entry::Removed { .. }]), "the end is stored");
 }

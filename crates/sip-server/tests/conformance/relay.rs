@@ -1,10 +1,10 @@
 //! The server is no open relay: the permissions of senders and destinations.
 
 use crate::rig::{ALICE, BOB, Draft, Rig, STRANGER, closed_config, tcp, text, udp};
+use barebell_sip_server::config::{Mode, Network, State};
+use barebell_sip_server::{Config, Event};
 use sip::HeaderName;
 use sip::digest::Ha1Set;
-use sip_server::config::{Mode, Network, State};
-use sip_server::{Config, Event};
 
 /// The result of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,7 +141,7 @@ fn an_address_that_came_after_the_start_is_ours_in_every_header_field() {
         let from = "<sip:alice@203.0.113.77>;tag=1";
         let before = Draft::invite("sip:bob@example.com").with("From", from);
         assert_eq!(fate(&rig.send(&udp(STRANGER), &before)), ToBob, "nobody knows yet");
-        let here = sip_server::Flow { local: late, ..udp(STRANGER) };
+        let here = barebell_sip_server::Flow { local: late, ..udp(STRANGER) };
         let call = Draft::invite("sip:bob@203.0.113.77").with("From", from);
         assert_eq!(fate(&rig.send(&here, &call)), Refused(407), "{state:?}");
         let elsewhere = Draft::invite("sip:bob@example.com").with("From", from);
@@ -150,8 +150,11 @@ fn an_address_that_came_after_the_start_is_ours_in_every_header_field() {
             .with_uri("sip:203.0.113.77")
             .with("To", "<sip:alice@203.0.113.77>")
             .and("Contact", "<sip:alice@a.example>");
-        let reaction =
-            rig.send_as("alice", &sip_server::Flow { local: late, ..udp(ALICE) }, &register);
+        let reaction = rig.send_as(
+            "alice",
+            &barebell_sip_server::Flow { local: late, ..udp(ALICE) },
+            &register,
+        );
         assert_eq!(reaction.status(), 200);
     }
 }

@@ -1,15 +1,15 @@
 //! A server with a simulated clock. A message goes in from an address, and the resulting output is
 //! returned.
 
+use barebell_sip_server::config::{Domain, Listener, Network};
+use barebell_sip_server::journal_record::Record;
+use barebell_sip_server::{
+    Config, Connection, Event, Flow, Location, Output, Payers, Server, Ticket, Worker,
+};
 use parking_lot::RawMutex;
 use sip::digest::{Algorithm, Challenge, Credentials, DigestInput, Ha1Set};
 use sip::message::Response;
 use sip::{Duration, HeaderName, Instant, Message, Transport};
-use sip_server::config::{Domain, Listener, Network};
-use sip_server::journal_record::Record;
-use sip_server::{
-    Config, Connection, Event, Flow, Location, Output, Payers, Server, Ticket, Worker,
-};
 use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::num::NonZeroU64;

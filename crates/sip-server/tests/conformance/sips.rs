@@ -2,9 +2,9 @@
 
 use crate::dialog::answer;
 use crate::rig::{ALICE, BOB, Draft, Rig, open_config, tcp, text};
+use barebell_sip_server::config::{Listener, Mode, State};
+use barebell_sip_server::{Config, Flow};
 use sip::{HeaderName, Transport};
-use sip_server::config::{Listener, Mode, State};
-use sip_server::{Config, Flow};
 
 /// A TLS connection to the server.
 fn tls(remote: &str, number: u64) -> Flow {

@@ -1,9 +1,9 @@
 //! Forwarding without transactions (RFC 3261 section 16.11).
 
 use crate::rig::{ALICE, BOB, Draft, Rig, STRANGER, Sent, ack_of, open_config, text, udp};
+use barebell_sip_server::Config;
+use barebell_sip_server::config::State;
 use sip::HeaderName;
-use sip_server::Config;
-use sip_server::config::State;
 
 fn with_bob() -> Rig {
     let mut rig = Rig::new(Config { state: State::Stateless, ..open_config() });

@@ -1,9 +1,9 @@
 //! RFC 2543 routers before and after the server (RFC 3261 sections 16.4, 16.6 and 16.12).
 
 use crate::rig::{ALICE, BOB, Draft, Rig, open_config, tcp, udp};
+use barebell_sip_server::Config;
+use barebell_sip_server::config::State;
 use sip::HeaderName;
-use sip_server::Config;
-use sip_server::config::State;
 
 const NEXT: &str = "192.0.2.5:5060";
 

@@ -3,9 +3,9 @@
 
 use crate::dialog::{Call, NAT, answer, configs};
 use crate::rig::{ALICE, BOB, Draft, Rig, STRANGER, Sent, closed_config, tcp, text, udp};
+use barebell_sip_server::config::State;
+use barebell_sip_server::{Config, Flow};
 use sip::{Duration, HeaderName};
-use sip_server::config::State;
-use sip_server::{Config, Flow};
 
 const STATES: [State; 2] = [State::Stateful, State::Stateless];
 /// The address at which bob's phone receives requests. It sends from another one.

@@ -4,10 +4,10 @@
 use crate::rig::{
     ALICE, BOB, Draft, Rig, SERVER, SERVER_V6, STRANGER, Sent, open_config, serial, tcp, udp,
 };
+use barebell_sip_server::config::{Advertised, Listener, Network, State};
+use barebell_sip_server::{Config, Flow, Location};
 use sip::locate::{Destination, Host};
 use sip::{Duration, HeaderName, Transport};
-use sip_server::config::{Advertised, Listener, Network, State};
-use sip_server::{Config, Flow, Location};
 use std::net::SocketAddr;
 
 /// A server with bob registered from his own address with this contact.

@@ -5,12 +5,14 @@
 //! the name of the end that it goes to. Alice at 192.0.2.10 is the caller. The ends of the callees
 //! are those that were registered, or created by [`Bench::end`].
 
+use barebell_sip_server::config::{Domain, Listener, Network};
+use barebell_sip_server::{
+    Config, Connection, Event, Flow, Location, Output, Server, Ticket, Worker,
+};
 use parking_lot::RawMutex;
 use sip::dialog::Dialog;
 use sip::message::{Response, reason_phrase};
 use sip::{Duration, HeaderName, Instant, Message, Method, Transport};
-use sip_server::config::{Domain, Listener, Network};
-use sip_server::{Config, Connection, Event, Flow, Location, Output, Server, Ticket, Worker};
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::sync::Arc;

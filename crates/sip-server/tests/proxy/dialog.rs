@@ -1,9 +1,9 @@
 //! Requests within a dialog, along the recorded route in both directions.
 
 use crate::bench::{ALICE, Bench, config, tcp, values, written};
+use barebell_sip_server::Flow;
 use sip::dialog::Dialog;
 use sip::{HeaderName, Message, Method};
-use sip_server::Flow;
 
 /// A call between alice and bob, with the dialog state of each.
 struct Call {

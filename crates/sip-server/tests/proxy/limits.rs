@@ -1,8 +1,8 @@
 //! Full tables, expiry and shutdown: clean rejections, and no state left behind.
 
 use crate::bench::{Bench, config, line, tcp};
+use barebell_sip_server::journal_record as record;
 use sip::{Duration, Transport};
-use sip_server::journal_record as record;
 
 #[test]
 fn beyond_the_limit_of_transactions_requests_are_refused_503() {

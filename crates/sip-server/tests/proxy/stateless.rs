@@ -1,8 +1,8 @@
 //! The proxy without transactions (RFC 3261 section 16.11).
 
 use crate::bench::{ALICE, Bench, config, line, tcp, udp};
+use barebell_sip_server::config::State;
 use sip::Transport::Udp;
-use sip_server::config::State;
 
 fn bench() -> Bench {
     let mut config = config();

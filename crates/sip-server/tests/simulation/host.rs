@@ -1,12 +1,12 @@
 //! The machine of the server: its workers, its disk and its power switch.
 
 use crate::wire;
+use barebell_sip_server::{
+    Config, Connection, Event, Flow, Output, Server, Worker, journal_record as record,
+};
 use parking_lot::RawMutex;
 use sip::digest::Ha1Set;
 use sip::{HeaderName, Instant, Message, Method, Transport};
-use sip_server::{
-    Config, Connection, Event, Flow, Output, Server, Worker, journal_record as record,
-};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::num::NonZeroU64;

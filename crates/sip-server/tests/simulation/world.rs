@@ -3,10 +3,10 @@
 use crate::check;
 use crate::host::Host;
 use crate::phone::{CallPlan, DOMAIN, PASSWORD, Phone, Registration};
+use barebell_sip_server::Config;
+use barebell_sip_server::config::{Domain, Listener};
 use sip::Transport;
 use sip::digest::Ha1Set;
-use sip_server::Config;
-use sip_server::config::{Domain, Listener};
 use std::time::Duration;
 use test_support::Random;
 use test_support::network::Link;

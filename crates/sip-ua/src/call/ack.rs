@@ -47,7 +47,7 @@ pub(super) fn acknowledge(
 ) -> Option<SentAck> {
     let flow = flow?;
     let next = next_hop(dialog);
-    let destination = destination(next.uri).filter(|_| !keeps(&flow, asked, next));
+    let destination = destination(next.uri).ok().filter(|_| !keeps(&flow, asked, next));
     let Some(destination) = destination else {
         return Some(core.send_ack(dialog, cseq, flow, session));
     };

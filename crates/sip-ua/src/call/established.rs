@@ -7,6 +7,7 @@ use super::state::{Call, State, Unacknowledged};
 use crate::client_transaction::Heard;
 use crate::core::Core;
 use crate::event::{End, Event, Failure};
+use crate::violation::Violation;
 use sip::dialog::Dialog;
 use sip::{Instant, Message, Method};
 
@@ -51,7 +52,7 @@ impl Call {
                     core.tell(Event::Answer { call: self.id, answer });
                 }
                 None => {
-                    let failure = Failure::Protocol("the ACK has no answer to our offer");
+                    let failure = Failure::Protocol(Violation::NoAnswerInAck);
                     core.tell(Event::OfferFailed { call: self.id, failure });
                 }
             }

@@ -1,7 +1,7 @@
 //! Incoming calls (RFC 3261 section 13.3).
 
 use super::ack::next_hop;
-use super::error::CallError;
+use super::error::{CallError, CallState};
 use super::exchange::{Exchange, Offer, cseq_of, session_of};
 use super::reliable::Responses;
 use super::state::{Call, Cause, Established, Ringing, State, Unacknowledged};
@@ -87,7 +87,7 @@ impl Call {
         now: Instant,
     ) -> Result<(), CallError> {
         let State::Ringing(ringing) = &mut self.state else {
-            return Err(CallError::State("ringing"));
+            return Err(CallError::State(CallState::Incoming));
         };
         if ringing.reliable.is_waiting() {
             ringing.reliable.next = Some(session.to_vec());
@@ -124,7 +124,7 @@ impl Call {
         now: Instant,
     ) -> Result<(), CallError> {
         let State::Ringing(ringing) = &mut self.state else {
-            return Err(CallError::State("ringing"));
+            return Err(CallError::State(CallState::Incoming));
         };
         if ringing.reliable.holds_answer() || ringing.exchange.is_open() {
             ringing.reliable.answer = Some(session.to_vec());
@@ -177,7 +177,7 @@ impl Call {
         now: Instant,
     ) -> Result<(), CallError> {
         let State::Ringing(ringing) = &self.state else {
-            return Err(CallError::State("ringing"));
+            return Err(CallError::State(CallState::Incoming));
         };
         let mut lines = Vec::new();
         ("Contact: <", uri, ">\r\n").encode(&mut lines);

@@ -2,7 +2,7 @@
 //! order.
 
 use super::ack::acknowledge;
-use super::error::CallError;
+use super::error::{CallError, CallState};
 use super::exchange::{Offer, Sent, Turn, Waiting, cseq_of, session_of};
 use super::reliable::prack;
 use super::state::{Call, State, Unacknowledged};
@@ -13,6 +13,7 @@ use crate::core::{Core, contact};
 use crate::draft::Draft;
 use crate::event::{Event, Failure};
 use crate::server_transaction::{Answer, Asked, ServerKey};
+use crate::violation::Violation;
 use alloc::vec::Vec;
 use sip::header::retry_after;
 use sip::{Duration, Encode, Flow, HeaderName, Instant, Message, Method};
@@ -93,7 +94,7 @@ impl Call {
         now: Instant,
     ) -> Result<(), CallError> {
         let (id, account) = (self.id, self.account);
-        let none = CallError::State("asked for a change");
+        let none = CallError::State(CallState::OfferReceived);
         let (_, exchange) = self.asked().ok_or(none)?;
         // The deferred offer is older than this description.
         let waiting = exchange.waiting.take();
@@ -160,7 +161,7 @@ impl Call {
         now: Instant,
     ) -> Result<(), CallError> {
         let tag = self.local_tag();
-        let (_, exchange) = self.asked().ok_or(CallError::State("asked for a change"))?;
+        let (_, exchange) = self.asked().ok_or(CallError::State(CallState::OfferReceived))?;
         exchange.offer = Offer::None;
         match exchange.turn.take() {
             Some(Turn::Response(asked)) => {
@@ -218,7 +219,7 @@ impl Call {
         now: Instant,
     ) -> Result<(), CallError> {
         let is_early = !matches!(self.state, State::Established(_));
-        let none = CallError::State("established, or ringing with a session that is settled");
+        let none = CallError::State(CallState::Settled);
         let (_, exchange) = self.current_mut().ok_or(none)?;
         if is_early && !(exchange.is_settled && exchange.takes_update) {
             return Err(none);
@@ -324,7 +325,7 @@ impl Call {
                 return self.on_refresh_failed(core, failure, wait == Some(Duration::ZERO), now);
             }
             Ok(None) => {
-                let failure = Failure::Protocol("the answer has no session description");
+                let failure = Failure::Protocol(Violation::NoAnswer);
                 core.tell(Event::OfferFailed { call, failure });
             }
             Err((failure, Some(wait))) if sent.tries < MAX_TRIES => {

@@ -10,6 +10,7 @@ use crate::config::{AccountId, Reliable};
 use crate::core::Core;
 use crate::draft::Draft;
 use crate::event::{CallId, End, Event, Failure};
+use crate::violation::Violation;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -142,8 +143,8 @@ impl Call {
         now: Instant,
     ) {
         let State::Calling(calling) = &mut self.state else { return };
-        let Ok(answered) = Dialog::from_response(response) else {
-            return self.fail(core, Failure::Protocol("the answer makes no dialog"), now);
+        let Ok(answered) = Dialog::of_response(response) else {
+            return self.fail(core, Failure::Protocol(Violation::NoDialog), now);
         };
         let ending = calling.ending.take();
         let asked = calling.dialog.next_hop().to_vec();

@@ -6,6 +6,7 @@ use super::state::{Call, State};
 use crate::core::Core;
 use crate::event::{End, Event, Failure};
 use crate::server_transaction::{Answer, ServerKey};
+use crate::violation::Violation;
 use sip::header::RAck;
 use sip::{Flow, HeaderName, Instant, Message, Method};
 
@@ -62,7 +63,7 @@ impl Call {
                 core.tell(match answer {
                     Some(answer) => Event::Answer { call, answer },
                     None => {
-                        let failure = Failure::Protocol("the PRACK has no answer to our offer");
+                        let failure = Failure::Protocol(Violation::NoAnswerInPrack);
                         Event::OfferFailed { call, failure }
                     }
                 });

@@ -1,7 +1,7 @@
 //! The state of a call.
 
 use super::ack::SentAck;
-use super::error::CallError;
+use super::error::{CallError, CallState};
 use super::exchange::{Exchange, Offer};
 use super::redirect::Redirects;
 use super::referral::Referrals;
@@ -336,7 +336,7 @@ impl Call {
     pub(super) fn established(&mut self) -> Result<&mut Established, CallError> {
         match &mut self.state {
             State::Established(established) => Ok(established),
-            _ => Err(CallError::State("established")),
+            _ => Err(CallError::State(CallState::Established)),
         }
     }
 

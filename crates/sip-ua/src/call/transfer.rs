@@ -1,7 +1,7 @@
 //! Transfer: REFER, its notifications, and calls that replace others (RFC 3515, RFC 3891, RFC
 //! 5589).
 
-use super::error::CallError;
+use super::error::{CallError, CallState};
 use super::exchange::cseq_of;
 use super::referral::TELLS;
 use super::state::{Call, Cause, State};
@@ -12,6 +12,7 @@ use crate::event::{Event, Failure, Transfer};
 use crate::replaces::Replaces;
 use crate::server_transaction::{Answer, Asked, ServerKey};
 use crate::uac::split_headers;
+use crate::violation::Violation;
 use alloc::string::String;
 use alloc::vec::Vec;
 use sip::header::{NameAddr, media_type};
@@ -32,7 +33,7 @@ impl Call {
         let account = self.account;
         let established = self.established()?;
         if established.referrals.is_asking {
-            return Err(CallError::State("asked for one transfer at a time"));
+            return Err(CallError::TransferPending);
         }
         established.referrals.is_asking = true;
         let local = established.dialog.local().to_vec();
@@ -49,7 +50,7 @@ impl Call {
     /// this call. The address is the one that this end called or was called by.
     pub(crate) fn refer_to_here(&self) -> Result<Vec<u8>, CallError> {
         let State::Established(established) = &self.state else {
-            return Err(CallError::State("established"));
+            return Err(CallError::State(CallState::Established));
         };
         let dialog = &established.dialog;
         let address = NameAddr::parse(HeaderName::To, dialog.remote()).ok();
@@ -120,7 +121,7 @@ impl Call {
             Some((status, _)) if !is_over => Transfer::Progress { status },
             _ if is_over => {
                 established.referrals.is_asking = false;
-                Transfer::Failed(Failure::Protocol("the other end tells no more of the transfer"))
+                Transfer::Failed(Failure::Protocol(Violation::NoTransferResult))
             }
             _ => return 200,
         };
@@ -174,7 +175,7 @@ impl Call {
         let user = core.contact_user(self.account);
         let established = self.established()?;
         let asked = established.referrals.asked.take();
-        let asked = asked.ok_or(CallError::State("asked for a transfer"))?;
+        let asked = asked.ok_or(CallError::State(CallState::TransferReceived))?;
         let refer = Message::parse(&asked.request).map_err(|_| CallError::Unknown)?;
         let value = refer.value(HeaderName::ReferTo).unwrap_or_default();
         let target = NameAddr::parse(HeaderName::ReferTo, value).map_err(|_| CallError::Uri)?;
@@ -203,7 +204,7 @@ impl Call {
         let tag = self.local_tag();
         let established = self.established()?;
         let asked = established.referrals.asked.take();
-        let asked = asked.ok_or(CallError::State("asked for a transfer"))?;
+        let asked = asked.ok_or(CallError::State(CallState::TransferReceived))?;
         core.refuse(&asked, status, &tag, now);
         Ok(())
     }

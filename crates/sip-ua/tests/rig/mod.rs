@@ -6,9 +6,9 @@ mod hunt;
 pub(crate) mod proxy;
 pub(crate) mod stranger;
 
+use barebell_sip_ua::{Agent, CallError, CallId, Config, Event, Location};
 use proxy::Proxy;
 use sip::{Flow, Instant, Message, StartLine, Transport};
-use sip_ua::{Agent, CallError, CallId, Config, Event, Location};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;

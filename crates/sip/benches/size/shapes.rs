@@ -1,6 +1,6 @@
 //! Texts of any length that may be expensive to parse.
 
-use sip::param::MAX_URI_PARAMS;
+use barebell_sip::param::MAX_URI_PARAMS;
 use std::fmt;
 
 /// A rule to extend a text to any length.

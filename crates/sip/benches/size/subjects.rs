@@ -1,13 +1,13 @@
 //! All functions that process the input of a peer.
 
-use sip::digest::{self, Challenge, Credentials};
-use sip::header::{self, CSeq, NameAddr, RAck, Via};
-use sip::locate::{self, AddressFamilies, Answer, Destination, Locator, Naptr, Srv};
-use sip::message::Response;
-use sip::param::{self, Params};
-use sip::stream::{Frame, Framer};
-use sip::uri::{Host, unescape};
-use sip::{HeaderName, Message, Method, Transport, Uri};
+use barebell_sip::digest::{self, Challenge, Credentials};
+use barebell_sip::header::{self, CSeq, NameAddr, RAck, Via};
+use barebell_sip::locate::{self, Answer, Destination, Families, Locator, Naptr, Srv};
+use barebell_sip::message::Response;
+use barebell_sip::param::{self, Params};
+use barebell_sip::stream::{Frame, Framer};
+use barebell_sip::uri::{Host, unescape};
+use barebell_sip::{HeaderName, Message, Method, Transport, Uri};
 use std::hint::black_box;
 
 /// A function to be measured.

@@ -10,8 +10,8 @@ use alloc::vec::Vec;
 /// Header field injection is impossible: line breaks in values become spaces.
 ///
 /// ```
-/// use sip::message::Writer;
-/// use sip::{HeaderName, Method};
+/// use barebell_sip::message::Writer;
+/// use barebell_sip::{HeaderName, Method};
 ///
 /// let mut out = Vec::new();
 /// Writer::request(&mut out, Method::Options, "sip:example.com")

@@ -10,9 +10,9 @@ mod parts;
 mod peers;
 mod plus;
 
+use barebell_srtp::{Policy, Suite};
 use peers::{Batches, Ours, Packet, Peer, Theirs};
 use siphasher::sip::SipHasher13;
-use srtp::{Policy, Suite};
 use std::hash::{Hash, Hasher};
 use std::process::Command;
 use std::time::Duration;

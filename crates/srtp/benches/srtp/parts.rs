@@ -2,7 +2,7 @@
 
 use crate::peers::{Ours, Packet, Peer};
 use crate::{ROUNDS, measure, median, nanos};
-use srtp::{MasterKey, Policy, Receiver, Sender, Suite};
+use barebell_srtp::{MasterKey, Policy, Receiver, Sender, Suite};
 use std::hint::black_box;
 
 /// The median time of one call of `work` in `COUNT` calls, in nanoseconds.

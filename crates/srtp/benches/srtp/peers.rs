@@ -1,8 +1,8 @@
 //! The implementations to be measured.
 
+use barebell_srtp::batch;
+use barebell_srtp::{MasterKey, Policy, Receiver, Sender, Suite};
 use libsrtp::{Cipher, Direction, Key, Session};
-use srtp::batch;
-use srtp::{MasterKey, Policy, Receiver, Sender, Suite};
 
 /// A packet with spare room in its buffer.
 #[derive(Clone, Copy)]

@@ -5,9 +5,9 @@ use crate::measure;
 use crate::parts::time;
 use crate::peers::{Ours, Peer};
 use aes::cipher::{BlockCipherEncrypt, KeyInit};
+use barebell_srtp::plus::{Placement, Plus, Scheme};
+use barebell_srtp::{Policy, Suite};
 use siphasher::sip::{SipHasher13, SipHasher24};
-use srtp::plus::{Placement, Scheme, SrtpPlus};
-use srtp::{Policy, Suite};
 use std::hash::Hasher;
 use std::hint::black_box;
 

@@ -181,7 +181,7 @@ pub fn session(bytes: &[u8]) {
                 }
             }
             6 => {
-                there.press('5');
+                let _ = there.press('5');
             }
             7 | 8 => {
                 let mut played = Vec::new();

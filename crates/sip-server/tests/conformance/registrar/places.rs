@@ -3,8 +3,8 @@
 
 use super::{contacts, granted, register};
 use crate::rig::{ALICE, BOB, Draft, Rig, open_config, udp};
+use barebell_sip_server::journal_record as record;
 use sip::Duration;
-use sip_server::journal_record as record;
 
 #[test]
 fn a_phone_that_names_its_instance_replaces_its_own_binding() {
@@ -196,7 +196,8 @@ fn a_late_copy_from_before_a_restart_of_the_phone_changes_nothing() {
     let (old, new) = (udp("198.51.100.10:40001"), udp("198.51.100.10:40002"));
     let draft =
         |id: &str, cseq: u32, value: &str| contacts(&[value]).with("Call-ID", id).with_cseq(cseq);
-    let at = |flow: &sip_server::Flow, more: &str| format!("<sip:alice@{}>{more}", flow.remote);
+    let at =
+        |flow: &barebell_sip_server::Flow, more: &str| format!("<sip:alice@{}>{more}", flow.remote);
     let user = || {
         let rig = Rig::open();
         rig.server.add_user(b"alice@example.com", sip::digest::Ha1Set::new(b"alice", b"x", b"y"));

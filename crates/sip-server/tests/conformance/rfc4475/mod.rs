@@ -4,13 +4,13 @@ mod cases;
 
 use crate::rig::{Draft, Rig, Sent, open_config, tcp, text, udp};
 use crate::torture::Ends;
+use barebell_sip_server::Config;
+use barebell_sip_server::config::{Domain, Network, State};
 pub(crate) use cases::CASES;
 use sip::header::NameAddr;
 use sip::stream::{Frame, FrameError, Framer};
 use sip::uri::unescape;
 use sip::{HeaderName, Message, StartLine, Transport, Uri};
-use sip_server::Config;
-use sip_server::config::{Domain, Network, State};
 
 const ENDS: Ends = Ends { sender: "198.51.100.77:5060", contact: "198.51.100.20:5060" };
 

@@ -1,0 +1,52 @@
+//! The errors of a session.
+
+use core::fmt;
+use srtp::PolicyError;
+
+/// The reason why a session cannot carry a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SessionError {
+    /// The negotiated keys are unusable.
+    Keys(PolicyError),
+    /// The stream is in clear, and the previous one was encrypted.
+    InClear,
+}
+
+impl fmt::Display for SessionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Keys(error) => write!(f, "the negotiated SRTP keys are unusable: {error}"),
+            Self::InClear => f.write_str("the new stream is in clear, the previous one encrypted"),
+        }
+    }
+}
+
+impl core::error::Error for SessionError {}
+
+impl From<PolicyError> for SessionError {
+    fn from(error: PolicyError) -> Self {
+        Self::Keys(error)
+    }
+}
+
+/// The reason why a key cannot be sent as a telephone event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DigitError {
+    /// The character is not a key.
+    Unknown(char),
+    /// The other end does not accept telephone events.
+    NotAccepted,
+}
+
+impl fmt::Display for DigitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown(digit) => write!(f, "{digit:?} is not one of 0 to 9, *, #, A to D"),
+            Self::NotAccepted => f.write_str("the other end does not accept telephone events"),
+        }
+    }
+}
+
+impl core::error::Error for DigitError {}
