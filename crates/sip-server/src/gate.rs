@@ -1,13 +1,14 @@
 //! The admission of requests from strangers. Requests of a source that is banned or over its rate
 //! are dropped, except those with evidence that they belong to a legitimate client.
 
-use crate::event::Env;
-use crate::flow::Flow;
-use crate::known_sources::Pair;
-use crate::location::AddressOfRecord;
-use crate::proxy::{address_of, has_token};
+use crate::core::address_of_record::AddressOfRecord;
+use crate::core::event::Env;
+use crate::core::flow::Flow;
+use crate::core::known_sources::Pair;
+use crate::core::shared::Shared;
+use crate::core::source::{Account, Evidence};
+use crate::proxy::has_token;
 use crate::server::Server;
-use crate::source::{Account, Evidence};
 use lock_api::RawMutex;
 use sip::digest::Credentials;
 use sip::header::NameAddr;
@@ -43,7 +44,7 @@ pub(crate) enum ShutOut {
 /// Admits a request of a stranger, or returns the reason for dropping it. The search for evidence
 /// costs less than the parsing of the message.
 pub(crate) fn admit<R: RawMutex>(
-    server: &Server<R>,
+    shared: &Shared<R>,
     message: &Message<'_>,
     flow: &Flow,
     env: &Env<'_>,
@@ -51,35 +52,35 @@ pub(crate) fn admit<R: RawMutex>(
     let limits = &env.settings.config.limits;
     let account = Account::of(flow);
     let admitted = |account| Admitted { account, returns: None };
-    if server.bans.is_banned(account.source, env.now) {
-        let user = sender(server, message, env).ok_or(ShutOut::Banned)?;
-        if is_registered_on(server, &user, flow, env) {
-            return has_turn(server, &user, flow, env)
+    if shared.bans.is_banned(account.source, env.now) {
+        let user = sender(shared, message, env).ok_or(ShutOut::Banned)?;
+        if is_registered_on(shared, &user, flow, env) {
+            return has_turn(shared, &user, flow, env)
                 .then_some(admitted(account))
                 .ok_or(ShutOut::Banned);
         }
-        let returns = returning(server, message, account, &user, env);
+        let returns = returning(shared, message, account, &user, env);
         return Ok(Admitted { account, returns: Some(returns.ok_or(ShutOut::Banned)?) });
     }
-    if server.admission.admit(account, env.now, limits) {
+    if shared.admission.admit(account, env.now, limits) {
         return Ok(admitted(account));
     }
     if account.evidence == Evidence::Claim
-        && let Some(evidence) = evidence_in(server, message, flow, env)
-        && server.admission.admit(account.with(evidence), env.now, limits)
+        && let Some(evidence) = evidence_in(shared, message, flow, env)
+        && shared.admission.admit(account.with(evidence), env.now, limits)
     {
         return Ok(admitted(account.with(evidence)));
     }
-    let user = sender(server, message, env).ok_or(ShutOut::TooMany)?;
-    let is_let_in = is_registered_on(server, &user, flow, env)
-        && has_turn(server, &user, flow, env)
-        || begins_login(server, message, account, &user, env);
+    let user = sender(shared, message, env).ok_or(ShutOut::TooMany)?;
+    let is_let_in = is_registered_on(shared, &user, flow, env)
+        && has_turn(shared, &user, flow, env)
+        || begins_login(shared, message, account, &user, env);
     is_let_in.then_some(admitted(account)).ok_or(ShutOut::TooMany)
 }
 
 /// Returns the evidence in the datagram itself. Only an eavesdropper can copy it.
 fn evidence_in<R: RawMutex>(
-    server: &Server<R>,
+    shared: &Shared<R>,
     message: &Message<'_>,
     flow: &Flow,
     env: &Env<'_>,
@@ -88,7 +89,7 @@ fn evidence_in<R: RawMutex>(
     let names = [HeaderName::Authorization, HeaderName::ProxyAuthorization];
     let mut values = names.iter().flat_map(|&name| message.values(name).take(MOST_CREDENTIALS));
     let has_nonce = values.any(|value| match Credentials::parse(value) {
-        Ok(Some(credentials)) => server.nonces.was_issued(credentials.nonce, host, env.now),
+        Ok(Some(credentials)) => shared.nonces.was_issued(credentials.nonce, host, env.now),
         Ok(None) | Err(_) => false,
     });
     if has_nonce {
@@ -99,14 +100,14 @@ fn evidence_in<R: RawMutex>(
 
 /// The local user that From of `request` names.
 fn sender<R: RawMutex>(
-    server: &Server<R>,
+    shared: &Shared<R>,
     request: &Message<'_>,
     env: &Env<'_>,
 ) -> Option<AddressOfRecord> {
     let from = request.value(HeaderName::From)?;
     let from = NameAddr::parse(HeaderName::From, from).ok()?;
     match from.uri() {
-        Ok(Uri::Sip(uri)) => address_of(server, &uri, env),
+        Ok(Uri::Sip(uri)) => shared.address_of(&uri, env),
         _ => None,
     }
 }
@@ -114,12 +115,12 @@ fn sender<R: RawMutex>(
 /// True if `user` is registered on this flow. Such a phone is served whatever other hosts behind
 /// its NAT do, and whatever is forged in its name.
 fn is_registered_on<R: RawMutex>(
-    server: &Server<R>,
+    shared: &Shared<R>,
     user: &AddressOfRecord,
     flow: &Flow,
     env: &Env<'_>,
 ) -> bool {
-    server.location.look_up(user, |subscriber| {
+    shared.location.look_up(user, |subscriber| {
         subscriber.is_some_and(|subscriber| {
             subscriber.current(env.now).any(|binding| binding.flow == *flow)
         })
@@ -128,7 +129,7 @@ fn is_registered_on<R: RawMutex>(
 
 /// True if the registered phone of `user` on `flow` is within its rate.
 fn has_turn<R: RawMutex>(
-    server: &Server<R>,
+    shared: &Shared<R>,
     user: &AddressOfRecord,
     flow: &Flow,
     env: &Env<'_>,
@@ -136,13 +137,13 @@ fn has_turn<R: RawMutex>(
     let (rate, burst) = PHONE_RATE;
     let end = flow.remote.port().to_be_bytes();
     let parts = [user.as_bytes(), &end, &[flow.transport as u8]];
-    server.flow_rates.take(&parts, env.now, rate, burst)
+    shared.flow_rates.take(&parts, env.now, rate, burst)
 }
 
 /// True if the datagram `message` begins a login or a call of `user`, and `user` has logged in from
 /// its source within the last day.
 fn begins_login<R: RawMutex>(
-    server: &Server<R>,
+    shared: &Shared<R>,
     message: &Message<'_>,
     account: Account,
     user: &AddressOfRecord,
@@ -152,10 +153,10 @@ fn begins_login<R: RawMutex>(
     let Some(method @ (Method::Register | Method::Invite)) = message.method() else {
         return false;
     };
-    let pair = server.known_sources.pair(account.source, user);
+    let pair = shared.known_sources.pair(account.source, user);
     account.evidence == Evidence::Claim
-        && server.known_sources.has(pair, env.now)
-        && server.flow_rates.take(
+        && shared.known_sources.has(pair, env.now)
+        && shared.flow_rates.take(
             &[b"login", user.as_bytes(), &account.source.octets(), method.as_bytes()],
             env.now,
             limits.source_rate.saturating_mul(LOGIN_FACTOR),
@@ -165,17 +166,17 @@ fn begins_login<R: RawMutex>(
 
 /// The user that `message` from a banned source may log in as.
 fn returning<R: RawMutex>(
-    server: &Server<R>,
+    shared: &Shared<R>,
     message: &Message<'_>,
     account: Account,
     user: &AddressOfRecord,
     env: &Env<'_>,
 ) -> Option<Pair> {
-    let pair = server.known_sources.pair(account.source, user);
+    let pair = shared.known_sources.pair(account.source, user);
     let (rate, burst) = RETURN_RATE;
     let may = message.method() == Some(Method::Register)
-        && server.known_sources.has(pair, env.now)
-        && server.flow_rates.take(
+        && shared.known_sources.has(pair, env.now)
+        && shared.flow_rates.take(
             &[b"return", user.as_bytes(), &account.source.octets(), &[account.evidence as u8]],
             env.now,
             rate,
@@ -194,17 +195,17 @@ impl<R: RawMutex> Server<R> {
         if settings.is_trusted(flow) {
             return true;
         }
-        if self.bans.is_banned(account.source, now) {
+        if self.shared.bans.is_banned(account.source, now) {
             let (rate, burst) = RETURN_RATE;
-            let any_user = self.known_sources.any_user(account.source);
-            return self.known_sources.has(any_user, now)
-                && self.flow_rates.take(
+            let any_user = self.shared.known_sources.any_user(account.source);
+            return self.shared.known_sources.has(any_user, now)
+                && self.shared.flow_rates.take(
                     &[b"handshake", &account.source.octets()],
                     now,
                     rate,
                     burst,
                 );
         }
-        self.admission.admit(account, now, &settings.config.limits)
+        self.shared.admission.admit(account, now, &settings.config.limits)
     }
 }

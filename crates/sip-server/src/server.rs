@@ -1,27 +1,22 @@
 //! The state that all threads share.
 
-use crate::admission::Admission;
-use crate::bans::Bans;
-use crate::config::{Config, Network};
-use crate::counters::Counters;
-use crate::dialogs::Dialogs;
-use crate::flow::{Connection, Flow};
-use crate::keys::Keys;
-use crate::known_sources::KnownSources;
-use crate::location::LocationService;
-use crate::logins::Logins;
-use crate::nonce::Nonces;
-use crate::output::Output;
-use crate::proxy::{Passed, Transactions};
-use crate::rates::Rates;
-use crate::reach::Answered;
-use crate::settings::Settings;
-use crate::source::Source;
-use crate::timings::{Step, Timing};
+use crate::core::config::{Config, Network};
+use crate::core::counters::Counters;
+use crate::core::flow::{Connection, Flow};
+use crate::core::keys::{Key, Keys};
+use crate::core::location::SHARDS;
+use crate::core::logins::Logins;
+use crate::core::output::Output;
+use crate::core::reach::Answered;
+use crate::core::settings::Settings;
+use crate::core::shared::Shared;
+use crate::core::source::Source;
+use crate::core::timings::{Step, Timing};
+use crate::proxy::Tables;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::IpAddr;
-use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use lock_api::{Mutex, RawMutex};
 use sip::Instant;
 
@@ -30,27 +25,16 @@ use sip::Instant;
 /// `R` is the type of lock. Every method may be called from any thread.
 pub struct Server<R: RawMutex> {
     pub(crate) settings: Mutex<R, Arc<Settings>>,
-    pub(crate) is_draining: AtomicBool,
     /// Incremented with each change of `settings`.
     pub(crate) generation: AtomicU64,
     /// Offset of the time of day from the time of timers, in microseconds.
     pub(crate) clock_offset: AtomicI64,
     pub(crate) keys: Keys,
-    pub(crate) location: LocationService<R>,
-    pub(crate) nonces: Nonces<R>,
-    pub(crate) admission: Admission<R>,
-    pub(crate) bans: Bans<R>,
-    pub(crate) known_sources: KnownSources,
-    /// Rates of registered phones and of users that log in, from sources that are shut out.
-    pub(crate) flow_rates: Rates,
     pub(crate) answered: Answered,
-    /// Rates of authenticated users.
-    pub(crate) user_rates: Rates,
-    pub(crate) transactions: Transactions<R>,
-    pub(crate) passed: Passed<R>,
-    pub(crate) dialogs: Dialogs<R>,
     /// The counters of each worker.
     pub(crate) counters: Mutex<R, Vec<Arc<Counters>>>,
+    pub(crate) shared: Shared<R>,
+    pub(crate) proxy: Tables<R>,
 }
 
 /// A binding as [`Server::for_each_binding`] shows it.
@@ -71,31 +55,22 @@ pub struct BindingView<'a> {
 
 impl<R: RawMutex> Server<R> {
     /// The number of parts of the bindings, for [`Server::for_each_binding_of`].
-    pub const PARTS: usize = crate::location::SHARDS;
+    pub const PARTS: usize = SHARDS;
 
     /// Creates a server without users. `secret` must be random and kept over restarts. Otherwise
     /// later requests of established calls cannot be routed.
     #[must_use]
     pub fn new(config: Config, secret: &[u8; 32]) -> Self {
-        let key = |purpose| crate::keys::Key::derive(secret, purpose);
+        let key = |purpose: &str| Key::derive(secret, purpose);
         Self {
             settings: Mutex::new(Arc::new(Settings::new(config))),
-            is_draining: AtomicBool::new(false),
             generation: AtomicU64::new(0),
             clock_offset: AtomicI64::new(0),
             keys: Keys::new(secret),
-            location: LocationService::new(key("subscribers"), key("contacts")),
-            nonces: Nonces::new(key("nonce")),
-            admission: Admission::new(&key("sources")),
-            bans: Bans::new(key("bans")),
-            known_sources: KnownSources::new(key("known-sources")),
-            flow_rates: Rates::new(key("flow-rates")),
             answered: Answered::new(key("answered")),
-            user_rates: Rates::new(key("user-rates")),
-            transactions: Transactions::new(key("transactions"), key("budget")),
-            passed: Passed::new(),
-            dialogs: Dialogs::new(key("dialogs")),
             counters: Mutex::new(Vec::new()),
+            shared: Shared::new(key),
+            proxy: Tables::new(key),
         }
     }
 
@@ -118,7 +93,7 @@ impl<R: RawMutex> Server<R> {
     /// authentication name belongs to one user of the domain. For a user that may have registered
     /// already, use [`Server::change_user`].
     pub fn add_user(&self, address_of_record: &[u8], logins: impl Into<Logins>) {
-        self.location.add_user(address_of_record, logins.into(), &mut Output::default());
+        self.shared.location.add_user(address_of_record, logins.into(), &mut Output::default());
     }
 
     /// Adds the user `name@domain`, or changes the user's logins. A new password ends the user's
@@ -129,24 +104,24 @@ impl<R: RawMutex> Server<R> {
         logins: impl Into<Logins>,
         out: &mut Output,
     ) {
-        self.location.add_user(address_of_record, logins.into(), out);
+        self.shared.location.add_user(address_of_record, logins.into(), out);
     }
 
     /// Removes a user with all bindings. Returns false if there is no such user.
     pub fn remove_user(&self, address_of_record: &[u8], out: &mut Output) -> bool {
-        self.location.remove_user(address_of_record, out)
+        self.shared.location.remove_user(address_of_record, out)
     }
 
     /// Restores a stored binding record. [`Server::continue_after`] must be called as well: a
     /// record without bindings may have a higher sequence number, and need not be restored.
-    pub fn restore(&self, record: &crate::journal_record::Record<'_>, now: Instant) {
+    pub fn restore(&self, record: &crate::core::journal_record::Record<'_>, now: Instant) {
         // The clock may have been set back since.
         let latest = now + self.settings.lock().config.registrar.max_expires;
-        self.location.restore(record, now, latest);
-        let user = self.location.canonical(record.address_of_record);
+        self.shared.location.restore(record, now, latest);
+        let user = self.shared.location.canonical(record.address_of_record);
         for binding in record.bindings().map_while(Result::ok) {
             let host = binding.flow.remote.ip();
-            self.known_sources.note(Source::of(host), &user, now);
+            self.shared.known_sources.note(Source::of(host), &user, now);
             // A host with a binding on its flow accepts messages.
             if binding.flow_bound {
                 self.answered.note(host);
@@ -167,7 +142,7 @@ impl<R: RawMutex> Server<R> {
     /// Records that a connection was opened. Must be called before anything is received on it:
     /// otherwise no phone can register on it.
     pub fn connection_opened(&self, connection: Connection) {
-        self.location.open_connection(connection);
+        self.shared.location.open_connection(connection);
     }
 
     /// Sets the offset in microseconds of the time of day (Date) from the time that timers run on.
@@ -179,23 +154,23 @@ impl<R: RawMutex> Server<R> {
     /// Makes nonces that were issued before `start` stale. Must be called after a restart, because
     /// their used counts are lost.
     pub fn forget_nonces_before(&self, start: Instant) {
-        self.nonces.forget_before(start);
+        self.shared.nonces.forget_before(start);
     }
 
     /// Gives new records higher sequence numbers than `sequence`, the highest one in storage.
     pub fn continue_after(&self, sequence: u64) {
-        self.location.continue_after(sequence);
+        self.shared.location.continue_after(sequence);
     }
 
     /// Rejects requests that would begin a new dialog or transaction with 503 from now on. The
     /// server can be stopped when [`Server::unanswered`] is zero.
     pub fn drain(&self) {
-        self.is_draining.store(true, Ordering::Relaxed);
+        self.shared.is_draining.store(true, Ordering::Relaxed);
     }
 
     /// The number of transactions without a final response.
     pub fn unanswered(&self) -> usize {
-        self.transactions.unanswered()
+        self.proxy.transactions.unanswered()
     }
 
     /// Calls `each` with every current binding.
@@ -211,7 +186,7 @@ impl<R: RawMutex> Server<R> {
         now: Instant,
         each: &mut dyn FnMut(BindingView<'_>),
     ) {
-        self.location.for_each(part, now, &mut |address_of_record, binding| {
+        self.shared.location.for_each(part, now, &mut |address_of_record, binding| {
             each(BindingView {
                 address_of_record,
                 contact: &binding.contact,
@@ -224,27 +199,27 @@ impl<R: RawMutex> Server<R> {
 
     /// The number of users.
     pub fn users(&self) -> usize {
-        self.location.users()
+        self.shared.location.users()
     }
 
     /// The number of addresses-of-record with bindings.
     pub fn registered(&self) -> usize {
-        self.location.registered()
+        self.shared.location.registered()
     }
 
     /// The number of bindings.
     pub fn bindings(&self) -> usize {
-        self.location.bindings()
+        self.shared.location.bindings()
     }
 
     /// The number of transactions in progress.
     pub fn transactions(&self) -> usize {
-        self.transactions.len()
+        self.proxy.transactions.len()
     }
 
     /// The memory of the transactions in progress, in bytes.
     pub fn transaction_bytes(&self) -> usize {
-        self.transactions.bytes()
+        self.proxy.transactions.bytes()
     }
 
     /// The durations of the steps of message handling, summed over all workers. Zero if no worker

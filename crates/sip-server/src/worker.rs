@@ -1,27 +1,26 @@
 //! The interface of one thread to the server: it takes events and returns output.
 
-use crate::config::Config;
-use crate::counters::Counters;
-use crate::event::Env;
-use crate::flow::{Connection, Flow};
-use crate::incoming::reply;
-use crate::output::{Location, Output, Ticket, TicketKind};
-use crate::overload::{Share, Throttle, has_begun};
-use crate::proxy::via_branch::ViaBranch;
-use crate::proxy::{Heard, note_response, stateless};
+use crate::core::config::Config;
+use crate::core::counters::Counters;
+use crate::core::event::Env;
+use crate::core::flow::{Connection, Flow};
+use crate::core::incoming::reply;
+use crate::core::output::{Location, Output};
+use crate::core::overload::{Share, Throttle, has_begun};
+use crate::core::settings::Settings;
+use crate::core::source::Account;
+use crate::core::ticket::Ticket;
+use crate::core::timings::{Step, Stopwatch, timed};
+use crate::proxy;
 use crate::request::on_request;
 use crate::server::Server;
-use crate::settings::Settings;
-use crate::source::Account;
-use crate::timings::{Step, Stopwatch, timed};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::sync::atomic::Ordering;
 use lock_api::RawMutex;
-use sip::header::CSeq;
 use sip::message::{FramingFault, ParseError, RequestFault};
-use sip::{Duration, HeaderName, Instant, Message, Method, Status, Transport};
+use sip::{Duration, Instant, Message, Method, Status, Transport};
 
 /// The interface of one thread to a [`Server`].
 pub struct Worker<R: RawMutex> {
@@ -106,7 +105,7 @@ impl<R: RawMutex> Worker<R> {
                 match timed(watch, Step::ParseHeaders, || Message::parse(bytes)) {
                     Ok(message) if message.status().is_some() => {
                         env.counters.responses.add();
-                        on_response(server, &message, flow, env);
+                        proxy::on_response(&server.proxy, &message, flow, env);
                     }
                     Ok(message) => {
                         env.counters.requests.add();
@@ -194,24 +193,8 @@ impl<R: RawMutex> Worker<R> {
         locations: &[Location],
         out: &mut Output,
     ) {
-        self.with_env(now, out, |server, env| match ticket.0 {
-            TicketKind::Branch { handle, index } => {
-                server.transactions.with_handle(handle, env, |context, env| {
-                    context.on_located(index, locations, env);
-                });
-            }
-            TicketKind::Message { bytes, arrived_on, origin, leaves_transport, payers } => {
-                let before = env.out.transmits.len();
-                stateless::send_located(
-                    &bytes,
-                    &arrived_on,
-                    origin,
-                    leaves_transport,
-                    locations,
-                    env,
-                );
-                env.out.charge_after(before, payers);
-            }
+        self.with_env(now, out, |server, env| {
+            proxy::on_located(&server.proxy, ticket, locations, env);
         });
     }
 
@@ -234,21 +217,8 @@ impl<R: RawMutex> Worker<R> {
                 }
                 return;
             }
-            match via.branch().and_then(ViaBranch::parse) {
-                Some(branch @ ViaBranch::Stateful { .. }) => {
-                    server.transactions.with_branch(
-                        &branch,
-                        &message,
-                        env,
-                        |context, index, env| {
-                            context.on_undeliverable(index, env);
-                        },
-                    );
-                }
-                Some(ViaBranch::Stateless { .. }) => {
-                    stateless::send_as_datagram(&message, flow, env);
-                }
-                None => {}
+            if let Some(branch) = via.branch() {
+                proxy::on_undeliverable(&server.proxy, &message, branch, flow, env);
             }
         });
     }
@@ -257,7 +227,7 @@ impl<R: RawMutex> Worker<R> {
     /// them, and does not send a message that is a [promise](crate::Transmit::is_promise).
     pub fn unstored(&mut self, out: &mut Output) {
         for undo in out.undo.drain(..).rev() {
-            self.server.location.undo(undo);
+            self.server.shared.location.undo(undo);
             self.counters.registers.take_back();
         }
     }
@@ -265,8 +235,8 @@ impl<R: RawMutex> Worker<R> {
     /// Handles the end of a connection. The bindings on it end as well.
     pub fn connection_ended(&mut self, now: Instant, connection: Connection, out: &mut Output) {
         self.with_env(now, out, |server, env| {
-            server.location.end_connection(connection, env.out, env.counters);
-            server.transactions.end_connection(connection, env);
+            server.shared.location.end_connection(connection, env.out, env.counters);
+            server.proxy.transactions.end_connection(connection, env);
         });
     }
 
@@ -274,9 +244,9 @@ impl<R: RawMutex> Worker<R> {
     /// for the next call.
     pub fn on_timer(&mut self, now: Instant, out: &mut Output) {
         self.with_env(now, out, |server, env| {
-            server.transactions.on_timer(env);
+            server.proxy.transactions.on_timer(env);
             let counters = env.counters;
-            server.location.expire(env.now, env.out, counters);
+            server.shared.location.expire(env.now, env.out, counters);
         });
     }
 
@@ -284,8 +254,8 @@ impl<R: RawMutex> Worker<R> {
     /// each checks it before it sleeps, after its last event.
     #[must_use]
     pub fn next_timer(&self) -> Option<Instant> {
-        let transactions = self.server.transactions.next_timer();
-        let expiries = self.server.location.next_expiry();
+        let transactions = self.server.proxy.transactions.next_timer();
+        let expiries = self.server.shared.location.next_expiry();
         transactions.into_iter().chain(expiries).min()
     }
 
@@ -357,8 +327,8 @@ fn is_stale(waited: Duration, flow: &Flow, bytes: &[u8], config: &Config) -> boo
 fn on_stun<R: RawMutex>(server: &Server<R>, flow: &Flow, bytes: &[u8], env: &mut Env<'_>) {
     let (account, limits) = (Account::of(flow), &env.settings.config.limits);
     let is_admitted = env.settings.is_trusted(flow)
-        || (!server.bans.is_banned(account.source, env.now)
-            && server.admission.admit(account, env.now, limits));
+        || (!server.shared.bans.is_banned(account.source, env.now)
+            && server.shared.admission.admit(account, env.now, limits));
     if !is_admitted {
         return env.counters.rate_limited.add();
     }
@@ -372,39 +342,10 @@ fn on_stun<R: RawMutex>(server: &Server<R>, flow: &Flow, bytes: &[u8], env: &mut
     }
 }
 
-fn on_response<R: RawMutex>(
-    server: &Server<R>,
-    message: &Message<'_>,
-    flow: &Flow,
-    env: &mut Env<'_>,
-) {
-    let cseq = message.value(HeaderName::CSeq).and_then(|value| CSeq::parse(value).ok());
-    let cseq = cseq.filter(|_| message.framing_fault().is_none());
-    let branch = message.top_via().ok().and_then(|via| ViaBranch::parse(via.branch()?));
-    let (Some(branch), Some(cseq)) = (branch, cseq) else { return env.counters.dropped.add() };
-    let heard = match branch {
-        ViaBranch::Stateful { .. } => {
-            let transactions = &server.transactions;
-            let heard = transactions.with_branch(&branch, message, env, |context, index, env| {
-                context.on_response(index, message, cseq.method, flow, env)
-            });
-            heard.unwrap_or(Heard::Nothing)
-        }
-        ViaBranch::Stateless { origin, local, .. } => {
-            stateless::pass_back(message, origin, local, flow, env)
-        }
-    };
-    match heard {
-        Heard::Success { moved } => note_response(server, message, &cseq, moved, env),
-        Heard::Noted => {}
-        Heard::Nothing => env.counters.dropped.add(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Domain, Listener};
+    use crate::core::config::{Domain, Listener};
     use alloc::vec::Vec;
 
     #[test]

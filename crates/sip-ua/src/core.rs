@@ -1,6 +1,5 @@
 //! The state that all parts of the agent share.
 
-use crate::call::PendingAck;
 use crate::client_transaction::Clients;
 use crate::config::{AccountId, Config};
 use crate::event::{CallId, Event, MessageId, Ticket, Transmit};
@@ -9,6 +8,7 @@ use crate::token::{Token, Tokens};
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
+use sip::dialog::Dialog;
 use sip::uri::is_sips;
 use sip::{Encode, Flow, Transport};
 
@@ -17,6 +17,17 @@ pub(crate) struct News {
     /// The call to notify.
     pub(crate) to: CallId,
     pub(crate) status: u16,
+}
+
+/// The ACK of a 2xx that waits for a location.
+pub(crate) struct PendingAck {
+    pub(crate) ticket: Ticket,
+    pub(crate) call: CallId,
+    pub(crate) dialog: Dialog,
+    pub(crate) cseq: u32,
+    pub(crate) session: Vec<u8>,
+    /// The flow of the 2xx, which is used if there is no location.
+    pub(crate) fallback: Flow,
 }
 
 /// Shortens a session description, or returns it unchanged.

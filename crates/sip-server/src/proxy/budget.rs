@@ -1,8 +1,9 @@
 //! Memory accounting of the requests in progress, in bytes: in total, per source and per user.
 
-use crate::keys::Key;
-use crate::location::AddressOfRecord;
-use crate::source::Account;
+use crate::core::address_of_record::AddressOfRecord;
+use crate::core::keys::Key;
+use crate::core::payers::Payers;
+use crate::core::source::Account;
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -19,21 +20,11 @@ pub(super) struct Budget {
     accounts: Box<[AtomicUsize]>,
 }
 
-/// The accounts that are charged for a request: the account of its source and that of its user, if
-/// each has a limited share.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Payers {
-    /// The account of the source. `None` if the source is trusted.
-    pub source: Option<u16>,
-    /// The account of the authenticated user.
-    pub user: Option<u16>,
-}
-
 /// The limit that a new request would exceed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lacking {
+pub(crate) enum OverLimit {
     /// The limit of the whole server.
-    Whole,
+    Server,
     /// The limit of one source or one user.
     Share,
 }
@@ -57,15 +48,20 @@ impl Budget {
     }
 
     /// Checks that `bytes` more fit into a total of `most` and into the shares of `payers`.
-    pub(super) fn check(&self, payers: &Payers, bytes: usize, most: usize) -> Result<(), Lacking> {
+    pub(super) fn check(
+        &self,
+        payers: &Payers,
+        bytes: usize,
+        most: usize,
+    ) -> Result<(), OverLimit> {
         let fits = |used: &AtomicUsize, most| used.load(Ordering::Relaxed) + bytes <= most;
         if !fits(&self.total, most) {
-            return Err(Lacking::Whole);
+            return Err(OverLimit::Server);
         }
         let within = |account: &u16| fits(&self.accounts[usize::from(*account)], most / SHARE);
         match payers.accounts().all(|account| within(&account)) {
             true => Ok(()),
-            false => Err(Lacking::Share),
+            false => Err(OverLimit::Share),
         }
     }
 
@@ -83,15 +79,5 @@ impl Budget {
 
     pub(super) fn total(&self) -> usize {
         self.total.load(Ordering::Relaxed)
-    }
-}
-
-impl Payers {
-    /// No account is charged.
-    pub const NONE: Self = Self { source: None, user: None };
-
-    /// Returns the accounts that are charged.
-    pub fn accounts(&self) -> impl Iterator<Item = u16> + use<> {
-        self.source.into_iter().chain(self.user)
     }
 }

@@ -1,8 +1,8 @@
 //! The INVITEs in progress that depend on a connection: the connection of a ringing phone or that
 //! of the caller.
 
-use super::via_branch::Handle;
-use crate::flow::Connection;
+use crate::core::flow::Connection;
+use crate::core::ticket::Handle;
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;

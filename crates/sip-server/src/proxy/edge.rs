@@ -7,11 +7,11 @@
 
 use super::record_route::write_own_end;
 use super::token::Token;
-use crate::event::Env;
-use crate::flow::Flow;
-use crate::journal_record::{put_flow, take, take_flow};
-use crate::keys::Key;
-use crate::settings::Settings;
+use crate::core::event::Env;
+use crate::core::flow::Flow;
+use crate::core::journal_record::{put_flow, take, take_flow};
+use crate::core::keys::Key;
+use crate::core::settings::Settings;
 use alloc::vec::Vec;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

@@ -1,8 +1,8 @@
 //! One branch of a request in progress: its client transaction, its timer C and its CANCEL (RFC
 //! 3261 sections 9.1, 16.6 to 16.8 and 17.1).
 
-use crate::event::Env;
-use crate::flow::Flow;
+use crate::core::event::Env;
+use crate::core::flow::Flow;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use sip::transaction::{ClientTransaction, State, TimerAction, TransactionKind};

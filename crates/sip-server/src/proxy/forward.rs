@@ -3,9 +3,9 @@
 
 use super::record_route::{RecordRoute, address_in};
 use super::via_branch::ViaBranch;
-use crate::flow::Flow;
-use crate::lines::{write_address, write_line, write_number_line};
-use crate::settings::Settings;
+use crate::core::flow::Flow;
+use crate::core::lines::{write_address, write_line, write_number_line};
+use crate::core::settings::Settings;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use sip::message::Field;
@@ -317,7 +317,7 @@ pub(crate) fn write_via(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Config, Domain};
+    use crate::core::config::{Config, Domain};
 
     const INVITE: &[u8] = b"INVITE sip:bob@example.com SIP/2.0\r\n\
         Via: SIP/2.0/UDP 192.0.2.9:5060;rport;branch=z9hG4bKa, SIP/2.0/UDP h;branch=z9hG4bKb\r\n\

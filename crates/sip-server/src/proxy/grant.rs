@@ -1,14 +1,14 @@
 //! The authorization of a request within a dialog by the token in its Route, and the updates of the
 //! remote targets of the dialog.
 
+use super::dialogs::{self, Place};
 use super::record_route::end_of_sender;
 use super::route::Preprocessed;
+use super::tables::Tables;
 use super::token::{End, Identity, Life, TargetHash, Token, routes_hash};
-use crate::dialogs::{self, Place};
-use crate::event::Env;
-use crate::flow::Flow;
-use crate::reach::Scope;
-use crate::server::Server;
+use crate::core::event::Env;
+use crate::core::flow::Flow;
+use crate::core::reach::Scope;
 use lock_api::RawMutex;
 use sip::dialog::DialogId;
 use sip::header::{CSeq, NameAddr};
@@ -43,7 +43,7 @@ impl Grant {
     /// exist. A BYE, an ACK and a terminating NOTIFY are authorized even if the dialog is not known
     /// to exist.
     pub(crate) fn find<R: RawMutex>(
-        server: &Server<R>,
+        tables: &Tables<R>,
         request: &Message<'_>,
         head: &RequestHead<'_>,
         found: &Preprocessed<'_>,
@@ -60,7 +60,7 @@ impl Grant {
         {
             return None;
         }
-        let known = server.dialogs.look_up(&id);
+        let known = tables.dialogs.look_up(&id);
         let is_there =
             |place: &Place| TargetHash::new(key, uri, place.flow.is_some()) == place.target;
         // A request that crosses a target refresh of the other end names the previous place.
@@ -71,7 +71,7 @@ impl Grant {
         let stands = token.is_recent(env.now)
             || known.confirmed.is_some_and(|last| env.now.since(last) <= Token::LIFETIME)
             || match token.life {
-                Life::Transaction(handle) => server
+                Life::Transaction(handle) => tables
                     .transactions
                     .with_handle(handle, env, |context, _| !context.has_final())
                     .unwrap_or(false),
@@ -95,7 +95,7 @@ impl Grant {
     /// response.
     pub(crate) fn note_move<R: RawMutex>(
         &self,
-        server: &Server<R>,
+        tables: &Tables<R>,
         request: &Message<'_>,
         head: &RequestHead<'_>,
         arrived_on: &Flow,
@@ -110,7 +110,7 @@ impl Grant {
             let max_bytes = env.settings.config.limits.max_dialog_bytes;
             let place = Place { target, flow, scope };
             let answerer = Place { target: TargetHash::NONE, flow: self.flow, scope: self.scope };
-            server.dialogs.propose(&sender, head.cseq.number, place, answerer, max_bytes);
+            tables.dialogs.propose(&sender, head.cseq.number, place, answerer, max_bytes);
         }
     }
 }
@@ -122,7 +122,7 @@ fn is_terminated(state: &[u8]) -> bool {
 /// Records the changes to a dialog by `response`, which is forwarded upstream. The answerer may
 /// have `moved` since its provisional response.
 pub(crate) fn note_response<R: RawMutex>(
-    server: &Server<R>,
+    tables: &Tables<R>,
     response: &Message<'_>,
     cseq: &CSeq<'_>,
     moved: Option<Place>,
@@ -142,14 +142,14 @@ pub(crate) fn note_response<R: RawMutex>(
     };
     let sender = DialogId { call_id, local_tag, remote_tag };
     if cseq.method == Method::Bye {
-        return server.dialogs.end(&sender);
+        return tables.dialogs.end(&sender);
     }
     let contact = response.elements(HeaderName::Contact).next();
     let answerer = |follows_flow| TargetHash::of_contact(&env.keys.token, contact, follows_flow);
     let max_bytes = env.settings.config.limits.max_dialog_bytes;
-    server.dialogs.confirm(&sender, cseq.number, answerer, env.now, max_bytes);
+    tables.dialogs.confirm(&sender, cseq.number, answerer, env.now, max_bytes);
     if let Some(place) = moved {
         let answerer = dialogs::from_other_end(&sender);
-        server.dialogs.place(&answerer, place, max_bytes);
+        tables.dialogs.place(&answerer, place, max_bytes);
     }
 }

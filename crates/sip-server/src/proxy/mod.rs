@@ -1,40 +1,159 @@
 //! The proxy (RFC 3261 section 16): the routing of requests, and the forwarding of requests and
 //! responses.
 
+mod authorization;
 mod budget;
 mod calls;
 mod context;
+mod decide;
+mod dialogs;
 mod edge;
+mod execute;
 mod fork;
 mod forward;
 mod grant;
 mod passed;
 mod plan;
-pub(crate) mod policy;
 mod record_route;
+mod refusal;
 mod registered;
 mod route;
-pub(crate) mod search;
-pub(crate) mod stateless;
+mod search;
+mod stateless;
+mod tables;
 mod target;
 mod token;
 mod transactions;
-pub(crate) mod via_branch;
+mod via_branch;
 mod way_back;
 
-pub(crate) use budget::Lacking;
-pub use budget::Payers;
-pub(crate) use context::Context;
-pub(crate) use forward::SenderFields;
-pub(crate) use grant::{Grant, note_response};
-pub(crate) use passed::Passed;
-pub(crate) use plan::Plan;
-pub(crate) use record_route::Names;
-pub(crate) use registered::address_of;
-pub(crate) use route::{Destination, Onward, Preprocessed, has_token, is_served, preprocess};
-pub(crate) use target::{
-    NextHop, NoRoute, Target, Targets, is_flow_bound, join_flows, keep_scheme,
-};
-pub(crate) use token::{Identity, TargetHash};
-pub(crate) use transactions::Transactions;
-pub(crate) use way_back::Heard;
+pub(crate) use route::{Preprocessed, has_token, is_served, preprocess};
+pub(crate) use tables::Tables;
+
+use crate::core::event::Env;
+use crate::core::flow::Flow;
+use crate::core::incoming::{Incoming, answer};
+use crate::core::output::Location;
+use crate::core::shared::Shared;
+use crate::core::ticket::{Ticket, Waiting};
+use decide::decide;
+use execute::execute;
+use grant::note_response;
+use lock_api::RawMutex;
+use sip::header::CSeq;
+use sip::{HeaderName, Message, Method, Status};
+use via_branch::ViaBranch;
+use way_back::ResponseOutcome;
+
+/// Forwards or redirects a request, or rejects it.
+pub(crate) fn on_request<R: RawMutex>(
+    shared: &Shared<R>,
+    tables: &Tables<R>,
+    incoming: &Incoming<'_, '_>,
+    found: &Preprocessed<'_>,
+    env: &mut Env<'_>,
+) {
+    let decision = decide(shared, tables, incoming, found, env);
+    execute(tables, incoming, found, decision, env);
+}
+
+/// Passes the request to its transaction, if there is one with this `key`. Returns true if the
+/// transaction has handled it.
+pub(crate) fn meets_transaction<R: RawMutex>(
+    tables: &Tables<R>,
+    incoming: &Incoming<'_, '_>,
+    key: u64,
+    env: &mut Env<'_>,
+) -> bool {
+    let Incoming { message, head, .. } = incoming;
+    let handled = tables.transactions.with_key(key, env, |context, env| match head.method {
+        Method::Ack => !context.on_ack(env),
+        Method::Cancel => {
+            answer(incoming, Status::OK, env);
+            context.on_cancel(message, env);
+            true
+        }
+        _ => {
+            context.on_retransmission(message.as_bytes().len(), env);
+            true
+        }
+    });
+    match handled {
+        Some(handled) => handled,
+        None if head.method == Method::Cancel => {
+            answer(incoming, Status::CALL_DOES_NOT_EXIST, env);
+            true
+        }
+        None => false,
+    }
+}
+
+/// Forwards a response, unless it answers no request of this tables.
+pub(crate) fn on_response<R: RawMutex>(
+    tables: &Tables<R>,
+    message: &Message<'_>,
+    flow: &Flow,
+    env: &mut Env<'_>,
+) {
+    let cseq = message.value(HeaderName::CSeq).and_then(|value| CSeq::parse(value).ok());
+    let cseq = cseq.filter(|_| message.framing_fault().is_none());
+    let branch = message.top_via().ok().and_then(|via| ViaBranch::parse(via.branch()?));
+    let (Some(branch), Some(cseq)) = (branch, cseq) else { return env.counters.dropped.add() };
+    let outcome = match branch {
+        ViaBranch::Stateful { .. } => {
+            let transactions = &tables.transactions;
+            let outcome = transactions.with_branch(&branch, message, env, |context, index, env| {
+                context.on_response(index, message, cseq.method, flow, env)
+            });
+            outcome.unwrap_or(ResponseOutcome::Unmatched)
+        }
+        ViaBranch::Stateless { origin, local, .. } => {
+            stateless::pass_back(message, origin, local, flow, env)
+        }
+    };
+    match outcome {
+        ResponseOutcome::Success { moved } => note_response(tables, message, &cseq, moved, env),
+        ResponseOutcome::Accepted => {}
+        ResponseOutcome::Unmatched => env.counters.dropped.add(),
+    }
+}
+
+/// Continues with a request whose destination has been located.
+pub(crate) fn on_located<R: RawMutex>(
+    tables: &Tables<R>,
+    ticket: Ticket,
+    locations: &[Location],
+    env: &mut Env<'_>,
+) {
+    match ticket.0 {
+        Waiting::Branch { handle, index } => {
+            tables.transactions.with_handle(handle, env, |context, env| {
+                context.on_located(index, locations, env);
+            });
+        }
+        Waiting::Message { bytes, arrived_on, origin, leaves_transport, payers } => {
+            let before = env.out.transmits.len();
+            stateless::send_located(&bytes, &arrived_on, origin, leaves_transport, locations, env);
+            env.out.charge_after(before, payers);
+        }
+    }
+}
+
+/// Handles a forwarded request with this `branch` that could not be sent on `flow`.
+pub(crate) fn on_undeliverable<R: RawMutex>(
+    tables: &Tables<R>,
+    request: &Message<'_>,
+    branch: &[u8],
+    flow: &Flow,
+    env: &mut Env<'_>,
+) {
+    match ViaBranch::parse(branch) {
+        Some(branch @ ViaBranch::Stateful { .. }) => {
+            tables.transactions.with_branch(&branch, request, env, |context, index, env| {
+                context.on_undeliverable(index, env);
+            });
+        }
+        Some(ViaBranch::Stateless { .. }) => stateless::send_as_datagram(request, flow, env),
+        None => {}
+    }
+}

@@ -3,12 +3,12 @@
 
 use super::edge::write_path;
 use super::forward::{Changes, SenderFields};
-use super::record_route::{Ways, write_record_route};
+use super::record_route::{Names, Ways, write_record_route};
 use super::target::Target;
 use super::via_branch::ViaBranch;
-use super::{Names, Payers};
-use crate::event::Env;
-use crate::flow::Flow;
+use crate::core::event::Env;
+use crate::core::flow::Flow;
+use crate::core::payers::Payers;
 use alloc::vec::Vec;
 use sip::Message;
 

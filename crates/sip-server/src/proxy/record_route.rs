@@ -1,13 +1,14 @@
 //! Record-Route, and the tokens in it for the two ends of a dialog (RFC 3261 section 16.6 step 4
 //! and 16.7 step 8).
 
+use super::dialogs::Place;
 use super::token::{End, Identity, Life, MAX_TEXT, Sender, TargetHash, Token, routes_hash};
-use crate::dialogs::Place;
-use crate::event::Env;
-use crate::flow::Flow;
-use crate::keys::Key;
-use crate::lines::write_address;
-use crate::settings::Settings;
+use crate::core::event::Env;
+use crate::core::flow::Flow;
+use crate::core::keys::Key;
+use crate::core::lines::write_address;
+use crate::core::next_hop::is_flow_bound;
+use crate::core::settings::Settings;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use sip::dialog::DialogId;
@@ -19,7 +20,7 @@ use smallvec::SmallVec;
 /// The end of the dialog at the sender of `request`, which came on `arrived_on`.
 pub(super) fn end_of_sender(request: &Message<'_>, arrived_on: &Flow, env: &Env<'_>) -> End {
     let keys = env.keys;
-    let is_bound = |uri: &SipUri<'_>| super::is_flow_bound(request, uri, arrived_on, env.settings);
+    let is_bound = |uri: &SipUri<'_>| is_flow_bound(request, uri, arrived_on, env.settings);
     let uri = uri_of_contact(request);
     let flow = uri.as_ref().is_some_and(is_bound).then_some(*arrived_on);
     End {

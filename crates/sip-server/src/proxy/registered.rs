@@ -3,29 +3,18 @@
 
 use super::route::Preprocessed;
 use super::target::{Leads, Target, Targets};
-use crate::binding::Binding;
-use crate::event::Env;
-use crate::flow::Flow;
-use crate::gruu::Gruu;
-use crate::incoming::Incoming;
-use crate::location::AddressOfRecord;
-use crate::server::Server;
+use crate::core::address_of_record::AddressOfRecord;
+use crate::core::binding::Binding;
+use crate::core::event::Env;
+use crate::core::flow::Flow;
+use crate::core::gruu::Gruu;
+use crate::core::incoming::Incoming;
+use crate::core::shared::Shared;
 use core::net::SocketAddr;
 use lock_api::RawMutex;
 use sip::message::RequestHead;
 use sip::{SipUri, Status, Transport, Uri};
 use smallvec::SmallVec;
-
-/// The address-of-record of the local user that `uri` names, if it names one.
-pub(crate) fn address_of<R: RawMutex>(
-    server: &Server<R>,
-    uri: &SipUri<'_>,
-    env: &Env<'_>,
-) -> Option<AddressOfRecord> {
-    let (user, domain) = env.settings.user_of(uri, env.settings.domain_of(&uri.host)?)?;
-    let name = env.settings.domain_name(domain);
-    Some(server.location.address_of_record(&user, name))
-}
 
 /// The current flow to the phone that the request URI names, of the user in To. Within a dialog the
 /// phone may have lost the flow `known`, on which the dialog began, and registered again (RFC 5626
@@ -33,15 +22,15 @@ pub(crate) fn address_of<R: RawMutex>(
 /// So the binding on the known flow is preferred, then that of the phone that was registered there,
 /// then one with the same remote address, then the latest one.
 pub(super) fn flow_now<R: RawMutex>(
-    server: &Server<R>,
+    shared: &Shared<R>,
     head: &RequestHead<'_>,
     found: &Preprocessed<'_>,
     known: Flow,
     env: &Env<'_>,
 ) -> Option<Flow> {
     let (Uri::Sip(to), Uri::Sip(wanted)) = (head.to_uri, found.uri) else { return None };
-    let location = &server.location;
-    let user = address_of(server, &to, env)?;
+    let location = &shared.location;
+    let user = shared.address_of(&to, env)?;
     let is_closed = known.connection.is_some() && !location.is_open(&known);
     // A phone that opens a connection only for a large request is not registered on it. A dialog
     // over TLS goes on in clear only if the phone has registered such a contact.
@@ -81,7 +70,7 @@ fn is_same_but_for_params(one: &SipUri<'_>, other: &SipUri<'_>) -> bool {
 /// private address may belong to another host in the network of the sender. A sender that can reach
 /// the address itself means that host, unless the phone has been seen at the address.
 pub(super) fn registered_targets<R: RawMutex>(
-    server: &Server<R>,
+    shared: &Shared<R>,
     incoming: &Incoming<'_, '_>,
     found: &Preprocessed<'_>,
     env: &Env<'_>,
@@ -89,10 +78,10 @@ pub(super) fn registered_targets<R: RawMutex>(
     let Uri::Sip(uri) = &found.uri else { return Targets::new() };
     let origin = env.settings.scope_of(&incoming.flow);
     let called = match incoming.head.to_uri {
-        Uri::Sip(to) => address_of(server, &to, env),
+        Uri::Sip(to) => shared.address_of(&to, env),
         _ => None,
     };
-    server.location.look_up_contact(uri, called.as_ref(), env.now, |binding| {
+    shared.location.look_up_contact(uri, called.as_ref(), env.now, |binding| {
         let flow = binding.flow;
         let is_elsewhere = uri.host.ip().is_none_or(|ip| {
             let transport = uri.transport().flatten().unwrap_or(Transport::Udp);
@@ -117,7 +106,7 @@ const MOST_USERS: usize = 10;
 /// Adds the target of the GRUU in the request URI and returns its user. Returns `None` if the URI
 /// is not a GRUU of this server.
 pub(super) fn gruu_targets<R: RawMutex>(
-    server: &Server<R>,
+    shared: &Shared<R>,
     found: &Preprocessed<'_>,
     targets: &mut Targets,
     env: &Env<'_>,
@@ -127,13 +116,13 @@ pub(super) fn gruu_targets<R: RawMutex>(
     let domain = env.settings.is_us(&uri.host, uri.port)?;
     let user = match gruu {
         Gruu::Public(_) => env.settings.user_of(uri, domain).map(|(user, domain)| {
-            server.location.address_of_record(&user, env.settings.domain_name(domain))
+            shared.location.address_of_record(&user, env.settings.domain_name(domain))
         }),
-        Gruu::Temporary { address, .. } => server.location.address_with_hash(address),
+        Gruu::Temporary { address, .. } => shared.location.address_with_hash(address),
         Gruu::Unknown => None,
     };
     Some(match user {
-        Some(user) => targets_of(server, &user, Some(&gruu), targets, env).map(|()| user),
+        Some(user) => targets_of(shared, &user, Some(&gruu), targets, env).map(|()| user),
         None => Err(Status::NOT_FOUND),
     })
 }
@@ -142,7 +131,7 @@ pub(super) fn gruu_targets<R: RawMutex>(
 /// only the phone that it names. A contact that names a user of this server stands for the bindings
 /// of that user.
 pub(super) fn targets_of<R: RawMutex>(
-    server: &Server<R>,
+    shared: &Shared<R>,
     user: &AddressOfRecord,
     gruu: Option<&Gruu<'_>>,
     targets: &mut Targets,
@@ -151,7 +140,7 @@ pub(super) fn targets_of<R: RawMutex>(
     let mut users: SmallVec<[AddressOfRecord; 1]> = SmallVec::from_iter([user.clone()]);
     let mut looked_at = 0;
     while let Some(user) = users.get(looked_at).cloned() {
-        let found = server.location.look_up(&user, |subscriber| {
+        let found = shared.location.look_up(&user, |subscriber| {
             let subscriber = subscriber?;
             let meant = gruu.map(|gruu| gruu.instance(subscriber.current(env.now), &env.keys.gruu));
             let is_meant =
@@ -164,7 +153,7 @@ pub(super) fn targets_of<R: RawMutex>(
                     }
                     Ok(Leads::Back(other, domain)) => {
                         let name = env.settings.domain_name(domain);
-                        let other = server.location.address_of_record(&other, name);
+                        let other = shared.location.address_of_record(&other, name);
                         if users.len() < MOST_USERS && !users.contains(&other) {
                             users.push(other);
                         }

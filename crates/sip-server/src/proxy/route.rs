@@ -1,13 +1,13 @@
 //! Route preprocessing and the destination of a request (RFC 3261 sections 16.4 and 16.5).
 
+use super::dialogs;
 use super::edge;
-use super::target::{NextHop, NoRoute};
 use super::token::Token;
-use crate::dialogs;
-use crate::event::Env;
-use crate::flow::Flow;
-use crate::lines::write_line;
-use crate::settings::{DomainIndex, Settings};
+use crate::core::event::Env;
+use crate::core::flow::Flow;
+use crate::core::lines::write_line;
+use crate::core::next_hop::{NextHop, NoRoute};
+use crate::core::settings::{DomainIndex, Settings};
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
 use core::net::SocketAddr;

@@ -3,18 +3,14 @@
 
 use super::plan::Plan;
 use super::target::{Target, Targets};
-use crate::event::Env;
-use crate::flow::Flow;
-use crate::output::Location;
-use crate::settings::Settings;
+use crate::core::event::{Env, MOST_UNASKED};
+use crate::core::flow::Flow;
+use crate::core::output::Location;
+use crate::core::settings::Settings;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use sip::{HeaderName, Message, Status};
 use smallvec::SmallVec;
-
-/// Limit of amplification: the number of bytes sent to a host that has never answered, as a
-/// multiple of the bytes received.
-pub(crate) const MOST_UNASKED: usize = 3;
 
 /// Maximum length in bytes of the challenges that are collected from all branches.
 const MAX_CHALLENGES: usize = 8192;

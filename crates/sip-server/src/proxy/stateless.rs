@@ -1,19 +1,20 @@
 //! Forwarding without a transaction (RFC 3261 section 16.11): every request in stateless mode, and
 //! always the ACK of a 2xx.
 
-use super::Heard;
+use super::ResponseOutcome;
 use super::forward::{NO_CHALLENGE, ResponseChanges};
 use super::plan::{Plan, write_request};
 use super::record_route::{address_in, token_for_place, token_for_sender, write_record_route_anew};
-use super::search::MOST_UNASKED;
-use super::target::{NextHop, Target, flows_to};
+use super::target::Target;
 use super::token::Life;
 use super::via_branch::{Said, ViaBranch};
-use crate::event::Env;
-use crate::flow::Flow;
-use crate::keys::Keys;
-use crate::output::{Event, Location, Ticket, TicketKind};
-use crate::reach::Scope;
+use crate::core::event::{Env, MOST_UNASKED};
+use crate::core::flow::Flow;
+use crate::core::keys::Keys;
+use crate::core::next_hop::{NextHop, flows_to};
+use crate::core::output::{Event, Location};
+use crate::core::reach::Scope;
+use crate::core::ticket::{Ticket, Waiting};
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use sip::header::{NameAddr, Via};
@@ -92,7 +93,7 @@ pub(crate) fn forward(
             let origin = target.origin;
             let leaves_transport = target.next_hop.leaves_transport();
             let (arrived_on, payers) = (plan.arrived_on, plan.payers);
-            let kind = TicketKind::Message { bytes, arrived_on, origin, leaves_transport, payers };
+            let kind = Waiting::Message { bytes, arrived_on, origin, leaves_transport, payers };
             let (destination, ticket) = (destination.clone(), Ticket(kind));
             env.out.events.push(Event::Locate { destination, ticket, payers });
         }
@@ -218,16 +219,16 @@ fn refuse_located(forwarded: &Message<'_>, arrived_on: &Flow, env: &mut Env<'_>)
 }
 
 /// Forwards `response` to the source of its request, which arrived at `local`, if it answers a
-/// request that was forwarded here. Otherwise returns [`Heard::Nothing`].
+/// request that was forwarded here. Otherwise returns [`ResponseOutcome::Unmatched`].
 pub(crate) fn pass_back(
     response: &Message<'_>,
     expected: u64,
     local: SocketAddr,
     arrived_on: &Flow,
     env: &mut Env<'_>,
-) -> Heard {
+) -> ResponseOutcome {
     let Some(flow) = way_back(response, expected, local, env) else {
-        return Heard::Nothing;
+        return ResponseOutcome::Unmatched;
     };
     let status = response.status().unwrap_or_default();
     let on_opened = arrived_on.connection.is_some() && is_from_contact(response, arrived_on);
@@ -246,7 +247,11 @@ pub(crate) fn pass_back(
         ..ResponseChanges::default()
     };
     env.out.send(flow, |bytes| changes.write(response, bytes));
-    if (200..300).contains(&status) { Heard::Success { moved: None } } else { Heard::Noted }
+    if (200..300).contains(&status) {
+        ResponseOutcome::Success { moved: None }
+    } else {
+        ResponseOutcome::Accepted
+    }
 }
 
 /// True if `response` came from the address in its Contact. The destination of the request is not

@@ -2,11 +2,11 @@
 //! proves that this server forwarded the first request, and names the one destination that its
 //! holder may reach with it (RFC 3261 section 16.6 step 4, RFC 5626 section 5.3).
 
-use super::via_branch::Handle;
-use crate::flow::Flow;
-use crate::journal_record::{put_flow, take, take_flow};
-use crate::keys::Key;
-use crate::reach::Scope;
+use crate::core::flow::Flow;
+use crate::core::journal_record::{put_flow, take, take_flow};
+use crate::core::keys::Key;
+use crate::core::reach::Scope;
+use crate::core::ticket::Handle;
 use alloc::vec::Vec;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -308,7 +308,7 @@ fn proof(key: &Key, bytes: &[u8], id: &DialogId<'_>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flow::Connection;
+    use crate::core::flow::Connection;
     use core::num::NonZeroU64;
     use sip::Transport;
 

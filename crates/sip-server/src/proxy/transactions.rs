@@ -1,16 +1,18 @@
 //! The table of requests in progress. A context is found by the server transaction of the request,
 //! or by the branch parameter of a response.
 
-use super::budget::{Budget, Lacking, Payers};
+use super::budget::{Budget, OverLimit};
 use super::calls::Calls;
 use super::context::Context;
-use super::via_branch::{self, Handle, ViaBranch};
-use crate::event::Env;
-use crate::flow::Connection;
-use crate::keys::Key;
-use crate::location::AddressOfRecord;
-use crate::source::Account;
-use crate::timer::TimerQueue;
+use super::via_branch::{self, ViaBranch};
+use crate::core::address_of_record::AddressOfRecord;
+use crate::core::event::Env;
+use crate::core::flow::Connection;
+use crate::core::keys::Key;
+use crate::core::payers::Payers;
+use crate::core::source::Account;
+use crate::core::ticket::Handle;
+use crate::core::timer::TimerQueue;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -192,7 +194,7 @@ impl<R: RawMutex> Transactions<R> {
         bytes: usize,
         env: &mut Env<'_>,
         start: impl FnOnce(Handle, &mut Env<'_>) -> Context,
-    ) -> Result<(), Lacking> {
+    ) -> Result<(), OverLimit> {
         let limits = &env.settings.config.limits;
         let number = shard_of(key);
         let mut shard = self.shards[number].lock();
@@ -200,7 +202,7 @@ impl<R: RawMutex> Transactions<R> {
             return Ok(());
         }
         if self.len() >= limits.max_transactions {
-            return Err(Lacking::Whole);
+            return Err(OverLimit::Server);
         }
         self.budget.check(&payers, bytes, limits.max_transaction_bytes)?;
         let slot = match shard.free.pop() {

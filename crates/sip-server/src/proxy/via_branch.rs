@@ -1,7 +1,8 @@
 //! The branch parameter of the Via that the proxy adds. It identifies the transaction, and
 //! distinguishes a loop from a spiral (RFC 3261 section 16.6 step 8, RFC 5393 section 4.2).
 
-use crate::keys::{Key, put_hex, take_hex};
+use crate::core::keys::{Key, put_hex, take_hex};
+use crate::core::ticket::Handle;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use memchr::memchr_iter;
@@ -9,15 +10,6 @@ use sip::header::{CSeq, MAGIC_COOKIE, NameAddr};
 use sip::message::RequestHead;
 use sip::{HeaderName, Message};
 use smallvec::SmallVec;
-
-/// The position of a context in the table, and its identifier.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Handle {
-    pub(crate) shard: u8,
-    pub(crate) slot: u32,
-    /// An unpredictable identifier of 48 bits that no other context in the slot ever had.
-    pub(crate) id: u64,
-}
 
 /// The branch parameter of a Via of this server. For a request in a transaction it names a branch,
 /// a `Fork`.

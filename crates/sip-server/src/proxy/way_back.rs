@@ -1,16 +1,15 @@
 //! The upstream side of a context: its server transaction, the responses that were sent, and their
 //! destination (RFC 3261 sections 16.7, 17.2 and 18.2.2).
 
+use super::dialogs::Place;
 use super::forward::ResponseChanges;
 use super::plan::Plan;
 use super::record_route::token_for_sender;
-use super::search::MOST_UNASKED;
 use super::token::Life;
-use super::via_branch::Handle;
-use crate::dialogs::Place;
-use crate::event::Env;
-use crate::flow::Flow;
-use crate::timings::{Step, timed};
+use crate::core::event::{Env, MOST_UNASKED};
+use crate::core::flow::Flow;
+use crate::core::ticket::Handle;
+use crate::core::timings::{Step, timed};
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use sip::header::Via;
@@ -20,11 +19,11 @@ use sip::{HeaderName, Message, Status};
 
 /// The result of handling a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Heard {
+pub(crate) enum ResponseOutcome {
     /// The response matches no request.
-    Nothing,
+    Unmatched,
     /// The response was accepted.
-    Noted,
+    Accepted,
     /// The response is a 2xx and was forwarded. The answerer may have moved since its provisional
     /// response.
     Success { moved: Option<Place> },

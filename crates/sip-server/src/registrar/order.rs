@@ -1,15 +1,15 @@
 //! Parsing of a REGISTER, and the checks that do not depend on the existing bindings.
 
-use super::{Outcome, TOO_MANY};
-use crate::binding::Binding;
-use crate::config::{Network, Registrar};
-use crate::event::Env;
-use crate::flow::{Flow, is_sendable};
-use crate::gruu;
-use crate::location::AddressOfRecord;
-use crate::past::Undone;
-use crate::proxy::{NextHop, is_flow_bound};
-use crate::settings::Settings;
+use super::outcome::{Outcome, TOO_MANY};
+use crate::core::address_of_record::AddressOfRecord;
+use crate::core::binding::Binding;
+use crate::core::config::{Network, Registrar};
+use crate::core::event::Env;
+use crate::core::flow::{Flow, is_sendable};
+use crate::core::gruu;
+use crate::core::location::tombstones::Tombstone;
+use crate::core::next_hop::{NextHop, is_flow_bound};
+use crate::core::settings::Settings;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use sip::header::{NameAddr, delta_seconds, q_value};
@@ -137,15 +137,15 @@ impl<'m> Order<'m> {
         binding.call_id == self.call_id && binding.cseq == self.cseq
     }
 
-    /// The REGISTER that created `binding`, which has been removed.
-    pub(super) const fn undone(&self, binding: &Binding) -> Undone {
+    /// The tombstone of `binding`, which has been removed.
+    pub(super) const fn tombstone_of(&self, binding: &Binding) -> Tombstone {
         let Binding { call_id, cseq, .. } = *binding;
-        Undone { call_id, cseq, removes: false, until: self.until }
+        Tombstone { call_id, cseq, removes: false, until: self.until }
     }
 
-    /// This REGISTER, as one that removes bindings.
-    pub(super) const fn removal(&self) -> Undone {
-        Undone { call_id: self.call_id, cseq: self.cseq, removes: true, until: self.until }
+    /// The tombstone of this REGISTER, which removes bindings.
+    pub(super) const fn removal(&self) -> Tombstone {
+        Tombstone { call_id: self.call_id, cseq: self.cseq, removes: true, until: self.until }
     }
 }
 
@@ -158,8 +158,8 @@ impl Wish<'_> {
 }
 
 /// Option tags of RFC 5626 and RFC 5627.
-pub(crate) const OUTBOUND: &[u8] = b"outbound";
-pub(crate) const GRUU: &[u8] = b"gruu";
+pub(super) const OUTBOUND: &[u8] = b"outbound";
+pub(super) const GRUU: &[u8] = b"gruu";
 
 /// True if the sender of `request` supports the extension `option`.
 fn supports(request: &Message<'_>, option: &[u8]) -> bool {

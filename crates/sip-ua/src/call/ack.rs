@@ -3,7 +3,7 @@
 use super::exchange::cseq_of;
 use crate::client_transaction::Owner;
 use crate::config::AccountId;
-use crate::core::{Core, via};
+use crate::core::{Core, PendingAck, via};
 use crate::draft::{Draft, SESSION};
 use crate::event::{CallId, Event, Location, Ticket};
 use crate::uac::destination;
@@ -18,17 +18,6 @@ const MAX_PENDING: usize = 64;
 
 /// A sent ACK: the number of its INVITE, its flow, and its bytes.
 pub(crate) type SentAck = (u32, Flow, Vec<u8>);
-
-/// The ACK of a 2xx that waits for a location.
-pub(crate) struct PendingAck {
-    ticket: Ticket,
-    call: CallId,
-    dialog: Dialog,
-    cseq: u32,
-    session: Vec<u8>,
-    /// The flow of the 2xx, which is used if there is no location.
-    fallback: Flow,
-}
 
 /// Returns the next hop of a dialog.
 pub(super) fn next_hop(dialog: &Dialog) -> NextHop<'_> {

@@ -117,3 +117,9 @@ pub(super) fn cseq_of(message: &Message<'_>) -> u32 {
     let cseq = message.value(HeaderName::CSeq).and_then(|value| CSeq::parse(value).ok());
     cseq.map_or(0, |cseq| cseq.number)
 }
+
+/// Returns true if `notify` is the last notification.
+pub(super) fn is_last(notify: &Message<'_>) -> bool {
+    let state = notify.value(HeaderName::SubscriptionState).unwrap_or_default();
+    state.trim_ascii().to_ascii_lowercase().starts_with(b"terminated")
+}

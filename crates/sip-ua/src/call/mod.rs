@@ -22,7 +22,7 @@ mod state;
 mod timer;
 mod transfer;
 
-pub(crate) use ack::{PendingAck, refuse_answer};
+pub(crate) use ack::refuse_answer;
 pub use error::{CallError, CallState};
 pub(crate) use state::{Call, Cause};
 

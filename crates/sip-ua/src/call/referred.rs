@@ -1,23 +1,14 @@
 //! Ended calls with a pending transfer: the dialog is kept until the last notification (RFC 5057,
 //! RFC 5359 section 2.4).
 
-use super::exchange::cseq_of;
+use super::exchange::{cseq_of, is_last};
 use super::referral::{Referrals, TELLS};
-use super::state::{Call, State};
+use super::state::{Call, Referred, State};
 use crate::client_transaction::Heard;
 use crate::core::Core;
 use crate::server_transaction::{Answer, ServerKey};
 use alloc::boxed::Box;
-use sip::dialog::Dialog;
 use sip::{Flow, Instant, Message, Method};
-
-/// The remaining state of such a call.
-pub(super) struct Referred {
-    pub(super) dialog: Dialog,
-    pub(super) referrals: Referrals,
-    /// The time at which it is abandoned.
-    pub(super) until: Instant,
-}
 
 impl Call {
     /// Ends the call. A pending transfer is still notified.
@@ -56,7 +47,7 @@ impl Call {
         };
         let tag = self.local_tag();
         core.respond(request, flow, key, &Answer::status(status, &tag), now);
-        if status == 200 && super::transfer::is_last(request) {
+        if status == 200 && is_last(request) {
             self.state = State::Over;
         }
     }

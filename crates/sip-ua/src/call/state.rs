@@ -5,7 +5,6 @@ use super::error::{CallError, CallState};
 use super::exchange::{Exchange, Offer};
 use super::redirect::Redirects;
 use super::referral::Referrals;
-use super::referred::Referred;
 use super::reliable::Responses;
 use super::timer::SessionTimer;
 use crate::client_transaction::ClientId;
@@ -61,6 +60,14 @@ pub(super) struct Ringing {
     pub(super) reliable: Responses,
     /// The time at which the call is abandoned.
     pub(super) give_up: Instant,
+}
+
+/// The state of an ended call with a pending transfer.
+pub(super) struct Referred {
+    pub(super) dialog: Dialog,
+    pub(super) referrals: Referrals,
+    /// The time at which it is abandoned.
+    pub(super) until: Instant,
 }
 
 pub(super) enum State {

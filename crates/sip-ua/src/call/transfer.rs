@@ -2,7 +2,7 @@
 //! 5589).
 
 use super::error::{CallError, CallState};
-use super::exchange::cseq_of;
+use super::exchange::{cseq_of, is_last};
 use super::referral::TELLS;
 use super::state::{Call, Cause, State};
 use crate::client_transaction::{Heard, Owner};
@@ -259,12 +259,6 @@ impl Call {
             State::Ringing(_) | State::Referred(_) | State::Over => false,
         }
     }
-}
-
-/// Returns true if `notify` is the last notification.
-pub(super) fn is_last(notify: &Message<'_>) -> bool {
-    let state = notify.value(HeaderName::SubscriptionState).unwrap_or_default();
-    state.trim_ascii().to_ascii_lowercase().starts_with(b"terminated")
 }
 
 /// Returns the status and the reason of the status line at the start of a response fragment (RFC

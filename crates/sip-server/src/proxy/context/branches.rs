@@ -4,12 +4,14 @@
 use super::super::fork::{Cancel, Fork, ForkState, Sent};
 use super::super::plan::write_request;
 use super::super::search::{Aim, Search};
-use super::super::target::{NextHop, Target};
-use super::super::via_branch::{self, Handle, ViaBranch};
+use super::super::target::Target;
+use super::super::via_branch::{self, ViaBranch};
 use super::Context;
-use crate::event::Env;
-use crate::flow::Flow;
-use crate::output::{Event, Location, Ticket, TicketKind};
+use crate::core::event::Env;
+use crate::core::flow::Flow;
+use crate::core::next_hop::NextHop;
+use crate::core::output::{Event, Location};
+use crate::core::ticket::{Handle, Ticket, Waiting};
 use alloc::vec::Vec;
 use sip::transaction::{ClientTransaction, TransactionKind};
 use sip::{Message, Status, Transport};
@@ -93,7 +95,7 @@ impl Context {
             NextHop::Name(destination) => {
                 self.branches[index].state = ForkState::Locating;
                 env.counters.dns_queries.add();
-                let kind = TicketKind::Branch { handle: self.handle, index: index as u8 };
+                let kind = Waiting::Branch { handle: self.handle, index: index as u8 };
                 let (ticket, payers) = (Ticket(kind), search.plan.payers);
                 env.out.events.push(Event::Locate { destination, ticket, payers });
             }

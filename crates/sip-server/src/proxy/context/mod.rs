@@ -8,11 +8,12 @@ use super::forward::{NO_CHALLENGE, ResponseChanges, SenderFields};
 use super::plan::Plan;
 use super::search::{Aim, Search};
 use super::target::Targets;
-use super::via_branch::{Handle, Said};
-use super::way_back::{Heard, Passed, WayBack};
-use crate::event::Env;
-use crate::flow::{Connection, Flow};
-use crate::output::Location;
+use super::via_branch::Said;
+use super::way_back::{Passed, ResponseOutcome, WayBack};
+use crate::core::event::Env;
+use crate::core::flow::{Connection, Flow};
+use crate::core::output::Location;
+use crate::core::ticket::Handle;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use sip::transaction::{State, TimerAction, TransactionKind};
@@ -159,28 +160,32 @@ impl Context {
         method: Method<'_>,
         flow: &Flow,
         env: &mut Env<'_>,
-    ) -> Heard {
+    ) -> ResponseOutcome {
         // A CANCEL is created by this server, so its response has no further Via.
         let may_pass = method == Method::Cancel || self.back.has_port(response);
         let status = response.status().filter(|_| may_pass);
-        let Some(status) = status else { return Heard::Nothing };
+        let Some(status) = status else { return ResponseOutcome::Unmatched };
         let timers = env.settings.config.timers;
-        let Some(fork) = self.branches.get_mut(usize::from(index)) else { return Heard::Nothing };
+        let Some(fork) = self.branches.get_mut(usize::from(index)) else {
+            return ResponseOutcome::Unmatched;
+        };
         // The branch parameter alone does not match a response to its request (RFC 3261 section
         // 17.1.3).
         let kind = match method {
             Method::Cancel => {
-                let Cancel::Sent(cancel) = &mut fork.cancel else { return Heard::Nothing };
+                let Cancel::Sent(cancel) = &mut fork.cancel else {
+                    return ResponseOutcome::Unmatched;
+                };
                 let _ = cancel.client.on_response(status, &timers, env.now);
-                return Heard::Noted;
+                return ResponseOutcome::Accepted;
             }
             Method::Invite => TransactionKind::Invite,
             _ => TransactionKind::NonInvite,
         };
         if kind != self.kind {
-            return Heard::Nothing;
+            return ResponseOutcome::Unmatched;
         }
-        let ForkState::Sent(sent) = &mut fork.state else { return Heard::Nothing };
+        let ForkState::Sent(sent) = &mut fork.state else { return ResponseOutcome::Unmatched };
         let there = sent.flow;
         let is_stream = sent.flow.transport.is_stream();
         if !is_stream && flow.remote.ip() == there.remote.ip() {
@@ -198,11 +203,11 @@ impl Context {
         }
         if !action.pass_up {
             self.conclude(env);
-            return Heard::Noted;
+            return ResponseOutcome::Accepted;
         }
         if status < 200 {
             self.on_provisional(index, status, &from, response, env);
-            return Heard::Noted;
+            return ResponseOutcome::Accepted;
         }
         let heard = self.on_final(index, status, &from, response, env);
         self.conclude(env);
@@ -235,7 +240,7 @@ impl Context {
         from: &From,
         response: &Message<'_>,
         env: &mut Env<'_>,
-    ) -> Heard {
+    ) -> ResponseOutcome {
         let is_success = status < 300;
         let is_acknowledged = self.kind == TransactionKind::Invite && !is_success;
         self.branches[usize::from(index)].on_final(is_acknowledged);
@@ -246,7 +251,9 @@ impl Context {
             }
             let passed = self.pass(status, from, response, env);
             self.close_others(Some(index), ELSEWHERE, env);
-            return passed.map_or(Heard::Noted, |passed| Heard::Success { moved: passed.moved });
+            return passed.map_or(ResponseOutcome::Accepted, |passed| ResponseOutcome::Success {
+                moved: passed.moved,
+            });
         }
         let has_failed_over = match status {
             // A phone that answers 503 rejects the call on its other flows as well. A proxy on the
@@ -260,12 +267,12 @@ impl Context {
             _ => false,
         };
         if has_failed_over {
-            return Heard::Noted;
+            return ResponseOutcome::Accepted;
         }
         if status == 430 && self.aim(index).is_some_and(|aim| aim.target.flows.is_some()) {
             // There is no other flow, and the caller does not know of flows.
             self.fail(Status::SERVICE_UNAVAILABLE);
-            return Heard::Noted;
+            return ResponseOutcome::Accepted;
         }
         if let Some(search) = &mut self.search {
             search.remember(status, response, env.settings.distrusts(&from.there));
@@ -273,7 +280,7 @@ impl Context {
         if status >= 600 {
             self.close_others(Some(index), &reason_line(Status(status)), env);
         }
-        Heard::Noted
+        ResponseOutcome::Accepted
     }
 
     /// Forwards a response from `from` upstream, without the header fields that only trusted

@@ -1,0 +1,35 @@
+//! The name of a user.
+
+use crate::core::keys::Key;
+use smallvec::SmallVec;
+
+/// An address-of-record with its hash: `user@domain`, the user without escapes, the domain as
+/// configured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct AddressOfRecord {
+    bytes: SmallVec<[u8; 64]>,
+    hash: u64,
+}
+
+impl AddressOfRecord {
+    /// Returns the address-of-record in `bytes`, with the hash under `key`.
+    pub(crate) fn new(key: &Key, bytes: SmallVec<[u8; 64]>) -> Self {
+        let hash = key.hash_one(&bytes);
+        Self { bytes, hash }
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The user part.
+    pub(crate) fn name(&self) -> &[u8] {
+        let at = self.bytes.iter().rposition(|&byte| byte == b'@');
+        &self.bytes[..at.unwrap_or(self.bytes.len())]
+    }
+
+    /// A keyed hash of the address-of-record.
+    pub(crate) const fn hash(&self) -> u64 {
+        self.hash
+    }
+}

@@ -1,0 +1,213 @@
+//! The output of the engine: the work for its owner.
+
+use crate::core::flow::{Flow, is_sendable};
+use crate::core::payers::Payers;
+use crate::core::source::Source;
+use crate::core::ticket::Ticket;
+use crate::core::undo::Undo;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::fmt::{self, Write as _};
+use core::net::SocketAddr;
+use core::ops::Range;
+use sip::locate::Destination;
+use sip::message::MAX_MESSAGE;
+use sip::{Duration, Transport};
+
+/// The maximum number of received characters that a [`Notice`] shows.
+const MAX_QUOTED: usize = 128;
+
+/// A message to send: bytes of [`Output::bytes`] and the flow to send them on.
+#[derive(Clone, Debug)]
+pub struct Transmit {
+    /// The flow to send the message on.
+    pub flow: Flow,
+    /// The message, as a range of [`Output::bytes`].
+    pub range: Range<usize>,
+    /// True if the message confirms a change in [`Output::journal`]. It must not be sent if the
+    /// journal could not be stored.
+    pub is_promise: bool,
+    /// The accounts to charge for a connection that is opened for it.
+    pub payers: Payers,
+}
+
+/// Work for the owner other than sending messages.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// Locate `destination` (RFC 3263, [`sip::locate::Locator`]) and call
+    /// [`Worker::located`](crate::Worker::located) with the same ticket.
+    Locate {
+        /// The destination to locate.
+        destination: Destination,
+        /// The ticket to return.
+        ticket: Ticket,
+        /// The accounts that are charged for the lookup.
+        payers: Payers,
+    },
+    /// A message for the operator.
+    Notice(Notice),
+}
+
+/// A message for the operator. It is formatted when it is displayed: one line of at most some 300
+/// bytes, without control characters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Notice {
+    /// A request had wrong credentials for a realm of this server.
+    LoginFailed {
+        /// The start of the URI in From: the part that is shown, and one byte more if the URI is
+        /// longer.
+        from: Box<[u8]>,
+        /// The flow that the request came on.
+        flow: Flow,
+    },
+    /// A source was banned.
+    Banned {
+        /// The source.
+        source: Source,
+        /// The duration of the ban.
+        time: Duration,
+        /// The number of failures.
+        failures: u32,
+        /// The period of the failures.
+        window: Duration,
+    },
+}
+
+impl Notice {
+    pub(crate) fn login_failed(from: &[u8], flow: Flow) -> Self {
+        Self::LoginFailed { from: from[..from.len().min(MAX_QUOTED + 1)].into(), flow }
+    }
+
+    /// The name of the kind of notice, for a rate limit by kind.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::LoginFailed { .. } => "login",
+            Self::Banned { .. } => "ban",
+        }
+    }
+}
+
+impl fmt::Display for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::LoginFailed { from, flow } => {
+                let mut escaped = from.escape_ascii();
+                for byte in escaped.by_ref().take(MAX_QUOTED) {
+                    f.write_char(byte.into())?;
+                }
+                let mark = if escaped.next().is_some() { "..." } else { "" };
+                write!(f, "{mark} at {flow} did not log in: wrong user or password")
+            }
+            Self::Banned { source, time, failures, window } => write!(
+                f,
+                "{source} is banned for {} s: {failures} failed authentications or unknown users within {} s",
+                time.as_secs(),
+                window.as_secs(),
+            ),
+        }
+    }
+}
+
+/// One place of a destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Location {
+    /// The transport.
+    pub transport: Transport,
+    /// The address and port.
+    pub remote: SocketAddr,
+    /// The local address to send from, if the owner knows it. It is not a wildcard, and has the
+    /// port of the listener.
+    pub local: Option<SocketAddr>,
+}
+
+/// The output buffers, which the owner keeps and the engine fills. The owner first appends
+/// `journal` to its storage and then sends `transmits`, so that no binding is confirmed before it
+/// is stored. Then it calls [`Output::clear`].
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct Output {
+    /// The bytes of all messages.
+    pub bytes: Vec<u8>,
+    /// The messages, in sending order.
+    pub transmits: Vec<Transmit>,
+    /// Changes of bindings ([`record`](crate::journal_record)), to be appended to storage
+    /// unchanged.
+    pub journal: Vec<u8>,
+    /// All other work.
+    pub events: Vec<Event>,
+    /// The data to revert the REGISTERs in [`Output::journal`] if it cannot be stored.
+    pub(crate) undo: Vec<Undo>,
+}
+
+impl Output {
+    /// True if there is no work.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.transmits.is_empty() && self.journal.is_empty() && self.events.is_empty()
+    }
+
+    /// Clears the output and keeps the buffers.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.transmits.clear();
+        self.journal.clear();
+        self.events.clear();
+        self.undo.clear();
+    }
+
+    /// Sends the bytes that `write` appends, and returns their range. Nothing is sent to an address
+    /// that is not a valid destination. Returns `None`, without sending, if the message is longer
+    /// than a message may be.
+    pub(crate) fn send(
+        &mut self,
+        flow: Flow,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) -> Option<Range<usize>> {
+        let start = self.bytes.len();
+        write(&mut self.bytes);
+        self.push(flow, start)
+    }
+
+    /// Like [`Output::send`], for the bytes from `start` on.
+    pub(crate) fn push(&mut self, flow: Flow, start: usize) -> Option<Range<usize>> {
+        let range = start..self.bytes.len();
+        if range.len() > MAX_MESSAGE {
+            self.bytes.truncate(start);
+            return None;
+        }
+        if is_sendable(flow.remote) {
+            let (range, payers) = (range.clone(), Payers::NONE);
+            self.transmits.push(Transmit { flow, range, is_promise: false, payers });
+        }
+        Some(range)
+    }
+
+    /// Charges `payers` for what is sent beyond the first `count` messages.
+    pub(crate) fn charge_after(&mut self, count: usize, payers: Payers) {
+        self.transmits.iter_mut().skip(count).for_each(|transmit| transmit.payers = payers);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn what_a_stranger_wrote_is_quoted_in_one_short_line() {
+        let address = ([192, 0, 2, 1], 5060).into();
+        let flow =
+            Flow { transport: Transport::Udp, local: address, remote: address, connection: None };
+        let said = |from: &[u8]| Notice::login_failed(from, flow).to_string();
+        let rest = " at udp:192.0.2.1:5060 did not log in: wrong user or password";
+        assert_eq!(said(b"sip:a@b"), alloc::format!("sip:a@b{rest}"));
+        assert_eq!(said(b"a\r\n\x1b'\xff"), alloc::format!("a\\r\\n\\x1b\\'\\xff{rest}"));
+        assert_eq!(said(&[b'x'; 60_000]), alloc::format!("{}...{rest}", "x".repeat(MAX_QUOTED)));
+        assert_eq!(
+            said(&[0xff; 100]),
+            alloc::format!("{}...{rest}", "\\xff".repeat(MAX_QUOTED / 4))
+        );
+    }
+}

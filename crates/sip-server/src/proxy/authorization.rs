@@ -1,0 +1,299 @@
+//! The authorization of a request to be forwarded, and the sender fields that it allows: the
+//! authenticated sender, and the assertions of the request about its sender.
+
+use super::dialogs;
+use super::forward::SenderFields;
+use super::grant::Grant;
+use super::refusal::Refusal;
+use super::tables::Tables;
+use super::token::Identity;
+use crate::core::address_of_record::AddressOfRecord;
+use crate::core::authentication::{Asker, authenticate};
+use crate::core::event::Env;
+use crate::core::incoming::Incoming;
+use crate::core::settings::{DomainIndex, Trust};
+use crate::core::shared::Shared;
+use alloc::vec::Vec;
+use lock_api::RawMutex;
+use sip::{HeaderName, Method, Status, Uri};
+
+/// The authorization of a request to be forwarded.
+pub(crate) enum Authorization {
+    /// An authenticated local user.
+    User(AddressOfRecord),
+    /// A dialog that began here. This local name may be given in From: the name that the caller
+    /// proved, or the name of the called user. The caller chose the latter.
+    Dialog(Identity),
+    /// Not authenticated: the request is for a local user, or the server does not authenticate.
+    Unproved,
+}
+
+/// The sender that From names.
+enum Claim {
+    /// A user of another domain.
+    Foreign,
+    /// This user of this local domain.
+    User(AddressOfRecord, DomainIndex),
+    /// A local name in a form that cannot be authenticated.
+    Unprovable,
+}
+
+/// A request with the data for its authorization.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked<'i, 'm> {
+    pub(crate) incoming: &'i Incoming<'i, 'm>,
+    /// True if the request is for a local user, or for a domain that this server is an edge of.
+    pub(crate) is_for_us: bool,
+    /// True if the request is to or from the registrar of such a domain, which authenticates it.
+    pub(crate) is_by_edge: bool,
+    /// The authorization by its token.
+    pub(crate) grant: Option<Grant>,
+    /// True if the request is the ACK or CANCEL of an INVITE that was forwarded without a
+    /// transaction.
+    pub(crate) follows_invite: bool,
+    /// True if a trusted party vouches for the name in From.
+    pub(crate) is_vouched: bool,
+}
+
+impl Authorization {
+    /// The authenticated user.
+    pub(crate) const fn proved(&self) -> Option<&AddressOfRecord> {
+        match self {
+            Self::User(user) => Some(user),
+            Self::Dialog(_) | Self::Unproved => None,
+        }
+    }
+
+    /// The local name that may be given in From, also later in the dialog.
+    pub(crate) fn identity(&self, env: &Env<'_>) -> Identity {
+        match self {
+            Self::User(user) => Identity::new(&env.keys.token, user.as_bytes()),
+            Self::Dialog(identity) => *identity,
+            Self::Unproved => Identity::NOBODY,
+        }
+    }
+
+    /// The handling of the assertions about the sender (RFC 3325): those of strangers are removed,
+    /// those of users are replaced by the authenticated name, and those of trusted parties are
+    /// kept.
+    pub(crate) fn sender_fields(&self, incoming: &Incoming<'_, '_>, env: &Env<'_>) -> SenderFields {
+        let Incoming { message, head, trust, .. } = incoming;
+        if *trust == Trust::Trusted || !env.settings.config.authentication.required {
+            return SenderFields::Kept;
+        }
+        if self.proved().is_none() {
+            return SenderFields::Removed;
+        }
+        let named = [
+            HeaderName::PAssertedIdentity,
+            HeaderName::PPreferredIdentity,
+            HeaderName::RemotePartyId,
+        ];
+        if !named.iter().any(|&name| message.has(name)) {
+            return SenderFields::Kept;
+        }
+        let mut proved = Vec::new();
+        match head.from_uri {
+            Uri::Sip(uri) => {
+                let domain = env.settings.domain_of(&uri.host).unwrap_or(DomainIndex::DEFAULT);
+                proved.extend_from_slice(b"sip:");
+                proved.extend_from_slice(uri.user.unwrap_or_default());
+                proved.push(b'@');
+                proved.extend_from_slice(env.settings.domain_name(domain).as_bytes());
+                if uri.is_phone() {
+                    // Without this parameter it would be another user.
+                    proved.extend_from_slice(b";user=phone");
+                }
+            }
+            _ => proved.extend_from_slice(head.from.uri_bytes),
+        }
+        SenderFields::Replaced(proved)
+    }
+}
+
+fn claim<R: RawMutex>(shared: &Shared<R>, from: &Uri<'_>, env: &Env<'_>) -> Claim {
+    let user_of = |user: &[u8], domain| {
+        let name = env.settings.domain_name(domain);
+        shared.location.address_of_record(user, name)
+    };
+    match from {
+        Uri::Sip(uri) => match env.settings.domain_of(&uri.host) {
+            Some(domain) => match env.settings.user_of(uri, domain) {
+                Some((user, domain)) => Claim::User(user_of(&user, domain), domain),
+                None => Claim::Unprovable,
+            },
+            None => Claim::Foreign,
+        },
+        // A number may belong to any party, but not to a user of any local domain: phones show it
+        // without its context.
+        Uri::Tel(tel) => {
+            let mut number = Vec::new();
+            tel.write_canonical_number(&mut number);
+            let default = DomainIndex::DEFAULT;
+            let likely = env.settings.domain_of_number(tel, default).unwrap_or(default);
+            let mut domains = core::iter::once(likely).chain(env.settings.domains());
+            let user = domains.find_map(|domain| {
+                let user = user_of(&number, domain);
+                let is_there = shared.location.look_up(&user, |found| found.is_some());
+                is_there.then_some(Claim::User(user, domain))
+            });
+            user.unwrap_or(Claim::Foreign)
+        }
+        // Phones show im:alice@example.com like any other name.
+        Uri::Other { scheme, uri } => {
+            let like_sip = [b"sip", &uri[scheme.len()..]].concat();
+            match Uri::parse(&like_sip) {
+                Ok(Uri::Sip(uri)) if env.settings.domain_of(&uri.host).is_some() => {
+                    Claim::Unprovable
+                }
+                _ => Claim::Foreign,
+            }
+        }
+    }
+}
+
+/// True if the rates of its dialog and of its source allow the request.
+fn is_within_rate<R: RawMutex>(
+    shared: &Shared<R>,
+    tables: &Tables<R>,
+    incoming: &Incoming<'_, '_>,
+    env: &Env<'_>,
+) -> bool {
+    let Incoming { head, account, trust, .. } = incoming;
+    if *trust == Trust::Trusted {
+        return true;
+    }
+    let limits = &env.settings.config.limits;
+    let ends = matches!(head.method, Method::Bye | Method::Ack);
+    let admitted = tables.dialogs.admit(&dialogs::id_of(head), ends, env.now)
+        && shared.admission.admit_within_dialogs(*account, env.now, limits);
+    if !admitted {
+        env.counters.rate_limited.add();
+    }
+    admitted
+}
+
+/// Returns the authorization of the request, or the reason for rejecting it.
+pub(crate) fn authorize<R: RawMutex>(
+    shared: &Shared<R>,
+    tables: &Tables<R>,
+    asked: &Asked<'_, '_>,
+    env: &mut Env<'_>,
+) -> Result<Authorization, Refusal> {
+    let Asked { incoming, is_for_us, grant, follows_invite, is_vouched, .. } = *asked;
+    let is_trusted = incoming.trust == Trust::Trusted;
+    let is_asked = env.settings.config.authentication.required;
+    let method = incoming.head.method;
+    let claim = claim(shared, &incoming.head.from_uri, env);
+    if let Some(grant) = grant {
+        let is_same = match &claim {
+            Claim::Foreign => true,
+            Claim::User(user, _) => {
+                Identity::new(&env.keys.token, user.as_bytes()) == grant.identity
+            }
+            Claim::Unprovable => is_trusted,
+        };
+        // An ACK cannot be challenged. Its INVITE was.
+        if !is_asked || is_same || method == Method::Ack {
+            return match is_within_rate(shared, tables, incoming, env) {
+                true => Ok(Authorization::Dialog(grant.identity)),
+                false => Err(Refusal::Silent),
+            };
+        }
+        // A name other than that of the dialog (RFC 4916) must be authenticated.
+    }
+    if follows_invite || (!is_asked && (is_for_us || is_trusted)) {
+        return Ok(Authorization::Unproved);
+    }
+    if is_vouched && let Claim::User(user, _) = &claim {
+        return Ok(Authorization::Dialog(Identity::new(&env.keys.token, user.as_bytes())));
+    }
+    if is_asked && !matches!(method, Method::Ack | Method::Cancel) {
+        match claim {
+            Claim::User(claimed, _)
+                if is_trusted && speaks_for(shared, incoming, &claimed, env) =>
+            {
+                let identity = Identity::new(&env.keys.token, claimed.as_bytes());
+                check_unproved(shared, asked, env)?;
+                return Ok(Authorization::Dialog(identity));
+            }
+            Claim::User(claimed, domain) => return prove(shared, incoming, claimed, domain, env),
+            Claim::Unprovable if !is_trusted => {
+                return Err(refuse_name("From Names Nobody Who Can Log In", env));
+            }
+            Claim::Foreign | Claim::Unprovable => {}
+        }
+    }
+    check_unproved(shared, asked, env)?;
+    Ok(Authorization::Unproved)
+}
+
+/// True if the sender of the request, which is trusted, may give the name of `user` without a
+/// password: it is configured, or there is no such user that could authenticate. Many gateways
+/// append the domain of the registrar to the number of a caller from the telephone network.
+fn speaks_for<R: RawMutex>(
+    shared: &Shared<R>,
+    incoming: &Incoming<'_, '_>,
+    user: &AddressOfRecord,
+    env: &Env<'_>,
+) -> bool {
+    env.settings.speaks_for(&incoming.flow, user.name())
+        || shared.location.look_up(user, |found| found.is_none())
+}
+
+/// Authenticates the sender of the request as the user `claimed`. If that fails, the sender is
+/// challenged.
+fn prove<R: RawMutex>(
+    shared: &Shared<R>,
+    incoming: &Incoming<'_, '_>,
+    claimed: AddressOfRecord,
+    domain: DomainIndex,
+    env: &mut Env<'_>,
+) -> Result<Authorization, Refusal> {
+    let proved = authenticate(shared, Asker::Proxy, domain, incoming, env);
+    let proved = proved.ok_or(Refusal::Silent)?;
+    match proved == claimed {
+        true => Ok(Authorization::User(proved)),
+        false => Err(refuse_name("From Is Not the Authenticated User", env)),
+    }
+}
+
+fn refuse_name(reason: &'static str, env: &Env<'_>) -> Refusal {
+    env.counters.identity_mismatches.add();
+    Refusal::Status(Status::FORBIDDEN.with_reason(reason))
+}
+
+/// Checks if an unauthenticated request may be forwarded: it is for this server's users, and its
+/// source is within its rate.
+fn check_unproved<R: RawMutex>(
+    shared: &Shared<R>,
+    asked: &Asked<'_, '_>,
+    env: &Env<'_>,
+) -> Result<(), Refusal> {
+    let Incoming { head, account, trust, .. } = asked.incoming;
+    if !asked.is_for_us {
+        env.counters.relay_denied.add();
+        return Err(Refusal::Status(match head.method {
+            Method::Cancel => Status::CALL_DOES_NOT_EXIST.into(),
+            _ => Status::FORBIDDEN.with_reason("Relaying Denied"),
+        }));
+    }
+    if *trust == Trust::Trusted {
+        return Ok(());
+    }
+    let limits = &env.settings.config.limits;
+    // The check comes before the lookup of the user, so that the response does not reveal if the
+    // user exists.
+    let is_allowed = matches!(head.method, Method::Ack | Method::Cancel)
+        || limits.foreign_methods.iter().any(|name| name.as_bytes() == head.method.as_bytes());
+    if !asked.is_by_edge && !is_allowed {
+        env.counters.foreign_methods.add();
+        return Err(Refusal::ForeignMethod);
+    }
+    let is_call = matches!(head.method, Method::Invite | Method::Ack | Method::Cancel);
+    if !shared.admission.admit_foreign(*account, is_call, env.now, limits) {
+        env.counters.foreign_limited.add();
+        return Err(Refusal::ForNow { seconds: 10 });
+    }
+    Ok(())
+}

@@ -1,0 +1,23 @@
+//! The reasons for not forwarding a request.
+
+use sip::StatusLine;
+
+/// The reason for not forwarding a request.
+pub(super) enum Refusal {
+    /// No response follows: a challenge has been sent, or the request is dropped.
+    Silent,
+    /// The request is answered with this status.
+    Status(StatusLine<'static>),
+    /// This server is a registrar only.
+    OnlyRegistrar,
+    /// The request URI is a SIPS URI, and the callee is not reachable by one.
+    OnlyUnsecured,
+    /// The request requires proxy extensions that this server does not support.
+    Extensions,
+    /// The client may retry after this many seconds.
+    ForNow { seconds: u64 },
+    /// Strangers may not send this method.
+    ForeignMethod,
+    /// This server is about to stop.
+    Draining,
+}

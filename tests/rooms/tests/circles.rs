@@ -1,0 +1,79 @@
+//! No files and no folders of a crate import each other in a circle.
+
+use rooms::{Tree, circles};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::{fs, io, iter};
+
+/// The known circles, one a line: the crate, the folder and a colon, and the members.
+const KNOWN: &[&str] = &[
+    "apps/bench/src/agents: controller install mod.rs",
+    "apps/bench/src: agents bare capture cli commands measure report",
+    "apps/bench/src: agents/controller.rs agents/install.rs agents/mod.rs",
+    "apps/image/src/virtio: mod.rs queue",
+    "apps/image/src: machine net nic options screen virtio",
+    "apps/image/src: virtio/mod.rs virtio/queue.rs",
+    "apps/server/src/serve/connections: handshakes mod.rs pauses proxied stream",
+    "apps/server/src/storage/sqlite: journal mod.rs",
+    "apps/server/src: serve/connections/handshakes.rs serve/connections/mod.rs serve/connections/pauses.rs serve/connections/proxied.rs serve/connections/stream.rs",
+    "crates/media/src: negotiation rtcp session",
+    "crates/rtp/src/rtcp: application bye description extended mod.rs report",
+    "crates/rtp/src: rtcp/application.rs rtcp/bye.rs rtcp/description.rs rtcp/extended.rs rtcp/mod.rs rtcp/report.rs",
+    "crates/sip/src/header: cseq mod.rs simple via",
+    "crates/sip/src/lex: mod.rs scan",
+    "crates/sip/src/message: mod.rs write",
+    "crates/sip/src: header/cseq.rs header/mod.rs header/simple.rs header/via.rs",
+    "crates/sip/src: lex/mod.rs lex/scan.rs",
+    "crates/sip/src: message/mod.rs message/write.rs",
+    "crates/srtp/src: error key plus",
+];
+
+/// The root files of all crates and programs.
+fn roots(repository: &Path) -> io::Result<Vec<String>> {
+    let mut roots = Vec::new();
+    for storey in ["apps", "crates", "libs"] {
+        let Ok(packages) = fs::read_dir(repository.join(storey)) else { continue };
+        for package in packages {
+            let name = package?.file_name().display().to_string();
+            let files = ["lib.rs", "main.rs"].map(|file| format!("{storey}/{name}/src/{file}"));
+            roots.extend(files.into_iter().filter(|file| repository.join(file).exists()));
+        }
+    }
+    roots.sort();
+    Ok(roots)
+}
+
+/// The circle of the given members in `place`, in one line, and the imports that tie it.
+fn describe(
+    place: &str,
+    circle: &BTreeSet<String>,
+    edges: &BTreeMap<String, BTreeSet<String>>,
+) -> (String, Vec<String>) {
+    let members: Vec<&str> = circle.iter().map(String::as_str).collect();
+    let to = |from| edges[from].iter().filter(|to| circle.contains(*to));
+    let ties = circle.iter().flat_map(|from| to(from).map(move |to| format!("{from} -> {to}")));
+    (format!("{place}: {}", members.join(" ")), ties.collect())
+}
+
+#[test]
+fn no_files_or_folders_import_each_other_in_a_circle() -> io::Result<()> {
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let roots = roots(&repository)?;
+    assert!(roots.len() > 10, "crates are not found: {roots:?}");
+    let mut found = BTreeMap::new();
+    for root in roots {
+        let tree = Tree::read(&repository.join(&root))?;
+        let folder = root.rsplit_once('/').map_or("", |(folder, _)| folder);
+        for (inside, edges) in iter::once((String::new(), tree.files())).chain(tree.folders()) {
+            let place = format!("{folder}/{inside}");
+            let place = place.trim_end_matches('/');
+            found.extend(circles(&edges).iter().map(|circle| describe(place, circle, &edges)));
+        }
+    }
+    let new: Vec<_> =
+        found.iter().filter(|(circle, _)| !KNOWN.contains(&circle.as_str())).collect();
+    let gone: Vec<_> = KNOWN.iter().filter(|circle| !found.contains_key(**circle)).collect();
+    assert!(new.is_empty(), "circles, and the imports that tie them:\n{new:#?}");
+    assert!(gone.is_empty(), "no longer circles, remove them from the list:\n{gone:#?}");
+    Ok(())
+}
