@@ -40,8 +40,12 @@ fn is_there(paths: &[String], name: &str) -> bool {
 #[test]
 fn named_sources_exist() {
     let mut paths = Vec::new();
-    for folder in FOLDERS.map(|folder| root().join(folder)).iter().filter(|path| path.exists()) {
-        collect(folder, &mut paths);
+    for folder in FOLDERS {
+        let path = root().join(folder);
+        if path.exists() {
+            paths.push(folder.to_owned());
+            collect(&path, &mut paths);
+        }
     }
     let mut faults = Vec::new();
     for page in Page::all() {
