@@ -1,4 +1,4 @@
-//! The documents tell the truth: their commands run, their flags, subcommands and keys exist, and
+//! The documents tell the truth: their commands run; their flags, subcommands, keys and sources exist;
 //! their links lead somewhere.
 
 mod commands;
@@ -7,6 +7,7 @@ mod flags;
 mod keys;
 mod links;
 mod page;
+mod paths;
 mod stage;
 
 use commands::run_page;

@@ -46,7 +46,7 @@ impl Page {
     /// All pages of the repository.
     pub(crate) fn all() -> Vec<Self> {
         let mut pages = Vec::new();
-        for folder in ["", "docs", "docs/dev", "docs/benchmarks"] {
+        for folder in ["", "docs", "docs/dev", "docs/dev/decisions", "docs/benchmarks"] {
             for entry in root().join(folder).read_dir().expect("a folder of documents") {
                 let path = entry.expect("an entry").path();
                 if path.extension().is_some_and(|extension| extension == "md") {

@@ -22,7 +22,8 @@ use sip::Instant;
 
 /// The state that all threads share: users, bindings, transactions, and the limits of strangers.
 ///
-/// `R` is the type of lock. Every method may be called from any thread.
+/// `R` is the type of lock. Every method may be called from any thread. No thread holds two locks
+/// at once, except that of a user (`location`) and then that of a contact.
 pub struct Server<R: RawMutex> {
     pub(crate) settings: Mutex<R, Arc<Settings>>,
     /// Incremented with each change of `settings`.

@@ -106,3 +106,57 @@ fn the_subject_in_a_uri_is_that_of_the_call_and_nothing_else_of_it() {
         assert!(line.is_none_or(|line| invite.contains(line)), "{invite}");
     }
 }
+
+#[test]
+fn requests_outside_of_calls_are_answered_by_their_method() {
+    let allow = "\r\nAllow: INVITE, ACK, CANCEL, BYE, OPTIONS, PRACK, UPDATE, INFO, MESSAGE, REFER, \
+                 NOTIFY\r\n";
+    for (method, status, has_allow) in [
+        ("OPTIONS", 200, true),
+        ("SUBSCRIBE", 405, true),
+        ("REFER", 405, true),
+        ("REGISTER", 405, true),
+        ("BYE", 481, false),
+        ("INFO", 481, false),
+        ("UPDATE", 481, false),
+        ("PRACK", 481, false),
+        ("FOO", 501, false),
+        ("MESSAGE", 415, false),
+    ] {
+        let mut rig = rig(Config::default());
+        rig.send(stranger(), 0, &request(method, "text/html", "", "x"));
+        let answer = rig.mail(stranger(), &format!("SIP/2.0 {status}"));
+        let answer = String::from_utf8(answer).expect("text");
+        assert_eq!(answer.contains(allow), has_allow, "{answer}");
+        assert!(rig.events(0).is_empty(), "{method}");
+    }
+}
+
+#[test]
+fn strangers_reach_an_account_only_if_direct_calls_are_permitted() {
+    for direct_calls in [false, true] {
+        let accounts = vec![Account::new("sip:bob@example.org")];
+        let config = Config { accounts, direct_calls, ..Config::default() };
+        for (method, kind) in [("INVITE", "application/sdp"), ("MESSAGE", "text/plain")] {
+            let mut rig = rig(config.clone());
+            rig.send(stranger(), 0, &request(method, kind, "", "v=0\r\n"));
+            if direct_calls {
+                assert!(matches!(rig.expect(0), Event::Incoming { .. } | Event::Message { .. }));
+            } else {
+                rig.mail(stranger(), "SIP/2.0 403");
+                assert!(rig.events(0).is_empty(), "{method}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_merged_invite_is_rejected() {
+    let mut rig = rig(Config::default());
+    // The branch depends on the body.
+    rig.send(stranger(), 0, &request("INVITE", "application/sdp", "", "v=0\r\n"));
+    let Event::Incoming { .. } = rig.expect(0) else { panic!("no call") };
+    rig.send(stranger(), 0, &request("INVITE", "application/sdp", "", "v=0\r\n\r\n"));
+    rig.mail(stranger(), "SIP/2.0 482");
+    assert!(rig.events(0).is_empty());
+}

@@ -239,7 +239,7 @@ pub(crate) struct Load {
     pub(crate) operation: Operation,
     /// True if the system asks for credentials.
     pub(crate) authentication: bool,
-    /// The transport: `udp` or `tcp`.
+    /// The transport, such as `udp`.
     pub(crate) transport: String,
     /// The distribution of the arrivals: `fixed`, `poisson`, `ramp`, `steps`, `burst`.
     pub(crate) arrivals: String,

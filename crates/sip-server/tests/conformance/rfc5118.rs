@@ -32,7 +32,7 @@ pub(crate) const CASES: &[Case] = &[
         Sound,
         PassedOn,
         Whole,
-        "all in the brackets is the address, 2001:db8::10:5070, which is not ours",
+        "the whole text in brackets is the address, 2001:db8::10:5070, which is not ours",
     ),
     case(
         "port-unambiguous",
@@ -50,7 +50,7 @@ pub(crate) const CASES: &[Case] = &[
         Sound,
         Refused(405),
         Whole,
-        "it is for the server itself, which has no dialogs; received is written anew, without brackets",
+        "it is for the server itself, which has no dialogs; received is replaced, without brackets",
     ),
     case(
         "via-received-param-no-delim",
@@ -59,7 +59,7 @@ pub(crate) const CASES: &[Case] = &[
         Sound,
         Answered,
         Whole,
-        "received is written anew",
+        "received is replaced",
     ),
     case(
         "ipv6-in-sdp",
@@ -68,7 +68,7 @@ pub(crate) const CASES: &[Case] = &[
         Sound,
         Forwarded,
         Whole,
-        "bodies are not looked at",
+        "bodies are not parsed",
     ),
     case(
         "mult-ip-in-header",
@@ -77,7 +77,7 @@ pub(crate) const CASES: &[Case] = &[
         Sound,
         Located("host.example.net"),
         Whole,
-        "the lower Via values go on unchanged",
+        "the other Via values are forwarded unchanged",
     ),
     case(
         "mult-ip-in-sdp",
@@ -86,7 +86,7 @@ pub(crate) const CASES: &[Case] = &[
         Sound,
         Forwarded,
         Whole,
-        "bodies are not looked at",
+        "bodies are not parsed",
     ),
     case(
         "ipv4-mapped-ipv6",
@@ -104,7 +104,7 @@ pub(crate) const CASES: &[Case] = &[
         Sound,
         PassedOn,
         Whole,
-        "read as two; the request URI goes on as it came",
+        "parsed as two; the request URI is forwarded unchanged",
     ),
     case(
         "ipv6-correct-abnf-2-colons",

@@ -215,7 +215,7 @@ pub(crate) fn assert_carried_over(original: &[u8], forwarded: &Sent) {
 /// The cases as a table for the documentation.
 pub(crate) fn table(cases: &[Case]) -> String {
     let mut table = String::from(
-        "| message | section | what it is | parser | server | on a stream | remark |\n\
+        "| message | section | subject | parser | server | on a stream | remark |\n\
          | --- | --- | --- | --- | --- | --- | --- |\n",
     );
     for case in cases {
