@@ -293,3 +293,14 @@ fn an_account_that_comes_later_registers_until_it_is_forgotten() {
     rig.pass(Duration::from_secs(86_400));
     assert_eq!(rig.events(0), []);
 }
+
+#[test]
+fn an_account_with_an_invalid_uri_does_not_shift_the_others() {
+    let accounts = ["alice", "sip:bob@192.0.2.9"].map(Account::new).to_vec();
+    let mut agent = Agent::new(Config { accounts, ..Config::default() }, &[7; 32]);
+    let now = Instant::from_micros(1_000_000);
+    agent.register(now, AccountId(0));
+    assert_eq!(agent.poll_event(), None);
+    agent.register(now, AccountId(1));
+    assert!(matches!(agent.poll_event(), Some(Event::Locate { .. })));
+}
