@@ -1,34 +1,27 @@
 //! The admission of requests: allowed sources, the called account, and rejections.
 
-use crate::call::Call;
+use crate::calls::Calls;
 use crate::config::AccountId;
 use crate::core::Core;
 use crate::event::CallId;
 use crate::replaces::Replaces;
 use crate::server_transaction::ServerKey;
-use alloc::collections::BTreeMap;
 use sip::header::NameAddr;
-use sip::{Flow, HeaderName, Message, Uri};
+use sip::{Flow, HeaderName, Message};
 
 impl Core {
     /// Returns true if a request on `flow` is admitted: it comes from a known proxy, or direct
     /// calls are allowed.
     pub(crate) fn admits(&self, flow: &Flow) -> bool {
-        let Self { config, proxies, .. } = self;
-        let is_registered = config.accounts.iter().any(|account| account.registers);
-        config.direct_calls || !is_registered || proxies.contains(&flow.remote.ip().to_canonical())
+        let Self { config, proxies, has_registrar, .. } = self;
+        config.direct_calls || !has_registrar || proxies.contains(&flow.remote.ip().to_canonical())
     }
 
     /// Returns the account with the user of the request URI, or else of To.
     pub(crate) fn account_of(&self, invite: &Message<'_>) -> Option<AccountId> {
         let head = invite.validate_request().ok()?;
         let users = [head.uri, head.to_uri].map(|uri| uri.as_sip().and_then(|uri| uri.user));
-        let accounts = self.config.accounts.iter().enumerate();
-        let mut named = accounts.filter_map(|(number, account)| {
-            let Ok(Uri::Sip(uri)) = Uri::parse(account.uri.as_bytes()) else { return None };
-            users.contains(&Some(uri.user?)).then_some(AccountId(number))
-        });
-        named.next()
+        users.into_iter().flatten().filter_map(|user| self.account_with(user)).min()
     }
 }
 
@@ -36,38 +29,34 @@ impl Core {
 /// beside `calls`. `Err` is the status of the rejection.
 pub(crate) fn admit(
     core: &Core,
-    calls: &BTreeMap<CallId, Call>,
+    calls: &Calls,
     invite: &Message<'_>,
     key: ServerKey,
 ) -> Result<Option<CallId>, u16> {
     if core.is_merged(invite, key) {
         return Err(482);
     }
-    let replaces = replaced_by(calls, invite)?;
+    let replaces = replaced_by(core, calls, invite)?;
     // A call that replaces another one does not add to their number.
-    let mut others = calls.values().filter(|call| call.is_of_others());
     let is_full = match replaces {
-        Some(_) => others.any(|call| call.replaces == replaces),
-        None => others.count() >= core.config.incoming_calls,
+        Some(replaced) => calls.is_being_replaced(replaced),
+        None => calls.incoming() >= core.config.incoming_calls,
     };
     if is_full { Err(486) } else { Ok(replaces) }
 }
 
 /// Returns the call that `invite` replaces, if any (RFC 3891 section 3). `Err` is the status of the
 /// rejection.
-fn replaced_by(
-    calls: &BTreeMap<CallId, Call>,
-    invite: &Message<'_>,
-) -> Result<Option<CallId>, u16> {
+fn replaced_by(core: &Core, calls: &Calls, invite: &Message<'_>) -> Result<Option<CallId>, u16> {
     let mut values = invite.elements(HeaderName::Replaces);
     let Some(value) = values.next() else { return Ok(None) };
     let replaces = Replaces::parse(value).filter(|_| values.next().is_none()).ok_or(400_u16)?;
-    let mut calls = calls.iter();
-    let (&id, call) = calls.find(|(_, call)| call.is_replaced_by(&replaces)).ok_or(481_u16)?;
+    let call = calls.of_tag(core, &replaces.call_id, &replaces.to_tag);
+    let call = call.filter(|call| call.is_replaced_by(&replaces)).ok_or(481_u16)?;
     if replaces.early_only && call.is_established() {
         return Err(486);
     }
-    Ok(Some(id))
+    Ok(Some(call.id))
 }
 
 /// Returns true if the values that a local request copies from `response` are valid.

@@ -1,29 +1,22 @@
-//! The agent: the dispatch of received messages to their transactions and calls.
+//! The agent: its timers and outputs, and the commands of its owner.
 
-use crate::admission;
-use crate::call::{Call, CallError, CallState, Cause, refuse_answer};
-use crate::capabilities::{self, ALLOW};
-use crate::client_transaction::{Heard, Owner};
-use crate::config::{Account, AccountError, AccountId, Config};
-use crate::core::{Core, News};
-use crate::event::{CallId, Event, Failure, Location, MessageId, Ticket, Transmit};
-use crate::message::ACCEPT;
+use crate::call::{Call, CallError, Cause};
+use crate::calls::Calls;
+use crate::config::{Account, AccountId, Config};
+use crate::core::{Core, News, TimerKey};
+use crate::event::{CallId, Event, MessageId, Transmit};
 use crate::registration::Registration;
 use crate::replaces::Replaces;
-use crate::server_transaction::{Answer, Arrival, Asked, ServerKey};
-use crate::summary::ALLOW_EVENTS;
+use crate::table::{Fate, Table};
 use crate::uac::{split_headers, subject_line};
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use core::net::SocketAddr;
-use sip::message::FramingFault;
-use sip::{Encode, Flow, Instant, Message, Method, Transport, Uri};
+use sip::{Encode, Instant, Uri};
 
 /// A user agent. See the [crate] for its use.
 pub struct Agent {
-    core: Core,
-    registrations: Vec<Registration>,
-    calls: BTreeMap<CallId, Call>,
+    pub(crate) core: Core,
+    pub(crate) registrations: Table<AccountId, Registration>,
+    pub(crate) calls: Calls,
 }
 
 impl Agent {
@@ -32,11 +25,13 @@ impl Agent {
     #[must_use]
     pub fn new(config: Config, secret: &[u8; 32]) -> Self {
         let mut core = Core::new(config, secret);
-        let accounts = 0..core.config.accounts.len();
-        let registrations = accounts
-            .filter_map(|account| Registration::new(&mut core, AccountId(account)))
-            .collect();
-        Self { core, registrations, calls: BTreeMap::new() }
+        let mut registrations = Table::default();
+        for account in (0..core.config.accounts.len()).map(AccountId) {
+            if let Some(registration) = Registration::new(&mut core, account) {
+                registrations.insert(account, registration);
+            }
+        }
+        Self { core, registrations, calls: Calls::default() }
     }
 
     /// Sets a function that shortens session descriptions of requests that exceed a datagram but go
@@ -59,104 +54,56 @@ impl Agent {
     /// Returns the time of the next call to [`Agent::on_timer`].
     #[must_use]
     pub fn next_timer(&self) -> Option<Instant> {
-        let calls = self.calls.values().filter_map(Call::next_timer).min();
-        let registrations = self.registrations.iter().filter_map(Registration::next_timer).min();
-        let transactions = [self.core.clients.next_timer(), self.core.servers.next_timer()];
-        transactions.into_iter().chain([calls, registrations]).flatten().min()
+        self.core.timers.next()
     }
 
     /// Processes the timers that are due at `now`.
     pub fn on_timer(&mut self, now: Instant) {
-        self.core.poll_servers(now);
-        for heard in self.core.poll_clients(now) {
-            self.hear(heard, now);
-        }
-        self.calls.values_mut().for_each(|call| call.on_timer(&mut self.core, now));
-        for registration in &mut self.registrations {
-            registration.on_timer(&mut self.core, now);
-        }
-        self.tidy(now);
-    }
-
-    /// Processes a datagram, or a message from a stream, that arrived on `flow`. Until the owner
-    /// polls the outputs, peers can cause at most [`Config::server_transactions`] pending messages
-    /// and events each. Messages beyond that are dropped, except final responses.
-    pub fn receive(&mut self, now: Instant, flow: &Flow, bytes: &[u8]) {
-        let Ok(message) = Message::parse(bytes) else { return };
-        // Values copied from such a message would break the lines of sent messages.
-        if message.framing_fault() == Some(FramingFault::LineEnd) {
-            return;
-        }
-        let is_final = message.status().is_some_and(|status| status >= 200);
-        if !is_final && self.core.is_full() {
-            return;
-        }
-        if message.status().is_some() {
-            if !admission::is_sound(&message) {
-                return;
+        for owner in self.core.timers.take_due(now) {
+            match owner {
+                TimerKey::Server(key) => self.core.poll_server(key, now),
+                TimerKey::Client(id) => {
+                    if let Some(heard) = self.core.poll_client(id, now) {
+                        self.hear(heard, now);
+                    }
+                }
+                TimerKey::Call(id) => {
+                    if let Some(call) = self.calls.take_due(id) {
+                        call.on_timer(&mut self.core, now);
+                    }
+                }
+                TimerKey::Registration(account) => {
+                    if let Some(registration) = self.registrations.take_due(account) {
+                        registration.on_timer(&mut self.core, now);
+                    }
+                }
             }
-            if let Some(heard) = self.core.on_response(&message, now) {
-                self.hear(heard, now);
-            }
-        } else {
-            self.on_request(&message, flow, now);
         }
-        self.tidy(now);
-    }
-
-    /// Processes a delivery failure of a message from [`Agent::poll_transmit`], with the reason
-    /// `failure`. The beginning of `bytes` is sufficient, if it includes Via.
-    pub fn undeliverable(&mut self, now: Instant, bytes: &[u8], failure: Failure) {
-        if let Some(heard) = self.core.on_undeliverable(bytes, failure, now) {
-            self.hear(heard, now);
-        }
-        self.tidy(now);
-    }
-
-    /// Processes the end of a connection to `remote`. An account that is registered through it is
-    /// no longer reachable, and registers again.
-    pub fn closed(&mut self, now: Instant, transport: Transport, remote: SocketAddr) {
-        for registration in &mut self.registrations {
-            registration.on_closed(&mut self.core, transport, remote, now);
-        }
-    }
-
-    /// Passes the answer to [`Event::Locate`]: the locations of the destination in order of
-    /// preference, or empty if there is none.
-    pub fn located(&mut self, now: Instant, ticket: Ticket, locations: &[Location]) {
-        if let Some((call, ack)) = self.core.acknowledge_at(ticket, locations) {
-            if let Some(call) = self.calls.get_mut(&call) {
-                call.note_ack(ack);
-            }
-            return;
-        }
-        if let Some(heard) = self.core.on_located(ticket, locations, now) {
-            self.hear(heard, now);
-        }
-        self.tidy(now);
+        self.settle(now);
     }
 
     /// Returns true if the signalling of `call` goes to the next server, or to the other end, over
     /// an encrypted connection.
     #[must_use]
     pub fn is_secured(&self, call: CallId) -> bool {
-        let flow = self.calls.get(&call).and_then(Call::flow);
+        let flow = self.calls.get(call).and_then(Call::flow);
         flow.is_some_and(|flow| flow.transport.is_secure())
     }
 
     /// Returns the number of calls.
     #[must_use]
     pub fn calls(&self) -> usize {
-        self.calls.values().filter(|call| !call.has_ended()).count()
+        self.calls.live()
     }
 
     /// Returns the number of client and server transactions.
     #[must_use]
     pub fn transactions(&self) -> usize {
-        self.core.clients.len() + self.core.servers.len()
+        self.core.clients.all.len() + self.core.servers.all.len()
     }
 
-    /// Returns true if a local request waits for its response.
+    /// Returns true if a local request waits for its response. The work grows with the number of
+    /// requests.
     #[must_use]
     pub fn is_asking(&self) -> bool {
         self.core.clients.is_waiting()
@@ -169,43 +116,49 @@ impl Agent {
     pub fn add_account(&mut self, account: Account) -> Result<AccountId, AccountError> {
         let id = AccountId(self.core.config.accounts.len());
         self.core.config.accounts.push(account);
-        let Some(registration) = Registration::new(&mut self.core, id) else {
+        let registration = Registration::new(&mut self.core, id);
+        let Some(registration) = registration else {
             self.core.config.accounts.pop();
-            return Err(AccountError::Uri);
+            return None;
         };
-        self.registrations.push(registration);
-        Ok(id)
+        self.registrations.insert(id, registration);
+        self.core.note_account(id);
+        Some(id)
     }
 
     /// Stops all registration requests of an account. A binding that exists expires. It is for an
     /// account that another one replaces, as after a wrong password.
     pub fn forget_account(&mut self, account: AccountId) {
-        if let Some(registration) = self.registrations.get_mut(account.0) {
+        if let Some(registration) = self.registrations.get_mut(account) {
             registration.forget();
+            self.settle_registrations();
         }
     }
 
     /// Registers an account and keeps it registered.
     pub fn register(&mut self, now: Instant, account: AccountId) {
-        if let Some(registration) = self.registrations.get_mut(account.0) {
+        if let Some(registration) = self.registrations.get_mut(account) {
             registration.start(&mut self.core, now);
         }
+        self.settle(now);
     }
 
     /// Ends the registration of an account.
     pub fn unregister(&mut self, now: Instant, account: AccountId) {
-        if let Some(registration) = self.registrations.get_mut(account.0) {
+        if let Some(registration) = self.registrations.get_mut(account) {
             registration.stop(&mut self.core, now);
         }
+        self.settle(now);
     }
 
     /// Handles a change of the local addresses: accounts register again, and established calls move
     /// to the new address ([`Event::Moved`]).
     pub fn network_changed(&mut self, now: Instant) {
-        for registration in &mut self.registrations {
+        for registration in self.registrations.values_mut() {
             registration.network_changed(&mut self.core, now);
         }
         self.calls.values_mut().for_each(|call| call.network_changed(&mut self.core, now));
+        self.settle(now);
     }
 
     /// Calls `uri`, as `account` or directly, with the offer `session`. If it is empty, the other
@@ -246,13 +199,13 @@ impl Agent {
         if let Some(replaces) = Replaces::of_headers(headers) {
             ("Replaces: ", &replaces, "\r\nRequire: replaces\r\n").encode(&mut cause.lines);
         }
-        self.check_account(account)?;
-        let routes = account.and_then(|account| self.registrations.get(account.0));
+        let routes = account.and_then(|account| self.registrations.get(account));
         let routes = routes.map_or(&[][..], |registration| &registration.service_route);
         let dialog = self.core.dialog_to(account, address, routes).ok_or(CallError::Uri)?;
         let id = self.core.new_call();
         let call = Call::place(&mut self.core, id, account, dialog, session, cause, now);
-        self.calls.insert(id, call);
+        self.calls.insert(call);
+        self.settle(now);
         Ok(id)
     }
 
@@ -264,7 +217,7 @@ impl Agent {
     /// # Errors
     /// [`CallError`] if the call is not an unanswered incoming call.
     pub fn ring(&mut self, now: Instant, call: CallId, session: &[u8]) -> Result<(), CallError> {
-        self.with(call, |call, core| call.ring(core, session, now))
+        self.with(now, call, |call, core| call.ring(core, session, now))
     }
 
     /// Answers a call with `session`: the answer to its offer, or an offer if it has none. The
@@ -273,11 +226,11 @@ impl Agent {
     /// # Errors
     /// [`CallError`] if the call is not an unanswered incoming call.
     pub fn answer(&mut self, now: Instant, call: CallId, session: &[u8]) -> Result<(), CallError> {
-        self.with(call, |call, core| call.answer(core, session, now))?;
-        let replaced = self.calls.get(&call).and_then(|call| call.replaces);
-        if let Some(replaced) = replaced.and_then(|replaced| self.calls.get_mut(&replaced)) {
+        self.with(now, call, |call, core| call.answer(core, session, now))?;
+        let replaced = self.calls.get(call).and_then(|call| call.replaces);
+        if let Some(replaced) = replaced.and_then(|replaced| self.calls.get_mut(replaced)) {
             replaced.be_replaced(&mut self.core, call, now);
-            self.tidy(now);
+            self.settle(now);
         }
         Ok(())
     }
@@ -287,7 +240,7 @@ impl Agent {
     /// # Errors
     /// [`CallError`] if the call is not an unanswered incoming call.
     pub fn decline(&mut self, now: Instant, call: CallId, status: u16) -> Result<(), CallError> {
-        self.with(call, |call, core| {
+        self.with(now, call, |call, core| {
             if !call.is_ringing_here() {
                 return Err(CallError::State(CallState::Incoming));
             }
@@ -305,7 +258,7 @@ impl Agent {
         if !is_address || uri.contains(['<', '>']) {
             return Err(CallError::Uri);
         }
-        self.with(call, |call, core| call.redirect_caller(core, uri, now))
+        self.with(now, call, |call, core| call.redirect_caller(core, uri, now))
     }
 
     /// Ends a call in any state.
@@ -313,7 +266,7 @@ impl Agent {
     /// # Errors
     /// [`CallError::Unknown`] if it has ended.
     pub fn hang_up(&mut self, now: Instant, call: CallId) -> Result<(), CallError> {
-        self.with(call, |call, core| {
+        self.with(now, call, |call, core| {
             call.hang_up(core, now);
             Ok(())
         })
@@ -323,7 +276,7 @@ impl Agent {
     /// of its session is in progress.
     #[must_use]
     pub fn may_offer(&self, call: CallId) -> bool {
-        self.calls.get(&call).is_some_and(Call::may_offer)
+        self.calls.get(call).is_some_and(Call::may_offer)
     }
 
     /// Returns true if the other end has proved that it receives: it has answered, or has
@@ -331,7 +284,7 @@ impl Agent {
     /// would go to any address that it names.
     #[must_use]
     pub fn is_confirmed(&self, call: CallId) -> bool {
-        self.calls.get(&call).is_some_and(Call::is_confirmed)
+        self.calls.get(call).is_some_and(Call::is_confirmed)
     }
 
     /// Offers a new `session` within an established call, or within a ringing call with a settled
@@ -341,7 +294,7 @@ impl Agent {
     /// # Errors
     /// [`CallError`] if the state of the call does not allow it, or a change is in progress.
     pub fn offer(&mut self, now: Instant, call: CallId, session: Vec<u8>) -> Result<(), CallError> {
-        self.with(call, |call, core| call.offer(core, session, now))
+        self.with(now, call, |call, core| call.offer(core, session, now))
     }
 
     /// Accepts the change of the session that the other end requests ([`Event::Offer`]).
@@ -349,7 +302,7 @@ impl Agent {
     /// # Errors
     /// [`CallError`] if there is no such request.
     pub fn accept(&mut self, now: Instant, call: CallId, session: &[u8]) -> Result<(), CallError> {
-        self.with(call, |call, core| call.accept(core, session, now))
+        self.with(now, call, |call, core| call.accept(core, session, now))
     }
 
     /// Rejects the change of the session that the other end requests, with `status`, such as 488.
@@ -357,7 +310,7 @@ impl Agent {
     /// # Errors
     /// [`CallError`] if there is no such request.
     pub fn refuse(&mut self, now: Instant, call: CallId, status: u16) -> Result<(), CallError> {
-        self.with(call, |call, core| call.refuse(core, status, now))
+        self.with(now, call, |call, core| call.refuse(core, status, now))
     }
 
     /// Transfers the other end: asks it to call `uri` (RFC 3515). [`Event::Transfer`] reports the
@@ -370,7 +323,7 @@ impl Agent {
         if !is_address || uri.contains(['<', '>', '?']) {
             return Err(CallError::Uri);
         }
-        self.with(call, |call, core| call.refer(core, uri.as_bytes(), now))
+        self.with(now, call, |call, core| call.refer(core, uri.as_bytes(), now))
     }
 
     /// Asks the other end of `call` to replace this end in the call `with` (RFC 5589 section 7).
@@ -383,9 +336,9 @@ impl Agent {
         call: CallId,
         with: CallId,
     ) -> Result<(), CallError> {
-        let target = self.calls.get(&with).filter(|_| call != with).ok_or(CallError::Unknown)?;
+        let target = self.calls.get(with).filter(|_| call != with).ok_or(CallError::Unknown)?;
         let refer_to = target.refer_to_here()?;
-        self.with(call, |call, core| call.refer(core, &refer_to, now))
+        self.with(now, call, |call, core| call.refer(core, &refer_to, now))
     }
 
     /// Calls the target that the other end of `call` has requested ([`Event::TransferAsked`]), with
@@ -399,12 +352,12 @@ impl Agent {
         call: CallId,
         session: Vec<u8>,
     ) -> Result<CallId, CallError> {
-        let found = self.calls.get_mut(&call).ok_or(CallError::Unknown)?;
+        let found = self.calls.get_mut(call).ok_or(CallError::Unknown)?;
         let account = found.account;
         let (uri, cause) = found.follow(&mut self.core, now)?;
         let id = self.place(now, account, &uri, session, cause)?;
         self.core.news.push(News { to: call, status: 100 });
-        self.tidy(now);
+        self.settle(now);
         Ok(id)
     }
 
@@ -418,7 +371,7 @@ impl Agent {
         call: CallId,
         status: u16,
     ) -> Result<(), CallError> {
-        self.with(call, |call, core| call.refuse_transfer(core, status, now))
+        self.with(now, call, |call, core| call.refuse_transfer(core, status, now))
     }
 
     /// Sends a key to the other end by INFO, for an end that does not accept telephone events.
@@ -426,7 +379,7 @@ impl Agent {
     /// # Errors
     /// [`CallError`] if the call is not established.
     pub fn press(&mut self, now: Instant, call: CallId, key: char) -> Result<(), CallError> {
-        self.with(call, |call, core| call.press(core, key, now))
+        self.with(now, call, |call, core| call.press(core, key, now))
     }
 
     /// Sends `text` to `uri`, as `account` or directly. [`Event::MessageSent`] reports the result.
@@ -441,181 +394,43 @@ impl Agent {
         uri: &str,
         text: &str,
     ) -> Result<MessageId, CallError> {
-        self.check_account(account)?;
-        let routes = account.and_then(|account| self.registrations.get(account.0));
+        let routes = account.and_then(|account| self.registrations.get(account));
         let routes = routes.map_or(&[][..], |registration| &registration.service_route);
-        self.core.send_message(account, uri, routes, text, now).ok_or(CallError::Uri)
+        let message = self.core.send_message(account, uri, routes, text, now);
+        self.settle(now);
+        message.ok_or(CallError::Uri)
     }
 
     fn with(
         &mut self,
+        now: Instant,
         call: CallId,
         act: impl FnOnce(&mut Call, &mut Core) -> Result<(), CallError>,
     ) -> Result<(), CallError> {
-        let found = self.calls.get_mut(&call).filter(|call| !call.has_ended());
+        let found = self.calls.get_mut(call).filter(|call| !call.has_ended());
         let found = found.ok_or(CallError::Unknown)?;
         let done = act(found, &mut self.core);
-        self.calls.retain(|_, call| !call.is_over());
+        self.settle(now);
         done
     }
 
-    /// Delivers progress reports to the calls that requested transfers, and removes calls that are
-    /// over.
-    fn tidy(&mut self, now: Instant) {
+    /// Delivers progress reports to the calls that requested transfers, removes calls that are
+    /// over, and sets the timers of everything that was changed. Each input ends with it.
+    pub(crate) fn settle(&mut self, now: Instant) {
         for News { to, status } in core::mem::take(&mut self.core.news) {
-            if let Some(call) = self.calls.get_mut(&to) {
+            if let Some(call) = self.calls.get_mut(to) {
                 call.tell_referrer(&mut self.core, status, now);
             }
         }
-        self.calls.retain(|_, call| !call.is_over());
+        self.calls.settle(&mut self.core);
+        self.core.settle();
+        self.settle_registrations();
     }
 
-    /// Processes the result of a local request.
-    fn hear(&mut self, heard: Heard<'_>, now: Instant) {
-        match heard.owner {
-            Owner::Registration(account) => {
-                if let Some(registration) = self.registrations.get_mut(account.0) {
-                    registration.on_heard(&mut self.core, &heard, now);
-                }
-            }
-            Owner::Call(call) => match self.calls.get_mut(&call) {
-                Some(call) => call.on_heard(&mut self.core, heard, now),
-                None => self.on_stray_answer(&heard, now),
-            },
-            Owner::Message(message) => self.core.on_message_heard(message, &heard),
-            Owner::Nobody => self.on_stray_answer(&heard, now),
-        }
-    }
-
-    /// Processes a late response to a request of a call that is over: a 2xx to an INVITE is
-    /// acknowledged and ended by BYE.
-    fn on_stray_answer(&mut self, heard: &Heard<'_>, now: Instant) {
-        if let Ok(response) = heard.what
-            && heard.method == Method::Invite
-            && response.status().is_some_and(|status| (200..300).contains(&status))
-        {
-            refuse_answer(&mut self.core, None, response, heard.flow, now);
-        }
-    }
-
-    fn on_request(&mut self, request: &Message<'_>, flow: &Flow, now: Instant) {
-        let head = match request.validate_request() {
-            Ok(head) => head,
-            Err(fault) => {
-                if request.method() != Some(Method::Ack) {
-                    let answer = Answer::status(fault.status(), b"bad");
-                    self.core.respond_once(request, flow, &answer);
-                }
-                return;
-            }
-        };
-        match head.method {
-            Method::Ack => return self.on_ack(request, now),
-            Method::Cancel => return self.on_cancel(request, flow, now),
-            _ => {}
-        }
-        let has_tag = head.to.tag().is_some();
-        let call = self.calls.values_mut().find(|call| has_tag && call.has(request));
-        let Arrival::New(key) = self.core.arrive(request, flow, call.is_some()) else { return };
-        let unsupported = capabilities::unsupported_lines(&self.core.config, request);
-        match call {
-            Some(call) if !unsupported.is_empty() => {
-                let tag = call.local_tag();
-                let answer = Answer { status: 420, tag: &tag, lines: &unsupported, body: b"" };
-                self.core.respond(request, flow, key, &answer, now);
-            }
-            Some(call) => call.on_request(&mut self.core, request, flow, key, now),
-            None if !unsupported.is_empty() => self.reply(request, flow, key, 420, &unsupported),
-            None if has_tag => self.reply(request, flow, key, 481, b""),
-            None => self.on_new_request(request, flow, key, now),
-        }
-    }
-
-    fn on_ack(&mut self, ack: &Message<'_>, now: Instant) {
-        if !self.core.acknowledge(ack, now) {
-            return;
-        }
-        if let Some(call) = self.calls.values_mut().find(|call| call.has(ack)) {
-            call.on_ack(&mut self.core, ack);
-        }
-    }
-
-    fn on_cancel(&mut self, cancel: &Message<'_>, flow: &Flow, now: Instant) {
-        let Some((_, call)) = self.core.invite_of(cancel) else {
-            return self.core.respond_once(cancel, flow, &Answer::status(481, b"none"));
-        };
-        let call = call.and_then(|call| self.calls.get_mut(&call));
-        let tag = call.as_ref().map_or(Vec::new(), |call| call.local_tag());
-        self.core.respond_once(cancel, flow, &Answer::status(200, &tag));
-        if let Some(call) = call {
-            call.on_cancel(&mut self.core, cancel, now);
-        }
-    }
-
-    /// Processes a request outside of any dialog.
-    fn on_new_request(&mut self, request: &Message<'_>, flow: &Flow, key: ServerKey, now: Instant) {
-        let begins =
-            matches!(request.method(), Some(Method::Invite | Method::Message | Method::Notify));
-        if begins && !self.core.admits(flow) {
-            return self.reply(request, flow, key, 403, b"");
-        }
-        match request.method() {
-            Some(Method::Invite) => self.on_invite(request, flow, key, now),
-            Some(Method::Options) => {
-                let lines = [ALLOW, b"Accept: application/sdp\r\n"].concat();
-                self.reply(request, flow, key, 200, &lines);
-            }
-            Some(Method::Message) => {
-                let account = self.core.account_of(request);
-                match self.core.on_message(account, request, flow) {
-                    // The transaction is kept: a retransmission would be reported again.
-                    200 => {
-                        let tag = self.core.tag_of(key);
-                        let answer = Answer::status(200, &tag);
-                        self.core.respond(request, flow, key, &answer, now);
-                    }
-                    status => self.reply(request, flow, key, status, ACCEPT),
-                }
-            }
-            Some(Method::Notify) => match self.core.on_unasked_notify(request) {
-                // The transaction is kept: a retransmission would be reported again.
-                200 => {
-                    let tag = self.core.tag_of(key);
-                    self.core.respond(request, flow, key, &Answer::status(200, &tag), now);
-                }
-                status => self.reply(request, flow, key, status, ALLOW_EVENTS),
-            },
-            Some(Method::Bye | Method::Info | Method::Update | Method::Prack) => {
-                self.reply(request, flow, key, 481, b"");
-            }
-            Some(Method::Other(_)) | None => self.reply(request, flow, key, 501, b""),
-            Some(_) => self.reply(request, flow, key, 405, ALLOW),
-        }
-    }
-
-    fn on_invite(&mut self, invite: &Message<'_>, flow: &Flow, key: ServerKey, now: Instant) {
-        let replaces = match admission::admit(&self.core, &self.calls, invite, key) {
-            Ok(replaces) => replaces,
-            Err(status) => return self.reply(invite, flow, key, status, b""),
-        };
-        let account = self.core.account_of(invite);
-        let id = self.core.new_call();
-        let asked = Asked { request: invite.as_bytes().to_vec(), flow: *flow, key };
-        match Call::take(&mut self.core, id, account, invite, asked, replaces, now) {
-            Ok(call) => drop(self.calls.insert(id, call)),
-            Err((status, lines)) => self.reply(invite, flow, key, status, &lines),
-        }
-    }
-
-    /// Answers a request outside of any dialog without keeping state.
-    fn reply(
-        &mut self,
-        request: &Message<'_>,
-        flow: &Flow,
-        key: ServerKey,
-        status: u16,
-        lines: &[u8],
-    ) {
-        self.core.respond_statelessly(request, flow, key, status, lines);
+    fn settle_registrations(&mut self) {
+        let timers = &mut self.core.timers;
+        self.registrations.settle(timers, TimerKey::Registration, |registration| {
+            Fate::Keep(registration.next_timer())
+        });
     }
 }

@@ -4,14 +4,21 @@
 use crate::config::AccountId;
 use crate::draft::Draft;
 use crate::event::{CallId, Failure, MessageId, Ticket};
-use alloc::collections::{BTreeMap, VecDeque};
+use crate::table::Table;
+use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
+use hashbrown::HashMap;
 use sip::transaction::{ClientTransaction, Timers, TransactionKind};
 use sip::{Flow, Instant, Message, Method, Transport};
 
 /// The identifier of a local request over all its transactions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ClientId(u64);
+
+impl ClientId {
+    const MIN: Self = Self(0);
+    const MAX: Self = Self(u64::MAX);
+}
 
 /// The receiver of the result of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +59,9 @@ pub(crate) struct Client {
 pub(crate) enum State {
     /// The destination is being located.
     Locating(Ticket),
+    /// The destination cannot be located: the request fails at the next timer, as for a name that is
+    /// not found.
+    Unlocatable,
     Sent(Sent),
 }
 
@@ -138,15 +148,32 @@ impl Sent {
     }
 }
 
+impl Client {
+    /// Returns true for an INVITE.
+    fn is_invite(&self) -> bool {
+        self.draft.method == Method::Invite
+    }
+
+    pub(crate) fn next_timer(&self) -> Option<Instant> {
+        match &self.state {
+            State::Locating(_) => None,
+            State::Unlocatable => Some(Instant::ZERO),
+            State::Sent(sent) => sent.next_timer(),
+        }
+    }
+}
+
 /// All client transactions.
 #[derive(Default)]
 pub(crate) struct Clients {
-    pub(crate) all: BTreeMap<ClientId, Client>,
-    /// The requests by the token of the branch. The flag is true for a CANCEL, which has the branch
-    /// of its INVITE.
-    pub(crate) by_branch: BTreeMap<(u64, bool), ClientId>,
-    /// Requests to URIs that cannot be located.
-    pub(crate) unlocatable: Vec<Ticket>,
+    pub(crate) all: Table<ClientId, Client>,
+    /// The sent requests by the token of the branch. The flag is true for a CANCEL, which has the
+    /// branch of its INVITE.
+    by_branch: HashMap<(u64, bool), ClientId>,
+    /// The requests that are being located.
+    by_ticket: HashMap<Ticket, ClientId>,
+    /// The INVITEs of calls.
+    invites: BTreeSet<(CallId, ClientId)>,
     count: u64,
 }
 
@@ -164,47 +191,84 @@ impl Clients {
             is_redirected: false,
             state,
         };
+        match &client.state {
+            State::Locating(ticket) => drop(self.by_ticket.insert(*ticket, id)),
+            State::Sent(sent) => drop(self.by_branch.insert(branch_key(&client, sent), id)),
+            State::Unlocatable => {}
+        }
+        if let Owner::Call(call) = client.owner
+            && client.is_invite()
+        {
+            self.invites.insert((call, id));
+        }
         self.all.insert(id, client);
         id
     }
 
+    /// Starts a transaction of a request, in place of its previous one.
+    pub(crate) fn start(&mut self, id: ClientId, sent: Sent) {
+        let Some(client) = self.all.get_mut(id) else { return };
+        self.by_branch.insert(branch_key(client, &sent), id);
+        let before = core::mem::replace(&mut client.state, State::Sent(sent));
+        match before {
+            State::Locating(ticket) => drop(self.by_ticket.remove(&ticket)),
+            State::Sent(sent) => drop(self.by_branch.remove(&branch_key(client, &sent))),
+            State::Unlocatable => {}
+        }
+    }
+
     /// Removes a request.
     pub(crate) fn remove(&mut self, id: ClientId) -> Option<Client> {
-        let client = self.all.remove(&id)?;
-        if let State::Sent(sent) = &client.state {
-            let key = (sent.branch, client.draft.method == Method::Cancel);
-            if self.by_branch.get(&key) == Some(&id) {
-                self.by_branch.remove(&key);
-            }
+        let client = self.all.remove(id)?;
+        match &client.state {
+            State::Locating(ticket) => drop(self.by_ticket.remove(ticket)),
+            State::Sent(sent) => drop(self.by_branch.remove(&branch_key(&client, sent))),
+            State::Unlocatable => {}
+        }
+        if let Owner::Call(call) = client.owner {
+            self.invites.remove(&(call, id));
         }
         Some(client)
     }
 
+    /// Returns the request by the token `branch` of its current transaction: a CANCEL, or another
+    /// request.
+    pub(crate) fn of_branch(&self, branch: u64, is_cancel: bool) -> Option<ClientId> {
+        self.by_branch.get(&(branch, is_cancel)).copied()
+    }
+
+    /// Returns the request that waits for the answer to `ticket`.
+    pub(crate) fn of_ticket(&self, ticket: Ticket) -> Option<ClientId> {
+        self.by_ticket.get(&ticket).copied()
+    }
+
+    /// Returns the INVITE of `call` that has no final result yet.
+    pub(crate) fn pending_invite(&self, call: CallId) -> Option<ClientId> {
+        let invites = self.invites.range((call, ClientId::MIN)..=(call, ClientId::MAX));
+        let is_pending = |id: &ClientId| {
+            let client = self.all.get(*id);
+            client.is_some_and(
+                |client| !matches!(&client.state, State::Sent(sent) if sent.only_waits()),
+            )
+        };
+        invites.map(|(_, id)| *id).find(is_pending)
+    }
+
     pub(crate) fn method_of(&self, id: ClientId) -> Option<Method<'static>> {
-        self.all.get(&id).map(|client| client.draft.method)
+        self.all.get(id).map(|client| client.draft.method)
     }
 
     /// Returns true if a request waits for its final response.
     pub(crate) fn is_waiting(&self) -> bool {
         let is_waiting = |client: &Client| match &client.state {
-            State::Locating(_) => true,
+            State::Locating(_) | State::Unlocatable => true,
             State::Sent(sent) => !sent.only_waits(),
         };
         self.all.values().any(is_waiting)
     }
+}
 
-    pub(crate) fn len(&self) -> usize {
-        self.all.len()
-    }
-
-    pub(crate) fn next_timer(&self) -> Option<Instant> {
-        if !self.unlocatable.is_empty() {
-            return Some(Instant::ZERO);
-        }
-        let next = |client: &Client| match &client.state {
-            State::Sent(sent) => sent.next_timer(),
-            State::Locating(_) => None,
-        };
-        self.all.values().filter_map(next).min()
-    }
+/// Returns the key of the transaction `sent` of `client`.
+fn branch_key(client: &Client, sent: &Sent) -> (u64, bool) {
+    (sent.branch, client.draft.method == Method::Cancel)
 }

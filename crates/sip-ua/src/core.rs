@@ -1,11 +1,14 @@
 //! The state that all parts of the agent share.
 
-use crate::client_transaction::Clients;
+use crate::call::PendingAck;
+use crate::client_transaction::{ClientId, Clients};
 use crate::config::{AccountId, Config};
 use crate::event::{CallId, Event, MessageId, Ticket, Transmit};
-use crate::server_transaction::Servers;
+use crate::server_transaction::{ServerKey, Servers};
+use crate::table::Fate;
+use crate::timer_queue::TimerQueue;
 use crate::token::{Token, Tokens};
-use alloc::collections::{BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use sip::dialog::Dialog;
@@ -19,16 +22,19 @@ pub(crate) struct News {
     pub(crate) status: u16,
 }
 
-/// The ACK of a 2xx that waits for a location.
-pub(crate) struct PendingAck {
-    pub(crate) ticket: Ticket,
-    pub(crate) call: CallId,
-    pub(crate) dialog: Dialog,
-    pub(crate) cseq: u32,
-    pub(crate) session: Vec<u8>,
-    /// The flow of the 2xx, which is used if there is no location.
-    pub(crate) fallback: Flow,
+/// An owner of a timer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum TimerKey {
+    Server(ServerKey),
+    Client(ClientId),
+    Call(CallId),
+    Registration(AccountId),
 }
+
+/// The key of the dialogs of a call: a keyed hash of the Call-ID and the local tag, which all
+/// dialogs of one INVITE share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct DialogKey(u64);
 
 /// Shortens a session description, or returns it unchanged.
 pub(crate) type Shorten = fn(&[u8]) -> Vec<u8>;
@@ -39,8 +45,13 @@ pub(crate) struct Core {
     pub(crate) tokens: Tokens,
     pub(crate) clients: Clients,
     pub(crate) servers: Servers,
+    pub(crate) timers: TimerQueue<TimerKey>,
     pub(crate) transmits: VecDeque<Transmit>,
     pub(crate) events: VecDeque<Event>,
+    /// The first account with each user part.
+    users: BTreeMap<Vec<u8>, AccountId>,
+    /// True if an account registers.
+    pub(crate) has_registrar: bool,
     /// Pending progress reports to the calls that requested transfers.
     pub(crate) news: Vec<News>,
     /// The addresses of the servers where accounts are registered. Requests from them are admitted.
@@ -56,20 +67,42 @@ pub(crate) struct Core {
 
 impl Core {
     pub(crate) fn new(config: Config, secret: &[u8; 32]) -> Self {
-        Self {
+        let accounts = (0..config.accounts.len()).map(AccountId);
+        let mut core = Self {
             config,
             tokens: Tokens::new(secret),
             clients: Clients::default(),
             servers: Servers::default(),
+            timers: TimerQueue::default(),
             transmits: VecDeque::new(),
             events: VecDeque::new(),
+            users: BTreeMap::new(),
+            has_registrar: false,
             news: Vec::new(),
             proxies: BTreeSet::new(),
             without_tcp: BTreeSet::new(),
             shorten: None,
             acks: Vec::new(),
             numbers: 0,
+        };
+        accounts.for_each(|account| core.note_account(account));
+        core
+    }
+
+    /// Records a new account of the configuration.
+    pub(crate) fn note_account(&mut self, id: AccountId) {
+        let Some(account) = self.config.accounts.get(id.0) else { return };
+        self.has_registrar |= account.registers;
+        let uri = sip::Uri::parse(account.uri.as_bytes()).ok();
+        let user = uri.as_ref().and_then(|uri| uri.as_sip()).and_then(|uri| uri.user);
+        if let Some(user) = user {
+            self.users.entry(user.to_vec()).or_insert(id);
         }
+    }
+
+    /// Returns the first account with the user part `user`.
+    pub(crate) fn account_with(&self, user: &[u8]) -> Option<AccountId> {
+        self.users.get(user).copied()
     }
 
     pub(crate) fn send(&mut self, flow: Flow, bytes: Vec<u8>) {
@@ -83,6 +116,19 @@ impl Core {
     /// Returns true if the outputs are full, so that peers have to wait until the owner polls them.
     pub(crate) fn is_full(&self) -> bool {
         self.transmits.len().max(self.events.len()) >= self.config.server_transactions
+    }
+
+    /// Sets the timers of changed transactions.
+    pub(crate) fn settle(&mut self) {
+        let Self { clients, servers, timers, .. } = self;
+        clients.all.settle(timers, TimerKey::Client, |client| Fate::Keep(client.next_timer()));
+        servers
+            .all
+            .settle(timers, TimerKey::Server, |server| Fate::Keep(server.machine.next_timer()));
+    }
+
+    pub(crate) fn dialog_key(&self, call_id: &[u8], local_tag: &[u8]) -> DialogKey {
+        DialogKey(self.tokens.hash(&[call_id, local_tag]))
     }
 
     fn number(&mut self) -> u64 {

@@ -1,14 +1,20 @@
 //! The server transactions (RFC 3261 section 17.2).
 
 use crate::event::CallId;
-use alloc::collections::BTreeMap;
+use crate::table::Table;
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
+use sip::Flow;
 use sip::transaction::{ServerTransaction, TransactionKind};
-use sip::{Flow, Instant};
 
 /// The key of a server transaction: a keyed hash of its identifying values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ServerKey(pub(crate) u64);
+
+impl ServerKey {
+    const MIN: Self = Self(0);
+    const MAX: Self = Self(u64::MAX);
+}
 
 /// The treatment of an arriving request.
 pub(crate) enum Arrival {
@@ -53,41 +59,85 @@ pub(crate) struct Server {
     pub(crate) in_dialog: bool,
     /// The call of an INVITE.
     pub(crate) call: Option<CallId>,
-    /// A hash of the values that identify the same request on another path (RFC 3261 section
-    /// 8.2.2.2).
-    pub(crate) merge: u64,
+    /// For an INVITE outside of dialogs: a hash of the values that identify the same request on
+    /// another path (RFC 3261 section 8.2.2.2).
+    pub(crate) merge: Option<u64>,
+}
+
+impl Server {
+    /// Returns true if the transaction is only kept for a lost response. The 2xx to an INVITE that
+    /// begins a call is retransmitted until its ACK arrives.
+    fn is_answered(&self) -> bool {
+        let begins_call = !self.in_dialog && self.machine.kind() == TransactionKind::Invite;
+        self.status >= if begins_call { 300 } else { 200 }
+    }
 }
 
 /// All server transactions.
 #[derive(Default)]
 pub(crate) struct Servers {
-    pub(crate) all: BTreeMap<ServerKey, Server>,
+    pub(crate) all: Table<ServerKey, Server>,
+    /// Those outside of dialogs, and those within dialogs.
+    kinds: [Transactions; 2],
+    merges: BTreeSet<(u64, ServerKey)>,
+}
+
+#[derive(Default)]
+struct Transactions {
+    count: usize,
+    answered: BTreeSet<ServerKey>,
 }
 
 impl Servers {
-    pub(crate) fn len(&self) -> usize {
-        self.all.len()
+    fn of_kind(&mut self, in_dialog: bool) -> &mut Transactions {
+        &mut self.kinds[usize::from(in_dialog)]
+    }
+
+    /// Adds a transaction.
+    pub(crate) fn insert(&mut self, key: ServerKey, server: Server) {
+        self.of_kind(server.in_dialog).count += 1;
+        self.merges.extend(server.merge.map(|merge| (merge, key)));
+        self.all.insert(key, server);
+    }
+
+    /// Removes a transaction.
+    pub(crate) fn remove(&mut self, key: ServerKey) -> Option<Server> {
+        let server = self.all.remove(key)?;
+        let kind = self.of_kind(server.in_dialog);
+        kind.count -= 1;
+        kind.answered.remove(&key);
+        if let Some(merge) = server.merge {
+            self.merges.remove(&(merge, key));
+        }
+        Some(server)
+    }
+
+    /// Records a sent response.
+    pub(crate) fn note_response(&mut self, key: ServerKey, status: u16, response: &[u8]) {
+        let Some(server) = self.all.get_mut(key) else { return };
+        server.response = response.to_vec();
+        server.status = status;
+        if server.is_answered() {
+            let in_dialog = server.in_dialog;
+            self.of_kind(in_dialog).answered.insert(key);
+        }
     }
 
     /// Returns true if there is room for one more. The limit is `limit` within dialogs and as many
     /// outside, so that strangers take no room from established peers. At the limit an answered
     /// transaction is removed, which is only kept for a lost response.
     pub(crate) fn make_room(&mut self, in_dialog: bool, limit: usize) -> bool {
-        let mut of_kind = self.all.iter().filter(|(_, server)| server.in_dialog == in_dialog);
-        if of_kind.clone().count() < limit {
+        let kind = self.of_kind(in_dialog);
+        if kind.count < limit {
             return true;
         }
-        // The 2xx to an INVITE that begins a call is retransmitted until its ACK arrives.
-        let is_answered = |server: &Server| {
-            server.status >= 300
-                || (server.status >= 200
-                    && (in_dialog || server.machine.kind() != TransactionKind::Invite))
-        };
-        let answered = of_kind.find(|(_, server)| is_answered(server)).map(|(key, _)| *key);
-        answered.and_then(|key| self.all.remove(&key)).is_some()
+        let answered = kind.answered.first().copied();
+        answered.and_then(|key| self.remove(key)).is_some()
     }
 
-    pub(crate) fn next_timer(&self) -> Option<Instant> {
-        self.all.values().filter_map(|server| server.machine.next_timer()).min()
+    /// Returns true if another transaction than `key` has the hash `merge`.
+    pub(crate) fn has_merged(&self, merge: u64, key: ServerKey) -> bool {
+        let same = self.merges.range((merge, ServerKey::MIN)..=(merge, ServerKey::MAX));
+        same.into_iter().any(|(_, other)| *other != key)
     }
 }

@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use sip::dialog::Dialog;
 use sip::locate::{Destination, Host};
-use sip::transaction::{TimerAction, Timers};
+use sip::transaction::TimerAction;
 use sip::{Encode, Flow, HeaderName, Instant, Message, Method, Transport, Uri};
 
 /// The maximum length of a request over UDP in bytes, with an unknown path MTU (RFC 3261 section
@@ -107,21 +107,25 @@ impl Core {
         flow: Option<Flow>,
         now: Instant,
     ) -> ClientId {
+        let destination = match flow {
+            Some(_) => None,
+            None => destination(draft.dialog.next_hop()),
+        };
+        let Some(destination) = destination else {
+            let id = self.clients.insert(draft, owner, State::Unlocatable);
+            if let Some(flow) = flow {
+                self.transmit(id, flow, now);
+            }
+            return id;
+        };
         let ticket = self.new_ticket();
-        let destination = destination(draft.dialog.next_hop());
-        let id = self.clients.insert(draft, owner, State::Locating(ticket));
-        match (flow, destination) {
-            (Some(flow), _) => self.transmit(id, flow, now),
-            (None, Ok(destination)) => self.tell(Event::Locate { ticket, destination }),
-            // The owner receives the same failure as for a name that is not found.
-            (None, Err(_)) => self.clients.unlocatable.push(ticket),
-        }
-        id
+        self.tell(Event::Locate { ticket, destination });
+        self.clients.insert(draft, owner, State::Locating(ticket))
     }
 
     /// Marks a request with a target that another party has chosen.
     pub(crate) fn mark_redirected(&mut self, id: ClientId) {
-        if let Some(client) = self.clients.all.get_mut(&id) {
+        if let Some(client) = self.clients.all.get_mut(id) {
             client.is_redirected = true;
         }
     }
@@ -133,9 +137,8 @@ impl Core {
         locations: &[Location],
         now: Instant,
     ) -> Option<Heard<'static>> {
-        let is_meant =
-            |client: &Client| matches!(client.state, State::Locating(of) if of == ticket);
-        let (&id, client) = self.clients.all.iter_mut().find(|(_, client)| is_meant(client))?;
+        let id = self.clients.of_ticket(ticket)?;
+        let client = self.clients.all.get_mut(id)?;
         client.others = locations.iter().map(Location::flow).collect();
         if matches!(client.owner, Owner::Registration(_)) {
             // Their number is bounded: a DNS message holds few addresses of a name.
@@ -183,7 +186,7 @@ impl Core {
     fn transmit(&mut self, id: ClientId, chosen: Flow, now: Instant) {
         let branch = self.tokens.next();
         let timers = self.config.timers;
-        let Some(client) = self.clients.all.get(&id) else { return };
+        let Some(client) = self.clients.all.get(id) else { return };
         let draft = &client.draft;
         let mut flow = chosen;
         let mut bytes = self.write(client, &flow, &chosen, branch, &draft.body);
@@ -200,12 +203,7 @@ impl Core {
         }
         let mut sent = Sent::new(flow, branch.0, draft.method, bytes.clone(), &timers, now);
         sent.is_promoted = is_promoted;
-        self.clients.by_branch.insert((sent.branch, false), id);
-        if let Some(client) = self.clients.all.get_mut(&id)
-            && let State::Sent(before) = core::mem::replace(&mut client.state, State::Sent(sent))
-        {
-            self.clients.by_branch.remove(&(before.branch, false));
-        }
+        self.clients.start(id, sent);
         self.send(flow, bytes);
     }
 
@@ -219,9 +217,9 @@ impl Core {
         let (branch, method) = sip::transaction::client_key(response)?;
         let token = Token::parse(branch.get(sip::header::MAGIC_COOKIE.len()..)?)?;
         let is_cancel = method == Method::Cancel;
-        let &id = self.clients.by_branch.get(&(token.0, is_cancel))?;
+        let id = self.clients.of_branch(token.0, is_cancel)?;
         let timers = self.config.timers;
-        let client = self.clients.all.get_mut(&id)?;
+        let client = self.clients.all.get_mut(id)?;
         let State::Sent(sent) = &mut client.state else { return None };
         if is_cancel || client.draft.method != method {
             if is_cancel {
@@ -281,7 +279,7 @@ impl Core {
     }
 
     fn on_provisional(&mut self, id: ClientId, status: u16, now: Instant) {
-        let Some(client) = self.clients.all.get_mut(&id) else { return };
+        let Some(client) = self.clients.all.get_mut(id) else { return };
         let State::Sent(sent) = &mut client.state else { return };
         sent.is_proceeding = true;
         sent.is_passed_on |= status > 100;
@@ -298,7 +296,7 @@ impl Core {
         now: Instant,
     ) -> Result<(), Failure> {
         let cnonce = self.tokens.next();
-        let Some(client) = self.clients.all.get_mut(&id) else { return Ok(()) };
+        let Some(client) = self.clients.all.get_mut(id) else { return Ok(()) };
         let State::Sent(sent) = &client.state else { return Ok(()) };
         let flow = sent.chosen_flow();
         let is_own = self.proxies.contains(&flow.remote.ip().to_canonical());
@@ -309,7 +307,7 @@ impl Core {
 
     /// Sends the request to the next location. Returns false without a further location.
     fn try_next(&mut self, id: ClientId, now: Instant) -> bool {
-        let Some(client) = self.clients.all.get_mut(&id) else { return false };
+        let Some(client) = self.clients.all.get_mut(id) else { return false };
         if matches!(&client.state, State::Sent(sent) if sent.cancel != Cancel::No) {
             return false;
         }
@@ -321,15 +319,10 @@ impl Core {
     /// Cancels the INVITE of `call`, which has no final response yet. Returns false if no response
     /// is expected any more.
     pub(crate) fn cancel(&mut self, call: CallId, now: Instant) -> bool {
-        let is_meant = |client: &Client| {
-            client.owner == Owner::Call(call)
-                && client.draft.method == Method::Invite
-                && !matches!(&client.state, State::Sent(sent) if sent.only_waits())
-        };
-        let found = self.clients.all.iter_mut().find(|(_, client)| is_meant(client));
-        let Some((&id, client)) = found else { return false };
+        let Some(id) = self.clients.pending_invite(call) else { return false };
+        let Some(client) = self.clients.all.get_mut(id) else { return false };
         match &mut client.state {
-            State::Locating(_) => {
+            State::Locating(_) | State::Unlocatable => {
                 self.clients.remove(id);
                 return false;
             }
@@ -341,7 +334,7 @@ impl Core {
 
     fn send_cancel(&mut self, id: ClientId, now: Instant) {
         let give_up = now + self.config.timers.t1.times(64);
-        let Some(client) = self.clients.all.get_mut(&id) else { return };
+        let Some(client) = self.clients.all.get_mut(id) else { return };
         let State::Sent(sent) = &mut client.state else { return };
         if matches!(sent.cancel, Cancel::Sent(_)) {
             return;
@@ -361,8 +354,7 @@ impl Core {
         let sent = Sent::new(flow, branch, method, bytes.clone(), &self.config.timers, now);
         let mut nowhere = Dialog::new("", "", "", "", "");
         let draft = Draft::within(None, &mut nowhere, method, Vec::new());
-        let id = self.clients.insert(draft, Owner::Nobody, State::Sent(sent));
-        self.clients.by_branch.insert((branch, true), id);
+        self.clients.insert(draft, Owner::Nobody, State::Sent(sent));
         self.send(flow, bytes);
     }
 
@@ -374,8 +366,8 @@ impl Core {
         now: Instant,
     ) -> Option<Heard<'static>> {
         let (branch, is_cancel) = branch_of(bytes)?;
-        let &id = self.clients.by_branch.get(&(branch, is_cancel))?;
-        let client = self.clients.all.get_mut(&id)?;
+        let id = self.clients.of_branch(branch, is_cancel)?;
+        let client = self.clients.all.get_mut(id)?;
         let State::Sent(sent) = &mut client.state else { return None };
         if !sent.machine.on_transport_error() {
             return None;
@@ -395,30 +387,16 @@ impl Core {
         self.give_up(id, failure)
     }
 
-    /// Processes the due timers: requests are retransmitted, sent to the next location, or have
+    /// Processes the due timer of a request: it is retransmitted, sent to the next location, or has
     /// failed.
-    pub(crate) fn poll_clients(&mut self, now: Instant) -> Vec<Heard<'static>> {
+    pub(crate) fn poll_client(&mut self, id: ClientId, now: Instant) -> Option<Heard<'static>> {
         let timers = self.config.timers;
-        let ids: Vec<ClientId> = self.clients.all.keys().copied().collect();
-        let mut heard = Vec::new();
-        for id in ids {
-            heard.extend(self.poll_client(id, &timers, now));
-        }
-        for ticket in core::mem::take(&mut self.clients.unlocatable) {
-            heard.extend(self.on_located(ticket, &[], now));
-        }
-        heard
-    }
-
-    fn poll_client(
-        &mut self,
-        id: ClientId,
-        timers: &Timers,
-        now: Instant,
-    ) -> Option<Heard<'static>> {
         loop {
-            let client = self.clients.all.get_mut(&id)?;
-            let State::Sent(sent) = &mut client.state else { return None };
+            let sent = match &mut self.clients.all.take_due(id)?.state {
+                State::Locating(_) => return None,
+                State::Unlocatable => return self.give_up(id, Failure::NotLocated),
+                State::Sent(sent) => sent,
+            };
             if let Some(end) = sent.given_up {
                 if end <= now {
                     self.clients.remove(id);
@@ -431,7 +409,7 @@ impl Core {
             {
                 return self.give_up_waiting(id, now);
             }
-            match sent.machine.poll(timers, now) {
+            match sent.machine.poll(&timers, now) {
                 TimerAction::None => return None,
                 TimerAction::Retransmit => {
                     let (flow, bytes) = (sent.flow, sent.bytes.clone());
@@ -455,7 +433,7 @@ impl Core {
     /// is acknowledged and ended by BYE, so that the other end does not stay in a call.
     fn give_up_waiting(&mut self, id: ClientId, now: Instant) -> Option<Heard<'static>> {
         let until = now + self.config.timers.t1.times(64);
-        let client = self.clients.all.get_mut(&id)?;
+        let client = self.clients.all.get_mut(id)?;
         match &mut client.state {
             State::Sent(sent) if client.draft.method == Method::Invite => {
                 sent.given_up = Some(until);
@@ -475,7 +453,7 @@ impl Core {
         let client = self.clients.remove(id)?;
         let flow = match client.state {
             State::Sent(sent) => Some(sent.chosen_flow()),
-            State::Locating(_) => None,
+            State::Locating(_) | State::Unlocatable => None,
         };
         let method = client.draft.method;
         Some(Heard { owner: client.owner, id, method, flow, what: Err(failure) })

@@ -30,7 +30,7 @@ impl Core {
         in_dialog: bool,
     ) -> Arrival {
         let key = self.key_of(request);
-        if let Some(server) = self.servers.all.get(&key) {
+        if let Some(server) = self.servers.all.get(key) {
             if server.machine.on_request_retransmission() && !server.response.is_empty() {
                 let (flow, response) = (server.flow, server.response.clone());
                 self.send(flow, response);
@@ -51,9 +51,10 @@ impl Core {
             status: 0,
             in_dialog,
             call: None,
-            merge: self.merge_hash(request),
+            merge: (kind == TransactionKind::Invite && !in_dialog)
+                .then(|| self.merge_hash(request)),
         };
-        self.servers.all.insert(key, server);
+        self.servers.insert(key, server);
         Arrival::New(key)
     }
 
@@ -70,21 +71,20 @@ impl Core {
     /// Returns true if `request`, of the transaction `key`, is merged: the same request has arrived
     /// by another path, and both would ring (RFC 3261 section 8.2.2.2).
     pub(crate) fn is_merged(&self, request: &Message<'_>, key: ServerKey) -> bool {
-        let merge = self.merge_hash(request);
-        self.servers.all.iter().any(|(other, server)| *other != key && server.merge == merge)
+        self.servers.has_merged(self.merge_hash(request), key)
     }
 
     /// Returns the transaction of the INVITE that `request` cancels or acknowledges, and its call.
     pub(crate) fn invite_of(&self, request: &Message<'_>) -> Option<(ServerKey, Option<CallId>)> {
         let key = self.key_of(request);
-        self.servers.all.get(&key).map(|server| (key, server.call))
+        self.servers.all.get(key).map(|server| (key, server.call))
     }
 
     /// Processes an ACK. Returns true if it acknowledges a 2xx, which concerns the call.
     pub(crate) fn acknowledge(&mut self, ack: &Message<'_>, now: Instant) -> bool {
         let key = self.key_of(ack);
         let timers = self.config.timers;
-        match self.servers.all.get_mut(&key) {
+        match self.servers.all.get_mut(key) {
             Some(server) => server.machine.on_ack(&timers, now),
             None => true,
         }
@@ -92,7 +92,7 @@ impl Core {
 
     /// Assigns the INVITE of the transaction to a call.
     pub(crate) fn belongs(&mut self, key: ServerKey, call: CallId) {
-        if let Some(server) = self.servers.all.get_mut(&key) {
+        if let Some(server) = self.servers.all.get_mut(key) {
             server.call = Some(call);
         }
     }
@@ -109,11 +109,10 @@ impl Core {
         let mut bytes = Vec::new();
         self.write_response(request, flow, answer, &mut bytes);
         let timers = self.config.timers;
-        let Some(server) = self.servers.all.get_mut(&key) else { return };
+        let Some(server) = self.servers.all.get_mut(key) else { return };
         if server.machine.on_response(answer.status, &timers, now) {
-            server.response.clone_from(&bytes);
-            server.status = answer.status;
             let flow = server.flow;
+            self.servers.note_response(key, answer.status, &bytes);
             self.send(flow, bytes);
         }
     }
@@ -144,7 +143,7 @@ impl Core {
         status: u16,
         lines: &[u8],
     ) {
-        self.servers.all.remove(&key);
+        self.servers.remove(key);
         let tag = self.tag_of(key);
         let answer = Answer { status, tag: &tag, lines, body: b"" };
         self.respond_once(request, flow, &answer);
@@ -152,7 +151,7 @@ impl Core {
 
     /// Sends the last response of a transaction again: a 2xx without an ACK.
     pub(crate) fn send_again(&mut self, key: ServerKey) {
-        if let Some(server) = self.servers.all.get(&key) {
+        if let Some(server) = self.servers.all.get(key) {
             let (flow, response) = (server.flow, server.response.clone());
             self.send(flow, response);
         }
@@ -189,20 +188,17 @@ impl Core {
         response.write_with_body(out, fields, body);
     }
 
-    /// Processes the due timers of server transactions: responses are retransmitted, and old
-    /// transactions are removed.
-    pub(crate) fn poll_servers(&mut self, now: Instant) {
+    /// Processes the due timer of a server transaction: its response is retransmitted, or an old
+    /// transaction is removed.
+    pub(crate) fn poll_server(&mut self, key: ServerKey, now: Instant) {
         let timers = self.config.timers;
-        let mut again = Vec::new();
-        self.servers.all.retain(|_, server| {
-            loop {
-                match server.machine.poll(&timers, now) {
-                    TimerAction::None => return true,
-                    TimerAction::Retransmit => again.push((server.flow, server.response.clone())),
-                    TimerAction::TimedOut | TimerAction::Terminated => return false,
-                }
+        loop {
+            let Some(server) = self.servers.all.take_due(key) else { return };
+            match server.machine.poll(&timers, now) {
+                TimerAction::None => return,
+                TimerAction::Retransmit => self.send_again(key),
+                TimerAction::TimedOut | TimerAction::Terminated => drop(self.servers.remove(key)),
             }
-        });
-        again.into_iter().for_each(|(flow, bytes)| self.send(flow, bytes));
+        }
     }
 }

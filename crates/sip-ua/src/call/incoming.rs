@@ -33,6 +33,7 @@ impl Call {
         core.tokens.next().encode(&mut tag);
         let dialog = Dialog::from_request(invite, &tag);
         let dialog = dialog.map_err(|error| (error.status(), Vec::new()))?;
+        let key = core.dialog_key(dialog.id().call_id, &tag);
         let offer = session_of(invite);
         if offer.is_none() && !invite.body().is_empty() {
             return Err((415, b"Accept: application/sdp\r\n".to_vec()));
@@ -67,6 +68,7 @@ impl Call {
         let (state, min_se) = (State::Ringing(Box::new(ringing)), core.config.min_se);
         Ok(Self {
             id,
+            key,
             account,
             is_ours: false,
             min_se,
@@ -76,6 +78,8 @@ impl Call {
             last_flow: Some(flow),
             cause: Cause::default(),
             replaces,
+            replacement: None,
+            is_counted_out: false,
         })
     }
 

@@ -32,6 +32,7 @@ impl Call {
         cause: Cause,
         now: Instant,
     ) -> Self {
+        let key = core.dialog_key(dialog.id().call_id, dialog.id().local_tag);
         let redirects = Redirects::new(dialog.remote_target(), core.config.redirects);
         let calling = Calling {
             dialog,
@@ -47,6 +48,7 @@ impl Call {
         let (state, min_se) = (State::Calling(Box::new(calling)), core.config.min_se);
         let mut call = Self {
             id,
+            key,
             account,
             is_ours: true,
             min_se,
@@ -56,6 +58,8 @@ impl Call {
             last_flow: None,
             cause,
             replaces: None,
+            replacement: None,
+            is_counted_out: false,
         };
         let _ = call.invite(core, now);
         call

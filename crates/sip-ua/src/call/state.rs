@@ -9,7 +9,7 @@ use super::reliable::Responses;
 use super::timer::SessionTimer;
 use crate::client_transaction::ClientId;
 use crate::config::AccountId;
-use crate::core::{Core, News};
+use crate::core::{Core, DialogKey, News};
 use crate::event::{CallId, End};
 use crate::server_transaction::{Asked, ServerKey};
 use crate::way::{NextHop, keeps};
@@ -92,9 +92,11 @@ pub(crate) struct Cause {
 /// A call.
 pub(crate) struct Call {
     pub(crate) id: CallId,
+    /// The key of its dialogs.
+    pub(crate) key: DialogKey,
     pub(crate) account: Option<AccountId>,
     /// True for an outgoing call.
-    pub(super) is_ours: bool,
+    pub(crate) is_ours: bool,
     /// The minimum session interval that either end requires.
     pub(super) min_se: Duration,
     pub(super) state: State,
@@ -107,6 +109,10 @@ pub(crate) struct Call {
     pub(super) cause: Cause,
     /// The call that this call replaces when it is answered.
     pub(crate) replaces: Option<CallId>,
+    /// The last incoming call that replaces this call when it is answered.
+    pub(crate) replacement: Option<CallId>,
+    /// True if the call no longer counts, since it has ended.
+    pub(crate) is_counted_out: bool,
 }
 
 /// The state of an established call.
@@ -226,9 +232,8 @@ impl Call {
         matches!(self.state, State::Ringing(_))
     }
 
-    /// Returns true if the received `message` belongs to this call.
-    pub(crate) fn has(&self, message: &Message<'_>) -> bool {
-        let Ok(id) = DialogId::of(message) else { return false };
+    /// Returns true if the dialog `id` belongs to this call.
+    pub(crate) fn has(&self, id: DialogId<'_>) -> bool {
         match &self.state {
             State::Calling(calling) => calling.early.iter().any(|early| early.dialog.id() == id),
             State::Ringing(ringing) => ringing.dialog.id() == id,
