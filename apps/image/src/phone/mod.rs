@@ -68,6 +68,8 @@ pub struct Phone {
     resolver: Resolver<Search>,
     stun: Option<SocketAddr>,
     call: Option<Call>,
+    /// The source of the last SIP datagram.
+    host: Option<IpAddr>,
     sound: Box<dyn Sound>,
     random: Random,
     /// The log.
@@ -111,6 +113,7 @@ impl Phone {
             resolver: Resolver::default(),
             stun: None,
             call: None,
+            host: None,
             sound,
             random,
             log: Log::default(),
@@ -158,6 +161,7 @@ impl Phone {
                     remote: from,
                     connection: None,
                 };
+                self.host = Some(from.ip());
                 self.agent.receive(now, &flow, datagram.payload);
                 self.act(now);
             } else if self.call.as_ref().is_some_and(|call| call.leg.has_port(port)) {
