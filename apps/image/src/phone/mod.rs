@@ -177,6 +177,12 @@ impl Phone {
                 self.go_on_with_searches(now);
             }
         }
+        for undelivered in self.network.undelivered() {
+            if undelivered.ends.source.port() == SIP {
+                self.agent.undeliverable(now, &undelivered.payload, Failure::Unreachable);
+                self.act(now);
+            }
+        }
         if self.agent.next_timer().is_some_and(|time| time <= now) {
             self.agent.on_timer(now);
             self.act(now);

@@ -17,7 +17,7 @@ use crate::log::Log;
 use crate::machine::clock::nanoseconds;
 use crate::machine::heap::Heap;
 use crate::machine::random::Random;
-use crate::net::{Address, Conflict, Network};
+use crate::net::{Address, Conflict, Ends, Network};
 use crate::options::Sntp;
 use crate::options::server::Options;
 use crate::sntp::{self, TimeKeeper};
@@ -264,6 +264,14 @@ impl Server {
                 let payload = datagram.payload;
                 self.resolver.receive(now, ends.source, port, payload, &mut self.random);
                 self.go_on_with_searches(now);
+            }
+        }
+        for undelivered in self.network.undelivered() {
+            let Ends { source, destination } = undelivered.ends;
+            if source.port() == SIP {
+                let (remote, quoted) = (SocketAddr::V4(destination), &undelivered.payload);
+                self.worker.unreachable(now, remote, quoted, &mut self.out);
+                self.act(now);
             }
         }
         if self.worker.next_timer().is_some_and(|time| time <= now) {
