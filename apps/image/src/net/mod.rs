@@ -36,8 +36,9 @@ const MOST_OF_PACKET: usize = MAX_FRAME - ETHERNET - IP;
 const MOST_OF_PART: usize = MOST_OF_PACKET & !7;
 /// Maximum payload of a datagram in bytes.
 const MOST_OF_DATAGRAM: usize = 65_535 - IP - UDP;
-/// The DHCP client port.
+/// The ports of DHCP clients and servers.
 const DHCP: u16 = 68;
+const DHCP_SERVER: u16 = 67;
 /// Length of an ARP packet in bytes.
 const ARP: usize = 28;
 /// Maximum number of polls of the card for room to send.
@@ -163,6 +164,21 @@ impl Network {
     /// Restarts the DHCP client as if there were no lease.
     pub fn restart_dhcp(&mut self, now: Instant) {
         self.stack(now).restart_dhcp();
+    }
+
+    /// Declines our address, which DHCP has assigned and another host has in use. The DHCP client
+    /// stops until it is restarted.
+    pub fn decline(&mut self, now: Instant) {
+        let Some(ours) = self.address.as_ref().map(|address| address.ours.address()) else {
+            return;
+        };
+        let mac = self.mac;
+        let Some(message) = self.stack(now).decline(mac, ours) else { return };
+        let ends = Ends {
+            source: SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, DHCP),
+            destination: SocketAddrV4::new(Ipv4Addr::BROADCAST, DHCP_SERVER),
+        };
+        self.send_parts(EthernetAddress::BROADCAST, ends, &with_header(ends, &message));
     }
 
     /// Sets or removes our address.
