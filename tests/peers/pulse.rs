@@ -71,6 +71,15 @@ impl Pulse {
             + &device("loop", "speaker.monitor")
     }
 
+    /// ALSA's default device for this server.
+    #[must_use]
+    pub fn default_device(&self) -> String {
+        format!(
+            "pcm.!default {{\n type asym\n playback.pcm barebell_speaker\n \
+             capture.pcm barebell_microphone\n}}\n"
+        )
+    }
+
     /// The amplitude of the tone at the microphone.
     pub fn loudness(&self) -> Option<f64> {
         Recording::read(&self.sent)?.loudness_of(self.hertz)

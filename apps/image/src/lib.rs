@@ -9,6 +9,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod attachment;
 pub mod dns;
 pub mod lock;
 pub mod log;

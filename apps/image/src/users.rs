@@ -38,6 +38,8 @@ pub enum What {
     NoPassword,
     /// The hash is for another realm than ours, which is given.
     Realm(String),
+    /// The hash has a character that is no hexadecimal digit.
+    Digits,
     /// The user has an earlier line with the same algorithm, or a password.
     Twice,
     /// The file has too many users.
@@ -60,6 +62,7 @@ impl fmt::Display for BadLine {
             What::Name => f.write_str("no user is called that: a name has no spaces and no @"),
             What::NoPassword => f.write_str("there is no password"),
             What::Realm(ours) => write!(f, "the HA1 is for another realm; ours is {ours}"),
+            What::Digits => f.write_str("the HA1 has a character that is no hexadecimal digit"),
             What::Twice => f.write_str("this user has such a line already"),
             What::Many { users, most } => write!(f, "{users} users, and {most} have room"),
         }
@@ -206,6 +209,7 @@ impl Users {
         if realm != self.realm.as_bytes() {
             return Err(What::Realm(self.realm.clone()));
         }
+        let hash = hash.ok_or(What::Digits)?;
         let none = Ha1Set { md5: [0; 16], sha256: [0; 32], sha512_256: [0; 32] };
         let user = self.users.entry(name.into());
         let user = user.or_insert(User { ha1: none, known: Algorithms(0) });
@@ -229,21 +233,27 @@ fn split(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((&bytes[..colon], &bytes[colon + 1..]))
 }
 
-/// Realm, algorithm and hash in the `rest` of a line; `None` if it is a password.
-fn hashed(rest: &[u8]) -> Option<(&[u8], Algorithm, [u8; 32])> {
+/// Realm, algorithm and hash in the `rest` of a line; `None` if it is a password. A hash with other
+/// characters than hexadecimal digits is `None`.
+fn hashed(rest: &[u8]) -> Option<(&[u8], Algorithm, Option<[u8; 32]>)> {
     let (realm, rest) = split(rest)?;
     let (algorithm, digits) = split(rest)?;
     let algorithm = Algorithm::parse(algorithm)?;
     if digits.len() != 2 * algorithm.output_len() {
         return None;
     }
-    let mut hash = [0; 32];
-    for (byte, pair) in hash.iter_mut().zip(digits.chunks_exact(2)) {
+    Some((realm, algorithm, octets(digits)))
+}
+
+/// The octets of hexadecimal `digits`, at most 32.
+fn octets(digits: &[u8]) -> Option<[u8; 32]> {
+    let mut octets = [0; 32];
+    for (octet, pair) in octets.iter_mut().zip(digits.chunks_exact(2)) {
         // The integer parser accepts a sign, which a hash does not have.
         let pair = core::str::from_utf8(pair).ok().filter(|pair| !pair.starts_with('+'))?;
-        *byte = u8::from_str_radix(pair, 16).ok()?;
+        *octet = u8::from_str_radix(pair, 16).ok()?;
     }
-    Some((realm, algorithm, hash))
+    Some(octets)
 }
 
 #[cfg(test)]
@@ -293,6 +303,14 @@ mod tests {
             (
                 &alloc::format!("a:b.com:MD5:{hash}"),
                 "line 1: the HA1 is for another realm; ours is a.com",
+            ),
+            (
+                &alloc::format!("a:a.com:MD5:+f{}", &hash[2..]),
+                "line 1: the HA1 has a character that is no hexadecimal digit",
+            ),
+            (
+                &alloc::format!("a:a.com:SHA-256:{hash}{}g0", &hash[2..]),
+                "line 1: the HA1 has a character that is no hexadecimal digit",
             ),
             ("a:x\na:y", "line 2: this user has such a line already"),
             ("a:x\nb:x\nc:x\nd:x\ne:x", "line 5: 5 users, and 3 have room"),

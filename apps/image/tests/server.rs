@@ -239,6 +239,52 @@ fn a_file_of_too_many_users_changes_nothing_and_its_memory_is_named() {
     assert_eq!(call(&mut lan, "u1", 2), 404);
 }
 
+/// The ICMP error with this code of the host that `sent` was for. It quotes `length` bytes of the
+/// payload.
+fn unreachable(sent: &lan::Sent, code: u8, length: usize) -> Vec<u8> {
+    let payload = &sent.payload[..length.min(sent.payload.len())];
+    let udp_length = (8 + sent.payload.len()) as u16;
+    let mut quoted = vec![0x45, 0];
+    quoted.extend((20 + udp_length).to_be_bytes());
+    quoted.extend([0, 0, 0, 0, 64, 17, 0, 0]);
+    quoted.extend(SERVER_END.address.octets());
+    quoted.extend(sent.to.ip().octets());
+    for number in [sent.port, sent.to.port(), udp_length, 0] {
+        quoted.extend(number.to_be_bytes());
+    }
+    quoted.extend(payload);
+    let mut bytes = Vec::new();
+    etherparse::PacketBuilder::ethernet2(mac_of(*sent.to.ip()), SERVER_END.mac)
+        .ipv4(sent.to.ip().octets(), SERVER_END.address.octets(), 64)
+        .icmpv4_raw(3, code, [0; 4])
+        .write(&mut bytes, &quoted)
+        .expect("the vector takes the frame");
+    bytes
+}
+
+#[test]
+fn a_request_whose_target_has_no_listener_is_answered_at_once() {
+    let mut lan = Lan::ready("auth=off", USERS);
+    for (number, code, is_heard) in [(10, 3, true), (20, 1, true), (30, 4, false)] {
+        lan.exchange(PHONE, &request("REGISTER", "alice", PHONE, number));
+        let mut sent = lan.exchange(OTHER, &request("INVITE", "alice", OTHER, number + 1));
+        lan.run(Duration::from_millis(3));
+        sent.append(&mut lan.sent);
+        let forwarded = sent.iter().find(|sent| sent.payload.starts_with(b"INVITE"));
+        let forwarded = forwarded.expect("the request is forwarded").clone();
+        assert_eq!(forwarded.to, PHONE);
+        // Without the branch, the error belongs to no request.
+        for length in [0, 30, 400] {
+            let error = unreachable(&forwarded, code, length);
+            lan.wire.borrow_mut().to_server.push_back(error);
+            lan.run(Duration::from_millis(3));
+            let statuses: Vec<_> = lan.sent.iter().map(|sent| status(&sent.payload)).collect();
+            let expected = if length == 400 && is_heard { vec![480] } else { vec![] };
+            assert_eq!(statuses, expected, "code {code}, {length} bytes");
+        }
+    }
+}
+
 /// The answer of a time server at `HOST` with `time` in seconds since 1970.
 fn tell_time(lan: &mut Lan, time: u64) {
     let question = loop {

@@ -223,6 +223,24 @@ impl<R: RawMutex> Worker<R> {
         });
     }
 
+    /// Handles an ICMP error for a datagram to `remote` (RFC 3261 section 18.4): the branch of that
+    /// request fails. `quoted` is the beginning of its payload, as the error repeats it. Without the
+    /// Via of this server, or if it is no datagram of a request in progress, the error is ignored.
+    pub fn unreachable(
+        &mut self,
+        now: Instant,
+        remote: SocketAddr,
+        quoted: &[u8],
+        out: &mut Output,
+    ) {
+        let Some(branch) = ViaBranch::of_quoted(quoted) else { return };
+        self.with_env(now, out, |server, env| {
+            server.transactions.with_own_branch(&branch, env, |context, index, env| {
+                context.on_unreachable(index, remote, quoted, env);
+            });
+        });
+    }
+
     /// Reverts the REGISTERs in [`Output::journal`], which could not be stored. The owner rejects
     /// them, and does not send a message that is a [promise](crate::Transmit::is_promise).
     pub fn unstored(&mut self, out: &mut Output) {

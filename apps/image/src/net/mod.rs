@@ -13,6 +13,7 @@ mod unreachable;
 pub use claim::Conflict;
 pub use datagram::Ends;
 pub use stack::{Address, Polled};
+pub use unreachable::Undelivered;
 
 use crate::nic::{MAX_FRAME, Nic};
 use alloc::boxed::Box;
@@ -35,8 +36,9 @@ const MOST_OF_PACKET: usize = MAX_FRAME - ETHERNET - IP;
 const MOST_OF_PART: usize = MOST_OF_PACKET & !7;
 /// Maximum payload of a datagram in bytes.
 const MOST_OF_DATAGRAM: usize = 65_535 - IP - UDP;
-/// The DHCP client port.
+/// The ports of DHCP clients and servers.
 const DHCP: u16 = 68;
+const DHCP_SERVER: u16 = 67;
 /// Length of an ARP packet in bytes.
 const ARP: usize = 28;
 /// Maximum number of polls of the card for room to send.
@@ -46,6 +48,8 @@ const PATIENCE: u32 = 1000;
 const RING: usize = 256;
 /// Maximum number of frames for other ports that are handled before timers run.
 const BUDGET: usize = 64;
+/// Maximum number of ICMP errors that wait for the program.
+const MOST_UNDELIVERED: usize = 16;
 /// Interval of the checks for unanswered ARP requests.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -82,6 +86,8 @@ pub struct Network {
     address: Option<Address>,
     claim: Claim,
     unreachable: unreachable::Rate,
+    /// Sent datagrams that were not delivered, for the program.
+    undelivered: Vec<Undelivered>,
     ports: Vec<u16>,
     checks: bool,
     /// The identification of the next fragmented packet.
@@ -112,6 +118,7 @@ impl Network {
             address: None,
             claim: Claim::default(),
             unreachable: unreachable::Rate::default(),
+            undelivered: Vec::new(),
             ports: Vec::new(),
             checks,
             ident: seed as u16,
@@ -157,6 +164,21 @@ impl Network {
     /// Restarts the DHCP client as if there were no lease.
     pub fn restart_dhcp(&mut self, now: Instant) {
         self.stack(now).restart_dhcp();
+    }
+
+    /// Declines our address, which DHCP has assigned and another host has in use. The DHCP client
+    /// stops until it is restarted.
+    pub fn decline(&mut self, now: Instant) {
+        let Some(ours) = self.address.as_ref().map(|address| address.ours.address()) else {
+            return;
+        };
+        let mac = self.mac;
+        let Some(message) = self.stack(now).decline(mac, ours) else { return };
+        let ends = Ends {
+            source: SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, DHCP),
+            destination: SocketAddrV4::new(Ipv4Addr::BROADCAST, DHCP_SERVER),
+        };
+        self.send_parts(EthernetAddress::BROADCAST, ends, &with_header(ends, &message));
     }
 
     /// Sets or removes our address.
@@ -259,6 +281,13 @@ impl Network {
                         }
                         let Some((mac, waiting)) = heard else { continue };
                         waiting.iter().for_each(|datagram| self.send_to(mac, datagram));
+                    } else if let Some(undelivered) =
+                        network.and_then(|network| unreachable::read(frame, network.address()))
+                    {
+                        let is_ours = self.ports.contains(&undelivered.ends.source.port());
+                        if is_ours && self.undelivered.len() < MOST_UNDELIVERED {
+                            self.undelivered.push(undelivered);
+                        }
                     } else {
                         self.introduce_sender(now);
                         self.stack.receive(self.nic.frame());
@@ -274,6 +303,11 @@ impl Network {
             }
             Found::Whole(ends) => Datagram { ends, payload: &self.whole[UDP..], waited },
         })
+    }
+
+    /// Returns the datagrams from our ports for which ICMP errors have arrived since the last call.
+    pub fn undelivered(&mut self) -> Vec<Undelivered> {
+        core::mem::take(&mut self.undelivered)
     }
 
     /// Sends `payload` from the local `port` to `remote`. A response to the datagram received last

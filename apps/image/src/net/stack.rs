@@ -12,9 +12,11 @@ use smoltcp::iface::{
 };
 use smoltcp::phy::{self, Device, DeviceCapabilities, Medium};
 use smoltcp::socket::dhcpv4::{self, RetryConfig};
-use smoltcp::socket::tcp;
+use smoltcp::socket::{Socket, tcp};
 use smoltcp::time::Instant as Time;
-use smoltcp::wire::{DhcpOption, EthernetAddress, IpAddress, IpCidr, Ipv4Cidr};
+use smoltcp::wire::{
+    DhcpMessageType, DhcpOption, DhcpPacket, DhcpRepr, EthernetAddress, IpAddress, IpCidr, Ipv4Cidr,
+};
 
 /// Capacity of the receive queue in frames.
 const MOST_FRAMES: usize = 256;
@@ -85,6 +87,10 @@ pub(crate) struct Stack {
     interface: Interface,
     sockets: SocketSet<'static>,
     dhcp: Option<SocketHandle>,
+    /// The DHCP client while it is stopped.
+    stopped: Option<dhcpv4::Socket<'static>>,
+    /// The server of the last lease.
+    dhcp_server: Option<Ipv4Addr>,
     /// Listening sockets, and those with unfinished handshakes.
     listening: Vec<SocketHandle>,
     coming: Vec<(SocketHandle, Instant)>,
@@ -113,6 +119,8 @@ impl Stack {
             interface,
             sockets: SocketSet::new(Vec::new()),
             dhcp: None,
+            stopped: None,
+            dhcp_server: None,
             listening: Vec::new(),
             coming: Vec::new(),
             ending: Vec::new(),
@@ -136,9 +144,47 @@ impl Stack {
 
     /// Restarts the DHCP client as if there were no lease.
     pub(crate) fn restart_dhcp(&mut self) {
+        if let Some(socket) = self.stopped.take() {
+            self.dhcp = Some(self.sockets.add(socket));
+        }
         if let Some(dhcp) = self.dhcp {
             self.sockets.get_mut::<dhcpv4::Socket<'_>>(dhcp).reset();
         }
+    }
+
+    /// Stops the DHCP client. Returns the message that declines its lease of `ours` (RFC 2131 table
+    /// 5), if there is one.
+    pub(crate) fn decline(&mut self, mac: EthernetAddress, ours: Ipv4Addr) -> Option<Vec<u8>> {
+        if let Socket::Dhcpv4(socket) = self.sockets.remove(self.dhcp.take()?) {
+            self.stopped = Some(socket);
+        }
+        let none = Ipv4Addr::UNSPECIFIED;
+        let message = DhcpRepr {
+            message_type: DhcpMessageType::Decline,
+            transaction_id: self.number as u32,
+            secs: 0,
+            client_hardware_address: mac,
+            client_ip: none,
+            your_ip: none,
+            server_ip: none,
+            router: None,
+            subnet_mask: None,
+            relay_agent_ip: none,
+            broadcast: false,
+            requested_ip: Some(ours),
+            client_identifier: Some(mac),
+            server_identifier: Some(self.dhcp_server.take()?),
+            parameter_request_list: None,
+            dns_servers: None,
+            max_size: None,
+            lease_duration: None,
+            renew_duration: None,
+            rebind_duration: None,
+            additional_options: &[],
+        };
+        let mut bytes = alloc::vec![0; message.buffer_len()];
+        message.emit(&mut DhcpPacket::new_unchecked(&mut bytes)).ok()?;
+        Some(bytes)
     }
 
     /// Sets or removes our address.
@@ -286,7 +332,10 @@ impl Stack {
         let lease = match self.sockets.get_mut::<dhcpv4::Socket<'_>>(dhcp).poll() {
             None => None,
             Some(dhcpv4::Event::Deconfigured) => Some(None),
-            Some(dhcpv4::Event::Configured(config)) => Some(Some(address(&config))),
+            Some(dhcpv4::Event::Configured(config)) => {
+                self.dhcp_server = Some(config.server.identifier);
+                Some(Some(address(&config)))
+            }
         };
         Polled { lease, has_stirred, conflict: None }
     }

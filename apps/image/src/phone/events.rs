@@ -110,6 +110,7 @@ impl Phone {
             return;
         };
         leg.gate = Gate::Closed;
+        leg.host = self.host.unwrap_or(leg.host);
         let party = match NameAddr::parse(HeaderName::From, from.as_bytes()) {
             Ok(from) => String::from_utf8_lossy(from.uri_bytes).into_owned(),
             Err(_) => from.into(),
@@ -144,6 +145,7 @@ impl Phone {
     /// Handles a re-INVITE or UPDATE of the remote end.
     fn on_offer(&mut self, now: Instant, id: CallId, offer: Option<&[u8]>) {
         let Some(call) = self.call.as_mut().filter(|call| call.id == Some(id)) else { return };
+        call.leg.host = self.host.unwrap_or(call.leg.host);
         let session = match offer {
             Some(offer) => call.leg.answer(now, offer, &mut self.random),
             None => Ok(call.leg.offer(&mut self.random)),
@@ -157,6 +159,7 @@ impl Phone {
     /// Applies the remote end's answer to our offer.
     fn take(&mut self, now: Instant, answer: &[u8]) {
         let Some(call) = &mut self.call else { return };
+        call.leg.host = self.host.unwrap_or(call.leg.host);
         if let Err(refusal) = call.leg.accept(now, answer, &mut self.random) {
             let why = format!("{refusal}");
             self.give_up(now, &why);

@@ -54,6 +54,8 @@ pub(super) struct Leg {
     /// address it named, which may belong to a third party.
     pub(super) is_confirmed: bool,
     pub(super) mutes: bool,
+    /// The host that the last session description came from.
+    pub(super) host: IpAddr,
     /// The local RTP port; the RTCP port is the next one.
     port: u16,
     mapper: Option<Mapper>,
@@ -101,6 +103,7 @@ impl Leg {
             gate: Gate::Silent,
             is_confirmed: true,
             mutes: false,
+            host: IpAddr::V4(ours),
             port,
             mapper: stun.map(|server| Mapper::new(&[server], span(now))),
             opened: now,
@@ -169,13 +172,11 @@ impl Leg {
         Ok(self.carry(now, stream, random)?)
     }
 
-    /// Starts the session of `stream`, or renews it.
-    fn carry(
-        &mut self,
-        now: Instant,
-        stream: Stream,
-        random: &mut Random,
-    ) -> Result<(), SessionError> {
+    /// Starts the session of `stream`, or renews it. Returns false if its keys cannot be used.
+    fn carry(&mut self, now: Instant, mut stream: Stream, random: &mut Random) -> bool {
+        for remote in [&mut stream.remote, &mut stream.remote_rtcp].into_iter().flatten() {
+            *remote = seen_from_here(*remote, self.host);
+        }
         if let Some(session) = &mut self.session {
             return session.renew(stream);
         }
@@ -296,6 +297,14 @@ impl Leg {
     }
 }
 
+/// The address of the other end's media, which its description gives as `remote`. A loopback
+/// address means `host`, from which the description came: the other end and that host are one
+/// machine. Otherwise a loopback address is unreachable from a network card.
+fn seen_from_here(remote: SocketAddr, host: IpAddr) -> SocketAddr {
+    let ip = if remote.ip().is_loopback() { host } else { remote.ip() };
+    SocketAddr::new(ip, remote.port())
+}
+
 /// The codecs of this phone.
 pub(super) fn codecs() -> Vec<Codec> {
     alloc::vec![Codec::Pcmu, Codec::Pcma]
@@ -307,4 +316,23 @@ pub(super) fn copy(payload: &[u8]) -> ([u8; 2048], usize) {
     let length = payload.len().min(memory.len());
     memory[..length].copy_from_slice(&payload[..length]);
     (memory, length)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn a_loopback_address_means_the_host_of_the_signalling() {
+        let host = "10.0.2.2".parse().expect("an address");
+        for (named, meant) in [
+            ("127.0.0.1:4000", "10.0.2.2:4000"),
+            ("127.1.2.3:4001", "10.0.2.2:4001"),
+            ("192.0.2.9:4000", "192.0.2.9:4000"),
+        ] {
+            let named = named.parse().expect("an address");
+            assert_eq!(seen_from_here(named, host).to_string(), meant);
+        }
+    }
 }

@@ -8,10 +8,11 @@ pub mod sound;
 
 pub use call::{Call, Stage};
 
+use crate::attachment::Attachment;
 use crate::dns::Resolver;
 use crate::log::Log;
 use crate::machine::random::Random;
-use crate::net::{Address, Conflict, Network};
+use crate::net::{Address, Network};
 use crate::options::phone::{Options, Sounds};
 use alloc::boxed::Box;
 use alloc::format;
@@ -23,16 +24,15 @@ use leg::{Leg, Source};
 use media::tone::Tone;
 use media::{Heard, Wishes};
 use sip::locate::Destination;
-use sip::{Duration, Flow, Instant, Transport};
+use sip::{Flow, Instant, Transport};
 use sip_ua::{Account, AccountId, Agent, Config, Failure, Location, Password, Ticket, Transmit};
+use smoltcp::wire::EthernetAddress;
 use sound::Sound;
 
 /// The SIP port.
 const SIP: u16 = 5060;
 /// Maximum number of datagrams handled before sound is due.
 const TURN: usize = 64;
-/// Interval of the reminders that there is no link or no lease.
-const REMINDER: Duration = Duration::from_secs(10);
 
 /// The purpose of a DNS search.
 #[derive(Debug)]
@@ -60,14 +60,15 @@ pub enum Login {
 pub struct Phone {
     options: Options,
     network: Network,
-    has_link: bool,
-    reminder: Instant,
+    attachment: Attachment,
     agent: Agent,
     account: Option<AccountId>,
     login: Login,
     resolver: Resolver<Search>,
     stun: Option<SocketAddr>,
     call: Option<Call>,
+    /// The source of the last SIP datagram.
+    host: Option<IpAddr>,
     sound: Box<dyn Sound>,
     random: Random,
     /// The log.
@@ -98,23 +99,30 @@ impl Phone {
             user_agent: concat!("barebell-image/", env!("CARGO_PKG_VERSION")).into(),
             ..Config::default()
         };
+        let attachment = Attachment::new(options.machine.fixed(), now);
         let mut agent = Agent::new(config, &random.bytes());
         agent.shorten_by(media::shorten);
         Self {
             options,
             network,
-            has_link: false,
-            reminder: now,
+            attachment,
             agent,
             account: None,
             login: Login::None,
             resolver: Resolver::default(),
             stun: None,
             call: None,
+            host: None,
             sound,
             random,
             log: Log::default(),
         }
+    }
+
+    /// The host that had our network address first, if the address was given up for that.
+    #[must_use]
+    pub fn rival(&self) -> Option<EthernetAddress> {
+        self.attachment.rival()
     }
 
     /// Our network address, if there is one.
@@ -144,8 +152,9 @@ impl Phone {
     /// Runs what is due at `now`.
     pub fn step(&mut self, now: Instant) {
         self.log.set_time(now);
-        if !self.has_link {
-            return self.wait_for_link(now);
+        if !self.attachment.has_begun() {
+            let address = self.attachment.begin(now, &mut self.network, &mut self.log);
+            return self.on_address(address, now);
         }
         for _ in 0..TURN {
             let Some(datagram) = self.network.receive(now) else { break };
@@ -158,6 +167,7 @@ impl Phone {
                     remote: from,
                     connection: None,
                 };
+                self.host = Some(from.ip());
                 self.agent.receive(now, &flow, datagram.payload);
                 self.act(now);
             } else if self.call.as_ref().is_some_and(|call| call.leg.has_port(port)) {
@@ -173,6 +183,12 @@ impl Phone {
                 self.go_on_with_searches(now);
             }
         }
+        for undelivered in self.network.undelivered() {
+            if undelivered.ends.source.port() == SIP {
+                self.agent.undeliverable(now, &undelivered.payload, Failure::Unreachable);
+                self.act(now);
+            }
+        }
         if self.agent.next_timer().is_some_and(|time| time <= now) {
             self.agent.on_timer(now);
             self.act(now);
@@ -183,32 +199,9 @@ impl Phone {
         }
         self.go_on_with_call(now);
         let polled = self.network.poll(now);
-        if let Some(address) = polled.lease {
+        let (network, log) = (&mut self.network, &mut self.log);
+        if let Some(address) = self.attachment.follow(now, polled, network, log) {
             self.on_address(address, now);
-        }
-        if let Some(Conflict { mac, .. }) = polled.conflict {
-            self.log.say(format_args!("address conflict: our address is in use by {mac}, too"));
-        }
-        if self.network.address().is_none() && now >= self.reminder {
-            self.reminder = now + REMINDER;
-            self.log.say(format_args!("no lease: no DHCP server has answered"));
-        }
-    }
-
-    fn wait_for_link(&mut self, now: Instant) {
-        if self.network.nic().has_link() {
-            self.has_link = true;
-            self.reminder = now + REMINDER;
-            match self.options.machine.fixed() {
-                Some(address) => self.on_address(Some(address), now),
-                None => {
-                    self.log.say(format_args!("asking DHCP for an address"));
-                    self.network.use_dhcp();
-                }
-            }
-        } else if now >= self.reminder {
-            self.reminder = now + REMINDER;
-            self.log.say(format_args!("no link: is the cable plugged in at both ends?"));
         }
     }
 
@@ -224,7 +217,6 @@ impl Phone {
             }
             None => {
                 self.log.say(format_args!("the lease has ended"));
-                self.reminder = now + REMINDER;
                 self.network.close(SIP);
             }
         }

@@ -11,13 +11,14 @@ mod syslog;
 #[cfg(test)]
 mod tests;
 
+use crate::attachment::Attachment;
 use crate::dns::Resolver;
 use crate::lock::Lock;
 use crate::log::Log;
 use crate::machine::clock::nanoseconds;
 use crate::machine::heap::Heap;
 use crate::machine::random::Random;
-use crate::net::{Address, Conflict, Network};
+use crate::net::{Address, Ends, Network};
 use crate::options::Sntp;
 use crate::options::server::Options;
 use crate::sntp::{self, TimeKeeper};
@@ -33,20 +34,17 @@ use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use shortage::Level;
 use sip::{Duration, Flow, Instant, Transport};
 use sip_server::{Event, Location, Output, Ticket, Timing, Worker};
-use smoltcp::wire::EthernetAddress;
 use syslog::Syslog;
 
 /// Maximum number of messages handled before timers run.
 const TURN: usize = 64;
 /// Maximum interval of the work on connections.
 const ROUND: Duration = Duration::from_millis(100);
-/// Interval of checking link, memory and time.
+/// Interval of checking memory and time.
 const LOOK: Duration = Duration::from_millis(200);
 /// Time to the next attempt after a rejected file of users, while users are served.
 const AGAIN: Duration = Duration::from_secs(60);
-/// Time for DHCP to confirm the address after a loss of the link.
-const RECHECK: Duration = Duration::from_secs(60);
-/// Interval of the reminders that there is no link, no lease or no file.
+/// Interval of the attempts to fetch a missing file.
 const REMINDER: Duration = Duration::from_secs(10);
 
 /// The start-up phase of the server.
@@ -66,18 +64,13 @@ pub enum Phase {
 pub struct Server {
     options: Options,
     network: Network,
+    attachment: Attachment,
     phase: Phase,
-    /// The time of the next reminder.
-    reminder: Instant,
     engine: Arc<sip_server::Server<Lock>>,
     worker: Worker<Lock>,
     out: Output,
     accounts: Accounts,
     next_fetch: Option<Instant>,
-    /// The time at which an address that DHCP has not confirmed is given up.
-    recheck: Option<Instant>,
-    /// The time of the next DHCP request after an address conflict.
-    again: Option<Instant>,
     connections: Connections,
     /// The latest time of the next work on connections.
     next_round: Instant,
@@ -92,7 +85,6 @@ pub struct Server {
     dropped: u64,
     /// The logged values of both, and of the connections closed for their memory.
     told: (Level, u64, u64),
-    has_link: bool,
     next_look: Instant,
     /// The time from which a query is answered again.
     next_answer: Instant,
@@ -129,18 +121,17 @@ impl Server {
         let mut worker = engine.worker();
         worker.set_clock(nanoseconds);
         let syslog = options.machine.syslog.map(Syslog::new);
+        let attachment = Attachment::new(options.machine.fixed(), now);
         Self {
             options,
             network,
+            attachment,
             phase: Phase::Link,
-            reminder: now,
             engine,
             worker,
             out: Output::default(),
             accounts: Accounts::default(),
             next_fetch: None,
-            recheck: None,
-            again: None,
             connections: Connections::new(now),
             next_round: now,
             resolver: Resolver::default(),
@@ -151,7 +142,6 @@ impl Server {
             level: Level::Plenty,
             dropped: 0,
             told: (Level::Plenty, 0, 0),
-            has_link: false,
             next_look: now,
             next_answer: now,
             random,
@@ -194,20 +184,10 @@ impl Server {
     }
 
     fn wait_for_link(&mut self, now: Instant) {
-        if self.network.nic().has_link() {
+        let address = self.attachment.begin(now, &mut self.network, &mut self.log);
+        if self.attachment.has_begun() {
             self.phase = Phase::Address;
-            self.has_link = true;
-            self.reminder = now + REMINDER;
-            match self.options.machine.fixed() {
-                Some(address) => self.on_address(Some(address), now),
-                None => {
-                    self.log.say(format_args!("asking DHCP for an address"));
-                    self.network.use_dhcp();
-                }
-            }
-        } else if now >= self.reminder {
-            self.reminder = now + REMINDER;
-            self.log.say(format_args!("no link: is the cable plugged in at both ends?"));
+            self.on_address(address, now);
         }
     }
 
@@ -266,6 +246,14 @@ impl Server {
                 self.go_on_with_searches(now);
             }
         }
+        for undelivered in self.network.undelivered() {
+            let Ends { source, destination } = undelivered.ends;
+            if source.port() == SIP {
+                let (remote, quoted) = (SocketAddr::V4(destination), &undelivered.payload);
+                self.worker.unreachable(now, remote, quoted, &mut self.out);
+                self.act(now);
+            }
+        }
         if self.worker.next_timer().is_some_and(|time| time <= now) {
             self.worker.on_timer(now, &mut self.out);
             self.act(now);
@@ -287,59 +275,15 @@ impl Server {
         if self.phase == Phase::Ready && (polled.has_stirred || now >= self.next_round) {
             self.go_on_with_connections(now);
         }
-        if let Some(lease) = polled.lease
-            && (lease.is_some() || self.recheck.is_none())
-        {
-            self.recheck = None;
-            self.on_address(lease, now);
-        }
-        if self.recheck.is_some_and(|time| time <= now) {
-            self.recheck = None;
-            self.log.say(format_args!("no DHCP server has confirmed the address"));
-            self.on_address(None, now);
-        }
-        if let Some(Conflict { mac, is_lost }) = polled.conflict {
-            self.on_conflict(mac, is_lost, now);
-        }
-        if self.again.is_some_and(|time| time <= now) {
-            self.again = None;
-            match self.options.machine.fixed() {
-                Some(address) => self.on_address(Some(address), now),
-                None => self.network.restart_dhcp(now),
-            }
-        }
-        if self.phase == Phase::Address && self.again.is_none() && now >= self.reminder {
-            self.reminder = now + REMINDER;
-            self.log.say(format_args!("no lease: no DHCP server has answered"));
-        }
-    }
-
-    /// Handles an address conflict with the host `mac`. The address is given up if the other host
-    /// had it first.
-    fn on_conflict(&mut self, mac: EthernetAddress, is_lost: bool, now: Instant) {
-        let Some(address) = self.network.address() else { return };
-        let ours = address.ours;
-        self.log.say(format_args!("address conflict: {ours} is in use by {mac}, too"));
-        if is_lost {
-            self.on_address(None, now);
-            self.again = Some(now + REMINDER);
+        let (network, log) = (&mut self.network, &mut self.log);
+        if let Some(address) = self.attachment.follow(now, polled, network, log) {
+            self.on_address(address, now);
         }
     }
 
     /// Checks states that change without an event.
     fn look_around(&mut self, now: Instant) {
         self.next_look = now + LOOK;
-        let has_link = self.network.nic().has_link();
-        if core::mem::replace(&mut self.has_link, has_link) != has_link {
-            let what = if has_link { "the link is there again" } else { "the link is lost" };
-            self.log.say(format_args!("{what}"));
-            let has_lease = self.options.machine.fixed().is_none();
-            if has_link && has_lease && self.network.address().is_some() {
-                // The link may be to another network now. Nothing is ended until that is known.
-                self.network.restart_dhcp(now);
-                self.recheck = Some(now + RECHECK);
-            }
-        }
         self.level = Level::of((self.memory)());
         self.tell_memory();
         let number = u64::from_le_bytes(self.random.bytes());
@@ -602,7 +546,6 @@ impl Server {
             None => {
                 self.log.say(format_args!("the lease has ended"));
                 self.phase = Phase::Address;
-                self.reminder = now + REMINDER;
             }
         }
     }

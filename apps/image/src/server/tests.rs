@@ -61,20 +61,6 @@ fn a_lease_that_comes_again_is_served_with_the_users_that_are_known() {
 }
 
 #[test]
-fn an_address_that_another_host_had_before_is_left_for_a_while() {
-    let mut server = server("domain=t.test");
-    server.on_conflict(EthernetAddress([2, 0, 0, 0, 0, 8]), false, NOW);
-    assert_eq!(server.phase(), Phase::Users, "what is ours is kept");
-    server.on_conflict(EthernetAddress([2, 0, 0, 0, 0, 8]), true, NOW);
-    assert_eq!(server.phase(), Phase::Address);
-    assert!(said(&server, "address conflict: 192.0.2.1/24 is in use by 02-00-00-00-00-08, too"));
-    server.step(&mut || NOW + Duration::from_secs(5));
-    assert_eq!(server.phase(), Phase::Address);
-    server.step(&mut || NOW + REMINDER);
-    assert_eq!(server.phase(), Phase::Users);
-}
-
-#[test]
 fn users_of_another_realm_are_not_served() {
     // Without a domain the realm is the address, which the hashes depend on.
     let mut server = server("");

@@ -164,13 +164,25 @@ impl<R: RawMutex> Transactions<R> {
         env: &mut Env<'_>,
         act: impl FnOnce(&mut Context, u8, &mut Env<'_>) -> T,
     ) -> Option<T> {
+        let act = |context: &mut Context, index, env: &mut Env<'_>| {
+            context.has_said(message, env).then(|| act(context, index, env))
+        };
+        self.with_own_branch(branch, env, act).flatten()
+    }
+
+    /// Calls `act` with the context of `branch`, which this server has made, and its index there.
+    pub(crate) fn with_own_branch<T>(
+        &self,
+        branch: &ViaBranch,
+        env: &mut Env<'_>,
+        act: impl FnOnce(&mut Context, u8, &mut Env<'_>) -> T,
+    ) -> Option<T> {
         let ViaBranch::Stateful { shard: number, slot, index, seal, .. } = *branch else {
             return None;
         };
         let mut shard = self.shards.get(usize::from(number))?.lock();
         let context = shard.slots.get_mut(slot as usize)?.context.as_mut()?;
-        let is_its_own = via_branch::seal(&env.keys.branch, &context.handle, index) == seal;
-        if !is_its_own || !context.has_said(message, env) {
+        if via_branch::seal(&env.keys.branch, &context.handle, index) != seal {
             return None;
         }
         let result = act(context, index, env);

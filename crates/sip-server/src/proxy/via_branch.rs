@@ -72,6 +72,14 @@ impl ViaBranch {
         })
     }
 
+    /// The branch in the top Via of `bytes`, the beginning of a request of this server.
+    pub(crate) fn of_quoted(bytes: &[u8]) -> Option<Self> {
+        let mut lines = bytes.split(|&byte| byte == b'\n');
+        let via = lines.find_map(|line| line.strip_prefix(b"Via: "))?;
+        let mut params = via.trim_ascii_end().split(|&byte| byte == b';');
+        Self::parse(params.find_map(|param| param.strip_prefix(b"branch="))?)
+    }
+
     /// Appends the value of the branch parameter.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(MAGIC_COOKIE);

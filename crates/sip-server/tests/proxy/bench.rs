@@ -282,6 +282,13 @@ impl Bench {
         self.work(|worker, out| worker.undeliverable(now, &flow, text.as_bytes(), out))
     }
 
+    /// The network reports that a datagram to the address of `end`, which begins with `quoted`, was
+    /// not delivered.
+    pub(crate) fn unreachable(&mut self, end: &str, quoted: &[u8]) -> Vec<String> {
+        let (remote, now) = (self.ends[end].remote, self.now);
+        self.work(|worker, out| worker.unreachable(now, remote, quoted, out))
+    }
+
     fn work(&mut self, act: impl FnOnce(&mut Worker<RawMutex>, &mut Output)) -> Vec<String> {
         self.turn += 1;
         let count = self.workers.len();

@@ -60,6 +60,29 @@ fn a_place_that_has_no_time_gives_way_to_the_next() {
 }
 
 #[test]
+fn an_icmp_error_ends_the_branch_whose_datagram_it_quotes() {
+    let mut bench = call_by_name();
+    let sent = bench.last("first", "INVITE");
+    let quoted = &sent.as_bytes()[..sent.find("\r\nFrom").expect("a From") + 2];
+    // An error for another address, for another message, or without the Via changes nothing.
+    let mut other = quoted.to_vec();
+    other[..6].copy_from_slice(b"CANCEL");
+    let forged = sent.replace("branch=z9hG4bKbb", "branch=z9hG4bKbb0");
+    assert_eq!(bench.unreachable("second", quoted), [""; 0]);
+    assert_eq!(bench.unreachable("first", &other), [""; 0]);
+    assert_eq!(bench.unreachable("first", forged.as_bytes()), [""; 0]);
+    assert_eq!(bench.unreachable("first", &quoted[..30]), [""; 0]);
+    assert_eq!(bench.unreachable("first", b""), [""; 0]);
+    assert_eq!(bench.unreachable("first", quoted), ["second INVITE"]);
+    assert_eq!(bench.unreachable("first", quoted), [""; 0], "the branch has ended");
+    let second = bench.last("second", "INVITE");
+    assert_eq!(bench.unreachable("second", second.as_bytes()), ["alice 480"]);
+    assert_eq!(bench.counter("undeliverable"), 2);
+    bench.follow("ACK");
+    bench.rest();
+}
+
+#[test]
 fn a_place_that_cannot_be_reached_gives_way_to_the_next() {
     let mut bench = call_by_name();
     assert_eq!(bench.undeliverable("first", "INVITE"), ["second INVITE"]);

@@ -36,6 +36,14 @@ fn say(grid: &mut Grid, row: &mut usize, label: &str, style: Style, value: fmt::
     *row += 1;
 }
 
+/// Writes the reason why there is no address.
+fn no_address(grid: &mut Grid, row: &mut usize, phone: &Phone) {
+    match phone.rival() {
+        Some(mac) => say(grid, row, "address", Style::Bad, format_args!("in use by {mac}")),
+        None => say(grid, row, "address", Style::Bad, format_args!("none yet")),
+    }
+}
+
 fn log_in(view: &View, grid: &mut Grid) {
     grid.print(2, 2, Style::Strong, format_args!("Log in to a server, or call a peer directly"));
     view.login.draw(grid, 4, |line| line == 1);
@@ -61,7 +69,7 @@ fn menu(grid: &mut Grid, phone: &Phone) {
         Some(address) => {
             say(grid, &mut row, "address", Style::Plain, format_args!("{}", address.ours));
         }
-        None => say(grid, &mut row, "address", Style::Bad, format_args!("none yet")),
+        None => no_address(grid, &mut row, phone),
     }
     row += 1;
     for (number, uri) in (1..).zip(&phone.options().dials) {
@@ -156,7 +164,7 @@ fn call(grid: &mut Grid, phone: &Phone, now: Instant) {
 fn network(grid: &mut Grid, phone: &Phone) {
     let mut row = 2;
     let Some(address) = phone.address() else {
-        return say(grid, &mut row, "address", Style::Bad, format_args!("none yet"));
+        return no_address(grid, &mut row, phone);
     };
     say(grid, &mut row, "address", Style::Plain, format_args!("{}", address.ours));
     match address.gateway {

@@ -125,6 +125,33 @@ fn who_logs_in_before_there_is_an_address_is_logged_in_then() {
     assert_eq!((password.as_deref(), server.as_deref()), (Some("secret"), Some("192.0.2.8")));
 }
 
+#[test]
+fn a_conflict_over_the_address_is_on_the_screen() {
+    let mut options = Options::default();
+    options.read("address=192.0.2.1/24").expect("options");
+    let (card, wire) = pretended::wired();
+    let network = Network::new(card, 1, true, NOW);
+    let mut phone = Phone::new(options, network, Box::new(Mute), Random::new([1; 32]), NOW);
+    (0..2).for_each(|_| phone.step(NOW));
+    // Another host answers the ARP probe.
+    let mut answer = wire.borrow_mut().from_card.pop_front().expect("a probe");
+    assert_eq!(answer[12..14], [8, 6]);
+    let rival = [2, 0, 0, 0, 0, 9];
+    answer[21] = 2;
+    answer[22..28].copy_from_slice(&rival);
+    answer[28..32].copy_from_slice(&[192, 0, 2, 1]);
+    wire.borrow_mut().to_card.push_back(answer);
+    phone.step(NOW);
+    let mut view = View::default();
+    assert!(!view.on_key(Key::PageDown, &mut phone, NOW));
+    let shown = "address                 in use by 02-00-00-00-00-09";
+    assert!(has(&look(&mut view, &mut phone), shown));
+    press(&mut view, &mut phone, "n");
+    assert!(has(&look(&mut view, &mut phone), shown));
+    phone.step(NOW + Duration::from_secs(10));
+    assert!(has(&look(&mut view, &mut phone), "192.0.2.1/24"));
+}
+
 /// Its answer must name the port that the remote end can reach.
 #[test]
 fn a_call_rings_when_a_stun_server_has_had_its_time() {

@@ -239,7 +239,7 @@ fn about(facts: &mut Facts<'_>, server: &mut Server, rates: &Rates) {
     }
     let nic = server.network.nic();
     facts.tell("card", format_args!("{} {}", nic.name(), nic.mac()));
-    match server.has_link {
+    match server.attachment.has_link() {
         true => facts.say("link", Style::Good, format_args!("up")),
         false => facts.say("link", Style::Bad, format_args!("down")),
     }

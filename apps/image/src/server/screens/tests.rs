@@ -37,7 +37,7 @@ fn server() -> Server {
     let ours = "192.0.2.1/24".parse().expect("an address");
     let address =
         Address { ours, gateway: None, dns: Vec::new(), tftp: None, file: None, ntp: None };
-    server.has_link = true;
+    server.attachment.begin(NOW, &mut server.network, &mut server.log);
     server.on_address(Some(address), NOW);
     server
 }

@@ -16,8 +16,9 @@ use crate::core::output::Location;
 use crate::core::ticket::Handle;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use sip::transaction::{State, TimerAction, TransactionKind};
-use sip::{HeaderName, Instant, Message, Method, Status, StatusLine};
+use core::net::SocketAddr;
+use sip::transaction::{Kind, State, Timeout};
+use sip::{HeaderName, Instant, Message, Method, Status, StatusLine, Transport};
 use smallvec::SmallVec;
 
 /// A request with its branches. It is kept for half a minute after its final response. The data
@@ -343,6 +344,24 @@ impl Context {
             }
         }
         self.conclude(env);
+    }
+
+    /// Handles an ICMP error for a datagram of branch `index` to `remote` that begins with
+    /// `quoted`. Only the request itself counts, not its CANCEL or ACK, which have the same branch.
+    pub(crate) fn on_unreachable(
+        &mut self,
+        index: u8,
+        remote: SocketAddr,
+        quoted: &[u8],
+        env: &mut Env<'_>,
+    ) {
+        let Some(fork) = self.branches.get(usize::from(index)) else { return };
+        let ForkState::Sent(sent) = &fork.state else { return };
+        let is_sent_there = sent.flow.transport == Transport::Udp && sent.flow.remote == remote;
+        if is_sent_there && !sent.is_final && sent.message.starts_with(quoted) {
+            env.counters.undeliverable.add();
+            self.on_undeliverable(index, env);
+        }
     }
 
     /// Returns the connections that the context depends on and has not returned before.
