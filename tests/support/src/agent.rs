@@ -224,7 +224,7 @@ impl Agent {
         let request =
             Request { method: method.as_bytes(), uri: dialog.request_uri(), body: body.as_bytes() };
         let credentials =
-            credentials(&challenged.message(), &self.user, &password, &request, b"cnonce");
+            credentials(&challenged.message(), &self.user, &password, &request, b"cnonce", 1);
         self.send(dialog, method, &format!("{fields}{credentials}"), body);
     }
 
@@ -464,7 +464,7 @@ fn bind() -> UdpSocket {
 }
 
 /// The header field line with the credentials of `user` for the first challenge of the response
-/// `challenged` to `request`.
+/// `challenged` to `request`. `count` is the number of uses of the nonce, with this one.
 ///
 /// # Panics
 /// There is no Digest challenge.
@@ -475,6 +475,7 @@ pub fn credentials(
     password: &str,
     request: &Request<'_>,
     cnonce: &[u8],
+    count: u32,
 ) -> String {
     let (asks, answers) = match challenged.status() {
         Some(401) => (HeaderName::WwwAuthenticate, HeaderName::Authorization),
@@ -487,7 +488,12 @@ pub fn credentials(
     let ha1 = Ha1Set::new(user.as_bytes(), challenge.realm, password.as_bytes());
     let ha1 = ha1.get(challenge.algorithm);
     let mut line = Vec::new();
-    (answers.as_str(), ": ", challenge.answer(user.as_bytes(), ha1, request, cnonce, 1), "\r\n")
+    (
+        answers.as_str(),
+        ": ",
+        challenge.answer(user.as_bytes(), ha1, request, cnonce, count),
+        "\r\n",
+    )
         .emit(&mut line);
     String::from_utf8(line).expect("the header field is UTF-8")
 }
