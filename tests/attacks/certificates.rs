@@ -1,5 +1,5 @@
-//! Long chains of certificates, each of which costs the verification of a signature: of a client,
-//! and of a server that a user has this server call.
+//! Long chains of certificates, of clients and of called servers. Each certificate may cost the
+//! verification of a signature.
 
 use crate::client::{Client, status};
 use crate::pki::Issuer;
@@ -41,7 +41,7 @@ fn a_client_with_a_long_chain_is_refused() {
     let answer = asks(&trusted, MOST).expect("a chain of the maximum length is accepted");
     assert_eq!(status(&answer), Some(200), "{answer}");
     assert_eq!(exchange.server.counter("tls-failures"), 0);
-    // Also an issuer of the same name with another key, whose signatures are all invalid.
+    // Another issuer of the same name makes invalid signatures.
     let forged = Issuer::new("root");
     for number in 0..CONNECTIONS {
         let (issuer, length) = if number % 2 == 0 { (&trusted, MOST + 1) } else { (&forged, MOST) };

@@ -1,4 +1,4 @@
-//! Requests of one user to names whose name server is silent.
+//! Requests of one user to names of a silent name server.
 
 use crate::apart::{apart, replace};
 use crate::client::{Client, Login, status};

@@ -1,4 +1,4 @@
-//! Clients of a web server or load balancer on the same machine, whose address is trusted.
+//! Clients of a web server or load balancer on the same machine, which has a trusted address.
 
 use crate::apart::{add_address, apart};
 use crate::client::{Client, status};
