@@ -58,7 +58,9 @@ impl Exchange {
         Self::with(TRUSTS_NOBODY, &["--listen", &format!("udp:{address}:5060")])
     }
 
-    fn with(configuration: &str, arguments: &[&str]) -> Self {
+    /// Starts a server with this configuration file and these arguments.
+    #[must_use]
+    pub fn with(configuration: &str, arguments: &[&str]) -> Self {
         let users = USERS.map(|(name, _)| (name.to_owned(), PASSWORD.to_owned()));
         // Short registrations let tests observe refreshes.
         let configuration = format!("[registrar]\nmin_expires = \"5s\"\n{configuration}");

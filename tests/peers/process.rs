@@ -147,6 +147,18 @@ impl Process {
         self.stat().get(21).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * PAGE
     }
 
+    /// The bytes written to files, pipes and terminals so far.
+    ///
+    /// # Panics
+    /// The system does not count them.
+    #[must_use]
+    pub fn written(&self) -> u64 {
+        let counts = std::fs::read_to_string(format!("/proc/{}/io", self.id()));
+        let counts = counts.expect("the process is running");
+        let count = counts.lines().find_map(|line| line.strip_prefix("wchar: ")?.parse().ok());
+        count.expect("the system counts written bytes")
+    }
+
     /// The fields of `/proc/PID/stat` (proc(5)) from the third on.
     fn stat(&self) -> Vec<String> {
         let told = std::fs::read_to_string(format!("/proc/{}/stat", self.id())).unwrap_or_default();

@@ -169,6 +169,33 @@ impl Barebell {
         })
     }
 
+    /// The counter or other number `name` of `barebell status --json`.
+    ///
+    /// # Panics
+    /// The command fails, or there is no such counter.
+    #[must_use]
+    pub fn counter(&self, name: &str) -> u64 {
+        let printed = run(BAREBELL, command(&self.binary, &self.folder, &["status", "--json"]));
+        let status: Value = serde_json::from_str(&printed)
+            .unwrap_or_else(|error| panic!("{error} in the output of status --json:\n{printed}"));
+        let count = status["counters"][name].as_u64().or_else(|| status[name].as_u64());
+        count.unwrap_or_else(|| panic!("no number {name} in the output of status:\n{printed}"))
+    }
+
+    /// Waits until the counter `name` is at least `count`.
+    ///
+    /// # Panics
+    /// The number is not reached.
+    pub fn wait_for_count(&self, name: &str, count: u64) {
+        wait_until(&format!("{name} is {count}"), || (self.counter(name) >= count).then_some(()));
+    }
+
+    /// The program.
+    #[must_use]
+    pub fn process(&self) -> &Process {
+        &self.process
+    }
+
     /// The log so far.
     #[must_use]
     pub fn log(&self) -> String {

@@ -227,7 +227,7 @@ impl Agent {
             body: body.as_bytes(),
         };
         let credentials =
-            credentials(&challenged.message(), &self.user, &password, &request, b"cnonce");
+            credentials(&challenged.message(), &self.user, &password, &request, b"cnonce", 1);
         self.send(dialog, method, &format!("{fields}{credentials}"), body);
     }
 
@@ -467,7 +467,7 @@ fn bind() -> UdpSocket {
 }
 
 /// The header field line with the credentials of `user` for the first challenge of the response
-/// `challenged` to `request`.
+/// `challenged` to `request`. `count` is the number of uses of the nonce, with this one.
 ///
 /// # Panics
 /// There is no Digest challenge.
@@ -478,6 +478,7 @@ pub fn credentials(
     password: &str,
     request: &DigestInput<'_>,
     cnonce: &[u8],
+    count: u32,
 ) -> String {
     let (asks, answers) = match challenged.status() {
         Some(401) => (HeaderName::WwwAuthenticate, HeaderName::Authorization),
@@ -493,9 +494,9 @@ pub fn credentials(
     (
         answers.as_str(),
         ": ",
-        challenge.credentials_for(user.as_bytes(), ha1, request, cnonce, 1),
+        challenge.answer(user.as_bytes(), ha1, request, cnonce, count),
         "\r\n",
     )
-        .encode(&mut line);
+        .emit(&mut line);
     String::from_utf8(line).expect("the header field is UTF-8")
 }

@@ -46,12 +46,35 @@ pub fn serve(
     address: SocketAddr,
     records: Vec<(&'static str, u16, Vec<u8>)>,
 ) -> io::Result<SocketAddr> {
+    serve_except(address, records, None)
+}
+
+/// As [`serve`]. Queries for names in the domain `silent` get no answer.
+///
+/// # Errors
+/// The address cannot be bound.
+///
+/// # Panics
+/// On its thread, if an answer cannot be sent.
+pub fn serve_except(
+    address: SocketAddr,
+    records: Vec<(&'static str, u16, Vec<u8>)>,
+    silent: Option<&str>,
+) -> io::Result<SocketAddr> {
+    let silent = silent.map(name);
     let socket = UdpSocket::bind(address)?;
     let address = socket.local_addr()?;
     std::thread::spawn(move || {
         let mut query = [0; 1500];
         while let Ok((length, from)) = socket.recv_from(&mut query) {
-            let answer = answer(&query[..length], &records);
+            let query = &query[..length];
+            let is_silent = |silent: &[u8]| {
+                query.to_ascii_lowercase().windows(silent.len()).any(|part| part == silent)
+            };
+            if silent.as_deref().is_some_and(is_silent) {
+                continue;
+            }
+            let answer = answer(query, &records);
             socket.send_to(&answer, from).expect("the client receives the answer");
         }
     });

@@ -101,30 +101,6 @@ fn who_cannot_be_connected_to_is_told_of() {
 }
 
 #[test]
-fn connections_have_a_bound_for_each_source() {
-    let site = Site::new();
-    let config = show(&site.file("c.toml", "[limits]\nmax_connections_per_source = 3"));
-    let (_server, [_, tcp]) = serve(&site, &format!("--config {config}"));
-    let ask = |stream: &mut TcpStream, number: u32| {
-        let from = stream.local_addr().unwrap();
-        let more = "Content-Length: 0\r\n";
-        let options = request("OPTIONS", "sip:example.com", "TCP", from, number, more);
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        let mut answer = [0; 2000];
-        // The end of a connection may be reported by the write or by the read.
-        let read = stream.write_all(options.as_bytes()).and_then(|()| stream.read(&mut answer));
-        read.is_ok_and(|length| answer[..length].starts_with(b"SIP/2.0 200 "))
-    };
-    let connect = || TcpStream::connect(&tcp).unwrap();
-    let mut streams: Vec<_> = (0..3).map(|_| connect()).collect();
-    assert!(streams.iter_mut().zip(0..).all(|(stream, number)| ask(stream, number)));
-    assert!(!ask(&mut connect(), 3));
-    assert_eq!(status(&site)["counters"]["refused-connections"], 1);
-    drop(streams);
-    assert!((4..100).any(|number| ask(&mut connect(), number)), "there is room again");
-}
-
-#[test]
 fn who_has_said_all_gets_the_answers_nevertheless() {
     let site = Site::new();
     let config = show(&site.file("c.toml", "[limits]\ntrusted = [\"127.0.0.0/8\"]"));
