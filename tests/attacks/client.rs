@@ -5,7 +5,7 @@ use net::{Reader, Reply, Wire};
 use peers::process::DEADLINE;
 use peers::server::DOMAIN;
 use sip::Message;
-use sip::digest::Request;
+use sip::digest::DigestInput;
 use sip::stream::Heard;
 use sip::stream::websocket::{self, Kind};
 use std::collections::VecDeque;
@@ -294,7 +294,7 @@ impl Login {
     pub(crate) fn line(&mut self, method: &str, uri: &str) -> String {
         self.count += 1;
         let message = Message::parse(self.challenged.as_bytes()).expect("a response");
-        let request = Request { method: method.as_bytes(), uri: uri.as_bytes(), body: b"" };
+        let request = DigestInput { method: method.as_bytes(), uri: uri.as_bytes(), body: b"" };
         let Self { user, password, count, .. } = self;
         credentials(&message, user, password, &request, b"cnonce", *count)
     }

@@ -494,9 +494,9 @@ pub fn credentials(
     (
         answers.as_str(),
         ": ",
-        challenge.answer(user.as_bytes(), ha1, request, cnonce, count),
+        challenge.credentials_for(user.as_bytes(), ha1, request, cnonce, count),
         "\r\n",
     )
-        .emit(&mut line);
+        .encode(&mut line);
     String::from_utf8(line).expect("the header field is UTF-8")
 }

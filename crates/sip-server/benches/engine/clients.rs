@@ -491,7 +491,7 @@ fn cseq_of(message: &Message<'_>) -> u32 {
 /// The `request` of `user` again, with credentials for the challenge.
 fn with_credentials(request: &Message<'_>, challenged: &Message<'_>, user: &str) -> Vec<u8> {
     let StartLine::Request { method, uri, .. } = request.start_line() else { panic!("no request") };
-    let about = Request { method: method.as_bytes(), uri, body: b"" };
+    let about = DigestInput { method: method.as_bytes(), uri, body: b"" };
     let credentials = credentials(challenged, user, "secret", &about, b"0a4f113b", 1);
     let number = cseq_of(request);
     let text = std::str::from_utf8(request.as_bytes()).expect("text");

@@ -1,9 +1,9 @@
 //! A user agent with many calls, and its scripted peers.
 
 use super::Measure;
+use barebell_sip_ua::{Agent, CallId, Config, Event, Location};
 use sip::message::{Response, reason_phrase};
 use sip::{Duration, Flow, HeaderName, Instant, Message, Method, Transport};
-use sip_ua::{Agent, CallId, Config, Event, Location};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 const SESSION: &[u8] = b"v=0\r\n";
