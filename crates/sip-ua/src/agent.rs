@@ -1,7 +1,7 @@
 //! The agent: the dispatch of received messages to their transactions and calls.
 
 use crate::admission;
-use crate::call::{Call, CallError, Cause, refuse_answer};
+use crate::call::{Call, CallError, Cause, SentAck, refuse_answer};
 use crate::capabilities::{self, ALLOW};
 use crate::client_transaction::{Heard, Owner};
 use crate::config::{Account, AccountId, Config};
@@ -107,7 +107,9 @@ impl Agent {
     /// Processes a delivery failure of a message from [`Agent::poll_transmit`], with the reason
     /// `failure`. The beginning of `bytes` is sufficient, if it includes Via.
     pub fn undeliverable(&mut self, now: Instant, bytes: &[u8], failure: Failure) {
-        if let Some(heard) = self.core.on_undeliverable(bytes, failure, now) {
+        if let Some(ack) = self.core.acknowledge_again(bytes) {
+            self.note_ack(ack);
+        } else if let Some(heard) = self.core.on_undeliverable(bytes, failure, now) {
             self.hear(heard, now);
         }
         self.tidy(now);
@@ -124,11 +126,8 @@ impl Agent {
     /// Passes the answer to [`Event::Locate`]: the locations of the destination in order of
     /// preference, or empty if there is none.
     pub fn located(&mut self, now: Instant, ticket: Ticket, locations: &[Location]) {
-        if let Some((call, ack)) = self.core.acknowledge_at(ticket, locations) {
-            if let Some(call) = self.calls.get_mut(&call) {
-                call.note_ack(ack);
-            }
-            return;
+        if let Some(ack) = self.core.acknowledge_at(ticket, locations) {
+            return self.note_ack(ack);
         }
         if let Some(heard) = self.core.on_located(ticket, locations, now) {
             self.hear(heard, now);
@@ -516,6 +515,12 @@ impl Agent {
             None if !unsupported.is_empty() => self.reply(request, flow, key, 420, &unsupported),
             None if has_tag => self.reply(request, flow, key, 481, b""),
             None => self.on_new_request(request, flow, key, now),
+        }
+    }
+
+    fn note_ack(&mut self, (call, ack): (CallId, SentAck)) {
+        if let Some(call) = self.calls.get_mut(&call) {
+            call.note_ack(ack);
         }
     }
 

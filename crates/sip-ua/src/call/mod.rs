@@ -22,7 +22,7 @@ mod state;
 mod timer;
 mod transfer;
 
-pub(crate) use ack::{PendingAck, refuse_answer};
+pub(crate) use ack::{Acks, SentAck, refuse_answer};
 pub use error::CallError;
 pub(crate) use state::{Call, Cause};
 
