@@ -1,6 +1,7 @@
 //! The state that all parts of the agent share.
 
-use crate::client_transaction::{ClientId, Clients};
+use crate::call::Acks;
+use crate::client_transaction::Clients;
 use crate::config::{AccountId, Config};
 use crate::event::{CallId, Event, MessageId, Ticket, Transmit};
 use crate::server_transaction::{ServerKey, Servers};
@@ -70,8 +71,8 @@ pub(crate) struct Core {
     pub(crate) without_tcp: BTreeSet<SocketAddr>,
     /// See [`Agent::shorten_by`](crate::Agent::shorten_by).
     pub(crate) shorten: Option<Shorten>,
-    /// ACKs that wait for the location of their destination.
-    pub(crate) acks: Vec<PendingAck>,
+    /// The ACKs of 2xx that may have to be sent, or sent again, on another flow.
+    pub(crate) acks: Acks,
     numbers: u64,
 }
 
@@ -92,7 +93,7 @@ impl Core {
             proxies: BTreeSet::new(),
             without_tcp: BTreeSet::new(),
             shorten: None,
-            acks: Vec::new(),
+            acks: Acks::default(),
             numbers: 0,
         };
         accounts.for_each(|account| core.note_account(account));
