@@ -233,11 +233,8 @@ impl<R: RawMutex> Worker<R> {
         quoted: &[u8],
         out: &mut Output,
     ) {
-        let Some(branch) = ViaBranch::of_quoted(quoted) else { return };
         self.with_env(now, out, |server, env| {
-            server.transactions.with_own_branch(&branch, env, |context, index, env| {
-                context.on_unreachable(index, remote, quoted, env);
-            });
+            proxy::on_unreachable(&server.proxy, remote, quoted, env);
         });
     }
 

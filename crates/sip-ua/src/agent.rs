@@ -1,8 +1,8 @@
 //! The agent: its timers and outputs, and the commands of its owner.
 
-use crate::call::{Call, CallError, Cause};
+use crate::call::{Call, CallError, CallState, Cause};
 use crate::calls::Calls;
-use crate::config::{Account, AccountId, Config};
+use crate::config::{Account, AccountError, AccountId, Config};
 use crate::core::{Core, News, TimerKey};
 use crate::event::{CallId, Event, MessageId, Transmit};
 use crate::registration::Registration;
@@ -116,14 +116,13 @@ impl Agent {
     pub fn add_account(&mut self, account: Account) -> Result<AccountId, AccountError> {
         let id = AccountId(self.core.config.accounts.len());
         self.core.config.accounts.push(account);
-        let registration = Registration::new(&mut self.core, id);
-        let Some(registration) = registration else {
+        let Some(registration) = Registration::new(&mut self.core, id) else {
             self.core.config.accounts.pop();
-            return None;
+            return Err(AccountError::Uri);
         };
         self.registrations.insert(id, registration);
         self.core.note_account(id);
-        Some(id)
+        Ok(id)
     }
 
     /// Stops all registration requests of an account. A binding that exists expires. It is for an

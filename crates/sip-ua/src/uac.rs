@@ -109,7 +109,7 @@ impl Core {
     ) -> ClientId {
         let destination = match flow {
             Some(_) => None,
-            None => destination(draft.dialog.next_hop()),
+            None => destination(draft.dialog.next_hop()).ok(),
         };
         let Some(destination) = destination else {
             let id = self.clients.insert(draft, owner, State::Unlocatable);

@@ -10,7 +10,7 @@ use core::net::IpAddr;
 /// their parts.
 ///
 /// ```
-/// use barebell_sip::Emit;
+/// use barebell_sip::Encode;
 ///
 /// let mut out = Vec::new();
 /// ("<sip:", "alice", "@", "example.com", ">;tag=", 7_u32).encode(&mut out);

@@ -494,7 +494,7 @@ pub fn credentials(
     (
         answers.as_str(),
         ": ",
-        challenge.answer(user.as_bytes(), ha1, request, cnonce, count),
+        challenge.credentials_for(user.as_bytes(), ha1, request, cnonce, count),
         "\r\n",
     )
         .emit(&mut line);

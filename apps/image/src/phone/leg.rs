@@ -172,8 +172,13 @@ impl Leg {
         Ok(self.carry(now, stream, random)?)
     }
 
-    /// Starts the session of `stream`, or renews it. Returns false if its keys cannot be used.
-    fn carry(&mut self, now: Instant, mut stream: Stream, random: &mut Random) -> bool {
+    /// Starts the session of `stream`, or renews it.
+    fn carry(
+        &mut self,
+        now: Instant,
+        mut stream: Stream,
+        random: &mut Random,
+    ) -> Result<(), SessionError> {
         for remote in [&mut stream.remote, &mut stream.remote_rtcp].into_iter().flatten() {
             *remote = seen_from_here(*remote, self.host);
         }

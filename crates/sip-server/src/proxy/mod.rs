@@ -36,6 +36,7 @@ use crate::core::incoming::{Incoming, answer};
 use crate::core::output::Location;
 use crate::core::shared::Shared;
 use crate::core::ticket::{Ticket, Waiting};
+use core::net::SocketAddr;
 use decide::decide;
 use execute::execute;
 use grant::note_response;
@@ -116,6 +117,20 @@ pub(crate) fn on_response<R: RawMutex>(
         ResponseOutcome::Accepted => {}
         ResponseOutcome::Unmatched => env.counters.dropped.add(),
     }
+}
+
+/// Handles an ICMP error for a datagram to `remote`. `quoted` is the beginning of its payload. The
+/// branch in its Via fails.
+pub(crate) fn on_unreachable<R: RawMutex>(
+    tables: &Tables<R>,
+    remote: SocketAddr,
+    quoted: &[u8],
+    env: &mut Env<'_>,
+) {
+    let Some(branch) = ViaBranch::of_quoted(quoted) else { return };
+    tables.transactions.with_own_branch(&branch, env, |context, index, env| {
+        context.on_unreachable(index, remote, quoted, env);
+    });
 }
 
 /// Continues with a request whose destination has been located.

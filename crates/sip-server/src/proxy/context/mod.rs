@@ -17,7 +17,7 @@ use crate::core::ticket::Handle;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
-use sip::transaction::{Kind, State, Timeout};
+use sip::transaction::{State, TimerAction, TransactionKind};
 use sip::{HeaderName, Instant, Message, Method, Status, StatusLine, Transport};
 use smallvec::SmallVec;
 
