@@ -1,13 +1,10 @@
 //! The agent: its timers and outputs, and the commands of its owner.
 
-use crate::admission;
-use crate::call::{Call, CallError, Cause, SentAck, refuse_answer};
-use crate::capabilities::{self, ALLOW};
-use crate::client_transaction::{Heard, Owner};
-use crate::config::{Account, AccountId, Config};
-use crate::core::{Core, News};
-use crate::event::{CallId, Event, Failure, Location, MessageId, Ticket, Transmit};
-use crate::message::ACCEPT;
+use crate::call::{Call, CallError, CallState, Cause};
+use crate::calls::Calls;
+use crate::config::{Account, AccountError, AccountId, Config};
+use crate::core::{Core, News, TimerKey};
+use crate::event::{CallId, Event, MessageId, Transmit};
 use crate::registration::Registration;
 use crate::replaces::Replaces;
 use crate::table::{Fate, Table};
