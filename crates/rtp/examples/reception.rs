@@ -4,9 +4,9 @@
 //! cargo run -p barebell-rtp --example reception
 //! ```
 
-use barebell_rtp::packet::Fields;
+use barebell_rtp::packet::HeaderFields;
 use barebell_rtp::quality::{CodecQuality, mean_opinion_score, rating};
-use barebell_rtp::{Packet, Reception};
+use barebell_rtp::{Packet, ReceptionStats};
 use std::time::Duration;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -4,8 +4,8 @@
 //! cargo run -p barebell-sdp --example answer
 //! ```
 
-use barebell_sdp::Session;
-use barebell_sdp::negotiation::{Preferences, answer, offered};
+use barebell_sdp::SessionDescription;
+use barebell_sdp::negotiation::{SrtpPreferences, answer, usable_crypto_attributes};
 
 const OFFER: &[u8] = b"v=0\r\n\
     o=alice 1 1 IN IP4 192.0.2.9\r\n\

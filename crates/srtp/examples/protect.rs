@@ -5,7 +5,7 @@
 //! ```
 
 use barebell_srtp::{MasterKey, Policy, Receiver, Sender, Suite};
-use rtp::packet::Fields;
+use rtp::packet::HeaderFields;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let policy = Policy::new(Suite::AeadAes128Gcm);

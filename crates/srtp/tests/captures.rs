@@ -4,7 +4,7 @@
 use barebell_srtp::{MasterKey, Policy, Receiver, Suite, UnprotectError};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use rtp::{Packet, Reception};
+use rtp::{Packet, ReceptionStats};
 use test_support::pcap::datagrams;
 
 #[test]

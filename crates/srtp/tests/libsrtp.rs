@@ -1,10 +1,10 @@
 //! All suites of libsrtp, in both directions: equal bytes for equal packets, and the same packets
 //! accepted under loss, reordering, duplication, damage, rollover and changes of source.
 
-use barebell_srtp::plus::{Placement, Plus, Scheme};
+use barebell_srtp::plus::{Placement, Scheme, SrtpPlus};
 use barebell_srtp::{MasterKey, Policy, Receiver, Sender, Suite, UnprotectError};
 use libsrtp::{Cipher, Direction, Key, Session, Status};
-use rtp::packet::Fields;
+use rtp::packet::HeaderFields;
 use std::collections::BTreeMap;
 use test_support::Random;
 

@@ -1,7 +1,7 @@
 //! A client sends a binding request and a responder answers. The network drops the first two
 //! requests.
 
-use barebell_stun::{Answer, Client, Event, TransactionId};
+use barebell_stun::{BindingResponse, Client, Event, TransactionId};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn main() {
             Event::Wait => continue,
             Event::TimedOut => panic!("the binding request timed out"),
         }
-        if requests > 2 && barebell_stun::answer(nat, &request, &mut response) {
+        if requests > 2 && barebell_stun::respond_to_binding(nat, &request, &mut response) {
             match client.receive(server, &response) {
                 Some(BindingResponse::Mapped(address)) => break address,
                 other => panic!("unexpected event: {other:?}"),

@@ -94,7 +94,7 @@ pub(super) fn renew(
 }
 
 fn sender(
-    crypto: &Crypto,
+    crypto: &CryptoAttribute,
     seed: &[u8; 32],
     measured: &mut Measured,
 ) -> Result<srtp::Sender, PolicyError> {
@@ -106,7 +106,10 @@ fn sender(
     measured.measure(crypto.policy.suite, Step::Derivation, new)
 }
 
-fn receiver(crypto: &Crypto, measured: &mut Measured) -> Result<srtp::Receiver, PolicyError> {
+fn receiver(
+    crypto: &CryptoAttribute,
+    measured: &mut Measured,
+) -> Result<srtp::Receiver, PolicyError> {
     let keys = crypto.master_keys()?;
     let new = || srtp::Receiver::new(&crypto.policy, keys);
     measured.measure(crypto.policy.suite, Step::Derivation, new)

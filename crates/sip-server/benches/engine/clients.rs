@@ -9,7 +9,7 @@ use sip::dialog::Dialog;
 use sip::digest::{DigestInput, Ha1Set};
 use sip::header::CSeq;
 use sip::message::{Writer, reason_phrase};
-use sip::{Emit, HeaderName, Instant, Message, Method, StartLine, Transport};
+use sip::{Encode, HeaderName, Instant, Message, Method, StartLine, Transport};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;

@@ -3,7 +3,7 @@
 use crate::rig::{ALICE, BOB, Draft, Rig, STRANGER, Sent, ack_of, closed_config, tcp, text, udp};
 use barebell_sip_server::config::{Network, State};
 use barebell_sip_server::{AuthName, Config, Logins};
-use sip::digest::{Algorithm, Challenge, Credentials, Ha1Set, NonceCount, Qop, Response};
+use sip::digest::{Algorithm, Challenge, Credentials, DigestResponse, Ha1Set, NonceCount, Qop};
 use sip::{Duration, HeaderName};
 
 fn register() -> Draft {

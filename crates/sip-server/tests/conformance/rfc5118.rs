@@ -7,7 +7,7 @@ use crate::torture::Parsed::{Faulty, Sound};
 use crate::torture::{Case, Ends, Framed, assert_carried_over, case};
 use barebell_sip_server::Location;
 use barebell_sip_server::config::Listener;
-use sip::message::{Fault, Flaw};
+use sip::message::{FramingFault, RequestFault};
 use sip::stream::{Frame, Framer};
 use sip::uri::UriError;
 use sip::{HeaderName, Host, Message, Transport};

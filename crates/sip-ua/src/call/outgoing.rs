@@ -143,7 +143,7 @@ impl Call {
         now: Instant,
     ) {
         let State::Calling(calling) = &mut self.state else { return };
-        let Ok(answered) = Dialog::of_response(response) else {
+        let Ok(answered) = Dialog::from_response(response) else {
             return self.fail(core, Failure::Protocol(Violation::NoDialog), now);
         };
         let ending = calling.ending.take();

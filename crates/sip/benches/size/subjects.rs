@@ -2,7 +2,7 @@
 
 use barebell_sip::digest::{self, Challenge, Credentials};
 use barebell_sip::header::{self, CSeq, NameAddr, RAck, Via};
-use barebell_sip::locate::{self, Answer, Destination, Families, Locator, Naptr, Srv};
+use barebell_sip::locate::{self, AddressFamilies, Answer, Destination, Locator, Naptr, Srv};
 use barebell_sip::message::Response;
 use barebell_sip::param::{self, Params};
 use barebell_sip::stream::{Frame, Framer};

@@ -5,7 +5,7 @@ use crate::measure;
 use crate::parts::time;
 use crate::peers::{Ours, Peer};
 use aes::cipher::{BlockCipherEncrypt, KeyInit};
-use barebell_srtp::plus::{Placement, Plus, Scheme};
+use barebell_srtp::plus::{Placement, Scheme, SrtpPlus};
 use barebell_srtp::{Policy, Suite};
 use siphasher::sip::{SipHasher13, SipHasher24};
 use std::hash::Hasher;
