@@ -1,4 +1,10 @@
-//! Audio codecs of telephony, without I/O: 16-bit samples to RTP payloads, and back.
+#![doc = include_str!("../README.md")]
+//!
+//! ## Contents
+//!
+//! - [`Codec`]: its names and numbers in SDP and RTP.
+//! - [`Encoder`] and [`Decoder`]: samples to payloads and back. The decoder conceals lost payloads.
+//! - [`Resampler`]: conversion of the sample rate.
 //!
 //! The time to encode and to decode 20 ms on one core of a server of 2026, in microseconds
 //! (`benches/codecs.rs`): Opus 270 and 17, G.722 40 and 38, G.726 26 and 22, GSM 17 and 4, G.711
