@@ -2,7 +2,7 @@
 
 use libfuzzer_sys::fuzz_target;
 
-#[path = "../../apps/net/tests/records/body.rs"]
+#[path = "../../libs/net/tests/records/body.rs"]
 mod body;
 
 fuzz_target!(|bytes: &[u8]| body::records(bytes));

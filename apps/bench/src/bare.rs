@@ -2,7 +2,6 @@
 //! parse them. Every load generator has at least this cost, so it is the reference for the
 //! generator's own cost.
 
-use crate::cli::load::LoadArgs;
 use crate::cpu::Cpu;
 use crate::load::links::LinkCounts;
 use crate::load::worker::tick_for;
@@ -42,12 +41,12 @@ pub(crate) struct Exchange {
 
 impl Exchange {
     /// Returns the exchange with the number and length of the datagrams in `traffic`, in which
-    /// `operations` ended, with the ticks of `load`.
+    /// `operations` ended, with the given tick of the `clock`.
     pub(crate) fn like(
         traffic: &LinkCounts,
         operations: u64,
         spec: &LoadSpec,
-        load: &LoadArgs,
+        clock: Option<sip::Duration>,
     ) -> Self {
         let mean = |octets: u64, count: u64| (octets / count.max(1)) as usize;
         let trips = (traffic.sent as f64 / operations.max(1) as f64).round().max(1.0) as usize;
@@ -55,7 +54,7 @@ impl Exchange {
             mean(traffic.sent_octets, traffic.sent),
             mean(traffic.received_octets, traffic.received),
         );
-        let clock = load.detail.clock.unwrap_or_else(|| tick_for(spec.rate()));
+        let clock = clock.unwrap_or_else(|| tick_for(spec.rate()));
         Self {
             sizes: vec![(sent.max(1), received); trips],
             // As the generator has them: one for callers, one for callees.

@@ -1,15 +1,17 @@
 //! Start-up from the boot loader to a program: the common part of all images.
 
+use crate::bare;
 use crate::log::Log;
 use crate::machine::boot_info::Boot;
 use crate::machine::clock::{self, Clock};
 use crate::machine::pci::{self, Function};
 use crate::machine::random::{self, Random};
-use crate::machine::{bare, port, watchdog};
+use crate::machine::{port, watchdog};
 use crate::net::Network;
 use crate::nic;
 use crate::options::{Machine, Mistake};
 use crate::screen::console::{Consoles, View};
+use crate::virtio::rng;
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -50,7 +52,7 @@ impl<V: View> Started<V> {
         }
         let functions = pci::functions();
         let is_watched = watchdog::start(&functions);
-        let (seed, source) = match random::seed(&functions) {
+        let (seed, source) = match random::seed(|| functions.iter().find_map(rng::seed)) {
             Ok(found) => found,
             Err(failure) => stop(screens, log, format_args!("{failure}")),
         };

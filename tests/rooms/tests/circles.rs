@@ -7,12 +7,6 @@ use std::{fs, io, iter};
 
 /// The known circles, one a line: the crate, the folder and a colon, and the members.
 const KNOWN: &[&str] = &[
-    "apps/bench/src/agents: controller install mod.rs",
-    "apps/bench/src: agents bare capture cli commands measure report",
-    "apps/bench/src: agents/controller.rs agents/install.rs agents/mod.rs",
-    "apps/image/src/virtio: mod.rs queue",
-    "apps/image/src: machine net nic options screen virtio",
-    "apps/image/src: virtio/mod.rs virtio/queue.rs",
     "apps/server/src/serve/connections: handshakes mod.rs pauses proxied stream",
     "apps/server/src/storage/sqlite: journal mod.rs",
     "apps/server/src: serve/connections/handshakes.rs serve/connections/mod.rs serve/connections/pauses.rs serve/connections/proxied.rs serve/connections/stream.rs",

@@ -1,12 +1,13 @@
 //! The agent: generates its share of a load under a controller on another machine.
 
 use super::protocol::{Found, Order, PROTOCOL, Plan, Reply, line};
-use crate::cli::AgentArgs;
-use crate::cli::target::Target;
-use crate::commands::{ceiling, gather, probe};
+use crate::ceiling::ceiling;
 use crate::console::complain;
+use crate::load::gather;
 use crate::load::generator::Generator;
 use crate::load::worker::Shared;
+use crate::sut::probe;
+use crate::target::Target;
 use crate::{record, watch};
 use net::Clock;
 use sip::Instant;
@@ -20,9 +21,10 @@ use std::thread;
 /// The interval of checks for a new second to report.
 const LOOK: std::time::Duration = std::time::Duration::from_millis(200);
 
-/// Executes the orders from standard input until its end. Then this process ends at once.
-pub(crate) fn serve(args: &AgentArgs, ending: &Arc<AtomicBool>) {
-    if args.remove {
+/// Executes the orders from standard input until its end. Then this process ends at once. If
+/// `removes_itself`, it removes its program file first.
+pub(crate) fn serve(removes_itself: bool, ending: &Arc<AtomicBool>) {
+    if removes_itself {
         // A running program does not need its file, so the copy is removed for any end.
         let removed = std::env::current_exe().and_then(std::fs::remove_file);
         if let Err(error) = removed {

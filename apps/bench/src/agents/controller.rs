@@ -1,8 +1,9 @@
 //! The controller: starts agents, sends them orders, and collects their results.
 
+use super::error::AgentError;
 use super::install::Program;
-use super::protocol::{Job, Order, PROTOCOL, Plan, Reply, line};
-use super::{AgentError, MOST, Place, Share};
+use super::place::{Place, Share, turns};
+use super::protocol::{Job, MOST, Order, PROTOCOL, Plan, Reply, line};
 use crate::load::generator::{GeneratorPlan, Part};
 use crate::load::worker::{Found, Glance, Shared};
 use crate::record::{self, Agent as AgentRecord, Ceiling, Machine, Operation};
@@ -527,7 +528,7 @@ impl Crew {
     pub(super) fn turns(&self, users: usize) -> usize {
         let count = self.workers.len();
         let of_agent = |(index, &workers): (usize, &usize)| {
-            super::turns(Part { index, count }.users(users).len(), workers)
+            turns(Part { index, count }.users(users).len(), workers)
         };
         self.workers.iter().enumerate().map(of_agent).min().unwrap_or(users) * count
     }

@@ -1,6 +1,7 @@
 //! The installation on another machine: the program is present there, or is copied through `ssh`.
 
-use super::{AgentError, Place};
+use super::error::AgentError;
+use super::place::Place;
 use crate::ssh;
 use std::fs::File;
 use std::io::Read;

@@ -1,6 +1,6 @@
 //! Calls in a capture: INVITE transactions on every hop, ACK, BYE, and the message flow.
 
-use super::seen::{Keys, Seen, text};
+use super::captured::{Captured, Keys, text};
 use super::transactions::{Owner, Place};
 use serde::Serialize;
 use sip::Method;
@@ -149,7 +149,7 @@ impl CallBook {
     /// true for an ACK that is part of its INVITE's transaction.
     pub(super) fn take(
         &mut self,
-        seen: &Seen<'_>,
+        seen: &Captured<'_>,
         place: &Place,
         acknowledges_failure: bool,
     ) -> Option<Owner> {
@@ -205,7 +205,7 @@ impl CallBook {
 
     /// Returns the index of the call of a message. A call begins with an INVITE outside of a
     /// dialog, or with the response to one that is not in the capture.
-    fn number(&mut self, seen: &Seen<'_>) -> Option<usize> {
+    fn number(&mut self, seen: &Captured<'_>) -> Option<usize> {
         let key = self.keys.of(seen.call_id);
         if let Some(&number) = self.numbers.get(&key) {
             return Some(number);
@@ -236,7 +236,7 @@ impl CallBook {
 }
 
 impl Call {
-    fn begin_hop(&mut self, number: usize, seen: &Seen<'_>) -> Option<Owner> {
+    fn begin_hop(&mut self, number: usize, seen: &Captured<'_>) -> Option<Owner> {
         // Without its request, a response to a re-INVITE looks like one to the initial INVITE,
         // unless the call was answered before.
         if self.hops.len() >= HOPS || seen.status.is_some() && self.answered.is_some() {
@@ -311,7 +311,7 @@ impl Hop {
 }
 
 impl Step {
-    fn new(seen: &Seen<'_>, retransmission: bool) -> Self {
+    fn new(seen: &Captured<'_>, retransmission: bool) -> Self {
         Self {
             at_us: seen.time,
             source: seen.source,

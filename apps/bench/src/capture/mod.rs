@@ -1,10 +1,11 @@
-//! `barebell-bench capture`: the analysis of SIP and RTP in captures.
+//! The analysis of SIP and RTP in captures.
 //!
 //! Each table has a limit in the file that keeps it, and a count of what was left out. Together
 //! they take less than 2 GiB for any capture.
 
 mod analysis;
 pub(crate) mod calls;
+mod captured;
 mod continuity;
 mod endpoints;
 pub(crate) mod file;
@@ -17,7 +18,6 @@ mod quality;
 pub(crate) mod registrations;
 mod rtp;
 mod sdp;
-mod seen;
 mod sequence;
 mod setup;
 mod source;
@@ -34,58 +34,26 @@ mod websocket;
 mod words;
 
 pub(crate) use analysis::{Analysis, SipCounts};
+pub(crate) use sdp::Assumed;
+pub(crate) use tables::Tables;
 
-use crate::report::{self, ReportError};
+use captured::{Captured, Keys};
 use endpoints::{Endpoints, Exchange};
 use file::FileFacts;
 use interface::{Interface, InterfaceError};
 use packet::{Decoder, Transported};
 use registrations::Registrations;
-use sdp::Assumed;
-use seen::{Keys, Seen};
 use setup::Calls;
 use sip::message::ParseError;
 use sip::stream::{Frame, Framer};
 use sip::{Message, Method};
 use std::fmt;
 use std::fs::File;
-use std::io::{self, Read, Write as _};
+use std::io::{self, Read};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-
-/// Analyse SIP and RTP in captures: message times, delays, retransmissions, losses, RTP
-/// interarrival times and jitter.
-#[derive(Clone, Debug, clap::Args)]
-pub(crate) struct CaptureArgs {
-    /// Captures, pcap or pcapng, also compressed by gzip; `-` is the standard input. Each is
-    /// analysed separately, since the clocks of two machines differ.
-    #[arg(required_unless_present = "interface", value_name = "FILE")]
-    files: Vec<PathBuf>,
-    /// Capture from a network interface instead, which needs root; it ends after --duration or by
-    /// Ctrl-C.
-    #[arg(long, value_name = "NAME", conflicts_with = "files")]
-    interface: Option<String>,
-    /// The length of the live capture: 10s, 5m.
-    #[arg(long, value_name = "TIME", requires = "interface", value_parser = crate::cli::values::duration)]
-    duration: Option<sip::Duration>,
-    /// The encoding and clock rate of payload types without a session description in the capture:
-    /// TYPE=NAME/RATE or TYPE=RATE, such as 111=opus/48000; may be repeated, or separated by
-    /// commas.
-    #[arg(long, value_name = "TYPE=NAME/RATE", value_delimiter = ',', value_parser = Assumed::parse)]
-    rtpmap: Vec<Assumed>,
-    /// Print JSON: an array with an object for each file.
-    #[arg(long)]
-    json: bool,
-    /// Print the message flow of every call too.
-    #[arg(long)]
-    calls: bool,
-    /// Write a report too, with a ladder diagram of every call; the suffix selects the form: .html
-    /// or .md.
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
-}
 
 /// An error of a capture analysis.
 #[derive(Debug)]
@@ -98,8 +66,6 @@ pub(crate) enum CaptureError {
     Interface(InterfaceError),
     /// The result cannot be written.
     Write(io::Error),
-    /// The report cannot be written.
-    Report(ReportError),
     /// Errors of some of several captures; the others were analysed.
     Some(Vec<Self>),
 }
@@ -115,7 +81,6 @@ impl fmt::Display for CaptureError {
             ),
             Self::Interface(error) => error.fmt(f),
             Self::Write(error) => write!(f, "the result cannot be written: {error}"),
-            Self::Report(error) => error.fmt(f),
             Self::Some(errors) => {
                 write!(f, "{} of the captures could not be analysed", errors.len())?;
                 errors.iter().try_for_each(|error| write!(f, "\n  {error}"))
@@ -126,81 +91,13 @@ impl fmt::Display for CaptureError {
 
 impl std::error::Error for CaptureError {}
 
-/// Prints the analyses, also if some captures cannot be read.
-///
-/// # Errors
-/// [`CaptureError`] for invalid or unreadable captures, after the others were printed.
-pub(crate) fn run(args: &CaptureArgs, ending: &AtomicBool) -> Result<(), CaptureError> {
-    args.output
-        .iter()
-        .try_for_each(|path| report::check_page(path))
-        .map_err(CaptureError::Report)?;
-    let mut printer = Printer { json: args.json, calls: args.calls, printed: 0 };
-    let (mut reported, mut errors) = (Vec::new(), Vec::new());
-    if let Some(name) = &args.interface {
-        let duration = args.duration.map(|duration| Duration::from_micros(duration.as_micros()));
-        let analysis = listen(name, duration, ending, Reading::new(&args.rtpmap))?;
-        printer.print(&analysis)?;
-        reported.extend(args.output.is_some().then_some(analysis));
-    }
-    for file in &args.files {
-        match analyse(file, Reading::new(&args.rtpmap)) {
-            Ok(analysis) => {
-                printer.print(&analysis)?;
-                reported.extend(args.output.is_some().then_some(analysis));
-            }
-            Err(error) => errors.push(error),
-        }
-    }
-    printer.finish()?;
-    if let Some(path) = &args.output {
-        report::write_capture(&reported, path).map_err(CaptureError::Report)?;
-    }
-    match errors.len() {
-        0 => Ok(()),
-        1 => Err(errors.remove(0)),
-        _ => Err(CaptureError::Some(errors)),
-    }
-}
-
-/// Prints analyses one by one.
-struct Printer {
-    json: bool,
-    calls: bool,
-    printed: usize,
-}
-
-impl Printer {
-    fn print(&mut self, analysis: &Analysis) -> Result<(), CaptureError> {
-        let mut out = io::stdout().lock();
-        let result = if self.json {
-            let separator = if self.printed == 0 { "[" } else { "," };
-            writeln!(out, "{separator}")
-                .and_then(|()| Ok(serde_json::to_writer_pretty(&mut out, analysis)?))
-        } else {
-            let text = tables::Tables { analysis, calls: self.calls };
-            write!(out, "{text}")
-        };
-        self.printed += 1;
-        result.map_err(CaptureError::Write)
-    }
-
-    fn finish(&self) -> Result<(), CaptureError> {
-        if !self.json {
-            return Ok(());
-        }
-        let end = if self.printed == 0 { "[]" } else { "\n]" };
-        writeln!(io::stdout().lock(), "{end}").map_err(CaptureError::Write)
-    }
-}
-
 /// Analyses a capture; `-` is the standard input. Memory is bounded for any content: data beyond a
 /// limit is left out and counted.
 ///
 /// # Errors
 /// [`CaptureError`] if the file cannot be read or is not a capture. A truncated capture is no
 /// error.
-fn analyse(path: &Path, reading: Reading) -> Result<Analysis, CaptureError> {
+pub(crate) fn analyse(path: &Path, reading: Reading) -> Result<Analysis, CaptureError> {
     if path == Path::new("-") {
         return analyse_bytes(path, io::stdin(), reading);
     }
@@ -227,7 +124,11 @@ fn analyse_bytes(
     Ok(Analysis { file: path.to_owned(), facts, ..reading.finish() })
 }
 
-fn listen(
+/// Captures from the interface `name`, for `duration` or until `ending` is set.
+///
+/// # Errors
+/// [`CaptureError::Interface`] if the interface cannot be captured.
+pub(crate) fn listen(
     name: &str,
     duration: Option<Duration>,
     ending: &AtomicBool,
@@ -244,7 +145,7 @@ fn listen(
 
 /// The state of a capture during reading.
 #[derive(Default)]
-struct Reading {
+pub(crate) struct Reading {
     decoder: Decoder,
     streams: stream::Streams,
     messages: Messages,
@@ -255,7 +156,7 @@ struct Reading {
 
 impl Reading {
     /// Returns the initial state. `assumed` gives the payload types without a session description.
-    fn new(assumed: &[Assumed]) -> Self {
+    pub(crate) fn new(assumed: &[Assumed]) -> Self {
         let formats = assumed.iter().map(Assumed::format).collect();
         Self { rtp: rtp::RtpBook::new(formats), ..Self::default() }
     }
@@ -379,7 +280,7 @@ impl Messages {
         (source, destination): (SocketAddr, SocketAddr),
         message: &Message<'_>,
     ) {
-        let Some(seen) = Seen::new(nanos / 1_000, source, destination, message) else {
+        let Some(seen) = Captured::new(nanos / 1_000, source, destination, message) else {
             self.counts.malformed += 1;
             return;
         };
@@ -397,7 +298,7 @@ impl Messages {
 
     /// Records the media endpoints of offers and answers. `acknowledges_failure` is true for an ACK
     /// that is part of its INVITE's transaction.
-    fn describe(&mut self, seen: &Seen<'_>, acknowledges_failure: bool) {
+    fn describe(&mut self, seen: &Captured<'_>, acknowledges_failure: bool) {
         let is_agreed = matches!(seen.status, Some(200..300))
             || seen.method == Method::Ack && !acknowledges_failure;
         let is_refused = matches!(seen.status, Some(300..)) || acknowledges_failure;
@@ -405,7 +306,7 @@ impl Messages {
             return;
         }
         let key = seen.exchange(&self.keys);
-        let call_id = seen::text(seen.call_id);
+        let call_id = captured::text(seen.call_id);
         match seen.sdp {
             _ if is_refused => self.endpoints.refuse(key),
             Some(body) => {

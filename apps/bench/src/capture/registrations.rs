@@ -1,7 +1,7 @@
 //! Registrations: the times TReg and T200_OK (see docs/sources.md), and RRD of RFC 6076 section
 //! 4.1.
 
-use super::seen::{Keys, Seen, text};
+use super::captured::{Captured, Keys, text};
 use super::transactions::{Owner, Place, T1};
 use crate::record::Histogram;
 use serde::Serialize;
@@ -110,7 +110,7 @@ impl std::fmt::Debug for Book {
 
 impl Registrations {
     /// Adds a REGISTER, or a response to one. Returns the owner of a new transaction.
-    pub(super) fn take(&mut self, seen: &Seen<'_>, place: &Place) -> Option<Owner> {
+    pub(super) fn take(&mut self, seen: &Captured<'_>, place: &Place) -> Option<Owner> {
         match seen.status {
             None if !place.repeated => self.request(seen),
             None => None,
@@ -123,7 +123,7 @@ impl Registrations {
         }
     }
 
-    fn request(&mut self, seen: &Seen<'_>) -> Option<Owner> {
+    fn request(&mut self, seen: &Captured<'_>) -> Option<Owner> {
         let key = self.book.keys.of((seen.call_id, seen.source, seen.destination));
         if let Some(&index) = self.book.last.get(&key)
             && let registration = &mut self.list[index]

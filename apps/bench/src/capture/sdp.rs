@@ -20,7 +20,7 @@ pub(super) struct Format {
 
 /// The encoding of a payload type without a session description, from the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Assumed {
+pub(crate) struct Assumed {
     payload_type: u8,
     name: String,
     clock: u32,
@@ -31,7 +31,7 @@ impl Assumed {
     ///
     /// # Errors
     /// A message if the text has neither form.
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let wrong = || format!("expected TYPE=NAME/RATE such as 111=opus/48000, not {text}");
         let (payload_type, encoding) = text.split_once('=').ok_or_else(wrong)?;
         let (name, clock) = encoding.rsplit_once('/').unwrap_or(("unknown", encoding));

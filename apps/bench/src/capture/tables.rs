@@ -9,10 +9,10 @@ use crate::record::Histogram;
 use std::fmt::{self, Display, Formatter};
 
 /// The analysis as plain text.
-pub(super) struct Tables<'a> {
-    pub(super) analysis: &'a Analysis,
+pub(crate) struct Tables<'a> {
+    pub(crate) analysis: &'a Analysis,
     /// True if the flow of each call is printed.
-    pub(super) calls: bool,
+    pub(crate) calls: bool,
 }
 
 impl Display for Tables<'_> {

@@ -1,6 +1,6 @@
 //! Transactions and retransmissions.
 
-use super::seen::{Keys, Seen, method_label};
+use super::captured::{Captured, Keys, method_label};
 use serde::Serialize;
 use sip::Method;
 use sip::header::HeaderName;
@@ -92,7 +92,7 @@ pub(super) struct Transactions {
 impl Transactions {
     /// Returns the key of the transaction of a message. The ports are not part of it: a response
     /// may go to the port in Via.
-    fn key(&self, seen: &Seen<'_>, method: Method<'_>) -> u128 {
+    fn key(&self, seen: &Captured<'_>, method: Method<'_>) -> u128 {
         let (one, other) = (seen.source.ip(), seen.destination.ip());
         let hosts = (one.min(other), one.max(other));
         self.keys.of((seen.branch, method.as_bytes(), seen.cseq, seen.call_id, hosts))
@@ -100,12 +100,12 @@ impl Transactions {
 
     /// Returns true if an INVITE with the branch of `seen` is known: an ACK with that branch is
     /// part of its transaction, and acknowledges a failure (RFC 3261 section 17.1.1.3).
-    pub(super) fn has_invite(&self, seen: &Seen<'_>) -> bool {
+    pub(super) fn has_invite(&self, seen: &Captured<'_>) -> bool {
         self.numbers.contains_key(&self.key(seen, Method::Invite))
     }
 
     /// Counts a message. Returns `None` beyond the limit of transactions.
-    pub(super) fn take(&mut self, seen: &Seen<'_>) -> Option<Place> {
+    pub(super) fn take(&mut self, seen: &Captured<'_>) -> Option<Place> {
         let key = self.key(seen, seen.method);
         let number = match self.numbers.get(&key) {
             Some(&number) => number,

@@ -1,6 +1,5 @@
 //! The command line options of a load.
 
-use super::target::Target;
 use super::values::{self, Shape};
 use crate::agents::Place;
 use crate::load::arrivals::Spacing;
@@ -9,6 +8,7 @@ use crate::load::generator::{GeneratorPlan, Part};
 use crate::load::links::Sharing;
 use crate::measure::{Limits, LoadSpec};
 use crate::record::Operation;
+use crate::target::Target;
 use crate::users::{Users, UsersError};
 use crate::watch::Subject;
 use clap::Args;

@@ -1,13 +1,13 @@
 //! The command line.
 
+pub(crate) mod capture;
 pub(crate) mod load;
-pub(crate) mod target;
 pub(crate) mod values;
 
-use crate::capture::CaptureArgs;
 use crate::peer::PeerArgs;
 use crate::record::{Criterion, Operation, Run};
 use crate::require::Requirements;
+use capture::CaptureArgs;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use load::LoadArgs;

@@ -83,7 +83,8 @@ pub(crate) fn execute(args: &CompareArgs, ending: &Arc<AtomicBool>) -> Result<bo
                             && let Some(session) = sessions.first()
                         {
                             let (traffic, operations) = &session.traffic;
-                            let exchange = Exchange::like(traffic, *operations, &spec, &load);
+                            let exchange =
+                                Exchange::like(traffic, *operations, &spec, load.detail.clock);
                             let cost = bare::measure(&exchange).map_err(CommandError::Peer)?;
                             bare.entry((operation, authentication))
                                 .or_default()

@@ -3,18 +3,18 @@
 //! times.
 
 use super::error::CommandError;
-use super::session;
 use crate::agents::Force;
 use crate::analysis::{self, Spread};
 use crate::bare::{self, Exchange};
+use crate::ceiling::{CeilingError, ideal};
 use crate::cli::CostArgs;
-use crate::cli::target::Target;
 use crate::console::{complain, print};
 use crate::load::generator::Generator;
 use crate::measure::{self, LoadSpec};
 use crate::metrics;
 use crate::peer::{Peer, Script};
 use crate::record::Operation;
+use crate::target::Target;
 use crate::users::Users;
 use nix::sys::resource::{UsageWho, getrusage};
 use sip::Transport;
@@ -51,7 +51,7 @@ pub(crate) fn execute(args: &CostArgs, ending: &Arc<AtomicBool>) -> Result<bool,
                 .to_owned(),
         ));
     }
-    let script = session::ideal(operation, authentication);
+    let script = ideal(operation, authentication);
     let (mut ours, mut bare, mut sipp) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..load.detail.repeats {
         let (cost, exchange) = generator(args, &script, &users, &spec, ending)?;
@@ -87,11 +87,11 @@ fn generator(
     let measured =
         measure::run(&mut force, spec, users.len(), &load.detail.limits(), &[], &mut ())?;
     let cost = metrics::generator_cpu_per_operation(&measured.run)
-        .ok_or(CommandError::NoCeiling(spec.operation))?;
+        .ok_or(CommandError::NoCeiling(CeilingError::NoneDone(spec.operation)))?;
     for doubt in &measured.run.doubts {
         complain(doubt);
     }
-    let exchange = Exchange::like(&measured.traffic, measured.operations, spec, load);
+    let exchange = Exchange::like(&measured.traffic, measured.operations, spec, load.detail.clock);
     Ok((cost, exchange))
 }
 

@@ -2,12 +2,12 @@
 
 use crate::agents::AgentError;
 use crate::capture::CaptureError;
+use crate::ceiling::CeilingError;
 use crate::load::links::LinkError;
 use crate::measure::MeasureError;
 use crate::peer::PeerError;
-use crate::record::Operation;
 use crate::report::ReportError;
-use crate::sut::SutError;
+use crate::sut::{NoServer, SutError};
 use crate::users::UsersError;
 use crate::watch::WatchError;
 use std::fmt;
@@ -18,8 +18,7 @@ use std::io;
 pub(crate) enum CommandError {
     /// No system was given.
     NoTarget,
-    /// No SIP server answers at the address.
-    NoServer(String, Option<io::Error>),
+    NoServer(NoServer),
     /// No server that the DNS lists for the host answers; with the reason for each.
     NoServers(String, Vec<String>),
     Users(UsersError),
@@ -42,8 +41,7 @@ pub(crate) enum CommandError {
     Traffic(io::Error),
     /// A flood of SRTP packets failed.
     Flood(io::Error),
-    /// No operation succeeded against the ideal peer.
-    NoCeiling(Operation),
+    NoCeiling(CeilingError),
     /// Files for packages cannot be written.
     Extras(io::Error),
     /// Standard output cannot be written.
@@ -71,12 +69,7 @@ impl fmt::Display for CommandError {
                 "which server? Name one with --target udp:HOST:PORT, or let one be started with \
                  --sut barebell or --sut kamailio",
             ),
-            Self::NoServer(target, None) => {
-                write!(f, "{target} answers, but not with a SIP message")
-            }
-            Self::NoServer(target, Some(error)) => {
-                write!(f, "no SIP server answers an OPTIONS request at {target}: {error}")
-            }
+            Self::NoServer(error) => error.fmt(f),
             Self::NoServers(host, failures) => {
                 write!(
                     f,
@@ -100,9 +93,7 @@ impl fmt::Display for CommandError {
             Self::Sipp(error) => write!(f, "SIPp cannot be measured: {error}"),
             Self::Traffic(error) => write!(f, "no other traffic can be sent: {error}"),
             Self::Flood(error) => write!(f, "the flood of forged packets failed: {error}"),
-            Self::NoCeiling(operation) => {
-                write!(f, "the generator got no {} done against an ideal peer", operation.name())
-            }
+            Self::NoCeiling(error) => error.fmt(f),
             Self::Extras(error) => write!(f, "what packages want cannot be written: {error}"),
             Self::Print(error) => write!(f, "standard output cannot be written: {error}"),
             Self::Usage(text) => f.write_str(text),
@@ -135,7 +126,17 @@ from! {
     AgentError => Agent,
     WatchError => Watch,
     SutError => Sut,
+    NoServer => NoServer,
     ReportError => Report,
     CaptureError => Capture,
     PeerError => PeerCommand,
+}
+
+impl From<CeilingError> for CommandError {
+    fn from(error: CeilingError) -> Self {
+        match error {
+            CeilingError::Stopped => Self::Measure(MeasureError::Stopped),
+            error => Self::NoCeiling(error),
+        }
+    }
 }

@@ -3,13 +3,14 @@
 
 use super::error::CommandError;
 use super::output::{self, finding};
+use super::run;
 use super::session::{Ceilings, Means, Session};
 use super::systems::{self, Started};
-use super::{probe, run};
 use crate::cli::LimitArgs;
 use crate::cli::load::LoadArgs;
 use crate::measure::{LoadSpec, MeasureError};
 use crate::record::{Down, Finding, Kind, Record, Run};
+use crate::sut::probe;
 use crate::users::Users;
 use sip::Duration;
 use std::sync::Arc;
@@ -193,7 +194,7 @@ impl Candidate<'_> {
                     return Err(MeasureError::Stopped.into());
                 }
                 if has_ended || begun.elapsed() > RECOVERY {
-                    return Err(error);
+                    return Err(error.into());
                 }
             }
             return Ok(Self { before, started, session });

@@ -1,6 +1,7 @@
 //! The commands. Each plans loads, has them measured, and draws conclusions from the runs.
 
 mod burst;
+mod capture;
 mod compare;
 mod cost;
 mod error;
@@ -17,9 +18,6 @@ mod summary;
 mod sweep;
 mod systems;
 
-pub(crate) use probe::probe;
-pub(crate) use progress::gather;
-pub(crate) use session::ceiling;
 #[cfg(test)]
 pub(crate) use sweep::conclusions;
 
@@ -141,15 +139,13 @@ fn run_command(command: &Command, ending: &Arc<AtomicBool>) -> Result<bool, Comm
         Command::Qos(args) => qos::execute(args, ending),
         Command::Proxy(args) => proxy::execute(args, ending),
         Command::Compare(args) => compare::execute(args, ending),
-        Command::Capture(args) => {
-            crate::capture::run(args, ending).map(|()| true).map_err(CommandError::from)
-        }
+        Command::Capture(args) => capture::run(args, ending).map(|()| true),
         Command::Report(args) => output::report(args),
         Command::Peer(args) => {
             crate::peer::serve(args, ending).map(|()| true).map_err(CommandError::from)
         }
         Command::Agent(args) => {
-            crate::agents::serve(args, ending);
+            crate::agents::serve(args.remove, ending);
             Ok(true)
         }
         Command::Cost(args) => cost::execute(args, ending),

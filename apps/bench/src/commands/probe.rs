@@ -1,43 +1,11 @@
-//! A probe of the server: an OPTIONS request before the load, so that a wrong address is reported
-//! at once.
+//! The choice between the servers that the DNS lists for a host.
 
 use super::error::CommandError;
 use crate::cli::load::LoadArgs;
-use crate::cli::target::Target;
 use crate::console::complain;
 use crate::measure::MeasureError;
-use crate::sut::options;
-use net::tls::{Client, ServerName, Trust};
-use sip::{Message, Transport};
-use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use crate::sut::probe;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-
-/// The timeout of an attempt, and the number of attempts.
-const WAIT: Duration = Duration::from_millis(700);
-const ATTEMPTS: usize = 4;
-
-/// Sends OPTIONS to the server at `target`, and returns the name that it reports, if any.
-///
-/// # Errors
-/// [`CommandError::NoServer`] if no SIP message comes back.
-pub(crate) fn probe(target: &Target, domain: &str) -> Result<Option<String>, CommandError> {
-    let wrong = |error: io::Error| CommandError::NoServer(target.to_string(), Some(error));
-    let answer = match target.transport {
-        Transport::Udp => ask_by_udp(target.address, domain),
-        transport => ask_by_connection(transport, target.address, domain),
-    };
-    let answer = answer.map_err(wrong)?;
-    let Ok(message) = Message::parse(&answer) else {
-        return Err(CommandError::NoServer(target.to_string(), None));
-    };
-    let name = message.fields().find(|field| {
-        field.raw_name().eq_ignore_ascii_case(b"Server")
-            || field.raw_name().eq_ignore_ascii_case(b"User-Agent")
-    });
-    Ok(name.map(|field| String::from_utf8_lossy(field.value).into_owned()))
-}
 
 /// Resolves the target of `load`, if the DNS lists several servers for it, to the first that
 /// answers, in the order of the DNS (RFC 3263 section 4.3). Without a probe (`--no-probe`) it is
@@ -73,52 +41,15 @@ pub(super) fn settle(load: &mut LoadArgs, ending: &AtomicBool) -> Result<(), Com
     Ok(())
 }
 
-fn ask_by_udp(target: SocketAddr, domain: &str) -> io::Result<Vec<u8>> {
-    let any: SocketAddr =
-        if target.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
-    let socket = UdpSocket::bind(any)?;
-    socket.connect(target)?;
-    socket.set_read_timeout(Some(WAIT))?;
-    let request = options("UDP", socket.local_addr()?, domain);
-    let mut buffer = vec![0; 65_536];
-    let mut last = io::ErrorKind::TimedOut.into();
-    for _ in 0..ATTEMPTS {
-        socket.send(&request)?;
-        match socket.recv(&mut buffer) {
-            Ok(length) => {
-                buffer.truncate(length);
-                return Ok(buffer);
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) => {
-                last = error;
-                // The port has no listener yet.
-                std::thread::sleep(WAIT / 4);
-            }
-        }
-    }
-    Err(last)
-}
-
-fn ask_by_connection(
-    transport: Transport,
-    target: SocketAddr,
-    domain: &str,
-) -> io::Result<Vec<u8>> {
-    let client = transport.is_secure().then(|| Client::new(&Trust::Anybody, None, true));
-    let client = client.transpose().map_err(io::Error::other)?;
-    let name = ServerName::try_from(domain.to_owned()).unwrap_or(target.ip().into());
-    let tls = client.as_ref().map(|client| (client, name));
-    let request = |local| options(transport.via_name(), local, domain);
-    net::ask(transport, target, tls, request, WAIT * ATTEMPTS as u32)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::cli::{Cli, Command};
+    use crate::target::Target;
     use clap::Parser as _;
+    use sip::Transport;
     use sip::locate::Target as Location;
+    use std::net::{SocketAddr, UdpSocket};
 
     /// Returns the result of `settle` for a target that the DNS resolves to these places, and the
     /// target after it.

@@ -2,12 +2,13 @@
 
 use super::error::CommandError;
 use super::output;
-use super::session::{self, Ceilings, Means, Opening, Session};
+use super::session::{Ceilings, Means, Opening, Session};
 use super::systems::{self, Started};
+use crate::ceiling::ceiling;
 use crate::cli::RunArgs;
 use crate::cli::load::LoadArgs;
-use crate::cli::target::Target;
 use crate::record::{Kind, Operation, System};
+use crate::target::Target;
 use crate::users::Users;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -32,7 +33,7 @@ pub(crate) fn ceilings(
     for &(operation, authentication) in work {
         let of_machines = match &means.fleet {
             Some(fleet) => fleet.ceilings(&plan, operation, authentication)?,
-            None => vec![session::ceiling(&plan, operation, authentication, means.ending)?],
+            None => vec![ceiling(&plan, operation, authentication, means.ending)?],
         };
         ceilings.insert((operation, authentication), of_machines);
     }

@@ -1,20 +1,16 @@
 //! A session: a system under test with a generator. All commands measure with it.
 
 use super::error::CommandError;
-use super::probe;
 use super::progress::Progress;
 use super::systems::Started;
 use crate::agents::{Fleet, Force};
 use crate::cli::load::LoadArgs;
-use crate::cli::target::Target;
-use crate::load::engine::{Settings, Task};
-use crate::load::generator::{Generator, GeneratorPlan};
+use crate::load::generator::Generator;
 use crate::load::links::LinkCounts;
-use crate::load::worker::{Bound, Found};
 use crate::measure::{self, Limits, LoadSpec, MeasureError, Measured, Meters};
-use crate::peer::{Authentication, Peer, Script};
 use crate::record::{Ceiling, Down, Operation, Run, Steps, System};
-use crate::sut::Running;
+use crate::sut::{Running, probe};
+use crate::target::Target;
 use crate::users::Users;
 use crate::watch::{self, Reading, Subject, WatchError, Watcher, Window};
 use sip::Duration;
@@ -24,12 +20,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
-
-/// The length of the ceiling measurement, and the operations under way on each worker.
-const CEILING_TIME: Duration = Duration::from_millis(500);
-const CEILING_WINDOW: usize = 200;
-/// The number of users for it.
-const CEILING_USERS: usize = 2000;
 
 /// A system with the state for loads on it.
 pub(crate) struct Session {
@@ -380,67 +370,4 @@ impl Meters for Watching {
             self.measured.push((begin, end));
         }
     }
-}
-
-/// Measures the rate of a generator with this `plan` against an ideal peer in this process (RFC
-/// 7502 section 4.9). Target and users of the plan are ignored.
-///
-/// # Errors
-/// [`CommandError`] if a socket cannot be opened, or the peer fails.
-pub(crate) fn ceiling(
-    plan: &GeneratorPlan,
-    operation: Operation,
-    authentication: bool,
-    ending: &Arc<AtomicBool>,
-) -> Result<Ceiling, CommandError> {
-    let peer = Peer::start(&ideal(operation, authentication)).map_err(CommandError::Peer)?;
-    let plan = GeneratorPlan {
-        target: peer.address(),
-        settings: Settings {
-            domain: "ideal.invalid".to_owned(),
-            to: None,
-            target: peer.address(),
-            // Held calls cost no more CPU time, and would only delay a closed loop.
-            hold: Duration::ZERO,
-            ring: Duration::ZERO,
-            ..plan.settings.clone()
-        },
-        users: Users::from_pattern(Users::DEFAULT_PATTERN, CEILING_USERS)?,
-        ..plan.clone()
-    };
-    let mut generator = Generator::open(&plan, ending)?;
-    let window = CEILING_WINDOW;
-    if operation != Operation::Options {
-        sum(&generator.closed_loop(Task::Register, window, Bound::EachUser));
-    }
-    let task = measure::task_of(operation);
-    let found = generator.closed_loop(task, window, Bound::For(CEILING_TIME));
-    let (operations, cpu, elapsed) = sum(&found);
-    if ending.load(Ordering::Relaxed) {
-        return Err(MeasureError::Stopped.into());
-    }
-    if operations == 0 {
-        return Err(CommandError::NoCeiling(operation));
-    }
-    Ok(Ceiling { rate: operations as f64 / elapsed, cpu_us: cpu as f64 / operations as f64 })
-}
-
-/// Returns the script of a peer that does only what the operation needs.
-pub(crate) fn ideal(operation: Operation, authentication: bool) -> Script {
-    Script {
-        is_redirecting: operation == Operation::InviteRedirect,
-        authentication: if authentication { Authentication::Nonce } else { Authentication::None },
-        ..Script::default()
-    }
-}
-
-/// Returns the operations, the CPU time in microseconds, and the longest time in seconds.
-fn sum(found: &[Found]) -> (u64, u64, f64) {
-    found.iter().fold((0, 0, f64::MIN_POSITIVE), |(operations, cpu, elapsed), found| {
-        (
-            operations + found.tally.operations,
-            cpu + found.cpu.total(),
-            elapsed.max(found.elapsed.as_micros() as f64 / 1e6),
-        )
-    })
 }

@@ -2,9 +2,9 @@
 
 use super::error::CommandError;
 use crate::cli::load::LoadArgs;
-use crate::cli::target::Target;
 use crate::record::{Operation, System};
 use crate::sut::{self, Mode, Running, Wanted};
+use crate::target::Target;
 use crate::users::Users;
 use crate::watch::Subject;
 use std::cell::RefCell;

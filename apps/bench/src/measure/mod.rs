@@ -107,18 +107,6 @@ const fn preparation(operation: Operation) -> (Option<Task>, bool) {
     }
 }
 
-/// Returns the task of an operation.
-pub(crate) const fn task_of(operation: Operation) -> Task {
-    match operation {
-        Operation::Register | Operation::RegisterUpdate => Task::Register,
-        Operation::RegisterLogout => Task::Logout,
-        Operation::Invite => Task::Invite,
-        Operation::InviteNotFound => Task::InviteNotFound,
-        Operation::InviteRedirect => Task::InviteRedirect,
-        Operation::Options => Task::Options,
-    }
-}
-
 /// Runs `spec` with `force`, which has `users` users. `ceilings` has the ceiling of each machine,
 /// if known.
 ///
@@ -164,7 +152,7 @@ pub(crate) fn run(
             }
             let length = Duration::from_micros((seconds_of(&segments) * 1e6) as u64);
             let stretch = Stretch {
-                task: task_of(spec.operation),
+                task: Task::of(spec.operation),
                 segments,
                 spacing: spec.spacing,
                 seed: spec.seed,
@@ -207,7 +195,7 @@ pub(crate) fn run(
         let lead = spec.warmup.as_micros().next_multiple_of(1_000_000) - spec.warmup.as_micros();
         let lead = Duration::from_micros(lead);
         let stretch = Stretch {
-            task: task_of(spec.operation),
+            task: Task::of(spec.operation),
             segments,
             spacing: spec.spacing,
             seed: spec.seed,

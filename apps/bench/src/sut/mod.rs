@@ -2,12 +2,14 @@
 //! port, and stopped after use; or they run already elsewhere.
 
 mod error;
+mod probe;
 mod process;
 mod profile;
 mod spec;
 mod wanted;
 
 pub(crate) use error::SutError;
+pub(crate) use probe::{NoServer, probe};
 pub(crate) use wanted::{DOMAIN, Mode, Wanted};
 
 use crate::link::Link;

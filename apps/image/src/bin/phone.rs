@@ -13,8 +13,7 @@ use image::machine::watchdog::Winder;
 use image::options::phone::{Options, Sounds};
 use image::phone::Phone;
 use image::phone::screens::View;
-use image::phone::sound::{Mute, Sound};
-use image::sound;
+use image::sound::{self, Mute, Sound};
 use image::start::Started;
 
 #[unsafe(no_mangle)]

@@ -2,9 +2,10 @@
 #![no_std]
 #![no_main]
 
+use image::bare;
 use image::machine::boot_info::Boot;
+use image::machine::port;
 use image::machine::watchdog::Winder;
-use image::machine::{bare, port};
 use image::options::server::Options;
 use image::server::Server;
 use image::server::screens::View;

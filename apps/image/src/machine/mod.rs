@@ -12,6 +12,3 @@ pub mod random;
 pub mod serial;
 pub mod wait;
 pub mod watchdog;
-
-#[cfg(feature = "freestanding")]
-pub mod bare;

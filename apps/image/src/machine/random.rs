@@ -1,7 +1,5 @@
 //! Random numbers: a generator seeded by the processor or a device.
 
-use super::pci::Function;
-use crate::virtio::rng;
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
 use core::arch::asm;
@@ -79,16 +77,16 @@ impl fmt::Display for NoSource {
     }
 }
 
-/// A seed from the processor, or else from a device among `functions`.
+/// A seed from the processor, or else from `device`, the virtio entropy device.
 ///
 /// # Errors
 /// If there is no working source.
-pub fn seed(functions: &[Function]) -> Result<([u8; SEED], Source), NoSource> {
+pub fn seed(device: impl Fn() -> Option<[u8; SEED]>) -> Result<([u8; SEED], Source), NoSource> {
     type Seed<'a> = &'a dyn Fn() -> Option<[u8; SEED]>;
     let sources: [(Source, Seed<'_>); 3] = [
         (Source::Rdseed, &|| has_rdseed().then(|| fill(rdseed)).flatten()),
         (Source::Rdrand, &|| has_rdrand().then(|| fill(rdrand)).flatten()),
-        (Source::Virtio, &|| functions.iter().find_map(rng::seed)),
+        (Source::Virtio, &device),
     ];
     let mut found = sources.iter().filter_map(|(source, seed)| Some((seed()?, *source)));
     found.find(|(seed, _)| !is_stuck(seed)).ok_or(NoSource)

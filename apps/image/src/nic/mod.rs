@@ -4,14 +4,15 @@ mod card;
 mod e1000;
 #[cfg(test)]
 pub(crate) mod pretended;
+mod virtio;
 
 pub use card::{MAX_FRAME, Nic};
 
 use crate::machine::pci::Function;
-use crate::virtio::net::VirtioNet;
 use alloc::boxed::Box;
 use core::fmt;
 use e1000::{E1000, Family};
+use virtio::VirtioNet;
 
 type Open = fn(&Function) -> Option<Box<dyn Nic>>;
 

@@ -1,8 +1,8 @@
 //! The media of a call: two ports, a session, and a sound source.
 
-use super::sound::Sound;
 use crate::machine::random::Random;
 use crate::net::Network;
+use crate::sound::Sound;
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use media::tone::Tone;

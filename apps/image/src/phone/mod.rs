@@ -4,7 +4,6 @@ mod call;
 mod events;
 mod leg;
 pub mod screens;
-pub mod sound;
 
 pub use call::{Call, Stage};
 
@@ -14,6 +13,7 @@ use crate::log::Log;
 use crate::machine::random::Random;
 use crate::net::{Address, Network};
 use crate::options::phone::{Options, Sounds};
+use crate::sound::Sound;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
@@ -27,7 +27,6 @@ use sip::locate::Destination;
 use sip::{Flow, Instant, Transport};
 use sip_ua::{Account, AccountId, Agent, Config, Failure, Location, Password, Ticket, Transmit};
 use smoltcp::wire::EthernetAddress;
-use sound::Sound;
 
 /// The SIP port.
 const SIP: u16 = 5060;

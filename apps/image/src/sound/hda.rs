@@ -4,13 +4,13 @@
 //! The streams run permanently around their rings and without interrupts. Their positions are read
 //! when sound is played or recorded.
 
+use super::device::Sound;
 use super::queue::{FRAME, FRAMES, Microphone, Speaker};
 use super::widgets::{Codec, FORMAT, WHO};
 use crate::machine::mapping;
 use crate::machine::memory::{PAGE, shared};
 use crate::machine::pci::{Bar, Function};
 use crate::machine::wait::{comes_true, pause};
-use crate::phone::sound::Sound;
 use alloc::vec::Vec;
 use core::ptr;
 use core::sync::atomic::{Ordering, fence};

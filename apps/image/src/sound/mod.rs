@@ -1,13 +1,15 @@
 //! Sound devices: the drivers, and the selection of a device.
 
+mod device;
 mod hda;
 #[cfg(test)]
 mod pretended;
 mod queue;
 mod widgets;
 
+pub use device::{Mute, Sound};
+
 use crate::machine::pci::Function;
-use crate::phone::sound::Sound;
 use alloc::boxed::Box;
 use core::fmt;
 use hda::{Hda, Trouble};

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::{ptr, slice};
 
 /// A simulated device on a queue.
-pub(super) struct Pretended {
+pub(crate) struct Pretended {
     descriptors: u64,
     available: u64,
     used: u64,
@@ -18,7 +18,7 @@ pub(super) struct Pretended {
 
 /// A part of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Part {
+pub(crate) struct Part {
     address: u64,
     length: usize,
     is_written: bool,
@@ -26,9 +26,9 @@ pub(super) struct Part {
 
 /// A buffer: its first descriptor, and its parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Buffer {
-    pub(super) descriptor: u16,
-    pub(super) parts: Vec<Part>,
+pub(crate) struct Buffer {
+    pub(crate) descriptor: u16,
+    pub(crate) parts: Vec<Part>,
 }
 
 fn read<T>(address: u64) -> T {
@@ -42,18 +42,18 @@ fn write<T>(address: u64, value: T) {
 }
 
 impl Pretended {
-    pub(super) fn new(queue: &Queue) -> Self {
+    pub(crate) fn new(queue: &Queue) -> Self {
         let [descriptors, available, used] = queue.parts();
         Self { descriptors, available, used, size: queue.size(), taken: 0, given: 0 }
     }
 
     /// Sets if the device wants notifications.
-    pub(super) fn listen(&self, listens: bool) {
+    pub(crate) fn listen(&self, listens: bool) {
         write(self.used, u16::from(!listens));
     }
 
     /// Takes the next available buffer.
-    pub(super) fn take(&mut self) -> Option<Buffer> {
+    pub(crate) fn take(&mut self) -> Option<Buffer> {
         if read::<u16>(self.available + 2) == self.taken {
             return None;
         }
@@ -77,7 +77,7 @@ impl Pretended {
     }
 
     /// Returns a buffer with `length` written bytes.
-    pub(super) fn give(&mut self, descriptor: u32, length: u32) {
+    pub(crate) fn give(&mut self, descriptor: u32, length: u32) {
         let entry = self.used + 4 + 8 * u64::from(self.given % self.size);
         write(entry, descriptor);
         write(entry + 4, length);
@@ -88,12 +88,12 @@ impl Pretended {
 
 impl Buffer {
     /// The lengths of its parts.
-    pub(super) fn lengths(&self) -> Vec<usize> {
+    pub(crate) fn lengths(&self) -> Vec<usize> {
         self.parts.iter().map(|part| part.length).collect()
     }
 
     /// Its content, which the device may only read.
-    pub(super) fn bytes(&self) -> Vec<u8> {
+    pub(crate) fn bytes(&self) -> Vec<u8> {
         let bytes = |part: &Part| {
             assert!(!part.is_written);
             // SAFETY: the driver has set this address.
@@ -103,7 +103,7 @@ impl Buffer {
     }
 
     /// Writes into the buffer as far as it has room.
-    pub(super) fn write(&self, mut bytes: &[u8]) {
+    pub(crate) fn write(&self, mut bytes: &[u8]) {
         for part in &self.parts {
             assert!(part.is_written);
             let (now, later) = bytes.split_at(bytes.len().min(part.length));

@@ -1,7 +1,7 @@
 //! Split virtqueues: descriptor table, available ring and used ring.
 
-use super::Doorbell;
 use crate::machine::memory::{PAGE, shared};
+use crate::machine::port;
 use core::ptr;
 use core::sync::atomic::{Ordering, fence};
 
@@ -13,6 +13,24 @@ pub(super) const WRITE: u16 = 2;
 const NO_INTERRUPT: u16 = 1;
 /// The device wants no notifications.
 const NO_NOTIFY: u16 = 1;
+
+/// The notification address of a queue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Doorbell {
+    Port(u16),
+    Memory(*mut u16),
+}
+
+impl Doorbell {
+    /// Notifies the device of `queue`.
+    pub(crate) fn ring(self, queue: u16) {
+        match self {
+            Self::Port(port) => port::write_u16(port, queue),
+            // SAFETY: the device has reported this address for notifications.
+            Self::Memory(address) => unsafe { ptr::write_volatile(address, queue) },
+        }
+    }
+}
 
 #[derive(Clone, Copy)]
 #[repr(C)]

@@ -13,7 +13,7 @@ const PATIENCE: u64 = 2000;
 
 /// A seed from this device; `None` if it is no entropy device, or does not deliver enough.
 #[must_use]
-pub(crate) fn seed<const N: usize>(function: &Function) -> Option<[u8; N]> {
+pub fn seed<const N: usize>(function: &Function) -> Option<[u8; N]> {
     if function.vendor != 0x1af4 || !matches!(function.device, 0x1005 | 0x1044) {
         return None;
     }

@@ -8,7 +8,7 @@ mod load;
 mod local;
 mod lookups;
 mod renewal;
-mod roster;
+mod scheduler;
 mod served;
 mod welcome;
 mod workers;

@@ -1,7 +1,7 @@
 //! The event sources of a worker.
 
 use super::hub::Hub;
-use super::roster::Roster;
+use super::scheduler::Scheduler;
 use net::Socket;
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
@@ -25,7 +25,7 @@ pub(super) enum Source<'h> {
 pub(super) struct Served<'h> {
     pub(super) hub: &'h Hub,
     pub(super) index: usize,
-    pub(super) roster: &'h Roster,
+    pub(super) scheduler: &'h Scheduler,
     /// The owners of the connections and sockets that this worker serves. It also limits the input
     /// of these sockets in an overload. Empty if it is inactive.
     pub(super) owners: Vec<usize>,
@@ -37,24 +37,28 @@ pub(super) struct Served<'h> {
 
 impl<'h> Served<'h> {
     /// The event sources of the worker at `index`.
-    pub(super) fn new(hub: &'h Hub, index: usize, roster: &'h Roster) -> std::io::Result<Self> {
+    pub(super) fn new(
+        hub: &'h Hub,
+        index: usize,
+        scheduler: &'h Scheduler,
+    ) -> std::io::Result<Self> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         let datagrams = hub.sockets.iter().flatten().map(Source::Datagrams);
         let connections = (0..hub.connections.owners()).map(Source::Connections);
         let all = [Source::Waker].into_iter().chain(datagrams).chain(connections);
         let sources = all.map(|source| (source, false)).collect();
-        let mut served = Self { hub, index, roster, owners: Vec::new(), sources, epoll };
+        let mut served = Self { hub, index, scheduler, owners: Vec::new(), sources, epoll };
         served.renew()?;
         Ok(served)
     }
 
-    /// Registers the sources that the roster assigns: UDP sockets shared with all active workers,
+    /// Registers the sources that the scheduler assigns: UDP sockets shared with all active workers,
     /// connections exclusively.
     ///
     /// # Errors
     /// The system fails to register a source. The caller tries again.
     pub(super) fn renew(&mut self) -> std::io::Result<()> {
-        self.owners = self.roster.served_by(self.index);
+        self.owners = self.scheduler.served_by(self.index);
         for (place, (source, is_awaited)) in self.sources.iter_mut().enumerate() {
             let (fd, flags, is_wanted) = match *source {
                 // Each datagram wakes only one of the waiting workers.
@@ -66,7 +70,7 @@ impl<'h> Served<'h> {
                     let fd = self.hub.connections.as_fd(owner);
                     (fd, EpollFlags::EPOLLIN, self.owners.contains(&owner))
                 }
-                Source::Waker => (self.roster.waker(self.index), EpollFlags::EPOLLIN, true),
+                Source::Waker => (self.scheduler.waker(self.index), EpollFlags::EPOLLIN, true),
             };
             match (is_wanted, *is_awaited) {
                 (true, false) => self.epoll.add(fd, EpollEvent::new(flags, place as u64))?,

@@ -3,7 +3,7 @@
 use super::connections::READ_SIZE;
 use super::hub::Hub;
 use super::local::{AT_ONCE, CarryOut, Local};
-use super::roster::{Roster, Timesheet};
+use super::scheduler::{LoadMeter, Scheduler};
 use super::served::{Served, Source};
 use crate::log;
 use net::{Inbox, MAX_DATAGRAM, Socket, wall_clock};
@@ -38,7 +38,7 @@ const GLANCE: usize = 64;
 /// The running threads. Dropping it ends them.
 pub(crate) struct Workers {
     ending: Arc<AtomicBool>,
-    roster: Arc<Roster>,
+    scheduler: Arc<Scheduler>,
     hub: Arc<Hub>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -50,15 +50,15 @@ impl Workers {
     /// # Errors
     /// The system gives no thread or no event descriptor.
     pub(crate) fn start(hub: &Arc<Hub>, count: usize) -> std::io::Result<Self> {
-        let roster = Arc::new(Roster::new(count)?);
+        let scheduler = Arc::new(Scheduler::new(count)?);
         let (ending, hub) = (Arc::default(), Arc::clone(hub));
-        let mut workers = Self { ending, roster, hub, threads: Vec::new() };
+        let mut workers = Self { ending, scheduler, hub, threads: Vec::new() };
         for index in 0..count {
-            let (hub, roster) = (Arc::clone(&workers.hub), Arc::clone(&workers.roster));
+            let (hub, scheduler) = (Arc::clone(&workers.hub), Arc::clone(&workers.scheduler));
             let ending = Arc::clone(&workers.ending);
             let thread = std::thread::Builder::new()
                 .name(format!("worker-{index}"))
-                .spawn(move || run(&hub, index, &roster, &ending))?;
+                .spawn(move || run(&hub, index, &scheduler, &ending))?;
             workers.threads.push(thread);
             let (hub, ending) = (Arc::clone(&workers.hub), Arc::clone(&workers.ending));
             let thread = std::thread::Builder::new()
@@ -73,7 +73,7 @@ impl Workers {
 impl Drop for Workers {
     fn drop(&mut self) {
         self.ending.store(true, Ordering::SeqCst);
-        self.roster.wake_all();
+        self.scheduler.wake_all();
         self.hub.connections.wake_handshakes();
         for thread in self.threads.drain(..) {
             let _ = thread.join();
@@ -81,33 +81,33 @@ impl Drop for Workers {
     }
 }
 
-fn run(hub: &Hub, index: usize, roster: &Roster, ending: &AtomicBool) {
+fn run(hub: &Hub, index: usize, scheduler: &Scheduler, ending: &AtomicBool) {
     if let Err(error) = net::take_short_turns() {
         log::info("turns", || format!("worker {index} may wait for the processor: {error}"));
     }
-    let mut served = match Served::new(hub, index, roster) {
+    let mut served = match Served::new(hub, index, scheduler) {
         Ok(served) => served,
         Err(error) => return cannot_wait(index, &error),
     };
-    let mut bench = Bench::new(&served);
+    let mut state = WorkerState::new(&served);
     while !ending.load(Ordering::SeqCst) {
-        let ready = match served.wait(bench.sleep(&served)) {
+        let ready = match served.wait(state.sleep(&served)) {
             Ok(ready) => ready,
             Err(error) => return cannot_wait(index, &error),
         };
         let woken = hub.clock.now();
-        let (share, was_shedding) = (bench.local.worker.share(), bench.local.worker.is_shedding());
-        let was_woken = bench.serve(&served, ready, woken);
-        bench.work_off(&served, woken);
-        bench.run_timers(&served);
-        let is_reassigned = bench.report(&served, was_woken, woken);
+        let (share, was_shedding) = (state.local.worker.share(), state.local.worker.is_shedding());
+        let was_woken = state.serve(&served, ready, woken);
+        state.work_off(&served, woken);
+        state.run_timers(&served);
+        let is_reassigned = state.report(&served, was_woken, woken);
         if is_reassigned {
-            bench.renew(&mut served);
+            state.renew(&mut served);
         }
-        if is_reassigned || bench.local.worker.share() != share {
-            admit(&served, bench.local.worker.share());
+        if is_reassigned || state.local.worker.share() != share {
+            admit(&served, state.local.worker.share());
         }
-        tell(was_shedding, bench.local.worker.is_shedding());
+        tell(was_shedding, state.local.worker.is_shedding());
     }
 }
 
@@ -120,13 +120,13 @@ fn shake_hands(hub: &Hub, ending: &AtomicBool) {
 }
 
 /// The state of a worker.
-struct Bench {
+struct WorkerState {
     local: Local,
     inbox: Inbox,
     /// The number of buffers used for the next call on a socket.
     places: usize,
     chunk: [u8; READ_SIZE],
-    timesheet: Timesheet,
+    load: LoadMeter,
     /// The time at which the engine's timers run. `None` if the worker leaves them to others.
     next_timer: Option<Instant>,
     /// The time at which the last turn ended.
@@ -135,25 +135,25 @@ struct Bench {
     is_incomplete: bool,
 }
 
-impl Bench {
+impl WorkerState {
     fn new(served: &Served<'_>) -> Self {
         let hub = served.hub;
         let mut local = Local::new(served.index, &hub.engine);
         local.worker.set_clock(net::nanoseconds);
         let now = hub.clock.now();
-        let mut bench = Self {
+        let mut state = Self {
             local,
             inbox: Inbox::new(PLACES, MAX_DATAGRAM),
             places: PLACES,
             chunk: [0; READ_SIZE],
-            timesheet: Timesheet::new(now),
+            load: LoadMeter::new(now),
             next_timer: None,
             now,
             is_incomplete: false,
         };
         // Bindings may have been restored, with their expiry timers.
-        bench.next_timer = bench.next_tick(served);
-        bench
+        state.next_timer = state.next_tick(served);
+        state
     }
 
     /// The time at which the engine's timers run. An inactive worker leaves them to the others.
@@ -194,7 +194,7 @@ impl Bench {
                 Source::Datagrams(socket) => receive_all(hub, socket, inbox, places, local),
                 Source::Connections(owner) => hub.connections.serve(hub, owner, local, chunk),
                 Source::Waker => {
-                    served.roster.awake(served.index);
+                    served.scheduler.awake(served.index);
                     was_woken = true;
                 }
             }
@@ -234,16 +234,16 @@ impl Bench {
         self.now = hub.clock.now();
     }
 
-    /// Reports the load since `woken` to the roster, and leaves connections if the worker is
+    /// Reports the load since `woken` to the scheduler, and leaves connections if the worker is
     /// dismissed. Returns true if the sources are to be registered anew.
     fn report(&mut self, served: &Served<'_>, was_woken: bool, woken: Instant) -> bool {
-        let Served { roster, index, .. } = *served;
-        let has_left = roster.leave(index);
-        let was_reassigned = self.timesheet.note(roster, index, woken, self.now);
+        let Served { scheduler, index, .. } = *served;
+        let has_left = scheduler.leave(index);
+        let was_reassigned = self.load.note(scheduler, index, woken, self.now);
         was_woken || has_left || was_reassigned || self.is_incomplete
     }
 
-    /// Registers the sources that the roster assigns now.
+    /// Registers the sources that the scheduler assigns now.
     fn renew(&mut self, served: &mut Served<'_>) {
         let renewed = served.renew().inspect_err(|error| cannot_wait(served.index, error));
         self.is_incomplete = renewed.is_err();

@@ -2,6 +2,7 @@
 
 use super::key::Key;
 use crate::load::tally::Outcome;
+use crate::record::Operation;
 use sip::dialog::Dialog;
 use sip::transaction::{ClientTransaction, Timers, TransactionKind};
 use sip::{Duration, Instant, Method};
@@ -12,7 +13,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 /// unused.
 const RESERVE: usize = 256;
 
-/// A task: an [`crate::record::Operation`], or a preparation for one.
+/// A task: an [`Operation`], or a preparation for one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Task {
     /// A REGISTER, with or without an existing binding.
@@ -31,6 +32,20 @@ pub(crate) enum Task {
     InviteRedirect,
     /// An OPTIONS request to the server.
     Options,
+}
+
+impl Task {
+    /// Returns the task of an operation.
+    pub(crate) const fn of(operation: Operation) -> Self {
+        match operation {
+            Operation::Register | Operation::RegisterUpdate => Self::Register,
+            Operation::RegisterLogout => Self::Logout,
+            Operation::Invite => Self::Invite,
+            Operation::InviteNotFound => Self::InviteNotFound,
+            Operation::InviteRedirect => Self::InviteRedirect,
+            Operation::Options => Self::Options,
+        }
+    }
 }
 
 /// The request that waits for its final response.

@@ -66,8 +66,8 @@ impl PartialEq for Step {
     }
 }
 
-/// A message from a worker to the handshake threads.
-enum Told {
+/// A change of the queue, which a worker sends to the handshake threads.
+enum Change {
     /// Add a step.
     Push(Step),
     /// Remove a step.
@@ -79,7 +79,7 @@ enum Told {
 /// A worker takes no lock that a handshake thread may hold: these threads have a lower priority,
 /// and the worker would wait for a preempted thread.
 pub(super) struct Handshakes {
-    told: mpsc::Sender<Told>,
+    changes: mpsc::Sender<Change>,
     /// A semaphore: each message adds one, which wakes one thread.
     waker: EventFd,
     /// Locked by the handshake threads only.
@@ -87,17 +87,17 @@ pub(super) struct Handshakes {
 }
 
 struct Queue {
-    told: mpsc::Receiver<Told>,
+    changes: mpsc::Receiver<Change>,
     turns: Turns<Payer, Step>,
 }
 
 impl Queue {
     /// Takes the step that is due at `now`.
     fn next(&mut self, now: Instant) -> Next<Payer, Step> {
-        while let Ok(told) = self.told.try_recv() {
-            match told {
-                Told::Push(step) => self.push(step, now),
-                Told::Remove(step) => {
+        while let Ok(change) = self.changes.try_recv() {
+            match change {
+                Change::Push(step) => self.push(step, now),
+                Change::Remove(step) => {
                     let payers = step.charged.into_iter().flatten();
                     payers.for_each(|payer| self.turns.remove(payer, &step));
                 }
@@ -137,22 +137,22 @@ impl Handshakes {
     pub(super) fn new() -> io::Result<Self> {
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_SEMAPHORE;
         let waker = EventFd::from_flags(flags)?;
-        let (told, queue) = mpsc::channel();
-        let queue = Mutex::new(Queue { told: queue, turns: Turns::default() });
-        Ok(Self { told, waker, queue })
+        let (changes, queue) = mpsc::channel();
+        let queue = Mutex::new(Queue { changes: queue, turns: Turns::default() });
+        Ok(Self { changes, waker, queue })
     }
 
     /// Queues a step of the handshake of `stream`.
     pub(super) fn push(&self, stream: &Arc<Stream>) {
         let step = Step::new(stream, Arc::downgrade(stream));
         // The receiver is owned by `self` too, so sending cannot fail.
-        let _ = self.told.send(Told::Push(step));
+        let _ = self.changes.send(Change::Push(step));
         let _ = self.waker.write(1);
     }
 
     /// Removes the closed `stream` from the queue.
     pub(super) fn remove(&self, stream: &Stream) {
-        let _ = self.told.send(Told::Remove(Step::new(stream, Weak::new())));
+        let _ = self.changes.send(Change::Remove(Step::new(stream, Weak::new())));
         let _ = self.waker.write(1);
     }
 
@@ -213,7 +213,7 @@ mod tests {
     const BEGIN: Instant = Instant::from_micros(1_800_000_000_000_000);
 
     fn queue() -> Queue {
-        Queue { told: mpsc::channel().1, turns: Turns::default() }
+        Queue { changes: mpsc::channel().1, turns: Turns::default() }
     }
 
     /// The step of a call to a place that no other step is to.

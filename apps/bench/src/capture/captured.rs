@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 
 /// A captured message with frequently used fields.
 #[derive(Clone, Debug)]
-pub(super) struct Seen<'a> {
+pub(super) struct Captured<'a> {
     /// The time in microseconds since the Unix epoch.
     pub(super) time: u64,
     pub(super) source: SocketAddr,
@@ -28,7 +28,7 @@ pub(super) struct Seen<'a> {
     pub(super) sdp: Option<&'a [u8]>,
 }
 
-impl<'a> Seen<'a> {
+impl<'a> Captured<'a> {
     /// Returns `None` if the message has no valid Via, CSeq or Call-ID: it belongs to no
     /// transaction.
     pub(super) fn new(

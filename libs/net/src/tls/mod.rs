@@ -3,18 +3,19 @@
 
 mod chain;
 mod client;
+mod error;
 mod files;
 mod identities;
 mod next_hop;
 mod proof;
 mod server;
 mod session;
-mod words;
 
 #[cfg(test)]
 mod tests;
 
 pub use client::{Client, Trust, system_issuers};
+pub use error::TlsError;
 pub use files::{FileError, Fingerprint, Identity, make_self_signed, read_certificates};
 pub use identities::identities;
 pub use next_hop::called_by;
@@ -22,7 +23,6 @@ pub use proof::Proof;
 pub use rustls::pki_types::{CertificateDer, ServerName};
 pub use server::{ClientCertificates, Server};
 pub use session::Session;
-pub use words::TlsError;
 
 use rustls::crypto::CryptoProvider;
 use std::sync::Arc;

@@ -1,10 +1,10 @@
 //! The freestanding program: entry point, memory functions, heap, and panic handler.
 
-use super::boot_info::Boot;
-use super::heap::{Heap, RESERVE, WithReserve};
-use super::memory::{PAGE, Region};
-use super::{boot_info, clock, port, serial, watchdog};
 use crate::lock::Lock;
+use crate::machine::boot_info::Boot;
+use crate::machine::heap::{Heap, RESERVE, WithReserve};
+use crate::machine::memory::{PAGE, Region};
+use crate::machine::{boot_info, clock, port, serial, watchdog};
 use crate::options::REBOOT;
 use crate::screen::last_words;
 use core::arch::global_asm;
@@ -14,8 +14,8 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use sip::Duration;
 use talc::{TalcLock, source::Manual};
 
-global_asm!(include_str!("boot.s"), start = sym start, fault = sym on_fault);
-global_asm!(include_str!("memory.s"));
+global_asm!(include_str!("machine/boot.s"), start = sym start, fault = sym on_fault);
+global_asm!(include_str!("machine/memory.s"));
 
 unsafe extern "Rust" {
     /// The program that links this library.
@@ -139,6 +139,6 @@ mod unwinding {
 
     #[unsafe(no_mangle)]
     extern "C" fn _Unwind_Resume() -> ! {
-        super::port::reset()
+        crate::machine::port::reset()
     }
 }

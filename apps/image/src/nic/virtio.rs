@@ -1,9 +1,9 @@
 //! Virtio network cards.
 
-use super::{ANY_LAYOUT, Device, Queue};
+use super::{MAX_FRAME, Nic};
 use crate::machine::memory::shared;
 use crate::machine::pci::Function;
-use crate::nic::{MAX_FRAME, Nic};
+use crate::virtio::{ANY_LAYOUT, Device, Queue};
 use alloc::vec::Vec;
 use core::slice;
 use smoltcp::wire::EthernetAddress;
@@ -19,7 +19,7 @@ const BUFFER: usize = 2048;
 
 /// A virtio network card.
 #[derive(Debug)]
-pub struct VirtioNet {
+pub(super) struct VirtioNet {
     device: Device,
     mac: EthernetAddress,
     /// Length of the header before each frame in bytes.
@@ -39,7 +39,7 @@ pub struct VirtioNet {
 impl VirtioNet {
     /// Opens the card; `None` if it does not work.
     #[must_use]
-    pub fn open(function: &Function) -> Option<Self> {
+    pub(super) fn open(function: &Function) -> Option<Self> {
         let device = Device::open(function, HAS_MAC | HAS_STATUS | ANY_LAYOUT)?;
         let mut mac = [0; 6];
         if device.features & HAS_MAC == 0 {
@@ -166,9 +166,9 @@ impl Nic for VirtioNet {
 
 #[cfg(test)]
 mod tests {
-    use super::super::pretended::Pretended;
-    use super::super::{Doorbell, Registers};
     use super::*;
+    use crate::virtio::pretended::Pretended;
+    use crate::virtio::{Doorbell, Registers};
 
     const MAC: EthernetAddress = EthernetAddress([2, 3, 4, 5, 6, 7]);
 

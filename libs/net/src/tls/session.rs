@@ -1,6 +1,6 @@
 //! The TLS session of one connection, between the bytes of its socket and the plaintext.
 
-use super::words::TlsError;
+use super::error::TlsError;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, Connection, HandshakeKind, ServerConfig};
 use std::io::{Read, Write};

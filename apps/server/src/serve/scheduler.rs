@@ -1,4 +1,4 @@
-//! The assignment of workers: the first worker alone under low load, so that the others sleep and
+//! The scheduler of the workers: the first worker alone under low load, so that the others sleep and
 //! messages arrive in larger batches; all workers under high load.
 //!
 //! All active workers read from all UDP sockets. The datagrams of one peer may be processed
@@ -39,11 +39,11 @@ struct Place {
     waker: EventFd,
 }
 
-/// The states of all workers.
+/// The assignment of sockets and connections to workers.
 #[derive(Debug)]
-pub(super) struct Roster(Vec<Place>);
+pub(super) struct Scheduler(Vec<Place>);
 
-impl Roster {
+impl Scheduler {
     pub(super) fn new(workers: usize) -> io::Result<Self> {
         let place = |_| {
             let (duty, busy) = (AtomicU8::new(Duty::Off as u8), AtomicU32::new(0));
@@ -131,13 +131,13 @@ impl Roster {
     }
 }
 
-/// The time that a worker was busy.
-pub(super) struct Timesheet {
+/// The meter of the load of a worker.
+pub(super) struct LoadMeter {
     since: Instant,
     busy: Duration,
 }
 
-impl Timesheet {
+impl LoadMeter {
     pub(super) fn new(now: Instant) -> Self {
         Self { since: now, busy: Duration::ZERO }
     }
@@ -146,7 +146,7 @@ impl Timesheet {
     /// true if the assignment has changed.
     pub(super) fn note(
         &mut self,
-        roster: &Roster,
+        scheduler: &Scheduler,
         index: usize,
         woken: Instant,
         now: Instant,
@@ -156,7 +156,7 @@ impl Timesheet {
         if window < WINDOW {
             return false;
         }
-        let changed = roster.report(index, self.busy, window);
+        let changed = scheduler.report(index, self.busy, window);
         *self = Self::new(now);
         changed
     }
@@ -176,52 +176,52 @@ mod tests {
 
     #[test]
     fn the_first_worker_serves_all_until_it_is_busy() {
-        let roster = Roster::new(3).unwrap();
-        assert_eq!(roster.served_by(0), [0, 1, 2]);
-        assert!(!roster.report(0, micros(900), millis(5)));
-        assert_eq!((roster.served_by(0), roster.served_by(1)), (vec![0, 1, 2], vec![]));
-        assert!(roster.report(0, micros(1000), millis(5)));
+        let scheduler = Scheduler::new(3).unwrap();
+        assert_eq!(scheduler.served_by(0), [0, 1, 2]);
+        assert!(!scheduler.report(0, micros(900), millis(5)));
+        assert_eq!((scheduler.served_by(0), scheduler.served_by(1)), (vec![0, 1, 2], vec![]));
+        assert!(scheduler.report(0, micros(1000), millis(5)));
         for index in 0..3 {
-            assert_eq!(roster.served_by(index), [index]);
+            assert_eq!(scheduler.served_by(index), [index]);
         }
     }
 
     #[test]
     fn others_go_home_when_all_together_have_little_to_do() {
-        let roster = Roster::new(3).unwrap();
-        roster.report(0, millis(5), millis(5));
-        roster.report(1, micros(300), millis(5));
-        roster.report(2, micros(300), millis(5));
-        roster.report(0, micros(300), millis(5));
-        assert!(!roster.leave(1), "0.18 of a worker's time is too much for one");
-        roster.report(1, micros(100), millis(5));
-        roster.report(2, micros(100), millis(5));
-        roster.report(0, micros(300), millis(5));
-        assert_eq!(roster.served_by(0), [0], "nothing is taken from a worker that is at it");
-        assert_eq!(roster.served_by(1), [1]);
-        assert!(roster.leave(1) && roster.leave(2));
-        assert_eq!((roster.served_by(0), roster.served_by(1)), (vec![0, 1, 2], vec![]));
-        assert!(!roster.leave(1));
+        let scheduler = Scheduler::new(3).unwrap();
+        scheduler.report(0, millis(5), millis(5));
+        scheduler.report(1, micros(300), millis(5));
+        scheduler.report(2, micros(300), millis(5));
+        scheduler.report(0, micros(300), millis(5));
+        assert!(!scheduler.leave(1), "0.18 of a worker's time is too much for one");
+        scheduler.report(1, micros(100), millis(5));
+        scheduler.report(2, micros(100), millis(5));
+        scheduler.report(0, micros(300), millis(5));
+        assert_eq!(scheduler.served_by(0), [0], "nothing is taken from a worker that is at it");
+        assert_eq!(scheduler.served_by(1), [1]);
+        assert!(scheduler.leave(1) && scheduler.leave(2));
+        assert_eq!((scheduler.served_by(0), scheduler.served_by(1)), (vec![0, 1, 2], vec![]));
+        assert!(!scheduler.leave(1));
     }
 
     #[test]
     fn one_that_was_dismissed_is_called_again_only_once_it_has_left() {
-        let roster = Roster::new(3).unwrap();
-        roster.report(0, millis(5), millis(5));
-        roster.report(0, millis(0), millis(5));
-        assert!(!roster.report(0, millis(5), millis(5)), "it serves its own still");
-        assert!(roster.leave(1));
-        assert!(roster.report(0, millis(5), millis(5)));
-        assert_eq!(roster.served_by(1), [1]);
+        let scheduler = Scheduler::new(3).unwrap();
+        scheduler.report(0, millis(5), millis(5));
+        scheduler.report(0, millis(0), millis(5));
+        assert!(!scheduler.report(0, millis(5), millis(5)), "it serves its own still");
+        assert!(scheduler.leave(1));
+        assert!(scheduler.report(0, millis(5), millis(5)));
+        assert_eq!(scheduler.served_by(1), [1]);
     }
 
     #[test]
     fn time_is_reported_a_window_at_a_time() {
-        let roster = Roster::new(3).unwrap();
+        let scheduler = Scheduler::new(3).unwrap();
         let at = |micros: u64| Instant::from_micros(1_000_000 + micros);
-        let mut sheet = Timesheet::new(at(0));
-        assert!(!sheet.note(&roster, 0, at(100), at(4900)));
-        assert!(sheet.note(&roster, 0, at(5000), at(5100)));
-        assert!(!sheet.note(&roster, 0, at(7000), at(10_100)));
+        let mut meter = LoadMeter::new(at(0));
+        assert!(!meter.note(&scheduler, 0, at(100), at(4900)));
+        assert!(meter.note(&scheduler, 0, at(5000), at(5100)));
+        assert!(!meter.note(&scheduler, 0, at(7000), at(10_100)));
     }
 }
