@@ -1,4 +1,4 @@
-//! Every source file and folder that a page names exists.
+//! Every source file, folder and module that a page names exists.
 
 use crate::page::{Page, root};
 use std::path::Path;
@@ -37,6 +37,17 @@ fn is_there(paths: &[String], name: &str) -> bool {
     ends.any(|(_, before)| before.is_empty() || before.ends_with('/'))
 }
 
+/// Returns the path from the folder of sources of a crate to the module that `span` begins with,
+/// such as `sip/src/uri` for `sip::uri`. `None` if it is no module of a crate in `paths`.
+fn module(paths: &[String], span: &str) -> Option<String> {
+    let (name, rest) = span.split_once("::")?;
+    let module = rest.split("::").next()?;
+    let is_module =
+        module.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
+    let sources = format!("{}/src", name.replace('_', "-"));
+    (is_module && is_there(paths, &sources)).then(|| format!("{sources}/{module}"))
+}
+
 #[test]
 fn named_sources_exist() {
     let mut paths = Vec::new();
@@ -54,7 +65,13 @@ fn named_sources_exist() {
             continue;
         }
         for (line, span) in page.spans() {
-            if is_path(span) && !is_there(&paths, span) {
+            let is_fault = match module(&paths, span) {
+                Some(module) => {
+                    !is_there(&paths, &module) && !is_there(&paths, &format!("{module}.rs"))
+                }
+                None => is_path(span) && !is_there(&paths, span),
+            };
+            if is_fault {
                 faults.push(format!("{}:{line}: {span}", page.path.display()));
             }
         }
@@ -64,7 +81,7 @@ fn named_sources_exist() {
 
 #[test]
 fn names_are_ends_of_paths() {
-    let paths = ["crates/sip/src/uri.rs", "crates/sip/examples/one.rs", "tests/phones_call.rs"];
+    let paths = ["crates/sip-ua/src", "crates/sip/src/uri.rs", "tests/phones_call.rs"];
     let paths = paths.map(str::to_owned);
     for name in ["uri.rs", "src/uri.rs", "crates/sip/src/uri.rs", "tests/phones_*.rs"] {
         assert!(is_path(name) && is_there(&paths, name), "{name}");
@@ -72,6 +89,9 @@ fn names_are_ends_of_paths() {
     for name in ["ri.rs", "sip/uri.rs", "tests/sipp_*.rs"] {
         assert!(!is_there(&paths, name), "{name}");
     }
+    assert_eq!(module(&paths, "sip_ua::call::x").as_deref(), Some("sip-ua/src/call"));
+    assert_eq!(module(&paths, "sip_ua::Agent"), None);
+    assert_eq!(module(&paths, "std::sync"), None);
     for name in ["docs/running.md", "cargo test crates/sip", "sip::uri", "tests"] {
         assert!(!is_path(name), "{name}");
     }

@@ -222,7 +222,7 @@ mod tests {
                 heard: Vec::new(),
                 declined: None,
             };
-            let Bench { attachment, network, log, .. } = &mut bench;
+            let Self { attachment, network, log, .. } = &mut bench;
             let address = attachment.begin(START, network, log);
             network.set_address(address);
             bench

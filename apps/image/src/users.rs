@@ -233,9 +233,11 @@ fn split(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((&bytes[..colon], &bytes[colon + 1..]))
 }
 
-/// Realm, algorithm and hash in the `rest` of a line; `None` if it is a password. A hash with other
-/// characters than hexadecimal digits is `None`.
-fn hashed(rest: &[u8]) -> Option<(&[u8], Algorithm, Option<[u8; 32]>)> {
+/// Realm, algorithm and hash. The hash is `None` if it has other characters than hexadecimal digits.
+type Hashed<'a> = (&'a [u8], Algorithm, Option<[u8; 32]>);
+
+/// Realm, algorithm and hash in the `rest` of a line; `None` if it is a password.
+fn hashed(rest: &[u8]) -> Option<Hashed<'_>> {
     let (realm, rest) = split(rest)?;
     let (algorithm, digits) = split(rest)?;
     let algorithm = Algorithm::parse(algorithm)?;

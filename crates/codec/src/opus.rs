@@ -9,6 +9,8 @@ use opus_pure::{Application, MAX_PACKET_BYTES, OpusDecoder, OpusEncoder};
 pub(crate) const SAMPLE_RATE: u32 = 16_000;
 /// The samples of a packet of 120 ms, the maximum.
 pub(crate) const MAX_SAMPLES: usize = SAMPLE_RATE as usize * 120 / 1000;
+/// The same in units of 48 kHz.
+const MAX_UNITS: u32 = 48_000 * 120 / 1000;
 /// The format parameters (RFC 7587 section 6.1).
 pub(crate) const PARAMETERS: &str = "maxplaybackrate=16000;useinbandfec=1";
 /// A frame of 20 ms, for sending and concealment.
@@ -20,6 +22,23 @@ const BIT_RATE: i32 = 24_000;
 const COMPLEXITY: i32 = 5;
 /// The expected loss in percent, from which the encoder derives the bit rate of redundant copies.
 const EXPECTED_LOSS: i32 = 5;
+
+/// The duration of a packet in units of 48 kHz (RFC 6716 section 3.1). `None` if its first bytes
+/// are malformed.
+pub(crate) fn units(packet: &[u8]) -> Option<u32> {
+    let (&first, rest) = packet.split_first()?;
+    let frame = match (first >> 3, first >> 3 & 3) {
+        (..12, size) => [480, 960, 1920, 2880][usize::from(size)],
+        (12..16, size) => [480, 960][usize::from(size & 1)],
+        (_, size) => 120 << size,
+    };
+    let count = match first & 3 {
+        0 => 1,
+        1 | 2 => 2,
+        _ => u32::from(rest.first()? & 0x3f),
+    };
+    Some(frame * count).filter(|&units| units <= MAX_UNITS)
+}
 
 pub(crate) struct Encoder(OpusEncoder);
 
@@ -68,12 +87,16 @@ impl Decoder {
         };
         // The library treats an empty packet as a lost one of any length.
         if payload.is_empty() || !self.append(MAX_SAMPLES, out, decode) {
-            self.conceal(out);
+            self.conceal(FRAME, out);
         }
     }
 
-    pub(crate) fn conceal(&mut self, out: &mut Vec<i16>) {
-        self.append(FRAME, out, |decoder, samples| decoder.decode_s16(&[], FRAME, samples));
+    /// Conceals `count` samples, in frames of 10 or 20 ms: at most 20 ms.
+    pub(crate) fn conceal(&mut self, count: usize, out: &mut Vec<i16>) {
+        let frame = if count > FRAME / 2 { FRAME } else { FRAME / 2 };
+        let start = out.len();
+        self.append(frame, out, |decoder, samples| decoder.decode_s16(&[], frame, samples));
+        out.resize(start + frame, 0);
     }
 
     /// Decodes the lost packet before `next` from the redundant copy in it, or conceals it.
@@ -82,7 +105,7 @@ impl Decoder {
             decoder.decode_fec_s16(next, FRAME, samples)
         };
         if next.is_empty() || !self.append(FRAME, out, decode) {
-            self.conceal(out);
+            self.conceal(FRAME, out);
         }
     }
 
@@ -132,7 +155,7 @@ mod tests {
             whole.decode(packet, &mut right);
             if number % 6 == 5 {
                 by_copy.recover(&packets[number + 1], &mut copy);
-                concealed.conceal(&mut guess);
+                concealed.conceal(FRAME, &mut guess);
                 let error = |made: &[i16]| -> f64 {
                     let pairs = right.iter().zip(made);
                     pairs.map(|(&right, &made)| (f64::from(right) - f64::from(made)).powi(2)).sum()
@@ -153,11 +176,17 @@ mod tests {
         let mut random = noise(7);
         let good = packets(&tone(300.0, SAMPLE_RATE, 1.0));
         let mut decoder = Decoder::default();
+        let mut samples = [0; MAX_SAMPLES];
         let mut check = |packet: &[u8]| {
             let mut out = Vec::new();
+            let is_valid = !packet.is_empty()
+                && decoder.0.decode_s16(packet, MAX_SAMPLES, &mut samples).is_ok();
             decoder.decode(packet, &mut out);
+            if is_valid {
+                assert_eq!(units(packet), Some(out.len() as u32 * 3), "{packet:?}");
+            }
             decoder.recover(packet, &mut out);
-            decoder.conceal(&mut out);
+            decoder.conceal(FRAME, &mut out);
             assert!(out.len() <= MAX_SAMPLES + 2 * FRAME, "{}", out.len());
         };
         for length in 0..400 {

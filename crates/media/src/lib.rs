@@ -1,8 +1,12 @@
-//! A media session of telephony, without I/O.
+#![doc = include_str!("../README.md")]
 //!
-//! A [`Negotiator`] writes and reads session descriptions (RFC 3264) and returns a [`Stream`], the
-//! result of the negotiation. A [`Session`] carries that stream: it turns samples into datagrams
-//! and datagrams into samples.
+//! ## Contents
+//!
+//! - [`Negotiator`]: writes and reads session descriptions. Its result is a [`Stream`].
+//! - [`Session`]: carries a stream. It turns samples into datagrams and datagrams into samples.
+//! - [`Mapper`]: the public address of a socket behind a NAT, by STUN.
+//! - [`demultiplex`]: the protocol of a datagram (RFC 7983).
+//! - [`ear`], [`tone`], [`Marks`]: measurements of received audio: levels, tones, delay.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -27,3 +31,4 @@ pub use negotiation::{
 };
 pub use rtcp::{Channel, ReportSeed};
 pub use session::{Clock, DigitError, Flow, Heard, Seed, Session, SessionError, Statistics};
+pub use {codec, sdp, srtp, zeroize};

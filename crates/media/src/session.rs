@@ -17,8 +17,6 @@ use srtp::Suite;
 use srtp::timings::Timings;
 
 mod control;
-mod error;
-mod framing;
 mod keys;
 mod send;
 mod silence;
@@ -26,9 +24,6 @@ mod statistics;
 mod timings;
 mod trials;
 
-pub use error::{DigitError, SessionError};
-pub(crate) use framing::FRAME;
-use framing::Framing;
 use keys::Protection;
 pub(crate) use keys::is_same;
 use silence::Silence;
@@ -37,6 +32,8 @@ pub use timings::Clock;
 use timings::Measured;
 use trials::Trials;
 
+/// The duration of sent packets, unless the other end requests another one.
+pub(crate) const FRAME: Duration = Duration::from_millis(20);
 /// The maximum length of a packet in bytes, with room for the overhead of SRTP and SRTP+.
 const MAX_PACKET: usize = 1500;
 /// The random start values of a session (RFC 3550 section 5.1).
@@ -104,7 +101,10 @@ pub struct Session {
     begun: Option<Duration>,
     last_arrival: Option<Duration>,
     longest_delay: Duration,
-    framing: Framing,
+    /// Decoded samples that are not yet played.
+    heard: Vec<i16>,
+    /// The number of received audio packets, and their duration in seconds.
+    lengths: (f64, f64),
     /// Samples that do not yet fill a packet.
     outgoing: Vec<i16>,
     trials: Trials,
@@ -160,7 +160,8 @@ impl Session {
             begun: None,
             last_arrival: None,
             longest_delay: Duration::ZERO,
-            framing: Framing::new(),
+            heard: Vec::new(),
+            lengths: (0.0, 0.0),
             outgoing: Vec::new(),
             trials: Trials::default(),
             silence: None,
@@ -183,7 +184,7 @@ impl Session {
             self.encoder = Encoder::new(stream.codec);
             self.decoder = Decoder::new(stream.codec);
             self.buffer = JitterBuffer::new(Config::new(stream.codec.clock_rate()));
-            self.framing = Framing::new();
+            self.heard.clear();
             self.outgoing.clear();
             self.reports.set_clock_rate(stream.codec.clock_rate());
         }
@@ -284,7 +285,6 @@ impl Session {
                 None => reception,
             });
             self.buffer = JitterBuffer::new(Config::new(clock_rate));
-            self.buffer.set_frame(self.framing.frame());
             self.highest = None;
         }
         self.last_arrival = Some(now);
@@ -299,13 +299,12 @@ impl Session {
             });
             return digit.map_or(Heard::Nothing, Heard::Digit);
         }
-        let frame = self.framing.note(header.sequence_number(), header.timestamp(), clock_rate);
-        if let Some(frame) = frame {
-            self.buffer.set_frame(frame);
-        }
         if self.stream.receives {
             let payload = (is_noise, packet.payload.to_vec());
-            self.buffer.insert(header.timestamp(), now, payload);
+            let units = self.units_of(&payload);
+            self.lengths.0 += 1.0;
+            self.lengths.1 += f64::from(units) / f64::from(clock_rate);
+            self.buffer.insert_lasting(units, header.timestamp(), now, payload);
         }
         if is_first { Heard::First(from) } else { Heard::Nothing }
     }
@@ -367,46 +366,61 @@ impl Session {
     pub fn play(&mut self, now: Duration, out: &mut Vec<i16>) {
         self.note_time(now);
         let count = self.frame_samples();
-        // Packets may hold more or less than a frame.
-        let mut heard = core::mem::take(&mut self.framing.heard);
+        // Packets may be longer or shorter than 20 ms.
+        let mut heard = core::mem::take(&mut self.heard);
         while heard.len() < count {
             self.play_packet(now, &mut heard);
         }
         out.extend(heard.drain(..count));
-        self.framing.heard = heard;
+        self.heard = heard;
         self.longest_delay = self.longest_delay.max(self.buffer.target());
+    }
+
+    /// Returns the duration of a received payload in timestamp units: 20 ms for comfort noise, and
+    /// for a payload that the codec cannot have made.
+    fn units_of(&self, (is_noise, payload): &(bool, Vec<u8>)) -> u32 {
+        let codec = self.stream.codec;
+        let units = if *is_noise { None } else { codec.units(payload) };
+        units.unwrap_or(codec.clock_rate() / 50)
+    }
+
+    /// Returns the mean duration of the received packets in milliseconds: 20 ms before the first.
+    fn mean_packet_millis(&self) -> f64 {
+        let (count, seconds) = self.lengths;
+        if count > 0.0 { seconds * 1e3 / count } else { FRAME.as_millis() as f64 }
+    }
+
+    /// Returns the number of samples in `units` timestamp units, at least one.
+    fn samples_in(&self, units: u32) -> usize {
+        let codec = self.stream.codec;
+        let samples = u64::from(units) * u64::from(codec.sample_rate());
+        (samples / u64::from(codec.clock_rate())).max(1) as usize
     }
 
     /// Appends the audio of the next packet.
     fn play_packet(&mut self, now: Duration, out: &mut Vec<i16>) {
-        let millis = self.framing.frame().as_millis() as u32;
-        let count = (self.stream.codec.sample_rate() * millis / 1000) as usize;
         let start = out.len();
         match self.buffer.play(now) {
-            Playout::Frame((true, description)) => {
-                self.decoder.decode_comfort_noise(&description, out)
+            Playout::Frame((true, description)) => self.decoder.comfort(&description, out),
+            Playout::Frame(payload) => {
+                self.decoder.decode(&payload.1, out);
+                let end = start + self.samples_in(self.units_of(&payload));
+                self.decoder.conceal_samples(end.saturating_sub(out.len()), out);
             }
-            Playout::Frame((false, payload)) => {
-                self.decoder.decode(&payload, out);
-                out.resize(out.len().max(start + count), 0);
-            }
-            missing @ (Playout::Missing | Playout::Stretched) => {
+            missing @ (Playout::Missing { units } | Playout::Held { units }) => {
                 if !self.decoder.is_silent() {
                     self.statistics.missing += 1;
                 }
+                let count = self.samples_in(units);
                 match self.buffer.upcoming() {
-                    Some((false, next)) if missing == Playout::Missing => {
-                        self.decoder.decode_redundant(next, out);
+                    Some((false, next)) if matches!(missing, Playout::Missing { .. }) => {
+                        self.decoder.recover(next, count, out);
                     }
-                    _ => self.decoder.conceal(out),
+                    _ => self.decoder.conceal_samples(count, out),
                 }
-                // A packet may hold several frames.
-                for _ in 1..count.div_ceil(self.frame_samples()) {
-                    self.decoder.conceal(out);
-                }
-                out.resize(start + count, 0);
             }
-            Playout::Empty => out.resize(start + count, 0),
+            // In steps of 10 ms the playout starts close to the target delay.
+            Playout::Empty => out.resize(start + self.frame_samples() / 2, 0),
         }
     }
 

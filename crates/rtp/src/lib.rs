@@ -1,7 +1,12 @@
-//! RTP and RTCP (RFC 3550) without I/O.
+#![doc = include_str!("../README.md")]
 //!
-//! This crate opens no socket, reads no clock and starts no thread. Packets are views of bytes that
-//! the caller owns. The parsers never panic.
+//! ## Contents
+//!
+//! - [`packet`], [`extension`], [`event`], [`payload`]: RTP packets and their contents.
+//! - [`rtcp`]: RTCP packets, and the times of reports.
+//! - [`reception`], [`transmission`], [`quality`], [`ntp`]: statistics of received and sent packets.
+//! - [`ssrc`]: collisions and loops of synchronization sources.
+//! - [`jitter_buffer`]: packets in order, at an even pace.
 #![no_std]
 #![forbid(unsafe_code)]
 

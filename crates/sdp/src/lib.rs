@@ -1,4 +1,10 @@
-//! Session descriptions (RFC 8866), their media, and SRTP keys in SDP (RFC 4568), without I/O.
+#![doc = include_str!("../README.md")]
+//!
+//! ## Contents
+//!
+//! - [`SessionDescription`]: a session description, with its [`media`].
+//! - [`crypto`]: the crypto attribute: suite, keys and parameters.
+//! - [`negotiation`]: offers and answers of crypto attributes.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -15,3 +21,4 @@ mod session;
 pub use crypto::CryptoAttribute;
 pub use media::{Direction, MediaDescription};
 pub use session::{SessionDescription, SessionError};
+pub use {srtp, zeroize};

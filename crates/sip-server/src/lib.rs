@@ -1,9 +1,14 @@
-//! The engine of a SIP registrar, redirect server and proxy, without I/O.
+#![doc = include_str!("../README.md")]
 //!
-//! All threads share a [`Server`], and each thread has a [`Worker`]. The owner passes events and
-//! their times to the worker, and finds in an [`Output`] the changes to store, the messages to send
-//! on their flows, and the names to look up. [`Worker::next_timer`] returns the time of the next
-//! timer.
+//! ## Contents
+//!
+//! - [`Server`]: users, bindings and transactions, shared by all threads.
+//! - [`Worker`]: one thread's part: events in, [`Output`] out. [`Worker::next_timer`] returns the time
+//!   of the next timer.
+//! - [`config`]: the configuration, with all limits.
+//! - [`journal_record`]: the records of bindings that the owner stores and restores.
+//! - [`overload`]: the share of new requests that is served under overload.
+//! - [`counters`]: counters of messages, errors and processing times.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -30,3 +35,4 @@ pub use crate::core::timings::{Step, Timing};
 pub use crate::core::{config, counters, journal_record, overload};
 pub use server::{BindingView, Server};
 pub use worker::Worker;
+pub use {lock_api, sip};

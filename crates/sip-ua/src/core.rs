@@ -70,8 +70,8 @@ pub(crate) struct Core {
     pub(crate) without_tcp: BTreeSet<SocketAddr>,
     /// See [`Agent::shorten_by`](crate::Agent::shorten_by).
     pub(crate) shorten: Option<Shorten>,
-    /// ACKs that wait for the location of their destination.
-    pub(crate) acks: Vec<PendingAck>,
+    /// The ACKs of 2xx that may have to be sent, or sent again, on another flow.
+    pub(crate) acks: Acks,
     numbers: u64,
 }
 
@@ -92,7 +92,7 @@ impl Core {
             proxies: BTreeSet::new(),
             without_tcp: BTreeSet::new(),
             shorten: None,
-            acks: Vec::new(),
+            acks: Acks::default(),
             numbers: 0,
         };
         accounts.for_each(|account| core.note_account(account));

@@ -1,11 +1,15 @@
-//! A SIP user agent (RFC 3261) without I/O: it registers accounts, places and accepts calls, and
-//! returns the messages to send.
+#![doc = include_str!("../README.md")]
 //!
-//! An [`Agent`] is a value. Its inputs are received messages with their times, commands of its
-//! owner, and the answers to its queries. Its outputs are messages to send
-//! ([`Agent::poll_transmit`]), events ([`Agent::poll_event`]) and the time of its next timer. It
-//! does not parse session descriptions: the owner makes offers and answers (RFC 3264), and the
-//! engine tracks when each is allowed.
+//! ## Contents
+//!
+//! - [`Agent`]: a user agent. Its inputs are received messages with their times, commands of its
+//!   owner, and the answers to its queries. Its outputs are messages to send
+//!   ([`Agent::poll_transmit`]), events ([`Agent::poll_event`]) and the time of its next timer
+//!   ([`Agent::next_timer`]).
+//! - [`Event`]: the events and queries: calls, registrations, messages, transfers.
+//! - [`Config`], [`Account`]: the configuration.
+//!
+//! The engine does not parse session descriptions. It tracks when an offer or an answer is allowed.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -46,5 +50,6 @@ pub use event::{
     CallId, Denial, End, Event, Failure, Location, MessageId, RegistrationState, Ticket, Transfer,
     Transmit,
 };
+pub use sip;
 pub use uac::{DestinationError, destination};
 pub use violation::Violation;

@@ -8,7 +8,7 @@ use crate::draft::{Draft, SESSION};
 use crate::event::{CallId, Event, Failure, Location, Ticket};
 use crate::token::Token;
 use alloc::vec::Vec;
-use core::fmt;
+use core::net::SocketAddr;
 use sip::dialog::Dialog;
 use sip::locate::{Destination, Host};
 use sip::transaction::TimerAction;
@@ -91,14 +91,43 @@ pub(crate) fn subject_line(headers: &[u8]) -> Option<Vec<u8>> {
 /// Returns the token in the branch of a local request, and true for a CANCEL. `bytes` may be only
 /// the beginning of the request: the network returns at most some hundred bytes of an undelivered
 /// datagram.
-fn branch_of(bytes: &[u8]) -> Option<(u64, bool)> {
+pub(crate) fn branch_of(bytes: &[u8]) -> Option<(u64, bool)> {
     const BEFORE: &[u8] = b";branch=z9hG4bK";
     let at = bytes.windows(BEFORE.len()).position(|window| window == BEFORE)? + BEFORE.len();
     let token = Token::parse(bytes.get(at..at + 16)?)?;
     Some((token.0, bytes.starts_with(b"CANCEL ")))
 }
 
+/// The treatment of a request that may exceed a datagram (RFC 3261 section 18.1.1).
+pub(crate) enum Oversize {
+    /// It does not exceed one.
+    No,
+    /// It goes by TCP.
+    Tcp,
+    /// The peer does not accept TCP. The request goes by UDP, shortened if possible.
+    Shorten,
+}
+
 impl Core {
+    /// Returns the treatment of a request of `length` bytes on `flow`.
+    pub(crate) fn oversize(&self, flow: &Flow, length: usize) -> Oversize {
+        if flow.transport != Transport::Udp || length <= MAX_DATAGRAM {
+            Oversize::No
+        } else if self.without_tcp.contains(&flow.remote) {
+            Oversize::Shorten
+        } else {
+            Oversize::Tcp
+        }
+    }
+
+    /// Records that a peer does not accept TCP.
+    pub(crate) fn note_without_tcp(&mut self, peer: SocketAddr) {
+        if self.without_tcp.len() >= MAX_WITHOUT_TCP {
+            self.without_tcp.clear();
+        }
+        self.without_tcp.insert(peer);
+    }
+
     /// Sends a request on `flow`, or to the location of its next hop.
     pub(crate) fn request(
         &mut self,
@@ -190,20 +219,25 @@ impl Core {
         let draft = &client.draft;
         let mut flow = chosen;
         let mut bytes = self.write(client, &flow, &chosen, branch, &draft.body);
-        let is_too_large = flow.transport == Transport::Udp && bytes.len() > MAX_DATAGRAM;
-        let is_promoted = is_too_large && !self.without_tcp.contains(&flow.remote);
-        if is_promoted {
-            flow.transport = Transport::Tcp;
-            bytes = self.write(client, &flow, &chosen, branch, &draft.body);
-        } else if is_too_large
-            && draft.body_type == SESSION
-            && let Some(shorten) = self.shorten
-        {
-            bytes = self.write(client, &flow, &chosen, branch, &shorten(&draft.body));
+        let oversize = self.oversize(&flow, bytes.len());
+        match (&oversize, self.shorten) {
+            (Oversize::Tcp, _) => {
+                flow.transport = Transport::Tcp;
+                bytes = self.write(client, &flow, &chosen, branch, &draft.body);
+            }
+            (Oversize::Shorten, Some(shorten)) if draft.body_type == SESSION => {
+                bytes = self.write(client, &flow, &chosen, branch, &shorten(&draft.body));
+            }
+            _ => {}
         }
         let mut sent = Sent::new(flow, branch.0, draft.method, bytes.clone(), &timers, now);
-        sent.is_promoted = is_promoted;
-        self.clients.start(id, sent);
+        sent.is_promoted = matches!(oversize, Oversize::Tcp);
+        self.clients.by_branch.insert((sent.branch, false), id);
+        if let Some(client) = self.clients.all.get_mut(&id)
+            && let State::Sent(before) = core::mem::replace(&mut client.state, State::Sent(sent))
+        {
+            self.clients.by_branch.remove(&(before.branch, false));
+        }
         self.send(flow, bytes);
     }
 
@@ -374,10 +408,7 @@ impl Core {
         }
         if sent.is_promoted && sent.cancel == Cancel::No {
             let chosen = sent.chosen_flow();
-            if self.without_tcp.len() >= MAX_WITHOUT_TCP {
-                self.without_tcp.clear();
-            }
-            self.without_tcp.insert(chosen.remote);
+            self.note_without_tcp(chosen.remote);
             self.transmit(id, chosen, now);
             return None;
         }

@@ -157,6 +157,33 @@ fn a_call_that_a_large_invite_has_begun_goes_on_by_udp_and_its_refusal_is_acknow
 }
 
 #[test]
+fn an_ack_too_large_for_a_datagram_goes_by_tcp_and_by_udp_where_that_is_refused() {
+    let mut caller = Caller::new();
+    // An INVITE without a description is answered by an offer, and the ACK has the answer.
+    let call = caller.call(b"");
+    let (flow, invite) = caller.next();
+    let lines = format!("Contact: <sip:bob@{}>\r\n", place(1));
+    let answer = response(invite.as_bytes(), flow.local, 200, "b", &lines, "v=0\r\n");
+    caller.receive(flow, &answer);
+    caller.agent.accept(caller.now, call, &[b'x'; 1300]).expect("an offer");
+    let (way, ack) = caller.next();
+    assert_eq!((way.transport, way.remote), (Transport::Tcp, place(1)));
+    assert!(ack.starts_with("ACK ") && ack.contains("Via: SIP/2.0/TCP "), "{ack}");
+    assert!(ack.len() > 1300, "{ack}");
+    // A retransmission of the 2xx is answered by the same ACK.
+    caller.receive(flow, &answer);
+    let (way, again) = caller.next();
+    assert_eq!((way.transport, &again), (Transport::Tcp, &ack));
+    caller.agent.undeliverable(caller.now, ack.as_bytes(), Failure::Unreachable);
+    let (way, shorter) = caller.next();
+    assert_eq!(way.transport, Transport::Udp);
+    assert!(shorter.contains("Via: SIP/2.0/UDP ") && shorter.ends_with("\r\n\r\nv=0\r\n"));
+    caller.receive(flow, &answer);
+    assert_eq!(caller.next().1, shorter);
+    assert_eq!(caller.agent.calls(), 1);
+}
+
+#[test]
 fn a_call_stands_while_there_is_no_route() {
     for (failure, stands) in [(Failure::NoRoute, true), (Failure::Unreachable, false)] {
         let mut caller = Caller::new();

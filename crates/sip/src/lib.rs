@@ -1,8 +1,16 @@
-//! SIP (RFC 3261) without I/O: messages, URIs, header fields, digest authentication, transactions,
-//! dialogs and streams.
+#![doc = include_str!("../README.md")]
 //!
-//! This crate opens no socket, reads no clock and starts no thread. Parsers work on bytes that the
-//! caller owns and never panic. State machines receive events and the time, and return actions.
+//! ## Contents
+//!
+//! - [`message`]: parsers and writers of messages. [`Message::parse`] keeps offsets into the bytes;
+//!   header fields are parsed on demand.
+//! - [`header`], [`uri`], [`param`]: typed values. [`Emit`] writes them.
+//! - [`digest`]: challenges, credentials and hashes (RFC 7616, RFC 8760).
+//! - [`transaction`], [`dialog`]: the state machines of RFC 3261 sections 17 and 12. The owner keeps
+//!   the messages.
+//! - [`stream`]: messages from the bytes of a connection, WebSocket (RFC 7118), PROXY protocol.
+//! - [`locate`]: the location of servers (RFC 3263), as DNS queries and answers.
+//! - [`time`]: microseconds, which the caller passes.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -32,6 +40,7 @@ pub use flow::{Connection, Flow};
 pub use header::{HeaderError, HeaderName};
 pub use message::{Message, StartLine};
 pub use method::Method;
+pub use smallvec;
 pub use status::{Status, StatusLine};
 pub use time::{Deadline, Duration, Instant};
 pub use transport::Transport;

@@ -1,25 +1,12 @@
-//! SRTP and SRTCP (RFC 3711, 6188, 7714) without I/O.
+#![doc = include_str!("../README.md")]
 //!
-//! A [`Sender`] protects the packets of one direction of a session. A [`Receiver`] checks and
-//! decrypts those of the other direction. Both work in the caller's buffer, and allocate nothing
-//! for a packet of a known source.
+//! ## Contents
 //!
-//! ```
-//! use barebell_srtp::{MasterKey, Policy, Receiver, Sender, Suite};
-//!
-//! let policy = Policy::new(Suite::AesCm128HmacSha1_80);
-//! let key = MasterKey::new(policy.suite, &[7; 30])?;
-//! let mut sender = Sender::new(&policy, vec![key.clone()])?;
-//! let mut receiver = Receiver::new(&policy, vec![key])?;
-//!
-//! let mut buffer = [0; 200];
-//! let fields = rtp::packet::Fields { ssrc: 1, ..Default::default() };
-//! let length = fields.write(b"hello", &mut buffer).unwrap();
-//! let length = sender.protect(&mut buffer, length)?;
-//! let packet = receiver.unprotect(&mut buffer[..length])?;
-//! assert!(packet.ends_with(b"hello"));
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
+//! - [`Policy`], [`Suite`], [`MasterKey`]: the parameters of a session.
+//! - [`Sender`], [`Receiver`]: the two ends of a direction.
+//! - [`batch`]: packets of many sessions at once.
+//! - [`plus`]: SRTP+, tags that reject forged packets early.
+//! - [`timings`]: the duration of each step, by a clock of the owner.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -62,5 +49,6 @@ pub use key::MasterKey;
 pub use plus::SrtpPlus;
 pub use policy::Policy;
 pub use receiver::Receiver;
+pub use rtp;
 pub use sender::Sender;
 pub use suite::Suite;

@@ -86,7 +86,7 @@ impl Session {
         let millis = |span: Duration| u16::try_from(span.as_millis()).unwrap_or(u16::MAX);
         let bursts = self.losses.burst_metrics();
         let density = |share: f64| (share * 256.0).clamp(0.0, 255.0) as u8;
-        let packet = self.framing.frame().as_secs_f64() * 1e3;
+        let packet = self.mean_packet_millis();
         let length = |packets: f64| (packets * packet).clamp(0.0, f64::from(u16::MAX)) as u16;
         let mos = (statistics.mos * 10.0 + 0.5).clamp(10.0, 50.0) as u8;
         let mut metrics = VoipMetrics::unknown(reception.ssrc());

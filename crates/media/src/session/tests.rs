@@ -2,8 +2,9 @@ use super::*;
 use crate::negotiation::{Negotiator, Security, Wishes};
 use crate::tone::{Tone, amplitude_of};
 use alloc::vec;
-use rtp::packet::HeaderFields;
-use sdp::CryptoAttribute;
+use proptest::prelude::*;
+use rtp::packet::Fields;
+use sdp::Crypto;
 
 const ENDS: [([u8; 4], u16); 2] = [([192, 0, 2, 1], 4000), ([192, 0, 2, 2], 5000)];
 
@@ -294,6 +295,51 @@ fn packets_of_any_length_are_played_whole() {
         // A concealed packet would not be in phase with the tone.
         let counts = ends[1].buffer.counts();
         assert!(counts.discarded <= 2 && counts.late <= 2, "{millis} ms: {counts:?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+    #[test]
+    fn a_peer_that_changes_its_packet_time_is_heard_whole(
+        times in proptest::collection::vec((prop::sample::select(vec![10_u64, 20, 30, 40, 60]), 1_u32..40), 1..12),
+        codec in prop::sample::select(vec![Codec::Pcmu, Codec::G722]),
+    ) {
+        let mut ends = sessions(Security::Required);
+        for end in &mut ends {
+            let stream = Stream { codec, ..end.stream.clone() };
+            prop_assert!(end.renew(stream));
+        }
+        let rate = codec.sample_rate();
+        let mut tone = Tone::new(1000.0, rate, 8000);
+        let (mut played, mut packet, mut sent, mut frame) = (Vec::new(), Vec::new(), 0, 0);
+        // The longest packets come first, so that the delay is sufficient for all.
+        for (millis, frames) in [(60, 60)].into_iter().chain(times).chain([(20, 50)]) {
+            let packet_time = Duration::from_millis(millis);
+            let renewed = Stream { packet_time, ..ends[0].stream.clone() };
+            prop_assert!(ends[0].renew(renewed));
+            for _ in 0..frames {
+                let mut samples = Vec::new();
+                tone.fill(codec.frame_samples(), &mut samples);
+                let mut to = ends[0].send(&samples, &mut packet);
+                while to.is_some() {
+                    sent += 1;
+                    ends[1].receive(at(frame), address(0), &mut packet);
+                    to = ends[0].rest(&mut packet);
+                }
+                ends[1].play(at(frame) + Duration::from_millis(15), &mut played);
+                frame += 1;
+            }
+        }
+        let statistics = ends[1].statistics();
+        prop_assert_eq!((statistics.received + 1, statistics.lost()), (sent, 0));
+        let counts = ends[1].buffer.counts();
+        prop_assert_eq!((counts.late, counts.missing), (0, 0), "{:?}", counts);
+        // Playout in steps of 20 ms may need a little more delay than the longest packet.
+        prop_assert!(counts.held <= 2 && counts.discarded == 0, "{:?}", counts);
+        prop_assert_eq!(played.len() as u32, frame * rate / 50);
+        let level = amplitude_of(1000.0, rate, &played[played.len() - rate as usize / 2..]);
+        prop_assert!((level - 8000.0).abs() < 400.0, "{}", level);
     }
 }
 

@@ -5,6 +5,10 @@
 //! than the fastest packets of the last seconds. The target delay is sufficient for all but 1 % of
 //! the packets. To approach the target, the buffer inserts a frame or skips one, preferably a frame
 //! that is missing anyway.
+//!
+//! Packets may differ in duration. Each is played whole, and the next one begins where it ends. A
+//! packet arrives when its last sample is recorded, so that the delay is measured from the end of
+//! packets, and covers the longest of them.
 
 use alloc::collections::BTreeMap;
 use core::time::Duration;
@@ -15,7 +19,8 @@ use core::time::Duration;
 pub struct Config {
     /// Timestamp units per second.
     pub clock_rate: u32,
-    /// The duration that each call of [`JitterBuffer::play`] plays, 20 ms for most audio.
+    /// The maximum duration of a concealed frame, and the duration of packets that are inserted
+    /// without one: 20 ms for most audio.
     pub frame: Duration,
     /// The minimum delay.
     pub minimum: Duration,
@@ -49,15 +54,21 @@ pub enum InsertResult {
     Discontinuity,
 }
 
-/// The output for one frame.
+/// The output of one call of [`JitterBuffer::play`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Playout<T> {
-    /// A packet.
+    /// A packet, to be played whole.
     Frame(T),
-    /// A missing packet to be concealed: it was lost, is late, or was never sent.
-    Missing,
-    /// A concealed frame without a loss: the delay grows by a frame.
-    Stretched,
+    /// Missing audio to be concealed: it was lost, is late, or was never sent.
+    Missing {
+        /// The duration to conceal, in timestamp units.
+        units: u32,
+    },
+    /// A concealed frame without a loss: the delay grows by its duration.
+    Held {
+        /// The duration to conceal, in timestamp units.
+        units: u32,
+    },
     /// Silence: no packet has been received yet.
     Empty,
 }
@@ -84,14 +95,16 @@ pub struct Counts {
 #[derive(Clone, Debug)]
 pub struct JitterBuffer<T> {
     config: Config,
-    /// Packets by extended timestamp. The first packet has [`FIRST`].
-    packets: BTreeMap<u64, T>,
+    /// Packets and their durations in units, by extended timestamp. The first packet has [`FIRST`].
+    packets: BTreeMap<u64, (u64, T)>,
     /// The newest timestamp and its extended value.
     newest: Option<(u32, u64)>,
     /// The last timestamp that was far from the others.
     far: Option<u32>,
-    /// The extended timestamp of the frame that is played next.
+    /// The extended timestamp of the audio that is played next.
     next: u64,
+    /// The duration of the last played packet in units.
+    last: u64,
     is_playing: bool,
     delays: Delays,
     /// The number of frames since one was inserted or skipped.
@@ -108,6 +121,9 @@ const JUMP: i64 = 3;
 /// The minimum number of frames between a change of the delay and a skipped frame.
 const CHANGE_INTERVAL: u32 = 10;
 
+/// The maximum number of waiting packets, whatever their duration: 640 ms in packets of 5 ms.
+const MAX_PACKETS: usize = 128;
+
 impl<T> JitterBuffer<T> {
     /// Creates an empty buffer.
     #[must_use]
@@ -118,6 +134,7 @@ impl<T> JitterBuffer<T> {
             newest: None,
             far: None,
             next: FIRST,
+            last: 0,
             is_playing: false,
             delays: Delays::new(&config),
             since_change: 0,
@@ -125,19 +142,25 @@ impl<T> JitterBuffer<T> {
         }
     }
 
-    /// Sets the duration of a frame. The packet length may become known, or change, during
-    /// reception.
-    pub fn set_frame(&mut self, frame: Duration) {
-        self.config.frame = frame;
-    }
-
     fn clock_rate(&self) -> u64 {
         u64::from(self.config.clock_rate.max(1))
     }
 
-    /// The length of a frame in timestamp units.
+    /// Converts a duration to timestamp units.
+    fn units(&self, span: Duration) -> u64 {
+        micros(span).saturating_mul(self.clock_rate()) / 1_000_000
+    }
+
+    /// The maximum duration of a concealed frame in timestamp units.
     fn frame(&self) -> u64 {
-        (micros(self.config.frame).saturating_mul(self.clock_rate()) / 1_000_000).max(1)
+        self.units(self.config.frame).clamp(1, u32::MAX.into())
+    }
+
+    /// The duration of a concealed frame in timestamp units: that of the last packet, within half a
+    /// frame and a frame.
+    fn step(&self) -> u64 {
+        let frame = self.frame();
+        self.last.clamp(frame.div_ceil(2), frame)
     }
 
     /// Converts an extended timestamp to microseconds.
@@ -157,8 +180,21 @@ impl<T> JitterBuffer<T> {
         self.is_near(timestamp, newest).then(|| extended.checked_add_signed(ahead))?
     }
 
-    /// Inserts a packet received at `now`.
-    pub fn insert(&mut self, timestamp: u32, now: Duration, packet: T) -> InsertResult {
+    /// Inserts a packet of the usual duration, [`Config::frame`], received at `now`.
+    pub fn insert(&mut self, timestamp: u32, now: Duration, packet: T) -> Insertion {
+        self.insert_lasting(self.frame() as u32, timestamp, now, packet)
+    }
+
+    /// Inserts a packet that lasts `units` timestamp units, received at `now`.
+    pub fn insert_lasting(
+        &mut self,
+        units: u32,
+        timestamp: u32,
+        now: Duration,
+        packet: T,
+    ) -> Insertion {
+        let most = self.units(self.config.maximum).max(self.frame());
+        let units = u64::from(units).clamp(1, most);
         let sent = match self.extend(timestamp) {
             Some(sent) => sent,
             None if self.far.is_some_and(|far| self.is_near(timestamp, far)) => {
@@ -174,9 +210,9 @@ impl<T> JitterBuffer<T> {
         if self.newest.is_none_or(|(_, newest)| sent > newest) {
             self.newest = Some((timestamp, sent));
         }
-        self.delays.add(micros(now), self.time(sent));
-        // A packet that begins within a frame already played is played with the next frame.
-        if self.is_playing && sent + self.frame() <= self.next {
+        self.delays.add(micros(now), self.time(sent + units), self.time(units));
+        // A packet that began within concealed audio is still played, and whole.
+        if self.is_playing && sent + units <= self.next {
             self.counts.late += 1;
             return InsertResult::Late;
         }
@@ -184,12 +220,14 @@ impl<T> JitterBuffer<T> {
             self.counts.duplicate += 1;
             return InsertResult::Duplicate;
         }
-        self.packets.insert(sent, packet);
+        self.packets.insert(sent, (units, packet));
         // Packets beyond the maximum delay are of no use: the oldest ones are too late.
-        let most = micros(self.config.maximum) / micros(self.config.frame).max(1) + 2;
-        while self.packets.len() as u64 > most {
-            if let Some((oldest, _)) = self.packets.pop_first() {
-                self.next = self.next.max(oldest + self.frame());
+        let most = self.units(self.config.maximum).saturating_add(2 * self.frame());
+        let mut waiting: u64 = self.packets.values().map(|(units, _)| units).sum();
+        while self.packets.len() > 1 && (waiting > most || self.packets.len() > MAX_PACKETS) {
+            if let Some((oldest, (units, _))) = self.packets.pop_first() {
+                waiting -= units;
+                self.next = self.next.max(oldest + units);
                 self.counts.discarded += 1;
             }
         }
@@ -201,11 +239,12 @@ impl<T> JitterBuffer<T> {
         self.packets.clear();
         self.newest = None;
         self.next = FIRST;
+        self.last = 0;
         self.is_playing = false;
         self.delays = Delays::new(&self.config);
     }
 
-    /// Returns the output of the next frame, which starts at `now`. Called once per frame.
+    /// Returns the next output. Called at `now`, at most a frame before the previous output ends.
     pub fn play(&mut self, now: Duration) -> Playout<T> {
         let Some(fastest) = self.delays.fastest() else { return Playout::Empty };
         let now = micros(now);
@@ -218,23 +257,25 @@ impl<T> JitterBuffer<T> {
             self.is_playing = true;
         }
         let early = self.target_micros().cast_signed() - self.delay(now, fastest, self.next);
+        let step = self.step();
         let frame = micros(self.config.frame).max(1).cast_signed();
         self.since_change = self.since_change.saturating_add(1);
         let may_hold = if self.packets.is_empty() { early > 0 } else { early > frame / 2 };
         if may_hold && !self.has_next() {
             self.counts.stretched += 1;
             self.since_change = 0;
-            return Playout::Stretched;
+            return Playout::Held { units: step as u32 };
         }
         if early < -frame {
             let may_discard = self.since_change >= CHANGE_INTERVAL || early < -8 * frame;
-            while !self.has_next() && self.packets_end() > self.next && self.is_late(now, fastest) {
-                self.next += self.frame();
+            while !self.has_next() && self.gap().is_some() && self.is_late(now, fastest, 0) {
+                self.next += self.gap().map_or(step, |gap| gap.min(step));
             }
+            let first = self.packets.first_key_value().map_or(0, |(_, &(units, _))| units);
             if may_discard
                 && self.packets.len() > 1
                 && self.has_next()
-                && self.is_late(now, fastest)
+                && self.is_late(now, fastest, first)
             {
                 self.take_next();
                 self.counts.discarded += 1;
@@ -249,54 +290,71 @@ impl<T> JitterBuffer<T> {
             }
             None => {
                 self.counts.missing += 1;
-                Playout::Missing
+                let units = self.gap().map_or(step, |gap| gap.min(step));
+                self.next += units;
+                Playout::Missing { units: units as u32 }
             }
         }
     }
 
-    /// Returns the packet of the next frame, if it has arrived. After [`Playout::Missing`] it may
+    /// Returns the packet that is played next, if it has arrived. After [`Playout::Missing`] it may
     /// hold a redundant copy of the missing one.
     #[must_use]
     pub fn upcoming(&self) -> Option<&T> {
         let first = self.packets.first_key_value().filter(|_| self.has_next());
-        first.map(|(_, packet)| packet)
+        first.map(|(_, (_, packet))| packet)
     }
 
+    /// The target delay from the recording of audio to its playout, less the transit time of the
+    /// fastest packets.
     fn target_micros(&self) -> u64 {
-        self.delays.target
+        self.delays.target + self.delays.longest()
     }
 
-    /// The time between the arrival of a packet sent at `sent` by the fastest path and its playout
-    /// at `now`.
+    /// The time between the recording of the audio at `sent` and its playout at `now`, less the
+    /// transit time of the fastest packets.
     fn delay(&self, now: u64, fastest: u64, sent: u64) -> i64 {
         now.wrapping_sub(fastest.wrapping_add(self.time(sent))).cast_signed()
     }
 
-    fn is_late(&self, now: u64, fastest: u64) -> bool {
-        self.delay(now, fastest, self.next)
-            > self.target_micros().cast_signed() + micros(self.config.frame).cast_signed()
+    /// Returns true if the next audio is played later than the target delay, by more than a frame
+    /// and more than `units`.
+    fn is_late(&self, now: u64, fastest: u64, units: u64) -> bool {
+        let most = self.target_micros() + self.time(units).max(micros(self.config.frame));
+        self.delay(now, fastest, self.next) > most.cast_signed()
     }
 
-    fn packets_end(&self) -> u64 {
-        self.packets.last_key_value().map_or(0, |(&sent, _)| sent)
+    /// The units between the next audio and the first waiting packet, if there is one.
+    fn gap(&self) -> Option<u64> {
+        let (&first, _) = self.packets.first_key_value()?;
+        Some(first.saturating_sub(self.next))
     }
 
+    /// Returns true if the next audio has arrived. A gap of less than half a frame is skipped.
     fn has_next(&self) -> bool {
-        self.packets.first_key_value().is_some_and(|(&sent, _)| sent < self.next + self.frame())
+        self.gap().is_some_and(|gap| gap < self.frame().div_ceil(2))
     }
 
     fn take_next(&mut self) -> Option<T> {
-        let packet = if self.has_next() { self.packets.pop_first() } else { None };
-        // Packets longer or shorter than a frame set the pace by their timestamps.
-        let at = packet.as_ref().map_or(self.next, |(sent, _)| (*sent).max(self.next));
-        self.next = at + self.frame();
-        packet.map(|(_, packet)| packet)
+        if !self.has_next() {
+            return None;
+        }
+        let (sent, (units, packet)) = self.packets.pop_first()?;
+        self.next = self.next.max(sent + units);
+        self.last = units;
+        // Packets that lie wholly within this one.
+        while self.packets.first_entry().is_some_and(|next| next.key() + next.get().0 <= self.next)
+        {
+            self.packets.pop_first();
+            self.counts.discarded += 1;
+        }
+        Some(packet)
     }
 
     /// The target delay: from the arrival of the fastest packets to their playout.
     #[must_use]
     pub fn target(&self) -> Duration {
-        Duration::from_micros(self.target_micros())
+        Duration::from_micros(self.delays.target)
     }
 
     /// The number of waiting packets.
@@ -328,6 +386,8 @@ struct Delays {
     /// The least difference of arrival and sending time, in this time window and in the previous
     /// one. A difference may be negative, and wraps.
     least: [Option<u64>; 2],
+    /// The longest packets of the same windows.
+    longest: [u64; 2],
     /// The start of the current time window.
     began: u64,
     /// The share of packets in each step of delay.
@@ -357,7 +417,7 @@ impl Delays {
         let minimum = minimum.min(maximum);
         // The initial target: two frames.
         let target = minimum.max(2 * micros(config.frame)).min(maximum);
-        Self { least: [None; 2], began: 0, shares, step, minimum, target }
+        Self { least: [None; 2], longest: [0; 2], began: 0, shares, step, minimum, target }
     }
 
     fn fastest(&self) -> Option<u64> {
@@ -368,12 +428,19 @@ impl Delays {
         }
     }
 
-    fn add(&mut self, arrival: u64, sent: u64) {
-        let transit = arrival.wrapping_sub(sent);
+    fn longest(&self) -> u64 {
+        self.longest[0].max(self.longest[1])
+    }
+
+    /// Adds a packet of this duration which ended at `end`.
+    fn add(&mut self, arrival: u64, end: u64, duration: u64) {
+        let transit = arrival.wrapping_sub(end);
         if arrival.saturating_sub(self.began) > Self::SPAN {
             self.least = [None, self.least[0]];
+            self.longest = [0, self.longest[0]];
             self.began = arrival;
         }
+        self.longest[0] = self.longest[0].max(duration);
         let is_less = |than: u64| transit.wrapping_sub(than).cast_signed() < 0;
         if self.least[0].is_none_or(is_less) {
             self.least[0] = Some(transit);

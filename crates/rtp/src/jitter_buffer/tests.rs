@@ -2,6 +2,7 @@
 
 use super::*;
 use proptest::prelude::*;
+use std::vec;
 use std::vec::Vec;
 use test_support::Random;
 
@@ -192,6 +193,91 @@ proptest! {
             prop_assert!(buffer.len() <= 28);
         }
     }
+
+    #[test]
+    fn packets_of_any_duration_keep_order_and_bounded_memory(
+        packets in proptest::collection::vec((any::<u32>(), 0u32..5000, 0u64..100), 0..500),
+    ) {
+        let mut buffer = JitterBuffer::new(Config::new(8000));
+        let (mut now, mut timestamp, mut last) = (Duration::ZERO, 0_u32, None);
+        for (number, (units, step, millis)) in packets.into_iter().enumerate() {
+            timestamp = timestamp.wrapping_add(step);
+            buffer.insert_lasting(if units % 4 == 0 { units } else { units % 1000 }, timestamp, now, number);
+            now += Duration::from_millis(millis);
+            if let Playout::Frame(number) = buffer.play(now) {
+                prop_assert!(last.is_none_or(|last| number > last));
+                last = Some(number);
+            }
+            prop_assert!(buffer.len() <= MAX_PACKETS);
+        }
+    }
+
+    #[test]
+    fn packets_of_mixed_durations_are_played_whole_and_without_a_gap(
+        durations in proptest::collection::vec(prop::sample::select(vec![10_u32, 20, 30, 40, 60]), 200),
+        jitter in 0_u64..8,
+    ) {
+        let (outputs, counts) = play_mixed(&durations, jitter);
+        prop_assert_eq!((counts.played, counts.late), (200, 0), "{:?}", counts);
+        // The delay is found within the first packets of each duration.
+        let gaps = outputs.iter().skip(50).filter(|played| !**played).count();
+        prop_assert_eq!(gaps, 0, "{:?}", counts);
+    }
+
+    #[test]
+    fn a_change_of_the_packet_duration_costs_at_most_one_short_gap(
+        before in prop::sample::select(vec![10_u32, 20, 30, 40, 60]),
+        after in prop::sample::select(vec![10_u32, 20, 30, 40, 60]),
+    ) {
+        let durations = [[before; 100], [after; 100]].concat();
+        let (outputs, counts) = play_mixed(&durations, 0);
+        prop_assert_eq!(counts.late, 0);
+        let gaps = outputs.iter().filter(|played| !**played).count() as u32;
+        // A packet is sent when it is full: the first longer one comes later by the difference.
+        prop_assert!(gaps <= after.saturating_sub(before).div_ceil(10), "{:?}", counts);
+        // The delay that shorter packets do not need is given up.
+        prop_assert!(counts.discarded <= u64::from(before.saturating_sub(after) / 10), "{:?}", counts);
+        prop_assert_eq!(counts.played + counts.discarded, 200);
+    }
+}
+
+/// Plays packets of these durations in milliseconds, each sent when it is full and delayed by less
+/// than `jitter` milliseconds. Returns true for each played packet and false for each concealed
+/// frame, and the counters.
+fn play_mixed(durations: &[u32], jitter: u64) -> (Vec<bool>, Counts) {
+    let mut random = Random::new(3);
+    let mut buffer = JitterBuffer::new(Config::new(8000));
+    let mut end = Duration::from_secs(10);
+    let mut timestamp = u32::MAX - 3000;
+    let packets: Vec<_> = durations
+        .iter()
+        .map(|&millis| {
+            end += Duration::from_millis(millis.into());
+            let sent = timestamp;
+            timestamp = timestamp.wrapping_add(millis * 8);
+            (end + Duration::from_millis(random.below(jitter.max(1))), sent, millis)
+        })
+        .collect();
+    let (mut now, mut outputs) = (Duration::from_millis(10_007), Vec::new());
+    let mut waiting = packets.iter().peekable();
+    while waiting.peek().is_some() || !buffer.is_empty() {
+        while let Some(&(arrival, sent, millis)) = waiting.next_if(|packet| packet.0 <= now) {
+            buffer.insert_lasting(millis * 8, sent, arrival, millis);
+        }
+        let millis = match buffer.play(now) {
+            Playout::Empty => 10,
+            Playout::Frame(millis) => {
+                outputs.push(true);
+                millis
+            }
+            Playout::Missing { units } | Playout::Held { units } => {
+                outputs.push(false);
+                units / 8
+            }
+        };
+        now += Duration::from_millis(millis.into());
+    }
+    (outputs, buffer.counts())
 }
 
 #[test]
@@ -203,7 +289,7 @@ fn the_packet_after_a_missing_one_can_be_inspected() {
         if number != 30 {
             buffer.insert(number * 160, at(number), number);
         }
-        if buffer.play(at(number) + FRAME / 2) == Playout::Missing {
+        if buffer.play(at(number) + FRAME / 2) == (Playout::Missing { units: 160 }) {
             missing = missing.or(Some(buffer.upcoming().copied()));
         }
     }

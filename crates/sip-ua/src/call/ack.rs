@@ -1,4 +1,5 @@
-//! The ACK of a 2xx, which belongs to no transaction (RFC 3261 section 13.2.2.4).
+//! The ACK of a 2xx, which belongs to no transaction (RFC 3261 section 13.2.2.4). One that exceeds a
+//! datagram goes by TCP, or shortened by UDP if TCP is refused (section 18.1.1).
 
 use super::exchange::cseq_of;
 use crate::client_transaction::Owner;
@@ -6,18 +7,51 @@ use crate::config::AccountId;
 use crate::core::{Core, PendingAck, via};
 use crate::draft::{Draft, SESSION};
 use crate::event::{CallId, Event, Location, Ticket};
-use crate::uac::destination;
+use crate::token::Token;
+use crate::uac::{Oversize, branch_of, destination};
 use crate::way::{NextHop, keeps};
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use sip::dialog::Dialog;
-use sip::{Flow, Instant, Message, Method};
+use sip::{Flow, Instant, Message, Method, Transport};
 
-/// The maximum number of ACKs that wait for a location. Beyond it the oldest goes to the source of
-/// its 2xx.
+/// The maximum number of ACKs that wait for a location, and of stored ACKs that were sent by TCP.
+/// Beyond the first the oldest goes to the source of its 2xx.
 const MAX_PENDING: usize = 64;
 
 /// A sent ACK: the number of its INVITE, its flow, and its bytes.
 pub(crate) type SentAck = (u32, Flow, Vec<u8>);
+
+/// The contents of the ACK of a 2xx.
+struct Ack {
+    call: CallId,
+    dialog: Dialog,
+    cseq: u32,
+    session: Vec<u8>,
+}
+
+/// The ACK of a 2xx that waits for a location.
+struct Locating {
+    ticket: Ticket,
+    ack: Ack,
+    /// The flow of the 2xx, which is used if there is no location.
+    fallback: Flow,
+}
+
+/// An ACK that was sent by TCP, since it exceeds a datagram.
+struct Promoted {
+    branch: u64,
+    ack: Ack,
+    /// The flow for a datagram.
+    chosen: Flow,
+}
+
+/// The ACKs that may have to be sent, or sent again, on another flow.
+#[derive(Default)]
+pub(crate) struct Acks {
+    locating: VecDeque<Locating>,
+    promoted: VecDeque<Promoted>,
+}
 
 /// Returns the next hop of a dialog.
 pub(super) fn next_hop(dialog: &Dialog) -> NextHop<'_> {
@@ -36,26 +70,52 @@ pub(super) fn acknowledge(
 ) -> Option<SentAck> {
     let flow = flow?;
     let next = next_hop(dialog);
-    let destination = destination(next.uri).ok().filter(|_| !keeps(&flow, asked, next));
-    let Some(destination) = destination else {
-        return Some(core.send_ack(dialog, cseq, flow, session));
-    };
+    let destination = destination(next.uri).filter(|_| !keeps(&flow, asked, next));
+    let ack = Ack { call, dialog: dialog.clone(), cseq, session: session.to_vec() };
+    let Some(destination) = destination else { return Some(core.send_ack(ack, flow)) };
     let ticket = core.new_ticket();
-    if core.acks.len() >= MAX_PENDING {
-        let PendingAck { dialog, cseq, session, fallback, .. } = core.acks.remove(0);
-        core.send_ack(&dialog, cseq, fallback, &session);
+    if core.acks.locating.len() >= MAX_PENDING
+        && let Some(Locating { ack, fallback, .. }) = core.acks.locating.pop_front()
+    {
+        core.send_ack(ack, fallback);
     }
-    let (dialog, session) = (dialog.clone(), session.to_vec());
-    core.acks.push(PendingAck { ticket, call, dialog, cseq, session, fallback: flow });
+    core.acks.locating.push_back(Locating { ticket, ack, fallback: flow });
     core.tell(Event::Locate { ticket, destination });
     None
 }
 
-impl Core {
-    fn send_ack(&mut self, dialog: &Dialog, cseq: u32, flow: Flow, session: &[u8]) -> SentAck {
+impl Ack {
+    fn write(&self, flow: &Flow, branch: Token, session: &[u8]) -> Vec<u8> {
         let mut bytes = Vec::new();
-        let via = via(&flow, self.tokens.next());
-        dialog.request(Method::Ack, cseq, via, &mut bytes).body(SESSION, session);
+        let request = self.dialog.request(Method::Ack, self.cseq, via(flow, branch), &mut bytes);
+        request.body(SESSION, session);
+        bytes
+    }
+}
+
+impl Core {
+    /// Sends an ACK on `chosen`, or by TCP to the same peer if it exceeds a datagram.
+    fn send_ack(&mut self, ack: Ack, chosen: Flow) -> SentAck {
+        let branch = self.tokens.next();
+        let mut flow = chosen;
+        let mut bytes = ack.write(&flow, branch, &ack.session);
+        let cseq = ack.cseq;
+        match self.oversize(&flow, bytes.len()) {
+            Oversize::No => {}
+            Oversize::Tcp => {
+                flow.transport = Transport::Tcp;
+                bytes = ack.write(&flow, branch, &ack.session);
+                if self.acks.promoted.len() >= MAX_PENDING {
+                    self.acks.promoted.pop_front();
+                }
+                self.acks.promoted.push_back(Promoted { branch: branch.0, ack, chosen });
+            }
+            Oversize::Shorten => {
+                if let Some(shorten) = self.shorten {
+                    bytes = ack.write(&flow, branch, &shorten(&ack.session));
+                }
+            }
+        }
         self.send(flow, bytes.clone());
         (cseq, flow, bytes)
     }
@@ -67,10 +127,20 @@ impl Core {
         ticket: Ticket,
         locations: &[Location],
     ) -> Option<(CallId, SentAck)> {
-        let place = self.acks.iter().position(|ack| ack.ticket == ticket)?;
-        let PendingAck { call, dialog, cseq, session, fallback, .. } = self.acks.remove(place);
+        let place = self.acks.locating.iter().position(|ack| ack.ticket == ticket)?;
+        let Locating { ack, fallback, .. } = self.acks.locating.remove(place)?;
         let flow = locations.first().map_or(fallback, Location::flow);
-        Some((call, self.send_ack(&dialog, cseq, flow, &session)))
+        Some((ack.call, self.send_ack(ack, flow)))
+    }
+
+    /// Sends the undelivered ACK `bytes` again as a datagram, if it was sent by TCP for its length,
+    /// and returns it with its call.
+    pub(crate) fn acknowledge_again(&mut self, bytes: &[u8]) -> Option<(CallId, SentAck)> {
+        let (branch, _) = branch_of(bytes)?;
+        let place = self.acks.promoted.iter().position(|ack| ack.branch == branch)?;
+        let Promoted { ack, chosen, .. } = self.acks.promoted.remove(place)?;
+        self.note_without_tcp(chosen.remote);
+        Some((ack.call, self.send_ack(ack, chosen)))
     }
 }
 

@@ -22,8 +22,8 @@ mod state;
 mod timer;
 mod transfer;
 
-pub(crate) use ack::refuse_answer;
-pub use error::{CallError, CallState};
+pub(crate) use ack::{Acks, SentAck, refuse_answer};
+pub use error::CallError;
 pub(crate) use state::{Call, Cause};
 
 use crate::capabilities::ALLOW;

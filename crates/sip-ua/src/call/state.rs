@@ -327,9 +327,12 @@ impl Call {
         self.last_flow
     }
 
-    /// Records an ACK that was sent after its destination was located.
+    /// Records an ACK that was sent after its destination was located, or again on another flow,
+    /// unless a later one was sent.
     pub(crate) fn note_ack(&mut self, ack: SentAck) {
-        if let State::Established(established) = &mut self.state {
+        if let State::Established(established) = &mut self.state
+            && established.ack.as_ref().is_none_or(|(cseq, ..)| *cseq <= ack.0)
+        {
             established.ack = Some(ack);
         }
     }
