@@ -60,6 +60,26 @@ fn thirty_hosts_connect_at_once() {
 }
 
 #[test]
+fn ten_hosts_are_called_at_once_while_another_one_is_silent() {
+    let mut lan = Lan::ready("auth=off trusted=192.0.2.0/24", USERS);
+    lan.silent.push(host(10));
+    let mut all = Vec::new();
+    for number in 0..10 {
+        lan.hosts.push(Host::new(host(number), lan.now));
+        all.push(lan.hosts[usize::from(number)].listen());
+    }
+    for number in (0..11).rev() {
+        let invite = request("INVITE", "alice", PHONE, number.into());
+        let uri = format!("INVITE sip:alice@{};transport=tcp SIP", host(number));
+        let invite = invite.replace("INVITE sip:alice@192.0.2.7 SIP", &uri);
+        lan.send(PHONE, 5060, invite.as_bytes());
+    }
+    lan.run(Duration::from_millis(300));
+    let made = (0..10).filter(|&at| lan.hosts[at].is_established(all[at])).count();
+    assert_eq!(made, 10);
+}
+
+#[test]
 fn connections_are_made_while_others_are_begun_and_not_ended() {
     let mut lan = Lan::ready("auth=off", USERS);
     lan.hosts.push(Host::new(host(0), lan.now));

@@ -3,8 +3,7 @@
 use core::net::{Ipv4Addr, SocketAddrV4};
 use core::ops::Range;
 use smoltcp::wire::{
-    EthernetAddress, EthernetFrame, EthernetProtocol, IpAddress, IpProtocol, Ipv4Packet, TcpPacket,
-    UdpPacket,
+    EthernetAddress, EthernetFrame, EthernetProtocol, IpAddress, IpProtocol, Ipv4Packet, UdpPacket,
 };
 
 /// Length in bytes of the headers of Ethernet, of IP without options, and of UDP.
@@ -28,8 +27,10 @@ pub(crate) enum Content {
     Datagram { ends: Ends, from: EthernetAddress, payload: Range<usize> },
     /// A fragment of a datagram, and the range of its IP packet.
     Fragment { packet: Range<usize> },
-    /// Content for the stack.
-    Other,
+    /// ARP, or DHCP to all hosts.
+    Link,
+    /// Another IP packet for the stack.
+    Packet,
     /// Content that is dropped.
     Nothing,
 }
@@ -47,12 +48,14 @@ pub(crate) fn content(
         return Content::Nothing;
     }
     if ethernet.ethertype() != EthernetProtocol::Ipv4 {
-        return Content::Other;
+        return Content::Link;
     }
     let Ok(ip) = Ipv4Packet::new_checked(ethernet.payload()) else { return Content::Nothing };
     let is_ours = Some(ip.dst_addr()) == ours && ethernet.dst_addr() == mac;
-    if ip.next_header() != IpProtocol::Udp || !is_ours {
-        return Content::Other;
+    match ip.next_header() {
+        IpProtocol::Udp if is_ours => {}
+        IpProtocol::Udp => return Content::Link,
+        _ => return Content::Packet,
     }
     let is_sound = ip.version() == 4 && ip.header_len() >= 20 && ip.verify_checksum();
     if !is_sound || !is_host(ip.src_addr()) || Some(ip.src_addr()) == ours {
@@ -80,15 +83,6 @@ pub(crate) fn sender(frame: &[u8]) -> Option<(Ipv4Addr, EthernetAddress)> {
     }
     let ip = Ipv4Packet::new_checked(ethernet.payload()).ok()?;
     Some((ip.src_addr(), ethernet.src_addr()))
-}
-
-/// The IP and Ethernet source of a frame that contains the SYN of a new TCP connection.
-pub(crate) fn connection_begun(frame: &[u8]) -> Option<(Ipv4Addr, EthernetAddress)> {
-    let ethernet = EthernetFrame::new_checked(frame).ok()?;
-    let ip = Ipv4Packet::new_checked(ethernet.payload()).ok()?;
-    let tcp = TcpPacket::new_checked(ip.payload()).ok()?;
-    let is_first = ip.next_header() == IpProtocol::Tcp && tcp.syn() && !tcp.ack();
-    is_first.then(|| (ip.src_addr(), ethernet.src_addr()))
 }
 
 /// The ends of the UDP datagram `bytes`, and the length of its payload.

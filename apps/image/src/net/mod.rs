@@ -26,7 +26,7 @@ use fragments::{Fragments, Whole};
 use neighbors::{Neighbors, Waiting};
 use sip::{Duration, Instant};
 use smoltcp::wire::{
-    ArpOperation, ArpPacket, ArpRepr, EthernetAddress, EthernetFrame, EthernetProtocol,
+    ArpOperation, ArpPacket, ArpRepr, EthernetAddress, EthernetFrame, EthernetProtocol, Ipv4Packet,
 };
 pub(crate) use stack::{CONNECTION_BUFFERS, Stack};
 
@@ -39,8 +39,6 @@ const MOST_OF_DATAGRAM: usize = 65_535 - IP - UDP;
 /// The ports of DHCP clients and servers.
 const DHCP: u16 = 68;
 const DHCP_SERVER: u16 = 67;
-/// Length of an ARP packet in bytes.
-const ARP: usize = 28;
 /// Maximum number of polls of the card for room to send.
 const PATIENCE: u32 = 1000;
 /// Number of receive buffers of a card: a waiting frame arrived after the reception of the frame
@@ -241,7 +239,7 @@ impl Network {
                         break Found::InFrame(ends, payload);
                     }
                     if ends.destination.port() == DHCP {
-                        self.stack.receive(frame);
+                        self.stack.receive_frame(frame);
                         self.next_poll = now;
                     } else if self.unreachable.allows(now)
                         && let Some(answer) =
@@ -265,34 +263,38 @@ impl Network {
                         break Found::Whole(ends);
                     }
                 }
-                Content::Other => {
+                Content::Link => {
                     let ethernet = EthernetFrame::new_unchecked(frame);
                     let network = self.address.as_ref().map(|address| address.ours);
-                    if let (EthernetProtocol::Arp, Some(network)) = (ethernet.ethertype(), network)
-                    {
-                        let packet = ethernet.payload();
-                        let heard = self.neighbors.hear(now, packet, network);
-                        if heard.is_some() {
-                            // The stack learns only our neighbours, too.
-                            self.stack.receive(frame);
-                        }
-                        if self.claim.hear(now, packet, network.address(), self.mac) {
-                            self.say(Say::Announcement);
-                        }
-                        let Some((mac, waiting)) = heard else { continue };
-                        waiting.iter().for_each(|datagram| self.send_to(mac, datagram));
-                    } else if let Some(undelivered) =
-                        network.and_then(|network| unreachable::read(frame, network.address()))
-                    {
+                    self.next_poll = now;
+                    let (EthernetProtocol::Arp, Some(network)) = (ethernet.ethertype(), network)
+                    else {
+                        self.stack.receive_frame(frame);
+                        continue;
+                    };
+                    let packet = ethernet.payload();
+                    let heard = self.neighbors.hear(now, packet, network);
+                    if heard.is_some() {
+                        // The stack answers only our neighbours, too.
+                        self.stack.receive_frame(frame);
+                    }
+                    if self.claim.hear(now, packet, network.address(), self.mac) {
+                        self.say(Say::Announcement);
+                    }
+                    let Some((mac, waiting)) = heard else { continue };
+                    waiting.iter().for_each(|waiting| self.send_waiting(mac, waiting));
+                }
+                Content::Packet => {
+                    let ours = ours.unwrap_or(Ipv4Addr::UNSPECIFIED);
+                    if let Some(undelivered) = unreachable::read(frame, ours) {
                         let is_ours = self.ports.contains(&undelivered.ends.source.port());
                         if is_ours && self.undelivered.len() < MOST_UNDELIVERED {
                             self.undelivered.push(undelivered);
                         }
                     } else {
-                        self.introduce_sender(now);
-                        self.stack.receive(self.nic.frame());
+                        self.stack.receive_packet(&frame[ETHERNET..]);
+                        self.next_poll = now;
                     }
-                    self.next_poll = now;
                 }
                 Content::Nothing => {}
             }
@@ -333,7 +335,7 @@ impl Network {
             Some(mac) => self.send_payload(mac, ends, payload),
             None => {
                 let bytes = with_header(ends, payload);
-                self.neighbors.wait(hop, Waiting { ends, bytes });
+                self.neighbors.wait(hop, Waiting::Datagram(ends, bytes));
             }
         }
     }
@@ -343,7 +345,10 @@ impl Network {
         let mut polled = Polled::default();
         if now >= self.next_poll {
             polled = self.stack.poll(now);
-            while let Some(frame) = self.stack.transmit() {
+            while let Some(packet) = self.stack.next_packet() {
+                self.send_packet(now, packet);
+            }
+            while let Some(frame) = self.stack.next_frame() {
                 self.send_frame(|memory| {
                     memory[..frame.len()].copy_from_slice(&frame);
                     frame.len()
@@ -376,37 +381,38 @@ impl Network {
         self.send_question(source, ours);
     }
 
-    /// Adds the sender of a TCP SYN to the stack's neighbours, so that the stack need not resolve
-    /// one after the other: with the address learned by ARP, or else with the source of the frame.
-    fn introduce_sender(&mut self, now: Instant) {
-        let Some(ours) = &self.address else { return };
-        let Some((sender, mac)) = datagram::connection_begun(self.nic.frame()) else { return };
-        let Some(hop) = ours.next_hop(sender).filter(|hop| *hop != ours.ours.address()) else {
-            return;
-        };
-        let mac = self.neighbors.known(now, hop).unwrap_or(mac);
-        if !mac.is_unicast() || !datagram::is_host(sender) {
-            return;
+    /// Sends an IP packet of the stack, once its neighbour is resolved.
+    fn send_packet(&mut self, now: Instant, packet: Vec<u8>) {
+        let Some(address) = &self.address else { return };
+        let Ok(ip) = Ipv4Packet::new_checked(&packet[..]) else { return };
+        let remote = ip.dst_addr();
+        let hop = address.next_hop(remote).filter(|_| datagram::is_host(remote));
+        let Some(hop) = hop else { return self.counts.dropped += 1 };
+        let found = self.neighbors.find(now, hop);
+        if found.asks {
+            self.ask(hop);
         }
-        let introduction = ArpRepr::EthernetIpv4 {
-            operation: ArpOperation::Reply,
-            source_hardware_addr: mac,
-            source_protocol_addr: hop,
-            target_hardware_addr: self.mac,
-            target_protocol_addr: ours.ours.address(),
-        };
-        let mut frame = [0; ETHERNET + ARP];
-        let mut ethernet = EthernetFrame::new_unchecked(&mut frame[..]);
-        ethernet.set_src_addr(mac);
-        ethernet.set_dst_addr(self.mac);
-        ethernet.set_ethertype(EthernetProtocol::Arp);
-        introduction.emit(&mut ArpPacket::new_unchecked(ethernet.payload_mut()));
-        self.stack.receive(&frame);
+        match found.mac {
+            Some(mac) => self.send_waiting(mac, &Waiting::Packet(packet)),
+            None => self.neighbors.wait(hop, Waiting::Packet(packet)),
+        }
     }
 
-    /// Sends a datagram that has waited for its neighbour.
-    fn send_to(&mut self, mac: EthernetAddress, datagram: &Waiting) {
-        self.send_parts(mac, datagram.ends, &datagram.bytes);
+    /// Sends a datagram or packet to the neighbour `mac`.
+    fn send_waiting(&mut self, mac: EthernetAddress, waiting: &Waiting) {
+        let from = self.mac;
+        match waiting {
+            Waiting::Datagram(ends, bytes) => self.send_parts(mac, *ends, bytes),
+            Waiting::Packet(packet) => self.send_frame(|memory| {
+                let length = ETHERNET + packet.len();
+                let mut ethernet = EthernetFrame::new_unchecked(&mut memory[..length]);
+                ethernet.set_src_addr(from);
+                ethernet.set_dst_addr(mac);
+                ethernet.set_ethertype(EthernetProtocol::Ipv4);
+                ethernet.payload_mut().copy_from_slice(packet);
+                length
+            }),
+        }
     }
 
     fn send_payload(&mut self, mac: EthernetAddress, ends: Ends, payload: &[u8]) {

@@ -32,11 +32,22 @@ struct Neighbor {
     waiting: Vec<Waiting>,
 }
 
-/// A datagram with its UDP header that waits for an address.
+/// Bytes that wait for an address.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Waiting {
-    pub(crate) ends: super::datagram::Ends,
-    pub(crate) bytes: Vec<u8>,
+pub(crate) enum Waiting {
+    /// A datagram with its UDP header.
+    Datagram(super::datagram::Ends, Vec<u8>),
+    /// An IP packet.
+    Packet(Vec<u8>),
+}
+
+impl Waiting {
+    /// Its length in bytes.
+    fn length(&self) -> usize {
+        match self {
+            Self::Datagram(_, bytes) | Self::Packet(bytes) => bytes.len(),
+        }
+    }
 }
 
 /// The neighbour table.
@@ -100,7 +111,7 @@ impl Neighbors {
     /// wait.
     pub(crate) fn wait(&mut self, address: Ipv4Addr, datagram: Waiting) {
         let Some(neighbor) = self.table.get_mut(&address) else { return };
-        let bytes = self.bytes + datagram.bytes.len();
+        let bytes = self.bytes + datagram.length();
         if neighbor.waiting.len() < MOST_WAITING && bytes <= self.most {
             self.bytes = bytes;
             neighbor.waiting.push(datagram);
@@ -141,7 +152,7 @@ impl Neighbors {
         (neighbor.mac, neighbor.since, neighbor.questions) = (Some(mac), now, 0);
         neighbor.is_doubted = false;
         let waiting = core::mem::take(&mut neighbor.waiting);
-        self.bytes -= waiting.iter().map(|datagram| datagram.bytes.len()).sum::<usize>();
+        self.bytes -= waiting.iter().map(Waiting::length).sum::<usize>();
         Some((mac, waiting))
     }
 
@@ -159,8 +170,7 @@ impl Neighbors {
                 neighbor.questions = 0;
             }
             if neighbor.questions >= QUESTIONS {
-                *bytes -=
-                    neighbor.waiting.iter().map(|datagram| datagram.bytes.len()).sum::<usize>();
+                *bytes -= neighbor.waiting.iter().map(Waiting::length).sum::<usize>();
                 return false;
             }
             neighbor.asked = now;
@@ -169,12 +179,6 @@ impl Neighbors {
             true
         });
         again
-    }
-
-    /// The Ethernet address of `address`, if it is known and valid.
-    pub(crate) fn known(&self, now: Instant, address: Ipv4Addr) -> Option<EthernetAddress> {
-        let neighbor = self.table.get(&address)?;
-        neighbor.mac.filter(|_| now.since(neighbor.since) < LIFETIME)
     }
 
     /// The entry for `address`. In a full table it replaces the next one of a walk, so that the
@@ -188,7 +192,7 @@ impl Neighbors {
                 self.walk = Ipv4Addr::from(u32::from(goes).wrapping_add(0x9e37_79b1));
                 let gone = self.table.remove(&goes);
                 let waiting = gone.iter().flat_map(|gone| &gone.waiting);
-                self.bytes -= waiting.map(|datagram| datagram.bytes.len()).sum::<usize>();
+                self.bytes -= waiting.map(Waiting::length).sum::<usize>();
             }
         }
         self.table.entry(address).or_insert(Neighbor {
@@ -244,7 +248,7 @@ mod tests {
         for number in 0..3 * MOST as u32 {
             neighbors.find(Instant::ZERO, host(number));
             let bytes = alloc::vec![0; 10];
-            neighbors.wait(host(number), Waiting { ends, bytes });
+            neighbors.wait(host(number), Waiting::Datagram(ends, bytes));
         }
         let waiting = neighbors.table.values().map(|neighbor| neighbor.waiting.len());
         assert_eq!(neighbors.bytes, 10 * waiting.sum::<usize>());

@@ -1,5 +1,11 @@
 //! The protocols beside UDP: DHCP, ICMP and TCP, by smoltcp.
+//!
+//! TCP and ICMP echo have an interface without Ethernet: its packets go through the same neighbour
+//! table as UDP. smoltcp's own cache of neighbours sends one ARP request a second in all, so that a
+//! host that does not answer would delay the connections of all others. DHCP, which requires
+//! Ethernet, has an interface of its own, which also answers ARP requests.
 
+use super::datagram::ETHERNET;
 use crate::nic::MAX_FRAME;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -15,7 +21,8 @@ use smoltcp::socket::dhcpv4::{self, RetryConfig};
 use smoltcp::socket::{Socket, tcp};
 use smoltcp::time::Instant as Time;
 use smoltcp::wire::{
-    DhcpMessageType, DhcpOption, DhcpPacket, DhcpRepr, EthernetAddress, IpAddress, IpCidr, Ipv4Cidr,
+    DhcpMessageType, DhcpOption, DhcpPacket, DhcpRepr, EthernetAddress, HardwareAddress, IpAddress,
+    IpCidr, Ipv4Cidr,
 };
 
 /// Capacity of the receive queue in frames.
@@ -83,9 +90,14 @@ pub struct Polled {
 
 /// The stack.
 pub(crate) struct Stack {
-    frames: Frames,
+    /// The interface of TCP and ICMP echo.
+    packets: Queues,
     interface: Interface,
     sockets: SocketSet<'static>,
+    /// The interface of DHCP and ARP.
+    frames: Queues,
+    link: Interface,
+    dhcp_sockets: SocketSet<'static>,
     dhcp: Option<SocketHandle>,
     /// The DHCP client while it is stopped.
     stopped: Option<dhcpv4::Socket<'static>>,
@@ -110,14 +122,19 @@ impl core::fmt::Debug for Stack {
 impl Stack {
     /// A stack for the card with this address; `seed` is random.
     pub(crate) fn new(mac: EthernetAddress, seed: u64, now: Instant) -> Self {
-        let mut frames = Frames::default();
-        let mut config = Config::new(mac.into());
-        config.random_seed = seed;
-        let interface = Interface::new(config, &mut frames, time(now));
+        let interface = |address: HardwareAddress, queues: &mut Queues| {
+            let mut config = Config::new(address);
+            config.random_seed = seed;
+            Interface::new(config, queues, time(now))
+        };
+        let (mut packets, mut frames) = (Queues::new(Medium::Ip), Queues::new(Medium::Ethernet));
         Self {
-            frames,
-            interface,
+            interface: interface(HardwareAddress::Ip, &mut packets),
+            packets,
             sockets: SocketSet::new(Vec::new()),
+            link: interface(mac.into(), &mut frames),
+            frames,
+            dhcp_sockets: SocketSet::new(Vec::new()),
             dhcp: None,
             stopped: None,
             dhcp_server: None,
@@ -139,23 +156,23 @@ impl Stack {
         socket.set_parameter_request_list(WISHES);
         // The buffer of received packets, for the whole run of the program.
         socket.set_receive_packet_buffer(Box::leak(Box::new([0; MAX_FRAME])));
-        self.dhcp = Some(self.sockets.add(socket));
+        self.dhcp = Some(self.dhcp_sockets.add(socket));
     }
 
     /// Restarts the DHCP client as if there were no lease.
     pub(crate) fn restart_dhcp(&mut self) {
         if let Some(socket) = self.stopped.take() {
-            self.dhcp = Some(self.sockets.add(socket));
+            self.dhcp = Some(self.dhcp_sockets.add(socket));
         }
         if let Some(dhcp) = self.dhcp {
-            self.sockets.get_mut::<dhcpv4::Socket<'_>>(dhcp).reset();
+            self.dhcp_sockets.get_mut::<dhcpv4::Socket<'_>>(dhcp).reset();
         }
     }
 
     /// Stops the DHCP client. Returns the message that declines its lease of `ours` (RFC 2131 table
     /// 5), if there is one.
     pub(crate) fn decline(&mut self, mac: EthernetAddress, ours: Ipv4Addr) -> Option<Vec<u8>> {
-        if let Socket::Dhcpv4(socket) = self.sockets.remove(self.dhcp.take()?) {
+        if let Socket::Dhcpv4(socket) = self.dhcp_sockets.remove(self.dhcp.take()?) {
             self.stopped = Some(socket);
         }
         let none = Ipv4Addr::UNSPECIFIED;
@@ -189,15 +206,17 @@ impl Stack {
 
     /// Sets or removes our address.
     pub(crate) fn set_address(&mut self, address: Option<&Address>) {
-        self.interface.update_ip_addrs(|all| {
-            all.clear();
-            all.extend(address.map(|address| IpCidr::Ipv4(address.ours)));
-        });
-        let routes = self.interface.routes_mut();
-        routes.remove_default_ipv4_route();
-        if let Some(gateway) = address.and_then(|address| address.gateway) {
-            // There is room for one route: the table was just cleared.
-            let _ = routes.add_default_ipv4_route(gateway);
+        for interface in [&mut self.interface, &mut self.link] {
+            interface.update_ip_addrs(|all| {
+                all.clear();
+                all.extend(address.map(|address| IpCidr::Ipv4(address.ours)));
+            });
+            let routes = interface.routes_mut();
+            routes.remove_default_ipv4_route();
+            if let Some(gateway) = address.and_then(|address| address.gateway) {
+                // There is room for one route: the table was just cleared.
+                let _ = routes.add_default_ipv4_route(gateway);
+            }
         }
     }
 
@@ -299,11 +318,14 @@ impl Stack {
         self.ending.push(handle);
     }
 
-    /// Queues a received frame for the stack.
-    pub(crate) fn receive(&mut self, frame: &[u8]) {
-        if self.frames.received.len() < MOST_FRAMES {
-            self.frames.received.push_back(frame.into());
-        }
+    /// Queues a received frame with ARP or DHCP.
+    pub(crate) fn receive_frame(&mut self, frame: &[u8]) {
+        self.frames.receive(frame);
+    }
+
+    /// Queues a received IP packet.
+    pub(crate) fn receive_packet(&mut self, packet: &[u8]) {
+        self.packets.receive(packet);
     }
 
     /// Runs what is due.
@@ -312,8 +334,8 @@ impl Stack {
         self.interface.poll_maintenance(time(now));
         for _ in 0..FRAMES {
             use PollIngressSingleResult::{None as Nothing, PacketProcessed, SocketStateChanged};
-            match self.interface.poll_ingress_single(time(now), &mut self.frames, &mut self.sockets)
-            {
+            let (packets, sockets) = (&mut self.packets, &mut self.sockets);
+            match self.interface.poll_ingress_single(time(now), packets, sockets) {
                 Nothing => break,
                 PacketProcessed => {}
                 SocketStateChanged => has_stirred = true,
@@ -321,15 +343,16 @@ impl Stack {
             // A listening socket must remain, or else the next connection would be refused.
             self.make_listeners(now);
         }
-        let result = self.interface.poll_egress(time(now), &mut self.frames, &mut self.sockets);
+        let result = self.interface.poll_egress(time(now), &mut self.packets, &mut self.sockets);
         has_stirred |= result == PollResult::SocketStateChanged;
         for handle in self.ending.drain(..) {
             self.sockets.remove(handle);
         }
+        self.link.poll(time(now), &mut self.frames, &mut self.dhcp_sockets);
         let Some(dhcp) = self.dhcp else {
             return Polled { lease: None, has_stirred, conflict: None };
         };
-        let lease = match self.sockets.get_mut::<dhcpv4::Socket<'_>>(dhcp).poll() {
+        let lease = match self.dhcp_sockets.get_mut::<dhcpv4::Socket<'_>>(dhcp).poll() {
             None => None,
             Some(dhcpv4::Event::Deconfigured) => Some(None),
             Some(dhcpv4::Event::Configured(config)) => {
@@ -342,16 +365,25 @@ impl Stack {
 
     /// The time of the next timer.
     pub(crate) fn next_poll(&mut self, now: Instant) -> Instant {
-        if !self.frames.received.is_empty() {
+        if !self.packets.received.is_empty() {
             return now;
         }
-        let at = self.interface.poll_at(time(now), &self.sockets);
-        at.map_or(Instant::MAX, |at| Instant::from_micros(at.total_micros() as u64))
+        let all = [
+            self.interface.poll_at(time(now), &self.sockets),
+            self.link.poll_at(time(now), &self.dhcp_sockets),
+        ];
+        let next = all.into_iter().flatten().min();
+        next.map_or(Instant::MAX, |at| Instant::from_micros(at.total_micros() as u64))
     }
 
     /// Returns the next frame to send.
-    pub(crate) fn transmit(&mut self) -> Option<Vec<u8>> {
+    pub(crate) fn next_frame(&mut self) -> Option<Vec<u8>> {
         self.frames.transmitted.pop_front()
+    }
+
+    /// Returns the next IP packet to send.
+    pub(crate) fn next_packet(&mut self) -> Option<Vec<u8>> {
+        self.packets.transmitted.pop_front()
     }
 }
 
@@ -401,11 +433,24 @@ fn address(config: &dhcpv4::Config<'_>) -> Address {
     address
 }
 
-/// Frames between the card and the stack.
-#[derive(Debug, Default)]
-struct Frames {
+/// Frames or IP packets between the card and an interface.
+#[derive(Debug)]
+struct Queues {
+    medium: Medium,
     received: VecDeque<Vec<u8>>,
     transmitted: VecDeque<Vec<u8>>,
+}
+
+impl Queues {
+    fn new(medium: Medium) -> Self {
+        Self { medium, received: VecDeque::new(), transmitted: VecDeque::new() }
+    }
+
+    fn receive(&mut self, bytes: &[u8]) {
+        if self.received.len() < MOST_FRAMES {
+            self.received.push_back(bytes.into());
+        }
+    }
 }
 
 struct Received(Vec<u8>);
@@ -427,7 +472,7 @@ impl phy::TxToken for Transmitted<'_> {
     }
 }
 
-impl Device for Frames {
+impl Device for Queues {
     type RxToken<'a> = Received;
     type TxToken<'a> = Transmitted<'a>;
 
@@ -442,8 +487,11 @@ impl Device for Frames {
 
     fn capabilities(&self) -> DeviceCapabilities {
         let mut capabilities = DeviceCapabilities::default();
-        capabilities.medium = Medium::Ethernet;
-        capabilities.max_transmission_unit = MAX_FRAME;
+        capabilities.medium = self.medium;
+        capabilities.max_transmission_unit = match self.medium {
+            Medium::Ethernet => MAX_FRAME,
+            Medium::Ip => MAX_FRAME - ETHERNET,
+        };
         capabilities
     }
 }

@@ -42,6 +42,14 @@ impl Host {
         self.sockets.add(socket)
     }
 
+    /// Waits for a connection of the server at port 5060.
+    pub(crate) fn listen(&mut self) -> SocketHandle {
+        let buffer = |length| SocketBuffer::new(vec![0; length]);
+        let mut socket = Socket::new(buffer(2048), buffer(8192));
+        socket.listen(5060).expect("the port is not zero");
+        self.sockets.add(socket)
+    }
+
     /// Replaces a connection that has ended by a new one.
     pub(crate) fn connect_again(&mut self, handle: &mut SocketHandle) {
         if !self.socket(*handle).is_open() {
