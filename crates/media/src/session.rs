@@ -17,6 +17,7 @@ use srtp::Suite;
 use srtp::timings::Timings;
 
 mod control;
+mod error;
 mod keys;
 mod send;
 mod silence;
@@ -24,6 +25,7 @@ mod statistics;
 mod timings;
 mod trials;
 
+pub use error::{DigitError, SessionError};
 use keys::Protection;
 pub(crate) use keys::is_same;
 use silence::Silence;
@@ -401,7 +403,9 @@ impl Session {
     fn play_packet(&mut self, now: Duration, out: &mut Vec<i16>) {
         let start = out.len();
         match self.buffer.play(now) {
-            Playout::Frame((true, description)) => self.decoder.comfort(&description, out),
+            Playout::Frame((true, description)) => {
+                self.decoder.decode_comfort_noise(&description, out)
+            }
             Playout::Frame(payload) => {
                 self.decoder.decode(&payload.1, out);
                 let end = start + self.samples_in(self.units_of(&payload));

@@ -79,38 +79,7 @@ impl Agent {
                 }
             }
         }
-        self.tidy(now);
-    }
-
-    /// Processes a delivery failure of a message from [`Agent::poll_transmit`], with the reason
-    /// `failure`. The beginning of `bytes` is sufficient, if it includes Via.
-    pub fn undeliverable(&mut self, now: Instant, bytes: &[u8], failure: Failure) {
-        if let Some(ack) = self.core.acknowledge_again(bytes) {
-            self.note_ack(ack);
-        } else if let Some(heard) = self.core.on_undeliverable(bytes, failure, now) {
-            self.hear(heard, now);
-        }
-        self.tidy(now);
-    }
-
-    /// Processes the end of a connection to `remote`. An account that is registered through it is
-    /// no longer reachable, and registers again.
-    pub fn closed(&mut self, now: Instant, transport: Transport, remote: SocketAddr) {
-        for registration in &mut self.registrations {
-            registration.on_closed(&mut self.core, transport, remote, now);
-        }
-    }
-
-    /// Passes the answer to [`Event::Locate`]: the locations of the destination in order of
-    /// preference, or empty if there is none.
-    pub fn located(&mut self, now: Instant, ticket: Ticket, locations: &[Location]) {
-        if let Some(ack) = self.core.acknowledge_at(ticket, locations) {
-            return self.note_ack(ack);
-        }
-        if let Some(heard) = self.core.on_located(ticket, locations, now) {
-            self.hear(heard, now);
-        }
-        self.tidy(now);
+        self.settle(now);
     }
 
     /// Returns true if the signalling of `call` goes to the next server, or to the other end, over
@@ -229,6 +198,7 @@ impl Agent {
         if let Some(replaces) = Replaces::of_headers(headers) {
             ("Replaces: ", &replaces, "\r\nRequire: replaces\r\n").encode(&mut cause.lines);
         }
+        self.check_account(account)?;
         let routes = account.and_then(|account| self.registrations.get(account));
         let routes = routes.map_or(&[][..], |registration| &registration.service_route);
         let dialog = self.core.dialog_to(account, address, routes).ok_or(CallError::Uri)?;
@@ -424,6 +394,7 @@ impl Agent {
         uri: &str,
         text: &str,
     ) -> Result<MessageId, CallError> {
+        self.check_account(account)?;
         let routes = account.and_then(|account| self.registrations.get(account));
         let routes = routes.map_or(&[][..], |registration| &registration.service_route);
         let message = self.core.send_message(account, uri, routes, text, now);
@@ -457,158 +428,10 @@ impl Agent {
         self.settle_registrations();
     }
 
-    /// Processes the result of a local request.
-    fn hear(&mut self, heard: Heard<'_>, now: Instant) {
-        match heard.owner {
-            Owner::Registration(account) => {
-                if let Some(registration) = self.registrations.get_mut(account.0) {
-                    registration.on_heard(&mut self.core, &heard, now);
-                }
-            }
-            Owner::Call(call) => match self.calls.get_mut(&call) {
-                Some(call) => call.on_heard(&mut self.core, heard, now),
-                None => self.on_stray_answer(&heard, now),
-            },
-            Owner::Message(message) => self.core.on_message_heard(message, &heard),
-            Owner::Nobody => self.on_stray_answer(&heard, now),
-        }
-    }
-
-    /// Processes a late response to a request of a call that is over: a 2xx to an INVITE is
-    /// acknowledged and ended by BYE.
-    fn on_stray_answer(&mut self, heard: &Heard<'_>, now: Instant) {
-        if let Ok(response) = heard.what
-            && heard.method == Method::Invite
-            && response.status().is_some_and(|status| (200..300).contains(&status))
-        {
-            refuse_answer(&mut self.core, None, response, heard.flow, now);
-        }
-    }
-
-    fn on_request(&mut self, request: &Message<'_>, flow: &Flow, now: Instant) {
-        let head = match request.check() {
-            Ok(head) => head,
-            Err(fault) => {
-                if request.method() != Some(Method::Ack) {
-                    let answer = Answer::status(fault.status(), b"bad");
-                    self.core.respond_once(request, flow, &answer);
-                }
-                return;
-            }
-        };
-        match head.method {
-            Method::Ack => return self.on_ack(request, now),
-            Method::Cancel => return self.on_cancel(request, flow, now),
-            _ => {}
-        }
-        let has_tag = head.to.tag().is_some();
-        let call = self.calls.values_mut().find(|call| has_tag && call.has(request));
-        let Arrival::New(key) = self.core.arrive(request, flow, call.is_some()) else { return };
-        let unsupported = capabilities::unsupported_lines(&self.core.config, request);
-        match call {
-            Some(call) if !unsupported.is_empty() => {
-                let tag = call.local_tag();
-                let answer = Answer { status: 420, tag: &tag, lines: &unsupported, body: b"" };
-                self.core.respond(request, flow, key, &answer, now);
-            }
-            Some(call) => call.on_request(&mut self.core, request, flow, key, now),
-            None if !unsupported.is_empty() => self.reply(request, flow, key, 420, &unsupported),
-            None if has_tag => self.reply(request, flow, key, 481, b""),
-            None => self.on_new_request(request, flow, key, now),
-        }
-    }
-
-    fn note_ack(&mut self, (call, ack): (CallId, SentAck)) {
-        if let Some(call) = self.calls.get_mut(&call) {
-            call.note_ack(ack);
-        }
-    }
-
-    fn on_ack(&mut self, ack: &Message<'_>, now: Instant) {
-        if !self.core.acknowledge(ack, now) {
-            return;
-        }
-        if let Some(call) = self.calls.values_mut().find(|call| call.has(ack)) {
-            call.on_ack(&mut self.core, ack);
-        }
-    }
-
-    fn on_cancel(&mut self, cancel: &Message<'_>, flow: &Flow, now: Instant) {
-        let Some((_, call)) = self.core.invite_of(cancel) else {
-            return self.core.respond_once(cancel, flow, &Answer::status(481, b"none"));
-        };
-        let call = call.and_then(|call| self.calls.get_mut(&call));
-        let tag = call.as_ref().map_or(Vec::new(), |call| call.local_tag());
-        self.core.respond_once(cancel, flow, &Answer::status(200, &tag));
-        if let Some(call) = call {
-            call.on_cancel(&mut self.core, cancel, now);
-        }
-    }
-
-    /// Processes a request outside of any dialog.
-    fn on_new_request(&mut self, request: &Message<'_>, flow: &Flow, key: ServerKey, now: Instant) {
-        let begins =
-            matches!(request.method(), Some(Method::Invite | Method::Message | Method::Notify));
-        if begins && !self.core.admits(flow) {
-            return self.reply(request, flow, key, 403, b"");
-        }
-        match request.method() {
-            Some(Method::Invite) => self.on_invite(request, flow, key, now),
-            Some(Method::Options) => {
-                let lines = [ALLOW, b"Accept: application/sdp\r\n"].concat();
-                self.reply(request, flow, key, 200, &lines);
-            }
-            Some(Method::Message) => {
-                let account = self.core.account_of(request);
-                match self.core.on_message(account, request, flow) {
-                    // The transaction is kept: a retransmission would be reported again.
-                    200 => {
-                        let tag = self.core.tag_of(key);
-                        let answer = Answer::status(200, &tag);
-                        self.core.respond(request, flow, key, &answer, now);
-                    }
-                    status => self.reply(request, flow, key, status, ACCEPT),
-                }
-            }
-            Some(Method::Notify) => match self.core.on_unasked_notify(request) {
-                // The transaction is kept: a retransmission would be reported again.
-                200 => {
-                    let tag = self.core.tag_of(key);
-                    self.core.respond(request, flow, key, &Answer::status(200, &tag), now);
-                }
-                status => self.reply(request, flow, key, status, ALLOW_EVENTS),
-            },
-            Some(Method::Bye | Method::Info | Method::Update | Method::Prack) => {
-                self.reply(request, flow, key, 481, b"");
-            }
-            Some(Method::Other(_)) | None => self.reply(request, flow, key, 501, b""),
-            Some(_) => self.reply(request, flow, key, 405, ALLOW),
-        }
-    }
-
-    fn on_invite(&mut self, invite: &Message<'_>, flow: &Flow, key: ServerKey, now: Instant) {
-        let replaces = match admission::admit(&self.core, &self.calls, invite, key) {
-            Ok(replaces) => replaces,
-            Err(status) => return self.reply(invite, flow, key, status, b""),
-        };
-        let account = self.core.account_of(invite);
-        let id = self.core.new_call();
-        let asked = Asked { request: invite.as_bytes().to_vec(), flow: *flow, key };
-        match Call::take(&mut self.core, id, account, invite, asked, replaces, now) {
-            Ok(call) => drop(self.calls.insert(id, call)),
-            Err((status, lines)) => self.reply(invite, flow, key, status, &lines),
-        }
-    }
-
-    /// Answers a request outside of any dialog without keeping state.
-    fn reply(
-        &mut self,
-        request: &Message<'_>,
-        flow: &Flow,
-        key: ServerKey,
-        status: u16,
-        lines: &[u8],
-    ) {
-        self.core.respond_statelessly(request, flow, key, status, lines);
+    fn settle_registrations(&mut self) {
+        let timers = &mut self.core.timers;
+        self.registrations.settle(timers, TimerKey::Registration, |registration| {
+            Fate::Keep(registration.next_timer())
+        });
     }
 }

@@ -1,5 +1,6 @@
 //! The state that all parts of the agent share.
 
+use crate::call::Acks;
 use crate::client_transaction::{ClientId, Clients};
 use crate::config::{AccountId, Config};
 use crate::event::{CallId, Event, MessageId, Ticket, Transmit};
@@ -10,7 +11,6 @@ use crate::token::{Token, Tokens};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
-use sip::dialog::Dialog;
 use sip::uri::is_sips;
 use sip::{Encode, Flow, Transport};
 
@@ -19,17 +19,6 @@ pub(crate) struct News {
     /// The call to notify.
     pub(crate) to: CallId,
     pub(crate) status: u16,
-}
-
-/// The ACK of a 2xx that waits for a location.
-pub(crate) struct PendingAck {
-    pub(crate) ticket: Ticket,
-    pub(crate) call: CallId,
-    pub(crate) dialog: Dialog,
-    pub(crate) cseq: u32,
-    pub(crate) session: Vec<u8>,
-    /// The flow of the 2xx, which is used if there is no location.
-    pub(crate) fallback: Flow,
 }
 
 /// An owner of a timer.

@@ -2,10 +2,10 @@
 
 use crate::admission;
 use crate::agent::Agent;
-use crate::call::{Call, refuse_answer};
+use crate::call::{Call, SentAck, refuse_answer};
 use crate::capabilities::{self, ALLOW};
 use crate::client_transaction::{Heard, Owner};
-use crate::event::{Failure, Location, Ticket};
+use crate::event::{CallId, Failure, Location, Ticket};
 use crate::message::ACCEPT;
 use crate::server_transaction::{Answer, Arrival, Asked, ServerKey};
 use crate::summary::ALLOW_EVENTS;
@@ -44,7 +44,9 @@ impl Agent {
     /// Processes a delivery failure of a message from [`Agent::poll_transmit`], with the reason
     /// `failure`. The beginning of `bytes` is sufficient, if it includes Via.
     pub fn undeliverable(&mut self, now: Instant, bytes: &[u8], failure: Failure) {
-        if let Some(heard) = self.core.on_undeliverable(bytes, failure, now) {
+        if let Some(ack) = self.core.acknowledge_again(bytes) {
+            self.note_ack(ack);
+        } else if let Some(heard) = self.core.on_undeliverable(bytes, failure, now) {
             self.hear(heard, now);
         }
         self.settle(now);
@@ -62,14 +64,18 @@ impl Agent {
     /// Passes the answer to [`Event::Locate`]: the locations of the destination in order of
     /// preference, or empty if there is none.
     pub fn located(&mut self, now: Instant, ticket: Ticket, locations: &[Location]) {
-        if let Some((call, ack)) = self.core.acknowledge_at(ticket, locations) {
-            if let Some(call) = self.calls.get_mut(call) {
-                call.note_ack(ack);
-            }
+        if let Some(ack) = self.core.acknowledge_at(ticket, locations) {
+            self.note_ack(ack);
         } else if let Some(heard) = self.core.on_located(ticket, locations, now) {
             self.hear(heard, now);
         }
         self.settle(now);
+    }
+
+    fn note_ack(&mut self, (call, ack): (CallId, SentAck)) {
+        if let Some(call) = self.calls.get_mut(call) {
+            call.note_ack(ack);
+        }
     }
 
     /// Processes the result of a local request.

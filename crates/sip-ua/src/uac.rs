@@ -8,6 +8,7 @@ use crate::draft::{Draft, SESSION};
 use crate::event::{CallId, Event, Failure, Location, Ticket};
 use crate::token::Token;
 use alloc::vec::Vec;
+use core::fmt;
 use core::net::SocketAddr;
 use sip::dialog::Dialog;
 use sip::locate::{Destination, Host};
@@ -232,12 +233,7 @@ impl Core {
         }
         let mut sent = Sent::new(flow, branch.0, draft.method, bytes.clone(), &timers, now);
         sent.is_promoted = matches!(oversize, Oversize::Tcp);
-        self.clients.by_branch.insert((sent.branch, false), id);
-        if let Some(client) = self.clients.all.get_mut(&id)
-            && let State::Sent(before) = core::mem::replace(&mut client.state, State::Sent(sent))
-        {
-            self.clients.by_branch.remove(&(before.branch, false));
-        }
+        self.clients.start(id, sent);
         self.send(flow, bytes);
     }
 

@@ -181,7 +181,7 @@ impl<T> JitterBuffer<T> {
     }
 
     /// Inserts a packet of the usual duration, [`Config::frame`], received at `now`.
-    pub fn insert(&mut self, timestamp: u32, now: Duration, packet: T) -> Insertion {
+    pub fn insert(&mut self, timestamp: u32, now: Duration, packet: T) -> InsertResult {
         self.insert_lasting(self.frame() as u32, timestamp, now, packet)
     }
 
@@ -192,7 +192,7 @@ impl<T> JitterBuffer<T> {
         timestamp: u32,
         now: Duration,
         packet: T,
-    ) -> Insertion {
+    ) -> InsertResult {
         let most = self.units(self.config.maximum).max(self.frame());
         let units = u64::from(units).clamp(1, most);
         let sent = match self.extend(timestamp) {

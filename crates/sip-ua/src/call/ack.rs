@@ -4,7 +4,7 @@
 use super::exchange::cseq_of;
 use crate::client_transaction::Owner;
 use crate::config::AccountId;
-use crate::core::{Core, PendingAck, via};
+use crate::core::{Core, via};
 use crate::draft::{Draft, SESSION};
 use crate::event::{CallId, Event, Location, Ticket};
 use crate::token::Token;
@@ -70,7 +70,7 @@ pub(super) fn acknowledge(
 ) -> Option<SentAck> {
     let flow = flow?;
     let next = next_hop(dialog);
-    let destination = destination(next.uri).filter(|_| !keeps(&flow, asked, next));
+    let destination = destination(next.uri).ok().filter(|_| !keeps(&flow, asked, next));
     let ack = Ack { call, dialog: dialog.clone(), cseq, session: session.to_vec() };
     let Some(destination) = destination else { return Some(core.send_ack(ack, flow)) };
     let ticket = core.new_ticket();

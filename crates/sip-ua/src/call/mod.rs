@@ -23,7 +23,7 @@ mod timer;
 mod transfer;
 
 pub(crate) use ack::{Acks, SentAck, refuse_answer};
-pub use error::CallError;
+pub use error::{CallError, CallState};
 pub(crate) use state::{Call, Cause};
 
 use crate::capabilities::ALLOW;
