@@ -32,9 +32,19 @@ pub fn run() -> Result<(), &'static str> {
     media::receive().ok_or("rtp")?;
     media::protect().ok_or("srtp")?;
     media::ask().ok_or("stun")?;
+    users().ok_or("users")?;
     media::call().ok_or("media")?;
     sound::speak().ok_or("codec")?;
     sound::offer().ok_or("negotiation")
+}
+
+/// Reads a file of users.
+fn users() -> Option<()> {
+    let (mut reader, mut found) = (users::Reader::new("a.com", "a.com"), None);
+    reader.read(b"alice<4711>:secret\n", &mut |_, line| {
+        found = line.ok().map(|line| line.name == "alice")
+    });
+    found?.then_some(())
 }
 
 #[cfg(test)]

@@ -5,15 +5,15 @@ use super::shortage::Level;
 use crate::lock::Lock;
 use crate::machine::heap::Heap;
 use crate::tftp::{Failure, Progress, Transfer};
-use crate::users::{BadLine, Users, What};
+use crate::users::{BadLine, Fault, Users};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::{self, Vec};
 use core::fmt;
 use core::net::{Ipv4Addr, SocketAddrV4};
 use sip::Instant;
-use sip::digest::{Algorithm, Ha1Set};
-use sip_server::Output;
+use sip::digest::Algorithm;
+use sip_server::{Logins, Output};
 
 /// Maximum length of the file in bytes.
 const MOST_BYTES: u64 = 64 << 20;
@@ -80,7 +80,7 @@ struct Fetch {
 
 /// The users being added, a few at a time.
 struct TakingIn {
-    users: Box<dyn Iterator<Item = (Box<[u8]>, Ha1Set)>>,
+    users: Box<dyn Iterator<Item = (Box<[u8]>, Logins)>>,
     /// The addresses-of-record added so far, in order.
     new: Vec<Box<[u8]>>,
     /// The addresses-of-record to remove, once all others are added.
@@ -162,8 +162,8 @@ impl Accounts {
         payload: &[u8],
         memory: Heap,
     ) -> Result<(), Trouble> {
-        let line = |bad: BadLine| match bad.what {
-            What::Many { users, .. } => Trouble::Memory { users, claimed: memory.claimed },
+        let line = |bad: BadLine| match bad.fault {
+            Fault::Many { users, .. } => Trouble::Memory { users, claimed: memory.claimed },
             _ => Trouble::Line(bad),
         };
         if Level::of(memory) != Level::Plenty {
@@ -250,9 +250,9 @@ impl Accounts {
                         return true;
                     }
                 }
-            } else if let Some((name, ha1)) = work.users.next() {
+            } else if let Some((name, logins)) = work.users.next() {
                 let address: Box<[u8]> = [&name, &b"@"[..], self.realm.as_bytes()].concat().into();
-                engine.add_user(&address, ha1);
+                engine.add_user(&address, logins);
                 work.new.push(address);
             } else {
                 let mut gone = core::mem::take(&mut self.known);

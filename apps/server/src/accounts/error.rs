@@ -62,7 +62,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::BadName(text) => f.write_str(text),
-            Self::BadPassword => f.write_str(BAD_PASSWORD),
+            Self::BadPassword => users::LineError::Password.fmt(f),
             Self::WhichDomain { name, served } => write!(
                 f,
                 "which domain does {name} belong to? Say {name}@DOMAIN or --domain DOMAIN; the \
@@ -118,6 +118,3 @@ impl From<storage::Error> for Error {
         Self::Storage(source)
     }
 }
-
-pub(super) const BAD_PASSWORD: &str =
-    "the password is empty or has control characters in it; expected one line of text";

@@ -1,6 +1,6 @@
 //! Login data of users: hashes of passwords, and authentication names, each of exactly one user.
 
-use super::error::{BAD_PASSWORD, Error};
+use super::error::Error;
 use crate::domains::sip_uri;
 use crate::storage::{User, Users};
 use sip::digest::Ha1Set;
@@ -24,14 +24,6 @@ pub(super) fn user(
             .map(|auth| Box::new(AuthName { name: auth.as_bytes().into(), ha1: ha1(auth) })),
     };
     User { name: name.to_owned(), domain: Arc::clone(domain), logins }
-}
-
-/// Checks a password. It may be any non-empty text without control characters.
-pub(super) fn check_password(password: &[u8]) -> Result<(), String> {
-    if password.is_empty() || password.iter().any(u8::is_ascii_control) {
-        return Err(BAD_PASSWORD.to_owned());
-    }
-    Ok(())
 }
 
 /// The authentication names in a domain.

@@ -11,10 +11,10 @@ pub(crate) use names::{Identity, domain, identify};
 use crate::domains::sip_uri;
 use crate::storage::{Change, User, Users};
 use import::read_users;
-use logins::{AuthNames, check_password, user};
-use names::check_auth_name;
+use logins::{AuthNames, user};
 use std::io::BufRead;
 use std::sync::Arc;
+use users::{check_auth_name, is_password};
 
 /// The result of storing users.
 #[derive(Debug)]
@@ -37,9 +37,12 @@ pub(crate) fn add(
     password: &str,
     auth_name: Option<&str>,
 ) -> Result<Stored, Error> {
-    check_password(password.as_bytes()).map_err(|_| Error::BadPassword)?;
+    if !is_password(password.as_bytes()) {
+        return Err(Error::BadPassword);
+    }
     if let Some(auth_name) = auth_name {
-        check_auth_name(auth_name, &identity.domain).map_err(Error::BadName)?;
+        check_auth_name(auth_name, &identity.domain)
+            .map_err(|error| Error::BadName(error.to_string()))?;
     }
     let domain = Arc::from(identity.domain.as_str());
     let known = AuthNames::of(storage, &domain)?;

@@ -3,9 +3,7 @@
 use super::error::Error;
 use crate::domains::{self, sip_uri};
 use sip_server::config::Domain;
-
-/// The maximum length of a user name, in bytes.
-const MAX_NAME: usize = 128;
+use users::check_name;
 
 /// A user's name and domain.
 #[derive(Debug, PartialEq, Eq)]
@@ -38,7 +36,7 @@ pub(crate) fn identify(
         None => (name, None),
     };
     let user = user.strip_prefix("sip:").unwrap_or(user);
-    check_name(user).map_err(Error::BadName)?;
+    check_name(user).map_err(|error| Error::BadName(error.to_string()))?;
     let domain = match (written, flag) {
         (Some(written), Some(flag)) if written != flag => {
             return Err(Error::TwoDomains(written, flag.to_owned()));
@@ -66,37 +64,6 @@ pub(crate) fn domain(what: &str, flag: Option<&str>, served: &[Domain]) -> Resul
 
 fn unalias(name: String, served: &[Domain]) -> String {
     domains::find(served, &name).map_or(name, |domain| domain.name.clone())
-}
-
-/// Checks an authentication name. It must not be another form of a user's address.
-pub(super) fn check_auth_name(name: &str, domain: &str) -> Result<(), String> {
-    let (local, rest) = name.split_once('@').unwrap_or((name, ""));
-    if rest == domain {
-        return Err(format!(
-            "`{name}` means the user {local}, who logs in under it in any case; expected a name without @{domain}"
-        ));
-    }
-    check_name(local)?;
-    if rest.is_empty() { Ok(()) } else { check_name(rest) }
-}
-
-/// Checks a user name. It is written without escapes into URIs, and between quotes and brackets.
-pub(super) fn check_name(name: &str) -> Result<(), String> {
-    if name.is_empty() {
-        return Err("the user name is empty".to_owned());
-    }
-    if name.len() > MAX_NAME {
-        return Err(format!("the user name is longer than {MAX_NAME} bytes"));
-    }
-    let is_bad = |c: char| c.is_whitespace() || c.is_control() || "@:\"\\<>%".contains(c);
-    match name.chars().find(|&c| is_bad(c)) {
-        Some(c) => Err(format!(
-            "the user name `{}` contains {c:?}; expected no spaces, no control characters and \
-             none of @ : \" \\ < > %",
-            name.escape_debug()
-        )),
-        None => Ok(()),
-    }
 }
 
 #[cfg(test)]
