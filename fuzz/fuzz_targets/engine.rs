@@ -3,5 +3,5 @@
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
-    test_support::fuzz::engine(bytes);
+    fuzz_bodies::engine(bytes);
 });

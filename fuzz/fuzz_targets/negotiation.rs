@@ -2,4 +2,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| test_support::fuzz::negotiation(bytes));
+fuzz_target!(|bytes: &[u8]| fuzz_bodies::negotiation(bytes));

@@ -1,4 +1,4 @@
-//! Regression tests for the findings of `test_support::fuzz::attack`, each reduced to the shortest
+//! Regression tests for the findings of `fuzz_bodies::attack`, each reduced to the shortest
 //! scenario.
 
 #[path = "conformance/rig.rs"]

@@ -2,7 +2,6 @@
 
 pub mod agent;
 pub mod dns;
-pub mod fuzz;
 pub mod hostile;
 pub mod network;
 pub mod pcap;

@@ -1,10 +1,10 @@
 //! The user agent with requests and responses of strangers, peers and a registrar in any state.
 
-use crate::random::Random;
 use sip::message::{Response, reason_phrase};
 use sip::{Flow, HeaderName, Instant, Message, Method, Transport};
 use sip_ua::{Account, AccountId, Agent, CallId, Config, Event, Location, Password};
 use std::net::SocketAddr;
+use test_support::Random;
 
 /// The limits of incoming calls and transactions.
 const CALLS: usize = 3;

@@ -1,24 +1,7 @@
 //! The fuzz bodies on stable Rust, with the corpora and with former findings of the fuzzer.
 
 use sip::stream::websocket::{Kind, write_frame};
-use std::path::{Path, PathBuf};
-use test_support::{corpora, fuzz};
-
-/// All files below `folder`.
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let mut files = Vec::new();
-    let mut folders = vec![folder.to_path_buf()];
-    while let Some(folder) = folders.pop() {
-        let entries = std::fs::read_dir(&folder)
-            .unwrap_or_else(|error| panic!("{} cannot be read: {error}", folder.display()));
-        for entry in entries {
-            let path = entry.expect("the folder entry can be read").path();
-            if path.is_dir() { folders.push(path) } else { files.push(path) }
-        }
-    }
-    files.sort();
-    files
-}
+use test_support::{corpora, files};
 
 /// Calls `body` with every SIP file of the corpora.
 fn over_corpora(body: fn(&[u8])) {
@@ -43,19 +26,24 @@ fn over(folders: &[&str], least: usize, body: fn(&[u8])) {
 
 #[test]
 fn messages_of_the_corpora() {
-    over_corpora(fuzz::message);
+    over_corpora(fuzz_bodies::message);
+}
+
+#[test]
+fn requests_of_the_corpora_to_the_engine() {
+    over_corpora(|bytes| drop(fuzz_bodies::engine(bytes)));
 }
 
 #[test]
 fn streams_of_the_corpora() {
-    over_corpora(fuzz::framer);
+    over_corpora(fuzz_bodies::framer);
 }
 
 #[test]
 fn web_sockets_of_the_corpora() {
     over_corpora(|bytes| {
         for choice in 0..4 {
-            fuzz::websocket(&[&[choice], bytes].concat());
+            fuzz_bodies::websocket(&[&[choice], bytes].concat());
         }
         let mut framed = vec![0];
         for message in bytes.chunks(700) {
@@ -63,7 +51,7 @@ fn web_sockets_of_the_corpora() {
             write_frame(&mut framed, Kind::Text, mask, message);
             write_frame(&mut framed, Kind::Ping, mask, &message[..message.len().min(125)]);
         }
-        fuzz::websocket(&framed);
+        fuzz_bodies::websocket(&framed);
     });
 }
 
@@ -72,12 +60,12 @@ fn packets_of_the_corpora() {
     over(&["rtp-rtcp", "srtp"], 100, |bytes| {
         // Some packets follow a byte that selects their type.
         for bytes in [bytes, bytes.get(1..).unwrap_or_default()] {
-            fuzz::rtp(bytes);
-            fuzz::rtcp(bytes);
+            fuzz_bodies::rtp(bytes);
+            fuzz_bodies::rtcp(bytes);
         }
         for choice in 0..18 {
             let packet = &bytes[..bytes.len().min(255)];
-            fuzz::srtp(&[&[choice, choice, packet.len() as u8], packet].concat());
+            fuzz_bodies::srtp(&[&[choice, choice, packet.len() as u8], packet].concat());
         }
     });
 }
@@ -85,10 +73,10 @@ fn packets_of_the_corpora() {
 #[test]
 fn descriptions_of_the_corpora() {
     over(&["sdp", "srtp/pjsip-sdes-seed"], 200, |bytes| {
-        fuzz::sdp(bytes);
+        fuzz_bodies::sdp(bytes);
         let text = String::from_utf8_lossy(bytes);
         let attributes = text.lines().filter_map(|line| line.strip_prefix("a=crypto:"));
-        attributes.for_each(|value| fuzz::sdes(value.as_bytes()));
+        attributes.for_each(|value| fuzz_bodies::sdes(value.as_bytes()));
     });
 }
 
@@ -96,19 +84,86 @@ fn descriptions_of_the_corpora() {
 fn calls_of_the_corpora() {
     over(&["sdp", "srtp/pjsip-sdes-seed"], 200, |bytes| {
         for choice in [0, 1, 2, 0x81] {
-            fuzz::negotiation(&[&[choice], bytes].concat());
+            fuzz_bodies::negotiation(&[&[choice], bytes].concat());
         }
     });
     over(&["rtp-rtcp", "stun"], 100, |bytes| {
-        fuzz::stun(bytes);
+        fuzz_bodies::stun(bytes);
         for choice in [0, 1, 0x10, 0x11] {
             // From the other end and from a stranger, unchanged and with the header of the stream.
             let datagram = &bytes[..bytes.len().min(255)];
             let events =
                 [0, 1, 2, 3].map(|event| [&[event, datagram.len() as u8], datagram].concat());
-            fuzz::session(&[&[choice, 4, 4, 12][..], &events.concat(), &[7, 9, 11]].concat());
+            fuzz_bodies::session(
+                &[&[choice, 4, 4, 12][..], &events.concat(), &[7, 9, 11]].concat(),
+            );
         }
     });
+}
+
+/// Corrupted copies of `bytes`, as from a network, a faulty sender or an attacker.
+fn corrupted_copies(bytes: &[u8], seed: u64, count: usize) -> Vec<Vec<u8>> {
+    let mut state = seed;
+    // SplitMix64: the same copies in every run.
+    let mut random = |bound: usize| {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((mixed ^ (mixed >> 31)) % bound.max(1) as u64) as usize
+    };
+    const ODD: [&[u8]; 12] = [
+        b"\0",
+        b"\r",
+        b"\n",
+        b"\r\n",
+        b"\"",
+        b"<",
+        b">",
+        b",",
+        b";",
+        b"%",
+        b"\xff",
+        b"99999999999",
+    ];
+    (0..count)
+        .map(|_| {
+            let mut copy = bytes.to_vec();
+            for _ in 0..=random(3) {
+                let (at, length) = (random(copy.len()), random(12));
+                let end = (at + length).min(copy.len());
+                match random(5) {
+                    0 => drop(copy.drain(at..end)),
+                    1 => drop(copy.splice(at..at, ODD[random(ODD.len())].iter().copied())),
+                    2 => drop(copy.splice(at..end, ODD[random(ODD.len())].iter().copied())),
+                    3 => copy.truncate(at),
+                    _ => {
+                        let piece = copy[at..end].to_vec();
+                        let to = random(copy.len());
+                        drop(copy.splice(to..to, piece));
+                    }
+                }
+            }
+            copy
+        })
+        .collect()
+}
+
+#[test]
+fn corrupted_copies_of_the_corpora() {
+    let Some(corpora) = corpora() else { return };
+    for folder in ["sip-messages", "sip-fuzz/pjsip-sip", "sip-fuzz/sipgo", "rfc4475/dat", "rfc5118"]
+    {
+        for (seed, path) in (0..).zip(files(&corpora.join(folder))) {
+            let bytes = std::fs::read(&path).unwrap();
+            for (number, copy) in corrupted_copies(&bytes, seed, 20).into_iter().enumerate() {
+                fuzz_bodies::message(&copy);
+                fuzz_bodies::framer(&copy);
+                if number < 4 {
+                    fuzz_bodies::engine(&copy);
+                }
+            }
+        }
+    }
 }
 
 #[test]
@@ -125,7 +180,7 @@ fn random_events_reach_all_of_the_engine() {
                 (mixed ^ (mixed >> 31)).to_le_bytes()
             })
             .collect();
-        for (name, count) in fuzz::engine(&bytes) {
+        for (name, count) in fuzz_bodies::engine(&bytes) {
             *totals.entry(name).or_insert(0) += count;
         }
     }

@@ -2,8 +2,8 @@
 
 use super::places::Place;
 use super::received::{Proof, Received};
-use crate::fuzz::attack::draft::request_uri;
-use crate::fuzz::attack::parties::{DOMAIN, USERS};
+use crate::attack::draft::request_uri;
+use crate::attack::parties::{DOMAIN, USERS};
 use sip::digest::{Credentials, Ha1Set};
 use sip::{Duration, HeaderName, Instant};
 use std::collections::HashMap;

@@ -1,7 +1,5 @@
-//! The fuzz bodies over pseudo-random inputs, the same ones in each run. `tests/support` runs them
-//! over the corpora.
-
-use test_support::fuzz;
+//! The fuzz bodies over pseudo-random inputs, the same ones in each run. `fuzz.rs` runs them over
+//! the corpora.
 
 /// SplitMix64.
 fn numbers(seed: u64) -> impl FnMut() -> u64 {
@@ -61,7 +59,7 @@ fn descriptions_of_chance_break_nothing() {
             let place = 1 + next() as usize % (text.len() - 1);
             text[place] = next() as u8;
         }
-        fuzz::negotiation(&text);
+        fuzz_bodies::negotiation(&text);
     }
 }
 
@@ -85,7 +83,7 @@ fn events_of_chance_break_nothing() {
                 }
             }
         }
-        fuzz::session(&events);
+        fuzz_bodies::session(&events);
     }
 }
 
@@ -103,6 +101,6 @@ fn messages_of_chance_break_nothing() {
             message.extend((0..length.next_multiple_of(4)).map(|_| next() as u8 & 3));
         }
         message[3] = (message.len() - 20) as u8;
-        fuzz::stun(&message);
+        fuzz_bodies::stun(&message);
     }
 }

@@ -1,12 +1,12 @@
 //! Random actions of strangers and of a user that cooperates with them. A separate model
-//! (`test_support::fuzz::attack`) checks the messages that the engine sends.
+//! (`fuzz_bodies::attack`) checks the messages that the engine sends.
 //!
 //! `BAREBELL_ATTACK_SEEDS=N` runs N scripts instead of some more than a thousand,
 //! `BAREBELL_ATTACK_SEED=N` only that one.
 
+use fuzz_bodies::{Step, attack};
 use std::collections::BTreeMap;
 use test_support::Random;
-use test_support::fuzz::{Step, attack};
 
 /// The number of steps of a script.
 const STEPS: usize = 40;

@@ -2,8 +2,8 @@
 //!
 //! `UPDATE_SEEDS=1` writes the files.
 
+use fuzz_bodies::{Step, attack};
 use std::path::PathBuf;
-use test_support::fuzz::{Step, attack};
 
 const STEP: Step = Step {
     what: 0,

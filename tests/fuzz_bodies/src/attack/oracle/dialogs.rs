@@ -2,7 +2,7 @@
 
 use super::places::{Place, nearness};
 use super::received::{Names, Received};
-use crate::fuzz::attack::draft::{tag_of, value};
+use crate::attack::draft::{tag_of, value};
 use sip::{Duration, HeaderName, Instant, Message};
 use sip_server::Flow;
 
