@@ -131,7 +131,7 @@ fn the_documented_commands_work_and_sound_goes_both_ways() {
     press(&format!("{LOOK}{MENU}aalice@127.0.0.1\tsecret\t10.0.2.2\r{TO_LOG}"));
     bare.wait_for("registered for");
     press(&format!("{LOOK}{MENU}cbob@127.0.0.1\r{TO_LOG}"));
-    bare.wait_for("the call stands");
+    bare.wait_for("the call is established");
     wait_until("the tone at the loudspeaker", || {
         bare.process.assert_running();
         pulse.recording().filter(|recording| recording.tone_ms(TONE) > 1000)

@@ -23,7 +23,7 @@ fn continue_call(mover: &mut End, other: &mut End) {
 
 /// Alice, behind Kamailio, calls bob. Either hangs up.
 fn in_front(nat: Nat) {
-    let exchange = Exchange::that_trusts_nobody();
+    let exchange = Exchange::without_trusted_sources();
     let kamailio = Kamailio::start(exchange.server.address(), nat);
     for caller_hangs_up in [true, false] {
         let mut alice = exchange.agent_by("alice", kamailio.outside);
@@ -57,7 +57,7 @@ fn the_caller_uses_kamailio_with_a_contact_alias() {
 
 #[test]
 fn a_user_calls_a_party_behind_kamailio() {
-    let exchange = Exchange::that_trusts_nobody();
+    let exchange = Exchange::without_trusted_sources();
     for caller_hangs_up in [true, false] {
         let nowhere = (Ipv4Addr::LOCALHOST, 9).into();
         let dave = Agent::stranger("dave", "elsewhere.test", nowhere);
@@ -80,7 +80,7 @@ fn a_user_calls_a_party_behind_kamailio() {
 
 #[test]
 fn a_party_behind_kamailio_calls_a_user() {
-    let exchange = Exchange::that_trusts_nobody();
+    let exchange = Exchange::without_trusted_sources();
     let kamailio = Kamailio::start(exchange.server.address(), Nat::Ignored);
     for caller_hangs_up in [true, false] {
         let dave = Agent::stranger("dave", "elsewhere.test", kamailio.outside);
@@ -97,7 +97,7 @@ fn a_party_behind_kamailio_calls_a_user() {
 /// TLS between Kamailio and the server.
 #[test]
 fn the_caller_uses_kamailio_over_tls() {
-    let (exchange, identity) = (Exchange::that_trusts_nobody(), Identity::new());
+    let (exchange, identity) = (Exchange::without_trusted_sources(), Identity::new());
     let next_hop = Some(exchange.server.certificate());
     let tls = Tls { identity: &identity, next_hop };
     let there = exchange.server.secure_address(Transport::Tls);
@@ -143,7 +143,7 @@ fn a_user_calls_a_party_behind_kamailio_over_tls() {
 
 #[test]
 fn barebell_phone_calls_through_kamailio_over_tls() {
-    let (exchange, identity) = (Exchange::that_trusts_nobody(), Identity::new());
+    let (exchange, identity) = (Exchange::without_trusted_sources(), Identity::new());
     let tls = Tls { identity: &identity, next_hop: None };
     let kamailio = Kamailio::start_with(exchange.server.address(), Nat::Aliased, Some(&tls));
     let mut alice = Phone::registered(

@@ -162,7 +162,7 @@ fn a_symmetric_nat_is_reported_with_a_remedy() {
     assert_eq!(status, Some(1), "{said}");
     for words in [
         "the NAT is symmetric",
-        "what STUN says is no use to the other end of a call",
+        "the address by STUN is of no use to the other end of a call",
         "a server that relays media; or forward ports in the router",
     ] {
         assert!(said.contains(words), "{words} in {said}");

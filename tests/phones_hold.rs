@@ -8,7 +8,7 @@ use peers::transport::Transport::{self, Tcp, Udp};
 
 /// Alice calls bob, and both hold the call, one after the other.
 fn both_hold(from: (Kind, Transport), to: (Kind, Transport)) {
-    let exchange = Exchange::that_trusts_nobody();
+    let exchange = Exchange::without_trusted_sources();
     let mut bob = exchange.phone(to.0, "bob", to.1);
     let mut alice = exchange.phone(from.0, "alice", from.1);
     exchange.connect(&mut alice, &mut bob);

@@ -16,7 +16,7 @@ fn phone(exchange: &Exchange, kind: Kind, user: &str, transport: Transport) -> P
 
 /// One calls the other, each hears the other's tone, and the callee hangs up.
 fn talk(one: (Kind, Transport), other: (Kind, Transport)) {
-    let exchange = Exchange::that_trusts_nobody();
+    let exchange = Exchange::without_trusted_sources();
     let mut caller = phone(&exchange, one.0, "alice", one.1);
     let mut callee = phone(&exchange, other.0, "bob", other.1);
     for (user, transport) in [("alice", one.1), ("bob", other.1)] {

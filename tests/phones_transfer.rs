@@ -16,7 +16,7 @@ struct Three {
 
 /// Alice and bob talk. Each of the three has a phone of this kind.
 fn talk(alice: (Kind, Transport), bob: (Kind, Transport), carol: (Kind, Transport)) -> Three {
-    let exchange = Exchange::that_trusts_nobody();
+    let exchange = Exchange::without_trusted_sources();
     let carol = exchange.phone(carol.0, "carol", carol.1);
     let mut bob = exchange.phone(bob.0, "bob", bob.1);
     let mut alice = exchange.phone(alice.0, "alice", alice.1);

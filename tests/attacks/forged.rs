@@ -48,7 +48,7 @@ fn socket(exchange: &Exchange, from: SocketAddr) -> UdpSocket {
 /// Forged requests to a user use up the rate of strangers, and so do forged requests to the server.
 #[test]
 fn forged_datagrams_do_not_stop_the_connections_of_their_source() {
-    let exchange = Exchange::that_trusts_nobody();
+    let exchange = Exchange::without_trusted_sources();
     let mut bob = exchange.agent("bob");
     let secure = exchange.server.secure_address(Transport::Tls);
     let trust = tls::Client::new(&Trust::Anybody, None, false).expect("the client is created");
@@ -77,7 +77,7 @@ fn forged_datagrams_do_not_stop_the_connections_of_their_source() {
 
 #[test]
 fn a_phone_refreshes_its_registration_while_datagrams_are_forged_in_its_name() {
-    let exchange = Exchange::that_trusts_nobody();
+    let exchange = Exchange::without_trusted_sources();
     let phone = socket(&exchange, (PEER, 0).into());
     let mut client = Client::of_socket(phone.try_clone().expect("the socket can be duplicated"));
     let mut register = || {

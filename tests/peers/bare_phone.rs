@@ -97,7 +97,7 @@ impl Driver for BarePhone {
             () if begins("registered for ") => Some(Event::Registered),
             () if begins("not registered: ") => Some(Event::RegistrationFailed),
             () if begins("it rings there ") => Some(Event::Ringback),
-            () if begins("the call stands") => Some(Event::Established),
+            () if begins("the call is established") => Some(Event::Established),
             () if begins("the call has ended: ") => Some(Event::Ended),
             () if text_line.ends_with(" calls") => Some(Event::Incoming),
             () => None,

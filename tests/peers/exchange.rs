@@ -28,7 +28,7 @@ impl Exchange {
 
     /// Starts a server without trusted networks, as on the Internet.
     #[must_use]
-    pub fn that_trusts_nobody() -> Self {
+    pub fn without_trusted_sources() -> Self {
         Self::with(TRUSTS_NOBODY, &[])
     }
 

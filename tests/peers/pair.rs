@@ -39,7 +39,7 @@ impl Pair {
     /// A program cannot be started or registered.
     #[must_use]
     pub fn with(from: Kind, to: Kind, way: Way, fit: impl Fn(&mut Account)) -> Self {
-        let exchange = Exchange::that_trusts_nobody();
+        let exchange = Exchange::without_trusted_sources();
         let account = |user, transport| {
             let mut account = exchange.account(user, transport);
             fit(&mut account);

@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_knee_gets_none() {
+    fn curves_without_a_knee_have_no_knee() {
         assert_eq!(knee(&curve(20, |_| 3.0)), None);
         assert_eq!(knee(&curve(20, |x| 1.0 + x)), None);
         assert_eq!(knee(&curve(20, |x| 100.0 + x / 100.0)), None);
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn noise_hides_no_knee_and_makes_none() {
+    fn noise_neither_hides_nor_adds_a_knee() {
         let mut noise = Noise(0x9e37_79b9_7f4a_7c15);
         let (mut near, mut wrong) = (0, 0);
         for _ in 0..500 {

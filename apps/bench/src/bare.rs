@@ -94,7 +94,7 @@ pub(crate) fn measure(exchange: &Exchange) -> io::Result<BareCost> {
             .all(|&(request, reply)| (1..=LONGEST).contains(&request) && reply <= LONGEST)
         && [exchange.rate, exchange.seconds].iter().all(|&it| it.is_finite() && it > 0.0);
     if !is_possible {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "no exchange is possible of that"));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the exchange is not possible"));
     }
     let options = Options { is_timed: true, ..Options::default() };
     let loopback = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0);
@@ -117,7 +117,7 @@ pub(crate) fn measure(exchange: &Exchange) -> io::Result<BareCost> {
     let ((cpu, ended, elapsed), answered) =
         (begun.map_err(panicked)??, answered.map_err(panicked)??);
     if ended == 0 {
-        return Err(io::Error::other("no operation of the bare exchange came to its end"));
+        return Err(io::Error::other("no operation of the bare exchange was completed"));
     }
     Ok(BareCost {
         initiator_us: cpu as f64 / ended as f64,
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_exchanged_is_refused() {
+    fn impossible_exchanges_are_refused() {
         let good = exchange(&[(1, 1)]);
         for bad in [
             exchange(&[]),

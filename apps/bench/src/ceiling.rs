@@ -39,7 +39,7 @@ impl fmt::Display for CeilingError {
             Self::Link(error) => error.fmt(f),
             Self::Stopped => f.write_str("stopped"),
             Self::NoneDone(operation) => {
-                write!(f, "the generator got no {} done against an ideal peer", operation.name())
+                write!(f, "the generator completed no {} against an ideal peer", operation.name())
             }
         }
     }

@@ -227,7 +227,7 @@ fn send(socket: &Socket, flood: &Flood, begun: &AtomicBool) -> Sent {
             packet[..12].copy_from_slice(&model[..12]);
             packet[2..4].copy_from_slice(&number.to_be_bytes());
             packet[8..12].copy_from_slice(&ssrc.to_be_bytes());
-            // The tag differs each time, at any position of it.
+            // The last bytes are random, so that the tag differs at every position.
             let end = packet.len() - 8;
             packet[end..].copy_from_slice(&noise.u64(..).to_be_bytes());
         }
@@ -318,7 +318,7 @@ mod tests {
     use srtp::plus::{Placement, Scheme, SrtpPlus};
 
     #[test]
-    fn a_sender_that_is_late_or_loses_packets_spoils_what_it_measures() {
+    fn a_late_or_lossy_sender_makes_the_measurement_invalid() {
         let well = Outcome { sent: 9, accepted: 9, lag: 10_000, ..Outcome::default() };
         let allowed = Duration::from_millis(10);
         assert_eq!(well.doubt(allowed), None);

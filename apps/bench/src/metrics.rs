@@ -381,7 +381,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn nothing_attempted_has_no_shares() {
+    fn no_attempts_have_no_shares() {
         let none = Counts::default();
         for share in [success, ira, ser, seer, isa, scr] {
             assert_eq!(share(&none), None);
@@ -427,7 +427,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_was_never_sent_did_not_succeed() {
+    fn unsent_operations_did_not_succeed() {
         let counts = Counts { offered: 8, started: 2, succeeded: 2, ..Counts::default() };
         assert_eq!(success(&counts), Some(25.0));
     }
@@ -447,7 +447,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn cost_and_rate_are_those_of_what_succeeded() {
+    fn cost_and_rate_are_those_of_successful_operations() {
         let mut run = run();
         run.seconds = 2.0;
         run.counts = Counts { offered: 10, succeeded: 4, ..Counts::default() };

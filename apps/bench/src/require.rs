@@ -92,8 +92,8 @@ impl fmt::Display for RequireError {
                 let delays = Delay::ALL.map(Delay::name).join(", ");
                 write!(
                     f,
-                    "there is no metric '{name}': expected one of {}, or one of the delays {delays} \
-                     with what of it, such as srd.p99",
+                    "there is no metric '{name}': expected one of {}, or one of the delays \
+                     {delays} with a statistic, such as srd.p99",
                     plain.join(", ")
                 )
             }
@@ -101,14 +101,14 @@ impl fmt::Display for RequireError {
                 let all = Statistic::ALL.map(|(name, _)| name).join(", ");
                 write!(
                     f,
-                    "'{name}' does not say what of the delay: expected one of {all} after a dot"
+                    "'{name}' names no statistic of the delay: expected one of {all} after a dot"
                 )
             }
             Self::Value(name, value, units) => {
                 let is_optional = units.iter().any(|(unit, _)| unit.is_empty());
                 let units: Vec<_> =
                     units.iter().map(|(unit, _)| *unit).filter(|unit| !unit.is_empty()).collect();
-                write!(f, "'{value}' is no value of {name}: expected a number")?;
+                write!(f, "'{value}' is not a value of {name}: expected a number")?;
                 match (units.join(", "), is_optional) {
                     (units, _) if units.is_empty() => Ok(()),
                     (units, true) => write!(f, ", {units} may follow"),
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn requirements_hold_or_not_by_what_was_measured() {
+    fn requirements_are_checked_against_measured_values() {
         for (text, held, seen) in [
             ("success>=100%", false, "99.9 %"),
             ("success>=99.9", true, "99.9 %"),
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_does_not_hold() {
+    fn a_requirement_of_an_unmeasured_value_does_not_hold() {
         for text in ["ira<=100%", "rrd.p99<1s", "cpu<1s", "coefficient>-2", "success>=0%"] {
             let criterion = check(text, &[run()]);
             assert_eq!(
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_that_is_nearly_all_is_not_told_as_all() {
+    fn a_share_just_below_100_is_not_printed_as_100() {
         let mut run = measured();
         run.counts.offered = 10_000_000;
         run.counts.succeeded = 9_999_999;
@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_requirement_is_refused_with_what_was_expected() {
+    fn invalid_requirements_are_refused_with_the_expected_form() {
         for (text, expected) in [
             ("", "expected METRIC"),
             ("success", "expected METRIC"),

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn domains_without_a_port_are_looked_up_and_nothing_else_is() {
+    fn only_domains_without_a_port_are_looked_up() {
         let found =
             Location { transport: Transport::Tcp, address: "192.0.2.7:5080".parse().unwrap() };
         let other = Location { address: "192.0.2.8:1".parse().unwrap(), ..found };

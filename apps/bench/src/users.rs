@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_that_are_none_are_refused() {
+    fn invalid_patterns_are_refused() {
         for pattern in ["", "user", ":p", "u{:p", "u{:06:p", "u{x}:p", "u{}{}:p", "u{:0x}:p"] {
             assert!(
                 matches!(Users::from_pattern(pattern, 1), Err(UsersError::Pattern(_))),

@@ -214,7 +214,7 @@ fn an_agent_that_is_killed_is_named_and_ends_the_others() {
 }
 
 #[test]
-fn an_interrupted_run_tells_what_it_has_and_leaves_nothing_behind() {
+fn an_interrupted_run_writes_its_results_and_cleans_up() {
     let two = Two::new();
     let _peer = two.peer();
     let arguments = "run --operation options --rate 200 --duration 10m --users 40";
@@ -314,7 +314,7 @@ fn machines_that_cannot_run_an_agent_are_refused_by_name() {
     for (programs, expected) in [
         (vec![("uname", "echo Linux s390x")], "agent ssh:elsewhere is a Linux s390x, where this"),
         (vec![("uname", "exit 255")], "agent ssh:elsewhere is a "),
-        (vec![("barebell-bench", &other[..])], "agent ssh:elsewhere is no barebell-bench"),
+        (vec![("barebell-bench", &other[..])], "agent ssh:elsewhere has another barebell-bench"),
         (
             vec![("barebell-bench", &garbage[..])],
             "agent ssh:elsewhere does not start: exit status: 3",

@@ -39,8 +39,8 @@ impl fmt::Display for BadLine {
         write!(f, "line {}: ", self.number)?;
         match &self.fault {
             Fault::Line(error) => error.fmt(f),
-            Fault::Twice => f.write_str("this user has such a line already"),
-            Fault::Many { users, most } => write!(f, "{users} users, and {most} have room"),
+            Fault::Twice => f.write_str("this user has another line of this kind"),
+            Fault::Many { users, most } => write!(f, "{users} users, at most {most} fit"),
         }
     }
 }
@@ -281,8 +281,8 @@ mod tests {
                 &alloc::format!("a:a.com:SHA-256:{hash}{}g0", &hash[2..]),
                 "line 1: the HA1 has a character that is not a hexadecimal digit",
             ),
-            ("a:x\na:y", "line 2: this user has such a line already"),
-            ("a:x\nb:x\nc:x\nd:x\ne:x", "line 5: 5 users, and 3 have room"),
+            ("a:x\na:y", "line 2: this user has another line of this kind"),
+            ("a:x\nb:x\nc:x\nd:x\ne:x", "line 5: 5 users, at most 3 fit"),
             (&"a".repeat(5000), "line 1: longer than 4096 bytes"),
         ] {
             assert!(bad(text).is_err_and(|said| said.starts_with(what)), "{text}");

@@ -18,7 +18,7 @@ fn status(message: &[u8]) -> u16 {
 }
 
 #[test]
-fn users_are_fetched_before_anybody_is_served() {
+fn users_are_fetched_before_requests_are_served() {
     let mut lan = Lan::new("auth=off", USERS);
     lan.file = b"alice".to_vec();
     lan.run(Duration::from_secs(1));
@@ -41,7 +41,7 @@ fn call(lan: &mut Lan, user: &str, number: u32) -> u16 {
 }
 
 #[test]
-fn what_is_missing_is_said() {
+fn a_missing_link_and_a_silent_tftp_server_are_logged() {
     let mut lan = Lan::new("", USERS);
     lan.wire.borrow_mut().is_cut = true;
     lan.run(Duration::from_millis(10));
@@ -117,7 +117,7 @@ fn one_host_may_ask_how_long_steps_take() {
 }
 
 #[test]
-fn a_call_finds_its_callee_and_a_silent_neighbour_holds_nobody_up() {
+fn a_call_reaches_its_callee_and_a_silent_neighbour_delays_no_other() {
     let mut lan = Lan::ready("auth=off", USERS);
     let gone = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 30), 5070);
     lan.silent = vec![*gone.ip()];
@@ -173,7 +173,7 @@ fn card_of_phone(lan: &mut Lan, number: u32) -> [u8; 6] {
 }
 
 #[test]
-fn who_says_to_be_somebody_else_is_found_out_once_that_one_speaks() {
+fn a_forged_neighbour_is_replaced_once_the_true_one_sends() {
     let mut lan = Lan::ready("auth=off", USERS);
     claim(&mut lan, *PHONE.ip());
     lan.exchange(PHONE, &request("REGISTER", "alice", PHONE, 1));
@@ -186,7 +186,7 @@ fn who_says_to_be_somebody_else_is_found_out_once_that_one_speaks() {
 }
 
 #[test]
-fn wrong_checksums_are_dropped_unless_nobody_looks() {
+fn wrong_checksums_are_dropped_unless_checks_are_off() {
     let message = request("OPTIONS", "alice", PHONE, 1);
     let mut wrong = frame(PHONE, 5060, message.as_bytes());
     wrong[40] ^= 0x55;

@@ -266,7 +266,7 @@ mod tests {
     use media::tone::amplitude_of;
 
     #[test]
-    fn what_was_recorded_can_be_played() {
+    fn recordings_can_be_played() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.wav");
         let mut recording = Recording::begin(&path).unwrap();
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recording_has_the_rate_of_what_is_heard_first() {
+    fn a_recording_has_the_rate_of_its_first_audio() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.wav");
         let mut recording = Recording::begin(&path).unwrap();
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recording_in_which_nothing_was_heard_is_no_file() {
+    fn a_recording_without_audio_leaves_no_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.wav");
         drop(Recording::begin(&path).unwrap());
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_codec_does_not_carry_has_no_tone_in_it() {
+    fn tones_above_the_codec_are_not_detected() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.wav");
         let mut recording = Recording::begin(&path).unwrap();
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_played_says_why() {
+    fn unplayable_sources_are_refused_with_the_reason() {
         assert!(Source::named("tone:9000").unwrap_err().contains("7999"));
         assert!(Source::named("/no/such.wav").unwrap_err().starts_with("/no/such.wav: "));
     }

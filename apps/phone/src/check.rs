@@ -67,7 +67,7 @@ pub(crate) fn run(mut setup: Setup, report: Report) -> Result<Outcome, Outcome> 
 fn configuration(check: &mut Check, accounts: &[Account]) {
     let names: Vec<&str> = accounts.iter().map(|account| account.uri.as_str()).collect();
     let found = match names.is_empty() {
-        true => "no account: calls go directly to who is called".to_owned(),
+        true => "no account: calls go directly to the called address".to_owned(),
         false => format!("accounts {}", names.join(", ")),
     };
     check.tell("configuration", true, found, None);
@@ -91,14 +91,16 @@ fn network(check: &mut Check) {
             Some(format!("{} {address}", interface.interface_name))
         })
         .collect();
-    let advice = "bring an interface up, or look whether the cable is in";
+    let advice = "bring an interface up, or check the cable";
     check.tell("interfaces", !addresses.is_empty(), addresses.join(", "), Some(advice));
     // Documentation addresses (RFC 5737, RFC 3849): only the route to them is looked up.
     let outside = [IpAddr::from([192, 0, 2, 1]), IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1])];
     let sources = outside.map(|ip| net::source_for(SocketAddr::new(ip, 5060)));
     let ways: Vec<String> = sources.into_iter().flatten().map(|ip| ip.to_string()).collect();
     let found = match ways.is_empty() {
-        true => "there is no way out: only this machine and its networks are reached".to_owned(),
+        true => "there is no default route: only this machine and its networks can be \
+                 reached"
+            .to_owned(),
         false => format!("packets go out from {}", ways.join(" and ")),
     };
     check.tell("default route", !ways.is_empty(), found, Some("set a default route"));
@@ -110,7 +112,7 @@ fn port(check: &mut Check, wanted: SocketAddr) -> bool {
     let free = udp.and_then(|()| TcpListener::bind(wanted).map(drop));
     let found = match &free {
         Ok(()) => format!("{wanted} is free"),
-        Err(error) => format!("{wanted} cannot be listened on: {error}"),
+        Err(error) => format!("cannot listen on {wanted}: {error}"),
     };
     let advice = "end the other program (ss -ulnp), or choose another port with --listen";
     check.tell("port", free.is_ok(), found, Some(advice));
@@ -143,7 +145,7 @@ fn server(check: &mut Check, account: &Account, trust: &Trust) {
         true => format!("{towards} has no address (NAPTR, SRV, A, AAAA)"),
         false => format!("{towards} is at {}", places.join(", then ")),
     };
-    let advice = "look at /etc/resolv.conf and at the domain's name, or give the account a proxy";
+    let advice = "check /etc/resolv.conf and the domain's name, or give the account a proxy";
     check.tell("DNS", !places.is_empty(), found, Some(advice));
     let mut date = None;
     let is_secure = destination.sips || destination.transport.is_some_and(Transport::is_secure);
@@ -180,8 +182,8 @@ fn server(check: &mut Check, account: &Account, trust: &Trust) {
                 let note = if is_needed { "" } else { "; the other transport is preferred" };
                 let found = format!("{}: {cause}{note}", target.address);
                 let advice = match is_secure {
-                    true => "look at the certificate, at firewalls, and at --trust and tls.trust",
-                    false => "look at firewalls, and whether the server speaks this transport",
+                    true => "check the certificate, firewalls, --trust and tls.trust",
+                    false => "check firewalls, and the transports of the server",
                 };
                 check.tell(&name_of_probe(transport), !is_needed, found, Some(advice));
             }
@@ -228,7 +230,7 @@ fn registrations(check: &mut Check, setup: Setup) -> Result<(), Outcome> {
     let mut registering =
         Registering { begun: Instant::now(), waiting: waiting.len(), outcomes: Vec::new() };
     crate::front::run(Phone::new(setup)?, &mut registering);
-    let advice = "look at username, password, realm and proxy of the account";
+    let advice = "check username, password, realm and proxy of the account";
     for (account, outcome) in registering.outcomes {
         waiting.retain(|other| *other != account);
         let (works, found) = match outcome {

@@ -271,7 +271,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn accounts_are_read_and_nothing_is_shown_of_passwords() {
+    fn accounts_are_read_and_passwords_are_not_shown() {
         let text = "[[account]]\nuri = \"alice@example.org\"\npassword = \"secret\"\nproxy = \"192.0.2.1\"\n";
         let accounts = parse(text, Path::new("/no/such")).unwrap().accounts;
         assert_eq!(accounts[0].uri, "sip:alice@example.org");

@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_verdict_says_what_was_expected_and_what_was_heard() {
+    fn a_verdict_names_the_expectation_and_the_observation() {
         let heard = Impression {
             loudest_dbfs: Some(-6.0),
             mean_dbfs: Some(-9.1),

@@ -129,7 +129,7 @@ mod tests {
     use quick_xml::Reader;
 
     #[test]
-    fn what_is_written_is_read_back_whatever_is_in_it() {
+    fn written_reports_are_valid_for_every_text() {
         let case = |name: &str, judged| Case {
             name: name.into(),
             time: Duration::from_millis(1500),

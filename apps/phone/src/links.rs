@@ -158,10 +158,10 @@ impl Links {
     /// The TLS session to the server that `request` is for.
     fn tls_to(&mut self, transport: Transport, request: &[u8]) -> io::Result<Session> {
         let failed = |text: String| {
-            warnings::warn(format!("TLS is not to be had: {text}"));
+            warnings::warn(format!("TLS is not available: {text}"));
             io::ErrorKind::Unsupported
         };
-        let name = called_by(request).ok_or_else(|| failed("no name is called".to_owned()))?;
+        let name = called_by(request).ok_or_else(|| failed("no host to verify".to_owned()))?;
         let client = match self.tls.take() {
             Some(client) => client,
             // Keys are logged to the file named by SSLKEYLOGFILE, if it is set.
@@ -540,7 +540,7 @@ mod tests {
     }
 
     #[test]
-    fn who_says_nothing_makes_room_and_who_has_spoken_stays() {
+    fn silent_connections_make_room_and_used_ones_stay() {
         let (mut here, mut there) = (links(), links());
         there.send(&transmit(Transport::Tcp, here.locals().next().unwrap(), OPTIONS)).unwrap();
         assert!(told(&mut here, &mut there).starts_with("tcp OPTIONS"));
@@ -556,7 +556,7 @@ mod tests {
     }
 
     #[test]
-    fn what_reaches_nobody_comes_back() {
+    fn undeliverable_requests_come_back() {
         let (mut here, mut other) = (links(), links());
         let nobody = links().locals().next().unwrap();
         for transport in [Transport::Udp, Transport::Tcp] {

@@ -80,7 +80,8 @@ fn run(cli: Cli) -> Result<Outcome, Outcome> {
         }
         Command::Answer(args) => {
             if args.line.play == "-" && !args.auto {
-                let text = "--play - wants the standard input, where the return key is: add --auto";
+                let text = "--play - reads the standard input, which also has the return key: add \
+                            --auto";
                 return Err(Outcome::Usage(text.into()));
             }
             junit::check(args.expected.junit.as_deref()).map_err(Outcome::Usage)?;
@@ -113,7 +114,7 @@ fn run(cli: Cli) -> Result<Outcome, Outcome> {
         }
         Command::Control(args) => {
             if args.line.play == "-" {
-                let text = "--play - wants the standard input, on which `control` reads commands";
+                let text = "--play - reads the standard input, from which `control` reads commands";
                 return Err(Outcome::Usage(text.into()));
             }
             let front = front::Control::new(Report::new(true, records_raw(&args.line)));
@@ -151,7 +152,7 @@ fn configuration(line: &LineArgs) -> Result<Config, String> {
 /// exist.
 fn run_screen(line: &LineArgs) -> Result<Outcome, Outcome> {
     if line.json {
-        let text = "--json goes with a command: call, answer or control";
+        let text = "--json needs a command: call, answer or control";
         return Err(Outcome::Usage(text.into()));
     }
     front::Screen::check().map_err(Outcome::Usage)?;

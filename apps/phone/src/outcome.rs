@@ -97,16 +97,17 @@ impl Outcome {
         match failure {
             Failure::Refused { status, reason } => Self::of_status(*status, reason, party),
             Failure::NotLocated => Self::NotLocated(format!(
-                "{party} is not found: the DNS has no address for it, or it wants a transport that is not there"
+                "{party} is not found: the DNS has no address for it, or it requires a transport \
+                 that is not available"
             )),
             Failure::TimedOut => {
-                Self::Unreachable(format!("nobody answers where {party} should be"))
+                Self::Unreachable(format!("there is no answer from the address of {party}"))
             }
             Failure::Unreachable => Self::Unreachable(format!(
-                "{party} cannot be reached: nobody listens there, or no connection is taken"
+                "{party} cannot be reached: nothing listens there, or connections are refused"
             )),
             Failure::NoRoute => Self::NoRoute(format!(
-                "there is no route to {party}: no network, or none of its family of addresses"
+                "there is no route to {party}: no network, or none with its address family"
             )),
             Failure::Untrusted => Self::Untrusted(format!(
                 "the certificate of the next server or phone towards {party} is not trusted (--trust)"
@@ -209,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_other_end_says_has_a_status_of_its_own() {
+    fn responses_have_exit_statuses() {
         let status = |status| {
             let failure = Failure::Refused { status, reason: "x".into() };
             Outcome::of_end(&End::Failed(failure), "bob").code()

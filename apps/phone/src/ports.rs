@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_learns_what_it_looks_like() {
+    fn a_port_learns_its_mapped_address() {
         let server = UdpSocket::bind("127.0.0.1:0").unwrap();
         let address = server.local_addr().unwrap();
         let mut ports = Ports::open([127, 0, 0, 1].into(), &[address], Duration::ZERO).unwrap();

@@ -336,8 +336,8 @@ impl std::fmt::Display for Told {
                 f.write_str(state)?;
                 cause.as_ref().map_or(Ok(()), |cause| write!(f, ": {cause}"))
             }
-            Self::TransferAsked { to, .. } => write!(f, "the other end wishes {to} to be called"),
-            Self::Following { to, .. } => write!(f, "calling {to}, as the other end wishes"),
+            Self::TransferAsked { to, .. } => write!(f, "the other end asks for a call to {to}"),
+            Self::Following { to, .. } => write!(f, "calling {to}, as the other end asks"),
             Self::Message { from, text, .. } => write!(f, "{from} writes: {text}"),
             Self::MessagesWaiting { waiting, new, old, .. } => {
                 f.write_str(if *waiting { "messages wait" } else { "no messages wait" })?;

@@ -155,7 +155,7 @@ values! {
     /// Only `true`: an unwanted step is left out.
     #[derive(Clone, Copy)]
     Yes(()) from bool: yes => yes.then_some(())
-        .ok_or("expected true; leave the step out else".into());
+        .ok_or("expected true; otherwise leave the step out".into());
 
     #[derive(Clone, Copy)]
     Refusal(u16) from u16: status => Some(status).filter(|status| (300..700).contains(status))
@@ -296,11 +296,11 @@ impl Raw {
         ];
         for (option, place, has_meaning) in options {
             if let (Some(place), false) = (place, has_meaning) {
-                return Err((place, format!("`{option}` means nothing with `{name}`")));
+                return Err((place, format!("`{option}` does not apply to `{name}`")));
             }
         }
         if is_message && self.text.is_none() {
-            return Err((at, "`message` wants `text`".into()));
+            return Err((at, "`message` needs `text`".into()));
         }
         Ok(())
     }
@@ -430,11 +430,11 @@ mod tests {
             (format!("{dial},\n{{ expect_end = \"bob\" }}"), "3:16: expected \"peer\""),
             (
                 format!("{dial},\n{{ hold = true, within = \"1s\" }}"),
-                "3:25: `within` means nothing with `hold`",
+                "3:25: `within` does not apply to `hold`",
             ),
             (format!("{dial},\n{{ hold = true, call = \"x\" }}"), "3:23: no step before this one"),
             (format!("{dial},\n{{ play = \"/no/such.wav\" }}"), "3:10: /no/such.wav"),
-            ("{ message = \"sip:a@b\" }".to_owned(), "2:1: `message` wants `text`"),
+            ("{ message = \"sip:a@b\" }".to_owned(), "2:1: `message` needs `text`"),
             (String::new(), "1:1: a script has steps"),
         ] {
             let error = parse(&format!("steps = [\n{steps}]"), Path::new("/no/such")).unwrap_err();

@@ -80,7 +80,7 @@ pub(crate) fn of_environment() -> Option<Password> {
 }
 
 fn empty() -> String {
-    "there is no password in it".to_owned()
+    "it contains no password".to_owned()
 }
 
 fn read(from: impl Read) -> Result<Password, String> {

@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn no_terminal_is_steered_by_what_comes() {
+    fn received_text_does_not_control_the_terminal() {
         let address = "127.0.0.1:5060".parse().unwrap();
         let flow = sip::Flow {
             transport: Transport::Udp,

@@ -100,7 +100,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_line_has_nothing_that_a_terminal_obeys() {
+    fn a_line_has_no_control_characters() {
         let text = "\x1b[2Ja\u{9b}31m\r\n\tb\u{202e}c\u{7f}d\u{200b}e\u{2066}f\u{2028}g\u{e0041}";
         assert_eq!(printable(text), "�[2Ja�31m�� b�c�d�e�f�g�");
         assert_eq!(printable("日本語 é Ünï שלום"), "日本語 é Ünï שלום");

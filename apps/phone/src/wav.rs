@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_played_says_why() {
+    fn unplayable_sources_are_refused_with_the_reason() {
         let error = read(file(8000, 2, 32, SampleFormat::Int).path()).unwrap_err();
         assert!(error.contains("it has 2 channels, 8000 samples, 32 bits"), "{error}");
         let error = read(file(1000, 1, 16, SampleFormat::Int).path()).unwrap_err();

@@ -109,7 +109,7 @@ fn a_call_goes_by_tcp() {
 }
 
 #[test]
-fn nobody_there_is_told_at_once() {
+fn a_refused_call_is_reported_at_once() {
     let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
     let address = socket.local_addr().expect("an address");
     drop(socket);
@@ -121,7 +121,7 @@ fn nobody_there_is_told_at_once() {
             .expect("the phone runs");
         assert_eq!(output.status.code(), Some(16), "{output:?}");
         let said = String::from_utf8_lossy(&output.stderr);
-        assert!(said.contains("nobody listens there"), "{said}");
+        assert!(said.contains("nothing listens there"), "{said}");
     }
 }
 
@@ -138,7 +138,7 @@ fn an_echo_comes_back() {
 }
 
 #[test]
-fn what_does_not_fit_ends_with_a_status_of_its_own() {
+fn each_failure_has_its_exit_status() {
     // Only the status tells the caller the reason.
     let callee = Callee::start(&["--srtp", "required"]);
     assert_eq!(callee.call(&["--srtp", "off"]).status.code(), Some(17));
@@ -154,7 +154,7 @@ fn what_does_not_fit_ends_with_a_status_of_its_own() {
 }
 
 #[test]
-fn a_command_line_that_cannot_be_meant_is_refused() {
+fn a_contradictory_command_line_is_refused() {
     for (args, text) in [
         (&["call", "sip:a@b", "--play", "tone:0"][..], "tone:1000"),
         (&["call", "sip:a@b", "--play", "/no/such.wav"], "/no/such.wav"),
@@ -223,7 +223,7 @@ impl Drop for Controlled {
 }
 
 #[test]
-fn a_phone_does_what_lines_say() {
+fn control_commands_are_carried_out() {
     let (mut here, mut there) = (Controlled::start(), Controlled::start());
     here.command("nonsense");
     assert!(here.expect("failed")["cause"].as_str().is_some_and(|cause| !cause.is_empty()));
@@ -252,7 +252,7 @@ fn a_phone_does_what_lines_say() {
 
 /// Two phones in a call that the first one has placed.
 #[test]
-fn nobody_is_logged_in_without_an_account() {
+fn a_command_without_an_account_is_refused() {
     let mut here = Controlled::start();
     for command in ["register", "unregister"] {
         here.command(&format!(r#"{{"command":"{command}"}}"#));
@@ -301,7 +301,7 @@ fn calls_are_transferred() {
 }
 
 #[test]
-fn a_transfer_to_nobody_leaves_the_call_as_it_was() {
+fn a_failed_transfer_keeps_the_call() {
     let mut phones = [(); 2].map(|()| Controlled::start());
     let [alice, bob] = &mut phones;
     talking(alice, bob);

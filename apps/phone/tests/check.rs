@@ -25,7 +25,7 @@ fn found(output: &Output, what: &str) -> serde_json::Value {
 }
 
 #[test]
-fn what_works_is_told_and_the_password_is_not() {
+fn working_parts_are_listed_without_the_password() {
     let server = registrar::start("").to_string();
     let output = check(&server, PASSWORD, "127.0.0.1:0");
     for what in ["configuration", "interfaces", "port", "DNS", "OPTIONS over UDP", "registration"] {
@@ -54,14 +54,14 @@ fn a_server_over_tcp_answers_too() {
 }
 
 #[test]
-fn what_does_not_work_has_advice_and_a_status() {
+fn failing_parts_have_advice_and_a_status() {
     let taken = UdpSocket::bind("127.0.0.1:0").expect("a port");
     let listen = taken.local_addr().expect("an address").to_string();
     let old = registrar::start("Sat, 13 Nov 2010 23:29:00 GMT").to_string();
     let output = check(&old, "wrong", &listen);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     for (what, words) in [
-        ("port", "cannot be listened on"),
+        ("port", "cannot listen on"),
         ("clock", "ahead of the server's"),
         ("registration", "password"),
     ] {
@@ -73,7 +73,10 @@ fn what_does_not_work_has_advice_and_a_status() {
     let nobody = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
     let output = check(&nobody.expect("an address").to_string(), "", "127.0.0.1:0");
     let found = found(&output, "OPTIONS over UDP");
-    assert!(found["found"].as_str().is_some_and(|text| text.contains("nobody listens")), "{found}");
+    assert!(
+        found["found"].as_str().is_some_and(|text| text.contains("nothing listens")),
+        "{found}"
+    );
     assert!(said(&output).contains("barebell-phone: "), "{output:?}");
     event(&told(&output.stdout), "check");
 }

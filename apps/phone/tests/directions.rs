@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 #[test]
-fn a_call_goes_by_ipv6_without_being_told_so() {
+fn a_call_uses_ipv6_by_default() {
     let mut callee = Command::new(PHONE)
         .args(["answer", "--auto", "--calls", "1", "--listen", "[::1]:0", "--json"])
         .stdout(Stdio::piped())
@@ -46,7 +46,7 @@ fn invite(more: &[&str]) -> (String, std::process::Output) {
 }
 
 #[test]
-fn a_call_rings_as_long_as_wanted_and_is_from_whom_is_said() {
+fn ring_timeout_and_from_are_applied() {
     let from = ["--from", "carol@example.org", "--ring-timeout", "1s", "--quiet"];
     let (invite, output) = invite(&from);
     assert!(invite.contains("From: <sip:carol@example.org>;tag="), "{invite}");
@@ -57,7 +57,7 @@ fn a_call_rings_as_long_as_wanted_and_is_from_whom_is_said() {
 }
 
 #[test]
-fn files_are_tried_before_the_call_and_a_call_that_fails_leaves_none() {
+fn files_are_opened_before_the_call_and_a_failed_call_leaves_no_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let wrong = folder.path().join("no/such/file");
     let wrong = wrong.to_str().expect("text");

@@ -6,7 +6,7 @@ use media::tone::amplitude_of;
 use rig::{Running, event, junit, phone, recorded, said, told};
 
 #[test]
-fn what_is_expected_is_heard_at_both_ends() {
+fn expectations_hold_at_both_ends() {
     let folder = tempfile::tempdir().expect("a folder");
     let [here, there] = ["a.xml", "b.xml"].map(|name| folder.path().join(name));
     let file = there.to_str().expect("text");
@@ -32,7 +32,7 @@ fn what_is_expected_is_heard_at_both_ends() {
 }
 
 #[test]
-fn what_does_not_come_has_a_status_and_words() {
+fn unmet_expectations_have_a_status_and_a_reason() {
     let folder = tempfile::tempdir().expect("a folder");
     for (play, expect, words) in [
         ("tone:440", "tone:1000", "expected a tone of 1000 Hz for 200ms; heard -"),
@@ -56,7 +56,7 @@ fn what_does_not_come_has_a_status_and_words() {
 }
 
 #[test]
-fn keys_are_expected_of_who_calls() {
+fn keys_of_the_caller_are_expected() {
     let callee = Running::answer(&["--expect", "dtmf:1#"]);
     let mut caller = Running::start(&["control"]);
     caller.types(&format!("{{\"command\":\"call\",\"uri\":\"{}\"}}\n", callee.uri()));
@@ -72,7 +72,7 @@ fn keys_are_expected_of_who_calls() {
 }
 
 #[test]
-fn a_call_that_comes_to_nothing_keeps_its_status_and_is_in_the_file() {
+fn a_failed_call_keeps_its_status_and_is_in_the_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("a.xml");
     let name = file.to_str().expect("text");
@@ -90,7 +90,7 @@ fn a_call_that_comes_to_nothing_keeps_its_status_and_is_in_the_file() {
 }
 
 #[test]
-fn expectations_that_cannot_be_meant_are_refused() {
+fn contradictory_expectations_are_refused() {
     for (args, text) in [
         (["--expect", "music"], "tone:1000"),
         (["--min-mos", "9"], "from 1 to 5"),
@@ -129,7 +129,7 @@ fn tenths_with(hertz: f64, (rate, samples): &(u32, Vec<i16>)) -> usize {
 }
 
 #[test]
-fn nothing_sounds_before_the_answer_unless_it_is_early() {
+fn only_early_media_is_played_before_the_answer() {
     let [here, there] = heard_around_the_answer(&["--early"], &["--early"]);
     // One second before the answer, and one and a half after it.
     assert!(tenths_with(440.0, &here) >= 20, "{}", tenths_with(440.0, &here));

@@ -36,7 +36,7 @@ fn the_delay_is_measured_against_an_echo() {
 }
 
 #[test]
-fn the_delay_is_said_in_words_and_none_where_nothing_comes_back() {
+fn the_delay_is_reported_only_if_audio_comes_back() {
     for (answers, is_measured) in [("--echo", true), ("--early", false)] {
         let callee = Running::answer(&[answers]);
         let args = ["call", &callee.uri(), "--listen", "127.0.0.1:0"];

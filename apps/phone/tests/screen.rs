@@ -243,11 +243,11 @@ fn a_call_in_clear_is_said_to_be_not_secure() {
 }
 
 #[test]
-fn a_call_to_nobody_says_why() {
+fn a_failed_call_shows_its_reason() {
     let nobody = UdpSocket::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
     let mut screen = Screen::start(&[]);
     screen.call_peer(&format!("sip:bob@{nobody}"));
-    let text = screen.expect(&["Main menu", "no answer", "nobody listens there"]);
+    let text = screen.expect(&["Main menu", "no answer", "nothing listens there"]);
     assert!(text.contains(&format!("to sip:bob@{nobody}")), "{text}");
     // The history calls again, and Ctrl-C ends the program too.
     screen.press(ENTER);
@@ -319,7 +319,7 @@ fn configuration(home: &Path) -> std::path::PathBuf {
 }
 
 #[test]
-fn who_logs_in_is_registered_and_saved_where_that_is_wanted() {
+fn a_login_registers_and_is_saved_on_request() {
     let server = registrar();
     let mut screen = Screen::start(&[]);
     screen.expect(&["Log in to a server"]);
@@ -353,14 +353,14 @@ fn who_logs_in_is_registered_and_saved_where_that_is_wanted() {
 }
 
 #[test]
-fn who_logs_in_to_nobody_hears_why_and_nothing_is_saved() {
+fn a_failed_login_shows_its_reason_and_is_not_saved() {
     let nobody = UdpSocket::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
     let mut screen = Screen::start(&[]);
     screen.expect(&["Log in to a server"]);
     screen.press(ENTER);
-    screen.expect(&["server and user are wanted"]);
+    screen.expect(&["enter server and user"]);
     screen.press(&format!("{nobody}\talice\t\t\t {ENTER}"));
-    screen.expect(&["Main menu", "not registered: ", "nobody listens there", "; again at "]);
+    screen.expect(&["Main menu", "not registered: ", "nothing listens there", "; again at "]);
     assert!(!configuration(screen.home.path()).exists());
 }
 
@@ -444,5 +444,5 @@ fn without_a_terminal_it_says_so() {
     let output = Command::new(PHONE).stdin(Stdio::null()).output().expect("the phone runs");
     assert_eq!(output.status.code(), Some(2));
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("wants a terminal") && output.stdout.is_empty(), "{said}");
+    assert!(said.contains("needs a terminal") && output.stdout.is_empty(), "{said}");
 }

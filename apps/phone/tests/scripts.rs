@@ -89,7 +89,7 @@ fn steps_that_fail_say_which_and_why() {
         ("{ expect_keys = \"1\", within = \"500ms\" }", "no key was pressed"),
         ("{ expect_end = \"peer\", within = \"500ms\" }", "the call goes on"),
         ("{ expect_message = \"x\", within = \"500ms\" }", "no message has come"),
-        ("{ expect_call = \"*\", within = \"500ms\" }", "nobody has called"),
+        ("{ expect_call = \"*\", within = \"500ms\" }", "no call has come"),
         ("{ message = \"sip:\", text = \"x\" }", "sip:"),
         ("{ answer = true }", "does not ring here"),
         ("{ decline = 486 }", "ringing"),
@@ -153,7 +153,7 @@ fn a_call_that_is_not_taken_has_the_status_of_its_cause() {
 }
 
 #[test]
-fn wrong_keys_and_other_callers_are_not_what_was_expected() {
+fn wrong_keys_and_other_callers_fail_a_step() {
     let callee = steps("{ expect_call = \"*\" }, { answer = true }, { expect_keys = \"12\" }");
     let there = Running::start(&callee.args());
     let uri = there.uri();
@@ -209,7 +209,7 @@ fn calls_are_transferred_blindly_and_to_one_another() {
 }
 
 #[test]
-fn a_script_that_cannot_be_meant_is_refused_before_anything_is_done() {
+fn an_invalid_script_is_refused_before_its_first_step() {
     let script = Script::new("steps = [\n  { dial = \"sip:a@b\" },\n  { hang_up = 1 },\n]\n");
     let output = script.run();
     assert_eq!(output.status.code(), Some(2), "{output:?}");

@@ -51,7 +51,7 @@ fn passwords_come_from_a_file_a_command_or_the_configuration() {
     for (password, words) in [
         ("password_file = \"/no/such\"", "/no/such"),
         ("password_command = \"exit 3\"", "3"),
-        ("password_command = \"true\"", "there is no password in it"),
+        ("password_command = \"true\"", "it contains no password"),
         ("password = \"a\"\npassword_file = \"/b\"", "one password"),
         ("password_command = \"a\"\npassword_file = \"/b\"", "either"),
     ] {

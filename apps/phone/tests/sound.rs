@@ -90,7 +90,7 @@ fn a_reader_that_goes_ends_the_recording_and_not_the_call() {
 }
 
 #[test]
-fn a_reader_that_does_not_read_loses_samples_and_delays_nobody() {
+fn a_stalled_reader_loses_samples_and_delays_no_call() {
     let callee = Running::answer(&["--play", "tone:440"]);
     let mut child = Command::new(PHONE)
         .args(["call", &callee.uri(), "--listen", "127.0.0.1:0", "--record", "-", "--json"])
@@ -146,7 +146,7 @@ fn a_file_of_another_rate_is_played() {
 /// A tone that only a wideband codec carries, from the generator and from a file: the remote
 /// recording has it with a wideband codec, and no alias of it with another.
 #[test]
-fn what_wideband_carries_is_played_and_recorded() {
+fn wideband_audio_is_played_and_recorded() {
     let folder = tempfile::tempdir().expect("a folder");
     let [play, heard] = ["a.wav", "b.wav"].map(|name| folder.path().join(name));
     let spec = hound::WavSpec {

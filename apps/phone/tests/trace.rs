@@ -108,7 +108,7 @@ fn a_call_is_in_the_file_with_its_sound_by_both_transports() {
 }
 
 #[test]
-fn a_capture_that_cannot_be_written_is_told_before_the_call() {
+fn an_unwritable_capture_is_reported_before_the_call() {
     let output = rig::phone(&["call", "sip:a@b", "--pcap", "/no/such/folder/a"]);
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     assert!(said(&output).contains("/no/such/folder/a"), "{output:?}");

@@ -126,7 +126,8 @@ impl Tls {
     /// Advice for the operator about the cost of handshakes.
     pub(crate) fn advice(&self) -> Option<&'static str> {
         self.has_rsa.then_some(
-            "a certificate for TLS has a key of RSA: a handshake costs about four times as much processor time as with \
+            "a TLS certificate has an RSA key: a handshake costs about four times as much \
+             processor time as with \
              ECDSA by P-256 (of 4096 bits: twenty times)",
         )
     }
@@ -140,8 +141,8 @@ impl Tls {
         };
         match &self.own {
             Some(file) => format!(
-                "the certificate for TLS is one that this server has made itself, {}: phones have to be told to \
-                 trust it; its SHA-256 fingerprint is {fingerprint}",
+                "the TLS certificate is self-signed by this server, {}: phones have to be \
+                 configured to trust it; its SHA-256 fingerprint is {fingerprint}",
                 file.display()
             ),
             None => {

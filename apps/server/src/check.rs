@@ -23,26 +23,26 @@ fn certificates(settings: &Settings, out: &mut Out) -> Result<(), Failure> {
     let secure: Vec<&Listen> =
         listens.iter().filter(|listen| listen.transport.is_secure()).collect();
     if let Some(wanted) = &settings.tls.acme {
-        out.line(&format!("gets {wanted}, once that is due"))?;
+        out.line(&format!("orders {wanted} when it is due"))?;
         let domains = settings.engine_config().domains;
         let names = domains.iter().map(|domain| &domain.name);
         for name in names.filter(|name| !wanted.domains.contains(name)) {
             out.line(&format!(
-                "warning: {name} is not among acme.domains: who calls it by TLS does not find it in \
-                 the certificate"
+                "warning: {name} is not in acme.domains: the certificate is not valid for TLS \
+                 connections to it"
             ))?;
         }
         if secure.is_empty() {
-            out.line("warning: nothing listens for TLS, so [acme] is for nothing")?;
+            out.line("warning: nothing listens for TLS, so [acme] has no effect")?;
         } else if !secure.iter().any(|listen| listen.outside_port() == acme::PORT) {
             out.line(
-                "warning: nothing listens for TLS on port 443, which the issuer calls: add \
-                 \"tls:0.0.0.0:443\" to listen, or lead that port to where TLS is listened to",
+                "warning: nothing listens for TLS on port 443, to which the issuer connects: add \
+                 \"tls:0.0.0.0:443\" to listen, or forward that port to a TLS listener",
             )?;
         }
     }
     if !secure.is_empty() && settings.tls.makes_one(&data) {
-        return out.line("makes a certificate for TLS itself when it starts");
+        return out.line("creates a self-signed TLS certificate when it starts");
     }
     match settings.open_tls(&data, None)? {
         Some(tls) => {
@@ -93,7 +93,7 @@ fn users(flags: &CheckFlags, served: &[Domain], out: &mut Out) -> Result<(), Fai
         }
     };
     if let Err(failure) = ask() {
-        return out.line(&format!("note: its users cannot be seen: {failure}"));
+        return out.line(&format!("note: its users cannot be read: {failure}"));
     }
     let default = served.first().map(|domain| domain.name.as_str());
     found.iter().try_for_each(|UserDomain { domain, users }| {
@@ -140,8 +140,8 @@ pub(crate) fn run(flags: &CheckFlags, out: &mut Out) -> Result<(), Failure> {
         }
         if let Err(error) = listen.try_out() {
             out.line(&format!(
-                "warning: {listen} cannot be used now ({error}); if that is not the server itself, \
-                 already running, end what uses it or choose another address"
+                "warning: {listen} cannot be used now ({error}); unless the running server uses \
+                 it, end the program that does, or choose another address"
             ))?;
         }
     }
@@ -158,7 +158,7 @@ pub(crate) fn run(flags: &CheckFlags, out: &mut Out) -> Result<(), Failure> {
         ))?;
     }
     if !engine.authentication.required {
-        out.line("warning: authentication is off: anybody can register and call as any user")?;
+        out.line("warning: authentication is off: any client can register and call as any user")?;
     }
     users(flags, &engine.domains, out)?;
     if !is_good {

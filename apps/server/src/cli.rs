@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn serve_is_what_is_done_when_nothing_is_said() {
+    fn serve_is_the_default_command() {
         let bare = Cli::parse_from(["barebell"]);
         assert!(bare.command.is_none());
         let flags = Cli::parse_from(["barebell", "--domain", "Example.com", "--auth", "off"]);
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_overrule_the_file_and_keep_what_it_says_of_a_domain() {
+    fn flags_override_the_file_and_keep_its_settings_of_a_domain() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         let text = "mode = \"redirect\"\nworkers = 3\ndata = \"/from/file\"\n\
                     domains = [\"a.com\", { name = \"b.com\", aliases = [\"sip.b.com\"] }]";

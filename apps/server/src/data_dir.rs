@@ -134,7 +134,8 @@ fn check_files(path: &Path) -> Result<(), Failure> {
         };
         if !found.is_file() && !found.file_type().is_socket() {
             return Err(Failure::said(format!(
-                "{} is a link or a directory, where a file is expected: look who has made it, and move it away",
+                "{} is a link or a directory, where a file is expected: find out its origin, and \
+                 move it away",
                 path.display()
             )));
         }
@@ -165,9 +166,7 @@ fn fault(path: &Path, what: &str, found: &Metadata, is_owner_fine: bool) -> Opti
         let (owner, us) = (name(Uid::from_raw(found.uid())), name(geteuid()));
         let remedy = match found.is_dir() {
             true => format!("run it as {owner} (sudo -u {owner} barebell ...)"),
-            false => format!(
-                "run it as {owner}; or look whether it is as it should be, then chown {us} {path}"
-            ),
+            false => format!("run it as {owner}; or check its contents, then chown {us} {path}"),
         };
         return Some(format!(
             "the {what} {path} belongs to {owner}, who can change it, and this runs as {us}: {remedy}"
@@ -176,7 +175,8 @@ fn fault(path: &Path, what: &str, found: &Metadata, is_owner_fine: bool) -> Opti
     // The mode of a symbolic link has no meaning.
     if !found.is_symlink() && found.mode() & 0o022 != 0 {
         return Some(format!(
-            "others than its owner may write to the {what} {path} (mode {:o}): look whether it is as it should be, then chmod \
+            "others than its owner may write to the {what} {path} (mode {:o}): check its \
+             contents, then chmod \
              go-w {path}",
             found.mode() & 0o7777
         ));
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_others_may_write_to_is_refused_before_anybody_is_talked_to() {
+    fn a_directory_that_others_may_write_to_is_refused_before_its_socket_is_used() {
         let temporary = tempfile::tempdir().unwrap();
         let path = temporary.path().join("data");
         std::fs::create_dir(&path).unwrap();
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_to_somebody_else_is_refused_with_the_remedy() {
+    fn a_directory_of_another_user_is_refused_with_the_remedy() {
         let temporary = tempfile::tempdir().unwrap();
         let us = name(geteuid());
         let file = temporary.path().join("lock");

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_needed_for_the_rest_is_kept_from_connections() {
+    fn descriptors_for_other_uses_are_reserved() {
         let shares = |limit, wanted| share(limit, 30, 2, wanted).ok();
         let with = |connections, lookups| Some(Shares { connections, lookups });
         assert_eq!(shares(524_288, 100_000), with(100_000, 1024));

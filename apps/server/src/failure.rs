@@ -36,7 +36,7 @@ impl fmt::Display for Failure {
         f.write_str(match self {
             Self::Said(text) => text,
             Self::Found => "see above",
-            Self::OutputClosed => "nobody reads the output",
+            Self::OutputClosed => "the reader of the output has closed it",
         })
     }
 }

@@ -45,7 +45,7 @@ impl FromStr for Outside {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is no address with a port, nor a name with one");
+        let wrong = || format!("`{text}` is neither an address nor a name with a port");
         if let Ok(address) = text.parse::<SocketAddr>() {
             let is_some = !address.ip().is_unspecified() && address.port() != 0;
             return is_some.then_some(Self::Address(address)).ok_or_else(wrong);
@@ -122,7 +122,7 @@ impl Listen {
         };
         let found = (name, port).to_socket_addrs().map_err(|error| cannot(&error))?;
         let mut found = found.filter(|address| address.is_ipv4() == is_v4);
-        found.next().map(Some).ok_or_else(|| cannot(&"it has others"))
+        found.next().map(Some).ok_or_else(|| cannot(&"its addresses are of another family"))
     }
 
     /// Returns true if only one of the two can be bound: both are stream listeners for one address
@@ -158,8 +158,8 @@ impl FromStr for Listen {
         let expected = || {
             format!(
                 "`{text}` is no address to listen on; expected TRANSPORT:ADDRESS:PORT with udp, tcp, tls, ws or wss, \
-                 such as udp:192.0.2.1:5060 or tls:[::]:5061, and where it is called otherwise \
-                 outside, udp:0.0.0.0:5060 as 203.0.113.5:15060 or as sip.example.com:15060"
+                 such as udp:192.0.2.1:5060 or tls:[::]:5061, and with \
+                 another public address, udp:0.0.0.0:5060 as 203.0.113.5:15060 or as sip.example.com:15060"
             )
         };
         let (bound, advertised) = match text.split_once(" as ") {
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_to_listen_on_is_refused_with_an_example() {
+    fn invalid_listeners_are_refused_with_an_example() {
         for text in ["", "udp", "udp:", "udp:*:5060", "udp:1.2.3.4", "sctp:1.2.3.4:5", "1.2.3.4:5"]
         {
             let error = text.parse::<Listen>().unwrap_err();

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn one_kind_does_not_drown_another_and_nothing_is_formatted_in_vain() {
+    fn kinds_are_limited_separately_and_suppressed_lines_are_not_formatted() {
         let mut formatted = 0;
         for _ in 0..1000 {
             info("test: many", || {

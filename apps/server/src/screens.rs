@@ -73,7 +73,7 @@ pub(crate) fn registrations(flags: &ScreenFlags, out: &mut Out) -> Result<(), Fa
                 rows.iter().try_for_each(|row| out.json(row))?;
             }
         } else if rows.is_empty() {
-            show("nobody is registered\n", flags, out)?;
+            show("no user is registered\n", flags, out)?;
         } else {
             show(&table(&rows), flags, out)?;
         }
@@ -204,7 +204,7 @@ fn running_text(
     // Counters of zero are omitted for clarity.
     let counted: Vec<_> = status.counters.iter().filter(|(_, count)| **count > 0).collect();
     if counted.is_empty() {
-        return writeln!(text, "\nnothing counted yet");
+        return writeln!(text, "\nall counters are zero");
     }
     let width = counted
         .iter()

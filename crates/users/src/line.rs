@@ -64,7 +64,7 @@ impl fmt::Display for LineError {
             Self::NotUtf8 => f.write_str(
                 "not UTF-8; save the file in that encoding, with or without a byte order mark",
             ),
-            Self::NoColon => f.write_str("expected name:password, and there is no colon"),
+            Self::NoColon => f.write_str("expected name:password, found no colon"),
             Self::Name(error) => error.fmt(f),
             Self::Password => f.write_str(
                 "the password is empty or has control characters in it; expected one line of text",

@@ -26,7 +26,7 @@ impl Dns {
         let resolver = TokioResolver::builder_tokio().and_then(|builder| builder.build());
         let resolver = resolver
             .inspect_err(|error| {
-                warn(&format!("names cannot be looked up, only addresses are reached: {error}"));
+                warn(&format!("no DNS, only IP addresses can be reached: {error}"));
             })
             .ok();
         Self { resolver, transports, families, warn }

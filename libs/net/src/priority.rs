@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_takes_short_turns_stays_as_nice_as_it_was() {
+    fn short_time_slices_keep_the_nice_value() {
         let nice = std::thread::spawn(|| {
             give_way()?;
             take_short_turns()?;
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_that_somebody_chose_stays() {
+    fn a_configured_scheduling_policy_stays() {
         let policy = std::thread::spawn(|| {
             // SAFETY: `usual` is only read. Process 0 is the calling thread.
             let result = unsafe {

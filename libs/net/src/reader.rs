@@ -237,14 +237,14 @@ impl Asks<'_> {
 const fn what_was_asked(refused: Refused) -> &'static str {
     match refused {
         Refused::Origin => {
-            "a page asks for WebSocket that may not, or by a name that is none of this server's \
+            "the page's origin is not allowed, or Host is not a name of this server \
              (websocket.origins)"
         }
         Refused::Forwarded => {
-            "a proxy does not say in X-Forwarded-For for which client it asks (limits.proxies)"
+            "the request of a proxy has no client address in X-Forwarded-For (limits.proxies)"
         }
-        Refused::Malformed => "what comes is no request of HTTP",
-        _ => "a request of HTTP asks for something else than SIP over WebSocket",
+        Refused::Malformed => "the data is not an HTTP request",
+        _ => "the HTTP request is not for SIP over WebSocket",
     }
 }
 
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proxy_says_for_which_client_it_asks() {
+    fn a_proxy_names_its_client() {
         let asked = String::from_utf8(websocket::request("example.org", [1; 16])).unwrap();
         let with = |hops: &str| asked.replace("\r\n\r\n", &format!("\r\n{hops}\r\n\r\n"));
         let client = |address: &str, port| Some((address.parse().unwrap(), port));
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn others_than_sip_over_web_socket_are_told_so() {
+    fn other_protocols_than_sip_over_websocket_are_refused() {
         let page = "GET / HTTP/1.1\r\nHost: example.org\r\n\r\n".to_owned();
         let asked = String::from_utf8(websocket::request("example.org", [1; 16])).unwrap();
         let with =

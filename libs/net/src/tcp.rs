@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nobody_listens_the_error_says_so() {
+    fn a_refused_connection_is_named() {
         let listener = listen("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.local_addr().unwrap();
         drop(listener);

@@ -65,7 +65,7 @@ pub(crate) fn serve(removes_itself: bool, ending: &Arc<AtomicBool>) {
                     return;
                 }
             }
-            Err(error) => say(&Reply::Failed(format!("it does not understand: {error}"))),
+            Err(error) => say(&Reply::Failed(format!("it cannot read the order: {error}"))),
         }
     }
 }

@@ -160,7 +160,7 @@ impl Fleet {
                 if let Some(agent) = greeted.iter().position(|&it| !it)
                     && self.clock.now() > until
                 {
-                    let reason = format!("it said nothing in {} s", PATIENCE.as_secs());
+                    let reason = format!("no message from it in {} s", PATIENCE.as_secs());
                     return Err(AgentError::Start(self.place(agent), reason));
                 }
                 continue;
@@ -169,14 +169,14 @@ impl Fleet {
             match reply {
                 Some(Ok(Reply::Hello { version, protocol, machine })) => {
                     if version != env!("CARGO_PKG_VERSION") || protocol != PROTOCOL {
-                        return Err(wrong(format!("it says version {version}.{protocol}")));
+                        return Err(wrong(format!("its version is {version}.{protocol}")));
                     }
                     self.agents.borrow_mut()[agent].machine = *machine;
                     greeted[agent] = true;
                 }
                 Some(Err(said)) if noise[agent] == NOISE => return Err(wrong(said)),
                 Some(Err(_)) => noise[agent] += 1,
-                Some(Ok(_)) => return Err(wrong("it speaks unasked".to_owned())),
+                Some(Ok(_)) => return Err(wrong("it sent a message without a request".to_owned())),
                 None => {
                     let said = self.agents.borrow_mut()[agent].last_words();
                     return Err(AgentError::Start(self.place(agent), said));
@@ -230,7 +230,7 @@ impl Fleet {
     }
 
     fn unexpected(&self, agent: usize) -> AgentError {
-        AgentError::Version(self.place(agent), "it says what does not belong here".to_owned())
+        AgentError::Version(self.place(agent), "it sent an unexpected message".to_owned())
     }
 
     /// Returns the reply in an event of `agent`, if it is a reply.
@@ -463,7 +463,7 @@ impl Agent {
         match (said.is_empty(), status) {
             (false, _) => said,
             (true, Some(status)) => format!("{status}"),
-            (true, None) => "it is no longer heard".to_owned(),
+            (true, None) => "the connection to it is lost".to_owned(),
         }
     }
 

@@ -50,8 +50,8 @@ impl fmt::Display for AgentError {
             ),
             Self::Version(place, said) => write!(
                 f,
-                "agent {place} is no barebell-bench {} as this one is: {said}; install the same \
-                 there, or remove it from the PATH to have this one copied",
+                "agent {place} has another barebell-bench than this one, {}: {said}; install the \
+                 same there, or remove it from the PATH to have this one copied",
                 env!("CARGO_PKG_VERSION")
             ),
             Self::Ended(place, said) => write!(f, "agent {place} has ended in the middle: {said}"),

@@ -251,7 +251,7 @@ impl Plan {
     pub(crate) fn into_plan(self) -> Result<GeneratorPlan, String> {
         let part = self.part;
         if part.index >= part.count || part.count > MOST {
-            return Err(format!("machine {} of {} is none", part.index + 1, part.count));
+            return Err(format!("machine {} of {} does not exist", part.index + 1, part.count));
         }
         Ok(GeneratorPlan {
             target: self.target,

@@ -103,7 +103,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_or_lacks_something_is_refused() {
+    fn truncated_and_incomplete_packets_are_refused() {
         let whole = datagram(&CHUNKS);
         for length in 0..whole.len() {
             assert_eq!(read(&whole[..length]), None);

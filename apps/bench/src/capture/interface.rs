@@ -36,14 +36,15 @@ impl fmt::Display for InterfaceError {
             }
             Self::NotAllowed(name) => write!(
                 f,
-                "{name} cannot be listened to: that needs root, or the capability CAP_NET_RAW"
+                "cannot capture on {name}: that needs root, or the capability CAP_NET_RAW"
             ),
             Self::Kind(name, kind) => write!(
                 f,
-                "the packets of {name} are of a kind that is not read ({kind}): expected Ethernet, loopback or IP; \
+                "the link type of {name} is not supported ({kind}): expected Ethernet, loopback \
+                 or IP; \
                  tcpdump -w - -i {name} | barebell-bench capture - may know it"
             ),
-            Self::System(name, error) => write!(f, "{name} cannot be listened to: {error}"),
+            Self::System(name, error) => write!(f, "cannot capture on {name}: {error}"),
         }
     }
 }

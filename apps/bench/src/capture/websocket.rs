@@ -209,7 +209,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_ends_it() {
+    fn unreadable_frames_end_the_connection() {
         for bytes in [
             b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".to_vec(),
             [b"GET /".to_vec(), vec![b'x'; HANDSHAKE]].concat(),

@@ -16,7 +16,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use values::{Counts, Rates};
 
-/// Measures what any SIP server carries, and shows it.
+/// Measures the capacity of any SIP server, and reports it.
 #[derive(Debug, Parser)]
 #[command(name = "barebell-bench", version, about)]
 pub(crate) struct Cli {

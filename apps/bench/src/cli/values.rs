@@ -105,7 +105,7 @@ impl FromStr for Counts {
                 let between: Vec<u32> =
                     Self::STEPS.into_iter().filter(|step| (from..=to).contains(step)).collect();
                 if between.is_empty() {
-                    return Err(format!("none of the steps {:?} lies in {text}", Self::STEPS));
+                    return Err(format!("no step of {:?} is in {text}", Self::STEPS));
                 }
                 Ok(Self(between))
             }

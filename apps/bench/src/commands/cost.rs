@@ -36,7 +36,7 @@ pub(crate) fn execute(args: &CostArgs, ending: &Arc<AtomicBool>) -> Result<bool,
     let load = &args.load;
     if !load.agents.is_empty() {
         return Err(CommandError::Usage(
-            "cost is about the generator of this machine: it takes no --agents".to_owned(),
+            "cost measures the generator of this machine: --agents is not for it".to_owned(),
         ));
     }
     let users = load.users.users()?;

@@ -71,11 +71,7 @@ impl fmt::Display for CommandError {
             ),
             Self::NoServer(error) => error.fmt(f),
             Self::NoServers(host, failures) => {
-                write!(
-                    f,
-                    "none of the servers that {host} leads to answers: {}",
-                    failures.join("; ")
-                )
+                write!(f, "no server of {host} answers: {}", failures.join("; "))
             }
             Self::Users(error) => error.fmt(f),
             Self::Link(error) => error.fmt(f),
@@ -88,13 +84,13 @@ impl fmt::Display for CommandError {
             Self::PeerCommand(error) => error.fmt(f),
             Self::Peer(error) => write!(f, "the ideal peer does not start: {error}"),
             Self::Ended(name, last_words) => {
-                write!(f, "{name} is not there any more: {last_words}")
+                write!(f, "{name} has ended: {last_words}")
             }
             Self::Sipp(error) => write!(f, "SIPp cannot be measured: {error}"),
             Self::Traffic(error) => write!(f, "no other traffic can be sent: {error}"),
             Self::Flood(error) => write!(f, "the flood of forged packets failed: {error}"),
             Self::NoCeiling(error) => error.fmt(f),
-            Self::Extras(error) => write!(f, "what packages want cannot be written: {error}"),
+            Self::Extras(error) => write!(f, "the files for packages cannot be written: {error}"),
             Self::Print(error) => write!(f, "standard output cannot be written: {error}"),
             Self::Usage(text) => f.write_str(text),
             Self::Ceiling(systems) => write!(

@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lowest_rate_that_did_not_pass_says_what_the_limit_is_of() {
+    fn the_lowest_failed_rate_decides_the_kind_of_the_limit() {
         let bound = |steps: &[(f64, Verdict)]| {
             let mut bound = None;
             for &(rate, verdict) in steps {
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn what_passed_by_luck_is_forgotten_when_a_lower_rate_fails() {
+    fn a_pass_is_forgotten_when_a_lower_rate_fails() {
         let mut search = Search::new(0.05, 1.0);
         assert_eq!(search.next(1000.0, true), Some(2000.0));
         assert_eq!(search.next(800.0, false), Some(400.0));

@@ -64,8 +64,8 @@ fn end_on_signals(command: &Command, ending: &Arc<AtomicBool>) {
         }
         if has_load {
             complain(
-                "stopping: nothing more is started, and what is under way is waited for; once more ends \
-                 it at once",
+                "stopping: no operation is started, and those in progress are awaited; Ctrl-C \
+                 again ends at once",
             );
         }
     });

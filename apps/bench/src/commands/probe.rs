@@ -30,10 +30,7 @@ pub(super) fn settle(load: &mut LoadArgs, ending: &AtomicBool) -> Result<(), Com
                 return Err(CommandError::NoServers(target.host, failures));
             };
             (target.transport, target.address) = (next.transport, next.address);
-            complain(format_args!(
-                "{error}; trying {target}, the next that {} leads to",
-                target.host
-            ));
+            complain(format_args!("{error}; trying {target}, the next server of {}", target.host));
             failures.push(error.to_string());
         }
     }

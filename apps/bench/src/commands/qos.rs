@@ -141,8 +141,7 @@ fn busy(bits: Option<Option<u64>>, link: Option<&Link>) -> Result<Option<u64>, C
     match (bits, link) {
         (Some(None), Some(link)) => Ok(Some(link.bits / 2)),
         (Some(None), None) => Err(CommandError::Usage(
-            "--busy BITS: say how much, for the rate of the link to the target is not known"
-                .to_owned(),
+            "--busy needs a value BITS: the rate of the link to the target is not known".to_owned(),
         )),
         (bits, _) => Ok(bits.flatten()),
     }

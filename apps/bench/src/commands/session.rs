@@ -219,7 +219,7 @@ impl Session {
             trouble => (None, trouble),
         };
         if let Some(broken) = broken {
-            run.doubts.push(format!("the watching broke off: {broken}"));
+            run.doubts.push(format!("the observation ended: {broken}"));
         }
         let has_ended = ended.is_some() || gone.is_some();
         let silent = measured.is_silent.then(|| match measured.traffic.refused {

@@ -233,7 +233,7 @@ fn of_tls(plan: &GeneratorPlan) -> Result<Option<Tls>, LinkError> {
     let client = client.map_err(|error| failed(error.to_string()))?;
     let client = if plan.is_resuming { client } else { client.without_resumption() };
     let name = ServerName::try_from(plan.settings.domain.clone());
-    let name = name.map_err(|_| failed(format!("{} is no name to call", plan.settings.domain)))?;
+    let name = name.map_err(|_| failed(format!("{} is no host name", plan.settings.domain)))?;
     let server = tls::unsigned().map_err(failed)?;
     Ok(Some(Tls { client, name, server }))
 }
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_registered_is_logged_out_at_the_end_also_of_a_load_that_was_stopped() {
+    fn registered_users_are_logged_out_at_the_end_also_of_a_stopped_load() {
         let script = Script { authentication: Authentication::Nonce, ..Script::default() };
         for is_stopped in [false, true] {
             let peer = Peer::start(&script).unwrap();

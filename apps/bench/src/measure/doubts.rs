@@ -63,7 +63,7 @@ impl Limits {
         }
         if machine.links.refused > 0 {
             doubts.push(format!(
-                "nobody listened where the server was to be (connection refused, {} times)",
+                "nothing listened at the address of the server (connection refused, {} times)",
                 machine.links.refused
             ));
         }
@@ -97,14 +97,11 @@ impl Limits {
             && run.counts.challenged + run.counts.reused == 0
             && run.counts.succeeded > 0
         {
-            doubts.push(
-                "authentication was expected and the server asked nobody for credentials"
-                    .to_owned(),
-            );
+            doubts.push("authentication was expected, and the server sent no challenge".to_owned());
         }
         if !run.load.authentication && run.counts.challenged > 0 {
             doubts.push(format!(
-                "the server asked for credentials {} times, which was not expected: say --auth",
+                "the server sent {} unexpected challenges: add --auth",
                 run.counts.challenged
             ));
         }

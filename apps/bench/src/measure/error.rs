@@ -54,7 +54,7 @@ impl fmt::Display for MeasureError {
             Self::Unanswered { requests: 0 } => f.write_str("the server is gone"),
             Self::Unanswered { requests } => write!(
                 f,
-                "the server answers nothing: {requests} requests to prepare the users got no answer"
+                "the server does not answer: {requests} requests to prepare the users got no answer"
             ),
             Self::Agent(error) => error.fmt(f),
             Self::Stopped => f.write_str("stopped"),

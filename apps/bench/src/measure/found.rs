@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_agents_found_is_added_up_and_their_doubts_are_named() {
+    fn results_of_agents_are_added_and_their_doubts_named() {
         let late = Duration::from_millis(20);
         let agent = |name: &str, found| Share {
             agent: Some(name.parse().unwrap()),
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn of_one_machine_nothing_is_named() {
+    fn a_single_machine_is_not_named() {
         let shares = vec![Share {
             agent: None,
             clock_error_us: 0,

@@ -182,7 +182,7 @@ fn assert_median(run: &Run, delay: Delay, count: u64, millis: u64) {
 }
 
 #[test]
-fn a_request_takes_what_the_server_took() {
+fn a_request_takes_the_time_of_the_server() {
     for (operation, delay) in
         [(Operation::Options, None), (Operation::RegisterUpdate, Some(Delay::Rrd))]
     {
@@ -209,7 +209,7 @@ fn a_request_takes_what_the_server_took() {
 }
 
 #[test]
-fn a_call_takes_what_each_of_its_messages_took() {
+fn a_call_takes_the_time_of_its_messages() {
     let rules = vec![
         relay(Method::Invite, 8),
         Rule::delay("invite/180=10ms").unwrap(),
@@ -257,7 +257,7 @@ fn a_connection_for_each_operation_is_counted() {
 }
 
 #[test]
-fn what_is_lost_is_sent_again_and_takes_longer() {
+fn lost_messages_are_retransmitted_and_take_longer() {
     for rule in ["requests:4", "responses:4"] {
         let case = Case { t1: 100, ..CASE };
         let (run, peer) = case.measure(&script(vec![Rule::lose(rule).unwrap()]));
@@ -339,7 +339,7 @@ fn wrong_responses_are_no_success() {
 }
 
 #[test]
-fn what_comes_again_and_what_is_no_message_is_counted() {
+fn repeated_and_malformed_messages_are_counted() {
     // After the last operation the generator no longer receives.
     let rules = vec![Rule::repeat("responses:7").unwrap(), Rule::garbage("responses:9").unwrap()];
     let (run, peer) = CASE.measure(&script(rules));
@@ -358,7 +358,7 @@ fn what_comes_again_and_what_is_no_message_is_counted() {
 }
 
 #[test]
-fn what_comes_after_the_timeout_is_late() {
+fn responses_after_the_timeout_are_late() {
     // 64 times T1 are 320 ms.
     let case = Case { t1: 5, seconds: 0.5, ..CASE };
     let (run, peer) = case.measure(&script(vec![Rule::delay("600ms").unwrap()]));
@@ -371,7 +371,7 @@ fn what_comes_after_the_timeout_is_late() {
 }
 
 #[test]
-fn what_is_not_waited_for_is_lost() {
+fn operations_without_a_response_at_the_end_are_lost() {
     let case = Case { drain: 300, ..CASE };
     let (run, _) = case.measure(&script(vec![Rule::delay("600ms").unwrap()]));
     let counts = &run.counts;
@@ -439,7 +439,7 @@ fn authentication_that_was_not_asked_for_spoils_a_run() {
     let case = Case { operation: Operation::RegisterUpdate, authentication: true, ..CASE };
     let (run, _) = case.measure(&script(Vec::new()));
     assert_eq!(run.counts.succeeded, 200);
-    assert_doubt(&run, "asked nobody for credentials");
+    assert_doubt(&run, "sent no challenge");
 }
 
 #[test]

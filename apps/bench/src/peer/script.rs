@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_take_what_they_say() {
+    fn rules_select_their_messages() {
         assert_eq!(taken(Rule::lose("register:3").unwrap(), REGISTER, 9), [3, 6, 9]);
         assert_eq!(taken(Rule::lose("register:first2").unwrap(), REGISTER, 9), [1, 2]);
         assert_eq!(taken(Rule::lose("").unwrap(), REGISTER, 2), [1, 2]);
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_are_read_with_what_they_do() {
+    fn rules_are_read_with_their_action() {
         let delay = Rule::delay("register/200:10=5ms").unwrap();
         assert_eq!(delay.what, What::Delay(Duration::from_millis(5)));
         assert_eq!((delay.which.status, delay.when), (Some(200), When::Every(10)));
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_rule_is_refused() {
+    fn invalid_rules_are_refused() {
         for text in ["foo", "invite/x", "requests/200", "register:0", "any:x%", "any:101%"] {
             assert!(Rule::lose(text).is_err(), "{text}");
         }

@@ -12,7 +12,7 @@ use std::ops::ControlFlow;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-/// The key of the listener among the connections' indices.
+/// The epoll key of the listener. The keys of connections are their indices.
 const LISTENER: u64 = u64::MAX;
 /// The bytes per read.
 const CHUNK: usize = 65_536;

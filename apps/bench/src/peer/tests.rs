@@ -311,7 +311,7 @@ fn it_loses_fails_repeats_and_spoils_as_told_and_counts_it() {
 }
 
 #[test]
-fn what_is_delayed_comes_no_sooner_and_overtakes_nothing_of_the_same_delay() {
+fn delayed_messages_are_not_early_and_keep_their_order() {
     let delay = Duration::from_millis(300);
     let rules = vec![Rule::delay("options:2=300ms").unwrap()];
     let peer = Peer::start(&Script { rules, ..Script::default() }).unwrap();
@@ -333,7 +333,7 @@ fn what_is_delayed_comes_no_sooner_and_overtakes_nothing_of_the_same_delay() {
 }
 
 #[test]
-fn a_stall_answers_nothing_and_then_everything() {
+fn a_stall_delays_all_answers_to_its_end() {
     let stall = (Duration::ZERO, Duration::from_millis(200));
     let peer = Peer::start(&Script { stalls: vec![stall], ..Script::default() }).unwrap();
     let mut end = End::udp(&peer);

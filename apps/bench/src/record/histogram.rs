@@ -72,7 +72,7 @@ pub(crate) fn decode_into(histogram: &mut Hdr<u64>, text: &str) -> Result<(), St
 /// Returns true if `count` events suffice to tell this percentile from the maximum.
 pub(crate) fn tells(count: u64, percent: f64) -> bool {
     let beyond = count as f64 * (100.0 - percent) / 100.0;
-    // The median of a single event is that event.
+    // One event is enough for the median; other percentiles need an event beyond them.
     count > 0 && (percent <= 50.0 || beyond >= 0.999)
 }
 

@@ -26,7 +26,7 @@ pub(crate) fn write_capture(analyses: &[Analysis], path: &Path) -> Result<(), Re
 
 fn document(analyses: &[Analysis]) -> Document {
     let mut sections = vec![
-        Section::new("captures", "Captures", "What was read, and what was left out or odd in it."),
+        Section::new("captures", "Captures", "Packets captured, left out, or irregular."),
         Section::new("messages", "Messages", "Each is counted once on every hop; copies apart."),
         Section::new("delays", "Delays", "As RFC 6076 and N. S. Awan (KTH) define them."),
         Section::new("media", "Media", "Streams of RTP, in the order of time."),

@@ -57,7 +57,7 @@ fn document(about: &str, lines: &[FloodLine]) -> Document {
     losses.chart(busy);
     losses.table(first_losses(lines));
 
-    let mut figures = Section::new("figures", "All figures", "Rates are those that were sent.");
+    let mut figures = Section::new("figures", "All figures", "Rates are sending rates.");
     for line in lines {
         let columns =
             ["#forged a second", "#lost, %", "#CPU of the receiver, %", "#CPU for a packet, ns"];

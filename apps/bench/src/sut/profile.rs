@@ -468,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_profile_has_not_is_said() {
+    fn missing_parts_of_a_profile_are_named() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("own.toml");
         let load = |text: &str| {

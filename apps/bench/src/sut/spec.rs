@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_system_is_refused() {
+    fn invalid_systems_are_refused() {
         for text in [
             "",
             "asterisk",

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_used_between_readings_counts_once() {
+    fn time_between_readings_counts_once() {
         let mut tally = Tally::default();
         tally.update(&snapshot([process(1, 0, 400), process(2, 1, 4000)]), true);
         assert_eq!(tally.memory(), 2000);

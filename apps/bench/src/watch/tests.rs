@@ -158,7 +158,7 @@ fn measured_times_are_added_up() {
 }
 
 #[test]
-fn samples_have_the_time_axis_of_what_is_measured() {
+fn samples_have_the_time_axis_of_the_measurement() {
     let start = Instant::now() + Duration::from_secs(100);
     let at = |millis: u64| start + Duration::from_millis(millis);
     let sample = |millis| (at(millis), 1.0, Usage::default(), millis);

@@ -217,7 +217,7 @@ fn options_that_do_not_fit_a_command_are_refused() {
         ("sweep --target udp:127.0.0.1:1 --rate 5", "not --rate but --rates"),
         ("qos --target udp:127.0.0.1:1 --rate 5", "not --rate but --callers"),
         ("qos --target udp:127.0.0.1:1 --link 1M", "--link is for servers that are started"),
-        ("qos --target udp:127.0.0.1:1 --busy", "--busy BITS"),
+        ("qos --target udp:127.0.0.1:1 --busy", "--busy needs a value"),
     ] {
         let ended = bench(line);
         assert!(ended.status == 2 && ended.err.contains(why), "{line}: {ended:?}");

@@ -117,7 +117,7 @@ fn an_interface_is_listened_to() {
 }
 
 #[test]
-fn an_interface_that_is_none_is_told_with_those_that_are() {
+fn an_unknown_interface_is_refused_with_the_existing_ones() {
     let ended = bench("capture --interface nowhere0");
     assert_eq!(ended.status, 2, "{ended:?}");
     assert!(ended.err.contains("no interface nowhere0; there are") && ended.err.contains("lo"));

@@ -44,7 +44,7 @@ fn a_criterion_that_does_not_hold_ends_with_1() {
 }
 
 #[test]
-fn where_nothing_succeeds_nothing_is_well() {
+fn a_run_without_a_success_fails() {
     let peer = PeerProcess::start("--fail options=503");
     for more in ["", "--require success>=0%"] {
         let ended = run(&peer, more);
@@ -64,7 +64,7 @@ fn a_run_that_is_not_valid_ends_with_1_and_says_why() {
     let asking = PeerProcess::start("--auth");
     let ended = run(&asking, "--operation register-update");
     assert_eq!(ended.status, 1, "{ended:?}");
-    assert!(ended.out.contains("say --auth"), "{ended:?}");
+    assert!(ended.out.contains("add --auth"), "{ended:?}");
     assert_eq!(run(&asking, "--operation register-update --auth").status, 0);
 }
 
@@ -84,7 +84,7 @@ fn a_rate_beyond_the_generators_own_is_not_valid() {
 }
 
 #[test]
-fn what_cannot_be_done_ends_with_2_and_says_what_to_do() {
+fn impossible_commands_end_with_2_and_advice() {
     let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     for (line, words) in [
         ("run".to_owned(), "--target udp:HOST:PORT"),
@@ -119,7 +119,7 @@ fn what_cannot_be_done_ends_with_2_and_says_what_to_do() {
 }
 
 #[test]
-fn what_cannot_be_written_is_told_before_anything_is_done() {
+fn unwritable_outputs_are_reported_before_the_run() {
     let peer = PeerProcess::start("");
     let target = format!("--target udp:{} --quiet", peer.address);
     for (command, name) in [
@@ -153,7 +153,7 @@ fn what_cannot_be_written_is_told_before_anything_is_done() {
 }
 
 #[test]
-fn a_full_disk_and_a_closed_pipe_are_told_in_words() {
+fn a_full_disk_and_a_closed_pipe_are_reported() {
     let peer = PeerProcess::start("");
     let folder = tempfile::tempdir().unwrap();
     let line = format!("run --target udp:{} {SHORT}", peer.address);
@@ -198,7 +198,7 @@ fn a_full_disk_and_a_closed_pipe_are_told_in_words() {
 }
 
 #[test]
-fn a_capture_that_is_none_does_not_keep_back_the_others() {
+fn an_invalid_capture_does_not_stop_the_others() {
     let folder = tempfile::tempdir().unwrap();
     // The header of a file without packets.
     let header =
@@ -314,7 +314,7 @@ fn started_under(
 }
 
 #[test]
-fn a_server_that_dies_is_named_and_what_was_measured_is_kept() {
+fn a_crashed_server_is_named_and_its_measurements_kept() {
     for is_watched in [false, true] {
         let mut peer = PeerProcess::start("");
         let pid = if is_watched { format!(" --pid {}", peer.id()) } else { String::new() };
@@ -325,7 +325,7 @@ fn a_server_that_dies_is_named_and_what_was_measured_is_kept() {
         assert_eq!(ended.status, 1, "{ended:?}");
         let record = ended.record();
         assert_eq!(record["runs"].as_array().unwrap().len(), 1, "there was nobody to go on with");
-        assert!(record["trouble"].as_str().unwrap().contains("is not there any more"), "{record}");
+        assert!(record["trouble"].as_str().unwrap().contains("has ended"), "{record}");
         let doubts = record["runs"][0]["doubts"].to_string();
         assert!(doubts.contains("stopped answering") && doubts.contains("refused"), "{doubts}");
         let down = &record["runs"][0]["down"];
@@ -338,7 +338,7 @@ fn a_server_that_dies_is_named_and_what_was_measured_is_kept() {
 }
 
 #[test]
-fn a_run_over_passes_ends_with_the_server_and_keeps_what_was_measured() {
+fn a_run_over_passes_ends_with_the_server_and_keeps_its_measurements() {
     for is_watched in [false, true] {
         let mut peer = PeerProcess::start("");
         let folder = tempfile::tempdir().unwrap();
@@ -409,6 +409,6 @@ fn a_request_to_end_ends_a_run_early_and_its_figures_are_not_valid() {
         let rate = run["counts"]["offered"].as_f64().unwrap() / seconds;
         assert!((90.0..110.0).contains(&rate), "{rate}/s of 100/s");
         assert!(!outlives || seconds > 0.5, "it ended with its terminal");
-        assert!(told.join().unwrap().contains("what is under way is waited for"));
+        assert!(told.join().unwrap().contains("those in progress are awaited"));
     }
 }

@@ -291,7 +291,7 @@ fn parallel_users_register_and_call_at_once_on_an_idle_and_a_busy_link() {
 }
 
 #[test]
-fn what_parallel_users_lose_stays_lost_and_their_sessions_stand_together() {
+fn parallel_users_do_not_retransmit_and_hold_their_sessions() {
     let peer = PeerProcess::start("--lose requests:5");
     let ended = bench(&format!(
         "qos --target udp:{} --callers 100 --repeats-of-step 1 --hold 200ms --quiet --no-report --json",

@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_or_damaged_ends_the_reading() {
+    fn truncated_or_damaged_entries_end_the_reading() {
         let whole = multiboot2();
         for length in 0..whole.len() {
             Boot::new().read_multiboot2(&whole[..length]);

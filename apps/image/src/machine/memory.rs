@@ -37,7 +37,7 @@ pub fn shared(length: usize) -> *mut u8 {
     // Not a vector of pages, since that passes a page over the stack: in a function with such an
     // aligned stack the compiler (LLVM 22) was seen to skip the code that reserves the stack.
     let length = length.max(1).next_multiple_of(PAGE);
-    let layout = Layout::from_size_align(length, PAGE).expect("less than all memory");
+    let layout = Layout::from_size_align(length, PAGE).expect("a size below that of all memory");
     // SAFETY: the size is at least a page.
     let memory = unsafe { alloc_zeroed(layout) };
     if memory.is_null() {

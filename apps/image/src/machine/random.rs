@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_source_that_repeats_itself_is_none() {
+    fn a_repeating_source_is_refused() {
         let mut seed = core::array::from_fn(|at| at as u8);
         assert!(!is_stuck(&seed));
         seed.copy_within(8..16, 16);

@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_true_is_waited_for_and_what_does_not_is_given_up() {
+    fn a_wait_ends_with_its_condition_or_its_timeout() {
         let mut looks = 0;
         let comes = comes_true(10_000, || {
             looks += 1;

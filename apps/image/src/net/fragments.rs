@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sender_has_room_for_few_and_nobody_has_time_without_end() {
+    fn fragments_are_limited_per_sender_and_in_time() {
         let mut fragments = Fragments::default();
         for ident in 0..100 {
             fragments.add(Instant::ZERO, &part(ident, 0, &[0; 8], true));

@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_table_takes_new_neighbours_and_counts_what_waits() {
+    fn a_full_table_takes_new_neighbours_and_counts_waiting_frames() {
         let mut neighbors = Neighbors::default();
         let ends = super::super::datagram::Ends {
             source: core::net::SocketAddrV4::new(host(1), 5060),

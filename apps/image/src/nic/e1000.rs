@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_is_handed_on_in_order_and_its_memory_given_back() {
+    fn received_frames_keep_their_order_and_their_buffers_return() {
         let (mut nic, mut card) = set_up();
         assert_eq!(nic.mac(), ADDRESS);
         let (mut given, mut taken) = (0, 0);
@@ -509,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_goes_out_in_order_and_waits_where_the_card_has_too_much() {
+    fn frames_are_sent_in_order_and_wait_for_a_full_card() {
         let (mut nic, mut card) = set_up();
         let (mut sent, mut taken) = (0, 0);
         for _ in 0..5 {

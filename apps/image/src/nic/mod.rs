@@ -67,7 +67,7 @@ impl fmt::Display for NoCard {
             Self::None => write!(f, "this machine has no network card")?,
             Self::Unknown(function) => write!(f, "no driver for the network card {function}")?,
             Self::Failed(function) => {
-                return write!(f, "the network card {function} does not answer as it should");
+                return write!(f, "the network card {function} does not respond correctly");
             }
         }
         f.write_str("; supported are")?;

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_goes_out_in_order_and_waits_where_there_is_too_much() {
+    fn frames_are_sent_in_order_and_wait_for_a_full_queue() {
         for is_split in [false, true] {
             let (mut nic, [_, mut device]) = set_up(is_split);
             let (mut sent, mut taken) = (0, 0);

@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_is_told_with_what_was_expected() {
+    fn a_mistake_is_reported_with_the_expected_form() {
         let said = |line| read(line).map(|_| ()).map_err(|mistake| mistake.to_string());
         let mistake = "option auth=yes: expected on or off";
         assert_eq!(said("mode=proxy auth=yes"), Err(mistake.into()));

@@ -35,11 +35,11 @@ impl Phone {
                 let Some(ours) = self.call_of(call) else { return };
                 ours.stand(now);
                 let has_session = ours.leg.session.is_some();
-                self.log.say(format_args!("the call stands"));
+                self.log.say(format_args!("the call is established"));
                 match session {
                     Some(session) => self.take(now, &session),
                     None if has_session => {}
-                    None => self.give_up(now, "the other end has said nothing of its media"),
+                    None => self.give_up(now, "the other end has sent no session description"),
                 }
             }
             Event::Answer { call, answer } if self.call_of(call).is_some() => {
@@ -181,8 +181,8 @@ fn why(end: &End) -> String {
     match end {
         End::HungUp => "hung up here".into(),
         End::HungUpByPeer { .. } => "hung up there".into(),
-        End::Cancelled { .. } => "taken back by who has called".into(),
-        End::NotAnswered => "nobody has answered".into(),
+        End::Cancelled { .. } => "cancelled by the caller".into(),
+        End::NotAnswered => "there was no answer".into(),
         End::Declined => "refused here".into(),
         End::Replaced { .. } => "another call has taken its place".into(),
         End::Failed(failure) => of_failure(failure),
@@ -193,11 +193,11 @@ fn of_failure(failure: &Failure) -> String {
     match failure {
         Failure::Refused { status, reason } => format!("refused with {status} {reason}"),
         Failure::NotLocated => "the name was not found".into(),
-        Failure::TimedOut => "nobody answers".into(),
+        Failure::TimedOut => "no answer".into(),
         Failure::Unreachable | Failure::NoRoute | Failure::Untrusted => {
             "it cannot be reached".into()
         }
         Failure::Unauthorized { realm, .. } => format!("wrong name or password for {realm}"),
-        Failure::Protocol(what) => format!("what came back is not SIP: {what}"),
+        Failure::Protocol(what) => format!("the response is not SIP: {what}"),
     }
 }

@@ -263,7 +263,7 @@ impl Phone {
             self.agent.add_account(Account { password, proxy, ..Account::new(uri) }).ok();
         let Some(account) = self.account else {
             self.login =
-                Login::Failed(format!("{uri} is no SIP address such as sip:alice@example.org"));
+                Login::Failed(format!("{uri} is not a SIP address such as sip:alice@example.org"));
             return;
         };
         self.login = Login::Asking;
@@ -291,7 +291,7 @@ impl Phone {
         let Some(id) = call.id.filter(|_| call.stage == Stage::RingingHere) else { return };
         if self.agent.answer(now, id, &call.session).is_ok() {
             call.stand(now);
-            self.log.say(format_args!("the call stands"));
+            self.log.say(format_args!("the call is established"));
         }
         self.act(now);
     }

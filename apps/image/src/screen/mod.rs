@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_has_changed_is_shown_a_few_cells_at_a_time() {
+    fn only_changed_cells_are_drawn_a_few_at_a_time() {
         let mut told = Told { grid: Grid::new(10, 3), times: 0 };
         let mut screen = Screen::new(told.size());
         assert_eq!(shown(&mut screen, &mut told), 9);
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_drawn_while_it_is_shown_is_shown_too() {
+    fn changes_during_drawing_are_drawn() {
         let mut told = Told { grid: Grid::new(10, 3), times: 0 };
         let mut screen = Screen::new(told.size());
         for number in 0..20 {
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_cut_off_and_what_cannot_be_printed_is_not() {
+    fn long_text_is_cut_and_unprintable_text_is_replaced() {
         let mut grid = Grid::new(6, 2);
         let behind = grid.print(0, 2, Style::Plain, format_args!("a\x1b\u{fc}bcd"));
         assert_eq!((grid.text(0).as_str(), behind), ("  a??b", 8));

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_outside_is_not_drawn() {
+    fn cells_outside_are_not_drawn() {
         let (mut pixels, screen, memory) = open(3 * WIDTH as u32 + 2, HEIGHT as u32, 32);
         let cells = [Cell::new('x', Style::Chosen); 5];
         pixels.show(0, 2, &cells);

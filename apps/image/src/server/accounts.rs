@@ -59,7 +59,7 @@ impl fmt::Display for Trouble {
                     "{users} users need {needed} MiB of memory, and this machine has {claimed}"
                 )
             }
-            Self::NoRoom => f.write_str("there is too little memory that is free"),
+            Self::NoRoom => f.write_str("there is too little free memory"),
             Self::Algorithms => f.write_str(
                 "its users have no algorithm in common: one of MD5, SHA-256, SHA-512-256 for all",
             ),

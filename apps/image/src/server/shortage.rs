@@ -74,7 +74,7 @@ mod tests {
     use sip::{HeaderName, Transport};
 
     #[test]
-    fn what_is_new_is_refused_and_what_has_begun_goes_on() {
+    fn new_requests_are_refused_and_dialogs_continue() {
         let (local, remote) = (([192, 0, 2, 1], 5060).into(), ([192, 0, 2, 9], 5060).into());
         let flow = Flow { transport: Transport::Udp, local, remote, connection: None };
         let request = |method: &str| {

@@ -74,7 +74,7 @@ fn users_of_another_realm_are_not_served() {
 }
 
 #[test]
-fn another_name_server_beside_the_same_address_ends_nothing() {
+fn another_name_server_with_the_same_address_ends_no_call() {
     let mut server = server("domain=t.test");
     server.on_address(lease("192.0.2.1/24", 1), NOW);
     bring_file(&mut server, NOW);

@@ -33,7 +33,7 @@ impl fmt::Display for NoSound {
         match self {
             Self::None => write!(f, "this machine has no Intel HDA sound device"),
             Self::Failed(function) => {
-                write!(f, "the sound device {function} does not answer as it should")
+                write!(f, "the sound device {function} does not respond correctly")
             }
             Self::Digital(function) => {
                 write!(f, "the sound device {function} has no analog output or input")

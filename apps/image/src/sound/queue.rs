@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_come_in_time_is_silence_and_what_comes_then_is_played() {
+    fn late_samples_are_replaced_by_silence_and_then_played() {
         let mut speaker = Speaker::new();
         let block = [9000; BLOCK];
         let mut position = 0;
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_much_is_left_out() {
+    fn excess_samples_are_dropped() {
         let mut speaker = Speaker::new();
         for number in 0..30 {
             speaker.play(0, &[1000 + number; BLOCK]);

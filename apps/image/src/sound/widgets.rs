@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_headphones_hears_by_them_and_who_has_none_by_the_loudspeaker() {
+    fn headphones_are_preferred_to_the_loudspeaker() {
         let mut pretended = laptop();
         let loudspeaker = alloc::vec![(0x14, Some(0)), (0x0d, Some(0)), (0x03, None)];
         assert_eq!(read(&mut pretended).outputs(), core::slice::from_ref(&loudspeaker));
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_opened_and_what_else_would_be_heard_on_it_is_not() {
+    fn a_path_is_opened_and_other_inputs_are_muted() {
         let mut pretended = laptop();
         pretended.node(0x18).is_plugged = true;
         let codec = read(&mut pretended);
@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_path_has_selected_another_does_not_select_otherwise() {
+    fn a_selection_of_one_path_is_kept_by_the_other() {
         let mut pretended = Pretended::new(&[
             (2, OUTPUT, &[]),
             (3, OUTPUT, &[]),
@@ -499,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn a_codec_without_analog_sound_has_no_path_and_one_that_falls_silent_is_none() {
+    fn a_codec_without_analog_sound_or_without_answers_has_no_path() {
         let digital = pretended::DIGITAL;
         let mut pretended = Pretended::new(&[(2, OUTPUT | digital, &[]), (3, PIN | digital, &[2])]);
         pretended.pin(3, 0x10, 0x0101_0000);

@@ -32,7 +32,7 @@ fn samples() -> Vec<Vec<u8>> {
 const SPECIAL: [u8; 8] = [0, 1, b':', b'\n', b'=', b',', 0xc0, 0xff];
 
 #[test]
-fn chance_breaks_nothing() {
+fn random_input_breaks_nothing() {
     let mut random = Rng::with_seed(7);
     for number in 0..60_000 {
         let all = samples();

@@ -15,7 +15,7 @@ pub(super) type Found = (bool, String, Option<&'static str>);
 pub(super) fn look(servers: &[SocketAddr]) -> Option<Found> {
     let &first = servers.first()?;
     let Some(local) = net::source_for(first) else {
-        return Some((false, format!("there is no way to the STUN server {first}"), None));
+        return Some((false, format!("there is no route to the STUN server {first}"), None));
     };
     let begun = Instant::now();
     let mut ports = match Ports::open(local, servers, Duration::ZERO) {
@@ -37,7 +37,7 @@ fn judge(mapped: Option<SocketAddr>, mapping: Mapping, servers: usize) -> Found 
         return (
             false,
             found,
-            Some("look whether a firewall lets UDP out, and at the name with --stun"),
+            Some("check that a firewall lets UDP out, and the name with --stun"),
         );
     };
     let seen = format!("a port of media is seen as {mapped}");
@@ -50,11 +50,12 @@ fn judge(mapped: Option<SocketAddr>, mapping: Mapping, servers: usize) -> Found 
         }
         Mapping::EndpointDependent => {
             let found = format!(
-                "{seen} by one server and as something else by another: the NAT is symmetric, and what STUN says is no \
-                 use to the other end of a call"
+                "{seen} by one server and as another address by another: the NAT is symmetric, \
+                 and the address by STUN is of no use to the other end of a call"
             );
-            let advice = "calls go both ways only with somebody who sends to where packets come from, such as a \
-                          server that relays media; or forward ports in the router";
+            let advice = "calls go both ways only with a peer that sends to the source of \
+                          received packets, such as a server that relays media; or forward ports \
+                          in the router";
             (false, found, Some(advice))
         }
         Mapping::Unknown if servers > 1 => (true, format!("{seen}; only one server answers"), None),
@@ -69,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_symmetric_nat_is_named_as_what_it_is() {
+    fn a_symmetric_nat_is_recognized() {
         let mapped = Some("198.51.100.1:4000".parse().unwrap());
         let (works, found, advice) = judge(mapped, Mapping::EndpointDependent, 2);
         assert!(!works && found.contains("symmetric") && advice.is_some());

@@ -44,12 +44,11 @@ pub(super) fn options(
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
             format!("no answer within {} s", PATIENCE.as_secs())
         }
-        io::ErrorKind::ConnectionRefused => "nobody listens there".to_owned(),
+        io::ErrorKind::ConnectionRefused => "nothing listens there".to_owned(),
         _ => error.to_string(),
     })?;
-    let message =
-        Message::parse(&bytes).map_err(|_| "what answers does not speak SIP".to_owned())?;
-    let status = message.status().ok_or("what answers does not speak SIP")?;
+    let message = Message::parse(&bytes).map_err(|_| "the answer is not SIP".to_owned())?;
+    let status = message.status().ok_or("the answer is not SIP")?;
     let line = bytes.split(|byte| *byte == b'\r').next().unwrap_or_default();
     let reason = String::from_utf8_lossy(line).splitn(3, ' ').nth(2).unwrap_or_default().to_owned();
     let date = message.value(HeaderName::Date).and_then(date::parse);

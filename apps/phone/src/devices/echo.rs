@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn an_echo_is_taken_out_and_who_speaks_here_is_heard() {
+    fn an_echo_is_removed_and_near_speech_is_kept() {
         for millis in [40, 150] {
             let (of_echo, of_speech) = losses(millis);
             assert!(of_echo > 20.0, "{millis} ms: the echo is {of_echo} dB quieter");

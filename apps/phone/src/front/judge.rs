@@ -85,7 +85,7 @@ impl Judge {
         let outcome = match (outcome, self.unmet.take()) {
             (Outcome::Done, Some(unmet)) => Outcome::Unmet(unmet),
             (Outcome::Done, None) if !self.has_judged && !self.expectations.is_empty() => {
-                Outcome::Unmet("there was no call of which anything could be expected".into())
+                Outcome::Unmet("there was no call to check".into())
             }
             (outcome, _) => outcome,
         };

@@ -248,7 +248,7 @@ impl Run {
                 let cause = &ended.cause;
                 return match is_so {
                     true => Ok(Progress::Passed),
-                    false => Err(unmet(format!("it has ended otherwise: {cause}"))),
+                    false => Err(unmet(format!("the call has ended with another result: {cause}"))),
                 };
             }
             Action::HangUp | Action::Decline(_) => {
@@ -312,7 +312,7 @@ impl Run {
         let heard = self.call_of(step).ok().and_then(|number| phone.ear(number));
         let heard = heard.map(|ear| Impression::of(ear)).unwrap_or_default();
         match &step.action {
-            Action::ExpectCall(_) if self.ringing.is_empty() => "nobody has called".into(),
+            Action::ExpectCall(_) if self.ringing.is_empty() => "no call has come".into(),
             Action::ExpectCall(_) => {
                 let callers: Vec<&str> =
                     self.ringing.iter().map(|(_, from)| uri_of(from)).collect();
@@ -337,12 +337,12 @@ impl Run {
                 let number = self.call_of(step).unwrap_or_default();
                 let stage = phone.calls().get(&number).map(|call| call.stage);
                 match stage {
-                    Some(Stage::Ringing) => "it rings, and nobody answers".into(),
-                    _ => "nobody has said anything".into(),
+                    Some(Stage::Ringing) => "it rings, and there is no answer".into(),
+                    _ => "there is no response".into(),
                 }
             }
             Action::ExpectEnd(_) => "the call goes on".into(),
-            _ => "nothing has come of it".into(),
+            _ => "there is no result".into(),
         }
     }
 

@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cause_says_why_nothing_was_heard() {
+    fn the_cause_of_missing_media_is_named() {
         let none = Statistics::default();
         for (totals, expected) in [
             (Statistics { refused: 9, unknown: 1, ..none }, "9 packets came from bob, and SRTP"),

@@ -99,7 +99,7 @@ impl Phone {
     /// call.
     pub(crate) fn follow(&mut self, number: u64) -> Result<u64, String> {
         let call = self.calls.get_mut(&number).ok_or(format!("there is no call {number}"))?;
-        let nobody = || format!("the other end of call {number} wishes nobody to be called");
+        let nobody = || format!("the other end of call {number} has not requested a transfer");
         let to = call.wish.take().ok_or_else(nobody)?;
         let (Some(id), Some(leg), account) = (call.id, &call.leg, call.account) else {
             return Err(nobody());

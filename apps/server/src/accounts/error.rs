@@ -65,7 +65,7 @@ impl fmt::Display for Error {
             Self::BadPassword => users::LineError::Password.fmt(f),
             Self::WhichDomain { name, served } => write!(
                 f,
-                "which domain does {name} belong to? Say {name}@DOMAIN or --domain DOMAIN; the \
+                "the domain of {name} is not given: use {name}@DOMAIN or --domain DOMAIN; the \
                  domains served are: {}",
                 served.join(", ")
             ),
@@ -93,7 +93,7 @@ impl fmt::Display for Error {
             ),
             Self::Taken { name, owner } => write!(
                 f,
-                "{owner} logs in as {name}, so nobody else can have that name: choose another one"
+                "{owner} logs in as {name}, so no other user can have that name: choose another one"
             ),
             Self::BadLines { named, count } => {
                 write!(f, "nothing was imported, {count} lines cannot be used:")?;

@@ -174,7 +174,7 @@ mod tests {
         assert!(
             error
                 .to_string()
-                .ends_with("line 10: expected name:password, and there is no colon\n  and 15 more"),
+                .ends_with("line 10: expected name:password, found no colon\n  and 15 more"),
             "{error}"
         );
     }

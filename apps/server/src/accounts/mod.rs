@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_line_imports_nothing_and_the_last_of_a_name_counts() {
+    fn a_bad_line_stops_the_import_and_the_last_line_of_a_name_counts() {
         let directory = tempfile::tempdir().unwrap();
         let storage = open(directory.path());
         assert!(import(&storage, "a.com", &mut &b"alice:1\nbob\n"[..]).is_err());

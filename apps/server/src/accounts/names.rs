@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_name_is_refused() {
+    fn invalid_names_are_refused() {
         let one = served(&["a.com"]);
         for name in
             ["", "@a.com", "a b", "a:b", "a@b@a.com", "a\n", "a\"", "a%20", "al@", "a\u{a0}b"]

@@ -60,7 +60,7 @@ impl AcmeSettings {
     fn renewal(&self, file: &Path) -> Result<SystemTime, String> {
         let text = read_to_string(file).map_err(|error| error.to_string())?;
         if !text.starts_with(&self.first_line()) {
-            return Err("it is not from there".to_owned());
+            return Err("it is not from this issuer".to_owned());
         }
         let identity = Identity::read(file, file).map_err(|error| error.to_string())?;
         for domain in &self.domains {
@@ -69,7 +69,7 @@ impl AcmeSettings {
                 return Err(format!("it is not for {domain}"));
             }
         }
-        let valid = identity.validity().ok_or("it does not say until when it is valid")?;
+        let valid = identity.validity().ok_or("it has no validity")?;
         let time = valid.end.duration_since(valid.start);
         let time = time.map_err(|_| "it ends before it begins".to_owned())?;
         Ok(valid.start + time * 2 / 3)
@@ -83,7 +83,7 @@ impl AcmeSettings {
     fn judge(&self, file: &Path) -> Result<(), String> {
         match self.renewal(file)?.duration_since(SystemTime::now()) {
             Ok(left) if !left.is_zero() => Ok(()),
-            _ => Err("two thirds of its time are over already: look at the clock".to_owned()),
+            _ => Err("two thirds of its time are over already: check the clock".to_owned()),
         }
     }
 
@@ -99,7 +99,7 @@ mod tests {
     use net::tls::make_self_signed;
 
     #[test]
-    fn what_is_missing_or_for_others_is_asked_for_at_once_and_all_else_in_time() {
+    fn missing_and_foreign_certificates_are_ordered_at_once_and_others_in_time() {
         let folder = tempfile::tempdir().unwrap();
         let of = |domains: &[&str]| AcmeSettings {
             domains: domains.iter().map(ToString::to_string).collect(),

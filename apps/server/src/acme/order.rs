@@ -37,7 +37,7 @@ async fn within(
 ) -> Result<(), Failure> {
     tokio::time::timeout(patience, order).await.unwrap_or_else(|_| {
         let seconds = patience.as_secs();
-        Err(Failure::said(format!("it has not given one within {seconds} s")))
+        Err(Failure::said(format!("no certificate within {seconds} s")))
     })
 }
 
@@ -59,7 +59,7 @@ async fn obtain_at_leisure(
     let chain = order.poll_certificate(&patience).await?;
     let file = issued(data);
     let fresh = write_fresh(&file, (wanted.first_line() + &key + &chain).as_bytes())?;
-    wanted.judge(&fresh).map_err(during("what has come is of no use"))?;
+    wanted.judge(&fresh).map_err(during("the received certificate cannot be used"))?;
     rename(fresh, &file).map_err(during(file.display()))
 }
 
@@ -95,7 +95,7 @@ async fn prove_all(
         asked += 1;
         if asked > most {
             return Err(Failure::said(format!(
-                "it wants more than {most} proofs, one for each domain, for this order"
+                "it requires more than {most} proofs, one for each domain, for this order"
             )));
         }
         if authorization.status == AuthorizationStatus::Valid {
@@ -104,7 +104,7 @@ async fn prove_all(
         let domain = authorization.identifier().to_string();
         let Some(mut challenge) = authorization.challenge(ChallengeType::TlsAlpn01) else {
             return Err(Failure::said(format!(
-                "it does not look at {domain} over TLS (TLS-ALPN-01): use another issuer, or a \
+                "it does not validate {domain} over TLS (TLS-ALPN-01): use another issuer, or a \
                  client of ACME and tls.certificates"
             )));
         };
@@ -119,7 +119,7 @@ async fn prove_all(
 /// Waits until the issuer has validated all challenges.
 async fn wait_until_ready(order: &mut Order, patience: &RetryPolicy) -> Result<(), Failure> {
     let said = match order.poll_ready(patience).await {
-        Ok(OrderStatus::Invalid) => "it refuses, and does not say why".to_owned(),
+        Ok(OrderStatus::Invalid) => "it refuses without a reason".to_owned(),
         Err(Error::Api(problem)) => problem.to_string(),
         other => return Ok(other.map(drop)?),
     };
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn an_issuer_may_want_one_proof_for_each_domain() {
+    fn an_issuer_may_require_one_proof_per_domain() {
         for (wanted, is_taken) in [(1, true), (2, true), (3, false), (1000, false)] {
             let builder = Account::builder_with_http(Box::new(Issuer(wanted)));
             let new = NewAccount {
@@ -214,7 +214,7 @@ mod tests {
                 prove_all(&mut order, 2, |_| ()).await
             });
             let said = proved.err().map(|failure| failure.to_string());
-            let words = "it wants more than 2 proofs";
+            let words = "it requires more than 2 proofs";
             assert_eq!(said.is_none(), is_taken, "{wanted}: {said:?}");
             assert!(said.is_none_or(|said| said.contains(words)), "{wanted}");
         }
@@ -224,6 +224,6 @@ mod tests {
     fn an_order_has_a_deadline() {
         let never = std::future::pending();
         let failure = run(within(Duration::ZERO, never)).unwrap_err();
-        assert!(failure.to_string().contains("has not given one"), "{failure}");
+        assert!(failure.to_string().contains("no certificate within"), "{failure}");
     }
 }

@@ -89,7 +89,7 @@ impl Ask for Client {
                 true => silent(&self.socket, patience),
                 false => during("the server does not answer")(error),
             })?;
-            match serde_json::from_str(&line).map_err(during("the server's answer is strange"))? {
+            match serde_json::from_str(&line).map_err(during("the server's answer is invalid"))? {
                 Answer::Row(row) => each(row)?,
                 Answer::End => return Ok(()),
                 Answer::Error(text) => return Err(Failure::Said(text)),
@@ -126,8 +126,8 @@ fn is_timeout(error: &io::Error) -> bool {
 
 fn silent(socket: &Path, patience: Duration) -> Failure {
     Failure::said(format!(
-        "the server at {} has not answered for {}: it stands still, has too much to do or waits for its disk; see what it \
-         has logged, and try again. What was asked for may still be done",
+        "the server at {} has not answered for {}: it hangs, is overloaded or waits for its disk; \
+         read its log, and try again. The command may still take effect",
         socket.display(),
         humantime::format_duration(patience)
     ))

@@ -142,7 +142,7 @@ fn read_registrar(section: &mut Section<'_, '_>, settings: &mut Settings) {
         },
     );
     section.check(min <= Duration::from_secs(3600), &["min_expires"], || {
-        "min_expires is longer than an hour, which a registrar may not ask for (RFC 3261 section \
+        "min_expires is longer than an hour, which a registrar must not require (RFC 3261 section \
          10.3 step 7); expected at most \"1h\""
             .to_owned()
     });
@@ -188,9 +188,7 @@ fn read_tls(section: &mut Section<'_, '_>, settings: &mut Settings) {
     section.read_some("client_issuers", &mut issuers, text);
     section.read("client_certificates_required", &mut required, flag);
     section.check(!required || issuers.is_some(), &["client_certificates_required"], || {
-        "client_certificates_required needs client_issuers, the file with who has to have signed \
-         them"
-            .to_owned()
+        "client_certificates_required needs client_issuers, the file with their issuers".to_owned()
     });
     tls.clients = match (issuers, required) {
         (Some(file), true) => ClientCertificates::Required(file),
@@ -218,13 +216,13 @@ fn read_acme(section: &mut Section<'_, '_>, tls: &mut TlsSettings) {
         "[acme] needs domains, those that a certificate is to be for".to_owned()
     });
     section.check(is_agreed, &keys, || {
-        "issuers want you to agree to their terms of service: read them, and set \
+        "issuers require that you agree to their terms of service: read them, and set \
          terms_of_service_agreed = true"
             .to_owned()
     });
     let is_required = matches!(tls.clients, ClientCertificates::Required(_));
     section.check(!is_required, &keys, || {
-        "the issuer has no certificate to show when it looks at the domains: leave \
+        "the issuer has no client certificate when it validates the domains: leave \
          tls.client_certificates_required out, or use a client of ACME and tls.certificates"
             .to_owned()
     });

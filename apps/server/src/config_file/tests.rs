@@ -152,7 +152,7 @@ fn all_problems_are_found_in_one_reading() {
 }
 
 #[test]
-fn what_is_not_toml_is_found_with_its_place() {
+fn invalid_toml_is_reported_with_its_place() {
     refused("mode = \"proxy\"\nmode \"x\"\n", "2:");
     refused("a", "1:");
     // The consequences of an error are not reported.
@@ -166,7 +166,7 @@ fn what_is_not_toml_is_found_with_its_place() {
 }
 
 #[test]
-fn an_unknown_key_is_told_the_nearest() {
+fn an_unknown_key_is_reported_with_the_nearest() {
     for (text, nearest) in [
         ("domain = []", "domains"),
         ("[limits]\nsource_rates = 1", "source_rate"),
@@ -195,11 +195,14 @@ fn values_that_contradict_each_other_are_refused() {
     );
     refused("[registrar]\nmin_expires = 3601\ndefault_expires = \"2h\"", "2:15: min_expires is lo");
     refused("[timers]\nc = \"3m\"", "2:5: timer c must be longer than 3 minutes");
-    refused("domains = [\"a\", \"b\", \"A\"]", "1:22: domains: `a` is here twice");
+    refused("domains = [\"a\", \"b\", \"A\"]", "1:22: domains: `a` is repeated");
     refused("domains = [\"a\", { name = \"b\", aliases = [\"a\"] }]", "1:42: domains: `a` is here");
     refused("domains = [{ name = \"b\", alias = [] }]", "1:26: domains: unknown key `alias`");
     refused("domains = [{ aliases = [] }]", "1:12: domains: a domain has no name");
-    refused("listen = [\"udp:1.2.3.4:5\", \"udp:1.2.3.4:5\"]", "1:28: listen: this is here twice");
+    refused(
+        "listen = [\"udp:1.2.3.4:5\", \"udp:1.2.3.4:5\"]",
+        "1:28: listen: this value is repeated",
+    );
     for (one, other) in [("tcp:1.2.3.4:5", "ws:1.2.3.4:5"), ("wss:0.0.0.0:5", "tls:1.2.3.4:5")] {
         let expected = format!("1:{}: listen: {one} and {other} cannot both", one.len() + 15);
         refused(&format!("listen = [\"{one}\", \"{other}\"]"), &expected);
@@ -211,23 +214,26 @@ fn values_that_contradict_each_other_are_refused() {
 }
 
 #[test]
-fn an_issuer_is_asked_only_for_what_it_can_give() {
+fn acme_settings_that_no_issuer_accepts_are_refused() {
     let acme = |more: &str| format!("{more}\n[acme]\nterms_of_service_agreed = true\n");
     refused(&acme(""), "3:27: [acme] needs domains");
-    refused("[acme]\ndomains = [\"a.org\"]", "2:11: issuers want you to agree");
+    refused("[acme]\ndomains = [\"a.org\"]", "2:11: issuers require that you agree");
     let domains = |value: &str| acme("") + &format!("domains = [{value}]");
     for name in ["\"localhost\"", "\"192.0.2.1\"", "\"[2001:db8::1]\""] {
         refused(&domains(name), "4:12: domains: ");
     }
     let of = |key: &str| domains("\"a.org\"") + "\n" + key;
-    refused(&of("contacts = [\"mailto:a@b.org\"]"), "5:13: contacts: \"mailto:a@b.org\" is no add");
+    refused(
+        &of("contacts = [\"mailto:a@b.org\"]"),
+        "5:13: contacts: \"mailto:a@b.org\" is no mail add",
+    );
     for place in ["http://a.org", "https:///dir", "https://a.org/a b", "https://"] {
-        let expected = format!("5:13: directory: \"{place}\" is no place");
+        let expected = format!("5:13: directory: \"{place}\" is no issuer");
         refused(&of(&format!("directory = \"{place}\"")), &expected);
     }
     let clients = "[tls]\nclient_issuers = \"a.pem\"\nclient_certificates_required = true\n";
     let text = format!("{clients}{}", of("").trim_start());
-    refused(&text, "6:11: the issuer has no certificate to show");
+    refused(&text, "6:11: the issuer has no client certificate");
     assert_eq!(parse(&of("")).unwrap().tls.acme.unwrap().domains, ["a.org"]);
     assert_eq!(parse("[acme]").unwrap(), Settings::default());
 }
@@ -287,7 +293,7 @@ fn trusted_networks_may_speak_for_users() {
         ("{ network = \"192.0.2.10\" }", "expected a range"),
         ("{ network = \"x\", speaks_for = [\"1\"] }", "is no range"),
         ("{ network = \"192.0.2.10\", speaks_for = [] }", "at least one"),
-        ("{ network = \"192.0.2.10\", speaks_for = [\"1\"] }, \"192.0.2.10\"", "twice"),
+        ("{ network = \"192.0.2.10\", speaks_for = [\"1\"] }, \"192.0.2.10\"", "repeated"),
         ("5", "expected a string"),
     ] {
         let problems = parse(&format!("[limits]\ntrusted = [{trusted}]")).unwrap_err();

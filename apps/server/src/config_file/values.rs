@@ -117,7 +117,7 @@ pub(super) fn mail(text: &str) -> Result<String, String> {
     let is_one = matches!(text.split_once('@'), Some((user, domain)) if !user.is_empty()
         && !domain.is_empty() && !text.contains([':', ' ']));
     is_one.then(|| text.to_owned()).ok_or_else(|| {
-        format!("\"{text}\" is no address of mail; expected one such as \"ops@example.com\"")
+        format!("\"{text}\" is no mail address; expected one such as \"ops@example.com\"")
     })
 }
 
@@ -127,9 +127,7 @@ pub(super) fn https(text: &str) -> Result<String, String> {
         Ok(uri) if uri.scheme_str() == Some("https") && uri.host() != Some("") => {
             Ok(text.to_owned())
         }
-        _ => {
-            Err(format!("\"{text}\" is no place to ask; expected a URL that begins with https://"))
-        }
+        _ => Err(format!("\"{text}\" is no issuer; expected a URL that begins with https://")),
     }
 }
 
@@ -257,7 +255,7 @@ pub(super) fn trusted(
             }
         };
         if networks.contains(&network) {
-            return Err(at_value("this is here twice; remove one".to_owned()));
+            return Err(at_value("this value is repeated; remove one".to_owned()));
         }
         networks.push(network);
     }
@@ -311,7 +309,7 @@ pub(super) fn any_array_of<'i, T: PartialEq>(
             let at_value = |text| BadValue { place: Some(value.span()), text };
             let parsed = parse(value.get_ref()).map_err(at_value)?;
             if found.contains(&parsed) {
-                return Err(at_value("this is here twice; remove one".to_owned()));
+                return Err(at_value("this value is repeated; remove one".to_owned()));
             }
             found.push(parsed);
         }
@@ -334,9 +332,7 @@ pub(super) fn domains(array: &Spanned<DeValue<'_>>) -> Result<Vec<Domain>, BadVa
         let at_value = |text| BadValue { place: Some(value.span()), text };
         let name = word(domains::canonical)(value.get_ref()).map_err(at_value)?;
         if names.contains(&name) {
-            return Err(at_value(format!(
-                "`{name}` is here twice; a domain or alias has one place"
-            )));
+            return Err(at_value(format!("`{name}` is repeated; a domain or alias has one place")));
         }
         names.push(name.clone());
         Ok(name)
@@ -373,8 +369,8 @@ pub(super) fn certificates(array: &Spanned<DeValue<'_>>) -> Result<Vec<Files>, B
     let files_of = |value: &Spanned<DeValue<'_>>| {
         let wrong = |text: String| BadValue { place: Some(value.span()), text };
         let expected = || {
-            "expected { chain = \"FILE\", key = \"FILE\" }, the certificate with those that it was \
-             signed by, and its key"
+            "expected { chain = \"FILE\", key = \"FILE\" }, the certificate with its chain, and \
+             its key"
                 .to_owned()
         };
         let table = value.get_ref().as_table().ok_or_else(|| wrong(expected()))?;

@@ -126,7 +126,7 @@ impl Hub {
                     let lookup = Lookup { destination, ticket, payers };
                     if let Err(full) = self.lookups.try_send(lookup) {
                         self.dropped_lookups.fetch_add(1, Ordering::Relaxed);
-                        log::warn("lookups", || "too much waits for the DNS".to_owned());
+                        log::warn("lookups", || "too many DNS look-ups are pending".to_owned());
                         failed.push(Failed::Locate(full.into_inner().ticket));
                     }
                 }
@@ -225,7 +225,7 @@ mod tests {
                         From: <sip:a@b>;tag=1\r\nTo: <sip:a@b>;tag=2\r\nCall-ID: x\r\n";
 
     #[test]
-    fn only_what_is_not_stored_is_refused_and_says_nothing_of_it() {
+    fn only_unstored_registrations_are_refused() {
         let answer = |status: &str, method: &str, more: &str| {
             format!("SIP/2.0 {status}\r\n{ENDS}CSeq: 1 {method}\r\n{more}Content-Length: 0\r\n\r\n")
         };

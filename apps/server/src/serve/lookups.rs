@@ -64,7 +64,9 @@ impl Lookups {
             let pushed = self.turns.borrow_mut().push(payers, (destination, ticket));
             if let Err((_, ticket)) = pushed {
                 self.hub.dropped_lookups.fetch_add(1, Ordering::Relaxed);
-                log::warn("lookups", || "too much of one source or user waits for the DNS".into());
+                log::warn("lookups", || {
+                    "too many DNS look-ups of one source or user are pending".into()
+                });
                 self.located(ticket, &[]);
             }
             self.begin();

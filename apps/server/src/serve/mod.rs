@@ -107,7 +107,7 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
         let renewal = Renewal::new(data, tls, settings);
         renewal.keep();
         until_told_to_end(|| reload(&read_again, &listens, &desk, &*storage, &renewal)).await?;
-        log::info("stop", || "stopping: no new calls are taken".to_owned());
+        log::info("stop", || "stopping: no new calls are accepted".to_owned());
         drain(&hub.engine).await;
         drop(threads);
         looking_up.abort();
@@ -192,8 +192,9 @@ fn share(settings: &Settings, limit: usize) -> Result<Shares, Failure> {
     if connections < settings.max_connections {
         log::warn("start", || {
             format!(
-                "at most {connections} TCP connections are taken, not the {} of limits.max_connections: only {limit} files may \
-                 be open; to have more, raise that limit (LimitNOFILE= in the systemd unit, or ulimit -n)",
+                "at most {connections} TCP connections are accepted, not the {} of \
+                 limits.max_connections: only {limit} files may be open; for more, raise that \
+                 limit (LimitNOFILE= in the systemd unit, or ulimit -n)",
                 settings.max_connections
             )
         });

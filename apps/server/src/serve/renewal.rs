@@ -94,8 +94,8 @@ impl Renewal {
             log::warn("acme", || {
                 let pause = humantime::format_duration(pause);
                 format!(
-                    "{wanted} is not to be had: {failure}; it is asked again in {pause}, or at \
-                     once on SIGHUP"
+                    "{wanted} could not be obtained: {failure}; the next attempt is in {pause}, \
+                     or at once on SIGHUP"
                 )
             });
             sleep(pause).await;
@@ -118,15 +118,15 @@ impl Renewal {
         self.tls.prove(Vec::new());
         match obtained {
             Some(Ok(obtained)) => obtained,
-            Some(Err(error)) => Err(error).map_err(during("what it answers is not understood")),
-            None => Err(Failure::said("it was not asked")),
+            Some(Err(error)) => Err(error).map_err(during("its answer is not understood")),
+            None => Err(Failure::said("it was not queried")),
         }
     }
 
     /// Uses the new certificate, once all others can be read, too.
     async fn show(&self) {
         while let Err(failure) = self.read() {
-            log::warn("acme", || format!("the certificate that came is not shown yet: {failure}"));
+            log::warn("acme", || format!("the new certificate is not used yet: {failure}"));
             sleep(FIRST_PAUSE).await;
         }
     }

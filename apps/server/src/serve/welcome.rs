@@ -42,9 +42,9 @@ pub(super) fn welcome(
 pub(super) fn warn(config: &Config) {
     if !config.authentication.required {
         log::warn("start", || {
-            "AUTHENTICATION IS OFF: anybody may register as anybody, take other users' calls and call in their names; \
-             others than users are called from limits.trusted alone. For anything but a laboratory leave \
-             authentication.required out of the configuration"
+            "AUTHENTICATION IS OFF: any client may register as any user, take other users' calls \
+             and call in their names; only limits.trusted may call other destinations than users. \
+             Outside of a laboratory, leave authentication.required out of the configuration"
                 .to_owned()
         });
     }

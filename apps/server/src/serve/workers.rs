@@ -83,7 +83,7 @@ impl Drop for Workers {
 
 fn run(hub: &Hub, index: usize, scheduler: &Scheduler, ending: &AtomicBool) {
     if let Err(error) = net::take_short_turns() {
-        log::info("turns", || format!("worker {index} may wait for the processor: {error}"));
+        log::info("turns", || format!("worker {index} has no short time slices: {error}"));
     }
     let mut served = match Served::new(hub, index, scheduler) {
         Ok(served) => served,
@@ -114,7 +114,7 @@ fn run(hub: &Hub, index: usize, scheduler: &Scheduler, ending: &AtomicBool) {
 /// Makes TLS handshakes until `ending` is set, with a lower priority than the workers.
 fn shake_hands(hub: &Hub, ending: &AtomicBool) {
     if let Err(error) = net::give_way() {
-        log::warn("turns", || format!("handshakes may be in the way of messages: {error}"));
+        log::warn("turns", || format!("TLS handshakes have the priority of messages: {error}"));
     }
     hub.connections.shake_hands(ending);
 }
@@ -261,7 +261,7 @@ fn admit(served: &Served<'_>, share: Share) {
     for (_, socket) in sockets.filter(|(owner, _)| served.owners.contains(owner)) {
         if let Err(error) = socket.admit(share.parts(), &BEGUN) {
             log::warn("overload", || {
-                format!("{} cannot leave requests unread: {error}", socket.address())
+                format!("the packet filter of {} cannot be set: {error}", socket.address())
             });
         }
     }
@@ -271,12 +271,12 @@ fn admit(served: &Served<'_>, share: Share) {
 fn tell(was_shedding: bool, is_shedding: bool) {
     if is_shedding && !was_shedding {
         log::warn("overload", || {
-            "more comes than can be served: a part of the new requests is left unread or dropped until that \
-             is over; calls and dialogs that have begun go on"
+            "overload: a part of the new requests is left unread or dropped until it is over; \
+             existing calls and dialogs continue"
                 .to_owned()
         });
     } else if was_shedding && !is_shedding {
-        log::info("overload", || "all requests are read again".to_owned());
+        log::info("overload", || "the overload is over: all requests are read again".to_owned());
     }
 }
 

@@ -62,7 +62,7 @@ impl fmt::Display for Error {
             Self::File { path, source } => write!(f, "{}: {source}", path.display()),
             Self::Newer { path, version, known } => write!(
                 f,
-                "{} is of form {version} and this program knows form {known}: it was \
+                "{} has schema {version}, and this program supports schema {known}: it was \
                  written by a newer barebell; run that one, or use another directory with --data",
                 path.display()
             ),
@@ -75,8 +75,9 @@ impl fmt::Display for Error {
             ),
             Self::Gone { path } => write!(
                 f,
-                "the database {} is gone or empty, though there are journal files beside it: somebody has removed it, with all \
-                 users. Put it or a backup in its place; or, to begin without users, move the files journal-* away, too",
+                "the database {} is gone or empty, though there are journal files beside it: it \
+                 was removed, with all users. Put it or a backup in its place; or, to begin \
+                 without users, move the files journal-* away, too",
                 path.display()
             ),
             Self::Random(source) => write!(f, "the system gives no random bytes: {source}"),

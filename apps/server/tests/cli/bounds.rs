@@ -9,7 +9,7 @@ fn connections_leave_descriptors_for_everything_else() {
     let site = Site::new();
     let words = "serve --domain example.com --auth off --workers 1 --listen tcp:127.0.0.1:0";
     let _server = site.started(&mut site.command_after("ulimit -n 200", words));
-    assert!(site.log().contains("TCP connections are taken, not the 100000"), "{}", site.log());
+    assert!(site.log().contains("TCP connections are accepted, not the 100000"), "{}", site.log());
     let listens = status(&site)["listens"].clone();
     let connections: Vec<_> =
         (0..200).map(|_| TcpStream::connect(&listens[0].as_str().unwrap()[4..]).unwrap()).collect();
@@ -35,7 +35,7 @@ fn too_few_descriptors_are_an_error_that_says_how_to_have_more() {
 }
 
 #[test]
-fn a_ban_is_told_among_any_number_of_failed_logins() {
+fn a_ban_is_logged_among_any_number_of_failed_logins() {
     let site = Site::new();
     let limits = "[limits]\ntrusted = []\nban_failures = 100\n";
     let config = show(&site.file("c.toml", &format!("domains = [\"example.com\"]\n{limits}")));

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 #[test]
-fn what_comes_together_on_a_connection_is_answered_in_order() {
+fn pipelined_requests_are_answered_in_order() {
     let site = Site::new();
     let (_server, [_, tcp]) = serve(&site, "");
     let mut phone = TcpStream::connect(tcp).unwrap();
@@ -54,7 +54,7 @@ fn a_connection_whose_peer_does_not_read_is_closed() {
 }
 
 #[test]
-fn what_goes_to_a_new_place_at_once_takes_one_connection() {
+fn messages_to_a_new_destination_share_one_connection() {
     let site = Site::new();
     let (_server, [udp, _]) = serve(&site, "");
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -83,7 +83,7 @@ fn what_goes_to_a_new_place_at_once_takes_one_connection() {
 }
 
 #[test]
-fn who_cannot_be_connected_to_is_told_of() {
+fn failed_connections_are_logged() {
     let site = Site::new();
     let (_server, [udp, _]) = serve(&site, "");
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -101,7 +101,7 @@ fn who_cannot_be_connected_to_is_told_of() {
 }
 
 #[test]
-fn who_has_said_all_gets_the_answers_nevertheless() {
+fn a_half_closed_connection_gets_its_answers() {
     let site = Site::new();
     let config = show(&site.file("c.toml", "[limits]\ntrusted = [\"127.0.0.0/8\"]"));
     let (_server, [_, tcp]) = serve(&site, &format!("--config {config}"));
@@ -142,7 +142,7 @@ fn a_refusal_arrives_also_where_the_peer_goes_on_talking() {
 }
 
 #[test]
-fn who_says_more_than_can_be_done_gets_a_part_of_it_and_others_are_served() {
+fn a_flooding_connection_gets_a_share_and_others_are_served() {
     let site = Site::new();
     let limits = "[limits]\ntrusted = [\"127.0.0.0/8\"]\nmax_wait = \"10ms\"";
     let config = show(&site.file("c.toml", limits));

@@ -39,7 +39,7 @@ fn journals(site: &Site) -> Vec<PathBuf> {
 }
 
 #[test]
-fn what_cannot_be_stored_is_refused_until_there_is_room() {
+fn unstorable_registrations_are_refused_until_there_is_room() {
     let site = Site::new();
     let words = "serve --domain example.com --auth off --workers 1 --listen udp:127.0.0.1:0";
     // Limits the length of files, as a full disk does.
@@ -72,7 +72,7 @@ fn what_cannot_be_stored_is_refused_until_there_is_room() {
 }
 
 #[test]
-fn a_damaged_journal_costs_what_is_damaged_and_is_kept() {
+fn a_damaged_journal_loses_only_its_damaged_records_and_is_kept() {
     let site = Site::new();
     let (server, [address, _]) = serve(&site, "");
     let phone = phone();
@@ -96,7 +96,7 @@ fn a_damaged_journal_costs_what_is_damaged_and_is_kept() {
 }
 
 #[test]
-fn a_damaged_database_is_replaced_by_what_can_be_read_or_left_alone() {
+fn a_damaged_database_is_salvaged_or_left_unchanged() {
     let site = Site::new();
     let users: String = (0..2000).map(|number| format!("user{number}:x\n")).collect();
     let file = show(&site.file("users", &users));

@@ -163,7 +163,7 @@ fn a_running_server_is_asked_and_a_stopped_one_s_data_read() {
     assert!(site.bad("user add dave --password x").contains("a.com, b.com"));
     let status: serde_json::Value = serde_json::from_str(&site.good("status --json")).unwrap();
     assert_eq!((&status["running"], &status["users"]), (&true.into(), &2.into()));
-    assert_eq!(site.good("registrations"), "nobody is registered\n");
+    assert_eq!(site.good("registrations"), "no user is registered\n");
     let error = site.bad("serve --listen udp:127.0.0.1:0");
     assert!(error.contains("a server runs already with the data in"), "{error}");
     server.terminate();
@@ -178,7 +178,7 @@ fn a_running_server_is_asked_and_a_stopped_one_s_data_read() {
 }
 
 #[test]
-fn what_waited_while_the_server_stood_still_is_left_for_its_copy() {
+fn late_requests_are_left_for_their_retransmissions() {
     let site = Site::new();
     let server = site.serve("--domain example.com");
     let pid = server.0.id().to_string();
@@ -277,7 +277,7 @@ fn a_configuration_is_checked() {
 }
 
 #[test]
-fn a_missing_file_is_told_with_the_place_that_names_it() {
+fn a_missing_file_is_reported_with_the_place_that_names_it() {
     let site = Site::new();
     let text = "listen = [\"tls:127.0.0.1:0\"]\n[tls]\n\
                 certificates = [{ chain = \"/does/not/chain.pem\", key = \"/does/not/key.pem\" }]\n\
@@ -366,7 +366,7 @@ fn a_wrong_command_line_has_an_exit_status_of_its_own() {
 }
 
 #[test]
-fn a_server_that_asks_nobody_says_so_loudly() {
+fn a_server_without_authentication_warns() {
     let said = |text: &str| {
         let site = Site::new();
         let config = show(&site.file("c.toml", text));

@@ -60,7 +60,7 @@ fn received(answer: &str) -> Option<String> {
 }
 
 #[test]
-fn a_proxy_says_by_proxy_protocol_for_which_client_it_connects() {
+fn a_proxy_names_its_client_by_proxy_protocol() {
     let site = Site::new();
     let (_server, [tcp, tls, _]) = serve(&site, PROXIES);
     let client = Some("192.0.2.7".to_owned());
@@ -125,7 +125,7 @@ fn upgrade(server: SocketAddr, fields: &str) -> (String, Option<String>) {
 }
 
 #[test]
-fn a_web_server_says_for_which_client_it_asks() {
+fn a_web_server_names_its_client() {
     let site = Site::new();
     let (_server, [_, _, ws]) = serve(&site, PROXIES);
     let forged = "X-Forwarded-For: 6.6.6.6, 192.0.2.7\r\nX-Forwarded-For: 127.0.0.1\r\n";

@@ -93,7 +93,7 @@ fn certificates_are_read_again_and_connections_go_on() {
 
 /// The check by OpenSSL: TLS 1.2 and 1.3 only, with suites that have forward secrecy and AEAD.
 #[test]
-fn nothing_weak_is_spoken() {
+fn weak_tls_is_refused() {
     let site = Site::new();
     let (_server, address) = serve(&site, "");
     for (flags, is_spoken) in [
@@ -120,7 +120,7 @@ fn nothing_weak_is_spoken() {
 }
 
 #[test]
-fn what_an_issuer_will_not_find_is_said_before() {
+fn check_warns_of_failing_acme_validation() {
     let site = Site::new();
     let check = |config: &str| {
         let acme = "[acme]\ndomains = [\"sip.example.com\"]\nterms_of_service_agreed = true\n";
@@ -130,16 +130,16 @@ fn what_an_issuer_will_not_find_is_said_before() {
     };
     let said = check("domains = [\"example.com\"]\nlisten = [\"tls:127.0.0.1:0\"]");
     assert!(
-        said.contains("gets a certificate for sip.example.com from https://acme-v02"),
+        said.contains("orders a certificate for sip.example.com from https://acme-v02"),
         "{said}"
     );
-    assert!(said.contains("example.com is not among acme.domains"), "{said}");
+    assert!(said.contains("example.com is not in acme.domains"), "{said}");
     assert!(said.contains("nothing listens for TLS on port 443"), "{said}");
     let listen = "tls:127.0.0.1:0 as 192.0.2.1:443";
     let said = check(&format!("domains = [\"sip.example.com\"]\nlisten = [\"{listen}\"]"));
-    assert!(!said.contains("among acme.domains") && !said.contains("on port 443"), "{said}");
+    assert!(!said.contains("in acme.domains") && !said.contains("on port 443"), "{said}");
     let said = check("listen = [\"udp:127.0.0.1:0\"]");
-    assert!(said.contains("so [acme] is for nothing"), "{said}");
+    assert!(said.contains("so [acme] has no effect"), "{said}");
 }
 
 /// An issuer accepts connections and never answers.
@@ -165,7 +165,7 @@ fn a_reload_begins_an_order_anew() {
 }
 
 #[test]
-fn who_does_not_speak_tls_is_told_and_counted() {
+fn peers_without_tls_are_answered_and_counted() {
     let site = Site::new();
     let (_server, address) = serve(&site, "");
     let mut peer = TcpStream::connect(address).unwrap();

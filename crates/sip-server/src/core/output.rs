@@ -135,7 +135,7 @@ pub struct Output {
     /// Changes of bindings ([`record`](crate::journal_record)), to be appended to storage
     /// unchanged.
     pub journal: Vec<u8>,
-    /// All other work.
+    /// The DNS look-ups to make, and the messages for the operator.
     pub events: Vec<Event>,
     /// The data to revert the REGISTERs in [`Output::journal`] if it cannot be stored.
     pub(crate) undo: Vec<Undo>,

@@ -43,7 +43,7 @@ impl Call {
         core.tell(Event::Ended { call: self.id, end });
     }
 
-    /// Sends a BYE without a report.
+    /// Sends a BYE without an [`Event::Ended`].
     pub(super) fn send_bye_quietly(&mut self, core: &mut Core, now: Instant) {
         let State::Established(established) = &mut self.state else { return };
         if let Some(Turn::Ack(cseq, flow)) = established.exchange.turn {

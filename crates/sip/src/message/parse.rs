@@ -219,7 +219,7 @@ fn field_span(bytes: &[u8], line: usize, line_end: usize) -> Option<Span> {
     let name_text = &text[..colon];
     let mut name = HeaderName::new(name_text);
     if name == HeaderName::Other {
-        // White space before the colon is rare, and known names are tokens.
+        // The name may have white space before the colon. This is tried second, because it is rare.
         let trimmed = lex::trim_end(name_text);
         if trimmed.len() < name_text.len() {
             name = HeaderName::new(trimmed);

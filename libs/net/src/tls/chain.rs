@@ -19,7 +19,7 @@ struct TooLong(usize);
 
 impl fmt::Display for TooLong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "it comes with a chain of {}, and at most {MAX_CHAIN} are taken", self.0)
+        write!(f, "its chain has {} certificates, at most {MAX_CHAIN} are accepted", self.0)
     }
 }
 

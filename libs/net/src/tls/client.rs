@@ -169,7 +169,7 @@ fn verifier(
     }
     let unusable = |error| FileError {
         file: PathBuf::new(),
-        problem: format!("who is trusted cannot be used: {error}"),
+        problem: format!("the trusted issuers cannot be used: {error}"),
     };
     Ok(Arc::new(Verifier::new(roots, provider, names).map_err(unusable)?))
 }

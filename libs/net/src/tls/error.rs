@@ -77,12 +77,12 @@ fn of_certificate(error: &CertificateError) -> String {
             "the certificate is not valid yet: the clock here or there is wrong".to_owned()
         }
         CertificateError::UnknownIssuer => {
-            "nobody who is trusted here has signed the certificate: trust its issuer (a CA file), \
-             or the certificate itself by its fingerprint"
+            "the issuer of the certificate is not trusted: trust the issuer (a CA file), or the \
+             certificate itself by its fingerprint"
                 .to_owned()
         }
         CertificateError::NotValidForName => {
-            "the certificate is for another name than the one that was called".to_owned()
+            "the certificate is not for the called name".to_owned()
         }
         CertificateError::NotValidForNameContext { expected, presented } => {
             // The names have the form of the library: `DnsName("example.org")`.
@@ -90,7 +90,7 @@ fn of_certificate(error: &CertificateError) -> String {
             let names: Vec<_> = presented.iter().map(bare).collect();
             let names = if names.is_empty() { "no name".to_owned() } else { names.join(", ") };
             let hint = match names.contains("*.") {
-                true => ": a wildcard is no name of a SIP domain (RFC 5922 section 7.2)",
+                true => ": wildcards do not name SIP domains (RFC 5922 section 7.2)",
                 false => "",
             };
             format!("the certificate is for {names}, and {} was called{hint}", expected.to_str())
@@ -105,38 +105,38 @@ fn of_certificate(error: &CertificateError) -> String {
         }
         CertificateError::UnsupportedSignatureAlgorithmContext { .. }
         | CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => {
-            "the certificate is signed in a way that is too weak or not known here: it takes RSA of \
-             2048 bits or more, or ECDSA by P-256 or P-384, or Ed25519, with SHA-2"
+            "the signature algorithm of the certificate is too weak or not supported: expected \
+             RSA of 2048 bits or more, or ECDSA by P-256 or P-384, or Ed25519, with SHA-2"
                 .to_owned()
         }
         // The library's error for a peer certificate that is a CA certificate, the default of
         // openssl.
         CertificateError::Other(other) if other.to_string().contains("CaUsedAsEndEntity") => {
-            "the certificate is one of an issuer (CA:TRUE), as openssl makes them unless told \
-             otherwise: one with CA:FALSE is needed"
+            "the certificate is that of an issuer (CA:TRUE, openssl's default): one with CA:FALSE \
+             is needed"
                 .to_owned()
         }
-        CertificateError::Other(other) => format!("the certificate is not taken: {other}"),
-        error => format!("the certificate is not taken: {error}"),
+        CertificateError::Other(other) => format!("the certificate is not accepted: {other}"),
+        error => format!("the certificate is not accepted: {error}"),
     }
 }
 
 fn of_alert(alert: AlertDescription) -> String {
     let why = match alert {
-        AlertDescription::UnknownCA => "it does not trust who signed our certificate",
+        AlertDescription::UnknownCA => "it does not trust the issuer of our certificate",
         AlertDescription::BadCertificate
         | AlertDescription::UnsupportedCertificate
-        | AlertDescription::CertificateUnknown => "it does not take our certificate",
+        | AlertDescription::CertificateUnknown => "it does not accept our certificate",
         AlertDescription::CertificateExpired => "our certificate has expired",
         AlertDescription::CertificateRevoked => "our certificate has been revoked",
-        AlertDescription::CertificateRequired => "it wants a certificate of ours",
-        AlertDescription::HandshakeFailure => "there is no cipher suite that both ends know",
-        AlertDescription::ProtocolVersion => "there is no version of TLS that both ends know",
-        AlertDescription::UnrecognisedName => "it does not serve the name that was called",
+        AlertDescription::CertificateRequired => "it requires a client certificate",
+        AlertDescription::HandshakeFailure => "no common cipher suite",
+        AlertDescription::ProtocolVersion => "no common TLS version",
+        AlertDescription::UnrecognisedName => "it does not serve the called name",
         AlertDescription::NoApplicationProtocol => "it does not speak SIP here (ALPN)",
-        alert => return format!("the other end gives up: {alert:?}"),
+        alert => return format!("the other end ended the handshake: {alert:?}"),
     };
-    format!("the other end gives up: {why}")
+    format!("the other end ended the handshake: {why}")
 }
 
 fn of_version(error: &PeerIncompatible) -> String {
@@ -149,16 +149,15 @@ fn of_version(error: &PeerIncompatible) -> String {
         | PeerIncompatible::ServerTlsVersionIsDisabledByOurConfig
         // Clients with TLS 1.2 send that extension, older ones do not know it.
         | PeerIncompatible::SignatureAlgorithmsExtensionRequired => {
-            "the other end knows neither TLS 1.2 nor 1.3, but TLS 1.1, 1.0 or older, which are not \
-             spoken here"
+            "the other end supports only TLS 1.1 or older, which are not supported here"
                 .to_owned()
         }
         PeerIncompatible::NoCipherSuitesInCommon
         | PeerIncompatible::NoKxGroupsInCommon
         | PeerIncompatible::NoSignatureSchemesInCommon => {
-            format!("the other end knows nothing strong enough: {error:?}")
+            format!("the other end supports no algorithm that is strong enough: {error:?}")
         }
-        error => format!("the other end's TLS does not fit ours: {error:?}"),
+        error => format!("the other end's TLS is not compatible: {error:?}"),
     }
 }
 

@@ -57,8 +57,8 @@ impl Identity {
             true => FileError::new(
                 key,
                 format_args!(
-                    "the key is encrypted, and there is no place for its password: openssl pkey -in {} \
-                     -out FILE writes it without one",
+                    "the key is encrypted, which is not supported: openssl pkey -in {} -out FILE \
+                     decrypts it",
                     key.display()
                 ),
             ),
@@ -131,7 +131,7 @@ pub fn read_certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, Fi
     let certificates: Vec<_> =
         certificates.collect::<Result<_, _>>().map_err(|error| wrong(&error))?;
     match certificates.is_empty() {
-        true => Err(wrong(&"there is none in it")),
+        true => Err(wrong(&"it contains no certificate")),
         false => Ok(certificates),
     }
 }
@@ -189,7 +189,7 @@ impl FromStr for Fingerprint {
 /// [`FileError`] if a file cannot be written, or a name is invalid in a certificate.
 pub fn make_self_signed(names: &[String], chain: &Path, key: &Path) -> Result<(), FileError> {
     let wrong = |error: rcgen::Error| {
-        FileError::new(chain, format_args!("a certificate cannot be made: {error}"))
+        FileError::new(chain, format_args!("cannot create a certificate: {error}"))
     };
     let mut params = CertificateParams::new(names).map_err(wrong)?;
     params.distinguished_name = DistinguishedName::new();

@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_next_hop_is_who_is_called() {
+    fn the_next_hop_names_the_certificate() {
         for (uri, route, called) in [
             ("sips:b@Example.ORG", "", Some("example.org")),
             ("sips:b@[2001:db8::1]:5071", "", Some("2001:db8::1")),

@@ -26,7 +26,7 @@ impl Proof {
     /// A message, if the domain is invalid in a certificate, or `digest` is not 32 bytes long.
     pub fn new(domain: &str, digest: &[u8]) -> Result<Self, String> {
         if digest.len() != 32 {
-            return Err(format!("a SHA-256 has 32 bytes, and here are {}", digest.len()));
+            return Err(format!("a SHA-256 has 32 bytes, not {}", digest.len()));
         }
         let text = |error: rcgen::Error| format!("no proof for {domain}: {error}");
         let mut params = CertificateParams::new([domain.to_owned()]).map_err(text)?;

@@ -71,7 +71,7 @@ impl Server {
         before: Option<&Self>,
     ) -> Result<Self, String> {
         if identities.is_empty() {
-            return Err("a server of TLS needs a certificate".to_owned());
+            return Err("a TLS server needs a certificate".to_owned());
         }
         let rules = Rules::read(clients).map_err(|error| error.to_string())?;
         let tickets = match before {
@@ -143,7 +143,7 @@ pub(super) fn roots(file: &std::path::Path) -> Result<Arc<RootCertStore>, FileEr
     let certificates = read_certificates(file)?;
     let (taken, _) = roots.add_parsable_certificates(certificates);
     if taken == 0 {
-        let problem = "no certificate in it can be trusted: expected those of issuers".to_owned();
+        let problem = "it contains no certificate of an issuer".to_owned();
         return Err(FileError { file: file.to_owned(), problem });
     }
     Ok(Arc::new(roots))

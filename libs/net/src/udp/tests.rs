@@ -50,7 +50,7 @@ fn batches_arrive_whole_and_in_order_with_the_address_they_were_sent_to() {
 }
 
 #[test]
-fn a_filter_leaves_a_share_out_but_not_what_is_exempt() {
+fn a_filter_drops_a_share_except_exempt_datagrams() {
     let timed = Options { is_timed: true, ..Options::default() };
     let socket = Socket::bind("127.0.0.1:0".parse().unwrap(), timed).unwrap();
     let peer = Socket::bind("127.0.0.1:0".parse().unwrap(), timed).unwrap();
@@ -159,14 +159,14 @@ fn no_more_places_are_filled_than_asked_for() {
 }
 
 #[test]
-fn what_comes_as_one_is_taken_apart() {
+fn coalesced_datagrams_are_split() {
     coalesce("127.0.0.1:0", "127.0.0.1");
     coalesce("0.0.0.0:0", "127.0.0.2");
     coalesce("[::]:0", "::1");
 }
 
 #[test]
-fn a_group_shares_a_port_with_nobody_else() {
+fn a_group_does_not_share_its_port_with_other_sockets() {
     let group = Socket::bind_group("127.0.0.1:0".parse().unwrap(), 3).unwrap();
     assert_eq!(group.len(), 3);
     assert!(group.iter().all(|socket| socket.address() == group[0].address()));
@@ -184,7 +184,7 @@ fn both_families_listen_on_one_port() {
 }
 
 #[test]
-fn what_the_system_refuses_is_handed_back_and_the_rest_is_sent() {
+fn refused_datagrams_are_returned_and_the_others_sent() {
     let socket = Socket::bind("127.0.0.1:0".parse().unwrap(), Options::default()).unwrap();
     socket.connect(socket.address()).unwrap();
     let too_long = vec![0; 70_000];
@@ -220,7 +220,7 @@ fn datagrams_that_are_joined_arrive_apart() {
 }
 
 #[test]
-fn what_cannot_go_joined_goes_alone() {
+fn datagrams_that_cannot_be_joined_are_sent_alone() {
     let segmenting = Options { is_segmenting: true, ..Options::default() };
     let socket = Socket::bind("127.0.0.1:0".parse().unwrap(), segmenting).unwrap();
     let local = socket.address().ip();
@@ -245,7 +245,7 @@ fn what_cannot_go_joined_goes_alone() {
 }
 
 #[test]
-fn a_connected_socket_counts_that_nobody_takes_what_it_sends() {
+fn a_connected_socket_counts_refused_datagrams() {
     let nobody = Socket::bind("127.0.0.1:0".parse().unwrap(), Options::default()).unwrap();
     let address = nobody.address();
     drop(nobody);

@@ -5,7 +5,7 @@ mod body;
 use fastrand::Rng;
 
 #[test]
-fn what_is_said_is_heard_however_it_is_cut_and_nothing_else_is() {
+fn data_arrives_for_every_cut_of_the_records_and_no_other_data() {
     let mut rng = Rng::with_seed(36);
     for round in 0..400 {
         let length = rng.usize(0..400);

@@ -125,14 +125,14 @@ fn a_packet_far_from_all_others_changes_nothing() {
 }
 
 #[test]
-fn what_is_in_doubt_at_the_end_is_counted() {
+fn undecided_packets_are_counted_at_the_end() {
     let stream = stream(run(50, (0, 0, 0)).chain(run(3, (0, 0, 1_000_000))));
     assert_eq!((stream.packets, stream.ended_us - stream.started_us), (53, 1_040_000));
     assert_eq!(order(&stream), (50, 0, 3, 0, 0));
 }
 
 #[test]
-fn time_stamps_that_stand_still_tell_nothing() {
+fn equal_time_stamps_prove_no_restart() {
     let still = |packets: Vec<Packet>| {
         stream_of(96, packets.into_iter().map(|(number, _, micros)| (number, 5, micros)))
     };

@@ -65,7 +65,7 @@ fn nanoseconds_are_kept() {
 }
 
 #[test]
-fn a_file_cut_anywhere_gives_what_was_whole() {
+fn a_truncated_file_gives_its_complete_packets() {
     for form in [FORMS[0], FORMS[6]] {
         let capture = registration(V4);
         let whole = capture.write(form, Link::Ethernet);
@@ -87,7 +87,7 @@ fn a_file_cut_anywhere_gives_what_was_whole() {
 }
 
 #[test]
-fn what_is_no_capture_is_said_to_be_none() {
+fn other_files_are_refused() {
     for bytes in [&b""[..], b"\n", b"#!/bin/sh\necho no capture at all\n", &[0; 100]] {
         assert!(matches!(analyse(bytes), Err(CaptureError::NoCapture(_))));
     }
@@ -107,7 +107,7 @@ fn packed(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_packed_is_unpacked() {
+fn compressed_files_are_unpacked() {
     for form in FORMS {
         let whole = registration(V4).write(form, Link::Ethernet);
         let analysis = analyse(&packed(&whole)).unwrap();
@@ -123,7 +123,7 @@ fn what_is_packed_is_unpacked() {
 }
 
 #[test]
-fn what_is_packed_and_broken_gives_what_was_whole() {
+fn a_damaged_compressed_file_gives_its_complete_packets() {
     let mut capture = registration(V4);
     for micros in 200..2_000 {
         capture.udp(micros, V4.0, V4.1, &micros.to_be_bytes().repeat(micros as usize % 50));

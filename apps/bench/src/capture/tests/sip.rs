@@ -83,7 +83,7 @@ fn a_call_through_a_proxy_has_all_its_times() {
 }
 
 #[test]
-fn what_a_capture_did_not_see_is_absent() {
+fn messages_missing_in_the_capture_give_no_figures() {
     let at = |place: &'static str| {
         let mut capture = Capture::default();
         proxied_call(&mut capture, 0, "x", |from, to| from == place || to == place);
@@ -324,7 +324,7 @@ impl Counted {
 }
 
 #[test]
-fn what_is_no_sip_is_passed_over_and_counted() {
+fn datagrams_without_sip_are_skipped_and_counted() {
     let mut capture = Capture::default();
     capture.udp(0, ALICE, SERVER, b"\r\n\r\n");
     capture.udp(1, ALICE, SERVER, b"GET / HTTP/1.1\r\n\r\n");

@@ -91,7 +91,7 @@ fn padding_that_is_encrypted_costs_no_packet() {
 }
 
 #[test]
-fn keys_of_the_description_tell_what_is_authentic() {
+fn keys_of_the_description_authenticate_packets() {
     for suite in Suite::ALL {
         let policy = Policy::new(suite);
         let offer =
@@ -177,7 +177,7 @@ fn copies_and_packets_without_a_tag_are_not_checked() {
 }
 
 #[test]
-fn keys_that_do_not_fit_lose_nothing() {
+fn wrong_keys_lose_no_packet() {
     let policy = || Policy::new(Suite::AeadAes128Gcm);
     let mut capture = Capture::default();
     negotiate(&mut capture, 1, 0, &[&crypto(1, policy(), 1)], &crypto(1, policy(), 2));

@@ -131,7 +131,7 @@ fn a_gap_costs_only_the_messages_in_it() {
 }
 
 #[test]
-fn streams_that_are_no_sip_hold_nothing() {
+fn streams_without_sip_are_not_buffered() {
     let mut capture = Capture::default();
     let mut sequence = 1;
     for bytes in [&b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"[..], &[0x16, 3, 1, 0, 9], &[b'a'; 1000]] {

@@ -129,7 +129,7 @@ fn tags_are_passed_over() {
 }
 
 #[test]
-fn what_a_capture_agent_sends_on_is_read() {
+fn packets_of_capture_agents_are_read() {
     let fields = Fields { call_id: "x", branches: &["1"], cseq: "1 REGISTER", to_tag: "" };
     let mut capture = Capture::default();
     // Forwarded a second later, both at once.

@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_late_has_the_time_at_which_it_came() {
+    fn messages_read_late_have_their_arrival_time() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let target = listener.local_addr().unwrap();
         let plan = plan(target, None);

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_travelled_merges_to_the_same_as_what_has_not() {
+    fn serialized_tallies_merge_to_the_same() {
         let mut here = tally(7);
         here.merge(&tally(113));
         let travelled = |tally: &Tally| -> Tally {
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_tally_is_refused() {
+    fn invalid_tallies_are_refused() {
         let good = Written::try_from(&tally(7)).unwrap();
         let wrong: [fn(&mut Written); 4] = [
             |it| it.finals.push((0, 700, 1)),

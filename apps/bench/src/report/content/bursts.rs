@@ -204,8 +204,7 @@ pub(super) fn users(report: &Report<'_>) -> Option<Section> {
     for delay in [Delay::Rrd, Delay::Invite, Delay::Setup] {
         delay_of_users(report, &series, delay, &mut section);
     }
-    let mut losses =
-        users_chart("What was lost", "in the mean of the repeats", Scale::Linear, &series);
+    let mut losses = users_chart("Losses", "in the mean of the repeats", Scale::Linear, &series);
     let mut table = Table::new(
         "Lost by number of users (all repeats together)",
         &[

@@ -219,7 +219,7 @@ pub(super) fn loads_side_by_side(report: &Report<'_>, groups: &[Group<'_>], sect
 /// Returns the table of results of the operations, over all repeats.
 pub(super) fn outcome(report: &Report<'_>, groups: &[Group<'_>]) -> Table {
     let mut table = Table::new(
-        "What became of the operations (all repeats together)",
+        "Outcomes of the operations (all repeats together)",
         &[
             "System",
             "Operation",

@@ -175,7 +175,7 @@ pub(super) fn steps(report: &Report<'_>) -> Option<Section> {
     let mut section = Section::new(
         "steps",
         "Inside the systems",
-        "How long the steps of handling a message take by the system's own account, in the mean. Steps may lie \
+        "The mean durations of the steps of a message, as the system measures them. Steps may lie \
          within others: the handler holds them all.",
     );
     let mut table = Table::new(
@@ -203,9 +203,9 @@ pub(super) fn steps(report: &Report<'_>) -> Option<Section> {
 pub(super) fn resources(report: &Report<'_>) -> Option<Section> {
     let mut section = Section::new(
         "resources",
-        "What the load cost the systems",
-        "CPU time for an operation is the figure that compares best between machines that are busy with other \
-         things; dropped datagrams are work that came faster than it was taken.",
+        "The cost of the load to the systems",
+        "CPU time for an operation is the figure that depends least on other load of the machine; \
+         datagrams are dropped when they arrive faster than they are read.",
     );
     let mut table = Table::new(
         "Systems under test (medians of the repeats)",
@@ -258,9 +258,8 @@ pub(super) fn resources(report: &Report<'_>) -> Option<Section> {
         table.row_doubtful(group.is_doubtful(), cells);
     }
     if table.rows.is_empty() {
-        section.text(
-            "No system was watched (--pid, --sut or ssh:HOST), so nothing is known of its costs.",
-        );
+        section
+            .text("No system was watched (--pid, --sut or ssh:HOST), so its costs are not known.");
     }
     section.table(table);
     unless_empty(section)
@@ -271,7 +270,8 @@ pub(super) fn generator(report: &Report<'_>) -> Option<Section> {
     let mut section = Section::new(
         "generator",
         "The load generator",
-        "The load came as it was meant to if the lag is small beside the response times, nothing was dropped or \
+        "The load was as planned if the lag is small beside the response times, nothing was \
+         dropped or \
          unsent, and the ceiling lies well above the achieved rate.",
     );
     let mut table = Table::new(
@@ -317,8 +317,8 @@ pub(super) fn runs(report: &Report<'_>) -> Option<Section> {
     let mut section = Section::new(
         "runs",
         "All runs",
-        "Every run as it was, in the order of time; none is left out, and what speaks against one stands in its \
-         last column.",
+        "Every run, in the order of time, with the reasons against its validity in the last \
+         column.",
     );
     let mut table = Table::new(
         "Runs",
@@ -382,10 +382,10 @@ pub(super) fn runs(report: &Report<'_>) -> Option<Section> {
 pub(super) fn definitions() -> Section {
     let mut section = Section::new(
         "definitions",
-        "How each figure is made",
+        "The definitions of the figures",
         "The names in the first column are those of criteria (--require) and of the CSV form.",
     );
-    let mut table = Table::new("Definitions", &["Name", "Figure", "How it is made", "Source"]);
+    let mut table = Table::new("Definitions", &["Name", "Figure", "Definition", "Source"]);
     for definition in metrics::DEFINITIONS {
         let cells = [definition.name, definition.title, definition.formula, definition.source];
         table.row(cells.map(str::to_owned).to_vec());

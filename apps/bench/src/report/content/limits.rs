@@ -330,8 +330,7 @@ pub(super) fn findings(report: &Report<'_>) -> Option<Section> {
     let mut section = Section::new(
         "findings",
         "Findings",
-        "What the measuring commands concluded from their runs, each figure also as a ratio to that of the \
-         first system.",
+        "The conclusions of the commands from their runs, with the ratio to the first system.",
     );
     let mut table = Table::new(
         "Findings",

@@ -19,7 +19,7 @@ pub(super) fn verdict_section(report: &Report<'_>) -> Section {
     let mut section = Section::new(
         "verdict",
         "Verdict",
-        "Whether the figures show the systems, and those that matter most.",
+        "The validity of the figures, and the most important ones.",
     );
     section.blocks.push(Block::Verdict(validity(report)));
     section.blocks.extend(incomplete(report).map(Block::Verdict));
@@ -34,7 +34,7 @@ pub(super) fn conclusions(report: &Report<'_>) -> Option<Section> {
     let mut section = Section::new(
         "conclusions",
         "Conclusions",
-        "What was required, what the command concluded, and what stands out.",
+        "Requirements, conclusions of the command, and outliers.",
     );
     findings(report, &mut section);
     super::compare::summary(report, &mut section);
@@ -70,7 +70,7 @@ fn validity(report: &Report<'_>) -> Verdict {
     let invalid = all().filter(|(_, run)| !run.is_valid()).count() - trials;
     let reasons = doubts(all().map(|(_, run)| run));
     if count == 0 {
-        let text = "There is no run in what this report is made from.";
+        let text = "The records of this report contain no run.";
         return verdict(false, "Nothing was measured".to_owned(), text, reasons);
     }
     let down = all()
@@ -210,7 +210,7 @@ fn ceiling(report: &Report<'_>) -> Option<String> {
 fn incomplete(report: &Report<'_>) -> Option<Verdict> {
     let troubles = report.records.iter().map(|record| record.trouble.clone());
     let reasons: Vec<String> = troubles.filter(|trouble| !trouble.is_empty()).collect();
-    let text = "The command ended before its time. What was measured until then is here.";
+    let text = "The command ended before its time. The measurement until then is here.";
     let title = "NOT COMPLETE: not all was measured".to_owned();
     (!reasons.is_empty()).then(|| verdict(false, title, text, reasons))
 }
@@ -224,7 +224,7 @@ fn failures(report: &Report<'_>) -> Option<Verdict> {
         .filter(|(record, _)| record.kind != Kind::Limit)
         .filter_map(|(record, run)| Some(format!("{}: {}", run_name(run), record.failure(run)?)))
         .collect();
-    let text = "What failed, and with which status, is told with the counts below.";
+    let text = "The counts below name the failures and their statuses.";
     let title = "FAILED: operations did not succeed".to_owned();
     (!reasons.is_empty()).then(|| verdict(false, title, text, reasons))
 }
@@ -279,9 +279,9 @@ fn findings(report: &Report<'_>, section: &mut Section) {
 /// Returns the text for records without criteria.
 fn nothing_required(report: &Report<'_>) -> &'static str {
     if report.records.iter().any(|record| record.kind == Kind::Limit) {
-        "A search judges its steps one by one; of its runs as a whole nothing was required."
+        "A search judges each step; there are no requirements of its runs as a whole."
     } else {
-        "Nothing was required of the systems (--require), so nothing could fail."
+        "There are no requirements (--require)."
     }
 }
 
@@ -306,7 +306,7 @@ fn criteria_verdict(report: &Report<'_>) -> Option<Verdict> {
 
 fn criteria(report: &Report<'_>, section: &mut Section) {
     let mut table =
-        Table::new("What was required", &["Criterion", "Systems", "Held", "Worst value seen"]);
+        Table::new("Requirements", &["Criterion", "Systems", "Held", "Worst value seen"]);
     for (record, criterion) in all_criteria(report) {
         let of_record =
             report.subjects.iter().filter(|subject| std::ptr::eq(subject.record, record));
@@ -410,9 +410,9 @@ pub(super) fn outliers(report: &Report<'_>) -> Vec<Outlier> {
 pub(super) fn setup(report: &Report<'_>) -> Section {
     let mut section = Section::new(
         "setup",
-        "What was measured",
-        "The commands that repeat the measurement, the machine that the load came from, and the systems as \
-         they were set up.",
+        "The measurement",
+        "The commands that repeat the measurement, the machine of the load, and the settings of \
+         the systems.",
     );
     for record in report.records {
         let mut text = format!("{}, begun {}", kind_name(record.kind), words::time(record.started));
@@ -423,7 +423,7 @@ pub(super) fn setup(report: &Report<'_>) -> Section {
         section.blocks.push(Block::Code(words::command(&record.command)));
     }
     let mut machines = Table::new(
-        "Where the load came from",
+        "The machine of the load",
         &["Host", "Processor", "#Cores", "#Memory", "Operating system"],
     );
     let mut seen: Vec<&Machine> = Vec::new();
@@ -458,7 +458,7 @@ pub(super) fn setup(report: &Report<'_>) -> Section {
                 system
                     .command
                     .as_deref()
-                    .map_or_else(|| "somebody else".to_owned(), words::command),
+                    .map_or_else(|| "another program".to_owned(), words::command),
                 if system.remarks.is_empty() { dash() } else { system.remarks.join(" ") },
             ],
             None => vec![subject.label.clone(), dash(), dash(), dash(), dash(), dash()],

@@ -8,7 +8,7 @@ use crate::report::document::Section;
 pub(super) fn section(report: &Report<'_>) -> Option<Section> {
     let mut section = Section::new(
         "run",
-        "The load and what came of it",
+        "The load and its results",
         "An operation counts in the second when it was due; what was offered and did not succeed was \
          refused, timed out, was lost, or could not be sent.",
     );

@@ -55,7 +55,7 @@ fn line_name(report: &Report<'_>, groups: &[Group<'_>], index: usize) -> (String
 pub(super) fn distribution(report: &Report<'_>) -> Option<Section> {
     let mut section = Section::new(
         "distribution",
-        "How response times are distributed",
+        "The distribution of response times",
         "Each point tells how many percent of the operations took no longer than the time at its height; \
          from each mark to the next, ten times fewer operations are slower.",
     );
@@ -136,9 +136,9 @@ fn distribution_row(report: &Report<'_>, group: &Group<'_>, pooled: &Pooled) -> 
 pub(super) fn course(report: &Report<'_>) -> Option<Section> {
     let mut section = Section::new(
         "time",
-        "What went on over time",
-        "In a steady state all lines are level; steps, waves and spikes are what a mean would hide. What is \
-         outside of the upright lines is ramp and tail, which no figure counts.",
+        "The course over time",
+        "In a steady state all lines are level; means hide steps, waves and spikes. Ramp and \
+         tail, outside of the vertical lines, count in no figure.",
     );
     for (operation, groups) in by_operation(report) {
         // A comparison has a dozen operations, so only delays over time are shown.
@@ -447,8 +447,8 @@ mod tests {
         run.series = [(0, 100, 50), (1, 100, 100), (2, 50, 100), (3, 0, 7)].map(second).to_vec();
         assert_eq!(succeeded(&run)[2..], [(2.0, 100.0), (3.0, 7.0)]);
         assert_eq!(offered(&run)[2..], [(2.0, 100.0), (3.0, 0.0)]);
-        // A moment of load has no rate. For a record without the time of its load, counts are not
-        // scaled.
+        // A second with only a fraction of load has no rate. Without the time of the load in the
+        // record, counts are not scaled.
         run.loaded = Some([0.0, 2.01]);
         assert_eq!(offered(&run).iter().map(|point| point.0).collect::<Vec<_>>(), [0.0, 1.0, 3.0]);
         run.loaded = None;

@@ -178,7 +178,7 @@ fn no_column_is_cut_off_for_a_long_name() {
 }
 
 #[test]
-fn pages_are_dark_for_those_who_want_it() {
+fn pages_follow_the_dark_setting() {
     let (light, _) = look(&[synthetic::single()], &["--blink-settings=preferredColorScheme=1"]);
     let (dark, _) = look(&[synthetic::single()], &["--blink-settings=preferredColorScheme=0"]);
     assert_eq!(

@@ -38,7 +38,7 @@ fn hostile() -> Record {
 }
 
 #[test]
-fn what_was_not_measured_and_what_failed_is_told_first() {
+fn missing_and_failed_measurements_come_first() {
     let mut record = synthetic::single();
     record.criteria.clear();
     record.runs.truncate(1);
@@ -212,7 +212,7 @@ fn records_survive_being_written() {
 }
 
 #[test]
-fn errors_name_the_file_and_what_was_expected() {
+fn errors_name_the_file_and_the_expected_form() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run.json");
     let error = || read(&path).unwrap_err().to_string();
@@ -336,7 +336,7 @@ fn an_invalid_run_does_not_look_like_a_good_one() {
 }
 
 #[test]
-fn medians_leave_out_what_is_not_valid_and_outliers_are_named() {
+fn medians_leave_out_invalid_runs_and_outliers_are_named() {
     let text = markdown(&[synthetic::compared()]);
     assert!(text.contains("NOT VALID IN PART: 1 of 234 runs"), "{}", &text[..2000]);
     let outlier = "kamailio, register at 2,000/s, repeat 2: CPU per operation";
@@ -386,7 +386,7 @@ fn steps_that_are_not_valid_set_no_limit() {
 }
 
 #[test]
-fn a_search_is_valid_if_what_confirms_it_is() {
+fn a_search_is_valid_if_its_confirming_runs_are() {
     let mut record = synthetic::limit();
     record.runs[5].doubts = vec!["the generator was late".to_owned()];
     let text = markdown(&[record.clone()]);

@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_large_is_left_out_and_the_rest_goes_on() {
+    fn too_large_regions_are_left_out() {
         let machine = Machine::default();
         let large = machine.add(None, DEVICE, &[0xc, 0xffff_fff0, !0xfff, 0]);
         let huge = machine.add(None, DEVICE, &[1 << 31, PORTS_32]);

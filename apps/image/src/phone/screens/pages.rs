@@ -18,8 +18,8 @@ pub(super) fn draw(view: &View, grid: &mut Grid, phone: &mut Phone, now: Instant
     match view.page {
         Page::Login => log_in(view, grid),
         Page::Menu => menu(grid, phone),
-        Page::Dial => dial(view, grid, "Whom to call"),
-        Page::Transfer => dial(view, grid, "Whom the other end is to call instead"),
+        Page::Dial => dial(view, grid, "Address to call"),
+        Page::Transfer => dial(view, grid, "Transfer target, called by the other end"),
         Page::Call => call(grid, phone, now),
         Page::Network => network(grid, phone),
         Page::Log => lines(grid, &phone.log, 0),
@@ -77,10 +77,10 @@ fn menu(grid: &mut Grid, phone: &Phone) {
         say(grid, &mut row, &label, Style::Plain, format_args!("call {uri}"));
     }
     for (key, what) in [
-        ("c", "call somebody"),
-        ("n", "network: the lease, and what a NAT makes of our ports"),
+        ("c", "call an address"),
+        ("n", "network: the lease, and our ports as a NAT maps them"),
         ("a", "log in with another account"),
-        ("l", "what was said"),
+        ("l", "the log"),
         ("?", "keys"),
     ] {
         say(grid, &mut row, key, Style::Plain, format_args!("{what}"));
@@ -184,7 +184,7 @@ fn network(grid: &mut Grid, phone: &Phone) {
                     say(grid, &mut row, "RTP, external", Style::Good, format_args!("{mapped}"));
                 }
                 None => {
-                    let why = "not known: no STUN server, or none has answered";
+                    let why = "not known: no STUN server, or no answer";
                     say(grid, &mut row, "RTP, external", Style::Plain, format_args!("{why}"));
                 }
             }
@@ -196,8 +196,8 @@ fn network(grid: &mut Grid, phone: &Phone) {
 
 fn keys(grid: &mut Grid) {
     for (row, (keys, what)) in [
-        ("c", "calls somebody"),
-        ("1 to 9", "calls who is at this place (options dial=...)"),
+        ("c", "calls an address"),
+        ("1 to 9", "calls the address at this place (options dial=...)"),
         ("Enter", "takes a call"),
         ("h, Backspace", "hangs up, or refuses"),
         ("m", "mutes the microphone, or takes that back"),
@@ -205,7 +205,7 @@ fn keys(grid: &mut Grid) {
         ("0 to 9 * #", "keys, in a call"),
         ("n", "the network"),
         ("a", "logs in with another account"),
-        ("l", "what was said"),
+        ("l", "the log"),
         ("b", "boots the machine again, after a question"),
         ("Control-X", "back to lines of the log (serial line)"),
     ]

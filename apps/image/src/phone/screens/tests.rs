@@ -101,14 +101,14 @@ fn a_call_shows_its_page_until_it_is_over() {
     assert!(has(&rows, "sip:bob@192.0.2.9") && has(&rows, "h: hang up"), "{rows:?}");
     press(&mut view, &mut phone, "h");
     assert!(phone.call().is_none());
-    assert!(has(&look(&mut view, &mut phone), "c                       call somebody"));
+    assert!(has(&look(&mut view, &mut phone), "c                       call an address"));
     press(&mut view, &mut phone, "n");
     let rows = look(&mut view, &mut phone);
     assert!(has(&rows, "192.0.2.254") && has(&rows, "5060"), "{rows:?}");
 }
 
 #[test]
-fn who_logs_in_before_there_is_an_address_is_logged_in_then() {
+fn a_login_before_the_lease_is_made_with_the_lease() {
     let (mut phone, mut view) = (phone("address=dhcp"), View::default());
     press(&mut view, &mut phone, "alice@192.0.2.9\nsecret\n192.0.2.8\n");
     assert_eq!(phone.login(), &Login::Asking);

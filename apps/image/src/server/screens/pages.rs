@@ -20,13 +20,13 @@ const PAGES: [(Page, &str); 3] =
     [(Page::Log, "1 log"), (Page::State, "2 state"), (Page::Users, "3 users")];
 
 const KEYS: [(&str, &str); 12] = [
-    ("1  l", "what was said"),
+    ("1  l", "the log"),
     ("2  s", "the state of the server"),
-    ("3  u", "who is registered"),
+    ("3  u", "the registered users"),
     ("Page Down, Down, space", "the next page of users or counters, newer lines"),
     ("Page Up, Up", "the page before, older lines"),
     ("Home  End", "the first page, the last one"),
-    ("w", "shows the users anew at every change, or not"),
+    ("w", "switches the update at every change on or off"),
     ("r", "fetches the file of users again"),
     ("b", "boots the machine again, after a question"),
     ("Control-L", "draws the page again (serial line)"),
@@ -138,7 +138,7 @@ fn users(grid: &mut Grid, view: &View, now: Instant) {
     hint(
         grid,
         format_args!(
-            "{first}-{} of {}   Page Up, Page Down   w: anew at every change ({anew})   r: fetch",
+            "{first}-{} of {}   Page Up, Page Down   w: update at every change ({anew})   r: fetch",
             list.before + list.rows.len(),
             list.total,
         ),
@@ -317,7 +317,7 @@ mod tests {
     use alloc::string::ToString;
 
     #[test]
-    fn names_and_times_are_shown_as_what_they_are() {
+    fn names_and_times_are_formatted() {
         assert_eq!(
             shown_name("m\u{fc}ller x@example.com".as_bytes()),
             "m%C3%BCller%20x@example.com"

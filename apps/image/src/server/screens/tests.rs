@@ -152,7 +152,7 @@ fn every_change_is_shown_unless_that_is_switched_off() {
 }
 
 #[test]
-fn the_state_tells_what_the_server_is_and_does() {
+fn the_state_page_shows_the_server() {
     let mut server = server();
     for number in 0..40 {
         register(&mut server, "alice", &format!("192.0.2.20:{}", 5060 + number % 3), 300);

@@ -66,14 +66,12 @@ fn state(call: &CallShown) -> String {
 fn security(answered: Option<&Answered>) -> (String, &'static str, Tone) {
     match answered {
         None => ("not agreed yet".into(), "", Tone::Plain),
-        Some(Answered { srtp: None, .. }) => (
-            "NOT SECURE: in clear, without SRTP".into(),
-            "whoever is on the way can listen",
-            Tone::Bad,
-        ),
+        Some(Answered { srtp: None, .. }) => {
+            ("NOT SECURE: in clear, without SRTP".into(), "hosts on the path can listen", Tone::Bad)
+        }
         Some(Answered { srtp: Some(suite), keys_in_clear: true, .. }) => (
             format!("partly secure: SRTP {suite}"),
-            "the keys came over signalling in clear: who reads that can listen",
+            "the keys came over signalling in clear: hosts on its path can listen",
             Tone::Caution,
         ),
         Some(Answered { srtp: Some(suite), .. }) => (

@@ -91,7 +91,7 @@ impl Login {
         let user = self.user.text().trim();
         let user = user.strip_prefix("sip:").unwrap_or(user);
         if server.is_empty() || user.is_empty() {
-            return Err("server and user are wanted, such as example.org and alice".into());
+            return Err("enter server and user, such as example.org and alice".into());
         }
         let named = (self.transport > 0).then(|| TRANSPORTS[self.transport]);
         let (uri, proxy) = match user.contains('@') {
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn an_account_is_made_of_what_is_filled_in() {
+    fn the_form_makes_an_account() {
         for (server, user, turns, uri, proxy) in [
             ("example.org", "alice", "", "sip:alice@example.org", None),
             (
@@ -225,8 +225,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_wrong_is_said() {
-        assert!(filled("", "alice", "").unwrap_err().contains("wanted"));
+    fn missing_and_wrong_fields_are_named() {
+        assert!(filled("", "alice", "").unwrap_err().contains("enter server"));
         assert!(filled("a b", "alice", "").unwrap_err().contains("no address"));
         assert!(filled("a", "alice\"\n".trim(), "").unwrap_err().contains("no address"));
     }

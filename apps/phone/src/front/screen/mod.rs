@@ -65,7 +65,7 @@ impl Screen {
         if Terminal::is_there() {
             return Ok(());
         }
-        let text = "the screen wants a terminal for its input and output; without one use a command: call, answer or control";
+        let text = "the screen needs a terminal for its input and output; without one use a command: call, answer or control";
         Err(text.into())
     }
 
@@ -136,7 +136,7 @@ impl Screen {
             Act::CallPeer => {
                 let peer = self.ui.login.peer().to_owned();
                 if peer.is_empty() {
-                    return Err("whom to call is wanted, such as sip:bob@192.0.2.7".into());
+                    return Err("enter an address to call, such as sip:bob@192.0.2.7".into());
                 }
                 self.ui.login.clear();
                 self.ui.view = View::Menu;

@@ -36,7 +36,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, ui: &Ui, model: &Model<'_>
             Mapping::EndpointIndependent => "the same for all",
             Mapping::EndpointDependent => "another one for each: symmetric NAT",
         };
-        let seen = mapped.map_or("nobody answers".to_owned(), |mapped| mapped.to_string());
+        let seen = mapped.map_or("no answer".to_owned(), |mapped| mapped.to_string());
         group("NAT", vec![format!("{local} is seen as {seen}, {kind}")]);
     }
     let gateways = network.gateways.iter();

@@ -206,10 +206,10 @@ fn the_menu_says_how_far_accounts_are_and_how_calls_ended() {
     ui.hear(&Told::Registered { account: account(), seconds: 600 }, 0);
     expect(&shown(&ui, &model, (80, 24)), &["registered until", "(600 s)"]);
     let outcome = Outcome::Failed(String::new());
-    let (cause, retry_seconds) = ("nobody answers".to_owned(), Some(30));
+    let (cause, retry_seconds) = ("no answer".to_owned(), Some(30));
     ui.hear(&Told::RegistrationFailed { account: account(), cause, retry_seconds, outcome }, 0);
     for size in [(80, 24), (40, 12)] {
-        expect(&shown(&ui, &model, size), &["not registered: nobody answers"]);
+        expect(&shown(&ui, &model, size), &["not registered: no answer"]);
     }
     ui.hear(&Told::Calling { call: 1, to: "sip:bob@example.org".into() }, 1);
     assert_eq!(ui.view, View::Call);
@@ -236,7 +236,7 @@ fn the_view_stays_where_one_types_when_a_call_comes() {
 }
 
 #[test]
-fn nothing_of_others_reaches_the_terminal_as_it_is() {
+fn control_characters_of_peers_do_not_reach_the_terminal() {
     let address = "127.0.0.1:5060".parse().unwrap();
     let flow =
         Flow { transport: Transport::Udp, local: address, remote: address, connection: None };
@@ -264,7 +264,7 @@ fn nothing_of_others_reaches_the_terminal_as_it_is() {
 }
 
 #[test]
-fn without_colours_there_are_none_and_words_say_the_same() {
+fn without_colours_words_carry_the_meaning() {
     let none = VecDeque::new();
     let model = model(vec![call(1, None, false)], &none);
     for (has_colours, count) in [(true, 1), (false, 0)] {
@@ -275,7 +275,7 @@ fn without_colours_there_are_none_and_words_say_the_same() {
 }
 
 #[test]
-fn the_trace_follows_what_comes_and_stays_where_one_reads() {
+fn the_trace_follows_new_messages_unless_it_is_scrolled() {
     let address = "192.0.2.7:5060".parse().unwrap();
     let flow =
         Flow { transport: Transport::Tcp, local: address, remote: address, connection: None };

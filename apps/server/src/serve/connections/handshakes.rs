@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn users_of_one_source_share_what_it_may_use() {
+    fn users_of_one_source_share_its_allowance() {
         let by = |user| Payers { source: Some(7), user: Some(user) };
         let mut queue = queue();
         for number in 1..=20 {

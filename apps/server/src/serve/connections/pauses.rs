@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_a_bound_on_what_is_remembered() {
+    fn remembered_pauses_are_bounded() {
         let mut pauses = Pauses::default();
         for port in 0..2 * MOST as u16 {
             pauses.note_failure(&far_end(port), at(0));

@@ -141,8 +141,8 @@ impl Connections {
             self.refused.fetch_add(1, Ordering::Relaxed);
             log::warn("connections", || {
                 format!(
-                    "a connection of {} by a proxy is refused: it has or opens too many, or is \
-                     banned",
+                    "a connection from {} through a proxy is refused: the client has or opens too \
+                     many, or is banned",
                     flow.remote
                 )
             });

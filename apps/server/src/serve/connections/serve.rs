@@ -20,7 +20,7 @@ impl Connections {
             let ready = match set.ready() {
                 Ok(ready) => ready,
                 Err(error) => {
-                    log::error("connections", || format!("they cannot be read: {error}"));
+                    log::error("connections", || format!("connections cannot be read: {error}"));
                     break;
                 }
             };

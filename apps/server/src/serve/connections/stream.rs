@@ -461,7 +461,8 @@ impl Stream {
         if reading.ending.is_some() {
             self.shut_down();
         }
-        // The socket does not signal the bytes left by the handshake; its room for output does.
+        // The handshake has read these bytes already, so the socket does not become readable for
+        // them. It is writable at once, which starts their processing.
         self.change(set, if reading.left.is_some() { Wait::Both } else { Wait::Read })
     }
 

@@ -137,7 +137,7 @@ fn a_line_end_by_itself_is_no_ping() {
 }
 
 #[test]
-fn what_is_no_message_is_given_back_with_the_reason() {
+fn malformed_messages_are_returned_with_the_reason() {
     let rig = Rig::accepted();
     let unframed = b"OPTIONS sip:a SIP/2.0\r\nCall-ID: 2\r\n\r\n";
     (&rig.peer).write_all(&[&message("1")[..], unframed].concat()).unwrap();
@@ -168,7 +168,7 @@ fn a_connection_has_its_times() {
 }
 
 #[test]
-fn the_end_of_the_peer_is_told() {
+fn the_end_of_the_peer_is_reported() {
     let rig = Rig::accepted();
     rig.peer.shutdown(std::net::Shutdown::Write).unwrap();
     while !rig.ready().contains(EpollFlags::EPOLLIN) {}
@@ -179,7 +179,7 @@ fn the_end_of_the_peer_is_told() {
 }
 
 #[test]
-fn what_the_system_does_not_take_waits_in_order_and_has_a_bound() {
+fn unwritten_output_keeps_its_order_and_is_bounded() {
     let mut rig = Rig::accepted();
     let piece = |index: usize| vec![(index % 251) as u8; 60_000];
     let mut sent = Vec::new();
@@ -227,7 +227,7 @@ fn messages_wait_for_a_connection_that_is_being_opened() {
 }
 
 #[test]
-fn what_waits_for_a_connection_that_is_refused_comes_back() {
+fn messages_for_a_refused_connection_come_back() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let remote = listener.local_addr().unwrap();
     drop(listener);
@@ -283,7 +283,7 @@ fn a_connection_ends_when_the_last_is_written_and_the_peer_says_no_more() {
 }
 
 #[test]
-fn a_peer_that_takes_nothing_for_long_is_closed() {
+fn a_peer_that_does_not_read_for_long_is_closed() {
     let mut rig = Rig::accepted();
     let at = |seconds| BEGIN + Duration::from_secs(seconds);
     assert!(!rig.stream.is_stuck(at(1000)), "nothing waits");
@@ -302,7 +302,7 @@ fn a_peer_that_takes_nothing_for_long_is_closed() {
 }
 
 #[test]
-fn connections_of_one_source_share_what_may_wait() {
+fn connections_of_one_source_share_the_bound_of_output() {
     let unsent = Arc::<Unsent>::default();
     let rigs: Vec<Rig> = (0..8)
         .map(|_| {

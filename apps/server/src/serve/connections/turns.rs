@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn payers_that_owe_nothing_take_turns() {
+    fn payers_without_debt_take_turns() {
         let mut turns = Turns::default();
         for key in [1, 1, 2, 2, 3] {
             turns.push(key, u32::from(key), at(0));
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_removed_is_not_done() {
+    fn removed_tasks_do_not_run() {
         let mut turns = Turns::default();
         (0..3).for_each(|work| turns.push(1, work, at(0)));
         turns.remove(1, &1);
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn payers_that_owe_nothing_are_forgotten_when_there_are_many() {
+    fn payers_without_debt_are_forgotten_when_there_are_many() {
         let mut turns: Turns<u64, u32> = Turns::default();
         turns.charge(0, millis(900), at(0));
         for key in 1..10_000 {

@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_remembered_of_a_source_for_which_nothing_waits() {
+    fn sources_without_waiting_output_are_forgotten() {
         let unsent = Unsent::default();
         assert!(unsent.change(source(1), 0, 500));
         assert!(unsent.change(source(1), 500, 0));

@@ -117,7 +117,7 @@ mod tests {
     const ALICE: Payers = Payers { source: Some(3), user: Some(4) };
 
     #[test]
-    fn what_asks_for_much_waits_for_itself() {
+    fn a_source_with_many_lookups_delays_only_itself() {
         let mut turns = Turns::new(16, 64);
         let accepted = (0..100).filter(|&number| turns.push(MALLORY, number).is_ok()).count();
         assert_eq!(accepted, 8, "an eighth of what may wait");
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn users_of_one_source_share_what_it_has_and_take_turns() {
+    fn users_of_one_source_share_its_lookups_and_take_turns() {
         let mut turns = Turns::new(24, 1000);
         let users: Vec<Payers> =
             (10..13).map(|user| Payers { source: Some(1), user: Some(user) }).collect();
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_trusted_has_no_share_but_the_whole() {
+    fn trusted_sources_have_no_share_limit() {
         let mut turns = Turns::new(4, 8);
         (0..8).for_each(|number| turns.push(Payers::NONE, number).unwrap());
         assert!(turns.push(ALICE, 8).is_err());

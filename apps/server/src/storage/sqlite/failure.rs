@@ -12,13 +12,13 @@ fn remedy(error: &rusqlite::Error) -> &'static str {
             "; make room on the disk of the data directory, then try again"
         }
         Some(ErrorCode::SystemIoFailure) => {
-            "; see whether the disk of the data directory is full (df) or fails (dmesg)"
+            "; check if the disk of the data directory is full (df) or fails (dmesg)"
         }
         _ if is_damage(error) => {
             "; the file is damaged: stop the server and start it again, and it saves what can be read"
         }
         Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
-            "; see who owns the files in the data directory, and whether its disk is read-only"
+            "; check the owner of the files in the data directory, and if its disk is read-only"
         }
         _ => "",
     }

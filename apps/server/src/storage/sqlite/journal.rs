@@ -65,7 +65,7 @@ impl JournalFiles {
         threads.push(thread::spawn(move || {
             // A checkpoint can be made at any time and must not delay calls.
             if let Err(error) = net::give_way() {
-                log::warn("journal", || format!("checkpoints cannot give way to calls: {error}"));
+                log::warn("journal", || format!("checkpoints have the priority of calls: {error}"));
             }
             keeper.keep_checkpoints();
         }));
@@ -83,8 +83,9 @@ impl Journal for JournalFiles {
         if let Err(error) = &result {
             log::error("journal", || {
                 format!(
-                    "registrations cannot be stored in {} and are refused (500): {error}; see whether its disk is full (df) or \
-                     fails (dmesg). They are stored again as soon as that can be done",
+                    "registrations cannot be stored in {} and are refused (500): {error}; check \
+                     if its disk is full (df) or fails (dmesg). They are stored again as soon as \
+                     that can be done",
                     self.shared.storage.path().display()
                 )
             });

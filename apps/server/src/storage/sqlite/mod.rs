@@ -148,7 +148,7 @@ fn prepare(database: &mut Connection, path: &Path) -> Result<(), Error> {
     let transaction = database.transaction().map_err(to("get ready"))?;
     let version: i64 = transaction
         .pragma_query_value(None, "user_version", |row| row.get(0))
-        .map_err(to("tell its form"))?;
+        .map_err(to("read its schema version"))?;
     let newer = || Error::Newer { path: path.to_owned(), version, known: SCHEMA_VERSION };
     let left =
         usize::try_from(version).ok().and_then(|done| STEPS.get(done..)).ok_or_else(newer)?;

@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn reading_ends_when_nobody_wants_more() {
+    fn reading_ends_with_its_receiver() {
         let directory = tempfile::tempdir().unwrap();
         let storage = open(directory.path());
         storage.put_users(&[user("a", "d", "1"), user("b", "d", "2")]).unwrap();

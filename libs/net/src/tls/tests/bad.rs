@@ -72,7 +72,7 @@ fn identity_of_server() -> Identity {
 }
 
 #[test]
-fn what_is_wrong_with_a_certificate_is_said() {
+fn faults_of_a_certificate_are_named() {
     let (issuer, other) = (Issuer::new("one"), Issuer::new("other"));
     let both = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
     let good = issuer.sign("example.org", |params| params.extended_key_usages = both.clone());
@@ -89,9 +89,9 @@ fn what_is_wrong_with_a_certificate_is_said() {
     for (identity, words) in [
         (expired, "the certificate has expired since Sat, 01 Feb 2020 00:00:00 GMT"),
         (early, "is not valid yet"),
-        (issuing, "is one of an issuer (CA:TRUE)"),
+        (issuing, "is that of an issuer (CA:TRUE"),
         (mail, "made for another purpose"),
-        (others, "nobody who is trusted here has signed"),
+        (others, "the issuer of the certificate is not trusted"),
     ] {
         for found in taken(&identity, &issuer.file()) {
             let error = found.unwrap_err();
@@ -130,7 +130,7 @@ fn names_in_sip_uris_come_before_those_of_hosts() {
     }
     let others = Issuer::new("other");
     let [found, _] = taken(&with("x.example", &["sip:example.org"]), &others.file());
-    assert!(found.unwrap_err().to_string().contains("nobody who is trusted"));
+    assert!(found.unwrap_err().to_string().contains("is not trusted"));
 }
 
 #[test]
@@ -184,7 +184,9 @@ fn a_long_chain_is_not_verified() {
     issuer.sign("example.org", |_| {});
     let [chain, key] = ["chain.pem", "key.pem"].map(|file| issuer.folder.path().join(file));
     let [own, above] = [&chain, &issuer.file()].map(|file| std::fs::read_to_string(file).unwrap());
-    for (length, words) in [(10, None), (11, Some("a chain of 11, and at most 10 are taken"))] {
+    for (length, words) in
+        [(10, None), (11, Some("its chain has 11 certificates, at most 10 are accepted"))]
+    {
         std::fs::write(&chain, own.clone() + &above.repeat(length - 1)).unwrap();
         for found in taken(&Identity::read(&chain, &key).unwrap(), &issuer.file()) {
             let said = found.err().map(|error| error.to_string());

@@ -238,7 +238,7 @@ fn an_ack_that_the_bye_overtakes_comes_for_the_first_time() {
 }
 
 #[test]
-fn what_does_not_fit_is_unexpected() {
+fn messages_outside_of_the_operation_are_unexpected() {
     // A user answers that should not exist: the call is ended, and has failed.
     let mut rig = Rig::new(|_| ());
     let invite = only(rig.start(Task::InviteNotFound));

@@ -167,7 +167,7 @@ fn sequence_numbers_of_a_users_registrations_rise() {
 }
 
 #[test]
-fn the_acknowledgement_of_an_answered_call_proves_what_its_invite_proved() {
+fn the_ack_of_a_2xx_has_the_credentials_of_the_invite() {
     let mut rig = Rig::new(|_| ());
     let first = only(rig.start(Task::Invite));
     let line = challenge(407, Algorithm::Md5, "n");

@@ -40,7 +40,7 @@ fn a_request_that_is_answered_with_200_succeeds_and_took_as_long_as_it_did() {
 }
 
 #[test]
-fn what_the_generator_is_late_counts_from_the_schedule_and_not_against_the_server() {
+fn lateness_of_the_generator_counts_from_the_schedule_only() {
     let mut rig = Rig::new(|_| ());
     let scheduled = rig.now;
     rig.wait(40);
@@ -87,7 +87,7 @@ fn a_response_that_comes_again_is_counted_and_changes_nothing() {
 }
 
 #[test]
-fn what_belongs_to_nothing_is_malformed_and_a_keep_alive_is_not() {
+fn unknown_messages_are_malformed_and_a_keep_alive_is_not() {
     let mut rig = Rig::new(|_| ());
     let request = only(rig.start(Task::Options));
     // A message of another load: the salt in the branch differs.
@@ -114,7 +114,7 @@ fn an_operation_that_is_given_up_is_lost() {
 }
 
 #[test]
-fn what_comes_late_is_not_counted_in_the_load_that_follows() {
+fn late_messages_do_not_count_in_the_next_load() {
     let mut rig = Rig::new(|_| ());
     let request = only(rig.start(Task::Register));
     rig.engine.abandon(rig.now);
@@ -126,7 +126,7 @@ fn what_comes_late_is_not_counted_in_the_load_that_follows() {
 }
 
 #[test]
-fn only_what_was_scheduled_in_the_measured_time_is_counted() {
+fn only_operations_scheduled_in_the_measured_time_count() {
     let mut rig = Rig::new(|_| ());
     let measured = rig.now + Duration::from_millis(100)..rig.now + Duration::from_millis(200);
     rig.engine.begin(Tally::new(rig.now, measured));
@@ -207,7 +207,7 @@ fn too_brief(rig: &mut Rig, task: Task, more: &str) -> (Sent, Vec<Sent>) {
 }
 
 #[test]
-fn a_registration_that_is_too_brief_is_sent_again_as_long_as_the_registrar_wants() {
+fn a_registration_that_is_too_brief_is_repeated_with_min_expires() {
     let mut rig = Rig::new(|_| ());
     let (first, next) = too_brief(&mut rig, Task::Register, "Min-Expires: 1800\r\n");
     let second = only(next);

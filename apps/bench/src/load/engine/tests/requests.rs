@@ -232,7 +232,7 @@ fn a_new_invite_that_meets_the_callers_own_has_to_wait() {
 }
 
 #[test]
-fn what_requires_an_unknown_extension_is_refused_and_the_extension_named() {
+fn requests_with_an_unknown_extension_are_refused_with_its_name() {
     let require = "Require: 100rel, x-dance\r\nRequire: timer\r\n";
     for link in [2, 0] {
         let mut rig = held();
@@ -288,7 +288,7 @@ fn a_call_that_requires_an_unknown_extension_has_failed() {
 }
 
 #[test]
-fn what_belongs_to_no_call_and_requires_an_unknown_extension_is_refused() {
+fn requests_outside_of_calls_with_an_unknown_extension_are_refused() {
     let mut rig = held();
     let (_, ok) = call(&mut rig);
     let tag = format!(";tag{}", ok.value("To").split_once(";tag").unwrap().1);

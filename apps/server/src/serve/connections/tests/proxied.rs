@@ -33,7 +33,7 @@ fn rest(rig: &Rig) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn the_header_may_come_in_pieces_and_with_what_follows() {
+fn the_header_may_come_in_pieces_and_with_data() {
     for end in [1, 5, 20, HEADER.len() - 1] {
         let mut rig = proxied(Transport::Tcp);
         assert_eq!(rig.due(), 10, "a proxy has to speak soon");
@@ -51,7 +51,7 @@ fn the_header_may_come_in_pieces_and_with_what_follows() {
 }
 
 #[test]
-fn a_proxy_that_says_nothing_is_taken_at_its_own_address() {
+fn a_proxy_without_a_header_counts_by_its_own_address() {
     let mut rig = proxied(Transport::Tcp);
     assert_eq!(greet(&mut rig, 0, &message("1")), Ok(More::Now));
     assert_eq!(rest(&rig), [message("1")]);

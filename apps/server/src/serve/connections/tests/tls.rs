@@ -112,7 +112,7 @@ fn messages_wait_until_the_other_end_is_known() {
 }
 
 #[test]
-fn messages_for_somebody_else_come_back() {
+fn messages_for_another_certificate_name_come_back() {
     let (server, _) = ends();
     let (_, client) = ends();
     let mut rig = Rig::connecting_by(Transport::Tls, Some(client.connect(name()).unwrap()));
@@ -140,7 +140,7 @@ fn messages_for_somebody_else_come_back() {
 }
 
 #[test]
-fn what_is_no_tls_ends_the_connection() {
+fn data_without_tls_ends_the_connection() {
     let (server, _) = ends();
     let mut rig = Rig::accepted_by(Transport::Tls, Some(server.accept().unwrap()));
     rig.peer.write_all(&message("1")).unwrap();
@@ -172,7 +172,7 @@ fn messages_wait_while_a_thread_has_the_handshake() {
 }
 
 #[test]
-fn what_comes_with_the_end_of_a_handshake_is_heard() {
+fn data_behind_the_handshake_is_read() {
     let (server, client) = ends();
     let mut rig = Rig::accepted_by(Transport::Tls, Some(server.accept().unwrap()));
     let mut peer = Peer(client.connect(name()).unwrap());

@@ -83,7 +83,7 @@ fn messages_go_both_ways_over_web_socket() {
 }
 
 #[test]
-fn who_says_nothing_is_asked_and_then_gone() {
+fn a_silent_client_is_pinged_and_then_closed() {
     let (mut rig, mut page) = agreed();
     let later = |seconds| BEGIN + Duration::from_secs(seconds);
     assert!(rig.stream.is_there(later(20), &rig.set));
@@ -100,7 +100,7 @@ fn who_says_nothing_is_asked_and_then_gone() {
 }
 
 #[test]
-fn what_is_no_web_socket_is_told_so() {
+fn other_requests_than_websocket_are_answered() {
     let rig = Rig::accepted_by(Transport::Ws, None);
     let Rig { set, stream, peer, now } = rig;
     let mut rig = Rig { set, stream: stream.of_web(Arc::new(Origins::SameHost)), peer, now };

@@ -40,7 +40,9 @@ impl JournalFile {
             }
             Err(error) => {
                 if let Err(error) = self.file.set_len(self.length) {
-                    log::error("journal", || format!("a torn journal cannot be cut: {error}"));
+                    log::error("journal", || {
+                        format!("a torn journal cannot be truncated: {error}")
+                    });
                     self.is_torn = true;
                 }
                 Err(error)

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_user_has_written_is_never_taken_for_a_frame() {
+    fn data_of_users_is_never_read_as_a_frame() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("journal");
         let forged = three_frames(directory.path()).0;

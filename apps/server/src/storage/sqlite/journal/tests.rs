@@ -116,7 +116,7 @@ fn the_highest_sequence_counts_in_whatever_order_records_come() {
 }
 
 #[test]
-fn an_older_record_of_another_worker_does_not_bring_back_what_is_gone() {
+fn an_older_record_of_another_worker_restores_no_removed_binding() {
     let directory = tempfile::tempdir().unwrap();
     let shared = shared(directory.path());
     shared.append(1, &registered("bob", 4, LATER)).unwrap();
@@ -137,7 +137,7 @@ fn an_older_record_of_another_worker_does_not_bring_back_what_is_gone() {
 }
 
 #[test]
-fn what_has_expired_is_not_restored_and_forgotten_in_time() {
+fn expired_bindings_are_not_restored_and_deleted_in_time() {
     let directory = tempfile::tempdir().unwrap();
     let shared = shared(directory.path());
     shared.append(0, &registered("old", 1, NOW)).unwrap();
@@ -266,7 +266,7 @@ fn files_of_an_attempt_that_failed_are_taken_for_the_next() {
 }
 
 #[test]
-fn a_damaged_file_is_kept_and_what_is_whole_in_it_taken_in() {
+fn a_damaged_file_is_kept_and_its_valid_records_are_read() {
     let directory = tempfile::tempdir().unwrap();
     let shared = shared(directory.path());
     for (sequence, user) in [(1, "alice"), (2, "bob"), (3, "carol")] {
@@ -405,7 +405,7 @@ fn append_until_killed(directory: &Path) {
 }
 
 #[test]
-fn what_was_appended_outlives_kill_9() {
+fn appended_records_survive_kill_9() {
     if let Some(directory) = std::env::var_os(CHILD) {
         append_until_killed(Path::new(&directory));
     }
@@ -415,7 +415,7 @@ fn what_was_appended_outlives_kill_9() {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "--nocapture"])
             .arg(
-                concat!(module_path!(), "::what_was_appended_outlives_kill_9")
+                concat!(module_path!(), "::appended_records_survive_kill_9")
                     .split_once("::")
                     .unwrap()
                     .1,

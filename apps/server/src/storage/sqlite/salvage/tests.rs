@@ -95,7 +95,7 @@ fn users_are_saved_where_the_beginning_is_overwritten_or_the_end_is_missing() {
 }
 
 #[test]
-fn where_no_user_can_be_read_nothing_is_touched() {
+fn a_database_without_readable_users_is_left_unchanged() {
     let directory = tempfile::tempdir().unwrap();
     let (path, _) = database(directory.path());
     let whole = fs::read(&path).unwrap();
