@@ -10,9 +10,9 @@ use crate::cli::Place;
 use crate::data_dir::DataDir;
 use crate::domains::{self, Host};
 use crate::failure::Failure;
+use crate::served_domains::remembered_domains;
 use crate::settings::Settings;
-use crate::storage::served::remembered_domains;
-use crate::storage::sqlite::Sqlite;
+use crate::storage;
 
 /// The server of a command.
 pub(crate) enum Access {
@@ -46,7 +46,7 @@ impl Access {
             Ok(directory) => directory,
             Err(client) => return Ok(Self::Running(client)),
         };
-        let storage = Box::new(Sqlite::open(directory)?);
+        let storage = Box::new(storage::open(directory)?);
         let remembered = match place.config {
             Some(_) => None,
             None => remembered_domains(&*storage)?,

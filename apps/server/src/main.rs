@@ -17,6 +17,7 @@ mod log;
 mod output;
 mod screens;
 mod serve;
+mod served_domains;
 mod settings;
 mod storage;
 mod users;
@@ -31,7 +32,6 @@ use serve::Setup;
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
-use storage::sqlite::Sqlite;
 
 /// The memory of a call is freed half a minute later, between allocations of newer calls. An
 /// allocator with size classes is faster with that pattern.
@@ -75,7 +75,7 @@ fn serve(flags: &ServeFlags) -> Result<(), Failure> {
             data.display()
         ))
     })?;
-    let storage = Arc::new(Sqlite::open(directory)?);
+    let storage = Arc::new(storage::open(directory)?);
     let place = flags.place.flags();
     let flags = flags.clone();
     let read_again = Box::new(move || Ok(flags.settings()?));

@@ -6,12 +6,12 @@ use crate::domains::{self, Host};
 use crate::failure::Failure;
 use crate::listen::Listen;
 use crate::log;
-use crate::storage::Sync;
 use net::Origins;
 use net::tls::Server;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use store::Sync;
 
 /// The settings of the operator, independent of the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,7 +8,6 @@ use std::{fs, io, iter};
 /// The known circles, one a line: the crate, the folder and a colon, and the members.
 const KNOWN: &[&str] = &[
     "apps/server/src/serve/connections: handshakes mod.rs pauses proxied stream",
-    "apps/server/src/storage/sqlite: journal mod.rs",
     "apps/server/src: serve/connections/handshakes.rs serve/connections/mod.rs serve/connections/pauses.rs serve/connections/proxied.rs serve/connections/stream.rs",
     "crates/media/src: negotiation rtcp session",
     "crates/rtp/src/rtcp: application bye description extended mod.rs report",

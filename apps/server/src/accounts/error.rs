@@ -1,6 +1,5 @@
 //! The error of user management.
 
-use crate::storage;
 use std::fmt;
 use std::io;
 
@@ -55,7 +54,7 @@ pub(crate) enum Error {
     /// Reading an import failed.
     Read(io::Error),
     /// The storage failed.
-    Storage(storage::Error),
+    Storage(store::Error),
 }
 
 impl fmt::Display for Error {
@@ -113,8 +112,8 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-impl From<storage::Error> for Error {
-    fn from(source: storage::Error) -> Self {
+impl From<store::Error> for Error {
+    fn from(source: store::Error) -> Self {
         Self::Storage(source)
     }
 }

@@ -2,9 +2,9 @@
 
 use super::error::Error;
 use super::logins::{AuthNames, user};
-use crate::storage::User;
 use std::io::{self, BufRead};
 use std::sync::Arc;
+use store::User;
 use users::{Credentials, LineError, Reader};
 
 /// The maximum number of invalid lines reported individually.

@@ -2,11 +2,11 @@
 
 use super::error::Error;
 use crate::domains::sip_uri;
-use crate::storage::{User, Users};
 use sip::digest::Ha1Set;
 use sip_server::{AuthName, Logins};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use store::{User, Users};
 
 /// The user `name` of `domain`, with the hashes of `password` for the digest `realm` of the domain.
 pub(super) fn user(

@@ -9,11 +9,11 @@ pub(crate) use error::Error;
 pub(crate) use names::{Identity, domain, identify};
 
 use crate::domains::sip_uri;
-use crate::storage::{Change, User, Users};
 use import::read_users;
 use logins::{AuthNames, user};
 use std::io::BufRead;
 use std::sync::Arc;
+use store::{Change, User, Users};
 use users::{check_auth_name, is_password};
 
 /// The result of storing users.
@@ -127,7 +127,7 @@ fn realm(storage: &dyn Users, domain: &str) -> Result<String, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storage::sqlite::tests::{all, open};
+    use crate::storage::tests::{all, open};
 
     fn identity(name: &str, domain: &str) -> Identity {
         Identity { name: name.to_owned(), domain: domain.to_owned() }

@@ -5,7 +5,6 @@ use super::sink::Sink;
 use super::{Request, UserDomain, UserRemoved, UserRow, UsersMoved, UsersStored};
 use crate::accounts::{self, Stored};
 use crate::domains;
-use crate::storage;
 use std::io::{self, BufRead, BufReader, Read};
 
 /// Executes `request` at `desk`, with the `file` that follows it, and writes the answer to `sink`.
@@ -126,8 +125,8 @@ impl<E> From<accounts::Error> for Refusal<E> {
     }
 }
 
-impl<E> From<storage::Error> for Refusal<E> {
-    fn from(error: storage::Error) -> Self {
+impl<E> From<store::Error> for Refusal<E> {
+    fn from(error: store::Error) -> Self {
         Self::Request(error.to_string())
     }
 }

@@ -1,8 +1,8 @@
 //! The interface of the administration to a server.
 
 use super::{Condition, Registration};
-use crate::storage::{Error, User, Users};
 use sip_server::config::Domain;
+use store::{Error, User, Users};
 
 /// A server: a running one, or the stored data of a stopped one. Called from threads that may
 /// block.

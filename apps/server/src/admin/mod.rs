@@ -221,8 +221,8 @@ pub(crate) struct UserRow {
     pub(crate) auth_name: Option<String>,
 }
 
-impl From<crate::storage::User> for UserRow {
-    fn from(user: crate::storage::User) -> Self {
+impl From<store::User> for UserRow {
+    fn from(user: store::User) -> Self {
         let auth = user.logins.by_auth_name;
         Self {
             name: user.name,

@@ -5,11 +5,11 @@ use super::desk::Desk;
 use super::sink::{Row, Sink};
 use super::{Condition, Registration, Request, StoppedStatus, commands};
 use crate::failure::Failure;
-use crate::storage::{Error, Storage, User, Users};
 use net::wall_clock;
 use sip_server::config::Domain;
 use std::any::Any;
 use std::path::PathBuf;
+use store::{Error, Storage, User, Users};
 
 /// The data of a stopped server.
 pub(crate) struct Stopped {

@@ -5,9 +5,7 @@ use super::server::Server;
 use super::stopped::Stopped;
 use super::*;
 use crate::failure::Failure;
-use crate::storage::sqlite::Sqlite;
-use crate::storage::sqlite::tests::open;
-use crate::storage::{Error, User, Users};
+use crate::storage::tests::open;
 use parking_lot::Mutex;
 use sip_server::config::Domain;
 use std::io::{Read, Write};
@@ -15,6 +13,8 @@ use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
+use store::sqlite::Sqlite;
+use store::{Error, User, Users};
 
 /// A server that records the calls.
 struct Fake {

@@ -1,8 +1,8 @@
 use super::*;
 use crate::listen::Listen;
-use crate::storage::Sync;
 use sip::digest::Algorithm;
 use sip_server::config::{Domain, Mode, State};
+use store::Sync;
 
 /// The reference for operators. Its first TOML block contains every key with its default.
 const REFERENCE: &str = include_str!("../../../../docs/configuration.md");

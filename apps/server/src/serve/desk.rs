@@ -6,13 +6,13 @@ use crate::admin::desk::Desk;
 use crate::admin::{Condition, Registration, Status, StepTiming};
 use crate::domains::sip_uri;
 use crate::log;
-use crate::storage::{Error, Storage, User, Users};
 use parking_lot::Mutex;
 use sip_server::config::{Config, Domain, Mode, State};
 use sip_server::{Output, Timing};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use store::{Error, Storage, User, Users};
 
 /// The hub, the storage and the configuration.
 pub(crate) struct Running {

@@ -4,7 +4,6 @@ use super::connections::Connections;
 use super::local::{CarryOut, Engine, Failed, Local};
 use crate::listen::Listen;
 use crate::log;
-use crate::storage::Journal;
 use net::{Clock, Outgoing, Socket};
 use sip::header::CSeq;
 use sip::locate::Destination;
@@ -14,6 +13,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use store::Journal;
 use tokio::sync::mpsc;
 
 /// A look-up of a destination, for the request that waits with the ticket.

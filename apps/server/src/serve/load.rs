@@ -3,10 +3,10 @@
 use super::desk::add_user;
 use super::local::Engine;
 use crate::failure::Failure;
-use crate::storage::Storage;
 use net::wall_clock;
 use sip_server::config::Config;
 use std::sync::Arc;
+use store::Storage;
 
 /// Creates an engine with the users in `storage` and, with `keeps_registrations`, the
 /// registrations. Without it the stored registrations are deleted.

@@ -1,8 +1,8 @@
 //! The domains last served by a server, stored for commands that run while it is stopped.
 
-use super::Storage;
 use crate::failure::Failure;
 use sip_server::config::Domain;
+use store::Storage;
 
 /// The key of that setting.
 const DOMAINS: &str = "domains";

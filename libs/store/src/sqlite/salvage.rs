@@ -3,8 +3,7 @@
 
 use super::failure::{of, to};
 use super::tables::{DATABASE_MODE, SECRET, STEPS, get_setting, make_tables};
-use crate::log;
-use crate::storage::Error;
+use crate::{Error, Log};
 use net::wall_clock;
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params_from_iter};
@@ -39,7 +38,7 @@ const MOST_PADDING: u64 = 100;
 /// # Errors
 /// [`Error`] if no user can be read although there may be users, which leaves the files unchanged,
 /// or if the new database cannot be created.
-pub(super) fn salvage(path: &Path, reason: String) -> Result<(), Error> {
+pub(super) fn salvage(path: &Path, reason: String, log: Log) -> Result<(), Error> {
     let fresh_path = with_suffix(path, ".salvaged");
     // An earlier attempt may have been interrupted.
     remove(&fresh_path)?;
@@ -78,7 +77,7 @@ pub(super) fn salvage(path: &Path, reason: String) -> Result<(), Error> {
     transaction.commit().map_err(to("save what can be read"))?;
     fresh.close().map_err(|(_, error)| to("save what can be read")(error))?;
     let kept = put_in_place(&fresh_path, path)?;
-    log::warn("storage", || {
+    log.warn("storage", || {
         let secret = if is_secret_lost { format!("; {LOST_SECRET}") } else { String::new() };
         format!(
             "the database {} was damaged ({reason}) and is now {}. A new one has what could be read: {users} users, \

@@ -1,10 +1,9 @@
 //! A journal file being written, and the names of such files.
 
 use super::frames;
-use crate::log;
-use crate::storage::Error;
-use crate::storage::sqlite::failure::of;
-use crate::storage::sqlite::salvage::damaged_name;
+use crate::sqlite::failure::of;
+use crate::sqlite::salvage::damaged_name;
+use crate::{Error, Log};
 use std::fs::{File, OpenOptions, remove_file, rename};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
@@ -13,7 +12,7 @@ use std::sync::Arc;
 
 /// A journal file being written.
 #[derive(Debug)]
-pub(super) struct JournalFile {
+pub(in crate::sqlite) struct JournalFile {
     file: Arc<File>,
     length: u64,
     /// True if bytes were written since the file was last returned for syncing.
@@ -28,7 +27,7 @@ impl JournalFile {
     ///
     /// # Errors
     /// The frame could not be written completely. It is not read later.
-    pub(super) fn append(&mut self, payload: &[u8]) -> io::Result<()> {
+    pub(in crate::sqlite) fn append(&mut self, payload: &[u8], log: Log) -> io::Result<()> {
         if self.is_torn {
             return Err(io::Error::other("the journal file could not be repaired yet"));
         }
@@ -40,9 +39,13 @@ impl JournalFile {
             }
             Err(error) => {
                 if let Err(error) = self.file.set_len(self.length) {
+<<<<<<< HEAD:apps/server/src/storage/sqlite/journal/file.rs
                     log::error("journal", || {
                         format!("a torn journal cannot be truncated: {error}")
                     });
+=======
+                    log.error("journal", || format!("a torn journal cannot be cut: {error}"));
+>>>>>>> rooms:libs/store/src/sqlite/journal/file.rs
                     self.is_torn = true;
                 }
                 Err(error)
@@ -50,27 +53,27 @@ impl JournalFile {
         }
     }
 
-    pub(super) fn is_used(&self) -> bool {
+    pub(in crate::sqlite) fn is_used(&self) -> bool {
         self.length > 0 || self.is_torn
     }
 
     /// Returns true if the file is to be replaced at once. `longest` is its maximum length in
     /// bytes.
-    pub(super) fn is_due(&self, longest: u64) -> bool {
+    pub(in crate::sqlite) fn is_due(&self, longest: u64) -> bool {
         self.length >= longest || self.is_torn
     }
 
-    pub(super) fn file(&self) -> Arc<File> {
+    pub(in crate::sqlite) fn file(&self) -> Arc<File> {
         Arc::clone(&self.file)
     }
 
     /// The file, if bytes were written since the last call.
-    pub(super) fn take_unsynced(&mut self) -> Option<Arc<File>> {
+    pub(in crate::sqlite) fn take_unsynced(&mut self) -> Option<Arc<File>> {
         std::mem::take(&mut self.is_unsynced).then(|| self.file())
     }
 
     #[cfg(test)]
-    pub(super) fn replace(&mut self, file: File) {
+    pub(in crate::sqlite) fn replace(&mut self, file: File) {
         self.file = Arc::new(file);
     }
 }
@@ -80,7 +83,7 @@ impl JournalFile {
 ///
 /// # Errors
 /// [`Error`] if one of them cannot be created, or the directory cannot be synced.
-pub(super) fn create(
+pub(in crate::sqlite) fn create(
     directory: &Path,
     number: u64,
     workers: usize,
@@ -98,14 +101,14 @@ pub(super) fn create(
     Ok(files)
 }
 
-pub(super) fn path(directory: &Path, number: u64, worker: usize) -> PathBuf {
+pub(in crate::sqlite) fn path(directory: &Path, number: u64, worker: usize) -> PathBuf {
     directory.join(format!("journal-{number:020}-{worker}"))
 }
 
 /// The generation of a journal file. Returns `None` for other files, including damaged ones that
 /// are kept. A name without a worker is valid, too: earlier versions wrote one file for all
 /// workers.
-pub(in crate::storage) fn number(path: &Path) -> Option<u64> {
+pub(in crate::sqlite) fn number(path: &Path) -> Option<u64> {
     let name = path.file_name()?.to_str()?.strip_prefix("journal-")?;
     let (number, worker) = name.split_once('-').unwrap_or((name, "0"));
     worker.parse::<usize>().ok()?;
@@ -113,7 +116,7 @@ pub(in crate::storage) fn number(path: &Path) -> Option<u64> {
 }
 
 /// The journal files in `directory`, in ascending order.
-pub(in crate::storage) fn files(directory: &Path) -> io::Result<Vec<PathBuf>> {
+pub(in crate::sqlite) fn files(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in directory.read_dir()? {
         let path = entry?.path();
@@ -127,17 +130,21 @@ pub(in crate::storage) fn files(directory: &Path) -> io::Result<Vec<PathBuf>> {
 
 /// A journal file that could not be read completely.
 #[derive(Debug)]
-pub(in crate::storage) struct Damaged {
-    pub(in crate::storage) path: PathBuf,
+pub(in crate::sqlite) struct Damaged {
+    pub(in crate::sqlite) path: PathBuf,
     /// The number of bytes that could not be read.
-    pub(in crate::storage) lost: u64,
+    pub(in crate::sqlite) lost: u64,
 }
 
 /// Deletes `files`. The `damaged` ones are renamed instead, and logged.
 ///
 /// # Errors
 /// [`Error`] if one of them cannot be deleted or renamed.
-pub(in crate::storage) fn put_away(files: &[PathBuf], damaged: &[Damaged]) -> Result<(), Error> {
+pub(in crate::sqlite) fn put_away(
+    files: &[PathBuf],
+    damaged: &[Damaged],
+    log: Log,
+) -> Result<(), Error> {
     for file in files {
         let Some(Damaged { lost, .. }) = damaged.iter().find(|damaged| damaged.path == *file)
         else {
@@ -146,7 +153,7 @@ pub(in crate::storage) fn put_away(files: &[PathBuf], damaged: &[Damaged]) -> Re
         };
         let kept = damaged_name(file);
         rename(file, &kept).map_err(of(file))?;
-        log::warn("journal damage", || {
+        log.warn("journal damage", || {
             format!(
                 "the journal {} is damaged: {lost} bytes of registrations could not be read, the rest was taken. Phones whose \
                  registration was among them are not reached until they register again. The file is kept as {}; delete it \

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 /// A failure of storage.
 #[derive(Debug)]
-pub(crate) enum Error {
+pub enum Error {
     /// A database operation failed.
     Database {
         /// The operation, as a verb.

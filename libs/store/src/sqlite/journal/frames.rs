@@ -22,7 +22,7 @@ const MAX_SEARCHED: u64 = 256 << 20;
 const MAX_FOUND: usize = 1 << 20;
 
 /// Appends one frame with one system call. Returns its length in bytes.
-pub(super) fn write(mut file: &File, payload: &[u8]) -> io::Result<u64> {
+pub(in crate::sqlite) fn write(mut file: &File, payload: &[u8]) -> io::Result<u64> {
     let length = u32::try_from(payload.len())
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "a batch of 4 GiB or more"))?;
     let length = length.to_le_bytes();
@@ -46,7 +46,7 @@ fn checksum(length: [u8; 4], payload: &[u8]) -> u32 {
 }
 
 /// A reader of the intact frames of a journal file.
-pub(in crate::storage) struct Frames {
+pub(in crate::sqlite) struct Frames {
     file: BufReader<File>,
     /// The number of unread bytes of the file.
     left: u64,
@@ -56,7 +56,7 @@ pub(in crate::storage) struct Frames {
 }
 
 impl Frames {
-    pub(in crate::storage) fn open(path: &Path) -> io::Result<Self> {
+    pub(in crate::sqlite) fn open(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
         let left = file.metadata()?.len();
         let file = BufReader::with_capacity(256 * 1024, file);
@@ -64,7 +64,7 @@ impl Frames {
     }
 
     /// The next payload. After a read error the rest of the file counts as damaged.
-    pub(in crate::storage) fn next(&mut self) -> Option<&[u8]> {
+    pub(in crate::sqlite) fn next(&mut self) -> Option<&[u8]> {
         let mut is_read = self.read().ok()?;
         if !is_read && self.pass_over().ok()? {
             is_read = self.read().ok()?;
@@ -111,7 +111,7 @@ impl Frames {
 
     /// The number of bytes outside intact frames, after [`Frames::next`] has returned `None`.
     /// `next` must not be called again.
-    pub(in crate::storage) fn ignored(&self) -> u64 {
+    pub(in crate::sqlite) fn ignored(&self) -> u64 {
         self.left + self.damaged
     }
 }

@@ -1,22 +1,13 @@
-//! Journal files: the changes of registrations since the last checkpoint.
+//! The journal of a running server: it is appended to, and stored by checkpoints.
 //!
-//! Each worker appends to a file of its own, so that a slow write delays no other worker. The
-//! present files of all workers are one generation, and carry its number.
-//!
-//! A checkpoint begins a new generation, stores the older ones in the database, and deletes them. A
-//! crash between any two of these steps leaves files that are stored again, which changes nothing.
+//! A checkpoint begins a new generation of journal files, stores the older ones in the database, and
+//! deletes them. A crash between any two of these steps leaves files that are stored again, which
+//! changes nothing.
 
-mod file;
-mod frames;
-
-pub(super) use file::{Damaged, files, number, put_away};
-pub(super) use frames::Frames;
-
+use super::Sqlite;
 use super::failure::of;
-use super::{Error, Sqlite};
-use crate::log;
-use crate::storage::{Journal, Sync};
-use file::{JournalFile, create};
+use super::journal::{JournalFile, create, files, number, path, put_away};
+use crate::{Error, Journal, Log, Sync};
 use net::wall_clock;
 use parking_lot::{Condvar, Mutex};
 use std::io;
@@ -65,7 +56,13 @@ impl JournalFiles {
         threads.push(thread::spawn(move || {
             // A checkpoint can be made at any time and must not delay calls.
             if let Err(error) = net::give_way() {
+<<<<<<< HEAD:apps/server/src/storage/sqlite/journal.rs
                 log::warn("journal", || format!("checkpoints have the priority of calls: {error}"));
+=======
+                keeper
+                    .log()
+                    .warn("journal", || format!("checkpoints cannot give way to calls: {error}"));
+>>>>>>> rooms:libs/store/src/sqlite/checkpoints.rs
             }
             keeper.keep_checkpoints();
         }));
@@ -81,7 +78,7 @@ impl Journal for JournalFiles {
     fn append(&self, worker: usize, payload: &[u8]) -> io::Result<()> {
         let result = self.shared.append(worker, payload);
         if let Err(error) = &result {
-            log::error("journal", || {
+            self.shared.log().error("journal", || {
                 format!(
                     "registrations cannot be stored in {} and are refused (500): {error}; check \
                      if its disk is full (df) or fails (dmesg). They are stored again as soon as \
@@ -121,13 +118,17 @@ impl Shared {
         })
     }
 
+    fn log(&self) -> Log {
+        self.storage.log
+    }
+
     fn append(&self, worker: usize, payload: &[u8]) -> io::Result<()> {
         if payload.is_empty() {
             return Ok(());
         }
         let mut file = self.files[worker % self.files.len()].lock();
         let was_due = file.is_due(self.longest());
-        let result = file.append(payload);
+        let result = file.append(payload, self.log());
         let becomes_due = !was_due && file.is_due(self.longest());
         let to_sync = (self.sync == Sync::Always).then(|| file.file());
         drop(file);
@@ -164,7 +165,7 @@ impl Shared {
                 Ok(())
             });
             if let Err(error) = result {
-                log::error("checkpoint", || {
+                self.log().error("checkpoint", || {
                     format!("registrations stay in the journal, until the next attempt: {error}")
                 });
                 // With a full disk a checkpoint that stays due would be retried in a busy loop.
@@ -190,7 +191,8 @@ impl Shared {
             for file in &self.files {
                 let unsynced = file.lock().take_unsynced();
                 if let Some(Err(error)) = unsynced.map(|file| file.sync_data()) {
-                    log::error("journal", || format!("the journal cannot be synced: {error}"));
+                    self.log()
+                        .error("journal", || format!("the journal cannot be synced: {error}"));
                 }
             }
         }
@@ -199,7 +201,7 @@ impl Shared {
     fn checkpoint(&self) -> Result<(), Error> {
         let old = self.rotate()?;
         let damaged = self.storage.fold(&old)?;
-        put_away(&old, &damaged)
+        put_away(&old, &damaged, self.log())
     }
 
     /// Begins a new generation if the present one is not empty. Returns the files of older ones.
@@ -216,7 +218,7 @@ impl Shared {
             *newest += 1;
             if self.sync != Sync::Never {
                 for (worker, file) in ended.iter().enumerate() {
-                    let path = file::path(directory, ended_number, worker);
+                    let path = path(directory, ended_number, worker);
                     file.sync_data().map_err(of(&path))?;
                 }
             }

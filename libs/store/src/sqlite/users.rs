@@ -3,8 +3,7 @@
 use super::failure::to;
 use super::tables::{DATABASE, REALMS, get_setting, put_setting};
 use super::{Error, Sqlite};
-use crate::log;
-use crate::storage::{Change, User, Users};
+use crate::{Change, User, Users};
 use rusqlite::{Connection, Row, params};
 use sip::digest::Ha1Set;
 use sip_server::{AuthName, Logins};
@@ -168,7 +167,7 @@ impl Users for Sqlite {
         };
         read().map_err(to("read the users"))?;
         if damaged > 0 {
-            log::warn("storage", || {
+            self.log.warn("storage", || {
                 format!(
                     "{damaged} users in {} are damaged and cannot log in: set their passwords again (barebell user add)",
                     self.path().join(DATABASE).display()

@@ -1,6 +1,6 @@
 //! The errors of the database and of files.
 
-use crate::storage::Error;
+use crate::Error;
 use rusqlite::ErrorCode;
 use std::io;
 use std::path::Path;

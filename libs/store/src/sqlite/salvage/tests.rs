@@ -1,7 +1,7 @@
-use super::super::tests::{all, locked, open};
-use super::super::{DATABASE, Error, SECRET_LENGTH, Sqlite};
+use super::super::tests::{all, open, try_open};
+use super::super::{DATABASE, Error, SECRET_LENGTH};
 use super::*;
-use crate::storage::{Storage, User, Users};
+use crate::{Storage, User, Users};
 use sip::digest::Ha1Set;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -102,7 +102,7 @@ fn a_database_without_readable_users_is_left_unchanged() {
     overwrite(&path, 0, &[0x5a; PAGE as usize]);
     let damaged = fs::read(&path).unwrap();
     for _ in 0..2 {
-        let error = Sqlite::open(locked(directory.path())).unwrap_err();
+        let error = try_open(directory.path()).unwrap_err();
         assert!(matches!(error, Error::NoUsers { .. }), "{error}");
         assert_eq!(fs::read(&path).unwrap(), damaged);
         let mut names =
@@ -135,7 +135,7 @@ fn a_database_that_is_gone_is_not_taken_for_a_new_one() {
         if let Some(bytes) = file {
             fs::write(&path, bytes).unwrap();
         }
-        let error = Sqlite::open(locked(directory.path())).unwrap_err();
+        let error = try_open(directory.path()).unwrap_err();
         assert!(matches!(error, Error::Gone { .. }), "{error}");
     }
     remove_file(&journal).unwrap();

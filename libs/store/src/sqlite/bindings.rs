@@ -1,11 +1,11 @@
 //! Registrations in the database: the latest record of each address-of-record.
 
+use super::checkpoints::JournalFiles;
 use super::failure::{of, to};
-use super::journal::{self, Damaged, Frames, JournalFiles};
+use super::journal::{self, Damaged, Frames};
 use super::tables::{DATABASE, get_setting, put_setting};
 use super::{Error, Sqlite};
-use crate::log;
-use crate::storage::{Journal, Registrations, Restored, Sync};
+use crate::{Journal, Registrations, Restored, Sync};
 use net::wall_clock;
 use rusqlite::{Connection, params};
 use sip::Instant;
@@ -47,7 +47,7 @@ impl Registrations for Sqlite {
         };
         read().map_err(to("read the registrations"))?;
         if damaged > 0 {
-            log::warn("storage", || {
+            self.log.warn("storage", || {
                 format!(
                     "{damaged} registrations in {} are damaged and left out: those phones are not reached until they register \
                      again",

@@ -2,15 +2,14 @@
 //! journal files.
 
 mod bindings;
+mod checkpoints;
 mod failure;
 mod journal;
 mod salvage;
 mod tables;
 mod users;
 
-use super::{Error, SECRET_LENGTH, Storage};
-use crate::data_dir::DataDir;
-use crate::log;
+use crate::{Directory, Error, Log, SECRET_LENGTH, Storage};
 use failure::{damage, of, to};
 use parking_lot::{Mutex, MutexGuard};
 use rusqlite::Connection;
@@ -23,9 +22,10 @@ use tables::{
 
 /// The open storage of one data directory.
 #[derive(Debug)]
-pub(crate) struct Sqlite {
+pub struct Sqlite {
     database: Mutex<Connection>,
-    directory: DataDir,
+    directory: Box<dyn Directory>,
+    log: Log,
 }
 
 impl Sqlite {
@@ -35,7 +35,7 @@ impl Sqlite {
     /// # Errors
     /// [`Error`] if the database cannot be opened, has a newer schema, is missing, or is damaged
     /// without readable users.
-    pub(crate) fn open(directory: DataDir) -> Result<Self, Error> {
+    pub fn open(directory: Box<dyn Directory>, log: Log) -> Result<Self, Error> {
         let path = directory.path().join(DATABASE);
         let journals = journal::files(directory.path()).map_err(of(directory.path()))?;
         let is_there = path.metadata().is_ok_and(|metadata| metadata.len() > 0);
@@ -52,13 +52,13 @@ impl Sqlite {
             .map_err(of(&path))?;
         let mut opened = open_whole(&path);
         if let Some(damage) = opened.as_ref().err().and_then(damage) {
-            salvage::salvage(&path, damage)?;
+            salvage::salvage(&path, damage, log)?;
             opened = open_whole(&path);
         }
         let database = opened?;
-        let storage = Self { database: Mutex::new(database), directory };
+        let storage = Self { database: Mutex::new(database), directory, log };
         let damaged = storage.fold(&journals)?;
-        journal::put_away(&journals, &damaged)?;
+        journal::put_away(&journals, &damaged, log)?;
         Ok(storage)
     }
 
@@ -89,7 +89,7 @@ impl Storage for Sqlite {
         if let Some(stored) = self.setting(SECRET)? {
             match stored.try_into() {
                 Ok(secret) => return Ok(secret),
-                Err(_) => log::warn("storage", || salvage::LOST_SECRET.to_owned()),
+                Err(_) => self.log.warn("storage", || salvage::LOST_SECRET.to_owned()),
             }
         }
         let mut secret = [0; SECRET_LENGTH];
@@ -160,22 +160,22 @@ fn prepare(database: &mut Connection, path: &Path) -> Result<(), Error> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
-    use crate::storage::{User, Users};
+    use crate::{User, Users};
     use std::os::unix::fs::PermissionsExt;
 
-    pub(crate) fn open(path: &Path) -> Sqlite {
-        Sqlite::open(locked(path)).unwrap()
+    pub(super) fn open(path: &Path) -> Sqlite {
+        try_open(path).unwrap()
     }
 
-    /// Waits for the lock: a process started by another test holds a copy for a moment.
-    pub(crate) fn locked(path: &Path) -> DataDir {
-        DataDir::open(path, || Ok(None::<()>)).unwrap().unwrap()
+    pub(super) fn try_open(path: &Path) -> Result<Sqlite, Error> {
+        let log = Log { write: |_, _, text| eprintln!("{}", text()) };
+        Sqlite::open(Box::new(path.to_owned()), log)
     }
 
     /// All users, or those of one domain, in storage order.
-    pub(crate) fn all(storage: &Sqlite, domain: Option<&str>) -> Vec<User> {
+    pub(super) fn all(storage: &Sqlite, domain: Option<&str>) -> Vec<User> {
         let mut users = Vec::new();
         storage
             .users(domain, &mut |user| {
@@ -212,7 +212,7 @@ pub(crate) mod tests {
     fn a_database_of_a_newer_form_is_left_alone() {
         let directory = tempfile::tempdir().unwrap();
         open(directory.path()).database().pragma_update(None, "user_version", 99).unwrap();
-        let error = Sqlite::open(locked(directory.path())).unwrap_err();
+        let error = try_open(directory.path()).unwrap_err();
         assert!(matches!(error, Error::Newer { version: 99, .. }), "{error}");
     }
 

@@ -1,6 +1,7 @@
 use super::*;
-use crate::storage::Registrations;
-use crate::storage::sqlite::tests::open;
+use crate::Registrations;
+use crate::sqlite::journal::write;
+use crate::sqlite::tests::open;
 use sip::Transport;
 use sip_server::Flow;
 use sip_server::journal_record::{self as record, StoredBinding};
@@ -87,7 +88,7 @@ fn a_crash_after_any_step_of_a_checkpoint_loses_nothing() {
                 shared.storage.fold(&old).unwrap();
             }
             if steps >= 3 {
-                put_away(&old, &[]).unwrap();
+                put_away(&old, &[], shared.log()).unwrap();
             }
         }
         if steps >= 4 {
@@ -129,7 +130,7 @@ fn an_older_record_of_another_worker_restores_no_removed_binding() {
         shared.storage.fold(&old).unwrap();
         assert_eq!(rows(&shared.storage), 1);
     }
-    put_away(&old, &[]).unwrap();
+    put_away(&old, &[], shared.log()).unwrap();
     shared.append(0, &registered("alice", 7, LATER)).unwrap();
     shared.checkpoint().unwrap();
     assert_eq!(rows(&shared.storage), 1, "bob is to be forgotten by now");
@@ -236,7 +237,7 @@ fn files_of_more_workers_and_of_one_for_all_are_taken_in() {
     }
     drop(shared);
     let for_all = File::create(directory.path().join("journal-00000000000000000007")).unwrap();
-    frames::write(&for_all, &registered("user3", 20, LATER)).unwrap();
+    write(&for_all, &registered("user3", 20, LATER)).unwrap();
     let storage = open(directory.path());
     let all = (0..12).map(|user| (format!("user{user}"), if user == 3 { 20 } else { user }));
     assert_eq!(restored(&storage), all.collect());
@@ -254,7 +255,7 @@ fn files_of_an_attempt_that_failed_are_taken_for_the_next() {
     let directory = tempfile::tempdir().unwrap();
     let shared = shared(directory.path());
     shared.append(1, &registered("alice", 1, LATER)).unwrap();
-    let in_the_way = file::path(directory.path(), *shared.number.lock() + 1, 1);
+    let in_the_way = path(directory.path(), *shared.number.lock() + 1, 1);
     std::fs::create_dir(&in_the_way).unwrap();
     assert!(shared.checkpoint().is_err());
     shared.append(0, &registered("bob", 2, LATER)).unwrap();
@@ -273,7 +274,7 @@ fn a_damaged_file_is_kept_and_its_valid_records_are_read() {
         shared.append(0, &registered(user, sequence, LATER)).unwrap();
     }
     shared.append(1, &registered("dave", 4, LATER)).unwrap();
-    let path = file::path(directory.path(), *shared.number.lock(), 0);
+    let path = path(directory.path(), *shared.number.lock(), 0);
     drop(shared);
     let mut bytes = std::fs::read(&path).unwrap();
     let middle = bytes.len() / 2;

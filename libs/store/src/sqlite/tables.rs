@@ -1,7 +1,7 @@
 //! The tables of the database, the schema versions, and the settings.
 
 use super::failure::to;
-use crate::storage::Error;
+use crate::Error;
 use rusqlite::{Connection, OptionalExtension, params};
 
 /// The file name of the database in the data directory.
@@ -13,7 +13,7 @@ pub(super) const DATABASE_MODE: u32 = 0o600;
 /// The key of the setting for [`Storage::secret`].
 pub(super) const SECRET: &str = "secret";
 
-/// The key of the setting for [`Users::realms`](crate::storage::Users::realms).
+/// The key of the setting for [`Users::realms`](crate::Users::realms).
 pub(super) const REALMS: &str = "realms";
 
 /// The migrations, each from one schema version to the next. The first one creates the tables.

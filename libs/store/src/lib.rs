@@ -2,37 +2,53 @@
 //! server and the commands. Each implementation has a module of its own.
 
 mod error;
-pub(crate) mod served;
-pub(crate) mod sqlite;
+mod log;
+pub mod sqlite;
 
-pub(crate) use error::Error;
+pub use error::Error;
+pub use log::{Log, Severity};
 
 use sip::Instant;
 use sip_server::Logins;
 use sip_server::journal_record::Record;
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+/// A data directory. Only one program uses it while this value exists.
+pub trait Directory: fmt::Debug + Send + std::marker::Sync {
+    /// The path of the directory.
+    fn path(&self) -> &Path;
+}
+
+/// A directory whose use the owner guards otherwise.
+impl Directory for PathBuf {
+    fn path(&self) -> &Path {
+        self
+    }
+}
+
 /// A user who can log in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct User {
+pub struct User {
     /// The user part of the address-of-record, case-sensitive.
-    pub(crate) name: String,
+    pub name: String,
     /// The domain in lower case. By default it is also the digest realm; see [`Users::realms`].
-    pub(crate) domain: Arc<str>,
+    pub domain: Arc<str>,
     /// The hashes of the password, for each login name.
-    pub(crate) logins: Logins,
+    pub logins: Logins,
 }
 
 /// The result of storing users.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Change {
+pub struct Change {
     /// The number of new users.
-    pub(crate) added: u64,
+    pub added: u64,
     /// The number of existing users with a new password.
-    pub(crate) changed: u64,
+    pub changed: u64,
 }
 
 /// Users: names and HA1, never passwords.
@@ -42,7 +58,7 @@ pub(crate) struct Change {
 /// single users on demand, use the pattern of the DNS look-ups: the engine emits an event with a
 /// ticket, a thread that may block queries the storage, and a worker passes the result to the
 /// engine with the ticket. Therefore all values passed are owned.
-pub(crate) trait Users: Send + std::marker::Sync {
+pub trait Users: Send + std::marker::Sync {
     /// Stores all of `users` or, on an error, no user. Of two with one name the later is stored.
     /// The stored registrations of a user with a changed password are deleted.
     ///
@@ -105,7 +121,7 @@ pub(crate) trait Users: Send + std::marker::Sync {
 /// The time at which registrations survive a power loss. They always survive a crash of the
 /// program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sync {
+pub enum Sync {
     /// Before the response.
     Always,
     /// At most this long after the response.
@@ -116,15 +132,15 @@ pub(crate) enum Sync {
 
 /// The result of restoring registrations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Restored {
+pub struct Restored {
     /// The highest sequence number found. New ones must be higher.
-    pub(crate) sequence: u64,
+    pub sequence: u64,
     /// The number of addresses-of-record with bindings.
-    pub(crate) addresses_of_record: u64,
+    pub addresses_of_record: u64,
 }
 
 /// The storage of registrations.
-pub(crate) trait Registrations: Send + std::marker::Sync {
+pub trait Registrations: Send + std::marker::Sync {
     /// Passes the record of every address-of-record that is registered at `now` to `each`. Such a
     /// record may contain expired bindings, too. Records that a running journal still holds are not
     /// included.
@@ -149,7 +165,7 @@ pub(crate) trait Registrations: Send + std::marker::Sync {
 
 /// The journal to which workers append the changes of registrations. They wait for it, so it is
 /// fast.
-pub(crate) trait Journal: Send + std::marker::Sync {
+pub trait Journal: Send + std::marker::Sync {
     /// Appends `payload` for `worker`. Threads that are not workers may use any number. When this
     /// returns, the payload survives a crash of the program and, with [`Sync::Always`], a power
     /// loss.
@@ -161,10 +177,10 @@ pub(crate) trait Journal: Send + std::marker::Sync {
 }
 
 /// The length of the server's secret in bytes.
-pub(crate) const SECRET_LENGTH: usize = 32;
+pub const SECRET_LENGTH: usize = 32;
 
 /// The persistent data of a server.
-pub(crate) trait Storage: Users + Registrations {
+pub trait Storage: Users + Registrations {
     /// Random bytes, generated once: the key of everything that must stay valid after a restart.
     ///
     /// # Errors
