@@ -56,13 +56,9 @@ impl JournalFiles {
         threads.push(thread::spawn(move || {
             // A checkpoint can be made at any time and must not delay calls.
             if let Err(error) = net::give_way() {
-<<<<<<< HEAD:apps/server/src/storage/sqlite/journal.rs
-                log::warn("journal", || format!("checkpoints have the priority of calls: {error}"));
-=======
                 keeper
                     .log()
-                    .warn("journal", || format!("checkpoints cannot give way to calls: {error}"));
->>>>>>> rooms:libs/store/src/sqlite/checkpoints.rs
+                    .warn("journal", || format!("checkpoints have the priority of calls: {error}"));
             }
             keeper.keep_checkpoints();
         }));

@@ -39,13 +39,7 @@ impl JournalFile {
             }
             Err(error) => {
                 if let Err(error) = self.file.set_len(self.length) {
-<<<<<<< HEAD:apps/server/src/storage/sqlite/journal/file.rs
-                    log::error("journal", || {
-                        format!("a torn journal cannot be truncated: {error}")
-                    });
-=======
-                    log.error("journal", || format!("a torn journal cannot be cut: {error}"));
->>>>>>> rooms:libs/store/src/sqlite/journal/file.rs
+                    log.error("journal", || format!("a torn journal cannot be truncated: {error}"));
                     self.is_torn = true;
                 }
                 Err(error)
