@@ -170,7 +170,7 @@ fn talk_to(kind: Kind, suite: Suite, plus: bool) {
         SessionDescription::parse(answer.as_bytes()).expect("the answer is a session description");
     let answered = usable_crypto_attributes(&session.media[0]);
     let mut agreement =
-        accept(&ours, &answered).unwrap_or_else(|| panic!("no agreement: {answer}"));
+        accept(&ours, &answered).unwrap_or_else(|error| panic!("{error}: {answer}"));
     // No other phone knows SRTP+, so the parameter is ignored.
     assert_eq!(agreement.receive.policy.plus, None);
     if plus {

@@ -90,6 +90,7 @@ impl Outcome {
             End::NotAnswered => Self::NoAnswer(format!("{party} does not answer")),
             End::Declined => Self::Declined(format!("the call of {party} was declined here")),
             End::Failed(failure) => Self::of_failure(failure, party),
+            other => Self::Failed(format!("{party}: {other:?}")),
         }
     }
 
@@ -116,6 +117,7 @@ impl Outcome {
                 Self::Unauthorized(of_denial(realm, denial, party))
             }
             Failure::Protocol(what) => Self::Failed(format!("{party}: {what}")),
+            other => Self::Failed(format!("{party}: {other:?}")),
         }
     }
 
@@ -149,9 +151,10 @@ impl Outcome {
             Refusal::NoCommonCodec { .. } | Refusal::NoAudio | Refusal::Refused => {
                 Self::NoCommonCodec(text)
             }
-            Refusal::NotSecured | Refusal::OnlySecured { .. } | Refusal::Keys => {
-                Self::NotSecured(text)
-            }
+            Refusal::NotSecured
+            | Refusal::OnlySecured { .. }
+            | Refusal::Keys
+            | Refusal::Session(_) => Self::NotSecured(text),
             _ => Self::Failed(text),
         }
     }
@@ -172,6 +175,7 @@ fn of_denial(realm: &str, denial: &Denial, party: &str) -> String {
         Denial::Stranger => format!(
             "{realm} asks for a password, which goes to the account's own server alone ({party})"
         ),
+        other => format!("{realm} asks for a password, which is not sent: {other:?}"),
     }
 }
 

@@ -2,6 +2,7 @@
 
 /// The protocol of a datagram, by its first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Kind {
     /// STUN.
     Stun,

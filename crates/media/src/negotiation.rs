@@ -425,7 +425,8 @@ impl Negotiator {
         preferences.suites.clone_from(&self.wishes.suites);
         preferences.plus = [Scheme::SEQUENCE, Scheme::Hash, Scheme::CHAIN, Scheme::Header].into();
         let offered = negotiation::usable_crypto_attributes(media);
-        let agreed = wants.then(|| negotiation::answer(&offered, &preferences, random)).flatten();
+        let agreed = wants.then(|| negotiation::answer(&offered, &preferences, random));
+        let agreed = agreed.and_then(Result::ok);
         match agreed {
             Some(agreed) => Ok(Some(agreed)),
             None if self.requires_security() => Err(Refusal::NotSecured),
@@ -446,7 +447,7 @@ impl Negotiator {
             return Err(Refusal::Refused);
         }
         let answered = negotiation::usable_crypto_attributes(media);
-        let security = negotiation::accept(&self.offered, &answered);
+        let security = negotiation::accept(&self.offered, &answered).ok();
         if security.is_none() {
             if self.requires_security() {
                 return Err(Refusal::NotSecured);

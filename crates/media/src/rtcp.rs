@@ -203,29 +203,32 @@ impl Reports {
         let is_sender = self.last_sent.is_some_and(|last| now.saturating_sub(last) < SENDER_FOR);
         let sender = self.transmission.report(self.time_of_day(now)).filter(|_| is_sender);
         match sender {
-            Some(sender) => writer.sender_report(ssrc, &sender, block.as_slice())?,
-            None => writer.receiver_report(ssrc, block.as_slice())?,
+            Some(sender) => writer.sender_report(ssrc, &sender, block.as_slice()),
+            None => writer.receiver_report(ssrc, block.as_slice()),
         }
+        .ok()?;
         let name: [u8; 16] = core::array::from_fn(|place| letter(seed.random[place]));
-        writer.description(ssrc, &[SdesItem { kind: SdesItem::CNAME, text: &name }])?;
+        writer.description(ssrc, &[SdesItem { kind: SdesItem::CNAME, text: &name }]).ok()?;
         let answer = self.reference.map(|(ssrc, last, came)| LastReceiverReport {
             ssrc,
             last,
             delay: to_ntp_short(now.saturating_sub(came)),
         });
         if reference_time || metrics.is_some() || answer.is_some() {
-            writer.extended_report(ssrc, |blocks| {
-                if reference_time {
-                    blocks.receiver_reference_time(time)?;
-                }
-                if let Some(answer) = answer {
-                    blocks.delay_since_last_receiver_report(&[answer])?;
-                }
-                metrics.map_or(Some(()), |metrics| blocks.voip_metrics(&metrics))
-            })?;
+            writer
+                .extended_report(ssrc, |blocks| {
+                    if reference_time {
+                        blocks.receiver_reference_time(time)?;
+                    }
+                    if let Some(answer) = answer {
+                        blocks.delay_since_last_receiver_report(&[answer])?;
+                    }
+                    metrics.map_or(Ok(()), |metrics| blocks.voip_metrics(&metrics))
+                })
+                .ok()?;
         }
         if bye {
-            writer.bye(&[ssrc], None)?;
+            writer.bye(&[ssrc], None).ok()?;
             self.is_over = true;
         }
         self.times[(self.written % REMEMBERED as u64) as usize] = time.compact();
@@ -291,7 +294,7 @@ impl Reports {
                     };
                     self.far.mos = score.map(|score| f64::from(score) / 10.0).or(self.far.mos);
                 }
-                Block::VoipMetrics(_) | Block::Other { .. } => {}
+                _ => {}
             }
         }
     }

@@ -51,6 +51,7 @@ pub struct Seed {
 
 /// The result of a received datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Heard {
     /// Audio, or a datagram without an event for the owner.
     Nothing,

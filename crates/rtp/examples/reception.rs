@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let timestamp = 160 * u32::from(number);
         let fields =
             HeaderFields { sequence_number: number, timestamp, ssrc: 7, ..HeaderFields::default() };
-        let length = fields.write(&[0xff; 160], &mut buffer).ok_or("no room")?;
+        let length = fields.write(&[0xff; 160], &mut buffer)?;
 
         let packet = Packet::parse(&buffer[..length])?;
         let now = Duration::from_millis(20 * u64::from(number) + delay);

@@ -1,5 +1,6 @@
 //! RTP header extensions and their elements (RFC 8285).
 
+use crate::WriteError;
 use core::ops::Range;
 
 /// The profile of an extension of elements with a header of one byte (RFC 8285 section 4.2).
@@ -38,30 +39,38 @@ impl ElementFormat {
         }
     }
 
-    /// Returns the encoded length of an element in bytes, or `None` if this form cannot carry it.
-    #[must_use]
-    pub fn element_length(self, id: u8, length: usize) -> Option<usize> {
-        match self {
-            Self::OneByte => {
-                (matches!(id, 1..=14) && matches!(length, 1..=16)).then_some(1 + length)
-            }
-            Self::TwoBytes => (id != 0 && length <= 255).then_some(2 + length),
+    /// Returns the encoded length of an element in bytes.
+    ///
+    /// # Errors
+    /// [`WriteError::Element`] if this format has no such element.
+    pub fn element_length(self, id: u8, length: usize) -> Result<usize, WriteError> {
+        match (self, id, length) {
+            (Self::OneByte, 1..=14, 1..=16) => Ok(1 + length),
+            (Self::TwoBytes, 1.., 0..=255) => Ok(2 + length),
+            _ => Err(WriteError::Element),
         }
     }
 
-    /// Writes an element to the beginning of `buffer` and returns its length. Returns `None` if
-    /// this form cannot carry it or the buffer is too short.
-    #[must_use]
-    pub fn write_element(self, id: u8, data: &[u8], buffer: &mut [u8]) -> Option<usize> {
+    /// Writes an element to the beginning of `buffer` and returns its length.
+    ///
+    /// # Errors
+    /// [`WriteError`] if this format has no such element, or the buffer is too short.
+    pub fn write_element(
+        self,
+        id: u8,
+        data: &[u8],
+        buffer: &mut [u8],
+    ) -> Result<usize, WriteError> {
         let length = self.element_length(id, data.len())?;
-        let (head, body) = buffer.get_mut(..length)?.split_at_mut(length - data.len());
+        let place = buffer.get_mut(..length).ok_or(WriteError::BufferTooShort)?;
+        let (head, body) = place.split_at_mut(length - data.len());
         // `element_length` has checked that both fit.
         match self {
             Self::OneByte => head[0] = id << 4 | (data.len() - 1) as u8,
             Self::TwoBytes => head.copy_from_slice(&[id, data.len() as u8]),
         }
         body.copy_from_slice(data);
-        Some(length)
+        Ok(length)
     }
 }
 
@@ -163,18 +172,19 @@ mod tests {
     fn an_element_that_does_not_fit_the_form_is_rejected() {
         let mut buffer = [0; 300];
         for (form, id, length, expected) in [
-            (ElementFormat::OneByte, 0, 1, None),
-            (ElementFormat::OneByte, 15, 1, None),
-            (ElementFormat::OneByte, 14, 0, None),
-            (ElementFormat::OneByte, 14, 16, Some(17)),
-            (ElementFormat::OneByte, 14, 17, None),
-            (ElementFormat::TwoBytes, 0, 1, None),
-            (ElementFormat::TwoBytes, 255, 255, Some(257)),
-            (ElementFormat::TwoBytes, 1, 256, None),
+            (ElementFormat::OneByte, 0, 1, Err(WriteError::Element)),
+            (ElementFormat::OneByte, 15, 1, Err(WriteError::Element)),
+            (ElementFormat::OneByte, 14, 0, Err(WriteError::Element)),
+            (ElementFormat::OneByte, 14, 16, Ok(17)),
+            (ElementFormat::OneByte, 14, 17, Err(WriteError::Element)),
+            (ElementFormat::TwoBytes, 0, 1, Err(WriteError::Element)),
+            (ElementFormat::TwoBytes, 255, 255, Ok(257)),
+            (ElementFormat::TwoBytes, 1, 256, Err(WriteError::Element)),
         ] {
             assert_eq!(form.write_element(id, &[7; 256][..length], &mut buffer), expected);
         }
-        assert_eq!(ElementFormat::OneByte.write_element(1, &[7; 4], &mut buffer[..4]), None);
+        let written = ElementFormat::OneByte.write_element(1, &[7; 4], &mut buffer[..4]);
+        assert_eq!(written, Err(WriteError::BufferTooShort));
     }
 
     proptest! {

@@ -25,11 +25,13 @@ pub mod reception;
 pub mod rtcp;
 pub mod ssrc;
 pub mod transmission;
+mod write_error;
 
 pub use jitter_buffer::JitterBuffer;
 pub use packet::{Header, Packet, PacketError};
 pub use reception::ReceptionStats;
 pub use transmission::SenderStats;
+pub use write_error::WriteError;
 
 /// Returns true if a datagram on a port shared by RTP and RTCP is RTCP (RFC 5761 section 4): its
 /// second byte is a packet type between 192 and 223. No RTP payload type, with or without the

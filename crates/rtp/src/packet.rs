@@ -1,5 +1,6 @@
 //! RTP data packets (RFC 3550 section 5.1).
 
+use crate::WriteError;
 use crate::extension::Extension;
 use core::error::Error;
 use core::fmt;
@@ -202,24 +203,27 @@ impl HeaderFields {
         bytes
     }
 
-    /// Writes the fixed header and a payload, and returns the length of the packet. Returns `None`
-    /// if the buffer is too short.
-    #[must_use]
-    pub fn write(&self, payload: &[u8], buffer: &mut [u8]) -> Option<usize> {
+    /// Writes the fixed header and a payload, and returns the length of the packet.
+    ///
+    /// # Errors
+    /// [`WriteError::BufferTooShort`].
+    pub fn write(&self, payload: &[u8], buffer: &mut [u8]) -> Result<usize, WriteError> {
         self.write_with(&[], None, payload, buffer)
     }
 
     /// Writes a packet with contributing sources (the first 15 are used) and an extension, and
-    /// returns its length. Returns `None` if the buffer is too short, or if the length of the
-    /// extension's data is not a multiple of 4 bytes or exceeds 65,535 times 4.
-    #[must_use]
+    /// returns its length.
+    ///
+    /// # Errors
+    /// [`WriteError`] if the buffer is too short, or if the length of the extension's data is not a
+    /// multiple of 4 bytes or exceeds 65,535 times 4.
     pub fn write_with(
         &self,
         csrcs: &[u32],
         extension: Option<Extension<'_>>,
         payload: &[u8],
         buffer: &mut [u8],
-    ) -> Option<usize> {
+    ) -> Result<usize, WriteError> {
         let csrcs = &csrcs[..csrcs.len().min(15)];
         let mut writer = Writer { buffer, length: 0 };
         let mut fixed = self.to_bytes();
@@ -230,13 +234,16 @@ impl HeaderFields {
             writer.put(&csrc.to_be_bytes())?;
         }
         if let Some(Extension { profile, data }) = extension {
-            let words = u16::try_from(data.len() / 4).ok().filter(|_| data.len() % 4 == 0)?;
+            if data.len() % 4 != 0 {
+                return Err(WriteError::Unaligned);
+            }
+            let words = u16::try_from(data.len() / 4).map_err(|_| WriteError::TooLong)?;
             writer.put(&profile.to_be_bytes())?;
             writer.put(&words.to_be_bytes())?;
             writer.put(data)?;
         }
         writer.put(payload)?;
-        Some(writer.length)
+        Ok(writer.length)
     }
 }
 
@@ -246,11 +253,12 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    fn put(&mut self, bytes: &[u8]) -> Option<()> {
+    fn put(&mut self, bytes: &[u8]) -> Result<(), WriteError> {
         let end = self.length + bytes.len();
-        self.buffer.get_mut(self.length..end)?.copy_from_slice(bytes);
+        let place = self.buffer.get_mut(self.length..end).ok_or(WriteError::BufferTooShort)?;
+        place.copy_from_slice(bytes);
         self.length = end;
-        Some(())
+        Ok(())
     }
 }
 
@@ -314,9 +322,9 @@ mod tests {
     fn an_oversized_extension_is_rejected() {
         let mut buffer = [0; 64];
         let odd = Some(Extension { profile: 1, data: &[0; 5] });
-        assert_eq!(FIELDS.write_with(&[], odd, b"", &mut buffer), None);
-        assert_eq!(FIELDS.write(&[0; 53], &mut buffer), None);
-        assert_eq!(FIELDS.write(&[0; 52], &mut buffer), Some(64));
+        assert_eq!(FIELDS.write_with(&[], odd, b"", &mut buffer), Err(WriteError::Unaligned));
+        assert_eq!(FIELDS.write(&[0; 53], &mut buffer), Err(WriteError::BufferTooShort));
+        assert_eq!(FIELDS.write(&[0; 52], &mut buffer), Ok(64));
     }
 
     proptest! {

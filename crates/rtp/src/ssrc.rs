@@ -14,7 +14,7 @@ const MAX_CONFLICTS: usize = 16;
 pub enum SsrcCheck {
     /// The SSRC is a different one.
     Distinct,
-    /// The SSRC is the local one. The caller sends a BYE for it and calls [`Identity::change`].
+    /// The SSRC is the local one. The caller sends a BYE for it and calls [`LocalSsrc::change`].
     Collision,
     /// The SSRC is the local one, and a packet from this address has collided before: our own
     /// packets come back. The caller drops the packet.

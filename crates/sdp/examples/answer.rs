@@ -28,8 +28,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // The key is fixed for reproducible output. A real key has to be random.
     let agreement =
-        answer(&usable_crypto_attributes(audio), &SrtpPreferences::secure(), |key| key.fill(7))
-            .ok_or("no acceptable crypto attribute is offered")?;
+        answer(&usable_crypto_attributes(audio), &SrtpPreferences::secure(), |key| key.fill(7))?;
     print!(
         "v=0\r\no=bob 1 1 IN IP4 192.0.2.1\r\ns=-\r\nc=IN IP4 192.0.2.1\r\nt=0 0\r\n\
          m={} 40000 {} 0\r\na=crypto:{}\r\n",

@@ -71,7 +71,7 @@ pub struct CryptoAttribute {
     pub tag: u32,
     /// The suite and the session parameters.
     pub policy: Policy,
-    /// True if the attribute uses the [old name](srtp::Suite::old_name) of the suite, which an
+    /// True if the attribute uses the [old name](srtp::Suite::legacy_name) of the suite, which an
     /// answer has to repeat.
     pub has_old_name: bool,
     /// The master keys, at least one.

@@ -16,6 +16,7 @@ pub mod crypto;
 mod lines;
 pub mod media;
 pub mod negotiation;
+mod negotiation_error;
 mod session;
 
 pub use crypto::CryptoAttribute;

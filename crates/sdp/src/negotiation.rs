@@ -2,6 +2,7 @@
 
 use crate::crypto::CryptoAttribute;
 use crate::media::MediaDescription;
+pub use crate::negotiation_error::NegotiationError;
 use alloc::vec::Vec;
 use srtp::plus::{Placement, Scheme, SrtpPlus};
 use srtp::{Policy, Suite};
@@ -101,18 +102,22 @@ pub struct NegotiatedSrtp {
 }
 
 /// Answers an offer with the first acceptable attribute (RFC 4568 section 7.1.2). `key` fills its
-/// argument, which has the length of the key, with random bytes. Returns `None` if no attribute is
-/// acceptable, or if these bytes equal a key of the offer.
+/// argument, which has the length of the key, with random bytes.
 ///
 /// The answer has the tag of the offer, its suite under the same name, its unencrypted or
 /// unauthenticated parts, and SRTP+ if both ends support it. The key derivation rate and the replay
 /// window are chosen by each end.
+///
+/// # Errors
+/// [`NegotiationError`] if no attribute is acceptable, or if the random bytes equal a key of the
+/// offer.
 pub fn answer(
     offered: &[CryptoAttribute],
     preferences: &SrtpPreferences,
     key: impl FnOnce(&mut [u8]),
-) -> Option<NegotiatedSrtp> {
-    let mut receive = offered.iter().find(|crypto| preferences.takes(&crypto.policy))?.clone();
+) -> Result<NegotiatedSrtp, NegotiationError> {
+    let acceptable = offered.iter().find(|crypto| preferences.takes(&crypto.policy));
+    let mut receive = acceptable.ok_or(NegotiationError::NotAcceptable)?.clone();
     let suite = receive.policy.suite;
     receive.policy.plus =
         receive.policy.plus.filter(|plus| preferences.plus.contains(&plus.scheme));
@@ -124,9 +129,12 @@ pub fn answer(
     let mut bytes = zeroize::Zeroizing::new([0; 64]);
     let bytes = &mut bytes[..suite.key_length() + suite.salt_length()];
     key(bytes);
-    let mut send = CryptoAttribute::new(receive.tag, policy, bytes).ok()?;
+    let mut send = CryptoAttribute::new(receive.tag, policy, bytes)?;
     send.has_old_name = receive.has_old_name;
-    (!share_a_key(&send, &receive)).then_some(NegotiatedSrtp { send, receive })
+    if share_a_key(&send, &receive) {
+        return Err(NegotiationError::SharedKey);
+    }
+    Ok(NegotiatedSrtp { send, receive })
 }
 
 /// Returns true if both ends would use the same key. A packet of one end could then be replayed to
@@ -137,22 +145,30 @@ fn share_a_key(send: &CryptoAttribute, receive: &CryptoAttribute) -> bool {
 
 /// Accepts the answer to the offer `ours` (RFC 4568 section 7.1.3): a single attribute with the tag
 /// and suite of an offered one, a different key, and the same unencrypted or unauthenticated parts.
-/// Otherwise returns `None`: the medium is then ended, or continues unencrypted if that was offered
+///
+/// # Errors
+/// [`NegotiationError`]: the medium is then ended, or continues unencrypted if that was offered
 /// too.
-#[must_use]
-pub fn accept(ours: &[CryptoAttribute], answered: &[CryptoAttribute]) -> Option<NegotiatedSrtp> {
-    let [receive] = answered else { return None };
+pub fn accept(
+    ours: &[CryptoAttribute],
+    answered: &[CryptoAttribute],
+) -> Result<NegotiatedSrtp, NegotiationError> {
+    let [receive] = answered else { return Err(NegotiationError::NotSingle) };
     let weakness = |policy: &Policy| {
         (policy.suite, policy.encrypt_rtp, policy.encrypt_rtcp, policy.authenticate_rtp)
     };
-    let ours = ours.iter().find(|crypto| crypto.tag == receive.tag)?;
-    if weakness(&ours.policy) != weakness(&receive.policy) || share_a_key(ours, receive) {
-        return None;
+    let ours = ours.iter().find(|crypto| crypto.tag == receive.tag);
+    let ours = ours.ok_or(NegotiationError::Tag(receive.tag))?;
+    if weakness(&ours.policy) != weakness(&receive.policy) {
+        return Err(NegotiationError::Mismatch);
+    }
+    if share_a_key(ours, receive) {
+        return Err(NegotiationError::SharedKey);
     }
     let (mut send, mut receive) = (ours.clone(), receive.clone());
     let plus: Option<SrtpPlus> = send.policy.plus.filter(|plus| receive.policy.plus == Some(*plus));
     (send.policy.plus, receive.policy.plus) = (plus, plus);
-    Some(NegotiatedSrtp { send, receive })
+    Ok(NegotiatedSrtp { send, receive })
 }
 
 #[cfg(test)]
@@ -230,7 +246,7 @@ mod tests {
         ];
         let read = described("RTP/AVP", &ours);
         let taken = |preferences: &SrtpPreferences| {
-            answer(&read, preferences, |_| {}).map(|agreement| agreement.send.tag)
+            answer(&read, preferences, |_| {}).ok().map(|agreement| agreement.send.tag)
         };
         assert_eq!(taken(&SrtpPreferences::secure()), Some(1));
         assert_eq!(
@@ -262,18 +278,23 @@ mod tests {
         let mut weak = Policy::new(Suite::AesCm128HmacSha1_80);
         weak.encrypt_rtp = false;
         let weaker = crypto(1, weak);
-        for answered in
-            [&[][..], &[other_tag], &[other_suite], &[weaker], &[ours[0].clone(), ours[0].clone()]]
-        {
-            assert!(accept(&ours, answered).is_none());
+        for (answered, error) in [
+            (&[][..], NegotiationError::NotSingle),
+            (&[other_tag], NegotiationError::Tag(2)),
+            (&[other_suite], NegotiationError::Mismatch),
+            (&[weaker], NegotiationError::Mismatch),
+            (&[ours[0].clone(), ours[0].clone()], NegotiationError::NotSingle),
+        ] {
+            assert_eq!(accept(&ours, answered).err(), Some(error));
         }
         // An answer that reflects the offered key.
-        assert!(accept(&ours, &ours).is_none());
+        assert_eq!(accept(&ours, &ours).err(), Some(NegotiationError::SharedKey));
         let policy = Policy::new(Suite::AesCm128HmacSha1_80);
         let theirs = CryptoAttribute::new(1, policy, &[9; 30]).unwrap();
-        assert!(accept(&ours, core::slice::from_ref(&theirs)).is_some());
-        assert!(answer(&ours, &SrtpPreferences::secure(), |key| key.fill(1)).is_none());
-        assert!(answer(&ours, &SrtpPreferences::secure(), |key| key.fill(2)).is_some());
+        accept(&ours, core::slice::from_ref(&theirs)).unwrap();
+        let same = answer(&ours, &SrtpPreferences::secure(), |key| key.fill(1));
+        assert_eq!(same.err(), Some(NegotiationError::SharedKey));
+        answer(&ours, &SrtpPreferences::secure(), |key| key.fill(2)).unwrap();
     }
 
     #[test]

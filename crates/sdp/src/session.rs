@@ -61,7 +61,7 @@ impl<'a> SessionDescription<'a> {
     /// - A value that is not UTF-8 is read as `-`, in every line type. Text in another charset does
     ///   no harm, and an undecodable address or key is absent.
     /// - A line that is not a letter, an equals sign and a value is ignored.
-    /// - `m` lines as described at [`Media`]. Every `m` line yields a medium.
+    /// - `m` lines as described at [`MediaDescription`]. Every `m` line yields a medium.
     /// - A second `v` line before the first medium is ignored. After a medium it begins another
     ///   description, which is not read.
     ///

@@ -68,6 +68,7 @@ pub enum RegistrationState {
 
 /// The reason for the failure of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Failure {
     /// The other end, or a server on the path, has rejected the request.
     Refused {
@@ -100,6 +101,7 @@ pub enum Failure {
 
 /// The reason why a challenge is not answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Denial {
     /// There is no account with a password.
     NoPassword,
@@ -139,6 +141,7 @@ impl Failure {
 
 /// The reason for the end of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum End {
     /// The owner has hung up, or cancelled the call.
     HungUp,

@@ -18,6 +18,8 @@ impl Agent {
     /// Processes a datagram, or a message from a stream, that arrived on `flow`. Until the owner
     /// polls the outputs, peers can cause at most [`Config::server_transactions`] pending messages
     /// and events each. Messages beyond that are dropped, except final responses.
+    ///
+    /// [`Config::server_transactions`]: crate::Config::server_transactions
     pub fn receive(&mut self, now: Instant, flow: &Flow, bytes: &[u8]) {
         let Ok(message) = Message::parse(bytes) else { return };
         // Values copied from such a message would break the lines of sent messages.
@@ -63,6 +65,8 @@ impl Agent {
 
     /// Passes the answer to [`Event::Locate`]: the locations of the destination in order of
     /// preference, or empty if there is none.
+    ///
+    /// [`Event::Locate`]: crate::Event::Locate
     pub fn located(&mut self, now: Instant, ticket: Ticket, locations: &[Location]) {
         if let Some(ack) = self.core.acknowledge_at(ticket, locations) {
             self.note_ack(ack);

@@ -307,3 +307,37 @@ fn an_account_with_an_invalid_uri_does_not_shift_the_others() {
     agent.register(now, AccountId(1));
     assert!(matches!(agent.poll_event(), Some(Event::Locate { .. })));
 }
+
+#[test]
+fn a_command_is_rejected_with_its_reason() {
+    let mut rig = rig(good());
+    let account = Some(AccountId(7));
+    for (account, uri, reason) in [
+        (account, "sip:bob@192.0.2.2", CallError::Account),
+        (None, "tel:1", CallError::Uri),
+        (None, "bob", CallError::Uri),
+    ] {
+        let call = rig.try_act(0, |agent, now| agent.call(now, account, uri, SESSION.to_vec()));
+        assert_eq!(call, Err(reason));
+        let message = rig.try_act(0, |agent, now| agent.message(now, account, uri, "text"));
+        assert_eq!(message, Err(reason));
+    }
+    let (here, _) = talking(&mut rig);
+    let transfer = |agent: &mut Agent, now| agent.transfer(now, here, "sip:carol@192.0.2.9");
+    rig.act(0, transfer);
+    assert_eq!(rig.try_act(0, transfer), Err(CallError::TransferPending));
+    let accept = rig.try_act(0, |agent, now| agent.accept(now, here, SESSION));
+    assert_eq!(accept, Err(CallError::State(CallState::OfferReceived)));
+}
+
+#[test]
+fn a_uri_without_a_destination_is_rejected_with_its_reason() {
+    let long = format!("sip:bob@{}.com", "a".repeat(250));
+    for (uri, reason) in [
+        ("tel:1", DestinationError::Uri),
+        ("sip:bob@example.com;transport=sctp", DestinationError::Transport),
+        (&long, DestinationError::Host),
+    ] {
+        assert_eq!(destination(uri.as_bytes()), Err(reason));
+    }
+}

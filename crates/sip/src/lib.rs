@@ -4,7 +4,7 @@
 //!
 //! - [`message`]: parsers and writers of messages. [`Message::parse`] keeps offsets into the bytes;
 //!   header fields are parsed on demand.
-//! - [`header`], [`uri`], [`param`]: typed values. [`Emit`] writes them.
+//! - [`header`], [`uri`], [`param`]: typed values. [`Encode`] writes them.
 //! - [`digest`]: challenges, credentials and hashes (RFC 7616, RFC 8760).
 //! - [`transaction`], [`dialog`]: the state machines of RFC 3261 sections 17 and 12. The owner keeps
 //!   the messages.

@@ -18,7 +18,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut buffer = [0; 200];
     let fields =
         HeaderFields { sequence_number: 1, timestamp: 160, ssrc: 7, ..HeaderFields::default() };
-    let length = fields.write(b"twenty milliseconds of speech", &mut buffer).ok_or("no room")?;
+    let length = fields.write(b"twenty milliseconds of speech", &mut buffer)?;
     println!("RTP: {length} bytes");
     let length = sender.protect(&mut buffer, length)?;
     println!("SRTP: {length} bytes");

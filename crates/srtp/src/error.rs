@@ -103,6 +103,8 @@ pub enum ProtectError {
     Extension,
     /// Scheme 3 of SRTP+ needs random numbers: see [`Sender::with_seed`](crate::Sender::with_seed).
     NoSeed,
+    /// No master key has this MKI: see [`Sender::use_key`](crate::Sender::use_key).
+    UnknownMki,
 }
 
 impl fmt::Display for ProtectError {
@@ -121,6 +123,7 @@ impl fmt::Display for ProtectError {
             Self::TooManySources => write!(f, "too many sources in one session"),
             Self::Extension => write!(f, "no room for a tag in the header extension"),
             Self::NoSeed => write!(f, "scheme 3 of SRTP+ needs a seed for its random numbers"),
+            Self::UnknownMki => write!(f, "no master key has this master key identifier"),
         }
     }
 }

@@ -116,11 +116,13 @@ impl Sender {
         self.state.keys.mki_length() + self.state.keys.policy.suite.rtcp_tag_length() + INDEX
     }
 
-    /// Switches to the key with this MKI. Returns false if there is no such key.
-    pub fn use_key(&mut self, mki: &[u8]) -> bool {
-        let found = self.state.keys.find(mki);
-        self.state.key = found.unwrap_or(self.state.key);
-        found.is_some()
+    /// Switches to the key with this MKI.
+    ///
+    /// # Errors
+    /// [`ProtectError::UnknownMki`].
+    pub fn use_key(&mut self, mki: &[u8]) -> Result<(), ProtectError> {
+        self.state.key = self.state.keys.find(mki).ok_or(ProtectError::UnknownMki)?;
+        Ok(())
     }
 
     /// Adds or resets a source. Its first packet has this rollover counter, its first RTCP packet

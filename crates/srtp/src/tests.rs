@@ -168,13 +168,13 @@ fn keys_change_by_mki() {
         let mut sender = Sender::new(&policy, keys.clone()).unwrap();
         let mut receiver = Receiver::new(&policy, keys).unwrap();
         let first = protected(&mut sender, 7, 1, b"payload");
-        assert!(sender.use_key(&[0, 2]));
+        sender.use_key(&[0, 2]).unwrap();
         let second = protected(&mut sender, 7, 2, b"payload");
         let rtcp = protected_rtcp(&mut sender, 7, b"report");
         let (mut buffer, length) = rtp_packet(7, 3, b"payload");
         assert_eq!(sender.protect(&mut buffer, length), Err(ProtectError::KeyExhausted));
-        assert!(!sender.use_key(&[0, 3]));
-        assert!(sender.use_key(&[0, 1]));
+        assert_eq!(sender.use_key(&[0, 3]), Err(ProtectError::UnknownMki));
+        sender.use_key(&[0, 1]).unwrap();
         let third = protected(&mut sender, 7, 3, b"payload");
 
         // The order of keys does not matter to a receiver.

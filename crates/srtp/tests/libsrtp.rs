@@ -183,7 +183,7 @@ fn rtp_is_equal_in_both_directions() {
             let (mut ours, length) = random_packet(&mut random, &fields);
             let mut theirs = ours.clone();
             let key = random.below(keys.len() as u64) as u32;
-            assert!(ends.our_sender.use_key(&ends.mkis[key as usize]));
+            ends.our_sender.use_key(&ends.mkis[key as usize]).unwrap();
             let our_length = ends.our_sender.protect(&mut ours, length).unwrap();
             let their_length = ends.their_sender.protect(&mut theirs, length, key).unwrap();
             assert_eq!(ours[..our_length], theirs[..their_length], "{about}");
@@ -227,7 +227,7 @@ fn rtcp_is_equal_in_both_directions() {
             ours.resize(2000, 0);
             let mut theirs = ours.clone();
             let key = random.below(keys.len() as u64) as u32;
-            assert!(ends.our_sender.use_key(&ends.mkis[key as usize]));
+            ends.our_sender.use_key(&ends.mkis[key as usize]).unwrap();
             let our_length = ends.our_sender.protect_rtcp(&mut ours, length).unwrap();
             let their_length = ends.their_sender.protect_rtcp(&mut theirs, length, key).unwrap();
             assert_eq!(ours[..our_length], theirs[..their_length], "{about}");

@@ -93,7 +93,8 @@ impl Client {
         let wait = if is_last { LAST_WAIT } else { 1 << self.sent };
         self.sent += 1;
         self.next = now + RETRANSMISSION * wait;
-        Writer::new(Class::Request, BINDING, self.id, out).fingerprint();
+        // An empty request has room for it.
+        let _ = Writer::new(Class::Request, BINDING, self.id, out).fingerprint();
         Event::Send(self.server)
     }
 
@@ -137,8 +138,8 @@ mod tests {
     fn success(id: TransactionId) -> Vec<u8> {
         let mut out = Vec::new();
         let mut writer = Writer::new(Class::Success, BINDING, id, &mut out);
-        writer.xor_mapped_address(([198, 51, 100, 7], 40_000).into());
-        writer.fingerprint();
+        writer.xor_mapped_address(([198, 51, 100, 7], 40_000).into()).unwrap();
+        writer.fingerprint().unwrap();
         out
     }
 
@@ -205,13 +206,13 @@ mod tests {
         assert_eq!(answered(&|_| (), Class::Success), Some(BindingResponse::Unusable));
         let address = SocketAddr::from(([192, 0, 2, 9], 9));
         let strange = |writer: &mut Writer<'_>| {
-            writer.xor_mapped_address(address);
-            writer.attribute(0x7fff, b"?");
+            writer.xor_mapped_address(address).unwrap();
+            writer.attribute(0x7fff, b"?").unwrap();
         };
         assert_eq!(answered(&strange, Class::Success), Some(BindingResponse::Unusable));
         // The response of a server that predates RFC 5389.
         let old = [0, 1, 0x12, 0x34, 192, 0, 2, 5];
-        let old = |writer: &mut Writer<'_>| assert!(writer.attribute(at::MAPPED_ADDRESS, &old));
+        let old = |writer: &mut Writer<'_>| writer.attribute(at::MAPPED_ADDRESS, &old).unwrap();
         let mapped = BindingResponse::Mapped(([192, 0, 2, 5], 0x1234).into());
         assert_eq!(answered(&old, Class::Success), Some(mapped));
     }

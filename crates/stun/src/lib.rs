@@ -16,6 +16,7 @@ extern crate std;
 mod client;
 mod message;
 mod responder;
+mod write_error;
 mod writer;
 
 pub use client::{BindingResponse, Client, Event};
@@ -23,6 +24,7 @@ pub use message::{
     Attribute, Class, ErrorCode, Message, MessageError, TransactionId, attribute_type, is_stun,
 };
 pub use responder::respond_to_binding;
+pub use write_error::WriteError;
 pub use writer::Writer;
 
 /// The only method of this crate: Binding.

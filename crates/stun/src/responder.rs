@@ -41,12 +41,16 @@ pub fn respond_to_binding(from: SocketAddr, datagram: &[u8], out: &mut Vec<u8>) 
     }
     let class = if unknown.is_empty() { Class::Success } else { Class::Error };
     let mut writer = Writer::new(class, BINDING, request.id, out);
-    let is_written = if unknown.is_empty() {
+    let written = if unknown.is_empty() {
         writer.xor_mapped_address(from)
     } else {
-        writer.error(420, "") && writer.attribute(at::UNKNOWN_ATTRIBUTES, &unknown)
+        writer.error(420, "").and_then(|()| writer.attribute(at::UNKNOWN_ATTRIBUTES, &unknown))
     };
-    is_written && (!request.has_fingerprint || writer.fingerprint())
+    let written = written.and_then(|()| match request.has_fingerprint {
+        true => writer.fingerprint(),
+        false => Ok(()),
+    });
+    written.is_ok()
 }
 
 #[cfg(test)]
@@ -64,7 +68,7 @@ mod tests {
                 let (mut request, mut out) = (Vec::new(), Vec::new());
                 let writer = Writer::new(Class::Request, BINDING, ID, &mut request);
                 if has_fingerprint {
-                    writer.fingerprint();
+                    writer.fingerprint().unwrap();
                 }
                 assert!(respond_to_binding(from, &request, &mut out));
                 let message = Message::parse(&out).unwrap();
@@ -81,16 +85,16 @@ mod tests {
         let from = ([192, 0, 2, 7], 4000).into();
         let (mut request, mut out) = (Vec::new(), Vec::new());
         let mut writer = Writer::new(Class::Request, BINDING, ID, &mut request);
-        writer.attribute(0x0003, &[0, 0, 0, 6]);
-        writer.attribute(at::SOFTWARE, b"a phone");
-        writer.attribute(0x7ffe, &[]);
+        writer.attribute(0x0003, &[0, 0, 0, 6]).unwrap();
+        writer.attribute(at::SOFTWARE, b"a phone").unwrap();
+        writer.attribute(0x7ffe, &[]).unwrap();
         assert!(respond_to_binding(from, &request, &mut out));
         let message = Message::parse(&out).unwrap();
         assert_eq!(message.error().map(|error| error.code), Some(420));
         assert_eq!(message.value(at::UNKNOWN_ATTRIBUTES), Some(&[0, 3, 0x7f, 0xfe][..]));
         let mut many = Vec::new();
         let mut writer = Writer::new(Class::Request, BINDING, ID, &mut many);
-        (0..1000).for_each(|number| assert!(writer.attribute(0x4000 + number, &[])));
+        (0..1000).for_each(|number| writer.attribute(0x4000 + number, &[]).unwrap());
         assert!(respond_to_binding(from, &many, &mut out) && out.len() < 100);
     }
 

@@ -1,5 +1,6 @@
 //! Writing of STUN messages.
 
+use crate::WriteError;
 use crate::message::{
     Class, HEADER, MAGIC, TransactionId, attribute_type, fingerprint, pad, with_fingerprint,
 };
@@ -31,23 +32,28 @@ impl<'a> Writer<'a> {
         Self { out, id }
     }
 
-    /// Adds an attribute. Returns false and adds nothing if the length would exceed its 16-bit
-    /// field.
-    pub fn attribute(&mut self, number: u16, value: &[u8]) -> bool {
+    /// Adds an attribute.
+    ///
+    /// # Errors
+    /// [`WriteError::TooLong`]: nothing is added.
+    pub fn attribute(&mut self, number: u16, value: &[u8]) -> Result<(), WriteError> {
         let length = self.out.len() - HEADER + 4 + value.len().next_multiple_of(4);
         let (Ok(_), Ok(value_length)) = (u16::try_from(length), u16::try_from(value.len())) else {
-            return false;
+            return Err(WriteError::TooLong);
         };
         self.out.extend_from_slice(&number.to_be_bytes());
         self.out.extend_from_slice(&value_length.to_be_bytes());
         self.out.extend_from_slice(value);
         self.out.resize(HEADER + length, 0);
         self.set_length(HEADER + length);
-        true
+        Ok(())
     }
 
     /// Adds XOR-MAPPED-ADDRESS.
-    pub fn xor_mapped_address(&mut self, address: SocketAddr) -> bool {
+    ///
+    /// # Errors
+    /// As of [`Writer::attribute`].
+    pub fn xor_mapped_address(&mut self, address: SocketAddr) -> Result<(), WriteError> {
         let (mut value, pad) = ([0; 20], pad(&self.id));
         let port = address.port().to_be_bytes();
         (value[2], value[3]) = (port[0] ^ pad[0], port[1] ^ pad[1]);
@@ -66,17 +72,23 @@ impl<'a> Writer<'a> {
     }
 
     /// Adds ERROR-CODE with a code from 300 to 699.
-    pub fn error(&mut self, code: u16, reason: &str) -> bool {
+    ///
+    /// # Errors
+    /// As of [`Writer::attribute`].
+    pub fn error(&mut self, code: u16, reason: &str) -> Result<(), WriteError> {
         let mut value = Vec::from([0, 0, (code / 100) as u8, (code % 100) as u8]);
         value.extend_from_slice(reason.as_bytes());
         self.attribute(attribute_type::ERROR_CODE, &value)
     }
 
     /// Adds FINGERPRINT, which has to be the last attribute.
-    pub fn fingerprint(mut self) -> bool {
+    ///
+    /// # Errors
+    /// As of [`Writer::attribute`].
+    pub fn fingerprint(mut self) -> Result<(), WriteError> {
         let length = with_fingerprint(self.out.len());
         if u16::try_from(length - HEADER).is_err() {
-            return false;
+            return Err(WriteError::TooLong);
         }
         // The CRC covers a length field that includes the fingerprint.
         self.set_length(length);

@@ -57,7 +57,7 @@ pub fn rtcp(bytes: &[u8]) {
                     }
                 }
             }
-            Rtcp::Application(_) | Rtcp::Other(_) => {}
+            _ => {}
         }
     }
 }

@@ -19,7 +19,7 @@ fn packet(number: u16) -> Option<(Vec<u8>, usize)> {
     let timestamp = 160 * u32::from(number);
     let fields =
         HeaderFields { sequence_number: number, timestamp, ssrc: 1, ..HeaderFields::default() };
-    let length = fields.write(&[0x5a; 160], &mut buffer)?;
+    let length = fields.write(&[0x5a; 160], &mut buffer).ok()?;
     Some((buffer, length))
 }
 
@@ -29,8 +29,8 @@ pub(crate) fn negotiate() -> Option<()> {
     let text = [b"v=0\r\nm=audio 4000 RTP/SAVP 0\r\na=crypto:", attribute.as_bytes()].concat();
     let session = SessionDescription::parse(&text).ok()?;
     let offer = usable_crypto_attributes(session.media.first()?);
-    let theirs = answer(&offer, &SrtpPreferences::secure(), |key| key.fill(8))?;
-    let agreed = accept(&[ours], core::slice::from_ref(&theirs.send))?;
+    let theirs = answer(&offer, &SrtpPreferences::secure(), |key| key.fill(8)).ok()?;
+    let agreed = accept(&[ours], core::slice::from_ref(&theirs.send)).ok()?;
     (agreed.receive.to_string() == theirs.send.to_string()).then_some(())
 }
 

@@ -186,6 +186,7 @@ fn why(end: &End) -> String {
         End::Declined => "refused here".into(),
         End::Replaced { .. } => "another call has taken its place".into(),
         End::Failed(failure) => of_failure(failure),
+        other => format!("{other:?}"),
     }
 }
 
@@ -199,5 +200,6 @@ fn of_failure(failure: &Failure) -> String {
         }
         Failure::Unauthorized { realm, .. } => format!("wrong name or password for {realm}"),
         Failure::Protocol(what) => format!("the response is not SIP: {what}"),
+        other => format!("{other:?}"),
     }
 }

@@ -187,7 +187,7 @@ impl Session {
                         |ssrc: u32| theirs.map_or(ssrc != ours, |theirs| ssrc == theirs);
                     is_over |= is_exact && bye.sources().any(is_theirs);
                 }
-                Packet::Description(_) | Packet::Application(_) | Packet::Other(_) => {}
+                _ => {}
             }
         }
         if is_over { Heard::Bye } else { Heard::Nothing }

@@ -39,7 +39,7 @@ impl Protection {
         measured: &mut Measured,
     ) -> Option<usize> {
         let suite = self.suite;
-        let length = measured.measure(suite, Step::Header, || fields.write(payload, out))?;
+        let length = measured.measure(suite, Step::Header, || fields.write(payload, out)).ok()?;
         let protected: Result<usize, ProtectError> = match measured.watch(suite) {
             Some(mut watch) => self.sender.protect_timed(out, length, &mut watch),
             None => self.sender.protect(out, length),

@@ -83,7 +83,7 @@ impl Session {
         out.resize(MAX_PACKET, 0);
         let length = match &mut self.protection {
             Some(protection) => protection.write(fields, payload, out, &mut self.measured)?,
-            None => fields.write(payload, out)?,
+            None => fields.write(payload, out).ok()?,
         };
         out.truncate(length);
         self.sequence_number = self.sequence_number.wrapping_add(1);

@@ -1,6 +1,7 @@
 //! Application-defined packets (RFC 3550 section 6.7).
 
 use super::{RawPacket, RtcpError, Writer, packet_type};
+use crate::WriteError;
 use crate::packet::word;
 
 /// An application-defined packet.
@@ -25,9 +26,12 @@ impl<'a> Application<'a> {
 }
 
 impl Writer<'_> {
-    /// Writes an application-defined packet. Returns `None` if the buffer is too short or the
-    /// subtype exceeds 31. The data is padded with zeros to a multiple of four bytes.
-    pub fn application(&mut self, packet: &Application<'_>) -> Option<()> {
+    /// Writes an application-defined packet. The data is padded with zeros to a multiple of four
+    /// bytes.
+    ///
+    /// # Errors
+    /// [`WriteError`] if the buffer is too short or the subtype exceeds 31.
+    pub fn application(&mut self, packet: &Application<'_>) -> Result<(), WriteError> {
         self.packet(packet_type::APP, usize::from(packet.subtype), |writer| {
             writer.put_word(packet.ssrc)?;
             writer.put(&packet.name)?;

@@ -1,6 +1,7 @@
 //! BYE packets (RFC 3550 section 6.6).
 
 use super::{RawPacket, RtcpError, Writer, packet_type, words};
+use crate::WriteError;
 
 /// A BYE packet: the sources that leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,13 +29,16 @@ impl<'a> Bye<'a> {
 }
 
 impl Writer<'_> {
-    /// Writes a BYE for at most 31 sources. Returns `None` if the buffer is too short, if there are
-    /// more sources, or if the reason exceeds 255 bytes.
-    pub fn bye(&mut self, sources: &[u32], reason: Option<&[u8]>) -> Option<()> {
+    /// Writes a BYE for at most 31 sources.
+    ///
+    /// # Errors
+    /// [`WriteError`] if the buffer is too short, if there are more sources, or if the reason
+    /// exceeds 255 bytes.
+    pub fn bye(&mut self, sources: &[u32], reason: Option<&[u8]>) -> Result<(), WriteError> {
         self.packet(packet_type::BYE, sources.len(), |writer| {
             sources.iter().try_for_each(|&ssrc| writer.put_word(ssrc))?;
-            let Some(reason) = reason else { return Some(()) };
-            writer.put(&[u8::try_from(reason.len()).ok()?])?;
+            let Some(reason) = reason else { return Ok(()) };
+            writer.put(&[u8::try_from(reason.len()).map_err(|_| WriteError::TooLong)?])?;
             writer.put(reason)
         })
     }

@@ -1,6 +1,7 @@
 //! Source description (SDES) packets (RFC 3550 section 6.5).
 
 use super::{RawPacket, RtcpError, Writer, packet_type};
+use crate::WriteError;
 use crate::packet::word;
 
 /// An SDES packet: descriptions of sources.
@@ -21,7 +22,7 @@ pub struct SdesChunk<'a> {
 /// One item of a description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SdesItem<'a> {
-    /// The item type: [`Item::CNAME`] or another one of RFC 3550 section 12.2.
+    /// The item type: [`SdesItem::CNAME`] or another one of RFC 3550 section 12.2.
     pub kind: u8,
     /// The text, in UTF-8 if the source conforms to the RFC.
     pub text: &'a [u8],
@@ -96,13 +97,18 @@ impl<'a> SdesChunk<'a> {
 }
 
 impl Writer<'_> {
-    /// Writes the description of one source. Returns `None` if the buffer is too short, a text
-    /// exceeds 255 bytes or an item type is 0.
-    pub fn description(&mut self, ssrc: u32, items: &[SdesItem<'_>]) -> Option<()> {
+    /// Writes the description of one source.
+    ///
+    /// # Errors
+    /// [`WriteError`] if the buffer is too short, a text exceeds 255 bytes or an item type is 0.
+    pub fn description(&mut self, ssrc: u32, items: &[SdesItem<'_>]) -> Result<(), WriteError> {
         self.packet(packet_type::SDES, 1, |writer| {
             writer.put_word(ssrc)?;
             for item in items {
-                let length = u8::try_from(item.text.len()).ok().filter(|_| item.kind != 0)?;
+                if item.kind == 0 {
+                    return Err(WriteError::Element);
+                }
+                let length = u8::try_from(item.text.len()).map_err(|_| WriteError::TooLong)?;
                 writer.put(&[item.kind, length])?;
                 writer.put(item.text)?;
             }

@@ -1,6 +1,7 @@
 //! Extended reports (RFC 3611).
 
 use super::{RawPacket, RtcpError, Writer, packet_type};
+use crate::WriteError;
 use crate::ntp::NtpTime;
 use crate::packet::word;
 
@@ -24,6 +25,7 @@ pub struct ExtendedReport<'a> {
 
 /// A block of an extended report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Block<'a> {
     /// The receiver reference time, from which a sender measures the round-trip time.
     ReceiverReferenceTime(NtpTime),
@@ -178,7 +180,7 @@ impl VoipMetrics {
         }
     }
 
-    fn write(&self, writer: &mut Writer<'_>) -> Option<()> {
+    fn write(&self, writer: &mut Writer<'_>) -> Result<(), WriteError> {
         writer.put_word(self.ssrc)?;
         writer.put(&[self.loss_rate, self.discard_rate, self.burst_density, self.gap_density])?;
         for short in
@@ -205,7 +207,7 @@ impl VoipMetrics {
         ] {
             writer.put(&short.to_be_bytes())?;
         }
-        Some(())
+        Ok(())
     }
 }
 
@@ -261,36 +263,43 @@ impl BlockWriter<'_, '_> {
         &mut self,
         block_type: u8,
         specific: u8,
-        write: impl FnOnce(&mut Writer<'_>) -> Option<()>,
-    ) -> Option<()> {
+        write: impl FnOnce(&mut Writer<'_>) -> Result<(), WriteError>,
+    ) -> Result<(), WriteError> {
         let start = self.0.len();
         let write_block = || {
             self.0.put(&[block_type, specific, 0, 0])?;
             write(self.0)?;
             self.0.fill()?;
-            let words = u16::try_from((self.0.len() - start) / 4 - 1).ok()?;
+            let words = (self.0.len() - start) / 4 - 1;
+            let words = u16::try_from(words).map_err(|_| WriteError::TooLong)?;
             self.0.set_u16(start + 2, words);
-            Some(())
+            Ok(())
         };
         let written = write_block();
-        if written.is_none() {
+        if written.is_err() {
             self.0.truncate(start);
         }
         written
     }
 
     /// Writes the receiver reference time.
-    pub fn receiver_reference_time(&mut self, time: NtpTime) -> Option<()> {
+    ///
+    /// # Errors
+    /// [`WriteError::BufferTooShort`].
+    pub fn receiver_reference_time(&mut self, time: NtpTime) -> Result<(), WriteError> {
         self.block(block_type::RECEIVER_REFERENCE_TIME, 0, |writer| {
             writer.put(&time.0.to_be_bytes())
         })
     }
 
     /// Writes the delays since the receiver reference times of some receivers.
+    ///
+    /// # Errors
+    /// [`WriteError`] if the buffer is too short, or there are more than 21,845 receivers.
     pub fn delay_since_last_receiver_report(
         &mut self,
         receivers: &[LastReceiverReport],
-    ) -> Option<()> {
+    ) -> Result<(), WriteError> {
         self.block(block_type::DELAY_SINCE_LAST_RECEIVER_REPORT, 0, |writer| {
             receivers.iter().try_for_each(|receiver| {
                 writer.put_word(receiver.ssrc)?;
@@ -301,19 +310,24 @@ impl BlockWriter<'_, '_> {
     }
 
     /// Writes the metrics of a voice call.
-    pub fn voip_metrics(&mut self, metrics: &VoipMetrics) -> Option<()> {
+    ///
+    /// # Errors
+    /// [`WriteError::BufferTooShort`].
+    pub fn voip_metrics(&mut self, metrics: &VoipMetrics) -> Result<(), WriteError> {
         self.block(block_type::VOIP_METRICS, 0, |writer| metrics.write(writer))
     }
 }
 
 impl Writer<'_> {
-    /// Writes an extended report. `write` writes its blocks. Returns `None` if the buffer is too
-    /// short.
+    /// Writes an extended report. `write` writes its blocks.
+    ///
+    /// # Errors
+    /// [`WriteError`] if the buffer is too short, or that of `write`.
     pub fn extended_report(
         &mut self,
         ssrc: u32,
-        write: impl FnOnce(&mut BlockWriter<'_, '_>) -> Option<()>,
-    ) -> Option<()> {
+        write: impl FnOnce(&mut BlockWriter<'_, '_>) -> Result<(), WriteError>,
+    ) -> Result<(), WriteError> {
         self.packet(packet_type::XR, 0, |writer| {
             writer.put_word(ssrc)?;
             write(&mut BlockWriter(writer))

@@ -14,6 +14,7 @@ pub use extended::ExtendedReport;
 pub use report::{ReceiverReport, ReportBlock, SenderInfo, SenderReport};
 pub use schedule::ReportSchedule;
 
+use crate::WriteError;
 use crate::packet::word;
 use core::error::Error;
 use core::fmt;
@@ -80,6 +81,7 @@ impl Error for RtcpError {}
 
 /// An RTCP packet, over borrowed bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Packet<'a> {
     /// A sender report.
     SenderReport(SenderReport<'a>),
@@ -206,17 +208,17 @@ impl<'a> Writer<'a> {
         self.length
     }
 
-    /// Writes a packet, with `write` for its body. Returns `None` and writes nothing if the buffer
-    /// is too short or `write` fails. The body is padded with zeros to a multiple of four bytes.
+    /// Writes a packet, with `write` for its body. Writes nothing if the buffer is too short or
+    /// `write` fails. The body is padded with zeros to a multiple of four bytes.
     pub(crate) fn packet(
         &mut self,
         packet_type: u8,
         count: usize,
-        write: impl FnOnce(&mut Self) -> Option<()>,
-    ) -> Option<()> {
+        write: impl FnOnce(&mut Self) -> Result<(), WriteError>,
+    ) -> Result<(), WriteError> {
         let start = self.length;
         let written = self.write_packet(packet_type, count, write);
-        if written.is_none() {
+        if written.is_err() {
             self.length = start;
         }
         written
@@ -226,31 +228,34 @@ impl<'a> Writer<'a> {
         &mut self,
         packet_type: u8,
         count: usize,
-        write: impl FnOnce(&mut Self) -> Option<()>,
-    ) -> Option<()> {
-        let count = u8::try_from(count).ok().filter(|&count| count < 32)?;
+        write: impl FnOnce(&mut Self) -> Result<(), WriteError>,
+    ) -> Result<(), WriteError> {
+        let count = u8::try_from(count).ok().filter(|&count| count < 32);
+        let count = count.ok_or(WriteError::TooLong)?;
         let start = self.length;
         self.put(&[0x80 | count, packet_type, 0, 0])?;
         write(self)?;
         self.fill()?;
-        let words = u16::try_from((self.length - start) / 4 - 1).ok()?;
+        let words = (self.length - start) / 4 - 1;
+        let words = u16::try_from(words).map_err(|_| WriteError::TooLong)?;
         self.buffer[start + 2..start + 4].copy_from_slice(&words.to_be_bytes());
-        Some(())
+        Ok(())
     }
 
     /// Pads with zeros to the next multiple of four bytes.
-    pub(crate) fn fill(&mut self) -> Option<()> {
+    pub(crate) fn fill(&mut self) -> Result<(), WriteError> {
         self.put(&[0; 3][..self.length.next_multiple_of(4) - self.length])
     }
 
-    pub(crate) fn put(&mut self, bytes: &[u8]) -> Option<()> {
+    pub(crate) fn put(&mut self, bytes: &[u8]) -> Result<(), WriteError> {
         let end = self.length + bytes.len();
-        self.buffer.get_mut(self.length..end)?.copy_from_slice(bytes);
+        let place = self.buffer.get_mut(self.length..end).ok_or(WriteError::BufferTooShort)?;
+        place.copy_from_slice(bytes);
         self.length = end;
-        Some(())
+        Ok(())
     }
 
-    pub(crate) fn put_word(&mut self, word: u32) -> Option<()> {
+    pub(crate) fn put_word(&mut self, word: u32) -> Result<(), WriteError> {
         self.put(&word.to_be_bytes())
     }
 

@@ -1,6 +1,7 @@
 //! Sender and receiver reports (RFC 3550 sections 6.4.1 and 6.4.2).
 
 use super::{RawPacket, RtcpError, Writer, packet_type};
+use crate::WriteError;
 use crate::ntp::NtpTime;
 use crate::packet::word;
 
@@ -54,7 +55,7 @@ impl ReportBlock {
         }
     }
 
-    fn write(&self, writer: &mut Writer<'_>) -> Option<()> {
+    fn write(&self, writer: &mut Writer<'_>) -> Result<(), WriteError> {
         let lost = self.lost.clamp(-(1 << 23), (1 << 23) - 1);
         writer.put_word(self.ssrc)?;
         writer.put_word(u32::from(self.fraction_lost) << 24 | lost as u32 & 0x00ff_ffff)?;
@@ -136,14 +137,16 @@ impl<'a> ReceiverReport<'a> {
 }
 
 impl Writer<'_> {
-    /// Writes a sender report with at most 31 blocks. Returns `None` if the buffer is too short or
-    /// there are more blocks.
+    /// Writes a sender report with at most 31 blocks.
+    ///
+    /// # Errors
+    /// [`WriteError`] if the buffer is too short or there are more blocks.
     pub fn sender_report(
         &mut self,
         ssrc: u32,
         sender: &SenderInfo,
         blocks: &[ReportBlock],
-    ) -> Option<()> {
+    ) -> Result<(), WriteError> {
         self.packet(packet_type::SR, blocks.len(), |writer| {
             writer.put_word(ssrc)?;
             writer.put(&sender.ntp_time.0.to_be_bytes())?;
@@ -154,9 +157,11 @@ impl Writer<'_> {
         })
     }
 
-    /// Writes a receiver report with at most 31 blocks. Returns `None` if the buffer is too short
-    /// or there are more blocks.
-    pub fn receiver_report(&mut self, ssrc: u32, blocks: &[ReportBlock]) -> Option<()> {
+    /// Writes a receiver report with at most 31 blocks.
+    ///
+    /// # Errors
+    /// [`WriteError`] if the buffer is too short or there are more blocks.
+    pub fn receiver_report(&mut self, ssrc: u32, blocks: &[ReportBlock]) -> Result<(), WriteError> {
         self.packet(packet_type::RR, blocks.len(), |writer| {
             writer.put_word(ssrc)?;
             blocks.iter().try_for_each(|block| block.write(writer))

@@ -53,9 +53,9 @@ impl ReportSchedule {
         schedule
     }
 
-    /// As [`Schedule::new`], with the reduced minimum of RFC 3550 section 6.2: 360 seconds divided
-    /// by the bandwidth of the session in kbit/s, where that is shorter than five seconds. It is
-    /// for members of a unicast session.
+    /// As [`ReportSchedule::new`], with the reduced minimum of RFC 3550 section 6.2: 360 seconds
+    /// divided by the bandwidth of the session in kbit/s, where that is shorter than five seconds.
+    /// It is for members of a unicast session.
     #[must_use]
     pub fn with_reduced_minimum(
         now: Duration,
@@ -70,7 +70,7 @@ impl ReportSchedule {
         schedule
     }
 
-    /// The time of the next call of [`Schedule::is_due`].
+    /// The time of the next call of [`ReportSchedule::is_due`].
     #[must_use]
     pub fn next(&self) -> Duration {
         self.next
@@ -95,8 +95,9 @@ impl ReportSchedule {
         self.average_size += (size as f64 - self.average_size) / 16.0;
     }
 
-    /// Returns true if a report is due at `now`, which is [`Schedule::next`] or later. The caller
-    /// then sends it and calls [`Schedule::sent`]. Otherwise [`Schedule::next`] has changed.
+    /// Returns true if a report is due at `now`, which is [`ReportSchedule::next`] or later. The
+    /// caller then sends it and calls [`ReportSchedule::sent`]. Otherwise [`ReportSchedule::next`]
+    /// has changed.
     #[must_use]
     pub fn is_due(&mut self, now: Duration, random: f64) -> bool {
         let next = self.last + self.interval(random);

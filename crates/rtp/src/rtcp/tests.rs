@@ -86,14 +86,18 @@ fn oversized_packets_are_not_written() {
     for size in 0..36 {
         let mut buffer = [7; 36];
         let mut writer = Writer::new(&mut buffer[..size]);
-        assert_eq!(writer.receiver_report(1, &[ReportBlock::default()]).is_some(), size >= 32);
+        let written = writer.receiver_report(1, &[ReportBlock::default()]);
+        let expected = if size >= 32 { Ok(()) } else { Err(WriteError::BufferTooShort) };
+        assert_eq!(written, expected);
         assert_eq!(writer.len(), if size >= 32 { 32 } else { 0 });
     }
     let mut buffer = [0; 2048];
     let mut writer = Writer::new(&mut buffer);
-    assert!(writer.receiver_report(1, &[ReportBlock::default(); 32]).is_none());
-    assert!(writer.bye(&[1], Some(&[0; 256])).is_none());
-    assert!(writer.description(1, &[SdesItem { kind: 0, text: b"" }]).is_none());
+    let too_many = writer.receiver_report(1, &[ReportBlock::default(); 32]);
+    assert_eq!(too_many, Err(WriteError::TooLong));
+    assert_eq!(writer.bye(&[1], Some(&[0; 256])), Err(WriteError::TooLong));
+    let item = SdesItem { kind: 0, text: b"" };
+    assert_eq!(writer.description(1, &[item]), Err(WriteError::Element));
     assert_eq!(writer.len(), 0);
 }
 

@@ -38,13 +38,13 @@ pub(crate) fn insert_element(
             )
         }
     };
-    let element = form.element_length(id, data_length)?;
+    let element = form.element_length(id, data_length).ok()?;
     let end = (at + element).next_multiple_of(4);
     let words = u16::try_from((end - head - 4) / 4).ok()?;
     buffer.copy_within(payload..length, end);
     buffer[at..end].fill(0);
     let data = [0; 4];
-    form.write_element(id, &data[..data_length], &mut buffer[at..end])?;
+    form.write_element(id, &data[..data_length], &mut buffer[at..end]).ok()?;
     if is_new {
         buffer[0] |= 0x10;
         buffer[head..head + 2].copy_from_slice(&ONE_BYTE.to_be_bytes());

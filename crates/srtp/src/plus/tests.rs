@@ -280,7 +280,7 @@ fn keys_change_without_loss() {
         let mut sender = Sender::new(&policy, keys.clone()).unwrap().with_seed(&[9; 32]);
         let mut receiver = Receiver::new(&policy, keys).unwrap();
         for round in 0..10 {
-            assert!(sender.use_key(&[1 + round % 2]));
+            sender.use_key(&[1 + round % 2]).unwrap();
             for (_, mut packet) in line(&mut sender, u16::from(round) * 20, 20) {
                 assert!(receiver.unprotect(&mut packet).is_ok(), "{scheme:?} {round}");
             }

@@ -84,7 +84,7 @@ fn addresses_are_written_as_in_rfc_5769() {
         let response = Message::parse(&bytes).unwrap();
         let mut out = Vec::new();
         let mut writer = Writer::new(response.class, response.method, response.id, &mut out);
-        assert!(writer.xor_mapped_address(response.mapped_address().unwrap()));
+        writer.xor_mapped_address(response.mapped_address().unwrap()).unwrap();
         let written = Message::parse(&out).unwrap();
         let number = attribute_type::XOR_MAPPED_ADDRESS;
         assert_eq!(written.value(number), response.value(number));
@@ -126,8 +126,8 @@ fn malformed_messages_are_rejected() {
 fn attributes_after_the_integrity_are_ignored() {
     let mut out = Vec::new();
     let mut writer = Writer::new(Class::Success, BINDING, TransactionId([1; 12]), &mut out);
-    writer.attribute(attribute_type::MESSAGE_INTEGRITY, &[0; 20]);
-    writer.xor_mapped_address(([192, 0, 2, 66], 66).into());
+    writer.attribute(attribute_type::MESSAGE_INTEGRITY, &[0; 20]).unwrap();
+    writer.xor_mapped_address(([192, 0, 2, 66], 66).into()).unwrap();
     assert_eq!(Message::parse(&out).unwrap().mapped_address(), None);
 }
 
@@ -179,9 +179,9 @@ proptest! {
             Writer::new(Class::Success, u16::from(head), TransactionId([5; 12]), &mut out);
         for (number, value) in &numbers {
             // An attribute of the fingerprint's type would be a wrong fingerprint.
-            writer.attribute(number & 0x7fff, value);
+            writer.attribute(number & 0x7fff, value).unwrap();
         }
-        writer.fingerprint();
+        writer.fingerprint().unwrap();
         let message = Message::parse(&out).unwrap();
         prop_assert!(message.has_fingerprint);
         prop_assert_eq!(message.attributes().count(), numbers.len() + 1);
