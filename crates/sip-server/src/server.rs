@@ -121,11 +121,11 @@ impl<R: RawMutex> Server<R> {
         self.shared.location.restore(record, now, latest);
         let user = self.shared.location.canonical(record.address_of_record);
         for binding in record.bindings().map_while(Result::ok) {
-            let host = binding.flow.remote.ip();
-            self.shared.known_sources.note(Source::of(host), &user, now);
-            // A host with a binding on its flow accepts messages.
+            let source = Source::of(binding.flow.remote.ip());
+            self.shared.known_sources.note(source, &user, now);
+            // A source with a binding on its flow accepts messages.
             if binding.flow_bound {
-                self.answered.note(host);
+                self.answered.note(source);
             }
         }
     }

@@ -21,17 +21,17 @@ impl<R: RawMutex> LocationService<R> {
         address: &AddressOfRecord,
         look: impl FnOnce(&Subscriber) -> Option<T>,
     ) -> Option<T> {
-        let shard = self.shard(address.hash).lock();
+        let shard = self.shard(address.hash()).lock();
         let table = &shard.table;
         let is_it =
-            |found: &Subscriber| black_box(found.address_of_record[..] == address.bytes[..]);
+            |found: &Subscriber| black_box(found.address_of_record[..] == *address.as_bytes());
         let another = || {
             let count = table.num_buckets();
             let buckets = (0..MOST_BUCKETS.min(count))
-                .map(|step| (address.hash as usize).wrapping_add(step) % count);
+                .map(|step| (address.hash() as usize).wrapping_add(step) % count);
             buckets.filter_map(|bucket| table.get_bucket(bucket)).next()
         };
-        let examined = table.find(address.hash, is_it).or_else(another)?;
+        let examined = table.find(address.hash(), is_it).or_else(another)?;
         let found = black_box(look(examined));
         found.filter(|_| is_it(examined))
     }
