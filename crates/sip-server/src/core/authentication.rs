@@ -231,17 +231,16 @@ fn judge_one<R: RawMutex>(
     if nonce == Nonce::Foreign {
         return Verdict::Stale;
     }
-    let found = timed(env.stopwatch, Step::FindUser, || {
+    let login = timed(env.stopwatch, Step::FindUser, || {
         location.log_in(&credentials.username, domain, credentials.algorithm)
     });
-    let (user, secret) = found.unzip();
-    // For an unknown user the same work is done with a secret that matches no password, so that the
+    // For an absent user the same work is done with a secret that is not its own, so that the
     // timing does not reveal which users exist.
     let decoy = &env.keys.decoy[..credentials.algorithm.output_len()];
-    let secret = secret.unwrap_or_else(|| SmallVec::from_slice(decoy));
+    let secret = login.secret.unwrap_or_else(|| SmallVec::from_slice(decoy));
     let expected = credentials.expected_response(&secret, head.method.as_bytes(), request.body());
     let is_right = response_matches(&expected, credentials.response.as_bytes());
-    let proved = user.filter(|_| is_right);
+    let proved = Some(login.user).filter(|_| is_right && login.exists);
     match (proved, nonce) {
         (Some(user), Nonce::Fresh(id)) => {
             let count = credentials.nc.map(sip::digest::NonceCount::value);
