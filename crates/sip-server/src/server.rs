@@ -19,6 +19,7 @@ use core::net::IpAddr;
 use core::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use lock_api::{Mutex, RawMutex};
 use sip::Instant;
+use sip::stream::websocket::ClientField;
 
 /// The state that all threads share: users, bindings, transactions, and the limits of strangers.
 ///
@@ -121,11 +122,11 @@ impl<R: RawMutex> Server<R> {
         self.shared.location.restore(record, now, latest);
         let user = self.shared.location.canonical(record.address_of_record);
         for binding in record.bindings().map_while(Result::ok) {
-            let host = binding.flow.remote.ip();
-            self.shared.known_sources.note(Source::of(host), &user, now);
-            // A host with a binding on its flow accepts messages.
+            let source = Source::of(binding.flow.remote.ip());
+            self.shared.known_sources.note(source, &user, now);
+            // A source with a binding on its flow accepts messages.
             if binding.flow_bound {
-                self.answered.note(host);
+                self.answered.note(source);
             }
         }
     }
@@ -133,6 +134,11 @@ impl<R: RawMutex> Server<R> {
     /// True if `address` belongs to a proxy, which may name the client of its connections.
     pub fn is_proxy(&self, address: IpAddr) -> bool {
         Network::any_contains(&self.settings.lock().config.limits.proxies, address)
+    }
+
+    /// The header field in which proxies name their clients.
+    pub fn proxy_header(&self) -> ClientField {
+        self.settings.lock().config.limits.proxy_header
     }
 
     /// True if rates do not apply to the other end of `flow`.

@@ -1,6 +1,6 @@
 //! The input of a connection, for both framings: streams and WebSocket.
 
-use sip::stream::websocket::{self, Kind, Refused, Role, Said, Upgrade, forwarded_client};
+use sip::stream::websocket::{self, ClientField, Kind, Refused, Role, Said, Upgrade};
 use sip::stream::{Fault, FrameError, Heard, Input, Progress};
 use std::fmt;
 use std::net::IpAddr;
@@ -39,9 +39,11 @@ impl Origins {
     }
 }
 
-/// The handling of X-Forwarded-For, with which a proxy names its client.
+/// The handling of the header field with which a proxy names its client.
 #[derive(Clone)]
 pub struct Hops {
+    /// The header field.
+    pub field: ClientField,
     /// True if the proxy must send it.
     pub is_required: bool,
     /// Returns true for the address of a proxy.
@@ -50,17 +52,22 @@ pub struct Hops {
 
 impl fmt::Debug for Hops {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Hops").field("is_required", &self.is_required).finish_non_exhaustive()
+        let Self { field, is_required, .. } = self;
+        f.debug_struct("Hops")
+            .field("field", field)
+            .field("is_required", is_required)
+            .finish_non_exhaustive()
     }
 }
 
 impl Hops {
     /// The client of `upgrade`, if it names one.
     fn client(&self, upgrade: &Upgrade) -> Result<Option<Client>, Refused> {
-        if upgrade.forwarded_for.is_empty() && !self.is_required {
+        let hops = upgrade.hops(self.field);
+        if hops.is_empty() && !self.is_required {
             return Ok(None);
         }
-        let client = forwarded_client(&upgrade.forwarded_for, |address| (self.is_proxy)(address));
+        let client = self.field.client(hops, |address| (self.is_proxy)(address));
         client.map(Some).ok_or(Refused::Forwarded)
     }
 }
@@ -76,7 +83,7 @@ pub enum Reader {
     /// WebSocket in the client role. Contains the nonce of the request.
     WebClient(websocket::Input, [u8; 16]),
     /// WebSocket in the server role. Contains the allowed origins and, for a proxy, the handling of
-    /// X-Forwarded-For.
+    /// its header field.
     WebServer(websocket::Input, Arc<Origins>, Option<Hops>),
 }
 
@@ -241,7 +248,8 @@ const fn what_was_asked(refused: Refused) -> &'static str {
              (websocket.origins)"
         }
         Refused::Forwarded => {
-            "the request of a proxy has no client address in X-Forwarded-For (limits.proxies)"
+            "the request of a proxy has no client address in X-Forwarded-For, or in the header of \
+             limits.proxy_header (limits.proxies)"
         }
         Refused::Malformed => "the data is not an HTTP request",
         _ => "the HTTP request is not for SIP over WebSocket",
@@ -307,19 +315,24 @@ mod tests {
         let with = |hops: &str| asked.replace("\r\n\r\n", &format!("\r\n{hops}\r\n\r\n"));
         let client = |address: &str, port| Some((address.parse().unwrap(), port));
         let forwarded = "X-Forwarded-For: 6.6.6.6, 192.0.2.1:7\r\nX-Forwarded-For: 127.0.0.1";
-        for (request, is_required, wanted, status) in [
-            (with(forwarded), true, client("192.0.2.1", Some(7)), "101"),
-            (with(forwarded), false, client("192.0.2.1", Some(7)), "101"),
-            (with("X-Forwarded-For: 127.0.0.1"), true, client("127.0.0.1", None), "101"),
-            (asked.clone(), false, None, "101"),
-            (asked.clone(), true, None, "400"),
-            (with("X-Forwarded-For: unknown"), true, None, "400"),
-            (with("X-Forwarded-For: unknown"), false, None, "400"),
-            ("GET / HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(), true, None, "200"),
+        let x = ClientField::XForwardedFor;
+        let both = "X-Forwarded-For: 6.6.6.6\r\nForwarded: for=192.0.2.2";
+        for (field, request, is_required, wanted, status) in [
+            (x, with(forwarded), true, client("192.0.2.1", Some(7)), "101"),
+            (x, with(forwarded), false, client("192.0.2.1", Some(7)), "101"),
+            (x, with("X-Forwarded-For: 127.0.0.1"), true, client("127.0.0.1", None), "101"),
+            (x, asked.clone(), false, None, "101"),
+            (x, asked.clone(), true, None, "400"),
+            (x, with("X-Forwarded-For: unknown"), true, None, "400"),
+            (x, with("X-Forwarded-For: unknown"), false, None, "400"),
+            (x, "GET / HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(), true, None, "200"),
+            (x, with("Forwarded: for=192.0.2.1"), true, None, "400"),
+            (ClientField::Forwarded, with(forwarded), true, None, "400"),
+            (ClientField::Forwarded, with(both), true, client("192.0.2.2", None), "101"),
         ] {
             let [_, (mut server, mut reader)] = ends(Origins::Any);
             let is_proxy = Arc::new(|address: IpAddr| address.is_loopback());
-            reader.expect_hops(Hops { is_required, is_proxy });
+            reader.expect_hops(Hops { field, is_required, is_proxy });
             let mut told = None;
             let _ = reader.receive(
                 request.as_bytes(),

@@ -3,9 +3,7 @@
 use sip::message::MAX_MESSAGE;
 use sip::stream::FrameError;
 use sip::stream::proxy_protocol::{MAX_LENGTH, Start};
-use sip::stream::websocket::{
-    Input, Kind, Role, Said, Upgrade, accept, forwarded_client, write_frame,
-};
+use sip::stream::websocket::{ClientField, Input, Kind, Role, Said, Upgrade, accept, write_frame};
 use std::ops::ControlFlow;
 
 /// The result of reading a stream.
@@ -30,7 +28,9 @@ pub fn websocket(bytes: &[u8]) {
         assert_eq!(Start::parse(&rest[..length - 1]), Ok(Start::Partial));
     }
     if let Ok(upgrade) = Upgrade::parse(rest) {
-        let _ = forwarded_client(&upgrade.forwarded_for, |address| address.is_loopback());
+        for field in [ClientField::XForwardedFor, ClientField::Forwarded] {
+            let _ = field.client(upgrade.hops(field), |address| address.is_loopback());
+        }
         assert!(accept(&upgrade).starts_with(b"HTTP/1.1 101 "));
         assert!(upgrade.origin.is_some() || upgrade.is_of_same_host());
     }

@@ -241,6 +241,7 @@ fn read_limits(section: &mut Section<'_, '_>, settings: &mut Settings) {
     section.read_whole("trusted", &mut trusted, values::trusted);
     (limits.trusted, limits.speakers) = trusted;
     section.read_whole("proxies", &mut limits.proxies, networks());
+    section.read("proxy_header", &mut limits.proxy_header, word(values::client_field));
     section.read_whole("reachable", &mut limits.reachable, networks());
     section.read("source_rate", &mut limits.source_rate, whole());
     section.read("source_burst", &mut limits.source_burst, at_least(1));

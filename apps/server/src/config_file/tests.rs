@@ -1,6 +1,7 @@
 use super::*;
 use crate::listen::Listen;
 use sip::digest::Algorithm;
+use sip::stream::websocket::ClientField;
 use sip_server::config::{Domain, Mode, State};
 use store::Sync;
 
@@ -281,9 +282,11 @@ fn sizes_have_a_unit() {
 #[test]
 fn trusted_networks_may_speak_for_users() {
     let text = "[limits]\ntrusted = [\"127.0.0.0/8\", { network = \"192.0.2.10\", \
-        speaks_for = [\"+49*\", \"100\"] }]\nproxies = [\"127.0.0.1\"]";
+        speaks_for = [\"+49*\", \"100\"] }]\nproxies = [\"127.0.0.1\"]\nproxy_header = \"forwarded\"";
     let limits = parse(text).unwrap().engine.limits;
     assert_eq!((limits.trusted.len(), limits.speakers.len(), limits.proxies.len()), (2, 1, 1));
+    assert_eq!(limits.proxy_header, ClientField::Forwarded);
+    refused("[limits]\nproxy_header = \"Via\"\n", "X-Forwarded-For, Forwarded");
     let [speaker] = &limits.speakers[..] else { panic!("{limits:?}") };
     assert_eq!(speaker.network, limits.trusted[1]);
     for (name, has) in [("+4930", true), ("+1", false), ("100", true), ("1000", false)] {

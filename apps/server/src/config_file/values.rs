@@ -7,6 +7,7 @@ use crate::listen::Listen;
 use net::Origins;
 use sip::Duration;
 use sip::digest::Algorithm;
+use sip::stream::websocket::ClientField;
 use sip_server::config::{Domain, Mode, Network, Speaker, State};
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -38,6 +39,16 @@ pub(crate) fn state(name: &str) -> Result<State, String> {
         "stateless" => Ok(State::Stateless),
         _ => Err(unknown(name, "stateful, stateless")),
     }
+}
+
+/// Parses the name of a header field in which proxies name their clients.
+///
+/// # Errors
+/// A message with the valid names.
+pub(crate) fn client_field(name: &str) -> Result<ClientField, String> {
+    let fields = [ClientField::XForwardedFor, ClientField::Forwarded];
+    let found = fields.into_iter().find(|field| field.name().eq_ignore_ascii_case(name));
+    found.ok_or_else(|| unknown(name, "X-Forwarded-For, Forwarded"))
 }
 
 /// Parses `on` or `off`.

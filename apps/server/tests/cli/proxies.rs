@@ -132,7 +132,13 @@ fn a_web_server_names_its_client() {
     assert_eq!(upgrade(ws, forged).1.as_deref(), Some("192.0.2.7"));
     let (answer, _) = upgrade(ws, "");
     assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
-    site.log_with("does not say in X-Forwarded-For");
+    site.log_with("has no client address in X-Forwarded-For");
+    let site = Site::new();
+    let settings = format!("{PROXIES}proxy_header = \"Forwarded\"\n");
+    let (_server, [_, _, ws]) = serve(&site, &settings);
+    let both = format!("{forged}Forwarded: for=6.6.6.6, for=\"192.0.2.8:7\"\r\n");
+    assert_eq!(upgrade(ws, &both).1.as_deref(), Some("192.0.2.8"));
+    assert!(upgrade(ws, forged).0.starts_with("HTTP/1.1 400 "));
 }
 
 #[test]

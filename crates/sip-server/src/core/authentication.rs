@@ -2,7 +2,7 @@
 //! RFC 8760).
 
 use crate::core::address_of_record::AddressOfRecord;
-use crate::core::event::{Env, MOST_UNASKED};
+use crate::core::event::Env;
 use crate::core::flow::Flow;
 use crate::core::incoming::{Incoming, answer, refuse_for_now, write_reply};
 use crate::core::keys::Keys;
@@ -88,7 +88,7 @@ pub(crate) fn authenticate<R: RawMutex>(
         Verdict::User(user) => {
             env.counters.authenticated.add();
             // The nonce was received at that address.
-            env.answered.note(flow.remote.ip());
+            env.answered.note(account.source);
             if *trust == Trust::Stranger {
                 shared.admission.refund(*account, env.now, limits);
                 let burst = limits.user_rate.saturating_mul(4);
@@ -133,9 +133,9 @@ pub(crate) fn authenticate<R: RawMutex>(
     None
 }
 
-/// Sends a challenge. The source of a datagram may be forged. If the source has never answered, the
-/// response has at most [`MOST_UNASKED`] times the length of the request, and so perhaps a single
-/// challenge.
+/// Sends a challenge. The source of a datagram may be forged. If the full response
+/// [would be too long](Env::is_amplified) for it, the response has a single challenge, or is a 400
+/// without any: a request that is so short for its realm can be sent by TCP.
 fn challenge<R: RawMutex>(
     shared: &Shared<R>,
     asker: Asker,
@@ -147,18 +147,17 @@ fn challenge<R: RawMutex>(
     let Incoming { message, flow, .. } = incoming;
     let status = asker.status().into();
     let name = env.settings.config.server_name.as_str();
-    let is_asked = env.is_asked(flow);
-    let most = MOST_UNASKED * message.as_bytes().len();
-    let range = write_reply(message, flow, status, name, env, |out, env| {
-        write_challenges(shared, asker, domain, stale, false, incoming, env, out);
-    });
-    if let Some(range) = range.filter(|range| range.len() > most && !is_asked) {
-        env.out.transmits.pop_if(|transmit| transmit.range == range);
-        env.out.bytes.truncate(range.start);
-        write_reply(message, flow, status, "", env, |out, env| {
-            write_challenges(shared, asker, domain, stale, true, incoming, env, out);
+    for (server_name, only_one) in [(name, false), ("", true)] {
+        let range = write_reply(message, flow, status, server_name, env, |out, env| {
+            write_challenges(shared, asker, domain, stale, only_one, incoming, env, out);
         });
+        match range {
+            Some(range) if env.is_amplified(message, flow, range.len()) => env.take_back(range),
+            _ => return,
+        }
     }
+    env.counters.unasked.add();
+    answer(incoming, Status::BAD_REQUEST.because("Too Short for a Challenge, Use TCP"), env);
 }
 
 /// Records a failure of a source with a proved address.
@@ -232,17 +231,16 @@ fn judge_one<R: RawMutex>(
     if nonce == Nonce::Foreign {
         return Verdict::Stale;
     }
-    let found = timed(env.stopwatch, Step::FindUser, || {
+    let login = timed(env.stopwatch, Step::FindUser, || {
         location.log_in(&credentials.username, domain, credentials.algorithm)
     });
-    let (user, secret) = found.unzip();
-    // For an unknown user the same work is done with a secret that matches no password, so that the
+    // For an absent user the same work is done with a secret that is not its own, so that the
     // timing does not reveal which users exist.
     let decoy = &env.keys.decoy[..credentials.algorithm.output_len()];
-    let secret = secret.unwrap_or_else(|| SmallVec::from_slice(decoy));
+    let secret = login.secret.unwrap_or_else(|| SmallVec::from_slice(decoy));
     let expected = credentials.expected_response(&secret, head.method.as_bytes(), request.body());
     let is_right = response_matches(&expected, credentials.response.as_bytes());
-    let proved = user.filter(|_| is_right);
+    let proved = Some(login.user).filter(|_| is_right && login.exists);
     match (proved, nonce) {
         (Some(user), Nonce::Fresh(id)) => {
             let count = credentials.nc.map(sip::digest::NonceCount::value);

@@ -4,6 +4,7 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use sip::stream::websocket::ClientField;
 use sip::transaction::Timers;
 use sip::{Duration, Transport};
 
@@ -161,8 +162,10 @@ pub struct Limits {
     /// The names of local users that trusted networks may give in From without a password.
     pub speakers: Vec<Speaker>,
     /// Networks of proxies. Their connections may name the client, with the PROXY protocol or, over
-    /// WebSocket, with X-Forwarded-For.
+    /// WebSocket, with `proxy_header`.
     pub proxies: Vec<Network>,
+    /// The header field in which the proxies name their clients.
+    pub proxy_header: ClientField,
     /// Private networks that requests from other networks may be sent to. Other private networks
     /// are reached only by requests from the same network, or on the flow of a registered phone.
     pub reachable: Vec<Network>,
@@ -321,6 +324,7 @@ impl Default for Limits {
             ],
             speakers: Vec::new(),
             proxies: Vec::new(),
+            proxy_header: ClientField::default(),
             reachable: Vec::new(),
             source_rate: 500,
             source_burst: 2000,

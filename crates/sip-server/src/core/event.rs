@@ -7,6 +7,7 @@ use crate::core::output::{Location, Output};
 use crate::core::overload::Share;
 use crate::core::reach::{Answered, Scope};
 use crate::core::settings::Settings;
+use crate::core::source::Source;
 use crate::core::timings::Stopwatch;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -67,8 +68,20 @@ impl Env<'_> {
     /// True if the other end of `flow` is known to accept messages: on a connection, after a
     /// response, or if the operator trusts it.
     pub(crate) fn is_asked(&self, flow: &Flow) -> bool {
-        let host = flow.remote.ip();
-        flow.transport.is_stream() || self.answered.has(host) || self.settings.is_trusted(flow)
+        let source = Source::of(flow.remote.ip());
+        flow.transport.is_stream() || self.answered.has(source) || self.settings.is_trusted(flow)
+    }
+
+    /// True if a response of `length` bytes to `request`, which came on `flow`, would be longer
+    /// than [`MOST_UNASKED`] times the request. The request may be a forged datagram.
+    pub(crate) fn is_amplified(&self, request: &Message<'_>, flow: &Flow, length: usize) -> bool {
+        length > MOST_UNASKED * request.as_bytes().len() && !self.is_asked(flow)
+    }
+
+    /// Takes back the last message sent, which has this `range`.
+    pub(crate) fn take_back(&mut self, range: Range<usize>) {
+        self.out.bytes.truncate(range.start);
+        self.out.transmits.pop_if(|transmit| transmit.range == range);
     }
 
     /// The To tag of the responses of this server to `request`. It is derived from the request, so

@@ -55,7 +55,7 @@ pub(crate) fn reply_flow(message: &Message<'_>, flow: &Flow) -> Flow {
 }
 
 /// Sends a stateless response (RFC 3261 section 8.2.7) with the header fields that `fields`
-/// appends.
+/// appends. They are left out if the response [would be too long](Env::is_amplified).
 pub(crate) fn reply<'s>(
     message: &Message<'_>,
     flow: &Flow,
@@ -63,8 +63,12 @@ pub(crate) fn reply<'s>(
     env: &mut Env<'_>,
     fields: impl FnOnce(&mut Vec<u8>, &Env<'_>),
 ) {
-    let server_name = env.settings.config.server_name.as_str();
-    write_reply(message, flow, status.into(), server_name, env, fields);
+    let (server_name, status) = (env.settings.config.server_name.as_str(), status.into());
+    let range = write_reply(message, flow, status, server_name, env, fields);
+    if let Some(range) = range.filter(|range| env.is_amplified(message, flow, range.len())) {
+        env.take_back(range);
+        write_reply(message, flow, status, "", env, |_, _| {});
+    }
 }
 
 /// Like [`reply`], with `server_name` in Server, or without Server if it is empty. Returns the

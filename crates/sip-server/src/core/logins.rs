@@ -66,11 +66,13 @@ impl<R: RawMutex> AuthNames<R> {
         self.is_empty.store(owners.is_empty(), Ordering::Relaxed);
     }
 
+    /// True if no user has an authentication name.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.is_empty.load(Ordering::Relaxed)
+    }
+
     /// Returns the address-of-record of the user with the authentication name `name` in `domain`.
     pub(crate) fn owner(&self, name: &[u8], domain: &[u8]) -> Option<Box<[u8]>> {
-        if self.is_empty.load(Ordering::Relaxed) {
-            return None;
-        }
         self.owners.lock().get(&key(name, domain)[..]).cloned()
     }
 }

@@ -4,6 +4,7 @@
 use crate::core::flow::{Flow, is_sendable};
 use crate::core::keys::Key;
 use crate::core::settings::Settings;
+use crate::core::source::Source;
 use alloc::boxed::Box;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -110,7 +111,7 @@ impl Settings {
 
 const SLOTS: usize = 1 << 16;
 
-/// Hosts that have answered a request, and so accept messages. A new entry may replace an older
+/// Sources that have answered a request or a challenge, and so accept messages. A new entry may replace an older
 /// one.
 pub(crate) struct Answered {
     key: Key,
@@ -122,20 +123,13 @@ impl Answered {
         Self { key, slots: (0..SLOTS).map(|_| AtomicU64::new(0)).collect() }
     }
 
-    fn hash(&self, host: IpAddr) -> u64 {
-        match host.to_canonical() {
-            IpAddr::V4(ip) => self.key.hash_one(&ip.octets()),
-            IpAddr::V6(ip) => self.key.hash_one(&ip.octets()),
-        }
-    }
-
-    pub(crate) fn note(&self, host: IpAddr) {
-        let hash = self.hash(host);
+    pub(crate) fn note(&self, source: Source) {
+        let hash = source.hash(&self.key);
         self.slots[hash as usize % SLOTS].store(hash, Ordering::Relaxed);
     }
 
-    pub(crate) fn has(&self, host: IpAddr) -> bool {
-        let hash = self.hash(host);
+    pub(crate) fn has(&self, source: Source) -> bool {
+        let hash = source.hash(&self.key);
         self.slots[hash as usize % SLOTS].load(Ordering::Relaxed) == hash
     }
 }

@@ -7,8 +7,9 @@ use crate::core::event::{Env, MOST_UNASKED};
 use crate::core::flow::Flow;
 use crate::core::output::Location;
 use crate::core::settings::Settings;
+use crate::core::source::Source;
 use alloc::vec::Vec;
-use core::net::{IpAddr, SocketAddr};
+use core::net::SocketAddr;
 use sip::{HeaderName, Message, Status};
 use smallvec::SmallVec;
 
@@ -22,8 +23,8 @@ pub(super) struct Search {
     pub(super) request: Vec<u8>,
     /// Targets not yet tried, the best last.
     pub(super) waiting: Targets,
-    /// Bytes sent for this request to hosts that have never answered any request.
-    spent: SmallVec<[(IpAddr, usize); 1]>,
+    /// Bytes sent for this request to sources that have never answered.
+    spent: SmallVec<[(Source, usize); 1]>,
     /// The destination of each branch, by its index.
     pub(super) aims: SmallVec<[Aim; 1]>,
     /// The best final response so far: its status, and the complete message if it came from another
@@ -74,18 +75,18 @@ impl Search {
             + targets.map(Target::bytes).sum::<usize>()
     }
 
-    /// True if `length` more bytes may be sent on `flow`. A host that has never answered gets three
+    /// True if `length` more bytes may be sent on `flow`. A source that has never answered gets three
     /// times the bytes received at most. Otherwise a client could register or name its address as a
     /// target and have this server flood it.
     pub(super) fn affords(&mut self, flow: &Flow, length: usize, env: &Env<'_>) -> bool {
-        let host = flow.remote.ip();
+        let source = Source::of(flow.remote.ip());
         if env.is_asked(flow) {
             return true;
         }
-        let spent = match self.spent.iter().position(|(known, _)| *known == host) {
+        let spent = match self.spent.iter().position(|(known, _)| *known == source) {
             Some(at) => &mut self.spent[at].1,
             None => {
-                self.spent.push((host, 0));
+                self.spent.push((source, 0));
                 let last = self.spent.len() - 1;
                 &mut self.spent[last].1
             }

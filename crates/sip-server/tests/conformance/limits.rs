@@ -48,6 +48,50 @@ fn a_source_has_a_burst_and_then_a_rate() {
     assert!(answered(&mut rig, "[2001:db8:0:2::1]:5060"));
 }
 
+/// The source of a datagram may be forged. Short requests to a domain with a long name do not get
+/// long responses.
+#[test]
+fn responses_to_unproved_sources_are_short() {
+    let long = format!("{}.example", ["a"; 3].map(|label| label.repeat(60)).join("."));
+    let mut config = closed_config();
+    config.domains[0].name = long.clone();
+    config.server_name = "x".repeat(90);
+    let mut rig = Rig::new(config);
+    let request = |method: &str, uri: &str, field: &str| {
+        let from = if uri.contains("@h") { "203.0.113.1" } else { "b" };
+        format!(
+            "{method} {uri} SIP/2.0\r\nv:SIP/2.0/UDP h;rport;branch=z9hG4bK1\r\nf:<sip:a@{from}>;tag=1\r\n\
+             t:<sip:a@203.0.113.1>\r\ni:1\r\nCSeq:1 {method}\r\nMax-Forwards:9\r\n{field}\r\n"
+        )
+    };
+    // The address means the first domain.
+    let server = "sip:203.0.113.1";
+    let requests = [
+        ("REGISTER", server, "", 400),
+        ("MESSAGE", "sip:y@h", "", 400),
+        ("OPTIONS", server, "", 200),
+        ("OPTIONS", server, "Require:x\r\n", 420),
+        ("FOO", server, "", 501),
+        ("REFER", "sip:bob@203.0.113.1", "", 405),
+        ("MESSAGE", "sip:bob@203.0.113.1", "", 404),
+        ("MESSAGE", "sips:bob@203.0.113.1", "", 416),
+    ];
+    for remote in [STRANGER, "[2001:db8:1234:5678:9abc:def0:1234:5678]:60606"] {
+        let statuses = requests.map(|(method, uri, field, _)| {
+            let text = request(method, uri, field);
+            let reaction = rig.receive(&udp(remote), text.as_bytes());
+            let response = reaction.response();
+            assert!(response.bytes.len() <= 3 * text.len(), "{text}{:?}", response.message());
+            response.status()
+        });
+        assert_eq!(statuses, requests.map(|(.., status)| status), "{remote}");
+    }
+    assert!(rig.count("unasked") > 0);
+    let register = request("REGISTER", server, "l:0\r\n").replace("/UDP", "/TCP");
+    let reaction = rig.receive(&tcp(STRANGER, 3), register.as_bytes());
+    assert_eq!(reaction.status(), 401, "a connection proves the address");
+}
+
 #[test]
 fn who_proves_to_be_a_user_is_not_charged() {
     let mut config = closed_config();

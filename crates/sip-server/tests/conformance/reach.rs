@@ -203,7 +203,7 @@ fn all_phones_behind_one_address_ring_after_a_restart() {
 /// The number of messages and bytes sent to `host`, until no more are sent.
 fn bytes_to(rig: &mut Rig, first: &[Sent], host: &str) -> (usize, usize) {
     let is_there = |sent: &&Sent| {
-        sent.flow.transport == Transport::Udp && sent.flow.remote.ip().to_string() == host
+        sent.flow.transport == Transport::Udp && sent.flow.remote.ip().to_string().starts_with(host)
     };
     let mut sent: Vec<Sent> = first.iter().filter(is_there).cloned().collect();
     for _ in 0..400 {
@@ -233,14 +233,36 @@ fn who_never_answered_is_sent_no_more_than_three_times_what_came() {
 
 #[test]
 fn who_has_answered_once_is_called_as_often_as_it_takes() {
+    for (contact, later) in [
+        ("192.0.2.55", "192.0.2.55"),
+        // A host may change its address within a /64.
+        ("[2001:db8:5::1]", "[2001:db8:5::ffff]"),
+    ] {
+        let mut rig = rig(State::Stateful);
+        rig.register("bob", &udp(BOB), &format!("<sip:bob@{contact}:7000>"));
+        let call =
+            || Draft::invite("sip:bob@example.com").with("From", "<sip:x@foreign.example>;tag=1");
+        let forwarded = rig.send(&udp(STRANGER), &call()).forwarded().clone();
+        rig.receive(&forwarded.flow, &forwarded.answer(486, "bob", ""));
+        rig.register("bob", &udp(BOB), &format!("<sip:bob@{contact}:7000>;expires=0"));
+        rig.register("bob", &udp(BOB), &format!("<sip:bob@{later}:7000>"));
+        let reaction = rig.send(&udp(STRANGER), &call());
+        let host = later.trim_matches(['[', ']']);
+        assert_eq!(bytes_to(&mut rig, &reaction.sent, host).0, 7, "timer A");
+    }
+}
+
+/// The addresses of an IPv6 /64 are one source, which has one allowance.
+#[test]
+fn the_addresses_of_one_source_share_what_they_may_be_sent() {
     let mut rig = rig(State::Stateful);
-    rig.register("bob", &udp(BOB), "<sip:bob@192.0.2.55:7000>");
-    let call =
-        || Draft::invite("sip:bob@example.com").with("From", "<sip:x@foreign.example>;tag=1");
-    let forwarded = rig.send(&udp(STRANGER), &call()).forwarded().clone();
-    rig.receive(&forwarded.flow, &forwarded.answer(486, "bob", ""));
-    let reaction = rig.send(&udp(STRANGER), &call());
-    assert_eq!(bytes_to(&mut rig, &reaction.sent, "192.0.2.55").0, 7, "timer A");
+    let contacts = (0..10).map(|host| format!("<sip:bob@[2001:db8:5::{host}]:7000>"));
+    rig.register("bob", &udp(BOB), &contacts.collect::<Vec<_>>().join(", "));
+    let call = Draft::invite("sip:bob@example.com").with("From", "<sip:x@foreign.example>;tag=1");
+    let received = call.bytes(&udp(STRANGER)).len();
+    let reaction = rig.send(&udp(STRANGER), &call);
+    let (count, bytes) = bytes_to(&mut rig, &reaction.sent, "2001:db8:5::");
+    assert!(count > 0 && bytes <= 3 * received, "{count} of {bytes} for {received}");
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! Connections from proxies (`limits.proxies`): the client address, from PROXY protocol or
-//! X-Forwarded-For. It replaces the address of the proxy in the flow, for limits, bans and the log.
+//! the header field of `limits.proxy_header`. It replaces the address of the proxy in the flow, for limits, bans and the log.
 //! Output for the client is sent on the same connection.
 
 use super::stream::{More, Reading, Stream, TIMEOUTS};
@@ -64,15 +64,11 @@ impl Stream {
     }
 
     /// Reads the PROXY protocol header, if the connection begins with one. Returns [`More::Now`]
-    /// when that is done.
+    /// when that is done. A proxy without such a header has to name its client as `hops` says.
     ///
     /// # Errors
     /// [`BadHeader`] if the header is malformed.
-    pub(super) fn greet(
-        &self,
-        now: Instant,
-        is_proxy: Arc<dyn Fn(IpAddr) -> bool + Send + Sync>,
-    ) -> Result<More, BadHeader> {
+    pub(super) fn greet(&self, now: Instant, hops: Hops) -> Result<More, BadHeader> {
         let Some(proxied) = &self.proxied else { return Ok(More::Now) };
         let reading = &mut *self.reading.lock();
         let Reading { greeting, reader, patience, heard, .. } = reading;
@@ -100,8 +96,8 @@ impl Stream {
         greeting.rest = core::mem::take(header).split_off(length);
         proxied.is_greeting.store(false, Ordering::Relaxed);
         proxied.is_news.store(true, Ordering::Relaxed);
-        if is_proxy(proxied.client().ip()) {
-            reader.expect_hops(Hops { is_required: !is_named, is_proxy });
+        if (hops.is_proxy)(proxied.client().ip()) {
+            reader.expect_hops(Hops { is_required: !is_named, ..hops });
         }
         if self.writing.lock().is_ready() {
             *patience = Patience::new(&TIMEOUTS, now);
@@ -115,7 +111,12 @@ impl Connections {
     /// be read. False if the header is incomplete or the connection has been closed.
     pub(super) fn has_greeted(&self, stream: &Stream, now: Instant, local: &mut Local) -> bool {
         let engine = Arc::clone(&self.engine);
-        match stream.greet(now, Arc::new(move |address| engine.is_proxy(address))) {
+        let hops = Hops {
+            field: engine.proxy_header(),
+            is_required: true,
+            is_proxy: Arc::new(move |address| engine.is_proxy(address)),
+        };
+        match stream.greet(now, hops) {
             Ok(More::Now) => return self.admits_client(stream, now, local),
             Ok(More::Later) => return false,
             Ok(More::Never) => {}

@@ -4,6 +4,7 @@
 mod changes;
 mod connections;
 mod contacts;
+mod login;
 mod stored;
 mod subscriber;
 pub(crate) mod tombstones;
@@ -29,7 +30,6 @@ use contacts::Contacts;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use hashbrown::HashTable;
 use lock_api::{Mutex, RawMutex};
-use sip::digest::{Algorithm, Ha1Set};
 use sip::{Deadline, Duration, Instant, SipUri};
 use smallvec::SmallVec;
 use subscriber::Known;
@@ -135,37 +135,6 @@ impl<R: RawMutex> LocationService<R> {
         let is_it = |found: &Subscriber| self.key.hash_one(&found.address_of_record) == hash;
         let found = shard.table.find(hash, is_it)?;
         Some(self.canonical(&found.address_of_record))
-    }
-
-    /// Returns the user that logs in as `name` in `domain`, and the secret for `algorithm`. Returns
-    /// `None` if there is no such user.
-    pub(crate) fn log_in(
-        &self,
-        name: &[u8],
-        domain: &str,
-        algorithm: Algorithm,
-    ) -> Option<(AddressOfRecord, SmallVec<[u8; 32]>)> {
-        // The lookup is done in any case, so that the timing does not reveal which users exist.
-        let owner = self.auth_names.owner(name, domain.as_bytes());
-        let secret = |address: AddressOfRecord, choose: &dyn Fn(&Logins) -> Option<&Ha1Set>| {
-            let secret = self.look_up(&address, |subscriber| {
-                let ha1 = choose(subscriber?.logins.as_ref()?)?;
-                Some(SmallVec::from_slice(ha1.get(algorithm)))
-            })?;
-            Some((address, secret))
-        };
-        let user = name.strip_suffix(domain.as_bytes()).and_then(|user| user.strip_suffix(b"@"));
-        let found = match user {
-            Some(user) => {
-                secret(self.address_of_record(user, domain), &|logins| logins.by_address.as_ref())
-            }
-            None => secret(self.address_of_record(name, domain), &|logins| Some(&logins.by_name)),
-        };
-        found.or_else(|| {
-            secret(self.canonical(&owner?), &|logins| {
-                Some(&logins.by_auth_name.as_ref().filter(|auth| *auth.name == *name)?.ha1)
-            })
-        })
     }
 
     /// Calls `change` with the subscriber, and writes the change to the journal if `change` reports

@@ -8,12 +8,13 @@ use super::forward::{NO_CHALLENGE, ResponseChanges, SenderFields};
 use super::plan::Plan;
 use super::search::{Aim, Search};
 use super::target::Targets;
-use super::via_branch::Said;
-use super::way_back::{Passed, ResponseOutcome, WayBack};
 use crate::core::event::Env;
 use crate::core::flow::{Connection, Flow};
 use crate::core::output::Location;
+use crate::core::source::Source;
 use crate::core::ticket::Handle;
+use super::via_branch::Said;
+use super::way_back::{Passed, ResponseOutcome, WayBack};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
@@ -191,7 +192,7 @@ impl Context {
         let is_stream = sent.flow.transport.is_stream();
         if !is_stream && flow.remote.ip() == there.remote.ip() {
             // The branch parameter cannot be guessed, so that host has received the request.
-            env.answered.note(there.remote.ip());
+            env.answered.note(Source::of(there.remote.ip()));
         }
         // A connection that was open before is followed in any case.
         let is_opened = is_stream

@@ -1,24 +1,99 @@
-//! The client address in X-Forwarded-For.
+//! The client address in X-Forwarded-For and in Forwarded (RFC 7239).
 
+use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 
-/// Returns the client that `hops`, the values of X-Forwarded-For joined by commas, name: the last
-/// hop that is not a proxy, or the first hop if all are proxies. The port is present if a proxy has
-/// written it. `None` if the list is empty or an evaluated element is invalid.
-#[must_use]
-pub fn forwarded_client(
-    hops: &str,
-    is_proxy: impl Fn(IpAddr) -> bool,
-) -> Option<(IpAddr, Option<u16>)> {
-    let mut client = None;
-    for hop in hops.rsplit(',').map(str::trim).filter(|hop| !hop.is_empty()) {
-        let (address, port) = parse(hop)?;
-        client = Some((address, port));
-        if !is_proxy(address) {
-            break;
+/// The header field in which proxies name their client. A client can write the other one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ClientField {
+    /// X-Forwarded-For.
+    #[default]
+    XForwardedFor,
+    /// Forwarded, with its parameter `for`.
+    Forwarded,
+}
+
+impl ClientField {
+    /// The name of the header field.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::XForwardedFor => "X-Forwarded-For",
+            Self::Forwarded => "Forwarded",
         }
     }
-    client
+
+    /// Returns the client that `hops`, the values of this header field joined by commas, name: the
+    /// last hop that is not a proxy, or the first hop if all are proxies. The port is present if a
+    /// proxy has written it. `None` if the list is empty or an evaluated element is invalid.
+    #[must_use]
+    pub fn client(
+        self,
+        hops: &str,
+        is_proxy: impl Fn(IpAddr) -> bool,
+    ) -> Option<(IpAddr, Option<u16>)> {
+        let hops: Vec<&str> = match self {
+            Self::XForwardedFor => hops.split(',').map(str::trim).collect(),
+            Self::Forwarded => elements(hops)?,
+        };
+        let mut client = None;
+        for hop in hops.into_iter().rev().filter(|hop| !hop.is_empty()) {
+            let (address, port) = parse(hop)?;
+            client = Some((address, port));
+            if !is_proxy(address) {
+                break;
+            }
+        }
+        client
+    }
+}
+
+/// The value of `for` in each element of Forwarded (RFC 7239 section 4), without quotes. `None` if
+/// an element is malformed or has no `for`. A client may try to hide the element of the proxy in a
+/// quoted string.
+fn elements(mut text: &str) -> Option<Vec<&str>> {
+    let mut hops = Vec::new();
+    loop {
+        let mut hop = None;
+        loop {
+            let (name, rest) = text.split_once('=')?;
+            let (value, rest) = value(rest)?;
+            let name = name.trim();
+            let is_token = !name.is_empty() && !name.contains([' ', '\t', ',', ';', '"']);
+            let is_second = hop.is_some() && name.eq_ignore_ascii_case("for");
+            if !is_token || is_second {
+                return None;
+            }
+            if name.eq_ignore_ascii_case("for") {
+                hop = Some(value).filter(|value| !value.is_empty());
+            }
+            text = rest.trim_start();
+            match text.strip_prefix(';') {
+                Some(more) => text = more,
+                None => break,
+            }
+        }
+        hops.push(hop?);
+        if text.is_empty() {
+            return Some(hops);
+        }
+        text = text.strip_prefix(',')?;
+    }
+}
+
+/// The value at the start of `text`, a token or the contents of a quoted string, and the rest.
+fn value(text: &str) -> Option<(&str, &str)> {
+    let Some(inner) = text.strip_prefix('"') else {
+        let end = text.find([';', ',', ' ', '\t', '"']).unwrap_or(text.len());
+        return Some(text.split_at(end));
+    };
+    let mut is_escaped = false;
+    let end = inner.find(|character| {
+        let is_end = character == '"' && !is_escaped;
+        is_escaped = character == '\\' && !is_escaped;
+        is_end
+    })?;
+    Some((&inner[..end], &inner[end + 1..]))
 }
 
 /// Parses an address, with or without brackets, with or without a port.
@@ -64,7 +139,39 @@ mod tests {
             ("224.0.0.1", None),
         ] {
             let client = client.map(|(address, port)| (address.parse().unwrap(), port));
-            assert_eq!(forwarded_client(hops, is_proxy), client, "{hops}");
+            assert_eq!(ClientField::XForwardedFor.client(hops, is_proxy), client, "{hops}");
+        }
+    }
+
+    #[test]
+    fn forwarded_is_read_as_in_rfc_7239() {
+        let is_proxy = |address: IpAddr| address.is_loopback();
+        for (hops, client) in [
+            ("for=192.0.2.60;proto=http;by=203.0.113.43", Some(("192.0.2.60", None))),
+            ("For=\"[2001:db8:cafe::17]:4711\"", Some(("2001:db8:cafe::17", Some(4711)))),
+            ("for=192.0.2.43, for=198.51.100.17", Some(("198.51.100.17", None))),
+            ("for=6.6.6.6,for=192.0.2.43;proto=https , for=127.0.0.1", Some(("192.0.2.43", None))),
+            ("for=127.0.0.1", Some(("127.0.0.1", None))),
+            ("for=_hidden, for=192.0.2.43", Some(("192.0.2.43", None))),
+            ("by=\"a,b;for=6.6.6.6\";for=192.0.2.43", Some(("192.0.2.43", None))),
+            ("by=\"a\\\",for=6.6.6.6\";for=\"192.0.2.43:80\"", Some(("192.0.2.43", Some(80)))),
+            ("", None),
+            ("for=", None),
+            ("for=unknown", None),
+            ("for=_hidden", None),
+            ("for=192.0.2.43, for=unknown", None),
+            ("for=192.0.2.43, proto=https", None),
+            ("for=192.0.2.43;for=6.6.6.6", None),
+            ("192.0.2.43", None),
+            ("for=192.0.2.43, ", None),
+            // The client opens a quoted string.
+            ("for=6.6.6.6;by=\", for=192.0.2.43", None),
+            ("for=6.6.6.6;by=\", for=\"[2001:db8::1]:7\"", None),
+            ("for=6.6.6.6;by=\", for=\"192.0.2.43\";by=\"203.0.113.1\"", None),
+            ("x, for=192.0.2.43", None),
+        ] {
+            let client = client.map(|(address, port)| (address.parse().unwrap(), port));
+            assert_eq!(ClientField::Forwarded.client(hops, is_proxy), client, "{hops}");
         }
     }
 }

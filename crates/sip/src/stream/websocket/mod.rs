@@ -6,7 +6,7 @@ mod frame;
 mod input;
 mod upgrade;
 
-pub use forwarded::forwarded_client;
+pub use forwarded::ClientField;
 pub use frame::{Kind, Role, write_frame};
 pub use input::{Input, Said};
 pub use upgrade::{Refused, Upgrade, accept, is_accepted, request};

@@ -1,6 +1,6 @@
 //! The upgrade of an HTTP connection to WebSocket (RFC 6455 section 4, RFC 7118 section 4).
 
-use super::PROTOCOL;
+use super::{ClientField, PROTOCOL};
 use crate::lex;
 use alloc::format;
 use alloc::string::String;
@@ -27,9 +27,10 @@ pub struct Upgrade {
     pub origin: Option<String>,
     /// The requested host and port.
     pub host: String,
-    /// The lines of X-Forwarded-For joined by commas, or empty. It is trusted only from a known
-    /// proxy.
-    pub forwarded_for: String,
+    /// The lines of X-Forwarded-For joined by commas, or empty.
+    x_forwarded_for: String,
+    /// The lines of Forwarded, likewise.
+    forwarded: String,
     key: String,
 }
 
@@ -101,8 +102,26 @@ impl Upgrade {
         // The key has 16 bytes. Some clients send fewer, and the key proves nothing.
         let is_key = STANDARD.decode(&key).is_ok_and(|key| (1..=MAX_KEY).contains(&key.len()));
         let host = text("Host").filter(|_| is_key).ok_or(Refused::Malformed)?;
-        let hops: Vec<_> = values("X-Forwarded-For").map(String::from_utf8_lossy).collect();
-        Ok(Self { origin: text("Origin"), host, forwarded_for: hops.join(","), key })
+        let hops = |field: ClientField| {
+            values(field.name()).map(String::from_utf8_lossy).collect::<Vec<_>>().join(",")
+        };
+        Ok(Self {
+            origin: text("Origin"),
+            host,
+            x_forwarded_for: hops(ClientField::XForwardedFor),
+            forwarded: hops(ClientField::Forwarded),
+            key,
+        })
+    }
+
+    /// The lines of `field` joined by commas, or empty. They are trusted only from a known proxy
+    /// that writes this field.
+    #[must_use]
+    pub fn hops(&self, field: ClientField) -> &str {
+        match field {
+            ClientField::XForwardedFor => &self.x_forwarded_for,
+            ClientField::Forwarded => &self.forwarded,
+        }
     }
 
     /// Returns true if the origin has the same host as the request, at any port, or if there is no
@@ -251,10 +270,13 @@ mod tests {
             let upgrade = Upgrade::parse(text.as_bytes()).unwrap();
             assert_eq!(upgrade.is_of_same_host(), is_same, "{origin} {host}");
         }
-        assert_eq!(upgrade.forwarded_for, "");
-        let lines = "X-Forwarded-For: 1.2.3.4, 5.6.7.8\r\nx-forwarded-for: 9.9.9.9\r\nOrigin:";
+        assert_eq!(upgrade.hops(ClientField::XForwardedFor), "");
+        let lines = "X-Forwarded-For: 1.2.3.4, 5.6.7.8\r\nx-forwarded-for: 9.9.9.9\r\n\
+                     forwarded: for=1.2.3.4\r\nForwarded: for=5.6.7.8\r\nOrigin:";
         let upgrade = Upgrade::parse(REQUEST.replace("Origin:", lines).as_bytes()).unwrap();
-        assert_eq!(upgrade.forwarded_for, "1.2.3.4, 5.6.7.8,9.9.9.9");
+        let hops = upgrade.hops(ClientField::XForwardedFor);
+        assert_eq!(hops, "1.2.3.4, 5.6.7.8,9.9.9.9");
+        assert_eq!(upgrade.hops(ClientField::Forwarded), "for=1.2.3.4,for=5.6.7.8");
         let short = REQUEST.replace("dGhlIHNhbXBsZSBub25jZQ==", "MTIzNDU2Nzg=");
         assert!(Upgrade::parse(short.as_bytes()).is_ok(), "a key of 8 bytes");
     }

@@ -1,7 +1,9 @@
 //! Streams over loopback to a peer that is a proxy.
 
 use super::*;
+use net::Hops;
 use sip::stream::proxy_protocol::BadHeader;
+use sip::stream::websocket::ClientField;
 use std::net::IpAddr;
 
 const HEADER: &[u8] = b"PROXY TCP4 192.0.2.7 192.0.2.1 40000 5060\r\n";
@@ -20,7 +22,9 @@ fn greet(rig: &mut Rig, seconds: u64, bytes: &[u8]) -> Result<More, BadHeader> {
     rig.now += Duration::from_secs(seconds);
     rig.peer.write_all(bytes).unwrap();
     while !rig.ready().contains(EpollFlags::EPOLLIN) {}
-    rig.stream.greet(rig.now, Arc::new(|address: IpAddr| address.is_loopback()))
+    let is_proxy = Arc::new(|address: IpAddr| address.is_loopback());
+    let field = ClientField::XForwardedFor;
+    rig.stream.greet(rig.now, Hops { field, is_required: true, is_proxy })
 }
 
 /// The messages after the header.
