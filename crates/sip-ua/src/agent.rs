@@ -90,6 +90,13 @@ impl Agent {
         flow.is_some_and(|flow| flow.transport.is_secure())
     }
 
+    /// Returns the branch of a placed call with the current session: see [`Event::Ringing`]. `None`
+    /// without a session.
+    #[must_use]
+    pub fn branch(&self, call: CallId) -> Option<u32> {
+        self.calls.get(call).and_then(Call::branch)
+    }
+
     /// Returns the number of calls.
     #[must_use]
     pub fn calls(&self) -> usize {

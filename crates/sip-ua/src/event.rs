@@ -342,3 +342,29 @@ pub enum Event {
         end: End,
     },
 }
+
+impl Event {
+    /// Returns the call of the event, if it has one.
+    #[must_use]
+    pub const fn call(&self) -> Option<CallId> {
+        match self {
+            Self::Incoming { call, .. }
+            | Self::Ringing { call, .. }
+            | Self::Redirected { call, .. }
+            | Self::Answered { call, .. }
+            | Self::Offer { call, .. }
+            | Self::Answer { call, .. }
+            | Self::Moved { call }
+            | Self::OfferFailed { call, .. }
+            | Self::Transfer { call, .. }
+            | Self::TransferAsked { call, .. }
+            | Self::Key { call, .. }
+            | Self::Ended { call, .. } => Some(*call),
+            Self::Locate { .. }
+            | Self::Registration { .. }
+            | Self::Message { .. }
+            | Self::MessagesWaiting { .. }
+            | Self::MessageSent { .. } => None,
+        }
+    }
+}

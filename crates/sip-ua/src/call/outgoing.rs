@@ -154,10 +154,12 @@ impl Call {
         let asked = calling.dialog.next_hop().to_vec();
         let has_offered = !calling.session.is_empty();
         let early = calling.early.iter().position(|early| early.dialog.id() == answered.id());
+        let mut branch = calling.branches;
         let (dialog, mut exchange) = match early.map(|place| calling.early.remove(place)) {
             Some(mut early) => {
                 // The dialog was created by a response to the same INVITE.
                 let _ = early.dialog.on_success_received(response);
+                branch = early.number;
                 (early.dialog, early.exchange)
             }
             None => (answered, calling.exchange()),
@@ -172,6 +174,7 @@ impl Call {
             exchange.remote = session;
         }
         let mut established = Established::new(dialog, exchange);
+        established.branch = Some(branch);
         let exchange = &mut established.exchange;
         if offer.is_some() && ending.is_none() {
             exchange.offer = Offer::Theirs;

@@ -125,6 +125,8 @@ pub(super) struct Established {
     /// The last local ACK, with the number of its INVITE. It is sent again for a retransmitted 2xx.
     pub(super) ack: Option<SentAck>,
     pub(super) exchange: Exchange,
+    /// The number of the branch that has answered a placed call.
+    pub(super) branch: Option<u32>,
     /// The RSeq of a local provisional response that was sent before the answer and is not
     /// acknowledged, and the CSeq of its INVITE.
     pub(super) unpracked: Option<(u32, u32)>,
@@ -173,6 +175,7 @@ impl Established {
             is_confirmed: true,
             ack: None,
             exchange,
+            branch: None,
             unpracked: None,
             timer: None,
             referrals: Referrals::default(),
@@ -274,6 +277,15 @@ impl Call {
             State::Referred(_) | State::Over => (&mut [][..], None),
         };
         early.iter_mut().map(|early| (&mut early.dialog, &mut early.exchange)).chain(one)
+    }
+
+    /// Returns the number of the early dialog that has, or had, the current session.
+    pub(crate) fn branch(&self) -> Option<u32> {
+        match &self.state {
+            State::Calling(calling) => calling.current,
+            State::Established(established) => established.branch,
+            State::Ringing(_) | State::Referred(_) | State::Over => None,
+        }
     }
 
     /// Returns the current session.

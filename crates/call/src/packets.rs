@@ -1,0 +1,115 @@
+//! The packets and the sound of a call.
+
+use crate::call::{Call, Gate, span};
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+use media::{Channel, Heard, Session};
+use sip::Instant;
+use sip_ua::Agent;
+
+/// Sends a datagram of media: the socket, the destination, the contents.
+pub type Transmit<'a> = &'a mut dyn FnMut(Channel, SocketAddr, &[u8]);
+
+impl Call {
+    /// Processes a datagram that arrived at `now` on the socket of `channel`. It is decrypted in
+    /// place. Only the current branch of a forked call is played.
+    pub fn receive(
+        &mut self,
+        channel: Channel,
+        now: Instant,
+        from: SocketAddr,
+        datagram: &mut [u8],
+    ) -> Heard {
+        let mut others = self.others.iter_mut().filter_map(|(_, media)| media.session.as_mut());
+        let other = others.find(|session| session.stream().remote == Some(from));
+        let is_current = self.media.session.as_ref();
+        let is_current = is_current.is_some_and(|session| session.stream().remote == Some(from));
+        if let Some(other) = other.filter(|_| !is_current) {
+            let _ = other.receive_on(channel, span(now), from, datagram);
+            return Heard::Nothing;
+        }
+        let session = self.media.session.as_mut();
+        session.map_or(Heard::Nothing, |session| {
+            session.receive_on(channel, span(now), from, datagram)
+        })
+    }
+
+    /// Returns true if the owner's sound is sent, or silence in its place.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.gate == Gate::Open && self.is_confirmed
+    }
+
+    /// Sends 20 ms of the owner's `sound`, and a report that is due. Missing samples are silence.
+    /// Silence replaces the sound while the call is muted, held, or not answered.
+    pub fn send(
+        &mut self,
+        agent: &Agent,
+        now: Instant,
+        sound: &mut Vec<i16>,
+        transmit: Transmit<'_>,
+    ) {
+        self.is_confirmed |= self.id.is_some_and(|id| agent.is_confirmed(id));
+        if self.gate == Gate::Closed || !self.is_confirmed {
+            return;
+        }
+        // A held party must not overhear this end.
+        let is_silent = self.mutes || self.media.negotiator.holds() || self.gate != Gate::Open;
+        if is_silent {
+            sound.clear();
+        }
+        let packet = &mut self.packet;
+        if let Some(session) = &mut self.media.session {
+            send_frame(session, now, sound, packet, transmit);
+        }
+        // Other branches get silence, so that their timestamps keep up with the time.
+        for session in self.others.iter_mut().filter_map(|(_, media)| media.session.as_mut()) {
+            sound.clear();
+            send_frame(session, now, sound, packet, transmit);
+        }
+    }
+
+    /// Appends 20 ms of received sound to `out`.
+    pub fn play(&mut self, now: Instant, out: &mut Vec<i16>) {
+        for session in self.others.iter_mut().filter_map(|(_, media)| media.session.as_mut()) {
+            let start = out.len();
+            session.play(span(now), out);
+            out.truncate(start);
+        }
+        if let Some(session) = &mut self.media.session {
+            session.play(span(now), out);
+        }
+    }
+
+    /// Sends the RTCP BYE at the end of the call.
+    pub fn say_bye(&mut self, now: Instant, transmit: Transmit<'_>) {
+        let packet = &mut self.packet;
+        let bye = self.media.session.as_mut().and_then(|session| session.bye(span(now), packet));
+        if let Some((channel, to)) = bye {
+            transmit(channel, to, packet);
+        }
+    }
+}
+
+/// Sends 20 ms of sound, filled up with silence, and a report that is due.
+fn send_frame(
+    session: &mut Session,
+    now: Instant,
+    sound: &mut Vec<i16>,
+    packet: &mut Vec<u8>,
+    transmit: Transmit<'_>,
+) {
+    sound.resize(session.frame_samples(), 0);
+    let mut to = session.send(sound, packet);
+    let also = session.also(span(now));
+    while let Some(there) = to {
+        transmit(Channel::Rtp, there, packet);
+        if let Some(also) = also {
+            transmit(Channel::Rtp, also, packet);
+        }
+        to = session.rest(packet);
+    }
+    if let Some((channel, to)) = session.poll(span(now), packet) {
+        transmit(channel, to, packet);
+    }
+}
