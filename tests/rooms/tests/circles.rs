@@ -9,16 +9,6 @@ use std::{fs, io, iter};
 const KNOWN: &[&str] = &[
     "apps/server/src/serve/connections: handshakes mod.rs pauses proxied stream",
     "apps/server/src: serve/connections/handshakes.rs serve/connections/mod.rs serve/connections/pauses.rs serve/connections/proxied.rs serve/connections/stream.rs",
-    "crates/media/src: negotiation rtcp session",
-    "crates/rtp/src/rtcp: application bye description extended mod.rs report",
-    "crates/rtp/src: rtcp/application.rs rtcp/bye.rs rtcp/description.rs rtcp/extended.rs rtcp/mod.rs rtcp/report.rs",
-    "crates/sip/src/header: cseq mod.rs simple via",
-    "crates/sip/src/lex: mod.rs scan",
-    "crates/sip/src/message: mod.rs write",
-    "crates/sip/src: header/cseq.rs header/mod.rs header/simple.rs header/via.rs",
-    "crates/sip/src: lex/mod.rs lex/scan.rs",
-    "crates/sip/src: message/mod.rs message/write.rs",
-    "crates/srtp/src: error key plus",
 ];
 
 /// The root files of all crates and programs.
