@@ -16,7 +16,6 @@ pub use raw::{RawPacket, RtcpError, Writer, packet_type};
 pub use report::{ReceiverReport, ReportBlock, SenderInfo, SenderReport};
 pub use schedule::ReportSchedule;
 
-
 /// An RTCP packet, over borrowed bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
