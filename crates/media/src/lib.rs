@@ -17,6 +17,7 @@ extern crate std;
 mod delay;
 pub mod demultiplex;
 pub mod ear;
+mod error;
 mod mapper;
 mod negotiation;
 mod rtcp;
@@ -25,10 +26,11 @@ pub mod tone;
 
 pub use codec::{Codec, Resampler};
 pub use delay::Marks;
+pub use error::{DigitError, SessionError};
 pub use mapper::{Mapper, Mapping};
 pub use negotiation::{
     ExtendedReports, Negotiator, Random, Refusal, Security, Stream, Wishes, shorten,
 };
 pub use rtcp::{Channel, ReportSeed};
-pub use session::{Clock, DigitError, Flow, Heard, Seed, Session, SessionError, Statistics};
+pub use session::{Clock, Flow, Heard, Seed, Session, Statistics};
 pub use {codec, sdp, srtp, zeroize};

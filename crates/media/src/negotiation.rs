@@ -1,7 +1,6 @@
 //! Offers and answers of one audio stream (RFC 3264), with SRTP keys (RFC 4568).
 
-use crate::SessionError;
-use crate::session::is_same;
+use crate::error::SessionError;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use attributes::{NOISE, events_of, noise_of, remote_of};
@@ -557,6 +556,16 @@ fn audio_of<'s, 'a>(
     let media = session.media.iter().enumerate();
     let mut audio = media.filter(|(_, media)| media.media_type.eq_ignore_ascii_case("audio"));
     audio.find(|(_, media)| media.port != 0)
+}
+
+/// Returns true if two attributes have the same keys and the same policy.
+pub(crate) fn is_same(one: &CryptoAttribute, other: &CryptoAttribute) -> bool {
+    let are_same = |(one, other): (&sdp::crypto::InlineKey, &sdp::crypto::InlineKey)| {
+        one.bytes == other.bytes && one.mki == other.mki
+    };
+    one.policy == other.policy
+        && one.keys.len() == other.keys.len()
+        && one.keys.iter().zip(&other.keys).all(are_same)
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! jitter buffer.
 
 use crate::demultiplex::Kind;
+use crate::error::SessionError;
 use crate::negotiation::Stream;
 use crate::rtcp::{Channel, Reports};
 use alloc::vec::Vec;
@@ -17,7 +18,6 @@ use srtp::Suite;
 use srtp::timings::Timings;
 
 mod control;
-mod error;
 mod keys;
 mod send;
 mod silence;
@@ -25,9 +25,7 @@ mod statistics;
 mod timings;
 mod trials;
 
-pub use error::{DigitError, SessionError};
 use keys::Protection;
-pub(crate) use keys::is_same;
 use silence::Silence;
 pub use statistics::{Flow, Statistics};
 pub use timings::Clock;
@@ -405,7 +403,7 @@ impl Session {
         let start = out.len();
         match self.buffer.play(now) {
             Playout::Frame((true, description)) => {
-                self.decoder.decode_comfort_noise(&description, out)
+                self.decoder.decode_comfort_noise(&description, out);
             }
             Playout::Frame(payload) => {
                 self.decoder.decode(&payload.1, out);

@@ -1,6 +1,6 @@
 //! The state that all parts of the agent share.
 
-use crate::call::Acks;
+use crate::acks::Acks;
 use crate::client_transaction::{ClientId, Clients};
 use crate::config::{AccountId, Config};
 use crate::event::{CallId, Event, MessageId, Ticket, Transmit};

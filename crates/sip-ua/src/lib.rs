@@ -17,6 +17,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod acks;
 mod admission;
 mod agent;
 mod body;

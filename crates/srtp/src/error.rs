@@ -1,7 +1,7 @@
 //! The errors of policies and packets.
 
-use crate::plus::scheme::SrtpPlus;
 use crate::replay;
+use crate::scheme::SrtpPlus;
 use crate::suite::Suite;
 use core::error::Error;
 use core::fmt;

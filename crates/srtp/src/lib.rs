@@ -34,6 +34,7 @@ pub mod plus;
 mod policy;
 mod receiver;
 mod replay;
+mod scheme;
 mod sender;
 mod source;
 mod suite;

@@ -1,8 +1,8 @@
 //! The protection of packets: a suite and the session parameters of SDES.
 
 use crate::error::PolicyError;
-use crate::plus::scheme::SrtpPlus;
 use crate::replay;
+use crate::scheme::SrtpPlus;
 use crate::suite::Suite;
 
 /// The protection policy of a session, for one direction or both. Start with [`Policy::new`] and

@@ -11,7 +11,7 @@ pub(crate) struct Source {
     pub uses: Vec<Use>,
     /// Paths of two or more names outside of `use` declarations.
     pub paths: BTreeSet<Vec<String>>,
-    /// All names outside of `use` declarations.
+    /// The first names of these paths, and all names that are no part of a path.
     pub names: BTreeSet<String>,
 }
 
@@ -107,7 +107,7 @@ impl Source {
             path.push(tokens[at + 1].clone());
             at += 2;
         }
-        self.names.extend(path.iter().cloned());
+        self.names.insert(path[0].clone());
         if path.len() > 1 {
             self.paths.insert(path);
         }

@@ -1,7 +1,8 @@
 //! The keys of a session, and their renewal.
 
-use super::SessionError;
 use super::timings::Measured;
+use crate::error::SessionError;
+use crate::negotiation::is_same;
 use rtp::packet::HeaderFields;
 use sdp::CryptoAttribute;
 use sdp::negotiation::NegotiatedSrtp;
@@ -113,14 +114,4 @@ fn receiver(
     let keys = crypto.master_keys()?;
     let new = || srtp::Receiver::new(&crypto.policy, keys);
     measured.measure(crypto.policy.suite, Step::Derivation, new)
-}
-
-/// Returns true if two attributes have the same keys and the same policy.
-pub(crate) fn is_same(one: &CryptoAttribute, other: &CryptoAttribute) -> bool {
-    let are_same = |(one, other): (&sdp::crypto::InlineKey, &sdp::crypto::InlineKey)| {
-        one.bytes == other.bytes && one.mki == other.mki
-    };
-    one.policy == other.policy
-        && one.keys.len() == other.keys.len()
-        && one.keys.iter().zip(&other.keys).all(are_same)
 }

@@ -2,7 +2,8 @@
 //! requests.
 
 use super::silence::Verdict;
-use super::{DigitError, FRAME, MAX_PACKET, Pressed, Session};
+use super::{FRAME, MAX_PACKET, Pressed, Session};
+use crate::error::DigitError;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use core::time::Duration;

@@ -1,4 +1,5 @@
 use super::*;
+use crate::error::DigitError;
 use crate::negotiation::{Negotiator, Security, Wishes};
 use crate::tone::{Tone, amplitude_of};
 use alloc::vec;

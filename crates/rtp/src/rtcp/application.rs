@@ -1,6 +1,6 @@
 //! Application-defined packets (RFC 3550 section 6.7).
 
-use super::{RawPacket, RtcpError, Writer, packet_type};
+use super::raw::{RawPacket, RtcpError, Writer, packet_type};
 use crate::WriteError;
 use crate::packet::word;
 

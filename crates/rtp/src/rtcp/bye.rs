@@ -1,6 +1,6 @@
 //! BYE packets (RFC 3550 section 6.6).
 
-use super::{RawPacket, RtcpError, Writer, packet_type, words};
+use super::raw::{RawPacket, RtcpError, Writer, packet_type, words};
 use crate::WriteError;
 
 /// A BYE packet: the sources that leave.

@@ -1,6 +1,6 @@
 //! Source description (SDES) packets (RFC 3550 section 6.5).
 
-use super::{RawPacket, RtcpError, Writer, packet_type};
+use super::raw::{RawPacket, RtcpError, Writer, packet_type};
 use crate::WriteError;
 use crate::packet::word;
 

@@ -1,6 +1,6 @@
 //! Extended reports (RFC 3611).
 
-use super::{RawPacket, RtcpError, Writer, packet_type};
+use super::raw::{RawPacket, RtcpError, Writer, packet_type};
 use crate::WriteError;
 use crate::ntp::NtpTime;
 use crate::packet::word;

@@ -1,6 +1,6 @@
 //! Sender and receiver reports (RFC 3550 sections 6.4.1 and 6.4.2).
 
-use super::{RawPacket, RtcpError, Writer, packet_type};
+use super::raw::{RawPacket, RtcpError, Writer, packet_type};
 use crate::WriteError;
 use crate::ntp::NtpTime;
 use crate::packet::word;

@@ -2,6 +2,7 @@
 //! datagram goes by TCP, or shortened by UDP if TCP is refused (section 18.1.1).
 
 use super::exchange::cseq_of;
+use crate::acks::{Ack, Locating, Promoted};
 use crate::client_transaction::Owner;
 use crate::config::AccountId;
 use crate::core::{Core, via};
@@ -10,7 +11,6 @@ use crate::event::{CallId, Event, Location, Ticket};
 use crate::token::Token;
 use crate::uac::{Oversize, branch_of, destination};
 use crate::way::{NextHop, keeps};
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use sip::dialog::Dialog;
 use sip::{Flow, Instant, Message, Method, Transport};
@@ -21,37 +21,6 @@ const MAX_PENDING: usize = 64;
 
 /// A sent ACK: the number of its INVITE, its flow, and its bytes.
 pub(crate) type SentAck = (u32, Flow, Vec<u8>);
-
-/// The contents of the ACK of a 2xx.
-struct Ack {
-    call: CallId,
-    dialog: Dialog,
-    cseq: u32,
-    session: Vec<u8>,
-}
-
-/// The ACK of a 2xx that waits for a location.
-struct Locating {
-    ticket: Ticket,
-    ack: Ack,
-    /// The flow of the 2xx, which is used if there is no location.
-    fallback: Flow,
-}
-
-/// An ACK that was sent by TCP, since it exceeds a datagram.
-struct Promoted {
-    branch: u64,
-    ack: Ack,
-    /// The flow for a datagram.
-    chosen: Flow,
-}
-
-/// The ACKs that may have to be sent, or sent again, on another flow.
-#[derive(Default)]
-pub(crate) struct Acks {
-    locating: VecDeque<Locating>,
-    promoted: VecDeque<Promoted>,
-}
 
 /// Returns the next hop of a dialog.
 pub(super) fn next_hop(dialog: &Dialog) -> NextHop<'_> {

@@ -22,7 +22,7 @@ mod state;
 mod timer;
 mod transfer;
 
-pub(crate) use ack::{Acks, SentAck, refuse_answer};
+pub(crate) use ack::{SentAck, refuse_answer};
 pub use error::{CallError, CallState};
 pub(crate) use state::{Call, Cause};
 

@@ -7,12 +7,14 @@
 mod check;
 mod follow;
 mod parse;
+mod start_line;
 mod write;
 mod writer;
 
 pub use check::{RequestFault, RequestHead};
 pub use parse::ParseError;
 pub(crate) use parse::skip_line_ends;
+pub use start_line::StartLine;
 pub use write::{Response, reason_phrase};
 pub use writer::Writer;
 
@@ -26,27 +28,6 @@ pub const MAX_MESSAGE: usize = 65_535;
 
 /// The maximum number of header field lines in a message.
 pub const MAX_FIELDS: usize = 512;
-
-/// The start line of a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StartLine<'a> {
-    /// `METHOD request-uri SIP/2.0`
-    Request {
-        /// The method.
-        method: Method<'a>,
-        /// The Request-URI as received, not validated.
-        uri: &'a [u8],
-        /// The protocol version as received.
-        version: &'a [u8],
-    },
-    /// `SIP/2.0 status reason`
-    Response {
-        /// The status code, 100 to 699.
-        status: u16,
-        /// The reason phrase, which may be empty.
-        reason: &'a [u8],
-    },
-}
 
 /// A flaw in the framing of a message that does not prevent parsing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,15 +5,14 @@ mod chain;
 mod hash;
 mod header;
 mod place;
-pub(crate) mod scheme;
 mod sequence;
 mod tag;
 #[cfg(test)]
 mod tests;
 
+pub use crate::scheme::{Placement, Scheme, SrtpPlus};
 pub(crate) use chain::Random;
 pub(crate) use place::{ROOM, insert_element, tag_of};
-pub use scheme::{Placement, Scheme, SrtpPlus};
 pub(crate) use tag::{FixedHeader, Verdict};
 
 use crate::crypto::{Aes, HmacSha1, begins_with};

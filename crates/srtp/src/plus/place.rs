@@ -1,6 +1,6 @@
 //! The position of tags in a packet.
 
-use super::scheme::Placement;
+use crate::scheme::Placement;
 use rtp::Header;
 use rtp::extension::{ElementFormat, ONE_BYTE};
 use rtp::packet::FIXED_HEADER;

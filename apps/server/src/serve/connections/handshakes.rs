@@ -3,12 +3,16 @@
 
 use super::stream::Stream;
 use super::turns::{Next, Turns};
-use super::*;
+use net::Clock;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
+use parking_lot::Mutex;
+use sip::{Duration, Instant};
+use sip_server::{Connection, Payers, Source};
+use std::io;
 use std::os::fd::AsFd;
-use std::sync::atomic::AtomicBool;
-use std::sync::{Weak, mpsc};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak, mpsc};
 
 /// The longest sleep of a thread: the upper bound of the delay after a missed wake-up.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
@@ -28,7 +32,7 @@ pub(super) enum Payer {
 }
 
 /// All payers of one handshake. It waits for the one that has used most, or the last.
-type Charged = [Option<Payer>; 3];
+pub(super) type Charged = [Option<Payer>; 3];
 
 impl Payer {
     fn of(stream: &Stream) -> Charged {
@@ -156,13 +160,18 @@ impl Handshakes {
         let _ = self.waker.write(1);
     }
 
+    /// Charges the `cost` of a step to all its payers.
+    pub(super) fn charge(&self, charged: Charged, cost: Duration, now: Instant) {
+        self.queue.lock().charge(charged, cost, now);
+    }
+
     /// Wakes all threads.
     pub(super) fn wake_all(&self) {
         let _ = self.waker.write(MOST_THREADS);
     }
 
     /// Waits for the next connection with a step to make. Returns `None` once `ending` is set.
-    fn take(&self, clock: Clock, ending: &AtomicBool) -> Option<(Charged, Arc<Stream>)> {
+    pub(super) fn take(&self, clock: Clock, ending: &AtomicBool) -> Option<(Charged, Arc<Stream>)> {
         while !ending.load(Ordering::SeqCst) {
             let now = clock.now();
             let next = self.queue.lock().next(now);
@@ -183,32 +192,10 @@ impl Handshakes {
     }
 }
 
-impl Connections {
-    /// Runs one handshake thread until `ending` is set.
-    pub(in crate::serve) fn shake_hands(&self, ending: &AtomicBool) {
-        let mut chunk = [0; READ_SIZE];
-        while let Some((charged, stream)) = self.handshakes.take(self.clock, ending) {
-            let begun = net::thread_time();
-            let set = self.set_of(stream.connection);
-            stream.shake_hands(self.clock.now(), &mut chunk, set, |certificates| {
-                self.tls.names(certificates)
-            });
-            let cost = Duration::from_micros(net::thread_time().saturating_sub(begun) / 1000);
-            if !self.engine.is_trusted(&stream.flow()) {
-                self.handshakes.queue.lock().charge(charged, cost, self.clock.now());
-            }
-        }
-    }
-
-    /// Wakes the handshake threads, which then check their `ending` flag.
-    pub(in crate::serve) fn wake_handshakes(&self) {
-        self.handshakes.wake_all();
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::num::NonZeroU64;
 
     const BEGIN: Instant = Instant::from_micros(1_800_000_000_000_000);
 

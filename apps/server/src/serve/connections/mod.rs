@@ -5,6 +5,8 @@
 //! Received messages that cannot be processed at once wait in a backlog, those of one connection in
 //! order.
 
+mod client;
+mod far_end;
 mod handshakes;
 mod pauses;
 mod proxied;
@@ -19,6 +21,7 @@ mod unsent;
 
 use super::local::{AT_ONCE, CarryOut, Engine, Failed, Local};
 use crate::log;
+use far_end::FarEnd;
 use handshakes::Handshakes;
 use net::Clock;
 use net::tls::{ServerName, called_by};
@@ -101,10 +104,6 @@ struct Listening {
     transport: Transport,
     address: SocketAddr,
 }
-
-/// A far end: transport, address and, over TLS, the authenticated name. A peer that opened the
-/// connection has no name here, and is sent responses only.
-type FarEnd = (Transport, SocketAddr, Option<ServerName<'static>>);
 
 /// Received messages that wait to be processed.
 type Waiters = Backlog<Connection, Arc<Stream>>;

@@ -1,7 +1,7 @@
 //! Pauses after failed outgoing TLS handshakes: each handshake costs processor time, and a retry at
 //! once would most likely fail, too.
 
-use super::FarEnd;
+use super::far_end::FarEnd;
 use sip::{Duration, Instant};
 use std::collections::HashMap;
 

@@ -2,60 +2,19 @@
 //! the header field of `limits.proxy_header`. It replaces the address of the proxy in the flow, for limits, bans and the log.
 //! Output for the client is sent on the same connection.
 
+use super::client::Proxied;
 use super::stream::{More, Reading, Stream, TIMEOUTS};
 use super::{Connections, Local};
 use crate::log;
 use net::Hops;
-use parking_lot::Mutex;
 use sip::Instant;
 use sip::stream::Patience;
 use sip::stream::proxy_protocol::{BadHeader, MAX_LENGTH, Start};
 use sip_server::{Flow, Source};
 use std::io::Read;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-/// The client of a connection from a proxy, as far as it is known.
-pub(super) struct Proxied {
-    client: Mutex<SocketAddr>,
-    /// True while a PROXY protocol header may still arrive, ahead of all other input.
-    is_greeting: AtomicBool,
-    /// True if the client has changed and is to be counted.
-    is_news: AtomicBool,
-    /// The source for which the connection is counted.
-    counted: Mutex<Source>,
-}
-
-/// The bytes received before the client was known.
-#[derive(Debug, Default)]
-pub(super) struct Greeting {
-    header: Vec<u8>,
-    /// The bytes after the header, still to be read.
-    pub(super) rest: Vec<u8>,
-}
-
-impl Proxied {
-    pub(super) fn new(proxy: SocketAddr) -> Self {
-        Self {
-            client: Mutex::new(proxy),
-            is_greeting: AtomicBool::new(true),
-            is_news: AtomicBool::new(false),
-            counted: Mutex::new(Source::of(proxy.ip())),
-        }
-    }
-
-    pub(super) fn client(&self) -> SocketAddr {
-        *self.client.lock()
-    }
-
-    /// Sets the client address. Without a `port`, the port of the proxy is kept.
-    pub(super) fn note(&self, address: IpAddr, port: Option<u16>) {
-        let mut client = self.client.lock();
-        *client = SocketAddr::new(address, port.unwrap_or(client.port()));
-        self.is_news.store(true, Ordering::Relaxed);
-    }
-}
+use std::sync::atomic::Ordering;
 
 impl Stream {
     /// Returns true while the proxy may still send the address of the client.

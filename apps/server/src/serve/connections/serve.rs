@@ -1,6 +1,7 @@
 //! The events of connections: input, room for output, and timeouts.
 
 use super::*;
+use std::sync::atomic::AtomicBool;
 
 impl Connections {
     /// Serves the ready connections of the worker `owner`: reads their input and processes it,
@@ -410,5 +411,28 @@ impl Reader<'_> {
         self.doer.carry_out(self.local);
         let (stream, failed) = (self.stream, &mut self.local.failed);
         self.connections.send_on(stream, &stream.flow(), &[IoSlice::new(PONG)], failed)
+    }
+}
+
+impl Connections {
+    /// Runs one handshake thread until `ending` is set.
+    pub(in crate::serve) fn shake_hands(&self, ending: &AtomicBool) {
+        let mut chunk = [0; READ_SIZE];
+        while let Some((charged, stream)) = self.handshakes.take(self.clock, ending) {
+            let begun = net::thread_time();
+            let set = self.set_of(stream.connection);
+            stream.shake_hands(self.clock.now(), &mut chunk, set, |certificates| {
+                self.tls.names(certificates)
+            });
+            let cost = Duration::from_micros(net::thread_time().saturating_sub(begun) / 1000);
+            if !self.engine.is_trusted(&stream.flow()) {
+                self.handshakes.charge(charged, cost, self.clock.now());
+            }
+        }
+    }
+
+    /// Wakes the handshake threads, which then check their `ending` flag.
+    pub(in crate::serve) fn wake_handshakes(&self) {
+        self.handshakes.wake_all();
     }
 }

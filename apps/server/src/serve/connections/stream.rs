@@ -3,8 +3,8 @@
 mod handshake;
 mod read;
 
-use super::FarEnd;
-use super::proxied::{Greeting, Proxied};
+use super::client::{Greeting, Proxied};
+use super::far_end::FarEnd;
 use super::set::{Set, Wait};
 use super::unsent::{MAX_OF_ONE, Unsent};
 use net::tls::{CertificateDer, ServerName, Session, TlsError};
