@@ -18,7 +18,7 @@
 //! let mut senders = [sender(0)?, sender(1)?];
 //!
 //! let mut buffers = [[0; 200]; 2];
-//! let fields = rtp::packet::Fields { ssrc: 1, ..Default::default() };
+//! let fields = barebell_srtp::rtp::packet::HeaderFields { ssrc: 1, ..Default::default() };
 //! let mut packets: Vec<_> = buffers
 //!     .iter_mut()
 //!     .enumerate()
