@@ -132,7 +132,7 @@ fn a_web_server_names_its_client() {
     assert_eq!(upgrade(ws, forged).1.as_deref(), Some("192.0.2.7"));
     let (answer, _) = upgrade(ws, "");
     assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
-    site.log_with("does not say in X-Forwarded-For");
+    site.log_with("has no client address in X-Forwarded-For");
 }
 
 #[test]
