@@ -51,7 +51,7 @@ fn a_client_with_a_long_chain_is_refused() {
         assert_eq!(honest.ask(&options).ok().as_deref().and_then(status), Some(200));
     }
     exchange.server.wait_for_count("tls-failures", CONNECTIONS);
-    exchange.server.wait_for_line("a chain of 11, and at most 10");
+    exchange.server.wait_for_line("its chain has 11 certificates, at most 10");
 }
 
 /// A SIP server on TLS that answers each request with 200. `count` counts its connections.

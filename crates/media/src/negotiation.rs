@@ -155,7 +155,7 @@ impl fmt::Display for Refusal {
             }
             Self::NotSecured => f.write_str("the other end offers no SRTP, and it is required"),
             Self::OnlySecured { protocol } => {
-                write!(f, "the other end requires {protocol}, which is not to be had here")
+                write!(f, "the other end requires {protocol}, which is not available here")
             }
             Self::Keys => f.write_str("the SRTP keys in the answer do not fit the offer"),
             Self::Session(error) => write!(f, "{error}"),
