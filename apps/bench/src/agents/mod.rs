@@ -9,10 +9,12 @@
 mod agent;
 mod controller;
 mod install;
+mod pair;
 mod protocol;
 
 pub(crate) use agent::serve;
 pub(crate) use controller::{Crew, Fleet};
+pub(crate) use pair::Pair;
 pub(crate) use protocol::MOST;
 
 use crate::load::engine::Task;
@@ -130,10 +132,12 @@ pub(crate) struct Share {
     pub(crate) found: Vec<Found>,
 }
 
-/// The source of a load: the workers of this process, or those of agents.
+/// The source of a load: the workers of this process, those of agents, or a sender here and a
+/// receiver on another machine.
 pub(crate) enum Force {
     Local(Generator),
     Agents(Crew),
+    Pair(Pair),
 }
 
 impl Force {
@@ -142,6 +146,7 @@ impl Force {
         match self {
             Self::Local(generator) => &generator.shared,
             Self::Agents(crew) => &crew.shared,
+            Self::Pair(pair) => &pair.sender().shared,
         }
     }
 
@@ -150,6 +155,7 @@ impl Force {
         match self {
             Self::Local(generator) => generator.workers(),
             Self::Agents(crew) => crew.agents(),
+            Self::Pair(pair) => pair.sender().workers(),
         }
     }
 
@@ -158,6 +164,7 @@ impl Force {
         match self {
             Self::Local(generator) => generator.workers(),
             Self::Agents(crew) => crew.workers(),
+            Self::Pair(pair) => pair.workers(),
         }
     }
 
@@ -167,6 +174,7 @@ impl Force {
         match self {
             Self::Local(generator) => turns(users, generator.workers()),
             Self::Agents(crew) => crew.turns(users),
+            Self::Pair(pair) => turns(users, pair.sender().workers()),
         }
     }
 
@@ -185,6 +193,7 @@ impl Force {
             Self::Agents(crew) => {
                 crew.work(&protocol::Job::ClosedLoop { task, window, bound: bound.into() })
             }
+            Self::Pair(pair) => pair.closed_loop(task, window, bound),
         }
     }
 
@@ -193,6 +202,7 @@ impl Force {
         match self {
             Self::Local(generator) => Ok(ours(generator.cycle(plan, generator.soon()))),
             Self::Agents(crew) => crew.work(&plan.into()),
+            Self::Pair(pair) => pair.answered(|sender| sender.cycle(plan, sender.soon())),
         }
     }
 
@@ -207,6 +217,14 @@ impl Force {
                 Ok((ours(generator.load(stretch, soon)), start))
             }
             Self::Agents(crew) => crew.timed_work(&stretch.into()),
+            Self::Pair(pair) => {
+                let mut start = Instant::now();
+                let shares = pair.answered(|sender| {
+                    start = Instant::now();
+                    sender.load(stretch, sender.soon())
+                })?;
+                Ok((shares, start))
+            }
         }
     }
 }
