@@ -2,6 +2,7 @@
 
 use super::extended::{Block, LastReceiverReport, VoipMetrics};
 use super::*;
+use crate::WriteError;
 use crate::ntp::NtpTime;
 use proptest::prelude::*;
 use std::vec::Vec;
