@@ -118,6 +118,7 @@ impl Attachment {
         }
         if self.again.is_some_and(|time| time <= now) {
             self.again = None;
+            self.reminder = now + REMINDER;
             match &self.fixed {
                 Some(address) => {
                     self.rival = None;
@@ -360,6 +361,7 @@ mod tests {
         bench.run(8);
         assert_eq!(bench.heard, [DhcpMessageType::Decline], "the client waits for ten seconds");
         bench.run(4);
+        assert!(!bench.said("no lease"));
         let (discover, request) = (DhcpMessageType::Discover, DhcpMessageType::Request);
         assert_eq!(bench.heard, [DhcpMessageType::Decline, discover, request]);
         assert_eq!((bench.ours(), bench.attachment.rival()), (Some(OURS), None));
