@@ -32,7 +32,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Creates a self-signed certificate for [`ADDRESS`].
+    /// Creates a self-signed certificate for `ADDRESS`.
     ///
     /// # Panics
     /// The certificate cannot be created.

@@ -1,7 +1,7 @@
 //! SIP server and phone without an operating system: machine, network and screen for the engines
 //! `sip-server` and `sip-ua`.
 //!
-//! Everything except the entry point ([`bare`], feature `freestanding`) also builds for
+//! Everything except the entry point (`bare`, feature `freestanding`) also builds for
 //! the host system, where the tests run.
 #![no_std]
 

@@ -4,7 +4,8 @@
 //!
 //! - [`packet`], [`extension`], [`event`], [`payload`]: RTP packets and their contents.
 //! - [`rtcp`]: RTCP packets, and the times of reports.
-//! - [`reception`], [`transmission`], [`quality`], [`ntp`]: statistics of received and sent packets.
+//! - [`reception`], [`transmission`], [`quality`], [`ntp`]: statistics of received and sent
+//!   packets.
 //! - [`ssrc`]: collisions and loops of synchronization sources.
 //! - [`jitter_buffer`]: packets in order, at an even pace.
 #![no_std]

@@ -3,8 +3,8 @@
 //! ## Contents
 //!
 //! - [`Server`]: users, bindings and transactions, shared by all threads.
-//! - [`Worker`]: one thread's part: events in, [`Output`] out. [`Worker::next_timer`] returns the time
-//!   of the next timer.
+//! - [`Worker`]: one thread's part: events in, [`Output`] out. [`Worker::next_timer`] returns the
+//!   time of the next timer.
 //! - [`config`]: the configuration, with all limits.
 //! - [`journal_record`]: the records of bindings that the owner stores and restores.
 //! - [`overload`]: the share of new requests that is served under overload.

@@ -6,8 +6,8 @@
 //!   header fields are parsed on demand.
 //! - [`header`], [`uri`], [`param`]: typed values. [`Encode`] writes them.
 //! - [`digest`]: challenges, credentials and hashes (RFC 7616, RFC 8760).
-//! - [`transaction`], [`dialog`]: the state machines of RFC 3261 sections 17 and 12. The owner keeps
-//!   the messages.
+//! - [`transaction`], [`dialog`]: the state machines of RFC 3261 sections 17 and 12. The
+//!   owner keeps the messages.
 //! - [`stream`]: messages from the bytes of a connection, WebSocket (RFC 7118), PROXY protocol.
 //! - [`locate`]: the location of servers (RFC 3263), as DNS queries and answers.
 //! - [`time`]: microseconds, which the caller passes.

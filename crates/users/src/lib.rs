@@ -1,24 +1,10 @@
-//! Files of SIP users, and the rules for their names and passwords.
+#![doc = include_str!("../README.md")]
 //!
-//! A line of a file is `name:password` or `name<authentication name>:password`, or gives a digest
-//! hash in place of the password: `name:realm:algorithm:HA1`, with one line for each algorithm. The
-//! text is UTF-8, with or without a byte order mark. Empty lines and lines that begin with `#` are
-//! ignored.
+//! ## Contents
 //!
-//! ```
-//! use barebell_users::{Credentials, Reader};
-//!
-//! let mut reader = Reader::new("example.org", "example.org");
-//! let mut names = Vec::new();
-//! let each = &mut |number, line: Result<barebell_users::Line<'_>, _>| match line {
-//!     Ok(line) => names.push(line.name.to_owned()),
-//!     Err(error) => panic!("line {number}: {error}"),
-//! };
-//! reader.read(b"# users\nalice:secret\nbob<47", each);
-//! reader.read(b"11>:secret", each);
-//! reader.end(each);
-//! assert_eq!(names, ["alice", "bob"]);
-//! ```
+//! - [`Reader`]: reads a file in parts of any length, and returns its lines.
+//! - [`Line`], [`Credentials`]: a line and its password or hash.
+//! - [`check_name`], [`check_auth_name`], [`is_password`]: the rules for names and passwords.
 #![no_std]
 #![forbid(unsafe_code)]
 

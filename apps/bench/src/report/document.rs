@@ -1,7 +1,7 @@
 //! The content of a report, independent of its output form.
 //!
-//! The content is assembled once, by [`super::content`]; [`super::html`] and [`super::markdown`]
-//! write it, so that both have the same content.
+//! The content is assembled once, by [`super::content`]; [`super::html()`] and
+//! [`super::markdown()`] write it, so that both have the same content.
 
 use super::chart::Chart;
 use super::ladder::Ladder;

@@ -202,7 +202,7 @@ pub(crate) fn html(records: &[Record]) -> String {
     html::page(&content::document(records))
 }
 
-/// Returns the content of [`html`] as Markdown text.
+/// Returns the content of [`html()`] as Markdown text.
 pub(crate) fn markdown(records: &[Record]) -> String {
     markdown::text(&content::document(records))
 }

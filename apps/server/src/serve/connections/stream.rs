@@ -36,7 +36,7 @@ pub(super) const TIMEOUTS: Timeouts = Timeouts {
 /// closed. A web page cannot send pings by itself.
 const WEB_SILENCE: [Duration; 2] = [Duration::from_secs(30), Duration::from_secs(100)];
 /// The time for which a peer may take none of the waiting output. After it the connection is
-/// closed. It is checked every [`ROUND`].
+/// closed. It is checked every `ROUND`.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A connection, established or being established.
