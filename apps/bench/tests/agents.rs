@@ -135,6 +135,38 @@ fn two_machines_put_one_load_on_a_third() {
     two.assert_nothing_is_left();
 }
 
+#[test]
+fn a_sender_here_calls_a_receiver_on_another_machine() {
+    let two = Two::new();
+    let _peer = two.peer();
+    let mut command = two.lab.command(CONTROLLER, BENCH);
+    let arguments = "qos --callers 1,20 --repeats-of-step 2 --hold 100ms --max-lag 10s --settle 0 \
+                     --quiet --no-report --json --domain lab.example";
+    command.args(arguments.split_ascii_whitespace());
+    command.args(["--target", &format!("udp:{}:{PORT}", Lab::address(SERVER))]);
+    command.args(["--receiver", &format!("ssh:{}", Lab::address(FIRST))]);
+    command.env("BAREBELL_SSH", &two.ssh).stdin(Stdio::null());
+    let output = command.output().expect("a run");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let record = record(&output);
+    let runs = record["runs"].as_array().expect("runs");
+    assert_eq!(runs.len(), 2 * 2 * 2);
+    for (run, callers) in runs.iter().zip([1_u64, 1, 1, 1, 20, 20, 20, 20]) {
+        // Each machine registers its own users, and all calls are the sender's.
+        let is_call = run["load"]["operation"] == "invite";
+        let offered = if is_call { callers } else { 2 * callers };
+        assert_eq!(run["counts"]["offered"], offered, "{run}");
+        assert_eq!(run["counts"]["succeeded"], offered, "{run}");
+        assert_eq!(run["counts"]["unexpected"], 0, "{run}");
+        let shares = run["generator"]["shares"].as_array().cloned().unwrap_or_default();
+        let of_receiver: Vec<u64> =
+            shares.iter().map(|share| share["offered"].as_u64().expect("a count")).collect();
+        assert_eq!(of_receiver, if is_call { vec![] } else { vec![callers] }, "{run}");
+    }
+    assert_eq!(record["agents"].as_array().map(Vec::len), Some(1));
+    two.assert_nothing_is_left();
+}
+
 /// Answers requests with 200 until `ending` is set, and returns the users by source address.
 fn answer(socket: &UdpSocket, ending: &AtomicBool) -> BTreeMap<String, BTreeSet<String>> {
     let mut users: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();

@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 /// The interval of checks for a new second to report.
@@ -39,10 +39,10 @@ pub(crate) fn serve(removes_itself: bool, ending: &Arc<AtomicBool>) {
     });
     let (orders, todo) = channel();
     let stop = Arc::clone(ending);
-    let gone = Gone::default();
-    let servers = Arc::clone(&gone);
+    let shared = SharedById::default();
+    let of_work = Arc::clone(&shared);
     let work = thread::Builder::new().name("agent".to_owned()).spawn(move || {
-        Agent { clock, ending: stop, gone: servers, generators: HashMap::new() }.work(&todo);
+        Agent { clock, ending: stop, shared: of_work, generators: HashMap::new() }.work(&todo);
     });
     if let Err(error) = work {
         say(&Reply::Failed(format!("no thread: {error}")));
@@ -55,12 +55,22 @@ pub(crate) fn serve(removes_itself: bool, ending: &Arc<AtomicBool>) {
             Ok(Order::Time) => say(&Reply::Time(clock.now().as_micros())),
             Ok(Order::Stop) => ending.store(true, Ordering::Relaxed),
             Ok(Order::Gone { id }) => {
-                let gone = gone.lock().unwrap_or_else(PoisonError::into_inner);
-                if let Some(gone) = gone.get(&id) {
-                    gone.store(true, Ordering::Relaxed);
+                if let Some(shared) = locked(&shared).get(&id) {
+                    shared.gone.store(true, Ordering::Relaxed);
+                }
+            }
+            Ok(Order::Enough { id }) => {
+                if let Some(shared) = locked(&shared).get(&id) {
+                    shared.enough.store(true, Ordering::Relaxed);
                 }
             }
             Ok(order) => {
+                // Reset here, since the end may be ordered before the work has begun.
+                if let Order::Do { id, .. } = &order
+                    && let Some(shared) = locked(&shared).get(id)
+                {
+                    shared.enough.store(false, Ordering::Relaxed);
+                }
                 if orders.send(order).is_err() {
                     return;
                 }
@@ -83,13 +93,17 @@ fn say(reply: &Reply) {
     }
 }
 
-/// The flag of each generator that is set when its server is unreachable.
-type Gone = Arc<Mutex<HashMap<u32, Arc<AtomicBool>>>>;
+/// The state that each generator shares with the thread that reads orders.
+type SharedById = Arc<Mutex<HashMap<u32, Shared>>>;
+
+fn locked(shared: &SharedById) -> MutexGuard<'_, HashMap<u32, Shared>> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 struct Agent {
     clock: Clock,
     ending: Arc<AtomicBool>,
-    gone: Gone,
+    shared: SharedById,
     generators: HashMap<u32, Generator>,
 }
 
@@ -109,7 +123,7 @@ impl Agent {
             Order::Open { id, plan } => self.open(id, *plan).map(Some),
             Order::Close { id } => {
                 self.generators.remove(&id);
-                self.gone.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+                locked(&self.shared).remove(&id);
                 Ok(None)
             }
             Order::Ceiling { plan, operation, authentication } => {
@@ -131,7 +145,7 @@ impl Agent {
                 let is_early = self.ending.load(Ordering::Relaxed);
                 Ok(Some(Reply::Found { found: found?, is_early }))
             }
-            Order::Time | Order::Stop | Order::Gone { .. } => Ok(None),
+            Order::Time | Order::Stop | Order::Gone { .. } | Order::Enough { .. } => Ok(None),
         }
     }
 
@@ -145,8 +159,7 @@ impl Agent {
         }
         let generator = Generator::open(&plan, &self.ending).map_err(|error| error.to_string())?;
         let workers = generator.workers();
-        let gone = Arc::clone(&generator.shared.gone);
-        self.gone.lock().unwrap_or_else(PoisonError::into_inner).insert(id, gone);
+        locked(&self.shared).insert(id, generator.shared.clone());
         self.generators.insert(id, generator);
         Ok(Reply::Opened { workers })
     }

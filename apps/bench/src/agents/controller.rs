@@ -346,17 +346,28 @@ impl Fleet {
         if users < count * 2 {
             return Err(AgentError::Users { users, agents: count });
         }
+        self.open_each(host, |index| {
+            let part = Part { index, count };
+            let users = plan.users.part(part.users(users));
+            let rate = plan.rate / count as f64;
+            GeneratorPlan { part, users, rate, ..plan.clone() }
+        })
+    }
+
+    /// Opens the sockets of `plan(index)` on each agent, to a server with the name `host`.
+    pub(super) fn open_each(
+        self: &Rc<Self>,
+        host: &str,
+        plan: impl Fn(usize) -> GeneratorPlan,
+    ) -> Result<Crew, AgentError> {
         let id = {
             let mut next = self.next_id.borrow_mut();
             *next += 1;
             *next
         };
-        for index in 0..count {
-            let part = Part { index, count };
-            let users = plan.users.part(part.users(users));
-            let rate = plan.rate / count as f64;
-            let plan = GeneratorPlan { part, users, rate, ..plan.clone() };
-            self.send(index, &Order::Open { id, plan: Box::new(Plan::new(plan, host)) })?;
+        for index in 0..self.count() {
+            let plan = Box::new(Plan::new(plan(index), host));
+            self.send(index, &Order::Open { id, plan })?;
         }
         let mut workers = Vec::new();
         for (agent, reply) in self.replies(None)?.into_iter().enumerate() {
@@ -369,13 +380,8 @@ impl Fleet {
         Ok(Crew { fleet: Rc::clone(self), id, workers, shared })
     }
 
-    /// Returns the results, and the start of the work.
-    fn work(
-        &self,
-        id: u32,
-        job: &Job,
-        shared: &Shared,
-    ) -> Result<(Vec<Share>, std::time::Instant), AgentError> {
+    /// Orders the work of all agents, and returns its start.
+    fn begin(&self, id: u32, job: &Job) -> Result<std::time::Instant, AgentError> {
         // Clocks drift apart.
         self.compare_clocks()?;
         let way = Duration::from_micros(self.clock_error_us()).times(4);
@@ -387,6 +393,11 @@ impl Fleet {
             let start = start.as_micros().saturating_add_signed(offset);
             self.send(agent, &Order::Do { id, start, job: job.clone() })?;
         }
+        Ok(begun)
+    }
+
+    /// Waits for the end of the work, and returns its results.
+    fn finish(&self, id: u32, shared: &Shared) -> Result<Vec<Share>, AgentError> {
         let mut shares = Vec::new();
         for (agent, reply) in self.replies(Some((id, shared)))?.into_iter().enumerate() {
             let Reply::Found { found, is_early } = reply else {
@@ -400,7 +411,7 @@ impl Fleet {
             let clock_error_us = self.agents.borrow()[agent].clock_error;
             shares.push(Share { agent: Some(self.place(agent)), clock_error_us, found });
         }
-        Ok((shares, begun))
+        Ok(shares)
     }
 }
 
@@ -543,7 +554,24 @@ impl Crew {
         &self,
         job: &Job,
     ) -> Result<(Vec<Share>, std::time::Instant), AgentError> {
-        self.fleet.work(self.id, job, &self.shared)
+        let begun = self.begin(job)?;
+        Ok((self.finish()?, begun))
+    }
+
+    /// Orders `job`, and returns its start.
+    pub(super) fn begin(&self, job: &Job) -> Result<std::time::Instant, AgentError> {
+        self.fleet.begin(self.id, job)
+    }
+
+    /// Waits for the end of the job, and returns its results.
+    pub(super) fn finish(&self) -> Result<Vec<Share>, AgentError> {
+        self.fleet.finish(self.id, &self.shared)
+    }
+
+    /// Ends [`Job::Answer`].
+    pub(super) fn end_answering(&self) -> Result<(), AgentError> {
+        (0..self.fleet.count())
+            .try_for_each(|agent| self.fleet.send(agent, &Order::Enough { id: self.id }))
     }
 }
 

@@ -2,17 +2,20 @@
 
 use super::controller::Crew;
 use super::error::AgentError;
-use super::place::{Share, turns};
+use super::pair::Pair;
+use super::place::{Share, ours, turns};
 use super::protocol;
 use crate::load::engine::Task;
 use crate::load::generator::{Generator, Stretch};
-use crate::load::worker::{Bound, CyclePlan, Found, Shared};
+use crate::load::worker::{Bound, CyclePlan, Shared};
 use std::time::Instant;
 
-/// The source of a load: the workers of this process, or those of agents.
+/// The source of a load: the workers of this process, those of agents, or a sender here and a
+/// receiver on another machine.
 pub(crate) enum Force {
     Local(Generator),
     Agents(Crew),
+    Pair(Pair),
 }
 
 impl Force {
@@ -21,6 +24,7 @@ impl Force {
         match self {
             Self::Local(generator) => &generator.shared,
             Self::Agents(crew) => &crew.shared,
+            Self::Pair(pair) => &pair.sender().shared,
         }
     }
 
@@ -29,6 +33,7 @@ impl Force {
         match self {
             Self::Local(generator) => generator.workers(),
             Self::Agents(crew) => crew.agents(),
+            Self::Pair(pair) => pair.sender().workers(),
         }
     }
 
@@ -37,6 +42,7 @@ impl Force {
         match self {
             Self::Local(generator) => generator.workers(),
             Self::Agents(crew) => crew.workers(),
+            Self::Pair(pair) => pair.workers(),
         }
     }
 
@@ -46,6 +52,7 @@ impl Force {
         match self {
             Self::Local(generator) => turns(users, generator.workers()),
             Self::Agents(crew) => crew.turns(users),
+            Self::Pair(pair) => turns(users, pair.sender().workers()),
         }
     }
 
@@ -64,6 +71,7 @@ impl Force {
             Self::Agents(crew) => {
                 crew.work(&protocol::Job::ClosedLoop { task, window, bound: bound.into() })
             }
+            Self::Pair(pair) => pair.closed_loop(task, window, bound),
         }
     }
 
@@ -72,6 +80,7 @@ impl Force {
         match self {
             Self::Local(generator) => Ok(ours(generator.cycle(plan, generator.soon()))),
             Self::Agents(crew) => crew.work(&plan.into()),
+            Self::Pair(pair) => pair.answered(|sender| sender.cycle(plan, sender.soon())),
         }
     }
 
@@ -86,10 +95,14 @@ impl Force {
                 Ok((ours(generator.load(stretch, soon)), start))
             }
             Self::Agents(crew) => crew.timed_work(&stretch.into()),
+            Self::Pair(pair) => {
+                let mut start = Instant::now();
+                let shares = pair.answered(|sender| {
+                    start = Instant::now();
+                    sender.load(stretch, sender.soon())
+                })?;
+                Ok((shares, start))
+            }
         }
     }
-}
-
-fn ours(found: Vec<Found>) -> Vec<Share> {
-    vec![Share { agent: None, clock_error_us: 0, found }]
 }

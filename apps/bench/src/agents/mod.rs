@@ -11,6 +11,7 @@ mod controller;
 mod error;
 mod force;
 mod install;
+mod pair;
 mod place;
 mod protocol;
 
@@ -18,4 +19,5 @@ pub(crate) use agent::serve;
 pub(crate) use controller::Fleet;
 pub(crate) use error::AgentError;
 pub(crate) use force::Force;
+pub(crate) use pair::Pair;
 pub(crate) use place::{Place, Share};

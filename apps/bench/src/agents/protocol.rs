@@ -21,7 +21,7 @@ pub(crate) const MOST: usize = 1000;
 
 /// The version of this protocol, which must match in addition to the version of the program. It
 /// changes with the types below.
-pub(crate) const PROTOCOL: u32 = 3;
+pub(crate) const PROTOCOL: u32 = 4;
 
 /// The limit of a line in bytes; a longer one is an error.
 const LONGEST: u64 = 1 << 30;
@@ -46,6 +46,8 @@ pub(crate) enum Order {
     /// The server of these sockets is unreachable: start no further operations, and do not wait. No
     /// reply.
     Gone { id: u32 },
+    /// The sender whose calls are answered on these sockets has ended. No reply.
+    Enough { id: u32 },
 }
 
 /// A reply of an agent.
@@ -109,6 +111,10 @@ pub(crate) enum Job {
         #[serde(with = "micros")]
         drain: Duration,
     },
+    /// Answer the calls of the sender with this salt, at once and until [`Order::Enough`].
+    Answer {
+        salt: u32,
+    },
 }
 
 /// The form of [`worker::Bound`].
@@ -116,6 +122,7 @@ pub(crate) enum Job {
 pub(crate) enum Bound {
     EachUser,
     EachCaller,
+    EachCallee,
     For(#[serde(with = "micros")] Duration),
 }
 
@@ -336,6 +343,7 @@ impl Job {
             }
             Self::Cycle { task, spread, interval, wait, length, drain } => generator
                 .cycle(&CyclePlan { task, start, spread, interval, wait, length, drain }, start),
+            Self::Answer { salt } => generator.answer(salt),
         }
     }
 }
@@ -345,6 +353,7 @@ impl From<worker::Bound> for Bound {
         match bound {
             worker::Bound::EachUser => Self::EachUser,
             worker::Bound::EachCaller => Self::EachCaller,
+            worker::Bound::EachCallee => Self::EachCallee,
             worker::Bound::For(span) => Self::For(span),
         }
     }
@@ -355,6 +364,7 @@ impl From<Bound> for worker::Bound {
         match bound {
             Bound::EachUser => Self::EachUser,
             Bound::EachCaller => Self::EachCaller,
+            Bound::EachCallee => Self::EachCallee,
             Bound::For(span) => Self::For(span),
         }
     }

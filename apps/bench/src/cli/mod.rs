@@ -4,6 +4,7 @@ pub(crate) mod capture;
 pub(crate) mod load;
 pub(crate) mod values;
 
+use crate::agents::Place;
 use crate::peer::PeerArgs;
 use crate::record::{Criterion, Operation, Run};
 use crate::require::Requirements;
@@ -206,6 +207,9 @@ pub(crate) struct QosArgs {
     /// The number of repeats of each step
     #[arg(long, default_value_t = 10)]
     pub(crate) repeats_of_step: u32,
+    /// Put all callees on another machine, reached over ssh; the callers are here
+    #[arg(long, value_name = "ssh:HOST", conflicts_with_all = ["agents", "link"])]
+    pub(crate) receiver: Option<Place>,
     /// The rate of a link, such as 100M, between the load and the servers that are started; needs
     /// root [default: none, with --busy 100M]
     #[arg(long, value_name = "BITS", value_parser = values::bits)]

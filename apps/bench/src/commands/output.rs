@@ -23,7 +23,12 @@ pub(crate) fn record(kind: Kind, systems: Vec<System>, means: &Means<'_>) -> Rec
             .collect(),
         started: net::wall_clock().as_secs(),
         machine: watch::machine(),
-        agents: means.fleet.as_ref().map(|fleet| fleet.machines()).unwrap_or_default(),
+        agents: means
+            .fleet
+            .as_ref()
+            .or(means.receiver.as_ref())
+            .map(|fleet| fleet.machines())
+            .unwrap_or_default(),
         systems,
         runs: Vec::new(),
         findings: Vec::new(),

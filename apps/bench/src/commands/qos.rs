@@ -1,5 +1,6 @@
 //! `qos`: parallel users with a port each, which all register and then all call at the same time,
-//! on an idle link and, optionally, on a busy one (see docs/sources.md).
+//! on an idle link and, optionally, on a busy one (see docs/sources.md). The callees may be on
+//! another machine.
 
 use super::error::CommandError;
 use super::output::{self, finding};
@@ -40,7 +41,15 @@ pub(crate) fn execute(args: &QosArgs, ending: &Arc<AtomicBool>) -> Result<bool, 
         load.detail.sut_namespace = Some(link.name.clone());
     }
     let busy = busy(args.busy, link.as_ref())?;
-    let means = Means::new(&load, args.output.quiet, ending)?;
+    let mut means = Means::new(&load, args.output.quiet, ending)?;
+    if let Some(place) = &args.receiver {
+        // The calls of one worker here have one receiving worker there.
+        if load.detail.workers != Some(1) {
+            let text = "--receiver is for one worker: leave --workers out";
+            return Err(CommandError::Usage(text.to_owned()));
+        }
+        means.start_receiver(place)?;
+    }
     let mut record = output::record(Kind::Qos, Vec::new(), &means);
     let callers = &args.callers.0;
     let most = callers.iter().copied().max().unwrap_or(1);
@@ -129,7 +138,7 @@ fn link(args: &QosArgs) -> Result<Option<Link>, CommandError> {
             return Err(CommandError::Usage(text.to_owned()));
         }
         (Some(bits), _) => bits,
-        (None, Some(_)) if starts_all && load.agents.is_empty() => LINK,
+        (None, Some(_)) if starts_all && load.agents.is_empty() && args.receiver.is_none() => LINK,
         (None, _) => return Ok(None),
     };
     Link::start(bits).map(Some).map_err(CommandError::Traffic)

@@ -3,7 +3,7 @@
 use super::error::CommandError;
 use super::progress::Progress;
 use super::systems::Started;
-use crate::agents::{Fleet, Force};
+use crate::agents::{Fleet, Force, Pair, Place};
 use crate::cli::load::LoadArgs;
 use crate::load::generator::Generator;
 use crate::load::links::LinkCounts;
@@ -62,6 +62,8 @@ pub(crate) struct Opening<'a> {
 pub(crate) struct Means<'a> {
     /// The agents, if the load comes from other machines.
     pub(crate) fleet: Option<Rc<Fleet>>,
+    /// The agent with all callees, if they are on another machine.
+    pub(crate) receiver: Option<Rc<Fleet>>,
     pub(crate) progress: Progress,
     /// Set when the user requests the end.
     pub(crate) ending: &'a Arc<AtomicBool>,
@@ -86,7 +88,17 @@ impl<'a> Means<'a> {
                 fleet.clock_error_us()
             ));
         }
-        Ok(Self { fleet, progress, ending })
+        Ok(Self { fleet, receiver: None, progress, ending })
+    }
+
+    /// Starts the receiver, an agent with all callees.
+    ///
+    /// # Errors
+    /// [`CommandError`] if the agent does not start.
+    pub(crate) fn start_receiver(&mut self, place: &Place) -> Result<(), CommandError> {
+        self.receiver = Fleet::start(std::slice::from_ref(place), false, self.ending)?;
+        self.progress.note(&format!("the receiver is ready: {place}"));
+        Ok(())
     }
 }
 
@@ -107,6 +119,12 @@ impl Session {
         let force = match &means.fleet {
             Some(fleet) => Force::Agents(fleet.open(&plan, &target.host)?),
             None => Force::Local(Generator::open(&plan, means.ending)?),
+        };
+        let force = match (force, &means.receiver) {
+            (Force::Local(sender), Some(receiver)) => {
+                Force::Pair(Pair::open(sender, &plan, &target.host, receiver)?)
+            }
+            (force, _) => force,
         };
         Ok(Self {
             system,

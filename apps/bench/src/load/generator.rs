@@ -87,6 +87,7 @@ enum Job {
     ClosedLoop { task: Task, window: usize, bound: Bound },
     Load(LoadPlan),
     Cycle(CyclePlan),
+    Answer { salt: u32 },
     LogOut,
 }
 
@@ -159,6 +160,12 @@ impl Generator {
     /// Runs `task` in a closed loop with at most `window` operations at a time on each worker.
     pub(crate) fn closed_loop(&mut self, task: Task, window: usize, bound: Bound) -> Vec<Found> {
         self.all(|_, _| Job::ClosedLoop { task, window, bound })
+    }
+
+    /// Answers the calls of a sender with one worker, whose salt is `salt`, until it has ended: see
+    /// [`Shared::enough`].
+    pub(crate) fn answer(&mut self, salt: u32) -> Vec<Found> {
+        self.all(|_, _| Job::Answer { salt })
     }
 
     /// Returns the next time at which all workers can start together.
@@ -266,6 +273,7 @@ fn spawn(
                     }
                     Job::Cycle(plan) => worker.cycle(&plan),
                     Job::Load(plan) => worker.load(&plan),
+                    Job::Answer { salt } => worker.answer(salt),
                     Job::LogOut => {
                         worker.log_out();
                         continue;

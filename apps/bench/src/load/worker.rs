@@ -75,6 +75,8 @@ pub(crate) enum Bound {
     EachUser,
     /// One call for each of the first half of the users to the other half.
     EachCaller,
+    /// One operation for each of the other half.
+    EachCallee,
     /// As many operations as fit into this time.
     For(Duration),
 }
@@ -137,6 +139,8 @@ pub(crate) struct Shared {
     pub(crate) ending: Arc<AtomicBool>,
     /// Set when the server is unreachable: the load ends without waiting for operations under way.
     pub(crate) gone: Arc<AtomicBool>,
+    /// Set when the sender whose calls are answered here has ended.
+    pub(crate) enough: Arc<AtomicBool>,
 }
 
 impl Shared {
@@ -222,10 +226,12 @@ impl Worker {
         self.begin(Tally::new(start, start..Instant::MAX));
         let (cpu, links) = (Cpu::of_thread(), self.links.counts());
         let users = self.engine.parties();
-        let (count, end) = match bound {
-            Bound::EachUser => (users, Instant::MAX),
-            Bound::EachCaller => (users.div_ceil(2), Instant::MAX),
-            Bound::For(span) => (usize::MAX, start + span),
+        let callers = users.div_ceil(2);
+        let (first, count, end) = match bound {
+            Bound::EachUser => (0, users, Instant::MAX),
+            Bound::EachCaller => (0, callers, Instant::MAX),
+            Bound::EachCallee => (callers, users - callers, Instant::MAX),
+            Bound::For(span) => (0, usize::MAX, start + span),
         };
         let mut started = 0;
         let mut last_progress = start;
@@ -233,7 +239,7 @@ impl Worker {
             let now = self.clock.now();
             let may_start = started < count && now < end && !self.is_stopped(now);
             while may_start && started < count && self.engine.in_flight() < window {
-                self.start(now, now, task, started as u32);
+                self.start(now, now, task, (first + started) as u32);
                 started += 1;
                 last_progress = now;
             }
@@ -248,6 +254,21 @@ impl Worker {
             }
             if !is_more && in_flight > 0 {
                 self.links.wait_for_messages(self.until_timer(now));
+            }
+        }
+        self.found(start, cpu, links)
+    }
+
+    /// Answers the calls of the sender with the salt `salt` until it has ended. They are operations
+    /// of the sender, and are not counted here.
+    pub(crate) fn answer(&mut self, salt: u32) -> Found {
+        let start = self.clock.now();
+        self.begin(Tally::new(start, start..start));
+        let (cpu, links) = (Cpu::of_thread(), self.links.counts());
+        self.engine.answer_calls_of(salt);
+        while !self.shared.enough.load(Ordering::Relaxed) && !self.shared.is_over() {
+            if !self.pump() {
+                self.links.wait_for_messages(self.until_timer(self.clock.now()));
             }
         }
         self.found(start, cpu, links)

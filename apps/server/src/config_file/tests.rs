@@ -196,7 +196,10 @@ fn values_that_contradict_each_other_are_refused() {
     refused("[registrar]\nmin_expires = 3601\ndefault_expires = \"2h\"", "2:15: min_expires is lo");
     refused("[timers]\nc = \"3m\"", "2:5: timer c must be longer than 3 minutes");
     refused("domains = [\"a\", \"b\", \"A\"]", "1:22: domains: `a` is repeated");
-    refused("domains = [\"a\", { name = \"b\", aliases = [\"a\"] }]", "1:42: domains: `a` is repeated");
+    refused(
+        "domains = [\"a\", { name = \"b\", aliases = [\"a\"] }]",
+        "1:42: domains: `a` is repeated",
+    );
     refused("domains = [{ name = \"b\", alias = [] }]", "1:26: domains: unknown key `alias`");
     refused("domains = [{ aliases = [] }]", "1:12: domains: a domain has no name");
     refused(

@@ -98,6 +98,8 @@ pub(crate) struct Engine {
     scratch: Vec<u8>,
     /// The CSeq of registrations: it rises for each user.
     registrations: u32,
+    /// The salt of a sender on another machine whose calls are answered here.
+    sender: Option<u32>,
     /// The users whose operations have ended, with the outcomes; `None` if they are not collected.
     pub(crate) ended: Option<Vec<(u32, Outcome)>>,
     /// The counts of the current load.
@@ -130,6 +132,7 @@ impl Engine {
             due: Vec::new(),
             // A fixed number of digits keeps the lengths of messages equal.
             registrations: 1_000_000,
+            sender: None,
             ended: None,
             tally: Tally::new(now, now..now),
             out: Output::default(),
@@ -140,6 +143,21 @@ impl Engine {
     pub(crate) fn begin(&mut self, tally: Tally) {
         self.slots.close_books();
         self.tally = tally;
+    }
+
+    /// Answers the calls of the sender with the salt `salt` from now on, in place of own ones.
+    pub(crate) const fn answer_calls_of(&mut self, salt: u32) {
+        self.sender = Some(salt);
+    }
+
+    /// Takes a slot for the call `key` of the sender, which has arrived on `link`.
+    fn adopt(&mut self, key: Key, link: u32) -> bool {
+        let party = self.parties.iter().position(|party| party.link == link);
+        let Some(party) = party.filter(|_| self.slots.adopt(key)) else { return false };
+        let slot = self.slots.get(key.slot);
+        slot.peer = party as u32;
+        slot.link = link;
+        true
     }
 
     /// Returns the number of users.

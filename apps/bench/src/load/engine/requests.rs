@@ -71,10 +71,21 @@ impl Engine {
         };
         let mut arrived =
             Arrived { message, method, cseq: cseq.number, link, remote, is_measured: false };
-        let Some(key) = key_of_call(message, self.settings.salt) else {
+        let salt = self.sender.unwrap_or(self.settings.salt);
+        let Some(key) = key_of_call(message, salt) else {
             self.on_foreign(&arrived, now);
             return;
         };
+        let is_new = self.slots.find(key).is_none() && self.slots.past(key).is_none();
+        if is_new
+            && self.sender.is_some()
+            && method == Method::Invite
+            && to_tag(message).is_none()
+            && !self.adopt(key, link)
+        {
+            self.on_foreign(&arrived, now);
+            return;
+        }
         let Some(slot) = self.slots.find(key) else {
             self.past(key, method == Method::Ack, now);
             match method {
@@ -221,6 +232,10 @@ impl Engine {
                 }
                 let mark = is_first.then_some((entry, Mark::ByeAnswer));
                 self.respond(arrived, 200, &tag, mark);
+                if self.sender.is_some() {
+                    // The operation is the sender's. Here it holds nothing but the callee's state.
+                    self.end(index, Outcome::Succeeded, now);
+                }
             }
             End::Caller => {
                 // The callees of this load send no BYE, so a server originated it.

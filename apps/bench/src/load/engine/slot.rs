@@ -13,6 +13,9 @@ use std::net::{Ipv4Addr, SocketAddr};
 /// unused.
 const RESERVE: usize = 256;
 
+/// The limit of slots for the calls of a sender on another machine.
+const MAX_ADOPTED: usize = 1 << 16;
+
 /// A task: an [`Operation`], or a preparation for one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Task {
@@ -353,6 +356,29 @@ impl Slots {
         };
         self.all[index as usize].reset();
         index
+    }
+
+    /// Takes the slot of `key` for a call that a sender on another machine has started. Returns
+    /// false if the slot is in use, or beyond the limit.
+    pub(crate) fn adopt(&mut self, key: Key) -> bool {
+        let index = key.slot as usize;
+        if index >= MAX_ADOPTED || self.all.get(index).is_some_and(|slot| slot.is_live) {
+            return false;
+        }
+        while self.all.len() <= index {
+            self.free.push_back(self.all.len() as u32);
+            self.all.push(Slot::new());
+        }
+        self.free.retain(|&free| free != key.slot);
+        let slot = &mut self.all[index];
+        slot.reset();
+        slot.generation = key.generation;
+        slot.task = Task::Invite;
+        // No request of this end waits for a response.
+        slot.request = Request::Hold;
+        slot.is_measured = false;
+        slot.owns_link = false;
+        true
     }
 
     /// Ends the operation in a slot.
