@@ -27,11 +27,33 @@ const GRID: RGBColor = RGBColor(0xDD, 0xDD, 0xDD);
 /// The colour of invalid results.
 const DOUBT: RGBColor = RGBColor(0xB0, 0x00, 0x20);
 
-/// The width of a chart in its own units. A page shows two units as a pixel, since plotters
-/// supports only integer units.
-const WIDTH: u32 = 1240;
-/// The height of a line chart.
-const HEIGHT: u32 = 640;
+/// The format of a chart. Columns of less than 640 pixels show the narrow one, whose letters stay
+/// readable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Format {
+    Wide,
+    Narrow,
+}
+
+impl Format {
+    /// The width in the chart's own units. A page shows two units as a pixel, since plotters
+    /// supports only integer units.
+    const fn width(self) -> u32 {
+        match self {
+            Self::Wide => 1240,
+            Self::Narrow => 740,
+        }
+    }
+
+    /// The height of a line chart.
+    const fn height(self) -> u32 {
+        match self {
+            Self::Wide => 640,
+            Self::Narrow => 520,
+        }
+    }
+}
+
 /// The height of a bar with the gap after it.
 const BAR: u32 = 40;
 /// The height of the font.
@@ -48,12 +70,12 @@ type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
 
 /// Returns the chart as an SVG element.
-pub(super) fn svg(chart: &Chart) -> String {
-    let height = if chart.bars.is_empty() { HEIGHT } else { bars_height(chart) };
+pub(super) fn svg(chart: &Chart, format: Format) -> String {
+    let height = if chart.bars.is_empty() { format.height() } else { bars_height(chart) };
     let mut text = String::new();
     {
-        let area = SVGBackend::with_string(&mut text, (WIDTH, height)).into_drawing_area();
-        draw(chart, &area).expect("writing into a string succeeds");
+        let area = SVGBackend::with_string(&mut text, (format.width(), height)).into_drawing_area();
+        draw(chart, format, &area).expect("writing into a string succeeds");
         area.present().expect("writing into a string succeeds");
     }
     text
@@ -104,14 +126,22 @@ fn width(text: &str) -> u32 {
     (text.chars().count() as f64 * LETTER) as u32
 }
 
-fn draw(chart: &Chart, area: &Area<'_>) -> Drawn {
-    let (x, y) = chart.rulers();
-    let names = if chart.bars.is_empty() {
-        y.ticks.iter().map(|&tick| width(&y.label(tick))).max()
-    } else {
-        chart.bars.iter().map(|(name, _)| width(name)).max()
+fn draw(chart: &Chart, format: Format, area: &Area<'_>) -> Drawn {
+    let (mut x, y) = chart.rulers();
+    let names = match (chart.bars.is_empty(), format) {
+        (true, _) => y.ticks.iter().map(|&tick| width(&y.label(tick))).max(),
+        (false, Format::Wide) => chart.bars.iter().map(|(name, _)| width(name)).max(),
+        // The names are above their bars.
+        (false, Format::Narrow) => None,
     };
-    let left = names.unwrap_or(0).min(WIDTH / 2) + 16;
+    let left = names.unwrap_or(0).min(format.width() / 2) + 16;
+    // Labels that would touch are left out.
+    let room = format.width().saturating_sub(left + 110);
+    while x.ticks.len() > 2
+        && x.ticks.iter().map(|&tick| width(&x.label(tick)) + 24).sum::<u32>() > room
+    {
+        x.ticks = x.ticks.iter().copied().step_by(2).collect();
+    }
     // The label is centred below its tick, which may be at the end of the axis.
     let half_of_last_tick = x.ticks.last().map_or(0, |&tick| width(&x.label(tick)) / 2 + 4);
     let mut context = ChartBuilder::on(area)
@@ -150,8 +180,8 @@ fn draw(chart: &Chart, area: &Area<'_>) -> Drawn {
     for line in &chart.lines {
         draw_line(line, area, &at)?;
     }
-    draw_bars(chart, area, &frame, &at)?;
-    draw_marks(chart, area, &frame, &at)
+    draw_bars(chart, format, area, &frame, &at)?;
+    draw_marks(chart, format, area, &frame, &at)
 }
 
 /// The edges of the plot.
@@ -182,17 +212,21 @@ fn draw_line(line: &Line, area: &Area<'_>, at: &impl Fn((f64, f64)) -> (i32, i32
 
 fn draw_bars(
     chart: &Chart,
+    format: Format,
     area: &Area<'_>,
     frame: &Frame,
     at: &impl Fn((f64, f64)) -> (i32, i32),
 ) -> Drawn {
     let rows: usize = chart.bars.iter().map(|(_, bars)| bars.len() + 1).sum();
     let row = f64::from(frame.bottom - frame.top) / rows.max(1) as f64;
-    let mut done = 0.5;
+    let mut done = if format == Format::Wide { 0.5 } else { 0.9 };
     for (name, bars) in &chart.bars {
-        let middle = f64::from(frame.top) + (done + bars.len() as f64 / 2.0) * row;
-        let style = letters(INK, HPos::Right, VPos::Center);
-        area.draw(&Text::new(name.clone(), (frame.left - 12, middle as i32), style))?;
+        let (side, x, rows) = match format {
+            Format::Wide => (HPos::Right, frame.left - 12, bars.len() as f64 / 2.0),
+            Format::Narrow => (HPos::Left, frame.left, -0.4),
+        };
+        let y = f64::from(frame.top) + (done + rows) * row;
+        area.draw(&Text::new(name.clone(), (x, y as i32), letters(INK, side, VPos::Center)))?;
         for bar in bars {
             let top = (f64::from(frame.top) + (done + 0.08) * row) as i32;
             let bottom = (f64::from(frame.top) + (done + 0.92) * row) as i32;
@@ -222,6 +256,7 @@ fn draw_bars(
 
 fn draw_marks(
     chart: &Chart,
+    format: Format,
     area: &Area<'_>,
     frame: &Frame,
     at: &impl Fn((f64, f64)) -> (i32, i32),
@@ -235,7 +270,10 @@ fn draw_marks(
                 let has_room = x + 8 + width(&mark.label) as i32 <= frame.right;
                 let (side, x) = if has_room { (HPos::Left, x + 8) } else { (HPos::Right, x - 8) };
                 let beside = letters(INK, side, VPos::Top);
-                area.draw(&Text::new(mark.label.clone(), (x, frame.top + 4), beside))?;
+                // Labels of neighbours are on different lines where they have little room.
+                let line = if format == Format::Narrow { index as i32 % 2 } else { 0 };
+                let y = frame.top + 4 + line * (LETTERS as i32 + 4);
+                area.draw(&Text::new(mark.label.clone(), (x, y), beside))?;
             }
             Place::Y(y) => {
                 let y = at((f64::NAN, y)).1;

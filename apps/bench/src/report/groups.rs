@@ -160,7 +160,7 @@ pub(super) fn state(run: &Run) -> &str {
 pub(super) fn run_name(run: &Run) -> String {
     let label = if run.label.is_empty() { String::new() } else { format!(", {}", run.label) };
     format!(
-        "{}, {} at {}/s{label}, repeat {}",
+        "{}, {} at {} operations/s{label}, repeat {}",
         run.system,
         operation(&run.load),
         words::figure(run.load.rate),

@@ -2,7 +2,7 @@
 
 use super::chart::Chart;
 use super::document::{Block, Document, Section, Table, Verdict};
-use super::draw;
+use super::draw::{self, Format};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 const STYLE: &str = include_str!("style.css");
@@ -122,7 +122,7 @@ fn table(table: &Table) -> Markup {
 fn chart(chart: &Chart) -> Markup {
     let (legend, doubtful) = chart.legend();
     let bars = !chart.bars.is_empty();
-    let svg = draw::svg(chart).replacen("<svg ", "<svg role=\"img\" ", 1);
+    let svg = |format| draw::svg(chart, format).replacen("<svg ", "<svg role=\"img\" ", 1);
     html! {
         figure .bars[bars] {
             figcaption { (chart.title) }
@@ -137,7 +137,11 @@ fn chart(chart: &Chart) -> Markup {
                     }
                 }
             }
-            div.plot { (PreEscaped(svg)) }
+            // The style sheet shows one of them.
+            div.plots {
+                div.plot { (PreEscaped(svg(Format::Wide))) }
+                div.plot.narrow { (PreEscaped(svg(Format::Narrow))) }
+            }
         }
     }
 }

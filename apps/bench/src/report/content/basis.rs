@@ -40,7 +40,7 @@ impl<'a> Report<'a> {
                 "" => format!("{} users", words::count(group.load.users)),
                 state => format!("{} users, {state}", words::count(group.load.users)),
             },
-            _ => format!("{}/s", words::figure(group.load.rate)),
+            _ => format!("{} operations/s", words::figure(group.load.rate)),
         }
     }
 

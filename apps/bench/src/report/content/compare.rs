@@ -93,7 +93,7 @@ fn by_load<'g, 'a>(groups: &'g [Group<'a>]) -> Vec<(String, Vec<&'g Group<'a>>)>
     let named = loads.iter().map(|same| {
         let mut name = same[0].operation();
         if differ(&same[0].operation(), |group| group.load.rate) {
-            name += &format!(" at {}/s", words::figure(same[0].load.rate));
+            name += &format!(" at {} operations/s", words::figure(same[0].load.rate));
         }
         if differ(&same[0].operation(), |group| group.load.users as f64) {
             name += &format!(" of {} users", words::count(same[0].load.users));

@@ -364,7 +364,7 @@ fn headline(report: &Report<'_>) -> Table {
 type Measure = (&'static str, &'static str, fn(&Run) -> Option<f64>);
 
 const MEASURES: [Measure; 4] = [
-    ("achieved rate", "/s", |run| Some(metrics::achieved_rate(run))),
+    ("achieved rate", " operations/s", |run| Some(metrics::achieved_rate(run))),
     ("median response", " ms", |run| percentile(run, Delay::Response, 50.0).map(|us| us / 1000.0)),
     ("p99 response", " ms", |run| percentile(run, Delay::Response, 99.0).map(|us| us / 1000.0)),
     ("CPU per operation", " µs", metrics::cpu_per_operation),

@@ -339,7 +339,7 @@ fn an_invalid_run_does_not_look_like_a_good_one() {
 fn medians_leave_out_invalid_runs_and_outliers_are_named() {
     let text = markdown(&[synthetic::compared()]);
     assert!(text.contains("NOT VALID IN PART: 1 of 234 runs"), "{}", &text[..2000]);
-    let outlier = "kamailio, register at 2,000/s, repeat 2: CPU per operation";
+    let outlier = "kamailio, register at 2,000 operations/s, repeat 2: CPU per operation";
     assert_eq!(text.matches(outlier).count(), 2, "in the verdict, and with all runs");
     assert!(text.contains("5 of 6 valid"));
 }
