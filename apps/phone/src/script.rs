@@ -16,6 +16,9 @@ use toml::{Spanned, Value};
 /// The default time limit of a step.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
+/// The status of a call that is declined with another URI for the caller.
+const REDIRECTION: u16 = 302;
+
 /// A parsed script.
 #[derive(Debug)]
 pub(crate) struct Script {
@@ -66,6 +69,8 @@ pub(crate) enum Action {
     ExpectCall(String),
     Answer,
     Decline(u16),
+    /// The caller is redirected to this URI (302).
+    Redirect(String),
     Press(String),
     ExpectKeys(String),
     ExpectTone(f64),
@@ -98,6 +103,7 @@ impl fmt::Display for Action {
             Self::ExpectCall(from) => write!(f, "expect_call {from}"),
             Self::Answer => f.write_str("answer"),
             Self::Decline(status) => write!(f, "decline {status}"),
+            Self::Redirect(to) => write!(f, "decline {REDIRECTION}, to {to}"),
             Self::Press(keys) => write!(f, "press {keys}"),
             Self::ExpectKeys(keys) => write!(f, "expect_keys {keys}"),
             Self::ExpectTone(hertz) => write!(f, "expect_tone {hertz}"),
@@ -158,8 +164,9 @@ values! {
         .ok_or("expected true; otherwise leave the step out".into());
 
     #[derive(Clone, Copy)]
-    Refusal(u16) from u16: status => Some(status).filter(|status| (300..700).contains(status))
-        .ok_or("expected a status from 300 to 699".into());
+    Refusal(u16) from u16: status => Some(status)
+        .filter(|status| matches!(status, &REDIRECTION | 400..700))
+        .ok_or("expected a status from 400 to 699, or 302 with `to`".into());
 
     #[derive(Clone, Copy)]
     Ends(Ending) from Value: value => {
@@ -201,6 +208,7 @@ struct Raw {
     until: Option<Spanned<Until>>,
     account: Option<Spanned<String>>,
     text: Option<Spanned<String>>,
+    to: Option<Spanned<String>>,
     dial: Option<String>,
     wait: Option<Time>,
     expect_call: Option<String>,
@@ -242,7 +250,10 @@ impl Raw {
             self.wait.map(|time| Action::Wait(time.0)),
             self.expect_call.clone().map(Action::ExpectCall),
             self.answer.map(|_| Action::Answer),
-            self.decline.map(|status| Action::Decline(status.0)),
+            self.decline.map(|status| match &self.to {
+                Some(to) if status.0 == REDIRECTION => Action::Redirect(to.get_ref().clone()),
+                _ => Action::Decline(status.0),
+            }),
             self.press.clone().map(|keys| Action::Press(keys.0)),
             self.expect_keys.clone().map(|keys| Action::ExpectKeys(keys.0)),
             self.expect_tone.map(|hertz| Action::ExpectTone(hertz.0)),
@@ -278,6 +289,7 @@ impl Raw {
         let name = name.split(' ').next().unwrap_or_default();
         let is_dial = matches!(action, Action::Dial { .. });
         let is_message = matches!(action, Action::Message { .. });
+        let is_redirection = matches!(action, Action::Redirect(_));
         let is_of_call = !matches!(
             action,
             Action::Wait(_)
@@ -292,6 +304,7 @@ impl Raw {
             ("until", self.until.as_ref().map(|s| start(s.span())), is_dial),
             ("account", self.account.as_ref().map(|s| start(s.span())), is_dial || is_message),
             ("text", self.text.as_ref().map(|s| start(s.span())), is_message),
+            ("to", self.to.as_ref().map(|s| start(s.span())), is_redirection),
             ("call", self.call.as_ref().map(|s| start(s.span())), is_of_call),
         ];
         for (option, place, has_meaning) in options {
@@ -301,6 +314,9 @@ impl Raw {
         }
         if is_message && self.text.is_none() {
             return Err((at, "`message` needs `text`".into()));
+        }
+        if *action == Action::Decline(REDIRECTION) {
+            return Err((at, "`decline = 302` wants `to`, the URI for the caller".into()));
         }
         Ok(())
     }
@@ -427,6 +443,12 @@ mod tests {
             (format!("{dial},\n{{ press = \"x\" }}"), "3:11: expected keys"),
             (format!("{dial},\n{{ expect_tone = 9000 }}"), "3:17: expected 1 to 7999 hertz"),
             (format!("{dial},\n{{ decline = 200 }}"), "3:13: expected a status"),
+            (format!("{dial},\n{{ decline = 302 }}"), "3:1: `decline = 302` wants `to`"),
+            (format!("{dial},\n{{ decline = 301, to = \"sip:c@d\" }}"), "3:13: expected a status"),
+            (
+                format!("{dial},\n{{ decline = 486, to = \"sip:c@d\" }}"),
+                "3:23: `to` means nothing with `decline`",
+            ),
             (format!("{dial},\n{{ expect_end = \"bob\" }}"), "3:16: expected \"peer\""),
             (
                 format!("{dial},\n{{ hold = true, within = \"1s\" }}"),

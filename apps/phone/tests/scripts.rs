@@ -153,6 +153,20 @@ fn a_call_that_is_not_taken_has_the_status_of_its_cause() {
 }
 
 #[test]
+fn a_redirected_caller_reaches_the_named_phone() {
+    let other = Running::answer(&["--play", "tone:1000"]);
+    let steps_there =
+        format!("{{ expect_call = \"*\" }}, {{ decline = 302, to = \"{}\" }}", other.uri());
+    let there_script = steps(&steps_there);
+    let there = Running::start(&there_script.args());
+    let caller = format!("{{ dial = \"{}\" }}, {{ expect_tone = 1000 }}", there.uri());
+    let output = steps(&caller).run();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(there.end().0, Some(0));
+    assert_eq!(other.end().0, Some(0));
+}
+
+#[test]
 fn wrong_keys_and_other_callers_fail_a_step() {
     let callee = steps("{ expect_call = \"*\" }, { answer = true }, { expect_keys = \"12\" }");
     let there = Running::start(&callee.args());

@@ -171,6 +171,7 @@ impl Run {
         match &step.action {
             Action::Answer => told(phone.answer(number)),
             Action::Decline(status) => told(phone.decline(number, *status)),
+            Action::Redirect(to) => told(phone.redirect(number, to)),
             Action::Press(keys) => told(phone.press(number, keys)),
             Action::Play(what) => told(phone.play(number, what)),
             Action::Hold => told(phone.hold(number, true)),
@@ -251,7 +252,7 @@ impl Run {
                     false => Err(unmet(format!("the call has ended with another result: {cause}"))),
                 };
             }
-            Action::HangUp | Action::Decline(_) => {
+            Action::HangUp | Action::Decline(_) | Action::Redirect(_) => {
                 return Ok(passed_if(self.ended.contains_key(&number)));
             }
             Action::Transfer(_) | Action::TransferTo(_) => match self.transferred.get(&number) {
