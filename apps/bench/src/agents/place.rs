@@ -49,6 +49,11 @@ pub(crate) struct Share {
     pub(crate) found: Vec<Found>,
 }
 
+/// Returns the results of this process.
+pub(super) fn ours(found: Vec<Found>) -> Vec<Share> {
+    vec![Share { agent: None, clock_error_us: 0, found }]
+}
+
 /// Returns the number of turns on one machine: its workers have equal shares of the load, and some
 /// have one user more than others.
 pub(super) const fn turns(users: usize, workers: usize) -> usize {
