@@ -157,7 +157,7 @@ fn challenge<R: RawMutex>(
         }
     }
     env.counters.unasked.add();
-    answer(incoming, Status::BAD_REQUEST.because("Too Short for a Challenge, Use TCP"), env);
+    answer(incoming, Status::BAD_REQUEST.with_reason("Too Short for a Challenge, Use TCP"), env);
 }
 
 /// Records a failure of a source with a proved address.
