@@ -42,7 +42,7 @@ pub fn run() -> Result<(), &'static str> {
 fn users() -> Option<()> {
     let (mut reader, mut found) = (users::Reader::new("a.com", "a.com"), None);
     reader.read(b"alice<4711>:secret\n", &mut |_, line| {
-        found = line.ok().map(|line| line.name == "alice")
+        found = line.ok().map(|line| line.name == "alice");
     });
     found?.then_some(())
 }

@@ -326,10 +326,10 @@ impl Phone {
     /// Sends a DTMF key in the call.
     pub fn press(&mut self, key: char) {
         let session = self.call.as_mut().and_then(|call| call.leg.session.as_mut());
-        if let Some(session) = session {
-            if let Err(error) = session.press(key) {
-                self.log.say(format_args!("key not sent: {error}"));
-            }
+        if let Some(session) = session
+            && let Err(error) = session.press(key)
+        {
+            self.log.say(format_args!("key not sent: {error}"));
         }
     }
 
