@@ -50,7 +50,7 @@ pub(super) enum Decision {
 pub(super) struct Way {
     pub(super) authorization: Authorization,
     pub(super) targets: Targets,
-    /// The identity of the called user, if it is a user of this shared.
+    /// The identity of the called user, if it is a user of this server.
     pub(super) answerer: Identity,
     /// Complete Route lines that replace the received ones. `None` leaves them unchanged.
     pub(super) routes: Option<Vec<u8>>,

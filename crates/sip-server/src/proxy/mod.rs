@@ -89,7 +89,7 @@ pub(crate) fn meets_transaction<R: RawMutex>(
     }
 }
 
-/// Forwards a response, unless it answers no request of this tables.
+/// Forwards a response, unless it answers no request of this server.
 pub(crate) fn on_response<R: RawMutex>(
     tables: &Tables<R>,
     message: &Message<'_>,

@@ -25,7 +25,7 @@ use smallvec::SmallVec;
 /// authentication strangers choose it.
 const MAX_USER: usize = 512;
 
-/// Answers a REGISTER for a domain of this shared.
+/// Answers a REGISTER for a domain of this server.
 pub(crate) fn on_register<R: RawMutex>(
     shared: &Shared<R>,
     incoming: &Incoming<'_, '_>,
