@@ -316,7 +316,7 @@ impl Raw {
             return Err((at, "`message` needs `text`".into()));
         }
         if *action == Action::Decline(REDIRECTION) {
-            return Err((at, "`decline = 302` wants `to`, the URI for the caller".into()));
+            return Err((at, "`decline = 302` needs `to`, the URI for the caller".into()));
         }
         Ok(())
     }
@@ -443,11 +443,11 @@ mod tests {
             (format!("{dial},\n{{ press = \"x\" }}"), "3:11: expected keys"),
             (format!("{dial},\n{{ expect_tone = 9000 }}"), "3:17: expected 1 to 7999 hertz"),
             (format!("{dial},\n{{ decline = 200 }}"), "3:13: expected a status"),
-            (format!("{dial},\n{{ decline = 302 }}"), "3:1: `decline = 302` wants `to`"),
+            (format!("{dial},\n{{ decline = 302 }}"), "3:1: `decline = 302` needs `to`"),
             (format!("{dial},\n{{ decline = 301, to = \"sip:c@d\" }}"), "3:13: expected a status"),
             (
                 format!("{dial},\n{{ decline = 486, to = \"sip:c@d\" }}"),
-                "3:23: `to` means nothing with `decline`",
+                "3:23: `to` does not apply to `decline`",
             ),
             (format!("{dial},\n{{ expect_end = \"bob\" }}"), "3:16: expected \"peer\""),
             (
