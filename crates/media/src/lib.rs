@@ -20,6 +20,7 @@ pub mod ear;
 mod error;
 mod mapper;
 mod negotiation;
+mod packet_path;
 mod rtcp;
 mod session;
 pub mod tone;
@@ -31,6 +32,7 @@ pub use mapper::{Mapper, Mapping};
 pub use negotiation::{
     ExtendedReports, Negotiator, Random, Refusal, Security, Stream, Wishes, shorten,
 };
+pub use packet_path::{PacketPath, PathError};
 pub use rtcp::{Channel, ReportSeed};
 pub use session::{Clock, Flow, Heard, Seed, Session, Statistics};
 pub use {codec, sdp, srtp, zeroize};

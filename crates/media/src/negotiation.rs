@@ -8,7 +8,7 @@ use codec::Codec;
 use core::fmt;
 use core::net::SocketAddr;
 use core::time::Duration;
-use description::{Description, in_its_place};
+use description::{Description, MediaLines};
 use sdp::negotiation::{self, NegotiatedSrtp, Profile, SrtpPreferences};
 use sdp::{CryptoAttribute, Direction, MediaDescription};
 use srtp::plus::{Scheme, SrtpPlus};
@@ -182,6 +182,8 @@ pub struct Negotiator {
     wants_extended_reports: bool,
     id: u64,
     version: u64,
+    /// The media of the last offer of the other end.
+    media: MediaLines,
     holds: bool,
     /// The keys of the last offer.
     offered: Vec<CryptoAttribute>,
@@ -205,6 +207,7 @@ impl Negotiator {
             wants_extended_reports: true,
             id,
             version: 0,
+            media: MediaLines::default(),
             holds: false,
             offered: Vec::new(),
             agreed: None,
@@ -281,7 +284,7 @@ impl Negotiator {
         let noise = types.iter().any(|(_, codec)| codec.clock_rate() == NOISE.1);
         let direction = if self.holds { "sendonly" } else { "sendrecv" };
         let keys = self.offered.clone();
-        self.describe(&Description {
+        let own = self.describe(&Description {
             protocol,
             types: &types,
             noise,
@@ -290,7 +293,8 @@ impl Negotiator {
             keys: &keys,
             multiplexes_rtcp: true,
             extended_reports: self.wants_extended_reports,
-        })
+        });
+        self.media.fill(own)
     }
 
     /// Returns the local codecs with their payload types in an offer.
@@ -380,7 +384,8 @@ impl Negotiator {
             multiplexes_rtcp: mux,
             extended_reports: reports,
         });
-        let answer = in_its_place(&own, &session, place);
+        self.media = MediaLines::of(&session, place);
+        let answer = self.media.fill(own);
         self.was_secured |= security.is_some();
         self.agreed.clone_from(&security);
         // A later local offer of this session keeps the SRTP+ scheme of the other end.
@@ -440,7 +445,8 @@ impl Negotiator {
     /// [`Refusal`]: the answer does not result in a stream.
     pub fn accept(&mut self, answer: &[u8]) -> Result<Stream, Refusal> {
         let session = sdp::SessionDescription::parse(answer).map_err(|_| Refusal::Malformed)?;
-        let media = session.media.first().filter(|media| media.media_type == "audio");
+        let media = session.media.get(self.media.place);
+        let media = media.filter(|media| media.media_type == "audio");
         let media = media.ok_or(Refusal::NoAudio)?;
         if media.port == 0 {
             return Err(Refusal::Refused);

@@ -26,6 +26,7 @@ mod timings;
 mod trials;
 
 use keys::Protection;
+pub(crate) use keys::{receiver_of, sender_of};
 use silence::Silence;
 pub use statistics::{Flow, Statistics};
 pub use timings::Clock;
@@ -36,6 +37,9 @@ use trials::Trials;
 pub(crate) const FRAME: Duration = Duration::from_millis(20);
 /// The maximum length of a packet in bytes, with room for the overhead of SRTP and SRTP+.
 const MAX_PACKET: usize = 1500;
+/// The maximum number of payloads whose memory is kept.
+const MAX_PAYLOADS: usize = 16;
+
 /// The random start values of a session (RFC 3550 section 5.1).
 #[derive(Clone, Copy, Debug)]
 pub struct Seed {
@@ -86,6 +90,8 @@ pub struct Session {
     reception: Option<ReceptionStats>,
     /// Payloads. The flag is true for a description of comfort noise.
     buffer: JitterBuffer<(bool, Vec<u8>)>,
+    /// The memory of sent and played payloads.
+    payloads: Vec<Vec<u8>>,
     events: EventReceiver,
     digits: Vec<u8>,
     pressed: Option<Pressed>,
@@ -149,6 +155,7 @@ impl Session {
             source: None,
             reception: None,
             buffer: JitterBuffer::new(Config::new(stream.codec.clock_rate())),
+            payloads: Vec::new(),
             events: EventReceiver::default(),
             digits: Vec::new(),
             pressed: None,
@@ -301,7 +308,10 @@ impl Session {
             return digit.map_or(Heard::Nothing, Heard::Digit);
         }
         if self.stream.receives {
-            let payload = (is_noise, packet.payload.to_vec());
+            let mut bytes = self.payloads.pop().unwrap_or_default();
+            bytes.clear();
+            bytes.extend_from_slice(packet.payload);
+            let payload = (is_noise, bytes);
             let units = self.units_of(&payload);
             self.lengths.0 += 1.0;
             self.lengths.1 += f64::from(units) / f64::from(clock_rate);
@@ -398,17 +408,26 @@ impl Session {
         (samples / u64::from(codec.clock_rate())).max(1) as usize
     }
 
+    /// Keeps the memory of a sent or played payload for another one.
+    fn reuse(&mut self, payload: Vec<u8>) {
+        if self.payloads.len() < MAX_PAYLOADS {
+            self.payloads.push(payload);
+        }
+    }
+
     /// Appends the audio of the next packet.
     fn play_packet(&mut self, now: Duration, out: &mut Vec<i16>) {
         let start = out.len();
         match self.buffer.play(now) {
             Playout::Frame((true, description)) => {
                 self.decoder.decode_comfort_noise(&description, out);
+                self.reuse(description);
             }
             Playout::Frame(payload) => {
                 self.decoder.decode(&payload.1, out);
                 let end = start + self.samples_in(self.units_of(&payload));
                 self.decoder.conceal_samples(end.saturating_sub(out.len()), out);
+                self.reuse(payload.1);
             }
             missing @ (Playout::Missing { units } | Playout::Held { units }) => {
                 if !self.decoder.is_silent() {

@@ -28,6 +28,7 @@ pub fn run() -> Result<(), &'static str> {
     signalling::answer_by_hand().ok_or("sip")?;
     signalling::answer_by_engine().ok_or("sip-server")?;
     agent::place_a_call().ok_or("sip-ua")?;
+    agent::place_with_media().ok_or("call")?;
     media::negotiate().ok_or("sdp")?;
     media::receive().ok_or("rtp")?;
     media::protect().ok_or("srtp")?;

@@ -1,6 +1,6 @@
 //! The state of a call.
 
-use super::leg::{Gate, Leg};
+use super::leg::Leg;
 use alloc::string::String;
 use alloc::vec::Vec;
 use media::{Statistics, Stream};
@@ -35,37 +35,34 @@ pub struct Call {
     pub(super) leg: Leg,
     /// The caller's offer, until it is processed.
     pub(super) offer: Option<Vec<u8>>,
-    /// The session description for the answer to the caller.
-    pub(super) session: Vec<u8>,
 }
 
 impl Call {
     pub(super) const fn new(party: String, stage: Stage, leg: Leg, now: Instant) -> Self {
-        Self { party, stage, since: now, id: None, leg, offer: None, session: Vec::new() }
+        Self { party, stage, since: now, id: None, leg, offer: None }
     }
 
-    /// Marks it as established and opens the gate of outgoing sound.
-    pub(super) fn stand(&mut self, now: Instant) {
+    /// Marks it as established.
+    pub(super) const fn stand(&mut self, now: Instant) {
         (self.stage, self.since) = (Stage::Talking, now);
-        self.leg.gate = Gate::Open;
     }
 
     /// The negotiated stream, once there is one.
     #[must_use]
     pub fn stream(&self) -> Option<&Stream> {
-        self.leg.session.as_ref().map(media::Session::stream)
+        self.leg.session().map(media::Session::stream)
     }
 
     /// The media statistics so far.
     #[must_use]
     pub fn statistics(&self) -> Option<Statistics> {
-        self.leg.session.as_ref().map(media::Session::statistics)
+        self.leg.session().map(media::Session::statistics)
     }
 
     /// Returns true if the call is muted.
     #[must_use]
     pub const fn is_muted(&self) -> bool {
-        self.leg.mutes
+        self.leg.call.is_muted()
     }
 
     /// The local RTP port, and its public address if a STUN server has reported it.

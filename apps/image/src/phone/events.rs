@@ -1,7 +1,7 @@
 //! Handlers of the engine's events.
 
-use super::leg::Gate;
 use super::{Call, Login, Phone, Search, Stage};
+use ::call::Change;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -23,29 +23,6 @@ impl Phone {
             Event::Incoming { call, from, offer, .. } => {
                 self.on_incoming(now, call, &from, offer);
             }
-            Event::Ringing { call, status, session, .. } => {
-                let Some(ours) = self.call_of(call) else { return };
-                ours.stage = Stage::Ringing;
-                if let Some(session) = session {
-                    self.take(now, &session);
-                }
-                self.log.say(format_args!("it rings there ({status})"));
-            }
-            Event::Answered { call, session } => {
-                let Some(ours) = self.call_of(call) else { return };
-                ours.stand(now);
-                let has_session = ours.leg.session.is_some();
-                self.log.say(format_args!("the call is established"));
-                match session {
-                    Some(session) => self.take(now, &session),
-                    None if has_session => {}
-                    None => self.give_up(now, "the other end has sent no session description"),
-                }
-            }
-            Event::Answer { call, answer } if self.call_of(call).is_some() => {
-                self.take(now, &answer);
-            }
-            Event::Offer { call, offer } => self.on_offer(now, call, offer.as_deref()),
             Event::Transfer { call, transfer: Transfer::Done } => {
                 self.log.say(format_args!("transferred"));
                 let _ = self.agent.hang_up(now, call);
@@ -57,22 +34,41 @@ impl Phone {
                 // This phone does not follow transfers.
                 let _ = self.agent.refuse_transfer(now, call, 603);
             }
-            Event::Moved { call } => {
-                let Some(ours) = self.ours() else { return };
-                let Some(current) = self.call.as_mut().filter(|current| current.id == Some(call))
-                else {
-                    return;
-                };
-                let (port, _) = current.leg.ports();
-                current.leg.negotiator.move_to(SocketAddr::new(IpAddr::V4(ours), port));
-                let session = current.leg.offer(&mut self.random);
-                let _ = self.agent.offer(now, call, session);
-            }
-            Event::Key { key, .. } => {
-                self.log.say(format_args!("the other end has pressed {key}"));
-            }
             Event::Ended { call, end } if self.call_of(call).is_some() => {
                 self.end_call(now, &why(&end));
+            }
+            event => self.on_call_event(now, &event),
+        }
+    }
+
+    /// Handles an event of the call.
+    fn on_call_event(&mut self, now: Instant, event: &Event) {
+        let ours = self.ours();
+        let Some(call) = &mut self.call else { return };
+        call.leg.prepare(self.host);
+        let random = &mut |bytes: &mut [u8]| self.random.fill(bytes);
+        let change = call.leg.call.on_event(&mut self.agent, now, event, random);
+        match change {
+            Some(Change::Ringing { status, .. }) => {
+                call.stage = Stage::Ringing;
+                self.log.say(format_args!("it rings there ({status})"));
+            }
+            Some(Change::Answered) => {
+                call.stand(now);
+                self.log.say(format_args!("the call is established"));
+            }
+            Some(Change::Failed(refusal)) => self.end_call(now, &format!("{refusal}")),
+            Some(Change::Moved) => {
+                let Some(ours) = ours else { return };
+                let (port, public) = call.leg.ports();
+                let local = SocketAddr::new(IpAddr::V4(ours), port);
+                let moved = call.leg.call.move_to(&mut self.agent, now, local, public, random);
+                if let Err(error) = moved {
+                    self.log.say(format_args!("the call does not move: {error}"));
+                }
+            }
+            Some(Change::Key(key)) => {
+                self.log.say(format_args!("the other end has pressed {key}"));
             }
             _ => {}
         }
@@ -109,8 +105,7 @@ impl Phone {
             let _ = self.agent.decline(now, id, 480);
             return;
         };
-        leg.gate = Gate::Closed;
-        leg.host = self.host.unwrap_or(leg.host);
+        leg.prepare(self.host);
         let party = match NameAddr::parse(HeaderName::From, from.as_bytes()) {
             Ok(from) => String::from_utf8_lossy(from.uri_bytes).into_owned(),
             Err(_) => from.into(),
@@ -122,56 +117,18 @@ impl Phone {
     /// Makes an incoming call ring, now that the public address of its port is known or given up.
     pub(super) fn ring(&mut self, now: Instant, id: CallId) {
         let Some(call) = &mut self.call else { return };
-        let session = match call.offer.take() {
-            Some(offer) => call.leg.answer(now, &offer, &mut self.random),
-            None => Ok(call.leg.offer(&mut self.random)),
-        };
-        match session {
-            Ok(session) => (call.session, call.stage) = (session, Stage::RingingHere),
-            Err(refusal) => {
-                let why = format!("refused here: {refusal}");
-                self.end_call(now, &why);
-                let _ = self.agent.decline(now, id, 488);
-                return;
-            }
+        call.leg.prepare(None);
+        let offer = call.offer.take();
+        let random = &mut |bytes: &mut [u8]| self.random.fill(bytes);
+        let rings = call.leg.call.ring(&mut self.agent, now, id, offer.as_deref(), random);
+        if let Err(refusal) = rings {
+            let why = format!("refused here: {refusal}");
+            return self.end_call(now, &why);
         }
-        let _ = self.agent.ring(now, id, b"");
+        call.stage = Stage::RingingHere;
         self.log.say(format_args!("{} calls", call.party));
         if self.options.answers {
             self.answer(now);
-        }
-    }
-
-    /// Handles a re-INVITE or UPDATE of the remote end.
-    fn on_offer(&mut self, now: Instant, id: CallId, offer: Option<&[u8]>) {
-        let Some(call) = self.call.as_mut().filter(|call| call.id == Some(id)) else { return };
-        call.leg.host = self.host.unwrap_or(call.leg.host);
-        let session = match offer {
-            Some(offer) => call.leg.answer(now, offer, &mut self.random),
-            None => Ok(call.leg.offer(&mut self.random)),
-        };
-        let _ = match session {
-            Ok(session) => self.agent.accept(now, id, &session),
-            Err(_) => self.agent.refuse(now, id, 488),
-        };
-    }
-
-    /// Applies the remote end's answer to our offer.
-    fn take(&mut self, now: Instant, answer: &[u8]) {
-        let Some(call) = &mut self.call else { return };
-        call.leg.host = self.host.unwrap_or(call.leg.host);
-        if let Err(refusal) = call.leg.accept(now, answer, &mut self.random) {
-            let why = format!("{refusal}");
-            self.give_up(now, &why);
-        }
-    }
-
-    /// Ends a call without usable media.
-    fn give_up(&mut self, now: Instant, why: &str) {
-        let id = self.call.as_ref().and_then(|call| call.id);
-        self.end_call(now, why);
-        if let Some(id) = id {
-            let _ = self.agent.hang_up(now, id);
         }
     }
 }

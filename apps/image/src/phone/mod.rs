@@ -288,8 +288,10 @@ impl Phone {
     /// Answers the call that rings here.
     pub fn answer(&mut self, now: Instant) {
         let Some(call) = &mut self.call else { return };
-        let Some(id) = call.id.filter(|_| call.stage == Stage::RingingHere) else { return };
-        if self.agent.answer(now, id, &call.session).is_ok() {
+        if call.stage != Stage::RingingHere {
+            return;
+        }
+        if call.leg.call.answer(&mut self.agent, now).is_ok() {
             call.stand(now);
             self.log.say(format_args!("the call is established"));
         }
@@ -324,19 +326,20 @@ impl Phone {
     }
 
     /// Sends a DTMF key in the call.
-    pub fn press(&mut self, key: char) {
-        let session = self.call.as_mut().and_then(|call| call.leg.session.as_mut());
-        if let Some(session) = session
-            && let Err(error) = session.press(key)
-        {
+    pub fn press(&mut self, now: Instant, key: char) {
+        let Some(call) = self.call.as_mut().filter(|call| call.leg.session().is_some()) else {
+            return;
+        };
+        if let Err(error) = call.leg.call.press(&mut self.agent, now, key) {
             self.log.say(format_args!("key not sent: {error}"));
         }
+        self.act(now);
     }
 
     /// Mutes or unmutes the call.
     pub fn mute(&mut self) {
         if let Some(call) = &mut self.call {
-            call.leg.mutes = !call.leg.mutes;
+            call.leg.call.mute(!call.leg.call.is_muted());
         }
     }
 
@@ -365,16 +368,17 @@ impl Phone {
 
     fn go_on_with_call(&mut self, now: Instant) {
         let Some(call) = &mut self.call else { return };
-        call.leg.is_confirmed = call.id.is_some_and(|id| self.agent.is_confirmed(id));
-        call.leg.step(now, &mut *self.sound, &mut self.network, &mut self.random);
+        call.leg.step(now, &self.agent, &mut *self.sound, &mut self.network, &mut self.random);
         if call.stage != Stage::Opening || call.leg.is_waiting(now) {
             return;
         }
         if let Some(id) = call.id {
             self.ring(now, id);
         } else {
-            let session = call.leg.offer(&mut self.random);
-            match self.agent.call(now, self.account, &call.party, session) {
+            call.leg.prepare(None);
+            let random = &mut |bytes: &mut [u8]| self.random.fill(bytes);
+            let (agent, account) = (&mut self.agent, self.account);
+            match call.leg.call.place(agent, now, account, &call.party, random) {
                 Ok(id) => (call.id, call.stage) = (Some(id), Stage::Calling),
                 Err(error) => {
                     let why = format!("{error}");
@@ -435,7 +439,7 @@ impl Phone {
         call.leg.close(now, &mut self.network);
         self.sound.rest();
         self.log.say(format_args!("the call has ended: {why}"));
-        if let Some(session) = &call.leg.session {
+        if let Some(session) = call.leg.session() {
             let totals = session.statistics();
             self.log.say(format_args!(
                 "{} packets sent, {} received, {} lost",

@@ -238,8 +238,8 @@ fn state_of(phone: &Phone) -> State {
             Stage::Talking => "talking",
         },
         seconds: now.duration_since(call.begun).as_secs(),
-        held_here: call.holds,
-        held_there: call.is_held,
+        held_here: call.holds(),
+        held_there: call.is_held(),
     });
     State { accounts: accounts.collect(), calls: calls.collect() }
 }

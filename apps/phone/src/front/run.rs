@@ -268,7 +268,7 @@ impl Run {
             ear.listen_for(*hertz);
         }
         let Some(call) = phone.calls().get(&number) else { return Ok(Progress::Pending) };
-        let session = call.leg.as_ref().and_then(|leg| leg.session.as_ref());
+        let session = call.session();
         let heard = |hears: fn(&media::ear::Ear) -> media::ear::Run, time| {
             call.leg.as_ref().is_some_and(|leg| hears(&leg.ear).now >= time)
         };
@@ -301,7 +301,7 @@ impl Run {
                 if let Some(cause) = self.unchanged.take() {
                     return Err(unmet(cause));
                 }
-                call.holds == (step.action == Action::Hold)
+                call.holds() == (step.action == Action::Hold)
             }
             Action::Transfer(_) | Action::TransferTo(_) => false,
             _ => true,

@@ -81,13 +81,13 @@ impl Phone {
             Err(outcome) => return self.end(number, outcome),
         };
         if has_retried {
-            leg.negotiator.require_security();
+            leg.call.require_security();
         }
-        let offer = leg.negotiator.offer(&mut random);
-        match self.agent.call(self.clock.now(), account, &uri, offer) {
-            Ok(id) => {
+        let now = self.clock.now();
+        match leg.call.place(&mut self.agent, now, account, &uri, &mut random) {
+            Ok(_) => {
                 if let Some(call) = self.calls.get_mut(&number) {
-                    (call.id, call.leg) = (Some(id), Some(leg));
+                    call.leg = Some(leg);
                 }
             }
             Err(error) => {
@@ -114,30 +114,27 @@ impl Phone {
         if !is_refused || !may_retry || self.wishes.security != Security::Optional {
             return false;
         }
-        (call.has_retried, call.id, call.leg) = (true, None, None);
+        (call.has_retried, call.leg) = (true, None);
         self.find_way(number);
         true
     }
 
     pub(super) fn id_of(&self, number: u64) -> Result<CallId, String> {
         let call = self.calls.get(&number).ok_or(format!("there is no call {number}"))?;
-        call.id.ok_or(format!("call {number} is only being placed"))
+        call.id().ok_or(format!("call {number} is only being placed"))
     }
 
     /// Answers a call that rings here.
     pub(crate) fn answer(&mut self, number: u64) -> Result<(), String> {
-        let id = self.id_of(number)?;
+        self.id_of(number)?;
+        let (now, agent) = (self.clock.now(), &mut self.agent);
         let Some(call) = self.calls.get_mut(&number) else { return Ok(()) };
-        if call.stage != Stage::RingingHere {
+        let Some(leg) = call.leg.as_mut().filter(|_| call.stage == Stage::RingingHere) else {
             return Err(format!("call {number} does not ring here"));
-        }
-        let answered = self.agent.answer(self.clock.now(), id, &call.answer);
-        answered.map_err(|error| format!("call {number}: {error}"))?;
+        };
+        leg.call.answer(agent, now).map_err(|error| format!("call {number}: {error}"))?;
         call.stage = Stage::Talking;
         call.answered = Some(Instant::now());
-        if let Some(leg) = &mut call.leg {
-            leg.is_confirmed = false;
-        }
         self.open(number);
         self.tell_answered(number);
         Ok(())
@@ -176,26 +173,17 @@ impl Phone {
 
     /// Holds the remote end, or resumes the call.
     pub(crate) fn hold(&mut self, number: u64, holds: bool) -> Result<(), String> {
-        let id = self.id_of(number)?;
+        self.id_of(number)?;
+        let now = self.clock.now();
         let Some(call) = self.calls.get_mut(&number) else { return Ok(()) };
         let Some(leg) = call.leg.as_mut().filter(|_| call.stage == Stage::Talking) else {
             return Err(format!("call {number} is not answered"));
         };
-        if call.holds == holds {
-            return Ok(());
-        }
-        if call.wants_hold.is_some() {
+        if leg.call.holds() != holds && leg.call.is_changing_hold() {
             return Err(format!("call {number} is being held or taken back already"));
         }
-        leg.negotiator.hold(holds);
-        let offer = leg.negotiator.offer(&mut random);
-        let offered = self.agent.offer(self.clock.now(), id, offer);
-        if offered.is_err() {
-            leg.negotiator.hold(call.holds);
-        }
-        offered.map_err(|error| format!("call {number}: {error}"))?;
-        call.wants_hold = Some(holds);
-        Ok(())
+        let offered = leg.call.hold(&mut self.agent, now, holds, &mut random);
+        offered.map_err(|error| format!("call {number}: {error}"))
     }
 
     /// Sends DTMF keys, such as `12#`.
@@ -203,16 +191,14 @@ impl Phone {
         if let Some(digit) = digits.chars().find(|digit| !is_key(*digit)) {
             return Err(format!("{digit} is no key: 0 to 9, *, #, A to D"));
         }
-        let id = self.id_of(number)?;
+        self.id_of(number)?;
+        let now = self.clock.now();
         let leg = self.calls.get_mut(&number).and_then(|call| call.leg.as_mut());
-        let session = leg.and_then(|leg| leg.session.as_mut());
-        let session = session.ok_or(format!("there is no call {number} that is answered"))?;
+        let leg = leg.filter(|leg| leg.session().is_some());
+        let leg = leg.ok_or(format!("there is no call {number} that is answered"))?;
         for digit in digits.chars() {
-            // A peer that does not accept telephone events gets INFO requests.
-            if session.press(digit).is_err() {
-                let pressed = self.agent.press(self.clock.now(), id, digit);
-                pressed.map_err(|error| format!("call {number}: {error}"))?;
-            }
+            let pressed = leg.call.press(&mut self.agent, now, digit);
+            pressed.map_err(|error| format!("call {number}: {error}"))?;
         }
         Ok(())
     }
@@ -234,7 +220,7 @@ impl Phone {
     /// Mutes or unmutes the sound sent.
     pub(crate) fn mute(&mut self, number: u64, mutes: bool) -> Result<(), String> {
         let leg = self.calls.get_mut(&number).and_then(|call| call.leg.as_mut());
-        leg.ok_or(format!("there is no call {number} with media"))?.mutes = mutes;
+        leg.ok_or(format!("there is no call {number} with media"))?.call.mute(mutes);
         Ok(())
     }
 

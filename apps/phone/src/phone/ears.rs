@@ -1,16 +1,15 @@
 //! The start of outgoing sound and of the analysis of received sound.
 
 use super::Phone;
-use crate::leg::Gate;
+use crate::call::Call;
 use media::ear::Ear;
 
 impl Phone {
-    /// Opens the gate of an answered call: the sound source is sent from now on. Without early
-    /// media the analysis of received sound starts again.
+    /// Starts the sound of an answered call. Without early media the analysis of received sound
+    /// starts again.
     pub(super) fn open(&mut self, number: u64) {
         let leg = self.calls.get_mut(&number).and_then(|call| call.leg.as_mut());
         if let Some(leg) = leg {
-            leg.gate = Gate::Open;
             leg.ports.rest();
             if !self.early {
                 leg.ear.forget();
@@ -21,7 +20,7 @@ impl Phone {
     /// Returns true if a call can be held, resumed or transferred now: it is established and no
     /// answer is pending.
     pub(crate) fn may_change(&self, number: u64) -> bool {
-        let id = self.calls.get(&number).and_then(|call| call.id);
+        let id = self.calls.get(&number).and_then(Call::id);
         id.is_some_and(|id| self.agent.may_offer(id))
     }
 

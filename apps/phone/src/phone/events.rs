@@ -3,13 +3,13 @@
 use super::Phone;
 use crate::call::{Call, Stage};
 use crate::impression::Impression;
-use crate::leg::Gate;
 use crate::lookups::Asker;
 use crate::outcome::Outcome;
 use crate::pcm;
 use crate::random::random;
 use crate::report::{Answered, Told};
-use media::{Refusal, Statistics};
+use ::call::Change;
+use media::Statistics;
 use sip::header::NameAddr;
 use sip::{Flow, HeaderName};
 use sip_ua::{AccountId, CallId, End, Event, Failure, RegistrationState};
@@ -65,28 +65,17 @@ impl Phone {
                     let _ = self.answer(number);
                 }
             }
-            Event::Ringing { call, status, session, .. } => {
-                self.on_ringing(call, status, session.as_deref());
+            Event::Transfer { call, transfer } => {
+                if let Some(number) = self.number_of(call) {
+                    self.on_transfer(number, transfer);
+                }
             }
-            Event::Answered { call, session } => self.on_answered(call, session.as_deref()),
-            Event::Offer { call, offer } => self.on_offer(call, offer.as_deref()),
-            Event::Answer { call, answer } => self.on_answer(call, &answer),
-            Event::OfferFailed { call, failure } => self.on_offer_failed(call, failure),
-            Event::Transfer { call, transfer } => self.on_transfer(call, transfer),
             Event::TransferAsked { call, to, .. } => {
                 let Some(number) = self.number_of(call) else { return };
                 if let Some(call) = self.calls.get_mut(&number) {
                     call.wish = Some(to.clone());
                 }
                 self.tell(Told::TransferAsked { call: number, to });
-            }
-            Event::Key { call, key } => {
-                let Some(number) = self.number_of(call) else { return };
-                let leg = self.calls.get_mut(&number).and_then(|call| call.leg.as_mut());
-                if let Some(leg) = leg {
-                    leg.ear.hear_key(key);
-                }
-                self.tell(Told::Dtmf { call: number, digit: key });
             }
             Event::Message { account, from, text, .. } => {
                 let (account, from) = (self.uri_of(account), without_tag(from));
@@ -106,9 +95,7 @@ impl Phone {
                 let Some(number) = self.number_of(call) else { return };
                 self.tell(Told::Redirected { call: number, to });
             }
-            Event::Moved { call } => self.on_moved(call),
-            Event::Ended { call, end } => self.on_ended(call, &end),
-            _ => {}
+            _ => self.on_call_event(&event),
         }
     }
 
@@ -145,7 +132,7 @@ impl Phone {
         flow: &Flow,
         offer: Option<&[u8]>,
     ) {
-        let (now, at) = (self.clock.now(), self.epoch.elapsed());
+        let now = self.clock.now();
         let from = without_tag(from);
         self.last += 1;
         let number = self.last;
@@ -154,172 +141,89 @@ impl Phone {
             let _ = self.agent.decline(now, id, 500);
             return;
         };
-        let session = match offer {
-            Some(offer) => leg.answer(at, offer),
-            None => Ok(leg.negotiator.offer(&mut random)),
-        };
-        match session {
-            Ok(answer) => {
-                let early = if self.early { &answer[..] } else { b"" };
-                let _ = self.agent.ring(now, id, early);
-                if !self.early {
-                    leg.gate = Gate::Closed;
-                }
+        match leg.call.ring(&mut self.agent, now, id, offer, &mut random) {
+            Ok(()) => {
                 let call = Call::new(from.clone(), account, Stage::RingingHere);
-                self.calls.insert(number, Call { id: Some(id), leg: Some(leg), answer, ..call });
+                self.calls.insert(number, Call { leg: Some(leg), ..call });
                 let account = self.uri_of(account);
                 self.tell(Told::Incoming { call: number, from, account });
             }
             Err(refusal) => {
                 let cause = refusal.to_string();
                 self.tell(Told::Refused { call: number, from, cause });
-                let _ = self.agent.decline(now, id, 488);
             }
         }
     }
 
-    fn on_ringing(&mut self, id: CallId, status: u16, session: Option<&[u8]>) {
-        let Some(number) = self.number_of(id) else { return };
+    /// Handles an event of a call.
+    fn on_call_event(&mut self, event: &Event) {
+        let now = self.clock.now();
+        let Some(number) = event.call().and_then(|id| self.number_of(id)) else { return };
         let Some(call) = self.calls.get_mut(&number) else { return };
-        call.stage = Stage::Ringing;
-        let (early_media, at) = (session.is_some(), self.epoch.elapsed());
-        if let (Some(leg), Some(session)) = (&mut call.leg, session)
-            && let Ok(stream) = leg.negotiator.accept(session)
-        {
-            // Without a session, the final answer ends the call with the reason.
-            let _ = leg.carry(at, stream);
+        let Some(leg) = &mut call.leg else { return };
+        let change = leg.call.on_event(&mut self.agent, now, event, &mut random);
+        match change {
+            Some(Change::Ringing { status, early_media }) => {
+                call.stage = Stage::Ringing;
+                self.tell(Told::Ringing { call: number, status, early_media });
+            }
+            Some(Change::Answered) => {
+                call.stage = Stage::Talking;
+                call.answered = Some(Instant::now());
+                self.open(number);
+                self.tell_answered(number);
+            }
+            Some(Change::MediaStarted) => self.tell_answered(number),
+            Some(Change::Held(held)) => {
+                self.tell(Told::Held { call: number, held, here: true });
+                if held {
+                    self.refer(number);
+                }
+            }
+            Some(Change::HeldByPeer(held)) => {
+                self.tell(Told::Held { call: number, held, here: false });
+            }
+            Some(Change::OfferFailed(failure)) => {
+                let cause = Outcome::of_end(&End::Failed(failure), &call.party).to_string();
+                self.tell(Told::Unchanged { call: number, cause: cause.clone() });
+                self.give_up_transfer(number, cause);
+            }
+            Some(Change::OfferRefused(refusal)) => {
+                self.tell(Told::Unchanged { call: number, cause: refusal.to_string() });
+            }
+            Some(Change::Failed(refusal)) => self.end(number, Outcome::of_refusal(&refusal)),
+            Some(Change::Moved) => self.on_moved(number),
+            Some(Change::Key(key)) => {
+                leg.ear.hear_key(key);
+                self.tell(Told::Dtmf { call: number, digit: key });
+            }
+            Some(Change::Ended(end)) => self.on_ended(number, &end),
+            _ => {}
         }
-        self.tell(Told::Ringing { call: number, status, early_media });
     }
 
     pub(super) fn tell_answered(&mut self, number: u64) {
         let Some(call) = self.calls.get(&number) else { return };
-        let session = call.leg.as_ref().and_then(|leg| leg.session.as_ref());
+        let session = call.session();
         if let Some(session) = session {
-            let is_secured = call.id.is_some_and(|id| self.agent.is_secured(id));
+            let is_secured = call.id().is_some_and(|id| self.agent.is_secured(id));
             let answered = Answered::new(number, session.stream(), &call.party, is_secured);
             self.tell(Told::Answered(answered));
         }
     }
 
-    /// Handles the answer of a placed call.
-    fn on_answered(&mut self, id: CallId, session: Option<&[u8]>) {
-        let Some(number) = self.number_of(id) else { return };
-        let Some(call) = self.calls.get_mut(&number) else { return };
-        call.stage = Stage::Talking;
-        call.answered = Some(Instant::now());
-        self.open(number);
-        let Some(call) = self.calls.get_mut(&number) else { return };
-        let has_session = call.leg.as_ref().is_some_and(|leg| leg.session.is_some());
-        let taken = match session {
-            Some(session) => self.take(number, session),
-            // The answer to the offer came with the early media.
-            None if has_session => Ok(()),
-            None => Err(Refusal::Malformed),
-        };
-        match taken {
-            Ok(()) => self.tell_answered(number),
-            Err(refusal) => self.give_up(number, &refusal),
-        }
-    }
-
-    /// Applies the remote end's answer to our offer.
-    fn take(&mut self, number: u64, answer: &[u8]) -> Result<(), Refusal> {
-        let at = self.epoch.elapsed();
-        let leg = self.calls.get_mut(&number).and_then(|call| call.leg.as_mut());
-        let Some(leg) = leg else { return Ok(()) };
-        let stream = leg.negotiator.accept(answer)?;
-        Ok(leg.carry(at, stream)?)
-    }
-
-    /// Handles an answer to an offer within the call, or to our offer in response to a request
-    /// without one.
-    fn on_answer(&mut self, id: CallId, answer: &[u8]) {
-        let Some(number) = self.number_of(id) else { return };
-        let had_session = self.calls.get(&number).and_then(|call| call.leg.as_ref());
-        let had_session = had_session.is_some_and(|leg| leg.session.is_some());
-        match self.take(number, answer) {
-            Ok(()) if had_session => {
-                let Some(call) = self.calls.get_mut(&number) else { return };
-                if let Some(held) = call.wants_hold.take() {
-                    call.holds = held;
-                    self.tell(Told::Held { call: number, held, here: true });
-                    if held {
-                        self.refer(number);
-                    }
-                }
-            }
-            Ok(()) => self.tell_answered(number),
-            Err(refusal) => self.give_up(number, &refusal),
-        }
-    }
-
-    /// The remote end rejected the re-INVITE. The session stays as it was.
-    fn on_offer_failed(&mut self, id: CallId, failure: Failure) {
-        let Some(number) = self.number_of(id) else { return };
-        let Some(call) = self.calls.get_mut(&number) else { return };
-        call.wants_hold = None;
-        if let Some(leg) = &mut call.leg {
-            leg.negotiator.hold(call.holds);
-        }
-        let cause = Outcome::of_end(&End::Failed(failure), &call.party).to_string();
-        self.tell(Told::Unchanged { call: number, cause: cause.clone() });
-        self.give_up_transfer(number, cause);
-    }
-
-    /// Ends a call without usable media.
-    fn give_up(&mut self, number: u64, refusal: &Refusal) {
-        let id = self.calls.get(&number).and_then(|call| call.id);
-        self.end(number, Outcome::of_refusal(refusal));
-        if let Some(id) = id {
-            let _ = self.agent.hang_up(self.clock.now(), id);
-        }
-    }
-
-    /// Handles a re-INVITE or UPDATE of the remote end.
-    fn on_offer(&mut self, id: CallId, offer: Option<&[u8]>) {
-        let Some(number) = self.number_of(id) else { return };
-        let Some(call) = self.calls.get_mut(&number) else { return };
-        let Some(leg) = &mut call.leg else { return };
-        let (now, at) = (self.clock.now(), self.epoch.elapsed());
-        let session = match offer {
-            Some(offer) => leg.answer(at, offer),
-            None => Ok(leg.negotiator.offer_anew(&mut random)),
-        };
-        match session {
-            Ok(session) => {
-                let _ = self.agent.accept(now, id, &session);
-                // Old phones hold by an unspecified address (RFC 3264 section 8.4).
-                let held = leg.session.as_ref().is_some_and(|session| {
-                    let stream = session.stream();
-                    !stream.sends || stream.remote.is_none()
-                });
-                if held != call.is_held {
-                    call.is_held = held;
-                    self.tell(Told::Held { call: number, held, here: false });
-                }
-            }
-            Err(refusal) => {
-                let cause = refusal.to_string();
-                let _ = self.agent.refuse(now, id, 488);
-                self.tell(Told::Unchanged { call: number, cause });
-            }
-        }
-    }
-
-    fn on_ended(&mut self, id: CallId, end: &End) {
-        let Some(number) = self.number_of(id) else { return };
+    fn on_ended(&mut self, number: u64, end: &End) {
         if self.places_anew(number, end) {
             return;
         }
         let Some(call) = self.calls.get(&number) else { return };
         let mut outcome = Outcome::of_end(end, &call.party);
-        let session = call.leg.as_ref().and_then(|leg| leg.session.as_ref());
+        let session = call.session();
         let totals = session.map(|session| session.statistics()).unwrap_or_default();
         let (heard_nothing, flow) = (totals.received == 0, totals.flow);
         // A held or very short call may lack received media.
         let had_time = call.answered.is_some_and(|begun| begun.elapsed() >= Duration::from_secs(1));
-        let could_hear = had_time && !call.holds && !call.is_held;
+        let could_hear = had_time && !call.holds() && !call.is_held();
         if outcome == Outcome::Done && could_hear && heard_nothing {
             outcome = Outcome::NothingHeard(nothing_heard(&totals, &call.party));
         } else if outcome == Outcome::Done && could_hear && flow == media::Flow::NothingGetsThrough
@@ -340,7 +244,7 @@ impl Phone {
     fn end_told(&mut self, number: u64, outcome: Outcome, end: Option<&End>) {
         let Some(mut call) = self.calls.remove(&number) else { return };
         if let Some(leg) = &mut call.leg {
-            leg.say_bye(self.epoch.elapsed());
+            leg.say_bye(self.clock.now());
         }
         let by_peer = matches!(end, Some(End::HungUpByPeer { .. } | End::Cancelled { .. }));
         let sip_status = match end {
@@ -352,7 +256,7 @@ impl Phone {
             Outcome::Done => "hung up here".to_owned(),
             other => other.to_string(),
         };
-        let session = call.leg.as_ref().and_then(|leg| leg.session.as_ref());
+        let session = call.session();
         let totals = call.leg.as_ref().and_then(|leg| leg.figures(number));
         let seconds = call.answered.map(|begun| begun.elapsed().as_secs_f64());
         let seconds = seconds.map(|seconds| (seconds * 1e3).round() / 1e3);

@@ -11,7 +11,7 @@ mod transfer;
 use crate::audio::Recording;
 use crate::call::{Call, Stage};
 use crate::devices::{self, Devices, Wanted};
-use crate::leg::{Gate, Leg, Sound};
+use crate::leg::{Leg, Sound};
 use crate::links::{Arrival, Links};
 use crate::lookups::{Asker, Lookups};
 use crate::outcome::Outcome;
@@ -260,7 +260,7 @@ impl Phone {
 
     /// Returns true if the signalling of `call` is encrypted on the way to the next hop.
     pub(crate) fn is_secured(&self, call: &Call) -> bool {
-        call.id.is_some_and(|id| self.agent.is_secured(id))
+        call.id().is_some_and(|id| self.agent.is_secured(id))
     }
 
     /// Returns true if Ctrl-C was pressed since the last call of this function.
@@ -274,7 +274,7 @@ impl Phone {
 
     fn number_of(&self, id: CallId) -> Option<u64> {
         let mut calls = self.calls.iter();
-        calls.find(|(_, call)| call.id == Some(id)).map(|(number, _)| *number)
+        calls.find(|(_, call)| call.id() == Some(id)).map(|(number, _)| *number)
     }
 
     /// A media leg for a call with the local address `local`.
@@ -283,19 +283,16 @@ impl Phone {
         let recording = path.as_deref().map(Recording::begin).transpose();
         let recording = recording.map_err(Outcome::Failed)?;
         self.recorded += 1;
-        let (sound, ear) = (self.sound.clone(), self.ear.clone());
+        let (sound, ear, tap) = (self.sound.clone(), self.ear.clone(), self.tap.clone());
+        let setup = ::call::Setup {
+            early: self.early,
+            suppresses_silence: self.suppresses_silence,
+            stopwatch: self.timings.then_some(net::nanoseconds),
+            ..::call::Setup::new(self.wishes.clone(), SocketAddr::new(local, 0))
+        };
         let ports = self.ports(local);
-        let leg =
-            ports.and_then(|ports| Leg::new(ports, self.wishes.clone(), sound, recording, ear));
-        let mut leg =
-            leg.map_err(|error| Outcome::Failed(format!("no port for media: {error}")))?;
-        leg.tap = self.tap.clone();
-        leg.stopwatch = self.timings.then_some(net::nanoseconds);
-        leg.suppresses_silence = self.suppresses_silence;
-        if self.early {
-            leg.gate = Gate::Open;
-        }
-        Ok(leg)
+        let leg = ports.and_then(|ports| Leg::new(ports, setup, sound, recording, ear, tap));
+        leg.map_err(|error| Outcome::Failed(format!("no port for media: {error}")))
     }
 
     /// Sends pending messages and handles pending engine events.
@@ -369,7 +366,7 @@ impl Phone {
             }
             Arrival::Closed(transport, remote) => agent.closed(clock.now(), transport, remote),
         });
-        let now = self.epoch.elapsed();
+        let (now, at_now) = (self.epoch.elapsed(), self.clock.now());
         let told = &mut self.told;
         for (&number, call) in &mut self.calls {
             // Received packets are played at the next tick. Until then they wait in the kernel,
@@ -378,7 +375,7 @@ impl Phone {
             let Some(leg) = call.leg.as_mut().filter(|leg| is_due || leg.is_flooded) else {
                 continue;
             };
-            leg.read(now, |heard| {
+            leg.read(now, at_now, |heard| {
                 if let Heard::Digit(digit) = heard {
                     told.push_back(Told::Dtmf { call: number, digit });
                 }
@@ -444,22 +441,21 @@ impl Phone {
         };
         for call in self.calls.values_mut() {
             let Some(leg) = &mut call.leg else { continue };
-            leg.is_confirmed |= call.id.is_some_and(|id| self.agent.is_confirmed(id));
-            leg.say(at, &microphone);
+            leg.say(&self.agent, at, self.clock.now(), &microphone);
         }
         self.told.extend(problems.into_iter().map(|cause| Told::Device { cause }));
     }
 
     /// Plays 20 ms of sound of all calls.
     fn play_sound(&mut self, now: Instant) {
-        let at = self.epoch.elapsed();
+        let at = self.clock.now();
         let mut mix = [0; devices::FRAME];
         for call in self.calls.values_mut() {
             let Some(leg) = &mut call.leg else { continue };
             leg.play(at);
             if self.devices.is_some() {
                 leg.speak(&mut mix);
-                if leg.session.is_none() || call.stage == Stage::RingingHere {
+                if leg.session().is_none() || call.stage == Stage::RingingHere {
                     self.ringer.ring(call.stage, now.duration_since(call.begun), &mut mix);
                 }
             }

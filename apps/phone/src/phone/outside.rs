@@ -2,10 +2,8 @@
 
 use super::Phone;
 use crate::ports::Ports;
-use crate::random::random;
 use crate::report::Told;
 use media::Mapping;
-use sip_ua::CallId;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -76,16 +74,15 @@ impl Phone {
             return;
         }
         self.next_look = now + LOOKS;
-        let waiting = self.calls.values_mut().filter(|call| call.awaits_network);
-        let waiting: Vec<CallId> = waiting.filter_map(|call| call.id).collect();
-        waiting.into_iter().for_each(|id| self.on_moved(id));
+        let waiting = self.calls.iter().filter(|(_, call)| call.awaits_network);
+        let waiting: Vec<u64> = waiting.map(|(number, _)| *number).collect();
+        waiting.into_iter().for_each(|number| self.on_moved(number));
     }
 
     /// The network has changed: moves a call to its new local address, if that is another one.
-    pub(super) fn on_moved(&mut self, id: CallId) {
-        let Some(number) = self.number_of(id) else { return };
+    pub(super) fn on_moved(&mut self, number: u64) {
         let leg = self.calls.get(&number).and_then(|call| call.leg.as_ref());
-        let remote = leg.and_then(|leg| leg.session.as_ref()?.stream().remote);
+        let remote = leg.and_then(|leg| leg.session()?.stream().remote);
         let Some(remote) = remote else { return };
         let local = self.links.local_towards(remote).ip();
         if local.is_unspecified() {
@@ -101,16 +98,12 @@ impl Phone {
         let Some(leg) = self.calls.get_mut(&number).and_then(|call| call.leg.as_mut()) else {
             return;
         };
-        let moved = ports.and_then(|ports| leg.move_to(ports));
-        let offer = leg.negotiator.offer(&mut random);
-        let offered = self.agent.offer(self.clock.now(), id, offer);
-        let cause = match (moved, offered) {
-            (Ok(()), Ok(())) => {
-                return self.tell(Told::Moved { call: number, address: local.to_string() });
-            }
-            (Err(error), _) => error.to_string(),
-            (_, Err(error)) => error.to_string(),
-        };
-        self.tell(Told::Unchanged { call: number, cause });
+        let now = self.clock.now();
+        let moved = ports.map_err(|error| error.to_string());
+        let moved = moved.and_then(|ports| leg.move_to(ports, &mut self.agent, now));
+        self.tell(match moved {
+            Ok(()) => Told::Moved { call: number, address: local.to_string() },
+            Err(cause) => Told::Unchanged { call: number, cause },
+        });
     }
 }

@@ -6,7 +6,7 @@ use crate::call::{Call, Stage, Target};
 use crate::outcome::Outcome;
 use crate::random::random;
 use crate::report::{Told, TransferState};
-use sip_ua::{CallId, End, Transfer};
+use sip_ua::{End, Transfer};
 
 impl Phone {
     /// Transfers a call to `uri`.
@@ -36,7 +36,7 @@ impl Phone {
             return Err(format!("call {number} is being transferred already"));
         }
         call.transfer = Some(target);
-        if call.holds {
+        if call.holds() {
             self.refer(number);
             return Ok(());
         }
@@ -50,11 +50,11 @@ impl Phone {
     /// Sends the REFER for a call that is held by now.
     pub(super) fn refer(&mut self, number: u64) {
         let Some(call) = self.calls.get(&number) else { return };
-        let (Some(id), Some(target)) = (call.id, &call.transfer) else { return };
+        let (Some(id), Some(target)) = (call.id(), &call.transfer) else { return };
         let now = self.clock.now();
         let asked = match target {
             Target::Uri(uri) => self.agent.transfer(now, id, uri).map_err(|e| e.to_string()),
-            Target::Call(other) => match self.calls.get(other).and_then(|call| call.id) {
+            Target::Call(other) => match self.calls.get(other).and_then(Call::id) {
                 Some(other) => {
                     self.agent.transfer_to(now, id, other).map_err(|error| error.to_string())
                 }
@@ -77,8 +77,7 @@ impl Phone {
         let _ = self.hold(number, false);
     }
 
-    pub(super) fn on_transfer(&mut self, id: CallId, transfer: Transfer) {
-        let Some(number) = self.number_of(id) else { return };
+    pub(super) fn on_transfer(&mut self, number: u64, transfer: Transfer) {
         let state = match transfer {
             Transfer::Accepted | Transfer::Progress { status: 100 } => TransferState::Accepted,
             Transfer::Progress { .. } => TransferState::Ringing,
@@ -101,18 +100,18 @@ impl Phone {
         let call = self.calls.get_mut(&number).ok_or(format!("there is no call {number}"))?;
         let nobody = || format!("the other end of call {number} has not requested a transfer");
         let to = call.wish.take().ok_or_else(nobody)?;
-        let (Some(id), Some(leg), account) = (call.id, &call.leg, call.account) else {
+        let (Some(id), Some(leg), account) = (call.id(), &call.leg, call.account) else {
             return Err(nobody());
         };
         let local = leg.local();
         let mut leg = self.leg(local).map_err(|outcome| outcome.to_string())?;
-        let offer = leg.negotiator.offer(&mut random);
-        let new = self.agent.follow(self.clock.now(), id, offer);
-        let new = new.map_err(|error| format!("call {number}: {error}"))?;
+        let now = self.clock.now();
+        let new = leg.call.follow(&mut self.agent, now, id, &mut random);
+        new.map_err(|error| format!("call {number}: {error}"))?;
         self.last += 1;
         let follower = self.last;
         let call = Call::new(to.clone(), account, Stage::Calling);
-        self.calls.insert(follower, Call { id: Some(new), leg: Some(leg), ..call });
+        self.calls.insert(follower, Call { leg: Some(leg), ..call });
         self.tell(Told::Following { call: number, by: follower, to });
         Ok(follower)
     }

@@ -139,24 +139,36 @@ fn address(ip: IpAddr) -> String {
     format!("{family} {ip}")
 }
 
-/// Returns the answer `own`, which has one medium, with all other media of the offer rejected, in
-/// the order of the offer (RFC 3264 section 6).
-pub(super) fn in_its_place(
-    own: &[u8],
-    offer: &sdp::SessionDescription<'_>,
-    place: usize,
-) -> Vec<u8> {
-    let text = String::from_utf8_lossy(own);
-    let at = text.find("m=").unwrap_or(text.len());
-    let (head, medium) = text.split_at(at);
-    let mut answer = head.to_string();
-    for (number, media) in offer.media.iter().enumerate() {
-        if number == place {
-            answer += medium;
-        } else {
+/// The media of the session, in the order of the first description that names them. One of them is
+/// the audio. The others are rejected in each description, and keep their places (RFC 3264 sections
+/// 6 and 8).
+#[derive(Clone, Debug, Default)]
+pub(super) struct MediaLines {
+    /// The place of the audio.
+    pub(super) place: usize,
+    /// The lines of the other media, before and after the audio.
+    others: Vec<String>,
+}
+
+impl MediaLines {
+    /// Returns the media of `offer`, with the audio at `place`.
+    pub(super) fn of(offer: &sdp::SessionDescription<'_>, place: usize) -> Self {
+        let media = offer.media.iter().enumerate().filter(|(number, _)| *number != place);
+        let rejected = media.map(|(_, media)| {
             let format = media.formats().next().unwrap_or("0");
-            answer += &format!("m={} 0 {} {format}\r\n", media.media_type, media.protocol);
-        }
+            format!("m={} 0 {} {format}\r\n", media.media_type, media.protocol)
+        });
+        Self { place, others: rejected.collect() }
     }
-    answer.into_bytes()
+
+    /// Adds the other media to `own`, which has only the audio.
+    pub(super) fn fill(&self, own: Vec<u8>) -> Vec<u8> {
+        if self.others.is_empty() {
+            return own;
+        }
+        let text = String::from_utf8_lossy(&own);
+        let (head, audio) = text.split_at(text.find("m=").unwrap_or(text.len()));
+        let (before, after) = self.others.split_at(self.place.min(self.others.len()));
+        [head, &before.concat(), audio, &after.concat()].concat().into_bytes()
+    }
 }

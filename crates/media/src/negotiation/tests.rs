@@ -103,6 +103,33 @@ fn an_answer_has_a_place_for_each_medium() {
     assert_eq!((stream.codec, stream.send_type), (Codec::Pcma, 8));
 }
 
+/// A later offer has the media of the other end's offer in the same order (RFC 3264 section 8), and
+/// the answer to it is read at the place of the audio.
+#[test]
+fn a_later_offer_keeps_the_places_of_rejected_media() {
+    let (mut here, mut there) = (negotiator(Security::Off, 5000), negotiator(Security::Off, 6000));
+    let offer = b"v=0\r\no=- 1 1 IN IP4 192.0.2.9\r\ns=-\r\nc=IN IP4 192.0.2.9\r\nt=0 0\r\n\
+        m=video 6002 RTP/AVP 96\r\nm=audio 6000 RTP/AVP 0\r\nm=text 6004 RTP/AVP 98\r\n";
+    here.answer(offer, &mut random()).unwrap();
+    // An offer that is rejected changes nothing.
+    here.answer(b"v=0\r\nm=audio 4000 RTP/AVP 18\r\n", &mut random()).unwrap_err();
+    here.hold(true);
+    let later = here.offer(&mut random());
+    let read = sdp::SessionDescription::parse(&later).unwrap();
+    let ports = |read: &sdp::SessionDescription<'_>| -> Vec<(String, u16)> {
+        read.media.iter().map(|media| (media.media_type.to_string(), media.port)).collect()
+    };
+    let expected = |port| {
+        [("video", 0), ("audio", port), ("text", 0)].map(|(kind, port)| (kind.to_string(), port))
+    };
+    assert_eq!(ports(&read), expected(5000));
+    assert_eq!(read.media[1].direction(&read), Direction::SendOnly);
+    let (answer, _) = there.answer(&later, &mut random()).unwrap();
+    assert_eq!(ports(&sdp::SessionDescription::parse(&answer).unwrap()), expected(6000));
+    let stream = here.accept(&answer).unwrap();
+    assert_eq!(stream.remote.map(|remote| remote.port()), Some(6000));
+}
+
 #[test]
 fn what_does_not_fit_says_why() {
     let mut here = negotiator(Security::Off, 5000);

@@ -2,7 +2,7 @@
 
 use super::timings::Measured;
 use crate::error::SessionError;
-use crate::negotiation::is_same;
+use crate::negotiation::{Stream, is_same};
 use rtp::packet::HeaderFields;
 use sdp::CryptoAttribute;
 use sdp::negotiation::NegotiatedSrtp;
@@ -114,4 +114,16 @@ fn receiver(
     let keys = crypto.master_keys()?;
     let new = || srtp::Receiver::new(&crypto.policy, keys);
     measured.measure(crypto.policy.suite, Step::Derivation, new)
+}
+
+/// Returns the receiver of packets from the other end of `stream`, if it is encrypted.
+pub(crate) fn receiver_of(stream: &Stream) -> Result<Option<srtp::Receiver>, SessionError> {
+    let keys = stream.security.as_ref().map(|agreed| &agreed.receive);
+    Ok(keys.map(|keys| receiver(keys, &mut Measured::by(None))).transpose()?)
+}
+
+/// Returns the sender of packets to the other end of `stream`, if it is encrypted.
+pub(crate) fn sender_of(stream: &Stream) -> Result<Option<srtp::Sender>, SessionError> {
+    let keys = stream.security.as_ref().map(|agreed| &agreed.send);
+    Ok(keys.map(|keys| sender(keys, &stream.seed, &mut Measured::by(None))).transpose()?)
 }

@@ -149,14 +149,17 @@ impl Session {
         if self.outgoing.len() < count {
             return None;
         }
-        let mut payload = Vec::with_capacity(count);
+        let mut payload = self.payloads.pop().unwrap_or_default();
+        payload.clear();
         self.encoder.encode(&self.outgoing[..count], &mut payload);
         self.outgoing.drain(..count);
         let marker = core::mem::take(&mut self.begins);
         let timestamp = self.timestamp;
         let units = self.stream.codec.clock_rate() * millis / 1000;
         self.timestamp = timestamp.wrapping_add(units);
-        self.write(self.stream.send_type, timestamp, marker, &payload, out)
+        let written = self.write(self.stream.send_type, timestamp, marker, &payload, out);
+        self.reuse(payload);
+        written
     }
 
     /// Enables silence suppression, if the other end supports comfort noise (RFC 3389). Opus does

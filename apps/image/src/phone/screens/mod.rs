@@ -75,7 +75,7 @@ impl View {
             (Key::Backspace, _) | (_, 'h') => phone.hang_up(now),
             (_, 'm') => phone.mute(),
             (_, 'x') => self.page = Page::Transfer,
-            (_, '0'..='9' | '*' | '#') => phone.press(letter),
+            (_, '0'..='9' | '*' | '#') => phone.press(now, letter),
             (_, 'q') => self.page = Page::Menu,
             _ => {}
         }

@@ -315,7 +315,7 @@ impl Screen {
 /// Holds all established calls except `call`.
 fn hold_others(phone: &mut Phone, call: u64) {
     let others = phone.calls().iter().filter(|(number, other)| {
-        **number != call && other.stage == Stage::Talking && !other.holds
+        **number != call && other.stage == Stage::Talking && !other.holds()
     });
     let others: Vec<u64> = others.map(|(number, _)| *number).collect();
     for other in others {

@@ -64,16 +64,16 @@ impl<'a> Model<'a> {
         let calls = phone.calls().iter().map(|(&number, call)| {
             let record = history.of(number);
             let leg = call.leg.as_ref();
-            let session = leg.and_then(|leg| leg.session.as_ref());
+            let session = call.session();
             CallShown {
                 number,
                 party: record.map_or(&call.party, |record| &record.party).clone(),
                 is_incoming: record.is_some_and(|record| record.is_incoming),
                 stage: call.stage,
                 seconds: call.answered.unwrap_or(call.begun).elapsed().as_secs(),
-                held_here: call.holds,
-                held_there: call.is_held,
-                mutes: leg.is_some_and(|leg| leg.mutes),
+                held_here: call.holds(),
+                held_there: call.is_held(),
+                mutes: leg.is_some_and(|leg| leg.call.is_muted()),
                 is_asked: call.wish.is_some(),
                 local: leg.and_then(|leg| leg.ports.rtp.local_addr().ok()),
                 remote: session.and_then(|session| session.stream().remote),
