@@ -77,7 +77,8 @@ impl Client {
         Ok(client)
     }
 
-    /// A client on WebSocket, with further `fields` in the HTTP request. With `tls` it is encrypted.
+    /// A client on WebSocket, with further `fields` in the HTTP request. With `tls` it is
+    /// encrypted.
     pub(crate) fn web(
         from: IpAddr,
         server: SocketAddr,

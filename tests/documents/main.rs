@@ -1,5 +1,5 @@
-//! The documents tell the truth: their commands run; their flags, subcommands, keys and sources exist;
-//! their links lead somewhere.
+//! The documents tell the truth: their commands run; their flags, subcommands, keys and sources
+//! exist; their links lead somewhere.
 
 mod commands;
 mod counters;

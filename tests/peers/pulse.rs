@@ -74,10 +74,9 @@ impl Pulse {
     /// ALSA's default device for this server.
     #[must_use]
     pub fn default_device(&self) -> String {
-        format!(
-            "pcm.!default {{\n type asym\n playback.pcm barebell_speaker\n \
-             capture.pcm barebell_microphone\n}}\n"
-        )
+        "pcm.!default {\n type asym\n playback.pcm barebell_speaker\n \
+         capture.pcm barebell_microphone\n}\n"
+            .to_owned()
     }
 
     /// The amplitude of the tone at the microphone.

@@ -224,8 +224,9 @@ impl<R: RawMutex> Worker<R> {
     }
 
     /// Handles an ICMP error for a datagram to `remote` (RFC 3261 section 18.4): the branch of that
-    /// request fails. `quoted` is the beginning of its payload, as the error repeats it. Without the
-    /// Via of this server, or if it is no datagram of a request in progress, the error is ignored.
+    /// request fails. `quoted` is the beginning of its payload, as the error repeats it. Without
+    /// the Via of this server, or if it is no datagram of a request in progress, the error is
+    /// ignored.
     pub fn unreachable(
         &mut self,
         now: Instant,

@@ -59,8 +59,8 @@ pub(crate) struct Client {
 pub(crate) enum State {
     /// The destination is being located.
     Locating(Ticket),
-    /// The destination cannot be located: the request fails at the next timer, as for a name that is
-    /// not found.
+    /// The destination cannot be located: the request fails at the next timer, as for a name that
+    /// is not found.
     Unlocatable,
     Sent(Sent),
 }

@@ -1,5 +1,5 @@
-//! ICMP errors (RFC 792, RFC 1122 section 3.2.2): port unreachable as the answer to a datagram for a
-//! closed port, with a rate limit, and received errors for sent datagrams.
+//! ICMP errors (RFC 792, RFC 1122 section 3.2.2): port unreachable as the answer to a datagram for
+//! a closed port, with a rate limit, and received errors for sent datagrams.
 
 use super::datagram::{ETHERNET, Ends, IP, UDP};
 use alloc::vec::Vec;
@@ -27,8 +27,8 @@ pub struct Undelivered {
     pub payload: Vec<u8>,
 }
 
-/// The datagram of `ours` that the ICMP error in `frame` quotes. `None` if the frame is another one,
-/// or the error does not mean that the destination cannot be reached (RFC 3261 section 18.4).
+/// The datagram of `ours` that the ICMP error in `frame` quotes. `None` if the frame is another
+/// one, or the error does not mean that the destination cannot be reached (RFC 3261 section 18.4).
 pub(super) fn read(frame: &[u8], ours: Ipv4Addr) -> Option<Undelivered> {
     let ethernet = EthernetFrame::new_checked(frame).ok()?;
     if ethernet.ethertype() != EthernetProtocol::Ipv4 {

@@ -1,5 +1,5 @@
-//! The scheduler of the workers: the first worker alone under low load, so that the others sleep and
-//! messages arrive in larger batches; all workers under high load.
+//! The scheduler of the workers: the first worker alone under low load, so that the others sleep
+//! and messages arrive in larger batches; all workers under high load.
 //!
 //! All active workers read from all UDP sockets. The datagrams of one peer may be processed
 //! concurrently, as UDP keeps no order anyway. Streams keep their order: each connection has an

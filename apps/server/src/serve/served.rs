@@ -52,8 +52,8 @@ impl<'h> Served<'h> {
         Ok(served)
     }
 
-    /// Registers the sources that the scheduler assigns: UDP sockets shared with all active workers,
-    /// connections exclusively.
+    /// Registers the sources that the scheduler assigns: UDP sockets shared with all active
+    /// workers, connections exclusively.
     ///
     /// # Errors
     /// The system fails to register a source. The caller tries again.

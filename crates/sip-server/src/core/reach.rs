@@ -111,8 +111,8 @@ impl Settings {
 
 const SLOTS: usize = 1 << 16;
 
-/// Sources that have answered a request or a challenge, and so accept messages. A new entry may replace an older
-/// one.
+/// Sources that have answered a request or a challenge, and so accept messages. A new entry may
+/// replace an older one.
 pub(crate) struct Answered {
     key: Key,
     slots: Box<[AtomicU64]>,

@@ -75,9 +75,9 @@ impl Search {
             + targets.map(Target::bytes).sum::<usize>()
     }
 
-    /// True if `length` more bytes may be sent on `flow`. A source that has never answered gets three
-    /// times the bytes received at most. Otherwise a client could register or name its address as a
-    /// target and have this server flood it.
+    /// True if `length` more bytes may be sent on `flow`. A source that has never answered gets
+    /// three times the bytes received at most. Otherwise a client could register or name its
+    /// address as a target and have this server flood it.
     pub(super) fn affords(&mut self, flow: &Flow, length: usize, env: &Env<'_>) -> bool {
         let source = Source::of(flow.remote.ip());
         if env.is_asked(flow) {

@@ -1,5 +1,5 @@
-//! The ACK of a 2xx, which belongs to no transaction (RFC 3261 section 13.2.2.4). One that exceeds a
-//! datagram goes by TCP, or shortened by UDP if TCP is refused (section 18.1.1).
+//! The ACK of a 2xx, which belongs to no transaction (RFC 3261 section 13.2.2.4). One that exceeds
+//! a datagram goes by TCP, or shortened by UDP if TCP is refused (section 18.1.1).
 
 use super::exchange::cseq_of;
 use crate::acks::{Ack, Locating, Promoted};

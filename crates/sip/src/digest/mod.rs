@@ -2,8 +2,8 @@
 //!
 //! A server writes a [`Challenge`] per [`Algorithm`], parses the returned [`Credentials`] and
 //! checks them with [`Credentials::verify`]. A client parses the challenges, chooses one and calls
-//! [`Challenge::credentials_for`]. The caller manages nonces and nonce counts, and compares the `uri`
-//! parameter with the Request-URI.
+//! [`Challenge::credentials_for`]. The caller manages nonces and nonce counts, and compares the
+//! `uri` parameter with the Request-URI.
 
 mod algorithm;
 mod challenge;

@@ -1,8 +1,8 @@
 //! SIP messages as views of received bytes (RFC 3261 section 7).
 //!
 //! [`Message::parse`] finds the parts of a message in one pass and validates only its framing: a
-//! faulty request can still be answered. [`Message::validate_request`] checks a request. Typed values
-//! are parsed on demand by [`crate::header`].
+//! faulty request can still be answered. [`Message::validate_request`] checks a request. Typed
+//! values are parsed on demand by [`crate::header`].
 
 mod check;
 mod follow;

@@ -1,8 +1,8 @@
 //! The journal of a running server: it is appended to, and stored by checkpoints.
 //!
-//! A checkpoint begins a new generation of journal files, stores the older ones in the database, and
-//! deletes them. A crash between any two of these steps leaves files that are stored again, which
-//! changes nothing.
+//! A checkpoint begins a new generation of journal files, stores the older ones in the database,
+//! and deletes them. A crash between any two of these steps leaves files that are stored again,
+//! which changes nothing.
 
 use super::Sqlite;
 use super::failure::of;

@@ -1,6 +1,6 @@
 //! Connections from proxies (`limits.proxies`): the client address, from PROXY protocol or
-//! the header field of `limits.proxy_header`. It replaces the address of the proxy in the flow, for limits, bans and the log.
-//! Output for the client is sent on the same connection.
+//! the header field of `limits.proxy_header`. It replaces the address of the proxy in the flow, for
+//! limits, bans and the log. Output for the client is sent on the same connection.
 
 use super::client::Proxied;
 use super::stream::{More, Reading, Stream, TIMEOUTS};
@@ -12,7 +12,6 @@ use sip::stream::Patience;
 use sip::stream::proxy_protocol::{BadHeader, MAX_LENGTH, Start};
 use sip_server::{Flow, Source};
 use std::io::Read;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 

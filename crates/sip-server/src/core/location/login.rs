@@ -1,6 +1,6 @@
 //! The lookup of the user that logs in. It makes the same memory accesses for existing and absent
-//! users, and the following computation depends on them: the time of a cache miss would reveal which
-//! users exist.
+//! users, and the following computation depends on them: the time of a cache miss would reveal
+//! which users exist.
 
 use super::{LocationService, Subscriber};
 use crate::core::address_of_record::AddressOfRecord;

@@ -1,6 +1,6 @@
-//! Tombstones: the REGISTERs of removed bindings, while copies of them may still arrive. A restarted phone uses a
-//! new Call-ID, so the order within one Call-ID (RFC 3261 section 10.3 step 7) does not show that
-//! such a copy is late.
+//! Tombstones: the REGISTERs of removed bindings, while copies of them may still arrive. A
+//! restarted phone uses a new Call-ID, so the order within one Call-ID (RFC 3261 section 10.3 step
+//! 7) does not show that such a copy is late.
 
 use alloc::boxed::Box;
 use sip::Instant;
