@@ -164,21 +164,26 @@ impl Client {
     /// # Errors
     /// As [`Client::ask`].
     pub(crate) fn response(&mut self, request: &str) -> io::Result<String> {
-        let (call, end) = (value(request, "Call-ID"), Instant::now() + DEADLINE);
+        const INTERVAL: Duration = Duration::from_millis(500);
+        let (call, mut sent) = (value(request, "Call-ID"), Instant::now());
+        let end = sent + DEADLINE;
         loop {
-            match self.receive(Duration::from_millis(500)) {
+            if matches!(self.link, Link::Datagrams(_)) && sent.elapsed() >= INTERVAL {
+                self.send(request)?;
+                sent = Instant::now();
+            }
+            match self.receive(INTERVAL) {
                 Ok(text) => {
                     let is_final = status(&text).is_some_and(|status| status >= 200);
                     if is_final && value(&text, "Call-ID") == call {
                         return Ok(text);
                     }
                 }
-                Err(error) if is_timeout(&error) && Instant::now() < end => {
-                    if matches!(self.link, Link::Datagrams(_)) {
-                        self.send(request)?;
-                    }
-                }
+                Err(error) if is_timeout(&error) => {}
                 Err(error) => return Err(error),
+            }
+            if Instant::now() >= end {
+                return Err(ErrorKind::TimedOut.into());
             }
         }
     }

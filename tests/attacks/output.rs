@@ -7,14 +7,15 @@ use std::net::{IpAddr, Ipv4Addr};
 
 const STRANGER: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 9));
 /// The connections. One may hold 1 MiB of output in the server, all of a source 4 MiB.
-const CONNECTIONS: usize = 60;
+const CONNECTIONS: usize = 150;
 /// The requests of a connection. The responses are longer than its share and the buffers of the
 /// system.
 const REQUESTS: usize = 40;
 /// The length of a response.
 const LENGTH: usize = 50_000;
-/// A bound of the memory that the server needs, with what connections cost by themselves.
-const MOST: u64 = 20 << 20;
+/// A bound of the memory that the server needs, with the costs of connections and of the allocator.
+/// It is much less than 1 MiB for each connection.
+const MOST: u64 = 60 << 20;
 
 #[test]
 fn the_unread_output_of_a_source_is_bounded() {
