@@ -395,6 +395,11 @@ impl Core {
         failure: Failure,
         now: Instant,
     ) -> Option<Heard<'static>> {
+        // The ACK of a failure response has the branch of its INVITE. That response has been handled,
+        // and the call may continue at the target of a redirection.
+        if bytes.starts_with(b"ACK ") {
+            return None;
+        }
         let (branch, is_cancel) = branch_of(bytes)?;
         let id = self.clients.of_branch(branch, is_cancel)?;
         let client = self.clients.all.get_mut(id)?;

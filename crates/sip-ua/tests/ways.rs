@@ -184,6 +184,22 @@ fn an_ack_too_large_for_a_datagram_goes_by_tcp_and_by_udp_where_that_is_refused(
 }
 
 #[test]
+fn an_undelivered_ack_of_a_redirection_does_not_end_the_call() {
+    let mut caller = Caller::new();
+    let call = caller.call(SESSION);
+    let (flow, invite) = caller.next();
+    let lines = format!("Contact: <sip:carol@{}>\r\n", place(2));
+    caller.receive(flow, &response(invite.as_bytes(), flow.local, 302, "b", &lines, ""));
+    let (_, ack) = caller.next();
+    assert!(ack.starts_with("ACK "), "{ack}");
+    let (flow, invite) = caller.next();
+    caller.agent.undeliverable(caller.now, ack.as_bytes(), Failure::Unreachable);
+    caller.receive(flow, &response(invite.as_bytes(), flow.local, 200, "c", &lines, "v=0\r\n"));
+    assert!(caller.next().1.starts_with("ACK "));
+    caller.agent.hang_up(caller.now, call).expect("a call");
+}
+
+#[test]
 fn a_call_stands_while_there_is_no_route() {
     for (failure, stands) in [(Failure::NoRoute, true), (Failure::Unreachable, false)] {
         let mut caller = Caller::new();
