@@ -37,7 +37,7 @@ use trials::Trials;
 pub(crate) const FRAME: Duration = Duration::from_millis(20);
 /// The maximum length of a packet in bytes, with room for the overhead of SRTP and SRTP+.
 const MAX_PACKET: usize = 1500;
-/// The maximum number of payloads whose memory is kept.
+/// The maximum number of payloads that keep their memory after use.
 const MAX_PAYLOADS: usize = 16;
 
 /// The random start values of a session (RFC 3550 section 5.1).
