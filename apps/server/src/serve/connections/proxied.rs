@@ -12,7 +12,6 @@ use sip::stream::Patience;
 use sip::stream::proxy_protocol::{BadHeader, MAX_LENGTH, Start};
 use sip_server::{Flow, Source};
 use std::io::Read;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
