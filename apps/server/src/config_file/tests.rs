@@ -289,7 +289,7 @@ fn trusted_networks_may_speak_for_users() {
     let limits = parse(text).unwrap().engine.limits;
     assert_eq!((limits.trusted.len(), limits.speakers.len(), limits.proxies.len()), (2, 1, 1));
     assert_eq!(limits.proxy_header, ClientField::Forwarded);
-    refused("[limits]\nproxy_header = \"Via\"\n", "X-Forwarded-For, Forwarded");
+    refused("[limits]\nproxy_header = \"Via\"\n", "2:16: proxy_header: `Via` is unknown");
     let [speaker] = &limits.speakers[..] else { panic!("{limits:?}") };
     assert_eq!(speaker.network, limits.trusted[1]);
     for (name, has) in [("+4930", true), ("+1", false), ("100", true), ("1000", false)] {
