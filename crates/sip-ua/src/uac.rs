@@ -395,8 +395,8 @@ impl Core {
         failure: Failure,
         now: Instant,
     ) -> Option<Heard<'static>> {
-        // The ACK of a failure response has the branch of its INVITE. That response has been handled,
-        // and the call may continue at the target of a redirection.
+        // The ACK of a failure response has the branch of its INVITE. That response has been
+        // handled, and the call may continue at the target of a redirection.
         if bytes.starts_with(b"ACK ") {
             return None;
         }
