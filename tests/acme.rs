@@ -4,7 +4,7 @@
 use net::tls::{Client, ServerName, Trust};
 use peers::pebble::Pebble;
 use peers::process::{Program, run, wait_until};
-use peers::server::{Barebell, DOMAIN, Options};
+use peers::server::{DOMAIN, Options, ServerProcess};
 use std::net::SocketAddr;
 use std::process::Command;
 use std::time::Duration;
@@ -15,9 +15,9 @@ const DOMAINS: [&str; 2] = ["sip.acme.test", DOMAIN];
 const LONG: Duration = Duration::from_secs(24 * 3600);
 
 /// A server that requests a certificate for `domains` from `pebble`.
-fn server(pebble: &Pebble, domains: &[&str]) -> Barebell {
+fn server(pebble: &Pebble, domains: &[&str]) -> ServerProcess {
     let listen = format!("tls:{}", pebble.proof_address());
-    Barebell::start(&Options {
+    ServerProcess::start(&Options {
         arguments: &["--listen", &listen],
         configuration: &pebble.configuration(domains),
         users: &[],

@@ -2,12 +2,12 @@
 //! rings and is cancelled.
 
 use peers::browser::{Browser, Page};
-use peers::exchange::{Exchange, PASSWORD};
 use peers::server::DOMAIN;
+use peers::test_server::{PASSWORD, TestServer};
 
 fn run(library: &str) {
     let page = Page::serve();
-    let exchange = Exchange::for_pages(&page.origin());
+    let exchange = TestServer::for_pages(&page.origin());
     let url = exchange.server.web_url();
     let settings =
         [("library", library), ("url", &url), ("domain", DOMAIN), ("password", PASSWORD)];

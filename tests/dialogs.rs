@@ -2,12 +2,12 @@
 //! server, session refreshes (RFC 4028), subscriptions (RFC 6665).
 
 use peers::call::{End, establish};
-use peers::exchange::Exchange;
+use peers::test_server::TestServer;
 use std::thread::sleep;
 use std::time::Duration;
 
 /// Alice calls bob.
-fn call(exchange: &Exchange) -> (End, End) {
+fn call(exchange: &TestServer) -> (End, End) {
     establish(exchange.agent("alice"), exchange.agent("bob"))
 }
 
@@ -22,7 +22,7 @@ fn is_reached_after_a_move(mover: &mut End, other: &mut End, method: &str) {
 
 #[test]
 fn the_callee_moves_by_reinvite_and_the_caller_hangs_up() {
-    let exchange = Exchange::without_trusted_sources();
+    let exchange = TestServer::without_trusted_sources();
     let (mut alice, mut bob) = call(&exchange);
     is_reached_after_a_move(&mut bob, &mut alice, "INVITE");
     alice.pass(&mut bob, "BYE", "");
@@ -30,7 +30,7 @@ fn the_callee_moves_by_reinvite_and_the_caller_hangs_up() {
 
 #[test]
 fn the_caller_moves_by_update_and_the_callee_hangs_up() {
-    let exchange = Exchange::without_trusted_sources();
+    let exchange = TestServer::without_trusted_sources();
     let (mut alice, mut bob) = call(&exchange);
     is_reached_after_a_move(&mut alice, &mut bob, "UPDATE");
     bob.pass(&mut alice, "BYE", "");
@@ -38,7 +38,7 @@ fn the_caller_moves_by_update_and_the_callee_hangs_up() {
 
 #[test]
 fn both_ends_move_more_than_once() {
-    let exchange = Exchange::without_trusted_sources();
+    let exchange = TestServer::without_trusted_sources();
     let (mut alice, mut bob) = call(&exchange);
     for method in ["INVITE", "UPDATE"] {
         is_reached_after_a_move(&mut alice, &mut bob, method);
@@ -50,7 +50,7 @@ fn both_ends_move_more_than_once() {
 /// A dialog carries all the state that the server needs.
 #[test]
 fn a_call_continues_after_a_crash_of_the_server() {
-    let mut exchange = Exchange::without_trusted_sources();
+    let mut exchange = TestServer::without_trusted_sources();
     let (mut alice, mut bob) = call(&exchange);
     exchange.server.crash();
     exchange.server.restart();
@@ -71,7 +71,7 @@ fn is_refreshed(refresher: &mut End, other: &mut End, role: &str) {
 
 #[test]
 fn the_caller_refreshes_the_session() {
-    let exchange = Exchange::without_trusted_sources();
+    let exchange = TestServer::without_trusted_sources();
     let (mut alice, mut bob) = call(&exchange);
     is_refreshed(&mut alice, &mut bob, "uac");
     bob.pass(&mut alice, "BYE", "");
@@ -79,7 +79,7 @@ fn the_caller_refreshes_the_session() {
 
 #[test]
 fn the_callee_refreshes_the_session() {
-    let exchange = Exchange::without_trusted_sources();
+    let exchange = TestServer::without_trusted_sources();
     let (mut alice, mut bob) = call(&exchange);
     is_refreshed(&mut bob, &mut alice, "uac");
     alice.pass(&mut bob, "BYE", "");
@@ -92,7 +92,7 @@ fn state(state: &str) -> String {
 }
 
 /// Alice subscribes to bob. His phone answers with this status code.
-fn subscribe(exchange: &Exchange, status: u16) -> (End, End) {
+fn subscribe(exchange: &TestServer, status: u16) -> (End, End) {
     let (mut alice, mut bob) = (exchange.agent("alice"), exchange.agent("bob"));
     let mut subscribing = alice.dialog(&bob.address_of_record());
     alice.ask(&mut subscribing, "SUBSCRIBE", &format!("{EVENT}Expires: 600\r\n"), "");
@@ -115,7 +115,7 @@ fn refresh_and_unsubscribe(mut subscriber: End, mut notifier: End) {
 
 #[test]
 fn a_subscription_is_refreshed_and_ended_by_the_subscriber() {
-    let exchange = Exchange::without_trusted_sources();
+    let exchange = TestServer::without_trusted_sources();
     let (mut alice, mut bob) = subscribe(&exchange, 200);
     bob.pass(&mut alice, "NOTIFY", &state("active;expires=600"));
     refresh_and_unsubscribe(alice, bob);
@@ -124,7 +124,7 @@ fn a_subscription_is_refreshed_and_ended_by_the_subscriber() {
 /// The NOTIFY may arrive before the response and then creates the dialog (RFC 6665 section 4.4.1).
 #[test]
 fn a_subscription_with_a_notify_before_the_response_is_refreshed() {
-    let exchange = Exchange::without_trusted_sources();
+    let exchange = TestServer::without_trusted_sources();
     let (mut alice, mut bob) = (exchange.agent("alice"), exchange.agent("bob"));
     let mut subscribing = alice.dialog(&bob.address_of_record());
     alice.ask(&mut subscribing, "SUBSCRIBE", &format!("{EVENT}Expires: 600\r\n"), "");
@@ -144,7 +144,7 @@ fn a_subscription_with_a_notify_before_the_response_is_refreshed() {
 
 #[test]
 fn a_subscription_is_ended_by_a_moved_notifier() {
-    let exchange = Exchange::without_trusted_sources();
+    let exchange = TestServer::without_trusted_sources();
     let (mut alice, mut bob) = subscribe(&exchange, 202);
     bob.pass(&mut alice, "NOTIFY", &state("pending;expires=600"));
     bob.agent.move_away();

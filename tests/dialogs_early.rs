@@ -2,7 +2,7 @@
 //! its own early dialog, with reliable provisional responses (RFC 3262) and UPDATE (RFC 3311).
 
 use peers::call::End;
-use peers::exchange::Exchange;
+use peers::test_server::TestServer;
 use sip::HeaderName;
 use sip::dialog::Dialog;
 use test_support::agent::{Agent, Received, SESSION};
@@ -45,7 +45,7 @@ fn update_each_other(first: &mut End, second: &mut End) {
 
 /// Alice calls bob, and both of his phones ring. Returns both phones and her views of the early
 /// dialogs.
-fn two_ring(exchange: &Exchange) -> (Agent, [Ringing; 2], [Dialog; 2]) {
+fn two_ring(exchange: &TestServer) -> (Agent, [Ringing; 2], [Dialog; 2]) {
     let phones = [exchange.agent("bob"), exchange.agent("bob")];
     let mut alice = exchange.agent("alice");
     let mut calling = alice.dialog(&phones[0].address_of_record());
@@ -78,7 +78,7 @@ fn stop_ringing(ringing: &mut Ringing) {
 
 #[test]
 fn one_of_two_early_dialogs_is_updated_and_the_other_confirmed() {
-    let exchange = Exchange::without_trusted_sources();
+    let exchange = TestServer::without_trusted_sources();
     let (alice, [mut desk, mut pocket], [with_desk, with_pocket]) = two_ring(&exchange);
     let mut alice = End { agent: alice, dialog: with_pocket };
     update_each_other(&mut alice, &mut pocket.phone);
@@ -92,7 +92,7 @@ fn one_of_two_early_dialogs_is_updated_and_the_other_confirmed() {
 
 #[test]
 fn both_early_dialogs_are_updated_and_the_updated_one_confirmed() {
-    let exchange = Exchange::without_trusted_sources();
+    let exchange = TestServer::without_trusted_sources();
     let (alice, [mut desk, mut pocket], [with_desk, with_pocket]) = two_ring(&exchange);
     let mut alice = End { agent: alice, dialog: with_desk };
     update_each_other(&mut alice, &mut desk.phone);
@@ -108,7 +108,7 @@ fn both_early_dialogs_are_updated_and_the_updated_one_confirmed() {
 /// Its 200 crosses the CANCEL. The caller ends that call (RFC 3261 section 13.2.2.4).
 #[test]
 fn both_phones_answer_and_the_caller_hangs_up_on_one() {
-    let exchange = Exchange::without_trusted_sources();
+    let exchange = TestServer::without_trusted_sources();
     let (mut alice, [mut desk, mut pocket], [with_desk, with_pocket]) = two_ring(&exchange);
     let with_desk = answer(&mut alice, &with_desk, &mut desk);
     let cancel = pocket.phone.agent.request("CANCEL");
@@ -125,7 +125,7 @@ fn both_phones_answer_and_the_caller_hangs_up_on_one() {
 /// A phone that moves before it answers is reached at its new address.
 #[test]
 fn a_phone_moves_while_it_rings() {
-    let exchange = Exchange::without_trusted_sources();
+    let exchange = TestServer::without_trusted_sources();
     let (alice, [mut desk, mut pocket], [with_desk, _]) = two_ring(&exchange);
     let mut alice = End { agent: alice, dialog: with_desk };
     desk.phone.agent.move_away();

@@ -1,6 +1,5 @@
 //! The server without an operating system, in QEMU, with DHCP and TFTP by dnsmasq.
 
-use peers::exchange::{PASSWORD, account, connect};
 use peers::image::lan::{ENDS, HERE, Lan, SERVER};
 use peers::image::{Firmware, Machine, Medium, Running, built as built_image};
 use peers::phone::Kind::{self, Barebell, Baresip, Linphone};
@@ -10,6 +9,7 @@ use peers::server::DOMAIN;
 use peers::sipp::Sipp;
 use peers::sipp::operations::Operations;
 use peers::sipp::users::{USERS, password, user};
+use peers::test_server::{PASSWORD, account, connect};
 use peers::transport::Transport::{self, Tcp, Udp};
 use sip::digest::Ha1Set;
 use std::net::Ipv4Addr;

@@ -2,13 +2,13 @@
 //! PulseAudio.
 
 use peers::bare_phone::{LOOK, MENU};
-use peers::exchange::{Exchange, account};
 use peers::image::lan::{HERE, Lan, SERVER};
 use peers::image::{Machine, Medium};
 use peers::pair::hold_and_resume;
 use peers::phone::Kind::{self, Bare, Barebell, Baresip};
 use peers::phone::{Account, Action, Event, Phone, Srtp};
 use peers::stun::{PORT as STUN, Stun};
+use peers::test_server::{TestServer, account};
 use peers::transport::Transport::Udp;
 use std::net::SocketAddr;
 use std::process::Command;
@@ -111,7 +111,7 @@ fn calls_with_baresip_in_both_directions() {
 #[test]
 fn calls_through_a_server() {
     let _lan = lan();
-    let _exchange = Exchange::also_at(HERE);
+    let _exchange = TestServer::also_at(HERE);
     let _stun = Stun::start(|program| Command::new(program), &[HERE]);
     let server = SocketAddr::from((HERE, 5060));
     let [to_alice, to_bob, to_carol] =

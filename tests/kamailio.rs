@@ -2,10 +2,10 @@
 //! Record-Route entries, over UDP and over TLS.
 
 use peers::call::{End, establish, establish_with};
-use peers::exchange::Exchange;
 use peers::kamailio::{Identity, Kamailio, Nat, Tls};
 use peers::phone::Kind::Barebell;
 use peers::phone::{Account, Action, Event, Phone};
+use peers::test_server::TestServer;
 use peers::transport::Transport;
 use std::net::Ipv4Addr;
 use test_support::agent::{Agent, SESSION};
@@ -23,7 +23,7 @@ fn continue_call(mover: &mut End, other: &mut End) {
 
 /// Alice, behind Kamailio, calls bob. Either hangs up.
 fn in_front(nat: Nat) {
-    let exchange = Exchange::without_trusted_sources();
+    let exchange = TestServer::without_trusted_sources();
     let kamailio = Kamailio::start(exchange.server.address(), nat);
     for caller_hangs_up in [true, false] {
         let mut alice = exchange.agent_by("alice", kamailio.outside);
@@ -57,7 +57,7 @@ fn the_caller_uses_kamailio_with_a_contact_alias() {
 
 #[test]
 fn a_user_calls_a_party_behind_kamailio() {
-    let exchange = Exchange::without_trusted_sources();
+    let exchange = TestServer::without_trusted_sources();
     for caller_hangs_up in [true, false] {
         let nowhere = (Ipv4Addr::LOCALHOST, 9).into();
         let dave = Agent::stranger("dave", "elsewhere.test", nowhere);
@@ -80,7 +80,7 @@ fn a_user_calls_a_party_behind_kamailio() {
 
 #[test]
 fn a_party_behind_kamailio_calls_a_user() {
-    let exchange = Exchange::without_trusted_sources();
+    let exchange = TestServer::without_trusted_sources();
     let kamailio = Kamailio::start(exchange.server.address(), Nat::Ignored);
     for caller_hangs_up in [true, false] {
         let dave = Agent::stranger("dave", "elsewhere.test", kamailio.outside);
@@ -97,7 +97,7 @@ fn a_party_behind_kamailio_calls_a_user() {
 /// TLS between Kamailio and the server.
 #[test]
 fn the_caller_uses_kamailio_over_tls() {
-    let (exchange, identity) = (Exchange::without_trusted_sources(), Identity::new());
+    let (exchange, identity) = (TestServer::without_trusted_sources(), Identity::new());
     let next_hop = Some(exchange.server.certificate());
     let tls = Tls { identity: &identity, next_hop };
     let there = exchange.server.secure_address(Transport::Tls);
@@ -122,7 +122,7 @@ fn a_user_calls_a_party_behind_kamailio_over_tls() {
     let (identity, other) = (Identity::new(), Identity::new());
     let nowhere = (Ipv4Addr::LOCALHOST, 9).into();
     for (trusted, is_reached) in [(&identity, true), (&other, false)] {
-        let exchange = Exchange::that_trusts_over_tls(&trusted.certificate());
+        let exchange = TestServer::that_trusts_over_tls(&trusted.certificate());
         let dave = Agent::stranger("dave", "elsewhere.test", nowhere);
         let tls = Tls { identity: &identity, next_hop: None };
         let kamailio = Kamailio::start_with(dave.address(), Nat::Ignored, Some(&tls));
@@ -143,7 +143,7 @@ fn a_user_calls_a_party_behind_kamailio_over_tls() {
 
 #[test]
 fn barebell_phone_calls_through_kamailio_over_tls() {
-    let (exchange, identity) = (Exchange::without_trusted_sources(), Identity::new());
+    let (exchange, identity) = (TestServer::without_trusted_sources(), Identity::new());
     let tls = Tls { identity: &identity, next_hop: None };
     let kamailio = Kamailio::start_with(exchange.server.address(), Nat::Aliased, Some(&tls));
     let mut alice = Phone::registered(

@@ -1,10 +1,10 @@
 //! Two barebell-phones behind separate NATs call each other through the server. Requires root.
 
-use peers::exchange::account;
 use peers::nat::{NAT_SECONDS, Nats};
 use peers::phone::Kind::Barebell;
 use peers::phone::{Account, Action, Event, Phone, Srtp};
 use peers::process::built;
+use peers::test_server::account;
 use peers::transport::Transport::{self, Tcp, Udp};
 use std::time::Duration;
 

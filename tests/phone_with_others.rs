@@ -1,14 +1,14 @@
 //! barebell-phone and other phones call one another: directly, through the server, and through
 //! Kamailio.
 
-use peers::exchange::Exchange;
-use peers::pair::{Pair, Way};
+use peers::pair::{CallPath, Pair};
 use peers::phone::Kind::{self, Barebell, Baresip, Linphone, Twinkle};
 use peers::phone::{Action, Event};
+use peers::test_server::TestServer;
 use peers::transport::Transport::Udp;
 
 /// One call in each direction. Each hears the other, and either hangs up.
-fn talks(other: Kind, way: Way) {
+fn talks(other: Kind, way: CallPath) {
     for (from, to) in [(Barebell, other), (other, Barebell)] {
         let mut pair = Pair::new(from, to, way);
         pair.connect();
@@ -19,42 +19,42 @@ fn talks(other: Kind, way: Way) {
 
 #[test]
 fn baresip_directly() {
-    talks(Baresip, Way::Direct);
+    talks(Baresip, CallPath::Direct);
 }
 
 #[test]
 fn linphone_directly() {
-    talks(Linphone, Way::Direct);
+    talks(Linphone, CallPath::Direct);
 }
 
 #[test]
 fn twinkle_directly() {
-    talks(Twinkle, Way::Direct);
+    talks(Twinkle, CallPath::Direct);
 }
 
 #[test]
 fn baresip_through_the_server() {
-    talks(Baresip, Way::Server);
+    talks(Baresip, CallPath::Server);
 }
 
 #[test]
 fn linphone_through_the_server() {
-    talks(Linphone, Way::Server);
+    talks(Linphone, CallPath::Server);
 }
 
 #[test]
 fn twinkle_through_the_server() {
-    talks(Twinkle, Way::Server);
+    talks(Twinkle, CallPath::Server);
 }
 
 #[test]
 fn baresip_through_kamailio() {
-    talks(Baresip, Way::Kamailio);
+    talks(Baresip, CallPath::Kamailio);
 }
 
 /// The server answers 302, and the call bypasses it.
 fn follows_a_redirect(other: Kind) {
-    let exchange = Exchange::that_redirects();
+    let exchange = TestServer::that_redirects();
     let mut bob = exchange.phone(other, "bob", Udp);
     let mut alice = exchange.phone(Barebell, "alice", Udp);
     exchange.connect(&mut alice, &mut bob);

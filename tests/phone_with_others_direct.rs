@@ -1,17 +1,17 @@
 //! barebell-phone and other phones without a server: calls are held, cancelled, transferred and
 //! redirected. barebell-phone is also called behind a proxy.
 
-use peers::exchange::Exchange;
-use peers::pair::{Pair, Way, hold_and_resume};
+use peers::pair::{CallPath, Pair, hold_and_resume};
 use peers::phone::Kind::{self, Barebell, Baresip, Linphone};
 use peers::phone::{Action, Event, Phone};
 use peers::process::wait_until;
 use peers::sipp::Sipp;
+use peers::test_server::TestServer;
 use peers::transport::Transport::Udp;
 
 /// Both phones hold the call, one after the other, in either direction of the call.
 fn holds(other: Kind) {
-    let mut pair = Pair::new(Barebell, other, Way::Direct);
+    let mut pair = Pair::new(Barebell, other, CallPath::Direct);
     pair.connect();
     pair.hear();
     let Pair { alice, bob, .. } = &mut pair;
@@ -33,7 +33,7 @@ fn linphone_holds_and_is_held() {
 /// The caller cancels while the phone rings.
 fn is_cancelled(other: Kind) {
     for (from, to) in [(Barebell, other), (other, Barebell)] {
-        let mut pair = Pair::new(from, to, Way::Direct);
+        let mut pair = Pair::new(from, to, CallPath::Direct);
         pair.ring();
         pair.alice.act(&Action::HangUp);
         pair.alice.wait_for(Event::Ended);
@@ -55,7 +55,7 @@ fn a_call_with_linphone_is_cancelled() {
 
 /// Bob transfers his call with alice to carol.
 fn transfers(alice: Kind, bob: Kind, carol: Kind) {
-    let mut pair = Pair::new(alice, bob, Way::Direct);
+    let mut pair = Pair::new(alice, bob, CallPath::Direct);
     let mut carol = Phone::direct(carol, pair.exchange.account("carol", Udp));
     pair.connect();
     let Pair { alice, bob, .. } = &mut pair;
@@ -102,7 +102,7 @@ fn linphone_transfers_baresip_to_barebell_phone() {
 
 /// A phone answers 302, and barebell-phone calls the contact.
 fn follows_a_redirect_of_a_phone(other: Kind) {
-    let exchange = Exchange::open();
+    let exchange = TestServer::open();
     let mut bob = Phone::direct(other, exchange.account("bob", Udp));
     let mut alice = Phone::direct(Barebell, exchange.account("alice", Udp));
     let carol = Sipp::new("callee_redirects").set("contact", bob.direct_uri()).calls(1);
@@ -134,7 +134,7 @@ fn barebell_phone_follows_a_redirect_of_linphone() {
 fn barebell_phone_is_called_behind_kamailio() {
     for other in [Baresip, Linphone] {
         for caller_hangs_up in [true, false] {
-            let mut pair = Pair::new(other, Barebell, Way::BehindKamailio);
+            let mut pair = Pair::new(other, Barebell, CallPath::BehindKamailio);
             pair.connect();
             pair.hear();
             pair.end(caller_hangs_up);

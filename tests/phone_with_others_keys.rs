@@ -1,6 +1,6 @@
 //! DTMF keys pressed in a call between barebell-phone and another phone are received.
 
-use peers::pair::{Pair, Way};
+use peers::pair::{CallPath, Pair};
 use peers::phone::Kind::{self, Barebell, Baresip, Linphone, Twinkle};
 use peers::phone::{Action, Event, Phone};
 
@@ -13,7 +13,7 @@ fn press(here: &mut Phone, there: &mut Phone) {
 }
 
 fn keys_are_received(other: Kind) {
-    let mut pair = Pair::new(Barebell, other, Way::Direct);
+    let mut pair = Pair::new(Barebell, other, CallPath::Direct);
     pair.connect();
     pair.hear();
     press(&mut pair.alice, &mut pair.bob);

@@ -1,7 +1,7 @@
 //! Encrypted calls between barebell-phone and other phones, with each suite of the other phone.
 //! Debian's Twinkle has no SRTP.
 
-use peers::pair::{Pair, Way};
+use peers::pair::{CallPath, Pair};
 use peers::phone::Kind::{self, Barebell, Baresip, Linphone, Twinkle};
 use peers::phone::Srtp::{self, Off, Optional, Required};
 use peers::phone::{Action, Event};
@@ -13,7 +13,7 @@ const AES_32: &str = "AES_CM_128_HMAC_SHA1_32";
 type Side = (Kind, Srtp, &'static str);
 
 fn pair(alice: Side, bob: Side) -> Pair {
-    Pair::with(alice.0, bob.0, Way::Direct, |account| {
+    Pair::with(alice.0, bob.0, CallPath::Direct, |account| {
         let side = if account.user == "alice" { alice } else { bob };
         (account.srtp, account.suites) = (side.1, side.2);
     })

@@ -1,8 +1,8 @@
 //! Softphones call one another through the server.
 
-use peers::exchange::Exchange;
 use peers::phone::Kind::{Barebell, Baresip, Linphone, Twinkle};
 use peers::phone::{Account, Action, Event, Kind, Phone};
+use peers::test_server::TestServer;
 use peers::transport::Transport::{self, Tcp, Udp};
 use std::net::TcpStream;
 
@@ -16,13 +16,13 @@ enum Side {
 /// Alice with the phone `from` calls bob with the phone `to`. He answers, each hears the other's
 /// tone, and one of them hangs up.
 fn talk(from: (Kind, Transport), to: (Kind, Transport), hangs_up: Side) {
-    let exchange = Exchange::open();
+    let exchange = TestServer::open();
     let mut bob = exchange.phone(to.0, "bob", to.1);
     let mut alice = exchange.phone(from.0, "alice", from.1);
     talk_and_hang_up(&exchange, &mut alice, &mut bob, hangs_up);
 }
 
-fn talk_and_hang_up(exchange: &Exchange, alice: &mut Phone, bob: &mut Phone, hangs_up: Side) {
+fn talk_and_hang_up(exchange: &TestServer, alice: &mut Phone, bob: &mut Phone, hangs_up: Side) {
     exchange.connect(alice, bob);
     assert!(!alice.has_seen(Event::Ended) && !bob.has_seen(Event::Ended));
 
@@ -35,7 +35,7 @@ fn talk_and_hang_up(exchange: &Exchange, alice: &mut Phone, bob: &mut Phone, han
 }
 
 fn is_rejected(from: (Kind, Transport), to: (Kind, Transport)) {
-    let exchange = Exchange::open();
+    let exchange = TestServer::open();
     let mut bob = exchange.phone(to.0, "bob", to.1);
     let mut alice = exchange.phone(from.0, "alice", from.1);
     alice.dial_until_it_rings(&exchange.server.uri("bob"));
@@ -46,7 +46,7 @@ fn is_rejected(from: (Kind, Transport), to: (Kind, Transport)) {
 }
 
 fn cancels(from: (Kind, Transport), to: (Kind, Transport)) {
-    let exchange = Exchange::open();
+    let exchange = TestServer::open();
     let mut bob = exchange.phone(to.0, "bob", to.1);
     let mut alice = exchange.phone(from.0, "alice", from.1);
     alice.dial_until_it_rings(&exchange.server.uri("bob"));
@@ -59,7 +59,7 @@ fn cancels(from: (Kind, Transport), to: (Kind, Transport)) {
 
 /// Calls a user that does not exist, and one that is not registered.
 fn receives_the_reason(kind: Kind, transport: Transport) {
-    let exchange = Exchange::open();
+    let exchange = TestServer::open();
     let mut alice = exchange.phone(kind, "alice", transport);
     for (callee, status) in [("nobody", 404), ("carol", 480)] {
         alice.act(&Action::Dial(exchange.server.uri(callee)));
@@ -213,7 +213,7 @@ fn barebell_phone_receives_the_reason_of_a_failed_call() {
 /// As behind a NAT: no connection to the phone is possible, so it is reached over its own.
 #[test]
 fn a_phone_without_a_listening_port_is_called() {
-    let exchange = Exchange::open();
+    let exchange = TestServer::open();
     let account = Account { listens: false, ..exchange.account("bob", Tcp) };
     let mut bob = Phone::registered(Linphone, account);
     let mut alice = exchange.phone(Baresip, "alice", Udp);
@@ -233,7 +233,7 @@ fn a_phone_without_a_listening_port_is_called() {
 
 #[test]
 fn a_phone_is_called_after_the_server_has_crashed() {
-    let mut exchange = Exchange::open();
+    let mut exchange = TestServer::open();
     let mut bob = exchange.phone(Linphone, "bob", Udp);
     let mut alice = exchange.phone(Baresip, "alice", Udp);
     exchange.server.crash();

@@ -1,13 +1,13 @@
 //! Two softphones of one user ring at the same time.
 
-use peers::exchange::Exchange;
 use peers::phone::Kind::{Barebell, Baresip, Linphone, Twinkle};
 use peers::phone::{Action, Event};
+use peers::test_server::TestServer;
 use peers::transport::Transport::{Tcp, Udp};
 
 #[test]
 fn one_phone_answers_and_the_other_stops_ringing() {
-    let exchange = Exchange::open();
+    let exchange = TestServer::open();
     let mut desk = exchange.phone(Linphone, "bob", Udp);
     let mut pocket = exchange.phone(Baresip, "bob", Tcp);
     let mut alice = exchange.phone(Twinkle, "alice", Udp);
@@ -30,7 +30,7 @@ fn one_phone_answers_and_the_other_stops_ringing() {
 
 #[test]
 fn one_phone_is_busy_and_the_other_answers() {
-    let exchange = Exchange::open();
+    let exchange = TestServer::open();
     let mut desk = exchange.phone(Baresip, "bob", Udp);
     let mut pocket = exchange.phone(Linphone, "bob", Tcp);
     let mut alice = exchange.phone(Baresip, "alice", Tcp);
@@ -50,7 +50,7 @@ fn one_phone_is_busy_and_the_other_answers() {
 
 #[test]
 fn the_caller_cancels_and_both_phones_stop_ringing() {
-    let exchange = Exchange::open();
+    let exchange = TestServer::open();
     let mut desk = exchange.phone(Linphone, "bob", Tcp);
     let mut pocket = exchange.phone(Twinkle, "bob", Udp);
     let mut alice = exchange.phone(Baresip, "alice", Udp);
@@ -67,7 +67,7 @@ fn the_caller_cancels_and_both_phones_stop_ringing() {
 
 #[test]
 fn an_automatic_answer_takes_the_call() {
-    let exchange = Exchange::open();
+    let exchange = TestServer::open();
     let mut desk = exchange.phone(Twinkle, "bob", Tcp);
     let mut pocket = exchange.phone(Baresip, "bob", Udp);
     let mut alice = exchange.phone(Linphone, "alice", Udp);
@@ -83,7 +83,7 @@ fn an_automatic_answer_takes_the_call() {
 
 #[test]
 fn barebell_phone_answers_automatically_and_the_other_stops_ringing() {
-    let exchange = Exchange::open();
+    let exchange = TestServer::open();
     let mut desk = exchange.phone(Barebell, "bob", Tcp);
     let mut pocket = exchange.phone(Linphone, "bob", Udp);
     let mut alice = exchange.phone(Baresip, "alice", Udp);
@@ -100,7 +100,7 @@ fn barebell_phone_answers_automatically_and_the_other_stops_ringing() {
 
 #[test]
 fn the_other_answers_and_barebell_phone_stops_ringing() {
-    let exchange = Exchange::open();
+    let exchange = TestServer::open();
     let mut desk = exchange.phone(Barebell, "bob", Udp);
     let mut pocket = exchange.phone(Baresip, "bob", Tcp);
     let mut alice = exchange.phone(Barebell, "alice", Udp);

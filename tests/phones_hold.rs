@@ -1,14 +1,14 @@
 //! Calls are held and resumed by either side, through a server without trusted networks.
 
-use peers::exchange::Exchange;
 use peers::pair::hold_and_resume;
 use peers::phone::Kind::{self, Barebell, Baresip, Linphone, Twinkle};
 use peers::phone::{Action, Event};
+use peers::test_server::TestServer;
 use peers::transport::Transport::{self, Tcp, Udp};
 
 /// Alice calls bob, and both hold the call, one after the other.
 fn both_hold(from: (Kind, Transport), to: (Kind, Transport)) {
-    let exchange = Exchange::without_trusted_sources();
+    let exchange = TestServer::without_trusted_sources();
     let mut bob = exchange.phone(to.0, "bob", to.1);
     let mut alice = exchange.phone(from.0, "alice", from.1);
     exchange.connect(&mut alice, &mut bob);

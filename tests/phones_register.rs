@@ -1,12 +1,12 @@
 //! Softphones register with the server, refresh their registration, and remove it.
 
-use peers::exchange::Exchange;
 use peers::phone::{Account, Action, Event, Kind, Phone};
 use peers::process::wait_until;
+use peers::test_server::TestServer;
 use peers::transport::Transport::{self, Tcp, Udp};
 
 fn registers_and_logs_out(kind: Kind, transport: Transport) {
-    let exchange = Exchange::open();
+    let exchange = TestServer::open();
     let mut phone = exchange.phone(kind, "alice", transport);
 
     let registrations = exchange.server.registrations_of("alice");
@@ -25,7 +25,7 @@ fn registers_and_logs_out(kind: Kind, transport: Transport) {
 }
 
 fn refreshes_its_registration(kind: Kind) {
-    let exchange = Exchange::open();
+    let exchange = TestServer::open();
     let account = Account { expires: 12, ..exchange.account("alice", Udp) };
     let _phone = Phone::registered(kind, account);
 
@@ -42,7 +42,7 @@ fn refreshes_its_registration(kind: Kind) {
 }
 
 fn is_rejected_with_a_wrong_password(kind: Kind) {
-    let exchange = Exchange::open();
+    let exchange = TestServer::open();
     let account = Account { password: "guess".to_owned(), ..exchange.account("alice", Udp) };
     let mut phone = Phone::start(kind, account);
     phone.act(&Action::Register);
@@ -57,7 +57,7 @@ fn is_rejected_with_a_wrong_password(kind: Kind) {
 /// baresip fails unless only MD5 is offered.
 #[test]
 fn each_phone_uses_a_supported_algorithm() {
-    let exchange = Exchange::open();
+    let exchange = TestServer::open();
     for (kind, known) in [
         (Kind::Baresip, None),
         (Kind::Linphone, Some("SHA-256".to_owned())),

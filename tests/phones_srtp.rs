@@ -1,8 +1,8 @@
 //! Interoperability of softphones with crates/srtp, also with packets that carry SRTP+ tags, which
 //! other phones do not know.
 
-use peers::exchange::Exchange;
 use peers::phone::{Account, Action, Event, Kind, Phone, Srtp};
+use peers::test_server::TestServer;
 use peers::tone::Recording;
 use peers::transport::Transport::Udp;
 use rtp::Packet;
@@ -157,7 +157,7 @@ fn offer(suite: Suite, plus: Option<SrtpPlus>) -> CryptoAttribute {
 
 /// Calls a phone with SRTP, and receives its audio.
 fn talk_to(kind: Kind, suite: Suite, plus: bool) {
-    let exchange = Exchange::open();
+    let exchange = TestServer::open();
     let account = Account { srtp: Srtp::Required, ..exchange.account("bob", Udp) };
     let mut bob = Phone::registered(kind, account);
     let contact = exchange.server.wait_for_registrations("bob", 1).remove(0).contact;

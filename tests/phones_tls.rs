@@ -1,13 +1,13 @@
 //! Softphones with the server over TLS and a trusted certificate, on one side or both, with audio
 //! in both directions.
 
-use peers::exchange::{Exchange, connect};
 use peers::phone::Kind::{Barebell, Baresip, Linphone};
 use peers::phone::{Account, Action, Event, Kind, Phone, Srtp};
+use peers::test_server::{TestServer, connect};
 use peers::transport::Transport::{self, Tls, Udp, Wss};
 
 /// A phone of `user`, registered over `transport`.
-fn phone(exchange: &Exchange, kind: Kind, user: &str, transport: Transport) -> Phone {
+fn phone(exchange: &TestServer, kind: Kind, user: &str, transport: Transport) -> Phone {
     // TLS protects the SDES keys.
     let is_secured = matches!(transport, Tls | Wss);
     let srtp = if is_secured { Srtp::Required } else { Srtp::Optional };
@@ -16,7 +16,7 @@ fn phone(exchange: &Exchange, kind: Kind, user: &str, transport: Transport) -> P
 
 /// One calls the other, each hears the other's tone, and the callee hangs up.
 fn talk(one: (Kind, Transport), other: (Kind, Transport)) {
-    let exchange = Exchange::without_trusted_sources();
+    let exchange = TestServer::without_trusted_sources();
     let mut caller = phone(&exchange, one.0, "alice", one.1);
     let mut callee = phone(&exchange, other.0, "bob", other.1);
     for (user, transport) in [("alice", one.1), ("bob", other.1)] {
@@ -76,7 +76,7 @@ fn a_phone_over_tcp_or_udp_calls_one_over_tls() {
 /// Without a trusted certificate no password is sent.
 #[test]
 fn an_untrusted_server_gets_no_registration() {
-    let exchange = Exchange::open();
+    let exchange = TestServer::open();
     let account = Account { issuers: None, ..exchange.account("alice", Tls) };
     let mut phone = Phone::start(Barebell, account);
     phone.act(&Action::Register);

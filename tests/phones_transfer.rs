@@ -1,14 +1,14 @@
 //! Blind and attended transfers (RFC 5589), through a server without trusted networks: alice calls
 //! bob, and he transfers her to carol.
 
-use peers::exchange::Exchange;
 use peers::phone::Kind::{self, Barebell, Baresip, Linphone, Twinkle};
 use peers::phone::{Action, Event, Phone};
 use peers::process::wait_until;
+use peers::test_server::TestServer;
 use peers::transport::Transport::{self, Tcp, Udp};
 
 struct Three {
-    exchange: Exchange,
+    exchange: TestServer,
     alice: Phone,
     bob: Phone,
     carol: Phone,
@@ -16,7 +16,7 @@ struct Three {
 
 /// Alice and bob talk. Each of the three has a phone of this kind.
 fn talk(alice: (Kind, Transport), bob: (Kind, Transport), carol: (Kind, Transport)) -> Three {
-    let exchange = Exchange::without_trusted_sources();
+    let exchange = TestServer::without_trusted_sources();
     let carol = exchange.phone(carol.0, "carol", carol.1);
     let mut bob = exchange.phone(bob.0, "bob", bob.1);
     let mut alice = exchange.phone(alice.0, "alice", alice.1);

@@ -3,7 +3,7 @@
 
 use std::net::{Ipv4Addr, UdpSocket};
 
-use peers::server::Barebell;
+use peers::server::ServerProcess;
 use peers::sipp::Sipp;
 use peers::sipp::users::{ONLY_MD5, start_server};
 use peers::transport::Transport;
@@ -11,17 +11,17 @@ use peers::transport::Transport;
 const CALLS: usize = 100;
 
 /// A server that allows calls without authentication.
-fn open_server() -> Barebell {
+fn open_server() -> ServerProcess {
     start_server(&["--mode", "proxy", "--auth", "off"], "")
 }
 
 /// Registers each called user at the callee's port.
-fn register(server: &Barebell, callee: &Sipp) {
+fn register(server: &ServerProcess, callee: &Sipp) {
     Sipp::register(callee.port()).users(server, 2..=CALLS + 1).run(server);
 }
 
 /// Plays the calls between two scenarios, which check the messages.
-fn call(server: &Barebell, caller: Sipp, callee: Sipp) {
+fn call(server: &ServerProcess, caller: Sipp, callee: Sipp) {
     let callee = callee.calls(CALLS);
     let caller = caller.users(server, 1..=CALLS).rate(100).peer(&callee);
     let callee = callee.peer(&caller).start(server);

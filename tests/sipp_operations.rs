@@ -4,7 +4,7 @@
 
 use std::ops::RangeInclusive;
 
-use peers::server::{Barebell, DOMAIN, Registration};
+use peers::server::{DOMAIN, Registration, ServerProcess};
 use peers::sipp::Sipp;
 use peers::sipp::operations::Operations;
 use peers::sipp::users::{ONLY_MD5, USERS, start_server, user};
@@ -26,7 +26,7 @@ fn check_registered(
     }
 }
 
-fn start(mode: &str, authenticated: bool) -> (Barebell, Operations) {
+fn start(mode: &str, authenticated: bool) -> (ServerProcess, Operations) {
     let authentication = if authenticated { "on" } else { "off" };
     let server = start_server(&["--mode", mode, "--auth", authentication], ONLY_MD5);
     let operations = Operations { server: server.address(), authenticated, rate: 2000 };

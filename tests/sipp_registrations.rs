@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use peers::process::wait_until;
-use peers::server::{Barebell, DOMAIN};
+use peers::server::{DOMAIN, ServerProcess};
 use peers::sipp::users::{ONLY_MD5, USERS, domain, password, row, start_server, user};
 use peers::sipp::{Running, Sipp};
 
@@ -13,7 +13,7 @@ fn wait_for_log(running: &Running, lines: usize) {
 }
 
 /// The users with a binding.
-fn registered(server: &Barebell) -> BTreeSet<String> {
+fn registered(server: &ServerProcess) -> BTreeSet<String> {
     let suffix = format!("@{DOMAIN}");
     let user = |address: String| {
         let user = address.strip_suffix(&suffix);
@@ -25,10 +25,10 @@ fn registered(server: &Barebell) -> BTreeSet<String> {
 /// Kills the server with SIGKILL three times while the phones of `running` register. Calls `check`
 /// each time with the users that have received a 200.
 fn crash_under(
-    mut server: Barebell,
+    mut server: ServerProcess,
     running: Running,
     check: impl Fn(&BTreeSet<String>, &BTreeSet<String>),
-) -> Barebell {
+) -> ServerProcess {
     for share in 1..=3 {
         wait_for_log(&running, USERS * share / 4);
         server.crash();

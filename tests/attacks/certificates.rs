@@ -5,9 +5,9 @@ use crate::client::{Client, status};
 use crate::pki::Issuer;
 use net::tls::{self, ClientCertificates, Server, Trust};
 use net::{Reader, Wire};
-use peers::exchange::{Exchange, PASSWORD};
 use peers::process::wait_until;
 use peers::server::TRUSTS_NOBODY;
+use peers::test_server::{PASSWORD, TestServer};
 use peers::transport::Transport;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
@@ -28,7 +28,7 @@ fn a_client_with_a_long_chain_is_refused() {
     let trusted = Issuer::new("root");
     let issuers = trusted.file(folder.path());
     let settings = format!("{TRUSTS_NOBODY}[tls]\nclient_issuers = \"{}\"\n", issuers.display());
-    let exchange = Exchange::with(&settings, &[]);
+    let exchange = TestServer::with(&settings, &[]);
     let address = exchange.server.secure_address(Transport::Tls);
     let asks = |issuer: &Issuer, length| {
         let identity = issuer.identity("client.test", length, folder.path()).read();
@@ -68,8 +68,8 @@ fn serve(mut socket: &TcpStream, mut wire: Wire) {
     while let Ok(length @ 1..) = socket.read(&mut chunk) {
         let plain = wire.receive(&chunk[..length]).map(std::borrow::Cow::into_owned);
         let mut answers = String::new();
-        let hear = |heard: sip::stream::Heard<'_>| {
-            if let sip::stream::Heard::Message(request) = heard {
+        let hear = |heard: sip::stream::StreamItem<'_>| {
+            if let sip::stream::StreamItem::Message(request) = heard {
                 let request = String::from_utf8_lossy(request);
                 let is_copied = |line: &&str| {
                     let names = ["Via:", "From:", "To:", "Call-ID:", "CSeq:"];
@@ -100,7 +100,7 @@ fn a_server_with_a_long_chain_is_not_called_again_and_again() {
     let trusted = Issuer::new("root");
     let settings =
         format!("{TRUSTS_NOBODY}[tls]\ntrust = \"{}\"\n", trusted.file(folder.path()).display());
-    let exchange = Exchange::with(&settings, &[]);
+    let exchange = TestServer::with(&settings, &[]);
     let mut carol = Client::udp((STRANGER, 0).into(), exchange.server.address());
     let (good, long) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let mut call = |length: usize, count: &Arc<AtomicU64>| {

@@ -6,7 +6,7 @@ use peers::process::DEADLINE;
 use peers::server::DOMAIN;
 use sip::Message;
 use sip::digest::DigestInput;
-use sip::stream::Heard;
+use sip::stream::StreamItem;
 use sip::stream::websocket::{self, Kind};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
@@ -269,8 +269,8 @@ impl Stream {
         let _ = self.flush();
         let plain = plain.map_err(io::Error::other)?.into_owned();
         let Self { waiting, is_open, .. } = self;
-        let hear = |heard: Heard<'_>| {
-            if let Heard::Message(bytes) = heard {
+        let hear = |heard: StreamItem<'_>| {
+            if let StreamItem::Message(bytes) = heard {
                 waiting.push_back(String::from_utf8_lossy(bytes).into_owned());
             }
             ControlFlow::Continue(())

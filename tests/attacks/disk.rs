@@ -1,8 +1,8 @@
 //! A user that has the server write more than it sends.
 
 use crate::client::{Client, Login, status};
-use peers::exchange::{Exchange, PASSWORD};
 use peers::server::{DOMAIN, TRUSTS_NOBODY};
+use peers::test_server::{PASSWORD, TestServer};
 use std::net::{IpAddr, Ipv4Addr};
 
 const REQUESTS: usize = 400;
@@ -12,7 +12,7 @@ const LENGTH: usize = 1600;
 
 #[test]
 fn a_short_registration_writes_no_more_than_was_sent() {
-    let exchange = Exchange::with(&format!("{TRUSTS_NOBODY}user_rate = 0\n"), &[]);
+    let exchange = TestServer::with(&format!("{TRUSTS_NOBODY}user_rate = 0\n"), &[]);
     let from = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 9));
     let mut carol = Client::udp((from, 0).into(), exchange.server.address());
     let (name, uri) = (format!("sip:carol@{DOMAIN}"), format!("sip:{DOMAIN}"));

@@ -2,8 +2,8 @@
 
 use crate::client::{Client, status};
 use net::tls::{self, Trust};
-use peers::exchange::{Exchange, PASSWORD};
 use peers::server::DOMAIN;
+use peers::test_server::{PASSWORD, TestServer};
 use peers::transport::Transport;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ const PEER: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 8));
 
 /// Runs `test` while datagrams with the source address of `socket` arrive at a multiple of the
 /// permitted rate.
-fn under_flood(exchange: &Exchange, socket: &UdpSocket, uri: &str, test: impl FnOnce()) {
+fn under_flood(exchange: &TestServer, socket: &UdpSocket, uri: &str, test: impl FnOnce()) {
     let is_over = AtomicBool::new(false);
     let forger = socket.try_clone().expect("the socket can be duplicated");
     thread::scope(|scope| {
@@ -48,7 +48,7 @@ impl Drop for AtEnd<'_> {
     }
 }
 
-fn socket(exchange: &Exchange, from: SocketAddr) -> UdpSocket {
+fn socket(exchange: &TestServer, from: SocketAddr) -> UdpSocket {
     let socket = UdpSocket::bind(from).expect("the address can be bound");
     socket.connect(exchange.server.address()).expect("the server is reachable");
     socket
@@ -57,7 +57,7 @@ fn socket(exchange: &Exchange, from: SocketAddr) -> UdpSocket {
 /// Forged requests to a user use up the rate of strangers, and so do forged requests to the server.
 #[test]
 fn forged_datagrams_do_not_stop_the_connections_of_their_source() {
-    let exchange = Exchange::without_trusted_sources();
+    let exchange = TestServer::without_trusted_sources();
     let mut bob = exchange.agent("bob");
     let secure = exchange.server.secure_address(Transport::Tls);
     let trust = tls::Client::new(&Trust::Anybody, None, false).expect("the client is created");
@@ -86,7 +86,7 @@ fn forged_datagrams_do_not_stop_the_connections_of_their_source() {
 
 #[test]
 fn a_phone_refreshes_its_registration_while_datagrams_are_forged_in_its_name() {
-    let exchange = Exchange::without_trusted_sources();
+    let exchange = TestServer::without_trusted_sources();
     let phone = socket(&exchange, (PEER, 0).into());
     let mut client = Client::of_socket(phone.try_clone().expect("the socket can be duplicated"));
     let mut register = || {

@@ -3,9 +3,9 @@
 use crate::client::{Client, connect, status};
 use net::Wire;
 use net::tls::{self, ServerName, Trust};
-use peers::exchange::Exchange;
 use peers::process::{Program, run};
 use peers::server::{DOMAIN, TRUSTS_NOBODY};
+use peers::test_server::TestServer;
 use peers::transport::Transport;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, TcpStream};
@@ -35,7 +35,7 @@ fn handshakes_of_one_source_leave_time_for_others() {
         chain.display(),
         key.display()
     );
-    let exchange = Exchange::with(&settings, &[]);
+    let exchange = TestServer::with(&settings, &[]);
     let address = exchange.server.secure_address(Transport::Tls);
     let client = tls::Client::new(&Trust::Anybody, None, false).expect("the client is created");
     let name = ServerName::try_from(DOMAIN).expect("the domain is a DNS name");

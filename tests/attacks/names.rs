@@ -2,8 +2,8 @@
 
 use crate::apart::{apart, replace};
 use crate::client::{Client, Login, status};
-use peers::exchange::{Exchange, PASSWORD};
 use peers::server::{DOMAIN, TRUSTS_NOBODY};
+use peers::test_server::{PASSWORD, TestServer};
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::thread;
 use test_support::dns;
@@ -27,7 +27,7 @@ fn look_ups_of_one_user_leave_room_for_others() {
         let gateway = UdpSocket::bind((GATEWAY, 5060)).expect("port 5060 is free");
         thread::spawn(move || answer_all(&gateway));
         let settings = format!("{TRUSTS_NOBODY}user_rate = 0\n");
-        let exchange = Exchange::with(&settings, &[]);
+        let exchange = TestServer::with(&settings, &[]);
         let client = |host| {
             let from = IpAddr::from([127, 0, 0, host]);
             Client::udp((from, 0).into(), exchange.server.address())

@@ -1,8 +1,8 @@
 //! Connections of one source that request much and read nothing.
 
 use crate::client::{Client, status};
-use peers::exchange::Exchange;
 use peers::server::TRUSTS_NOBODY;
+use peers::test_server::TestServer;
 use std::net::{IpAddr, Ipv4Addr};
 
 const STRANGER: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 9));
@@ -20,7 +20,7 @@ const MOST: u64 = 60 << 20;
 #[test]
 fn the_unread_output_of_a_source_is_bounded() {
     // The rate by number is off.
-    let exchange = Exchange::with(&format!("{TRUSTS_NOBODY}source_rate = 0\n"), &[]);
+    let exchange = TestServer::with(&format!("{TRUSTS_NOBODY}source_rate = 0\n"), &[]);
     let server = &exchange.server;
     let mut honest = Client::udp((Ipv4Addr::LOCALHOST, 0).into(), server.address());
     let mut is_served = || {

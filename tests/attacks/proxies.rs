@@ -4,9 +4,9 @@ use crate::apart::{add_address, apart};
 use crate::client::{Client, status};
 use crate::web_proxy::{Kind, WebProxy};
 use net::tls::{self, Trust};
-use peers::exchange::{Exchange, PASSWORD};
 use peers::process::wait_until;
 use peers::server::DOMAIN;
+use peers::test_server::{PASSWORD, TestServer};
 use sip::HeaderName;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
@@ -50,7 +50,7 @@ fn guess(client: &mut Client) {
 
 /// A client from `from` calls bob and is banned alone. `connect` connects through the proxy.
 fn clients_are_told_apart(
-    exchange: &Exchange,
+    exchange: &TestServer,
     bob: &mut Agent,
     from: [IpAddr; 2],
     connect: impl Fn(IpAddr) -> io::Result<Client>,
@@ -87,7 +87,7 @@ fn behind(kind: Kind) {
         );
         let tls = format!("tls:127.0.0.1:5062 as {PROXY}:5061");
         let listens = ["--listen", "ws:127.0.0.1:8080", "--listen", &tls];
-        let exchange = Exchange::with(&settings, &listens);
+        let exchange = TestServer::with(&settings, &listens);
         let mut bob = exchange.agent("bob");
         let _proxy = WebProxy::start(kind);
         let trust = tls::Client::new(&Trust::Anybody, None, false).expect("the client is created");
@@ -129,7 +129,7 @@ fn a_page_behind_an_unknown_proxy_is_not_trusted() {
          [limits]\nban_failures = {FAILURES}\n"
     );
     let listen = format!("ws:127.0.0.1:{port}");
-    let exchange = Exchange::with(&settings, &["--listen", &listen]);
+    let exchange = TestServer::with(&settings, &["--listen", &listen]);
     let mut bob = exchange.agent("bob");
     let connect = || {
         let place = SocketAddr::new(HOST, port);

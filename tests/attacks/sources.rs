@@ -2,9 +2,9 @@
 
 use crate::apart::{add_address, apart};
 use crate::client::{Client, status};
-use peers::exchange::Exchange;
 use peers::process::wait_until;
 use peers::server::TRUSTS_NOBODY;
+use peers::test_server::TestServer;
 use std::net::{IpAddr, SocketAddr};
 use test_support::ports::free_ports;
 
@@ -24,7 +24,7 @@ fn the_connections_of_a_source_are_bounded_and_an_ipv6_network_is_one_source() {
         let listens = ["--listen", &format!("tcp:127.0.0.1:{port}")[..], "--listen"];
         let there = format!("tcp:[::1]:{port}");
         let settings = format!("{TRUSTS_NOBODY}max_connections_per_source = {MOST}\n");
-        let exchange = Exchange::with(&settings, &[&listens[..], &[&there[..]]].concat());
+        let exchange = TestServer::with(&settings, &[&listens[..], &[&there[..]]].concat());
         let is_served = |from: IpAddr| {
             let server = if from.is_ipv4() { "127.0.0.1" } else { "::1" };
             let server = SocketAddr::new(ip(server), port);

@@ -2,9 +2,9 @@
 //! OpenSSL.
 
 use crate::pki::{Files, Issuer};
-use peers::exchange::Exchange;
 use peers::process::wait_until;
 use peers::server::{DOMAIN, TRUSTS_NOBODY};
+use peers::test_server::TestServer;
 use peers::transport::Transport;
 use std::io::Write;
 use std::net::SocketAddr;
@@ -81,7 +81,7 @@ fn a_ticket_ends_with_the_rules_under_which_it_was_issued() {
     });
     let settings =
         |rules: &str| format!("{TRUSTS_NOBODY}[tls]\ncertificates = {}\n{rules}", own.setting());
-    let exchange = Exchange::with(&settings(""), &[]);
+    let exchange = TestServer::with(&settings(""), &[]);
     let server = &exchange.server;
     let reload = |rules: &str| {
         let count = || server.log().matches("the configuration was read again").count();

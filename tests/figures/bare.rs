@@ -5,10 +5,10 @@
 use crate::capture::{Capture, Stream};
 use crate::setting;
 use crate::table::{Table, figure, median, write};
-use peers::exchange::account;
 use peers::image::lan::{Lan, SERVER, TAP};
 use peers::phone::Kind::{Bare, Barebell};
 use peers::phone::{Account, Action, Event, Phone, Srtp};
+use peers::test_server::account;
 use peers::transport::Transport;
 use std::path::Path;
 use std::time::Duration;

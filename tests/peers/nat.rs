@@ -1,11 +1,11 @@
 //! Two phones behind separate NATs and a server between them, each on a machine of its own in a
 //! network namespace. Requires root.
 
-use crate::exchange::PASSWORD;
 use crate::folder::Folder;
 use crate::process::{Process, Program, built, run, wait_until};
 use crate::server::DOMAIN;
 use crate::stun::Stun;
+use crate::test_server::PASSWORD;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,14 +1,14 @@
 //! Two phones that call each other.
 
-use crate::exchange::Exchange;
 use crate::kamailio::{Kamailio, Nat};
 use crate::phone::Kind::{self, Barebell, Linphone};
 use crate::phone::{Account, Action, Event, Phone};
+use crate::test_server::TestServer;
 use crate::transport::Transport::{Tcp, Udp};
 
 /// The path between two phones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum CallPath {
     /// Without a server.
     Direct,
     /// Through a server without trusted networks.
@@ -28,7 +28,7 @@ pub struct Pair {
     /// The URI of bob.
     pub uri: String,
     /// The server, if used, and the accounts.
-    pub exchange: Exchange,
+    pub exchange: TestServer,
     _kamailio: Option<Kamailio>,
 }
 
@@ -38,8 +38,8 @@ impl Pair {
     /// # Panics
     /// A program cannot be started or registered.
     #[must_use]
-    pub fn with(from: Kind, to: Kind, way: Way, fit: impl Fn(&mut Account)) -> Self {
-        let exchange = Exchange::without_trusted_sources();
+    pub fn with(from: Kind, to: Kind, way: CallPath, fit: impl Fn(&mut Account)) -> Self {
+        let exchange = TestServer::without_trusted_sources();
         let account = |user, transport| {
             let mut account = exchange.account(user, transport);
             fit(&mut account);
@@ -47,18 +47,18 @@ impl Pair {
         };
         let mut kamailio = None;
         let (alice, bob, uri) = match way {
-            Way::Direct | Way::BehindKamailio => {
+            CallPath::Direct | CallPath::BehindKamailio => {
                 let phone = |kind, user| Phone::direct(kind, account(user, Udp));
                 let (alice, bob) = (phone(from, "alice"), phone(to, "bob"));
                 let mut uri = bob.direct_uri();
-                if way == Way::BehindKamailio {
+                if way == CallPath::BehindKamailio {
                     let proxy = Kamailio::start(bob.direct_address(), Nat::Ignored);
                     uri = format!("sip:bob@{}", proxy.outside);
                     kamailio = Some(proxy);
                 }
                 (alice, bob, uri)
             }
-            Way::Server => {
+            CallPath::Server => {
                 // barebell-phone uses TCP to the server.
                 let phone = |kind, user| {
                     let transport = if kind == Barebell { Tcp } else { Udp };
@@ -66,7 +66,7 @@ impl Pair {
                 };
                 (phone(from, "alice"), phone(to, "bob"), exchange.server.uri("bob"))
             }
-            Way::Kamailio => {
+            CallPath::Kamailio => {
                 let proxy = Kamailio::start(exchange.server.address(), Nat::Ignored);
                 let bob = Phone::registered(to, account("bob", Udp));
                 let account = Account { proxy: Some(proxy.outside), ..account("alice", Udp) };
@@ -82,7 +82,7 @@ impl Pair {
     /// # Panics
     /// A program cannot be started or registered.
     #[must_use]
-    pub fn new(from: Kind, to: Kind, way: Way) -> Self {
+    pub fn new(from: Kind, to: Kind, way: CallPath) -> Self {
         Self::with(from, to, way, |_| ())
     }
 

@@ -57,7 +57,7 @@ pub struct Registration {
 /// one after that. It is killed on drop. A test that starts a server first waits for other tests of
 /// the same program with servers.
 #[derive(Debug)]
-pub struct Barebell {
+pub struct ServerProcess {
     process: Process,
     binary: PathBuf,
     port: u16,
@@ -66,7 +66,7 @@ pub struct Barebell {
     _turn: ReentrantMutexGuard<'static, ()>,
 }
 
-impl Barebell {
+impl ServerProcess {
     /// Starts a server and waits until it answers.
     ///
     /// # Panics
@@ -242,8 +242,8 @@ impl Barebell {
     }
 }
 
-impl From<&Barebell> for SocketAddr {
-    fn from(server: &Barebell) -> Self {
+impl From<&ServerProcess> for SocketAddr {
+    fn from(server: &ServerProcess) -> Self {
         server.address()
     }
 }

@@ -179,7 +179,7 @@ impl Attachment {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nic::pretended::{MAC, Wire, wired};
+    use crate::nic::fake::{MAC, Wire, wired};
     use alloc::rc::Rc;
     use alloc::vec::Vec;
     use core::cell::RefCell;

@@ -4,11 +4,11 @@ mod date;
 mod nat;
 mod probe;
 
-use crate::front::Front;
+use crate::interface::Interface;
 use crate::lookups::TRANSPORTS;
 use crate::outcome::Outcome;
 use crate::phone::{Phone, Setup};
-use crate::report::{Report, Told};
+use crate::report::{PhoneEvent, Report};
 use crate::terminal;
 use net::Dns;
 use net::tls::{Client, ServerName, Trust};
@@ -38,7 +38,7 @@ impl Check {
             self.failed.get_or_insert(format!("{what}: {found}"));
         }
         let advice = advice.filter(|_| !works).map(str::to_owned);
-        self.report.tell(&Told::Check { what: what.to_owned(), works, found, advice });
+        self.report.tell(&PhoneEvent::Check { what: what.to_owned(), works, found, advice });
     }
 }
 
@@ -229,7 +229,7 @@ fn registrations(check: &mut Check, setup: Setup) -> Result<(), Outcome> {
     }
     let mut registering =
         Registering { begun: Instant::now(), waiting: waiting.len(), outcomes: Vec::new() };
-    crate::front::run(Phone::new(setup)?, &mut registering);
+    crate::interface::run(Phone::new(setup)?, &mut registering);
     let advice = "check username, password, realm and proxy of the account";
     for (account, outcome) in registering.outcomes {
         waiting.retain(|other| *other != account);
@@ -263,15 +263,15 @@ impl Registering {
     }
 }
 
-impl Front for Registering {
+impl Interface for Registering {
     fn begin(&mut self, phone: &mut Phone) {
         phone.register();
     }
 
-    fn hear(&mut self, _phone: &mut Phone, told: &Told) {
+    fn hear(&mut self, _phone: &mut Phone, told: &PhoneEvent) {
         match told {
-            Told::Registered { account, .. } => self.note(account, Outcome::Done),
-            Told::RegistrationFailed { account, outcome, .. } => {
+            PhoneEvent::Registered { account, .. } => self.note(account, Outcome::Done),
+            PhoneEvent::RegistrationFailed { account, outcome, .. } => {
                 self.note(account, outcome.clone());
             }
             _ => {}

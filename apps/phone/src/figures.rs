@@ -54,10 +54,10 @@ impl Media {
             far_mos: statistics.far_mos.map(hundredths),
             mouth_to_ear_ms: mouth_to_ear.map(millis),
             flow: match statistics.flow {
-                media::Flow::Flowing => "both_ways",
-                media::Flow::NothingArrives => "nothing_arrives",
-                media::Flow::NothingGetsThrough => "nothing_gets_through",
-                media::Flow::Nothing => "none",
+                media::AudioFlow::Flowing => "both_ways",
+                media::AudioFlow::NothingArrives => "nothing_arrives",
+                media::AudioFlow::NothingGetsThrough => "nothing_gets_through",
+                media::AudioFlow::Nothing => "none",
             },
         }
     }

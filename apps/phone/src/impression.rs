@@ -2,7 +2,7 @@
 
 use crate::audio::hertz_of;
 use crate::figures::Media;
-use media::ear::{Ear, SILENCE_DBFS};
+use media::audio_meter::{AudioMeter, SILENCE_DBFS};
 use serde::Serialize;
 use std::fmt;
 use std::str::FromStr;
@@ -35,7 +35,7 @@ pub(crate) struct ToneHeard {
 }
 
 impl Impression {
-    pub(crate) fn of(ear: &Ear) -> Self {
+    pub(crate) fn of(ear: &AudioMeter) -> Self {
         let rounded = |level: f64| (level * 10.0).round() / 10.0;
         let tones = ear.tones().iter().map(|tone| ToneHeard {
             hertz: tone.hertz,

@@ -8,8 +8,8 @@ use crate::ports::Ports;
 use crate::random::random;
 use crate::tap::Tap;
 use ::call::Setup;
-use media::ear::Ear;
-use media::{Channel, Heard, Session};
+use media::audio_meter::AudioMeter;
+use media::{Channel, Received, Session};
 use sip_ua::Agent;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -37,7 +37,7 @@ pub(crate) struct Leg {
     pub(crate) ports: Ports,
     pub(crate) sound: Sound,
     /// The detector on received sound.
-    pub(crate) ear: Ear,
+    pub(crate) ear: AudioMeter,
     /// Captures each packet.
     pub(crate) tap: Tap,
     /// True if datagrams were left unread in this turn; they must not wait.
@@ -64,7 +64,7 @@ impl Leg {
         setup: Setup,
         sound: Sound,
         recording: Option<Recording>,
-        ear: Ear,
+        ear: AudioMeter,
         tap: Tap,
     ) -> io::Result<Self> {
         let (local, public) = (ports.rtp.local_addr()?, ports.mapped());
@@ -117,7 +117,7 @@ impl Leg {
         &mut self,
         now: Duration,
         at_now: sip::Instant,
-        mut heard: impl FnMut(Heard),
+        mut heard: impl FnMut(Received),
     ) {
         let mut datagram = [0; 2048];
         let clock = SystemTime::now();
@@ -144,7 +144,7 @@ impl Leg {
                 let arrival = at_now.as_micros().saturating_sub(age.as_micros() as u64);
                 let arrival = sip::Instant::from_micros(arrival);
                 let what = self.call.receive(channel, arrival, from, datagram);
-                if let Heard::Digit(key) = what {
+                if let Received::Digit(key) = what {
                     self.ear.hear_key(key);
                 }
                 heard(what);
@@ -241,15 +241,15 @@ fn send(ports: &Ports, tap: &Tap, channel: Channel, to: SocketAddr, packet: &[u8
 #[cfg(test)]
 mod tests {
     use super::*;
-    use media::Wishes;
+    use media::MediaConfig;
     use std::net::{Ipv4Addr, UdpSocket};
 
     #[test]
     fn a_flood_is_read_in_parts() {
         let ports = Ports::open(Ipv4Addr::LOCALHOST.into(), &[], Duration::ZERO).unwrap();
         let to = ports.rtp.local_addr().unwrap();
-        let setup = Setup::new(Wishes::default(), to);
-        let (ear, tap) = (Ear::default(), Tap::default());
+        let setup = Setup::new(MediaConfig::default(), to);
+        let (ear, tap) = (AudioMeter::default(), Tap::default());
         let mut leg = Leg::new(ports, setup, Sound::Echo, None, ear, tap).unwrap();
         let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
         let mut is_flooded = |count: usize| {

@@ -10,7 +10,7 @@ use nix::errno::Errno;
 use nix::libc::sock_extended_err;
 use nix::poll::{PollFd, PollFlags};
 use nix::sys::socket::{MsgFlags, SockaddrStorage, recvmsg};
-use sip::stream::{FrameError, Heard, PONG};
+use sip::stream::{FrameError, PONG, StreamItem};
 use sip::{Connection, Flow, Transport};
 use sip_ua::{Failure, Transmit};
 use std::collections::BTreeMap;
@@ -374,13 +374,13 @@ impl Stream {
             };
             let (has_spoken, mut pings) = (&mut self.has_spoken, 0);
             let mut replies: Vec<Reply> = Vec::new();
-            let heard = |heard: Heard<'_>| {
+            let heard = |heard: StreamItem<'_>| {
                 match heard {
-                    Heard::Message(bytes) => {
+                    StreamItem::Message(bytes) => {
                         *has_spoken = true;
                         each(Arrival::Message(flow, bytes));
                     }
-                    Heard::Ping => pings += 1,
+                    StreamItem::Ping => pings += 1,
                 }
                 ControlFlow::Continue(())
             };

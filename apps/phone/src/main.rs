@@ -11,8 +11,8 @@ mod config;
 mod converter;
 mod devices;
 mod figures;
-mod front;
 mod impression;
+mod interface;
 mod junit;
 mod leg;
 mod links;
@@ -41,11 +41,11 @@ use clap::Parser;
 use cli::{Cli, Command, LineArgs};
 use config::Config;
 use devices::{Listed, Wanted};
-use front::Front;
-use front::Judge;
+use interface::Interface;
+use interface::Judge;
 use leg::Sound;
-use media::Wishes;
-use media::ear::Ear;
+use media::MediaConfig;
+use media::audio_meter::AudioMeter;
 use net::tls::{Client, Trust};
 use outcome::Outcome;
 use phone::{Phone, Setup};
@@ -69,13 +69,13 @@ fn main() -> ExitCode {
 
 fn run(cli: Cli) -> Result<Outcome, Outcome> {
     let Some(command) = cli.command else { return run_screen(&cli.line) };
-    let (setup, mut front): (Setup, Box<dyn Front>) = match command {
+    let (setup, mut front): (Setup, Box<dyn Interface>) = match command {
         Command::Call(args) => {
             junit::check(args.expected.junit.as_deref()).map_err(Outcome::Usage)?;
             let report = report(&args.line);
             let judge = Judge::new(args.expected.all(), args.expected.junit, report);
             let ear = judge.ear();
-            let front = front::Call::new(args.uri, args.duration, report, judge);
+            let front = interface::Call::new(args.uri, args.duration, report, judge);
             (Setup { ear, ..setup(&args.line, false, 0)? }, Box::new(front))
         }
         Command::Answer(args) => {
@@ -88,7 +88,7 @@ fn run(cli: Cli) -> Result<Outcome, Outcome> {
             let report = report(&args.line);
             let judge = Judge::new(args.expected.all(), args.expected.junit, report);
             let ear = judge.ear();
-            let front = front::Answer::new(args.auto, args.calls, report, judge);
+            let front = interface::Answer::new(args.auto, args.calls, report, judge);
             (Setup { ear, ..setup(&args.line, args.echo, 5060)? }, Box::new(front))
         }
         Command::Run(args) => {
@@ -99,7 +99,7 @@ fn run(cli: Cli) -> Result<Outcome, Outcome> {
             let port = if is_found && script.steps.iter().any(is_called) { 5060 } else { 0 };
             let mut setup = setup(&args.line, false, port)?;
             setup.accounts.extend(script.accounts);
-            let front = front::Run::new(script.steps, args.junit, report(&args.line));
+            let front = interface::Run::new(script.steps, args.junit, report(&args.line));
             (setup, Box::new(front))
         }
         Command::Check(args) => {
@@ -117,11 +117,11 @@ fn run(cli: Cli) -> Result<Outcome, Outcome> {
                 let text = "--play - reads the standard input, from which `control` reads commands";
                 return Err(Outcome::Usage(text.into()));
             }
-            let front = front::Control::new(Report::new(true, records_raw(&args.line)));
+            let front = interface::Control::new(Report::new(true, records_raw(&args.line)));
             (setup(&args.line, false, 5060)?, Box::new(front))
         }
     };
-    Ok(front::run(Phone::new(setup)?, &mut *front))
+    Ok(interface::run(Phone::new(setup)?, &mut *front))
 }
 
 /// Returns true if the recording goes to the standard output.
@@ -155,7 +155,7 @@ fn run_screen(line: &LineArgs) -> Result<Outcome, Outcome> {
         let text = "--json needs a command: call, answer or control";
         return Err(Outcome::Usage(text.into()));
     }
-    front::Screen::check().map_err(Outcome::Usage)?;
+    interface::Screen::check().map_err(Outcome::Usage)?;
     let path = line.config.clone().or_else(config::default_path);
     let is_there = path.as_ref().is_some_and(|path| path.exists());
     let wanted = line.account.as_deref();
@@ -171,8 +171,8 @@ fn run_screen(line: &LineArgs) -> Result<Outcome, Outcome> {
         }
     }
     let phone = Phone::new(setup)?;
-    let mut screen = front::Screen::open(config.dials, path).map_err(Outcome::Failed)?;
-    Ok(front::run(phone, &mut screen))
+    let mut screen = interface::Screen::open(config.dials, path).map_err(Outcome::Failed)?;
+    Ok(interface::run(phone, &mut screen))
 }
 
 /// Returns true if sound devices are requested.
@@ -225,7 +225,7 @@ fn setup(line: &LineArgs, echo: bool, port: u16) -> Result<Setup, Outcome> {
         false => Sound::Source(Source::named(&line.play).map_err(Outcome::Usage)?),
     };
     let plus = line.srtp_plus;
-    let mut wishes = Wishes { security: line.srtp.into(), plus, ..Wishes::default() };
+    let mut wishes = MediaConfig { security: line.srtp.into(), plus, ..MediaConfig::default() };
     if let Some(codecs) = &line.codecs {
         wishes.codecs.clone_from(codecs);
         wishes.offers_all_codecs = true;
@@ -244,7 +244,7 @@ fn setup(line: &LineArgs, echo: bool, port: u16) -> Result<Setup, Outcome> {
         wishes,
         sound,
         early: line.early,
-        ear: Ear::default(),
+        ear: AudioMeter::default(),
         record: line.record.clone(),
         tap: Tap::new(line.trace, line.pcap.as_deref()).map_err(Outcome::Usage)?,
         incoming_calls: line.incoming.into(),

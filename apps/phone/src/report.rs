@@ -14,7 +14,7 @@ use srtp::timings::{Step, Timings};
 /// An event. The names and fields are documented in docs/phone.md and are stable.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-pub(crate) enum Told {
+pub(crate) enum PhoneEvent {
     Listening {
         address: String,
     },
@@ -198,7 +198,7 @@ pub(crate) struct StepTaken {
     pub(crate) mean_ns: u64,
 }
 
-impl Told {
+impl PhoneEvent {
     /// The timings of the steps of `suite`.
     pub(crate) fn timings(call: u64, suite: Suite, timings: &Timings) -> Self {
         let steps = Step::ALL.iter().map(|&step| {
@@ -286,7 +286,7 @@ impl Answered {
     }
 }
 
-impl std::fmt::Display for Told {
+impl std::fmt::Display for PhoneEvent {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Listening { address } => write!(f, "listening on {address}"),
@@ -399,7 +399,7 @@ impl Report {
         Self { quiet, ..self }
     }
 
-    pub(crate) fn tell(&self, told: &Told) {
+    pub(crate) fn tell(&self, told: &PhoneEvent) {
         match self.json {
             true => {
                 let line = serde_json::to_string(told).unwrap_or_default();

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::mem;
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
-use media::{Clock, Negotiator, Random, Refusal, Session, Wishes};
+use media::{Clock, MediaConfig, Negotiator, Random, Refusal, Session};
 use sip::Instant;
 use sip_ua::{AccountId, Agent, CallError, CallId};
 
@@ -13,7 +13,7 @@ use sip_ua::{AccountId, Agent, CallError, CallId};
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// The codecs and the policy for encryption.
-    pub wishes: Wishes,
+    pub wishes: MediaConfig,
     /// The local address of RTP. RTCP that does not share it arrives at the next port.
     pub local: SocketAddr,
     /// The address of RTP outside of a NAT, if known.
@@ -30,7 +30,7 @@ pub struct Setup {
 impl Setup {
     /// Returns the properties of a call with these `wishes` that receives at `local`.
     #[must_use]
-    pub const fn new(wishes: Wishes, local: SocketAddr) -> Self {
+    pub const fn new(wishes: MediaConfig, local: SocketAddr) -> Self {
         Self {
             wishes,
             local,

@@ -3,7 +3,7 @@
 use crate::call::{Call, Gate, span};
 use alloc::vec::Vec;
 use core::net::SocketAddr;
-use media::{Channel, Heard, Session};
+use media::{Channel, Received, Session};
 use sip::Instant;
 use sip_ua::Agent;
 
@@ -19,17 +19,17 @@ impl Call {
         now: Instant,
         from: SocketAddr,
         datagram: &mut [u8],
-    ) -> Heard {
+    ) -> Received {
         let mut others = self.others.iter_mut().filter_map(|(_, media)| media.session.as_mut());
         let other = others.find(|session| session.stream().remote == Some(from));
         let is_current = self.media.session.as_ref();
         let is_current = is_current.is_some_and(|session| session.stream().remote == Some(from));
         if let Some(other) = other.filter(|_| !is_current) {
             let _ = other.receive_on(channel, span(now), from, datagram);
-            return Heard::Nothing;
+            return Received::Nothing;
         }
         let session = self.media.session.as_mut();
-        session.map_or(Heard::Nothing, |session| {
+        session.map_or(Received::Nothing, |session| {
             session.receive_on(channel, span(now), from, datagram)
         })
     }

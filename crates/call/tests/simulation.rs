@@ -3,7 +3,7 @@
 
 use barebell_call::{Call, Change, Setup};
 use media::tone::{Tone, amplitude_of};
-use media::{Channel, Codec, Heard, Security, Wishes};
+use media::{Channel, Codec, MediaConfig, Received, Security};
 use sip::{Flow, Instant, Transport};
 use sip_ua::{Agent, CallId, Config, End, Event, Location};
 use std::collections::VecDeque;
@@ -67,8 +67,8 @@ fn lossy(loss: u64) -> Link {
     Link { loss, delay: Duration::from_millis(20), jitter, ..Link::default() }
 }
 
-fn wishes(security: Security) -> Wishes {
-    Wishes { codecs: vec![Codec::Pcmu], security, ..Wishes::default() }
+fn wishes(security: Security) -> MediaConfig {
+    MediaConfig { codecs: vec![Codec::Pcmu], security, ..MediaConfig::default() }
 }
 
 impl Rig {
@@ -218,7 +218,7 @@ impl Rig {
                 let end = &mut self.ends[side];
                 let heard =
                     end.call.as_mut().map(|call| call.receive(channel, now, from, &mut bytes));
-                if let Some(Heard::Digit(key)) = heard {
+                if let Some(Received::Digit(key)) = heard {
                     end.keys.push(key);
                 }
             }

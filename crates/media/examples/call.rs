@@ -5,7 +5,7 @@
 //! ```
 
 use barebell_media::tone::{Tone, amplitude_of};
-use barebell_media::{Heard, Negotiator, Security, Seed, Session, Wishes};
+use barebell_media::{MediaConfig, Negotiator, Received, Security, Seed, Session};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         bytes.fill(number);
     };
 
-    let wishes = Wishes { security: Security::Required, ..Wishes::default() };
+    let wishes = MediaConfig { security: Security::Required, ..MediaConfig::default() };
     let mut caller = Negotiator::new(wishes.clone(), here, 1);
     let mut callee = Negotiator::new(wishes, there, 2);
     let offer = caller.offer(&mut random);
@@ -43,7 +43,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let to = sender.send(&samples, &mut packet);
         assert_eq!(to, Some(there));
         let is_lost = frame % 20 == 19;
-        if !is_lost && let Heard::Digit(digit) = receiver.receive(now, here, &mut packet) {
+        if !is_lost && let Received::Digit(digit) = receiver.receive(now, here, &mut packet) {
             digits.push(digit);
         }
         receiver.play(now, &mut played);

@@ -6,7 +6,7 @@
 //! - [`Session`]: carries a stream. It turns samples into datagrams and datagrams into samples.
 //! - [`Mapper`]: the public address of a socket behind a NAT, by STUN.
 //! - [`demultiplex`]: the protocol of a datagram (RFC 7983).
-//! - [`ear`], [`tone`], [`Marks`]: measurements of received audio: levels, tones, delay.
+//! - [`audio_meter`], [`tone`], [`Marks`]: measurements of received audio: levels, tones, delay.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -14,9 +14,9 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod audio_meter;
 mod delay;
 pub mod demultiplex;
-pub mod ear;
 mod error;
 mod mapper;
 mod negotiation;
@@ -30,9 +30,9 @@ pub use delay::Marks;
 pub use error::{DigitError, SessionError};
 pub use mapper::{Mapper, Mapping};
 pub use negotiation::{
-    ExtendedReports, Negotiator, Random, Refusal, Security, Stream, Wishes, shorten,
+    ExtendedReports, MediaConfig, Negotiator, Random, Refusal, Security, Stream, shorten,
 };
 pub use packet_path::{PacketPath, PathError};
 pub use rtcp::{Channel, ReportSeed};
-pub use session::{Clock, Flow, Heard, Seed, Session, Statistics};
+pub use session::{AudioFlow, Clock, Received, Seed, Session, Statistics};
 pub use {codec, sdp, srtp, zeroize};

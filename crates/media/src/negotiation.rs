@@ -41,7 +41,7 @@ pub enum Security {
 
 /// The media capabilities and preferences of the local end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wishes {
+pub struct MediaConfig {
     /// The codecs, the preferred one first.
     pub codecs: Vec<Codec>,
     /// The policy for encryption.
@@ -59,7 +59,7 @@ pub struct Wishes {
     pub plus: Option<SrtpPlus>,
 }
 
-impl Default for Wishes {
+impl Default for MediaConfig {
     fn default() -> Self {
         Self {
             codecs: Codec::ALL.to_vec(),
@@ -171,7 +171,7 @@ pub type Random<'r> = &'r mut dyn FnMut(&mut [u8]);
 /// The state of the offers and answers of a call at one end.
 #[derive(Clone, Debug)]
 pub struct Negotiator {
-    wishes: Wishes,
+    wishes: MediaConfig,
     /// The local address of RTP.
     local: SocketAddr,
     /// The local address of RTCP, if it does not share the port and is not the port after RTP's.
@@ -198,7 +198,7 @@ impl Negotiator {
     /// Returns a negotiator that receives at `local`. `id` is the identifier of the session (RFC
     /// 8866 section 5.2).
     #[must_use]
-    pub fn new(wishes: Wishes, local: SocketAddr, id: u64) -> Self {
+    pub fn new(wishes: MediaConfig, local: SocketAddr, id: u64) -> Self {
         Self {
             wishes,
             local,

@@ -93,7 +93,7 @@ impl PacketPath {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::negotiation::{Negotiator, Security, Wishes};
+    use crate::negotiation::{MediaConfig, Negotiator, Security};
     use crate::session::{Seed, Session};
     use crate::{Channel, ReportSeed};
     use alloc::vec::Vec;
@@ -101,7 +101,7 @@ mod tests {
 
     /// Negotiates a leg: the stream of the relay, and the session of the other end.
     fn leg(security: Security, number: u8) -> (Stream, Session) {
-        let wishes = Wishes { security, ..Wishes::default() };
+        let wishes = MediaConfig { security, ..MediaConfig::default() };
         let place = |port| ([192, 0, 2, number], port).into();
         let mut seed = number;
         let mut random = |bytes: &mut [u8]| {

@@ -28,7 +28,7 @@ mod trials;
 use keys::Protection;
 pub(crate) use keys::{receiver_of, sender_of};
 use silence::Silence;
-pub use statistics::{Flow, Statistics};
+pub use statistics::{AudioFlow, Statistics};
 pub use timings::Clock;
 use timings::Measured;
 use trials::Trials;
@@ -54,7 +54,7 @@ pub struct Seed {
 /// The result of a received datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Heard {
+pub enum Received {
     /// Audio, or a datagram without an event for the owner.
     Nothing,
     /// The other end has pressed a key.
@@ -232,7 +232,7 @@ impl Session {
 
     /// Processes a datagram that arrived at `now` from `from` on the RTP socket. It is decrypted in
     /// place.
-    pub fn receive(&mut self, now: Duration, from: SocketAddr, datagram: &mut [u8]) -> Heard {
+    pub fn receive(&mut self, now: Duration, from: SocketAddr, datagram: &mut [u8]) -> Received {
         self.receive_on(Channel::Rtp, now, from, datagram)
     }
 
@@ -244,27 +244,27 @@ impl Session {
         now: Duration,
         from: SocketAddr,
         datagram: &mut [u8],
-    ) -> Heard {
+    ) -> Received {
         self.note_time(now);
         match (Kind::of(datagram), channel) {
             (Kind::Rtp, Channel::Rtp) => self.receive_sound(now, from, datagram),
             (Kind::Rtcp, _) => self.receive_reports(now, channel, from, datagram),
-            _ => Heard::Nothing,
+            _ => Received::Nothing,
         }
     }
 
-    fn receive_sound(&mut self, now: Duration, from: SocketAddr, datagram: &mut [u8]) -> Heard {
+    fn receive_sound(&mut self, now: Duration, from: SocketAddr, datagram: &mut [u8]) -> Received {
         let packet = match &mut self.protection {
             Some(protection) => match protection.read(datagram, &mut self.measured) {
                 Ok(packet) => &*packet,
                 Err(_) => {
                     self.statistics.refused += 1;
-                    return Heard::Nothing;
+                    return Received::Nothing;
                 }
             },
             None => &*datagram,
         };
-        let Ok(packet) = Packet::parse(packet) else { return Heard::Nothing };
+        let Ok(packet) = Packet::parse(packet) else { return Received::Nothing };
         let header = packet.header;
         let events = self.stream.events.map(|(_, receives)| receives);
         let is_event = events == Some(header.payload_type());
@@ -274,12 +274,12 @@ impl Session {
         let is_sound = other.is_some() || header.payload_type() == self.stream.receive_type;
         if !is_event && !is_noise && !is_sound {
             self.statistics.unknown += 1;
-            return Heard::Nothing;
+            return Received::Nothing;
         }
         let is_first = self.source.is_none();
         if !self.is_of_peer(from) {
             self.statistics.strangers += 1;
-            return Heard::Nothing;
+            return Received::Nothing;
         }
         if let Some(other) = other.filter(|_| !is_event) {
             self.change_codec(other);
@@ -305,7 +305,7 @@ impl Session {
             self.events.receive(header.timestamp(), packet.payload, |event| {
                 digit = digit.or(to_digit(event.event));
             });
-            return digit.map_or(Heard::Nothing, Heard::Digit);
+            return digit.map_or(Received::Nothing, Received::Digit);
         }
         if self.stream.receives {
             let mut bytes = self.payloads.pop().unwrap_or_default();
@@ -317,7 +317,7 @@ impl Session {
             self.lengths.1 += f64::from(units) / f64::from(clock_rate);
             self.buffer.insert_lasting(units, header.timestamp(), now, payload);
         }
-        if is_first { Heard::First(from) } else { Heard::Nothing }
+        if is_first { Received::First(from) } else { Received::Nothing }
     }
 
     /// Changes to the codec of the answer to which the other end has changed. The local end changes

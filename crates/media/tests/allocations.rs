@@ -1,7 +1,7 @@
 //! A session and a packet path allocate no memory for a packet.
 
 use barebell_media::{
-    Channel, Codec, Negotiator, PacketPath, Security, Seed, Session, Stream, Wishes,
+    Channel, Codec, MediaConfig, Negotiator, PacketPath, Security, Seed, Session, Stream,
 };
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -41,7 +41,7 @@ fn allocations(work: impl FnOnce()) -> usize {
 
 /// Returns the streams of two ends that have negotiated, each with its address.
 fn streams(security: Security) -> [(SocketAddr, Stream); 2] {
-    let wishes = Wishes { codecs: vec![Codec::Pcmu], security, ..Wishes::default() };
+    let wishes = MediaConfig { codecs: vec![Codec::Pcmu], security, ..MediaConfig::default() };
     let places = ["192.0.2.1:4000", "192.0.2.2:4000"].map(|place| place.parse().unwrap());
     let mut number = 0;
     let mut random = |bytes: &mut [u8]| {

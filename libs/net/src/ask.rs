@@ -3,7 +3,7 @@
 use crate::tls::{Client, ServerName};
 use crate::{Reader, Wire};
 use sip::Transport;
-use sip::stream::Heard;
+use sip::stream::StreamItem;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::ops::ControlFlow;
@@ -68,8 +68,8 @@ pub fn ask(
         };
         let plain = wire.receive(&chunk[..count]).map_err(invalid)?;
         let mut answer = None;
-        let heard = |heard: Heard<'_>| {
-            if let Heard::Message(bytes) = heard {
+        let heard = |heard: StreamItem<'_>| {
+            if let StreamItem::Message(bytes) = heard {
                 answer.get_or_insert(bytes.to_vec());
             }
             ControlFlow::Continue(())

@@ -1,7 +1,7 @@
 //! The input of a connection, for both framings: streams and WebSocket.
 
 use sip::stream::websocket::{self, ClientField, Kind, Refused, Role, Said, Upgrade};
-use sip::stream::{Fault, FrameError, Heard, Input, Progress};
+use sip::stream::{Fault, FrameError, Input, Progress, StreamItem};
 use std::fmt;
 use std::net::IpAddr;
 use std::ops::ControlFlow;
@@ -136,7 +136,7 @@ impl Reader {
     pub fn receive(
         &mut self,
         new: &[u8],
-        mut visit: impl FnMut(Heard<'_>) -> ControlFlow<()>,
+        mut visit: impl FnMut(StreamItem<'_>) -> ControlFlow<()>,
         mut reply: impl FnMut(Reply),
     ) -> Result<Progress, Fault> {
         let (input, asks) = match self {
@@ -162,9 +162,9 @@ impl Reader {
             }
             Said::Message(bytes) => match bytes.iter().all(|byte| b"\r\n".contains(byte)) {
                 // Some clients send the keep-alive of streams (RFC 5626 section 3.5.1).
-                true if bytes.len() >= b"\r\n\r\n".len() => visit(Heard::Ping),
+                true if bytes.len() >= b"\r\n\r\n".len() => visit(StreamItem::Ping),
                 true => ControlFlow::Continue(()),
-                false => visit(Heard::Message(bytes)),
+                false => visit(StreamItem::Message(bytes)),
             },
             Said::Control(Kind::Ping, payload) => {
                 reply(Reply::Frame(Kind::Pong, payload.to_vec()));
@@ -270,8 +270,8 @@ mod tests {
             &bytes,
             |what| {
                 heard.push(match what {
-                    Heard::Message(bytes) => bytes.to_vec(),
-                    Heard::Ping => Vec::new(),
+                    StreamItem::Message(bytes) => bytes.to_vec(),
+                    StreamItem::Ping => Vec::new(),
                 });
                 ControlFlow::Continue(())
             },

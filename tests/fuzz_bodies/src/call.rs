@@ -1,6 +1,6 @@
 //! The media of a call: descriptions, datagrams and STUN messages of strangers.
 
-use media::{Channel, Heard, Negotiator, ReportSeed, Security, Seed, Session, Wishes};
+use media::{Channel, MediaConfig, Negotiator, Received, ReportSeed, Security, Seed, Session};
 use std::net::SocketAddr;
 use std::time::Duration;
 use stun::{Client, Message, TransactionId};
@@ -22,7 +22,7 @@ fn random() -> impl FnMut(&mut [u8]) {
 }
 
 fn negotiator(security: Security, local: ([u8; 4], u16)) -> Negotiator {
-    Negotiator::new(Wishes { security, ..Wishes::default() }, local.into(), 7)
+    Negotiator::new(MediaConfig { security, ..MediaConfig::default() }, local.into(), 7)
 }
 
 fn security(choice: u8) -> Security {
@@ -159,7 +159,7 @@ pub fn session(bytes: &[u8]) {
                 let before = here.statistics();
                 let heard = here.receive_on(channel, now, from, &mut datagram);
                 if is_secure {
-                    assert_eq!(heard, Heard::Nothing, "forged");
+                    assert_eq!(heard, Received::Nothing, "forged");
                     let after = here.statistics();
                     assert_eq!(
                         (after.received, after.reports_received),

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 use call::{Call, Setup};
-use media::Wishes;
+use media::MediaConfig;
 use sip::{Instant, Message, Method, Transport};
 use sip_ua::{Agent, Config, Event, Location};
 
@@ -18,7 +18,7 @@ pub(crate) fn place_a_call() -> Option<()> {
 pub(crate) fn place_with_media() -> Option<()> {
     let mut agent = Agent::new(Config::default(), &[7; 32]);
     let random = &mut |bytes: &mut [u8]| bytes.fill(7);
-    let setup = Setup::new(Wishes::default(), ([192, 0, 2, 1], 4000).into());
+    let setup = Setup::new(MediaConfig::default(), ([192, 0, 2, 1], 4000).into());
     let mut call = Call::new(setup, random);
     call.place(&mut agent, NOW, None, "sip:bob@192.0.2.9", random).ok()?;
     is_sent(&mut agent)?;

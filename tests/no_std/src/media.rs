@@ -1,6 +1,6 @@
 //! Media: key negotiation, SRTP, reception and playout.
 
-use ::media::{Negotiator, ReportSeed, Seed, Wishes};
+use ::media::{MediaConfig, Negotiator, ReportSeed, Seed};
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -84,7 +84,7 @@ pub(crate) fn ask() -> Option<()> {
 
 pub(crate) fn call() -> Option<()> {
     let (here, there) = (([192, 0, 2, 1], 4000).into(), ([192, 0, 2, 2], 5000).into());
-    let mut ends = [here, there].map(|local| Negotiator::new(Wishes::default(), local, 1));
+    let mut ends = [here, there].map(|local| Negotiator::new(MediaConfig::default(), local, 1));
     let mut number = 0_u8;
     let mut random = |bytes: &mut [u8]| {
         number += 1;

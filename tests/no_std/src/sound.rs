@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 use codec::{Codec, Decoder, Encoder, Resampler};
-use media::{Negotiator, Wishes};
+use media::{MediaConfig, Negotiator};
 
 /// For every codec: encodes a tone, conceals a lost packet, and resamples the output.
 pub(crate) fn speak() -> Option<()> {
@@ -25,7 +25,7 @@ pub(crate) fn speak() -> Option<()> {
 
 /// Runs an offer/answer exchange.
 pub(crate) fn offer() -> Option<()> {
-    let end = |port: u16| Negotiator::new(Wishes::default(), ([192, 0, 2, 1], port).into(), 1);
+    let end = |port: u16| Negotiator::new(MediaConfig::default(), ([192, 0, 2, 1], port).into(), 1);
     let (mut caller, mut callee) = (end(4000), end(4002));
     // No two keys are equal.
     let mut last = 0;

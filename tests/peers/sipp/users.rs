@@ -1,6 +1,6 @@
 //! A server with 10,000 users, and SIPp's rows of data for them.
 
-use crate::server::{Barebell, DOMAIN, Options};
+use crate::server::{DOMAIN, Options, ServerProcess};
 use std::net::SocketAddr;
 
 /// The number of users, who are numbered from 1.
@@ -29,11 +29,11 @@ pub fn password(number: usize) -> String {
 /// Starts a server with these arguments, this configuration and [`USERS`] users. Its timers match
 /// those of SIPp, unless the configuration sets them.
 #[must_use]
-pub fn start_server(arguments: &[&str], configuration: &str) -> Barebell {
+pub fn start_server(arguments: &[&str], configuration: &str) -> ServerProcess {
     let patient = format!("{configuration}[timers]\nt1 = \"{T1}ms\"\n");
     let configuration = if configuration.contains("[timers]") { configuration } else { &patient };
     let users: Vec<_> = (1..=USERS).map(|number| (user(number), password(number))).collect();
-    Barebell::start(&Options { arguments, configuration, users: &users })
+    ServerProcess::start(&Options { arguments, configuration, users: &users })
 }
 
 /// The domain of `server` as written by the user with this number: odd ones use its name, even ones

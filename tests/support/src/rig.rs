@@ -124,18 +124,18 @@ pub trait End {
 }
 
 /// The ends of a rig, by the numbers returned by [`Rig::attach`].
-pub trait Ends {
+pub trait Nodes {
     /// The end with this number.
     fn end(&mut self, number: usize) -> &mut dyn End;
 }
 
-impl<E: End> Ends for Vec<E> {
+impl<E: End> Nodes for Vec<E> {
     fn end(&mut self, number: usize) -> &mut dyn End {
         &mut self[number]
     }
 }
 
-impl<A: End, B: End> Ends for (A, B) {
+impl<A: End, B: End> Nodes for (A, B) {
     fn end(&mut self, number: usize) -> &mut dyn End {
         if number == 0 { &mut self.0 } else { &mut self.1 }
     }
@@ -152,7 +152,7 @@ enum Wake<S> {
 
 /// The network and the state of each end. `S` is a planned step of the owner.
 #[derive(Debug)]
-pub struct Rig<S> {
+pub struct Simulation<S> {
     /// Messages that contain this text are printed on arrival.
     pub shown: Option<String>,
     net: Network<Wake<S>>,
@@ -166,7 +166,7 @@ struct Place {
     alarm: Option<Duration>,
 }
 
-impl<S> Rig<S> {
+impl<S> Simulation<S> {
     /// Creates a network without ends. All randomness comes from `seed`.
     #[must_use]
     pub fn new(seed: u64, link: Link) -> Self {
@@ -243,7 +243,7 @@ impl<S> Rig<S> {
 
     /// Processes all events until the owner's next step, and returns it. Returns `None` if there is
     /// no step before `until`.
-    pub fn next(&mut self, ends: &mut impl Ends, until: Duration) -> Option<S> {
+    pub fn next(&mut self, ends: &mut impl Nodes, until: Duration) -> Option<S> {
         while self.net.next_time().is_some_and(|next| next < until) {
             match self.net.next_event()? {
                 Event::Datagram { from, to, bytes } => {
@@ -275,7 +275,7 @@ impl<S> Rig<S> {
         None
     }
 
-    fn deliver(&mut self, ends: &mut impl Ends, from: Peer, to: SocketAddr, bytes: &[u8]) {
+    fn deliver(&mut self, ends: &mut impl Nodes, from: Peer, to: SocketAddr, bytes: &[u8]) {
         let Some(&number) = self.numbers.get(&to) else { return };
         if let Some(shown) = &self.shown {
             let text = String::from_utf8_lossy(bytes);
@@ -291,7 +291,7 @@ impl<S> Rig<S> {
     }
 
     /// Sends the output of an end and sets its timer, after the owner has called the end.
-    pub fn after(&mut self, ends: &mut impl Ends, number: usize) {
+    pub fn after(&mut self, ends: &mut impl Nodes, number: usize) {
         let (end, now) = (ends.end(number), self.now());
         let address = self.places[number].address;
         while let Some(outgoing) = end.next_output() {
@@ -410,9 +410,9 @@ mod tests {
     fn run(
         seed: u64,
         way: Way,
-        act: impl Fn(&mut Rig<()>, &mut (Counter, Counter)),
+        act: impl Fn(&mut Simulation<()>, &mut (Counter, Counter)),
     ) -> ((Counter, Counter), u64) {
-        let mut rig = Rig::new(seed, LINK);
+        let mut rig = Simulation::new(seed, LINK);
         rig.attach(([10, 0, 0, 1], 1).into());
         rig.attach(SERVER);
         let mut ends = (Counter { way: Some(way), ..Counter::default() }, Counter::default());

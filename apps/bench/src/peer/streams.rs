@@ -5,7 +5,7 @@ use crate::tls;
 use net::tls::Server;
 use net::{Origins, Reader, Wire};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
-use sip::stream::Heard;
+use sip::stream::StreamItem;
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::ops::ControlFlow;
@@ -95,8 +95,8 @@ impl Connection {
         }
         let Self { reader, wire, .. } = self;
         let Some(reader) = reader else { return !wire.has_ended() };
-        let heard = |heard: Heard<'_>| {
-            if let Heard::Message(bytes) = heard {
+        let heard = |heard: StreamItem<'_>| {
+            if let StreamItem::Message(bytes) = heard {
                 each(bytes);
             }
             ControlFlow::Continue(())

@@ -394,7 +394,7 @@ mod tests {
     use alloc::vec::Vec;
 
     /// A simulated card: registers and descriptor indexes in memory.
-    struct Pretended {
+    struct Fake {
         registers: Registers,
         received: u16,
         sent: u16,
@@ -402,15 +402,15 @@ mod tests {
 
     const ADDRESS: EthernetAddress = EthernetAddress([2, 3, 4, 5, 6, 7]);
 
-    fn set_up() -> (E1000, Pretended) {
+    fn set_up() -> (E1000, Fake) {
         let registers = Registers(shared(REGISTERS as usize));
         registers.write(RAL, 0x0504_0302);
         registers.write(RAH, 0x0706 | RAH_VALID);
         let card = E1000::set_up(registers, Family::E1000e).expect("a card");
-        (card, Pretended { registers, received: 0, sent: 0 })
+        (card, Fake { registers, received: 0, sent: 0 })
     }
 
-    impl Pretended {
+    impl Fake {
         fn descriptor(&self, ring: usize, at: u16) -> *mut Descriptor {
             assert_eq!(self.registers.read(ring + LENGTH), 16 * u32::from(RING));
             let base = u64::from(self.registers.read(ring + BASE_HIGH)) << 32

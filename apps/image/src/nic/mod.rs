@@ -3,7 +3,7 @@
 mod card;
 mod e1000;
 #[cfg(test)]
-pub(crate) mod pretended;
+pub(crate) mod fake;
 mod virtio;
 
 pub use card::{MAX_FRAME, Nic};

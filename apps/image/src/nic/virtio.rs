@@ -167,19 +167,19 @@ impl Nic for VirtioNet {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::virtio::pretended::Pretended;
+    use crate::virtio::fake::Fake;
     use crate::virtio::{Doorbell, Registers};
 
     const MAC: EthernetAddress = EthernetAddress([2, 3, 4, 5, 6, 7]);
 
     /// A card with queues of eight descriptors, and the device's side of them.
-    fn set_up(is_split: bool) -> (VirtioNet, [Pretended; 2]) {
+    fn set_up(is_split: bool) -> (VirtioNet, [Fake; 2]) {
         let common = shared(64);
         let registers = Registers::Modern { common, device: None, notify: common, notify_step: 0 };
         let queue =
             |number| Queue::new(number, 8, Doorbell::Memory(shared(2).cast())).expect("a queue");
         let queues = [queue(RECEIVE), queue(TRANSMIT)];
-        let views = [Pretended::new(&queues[0]), Pretended::new(&queues[1])];
+        let views = [Fake::new(&queues[0]), Fake::new(&queues[1])];
         let device = Device { registers, features: 0 };
         (VirtioNet::set_up(device, MAC, is_split, queues), views)
     }

@@ -7,7 +7,7 @@ use ::call::Setup;
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use media::tone::Tone;
-use media::{Channel, Codec, Heard, Mapper, Session, Wishes};
+use media::{Channel, Codec, Mapper, MediaConfig, Received, Session};
 use sip::{Duration, Instant};
 use sip_ua::Agent;
 
@@ -67,7 +67,7 @@ impl Leg {
     pub(super) fn new(
         now: Instant,
         ours: Ipv4Addr,
-        wishes: Wishes,
+        wishes: MediaConfig,
         source: Source,
         stun: Option<SocketAddr>,
         network: &mut Network,
@@ -138,10 +138,10 @@ impl Leg {
         port: u16,
         from: SocketAddr,
         datagram: &mut [u8],
-    ) -> Heard {
+    ) -> Received {
         let mapper = self.mapper.as_mut();
         if mapper.is_some_and(|mapper| mapper.receive(span(now), from, datagram)) {
-            return Heard::Nothing;
+            return Received::Nothing;
         }
         let channel = if port == self.port { Channel::Rtp } else { Channel::Rtcp };
         self.call.receive(channel, now, from, datagram)

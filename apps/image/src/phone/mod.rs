@@ -22,7 +22,7 @@ use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use leg::{Leg, Source};
 use media::tone::Tone;
-use media::{Heard, Wishes};
+use media::{MediaConfig, Received};
 use sip::locate::Destination;
 use sip::{Flow, Instant, Transport};
 use sip_ua::{Account, AccountId, Agent, Config, Failure, Location, Password, Ticket, Transmit};
@@ -173,7 +173,7 @@ impl Phone {
                 let (mut memory, length) = leg::copy(datagram.payload);
                 let leg = self.call.as_mut().map(|call| &mut call.leg);
                 let heard = leg.map(|leg| leg.receive(now, port, from, &mut memory[..length]));
-                if let Some(Heard::Digit(key)) = heard {
+                if let Some(Received::Digit(key)) = heard {
                     self.log.say(format_args!("the other end has pressed {key}"));
                 }
             } else {
@@ -349,11 +349,11 @@ impl Phone {
 
     fn new_leg(&mut self, now: Instant) -> Option<Leg> {
         let ours = self.ours()?;
-        let wishes = Wishes {
+        let wishes = MediaConfig {
             codecs: leg::codecs(),
             security: self.options.srtp,
             plus: self.options.plus,
-            ..Wishes::default()
+            ..MediaConfig::default()
         };
         let source = match self.options.sound {
             Sounds::Silence => Source::Silence,

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use core::num::NonZeroU64;
 use core::ops::ControlFlow;
-use sip::stream::{Fault, FrameError, Heard, Input, Output, PONG, Patience, Timeouts};
+use sip::stream::{Fault, FrameError, Input, Output, PONG, Patience, StreamItem, Timeouts};
 use sip::{Duration, Flow, Instant, Transport};
 use sip_server::{Connection, Worker};
 use smoltcp::iface::SocketHandle;
@@ -361,8 +361,8 @@ impl Open {
         let mut has_answered = false;
         let read = self.input.receive(&chunk[..length], |heard| {
             match heard {
-                Heard::Message(_) if level == Level::Exhausted => {}
-                Heard::Message(bytes) => {
+                StreamItem::Message(_) if level == Level::Exhausted => {}
+                StreamItem::Message(bytes) => {
                     let refusal = shortage::refusal_at(level, flow, bytes);
                     if let Some(answer) = refusal {
                         let _ = output.push(&[answer]);
@@ -370,7 +370,7 @@ impl Open {
                         worker.receive(now, flow, bytes, out);
                     }
                 }
-                Heard::Ping => {
+                StreamItem::Ping => {
                     // One pong for all pings received together. A connection that only waits is
                     // closed soon.
                     if !core::mem::replace(&mut has_answered, true) {

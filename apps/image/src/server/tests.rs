@@ -1,7 +1,7 @@
 //! A server that loses its lease and gets it again.
 
 use super::*;
-use crate::nic::pretended;
+use crate::nic::fake;
 use alloc::vec;
 use core::net::SocketAddrV4;
 
@@ -13,7 +13,7 @@ fn server(options: &str) -> Server {
     let mut parsed = Options::default();
     parsed.read("address=192.0.2.1/24 auth=off tftp=192.0.2.9 file=users").expect("options");
     parsed.read(options).expect("options");
-    let network = Network::new(pretended::card(), 1, true, NOW);
+    let network = Network::new(fake::card(), 1, true, NOW);
     let mut server = Server::new(parsed, network, Random::new([1; 32]), || MEMORY, NOW);
     server.step(&mut || NOW);
     server

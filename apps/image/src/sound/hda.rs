@@ -351,13 +351,13 @@ impl Sound for Hda {
 
 #[cfg(test)]
 mod tests {
-    use super::super::pretended::{Pretended, laptop};
+    use super::super::fake::{Fake, laptop};
     use super::*;
     use core::sync::atomic::AtomicBool;
 
     /// Sets up a simulated controller with a codec at address 2. It answers immediate commands, or
     /// uses rings of a size, or does not respond.
-    fn set_up(codec: &mut Pretended, way: Way) -> (Registers, Result<Hda, Trouble>) {
+    fn set_up(codec: &mut Fake, way: Way) -> (Registers, Result<Hda, Trouble>) {
         let registers = Registers(shared(REGISTERS as usize));
         registers.write(GCAP, 0x1200_u16);
         registers.write(STATESTS, 1_u16 << 2);
@@ -390,7 +390,7 @@ mod tests {
         Never,
     }
 
-    fn answer(registers: Registers, codec: &mut Pretended, way: Way, read: &mut u16) {
+    fn answer(registers: Registers, codec: &mut Fake, way: Way, read: &mut u16) {
         let mut ask = |command: u32| {
             assert_eq!(command >> 28, 2);
             codec.answer((command >> 20) as u8, command & 0xf_ffff)
@@ -475,7 +475,7 @@ mod tests {
     fn a_device_that_does_not_answer_or_is_digital_is_said_to_be_so() {
         let (_, device) = set_up(&mut laptop(), Way::Never);
         assert_eq!(device.err(), Some(Trouble::Silent));
-        let (_, device) = set_up(&mut Pretended::new(&[]), Way::AtOnce);
+        let (_, device) = set_up(&mut Fake::new(&[]), Way::AtOnce);
         assert_eq!(device.err(), Some(Trouble::Digital));
         // No bit reports a codec.
         let registers = Registers(shared(REGISTERS as usize));

@@ -1,9 +1,9 @@
 //! Sound devices: the drivers, and the selection of a device.
 
 mod device;
-mod hda;
 #[cfg(test)]
-mod pretended;
+mod fake;
+mod hda;
 mod queue;
 mod widgets;
 

@@ -382,49 +382,49 @@ fn inputs(ask: Ask<'_>, node: u8) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::pretended::{self, MIXER, OUTPUT, PIN, Pretended, SELECTOR, laptop};
+    use super::super::fake::{self, Fake, MIXER, OUTPUT, PIN, SELECTOR, laptop};
     use super::*;
 
-    fn read(pretended: &mut Pretended) -> Codec {
-        Codec::read(&mut |node, verb| Some(pretended.answer(node, verb))).expect("a codec")
+    fn read(fake: &mut Fake) -> Codec {
+        Codec::read(&mut |node, verb| Some(fake.answer(node, verb))).expect("a codec")
     }
 
     #[test]
     fn headphones_are_preferred_to_the_loudspeaker() {
-        let mut pretended = laptop();
+        let mut fake = laptop();
         let loudspeaker = alloc::vec![(0x14, Some(0)), (0x0d, Some(0)), (0x03, None)];
-        assert_eq!(read(&mut pretended).outputs(), core::slice::from_ref(&loudspeaker));
-        pretended.node(0x15).is_plugged = true;
+        assert_eq!(read(&mut fake).outputs(), core::slice::from_ref(&loudspeaker));
+        fake.node(0x15).is_plugged = true;
         let headphones = alloc::vec![(0x15, Some(0)), (0x0c, Some(1)), (0x02, None)];
-        assert_eq!(read(&mut pretended).outputs(), core::slice::from_ref(&headphones));
+        assert_eq!(read(&mut fake).outputs(), core::slice::from_ref(&headphones));
         // Without detection all outputs are used.
-        pretended.node(0x15).configuration |= 1 << 8;
-        assert_eq!(read(&mut pretended).outputs(), [loudspeaker, headphones]);
+        fake.node(0x15).configuration |= 1 << 8;
+        assert_eq!(read(&mut fake).outputs(), [loudspeaker, headphones]);
     }
 
     #[test]
     fn a_microphone_that_is_plugged_in_comes_before_one_that_is_built_in() {
-        let mut pretended = laptop();
+        let mut fake = laptop();
         let path = |at, pin| Some(alloc::vec![(0x08, Some(0)), (0x23, Some(at)), (pin, None)]);
-        assert_eq!(read(&mut pretended).input(), path(2, 0x19));
-        pretended.node(0x18).is_plugged = true;
-        assert_eq!(read(&mut pretended).input(), path(1, 0x18));
+        assert_eq!(read(&mut fake).input(), path(2, 0x19));
+        fake.node(0x18).is_plugged = true;
+        assert_eq!(read(&mut fake).input(), path(1, 0x18));
         // A plugged-in line is used if there is no microphone.
-        pretended.node(0x18).configuration = 0x0381_1830;
-        pretended.node(0x19).configuration = 0x4000_0000;
-        assert_eq!(read(&mut pretended).input(), path(1, 0x18));
-        pretended.node(0x18).configuration = 0x4000_0000;
-        assert_eq!(read(&mut pretended).input(), None);
+        fake.node(0x18).configuration = 0x0381_1830;
+        fake.node(0x19).configuration = 0x4000_0000;
+        assert_eq!(read(&mut fake).input(), path(1, 0x18));
+        fake.node(0x18).configuration = 0x4000_0000;
+        assert_eq!(read(&mut fake).input(), None);
     }
 
     #[test]
     fn a_path_is_opened_and_other_inputs_are_muted() {
-        let mut pretended = laptop();
-        pretended.node(0x18).is_plugged = true;
-        let codec = read(&mut pretended);
+        let mut fake = laptop();
+        fake.node(0x18).is_plugged = true;
+        let codec = read(&mut fake);
         let (output, input) = (codec.outputs().remove(0), codec.input().unwrap());
-        pretended.told.clear();
-        let ask = &mut |node, verb| Some(pretended.answer(node, verb));
+        fake.told.clear();
+        let ask = &mut |node, verb| Some(fake.answer(node, verb));
         codec.open(ask, &output, 1).unwrap();
         codec.open(ask, &input, 2).unwrap();
         let expected = [
@@ -453,7 +453,7 @@ mod tests {
             (0x18, 0x3_7002), // amplifies by 20 dB
             (0x18, 0x7_0724), // input enabled, bias of 80 %
         ];
-        assert_eq!(pretended.told, expected);
+        assert_eq!(fake.told, expected);
         let mut answers = 3;
         let ask = &mut |_, _| {
             answers -= 1;
@@ -464,7 +464,7 @@ mod tests {
 
     #[test]
     fn a_selection_of_one_path_is_kept_by_the_other() {
-        let mut pretended = Pretended::new(&[
+        let mut fake = Fake::new(&[
             (2, OUTPUT, &[]),
             (3, OUTPUT, &[]),
             (4, SELECTOR, &[9, 2, 3]),
@@ -472,9 +472,9 @@ mod tests {
             (6, PIN, &[4]),
             (9, MIXER, &[4, 9]),
         ]);
-        pretended.pin(5, 0x10, 0x0101_0000);
-        pretended.pin(6, 0x10, 0x0101_0000);
-        let codec = read(&mut pretended);
+        fake.pin(5, 0x10, 0x0101_0000);
+        fake.pin(6, 0x10, 0x0101_0000);
+        let codec = read(&mut fake);
         let path = |pin| alloc::vec![(pin, Some(0)), (4, Some(1)), (2, None)];
         assert_eq!(codec.outputs(), [path(5), path(6)]);
         // Its path needs another input of the selector than the one taken.
@@ -484,13 +484,13 @@ mod tests {
 
     #[test]
     fn connections_are_read_in_all_their_ways() {
-        let mut pretended = Pretended::new(&[(9, MIXER, &[2, 0x85, 0x14, 0x12, 0x93, 0x80])]);
+        let mut fake = Fake::new(&[(9, MIXER, &[2, 0x85, 0x14, 0x12, 0x93, 0x80])]);
         let mut ask = |entries: Option<(u32, &[u32])>| {
             if let Some((length, entries)) = entries {
-                pretended.node(9).parameters.insert(0x0e, length);
-                pretended.node(9).inputs = entries.to_vec();
+                fake.node(9).parameters.insert(0x0e, length);
+                fake.node(9).inputs = entries.to_vec();
             }
-            inputs(&mut |node, verb| Some(pretended.answer(node, verb)), 9).unwrap()
+            inputs(&mut |node, verb| Some(fake.answer(node, verb)), 9).unwrap()
         };
         assert_eq!(ask(None), [2, 3, 4, 5, 0x14, 0x12, 0x13]);
         assert_eq!(ask(Some((0x83, &[0x17, 0x8019, 2]))), [0x17, 0x18, 0x19, 2]);
@@ -500,17 +500,17 @@ mod tests {
 
     #[test]
     fn a_codec_without_analog_sound_or_without_answers_has_no_path() {
-        let digital = pretended::DIGITAL;
-        let mut pretended = Pretended::new(&[(2, OUTPUT | digital, &[]), (3, PIN | digital, &[2])]);
-        pretended.pin(3, 0x10, 0x0101_0000);
-        let codec = read(&mut pretended);
+        let digital = fake::DIGITAL;
+        let mut fake = Fake::new(&[(2, OUTPUT | digital, &[]), (3, PIN | digital, &[2])]);
+        fake.pin(3, 0x10, 0x0101_0000);
+        let codec = read(&mut fake);
         assert!(codec.outputs().is_empty() && codec.input().is_none());
-        let mut pretended = laptop();
+        let mut fake = laptop();
         for most in 0..100 {
             let mut asked = 0;
             let ask = &mut |node, verb| {
                 asked += 1;
-                (asked <= most).then(|| pretended.answer(node, verb))
+                (asked <= most).then(|| fake.answer(node, verb))
             };
             assert!(Codec::read(ask).is_none());
         }

@@ -2,7 +2,7 @@
 
 mod device;
 #[cfg(test)]
-pub(crate) mod pretended;
+pub(crate) mod fake;
 mod queue;
 pub mod rng;
 

@@ -173,7 +173,7 @@ const fn used_at(size: u16) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::pretended::Pretended;
+    use super::super::fake::Fake;
     use super::*;
 
     /// A queue with its doorbell in memory, and the address of that.
@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn buffers_go_round_in_order_for_longer_than_numbers_last() {
         let (mut queue, _) = queue(4);
-        let mut device = Pretended::new(&queue);
+        let mut device = Fake::new(&queue);
         let memory = shared(PAGE);
         for round in 0..70_000_usize {
             let descriptor = (round % 4) as u16;
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn the_device_is_told_once_of_many_and_not_where_it_looks_itself() {
         let (mut queue, bell) = queue(8);
-        let mut device = Pretended::new(&queue);
+        let mut device = Fake::new(&queue);
         (0..4).for_each(|descriptor| queue.offer(descriptor));
         assert!(!was_rung(bell));
         queue.flush();
@@ -230,7 +230,7 @@ mod tests {
     #[test]
     fn a_descriptor_that_there_is_not_is_not_believed() {
         let (mut queue, _) = queue(8);
-        let mut device = Pretended::new(&queue);
+        let mut device = Fake::new(&queue);
         device.give(0xffff_fffe, 1);
         assert!(queue.take().expect("a used one").descriptor < 8);
     }

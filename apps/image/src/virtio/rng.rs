@@ -53,7 +53,7 @@ fn fill<const N: usize>(queue: &mut Queue) -> Option<[u8; N]> {
 #[cfg(test)]
 mod tests {
     use super::super::Doorbell;
-    use super::super::pretended::Pretended;
+    use super::super::fake::Fake;
     use super::*;
     use crate::machine::random::SEED;
 
@@ -61,7 +61,7 @@ mod tests {
     /// on.
     fn seed(lengths: &'static [usize]) -> Option<[u8; SEED]> {
         let mut queue = Queue::new(0, 8, Doorbell::Memory(shared(2).cast())).expect("a queue");
-        let mut device = Pretended::new(&queue);
+        let mut device = Fake::new(&queue);
         std::thread::scope(|scope| {
             scope.spawn(move || {
                 let mut next = 1;

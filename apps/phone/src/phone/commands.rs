@@ -8,7 +8,7 @@ use crate::leg::Sound;
 use crate::lookups::Asker;
 use crate::outcome::Outcome;
 use crate::random::random;
-use crate::report::Told;
+use crate::report::PhoneEvent;
 use media::Security;
 use sip_ua::{AccountId, CallId, End, Failure};
 use std::net::SocketAddr;
@@ -49,7 +49,7 @@ impl Phone {
         let uri = self.dialled(text, account);
         self.last += 1;
         let number = self.last;
-        self.tell(Told::Calling { call: number, to: uri.clone() });
+        self.tell(PhoneEvent::Calling { call: number, to: uri.clone() });
         self.calls.insert(number, Call::new(uri, account, Stage::Calling));
         self.find_way(number);
         number

@@ -2,7 +2,7 @@
 
 use super::Phone;
 use crate::call::Call;
-use media::ear::Ear;
+use media::audio_meter::AudioMeter;
 
 impl Phone {
     /// Starts the sound of an answered call. Without early media the analysis of received sound
@@ -25,7 +25,7 @@ impl Phone {
     }
 
     /// The detector on received sound of a call; `None` without media.
-    pub(crate) fn ear(&mut self, number: u64) -> Option<&mut Ear> {
+    pub(crate) fn ear(&mut self, number: u64) -> Option<&mut AudioMeter> {
         let leg = self.calls.get_mut(&number).and_then(|call| call.leg.as_mut());
         leg.map(|leg| &mut leg.ear)
     }

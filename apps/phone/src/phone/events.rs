@@ -7,7 +7,7 @@ use crate::lookups::Asker;
 use crate::outcome::Outcome;
 use crate::pcm;
 use crate::random::random;
-use crate::report::{Answered, Told};
+use crate::report::{Answered, PhoneEvent};
 use ::call::Change;
 use media::Statistics;
 use sip::header::NameAddr;
@@ -75,25 +75,25 @@ impl Phone {
                 if let Some(call) = self.calls.get_mut(&number) {
                     call.wish = Some(to.clone());
                 }
-                self.tell(Told::TransferAsked { call: number, to });
+                self.tell(PhoneEvent::TransferAsked { call: number, to });
             }
             Event::Message { account, from, text, .. } => {
                 let (account, from) = (self.uri_of(account), without_tag(from));
-                self.tell(Told::Message { from, text, account });
+                self.tell(PhoneEvent::Message { from, text, account });
             }
             Event::MessagesWaiting { account, waiting, new, old } => {
                 let account = self.uri_of(account);
-                self.tell(Told::MessagesWaiting { account, waiting, new, old });
+                self.tell(PhoneEvent::MessagesWaiting { account, waiting, new, old });
             }
             Event::MessageSent { message, result } => {
                 let cause = result.err().map(|failure| {
                     Outcome::of_end(&End::Failed(failure), "the other end").to_string()
                 });
-                self.tell(Told::MessageSent { message: message.0, cause });
+                self.tell(PhoneEvent::MessageSent { message: message.0, cause });
             }
             Event::Redirected { call, to } => {
                 let Some(number) = self.number_of(call) else { return };
-                self.tell(Told::Redirected { call: number, to });
+                self.tell(PhoneEvent::Redirected { call: number, to });
             }
             _ => self.on_call_event(&event),
         }
@@ -110,15 +110,15 @@ impl Phone {
         let name = line.uri.clone();
         let told = match &state {
             RegistrationState::Registered { expires } => {
-                Told::Registered { account: name, seconds: expires.as_secs() }
+                PhoneEvent::Registered { account: name, seconds: expires.as_secs() }
             }
             RegistrationState::Failed { failure, retry } => {
                 let outcome = Outcome::of_registration(failure, &name);
                 let retry_seconds = retry.map(sip::Duration::as_secs);
                 let cause = outcome.to_string();
-                Told::RegistrationFailed { account: name, cause, retry_seconds, outcome }
+                PhoneEvent::RegistrationFailed { account: name, cause, retry_seconds, outcome }
             }
-            RegistrationState::Ended => Told::Unregistered { account: name },
+            RegistrationState::Ended => PhoneEvent::Unregistered { account: name },
         };
         line.state = Some(state);
         self.tell(told);
@@ -146,11 +146,11 @@ impl Phone {
                 let call = Call::new(from.clone(), account, Stage::RingingHere);
                 self.calls.insert(number, Call { leg: Some(leg), ..call });
                 let account = self.uri_of(account);
-                self.tell(Told::Incoming { call: number, from, account });
+                self.tell(PhoneEvent::Incoming { call: number, from, account });
             }
             Err(refusal) => {
                 let cause = refusal.to_string();
-                self.tell(Told::Refused { call: number, from, cause });
+                self.tell(PhoneEvent::Refused { call: number, from, cause });
             }
         }
     }
@@ -165,7 +165,7 @@ impl Phone {
         match change {
             Some(Change::Ringing { status, early_media }) => {
                 call.stage = Stage::Ringing;
-                self.tell(Told::Ringing { call: number, status, early_media });
+                self.tell(PhoneEvent::Ringing { call: number, status, early_media });
             }
             Some(Change::Answered) => {
                 call.stage = Stage::Talking;
@@ -175,27 +175,27 @@ impl Phone {
             }
             Some(Change::MediaStarted) => self.tell_answered(number),
             Some(Change::Held(held)) => {
-                self.tell(Told::Held { call: number, held, here: true });
+                self.tell(PhoneEvent::Held { call: number, held, here: true });
                 if held {
                     self.refer(number);
                 }
             }
             Some(Change::HeldByPeer(held)) => {
-                self.tell(Told::Held { call: number, held, here: false });
+                self.tell(PhoneEvent::Held { call: number, held, here: false });
             }
             Some(Change::OfferFailed(failure)) => {
                 let cause = Outcome::of_end(&End::Failed(failure), &call.party).to_string();
-                self.tell(Told::Unchanged { call: number, cause: cause.clone() });
+                self.tell(PhoneEvent::Unchanged { call: number, cause: cause.clone() });
                 self.give_up_transfer(number, cause);
             }
             Some(Change::OfferRefused(refusal)) => {
-                self.tell(Told::Unchanged { call: number, cause: refusal.to_string() });
+                self.tell(PhoneEvent::Unchanged { call: number, cause: refusal.to_string() });
             }
             Some(Change::Failed(refusal)) => self.end(number, Outcome::of_refusal(&refusal)),
             Some(Change::Moved) => self.on_moved(number),
             Some(Change::Key(key)) => {
                 leg.ear.hear_key(key);
-                self.tell(Told::Dtmf { call: number, digit: key });
+                self.tell(PhoneEvent::Dtmf { call: number, digit: key });
             }
             Some(Change::Ended(end)) => self.on_ended(number, &end),
             _ => {}
@@ -208,7 +208,7 @@ impl Phone {
         if let Some(session) = session {
             let is_secured = call.id().is_some_and(|id| self.agent.is_secured(id));
             let answered = Answered::new(number, session.stream(), &call.party, is_secured);
-            self.tell(Told::Answered(answered));
+            self.tell(PhoneEvent::Answered(answered));
         }
     }
 
@@ -226,7 +226,9 @@ impl Phone {
         let could_hear = had_time && !call.holds() && !call.is_held();
         if outcome == Outcome::Done && could_hear && heard_nothing {
             outcome = Outcome::NothingHeard(nothing_heard(&totals, &call.party));
-        } else if outcome == Outcome::Done && could_hear && flow == media::Flow::NothingGetsThrough
+        } else if outcome == Outcome::Done
+            && could_hear
+            && flow == media::AudioFlow::NothingGetsThrough
         {
             outcome = Outcome::OneWay(format!(
                 "{} reports that nothing arrives there: a firewall or NAT between",
@@ -263,11 +265,11 @@ impl Phone {
         let status = outcome.code();
         if let Some(timings) = session.filter(|_| self.timings).map(|session| session.timings()) {
             self.told.extend(
-                timings.iter().map(|(suite, timings)| Told::timings(number, *suite, timings)),
+                timings.iter().map(|(suite, timings)| PhoneEvent::timings(number, *suite, timings)),
             );
         }
         let heard = session.and(call.leg.as_ref()).map(|leg| Impression::of(&leg.ear));
-        self.tell(Told::Ended {
+        self.tell(PhoneEvent::Ended {
             call: number,
             cause,
             status,

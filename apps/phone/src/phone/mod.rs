@@ -17,14 +17,14 @@ use crate::lookups::{Asker, Lookups};
 use crate::outcome::Outcome;
 use crate::ports::Ports;
 use crate::random::random;
-use crate::report::Told;
+use crate::report::PhoneEvent;
 use crate::ringer::Ringer;
 use crate::sockets::failure_of;
 use crate::system::Watch;
 use crate::tap::Tap;
 use crate::trace::{Trace, Traced};
-use media::ear::Ear;
-use media::{Heard, Wishes};
+use media::audio_meter::AudioMeter;
+use media::{MediaConfig, Received};
 use net::Clock;
 use net::tls::Trust;
 use nix::poll::{PollFd, PollFlags, ppoll};
@@ -55,13 +55,13 @@ pub(crate) struct Setup {
     pub(crate) accounts: Vec<Account>,
     /// The listening address of SIP.
     pub(crate) listen: SocketAddr,
-    pub(crate) wishes: Wishes,
+    pub(crate) wishes: MediaConfig,
     /// The sound source of each call.
     pub(crate) sound: Sound,
     /// True if it is sent before the answer.
     pub(crate) early: bool,
     /// The detector on received sound, for each call.
-    pub(crate) ear: Ear,
+    pub(crate) ear: AudioMeter,
     /// The recording of received sound.
     pub(crate) record: Option<PathBuf>,
     /// The trace and capture of packets.
@@ -125,16 +125,16 @@ pub(crate) struct Phone {
     waker: UnixStream,
     interrupted: Arc<AtomicBool>,
     lines: Vec<Line>,
-    wishes: Wishes,
+    wishes: MediaConfig,
     sound: Sound,
     early: bool,
-    ear: Ear,
+    ear: AudioMeter,
     record: Option<PathBuf>,
     recorded: u64,
     calls: BTreeMap<u64, Call>,
     /// The number of the last call.
     last: u64,
-    told: VecDeque<Told>,
+    told: VecDeque<PhoneEvent>,
     trace: Trace,
     tap: Tap,
     stun: Vec<SocketAddr>,
@@ -187,7 +187,7 @@ impl Phone {
         let now = Instant::now();
         let listening = |local: SocketAddr| {
             ["udp", "tcp"]
-                .map(|transport| Told::Listening { address: format!("{transport}:{local}") })
+                .map(|transport| PhoneEvent::Listening { address: format!("{transport}:{local}") })
         };
         let told = links.locals().flat_map(listening).collect();
         let mut agent = Agent::new(config, &secret);
@@ -229,7 +229,7 @@ impl Phone {
     }
 
     /// Returns the next event.
-    pub(crate) fn poll(&mut self) -> Option<Told> {
+    pub(crate) fn poll(&mut self) -> Option<PhoneEvent> {
         self.told.pop_front()
     }
 
@@ -268,7 +268,7 @@ impl Phone {
         self.interrupted.swap(false, Ordering::Relaxed)
     }
 
-    fn tell(&mut self, told: Told) {
+    fn tell(&mut self, told: PhoneEvent) {
         self.told.push_back(told);
     }
 
@@ -376,8 +376,8 @@ impl Phone {
                 continue;
             };
             leg.read(now, at_now, |heard| {
-                if let Heard::Digit(digit) = heard {
-                    told.push_back(Told::Dtmf { call: number, digit });
+                if let Received::Digit(digit) = heard {
+                    told.push_back(PhoneEvent::Dtmf { call: number, digit });
                 }
             });
         }
@@ -443,7 +443,7 @@ impl Phone {
             let Some(leg) = &mut call.leg else { continue };
             leg.say(&self.agent, at, self.clock.now(), &microphone);
         }
-        self.told.extend(problems.into_iter().map(|cause| Told::Device { cause }));
+        self.told.extend(problems.into_iter().map(|cause| PhoneEvent::Device { cause }));
     }
 
     /// Plays 20 ms of sound of all calls.
@@ -474,7 +474,7 @@ impl Phone {
         self.next_tell = now + TELLS;
         for (&number, call) in &self.calls {
             let media = call.leg.as_ref().and_then(|leg| leg.figures(number));
-            self.told.extend(media.map(Told::Media));
+            self.told.extend(media.map(PhoneEvent::Media));
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::Phone;
 use crate::ports::Ports;
-use crate::report::Told;
+use crate::report::PhoneEvent;
 use media::Mapping;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -64,7 +64,7 @@ impl Phone {
         let Some(call) = self.calls.get_mut(&number) else { return };
         if !std::mem::replace(&mut call.awaits_network, true) {
             let cause = "there is no network; the call goes on when there is one".to_owned();
-            self.tell(Told::Unchanged { call: number, cause });
+            self.tell(PhoneEvent::Unchanged { call: number, cause });
         }
     }
 
@@ -102,8 +102,8 @@ impl Phone {
         let moved = ports.map_err(|error| error.to_string());
         let moved = moved.and_then(|ports| leg.move_to(ports, &mut self.agent, now));
         self.tell(match moved {
-            Ok(()) => Told::Moved { call: number, address: local.to_string() },
-            Err(cause) => Told::Unchanged { call: number, cause },
+            Ok(()) => PhoneEvent::Moved { call: number, address: local.to_string() },
+            Err(cause) => PhoneEvent::Unchanged { call: number, cause },
         });
     }
 }

@@ -5,7 +5,7 @@ use super::Phone;
 use crate::call::{Call, Stage, Target};
 use crate::outcome::Outcome;
 use crate::random::random;
-use crate::report::{Told, TransferState};
+use crate::report::{PhoneEvent, TransferState};
 use sip_ua::{End, Transfer};
 
 impl Phone {
@@ -73,7 +73,7 @@ impl Phone {
             return;
         }
         let state = TransferState::Failed;
-        self.tell(Told::Transfer { call: number, state, cause: Some(cause) });
+        self.tell(PhoneEvent::Transfer { call: number, state, cause: Some(cause) });
         let _ = self.hold(number, false);
     }
 
@@ -88,7 +88,7 @@ impl Phone {
                 return self.give_up_transfer(number, cause);
             }
         };
-        self.tell(Told::Transfer { call: number, state, cause: None });
+        self.tell(PhoneEvent::Transfer { call: number, state, cause: None });
         if state == TransferState::Done {
             let _ = self.hang_up(number);
         }
@@ -112,7 +112,7 @@ impl Phone {
         let follower = self.last;
         let call = Call::new(to.clone(), account, Stage::Calling);
         self.calls.insert(follower, Call { leg: Some(leg), ..call });
-        self.tell(Told::Following { call: number, by: follower, to });
+        self.tell(PhoneEvent::Following { call: number, by: follower, to });
         Ok(follower)
     }
 

@@ -12,7 +12,7 @@ pub(super) fn random() -> impl FnMut(&mut [u8]) {
 }
 
 pub(super) fn negotiator(security: Security, port: u16) -> Negotiator {
-    let wishes = Wishes { security, ..Wishes::default() };
+    let wishes = MediaConfig { security, ..MediaConfig::default() };
     Negotiator::new(wishes, ([192, 0, 2, 1], port).into(), 7)
 }
 
@@ -160,14 +160,18 @@ fn nobody_is_sent_anything_at_no_address() {
 
 fn of(codecs: &[Codec]) -> Negotiator {
     let codecs = codecs.to_vec();
-    let wishes =
-        Wishes { security: Security::Off, codecs, offers_all_codecs: true, ..Wishes::default() };
+    let wishes = MediaConfig {
+        security: Security::Off,
+        codecs,
+        offers_all_codecs: true,
+        ..MediaConfig::default()
+    };
     Negotiator::new(wishes, ([192, 0, 2, 1], 5000).into(), 7)
 }
 
 #[test]
 fn an_offer_fits_a_datagram_and_what_it_leaves_out_is_taken() {
-    let wishes = Wishes { security: Security::Required, ..Wishes::default() };
+    let wishes = MediaConfig { security: Security::Required, ..MediaConfig::default() };
     let mut here = Negotiator::new(wishes, ([192, 0, 2, 1], 5000).into(), 7);
     let offer = here.offer(&mut random());
     assert!(offer.len() < 1000, "{}", offer.len());
@@ -297,7 +301,7 @@ fn srtp_plus_stays_whoever_offers_anew() {
     use srtp::plus::Placement;
     for placement in [Placement::Extension(5), Placement::Trailer] {
         let plus = SrtpPlus { scheme: Scheme::SEQUENCE, placement };
-        let wishes = Wishes { plus: Some(plus), ..Wishes::default() };
+        let wishes = MediaConfig { plus: Some(plus), ..MediaConfig::default() };
         let mut caller = Negotiator::new(wishes, ([192, 0, 2, 1], 4000).into(), 7);
         let mut callee = negotiator(Security::Optional, 5000);
         let mut numbers = random();

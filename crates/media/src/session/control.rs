@@ -1,6 +1,6 @@
 //! The RTCP of a session: it sends reports when due, and accepts reports from the other end only.
 
-use super::{FRAME, Flow, Heard, MAX_PACKET, Session};
+use super::{AudioFlow, FRAME, MAX_PACKET, Received, Session};
 use crate::negotiation::ExtendedReports;
 use crate::rtcp::{Channel, Report, ReportSeed};
 use alloc::vec::Vec;
@@ -135,7 +135,7 @@ impl Session {
         channel: Channel,
         from: SocketAddr,
         datagram: &mut [u8],
-    ) -> Heard {
+    ) -> Received {
         let size = datagram.len();
         let is_proven = self.protection.is_some();
         let packet = match &mut self.protection {
@@ -143,7 +143,7 @@ impl Session {
                 Ok(packet) => &*packet,
                 Err(_) => {
                     self.statistics.refused += 1;
-                    return Heard::Nothing;
+                    return Received::Nothing;
                 }
             },
             None => &*datagram,
@@ -155,11 +155,11 @@ impl Session {
         };
         if !is_exact && !is_near() {
             self.statistics.strangers += 1;
-            return Heard::Nothing;
+            return Received::Nothing;
         }
-        let Ok(compound) = Compound::parse(packet) else { return Heard::Nothing };
+        let Ok(compound) = Compound::parse(packet) else { return Received::Nothing };
         if !compound.begins_with_report() {
-            return Heard::Nothing;
+            return Received::Nothing;
         }
         if channel == Channel::Rtcp && (is_proven || self.control_source.is_none()) {
             self.control_source = Some(from);
@@ -190,7 +190,7 @@ impl Session {
                 _ => {}
             }
         }
-        if is_over { Heard::Bye } else { Heard::Nothing }
+        if is_over { Received::Bye } else { Received::Nothing }
     }
 
     /// Returns true if reports in clear from `from` have exactly the expected source: the address
@@ -218,14 +218,14 @@ impl Session {
 
     /// Returns the state of the audio in both directions, as far as known.
     #[must_use]
-    pub fn flow(&self) -> Flow {
+    pub fn flow(&self) -> AudioFlow {
         let arrives = self.silence().is_none_or(|silence| silence < SILENCE);
         let gets_through = !self.stream.sends || !self.reports.is_unheard();
         match (arrives, gets_through) {
-            (true, true) => Flow::Flowing,
-            (false, true) => Flow::NothingArrives,
-            (true, false) => Flow::NothingGetsThrough,
-            (false, false) => Flow::Nothing,
+            (true, true) => AudioFlow::Flowing,
+            (false, true) => AudioFlow::NothingArrives,
+            (true, false) => AudioFlow::NothingGetsThrough,
+            (false, false) => AudioFlow::Nothing,
         }
     }
 

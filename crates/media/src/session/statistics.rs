@@ -45,7 +45,7 @@ pub struct Statistics {
     /// See [`Session::silence`](crate::Session::silence).
     pub silence: Option<Duration>,
     /// See [`Session::flow`](crate::Session::flow).
-    pub flow: Flow,
+    pub flow: AudioFlow,
 }
 
 impl Statistics {
@@ -58,7 +58,7 @@ impl Statistics {
 
 /// The state of the audio in both directions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Flow {
+pub enum AudioFlow {
     /// No failure is known.
     #[default]
     Flowing,

@@ -1,6 +1,6 @@
 use super::*;
 use crate::error::DigitError;
-use crate::negotiation::{Negotiator, Security, Wishes};
+use crate::negotiation::{MediaConfig, Negotiator, Security};
 use crate::tone::{Tone, amplitude_of};
 use alloc::vec;
 use proptest::prelude::*;
@@ -16,7 +16,7 @@ pub(super) fn address(end: usize) -> SocketAddr {
 /// Returns two sessions that have agreed.
 pub(super) fn sessions(security: Security) -> [Session; 2] {
     let codecs = vec![Codec::Pcmu, Codec::Pcma];
-    let wishes = Wishes { security, codecs, ..Wishes::default() };
+    let wishes = MediaConfig { security, codecs, ..MediaConfig::default() };
     let mut ends = [0, 1].map(|end| Negotiator::new(wishes.clone(), address(end), end as u64));
     let mut state = 1_u8;
     let mut random = |bytes: &mut [u8]| {
@@ -38,7 +38,7 @@ pub(super) fn at(frame: u32) -> Duration {
 
 /// One end sends a tone for a second, and the other one plays it. Returns the played samples and
 /// the events.
-pub(super) fn talk(sessions: &mut [Session; 2], from: usize) -> (Vec<i16>, Vec<Heard>) {
+pub(super) fn talk(sessions: &mut [Session; 2], from: usize) -> (Vec<i16>, Vec<Received>) {
     let mut tone = Tone::new(1000.0, 8000, 8000);
     let (mut played, mut heard) = (Vec::new(), Vec::new());
     for frame in 0..50 {
@@ -60,7 +60,7 @@ fn a_tone_arrives_at_its_frequency_and_level_in_clear_and_encrypted() {
             let (played, heard) = talk(&mut sessions, from);
             let level = amplitude_of(1000.0, 8000, &played[1600..]);
             assert!((level - 8000.0).abs() < 400.0, "{level}");
-            assert_eq!(heard[0], Heard::First(address(from)));
+            assert_eq!(heard[0], Received::First(address(from)));
             let statistics = sessions[1 - from].statistics();
             assert_eq!((statistics.received, statistics.lost()), (49, 0));
             assert!(statistics.mos > 4.3, "{statistics:?}");
@@ -78,7 +78,7 @@ fn digits_are_heard_once_each() {
     let digits: Vec<char> = heard
         .iter()
         .filter_map(|heard| match heard {
-            Heard::Digit(digit) => Some(*digit),
+            Received::Digit(digit) => Some(*digit),
             _ => None,
         })
         .collect();
@@ -92,7 +92,7 @@ fn strangers_are_not_heard() {
     talk(&mut clear, 0);
     let mut packet = Vec::new();
     clear[0].send(&[0; 160], &mut packet);
-    assert_eq!(clear[1].receive(at(51), stranger, &mut packet), Heard::Nothing);
+    assert_eq!(clear[1].receive(at(51), stranger, &mut packet), Received::Nothing);
     assert_eq!(clear[1].statistics().strangers, 1);
 
     let mut secured = sessions(Security::Required);
@@ -101,7 +101,7 @@ fn strangers_are_not_heard() {
         .to_bytes()
         .to_vec();
     forged.resize(172, 0);
-    assert_eq!(secured[1].receive(at(51), address(0), &mut forged), Heard::Nothing);
+    assert_eq!(secured[1].receive(at(51), address(0), &mut forged), Received::Nothing);
     assert_eq!(secured[1].statistics().refused, 1);
 }
 
@@ -111,7 +111,7 @@ fn a_stranger_who_comes_first_does_not_keep_the_stream() {
     let mut packet = Vec::new();
     sessions[0].send(&[0; 160], &mut packet);
     let stranger: SocketAddr = ([203, 0, 113, 9], 9).into();
-    assert_eq!(sessions[1].receive(at(0), stranger, &mut packet), Heard::First(stranger));
+    assert_eq!(sessions[1].receive(at(0), stranger, &mut packet), Received::First(stranger));
     let to = sessions[1].send(&[0; 160], &mut packet);
     assert_eq!(to, Some(address(0)), "nobody is sent our sound by a forged datagram");
     let (played, _) = talk(&mut sessions, 0);
@@ -171,11 +171,11 @@ fn a_peer_that_is_silent_is_heard_as_noise_and_nothing_of_it_is_missing() {
 #[test]
 fn every_codec_carries_a_tone() {
     for &codec in Codec::ALL {
-        let wishes = Wishes {
+        let wishes = MediaConfig {
             security: Security::Off,
             codecs: vec![codec],
             offers_all_codecs: true,
-            ..Wishes::default()
+            ..MediaConfig::default()
         };
         let mut ends = [0, 1].map(|end| Negotiator::new(wishes.clone(), address(end), end as u64));
         let offer = ends[0].offer(&mut |_: &mut [u8]| {});
@@ -205,7 +205,7 @@ fn every_codec_carries_a_tone() {
         for frame in 100..120 {
             sessions[0].send(&vec![0; codec.frame_samples()], &mut packet);
             digits += u32::from(
-                sessions[1].receive(at(frame), address(0), &mut packet) == Heard::Digit('5'),
+                sessions[1].receive(at(frame), address(0), &mut packet) == Received::Digit('5'),
             );
         }
         assert_eq!(digits, 1, "{codec:?}");

@@ -10,7 +10,7 @@ use sip::digest::Ha1Set;
 use std::time::Duration;
 use test_support::Random;
 use test_support::network::Link;
-use test_support::rig::{End, Ends, Rig, instant};
+use test_support::rig::{End, Nodes, Simulation, instant};
 
 pub(crate) const SERVER: ([u8; 4], u16) = ([192, 0, 2, 1], 5060);
 const USERS: u64 = 40;
@@ -59,7 +59,7 @@ pub(crate) const fn number_of(phone: usize) -> usize {
     HOST + 1 + phone
 }
 
-impl Ends for Parties {
+impl Nodes for Parties {
     fn end(&mut self, number: usize) -> &mut dyn End {
         match number.checked_sub(number_of(0)) {
             None => &mut self.host,
@@ -76,7 +76,7 @@ pub(crate) enum Tables {
 }
 
 pub(crate) struct World {
-    pub(crate) rig: Rig<Step>,
+    pub(crate) rig: Simulation<Step>,
     pub(crate) ends: Parties,
     /// True if only the network causes disturbances.
     pub(crate) is_calm: bool,
@@ -94,7 +94,7 @@ impl World {
             jitter: Duration::from_millis(*random.pick(&[1, 30, 300, 900])),
         };
         let is_calm = random.chance(500) && tables == Tables::Ample;
-        let mut rig = Rig::new(random.number(), link);
+        let mut rig = Simulation::new(random.number(), link);
         rig.shown = std::env::var("BAREBELL_SIMULATION_TRACE").ok();
         let ends = Parties { phones: phones(&mut random), host: host(tables, random.number()) };
         rig.attach(SERVER.into());

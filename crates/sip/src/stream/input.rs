@@ -7,7 +7,7 @@ use core::ops::ControlFlow;
 
 /// A complete unit that was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Heard<'a> {
+pub enum StreamItem<'a> {
     /// A complete message.
     Message(&'a [u8]),
     /// A keep-alive ping, which is answered with [`PONG`](super::PONG) (RFC 5626 section 3.5.1).
@@ -73,7 +73,7 @@ impl Input {
     pub fn receive(
         &mut self,
         new: &[u8],
-        mut visit: impl FnMut(Heard<'_>) -> ControlFlow<()>,
+        mut visit: impl FnMut(StreamItem<'_>) -> ControlFlow<()>,
     ) -> Result<Progress, Fault> {
         let was_partial = !self.partial.is_empty();
         let mut partial = core::mem::take(&mut self.partial);
@@ -93,7 +93,7 @@ impl Input {
                     self.line_ends = 0;
                     progress.has_message = true;
                     rest = after;
-                    Heard::Message(message)
+                    StreamItem::Message(message)
                 }
                 Ok(Frame::LineEnds(length)) => {
                     rest = &rest[length..];
@@ -102,7 +102,7 @@ impl Input {
                         continue;
                     }
                     self.line_ends = 0;
-                    Heard::Ping
+                    StreamItem::Ping
                 }
                 Ok(Frame::Incomplete) => break,
                 Err(error) => return Err(Fault { error, rest: rest.to_vec() }),
@@ -137,8 +137,8 @@ mod tests {
     fn heard(input: &mut Input, bytes: &[u8], all: &mut Vec<String>) -> Result<Progress, Fault> {
         input.receive(bytes, |heard| {
             all.push(match heard {
-                Heard::Message(bytes) => String::from_utf8(bytes.to_vec()).unwrap(),
-                Heard::Ping => "ping".into(),
+                StreamItem::Message(bytes) => String::from_utf8(bytes.to_vec()).unwrap(),
+                StreamItem::Ping => "ping".into(),
             });
             ControlFlow::Continue(())
         })

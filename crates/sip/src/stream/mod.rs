@@ -14,7 +14,7 @@ pub mod websocket;
 
 pub use backlog::{Backlog, Came, Waiting};
 pub use frame::{Frame, FrameError, Framer};
-pub use input::{Fault, Heard, Input, Progress};
+pub use input::{Fault, Input, Progress, StreamItem};
 pub use output::{Full, Output};
 pub use patience::{Patience, Timeouts};
 

@@ -10,7 +10,7 @@ pub(super) const CONTROL_WORDS: usize = 16;
 
 /// The control messages received with a datagram.
 #[derive(Default)]
-pub(super) struct Told {
+pub(super) struct ControlData {
     pub(super) local: Option<IpAddr>,
     pub(super) at: Option<Duration>,
     pub(super) dropped: u32,
@@ -18,8 +18,8 @@ pub(super) struct Told {
     pub(super) segment: Option<usize>,
 }
 
-pub(super) fn read_controls(header: &libc::msghdr) -> Told {
-    let mut told = Told::default();
+pub(super) fn read_controls(header: &libc::msghdr) -> ControlData {
+    let mut told = ControlData::default();
     // SAFETY: the kernel has filled the control buffer to which `header` points, and set its
     // length. The macros stay within it, and the type of the data is given by its level and type.
     // The data may be unaligned, so it is copied.

@@ -11,7 +11,7 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt};
 use nix::sys::time::TimeSpec;
 use sip::Transport;
-use sip::stream::{Full, Heard};
+use sip::stream::{Full, StreamItem};
 use std::io::{self, IoSliceMut, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::ops::ControlFlow;
@@ -284,8 +284,8 @@ impl StreamLinks {
         let Stream { wire, reader, .. } = stream;
         let was_ready = wire.is_ready();
         let Ok(plain) = wire.receive(&self.chunk[..count]) else { return self.close(link) };
-        let heard = |heard: Heard<'_>| {
-            if let Heard::Message(bytes) = heard {
+        let heard = |heard: StreamItem<'_>| {
+            if let StreamItem::Message(bytes) = heard {
                 counts.received += 1;
                 counts.received_octets += bytes.len() as u64;
                 each(Incoming { received, link, remote, bytes });

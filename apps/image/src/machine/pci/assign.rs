@@ -157,7 +157,7 @@ mod tests {
     use core::ops::Range;
 
     /// A function: its bridge, its place on that bus, its registers, and their writable bits.
-    struct Pretended {
+    struct Fake {
         bridge: Option<usize>,
         place: u16,
         registers: [u32; 64],
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[derive(Default)]
-    struct Machine(RefCell<Vec<Pretended>>);
+    struct Machine(RefCell<Vec<Fake>>);
 
     impl Machine {
         fn add(&self, bridge: Option<usize>, kind: u8, bars: &[u32]) -> usize {
@@ -185,7 +185,7 @@ mod tests {
                 settable[at] = if bar & 1 != 0 { bar & 0xfffc } else { bar & !15 };
                 registers[at] = bar & !settable[at];
             }
-            all.push(Pretended { bridge, place, registers, settable });
+            all.push(Fake { bridge, place, registers, settable });
             all.len() - 1
         }
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::machine::random::Random;
 use crate::net::{Address, Network};
-use crate::nic::pretended;
+use crate::nic::fake;
 use crate::options::phone::Options;
 use crate::screen::console::View as _;
 use crate::sound::Mute;
@@ -19,7 +19,7 @@ fn phone(options: &str) -> Phone {
     let mut parsed = Options::default();
     parsed.read("address=192.0.2.1/24 gateway=192.0.2.254").expect("options");
     parsed.read(options).expect("options");
-    let network = Network::new(pretended::card(), 1, true, NOW);
+    let network = Network::new(fake::card(), 1, true, NOW);
     let mut phone = Phone::new(parsed, network, Box::new(Mute), Random::new([1; 32]), NOW);
     phone.step(NOW);
     phone
@@ -129,7 +129,7 @@ fn a_login_before_the_lease_is_made_with_the_lease() {
 fn a_conflict_over_the_address_is_on_the_screen() {
     let mut options = Options::default();
     options.read("address=192.0.2.1/24").expect("options");
-    let (card, wire) = pretended::wired();
+    let (card, wire) = fake::wired();
     let network = Network::new(card, 1, true, NOW);
     let mut phone = Phone::new(options, network, Box::new(Mute), Random::new([1; 32]), NOW);
     (0..2).for_each(|_| phone.step(NOW));

@@ -7,7 +7,7 @@ use super::*;
 use crate::machine::heap::Heap;
 use crate::machine::random::Random;
 use crate::net::{Address, Network};
-use crate::nic::pretended;
+use crate::nic::fake;
 use crate::options::server::Options;
 use crate::options::server::Page;
 use crate::screen::Grid;
@@ -31,7 +31,7 @@ const MEMORY: Heap = Heap { used: 3 << 20, claimed: 60 << 20, used_reserve: 0 };
 fn server() -> Server {
     let mut options = Options::default();
     options.read("auth=off domain=example.com address=192.0.2.1/24").expect("options");
-    let network = Network::new(pretended::card(), 1, true, NOW);
+    let network = Network::new(fake::card(), 1, true, NOW);
     let random = Random::new([1; 32]);
     let mut server = Server::new(options, network, random, || MEMORY, NOW);
     let ours = "192.0.2.1/24".parse().expect("an address");

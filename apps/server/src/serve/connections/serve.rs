@@ -381,10 +381,10 @@ struct Reader<'r> {
 }
 
 impl Reader<'_> {
-    fn hear(&mut self, heard: Heard<'_>) -> ControlFlow<()> {
+    fn hear(&mut self, heard: StreamItem<'_>) -> ControlFlow<()> {
         let goes_on = match heard {
-            Heard::Message(bytes) => self.on_message(bytes),
-            Heard::Ping => self.on_ping(),
+            StreamItem::Message(bytes) => self.on_message(bytes),
+            StreamItem::Ping => self.on_ping(),
         };
         if goes_on { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }

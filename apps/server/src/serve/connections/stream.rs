@@ -11,7 +11,7 @@ use net::tls::{CertificateDer, ServerName, Session, TlsError};
 use net::{Origins, Reader, Reply, Wire};
 use parking_lot::Mutex;
 use sip::stream::websocket::Kind;
-use sip::stream::{Fault, Full, Heard, Patience, Timeouts};
+use sip::stream::{Fault, Full, Patience, StreamItem, Timeouts};
 use sip::{Duration, Instant, Transport};
 use sip_server::{Connection, Flow, Payers, Source};
 use std::borrow::Cow;

@@ -17,10 +17,10 @@ const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
 struct Seen(Vec<Vec<u8>>);
 
 impl Seen {
-    fn hear(&mut self, heard: Heard<'_>) -> ControlFlow<()> {
+    fn hear(&mut self, heard: StreamItem<'_>) -> ControlFlow<()> {
         self.0.push(match heard {
-            Heard::Message(bytes) => bytes.to_vec(),
-            Heard::Ping => Vec::new(),
+            StreamItem::Message(bytes) => bytes.to_vec(),
+            StreamItem::Ping => Vec::new(),
         });
         ControlFlow::Continue(())
     }

@@ -81,7 +81,7 @@ fn each_end_knows_the_round_trip_and_how_the_other_hears() {
             assert!(round_trip.abs_diff(2 * DELAY) < FRAME, "{round_trip:?}");
             assert_eq!((statistics.refused, statistics.strangers), (0, 0));
             assert!(statistics.reports_received > 5, "{statistics:?}");
-            assert_eq!(statistics.flow, Flow::Flowing);
+            assert_eq!(statistics.flow, AudioFlow::Flowing);
         }
         assert!((one.far_loss.unwrap() - 0.1).abs() < 0.02, "{one:?}");
         assert_eq!(other.far_loss, Some(0.0));
@@ -147,7 +147,7 @@ fn a_goodbye_is_told_of_but_not_a_strangers() {
             let same_host = SocketAddr::new(address(0).ip(), 9);
             for stranger in [([203, 0, 113, 9], 9).into(), same_host] {
                 let heard = ends[1].receive(now, stranger, &mut out.clone());
-                assert_eq!(heard, Heard::Nothing, "{stranger}");
+                assert_eq!(heard, Received::Nothing, "{stranger}");
             }
         } else {
             // In clear, though from the right address.
@@ -157,7 +157,7 @@ fn a_goodbye_is_told_of_but_not_a_strangers() {
             writer.bye(&[1], None).unwrap();
             let length = writer.len();
             let heard = ends[1].receive(now, address(0), &mut forged[..length]);
-            assert_eq!((heard, ends[1].statistics().refused), (Heard::Nothing, 1));
+            assert_eq!((heard, ends[1].statistics().refused), (Received::Nothing, 1));
         }
         // A BYE for another source is not one of the other end.
         let mut other = vec![0; 100];
@@ -165,8 +165,8 @@ fn a_goodbye_is_told_of_but_not_a_strangers() {
         writer.receiver_report(1, &[]).unwrap();
         writer.bye(&[77], None).unwrap();
         let length = writer.len();
-        assert_eq!(ends[1].receive(now, address(0), &mut other[..length]), Heard::Nothing);
-        assert_eq!(ends[1].receive(now, address(0), &mut out), Heard::Bye);
+        assert_eq!(ends[1].receive(now, address(0), &mut other[..length]), Received::Nothing);
+        assert_eq!(ends[1].receive(now, address(0), &mut out), Received::Bye);
     }
 }
 
@@ -174,16 +174,19 @@ fn a_goodbye_is_told_of_but_not_a_strangers() {
 fn one_way_is_told_by_both_ends() {
     let mut ends = with_reports(Security::Off);
     run(&mut ends, Duration::from_secs(40), |one, count| one == 0 && count > 500);
-    assert_eq!(ends[0].flow(), Flow::NothingGetsThrough);
-    assert_eq!(ends[1].flow(), Flow::NothingArrives);
+    assert_eq!(ends[0].flow(), AudioFlow::NothingGetsThrough);
+    assert_eq!(ends[1].flow(), AudioFlow::NothingArrives);
     let silence = ends[1].silence().unwrap();
     assert!(silence.abs_diff(Duration::from_secs(30)) < Duration::from_millis(100), "{silence:?}");
     run(&mut ends, Duration::from_secs(60), |_, _| false);
-    assert_eq!((ends[0].flow(), ends[1].flow()), (Flow::Flowing, Flow::Flowing));
+    assert_eq!((ends[0].flow(), ends[1].flow()), (AudioFlow::Flowing, AudioFlow::Flowing));
     // Also from the beginning.
     let mut ends = with_reports(Security::Off);
     run(&mut ends, Duration::from_secs(40), |one, _| one == 0);
-    assert_eq!((ends[0].flow(), ends[1].flow()), (Flow::NothingGetsThrough, Flow::NothingArrives));
+    assert_eq!(
+        (ends[0].flow(), ends[1].flow()),
+        (AudioFlow::NothingGetsThrough, AudioFlow::NothingArrives)
+    );
 }
 
 #[test]

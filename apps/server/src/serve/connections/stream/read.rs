@@ -13,7 +13,7 @@ impl Stream {
         now: Instant,
         chunk: &mut [u8],
         set: &Set,
-        visit: impl FnMut(Heard<'_>) -> ControlFlow<()>,
+        visit: impl FnMut(StreamItem<'_>) -> ControlFlow<()>,
     ) -> Result<More, ReadError> {
         let mut reading = self.reading.lock();
         if reading.is_over {
@@ -30,7 +30,7 @@ impl Stream {
         now: Instant,
         chunk: &mut [u8],
         set: &Set,
-        visit: impl FnMut(Heard<'_>) -> ControlFlow<()>,
+        visit: impl FnMut(StreamItem<'_>) -> ControlFlow<()>,
     ) -> Result<More, ReadError> {
         let (bytes, has_ended, more) = if let Some(left) = reading.left.take() {
             let (plain, has_ended) = left.map_err(ReadError::Tls)?;

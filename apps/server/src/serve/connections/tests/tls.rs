@@ -43,7 +43,10 @@ impl Peer {
 
 impl Rig {
     /// Reads, or makes a handshake step, as a worker and a handshake thread do.
-    fn read(&self, visit: impl FnMut(Heard<'_>) -> ControlFlow<()>) -> Result<More, ReadError> {
+    fn read(
+        &self,
+        visit: impl FnMut(StreamItem<'_>) -> ControlFlow<()>,
+    ) -> Result<More, ReadError> {
         let chunk = &mut [0; 1000];
         if self.stream.is_handshaking() {
             self.set.remove(&self.stream.socket);

@@ -39,8 +39,8 @@ impl Page {
             &bytes[..count],
             |what| {
                 heard.push(match what {
-                    Heard::Message(bytes) => bytes.to_vec(),
-                    Heard::Ping => Vec::new(),
+                    StreamItem::Message(bytes) => bytes.to_vec(),
+                    StreamItem::Ping => Vec::new(),
                 });
                 ControlFlow::Continue(())
             },

@@ -3,8 +3,8 @@
 use crate::impression::Expectation;
 use crate::junit::{self, Case, Judged};
 use crate::outcome::Outcome;
-use crate::report::{Report, Told};
-use media::ear::Ear;
+use crate::report::{PhoneEvent, Report};
+use media::audio_meter::AudioMeter;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -30,8 +30,8 @@ impl Judge {
     }
 
     /// A detector of the expected sound.
-    pub(crate) fn ear(&self) -> Ear {
-        let mut ear = Ear::default();
+    pub(crate) fn ear(&self) -> AudioMeter {
+        let mut ear = AudioMeter::default();
         for expectation in &self.expectations {
             if let Expectation::Tone(hertz) = expectation {
                 ear.listen_for(*hertz);
@@ -49,8 +49,10 @@ impl Judge {
     }
 
     /// Judges calls that end.
-    pub(crate) fn hear(&mut self, told: &Told) {
-        let Told::Ended { call, cause, outcome, seconds, totals, heard, .. } = told else { return };
+    pub(crate) fn hear(&mut self, told: &PhoneEvent) {
+        let PhoneEvent::Ended { call, cause, outcome, seconds, totals, heard, .. } = told else {
+            return;
+        };
         let time = Duration::from_secs_f64(seconds.unwrap_or(0.0).max(0.0));
         let judged = match outcome {
             Outcome::Done => Judged::Passed,
@@ -76,7 +78,12 @@ impl Judge {
             // The time belongs to the case of the call.
             self.note(name, Duration::ZERO, judged);
             let (expected, heard) = (verdict.expected, verdict.heard);
-            self.report.tell(&Told::Expected { call: *call, met: verdict.is_met, expected, heard });
+            self.report.tell(&PhoneEvent::Expected {
+                call: *call,
+                met: verdict.is_met,
+                expected,
+                heard,
+            });
         }
     }
 
@@ -101,8 +108,8 @@ impl Judge {
 mod tests {
     use super::*;
 
-    fn ended(call: u64) -> Told {
-        Told::Ended {
+    fn ended(call: u64) -> PhoneEvent {
+        PhoneEvent::Ended {
             call,
             cause: String::new(),
             status: 0,

@@ -8,7 +8,7 @@ use super::theme::Tone;
 use crate::call::Stage;
 use crate::config::Dial;
 use crate::outcome::Outcome;
-use crate::report::Told;
+use crate::report::PhoneEvent;
 use crate::system::Network;
 use sip_ua::AccountId;
 use std::collections::BTreeMap;
@@ -102,12 +102,15 @@ impl Ui {
     }
 
     /// Handles an event; `calls` is the number of remaining calls.
-    pub(super) fn hear(&mut self, told: &Told, calls: usize) {
+    pub(super) fn hear(&mut self, told: &PhoneEvent, calls: usize) {
         self.history.hear(told);
         let after = |seconds: u64| time_of_day(SystemTime::now() + Duration::from_secs(seconds));
         let (text, tone) = match told {
-            Told::Listening { .. } | Told::Media(_) | Told::Done { .. } | Told::State(_) => return,
-            Told::Registered { account, seconds } => {
+            PhoneEvent::Listening { .. }
+            | PhoneEvent::Media(_)
+            | PhoneEvent::Done { .. }
+            | PhoneEvent::State(_) => return,
+            PhoneEvent::Registered { account, seconds } => {
                 let state = format!("registered until {} ({seconds} s)", after(*seconds));
                 let before = self.registrations.insert(account.clone(), (state, Tone::Good));
                 // A refreshed registration is not shown.
@@ -116,7 +119,7 @@ impl Ui {
                 }
                 (told.to_string(), Tone::Good)
             }
-            Told::RegistrationFailed { account, cause, retry_seconds, .. } => {
+            PhoneEvent::RegistrationFailed { account, cause, retry_seconds, .. } => {
                 let again = retry_seconds.map(after);
                 let again = again
                     .map_or_else(|| "; log in again".to_owned(), |at| format!("; again at {at}"));
@@ -124,19 +127,19 @@ impl Ui {
                 self.registrations.insert(account.clone(), (state.clone(), Tone::Bad));
                 (format!("{account} is {state}"), Tone::Bad)
             }
-            Told::Unregistered { account } => {
+            PhoneEvent::Unregistered { account } => {
                 let state = ("not registered any more".to_owned(), Tone::Caution);
                 self.registrations.insert(account.clone(), state);
                 (told.to_string(), Tone::Caution)
             }
-            Told::Calling { call, .. } | Told::Following { by: call, .. } => {
+            PhoneEvent::Calling { call, .. } | PhoneEvent::Following { by: call, .. } => {
                 self.chosen = Some(*call);
                 if !self.is_editing() {
                     self.view = View::Call;
                 }
                 (told.to_string(), Tone::Plain)
             }
-            Told::Incoming { call, .. } => {
+            PhoneEvent::Incoming { call, .. } => {
                 let shows = !self.is_editing() && calls <= 1;
                 if shows {
                     (self.view, self.chosen) = (View::Call, Some(*call));
@@ -144,7 +147,7 @@ impl Ui {
                 let party = self.history.of(*call).map_or("", |record| &record.party);
                 (format!("{party} calls"), Tone::Strong)
             }
-            Told::Ended { call, cause, outcome, .. } => {
+            PhoneEvent::Ended { call, cause, outcome, .. } => {
                 self.chosen = self.chosen.filter(|chosen| chosen != call);
                 if calls == 0 {
                     self.view = if self.view == View::Call { View::Menu } else { self.view };
@@ -155,11 +158,13 @@ impl Ui {
                 let story = record.map(|record| format!("{}: {}", record.party, record.story()));
                 (story.unwrap_or_else(|| cause.clone()), tone)
             }
-            Told::Answered(_) => ("answered".to_owned(), Tone::Plain),
-            Told::Dtmf { digit, .. } => (format!("the other end presses {digit}"), Tone::Plain),
-            Told::Unchanged { .. } | Told::Refused { .. } | Told::Failed { .. } => {
-                (told.to_string(), Tone::Bad)
+            PhoneEvent::Answered(_) => ("answered".to_owned(), Tone::Plain),
+            PhoneEvent::Dtmf { digit, .. } => {
+                (format!("the other end presses {digit}"), Tone::Plain)
             }
+            PhoneEvent::Unchanged { .. }
+            | PhoneEvent::Refused { .. }
+            | PhoneEvent::Failed { .. } => (told.to_string(), Tone::Bad),
             _ => (told.to_string(), Tone::Plain),
         };
         self.note(text, tone);

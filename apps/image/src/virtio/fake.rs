@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::{ptr, slice};
 
 /// A simulated device on a queue.
-pub(crate) struct Pretended {
+pub(crate) struct Fake {
     descriptors: u64,
     available: u64,
     used: u64,
@@ -41,7 +41,7 @@ fn write<T>(address: u64, value: T) {
     unsafe { ptr::write_volatile(address as *mut T, value) }
 }
 
-impl Pretended {
+impl Fake {
     pub(crate) fn new(queue: &Queue) -> Self {
         let [descriptors, available, used] = queue.parts();
         Self { descriptors, available, used, size: queue.size(), taken: 0, given: 0 }

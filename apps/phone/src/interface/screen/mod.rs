@@ -17,12 +17,12 @@ mod text;
 mod theme;
 mod ui;
 
-use super::Front;
+use super::Interface;
 use crate::call::Stage;
 use crate::config::{Dial, Entry, account};
 use crate::outcome::Outcome;
 use crate::phone::Phone;
-use crate::report::Told;
+use crate::report::PhoneEvent;
 use crate::system::Network;
 use crate::{saved, warnings};
 use keys::{Act, bindings, find};
@@ -330,7 +330,7 @@ fn next_talking(phone: &Phone, call: u64) -> Option<u64> {
     talking.next().map(|(number, _)| *number)
 }
 
-impl Front for Screen {
+impl Interface for Screen {
     fn begin(&mut self, phone: &mut Phone) {
         self.ui.account = (!phone.lines().is_empty()).then_some(AccountId(0));
         if self.ui.account.is_some() {
@@ -339,9 +339,9 @@ impl Front for Screen {
         phone.register();
     }
 
-    fn hear(&mut self, phone: &mut Phone, told: &Told) {
+    fn hear(&mut self, phone: &mut Phone, told: &PhoneEvent) {
         self.ui.hear(told, phone.calls().len());
-        if let Told::Registered { account, .. } = told {
+        if let PhoneEvent::Registered { account, .. } = told {
             self.save(account);
         }
         self.is_stale = true;

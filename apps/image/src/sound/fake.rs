@@ -15,7 +15,7 @@ pub(super) struct Node {
 
 /// A codec, and the verbs it received.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Pretended {
+pub(super) struct Fake {
     pub(super) nodes: BTreeMap<u8, Node>,
     pub(super) told: Vec<(u8, u32)>,
 }
@@ -37,7 +37,7 @@ const BOOST: u32 = 0x0027_0300;
 /// 16 bits; 44,100, 48,000 and 96,000 frames a second.
 const RATES: u32 = 0x0002_0160;
 
-impl Pretended {
+impl Fake {
     /// A codec with an audio function group of these widgets, with their connections.
     pub(super) fn new(widgets: &[(u8, u32, &[u32])]) -> Self {
         let mut codec = Self::default();
@@ -94,8 +94,8 @@ impl Pretended {
 /// The codec of a laptop: loudspeaker and headphones (0x14, 0x15) behind mixers with a loopback of
 /// the microphones; a microphone jack (0x18) and a built-in microphone (0x19) on a mixer before the
 /// converter (0x08); and a digital output.
-pub(super) fn laptop() -> Pretended {
-    let mut codec = Pretended::new(&[
+pub(super) fn laptop() -> Fake {
+    let mut codec = Fake::new(&[
         (0x02, OUTPUT, &[]),
         (0x03, OUTPUT, &[]),
         (0x06, OUTPUT | DIGITAL, &[]),

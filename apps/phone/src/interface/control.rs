@@ -1,11 +1,11 @@
 //! The `control` command: one JSON command per line of the standard input, one JSON event per line
 //! of the standard output.
 
-use super::{Front, STDIN, account_of};
+use super::{Interface, STDIN, account_of};
 use crate::call::Stage;
 use crate::outcome::Outcome;
 use crate::phone::Phone;
-use crate::report::{Report, State, StateOfAccount, StateOfCall, Told};
+use crate::report::{PhoneEvent, Report, State, StateOfAccount, StateOfCall};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde::Deserialize;
 use serde_json::Value;
@@ -144,7 +144,7 @@ impl Control {
             if self.partial.len() > MAX_LINE {
                 self.partial.clear();
                 let cause = format!("a line is longer than {MAX_LINE} bytes");
-                self.report.tell(&Told::Failed { id: None, cause });
+                self.report.tell(&PhoneEvent::Failed { id: None, cause });
             }
         }
     }
@@ -156,8 +156,8 @@ impl Control {
         let (id, command) = read(line);
         let done = command.and_then(|command| self.command(phone, command));
         let told = match done {
-            Ok(Begun { call, message }) => Told::Done { id, call, message },
-            Err(cause) => Told::Failed { id, cause },
+            Ok(Begun { call, message }) => PhoneEvent::Done { id, call, message },
+            Err(cause) => PhoneEvent::Failed { id, cause },
         };
         self.report.tell(&told);
     }
@@ -204,7 +204,7 @@ impl Control {
                 return Ok(Begun { message: Some(message), ..Begun::default() });
             }
             Command::State => {
-                self.report.tell(&Told::State(state_of(phone)));
+                self.report.tell(&PhoneEvent::State(state_of(phone)));
                 Ok(())
             }
             Command::Quit => {
@@ -244,12 +244,12 @@ fn state_of(phone: &Phone) -> State {
     State { accounts: accounts.collect(), calls: calls.collect() }
 }
 
-impl Front for Control {
+impl Interface for Control {
     fn begin(&mut self, phone: &mut Phone) {
         phone.register();
     }
 
-    fn hear(&mut self, _phone: &mut Phone, told: &Told) {
+    fn hear(&mut self, _phone: &mut Phone, told: &PhoneEvent) {
         self.report.tell(told);
     }
 

@@ -1,10 +1,10 @@
 //! The `call` and `answer` commands: one task, with its result as exit status.
 
-use super::{Front, Judge, STDIN};
+use super::{Interface, Judge, STDIN};
 use crate::call::Stage;
 use crate::outcome::Outcome;
 use crate::phone::Phone;
-use crate::report::{Report, Told};
+use crate::report::{PhoneEvent, Report};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use sip_ua::AccountId;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -37,7 +37,7 @@ impl Call {
     }
 }
 
-impl Front for Call {
+impl Interface for Call {
     fn begin(&mut self, phone: &mut Phone) {
         let registers = phone.lines().first().is_some_and(|line| line.registers);
         match registers {
@@ -49,32 +49,32 @@ impl Front for Call {
         }
     }
 
-    fn hear(&mut self, phone: &mut Phone, told: &Told) {
+    fn hear(&mut self, phone: &mut Phone, told: &PhoneEvent) {
         match told {
             // This command takes no calls.
-            Told::Listening { .. } => return,
-            Told::Registered { .. } if self.number.is_none() => {
+            PhoneEvent::Listening { .. } => return,
+            PhoneEvent::Registered { .. } if self.number.is_none() => {
                 self.report.tell(told);
                 self.number = Some(phone.call(&self.uri, Some(AccountId(0))));
                 return;
             }
-            Told::RegistrationFailed { outcome, .. } if self.number.is_none() => {
+            PhoneEvent::RegistrationFailed { outcome, .. } if self.number.is_none() => {
                 self.outcome = Some(outcome.clone());
             }
-            Told::Incoming { call, .. } => drop(phone.decline(*call, 486)),
+            PhoneEvent::Incoming { call, .. } => drop(phone.decline(*call, 486)),
             // The caller follows a transfer.
-            Told::TransferAsked { call, .. } if Some(*call) == self.number => {
+            PhoneEvent::TransferAsked { call, .. } if Some(*call) == self.number => {
                 if let Ok(follower) = phone.follow(*call) {
                     self.number = Some(follower);
                 }
             }
-            Told::Ended { call, outcome, .. } if Some(*call) == self.number => {
+            PhoneEvent::Ended { call, outcome, .. } if Some(*call) == self.number => {
                 self.outcome.get_or_insert(outcome.clone());
             }
             _ => {}
         }
         self.report.tell(told);
-        if matches!(told, Told::Ended { call, .. } if Some(*call) == self.number) {
+        if matches!(told, PhoneEvent::Ended { call, .. } if Some(*call) == self.number) {
             self.judge.hear(told);
         }
     }
@@ -120,20 +120,20 @@ impl Answer {
     }
 }
 
-impl Front for Answer {
+impl Interface for Answer {
     fn begin(&mut self, phone: &mut Phone) {
         phone.register();
     }
 
-    fn hear(&mut self, phone: &mut Phone, told: &Told) {
+    fn hear(&mut self, phone: &mut Phone, told: &PhoneEvent) {
         self.report.tell(told);
-        if matches!(told, Told::Ended { seconds: Some(_), .. }) {
+        if matches!(told, PhoneEvent::Ended { seconds: Some(_), .. }) {
             self.judge.hear(told);
         }
         match told {
-            Told::Incoming { call, .. } if self.auto => self.take(phone, *call),
+            PhoneEvent::Incoming { call, .. } if self.auto => self.take(phone, *call),
             // Otherwise strangers could place calls at the owner's cost.
-            Told::TransferAsked { call, .. } => match self.auto {
+            PhoneEvent::TransferAsked { call, .. } => match self.auto {
                 true => drop(phone.refuse_transfer(*call)),
                 false => drop(phone.follow(*call)),
             },

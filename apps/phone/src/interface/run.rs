@@ -1,12 +1,12 @@
 //! The `run` command: the steps of a script in order, until one fails.
 
-use super::{Front, account_of};
+use super::{Interface, account_of};
 use crate::call::Stage;
 use crate::impression::{Impression, LONG_ENOUGH};
 use crate::junit::{self, Case, Judged};
 use crate::outcome::Outcome;
 use crate::phone::Phone;
-use crate::report::{Report, StepState, Told, TransferState};
+use crate::report::{PhoneEvent, Report, StepState, TransferState};
 use crate::script::{Action, Ending, Step, Until, matches};
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
@@ -269,7 +269,8 @@ impl Run {
         }
         let Some(call) = phone.calls().get(&number) else { return Ok(Progress::Pending) };
         let session = call.session();
-        let heard = |hears: fn(&media::ear::Ear) -> media::ear::Run, time| {
+        let heard = |hears: fn(&media::audio_meter::AudioMeter) -> media::audio_meter::Run,
+                     time| {
             call.leg.as_ref().is_some_and(|leg| hears(&leg.ear).now >= time)
         };
         Ok(passed_if(match &step.action {
@@ -295,8 +296,8 @@ impl Run {
             Action::ExpectTone(hertz) => call.leg.as_ref().is_some_and(|leg| {
                 leg.ear.tone(*hertz).is_some_and(|tone| tone.run.now >= LONG_ENOUGH)
             }),
-            Action::ExpectAudio => heard(media::ear::Ear::audio, AUDIBLE),
-            Action::ExpectSilence => heard(media::ear::Ear::silence, SILENT),
+            Action::ExpectAudio => heard(media::audio_meter::AudioMeter::audio, AUDIBLE),
+            Action::ExpectSilence => heard(media::audio_meter::AudioMeter::silence, SILENT),
             Action::Hold | Action::Resume => {
                 if let Some(cause) = self.unchanged.take() {
                     return Err(unmet(cause));
@@ -350,7 +351,14 @@ impl Run {
     fn tell(&self, step: usize, state: StepState, seconds: Option<f64>, cause: Option<String>) {
         let Step { line, action, .. } = &self.steps[step];
         let does = action.to_string();
-        self.report.tell(&Told::Step { step: step + 1, line: *line, does, state, seconds, cause });
+        self.report.tell(&PhoneEvent::Step {
+            step: step + 1,
+            line: *line,
+            does,
+            state,
+            seconds,
+            cause,
+        });
     }
 
     /// Proceeds as far as possible. Returns the outcome once the script ends.
@@ -412,30 +420,32 @@ impl Run {
     }
 }
 
-impl Front for Run {
+impl Interface for Run {
     fn begin(&mut self, _phone: &mut Phone) {}
 
-    fn hear(&mut self, phone: &mut Phone, told: &Told) {
+    fn hear(&mut self, phone: &mut Phone, told: &PhoneEvent) {
         self.report.tell(told);
         match told {
-            Told::Incoming { call, from, .. } => self.ringing.push_back((*call, from.clone())),
-            Told::Dtmf { call, digit } => self.keys.entry(*call).or_default().push(*digit),
-            Told::Ended { call, cause, outcome, by_peer, sip_status, .. } => {
+            PhoneEvent::Incoming { call, from, .. } => {
+                self.ringing.push_back((*call, from.clone()))
+            }
+            PhoneEvent::Dtmf { call, digit } => self.keys.entry(*call).or_default().push(*digit),
+            PhoneEvent::Ended { call, cause, outcome, by_peer, sip_status, .. } => {
                 self.ringing.retain(|(other, _)| other != call);
                 let (cause, outcome) = (cause.clone(), outcome.clone());
                 let (by_peer, sip_status) = (*by_peer, *sip_status);
                 self.ended.insert(*call, Ended { cause, outcome, by_peer, sip_status });
             }
-            Told::Unchanged { cause, .. } => self.unchanged = Some(cause.clone()),
-            Told::Transfer { call, state: TransferState::Done, .. } => {
+            PhoneEvent::Unchanged { cause, .. } => self.unchanged = Some(cause.clone()),
+            PhoneEvent::Transfer { call, state: TransferState::Done, .. } => {
                 self.transferred.insert(*call, Ok(()));
             }
-            Told::Transfer { call, state: TransferState::Failed, cause } => {
+            PhoneEvent::Transfer { call, state: TransferState::Failed, cause } => {
                 self.transferred.insert(*call, Err(cause.clone().unwrap_or_default()));
             }
             // A placed call follows a transfer. With others, strangers could place calls at the
             // owner's cost.
-            Told::TransferAsked { call, .. } => {
+            PhoneEvent::TransferAsked { call, .. } => {
                 let was_dialled = !phone.calls().get(call).is_none_or(|call| call.was_incoming);
                 match was_dialled.then(|| phone.follow(*call)) {
                     Some(Ok(follower)) => {
@@ -448,15 +458,15 @@ impl Front for Run {
                     _ => drop(phone.refuse_transfer(*call)),
                 }
             }
-            Told::Message { text, .. } if self.messages.len() < MAX_MESSAGES => {
+            PhoneEvent::Message { text, .. } if self.messages.len() < MAX_MESSAGES => {
                 self.messages.push_back(text.clone());
             }
-            Told::MessageSent { message, cause } => {
+            PhoneEvent::MessageSent { message, cause } => {
                 self.sent.insert(*message, cause.clone());
             }
-            Told::Registered { .. } => self.registration = Some(Ok(true)),
-            Told::Unregistered { .. } => self.registration = Some(Ok(false)),
-            Told::RegistrationFailed { outcome, .. } => {
+            PhoneEvent::Registered { .. } => self.registration = Some(Ok(true)),
+            PhoneEvent::Unregistered { .. } => self.registration = Some(Ok(false)),
+            PhoneEvent::RegistrationFailed { outcome, .. } => {
                 self.registration = Some(Err(outcome.clone()));
             }
             _ => {}

@@ -9,7 +9,7 @@ use crate::call::Stage;
 use crate::config::Dial;
 use crate::figures::Media;
 use crate::outcome::Outcome;
-use crate::report::{Answered, Told};
+use crate::report::{Answered, PhoneEvent};
 use crate::trace::{Trace, Traced};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -24,8 +24,8 @@ use std::collections::VecDeque;
 const HOSTILE: &str = "\x1b[2J\u{9b}31m\r\n\x07日本語 \u{202e}eve";
 
 /// The event of an ended call.
-pub(super) fn ended(call: u64, cause: &str, seconds: Option<f64>, outcome: Outcome) -> Told {
-    Told::Ended {
+pub(super) fn ended(call: u64, cause: &str, seconds: Option<f64>, outcome: Outcome) -> PhoneEvent {
+    PhoneEvent::Ended {
         call,
         cause: cause.into(),
         status: outcome.code(),
@@ -203,15 +203,18 @@ fn the_menu_says_how_far_accounts_are_and_how_calls_ended() {
     let model = model(Vec::new(), &none);
     expect(&shown(&ui, &model, (80, 24)), &["(x) sip:alice@example.org: registering", "1 Bob"]);
     let account = || "sip:alice@example.org".to_owned();
-    ui.hear(&Told::Registered { account: account(), seconds: 600 }, 0);
+    ui.hear(&PhoneEvent::Registered { account: account(), seconds: 600 }, 0);
     expect(&shown(&ui, &model, (80, 24)), &["registered until", "(600 s)"]);
     let outcome = Outcome::Failed(String::new());
     let (cause, retry_seconds) = ("no answer".to_owned(), Some(30));
-    ui.hear(&Told::RegistrationFailed { account: account(), cause, retry_seconds, outcome }, 0);
+    ui.hear(
+        &PhoneEvent::RegistrationFailed { account: account(), cause, retry_seconds, outcome },
+        0,
+    );
     for size in [(80, 24), (40, 12)] {
         expect(&shown(&ui, &model, size), &["not registered: no answer"]);
     }
-    ui.hear(&Told::Calling { call: 1, to: "sip:bob@example.org".into() }, 1);
+    ui.hear(&PhoneEvent::Calling { call: 1, to: "sip:bob@example.org".into() }, 1);
     assert_eq!(ui.view, View::Call);
     let ended = ended(1, "486 Busy Here", None, Outcome::Busy("busy".into()));
     ui.hear(&ended, 0);
@@ -227,7 +230,7 @@ fn the_view_stays_where_one_types_when_a_call_comes() {
     let mut ui = ui(View::Menu);
     ui.typing = Some(Typing::Dial);
     let from = "\"Bob\" <sip:bob@192.0.2.1>;tag=1".to_owned();
-    ui.hear(&Told::Incoming { call: 1, from, account: None }, 1);
+    ui.hear(&PhoneEvent::Incoming { call: 1, from, account: None }, 1);
     assert_eq!(ui.view, View::Menu);
     let stage = Stage::RingingHere;
     let model = model(vec![CallShown { stage, ..call(1, None, false) }], &none);
@@ -245,8 +248,8 @@ fn control_characters_of_peers_do_not_reach_the_terminal() {
     trace.note(false, flow, &[b'a', 0xff, 0x1b, b'[', 0xc2, 0x9b]);
     let mut ui = ui(View::Menu);
     ui.dials[0].name = HOSTILE.into();
-    ui.hear(&Told::Incoming { call: 1, from: HOSTILE.into(), account: None }, 1);
-    ui.hear(&Told::Refused { call: 2, from: HOSTILE.into(), cause: HOSTILE.into() }, 1);
+    ui.hear(&PhoneEvent::Incoming { call: 1, from: HOSTILE.into(), account: None }, 1);
+    ui.hear(&PhoneEvent::Refused { call: 2, from: HOSTILE.into(), cause: HOSTILE.into() }, 1);
     let hostile = CallShown { party: HOSTILE.into(), ..call(1, None, false) };
     let other = CallShown { number: 2, ..hostile.clone() };
     let mut model = model(vec![hostile, other], trace.messages());

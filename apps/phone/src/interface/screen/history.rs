@@ -1,7 +1,7 @@
 //! The call history of this run.
 
 use super::text::duration;
-use crate::report::Told;
+use crate::report::PhoneEvent;
 use sip::HeaderName;
 use sip::header::NameAddr;
 use std::time::SystemTime;
@@ -61,15 +61,15 @@ impl History {
         self.records.iter().find(|record| record.call == call)
     }
 
-    pub(super) fn hear(&mut self, told: &Told) {
+    pub(super) fn hear(&mut self, told: &PhoneEvent) {
         match told {
-            Told::Calling { call, to } => self.begin(*call, to, false, None),
-            Told::Following { by, to, .. } => self.begin(*by, to, false, None),
-            Told::Incoming { call, from, .. } => self.begin(*call, from, true, None),
-            Told::Refused { call, from, cause } => {
+            PhoneEvent::Calling { call, to } => self.begin(*call, to, false, None),
+            PhoneEvent::Following { by, to, .. } => self.begin(*by, to, false, None),
+            PhoneEvent::Incoming { call, from, .. } => self.begin(*call, from, true, None),
+            PhoneEvent::Refused { call, from, cause } => {
                 self.begin(*call, from, true, Some((None, cause.clone())));
             }
-            Told::Ended { call, cause, seconds, .. } => {
+            PhoneEvent::Ended { call, cause, seconds, .. } => {
                 let record = self.records.iter_mut().find(|record| record.call == *call);
                 if let Some(record) = record {
                     // The party is shown beside it.
@@ -108,9 +108,12 @@ mod tests {
     fn calls_are_remembered_with_their_ends() {
         let mut history = History::default();
         let from = "\"B <x>\" <sip:bob@192.0.2.1;x=1>;tag=1".to_owned();
-        history.hear(&Told::Calling { call: 1, to: "sip:carol@example.org;transport=tcp".into() });
-        history.hear(&Told::Incoming { call: 2, from: from.clone(), account: None });
-        history.hear(&Told::Refused { call: 3, from, cause: "no codec".into() });
+        history.hear(&PhoneEvent::Calling {
+            call: 1,
+            to: "sip:carol@example.org;transport=tcp".into(),
+        });
+        history.hear(&PhoneEvent::Incoming { call: 2, from: from.clone(), account: None });
+        history.hear(&PhoneEvent::Refused { call: 3, from, cause: "no codec".into() });
         history.hear(&ended(2, "hung up here", Some(61.2), Outcome::Done));
         let records = history.records();
         assert!(records[0].story().starts_with("no answer  no codec"), "{records:?}");

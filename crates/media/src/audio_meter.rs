@@ -50,7 +50,7 @@ pub struct Listened {
 
 /// The meter.
 #[derive(Clone, Debug, Default)]
-pub struct Ear {
+pub struct AudioMeter {
     tones: Vec<Listened>,
     audio: Run,
     silence: Run,
@@ -63,7 +63,7 @@ pub struct Ear {
     highest: f64,
 }
 
-impl Ear {
+impl AudioMeter {
     /// Adds a tone of `hertz` to detect from now on.
     pub fn listen_for(&mut self, hertz: f64) {
         if self.tone(hertz).is_none() {
@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn a_tone_is_heard_at_its_level_and_for_as_long_as_it_sounds() {
         for rate in [8000, 16_000, 48_000] {
-            let mut ear = Ear::default();
+            let mut ear = AudioMeter::default();
             ear.listen_for(1000.0);
             ear.listen_for(440.0);
             for samples in [tone(1000.0, rate, 16_384, 500), [0; 160].repeat(50)] {
@@ -217,7 +217,7 @@ mod tests {
         };
         let noise: Vec<i16> = (0..8000).map(|_| noise() - 8192).collect();
         for (samples, is_there) in [(both, true), (noise, false)] {
-            let mut ear = Ear::default();
+            let mut ear = AudioMeter::default();
             [350.0, 440.0].into_iter().for_each(|hertz| ear.listen_for(hertz));
             ear.hear(8000, &samples);
             for heard in ear.tones() {
@@ -230,7 +230,7 @@ mod tests {
     #[test]
     fn a_tone_that_the_rate_does_not_carry_is_not_heard() {
         for (rate, is_there) in [(8000, false), (16_000, true)] {
-            let mut ear = Ear::default();
+            let mut ear = AudioMeter::default();
             ear.listen_for(5000.0);
             // The alias of 5000 Hz at 8000 samples a second, and 5000 Hz itself.
             let hertz = if is_there { 5000.0 } else { 3000.0 };
@@ -242,19 +242,19 @@ mod tests {
 
     #[test]
     fn what_is_nearly_nothing_is_silence() {
-        let mut ear = Ear::default();
+        let mut ear = AudioMeter::default();
         ear.hear(8000, &[8; 8000]);
         assert_eq!(ear.silence().now, Duration::from_secs(1));
         assert_eq!(ear.audio(), Run::default());
         assert!(ear.loudest_dbfs().unwrap() < -65.0);
-        let mut deaf = Ear::default();
+        let mut deaf = AudioMeter::default();
         deaf.hear(8000, &[0; 8000]);
         assert_eq!((deaf.loudest_dbfs(), deaf.mean_dbfs()), (None, None));
     }
 
     #[test]
     fn keys_are_remembered_until_they_are_forgotten() {
-        let mut ear = Ear::default();
+        let mut ear = AudioMeter::default();
         ear.listen_for(440.0);
         (0..2 * MAX_KEYS).for_each(|_| ear.hear_key('1'));
         assert_eq!(ear.keys().len(), MAX_KEYS);

@@ -1,7 +1,7 @@
 //! A server with some users and their phones.
 
 use crate::phone::{Account, Action, Event, Kind, Phone, Srtp};
-use crate::server::{Barebell, DOMAIN, Options, TRUSTS_NOBODY};
+use crate::server::{DOMAIN, Options, ServerProcess, TRUSTS_NOBODY};
 use crate::transport::Transport;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -14,12 +14,12 @@ pub const PASSWORD: &str = "secret";
 
 /// A running server with the users alice, bob and carol.
 #[derive(Debug)]
-pub struct Exchange {
+pub struct TestServer {
     /// The server.
-    pub server: Barebell,
+    pub server: ServerProcess,
 }
 
-impl Exchange {
+impl TestServer {
     /// Starts a server with default settings, which trusts this machine.
     #[must_use]
     pub fn open() -> Self {
@@ -65,7 +65,7 @@ impl Exchange {
         // Short registrations let tests observe refreshes.
         let configuration = format!("[registrar]\nmin_expires = \"5s\"\n{configuration}");
         let options = Options { users: &users, configuration: &configuration, arguments };
-        Self { server: Barebell::start(&options) }
+        Self { server: ServerProcess::start(&options) }
     }
 
     /// The account of `user` for a phone.

@@ -14,7 +14,7 @@ pub(crate) use screen::Screen;
 
 use crate::outcome::Outcome;
 use crate::phone::Phone;
-use crate::report::Told;
+use crate::report::PhoneEvent;
 use sip_ua::AccountId;
 use std::io::Stdin;
 use std::os::fd::BorrowedFd;
@@ -25,12 +25,12 @@ use std::time::Instant;
 static STDIN: LazyLock<Stdin> = LazyLock::new(std::io::stdin);
 
 /// A front end, which controls the phone.
-pub(crate) trait Front {
+pub(crate) trait Interface {
     /// Starts.
     fn begin(&mut self, phone: &mut Phone);
 
     /// Handles an event.
-    fn hear(&mut self, phone: &mut Phone, told: &Told);
+    fn hear(&mut self, phone: &mut Phone, told: &PhoneEvent);
 
     /// Reads user input and does what is due. Returns the outcome when the program is to end.
     fn turn(&mut self, phone: &mut Phone) -> Option<Outcome>;
@@ -55,7 +55,7 @@ fn account_of(phone: &Phone, name: Option<&str>) -> Result<Option<AccountId>, St
 }
 
 /// Runs `phone` under the control of `front` until the end.
-pub(crate) fn run(mut phone: Phone, front: &mut dyn Front) -> Outcome {
+pub(crate) fn run(mut phone: Phone, front: &mut dyn Interface) -> Outcome {
     front.begin(&mut phone);
     loop {
         loop {
