@@ -1,7 +1,7 @@
 //! An encrypted call between two ends, with a tone and a key, on a network that loses packets:
 //!
 //! ```sh
-//! cargo run -p barebell-media --example call
+//! cargo run -p barebell-media --example encrypted_call
 //! ```
 
 use barebell_media::tone::{Tone, amplitude_of};

@@ -1,7 +1,7 @@
 //! Parses a REGISTER and answers it as a registrar that accepts every contact for an hour:
 //!
 //! ```sh
-//! cargo run -p barebell-sip --example register
+//! cargo run -p barebell-sip --example answer_register
 //! ```
 
 use barebell_sip::message::Response;
