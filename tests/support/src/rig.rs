@@ -8,7 +8,7 @@
 //! use sip::Instant;
 //! use std::time::Duration;
 //! use test_support::network::Link;
-//! use test_support::rig::{End, Outgoing, Peer, Rig, Way};
+//! use test_support::rig::{End, Outgoing, Peer, Simulation, Way};
 //!
 //! /// An end that echoes received data.
 //! #[derive(Default)]
@@ -32,7 +32,8 @@
 //! }
 //!
 //! let mut ends = (Echo::default(), Echo::default());
-//! let mut rig = Rig::<&str>::new(1, Link { delay: Duration::from_millis(5), ..Link::default() });
+//! let link = Link { delay: Duration::from_millis(5), ..Link::default() };
+//! let mut rig = Simulation::<&str>::new(1, link);
 //! let one = rig.attach(([192, 0, 2, 1], 5060).into());
 //! let other = ([192, 0, 2, 2], 5060).into();
 //! rig.attach(other);
