@@ -124,7 +124,7 @@ pub trait End {
     fn undeliverable(&mut self, _now: Instant, _outgoing: Outgoing) {}
 }
 
-/// The ends of a rig, by the numbers returned by [`Rig::attach`].
+/// The ends of a rig, by the numbers returned by [`Simulation::attach`].
 pub trait Nodes {
     /// The end with this number.
     fn end(&mut self, number: usize) -> &mut dyn End;
@@ -232,7 +232,8 @@ impl<S> Simulation<S> {
         self.net.trace()
     }
 
-    /// Plans `step` for the time `at`, or now if that time has passed. [`Rig::next`] returns it.
+    /// Plans `step` for the time `at`, or now if that time has passed. [`Simulation::next`] returns
+    /// it.
     pub fn plan(&mut self, at: Duration, step: S) {
         self.net.wake_at(at, Wake::Step(step));
     }

@@ -95,7 +95,8 @@ impl<V: View> Default for Line<V> {
 }
 
 impl<V: View> Line<V> {
-    /// Handles a key on a page, or switches to pages.
+    /// Handles a key on a page, or switches to pages. Enter and the space bar only switch: they
+    /// are pressed to see whether the line answers, and would be entered in a form.
     pub(crate) fn on_key(&mut self, key: Key, program: &mut V::Program, now: Instant) -> bool {
         let is_quit = key == Key::Control('x');
         if is_quit == self.has_pages {
@@ -103,6 +104,9 @@ impl<V: View> Line<V> {
             last_words::set_has_page(self.has_pages);
             self.console.display.clear(self.has_pages);
             self.console.screen.forget();
+            if matches!(key, Key::Enter | Key::Character(' ')) {
+                return false;
+            }
         } else if key == Key::Control('l') {
             self.console.display.clear(true);
             self.console.screen.forget();

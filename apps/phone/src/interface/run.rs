@@ -427,7 +427,7 @@ impl Interface for Run {
         self.report.tell(told);
         match told {
             PhoneEvent::Incoming { call, from, .. } => {
-                self.ringing.push_back((*call, from.clone()))
+                self.ringing.push_back((*call, from.clone()));
             }
             PhoneEvent::Dtmf { call, digit } => self.keys.entry(*call).or_default().push(*digit),
             PhoneEvent::Ended { call, cause, outcome, by_peer, sip_status, .. } => {

@@ -1,5 +1,5 @@
 //! The running phone: one thread for sockets, timers and sound. [`commands`] has its commands,
-//! [`Told`] is its events.
+//! [`PhoneEvent`] is its events.
 
 mod accounts;
 mod commands;
