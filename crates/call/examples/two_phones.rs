@@ -83,7 +83,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             }
             calls[end].play(now, &mut heard[end]);
         }
-        now = now + Duration::from_millis(20);
+        now += Duration::from_millis(20);
         agents.iter_mut().for_each(|agent| agent.on_timer(now));
     }
     for (end, heard) in heard.iter().enumerate() {
