@@ -58,8 +58,8 @@ pub struct Call {
     pub(crate) id: Option<CallId>,
     early: bool,
     pub(crate) setup: SessionSetup,
-    /// The media of the dialog whose sound is played: the established dialog, or the branch with
-    /// the last session description.
+    /// The media of the dialog that is played: the established dialog, or the branch with the last
+    /// session description.
     pub(crate) media: DialogMedia,
     /// The number of its branch, once known.
     pub(crate) branch: Option<u32>,
@@ -132,7 +132,7 @@ impl Call {
         self.id
     }
 
-    /// Returns the media session whose sound is played, once it is negotiated.
+    /// Returns the media session that is played, once it is negotiated.
     #[must_use]
     pub const fn session(&self) -> Option<&Session> {
         self.media.session.as_ref()

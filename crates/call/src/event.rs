@@ -137,7 +137,7 @@ impl Call {
         }
     }
 
-    /// Makes the media of the dialog current whose session is current in the agent.
+    /// Makes the media of the agent's current dialog the current one.
     fn follow_branch(&mut self, agent: &Agent, id: CallId) {
         if let Some(branch) = agent.branch(id) {
             self.select(branch);

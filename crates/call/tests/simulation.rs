@@ -44,7 +44,7 @@ struct Side {
     numbers: Numbers,
 }
 
-/// What wakes the owner.
+/// An event that wakes the owner.
 enum Wake {
     Agent(usize),
     Sound,

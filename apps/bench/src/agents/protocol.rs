@@ -46,7 +46,7 @@ pub(crate) enum Order {
     /// The server of these sockets is unreachable: start no further operations, and do not wait. No
     /// reply.
     Gone { id: u32 },
-    /// The sender whose calls are answered on these sockets has ended. No reply.
+    /// The sender of the calls on these sockets has ended. No reply.
     Enough { id: u32 },
 }
 

@@ -162,8 +162,8 @@ impl Generator {
         self.all(|_, _| Job::ClosedLoop { task, window, bound })
     }
 
-    /// Answers the calls of a sender with one worker, whose salt is `salt`, until it has ended: see
-    /// [`Shared::enough`].
+    /// Answers the calls of a sender with one worker and the salt `salt`, until the sender has
+    /// ended: see [`Shared::enough`].
     pub(crate) fn answer(&mut self, salt: u32) -> Vec<Found> {
         self.all(|_, _| Job::Answer { salt })
     }

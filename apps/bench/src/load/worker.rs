@@ -139,7 +139,7 @@ pub(crate) struct Shared {
     pub(crate) ending: Arc<AtomicBool>,
     /// Set when the server is unreachable: the load ends without waiting for operations under way.
     pub(crate) gone: Arc<AtomicBool>,
-    /// Set when the sender whose calls are answered here has ended.
+    /// Set when the sender of the calls that are answered here has ended.
     pub(crate) enough: Arc<AtomicBool>,
 }
 

@@ -27,8 +27,8 @@ const GRID: RGBColor = RGBColor(0xDD, 0xDD, 0xDD);
 /// The colour of invalid results.
 const DOUBT: RGBColor = RGBColor(0xB0, 0x00, 0x20);
 
-/// The format of a chart. Columns of less than 640 pixels show the narrow one, whose letters stay
-/// readable.
+/// The format of a chart. Columns of less than 640 pixels show the narrow one. Its letters stay
+/// readable there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
     Wide,

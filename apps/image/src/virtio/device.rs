@@ -123,7 +123,7 @@ impl Device {
         self.set_status(self.status() | DRIVER_OK);
     }
 
-    /// A byte of the device-specific configuration; 0 if there is none.
+    /// A byte of the device-specific configuration; 0 if the device has no such byte.
     pub(crate) fn config(&self, at: u16) -> u8 {
         match self.registers {
             Registers::Legacy(port) => port::read_u8(port + 20 + at),

@@ -133,7 +133,7 @@ pub(crate) fn on_unreachable<R: RawMutex>(
     });
 }
 
-/// Continues with a request whose destination has been located.
+/// Continues with a request after the look-up of its destination.
 pub(crate) fn on_located<R: RawMutex>(
     tables: &Tables<R>,
     ticket: Ticket,

@@ -98,7 +98,7 @@ pub(crate) struct Engine {
     scratch: Vec<u8>,
     /// The CSeq of registrations: it rises for each user.
     registrations: u32,
-    /// The salt of a sender on another machine whose calls are answered here.
+    /// The salt of the sender on another machine, if its calls are answered here.
     sender: Option<u32>,
     /// The users whose operations have ended, with the outcomes; `None` if they are not collected.
     pub(crate) ended: Option<Vec<(u32, Outcome)>>,
