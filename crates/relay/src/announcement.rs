@@ -1,0 +1,174 @@
+//! The properties of one medium that an end announces in its description.
+
+use crate::call::End;
+use core::net::{IpAddr, SocketAddr};
+use sdp::negotiation::Profile;
+use sdp::{Direction, MediaDescription, SessionDescription};
+use smallvec::SmallVec;
+
+/// The packets that a medium carries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// RTP and RTCP, also with encryption by keys in the description.
+    #[default]
+    Rtp,
+    /// DTLS, and the SRTP that it has keys for.
+    Dtls,
+    /// Datagrams of another protocol, for example UDPTL (T.38). They pass unread.
+    Other,
+}
+
+impl Content {
+    /// Returns the content of a medium with this transport protocol; `None` if it has no datagrams.
+    pub(crate) fn of(protocol: &str) -> Option<Self> {
+        match Profile::of(protocol) {
+            Some(Profile::Plain | Profile::Secure) => Some(Self::Rtp),
+            Some(Profile::Dtls) => Some(Self::Dtls),
+            None if protocol.eq_ignore_ascii_case("udptl") => Some(Self::Other),
+            None => {
+                let start = protocol.split('/').next().unwrap_or_default();
+                start.eq_ignore_ascii_case("udp").then_some(Self::Other)
+            }
+        }
+    }
+}
+
+/// The announcement of one end about a medium.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Announcement {
+    pub(crate) content: Content,
+    /// The destinations of RTP and of RTCP, if packets may be sent there.
+    pub(crate) destinations: [Option<SocketAddr>; 2],
+    /// The hosts that the first packets may come from.
+    pub(crate) sources: SmallVec<[IpAddr; 2]>,
+    /// The payload types, one bit each.
+    pub(crate) payload_types: u128,
+    /// The clock rates of payload types other than 8000 Hz.
+    pub(crate) clock_rates: SmallVec<[(u8, u32); 2]>,
+    /// The payload types of telephone events, one bit each.
+    pub(crate) events: u128,
+    pub(crate) direction: Direction,
+}
+
+impl Announcement {
+    /// Reads the announcement of `end` about `medium`. Returns `None` if the medium is rejected or
+    /// has no datagrams.
+    pub(crate) fn read(
+        session: &SessionDescription<'_>,
+        medium: &MediaDescription<'_>,
+        end: &End<'_>,
+    ) -> Option<Self> {
+        let content = Content::of(medium.protocol).filter(|_| medium.port != 0)?;
+        let address = |text: Option<&str>| text.and_then(|text| text.parse::<IpAddr>().ok());
+        let host = address(session.address(medium)).map(|ip| ip.to_canonical());
+        // A hold of RFC 2543: packets must not be sent.
+        let is_held = host.is_some_and(|ip| ip.is_unspecified());
+        let permitted = |place: SocketAddr| end.permits(place).then_some(place);
+        let rtp = host.and_then(|ip| permitted(SocketAddr::new(ip, medium.port)));
+        let (rtcp_port, rtcp_host) = match medium.rtcp() {
+            Some((port, host)) => (port, host),
+            None => (medium.port.saturating_add(1), None),
+        };
+        let rtcp_host = rtcp_host.map_or(host, |text| address(Some(text)));
+        let rtcp = rtcp_host.and_then(|ip| permitted(SocketAddr::new(ip, rtcp_port)));
+        let signalling = end.signalling.ip().to_canonical();
+        let mut sources = SmallVec::from_slice(&[signalling]);
+        sources.extend(host.filter(|ip| *ip != signalling && rtp.is_some()));
+        let mut announcement = Self {
+            content,
+            destinations: [rtp, rtcp],
+            sources,
+            direction: match medium.direction(session) {
+                Direction::SendReceive | Direction::SendOnly if is_held => Direction::SendOnly,
+                _ if is_held => Direction::Inactive,
+                direction => direction,
+            },
+            ..Self::default()
+        };
+        for number in medium.formats().filter_map(|format| format.parse::<u8>().ok()) {
+            announcement.payload_types |= bit(number);
+        }
+        for map in medium.rtpmaps() {
+            if map.name.eq_ignore_ascii_case("telephone-event") {
+                announcement.events |= bit(map.payload_type);
+            }
+            if map.clock_rate != DEFAULT_RATE && map.clock_rate != 0 {
+                announcement.clock_rates.push((map.payload_type, map.clock_rate));
+            }
+        }
+        Some(announcement)
+    }
+
+    /// The clock rate of a payload type in Hz.
+    pub(crate) fn clock_rate(&self, payload_type: u8) -> u32 {
+        let found = self.clock_rates.iter().find(|(number, _)| *number == payload_type);
+        found.map_or(DEFAULT_RATE, |(_, rate)| *rate)
+    }
+
+    /// True if the end announces that it sends.
+    pub(crate) const fn sends(&self) -> bool {
+        matches!(self.direction, Direction::SendReceive | Direction::SendOnly)
+    }
+
+    /// True if the end announces that it receives.
+    pub(crate) const fn receives(&self) -> bool {
+        matches!(self.direction, Direction::SendReceive | Direction::ReceiveOnly)
+    }
+}
+
+/// The clock rate of audio without `a=rtpmap`, in Hz.
+const DEFAULT_RATE: u32 = 8000;
+
+/// The bit of a payload type, 0 to 127.
+pub(crate) const fn bit(payload_type: u8) -> u128 {
+    1 << (payload_type & 0x7f)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str, permits: &dyn Fn(SocketAddr) -> bool) -> Option<Announcement> {
+        let session = SessionDescription::parse(text.as_bytes()).unwrap();
+        let end = End::new("198.51.100.9:5060".parse().unwrap(), [192, 0, 2, 1].into(), permits);
+        Announcement::read(&session, &session.media[0], &end)
+    }
+
+    #[test]
+    fn addresses_are_destinations_only_if_permitted() {
+        let text = "v=0\r\nc=IN IP4 10.0.0.7\r\nm=audio 4000 RTP/AVP 0 101\r\n\
+            a=rtpmap:101 telephone-event/8000\r\na=rtpmap:96 opus/48000/2\r\na=sendonly\r\n";
+        let announcement = read(text, &|_| true).unwrap();
+        let place = |port| Some(SocketAddr::new([10, 0, 0, 7].into(), port));
+        assert_eq!(announcement.destinations, [place(4000), place(4001)]);
+        let hosts: [IpAddr; 2] = [[198, 51, 100, 9].into(), [10, 0, 0, 7].into()];
+        assert_eq!(announcement.sources[..], hosts);
+        assert_eq!(announcement.payload_types, 1 | 1 << 101);
+        assert_eq!((announcement.events, announcement.clock_rate(96)), (1 << 101, 48000));
+        assert!(announcement.sends() && !announcement.receives());
+        let private = read(text, &|place| place.ip() != IpAddr::from([10, 0, 0, 7])).unwrap();
+        assert_eq!(private.destinations, [None, None]);
+        assert_eq!(private.sources[..], hosts[..1]);
+    }
+
+    #[test]
+    fn a_hold_by_the_unspecified_address_receives_nothing() {
+        let text = "v=0\r\nc=IN IP4 0.0.0.0\r\nm=audio 4000 RTP/AVP 0\r\n";
+        let announcement = read(text, &|place| !place.ip().is_unspecified()).unwrap();
+        assert_eq!(announcement.direction, Direction::SendOnly);
+        assert_eq!(announcement.destinations, [None, None]);
+    }
+
+    #[test]
+    fn the_protocol_tells_the_content() {
+        let content = |protocol: &str| {
+            let text = std::format!("v=0\r\nc=IN IP4 192.0.2.7\r\nm=x 4000 {protocol} 0\r\n");
+            read(&text, &|_| true).map(|announcement| announcement.content)
+        };
+        assert_eq!(content("RTP/SAVPF"), Some(Content::Rtp));
+        assert_eq!(content("UDP/TLS/RTP/SAVP"), Some(Content::Dtls));
+        assert_eq!(content("udptl"), Some(Content::Other));
+        assert_eq!(content("UDP/BFCP"), Some(Content::Other));
+        assert_eq!(content("TCP/MSRP"), None);
+    }
+}

@@ -1,0 +1,318 @@
+//! One call, or one branch of a forked call: its offers and answers, and its streams.
+
+use crate::announcement::Announcement;
+use crate::description::{KeyChange, MediumChange, rewrite};
+use crate::error::RelayError;
+use crate::host::{Host, Ports};
+use crate::keying::{Keying, LegKeying, LegKeys};
+use crate::stream::{Side, Stream};
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use core::net::{IpAddr, SocketAddr};
+use core::time::Duration;
+use lock_api::RawMutex;
+use sdp::SessionDescription;
+use smallvec::SmallVec;
+
+/// The maximum number of media of a call.
+pub(crate) const MAX_MEDIA: usize = 8;
+
+/// The maximum number of callees that answer on one branch, where a later proxy forks.
+const MAX_CALLEES: usize = 16;
+
+/// One end of a call, as its signalling shows it.
+#[derive(Clone, Copy)]
+#[non_exhaustive]
+pub struct End<'a> {
+    /// The address that the signalling of the end comes from. Packets may come from its host.
+    pub signalling: SocketAddr,
+    /// The local address that the ports to the end are opened at.
+    pub local: IpAddr,
+    /// The address of the ports in descriptions: that of `local`, or the one that an address
+    /// translation in front of the server has.
+    pub advertised: IpAddr,
+    /// The keys in descriptions for the end.
+    pub keying: Keying,
+    permits: &'a dyn Fn(SocketAddr) -> bool,
+}
+
+impl<'a> End<'a> {
+    /// Creates an end whose media leave from `local`, with keys that pass. `permits` tells if
+    /// packets may be sent to an address that the end names.
+    #[must_use]
+    pub fn new(
+        signalling: SocketAddr,
+        local: IpAddr,
+        permits: &'a dyn Fn(SocketAddr) -> bool,
+    ) -> Self {
+        Self { signalling, local, advertised: local, keying: Keying::Passed, permits }
+    }
+
+    pub(crate) fn permits(&self, place: SocketAddr) -> bool {
+        place.port() != 0
+            && !place.ip().is_unspecified()
+            && !place.ip().is_multicast()
+            && (self.permits)(place)
+    }
+}
+
+impl fmt::Debug for End<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("End")
+            .field("signalling", &self.signalling)
+            .field("local", &self.local)
+            .field("advertised", &self.advertised)
+            .field("keying", &self.keying)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The place of a description in the exchange of offers and answers (RFC 3264, RFC 6337).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// An offer. `exchange` identifies it among the offers of its side: the CSeq number in SIP.
+    Offer {
+        /// The identifier.
+        exchange: u32,
+    },
+    /// The description in a response: the answer if its request had an offer, otherwise an offer.
+    Response {
+        /// The identifier of the request.
+        exchange: u32,
+        /// True if it is the final answer. An earlier one may be followed by another.
+        is_final: bool,
+    },
+    /// The description in an acknowledgement: the answer to an offer in a response.
+    Acknowledgement {
+        /// The identifier of the request.
+        exchange: u32,
+    },
+}
+
+/// An offer and its answer.
+struct Exchange {
+    id: u32,
+    /// True if the offer was in a response.
+    in_response: bool,
+    /// The announcements of the offerer, which hold after the answer.
+    announced: Vec<Option<Announcement>>,
+}
+
+/// A medium with its ports.
+struct Medium<R, P> {
+    stream: Arc<Stream<R>>,
+    ports: P,
+    /// The keys of both legs, if their encryption ends here.
+    keying: Option<Box<[LegKeying; 2]>>,
+}
+
+/// One branch of a call.
+pub(crate) struct Branch<R, P> {
+    /// The identifier of the branch, until the callee has answered and after.
+    pub(crate) id: Box<[u8]>,
+    pub(crate) caller_tag: Box<[u8]>,
+    pub(crate) callee_tags: SmallVec<[Box<[u8]>; 1]>,
+    pub(crate) owner: u64,
+    /// The addresses that the signalling of the ends comes from.
+    pub(crate) signalling: [SocketAddr; 2],
+    pub(crate) created: Duration,
+    pub(crate) answered: Option<Duration>,
+    media: Vec<Option<Medium<R, P>>>,
+    exchanges: [Option<Exchange>; 2],
+    /// The keying that the ends had in the first exchange. `None` before.
+    ends_keys: Option<bool>,
+}
+
+/// Both ends of a message: the sender of the description, and its receiver.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ends<'a> {
+    pub(crate) side: Side,
+    pub(crate) from: &'a End<'a>,
+    pub(crate) to: &'a End<'a>,
+}
+
+impl<R: RawMutex, P: Ports> Branch<R, P> {
+    pub(crate) fn new(id: &[u8], caller_tag: &[u8], owner: u64, now: Duration) -> Self {
+        Self {
+            id: id.into(),
+            caller_tag: caller_tag.into(),
+            callee_tags: SmallVec::new(),
+            owner,
+            signalling: [SocketAddr::from(([0, 0, 0, 0], 0)); 2],
+            created: now,
+            answered: None,
+            media: Vec::new(),
+            exchanges: [None, None],
+            ends_keys: None,
+        }
+    }
+
+    /// Adds the tag of a callee, if it is new.
+    pub(crate) fn add_callee(&mut self, tag: &[u8]) -> Result<(), RelayError> {
+        if tag.is_empty() || self.callee_tags.iter().any(|known| **known == *tag) {
+            return Ok(());
+        }
+        if self.callee_tags.len() >= MAX_CALLEES {
+            return Err(RelayError::TooManyBranches);
+        }
+        self.callee_tags.push(tag.into());
+        Ok(())
+    }
+
+    /// Rewrites the description `body`, and applies it.
+    pub(crate) fn describe<H: Host<R, Ports = P>>(
+        &mut self,
+        host: &H,
+        role: Role,
+        ends: &Ends<'_>,
+        body: &[u8],
+        now: Duration,
+    ) -> Result<String, RelayError> {
+        let session = SessionDescription::parse(body)?;
+        if session.media.len() > MAX_MEDIA {
+            return Err(RelayError::TooManyMedia);
+        }
+        let (by, other) = (ends.side, ends.side.other());
+        self.signalling[by.index()] = ends.from.signalling;
+        self.signalling[other.index()] = ends.to.signalling;
+        let answers = |exchange: &Option<Exchange>, id, in_response| {
+            let fits = |it: &Exchange| it.id == id && it.in_response == in_response;
+            exchange.as_ref().is_some_and(fits)
+        };
+        match role {
+            Role::Response { exchange, is_final }
+                if answers(&self.exchanges[other.index()], exchange, false) =>
+            {
+                self.answer(host, ends, &session, (is_final, now))
+            }
+            Role::Acknowledgement { exchange }
+                if answers(&self.exchanges[other.index()], exchange, true) =>
+            {
+                self.answer(host, ends, &session, (true, now))
+            }
+            Role::Acknowledgement { .. } => Err(RelayError::NoOffer),
+            Role::Offer { exchange } => self.offer(host, (exchange, false), ends, &session),
+            Role::Response { exchange, .. } => self.offer(host, (exchange, true), ends, &session),
+        }
+    }
+
+    fn offer<H: Host<R, Ports = P>>(
+        &mut self,
+        host: &H,
+        (id, in_response): (u32, bool),
+        ends: &Ends<'_>,
+        session: &SessionDescription<'_>,
+    ) -> Result<String, RelayError> {
+        let by = ends.side;
+        let ends_keys = *self.ends_keys.get_or_insert(ends.to.keying != Keying::Passed);
+        let locals = match by {
+            Side::Caller => [ends.from.local, ends.to.local],
+            Side::Callee => [ends.to.local, ends.from.local],
+        };
+        self.media.resize_with(session.media.len().max(self.media.len()), || None);
+        let (mut announced, mut changes) = (Vec::new(), Vec::new());
+        for (medium, description) in self.media.iter_mut().zip(&session.media) {
+            let Some(announcement) = Announcement::read(session, description, ends.from) else {
+                *medium = None;
+                announced.push(None);
+                changes.push(None);
+                continue;
+            };
+            let is_rtp = announcement.content == crate::announcement::Content::Rtp;
+            let medium = match medium {
+                Some(medium) => medium,
+                None => {
+                    let stream = Arc::new(Stream::new());
+                    let ports = host.open(&stream, locals).map_err(|_| RelayError::NoPort)?;
+                    let keying = (ends_keys && is_rtp).then(Box::default);
+                    medium.insert(Medium { stream, ports, keying })
+                }
+            };
+            let mut random = |bytes: &mut [u8]| host.random(bytes);
+            let keys = match &mut medium.keying {
+                Some(keying) => {
+                    keying[by.index()].read_offer(description);
+                    let leg = &mut keying[by.other().index()];
+                    let keying = leg.established().unwrap_or(ends.to.keying);
+                    leg.write_offer(keying, &mut random)?
+                }
+                None => KeyChange::None,
+            };
+            announced.push(Some(announcement));
+            changes.push(Some(MediumChange { port: medium.ports.rtp()[by.other().index()], keys }));
+        }
+        self.exchanges[by.index()] = Some(Exchange { id, in_response, announced });
+        Ok(rewrite(session, ends.to.advertised, &changes))
+    }
+
+    fn answer<H: Host<R, Ports = P>>(
+        &mut self,
+        host: &H,
+        ends: &Ends<'_>,
+        session: &SessionDescription<'_>,
+        (is_final, now): (bool, Duration),
+    ) -> Result<String, RelayError> {
+        let (by, offerer) = (ends.side, ends.side.other());
+        let Some(exchange) = &self.exchanges[offerer.index()] else {
+            return Err(RelayError::NoOffer);
+        };
+        let (offered, answered) = (exchange.announced.len(), session.media.len());
+        if offered != answered {
+            return Err(RelayError::MediaCount { offered, answered });
+        }
+        let mut changes = Vec::new();
+        for ((slot, description), offered) in
+            self.media.iter_mut().zip(&session.media).zip(&exchange.announced)
+        {
+            let announcement = Announcement::read(session, description, ends.from);
+            let (Some(medium), Some(announcement), Some(offered)) =
+                (slot.as_mut(), announcement, offered)
+            else {
+                // Another early answer may accept the medium.
+                if is_final {
+                    *slot = None;
+                }
+                changes.push(None);
+                continue;
+            };
+            let mut random = |bytes: &mut [u8]| host.random(bytes);
+            let keys = match &mut medium.keying {
+                Some(keying) => {
+                    let leg = &mut keying[by.index()];
+                    let asked = leg.established().unwrap_or(ends.from.keying);
+                    leg.read_answer(description, asked)?;
+                    keying[offerer.index()].write_answer(&mut random)?
+                }
+                None => KeyChange::None,
+            };
+            medium.stream.with(|legs| {
+                for (side, announcement) in [(by, &announcement), (offerer, offered)] {
+                    let leg = &mut legs[side.index()];
+                    leg.announce(announcement.clone(), now);
+                    let agreed = medium.keying.as_ref().map(|keying| keying[side.index()].agreed());
+                    LegKeys::renew(&mut leg.keys, agreed.flatten())?;
+                }
+                Ok::<(), RelayError>(())
+            })?;
+            changes.push(Some(MediumChange { port: medium.ports.rtp()[offerer.index()], keys }));
+        }
+        Ok(rewrite(session, ends.to.advertised, &changes))
+    }
+
+    /// The streams in use.
+    pub(crate) fn streams(&self) -> impl Iterator<Item = &Arc<Stream<R>>> {
+        self.media.iter().flatten().map(|medium| &medium.stream)
+    }
+
+    /// True if this branch has a dialog with these tags, from the caller's side or the other one.
+    pub(crate) fn side_of(&self, from_tag: &[u8], to_tag: &[u8]) -> Option<Side> {
+        let callee = |tag: &[u8]| self.callee_tags.iter().any(|known| **known == *tag);
+        if *self.caller_tag == *from_tag && callee(to_tag) {
+            return Some(Side::Caller);
+        }
+        (*self.caller_tag == *to_tag && callee(from_tag)).then_some(Side::Callee)
+    }
+}

@@ -1,0 +1,277 @@
+//! The rewriting of session descriptions: addresses, ports and keys.
+
+use crate::announcement::Content;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt::{self, Write as _};
+use core::net::IpAddr;
+use sdp::{MediaDescription, SessionDescription};
+
+/// The attributes that name addresses of their author or need its agents (ICE), by name.
+const REMOVED: [&str; 11] = [
+    "rtcp",
+    "candidate",
+    "remote-candidates",
+    "end-of-candidates",
+    "ice-ufrag",
+    "ice-pwd",
+    "ice-options",
+    "ice-lite",
+    "ice-mismatch",
+    "ice-pacing",
+    "group",
+];
+
+/// The changes to one medium.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct MediumChange {
+    /// The port of RTP. RTCP has the next one.
+    pub(crate) port: u16,
+    pub(crate) keys: KeyChange,
+}
+
+/// The change to the keys of a medium.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum KeyChange {
+    /// The protocol and the keys pass.
+    #[default]
+    None,
+    /// These crypto attributes replace the received ones, under a protocol of this profile.
+    Replaced { is_secure: bool, attributes: Vec<String> },
+}
+
+/// Returns `session` with `address` in place of all its addresses. `media` has an entry for each
+/// medium; a medium with `None` is rejected, or passes with its address if it has no datagrams.
+pub(crate) fn rewrite(
+    session: &SessionDescription<'_>,
+    address: IpAddr,
+    media: &[Option<MediumChange>],
+) -> String {
+    let mut out = String::with_capacity(1024);
+    // Writing into a string does not fail.
+    let _ = write_session(session, address, media, &mut out);
+    out
+}
+
+fn write_session(
+    session: &SessionDescription<'_>,
+    address: IpAddr,
+    media: &[Option<MediumChange>],
+    out: &mut String,
+) -> fmt::Result {
+    out.write_str("v=0\r\n")?;
+    let mut needs_connection = true;
+    for &(letter, value) in &session.lines {
+        // The connection stands after these lines (RFC 8866 section 5).
+        if needs_connection && !"osiuep".contains(letter) {
+            write_connection(address, out)?;
+            needs_connection = false;
+        }
+        match letter {
+            'c' => {}
+            'o' => write_origin(value, address, out)?,
+            'a' if is_removed(value) => {}
+            _ => write_line(letter, value, out)?,
+        }
+    }
+    if needs_connection {
+        write_connection(address, out)?;
+    }
+    let unchanged = core::iter::repeat(&None);
+    session.media.iter().zip(media.iter().chain(unchanged)).try_for_each(|(medium, change)| {
+        match change {
+            None if medium.port != 0 && Content::of(medium.protocol).is_none() => {
+                write_kept(session, medium, out)
+            }
+            change => write_medium(medium, change.as_ref(), out),
+        }
+    })
+}
+
+/// Writes a medium that is not relayed, with its own address.
+fn write_kept(
+    session: &SessionDescription<'_>,
+    medium: &MediaDescription<'_>,
+    out: &mut String,
+) -> fmt::Result {
+    write!(out, "m={} {} {}", medium.media_type, medium.port, medium.protocol)?;
+    medium.formats().try_for_each(|format| write!(out, " {format}"))?;
+    out.write_str("\r\n")?;
+    if let Some(Ok(address)) = session.address(medium).map(str::parse) {
+        write_connection(address, out)?;
+    }
+    let lines = medium.lines.iter().filter(|(letter, _)| *letter != 'c');
+    lines.into_iter().try_for_each(|&(letter, value)| write_line(letter, value, out))
+}
+
+fn write_medium(
+    medium: &MediaDescription<'_>,
+    change: Option<&MediumChange>,
+    out: &mut String,
+) -> fmt::Result {
+    let (port, keys) = change.map_or((0, &KeyChange::None), |change| (change.port, &change.keys));
+    write!(out, "m={} {port} {}", medium.media_type, Protocol { medium, keys })?;
+    medium.formats().try_for_each(|format| write!(out, " {format}"))?;
+    out.write_str("\r\n")?;
+    for &(letter, value) in &medium.lines {
+        match (letter, keys) {
+            ('c', _) => {}
+            ('a', _) if is_removed(value) => {}
+            ('a', KeyChange::Replaced { .. }) if name_of(value).eq_ignore_ascii_case("crypto") => {}
+            _ => write_line(letter, value, out)?,
+        }
+    }
+    if let KeyChange::Replaced { attributes, .. } = keys {
+        attributes.iter().try_for_each(|value| write!(out, "a=crypto:{value}\r\n"))?;
+    }
+    Ok(())
+}
+
+/// The transport protocol of a medium with other keys.
+struct Protocol<'a> {
+    medium: &'a MediaDescription<'a>,
+    keys: &'a KeyChange,
+}
+
+impl fmt::Display for Protocol<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let protocol = self.medium.protocol;
+        let KeyChange::Replaced { is_secure, .. } = self.keys else { return f.write_str(protocol) };
+        let has_feedback = protocol.as_bytes().last().is_some_and(|end| matches!(end, b'F' | b'f'));
+        f.write_str(match (is_secure, has_feedback) {
+            (false, false) => "RTP/AVP",
+            (false, true) => "RTP/AVPF",
+            (true, false) => "RTP/SAVP",
+            (true, true) => "RTP/SAVPF",
+        })
+    }
+}
+
+fn write_line(letter: char, value: &str, out: &mut String) -> fmt::Result {
+    write!(out, "{letter}={value}\r\n")
+}
+
+fn write_connection(address: IpAddr, out: &mut String) -> fmt::Result {
+    write!(out, "c=IN {} {address}\r\n", family(address))
+}
+
+/// Writes the origin with another address. Its version stays: it changes with the description of
+/// its author.
+fn write_origin(value: &str, address: IpAddr, out: &mut String) -> fmt::Result {
+    let mut words = value.split_ascii_whitespace();
+    let mut word = || words.next().unwrap_or("-");
+    write!(out, "o={} {} {} IN {} {address}\r\n", word(), word(), word(), family(address))
+}
+
+const fn family(address: IpAddr) -> &'static str {
+    match address {
+        IpAddr::V4(_) => "IP4",
+        IpAddr::V6(_) => "IP6",
+    }
+}
+
+fn is_removed(attribute: &str) -> bool {
+    let name = name_of(attribute);
+    REMOVED.iter().any(|removed| name.eq_ignore_ascii_case(removed))
+}
+
+fn name_of(attribute: &str) -> &str {
+    attribute.split(':').next().unwrap_or_default().trim_end()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const OFFER: &str = "v=0\r\n\
+        o=alice 42 43 IN IP4 10.0.0.7\r\n\
+        s=-\r\n\
+        c=IN IP4 10.0.0.7\r\n\
+        t=0 0\r\n\
+        a=group:BUNDLE 0 1\r\n\
+        a=ice-lite\r\n\
+        m=audio 4000 RTP/SAVPF 0 8 101\r\n\
+        c=IN IP4 10.0.0.8\r\n\
+        a=rtpmap:101 telephone-event/8000\r\n\
+        a=rtcp:4005 IN IP4 10.0.0.9\r\n\
+        a=candidate:1 1 UDP 1 10.0.0.7 4000 typ host\r\n\
+        a=crypto:1 AES_CM_128_HMAC_SHA1_80 inline:AAAA\r\n\
+        a=sendrecv\r\n\
+        m=video 5000 RTP/AVP 96\r\n\
+        a=rtpmap:96 VP8/90000\r\n";
+
+    fn change(port: u16, keys: KeyChange) -> Option<MediumChange> {
+        Some(MediumChange { port, keys })
+    }
+
+    #[test]
+    fn only_addresses_ports_and_ice_change() {
+        let session = SessionDescription::parse(OFFER.as_bytes()).unwrap();
+        let media = [change(20000, KeyChange::None), change(20002, KeyChange::None)];
+        let text = rewrite(&session, [192, 0, 2, 1].into(), &media);
+        let expected = "v=0\r\n\
+            o=alice 42 43 IN IP4 192.0.2.1\r\n\
+            s=-\r\n\
+            c=IN IP4 192.0.2.1\r\n\
+            t=0 0\r\n\
+            m=audio 20000 RTP/SAVPF 0 8 101\r\n\
+            a=rtpmap:101 telephone-event/8000\r\n\
+            a=crypto:1 AES_CM_128_HMAC_SHA1_80 inline:AAAA\r\n\
+            a=sendrecv\r\n\
+            m=video 20002 RTP/AVP 96\r\n\
+            a=rtpmap:96 VP8/90000\r\n";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn keys_are_replaced_and_media_rejected() {
+        let session = SessionDescription::parse(OFFER.as_bytes()).unwrap();
+        let plain = KeyChange::Replaced { is_secure: false, attributes: Vec::new() };
+        let text = rewrite(&session, "2001:db8::1".parse().unwrap(), &[change(20000, plain)]);
+        assert!(text.contains("m=audio 20000 RTP/AVPF 0 8 101\r\n"), "{text}");
+        assert!(text.contains("c=IN IP6 2001:db8::1\r\nt="), "{text}");
+        assert!(text.contains("m=video 0 RTP/AVP 96\r\n"), "{text}");
+        assert!(!text.contains("crypto"), "{text}");
+        let attributes = alloc::vec!["1 AES_CM_128_HMAC_SHA1_80 inline:BBBB".into()];
+        let keys = KeyChange::Replaced { is_secure: true, attributes };
+        let media = [change(1, KeyChange::None), change(20002, keys)];
+        let text = rewrite(&session, [192, 0, 2, 1].into(), &media);
+        assert!(text.contains("m=video 20002 RTP/SAVP 96\r\n"), "{text}");
+        assert!(text.ends_with("a=crypto:1 AES_CM_128_HMAC_SHA1_80 inline:BBBB\r\n"), "{text}");
+    }
+
+    #[test]
+    fn a_medium_over_tcp_keeps_its_address() {
+        let text = "v=0\r\nc=IN IP4 10.0.0.1\r\nm=message 2855 TCP/MSRP *\r\na=path:msrp://x\r\n";
+        let session = SessionDescription::parse(text.as_bytes()).unwrap();
+        let text = rewrite(&session, [192, 0, 2, 1].into(), &[None]);
+        let medium = "m=message 2855 TCP/MSRP *\r\nc=IN IP4 10.0.0.1\r\na=path:msrp://x\r\n";
+        assert!(text.ends_with(medium), "{text}");
+    }
+
+    #[test]
+    fn a_description_without_connection_gets_one() {
+        let text = "v=0\r\ns=-\r\nm=audio 4000 RTP/AVP 0\r\nc=IN IP4 10.0.0.1\r\n";
+        let session = SessionDescription::parse(text.as_bytes()).unwrap();
+        let text = rewrite(&session, [192, 0, 2, 1].into(), &[change(9, KeyChange::None)]);
+        assert_eq!(text, "v=0\r\ns=-\r\nc=IN IP4 192.0.2.1\r\nm=audio 9 RTP/AVP 0\r\n");
+    }
+
+    proptest! {
+        #[test]
+        fn no_address_of_the_author_passes(
+            text in "v=0\n([acmotk]=(IN IP4 10.9.8.7|rtcp:5 IN IP4 10.9.8.7|audio 5 RTP/AVP 0|- 1 1 IN IP4 10.9.8.7|candidate:10.9.8.7)\n){0,12}"
+        ) {
+            let session = SessionDescription::parse(text.as_bytes()).unwrap();
+            let media = alloc::vec![change(9, KeyChange::None); session.media.len()];
+            let written = rewrite(&session, [192, 0, 2, 1].into(), &media);
+            let names = |line: &&str| ["c=", "o=", "a=rtcp", "a=candidate"].iter().any(|start| line.starts_with(start));
+            for line in written.lines().filter(names) {
+                prop_assert!(!line.contains("10.9.8.7"), "{}", written);
+            }
+            let again = SessionDescription::parse(written.as_bytes()).unwrap();
+            prop_assert_eq!(again.media.len(), session.media.len());
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! The interface to the owner: ports and random bytes.
+
+use crate::stream::Stream;
+use alloc::sync::Arc;
+use core::net::IpAddr;
+
+/// The host of a relay, which owns the sockets.
+pub trait Host<R> {
+    /// The ports of one stream. They are closed when it is dropped.
+    type Ports: Ports;
+
+    /// Opens a pair of ports for each side of `stream`: an even port for RTP, and the next one for
+    /// RTCP. `locals` are the local addresses, the caller's first. From now on the host passes
+    /// packets of the ports to the stream, and sends what it returns.
+    ///
+    /// # Errors
+    /// [`NoPort`]: none is free, or the system refused one.
+    fn open(&self, stream: &Arc<Stream<R>>, locals: [IpAddr; 2]) -> Result<Self::Ports, NoPort>;
+
+    /// Fills `bytes` with random bytes, for keys.
+    fn random(&self, bytes: &mut [u8]);
+}
+
+/// The ports of a stream.
+pub trait Ports {
+    /// The ports of RTP, the caller's side first. Those of RTCP are the next ones.
+    fn rtp(&self) -> [u16; 2];
+}
+
+/// No port could be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoPort;

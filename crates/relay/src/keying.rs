@@ -1,0 +1,179 @@
+//! The keys of the legs of a medium whose encryption ends at the relay.
+
+use crate::description::KeyChange;
+use crate::error::RelayError;
+use alloc::string::ToString;
+use alloc::vec::Vec;
+use sdp::negotiation::{
+    NegotiatedSrtp, Profile, SrtpPreferences, accept, answer, usable_crypto_attributes,
+};
+use sdp::{CryptoAttribute, MediaDescription};
+use srtp::{Policy, PolicyError, Receiver, Sender, Suite};
+
+/// The keys in the descriptions that an end gets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Keying {
+    /// The keys of the other end pass. The relay has none.
+    #[default]
+    Passed,
+    /// No keys: media in clear.
+    Clear,
+    /// Keys of the relay are offered beside media in clear (RFC 8643).
+    Optional,
+    /// Keys of the relay are offered, and the end must use them.
+    Required,
+}
+
+/// The suites that the relay offers, in order of preference.
+const OFFERED: [Suite; 2] = [Suite::AeadAes256Gcm, Suite::AesCm128HmacSha1_80];
+
+/// A medium in clear.
+const CLEAR: KeyChange = KeyChange::Replaced { is_secure: false, attributes: Vec::new() };
+
+/// The keys of one leg.
+#[derive(Debug, Default)]
+pub(crate) struct LegKeying {
+    /// The attributes that the relay has offered to the end.
+    ours: Vec<CryptoAttribute>,
+    /// The attributes of the last offer of the end.
+    theirs: Vec<CryptoAttribute>,
+    /// The keys in use.
+    agreed: Option<NegotiatedSrtp>,
+    /// True if the end names a profile with encryption.
+    is_secure: bool,
+}
+
+impl LegKeying {
+    /// Reads the keys of an offer of the end.
+    pub(crate) fn read_offer(&mut self, medium: &MediaDescription<'_>) {
+        self.theirs = usable_crypto_attributes(medium);
+        self.is_secure = Profile::of(medium.protocol) == Some(Profile::Secure);
+    }
+
+    /// Returns the keys of the answer to the last offer of the end. The same offer gets the same
+    /// key again.
+    pub(crate) fn write_answer(
+        &mut self,
+        random: &mut dyn FnMut(&mut [u8]),
+    ) -> Result<KeyChange, RelayError> {
+        let before = self.agreed.as_ref().map(|agreed| agreed.send.clone());
+        // A key for the same suite is kept, so that the rollover counter goes on (RFC 4568 section
+        // 7.1.4).
+        let key = |bytes: &mut [u8]| match before.as_ref().and_then(|before| before.keys.first()) {
+            Some(before) if before.bytes.len() == bytes.len() => {
+                bytes.copy_from_slice(&before.bytes);
+            }
+            _ => random(bytes),
+        };
+        let agreed = answer(&self.theirs, &SrtpPreferences::secure(), key);
+        let Ok(agreed) = agreed else {
+            // A call that was encrypted is never in clear again.
+            return match self.is_secure || self.agreed.is_some() {
+                true => Err(RelayError::InClear),
+                false => Ok(CLEAR),
+            };
+        };
+        let attributes = [agreed.send.to_string()].into();
+        self.agreed = Some(agreed);
+        Ok(KeyChange::Replaced { is_secure: self.is_secure, attributes })
+    }
+
+    /// Returns the keys of an offer to the end.
+    pub(crate) fn write_offer(
+        &mut self,
+        keying: Keying,
+        random: &mut dyn FnMut(&mut [u8]),
+    ) -> Result<KeyChange, RelayError> {
+        if keying == Keying::Clear {
+            self.ours.clear();
+            return Ok(CLEAR);
+        }
+        if let Some(agreed) = &self.agreed {
+            self.ours = [agreed.send.clone()].into();
+        } else if self.ours.is_empty() {
+            for (tag, suite) in (1..).zip(OFFERED) {
+                let mut bytes = [0; 64];
+                let bytes = &mut bytes[..suite.key_length() + suite.salt_length()];
+                random(bytes);
+                self.ours.push(CryptoAttribute::new(tag, Policy::new(suite), bytes)?);
+            }
+        }
+        let attributes = self.ours.iter().map(ToString::to_string).collect();
+        Ok(KeyChange::Replaced { is_secure: keying == Keying::Required, attributes })
+    }
+
+    /// Reads the answer of the end to [`LegKeying::write_offer`].
+    pub(crate) fn read_answer(
+        &mut self,
+        medium: &MediaDescription<'_>,
+        keying: Keying,
+    ) -> Result<(), RelayError> {
+        let answered = usable_crypto_attributes(medium);
+        self.is_secure = Profile::of(medium.protocol) == Some(Profile::Secure);
+        let must_encrypt = keying == Keying::Required || self.is_secure || self.agreed.is_some();
+        match accept(&self.ours, &answered) {
+            Ok(agreed) => self.agreed = Some(agreed),
+            Err(_) if must_encrypt => return Err(RelayError::InClear),
+            Err(_) => {}
+        }
+        Ok(())
+    }
+
+    /// The keying of an offer to the end, if it has agreed on keys before.
+    pub(crate) const fn established(&self) -> Option<Keying> {
+        match (&self.agreed, self.is_secure) {
+            (Some(_), true) => Some(Keying::Required),
+            (Some(_), false) => Some(Keying::Optional),
+            (None, _) => None,
+        }
+    }
+
+    pub(crate) const fn agreed(&self) -> Option<&NegotiatedSrtp> {
+        self.agreed.as_ref()
+    }
+}
+
+/// True if packets of both attributes have the same keys.
+fn is_same(one: &CryptoAttribute, other: &CryptoAttribute) -> bool {
+    let keys = |crypto: &CryptoAttribute| {
+        crypto.keys.iter().map(|key| (key.bytes.to_vec(), key.mki.clone())).collect::<Vec<_>>()
+    };
+    one.policy == other.policy && keys(one) == keys(other)
+}
+
+/// The SRTP transforms of a leg.
+pub(crate) struct LegKeys {
+    agreed: NegotiatedSrtp,
+    pub(crate) receiver: Receiver,
+    pub(crate) sender: Sender,
+}
+
+impl LegKeys {
+    fn new(agreed: &NegotiatedSrtp) -> Result<Self, PolicyError> {
+        let sender = Sender::new(&agreed.send.policy, agreed.send.master_keys()?)?;
+        let receiver = Receiver::new(&agreed.receive.policy, agreed.receive.master_keys()?)?;
+        Ok(Self { agreed: agreed.clone(), receiver, sender })
+    }
+
+    /// Replaces `keys` by those of `agreed`. A transform whose key stays is kept: its counters go
+    /// on, since a restart under the same key would use a key stream twice.
+    pub(crate) fn renew(
+        keys: &mut Option<Self>,
+        agreed: Option<&NegotiatedSrtp>,
+    ) -> Result<(), PolicyError> {
+        let (Some(agreed), Some(before)) = (agreed, keys.as_mut()) else {
+            *keys = agreed.map(Self::new).transpose()?;
+            return Ok(());
+        };
+        let new = Self::new(agreed)?;
+        if !is_same(&before.agreed.send, &agreed.send) {
+            before.sender = new.sender;
+        }
+        if !is_same(&before.agreed.receive, &agreed.receive) {
+            before.receiver = new.receiver;
+        }
+        before.agreed = new.agreed;
+        Ok(())
+    }
+}

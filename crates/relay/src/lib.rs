@@ -1,0 +1,35 @@
+#![doc = include_str!("../README.md")]
+//!
+//! ## Contents
+//!
+//! - [`Relay`]: the relayed calls. It rewrites their session descriptions.
+//! - [`Stream`]: one medium of a call. It processes packets.
+//! - [`Host`]: the interface to the owner of the ports.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod announcement;
+mod call;
+mod description;
+mod error;
+mod host;
+mod keying;
+mod relay;
+mod statistics;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+pub use call::{End, Role};
+pub use error::{Drop, RelayError};
+pub use host::{Host, NoPort, Ports};
+pub use keying::Keying;
+pub use media::Channel;
+pub use relay::{CallReport, Calls, Limits, Passage, Relay};
+pub use statistics::Direction;
+pub use stream::{Relayed, Side, Stream};
+pub use {media, rtp, sdp, srtp};

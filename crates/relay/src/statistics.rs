@@ -1,0 +1,179 @@
+//! The statistics of the packets of one end.
+
+use crate::announcement::Announcement;
+use core::time::Duration;
+use media::demultiplex::Kind;
+use rtp::quality::{CodecQuality, mean_opinion_score, rating};
+use rtp::rtcp::{Compound, Packet, ReportBlock};
+use rtp::{Header, ReceptionStats};
+
+/// Counters of the packets that came from one end.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LegStatistics {
+    pub(crate) packets: u64,
+    pub(crate) bytes: u64,
+    /// Packets that were refused: of another source, forged, or not agreed.
+    pub(crate) refused: u64,
+    /// Packets that were in order, and could not be sent to the other end.
+    pub(crate) unsent: u64,
+    pub(crate) first: Option<Duration>,
+    pub(crate) last: Option<Duration>,
+    reception: Option<ReceptionStats>,
+    /// Packets expected and received from earlier SSRCs, and the worst of their jitters.
+    earlier: (u64, u64, Duration),
+    payload_type: Option<u8>,
+    /// The last report of the other end about these packets.
+    report: Option<(u8, i32)>,
+}
+
+impl LegStatistics {
+    /// Counts an RTP packet of `length` bytes.
+    pub(crate) fn receive(
+        &mut self,
+        header: &Header<'_>,
+        length: usize,
+        announced: &Announcement,
+        now: Duration,
+    ) {
+        self.count(length, now);
+        let payload_type = header.payload_type();
+        let is_event = announced.events & crate::announcement::bit(payload_type) != 0;
+        let reception = match &mut self.reception {
+            Some(reception) if reception.ssrc() == header.ssrc() => reception,
+            reception => {
+                if let Some(ended) = reception.take() {
+                    self.earlier.0 += ended.expected();
+                    self.earlier.1 += ended.received();
+                    self.earlier.2 = self.earlier.2.max(ended.spacing().max_jitter());
+                }
+                let mut new = ReceptionStats::new(header, announced.clock_rate(payload_type));
+                for number in (0..128).filter(|number| announced.events >> number & 1 == 1) {
+                    new = new.with_events(number);
+                }
+                reception.insert(new)
+            }
+        };
+        if !is_event && self.payload_type.replace(payload_type) != Some(payload_type) {
+            reception.set_clock_rate(announced.clock_rate(payload_type));
+        }
+        reception.receive(header, now);
+    }
+
+    /// Counts a packet other than RTP. The reports in RTCP in clear are about `other`, the packets
+    /// of the other end.
+    pub(crate) fn receive_other(
+        &mut self,
+        kind: Kind,
+        packet: &[u8],
+        other: &mut Self,
+        now: Duration,
+    ) {
+        if kind != Kind::Rtcp {
+            return self.count(packet.len(), now);
+        }
+        let Ok(compound) = Compound::parse(packet) else { return };
+        for packet in compound.packets() {
+            match packet {
+                Packet::SenderReport(report) => other.reported(report.blocks()),
+                Packet::ReceiverReport(report) => other.reported(report.blocks()),
+                _ => {}
+            }
+        }
+    }
+
+    fn count(&mut self, length: usize, now: Duration) {
+        self.packets += 1;
+        self.bytes += length as u64;
+        self.first.get_or_insert(now);
+        self.last = Some(now);
+    }
+
+    fn reported(&mut self, mut reports: impl Iterator<Item = ReportBlock>) {
+        let ssrc = self.reception.as_ref().map(ReceptionStats::ssrc);
+        if let Some(report) = reports.find(|report| Some(report.ssrc) == ssrc) {
+            self.report = Some((report.fraction_lost, report.lost));
+        }
+    }
+
+    /// The time until the next packet is no delta: the end has been held, or goes on.
+    pub(crate) fn pause(&mut self) {
+        if let Some(reception) = &mut self.reception {
+            reception.pause();
+        }
+    }
+
+    /// The statistics for a report.
+    pub(crate) fn summary(&self) -> Direction {
+        let (mut expected, mut received, mut jitter) = self.earlier;
+        let mut max_delta = None;
+        if let Some(reception) = self.reception.as_ref().filter(|reception| reception.is_valid()) {
+            expected += reception.expected();
+            received += reception.received();
+            jitter = jitter.max(reception.spacing().max_jitter());
+            max_delta = Some(reception.spacing().max_delta());
+        }
+        let lost = expected.saturating_sub(received);
+        let quality = (expected > 0).then(|| {
+            let share = lost as f64 / expected as f64;
+            // The delay from mouth to ear is not known here.
+            let codec = codec_quality(self.payload_type);
+            mean_opinion_score(rating(codec, Duration::ZERO, share, 1.0))
+        });
+        Direction {
+            packets: self.packets,
+            bytes: self.bytes,
+            refused: self.refused,
+            unsent: self.unsent,
+            lost: (expected > 0).then_some(lost),
+            jitter: (expected > 0).then_some(jitter),
+            max_delta,
+            mean_opinion_score: quality,
+            payload_type: self.payload_type,
+            reported_lost: self.report.map(|(_, lost)| lost),
+            first: self.first,
+            last: self.last,
+        }
+    }
+}
+
+/// The quality of the codec of a static payload type; G.711 with concealment for others.
+fn codec_quality(payload_type: Option<u8>) -> CodecQuality {
+    match payload_type {
+        Some(3) => CodecQuality::GSM_FR,
+        Some(4) => CodecQuality::G723_1,
+        Some(18) => CodecQuality::G729A,
+        _ => CodecQuality::G711_CONCEALED,
+    }
+}
+
+/// The packets of one direction of a stream, as they arrived at the relay. A value that was not
+/// measured is `None`.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Direction {
+    /// Packets except RTCP.
+    pub packets: u64,
+    /// Their bytes with the headers of RTP.
+    pub bytes: u64,
+    /// Packets that were refused: of another source, forged, or not agreed.
+    pub refused: u64,
+    /// Packets that the relay could not send to the other end.
+    pub unsent: u64,
+    /// Packets lost before the relay.
+    pub lost: Option<u64>,
+    /// The maximum interarrival jitter.
+    pub jitter: Option<Duration>,
+    /// The longest time between two packets.
+    pub max_delta: Option<Duration>,
+    /// The mean opinion score by the E-model, from loss alone.
+    pub mean_opinion_score: Option<f64>,
+    /// The last payload type other than telephone events.
+    pub payload_type: Option<u8>,
+    /// The lost packets by the last report of the receiving end. They include those lost between
+    /// the relay and that end.
+    pub reported_lost: Option<i32>,
+    /// The time of the first packet.
+    pub first: Option<Duration>,
+    /// The time of the last packet.
+    pub last: Option<Duration>,
+}

@@ -1,0 +1,263 @@
+//! The packets of one medium between two legs.
+
+use crate::announcement::{Announcement, Content, bit};
+use crate::error::Drop;
+use crate::keying::LegKeys;
+use crate::statistics::{Direction, LegStatistics};
+use core::net::SocketAddr;
+use core::time::Duration;
+use lock_api::{Mutex, RawMutex};
+use media::Channel;
+use media::demultiplex::Kind;
+use rtp::Header;
+
+/// The packets that an address gets at most before a packet came from it: ten seconds of audio in
+/// packets of 20 ms.
+const MAX_UNCONFIRMED: u32 = 500;
+
+/// One of the two ends of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Side {
+    /// The end that began the call.
+    Caller,
+    /// The end that was called.
+    Callee,
+}
+
+impl Side {
+    /// Both sides.
+    pub const BOTH: [Self; 2] = [Self::Caller, Self::Callee];
+
+    /// The other side.
+    #[must_use]
+    pub const fn other(self) -> Self {
+        match self {
+            Self::Caller => Self::Callee,
+            Self::Callee => Self::Caller,
+        }
+    }
+
+    /// The index of the side: 0 or 1.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// A packet that is to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Relayed {
+    /// The destination. The packet leaves from the port of the other side and of the same channel.
+    pub to: SocketAddr,
+    /// The length of the packet in the buffer.
+    pub length: usize,
+    /// True if it is the first packet from the address that it came from. Later packets of this
+    /// side and channel come from there only.
+    pub has_latched: bool,
+}
+
+/// One medium of a call: two legs, each with a port for RTP and one for RTCP. The owner of the
+/// ports passes their packets to [`Stream::relay`].
+pub struct Stream<R> {
+    legs: Mutex<R, [Leg; 2]>,
+}
+
+impl<R> core::fmt::Debug for Stream<R> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Stream").finish_non_exhaustive()
+    }
+}
+
+/// One end of a stream.
+#[derive(Default)]
+pub(crate) struct Leg {
+    /// `None` before the offer and the answer.
+    pub(crate) announced: Option<Announcement>,
+    /// The time of the last change of the announced direction.
+    since: Duration,
+    /// The addresses that RTP and RTCP come from. Packets to the end go there.
+    latched: [Option<SocketAddr>; 2],
+    /// The packets sent without a sign of the end.
+    unconfirmed: u32,
+    /// `None` if packets pass with the keys of the ends, or in clear.
+    pub(crate) keys: Option<LegKeys>,
+    pub(crate) statistics: LegStatistics,
+}
+
+impl Leg {
+    /// Applies a new announcement of the end. An address that did not change stays latched.
+    pub(crate) fn announce(&mut self, announced: Announcement, now: Duration) {
+        let before = self.announced.as_ref();
+        let has_moved = before.is_some_and(|before| {
+            (before.destinations, &before.sources) != (announced.destinations, &announced.sources)
+        });
+        if has_moved {
+            self.latched = [None; 2];
+            self.unconfirmed = 0;
+        }
+        if before.is_none_or(|before| before.direction != announced.direction) {
+            self.since = now;
+            self.statistics.pause();
+        }
+        self.announced = Some(announced);
+    }
+
+    /// The address that packets of `channel` are sent to.
+    fn destination(&self, channel: Channel) -> Option<SocketAddr> {
+        let at = index(channel);
+        self.latched[at].or_else(|| self.announced.as_ref()?.destinations[at])
+    }
+
+    /// Checks the source of a packet. Returns true if it is known already.
+    fn check_source(
+        &self,
+        announced: &Announcement,
+        channel: Channel,
+        from: SocketAddr,
+    ) -> Result<bool, Drop> {
+        match self.latched[index(channel)] {
+            Some(latched) if latched == from => Ok(true),
+            // An authentic packet proves that the end has moved.
+            Some(_) if self.keys.is_some() => Ok(false),
+            Some(_) => Err(Drop::Source),
+            None => {
+                // RTCP comes from the host that RTP comes from.
+                let host = self.latched[0].map(|latched| latched.ip());
+                let is_expected = match host {
+                    Some(host) => host == from.ip(),
+                    None => announced.sources.contains(&from.ip()),
+                };
+                is_expected.then_some(false).ok_or(Drop::Source)
+            }
+        }
+    }
+}
+
+const fn index(channel: Channel) -> usize {
+    match channel {
+        Channel::Rtp => 0,
+        Channel::Rtcp => 1,
+    }
+}
+
+impl<R: RawMutex> Stream<R> {
+    pub(crate) fn new() -> Self {
+        Self { legs: Mutex::new(Default::default()) }
+    }
+
+    /// Calls `act` with both legs, the caller's first.
+    pub(crate) fn with<T>(&self, act: impl FnOnce(&mut [Leg; 2]) -> T) -> T {
+        act(&mut self.legs.lock())
+    }
+
+    /// The time since which an end is to send, if one is, and the time of the last packet.
+    pub(crate) fn activity(&self) -> (Option<Duration>, Option<Duration>) {
+        self.with(|legs| {
+            let is_open = |one: &Leg, other: &Leg| {
+                let announced = (one.announced.as_ref(), other.announced.as_ref());
+                matches!(announced, (Some(one), Some(other)) if one.sends() && other.receives())
+            };
+            let expects = is_open(&legs[0], &legs[1]) || is_open(&legs[1], &legs[0]);
+            let since = legs.iter().map(|leg| leg.since).max();
+            let last = legs.iter().filter_map(|leg| leg.statistics.last).max();
+            (since.filter(|_| expects), last)
+        })
+    }
+
+    /// The packets of the caller, and those of the callee.
+    pub fn summary(&self) -> [Direction; 2] {
+        self.with(|legs| [legs[0].statistics.summary(), legs[1].statistics.summary()])
+    }
+
+    /// Processes a packet that came `from` an address to the port of `side` and `channel`, in the
+    /// first `length` bytes of `buffer`. It is processed in place: SRTP makes it longer, by the
+    /// overhead of its suite. `now` is the time since an epoch of the owner.
+    ///
+    /// # Errors
+    /// [`Drop`]: the packet is not relayed.
+    pub fn relay(
+        &self,
+        side: Side,
+        channel: Channel,
+        from: SocketAddr,
+        buffer: &mut [u8],
+        length: usize,
+        now: Duration,
+    ) -> Result<Relayed, Drop> {
+        let mut legs = self.legs.lock();
+        let [caller, callee] = &mut *legs;
+        let (from_leg, to_leg) = match side {
+            Side::Caller => (caller, callee),
+            Side::Callee => (callee, caller),
+        };
+        let from = SocketAddr::new(from.ip().to_canonical(), from.port());
+        let relayed = relay(from_leg, to_leg, channel, from, buffer, length, now);
+        match &relayed {
+            Ok(_) => {}
+            Err(Drop::NoDestination | Drop::Unconfirmed | Drop::Protect(_)) => {
+                from_leg.statistics.unsent += 1;
+            }
+            Err(_) => from_leg.statistics.refused += 1,
+        }
+        relayed
+    }
+}
+
+fn relay(
+    from_leg: &mut Leg,
+    to_leg: &mut Leg,
+    channel: Channel,
+    from: SocketAddr,
+    buffer: &mut [u8],
+    length: usize,
+    now: Duration,
+) -> Result<Relayed, Drop> {
+    let packet = buffer.get_mut(..length).ok_or(Drop::Kind(Kind::Unknown))?;
+    let announced = from_leg.announced.as_ref().ok_or(Drop::Source)?;
+    let is_latched = from_leg.check_source(announced, channel, from)?;
+    let kind = Kind::of(packet);
+    match (announced.content, kind) {
+        (Content::Rtp | Content::Dtls, Kind::Rtp | Kind::Rtcp)
+        | (Content::Dtls, Kind::Dtls)
+        | (Content::Other, _) => {}
+        _ => return Err(Drop::Kind(kind)),
+    }
+    let is_rtp = kind == Kind::Rtp && announced.content != Content::Other;
+    if is_rtp {
+        let number = Header::parse(packet).map_err(Drop::Rtp)?.payload_type();
+        let theirs = to_leg.announced.as_ref().map_or(0, |announced| announced.payload_types);
+        if (announced.payload_types | theirs) & bit(number) == 0 {
+            return Err(Drop::PayloadType(number));
+        }
+    }
+    let plain = match (kind, &mut from_leg.keys) {
+        (Kind::Rtp, Some(keys)) => keys.receiver.unprotect(packet),
+        (Kind::Rtcp, Some(keys)) => keys.receiver.unprotect_rtcp(packet),
+        _ => Ok(packet),
+    };
+    let plain = plain.map_err(Drop::Unprotect)?;
+    if is_rtp {
+        let header = Header::parse(plain).map_err(Drop::Rtp)?;
+        from_leg.statistics.receive(&header, plain.len(), announced, now);
+    } else {
+        from_leg.statistics.receive_other(kind, plain, &mut to_leg.statistics, now);
+    }
+    if !is_latched {
+        from_leg.latched[index(channel)] = Some(from);
+    }
+    let plain_length = plain.len();
+    let to = to_leg.destination(channel).ok_or(Drop::NoDestination)?;
+    if to_leg.latched == [None; 2] {
+        if to_leg.unconfirmed >= MAX_UNCONFIRMED {
+            return Err(Drop::Unconfirmed);
+        }
+        to_leg.unconfirmed += 1;
+    }
+    let length = match (kind, &mut to_leg.keys) {
+        (Kind::Rtp, Some(keys)) => keys.sender.protect(buffer, plain_length),
+        (Kind::Rtcp, Some(keys)) => keys.sender.protect_rtcp(buffer, plain_length),
+        _ => Ok(plain_length),
+    };
+    let length = length.map_err(Drop::Protect)?;
+    Ok(Relayed { to, length, has_latched: !is_latched })
+}

@@ -1,0 +1,420 @@
+//! Calls through a relay with a simulated host.
+
+use crate::{
+    Calls, Channel, Drop, End, Host, Keying, Limits, NoPort, Passage, Ports, Relay, RelayError,
+};
+use crate::{Role, Side, Stream};
+use core::net::{IpAddr, SocketAddr};
+use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering::Relaxed};
+use core::time::Duration;
+use media::{MediaConfig, Negotiator, Security, Seed, Session};
+use parking_lot::{Mutex, RawMutex};
+use std::string::String;
+use std::sync::Arc;
+use std::vec::Vec;
+
+type Streams = Arc<Mutex<Vec<Arc<Stream<RawMutex>>>>>;
+
+/// A host with the ports 20000 and more; it keeps the streams in order of their ports.
+struct Fake {
+    streams: Streams,
+    open: Arc<AtomicUsize>,
+    random: AtomicU8,
+}
+
+struct FakePorts([u16; 2], Arc<AtomicUsize>);
+
+impl Ports for FakePorts {
+    fn rtp(&self) -> [u16; 2] {
+        self.0
+    }
+}
+
+impl core::ops::Drop for FakePorts {
+    fn drop(&mut self) {
+        self.1.fetch_sub(1, Relaxed);
+    }
+}
+
+impl Host<RawMutex> for Fake {
+    type Ports = FakePorts;
+
+    fn open(&self, stream: &Arc<Stream<RawMutex>>, _: [IpAddr; 2]) -> Result<FakePorts, NoPort> {
+        let number = self.streams.lock().len() as u16;
+        if self.open.load(Relaxed) == 4 {
+            return Err(NoPort);
+        }
+        self.streams.lock().push(Arc::clone(stream));
+        self.open.fetch_add(1, Relaxed);
+        Ok(FakePorts([20000 + 4 * number, 20002 + 4 * number], Arc::clone(&self.open)))
+    }
+
+    fn random(&self, bytes: &mut [u8]) {
+        for byte in bytes {
+            *byte = self.random.fetch_add(37, Relaxed);
+        }
+    }
+}
+
+const RELAY: [u8; 4] = [192, 0, 2, 1];
+const CALLER: [u8; 4] = [198, 51, 100, 1];
+const CALLEE: [u8; 4] = [203, 0, 113, 1];
+const BRANCH: Option<&[u8]> = Some(b"b");
+static CALLS: [[u8; 1]; 5] = [[0], [1], [2], [3], [4]];
+
+struct Rig {
+    relay: Relay<RawMutex, Fake>,
+    streams: Streams,
+    open: Arc<AtomicUsize>,
+    keying: Keying,
+}
+
+impl Rig {
+    fn new(limits: Limits) -> Self {
+        let (streams, open) = (Streams::default(), Arc::default());
+        let host =
+            Fake { streams: Arc::clone(&streams), open: Arc::clone(&open), random: 1.into() };
+        Self { relay: Relay::new(host, limits), streams, open, keying: Keying::Passed }
+    }
+
+    /// Passes a description of `side` in the call `c`, on the branch `b` until it is answered.
+    fn pass(
+        &self,
+        side: Side,
+        role: Role,
+        body: &str,
+        change: impl FnOnce(&mut Passage<'_>),
+    ) -> Result<Option<String>, RelayError> {
+        let permits = |place: SocketAddr| !matches!(place.ip(), IpAddr::V4(ip) if ip.is_private() || ip.is_loopback());
+        let end =
+            |host: [u8; 4]| End::new(SocketAddr::new(host.into(), 5060), RELAY.into(), &permits);
+        let (mut from, mut to) = (end(CALLER), end(CALLEE));
+        let (mut from_tag, mut to_tag) = (&b"caller"[..], &b"callee"[..]);
+        if side == Side::Callee {
+            (from, to, from_tag, to_tag) = (to, from, to_tag, from_tag);
+            from.keying = self.keying;
+        } else {
+            to.keying = self.keying;
+        }
+        let mut passage = Passage {
+            call_id: b"c",
+            branch: None,
+            from_tag,
+            to_tag,
+            from,
+            to,
+            role,
+            side,
+            begins: false,
+            owner: 7,
+            now: Duration::ZERO,
+        };
+        change(&mut passage);
+        self.relay.describe(&passage, body.as_bytes())
+    }
+
+    fn first_offer(&self, body: &str) -> String {
+        let role = Role::Offer { exchange: 1 };
+        let begin = |passage: &mut Passage<'_>| {
+            (passage.branch, passage.begins, passage.to_tag) = (BRANCH, true, b"");
+        };
+        self.pass(Side::Caller, role, body, begin).unwrap().unwrap()
+    }
+
+    fn first_answer(&self, body: &str) -> Result<String, RelayError> {
+        let role = Role::Response { exchange: 1, is_final: true };
+        let answer = self.pass(Side::Callee, role, body, |passage| passage.branch = BRANCH);
+        self.relay.confirm(b"c", b"b", b"callee", Duration::ZERO);
+        answer.map(Option::unwrap)
+    }
+
+    fn stream(&self) -> Arc<Stream<RawMutex>> {
+        Arc::clone(self.streams.lock().last().unwrap())
+    }
+
+    fn send(&self, side: Side, from: &str, packet: &[u8]) -> Result<(SocketAddr, Vec<u8>), Drop> {
+        let mut buffer = [0; 1500];
+        buffer[..packet.len()].copy_from_slice(packet);
+        let from = from.parse().unwrap();
+        let relayed = self.stream().relay(
+            side,
+            Channel::Rtp,
+            from,
+            &mut buffer,
+            packet.len(),
+            Duration::ZERO,
+        )?;
+        Ok((relayed.to, buffer[..relayed.length].to_vec()))
+    }
+}
+
+fn sdp(host: &str, port: u16) -> String {
+    std::format!(
+        "v=0\r\no=- 1 1 IN IP4 {host}\r\ns=-\r\nc=IN IP4 {host}\r\nt=0 0\r\nm=audio {port} RTP/AVP 0 101\r\na=rtpmap:101 telephone-event/8000\r\n"
+    )
+}
+
+fn rtp(sequence_number: u16) -> Vec<u8> {
+    let mut packet = [0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9].to_vec();
+    packet[2..4].copy_from_slice(&sequence_number.to_be_bytes());
+    packet.extend([0xd5; 160]);
+    packet
+}
+
+fn place(text: &str) -> SocketAddr {
+    text.parse().unwrap()
+}
+
+#[test]
+fn packets_pass_between_a_phone_behind_nat_and_one_with_a_public_address() {
+    let rig = Rig::new(Limits::default());
+    let offer = rig.first_offer(&sdp("10.0.0.7", 4000));
+    assert!(offer.contains("m=audio 20002 ") && !offer.contains("10.0.0.7"), "{offer}");
+    let answer = rig.first_answer(&sdp("203.0.113.1", 6000)).unwrap();
+    assert!(answer.contains("c=IN IP4 192.0.2.1\r\n") && answer.contains("m=audio 20000 "));
+    // The caller has no address before its first packet.
+    assert_eq!(rig.send(Side::Callee, "203.0.113.1:6000", &rtp(1)), Err(Drop::NoDestination));
+    let (to, packet) = rig.send(Side::Caller, "198.51.100.1:33333", &rtp(1)).unwrap();
+    assert_eq!((to, packet), (place("203.0.113.1:6000"), rtp(1)));
+    let (to, _) = rig.send(Side::Callee, "203.0.113.1:6000", &rtp(2)).unwrap();
+    assert_eq!(to, place("198.51.100.1:33333"));
+    let [caller, callee] = rig.stream().summary();
+    assert_eq!((caller.packets, callee.packets, callee.unsent), (1, 2, 1));
+}
+
+#[test]
+fn packets_of_strangers_are_refused_before_and_after_the_first_packet() {
+    let rig = Rig::new(Limits::default());
+    rig.first_offer(&sdp("198.51.100.1", 4000));
+    rig.first_answer(&sdp("203.0.113.1", 6000)).unwrap();
+    let stranger = "192.0.2.66:4000";
+    assert_eq!(rig.send(Side::Caller, stranger, &rtp(1)), Err(Drop::Source));
+    rig.send(Side::Caller, "198.51.100.1:4000", &rtp(1)).unwrap();
+    for from in [stranger, "198.51.100.1:4001"] {
+        assert_eq!(rig.send(Side::Caller, from, &rtp(2)), Err(Drop::Source));
+    }
+    // A new offer with the same address opens no window.
+    let role = Role::Offer { exchange: 2 };
+    rig.pass(Side::Caller, role, &sdp("198.51.100.1", 4000), |_| {}).unwrap().unwrap();
+    let role = Role::Response { exchange: 2, is_final: true };
+    rig.pass(Side::Callee, role, &sdp("203.0.113.1", 6000), |_| {}).unwrap().unwrap();
+    assert_eq!(rig.send(Side::Caller, "198.51.100.1:4001", &rtp(2)), Err(Drop::Source));
+    rig.send(Side::Caller, "198.51.100.1:4000", &rtp(2)).unwrap();
+    // With another address it moves, once the answer has passed.
+    let role = Role::Offer { exchange: 3 };
+    rig.pass(Side::Caller, role, &sdp("198.51.100.1", 4100), |_| {}).unwrap().unwrap();
+    assert_eq!(rig.send(Side::Caller, "198.51.100.1:4100", &rtp(3)), Err(Drop::Source));
+    let role = Role::Response { exchange: 3, is_final: true };
+    rig.pass(Side::Callee, role, &sdp("203.0.113.1", 6000), |_| {}).unwrap().unwrap();
+    rig.send(Side::Caller, "198.51.100.1:4100", &rtp(3)).unwrap();
+    assert_eq!(rig.stream().summary()[0].refused, 5);
+}
+
+#[test]
+fn other_packets_are_refused() {
+    let rig = Rig::new(Limits::default());
+    rig.first_offer(&sdp("198.51.100.1", 4000));
+    rig.first_answer(&sdp("203.0.113.1", 6000)).unwrap();
+    let mut other = rtp(1);
+    other[1] = 8;
+    let here = "198.51.100.1:4000";
+    assert_eq!(rig.send(Side::Caller, here, &other), Err(Drop::PayloadType(8)));
+    for first in [0, 16, 22, 64, 255] {
+        other[0] = first;
+        assert!(matches!(rig.send(Side::Caller, here, &other), Err(Drop::Kind(_))), "{first}");
+    }
+    assert!(matches!(rig.send(Side::Caller, here, &[0x80, 0, 1]), Err(Drop::Rtp(_))));
+    assert!(matches!(rig.send(Side::Caller, here, &[]), Err(Drop::Kind(_))));
+}
+
+#[test]
+fn an_address_that_never_sends_gets_ten_seconds_of_audio() {
+    let rig = Rig::new(Limits::default());
+    rig.first_offer(&sdp("198.51.100.1", 4000));
+    // The callee names the address of a third party.
+    rig.first_answer(&sdp("203.0.113.99", 6000)).unwrap();
+    let sent =
+        (0..1000).filter(|&at| rig.send(Side::Caller, "198.51.100.1:4000", &rtp(at)).is_ok());
+    assert_eq!(sent.count(), 500);
+    rig.send(Side::Callee, "203.0.113.99:6000", &rtp(1)).unwrap();
+    rig.send(Side::Caller, "198.51.100.1:4000", &rtp(1001)).unwrap();
+}
+
+/// A phone with a media session.
+struct Phone {
+    negotiator: Negotiator,
+    session: Option<Session>,
+    place: SocketAddr,
+    random: u8,
+}
+
+impl Phone {
+    fn new(host: [u8; 4], security: Security) -> Self {
+        let place = SocketAddr::new(host.into(), 4000);
+        let config = MediaConfig { security, ..MediaConfig::default() };
+        Self {
+            negotiator: Negotiator::new(config, place, 1),
+            session: None,
+            place,
+            random: host[0],
+        }
+    }
+
+    fn random(seed: &mut u8) -> impl FnMut(&mut [u8]) {
+        |bytes| {
+            bytes.iter_mut().for_each(|byte| {
+                *seed = seed.wrapping_mul(37).wrapping_add(11);
+                *byte = *seed;
+            });
+        }
+    }
+
+    fn offer(&mut self) -> String {
+        let offer = self.negotiator.offer(&mut Self::random(&mut self.random));
+        String::from_utf8(offer).unwrap()
+    }
+
+    fn answer(&mut self, offer: &str) -> Option<String> {
+        let Self { negotiator, random, .. } = self;
+        let answer = negotiator.answer(offer.as_bytes(), &mut Self::random(random));
+        let (answer, stream) = answer.ok()?;
+        self.carry(stream);
+        Some(String::from_utf8(answer).unwrap())
+    }
+
+    fn accept(&mut self, answer: &str) {
+        let stream = self.negotiator.accept(answer.as_bytes()).expect("an acceptable answer");
+        self.carry(stream);
+    }
+
+    fn carry(&mut self, stream: media::Stream) {
+        match &mut self.session {
+            Some(session) => session.renew(stream).expect("usable keys"),
+            None => {
+                let seed = Seed { ssrc: self.random.into(), sequence_number: 65_530, timestamp: 1 };
+                self.session = Some(Session::new(stream, seed).expect("usable keys"));
+            }
+        }
+    }
+
+    fn packet(&mut self) -> Vec<u8> {
+        let session = self.session.as_mut().expect("a session");
+        let mut packet = Vec::new();
+        let frame = std::vec![1000; session.frame_samples()];
+        session.send(&frame, &mut packet).expect("a destination");
+        packet
+    }
+
+    /// Sends fifty packets to the other phone, through the relay.
+    fn talk(&mut self, rig: &Rig, side: Side, other: &mut Self) {
+        let from = std::format!("{}", self.place);
+        let before = other.session.as_ref().map_or(0, |session| session.statistics().received);
+        for _ in 0..50 {
+            let (to, mut packet) = rig.send(side, &from, &self.packet()).expect("a relayed packet");
+            assert_eq!(to, other.place);
+            let session = other.session.as_mut().expect("a session");
+            session.receive(Duration::ZERO, SocketAddr::new(RELAY.into(), 20000), &mut packet);
+        }
+        let statistics = other.session.as_ref().expect("a session").statistics();
+        assert_eq!(statistics.refused, 0);
+        // The first packet of a source is not counted.
+        assert!(statistics.received - before >= 49, "{statistics:?}");
+    }
+}
+
+#[test]
+fn keys_end_at_the_relay_on_either_side_and_last_over_a_new_offer() {
+    for (caller, callee, keying) in [
+        (Security::Off, Security::Off, Keying::Passed),
+        (Security::Required, Security::Required, Keying::Passed),
+        (Security::Required, Security::Off, Keying::Clear),
+        (Security::Required, Security::Off, Keying::Optional),
+        (Security::Off, Security::Required, Keying::Required),
+        (Security::Off, Security::Off, Keying::Optional),
+        (Security::Required, Security::Required, Keying::Required),
+    ] {
+        let mut rig = Rig::new(Limits::default());
+        rig.keying = keying;
+        let (mut here, mut there) = (Phone::new(CALLER, caller), Phone::new(CALLEE, callee));
+        let offer = rig.first_offer(&here.offer());
+        let case = std::format!("{caller:?} {callee:?} {keying:?}");
+        let answer = there.answer(&offer).unwrap_or_else(|| panic!("{case}: {offer}"));
+        here.accept(&rig.first_answer(&answer).expect(&case));
+        here.talk(&rig, Side::Caller, &mut there);
+        there.talk(&rig, Side::Callee, &mut here);
+        // The callee offers again, and the rollover counters go on.
+        let role = Role::Offer { exchange: 9 };
+        let offer = rig.pass(Side::Callee, role, &there.offer(), |_| {}).unwrap().unwrap();
+        let answer = here.answer(&offer).unwrap_or_else(|| panic!("{case}: {offer}"));
+        let role = Role::Response { exchange: 9, is_final: true };
+        let answer = rig.pass(Side::Caller, role, &answer, |_| {}).unwrap().unwrap();
+        there.accept(&answer);
+        here.talk(&rig, Side::Caller, &mut there);
+        there.talk(&rig, Side::Callee, &mut here);
+    }
+}
+
+#[test]
+fn an_offer_in_a_response_is_answered_in_the_acknowledgement() {
+    let rig = Rig::new(Limits::default());
+    let role = Role::Response { exchange: 1, is_final: true };
+    let begin = |passage: &mut Passage<'_>| (passage.branch, passage.begins) = (BRANCH, true);
+    let offer = rig.pass(Side::Callee, role, &sdp("203.0.113.1", 6000), begin).unwrap().unwrap();
+    assert!(offer.contains("m=audio 20000 "), "{offer}");
+    rig.relay.confirm(b"c", b"b", b"callee", Duration::ZERO);
+    let role = Role::Acknowledgement { exchange: 1 };
+    let answer = rig.pass(Side::Caller, role, &sdp("198.51.100.1", 4000), |_| {}).unwrap().unwrap();
+    assert!(answer.contains("m=audio 20002 "), "{answer}");
+    rig.send(Side::Caller, "198.51.100.1:4000", &rtp(1)).unwrap();
+    rig.send(Side::Callee, "203.0.113.1:6000", &rtp(1)).unwrap();
+}
+
+#[test]
+fn calls_end_by_silence_but_not_on_hold_and_their_ports_are_closed() {
+    let rig = Rig::new(Limits::default());
+    rig.first_offer(&sdp("198.51.100.1", 4000));
+    rig.first_answer(&sdp("203.0.113.1", 6000)).unwrap();
+    let expire = |seconds| -> usize {
+        (0..16).map(|_| rig.relay.expire(Duration::from_secs(seconds)).len()).sum()
+    };
+    assert_eq!(expire(60), 0);
+    // A hold of both directions has no packets.
+    let hold = sdp("198.51.100.1", 4000) + "a=inactive\r\n";
+    let role = Role::Offer { exchange: 2 };
+    rig.pass(Side::Caller, role, &hold, |_| {}).unwrap().unwrap();
+    let role = Role::Response { exchange: 2, is_final: true };
+    let answer = sdp("203.0.113.1", 6000) + "a=inactive\r\n";
+    rig.pass(Side::Callee, role, &answer, |_| {}).unwrap().unwrap();
+    assert_eq!(expire(10_000), 0);
+    let late = |passage: &mut Passage<'_>| passage.now = Duration::from_secs(10_000);
+    let role = Role::Offer { exchange: 3 };
+    rig.pass(Side::Caller, role, &sdp("198.51.100.1", 4000), late).unwrap().unwrap();
+    let role = Role::Response { exchange: 3, is_final: true };
+    rig.pass(Side::Callee, role, &sdp("203.0.113.1", 6000), late).unwrap().unwrap();
+    assert_eq!(expire(10_060), 0);
+    assert_eq!((expire(10_061), rig.open.load(Relaxed), rig.relay.count()), (1, 0, 0));
+}
+
+#[test]
+fn limits_hold_and_failures_leave_nothing() {
+    let rig = Rig::new(Limits { calls: 5, calls_of_owner: 3, ..Limits::default() });
+    let call = |number: u8, owner| {
+        let role = Role::Offer { exchange: 1 };
+        rig.pass(Side::Caller, role, &sdp("198.51.100.1", 4000), |passage| {
+            passage.call_id = &CALLS[usize::from(number)];
+            (passage.branch, passage.begins, passage.owner) = (BRANCH, true, owner);
+        })
+    };
+    assert!((0..3).all(|number| call(number, 7).is_ok()));
+    assert_eq!(call(3, 7), Err(RelayError::Share));
+    assert!(call(3, 8).is_ok());
+    assert_eq!(call(4, 8), Err(RelayError::NoPort));
+    assert_eq!((rig.relay.count(), rig.open.load(Relaxed)), (4, 4));
+    assert!(rig.relay.end_branch(&[0], b"b").is_some());
+    assert!(call(4, 8).is_ok());
+    for number in 1..5 {
+        assert!(rig.relay.end_branch(&[number], b"b").is_some());
+    }
+    assert_eq!((rig.relay.count(), rig.open.load(Relaxed)), (0, 0));
+    assert!(rig.relay.end_branch(&[1], b"b").is_none());
+}
