@@ -35,4 +35,4 @@ pub use crate::core::timings::{Step, Timing};
 pub use crate::core::{config, counters, journal_record, overload};
 pub use server::{BindingView, Server};
 pub use worker::Worker;
-pub use {lock_api, sip};
+pub use {lock_api, relay, sip};

@@ -18,6 +18,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 use core::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use lock_api::{Mutex, RawMutex};
+use relay::Calls;
 use sip::Instant;
 use sip::stream::websocket::ClientField;
 
@@ -35,6 +36,8 @@ pub struct Server<R: RawMutex> {
     pub(crate) answered: Answered,
     /// The counters of each worker.
     pub(crate) counters: Mutex<R, Vec<Arc<Counters>>>,
+    /// The relay of media, if there is one.
+    pub(crate) relay: Mutex<R, Option<Arc<dyn Calls>>>,
     pub(crate) shared: Shared<R>,
     pub(crate) proxy: Tables<R>,
 }
@@ -71,9 +74,16 @@ impl<R: RawMutex> Server<R> {
             keys: Keys::new(secret),
             answered: Answered::new(key("answered")),
             counters: Mutex::new(Vec::new()),
+            relay: Mutex::new(None),
             shared: Shared::new(key),
             proxy: Tables::new(key),
         }
+    }
+
+    /// Sets the relay of media, for workers that are created afterwards. Its times count from the
+    /// epoch of the owner's clock, as those of the workers.
+    pub fn set_relay(&self, relay: Arc<dyn Calls>) {
+        *self.relay.lock() = Some(relay);
     }
 
     /// Sets a new configuration. Workers use it from their next event on.

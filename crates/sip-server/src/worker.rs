@@ -19,6 +19,7 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::sync::atomic::Ordering;
 use lock_api::RawMutex;
+use relay::Calls;
 use sip::message::{FramingFault, ParseError, RequestFault};
 use sip::{Duration, Instant, Message, Method, Status, Transport};
 
@@ -28,6 +29,7 @@ pub struct Worker<R: RawMutex> {
     settings: Arc<Settings>,
     generation: u64,
     counters: Arc<Counters>,
+    relay: Option<Arc<dyn Calls>>,
     stopwatch: Option<Stopwatch>,
     /// The address at which the last message arrived. It is known to be ours.
     local: IpAddr,
@@ -52,8 +54,18 @@ impl<R: RawMutex> Worker<R> {
         let generation = server.generation.load(Ordering::Acquire);
         let settings = Arc::clone(&server.settings.lock());
         let (datagrams, streams) = (Throttle::new(), Throttle::new());
-        let local = Ipv4Addr::UNSPECIFIED.into();
-        Self { server, settings, generation, counters, stopwatch: None, local, datagrams, streams }
+        let relay = server.relay.lock().clone();
+        Self {
+            server,
+            settings,
+            generation,
+            counters,
+            relay,
+            stopwatch: None,
+            local: Ipv4Addr::UNSPECIFIED.into(),
+            datagrams,
+            streams,
+        }
     }
 
     /// Sets a clock that counts nanoseconds from an arbitrary start, for [`Server::timings`]. It is
@@ -315,6 +327,7 @@ impl<R: RawMutex> Worker<R> {
             keys: &self.server.keys,
             answered: &self.server.answered,
             counters: &self.counters,
+            relay: self.relay.as_deref(),
             stopwatch: self.stopwatch.as_ref(),
             waited: Duration::ZERO,
             served: Share::ALL,

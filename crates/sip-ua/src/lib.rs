@@ -20,7 +20,6 @@ extern crate std;
 mod acks;
 mod admission;
 mod agent;
-mod body;
 mod call;
 mod calls;
 mod capabilities;

@@ -19,6 +19,18 @@ pub enum Mode {
     Registrar,
 }
 
+/// The calls whose media are relayed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Relaying {
+    /// None.
+    Off,
+    /// Calls between ends that may not reach each other: of different networks or address
+    /// families, or behind different address translations.
+    Needed,
+    /// All calls.
+    All,
+}
+
 /// The use of transactions for forwarded requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
@@ -250,6 +262,8 @@ pub struct Config {
     /// True if the steps of message handling are measured: see
     /// [`Server::timings`](crate::Server::timings).
     pub timings: bool,
+    /// The calls whose media are relayed, if the server has a relay.
+    pub relaying: Relaying,
     /// The limits on memory and work.
     pub limits: Limits,
 }
@@ -355,6 +369,7 @@ impl Default for Config {
             record_route: true,
             server_name: String::from("Barebell"),
             timings: false,
+            relaying: Relaying::Needed,
             limits: Limits::default(),
         }
     }

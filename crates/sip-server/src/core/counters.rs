@@ -134,6 +134,8 @@ counters! {
     unreachable = "unreachable";
     /// Targets dropped because of the limit on forks.
     fork_limit = "fork-limit";
+    /// Session descriptions that the media relay refused.
+    relay_refused = "relay-refused";
     /// DNS lookups requested.
     dns_queries = "dns-queries";
 }

@@ -11,6 +11,7 @@ use crate::core::source::Source;
 use crate::core::timings::Stopwatch;
 use alloc::vec::Vec;
 use core::ops::Range;
+use relay::Calls;
 use sip::header::Via;
 use sip::{Duration, HeaderName, Instant, Message};
 
@@ -27,6 +28,8 @@ pub(crate) struct Env<'e> {
     pub(crate) keys: &'e Keys,
     pub(crate) answered: &'e Answered,
     pub(crate) counters: &'e Counters,
+    /// The relay of media, if there is one.
+    pub(crate) relay: Option<&'e dyn Calls>,
     /// Set if this message is measured.
     pub(crate) stopwatch: Option<&'e Stopwatch>,
     /// The time that the message has spent in the receive queue.

@@ -52,6 +52,7 @@ pub(crate) struct Keys {
     pub(crate) decoy: [u8; 32],
     pub(crate) gruu: Key,
     pub(crate) edge: Key,
+    pub(crate) media: Key,
 }
 
 impl Keys {
@@ -66,6 +67,7 @@ impl Keys {
             decoy: decoy(&Key::derive(secret, "decoy")),
             gruu: Key::derive(secret, "gruu"),
             edge: Key::derive(secret, "edge"),
+            media: Key::derive(secret, "media"),
         }
     }
 }

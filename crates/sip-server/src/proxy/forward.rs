@@ -31,6 +31,8 @@ pub(crate) struct Changes<'a> {
     pub(crate) sender_fields: &'a SenderFields,
     /// The new Max-Breadth. `None` leaves it unchanged.
     pub(crate) max_breadth: Option<u32>,
+    /// The new body. `None` leaves it unchanged.
+    pub(crate) body: Option<&'a [u8]>,
 }
 
 /// The handling of the header fields that name the sender of a request or change how the phone
@@ -49,7 +51,8 @@ const SENDER_NAMES: [HeaderName; 3] =
     [HeaderName::PAssertedIdentity, HeaderName::PPreferredIdentity, HeaderName::RemotePartyId];
 
 /// The header fields that a proxy may change in a request.
-const REWRITTEN: [HeaderName; 18] = [
+const REWRITTEN: [HeaderName; 19] = [
+    HeaderName::ContentLength,
     HeaderName::Via,
     HeaderName::To,
     HeaderName::MaxForwards,
@@ -74,7 +77,8 @@ const REWRITTEN: [HeaderName; 18] = [
 ];
 
 /// The header fields that a proxy may change in a response.
-const REWRITTEN_IN_RESPONSES: [HeaderName; 6] = [
+const REWRITTEN_IN_RESPONSES: [HeaderName; 7] = [
+    HeaderName::ContentLength,
     HeaderName::Via,
     HeaderName::RecordRoute,
     HeaderName::WwwAuthenticate,
@@ -106,7 +110,7 @@ impl Changes<'_> {
             |field, out| self.rewrite(field, request, max_forwards, out),
             out,
         );
-        write_end(request, out);
+        write_end(request, self.body, out);
     }
 
     /// Appends the lines that precede those of the request.
@@ -136,6 +140,7 @@ impl Changes<'_> {
     fn rewrites(&self, field: &Field<'_>, request: &Message<'_>) -> bool {
         match field.name {
             HeaderName::MaxForwards => true,
+            HeaderName::ContentLength => self.body.is_some(),
             // A user agent server would append `;tag=` after the trailing semicolon.
             HeaderName::To => field.value.ends_with(b";"),
             HeaderName::Reason => {
@@ -211,6 +216,8 @@ pub(crate) struct ResponseChanges<'a> {
     pub(crate) distrusts: Option<&'a Settings>,
     /// The handling of Record-Route.
     pub(crate) record_route: RecordRoute<'a>,
+    /// The new body. `None` leaves it unchanged.
+    pub(crate) body: Option<&'a [u8]>,
 }
 
 impl ResponseChanges<'_> {
@@ -238,12 +245,13 @@ impl ResponseChanges<'_> {
             out,
         );
         out.extend_from_slice(self.challenges.unwrap_or_default());
-        write_end(response, out);
+        write_end(response, self.body, out);
     }
 
     /// True if `field`, which is not a Via, is changed or removed.
     fn rewrites(&self, field: &Field<'_>) -> bool {
         match field.name {
+            HeaderName::ContentLength => self.body.is_some(),
             HeaderName::RecordRoute => !matches!(self.record_route, RecordRoute::Kept),
             HeaderName::PAssertedIdentity | HeaderName::RemotePartyId => self.distrusts.is_some(),
             _ => {
@@ -267,14 +275,15 @@ impl ResponseChanges<'_> {
     }
 }
 
-/// Appends the end of `message`: a Content-Length if the message has none, the empty line and the
-/// body.
-fn write_end(message: &Message<'_>, out: &mut Vec<u8>) {
-    if !message.has(HeaderName::ContentLength) {
-        write_number_line(out, b"Content-Length", message.body().len() as u64);
+/// Appends the end of `message`: a Content-Length if the message has none or gets a new body, the
+/// empty line and the body.
+fn write_end(message: &Message<'_>, new_body: Option<&[u8]>, out: &mut Vec<u8>) {
+    let body = new_body.unwrap_or(message.body());
+    if new_body.is_some() || !message.has(HeaderName::ContentLength) {
+        write_number_line(out, b"Content-Length", body.len() as u64);
     }
     out.extend_from_slice(b"\r\n");
-    out.extend_from_slice(message.body());
+    out.extend_from_slice(body);
 }
 
 /// Returns the part of `value` after its first element and the comma.
@@ -357,6 +366,7 @@ mod tests {
             settings: &settings,
             sender_fields: &SenderFields::Kept,
             max_breadth: Some(30),
+            body: None,
         };
         let mut out = Vec::new();
         changes.write(&Message::parse(INVITE).unwrap(), Some(70), &mut out);

@@ -3,7 +3,9 @@
 
 use super::edge::write_path;
 use super::forward::{Changes, SenderFields};
+use super::media::body_of_request;
 use super::record_route::{Names, Ways, write_record_route};
+use super::stuck::Stuck;
 use super::target::Target;
 use super::via_branch::ViaBranch;
 use crate::core::event::Env;
@@ -45,7 +47,11 @@ pub(crate) struct Plan {
 }
 
 /// Sends `request` to `target` on `flow` according to `plan`. Returns its range in the output
-/// buffer, or `None` if the request with the added lines is longer than a message may be.
+/// buffer.
+///
+/// # Errors
+/// The request with the added lines is longer than a message may be, or its media cannot be
+/// relayed.
 pub(crate) fn write_request(
     plan: &Plan,
     target: &Target,
@@ -54,7 +60,9 @@ pub(crate) fn write_request(
     branch: ViaBranch,
     request: &Message<'_>,
     env: &mut Env<'_>,
-) -> Option<core::ops::Range<usize>> {
+) -> Result<core::ops::Range<usize>, Stuck> {
+    let body = body_of_request(request, &plan.arrived_on, flow, target, &branch, env);
+    let body = body.map_err(Stuck::Media)?;
     let before = env.out.transmits.len();
     let range = env.send(*flow, |env, bytes| {
         let ways = |lines: &mut Vec<u8>| {
@@ -78,10 +86,12 @@ pub(crate) fn write_request(
             settings: env.settings,
             sender_fields: &plan.sender_fields,
             max_breadth: Some(breadth),
+            body: body.as_deref(),
         };
         changes.write(request, plan.max_forwards, bytes);
-    })?;
+    });
+    let range = range.ok_or(Stuck::TooLong)?;
     env.out.charge_after(before, plan.payers);
     env.counters.forwarded.add();
-    Some(range)
+    Ok(range)
 }

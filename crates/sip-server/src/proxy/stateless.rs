@@ -3,8 +3,10 @@
 
 use super::ResponseOutcome;
 use super::forward::{NO_CHALLENGE, ResponseChanges};
+use super::media::{body_of_response, on_final};
 use super::plan::{Plan, write_request};
 use super::record_route::{address_in, token_for_place, token_for_sender, write_record_route_anew};
+use super::stuck::Stuck;
 use super::target::Target;
 use super::token::Life;
 use super::via_branch::{Said, ViaBranch};
@@ -19,27 +21,8 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use sip::header::{NameAddr, Via};
 use sip::message::{RequestHead, Response};
-use sip::{HeaderName, Message, Method, StartLine, Status, Transport, Uri};
+use sip::{HeaderName, Message, Method, StartLine, Transport, Uri};
 use smallvec::SmallVec;
-
-/// The reason for not forwarding a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stuck {
-    /// The request with the lines that a proxy adds is longer than a message may be.
-    TooLong,
-    /// There is no route to the target, or the party that named the target may not reach it.
-    Unreachable,
-}
-
-impl Stuck {
-    /// The status of the response.
-    pub(crate) const fn status(self) -> Status {
-        match self {
-            Self::TooLong => Status::MESSAGE_TOO_LARGE,
-            Self::Unreachable => Status::TEMPORARILY_UNAVAILABLE,
-        }
-    }
-}
 
 /// Sends `request` to `target`.
 pub(crate) fn forward(
@@ -55,7 +38,6 @@ pub(crate) fn forward(
     let branch = ViaBranch::Stateless { origin, loop_hash: plan.loop_hash, local };
     let write = |flow: Flow, env: &mut Env<'_>| {
         write_request(plan, target, plan.max_breadth, &flow, branch, request, env)
-            .ok_or(Stuck::TooLong)
     };
     match &target.next_hop {
         NextHop::Flow(flow) => {
@@ -240,10 +222,15 @@ pub(crate) fn pass_back(
     let challenges = || response.fields_of(&names).map(|field| is_ours(field.value));
     let none_is_left =
         matches!(status, 401 | 407) && challenges().count() > 0 && challenges().all(|ours| ours);
+    if let Some(relay) = env.relay.filter(|_| status >= 200) {
+        on_final(response, status, relay);
+    }
+    let body = body_of_response(response, arrived_on, &flow, env);
     let changes = ResponseChanges {
         status: none_is_left.then_some(NO_CHALLENGE),
         record_route: token.record_route(),
         distrusts,
+        body: body.as_deref(),
         ..ResponseChanges::default()
     };
     env.out.send(flow, |bytes| changes.write(response, bytes));

@@ -72,6 +72,11 @@ impl WayBack {
         }
     }
 
+    /// The flow that responses are sent on.
+    pub(super) const fn flow(&self) -> &Flow {
+        &self.flow
+    }
+
     /// The memory on the heap, in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.last_response.capacity()

@@ -1,7 +1,6 @@
 //! The offers and answers of one dialog, early or not (RFC 3264): the agreed session, and the
 //! pending offer.
 
-pub(super) use crate::body::session_of;
 use crate::client_transaction::ClientId;
 use crate::core::Core;
 use crate::event::Failure;
@@ -9,6 +8,11 @@ use crate::server_transaction::Asked;
 use alloc::vec::Vec;
 use sip::header::CSeq;
 use sip::{Flow, HeaderName, Instant, Message, Method};
+
+/// Returns the session description in the body of a message, if any.
+pub(super) fn session_of(message: &Message<'_>) -> Option<Vec<u8>> {
+    message.session_description().map(<[u8]>::to_vec)
+}
 
 /// A pending change of the session (RFC 3264).
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,6 +4,7 @@
 //! faulty request can still be answered. [`Message::validate_request`] checks a request. Typed
 //! values are parsed on demand by [`crate::header`].
 
+mod body;
 mod check;
 mod follow;
 mod parse;

@@ -148,9 +148,9 @@ impl Context {
         let branch = ViaBranch::Stateful { shard, slot, index: index as u8, seal, loop_hash };
         let sent_before = env.out.transmits.len();
         let range = write_request(plan, &aim.target, aim.breadth, &flow, branch, request, env);
-        let Some(range) = range else {
-            search.fail(Status::MESSAGE_TOO_LARGE);
-            return;
+        let range = match range {
+            Ok(range) => range,
+            Err(stuck) => return search.fail(stuck.status()),
         };
         // The first request on the flow of a registered phone, or of an end of the dialog, is
         // always allowed.

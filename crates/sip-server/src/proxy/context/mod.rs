@@ -5,6 +5,7 @@ mod branches;
 
 use super::fork::{Cancel, ELSEWHERE, Fork, ForkState, reason_line, reason_lines};
 use super::forward::{NO_CHALLENGE, ResponseChanges, SenderFields};
+use super::media::{self, body_of_response};
 use super::plan::Plan;
 use super::search::{Aim, Search};
 use super::target::Targets;
@@ -243,6 +244,9 @@ impl Context {
         response: &Message<'_>,
         env: &mut Env<'_>,
     ) -> ResponseOutcome {
+        if let Some(relay) = env.relay {
+            media::on_final(response, status, relay);
+        }
         let is_success = status < 300;
         let is_acknowledged = self.kind == TransactionKind::Invite && !is_success;
         self.branches[usize::from(index)].on_final(is_acknowledged);
@@ -295,7 +299,9 @@ impl Context {
         env: &mut Env<'_>,
     ) -> Option<Passed> {
         let distrusts = env.settings.distrusts(&from.there);
-        let changes = ResponseChanges { distrusts, ..ResponseChanges::default() };
+        let body = body_of_response(response, &from.there, self.back.flow(), env);
+        let changes =
+            ResponseChanges { distrusts, body: body.as_deref(), ..ResponseChanges::default() };
         self.back.pass(self.handle, status, &changes, from.opened, response, env)
     }
 

@@ -1,18 +1,23 @@
 //! Message bodies: the session description, alone or as a part of a multipart body (RFC 2046
 //! section 5.1, RFC 5621).
 
+use super::Message;
+use crate::HeaderName;
+use crate::header::{MediaType, media_type};
+use crate::param::unquote;
 use alloc::vec::Vec;
-use sip::header::{MediaType, media_type};
-use sip::param::unquote;
-use sip::{HeaderName, Message};
 
 /// The maximum depth of nested multipart bodies.
 const MAX_DEPTH: usize = 3;
 
-/// Returns the session description in the body of a message, if any.
-pub(crate) fn session_of(message: &Message<'_>) -> Option<Vec<u8>> {
-    let kind = media_type(message.value(HeaderName::ContentType)?).ok()?;
-    session_in(&kind, message.body(), MAX_DEPTH).map(<[u8]>::to_vec)
+impl<'a> Message<'a> {
+    /// Returns the session description in the body, if any: alone, or as a part of a multipart
+    /// body.
+    #[must_use]
+    pub fn session_description(&self) -> Option<&'a [u8]> {
+        let kind = media_type(self.value(HeaderName::ContentType)?).ok()?;
+        session_in(&kind, self.body(), MAX_DEPTH)
+    }
 }
 
 /// Returns the session description in `body` of the type `kind`.
@@ -84,7 +89,7 @@ mod tests {
             "INFO sip:a SIP/2.0\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\r\n{body}"
         );
         let message = Message::parse(text.as_bytes()).unwrap();
-        session_of(&message).map(|session| String::from_utf8(session).unwrap())
+        message.session_description().map(|session| String::from_utf8(session.to_vec()).unwrap())
     }
 
     #[test]

@@ -1,0 +1,241 @@
+//! Session descriptions of forwarded messages: those of relayed calls get the ports of the relay.
+//! This leaves RFC 3261 section 16.6 step 1, as far as [`Relaying`] asks for it.
+
+use super::target::Target;
+use super::via_branch::{Said, ViaBranch};
+use crate::core::config::Relaying;
+use crate::core::event::Env;
+use crate::core::flow::Flow;
+use crate::core::reach::Scope;
+use crate::core::source::Source;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::net::{IpAddr, SocketAddr};
+use core::time::Duration;
+use relay::sdp::SessionDescription;
+use relay::{Calls, End, Passage, RelayError, Role, Side};
+use sip::header::{CSeq, RAck};
+use sip::{HeaderName, Message, Method, Status, Transport, Uri};
+
+/// Returns the body of `request` as it is sent to `target` on the flow `to`, if it changes.
+///
+/// # Errors
+/// The status of the response if the media of the call cannot be relayed.
+pub(super) fn body_of_request(
+    request: &Message<'_>,
+    from: &Flow,
+    to: &Flow,
+    target: &Target,
+    branch: &ViaBranch,
+    env: &Env<'_>,
+) -> Result<Option<Vec<u8>>, Status> {
+    let (Some(relay), Some(method)) = (env.relay, request.method()) else { return Ok(None) };
+    if !matches!(method, Method::Invite | Method::Ack | Method::Prack | Method::Update) {
+        return Ok(None);
+    }
+    let Some(said) = Said::read(request) else { return Ok(None) };
+    let description = request.session_description();
+    let is_first = method == Method::Invite && said.to_tag.is_empty();
+    let begins = is_first && is_wanted(description, from, to, target, env);
+    if description.is_none() && !begins {
+        return Ok(None);
+    }
+    let mut id = Vec::new();
+    branch.write(&mut id);
+    let exchange = said.cseq;
+    let roles: &[Role] = match (method, rack_of(request)) {
+        (Method::Ack, _) => &[Role::Acknowledgement { exchange }],
+        // It answers an offer in the response that it acknowledges, or makes a new one.
+        (Method::Prack, Some(asked)) => {
+            &[Role::Acknowledgement { exchange: asked }, Role::Offer { exchange }]
+        }
+        _ => &[Role::Offer { exchange }],
+    };
+    let permits = [permits(from, env), permits(to, env)];
+    let passage = |role| Passage {
+        call_id: said.call_id,
+        branch: is_first.then_some(&id[..]),
+        from_tag: said.from_tag,
+        to_tag: said.to_tag,
+        from: end(from, &permits[0], env),
+        to: end(to, &permits[1], env),
+        role,
+        side: Side::Caller,
+        begins,
+        owner: Source::of(from.remote.ip()).hash(&env.keys.media),
+        now: Duration::from_micros(env.now.as_micros()),
+    };
+    let Some(description) = description else {
+        let begun = relay.begin(&passage(Role::Offer { exchange }));
+        return begun.map(|()| None).map_err(|error| refusal(&error, env));
+    };
+    let mut described = Err(RelayError::NoOffer);
+    for role in roles {
+        described = relay.describe(&passage(*role), description);
+        if described != Err(RelayError::NoOffer) {
+            break;
+        }
+    }
+    match described {
+        Ok(described) => Ok(described.map(|text| spliced(request, description, text))),
+        // The other end judges what this relay cannot read.
+        Err(RelayError::Description(_) | RelayError::NoOffer) => Ok(None),
+        Err(error) => Err(refusal(&error, env)),
+    }
+}
+
+/// Returns the body of `response`, which came on the flow `from`, as it is sent on the flow `to`,
+/// if it changes.
+pub(super) fn body_of_response(
+    response: &Message<'_>,
+    from: &Flow,
+    to: &Flow,
+    env: &Env<'_>,
+) -> Option<Vec<u8>> {
+    let relay = env.relay?;
+    let status = response.status()?;
+    let cseq = CSeq::parse(response.value(HeaderName::CSeq)?).ok()?;
+    if !matches!(cseq.method, Method::Invite | Method::Prack | Method::Update) {
+        return None;
+    }
+    let said = Said::read(response)?;
+    let via = response.top_via().ok()?;
+    let branch = via.branch()?;
+    let now = Duration::from_micros(env.now.as_micros());
+    let description = response.session_description();
+    let described = description.and_then(|description| {
+        let permits = [permits(from, env), permits(to, env)];
+        let passage = Passage {
+            call_id: said.call_id,
+            branch: (cseq.method == Method::Invite).then_some(branch),
+            from_tag: said.to_tag,
+            to_tag: said.from_tag,
+            from: end(from, &permits[0], env),
+            to: end(to, &permits[1], env),
+            role: Role::Response { exchange: said.cseq, is_final: status >= 200 },
+            side: Side::Callee,
+            begins: false,
+            owner: 0,
+            now,
+        };
+        let described = relay.describe(&passage, description).inspect_err(|_| {
+            env.counters.relay_refused.add();
+        });
+        Some(spliced(response, description, described.ok()??))
+    });
+    if cseq.method == Method::Invite && (200..300).contains(&status) {
+        relay.confirm(said.call_id, branch, said.to_tag, now);
+    }
+    described
+}
+
+/// Ends the relayed call that a final response ends: an INVITE that failed, or a BYE.
+pub(super) fn on_final(response: &Message<'_>, status: u16, relay: &dyn Calls) {
+    let cseq = response.value(HeaderName::CSeq).and_then(|value| CSeq::parse(value).ok());
+    let (Some(cseq), Some(said)) = (cseq, Said::read(response)) else { return };
+    match cseq.method {
+        Method::Invite if status >= 300 => {
+            if let Ok(via) = response.top_via()
+                && let Some(branch) = via.branch()
+            {
+                relay.end_branch(said.call_id, branch);
+            }
+        }
+        // The call goes on after a challenge.
+        Method::Bye if status >= 200 && !matches!(status, 401 | 407) => {
+            relay.end_dialog(said.call_id, [said.from_tag, said.to_tag]);
+        }
+        _ => {}
+    }
+}
+
+/// The number of the request that a PRACK acknowledges (RFC 3262 section 7.2).
+fn rack_of(request: &Message<'_>) -> Option<u32> {
+    Some(RAck::parse(request.value(HeaderName::RAck)?).ok()?.cseq.number)
+}
+
+/// True if the media of a new call are to be relayed.
+fn is_wanted(
+    description: Option<&[u8]>,
+    from: &Flow,
+    to: &Flow,
+    target: &Target,
+    env: &Env<'_>,
+) -> bool {
+    match env.settings.config.relaying {
+        Relaying::Off => false,
+        Relaying::All => true,
+        Relaying::Needed => {
+            let named = [description.and_then(host_in), contact_of(target)];
+            is_needed([from, to], named, env)
+        }
+    }
+}
+
+/// True if one of the ends at these flows may not reach the other at the address that the other
+/// names for itself.
+fn is_needed(flows: [&Flow; 2], named: [Option<IpAddr>; 2], env: &Env<'_>) -> bool {
+    let hosts = flows.map(|flow| flow.remote.ip().to_canonical());
+    let is_other_family = |ip: IpAddr| ip.is_ipv4() != hosts[1].is_ipv4();
+    if hosts[0].is_ipv4() != hosts[1].is_ipv4() || named[0].is_some_and(is_other_family) {
+        return true;
+    }
+    // They are behind the same address translation, or on the same host.
+    if hosts[0] == hosts[1] {
+        return false;
+    }
+    let scopes = hosts.map(|host| env.settings.scope(host));
+    let is_translated = |(host, named): (IpAddr, Option<IpAddr>)| {
+        named.is_some_and(|named| named != host && Scope::of(named) != Scope::Global)
+    };
+    scopes[0] != scopes[1] || hosts.into_iter().zip(named).any(is_translated)
+}
+
+/// The address of the first medium in a description.
+fn host_in(description: &[u8]) -> Option<IpAddr> {
+    let session = SessionDescription::parse(description).ok()?;
+    let medium = session.media.iter().find(|medium| medium.port != 0)?;
+    session.address(medium)?.parse::<IpAddr>().ok().map(|ip| ip.to_canonical())
+}
+
+/// The address in the contact URI of a target.
+fn contact_of(target: &Target) -> Option<IpAddr> {
+    match Uri::parse(target.request_uri()) {
+        Ok(Uri::Sip(uri)) => uri.host.ip().map(|ip| ip.to_canonical()),
+        _ => None,
+    }
+}
+
+/// The addresses that an end may have packets sent to.
+fn permits<'a>(flow: &Flow, env: &'a Env<'_>) -> impl Fn(SocketAddr) -> bool + use<'a> {
+    let (origin, host) = (env.settings.scope_of(flow), flow.remote.ip().to_canonical());
+    move |place| place.ip() == host || env.settings.may_reach(origin, Transport::Udp, place)
+}
+
+fn end<'a>(flow: &Flow, permits: &'a dyn Fn(SocketAddr) -> bool, env: &Env<'_>) -> End<'a> {
+    let mut end = End::new(flow.remote, flow.local.ip(), permits);
+    end.advertised = env.settings.called_by(flow, || Some(flow.remote.ip())).ip();
+    end
+}
+
+/// The response to a request whose media cannot be relayed.
+fn refusal(error: &RelayError, env: &Env<'_>) -> Status {
+    env.counters.relay_refused.add();
+    match error {
+        RelayError::NoPort | RelayError::TooManyCalls | RelayError::Share => {
+            Status::SERVICE_UNAVAILABLE
+        }
+        _ => Status::NOT_ACCEPTABLE_HERE,
+    }
+}
+
+/// The body of `message` with `text` in place of its session description.
+fn spliced(message: &Message<'_>, description: &[u8], text: String) -> Vec<u8> {
+    let body = message.body();
+    let start = description.as_ptr() as usize - body.as_ptr() as usize;
+    let mut out = Vec::with_capacity(body.len() + text.len());
+    out.extend_from_slice(&body[..start]);
+    out.extend_from_slice(text.as_bytes());
+    out.extend_from_slice(&body[start + description.len()..]);
+    out
+}
