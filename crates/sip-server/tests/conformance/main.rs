@@ -10,6 +10,7 @@ mod gate;
 mod gruu;
 mod inside;
 mod limits;
+mod media;
 mod outbound;
 mod reach;
 mod redirect;

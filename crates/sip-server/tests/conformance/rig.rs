@@ -3,6 +3,7 @@
 
 use barebell_sip_server::config::{Domain, Listener, Network};
 use barebell_sip_server::journal_record::Record;
+use barebell_sip_server::relay::Calls;
 use barebell_sip_server::{
     Config, Connection, Event, Flow, Location, Output, Payers, Server, Ticket, Worker,
 };
@@ -100,7 +101,20 @@ pub(crate) fn tcp(remote: &str, number: u64) -> Flow {
 
 impl Rig {
     pub(crate) fn new(config: Config) -> Self {
-        let server = Arc::new(Server::new(config, &[7; 32]));
+        Self::of(Server::new(config, &[7; 32]))
+    }
+
+    /// Creates a server with alice, bob and carol, which relays media by `relay`.
+    pub(crate) fn relaying(config: Config, relay: Arc<dyn Calls>) -> Self {
+        let server = Server::new(config, &[7; 32]);
+        server.set_relay(relay);
+        let rig = Self::of(server);
+        ["alice", "bob", "carol"].into_iter().for_each(|name| rig.add_user(name));
+        rig
+    }
+
+    fn of(server: Server<RawMutex>) -> Self {
+        let server = Arc::new(server);
         let worker = server.worker();
         let now = Instant::from_micros(1_700_000_000_000_000);
         Self { server, worker, now, out: Output::default(), connections: HashSet::new() }

@@ -1,0 +1,213 @@
+//! Session descriptions of calls whose media are relayed.
+
+use crate::rig::{ALICE, BOB, Draft, Rig, Sent, closed_config, open_config, udp};
+use barebell_sip_server::Config;
+use barebell_sip_server::config::Relaying;
+use barebell_sip_server::relay::{Calls, Host, Limits, NoPort, Ports, Relay, Stream};
+use parking_lot::RawMutex;
+use sip::HeaderName;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+/// The external address of alice behind a NAT.
+const NAT: &str = "198.51.100.200:40123";
+
+/// A host that numbers ports and has none after 20 streams.
+#[derive(Default)]
+struct Numbered(AtomicU16);
+
+struct Pair([u16; 2]);
+
+impl Ports for Pair {
+    fn rtp(&self) -> [u16; 2] {
+        self.0
+    }
+}
+
+impl Host<RawMutex> for Numbered {
+    type Ports = Pair;
+
+    fn open(&self, _: &Arc<Stream<RawMutex>>, _: [IpAddr; 2]) -> Result<Pair, NoPort> {
+        let number = self.0.fetch_add(1, Ordering::Relaxed);
+        if number >= 20 {
+            return Err(NoPort);
+        }
+        Ok(Pair([20_000 + 4 * number, 20_002 + 4 * number]))
+    }
+
+    fn random(&self, bytes: &mut [u8]) {
+        bytes.fill(7);
+    }
+}
+
+/// A server with a relay, and bob registered at `contact` from his address.
+fn server(config: Config, contact: &str) -> (Rig, Arc<dyn Calls>) {
+    let relay = Arc::new(Relay::<RawMutex, _>::new(Numbered::default(), Limits::default()));
+    let mut rig = Rig::relaying(config, Arc::<Relay<RawMutex, Numbered>>::clone(&relay));
+    rig.register("bob", &udp(BOB), contact);
+    (rig, relay)
+}
+
+fn sdp(host: &str) -> String {
+    format!(
+        "v=0\r\no=- 1 1 IN IP4 {host}\r\ns=-\r\nc=IN IP4 {host}\r\nt=0 0\r\nm=audio 4000 RTP/AVP 0\r\n"
+    )
+}
+
+fn offer(host: &str) -> Draft {
+    Draft::invite("sip:bob@example.com")
+        .and("Content-Type", "application/sdp")
+        .with_body(&sdp(host))
+}
+
+/// Bob's response to `forwarded` with a session description.
+fn answer(rig: &mut Rig, forwarded: &Sent, status: u16) -> Sent {
+    let mut response = forwarded.answer(status, "bob", "Contact: <sip:bob@x>\r\n");
+    let end = response.len() - b"Content-Length: 0\r\n\r\n".len();
+    assert!(response[end..].starts_with(b"Content-Length: 0"));
+    response.truncate(end);
+    let body = sdp("198.51.100.20");
+    let rest =
+        format!("Content-Type: application/sdp\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+    response.extend(rest.as_bytes());
+    rig.receive(&forwarded.flow, &response).response().clone()
+}
+
+fn body(sent: &Sent) -> String {
+    let message = sent.message();
+    assert_eq!(message.framing_fault(), None);
+    assert_eq!(sent.values(HeaderName::ContentLength), [message.body().len().to_string()]);
+    String::from_utf8(message.body().to_vec()).unwrap()
+}
+
+#[test]
+fn both_ends_of_a_call_through_a_nat_get_the_address_of_the_relay() {
+    let (mut rig, relay) = server(open_config(), &format!("<sip:bob@{BOB}>"));
+    let forwarded = rig.send(&udp(NAT), &offer("192.168.1.5")).forwarded().clone();
+    let offered = body(&forwarded);
+    assert!(offered.contains("c=IN IP4 203.0.113.1\r\n"), "{offered}");
+    assert!(offered.contains("m=audio 20002 ") && !offered.contains("192.168"), "{offered}");
+    for status in [183, 200, 200] {
+        let answered = body(&answer(&mut rig, &forwarded, status));
+        assert!(answered.contains("m=audio 20000 "), "{answered}");
+        assert!(!answered.contains("198.51.100.20"), "{answered}");
+    }
+    let [call] = &relay.reports()[..] else { panic!("{:?}", relay.reports()) };
+    assert!(call.answered.is_some());
+    assert_eq!(call.signalling, [NAT.parse().unwrap(), BOB.parse().unwrap()]);
+    // An offer within the dialog keeps the ports.
+    let call_id = forwarded.value(HeaderName::CallId);
+    let within = |method: &str, cseq| {
+        let draft = offer("192.168.1.5").with_method(method).with_uri("sip:bob@198.51.100.20:5060");
+        draft.with("Call-ID", &call_id).with("To", "<sip:bob@example.com>;tag=bob").with_cseq(cseq)
+    };
+    let again = rig.send(&udp(NAT), &within("INVITE", 2)).forwarded().clone();
+    assert!(body(&again).contains("m=audio 20002 "));
+    assert!(body(&answer(&mut rig, &again, 200)).contains("m=audio 20000 "));
+    let bye = rig.send(&udp(NAT), &within("BYE", 3).with_body("").without("Content-Type"));
+    let bye = bye.forwarded().clone();
+    assert_eq!(relay.count(), 1);
+    rig.receive(&bye.flow, &bye.answer(200, "bob", ""));
+    assert_eq!(relay.count(), 0);
+}
+
+#[test]
+fn calls_of_ends_that_reach_each_other_pass_unless_all_are_relayed() {
+    let (mut rig, relay) = server(open_config(), &format!("<sip:bob@{BOB}>"));
+    let forwarded = rig.send(&udp(ALICE), &offer("198.51.100.10")).forwarded().clone();
+    assert_eq!((body(&forwarded), relay.count()), (sdp("198.51.100.10"), 0));
+    let config = Config { relaying: Relaying::All, ..open_config() };
+    let (mut rig, relay) = server(config, &format!("<sip:bob@{BOB}>"));
+    let forwarded = rig.send(&udp(ALICE), &offer("198.51.100.10")).forwarded().clone();
+    assert_ne!((body(&forwarded), relay.count()), (sdp("198.51.100.10"), 0));
+    let config = Config { relaying: Relaying::Off, ..open_config() };
+    let (mut rig, relay) = server(config, &format!("<sip:bob@{BOB}>"));
+    let forwarded = rig.send(&udp(NAT), &offer("192.168.1.5")).forwarded().clone();
+    assert_eq!((body(&forwarded), relay.count()), (sdp("192.168.1.5"), 0));
+}
+
+#[test]
+fn a_callee_behind_a_nat_needs_the_relay() {
+    let (mut rig, relay) = server(open_config(), "<sip:bob@10.1.2.3:5060>");
+    let forwarded = rig.send(&udp(ALICE), &offer("198.51.100.10")).forwarded().clone();
+    assert!(body(&forwarded).contains("c=IN IP4 203.0.113.1\r\n"));
+    assert_eq!(relay.count(), 1);
+}
+
+#[test]
+fn failed_and_cancelled_calls_leave_no_ports() {
+    let (mut rig, relay) = server(open_config(), &format!("<sip:bob@{BOB}>"));
+    for status in [486, 603, 408, 480] {
+        let forwarded = rig.send(&udp(NAT), &offer("192.168.1.5")).forwarded().clone();
+        assert_eq!(relay.count(), 1);
+        rig.receive(&forwarded.flow, &forwarded.answer(status, "bob", ""));
+        assert_eq!(relay.count(), 0, "{status}");
+    }
+    let forwarded = rig.send(&udp(NAT), &offer("192.168.1.5")).forwarded().clone();
+    rig.receive(&forwarded.flow, &forwarded.answer(180, "bob", ""));
+    rig.receive(&forwarded.flow, &forwarded.answer(487, "bob", ""));
+    assert_eq!(relay.count(), 0);
+}
+
+#[test]
+fn each_branch_of_a_fork_has_ports_of_its_own() {
+    let (mut rig, relay) = server(open_config(), &format!("<sip:bob@{BOB}>"));
+    rig.register("bob", &udp("198.51.100.21:5060"), "<sip:bob@198.51.100.21:5060>");
+    let reaction = rig.send(&udp(NAT), &offer("192.168.1.5"));
+    let branches: Vec<Sent> = reaction.requests().cloned().collect();
+    let [one, other] = &branches[..] else { panic!("{reaction:#?}") };
+    assert!(body(one).contains("m=audio 20002 ") && body(other).contains("m=audio 20006 "));
+    assert!(body(&answer(&mut rig, one, 183)).contains("m=audio 20000 "));
+    let answered = rig.receive(&other.flow, &other.answer(486, "other", ""));
+    assert!(answered.requests().all(|sent| sent.value(HeaderName::CSeq).ends_with("ACK")));
+    assert_eq!(relay.count(), 1);
+}
+
+#[test]
+fn an_offer_in_the_response_is_relayed_as_well() {
+    let (mut rig, relay) = server(open_config(), "<sip:bob@10.1.2.3:5060>");
+    let draft = Draft::invite("sip:bob@example.com");
+    let forwarded = rig.send(&udp(ALICE), &draft).forwarded().clone();
+    assert_eq!(relay.count(), 1);
+    assert!(body(&answer(&mut rig, &forwarded, 200)).contains("m=audio 20000 "));
+    let ack = offer("198.51.100.10").with_method("ACK").with_uri("sip:bob@10.1.2.3:5060");
+    let ack = ack.with("Call-ID", &forwarded.value(HeaderName::CallId));
+    let ack = ack.with("To", "<sip:bob@example.com>;tag=bob");
+    let ack = rig.send(&udp(ALICE), &ack).forwarded().clone();
+    assert!(body(&ack).contains("m=audio 20002 "), "{}", body(&ack));
+}
+
+#[test]
+fn a_call_without_a_free_port_is_refused() {
+    let (mut rig, _) = server(open_config(), &format!("<sip:bob@{BOB}>"));
+    for _ in 0..20 {
+        rig.send(&udp(NAT), &offer("192.168.1.5")).forwarded();
+    }
+    let reaction = rig.send(&udp(NAT), &offer("192.168.1.5"));
+    let refused = reaction.responses().next().expect("a response").status();
+    assert!(matches!(refused, 480 | 503), "{refused}");
+    assert_eq!(rig.count("relay-refused"), 1);
+}
+
+#[test]
+fn a_body_that_is_no_description_passes() {
+    let (mut rig, relay) = server(open_config(), "<sip:bob@10.1.2.3:5060>");
+    let draft = offer("198.51.100.10").with_body("not a description");
+    let forwarded = rig.send(&udp(ALICE), &draft).forwarded().clone();
+    assert_eq!((body(&forwarded), relay.count()), ("not a description".into(), 0));
+}
+
+#[test]
+fn a_part_of_a_multipart_body_is_rewritten_alone() {
+    let (mut rig, _) = server(closed_config(), "<sip:bob@10.1.2.3:5060>");
+    let part = "--b\r\nContent-Type: application/sdp\r\n\r\n";
+    let text = format!("{part}{}\r\n--b--\r\n", sdp("198.51.100.10"));
+    let draft = Draft::invite("sip:bob@example.com")
+        .and("Content-Type", "multipart/mixed;boundary=b")
+        .with_body(&text);
+    let reaction = rig.send_as("alice", &udp(ALICE), &draft);
+    let written = body(reaction.forwarded());
+    assert!(written.starts_with(part) && written.ends_with("\r\n--b--\r\n"), "{written}");
+    assert!(written.contains("m=audio 20002 ") && !written.contains("198.51.100.10"));
+}
