@@ -1,6 +1,6 @@
 //! The properties of one medium that an end announces in its description.
 
-use crate::call::End;
+use crate::end::End;
 use core::net::{IpAddr, SocketAddr};
 use sdp::negotiation::Profile;
 use sdp::{Direction, MediaDescription, SessionDescription};

@@ -2,16 +2,16 @@
 
 use crate::announcement::Announcement;
 use crate::description::{KeyChange, MediumChange, rewrite};
+use crate::end::{End, Keying};
 use crate::error::RelayError;
 use crate::host::{Host, Ports};
-use crate::keying::{Keying, LegKeying, LegKeys};
+use crate::keying::{LegKeying, LegKeys};
 use crate::stream::{Side, Stream};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::fmt;
-use core::net::{IpAddr, SocketAddr};
+use core::net::SocketAddr;
 use core::time::Duration;
 use lock_api::RawMutex;
 use sdp::SessionDescription;
@@ -22,53 +22,6 @@ pub(crate) const MAX_MEDIA: usize = 8;
 
 /// The maximum number of callees that answer on one branch, where a later proxy forks.
 const MAX_CALLEES: usize = 16;
-
-/// One end of a call, as its signalling shows it.
-#[derive(Clone, Copy)]
-#[non_exhaustive]
-pub struct End<'a> {
-    /// The address that the signalling of the end comes from. Packets may come from its host.
-    pub signalling: SocketAddr,
-    /// The local address that the ports to the end are opened at.
-    pub local: IpAddr,
-    /// The address of the ports in descriptions: that of `local`, or the one that an address
-    /// translation in front of the server has.
-    pub advertised: IpAddr,
-    /// The keys in descriptions for the end.
-    pub keying: Keying,
-    permits: &'a dyn Fn(SocketAddr) -> bool,
-}
-
-impl<'a> End<'a> {
-    /// Creates an end whose media leave from `local`, with keys that pass. `permits` tells if
-    /// packets may be sent to an address that the end names.
-    #[must_use]
-    pub fn new(
-        signalling: SocketAddr,
-        local: IpAddr,
-        permits: &'a dyn Fn(SocketAddr) -> bool,
-    ) -> Self {
-        Self { signalling, local, advertised: local, keying: Keying::Passed, permits }
-    }
-
-    pub(crate) fn permits(&self, place: SocketAddr) -> bool {
-        place.port() != 0
-            && !place.ip().is_unspecified()
-            && !place.ip().is_multicast()
-            && (self.permits)(place)
-    }
-}
-
-impl fmt::Debug for End<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("End")
-            .field("signalling", &self.signalling)
-            .field("local", &self.local)
-            .field("advertised", &self.advertised)
-            .field("keying", &self.keying)
-            .finish_non_exhaustive()
-    }
-}
 
 /// The place of a description in the exchange of offers and answers (RFC 3264, RFC 6337).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -234,7 +187,7 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
             let mut random = |bytes: &mut [u8]| host.random(bytes);
             let keys = match &mut medium.keying {
                 Some(keying) => {
-                    keying[by.index()].read_offer(description);
+                    keying[by.index()].read_offer(description, ends.from.keying)?;
                     let leg = &mut keying[by.other().index()];
                     let keying = leg.established().unwrap_or(ends.to.keying);
                     leg.write_offer(keying, &mut random)?
@@ -281,9 +234,7 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
             let mut random = |bytes: &mut [u8]| host.random(bytes);
             let keys = match &mut medium.keying {
                 Some(keying) => {
-                    let leg = &mut keying[by.index()];
-                    let asked = leg.established().unwrap_or(ends.from.keying);
-                    leg.read_answer(description, asked)?;
+                    keying[by.index()].read_answer(description)?;
                     keying[offerer.index()].write_answer(&mut random)?
                 }
                 None => KeyChange::None,

@@ -1,6 +1,7 @@
 //! The keys of the legs of a medium whose encryption ends at the relay.
 
 use crate::description::KeyChange;
+use crate::end::Keying;
 use crate::error::RelayError;
 use alloc::string::ToString;
 use alloc::vec::Vec;
@@ -9,21 +10,6 @@ use sdp::negotiation::{
 };
 use sdp::{CryptoAttribute, MediaDescription};
 use srtp::{Policy, PolicyError, Receiver, Sender, Suite};
-
-/// The keys in the descriptions that an end gets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Keying {
-    /// The keys of the other end pass. The relay has none.
-    #[default]
-    Passed,
-    /// No keys: media in clear.
-    Clear,
-    /// Keys of the relay are offered beside media in clear (RFC 8643).
-    Optional,
-    /// Keys of the relay are offered, and the end must use them.
-    Required,
-}
 
 /// The suites that the relay offers, in order of preference.
 const OFFERED: [Suite; 2] = [Suite::AeadAes256Gcm, Suite::AesCm128HmacSha1_80];
@@ -40,15 +26,26 @@ pub(crate) struct LegKeying {
     theirs: Vec<CryptoAttribute>,
     /// The keys in use.
     agreed: Option<NegotiatedSrtp>,
+    /// The keying of the last offer to the end.
+    asked: Keying,
     /// True if the end names a profile with encryption.
     is_secure: bool,
 }
 
 impl LegKeying {
-    /// Reads the keys of an offer of the end.
-    pub(crate) fn read_offer(&mut self, medium: &MediaDescription<'_>) {
-        self.theirs = usable_crypto_attributes(medium);
+    /// Reads the keys of an offer of the end, which has to have keys if `keying` requires them.
+    pub(crate) fn read_offer(
+        &mut self,
+        medium: &MediaDescription<'_>,
+        keying: Keying,
+    ) -> Result<(), RelayError> {
+        let theirs = usable_crypto_attributes(medium);
+        if theirs.is_empty() && keying == Keying::Required {
+            return Err(RelayError::InClear);
+        }
+        self.theirs = theirs;
         self.is_secure = Profile::of(medium.protocol) == Some(Profile::Secure);
+        Ok(())
     }
 
     /// Returns the keys of the answer to the last offer of the end. The same offer gets the same
@@ -85,6 +82,7 @@ impl LegKeying {
         keying: Keying,
         random: &mut dyn FnMut(&mut [u8]),
     ) -> Result<KeyChange, RelayError> {
+        self.asked = keying;
         if keying == Keying::Clear {
             self.ours.clear();
             return Ok(CLEAR);
@@ -104,14 +102,11 @@ impl LegKeying {
     }
 
     /// Reads the answer of the end to [`LegKeying::write_offer`].
-    pub(crate) fn read_answer(
-        &mut self,
-        medium: &MediaDescription<'_>,
-        keying: Keying,
-    ) -> Result<(), RelayError> {
+    pub(crate) fn read_answer(&mut self, medium: &MediaDescription<'_>) -> Result<(), RelayError> {
         let answered = usable_crypto_attributes(medium);
         self.is_secure = Profile::of(medium.protocol) == Some(Profile::Secure);
-        let must_encrypt = keying == Keying::Required || self.is_secure || self.agreed.is_some();
+        let must_encrypt =
+            self.asked == Keying::Required || self.is_secure || self.agreed.is_some();
         match accept(&self.ours, &answered) {
             Ok(agreed) => self.agreed = Some(agreed),
             Err(_) if must_encrypt => return Err(RelayError::InClear),

@@ -15,6 +15,7 @@ extern crate std;
 mod announcement;
 mod call;
 mod description;
+mod end;
 mod error;
 mod host;
 mod keying;
@@ -24,10 +25,10 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
-pub use call::{End, Role};
+pub use call::Role;
+pub use end::{End, Keying};
 pub use error::{Drop, RelayError};
 pub use host::{Host, NoPort, Ports};
-pub use keying::Keying;
 pub use media::Channel;
 pub use relay::{CallReport, Calls, Limits, Passage, Relay};
 pub use statistics::Direction;

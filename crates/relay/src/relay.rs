@@ -1,6 +1,7 @@
 //! The table of relayed calls.
 
-use crate::call::{Branch, End, Ends, Role};
+use crate::call::{Branch, Ends, Role};
+use crate::end::End;
 use crate::error::RelayError;
 use crate::host::{Host, Ports};
 use crate::statistics::Direction;

@@ -31,6 +31,20 @@ pub enum Relaying {
     All,
 }
 
+/// The SRTP keys in the descriptions of relayed calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MediaKeys {
+    /// The keys of the ends pass.
+    Passed,
+    /// The keys of the ends pass. If the callee refuses the offer, it gets another one: in clear if
+    /// the caller has keys, with keys if it has none.
+    Converted,
+    /// The relay offers keys to every callee, beside media in clear (RFC 8643).
+    Offered,
+    /// Media of ends with encrypted signalling are encrypted. Others are offered keys.
+    Required,
+}
+
 /// The use of transactions for forwarded requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
@@ -264,6 +278,8 @@ pub struct Config {
     pub timings: bool,
     /// The calls whose media are relayed, if the server has a relay.
     pub relaying: Relaying,
+    /// The SRTP keys of relayed calls.
+    pub media_keys: MediaKeys,
     /// The limits on memory and work.
     pub limits: Limits,
 }
@@ -370,6 +386,7 @@ impl Default for Config {
             server_name: String::from("Barebell"),
             timings: false,
             relaying: Relaying::Needed,
+            media_keys: MediaKeys::Converted,
             limits: Limits::default(),
         }
     }

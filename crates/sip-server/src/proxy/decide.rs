@@ -196,6 +196,7 @@ fn find_targets<R: RawMutex>(
                     q: 1000,
                     flow_bound,
                     origin: grant.map_or(env.settings.scope_of(flow), |grant| grant.scope),
+                    keying: None,
                     flows: None,
                 };
                 targets.push(match carrier {

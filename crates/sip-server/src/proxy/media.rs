@@ -3,7 +3,7 @@
 
 use super::target::Target;
 use super::via_branch::{Said, ViaBranch};
-use crate::core::config::Relaying;
+use crate::core::config::{MediaKeys, Relaying};
 use crate::core::event::Env;
 use crate::core::flow::Flow;
 use crate::core::reach::Scope;
@@ -13,7 +13,8 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use relay::sdp::SessionDescription;
-use relay::{Calls, End, Passage, RelayError, Role, Side};
+use relay::sdp::negotiation::Profile;
+use relay::{Calls, End, Keying, Passage, RelayError, Role, Side};
 use sip::header::{CSeq, RAck};
 use sip::{HeaderName, Message, Method, Status, Transport, Uri};
 
@@ -57,8 +58,8 @@ pub(super) fn body_of_request(
         branch: is_first.then_some(&id[..]),
         from_tag: said.from_tag,
         to_tag: said.to_tag,
-        from: end(from, &permits[0], env),
-        to: end(to, &permits[1], env),
+        from: end(from, required_of(from, env), &permits[0], env),
+        to: end(to, keying(target, to, env), &permits[1], env),
         role,
         side: Side::Caller,
         begins,
@@ -110,8 +111,8 @@ pub(super) fn body_of_response(
             branch: (cseq.method == Method::Invite).then_some(branch),
             from_tag: said.to_tag,
             to_tag: said.from_tag,
-            from: end(from, &permits[0], env),
-            to: end(to, &permits[1], env),
+            from: end(from, Keying::Passed, &permits[0], env),
+            to: end(to, Keying::Passed, &permits[1], env),
             role: Role::Response { exchange: said.cseq, is_final: status >= 200 },
             side: Side::Callee,
             begins: false,
@@ -154,6 +155,50 @@ fn rack_of(request: &Message<'_>) -> Option<u32> {
     Some(RAck::parse(request.value(HeaderName::RAck)?).ok()?.cseq.number)
 }
 
+/// The keys in the first offer to `target` on the flow `to`.
+fn keying(target: &Target, to: &Flow, env: &Env<'_>) -> Keying {
+    target.keying.unwrap_or(match env.settings.config.media_keys {
+        MediaKeys::Passed | MediaKeys::Converted => Keying::Passed,
+        MediaKeys::Offered => Keying::Optional,
+        MediaKeys::Required if is_secured(to) => Keying::Required,
+        MediaKeys::Required => Keying::Optional,
+    })
+}
+
+/// [`Keying::Required`] if the offers of the end at `from` must have keys.
+fn required_of(from: &Flow, env: &Env<'_>) -> Keying {
+    match env.settings.config.media_keys {
+        MediaKeys::Required if is_secured(from) => Keying::Required,
+        _ => Keying::Passed,
+    }
+}
+
+const fn is_secured(flow: &Flow) -> bool {
+    flow.transport.is_secure()
+}
+
+/// The keys for another offer to a callee that refused `request`: none if the caller has keys, and
+/// keys if it has none. `None` if the offer is not changed.
+pub(super) fn other_keys(request: &Message<'_>, env: &Env<'_>) -> Option<Keying> {
+    let config = &env.settings.config;
+    env.relay?;
+    if config.media_keys != MediaKeys::Converted
+        || config.relaying == Relaying::Off
+        || !Said::read(request)?.to_tag.is_empty()
+    {
+        return None;
+    }
+    let session = SessionDescription::parse(request.session_description()?).ok()?;
+    let medium = session.media.iter().find(|medium| medium.port != 0)?;
+    let has_keys = medium.attributes("crypto").next().is_some();
+    match Profile::of(medium.protocol)? {
+        Profile::Dtls => None,
+        Profile::Secure => Some(Keying::Clear),
+        Profile::Plain if has_keys => Some(Keying::Clear),
+        Profile::Plain => Some(Keying::Required),
+    }
+}
+
 /// True if the media of a new call are to be relayed.
 fn is_wanted(
     description: Option<&[u8]>,
@@ -162,7 +207,9 @@ fn is_wanted(
     target: &Target,
     env: &Env<'_>,
 ) -> bool {
+    let ends_keys = keying(target, to, env) != Keying::Passed;
     match env.settings.config.relaying {
+        Relaying::Needed if ends_keys => true,
         Relaying::Off => false,
         Relaying::All => true,
         Relaying::Needed => {
@@ -212,8 +259,14 @@ fn permits<'a>(flow: &Flow, env: &'a Env<'_>) -> impl Fn(SocketAddr) -> bool + u
     move |place| place.ip() == host || env.settings.may_reach(origin, Transport::Udp, place)
 }
 
-fn end<'a>(flow: &Flow, permits: &'a dyn Fn(SocketAddr) -> bool, env: &Env<'_>) -> End<'a> {
+fn end<'a>(
+    flow: &Flow,
+    keying: Keying,
+    permits: &'a dyn Fn(SocketAddr) -> bool,
+    env: &Env<'_>,
+) -> End<'a> {
     let mut end = End::new(flow.remote, flow.local.ip(), permits);
+    end.keying = keying;
     end.advertised = env.settings.called_by(flow, || Some(flow.remote.ip())).ip();
     end
 }

@@ -8,6 +8,7 @@ use crate::core::settings::{DomainIndex, Settings};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use memchr::memchr;
+use relay::Keying;
 use sip::Uri;
 use sip::uri::is_sips;
 use smallvec::SmallVec;
@@ -26,6 +27,8 @@ pub(crate) struct Target {
     pub(crate) flow_bound: bool,
     /// The network scope of the party that named the target.
     pub(crate) origin: Scope,
+    /// The SRTP keys in the offer, if they differ from those of the configuration.
+    pub(crate) keying: Option<Keying>,
     /// Set if this is one of the flows to a phone.
     pub(crate) flows: Option<Box<Flows>>,
 }
@@ -79,6 +82,7 @@ impl Target {
             q: binding.q,
             flow_bound: binding.flow_bound,
             origin: settings.scope_of(&binding.flow),
+            keying: None,
             flows: binding
                 .phone_of_flow()
                 .map(|phone| Box::new(Flows { user: 0, phone: phone.into(), further: Vec::new() })),

@@ -1,11 +1,11 @@
 //! Session descriptions of calls whose media are relayed.
 
-use crate::rig::{ALICE, BOB, Draft, Rig, Sent, closed_config, open_config, udp};
+use crate::rig::{ALICE, BOB, Draft, Rig, Sent, closed_config, open_config, tcp, udp};
 use barebell_sip_server::Config;
-use barebell_sip_server::config::Relaying;
+use barebell_sip_server::config::{MediaKeys, Relaying};
 use barebell_sip_server::relay::{Calls, Host, Limits, NoPort, Ports, Relay, Stream};
 use parking_lot::RawMutex;
-use sip::HeaderName;
+use sip::{HeaderName, Transport};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -210,4 +210,59 @@ fn a_part_of_a_multipart_body_is_rewritten_alone() {
     let written = body(reaction.forwarded());
     assert!(written.starts_with(part) && written.ends_with("\r\n--b--\r\n"), "{written}");
     assert!(written.contains("m=audio 20002 ") && !written.contains("198.51.100.10"));
+}
+
+const CRYPTO: &str =
+    "a=crypto:1 AES_CM_128_HMAC_SHA1_80 inline:WVNfX19zZW1jdGwgKCkgewkyMjA7fQp9CnVubGVz\r\n";
+
+fn secure(host: &str) -> String {
+    sdp(host).replace("RTP/AVP", "RTP/SAVP") + CRYPTO
+}
+
+#[test]
+fn a_callee_that_refuses_the_keys_gets_an_offer_without_them() {
+    let (mut rig, relay) = server(open_config(), &format!("<sip:bob@{BOB}>"));
+    let draft = offer("198.51.100.10").with_body(&secure("198.51.100.10"));
+    let first = rig.send(&udp(ALICE), &draft).forwarded().clone();
+    assert_eq!(body(&first), secure("198.51.100.10"));
+    let reaction = rig.receive(&first.flow, &first.answer(488, "bob", ""));
+    let invite = |sent: &&Sent| sent.value(HeaderName::CSeq).ends_with("INVITE");
+    let second = reaction.requests().find(invite).expect("another offer").clone();
+    let offered = body(&second);
+    assert!(offered.contains(" RTP/AVP 0\r\n") && !offered.contains("crypto"), "{offered}");
+    let answered = body(&answer(&mut rig, &second, 200));
+    assert!(answered.contains(" RTP/SAVP 0\r\n"), "{answered}");
+    assert!(answered.contains("a=crypto:1 AES_CM_128_HMAC_SHA1_80 inline:"), "{answered}");
+    assert_eq!(relay.count(), 1);
+}
+
+#[test]
+fn a_callee_that_demands_keys_gets_those_of_the_relay_and_refuses_once() {
+    let (mut rig, relay) = server(open_config(), &format!("<sip:bob@{BOB}>"));
+    let first = rig.send(&udp(ALICE), &offer("198.51.100.10")).forwarded().clone();
+    let reaction = rig.receive(&first.flow, &first.answer(488, "bob", ""));
+    let invite = |sent: &&Sent| sent.value(HeaderName::CSeq).ends_with("INVITE");
+    let second = reaction.requests().find(invite).expect("another offer").clone();
+    assert!(body(&second).contains(" RTP/SAVP 0\r\n") && body(&second).contains("a=crypto:1 "));
+    let refused = rig.receive(&second.flow, &second.answer(488, "bob", ""));
+    assert_eq!(refused.responses().next().map(Sent::status), Some(488));
+    assert_eq!((refused.requests().filter(invite).count(), relay.count()), (0, 0));
+}
+
+#[test]
+fn keys_pass_or_are_required_as_configured() {
+    let config = Config { media_keys: MediaKeys::Passed, ..open_config() };
+    let (mut rig, _) = server(config, &format!("<sip:bob@{BOB}>"));
+    let first = rig.send(&udp(ALICE), &offer("198.51.100.10")).forwarded().clone();
+    let refused = rig.receive(&first.flow, &first.answer(488, "bob", ""));
+    assert_eq!(refused.responses().next().map(Sent::status), Some(488));
+    let config = Config { media_keys: MediaKeys::Required, ..open_config() };
+    let (mut rig, relay) = server(config, &format!("<sip:bob@{BOB}>"));
+    let first = rig.send(&udp(ALICE), &offer("198.51.100.10")).forwarded().clone();
+    let offered = body(&first);
+    assert!(offered.contains(" RTP/AVP 0\r\n") && offered.contains("a=crypto:1 "), "{offered}");
+    let over_tls = barebell_sip_server::Flow { transport: Transport::Tls, ..tcp(ALICE, 4) };
+    let reaction = rig.send(&over_tls, &offer("198.51.100.10"));
+    assert_eq!(reaction.responses().next().map(Sent::status), Some(488));
+    assert_eq!(relay.count(), 1);
 }

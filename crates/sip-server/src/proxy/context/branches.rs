@@ -2,6 +2,7 @@
 //! (RFC 3261 section 16.6, RFC 3263 section 4.3, RFC 5626 section 7).
 
 use super::super::fork::{Cancel, Fork, ForkState, Sent};
+use super::super::media::other_keys;
 use super::super::plan::write_request;
 use super::super::search::{Aim, Search};
 use super::super::target::Target;
@@ -192,6 +193,33 @@ impl Context {
             aim.alternatives.retain(|place| Some(place.remote) != aim.tcp_tried);
         }
         self.fail_over(index, changes_flow, env)
+    }
+
+    /// Opens a new branch to the target of a failed branch on the same flow, with an offer of other
+    /// keys. Returns false if nothing was opened.
+    pub(super) fn change_keys(&mut self, index: u8, env: &mut Env<'_>) -> bool {
+        if self.is_closing || self.kind != TransactionKind::Invite {
+            return false;
+        }
+        let tried = self.with_search(|context, search, request| {
+            let at = usize::from(index);
+            let (Some(aim), Some(ForkState::Sent(sent))) =
+                (search.aims.get(at), context.branches.get(at).map(|fork| &fork.state))
+            else {
+                return false;
+            };
+            let keying = other_keys(request, env).filter(|_| aim.target.keying.is_none());
+            if keying.is_none() || context.branches.len() >= MAX_BRANCHES {
+                return false;
+            }
+            let (flow, breadth) = (sent.flow, aim.breadth);
+            let target = Target { keying, ..aim.target.clone() };
+            let aim = Aim { target, breadth, alternatives: Vec::new(), tcp_tried: aim.tcp_tried };
+            let index = context.push_branch(search, aim);
+            context.send_on(search, index, flow, request, env);
+            true
+        });
+        tried == Some(true)
     }
 
     /// Opens a new branch to the next place for the target of a failed branch, or to the next flow

@@ -270,6 +270,8 @@ impl Context {
             }
             // These responses mean that the flow has failed, not that the phone rejects the call.
             408 | 430 => self.fail_over(index, true, env),
+            // The phone may refuse the keys of the offer, or an offer without keys.
+            488 => self.change_keys(index, env),
             _ => false,
         };
         if has_failed_over {

@@ -1,0 +1,67 @@
+//! The ends of a call.
+
+use core::fmt;
+use core::net::{IpAddr, SocketAddr};
+
+/// The keys in the descriptions that an end gets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Keying {
+    /// The keys of the other end pass. The relay has none.
+    #[default]
+    Passed,
+    /// No keys: media in clear.
+    Clear,
+    /// Keys of the relay are offered beside media in clear (RFC 8643).
+    Optional,
+    /// Keys of the relay are offered, and the end must use them.
+    Required,
+}
+
+/// One end of a call, as its signalling shows it.
+#[derive(Clone, Copy)]
+#[non_exhaustive]
+pub struct End<'a> {
+    /// The address that the signalling of the end comes from. Packets may come from its host.
+    pub signalling: SocketAddr,
+    /// The local address that the ports to the end are opened at.
+    pub local: IpAddr,
+    /// The address of the ports in descriptions: that of `local`, or the one that an address
+    /// translation in front of the server has.
+    pub advertised: IpAddr,
+    /// The keys in the first description for the end, and in all later ones if it agrees. The
+    /// offers of an end with [`Keying::Required`] must have keys.
+    pub keying: Keying,
+    permits: &'a dyn Fn(SocketAddr) -> bool,
+}
+
+impl<'a> End<'a> {
+    /// Creates an end whose media leave from `local`, with keys that pass. `permits` tells if
+    /// packets may be sent to an address that the end names.
+    #[must_use]
+    pub fn new(
+        signalling: SocketAddr,
+        local: IpAddr,
+        permits: &'a dyn Fn(SocketAddr) -> bool,
+    ) -> Self {
+        Self { signalling, local, advertised: local, keying: Keying::Passed, permits }
+    }
+
+    pub(crate) fn permits(&self, place: SocketAddr) -> bool {
+        place.port() != 0
+            && !place.ip().is_unspecified()
+            && !place.ip().is_multicast()
+            && (self.permits)(place)
+    }
+}
+
+impl fmt::Debug for End<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("End")
+            .field("signalling", &self.signalling)
+            .field("local", &self.local)
+            .field("advertised", &self.advertised)
+            .field("keying", &self.keying)
+            .finish_non_exhaustive()
+    }
+}
