@@ -8,6 +8,7 @@ mod engine;
 mod framer;
 mod media;
 mod message;
+mod ng;
 mod websocket;
 
 pub use agent::agent;
@@ -17,4 +18,5 @@ pub use engine::engine;
 pub use framer::framer;
 pub use media::{rtcp, rtp, sdes, sdp, srtp};
 pub use message::message;
+pub use ng::ng;
 pub use websocket::websocket;

@@ -15,6 +15,7 @@ extern crate alloc;
 extern crate std;
 
 mod agent;
+mod control;
 mod lock;
 mod media;
 mod signalling;
@@ -33,6 +34,7 @@ pub fn run() -> Result<(), &'static str> {
     media::receive().ok_or("rtp")?;
     media::protect().ok_or("srtp")?;
     media::ask().ok_or("stun")?;
+    control::answer().ok_or("ng")?;
     users().ok_or("users")?;
     media::call().ok_or("media")?;
     sound::speak().ok_or("codec")?;
