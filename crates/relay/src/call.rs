@@ -11,6 +11,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::any::Any;
 use core::net::SocketAddr;
 use core::time::Duration;
 use lock_api::RawMutex;
@@ -22,6 +23,9 @@ pub(crate) const MAX_MEDIA: usize = 8;
 
 /// The maximum number of callees that answer on one branch, where a later proxy forks.
 const MAX_CALLEES: usize = 16;
+
+/// A value of the owner that is kept with a call.
+pub type Attachment = Arc<dyn Any + Send + Sync>;
 
 /// The place of a description in the exchange of offers and answers (RFC 3264, RFC 6337).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +77,7 @@ pub(crate) struct Branch<R, P> {
     pub(crate) signalling: [SocketAddr; 2],
     pub(crate) created: Duration,
     pub(crate) answered: Option<Duration>,
+    pub(crate) attachment: Option<Attachment>,
     media: Vec<Option<Medium<R, P>>>,
     exchanges: [Option<Exchange>; 2],
     /// The keying that the ends had in the first exchange. `None` before.
@@ -97,6 +102,7 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
             signalling: [SocketAddr::from(([0, 0, 0, 0], 0)); 2],
             created: now,
             answered: None,
+            attachment: None,
             media: Vec::new(),
             exchanges: [None, None],
             ends_keys: None,

@@ -25,7 +25,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
-pub use call::Role;
+pub use call::{Attachment, Role};
 pub use end::{End, Keying};
 pub use error::{Drop, RelayError};
 pub use host::{Host, NoPort, Ports};

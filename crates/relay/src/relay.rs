@@ -1,6 +1,6 @@
 //! The table of relayed calls.
 
-use crate::call::{Branch, Ends, Role};
+use crate::call::{Attachment, Branch, Ends, Role};
 use crate::end::End;
 use crate::error::RelayError;
 use crate::host::{Host, Ports};
@@ -92,6 +92,8 @@ pub struct CallReport {
     pub answered: Option<Duration>,
     /// The packets of each stream: those of the caller, and those of the callee.
     pub streams: Vec<[Direction; 2]>,
+    /// The value that the owner has kept with the call.
+    pub attachment: Option<Attachment>,
 }
 
 /// The calls of a relay, for the owner of the signalling.
@@ -109,8 +111,12 @@ pub trait Calls: Send + Sync {
     /// A limit is reached.
     fn begin(&self, passage: &Passage<'_>) -> Result<(), RelayError>;
 
-    /// Records that the callee with this tag has answered on the branch `id`.
-    fn confirm(&self, call_id: &[u8], id: &[u8], callee_tag: &[u8], now: Duration);
+    /// Records that the callee with this tag has answered on the branch `id`. Returns true if the
+    /// call is relayed and has no [attachment](Calls::attach).
+    fn confirm(&self, call_id: &[u8], id: &[u8], callee_tag: &[u8], now: Duration) -> bool;
+
+    /// Keeps a value of the owner with the branch `id` of a call, for its report.
+    fn attach(&self, call_id: &[u8], id: &[u8], attachment: Attachment);
 
     /// Ends the branch `id` of a call, which was not answered.
     fn end_branch(&self, call_id: &[u8], id: &[u8]) -> Option<CallReport>;
@@ -324,12 +330,22 @@ where
         })
     }
 
-    fn confirm(&self, call_id: &[u8], id: &[u8], callee_tag: &[u8], now: Duration) {
+    fn confirm(&self, call_id: &[u8], id: &[u8], callee_tag: &[u8], now: Duration) -> bool {
+        self.with_branches(call_id, |branches| {
+            let Some(branch) = branches.iter_mut().find(|branch| *branch.id == *id) else {
+                return false;
+            };
+            // The dialog of one callee too many is not relayed.
+            let _ = branch.add_callee(callee_tag);
+            branch.answered.get_or_insert(now);
+            branch.attachment.is_none()
+        })
+    }
+
+    fn attach(&self, call_id: &[u8], id: &[u8], attachment: Attachment) {
         self.with_branches(call_id, |branches| {
             if let Some(branch) = branches.iter_mut().find(|branch| *branch.id == *id) {
-                // The dialog of one callee too many is not relayed.
-                let _ = branch.add_callee(callee_tag);
-                branch.answered.get_or_insert(now);
+                branch.attachment = Some(attachment);
             }
         });
     }
@@ -405,5 +421,6 @@ fn report<R: RawMutex, P: Ports>(call_id: &[u8], branch: &Branch<R, P>) -> CallR
         created: branch.created,
         answered: branch.answered,
         streams: branch.streams().map(|stream| stream.summary()).collect(),
+        attachment: branch.attachment.clone(),
     }
 }

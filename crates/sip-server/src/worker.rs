@@ -19,7 +19,7 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::sync::atomic::Ordering;
 use lock_api::RawMutex;
-use relay::Calls;
+use relay::{CallReport, Calls};
 use sip::message::{FramingFault, ParseError, RequestFault};
 use sip::{Duration, Instant, Message, Method, Status, Transport};
 
@@ -249,6 +249,16 @@ impl<R: RawMutex> Worker<R> {
         self.with_env(now, out, |server, env| {
             proxy::on_unreachable(&server.proxy, remote, quoted, env);
         });
+    }
+
+    /// Ends a relayed call: sends a BYE to both ends, with the Reason `reason` (RFC 3326). `call` is
+    /// the report with which the relay has ended it.
+    pub fn hang_up(&mut self, now: Instant, call: &CallReport, reason: &str, out: &mut Output) {
+        let hangup = call.attachment.as_ref().and_then(|it| it.downcast_ref::<proxy::Hangup>());
+        let messages = hangup.into_iter().flat_map(|hangup| hangup.messages(reason));
+        for (flow, bye) in messages {
+            self.receive(now, &flow, &bye, out);
+        }
     }
 
     /// Reverts the REGISTERs in [`Output::journal`], which could not be stored. The owner rejects

@@ -176,14 +176,12 @@ impl Fork {
     }
 
     /// Handles a final response. The message is kept if `keeps_message`, because an ACK that
-    /// replaced the request may have to be retransmitted.
-    pub(super) fn on_final(&mut self, keeps_message: bool) {
+    /// replaced the request may have to be retransmitted. Otherwise it is returned.
+    pub(super) fn on_final(&mut self, keeps_message: bool) -> Vec<u8> {
         self.timer_c = None;
-        let ForkState::Sent(sent) = &mut self.state else { return };
+        let ForkState::Sent(sent) = &mut self.state else { return Vec::new() };
         sent.is_final = true;
-        if !keeps_message {
-            sent.message = Vec::new();
-        }
+        if keeps_message { Vec::new() } else { core::mem::take(&mut sent.message) }
     }
 
     pub(super) fn poll_cancel(&mut self, env: &mut Env<'_>) {

@@ -1,6 +1,7 @@
 //! Session descriptions of forwarded messages: those of relayed calls get the ports of the relay.
 //! This leaves RFC 3261 section 16.6 step 1, as far as [`Relaying`] asks for it.
 
+use super::hangup::Hangup;
 use super::target::Target;
 use super::via_branch::{Said, ViaBranch};
 use crate::core::config::{MediaKeys, Relaying};
@@ -93,8 +94,7 @@ pub(super) fn body_of_response(
     to: &Flow,
     env: &Env<'_>,
 ) -> Option<Vec<u8>> {
-    let relay = env.relay?;
-    let status = response.status()?;
+    let (relay, status) = (env.relay?, response.status()?);
     let cseq = CSeq::parse(response.value(HeaderName::CSeq)?).ok()?;
     if !matches!(cseq.method, Method::Invite | Method::Prack | Method::Update) {
         return None;
@@ -124,10 +124,32 @@ pub(super) fn body_of_response(
         });
         Some(spliced(response, description, described.ok()??))
     });
-    if cseq.method == Method::Invite && (200..300).contains(&status) {
-        relay.confirm(said.call_id, branch, said.to_tag, now);
-    }
     described
+}
+
+/// Confirms a relayed call by its 2xx `response`, which was sent as `passed` on the flow `to` of
+/// the caller. `invite` is its request as it was sent on the flow `from` of the callee.
+pub(super) fn on_answer(
+    invite: &[u8],
+    response: &Message<'_>,
+    passed: &[u8],
+    [to, from]: [Flow; 2],
+    env: &Env<'_>,
+) {
+    let via = response.top_via().ok();
+    let (Some(relay), Some(said), Some(branch)) =
+        (env.relay, Said::read(response), via.as_ref().and_then(|via| via.branch()))
+    else {
+        return;
+    };
+    let now = Duration::from_micros(env.now.as_micros());
+    let needs_byes = relay.confirm(said.call_id, branch, said.to_tag, now);
+    if needs_byes
+        && let (Ok(invite), Ok(passed)) = (Message::parse(invite), Message::parse(passed))
+        && let Some(hangup) = Hangup::of(&invite, &passed, [to, from], env)
+    {
+        relay.attach(said.call_id, branch, hangup);
+    }
 }
 
 /// Ends the relayed call that a final response ends: an INVITE that failed, or a BYE.

@@ -12,6 +12,7 @@ mod execute;
 mod fork;
 mod forward;
 mod grant;
+mod hangup;
 mod media;
 mod passed;
 mod plan;
@@ -29,6 +30,7 @@ mod transactions;
 mod via_branch;
 mod way_back;
 
+pub(crate) use hangup::Hangup;
 pub(crate) use route::{Preprocessed, has_token, is_served, preprocess};
 pub(crate) use tables::Tables;
 

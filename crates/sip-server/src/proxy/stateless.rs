@@ -3,7 +3,7 @@
 
 use super::ResponseOutcome;
 use super::forward::{NO_CHALLENGE, ResponseChanges};
-use super::media::{body_of_response, on_final};
+use super::media::{body_of_response, on_answer, on_final};
 use super::plan::{Plan, write_request};
 use super::record_route::{address_in, token_for_place, token_for_sender, write_record_route_anew};
 use super::stuck::Stuck;
@@ -233,7 +233,11 @@ pub(crate) fn pass_back(
         body: body.as_deref(),
         ..ResponseChanges::default()
     };
-    env.out.send(flow, |bytes| changes.write(response, bytes));
+    let range = env.out.send(flow, |bytes| changes.write(response, bytes)).unwrap_or_default();
+    if (200..300).contains(&status) {
+        // Without the request there are no BYEs to end the call with.
+        on_answer(&[], response, &env.out.bytes[range], [flow, *arrived_on], env);
+    }
     if (200..300).contains(&status) {
         ResponseOutcome::Success { moved: None }
     } else {

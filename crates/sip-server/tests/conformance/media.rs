@@ -266,3 +266,35 @@ fn keys_pass_or_are_required_as_configured() {
     assert_eq!(reaction.responses().next().map(Sent::status), Some(488));
     assert_eq!(relay.count(), 1);
 }
+
+#[test]
+fn a_call_that_the_server_ends_gets_a_bye_to_each_end() {
+    let (mut rig, relay) = server(open_config(), &format!("<sip:bob@{BOB}>"));
+    let draft = offer("192.168.1.5").with("Contact", "<sip:alice@192.168.1.5:5060>");
+    let forwarded = rig.send(&udp(NAT), &draft).forwarded().clone();
+    let routes: String = forwarded
+        .message()
+        .values(HeaderName::RecordRoute)
+        .map(|value| format!("Record-Route: {}\r\n", crate::rig::text(value)))
+        .collect();
+    let fields = format!("{routes}Contact: <sip:bob@{BOB}>\r\n");
+    rig.receive(&forwarded.flow, &forwarded.answer(200, "bob", &fields)).response();
+    let call_id = forwarded.value(HeaderName::CallId);
+    let ended = relay.end_dialog(call_id.as_bytes(), [b"bob", b"alice-tag"]).expect("a call");
+    let reaction = rig.hang_up(&ended, "SIP;cause=408;text=\"Media Timeout\"");
+    let byes: Vec<&Sent> = reaction.requests().collect();
+    let [to_bob, to_alice] = byes[..] else { panic!("{reaction:#?}") };
+    for (bye, remote, target, from) in [
+        (to_bob, BOB, "sip:bob@198.51.100.20:5060", "alice-tag"),
+        (to_alice, NAT, "sip:alice@192.168.1.5:5060", "bob"),
+    ] {
+        assert_eq!(
+            (bye.flow.remote.to_string(), bye.request_uri()),
+            (remote.into(), target.into())
+        );
+        assert!(bye.value(HeaderName::From).ends_with(&format!("tag={from}")), "{bye:?}");
+        assert_eq!(bye.value(HeaderName::CSeq), "1000001 BYE");
+        assert_eq!(bye.values(HeaderName::Route), Vec::<String>::new());
+        assert!(bye.value(HeaderName::Reason).starts_with("SIP;cause=408"));
+    }
+}

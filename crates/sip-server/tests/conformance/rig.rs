@@ -3,7 +3,7 @@
 
 use barebell_sip_server::config::{Domain, Listener, Network};
 use barebell_sip_server::journal_record::Record;
-use barebell_sip_server::relay::Calls;
+use barebell_sip_server::relay::{CallReport, Calls};
 use barebell_sip_server::{
     Config, Connection, Event, Flow, Location, Output, Payers, Server, Ticket, Worker,
 };
@@ -207,6 +207,12 @@ impl Rig {
     /// Reports a message of the server as undeliverable.
     pub(crate) fn undeliverable(&mut self, flow: &Flow, bytes: &[u8]) -> Reaction {
         self.worker.undeliverable(self.now, flow, bytes, &mut self.out);
+        self.take()
+    }
+
+    /// Ends a relayed call.
+    pub(crate) fn hang_up(&mut self, call: &CallReport, reason: &str) -> Reaction {
+        self.worker.hang_up(self.now, call, reason, &mut self.out);
         self.take()
     }
 

@@ -5,7 +5,7 @@ mod branches;
 
 use super::fork::{Cancel, ELSEWHERE, Fork, ForkState, reason_line, reason_lines};
 use super::forward::{NO_CHALLENGE, ResponseChanges, SenderFields};
-use super::media::{self, body_of_response};
+use super::media::{self, body_of_response, on_answer};
 use super::plan::Plan;
 use super::search::{Aim, Search};
 use super::target::Targets;
@@ -249,13 +249,21 @@ impl Context {
         }
         let is_success = status < 300;
         let is_acknowledged = self.kind == TransactionKind::Invite && !is_success;
-        self.branches[usize::from(index)].on_final(is_acknowledged);
+        let request = self.branches[usize::from(index)].on_final(is_acknowledged);
         if is_success {
             // Retransmissions of a 2xx and the 2xx of other branches are all forwarded.
             if self.kind == TransactionKind::Invite && self.back.server.state() != State::Accepted {
                 env.counters.answered.add();
             }
+            let sent_before = env.out.transmits.len();
             let passed = self.pass(status, from, response, env);
+            if self.kind == TransactionKind::Invite
+                && let Some(transmit) = env.out.transmits.get(sent_before)
+            {
+                let passed = &env.out.bytes[transmit.range.clone()];
+                let flows = [*self.back.flow(), from.there];
+                on_answer(&request, response, passed, flows, env);
+            }
             self.close_others(Some(index), ELSEWHERE, env);
             return passed.map_or(ResponseOutcome::Accepted, |passed| ResponseOutcome::Success {
                 moved: passed.moved,
