@@ -104,7 +104,7 @@ pub(super) fn body_of_response(
     let branch = via.branch()?;
     let now = Duration::from_micros(env.now.as_micros());
     let description = response.session_description();
-    let described = description.and_then(|description| {
+    description.and_then(|description| {
         let permits = [permits(from, env), permits(to, env)];
         let passage = Passage {
             call_id: said.call_id,
@@ -123,8 +123,7 @@ pub(super) fn body_of_response(
             env.counters.relay_refused.add();
         });
         Some(spliced(response, description, described.ok()??))
-    });
-    described
+    })
 }
 
 /// Confirms a relayed call by its 2xx `response`, which was sent as `passed` on the flow `to` of
