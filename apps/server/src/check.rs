@@ -10,6 +10,7 @@ use crate::data_dir;
 use crate::domains::unserved_users;
 use crate::failure::Failure;
 use crate::listen::Listen;
+use crate::media::{MediaSettings, Relaying};
 use crate::output::Out;
 use crate::settings::Settings;
 use sip::Transport;
@@ -74,6 +75,24 @@ fn in_file(flags: &CheckFlags, text: &str) -> String {
     about.map_or_else(|| text.to_owned(), |file| format!("{}: {}: {text}", file.place, file.key))
 }
 
+/// Reports the calls that are relayed, and warns of a listener on one of their ports.
+fn media(settings: &Settings, listens: &[Listen], out: &mut Out) -> Result<(), Failure> {
+    let MediaSettings { relay, ports, .. } = &settings.media;
+    let calls = match relay {
+        Relaying::Off => return out.line("relays no media"),
+        Relaying::Needed => "the media of calls whose ends cannot reach each other",
+        Relaying::All => "the media of all calls",
+    };
+    let most = settings.media.max_calls();
+    out.line(&format!("relays {calls}, at most {most}, on UDP ports {ports}"))?;
+    let is_on_one = |listen: &&Listen| {
+        !listen.transport.is_stream() && ports.ports().contains(&listen.address.port())
+    };
+    listens.iter().filter(is_on_one).try_for_each(|listen| {
+        out.line(&format!("warning: {listen} is one of media.ports: a call fewer can be relayed"))
+    })
+}
+
 /// Warns of users in domains that would not be served.
 fn users(flags: &CheckFlags, served: &[Domain], out: &mut Out) -> Result<(), Failure> {
     let data = flags.place.settings()?.data()?;
@@ -128,6 +147,7 @@ pub(crate) fn run(flags: &CheckFlags, out: &mut Out) -> Result<(), Failure> {
     for listen in &listens {
         out.line(&format!("listens on {listen}"))?;
     }
+    media(&settings, &listens, out)?;
     out.line(&format!("keeps its data in {}", settings.data()?.display()))?;
     let mut is_good = files(flags, out)?;
     if is_good && let Err(failure) = certificates(&settings, out) {

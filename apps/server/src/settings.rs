@@ -6,6 +6,7 @@ use crate::domains::{self, Host};
 use crate::failure::Failure;
 use crate::listen::Listen;
 use crate::log;
+use crate::media::MediaSettings;
 use net::Origins;
 use net::tls::Server;
 use std::collections::HashSet;
@@ -36,6 +37,8 @@ pub(crate) struct Settings {
     pub(crate) max_connections: usize,
     /// The maximum number of open stream connections from one address.
     pub(crate) max_connections_per_source: usize,
+    /// The settings of the media relay.
+    pub(crate) media: MediaSettings,
     /// The maximum number of log lines of one kind per second; 0: no limit.
     pub(crate) log_lines_per_second: u32,
 }
@@ -53,6 +56,7 @@ impl Default for Settings {
             sync: Sync::Every(Duration::from_secs(1)),
             max_connections: 100_000,
             max_connections_per_source: 1000,
+            media: MediaSettings::default(),
             log_lines_per_second: log::DEFAULT_LINES_PER_SECOND,
         }
     }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::listen::Listen;
+use crate::media::Relaying;
 use sip::digest::Algorithm;
 use sip::stream::websocket::ClientField;
 use sip_server::config::{Domain, Mode, State};
@@ -45,6 +46,7 @@ fn the_reference_shows_every_key_with_its_default() {
     assert_eq!(settings.tls.certificates.drain(..).count(), 1, "{machine}");
     let acme = settings.tls.acme.take().unwrap();
     assert_eq!((&*acme.directory, acme.domains.len()), (LETS_ENCRYPT, 1), "{machine}");
+    assert_eq!(settings.media.max_calls.take(), Some(settings.media.max_calls()), "{machine}");
     let example = Domain { name: "example.com".to_owned(), aliases: Vec::new() };
     assert_eq!(settings.engine.domains, [example], "{machine}");
     settings.engine.domains.clear();
@@ -62,6 +64,7 @@ fn the_reference_names_every_key() {
         "acme",
         "websocket",
         "limits",
+        "media",
         "storage",
         "log",
     ];
@@ -110,6 +113,12 @@ fn every_kind_of_value_is_read() {
         algorithms = ["SHA-256", "md5"]
         [timers]
         t1 = "100ms"
+        [media]
+        relay = "all"
+        ports = "30000-30999"
+        max_calls = 200
+        max_calls_per_source = 20
+        timeout = "2m"
         [storage]
         registrations = false
         sync = "always"
@@ -129,6 +138,11 @@ fn every_kind_of_value_is_read() {
     assert!(!engine.authentication.required);
     assert_eq!(engine.authentication.algorithms, [Algorithm::Sha256, Algorithm::Md5]);
     assert_eq!(engine.timers.t1, Duration::from_millis(100));
+    let media = &settings.media;
+    assert_eq!((media.relay, media.ports.to_string().as_str()), (Relaying::All, "30000-30999"));
+    let limits = media.limits(media.ports.pairs());
+    assert_eq!((limits.calls, limits.calls_of_owner), (200, 20));
+    assert_eq!(limits.inactivity.as_secs(), 120);
     assert_eq!((settings.registrations, settings.sync), (false, Sync::Always));
     assert_eq!(engine.limits, sip_server::Config::default().limits);
 }

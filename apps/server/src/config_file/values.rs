@@ -4,6 +4,7 @@ use super::reader::BadValue;
 use crate::certificates::Files;
 use crate::domains;
 use crate::listen::Listen;
+use crate::media::Relaying;
 use net::Origins;
 use sip::Duration;
 use sip::digest::Algorithm;
@@ -60,6 +61,16 @@ pub(crate) fn on_off(name: &str) -> Result<bool, String> {
         "on" => Ok(true),
         "off" => Ok(false),
         _ => Err(unknown(name, "on, off")),
+    }
+}
+
+/// Parses the name of a rule for the calls that are relayed.
+pub(super) fn relaying(name: &str) -> Result<Relaying, String> {
+    match name {
+        "needed" => Ok(Relaying::Needed),
+        "all" => Ok(Relaying::All),
+        "off" => Ok(Relaying::Off),
+        _ => Err(unknown(name, "needed, all, off")),
     }
 }
 

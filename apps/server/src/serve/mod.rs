@@ -7,6 +7,7 @@ mod listening;
 mod load;
 mod local;
 mod lookups;
+mod media;
 mod renewal;
 mod scheduler;
 mod served;
@@ -18,6 +19,7 @@ use crate::descriptors::{self, Shares};
 use crate::failure::Failure;
 use crate::listen::Listen;
 use crate::log;
+use crate::media::Relaying;
 use crate::served_domains::remember_domains;
 use crate::settings::Settings;
 use connections::{Bounds, Connections, CurrentTls};
@@ -27,6 +29,7 @@ use listening::{Bound, bind, set_listeners};
 use load::load;
 use local::Engine;
 use lookups::Lookups;
+use media::{Media, Relay, expire_calls};
 use net::{Clock, Dns};
 use renewal::Renewal;
 use sip::Transport;
@@ -40,6 +43,7 @@ use std::time::Duration;
 use store::Storage;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 use workers::Workers;
 
 /// The time to wait for unanswered calls at shutdown.
@@ -104,6 +108,15 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
     }
     tokio::task::LocalSet::new().block_on(&runtime, async {
         let looking_up = tokio::task::spawn_local(lookups.start(&hub, dns(&config)));
+        let relay = hub.relay.clone();
+        let expiring = relay.map(|relay| {
+            tokio::task::spawn_local(expire_calls(relay, hub.clock, |report| {
+                log::info("media", || {
+                    let call_id = String::from_utf8_lossy(&report.call_id).into_owned();
+                    format!("the relay of call {call_id} ends: it has no packets or no answer")
+                });
+            }))
+        });
         let renewal = Renewal::new(data, tls, settings);
         renewal.keep();
         until_told_to_end(|| reload(&read_again, &listens, &desk, &*storage, &renewal)).await?;
@@ -111,6 +124,7 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
         drain(&hub.engine).await;
         drop(threads);
         looking_up.abort();
+        expiring.inspect(JoinHandle::abort);
         drop(admin);
         Ok::<(), Failure>(())
     })?;
@@ -156,12 +170,14 @@ fn open(
     let tls = Arc::clone(tls);
     let connections =
         Connections::new(Arc::clone(&engine), listeners, workers, bounds, clock, tls)?;
+    let relay = open_relay(settings, &shares)?;
     let hub = Hub {
         engine,
         clock,
         journal,
         sockets,
         connections,
+        relay,
         lookups,
         listens,
         dropped_lookups: AtomicU64::new(0),
@@ -186,8 +202,8 @@ fn engine_config(
 /// Divides the `limit` of open files between their uses.
 fn share(settings: &Settings, limit: usize) -> Result<Shares, Failure> {
     let workers = settings.workers();
-    let shares =
-        descriptors::share(limit, descriptors::open()?, workers, settings.max_connections)?;
+    let (open, wanted) = (descriptors::open()?, settings.max_connections);
+    let shares = descriptors::share(limit, open, workers, wanted, 2 * settings.media.pairs())?;
     let connections = shares.connections;
     if connections < settings.max_connections {
         log::warn("start", || {
@@ -200,6 +216,28 @@ fn share(settings: &Settings, limit: usize) -> Result<Shares, Failure> {
         });
     }
     Ok(shares)
+}
+
+/// Opens the media relay, if the settings have one.
+fn open_relay(settings: &Settings, shares: &Shares) -> Result<Option<Arc<Relay>>, Failure> {
+    let media = &settings.media;
+    if media.relay == Relaying::Off {
+        return Ok(None);
+    }
+    let pairs = shares.media / 2;
+    let (limits, wanted) = (media.limits(pairs), media.max_calls());
+    if limits.calls < wanted {
+        log::warn("start", || {
+            format!(
+                "at most {} calls are relayed, not {wanted}: only {} files may be open for media; \
+                 for more, raise the limit of open files (LimitNOFILE= in the systemd unit, or \
+                 ulimit -n)",
+                limits.calls, shares.media
+            )
+        });
+    }
+    let host = Media::new(media.ports, pairs, settings.workers())?;
+    Ok(Some(Arc::new(Relay::new(host, limits))))
 }
 
 /// The DNS client, for the transports and address families of the listeners.

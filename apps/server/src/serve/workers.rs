@@ -193,6 +193,7 @@ impl WorkerState {
             match source {
                 Source::Datagrams(socket) => receive_all(hub, socket, inbox, places, local),
                 Source::Connections(owner) => hub.connections.serve(hub, owner, local, chunk),
+                Source::Media(media, owner) => media.serve(owner, &hub.clock, chunk),
                 Source::Waker => {
                     served.scheduler.awake(served.index);
                     was_woken = true;
