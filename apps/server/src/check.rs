@@ -10,11 +10,10 @@ use crate::data_dir;
 use crate::domains::unserved_users;
 use crate::failure::Failure;
 use crate::listen::Listen;
-use crate::media::{MediaSettings, Relaying};
 use crate::output::Out;
 use crate::settings::Settings;
 use sip::Transport;
-use sip_server::config::Domain;
+use sip_server::config::{Domain, Relaying};
 
 /// Reads the TLS files, if there is a secure listener. No certificate is created, and no issuer is
 /// contacted.
@@ -77,8 +76,8 @@ fn in_file(flags: &CheckFlags, text: &str) -> String {
 
 /// Reports the calls that are relayed, and warns of a listener on one of their ports.
 fn media(settings: &Settings, listens: &[Listen], out: &mut Out) -> Result<(), Failure> {
-    let MediaSettings { relay, ports, .. } = &settings.media;
-    let calls = match relay {
+    let ports = settings.media.ports;
+    let calls = match settings.engine.relaying {
         Relaying::Off => return out.line("relays no media"),
         Relaying::Needed => "the media of calls whose ends cannot reach each other",
         Relaying::All => "the media of all calls",

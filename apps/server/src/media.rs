@@ -8,23 +8,9 @@ use std::str::FromStr;
 /// The ports of a stream: one for RTP and one for RTCP on each side.
 pub(crate) const PORTS_PER_STREAM: usize = 4;
 
-/// The calls whose media pass the relay.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Relaying {
-    /// None.
-    Off,
-    /// Those whose ends cannot reach each other, or differ in encryption.
-    #[default]
-    Needed,
-    /// All that the proxy forwards.
-    All,
-}
-
-/// The settings of the media relay.
+/// The ports and the limits of the media relay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MediaSettings {
-    /// The relayed calls.
-    pub(crate) relay: Relaying,
     /// The UDP ports of the relay.
     pub(crate) ports: PortRange,
     /// The maximum number of relayed calls, unless it is one for every four ports.
@@ -36,7 +22,6 @@ pub(crate) struct MediaSettings {
 impl Default for MediaSettings {
     fn default() -> Self {
         Self {
-            relay: Relaying::default(),
             ports: PortRange { first: 20_000, pairs: 5_000 },
             max_calls: None,
             limits: Limits::default(),
@@ -54,14 +39,6 @@ impl MediaSettings {
     /// The maximum number of calls, if the system sets no other limit.
     pub(crate) fn max_calls(&self) -> usize {
         self.limits(self.ports.pairs()).calls
-    }
-
-    /// The number of pairs of ports in use at most.
-    pub(crate) fn pairs(&self) -> usize {
-        match self.relay {
-            Relaying::Off => 0,
-            Relaying::Needed | Relaying::All => self.ports.pairs(),
-        }
     }
 }
 

@@ -9,6 +9,7 @@ use crate::log;
 use crate::media::MediaSettings;
 use net::Origins;
 use net::tls::Server;
+use sip_server::config::Relaying;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -37,7 +38,7 @@ pub(crate) struct Settings {
     pub(crate) max_connections: usize,
     /// The maximum number of open stream connections from one address.
     pub(crate) max_connections_per_source: usize,
-    /// The settings of the media relay.
+    /// The ports and the limits of the media relay.
     pub(crate) media: MediaSettings,
     /// The maximum number of log lines of one kind per second; 0: no limit.
     pub(crate) log_lines_per_second: u32,
@@ -101,6 +102,14 @@ impl Settings {
         let mut known = HashSet::new();
         names.retain(|name| known.insert(name.clone()));
         names
+    }
+
+    /// The number of sockets that the media relay needs at most.
+    pub(crate) fn media_sockets(&self) -> usize {
+        match self.engine.relaying {
+            Relaying::Off => 0,
+            Relaying::Needed | Relaying::All => 2 * self.media.ports.pairs(),
+        }
     }
 
     /// The number of worker threads.

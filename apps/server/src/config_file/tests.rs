@@ -1,9 +1,8 @@
 use super::*;
 use crate::listen::Listen;
-use crate::media::Relaying;
 use sip::digest::Algorithm;
 use sip::stream::websocket::ClientField;
-use sip_server::config::{Domain, Mode, State};
+use sip_server::config::{Domain, Mode, Relaying, State};
 use store::Sync;
 
 /// The reference for operators. Its first TOML block contains every key with its default.
@@ -139,7 +138,7 @@ fn every_kind_of_value_is_read() {
     assert_eq!(engine.authentication.algorithms, [Algorithm::Sha256, Algorithm::Md5]);
     assert_eq!(engine.timers.t1, Duration::from_millis(100));
     let media = &settings.media;
-    assert_eq!((media.relay, media.ports.to_string().as_str()), (Relaying::All, "30000-30999"));
+    assert_eq!((engine.relaying, media.ports.to_string().as_str()), (Relaying::All, "30000-30999"));
     let limits = media.limits(media.ports.pairs());
     assert_eq!((limits.calls, limits.calls_of_owner), (200, 20));
     assert_eq!(limits.inactivity.as_secs(), 120);
@@ -271,6 +270,22 @@ fn values_of_the_wrong_type_are_refused() {
     refused("[timers]\nt1 = 0.5", "2:6: t1: this is of type float; expected a duration such as");
     refused("[timers]\nt1 = 0", "2:6: t1: expected a duration longer than zero");
     refused("[storage]\nsync = \"0s\"", "2:8: sync: `0s` is unknown; expected one of: always, nev");
+}
+
+#[test]
+fn ports_of_media_are_a_range_with_room_for_the_calls() {
+    refused("[media]\nrelay = \"yes\"", "2:9: relay: `yes` is unknown; expected one of: needed, a");
+    for ports in ["20000", "80-90", "20000-20001", "30000-20000"] {
+        let expected = format!("2:9: ports: `{ports}` is no range of ports; expected one such as");
+        refused(&format!("[media]\nports = \"{ports}\""), &expected);
+    }
+    refused(
+        "[media]\nports = \"20000-20099\"\nmax_calls = 26\n",
+        "3:13: max_calls (26) needs 104 ports, more than those of ports (20000-20099)",
+    );
+    refused("[media]\nmax_calls = 2501\n", "2:13: max_calls (2501) needs 10004 ports, more than");
+    let media = parse("[media]\nports = \"20000-20099\"\n").unwrap().media;
+    assert_eq!(media.max_calls(), 25);
 }
 
 #[test]

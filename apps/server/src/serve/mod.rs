@@ -19,7 +19,6 @@ use crate::descriptors::{self, Shares};
 use crate::failure::Failure;
 use crate::listen::Listen;
 use crate::log;
-use crate::media::Relaying;
 use crate::served_domains::remember_domains;
 use crate::settings::Settings;
 use connections::{Bounds, Connections, CurrentTls};
@@ -34,7 +33,7 @@ use net::{Clock, Dns};
 use renewal::Renewal;
 use sip::Transport;
 use sip::locate::AddressFamilies;
-use sip_server::config::Config;
+use sip_server::config::{Config, Relaying};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -171,6 +170,9 @@ fn open(
     let connections =
         Connections::new(Arc::clone(&engine), listeners, workers, bounds, clock, tls)?;
     let relay = open_relay(settings, &shares)?;
+    if let Some(relay) = &relay {
+        engine.set_relay(Arc::<Relay>::clone(relay));
+    }
     let hub = Hub {
         engine,
         clock,
@@ -203,7 +205,7 @@ fn engine_config(
 fn share(settings: &Settings, limit: usize) -> Result<Shares, Failure> {
     let workers = settings.workers();
     let (open, wanted) = (descriptors::open()?, settings.max_connections);
-    let shares = descriptors::share(limit, open, workers, wanted, 2 * settings.media.pairs())?;
+    let shares = descriptors::share(limit, open, workers, wanted, settings.media_sockets())?;
     let connections = shares.connections;
     if connections < settings.max_connections {
         log::warn("start", || {
@@ -220,10 +222,10 @@ fn share(settings: &Settings, limit: usize) -> Result<Shares, Failure> {
 
 /// Opens the media relay, if the settings have one.
 fn open_relay(settings: &Settings, shares: &Shares) -> Result<Option<Arc<Relay>>, Failure> {
-    let media = &settings.media;
-    if media.relay == Relaying::Off {
+    if settings.engine.relaying == Relaying::Off {
         return Ok(None);
     }
+    let media = &settings.media;
     let pairs = shares.media / 2;
     let (limits, wanted) = (media.limits(pairs), media.max_calls());
     if limits.calls < wanted {
@@ -307,8 +309,8 @@ fn reload(
     desk.configure(config.clone());
     welcome::warn_of_users(&config.domains, &desk.unserved());
     log::info("reload", || {
-        "the configuration was read again; listen, data, workers, storage and the numbers of \
-         connections stay as they were until a restart"
+        "the configuration was read again; listen, data, workers, storage, media and the \
+         numbers of connections stay as they were until a restart"
             .to_owned()
     });
 }

@@ -111,7 +111,8 @@ impl Rig {
         let mut waiting: Vec<_> = (0..media.owners())
             .map(|owner| PollFd::new(media.as_fd(owner), PollFlags::POLLIN))
             .collect();
-        poll(&mut waiting, PollTimeout::try_from(PATIENCE).unwrap()).unwrap();
+        let ready = poll(&mut waiting, PollTimeout::try_from(PATIENCE).unwrap()).unwrap();
+        assert!(ready > 0, "no packet waits");
         let clock = Clock::start();
         (0..media.owners()).for_each(|owner| media.serve(owner, &clock, &mut [0; BUFFER]));
     }
