@@ -28,7 +28,7 @@ use listening::{Bound, bind, set_listeners};
 use load::load;
 use local::Engine;
 use lookups::Lookups;
-use media::{Media, Relay, expire_calls};
+use media::{Media, Relay};
 use net::{Clock, Dns};
 use renewal::Renewal;
 use sip::Transport;
@@ -42,7 +42,6 @@ use std::time::Duration;
 use store::Storage;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 use workers::Workers;
 
 /// The time to wait for unanswered calls at shutdown.
@@ -107,15 +106,6 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
     }
     tokio::task::LocalSet::new().block_on(&runtime, async {
         let looking_up = tokio::task::spawn_local(lookups.start(&hub, dns(&config)));
-        let relay = hub.relay.clone();
-        let expiring = relay.map(|relay| {
-            tokio::task::spawn_local(expire_calls(relay, hub.clock, |report| {
-                log::info("media", || {
-                    let call_id = String::from_utf8_lossy(&report.call_id).into_owned();
-                    format!("the relay of call {call_id} ends: it has no packets or no answer")
-                });
-            }))
-        });
         let renewal = Renewal::new(data, tls, settings);
         renewal.keep();
         until_told_to_end(|| reload(&read_again, &listens, &desk, &*storage, &renewal)).await?;
@@ -123,7 +113,6 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
         drain(&hub.engine).await;
         drop(threads);
         looking_up.abort();
-        expiring.inspect(JoinHandle::abort);
         drop(admin);
         Ok::<(), Failure>(())
     })?;

@@ -1,26 +1,32 @@
 //! The end of calls without an answer, or without packets.
 
-use super::since_epoch;
-use net::Clock;
+use super::{Relay, since_epoch};
 use relay::{CallReport, Calls};
-use std::sync::Arc;
-use std::time::Duration;
-use tokio::time::{MissedTickBehavior, interval};
+use sip::{Duration, Instant};
 
 /// The interval of checks. Each is of some of the calls.
 const INTERVAL: Duration = Duration::from_millis(250);
 
-/// Ends the calls that are over by their limits, and passes their reports to `ended`. It does not
-/// return.
-pub(in crate::serve) async fn expire_calls(
-    calls: Arc<dyn Calls>,
-    clock: Clock,
-    ended: impl Fn(CallReport),
-) {
-    let mut ticks = interval(INTERVAL);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        ticks.tick().await;
-        calls.expire(since_epoch(clock.now())).into_iter().for_each(&ended);
+/// The time of the next check.
+pub(in crate::serve) struct Expiry(Instant);
+
+impl Expiry {
+    /// Checks from `now` on.
+    pub(in crate::serve) const fn new(now: Instant) -> Self {
+        Self(now)
+    }
+
+    /// The time of the next check of `relay`. `None` if it has no calls.
+    pub(in crate::serve) fn next_due(&self, relay: &Relay) -> Option<Instant> {
+        (relay.count() > 0).then_some(self.0)
+    }
+
+    /// Ends the calls that are over by their limits, if a check is due at `now`.
+    pub(in crate::serve) fn end_calls(&mut self, relay: &Relay, now: Instant) -> Vec<CallReport> {
+        if self.next_due(relay).is_none_or(|when| when > now) {
+            return Vec::new();
+        }
+        self.0 = now + INTERVAL;
+        relay.expire(since_epoch(now))
     }
 }

@@ -10,7 +10,7 @@ mod sockets;
 #[cfg(test)]
 mod tests;
 
-pub(super) use expiry::expire_calls;
+pub(super) use expiry::Expiry;
 
 use crate::failure::{Failure, during};
 use crate::log;
