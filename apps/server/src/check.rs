@@ -13,7 +13,7 @@ use crate::listen::Listen;
 use crate::output::Out;
 use crate::settings::Settings;
 use sip::Transport;
-use sip_server::config::Domain;
+use sip_server::config::{Domain, Relaying};
 
 /// Reads the TLS files, if there is a secure listener. No certificate is created, and no issuer is
 /// contacted.
@@ -74,6 +74,24 @@ fn in_file(flags: &CheckFlags, text: &str) -> String {
     about.map_or_else(|| text.to_owned(), |file| format!("{}: {}: {text}", file.place, file.key))
 }
 
+/// Reports the calls that are relayed, and warns of a listener on one of their ports.
+fn media(settings: &Settings, listens: &[Listen], out: &mut Out) -> Result<(), Failure> {
+    let ports = settings.media.ports;
+    let calls = match settings.engine.relaying {
+        Relaying::Off => return out.line("relays no media"),
+        Relaying::Needed => "the media of calls whose ends cannot reach each other",
+        Relaying::All => "the media of all calls",
+    };
+    let most = settings.media.max_calls();
+    out.line(&format!("relays {calls}, at most {most}, on UDP ports {ports}"))?;
+    let is_on_one = |listen: &&Listen| {
+        !listen.transport.is_stream() && ports.ports().contains(&listen.address.port())
+    };
+    listens.iter().filter(is_on_one).try_for_each(|listen| {
+        out.line(&format!("warning: {listen} is one of media.ports: a call fewer can be relayed"))
+    })
+}
+
 /// Warns of users in domains that would not be served.
 fn users(flags: &CheckFlags, served: &[Domain], out: &mut Out) -> Result<(), Failure> {
     let data = flags.place.settings()?.data()?;
@@ -128,6 +146,7 @@ pub(crate) fn run(flags: &CheckFlags, out: &mut Out) -> Result<(), Failure> {
     for listen in &listens {
         out.line(&format!("listens on {listen}"))?;
     }
+    media(&settings, &listens, out)?;
     out.line(&format!("keeps its data in {}", settings.data()?.display()))?;
     let mut is_good = files(flags, out)?;
     if is_good && let Err(failure) = certificates(&settings, out) {

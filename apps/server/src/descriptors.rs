@@ -7,11 +7,13 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 /// Reserved for administration commands, checkpoints, and files read now and then.
 const KEPT: usize = 64;
 /// Reserved for each worker: epoll instances, and the next journal file.
-const PER_WORKER: usize = 4;
+const PER_WORKER: usize = 5;
 /// Sockets for one DNS look-up: A and AAAA queries are sent at once, each to two servers.
 const PER_LOOKUP: usize = 4;
 /// The inverse of the part of the limit that DNS look-ups may use.
 const LOOKUPS_PART: usize = 4;
+/// The inverse of the part of the remaining files that media may use.
+const MEDIA_PART: usize = 2;
 /// The maximum number of concurrent DNS look-ups.
 const MOST_LOOKUPS: usize = 1024;
 
@@ -22,6 +24,8 @@ pub(crate) struct Shares {
     pub(crate) connections: usize,
     /// The number of concurrent look-ups.
     pub(crate) lookups: usize,
+    /// The number of sockets for media.
+    pub(crate) media: usize,
 }
 
 /// Raises the soft limit of open files to the hard limit, and returns the result.
@@ -45,7 +49,7 @@ pub(crate) fn open() -> Result<usize, Failure> {
 }
 
 /// Divides the `limit` of open files of a process with `workers` worker threads and `open` files.
-/// At most `wanted` connections are possible.
+/// At most `wanted` connections are possible, and at most `media` sockets for media.
 ///
 /// # Errors
 /// [`Failure`] if `limit` leaves no room for connections.
@@ -54,6 +58,7 @@ pub(crate) fn share(
     open: usize,
     workers: usize,
     wanted: usize,
+    media: usize,
 ) -> Result<Shares, Failure> {
     let lookups = (limit / LOOKUPS_PART / PER_LOOKUP).clamp(1, MOST_LOOKUPS);
     let others = open + KEPT + PER_WORKER * workers + PER_LOOKUP * lookups;
@@ -62,7 +67,10 @@ pub(crate) fn share(
             "only {limit} files may be open, and {others} are needed without any TCP connection: raise the limit \
              (LimitNOFILE= in the systemd unit, or ulimit -n)"
         ))),
-        room => Ok(Shares { connections: wanted.min(room), lookups }),
+        room => {
+            let media = media.min(room / MEDIA_PART);
+            Ok(Shares { connections: wanted.min(room - media), lookups, media })
+        }
     }
 }
 
@@ -72,15 +80,20 @@ mod tests {
 
     #[test]
     fn descriptors_for_other_uses_are_reserved() {
-        let shares = |limit, wanted| share(limit, 30, 2, wanted).ok();
-        let with = |connections, lookups| Some(Shares { connections, lookups });
-        assert_eq!(shares(524_288, 100_000), with(100_000, 1024));
-        assert_eq!(shares(1024, 100_000), with(1024 - 30 - 64 - 8 - 256, 64));
-        assert_eq!(shares(1024, 10), with(10, 64));
-        assert_eq!(shares(100, 10), None);
+        let shares = |limit, wanted, media| share(limit, 30, 2, wanted, media).ok();
+        let with = |connections, lookups, media| Some(Shares { connections, lookups, media });
+        assert_eq!(shares(524_288, 100_000, 10_000), with(100_000, 1024, 10_000));
+        let room = 1024 - 30 - 64 - 10 - 256;
+        assert_eq!(shares(1024, 100_000, 0), with(room, 64, 0));
+        assert_eq!(shares(1024, 100_000, 10_000), with(room / 2, 64, room / 2));
+        assert_eq!(shares(1024, 100_000, 100), with(room - 100, 64, 100));
+        assert_eq!(shares(1024, 10, 100), with(10, 64, 100));
+        assert_eq!(shares(100, 10, 0), None);
         for limit in 0..5000 {
-            let Some(Shares { connections, lookups }) = shares(limit, usize::MAX) else { continue };
-            assert!(connections > 0 && connections + 4 * lookups + KEPT + 30 < limit, "{limit}");
+            let Some(shares) = shares(limit, usize::MAX, usize::MAX) else { continue };
+            let Shares { connections, lookups, media } = shares;
+            let all = connections + media + 4 * lookups + KEPT + 30;
+            assert!(connections > 0 && all < limit, "{limit}");
         }
     }
 }

@@ -14,6 +14,7 @@ mod domains;
 mod failure;
 mod listen;
 mod log;
+mod media;
 mod output;
 mod screens;
 mod serve;

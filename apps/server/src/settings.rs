@@ -6,8 +6,10 @@ use crate::domains::{self, Host};
 use crate::failure::Failure;
 use crate::listen::Listen;
 use crate::log;
+use crate::media::MediaSettings;
 use net::Origins;
 use net::tls::Server;
+use sip_server::config::Relaying;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -36,6 +38,8 @@ pub(crate) struct Settings {
     pub(crate) max_connections: usize,
     /// The maximum number of open stream connections from one address.
     pub(crate) max_connections_per_source: usize,
+    /// The ports and the limits of the media relay.
+    pub(crate) media: MediaSettings,
     /// The maximum number of log lines of one kind per second; 0: no limit.
     pub(crate) log_lines_per_second: u32,
 }
@@ -53,6 +57,7 @@ impl Default for Settings {
             sync: Sync::Every(Duration::from_secs(1)),
             max_connections: 100_000,
             max_connections_per_source: 1000,
+            media: MediaSettings::default(),
             log_lines_per_second: log::DEFAULT_LINES_PER_SECOND,
         }
     }
@@ -97,6 +102,14 @@ impl Settings {
         let mut known = HashSet::new();
         names.retain(|name| known.insert(name.clone()));
         names
+    }
+
+    /// The number of sockets that the media relay needs at most.
+    pub(crate) fn media_sockets(&self) -> usize {
+        match self.engine.relaying {
+            Relaying::Off => 0,
+            Relaying::Needed | Relaying::All => 2 * self.media.ports.pairs(),
+        }
     }
 
     /// The number of worker threads.

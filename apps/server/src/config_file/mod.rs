@@ -10,6 +10,7 @@ pub(crate) use values::{mode, on_off, state, sync};
 
 use crate::acme::{AcmeSettings, LETS_ENCRYPT};
 use crate::certificates::TlsSettings;
+use crate::media::PORTS_PER_STREAM;
 use crate::settings::Settings;
 use net::tls::ClientCertificates;
 use reader::{Reader, Section};
@@ -45,6 +46,7 @@ pub(crate) fn parse(text: &str) -> Result<Settings, Vec<Problem>> {
             section.read_whole("origins", &mut settings.origins, values::origins);
         });
         top.section("limits", |section| read_limits(section, &mut settings));
+        top.section("media", |section| read_media(section, &mut settings));
         top.section("storage", |section| {
             section.read("registrations", &mut settings.registrations, flag);
             section.read("sync", &mut settings.sync, word(sync));
@@ -262,6 +264,27 @@ fn read_limits(section: &mut Section<'_, '_>, settings: &mut Settings) {
         &mut settings.max_connections_per_source,
         at_least(1),
     );
+}
+
+fn read_media(section: &mut Section<'_, '_>, settings: &mut Settings) {
+    section.read("relay", &mut settings.engine.relaying, word(values::relaying));
+    let media = &mut settings.media;
+    section.read("ports", &mut media.ports, word(str::parse));
+    section.read_some("max_calls", &mut media.max_calls, at_least(1));
+    section.read("max_calls_per_source", &mut media.limits.calls_of_owner, at_least(1));
+    let mut timeout = None;
+    section.read_some("timeout", &mut timeout, values::some_duration);
+    if let Some(timeout) = timeout {
+        media.limits.inactivity = std::time::Duration::from_micros(timeout.as_micros());
+    }
+    let (calls, most) = (media.max_calls.unwrap_or_default(), media.limits(media.ports.pairs()));
+    section.check(calls <= most.calls, &["max_calls", "ports"], || {
+        format!(
+            "max_calls ({calls}) needs {} ports, more than those of ports ({})",
+            calls.saturating_mul(PORTS_PER_STREAM),
+            media.ports
+        )
+    });
 }
 
 #[cfg(test)]

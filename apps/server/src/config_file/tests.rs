@@ -2,7 +2,7 @@ use super::*;
 use crate::listen::Listen;
 use sip::digest::Algorithm;
 use sip::stream::websocket::ClientField;
-use sip_server::config::{Domain, Mode, State};
+use sip_server::config::{Domain, Mode, Relaying, State};
 use store::Sync;
 
 /// The reference for operators. Its first TOML block contains every key with its default.
@@ -45,6 +45,7 @@ fn the_reference_shows_every_key_with_its_default() {
     assert_eq!(settings.tls.certificates.drain(..).count(), 1, "{machine}");
     let acme = settings.tls.acme.take().unwrap();
     assert_eq!((&*acme.directory, acme.domains.len()), (LETS_ENCRYPT, 1), "{machine}");
+    assert_eq!(settings.media.max_calls.take(), Some(settings.media.max_calls()), "{machine}");
     let example = Domain { name: "example.com".to_owned(), aliases: Vec::new() };
     assert_eq!(settings.engine.domains, [example], "{machine}");
     settings.engine.domains.clear();
@@ -62,6 +63,7 @@ fn the_reference_names_every_key() {
         "acme",
         "websocket",
         "limits",
+        "media",
         "storage",
         "log",
     ];
@@ -110,6 +112,12 @@ fn every_kind_of_value_is_read() {
         algorithms = ["SHA-256", "md5"]
         [timers]
         t1 = "100ms"
+        [media]
+        relay = "all"
+        ports = "30000-30999"
+        max_calls = 200
+        max_calls_per_source = 20
+        timeout = "2m"
         [storage]
         registrations = false
         sync = "always"
@@ -129,6 +137,11 @@ fn every_kind_of_value_is_read() {
     assert!(!engine.authentication.required);
     assert_eq!(engine.authentication.algorithms, [Algorithm::Sha256, Algorithm::Md5]);
     assert_eq!(engine.timers.t1, Duration::from_millis(100));
+    let media = &settings.media;
+    assert_eq!((engine.relaying, media.ports.to_string().as_str()), (Relaying::All, "30000-30999"));
+    let limits = media.limits(media.ports.pairs());
+    assert_eq!((limits.calls, limits.calls_of_owner), (200, 20));
+    assert_eq!(limits.inactivity.as_secs(), 120);
     assert_eq!((settings.registrations, settings.sync), (false, Sync::Always));
     assert_eq!(engine.limits, sip_server::Config::default().limits);
 }
@@ -257,6 +270,22 @@ fn values_of_the_wrong_type_are_refused() {
     refused("[timers]\nt1 = 0.5", "2:6: t1: this is of type float; expected a duration such as");
     refused("[timers]\nt1 = 0", "2:6: t1: expected a duration longer than zero");
     refused("[storage]\nsync = \"0s\"", "2:8: sync: `0s` is unknown; expected one of: always, nev");
+}
+
+#[test]
+fn ports_of_media_are_a_range_with_room_for_the_calls() {
+    refused("[media]\nrelay = \"yes\"", "2:9: relay: `yes` is unknown; expected one of: needed, a");
+    for ports in ["20000", "80-90", "20000-20001", "30000-20000"] {
+        let expected = format!("2:9: ports: `{ports}` is no range of ports; expected one such as");
+        refused(&format!("[media]\nports = \"{ports}\""), &expected);
+    }
+    refused(
+        "[media]\nports = \"20000-20099\"\nmax_calls = 26\n",
+        "3:13: max_calls (26) needs 104 ports, more than those of ports (20000-20099)",
+    );
+    refused("[media]\nmax_calls = 2501\n", "2:13: max_calls (2501) needs 10004 ports, more than");
+    let media = parse("[media]\nports = \"20000-20099\"\n").unwrap().media;
+    assert_eq!(media.max_calls(), 25);
 }
 
 #[test]

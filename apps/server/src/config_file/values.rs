@@ -8,7 +8,7 @@ use net::Origins;
 use sip::Duration;
 use sip::digest::Algorithm;
 use sip::stream::websocket::ClientField;
-use sip_server::config::{Domain, Mode, Network, Speaker, State};
+use sip_server::config::{Domain, Mode, Network, Relaying, Speaker, State};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use store::Sync;
@@ -60,6 +60,16 @@ pub(crate) fn on_off(name: &str) -> Result<bool, String> {
         "on" => Ok(true),
         "off" => Ok(false),
         _ => Err(unknown(name, "on, off")),
+    }
+}
+
+/// Parses the name of a rule for the calls that are relayed.
+pub(super) fn relaying(name: &str) -> Result<Relaying, String> {
+    match name {
+        "needed" => Ok(Relaying::Needed),
+        "all" => Ok(Relaying::All),
+        "off" => Ok(Relaying::Off),
+        _ => Err(unknown(name, "needed, all, off")),
     }
 }
 

@@ -120,6 +120,7 @@ impl Desk for Running {
                     ("dropped-lookups", self.hub.dropped_lookups.load(Ordering::Relaxed)),
                     ("silent-lookups", self.hub.silent_lookups.load(Ordering::Relaxed)),
                     ("unread", self.hub.unread()),
+                    ("unsent-media", self.hub.relay.as_ref().map_or(0, |it| it.host().unsent())),
                     ("unstored", self.hub.unstored.load(Ordering::Relaxed)),
                 ])
                 .map(|(name, count)| (name.to_owned(), count))

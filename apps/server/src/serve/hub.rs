@@ -2,6 +2,7 @@
 
 use super::connections::Connections;
 use super::local::{CarryOut, Engine, Failed, Local};
+use super::media::Relay;
 use crate::listen::Listen;
 use crate::log;
 use net::{Clock, Outgoing, Socket};
@@ -35,6 +36,8 @@ pub(crate) struct Hub {
     /// For each UDP address, a socket for each worker.
     pub(crate) sockets: Vec<Vec<Socket>>,
     pub(crate) connections: Connections,
+    /// The media relay, if one is configured.
+    pub(crate) relay: Option<Arc<Relay>>,
     pub(crate) lookups: mpsc::Sender<Lookup>,
     /// The listening addresses.
     pub(crate) listens: Vec<Listen>,

@@ -7,6 +7,7 @@ mod listening;
 mod load;
 mod local;
 mod lookups;
+mod media;
 mod renewal;
 mod scheduler;
 mod served;
@@ -27,11 +28,12 @@ use listening::{Bound, bind, set_listeners};
 use load::load;
 use local::Engine;
 use lookups::Lookups;
+use media::{Media, Relay};
 use net::{Clock, Dns};
 use renewal::Renewal;
 use sip::Transport;
 use sip::locate::AddressFamilies;
-use sip_server::config::Config;
+use sip_server::config::{Config, Relaying};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -156,12 +158,17 @@ fn open(
     let tls = Arc::clone(tls);
     let connections =
         Connections::new(Arc::clone(&engine), listeners, workers, bounds, clock, tls)?;
+    let relay = open_relay(settings, &shares)?;
+    if let Some(relay) = &relay {
+        engine.set_relay(Arc::<Relay>::clone(relay));
+    }
     let hub = Hub {
         engine,
         clock,
         journal,
         sockets,
         connections,
+        relay,
         lookups,
         listens,
         dropped_lookups: AtomicU64::new(0),
@@ -186,8 +193,8 @@ fn engine_config(
 /// Divides the `limit` of open files between their uses.
 fn share(settings: &Settings, limit: usize) -> Result<Shares, Failure> {
     let workers = settings.workers();
-    let shares =
-        descriptors::share(limit, descriptors::open()?, workers, settings.max_connections)?;
+    let (open, wanted) = (descriptors::open()?, settings.max_connections);
+    let shares = descriptors::share(limit, open, workers, wanted, settings.media_sockets())?;
     let connections = shares.connections;
     if connections < settings.max_connections {
         log::warn("start", || {
@@ -200,6 +207,28 @@ fn share(settings: &Settings, limit: usize) -> Result<Shares, Failure> {
         });
     }
     Ok(shares)
+}
+
+/// Opens the media relay, if the settings have one.
+fn open_relay(settings: &Settings, shares: &Shares) -> Result<Option<Arc<Relay>>, Failure> {
+    if settings.engine.relaying == Relaying::Off {
+        return Ok(None);
+    }
+    let media = &settings.media;
+    let pairs = shares.media / 2;
+    let (limits, wanted) = (media.limits(pairs), media.max_calls());
+    if limits.calls < wanted {
+        log::warn("start", || {
+            format!(
+                "at most {} calls are relayed, not {wanted}: only {} files may be open for media; \
+                 for more, raise the limit of open files (LimitNOFILE= in the systemd unit, or \
+                 ulimit -n)",
+                limits.calls, shares.media
+            )
+        });
+    }
+    let host = Media::new(media.ports, pairs, settings.workers())?;
+    Ok(Some(Arc::new(Relay::new(host, limits))))
 }
 
 /// The DNS client, for the transports and address families of the listeners.
@@ -269,8 +298,8 @@ fn reload(
     desk.configure(config.clone());
     welcome::warn_of_users(&config.domains, &desk.unserved());
     log::info("reload", || {
-        "the configuration was read again; listen, data, workers, storage and the numbers of \
-         connections stay as they were until a restart"
+        "the configuration was read again; listen, data, workers, storage, media and the \
+         numbers of connections stay as they were until a restart"
             .to_owned()
     });
 }

@@ -1,6 +1,7 @@
 //! The event sources of a worker.
 
 use super::hub::Hub;
+use super::media::Media;
 use super::scheduler::Scheduler;
 use net::Socket;
 use nix::errno::Errno;
@@ -17,6 +18,8 @@ pub(super) enum Source<'h> {
     Datagrams(&'h Socket),
     /// The connections of the worker with this index.
     Connections(usize),
+    /// The media of the worker with this index.
+    Media(&'h Media, usize),
     /// The waker of this worker.
     Waker,
 }
@@ -45,7 +48,9 @@ impl<'h> Served<'h> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         let datagrams = hub.sockets.iter().flatten().map(Source::Datagrams);
         let connections = (0..hub.connections.owners()).map(Source::Connections);
-        let all = [Source::Waker].into_iter().chain(datagrams).chain(connections);
+        let media = hub.relay.iter().map(|relay| relay.host());
+        let media = media.flat_map(|media| (0..media.owners()).map(|at| Source::Media(media, at)));
+        let all = [Source::Waker].into_iter().chain(datagrams).chain(connections).chain(media);
         let sources = all.map(|source| (source, false)).collect();
         let mut served = Self { hub, index, scheduler, owners: Vec::new(), sources, epoll };
         served.renew()?;
@@ -53,7 +58,7 @@ impl<'h> Served<'h> {
     }
 
     /// Registers the sources that the scheduler assigns: UDP sockets shared with all active
-    /// workers, connections exclusively.
+    /// workers, connections and media exclusively.
     ///
     /// # Errors
     /// The system fails to register a source. The caller tries again.
@@ -69,6 +74,9 @@ impl<'h> Served<'h> {
                 Source::Connections(owner) => {
                     let fd = self.hub.connections.as_fd(owner);
                     (fd, EpollFlags::EPOLLIN, self.owners.contains(&owner))
+                }
+                Source::Media(media, owner) => {
+                    (media.as_fd(owner), EpollFlags::EPOLLIN, self.owners.contains(&owner))
                 }
                 Source::Waker => (self.scheduler.waker(self.index), EpollFlags::EPOLLIN, true),
             };

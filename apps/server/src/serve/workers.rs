@@ -3,6 +3,7 @@
 use super::connections::READ_SIZE;
 use super::hub::Hub;
 use super::local::{AT_ONCE, CarryOut, Local};
+use super::media::Expiry;
 use super::scheduler::{LoadMeter, Scheduler};
 use super::served::{Served, Source};
 use crate::log;
@@ -99,6 +100,7 @@ fn run(hub: &Hub, index: usize, scheduler: &Scheduler, ending: &AtomicBool) {
         let (share, was_shedding) = (state.local.worker.share(), state.local.worker.is_shedding());
         let was_woken = state.serve(&served, ready, woken);
         state.work_off(&served, woken);
+        state.end_calls(&served);
         state.run_timers(&served);
         let is_reassigned = state.report(&served, was_woken, woken);
         if is_reassigned {
@@ -129,6 +131,8 @@ struct WorkerState {
     load: LoadMeter,
     /// The time at which the engine's timers run. `None` if the worker leaves them to others.
     next_timer: Option<Instant>,
+    /// The checks of relayed calls. The first worker makes them.
+    expiry: Option<Expiry>,
     /// The time at which the last turn ended.
     now: Instant,
     /// True if some of the assigned sources could not be registered.
@@ -148,6 +152,7 @@ impl WorkerState {
             chunk: [0; READ_SIZE],
             load: LoadMeter::new(now),
             next_timer: None,
+            expiry: (served.index == 0).then(|| Expiry::new(now)),
             now,
             is_incomplete: false,
         };
@@ -171,7 +176,9 @@ impl WorkerState {
         };
         // The checks of connections are delayed a little, to avoid a wake-up for each of them.
         let next_due = served.next_due().map(|when| when.max(self.now + SHORTEST_SLEEP));
-        let next = [self.next_timer, next_due].into_iter().flatten().min();
+        let relay = self.expiry.as_ref().zip(served.hub.relay.as_deref());
+        let next_check = relay.and_then(|(expiry, relay)| expiry.next_due(relay));
+        let next = [self.next_timer, next_due, next_check].into_iter().flatten().min();
         next.map_or(longest, |when| when.since(self.now).as_micros().div_ceil(1000).min(longest))
     }
 
@@ -193,6 +200,7 @@ impl WorkerState {
             match source {
                 Source::Datagrams(socket) => receive_all(hub, socket, inbox, places, local),
                 Source::Connections(owner) => hub.connections.serve(hub, owner, local, chunk),
+                Source::Media(media, owner) => media.serve(owner, &hub.clock, chunk),
                 Source::Waker => {
                     served.scheduler.awake(served.index);
                     was_woken = true;
@@ -216,6 +224,18 @@ impl WorkerState {
         }
         for &owner in &served.owners {
             hub.connections.look_after(hub, owner, woken, local);
+        }
+    }
+
+    /// Ends the relayed calls that are over by their limits.
+    fn end_calls(&mut self, served: &Served<'_>) {
+        let (Some(expiry), Some(relay)) = (&mut self.expiry, &served.hub.relay) else { return };
+        for call in expiry.end_calls(relay, served.hub.clock.now()) {
+            log::info("media", || {
+                let call_id = String::from_utf8_lossy(&call.call_id).into_owned();
+                let fault = call.answered.map_or("is not answered", |_| "has no packets");
+                format!("the relay of call {call_id} ends: it {fault}")
+            });
         }
     }
 

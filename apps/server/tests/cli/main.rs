@@ -3,6 +3,7 @@
 mod bounds;
 mod connections;
 mod damage;
+mod media;
 mod phone;
 mod proxies;
 mod site;

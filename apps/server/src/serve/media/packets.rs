@@ -1,0 +1,92 @@
+//! The packets of the relay.
+
+use super::{Leg, Media, Sockets, since_epoch};
+use crate::log;
+use net::Clock;
+use nix::sys::epoll::{EpollEvent, EpollTimeout};
+use relay::Channel;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// Events fetched in one call.
+const EVENTS: usize = 64;
+/// The maximum number of calls in one turn. The rest waits until messages had their turn.
+const ROUNDS: usize = 4;
+/// The maximum length of a packet, in bytes.
+pub(super) const MAX_PACKET: usize = 4096;
+/// The room for a packet and what SRTP adds to it.
+pub(super) const BUFFER: usize = MAX_PACKET + 512;
+
+/// A socket in an epoll instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Token {
+    pub(super) pair: usize,
+    pub(super) channel: Channel,
+}
+
+impl Token {
+    pub(super) const fn number(self) -> u64 {
+        (self.pair as u64) << 1 | index(self.channel) as u64
+    }
+
+    const fn of(number: u64) -> Self {
+        let channel = if number & 1 == 0 { Channel::Rtp } else { Channel::Rtcp };
+        Self { pair: (number >> 1) as usize, channel }
+    }
+}
+
+/// The index of a channel's socket in a pair.
+const fn index(channel: Channel) -> usize {
+    match channel {
+        Channel::Rtp => 0,
+        Channel::Rtcp => 1,
+    }
+}
+
+impl Media {
+    /// Relays the waiting packets of the streams of the worker `owner`, a bounded number, by way of
+    /// `buffer`.
+    pub(in crate::serve) fn serve(&self, owner: usize, clock: &Clock, buffer: &mut [u8]) {
+        let mut events = [EpollEvent::empty(); EVENTS];
+        for _ in 0..ROUNDS {
+            let count = match self.0.sets[owner].wait(&mut events, EpollTimeout::ZERO) {
+                Ok(count) => count,
+                Err(error) => {
+                    return log::error("wait", || format!("cannot wait for media: {error}"));
+                }
+            };
+            let now = since_epoch(clock.now());
+            for event in &events[..count] {
+                self.0.relay_one(Token::of(event.data()), buffer, now);
+            }
+            if count < EVENTS {
+                return;
+            }
+        }
+    }
+}
+
+impl Sockets {
+    /// Relays the next packet of a socket. One that is left waits for the next event: most sockets
+    /// have one at a time, and a second call would find none.
+    fn relay_one(&self, token: Token, buffer: &mut [u8], now: Duration) {
+        let Some(leg) = self.legs.get(token.pair) else { return };
+        let leg = leg.lock();
+        let Some(Leg { stream, side, sockets }) = &*leg else { return };
+        let [from, to] = [*side, side.other()].map(|side| &sockets[side.index()]);
+        let at = index(token.channel);
+        // One byte more shows that a packet is too long. An error is that of an earlier packet.
+        let Ok((length, source)) = from[at].recv_from(&mut buffer[..=MAX_PACKET]) else { return };
+        if length > MAX_PACKET {
+            self.unsent.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        let relayed =
+            stream.relay(*side, token.channel, source, &mut buffer[..BUFFER], length, now);
+        // The stream counts what it drops.
+        let Ok(relayed) = relayed else { return };
+        if to[at].send_to(&buffer[..relayed.length], relayed.to).is_err() {
+            self.unsent.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}

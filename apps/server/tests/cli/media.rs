@@ -1,0 +1,167 @@
+//! A call whose media the server relays.
+
+use crate::phone::{PATIENCE, found, receive, register, request, serve, status};
+use crate::site::{Site, show};
+use std::net::UdpSocket;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A phone: its socket for SIP, and that for RTP.
+struct Phone {
+    sip: UdpSocket,
+    rtp: UdpSocket,
+}
+
+impl Phone {
+    fn new() -> Self {
+        let [sip, rtp] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+        for socket in [&sip, &rtp] {
+            socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        }
+        Self { sip, rtp }
+    }
+
+    /// A body with a session description, and its header fields.
+    fn description(&self) -> String {
+        let port = self.rtp.local_addr().unwrap().port();
+        let body = format!(
+            "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\ns=-\r\nc=IN IP4 127.0.0.1\r\nt=0 0\r\n\
+             m=audio {port} RTP/AVP 0\r\n"
+        );
+        format!(
+            "Content-Type: application/sdp\r\nContent-Length: {}\r\n\r\n{}",
+            body.len(),
+            body.trim_end_matches("\r\n")
+        )
+    }
+
+    /// Receives the next message other than a provisional response of the server.
+    fn receive(&self) -> String {
+        loop {
+            let message = receive(&self.sip);
+            if !message.starts_with("SIP/2.0 100 ") {
+                return message;
+            }
+        }
+    }
+
+    /// The response with `status` to `request`, with `more` header fields and a body.
+    fn respond(&self, server: &str, request: &str, status: &str, more: &str) {
+        let mut text = format!("SIP/2.0 {status}\r\n");
+        for name in ["Via: ", "Record-Route: ", "From: ", "To: ", "Call-ID: ", "CSeq: "] {
+            for value in found(request, name) {
+                let tag = if name == "To: " && !value.contains("tag=") { ";tag=2" } else { "" };
+                text += &format!("{name}{value}{tag}\r\n");
+            }
+        }
+        self.sip.send_to((text + more + "\r\n").as_bytes(), server).unwrap();
+    }
+}
+
+/// The port of the medium in a message.
+fn port(message: &str) -> u16 {
+    found(message, "m=audio ")[0].split(' ').next().unwrap().parse().unwrap()
+}
+
+/// Sends RTP packets from one phone to the port of the relay, until the other one has one.
+fn pass(from: &UdpSocket, port: u16, to: &UdpSocket) {
+    let mut packet = [0xd5; 172];
+    packet[..12].copy_from_slice(&[0x80, 0, 0, 1, 0, 0, 0, 160, 0, 0, 0, 7]);
+    from.send_to(&packet, ("127.0.0.1", port)).unwrap();
+    let mut buffer = [0; 200];
+    let length = to.recv(&mut buffer).unwrap();
+    assert_eq!(buffer[..length], packet);
+}
+
+/// Sets up a call. Returns its phones and the ports of the relay for the caller and the callee.
+fn call(server: &str) -> ([Phone; 2], [u16; 2], String) {
+    let [caller, callee] = [Phone::new(), Phone::new()];
+    let contact = format!("sip:bob@{}", callee.sip.local_addr().unwrap());
+    register(&callee.sip, server, &contact);
+    let from = caller.sip.local_addr().unwrap();
+    let more = format!("Contact: <sip:alice@{from}>\r\n{}", caller.description());
+    let invite = request("INVITE", "sip:bob@example.com", "UDP", from, 2000, &more);
+    caller.sip.send_to(invite.as_bytes(), server).unwrap();
+    let invite = callee.receive();
+    let more = format!("Contact: <{contact}>\r\n{}", callee.description());
+    callee.respond(server, &invite, "200 OK", &more);
+    let answer = caller.receive();
+    assert!(answer.starts_with("SIP/2.0 200 "), "{answer}");
+    let routes: String = found(&answer, "Record-Route: ")
+        .iter()
+        .rev()
+        .map(|route| format!("Route: {route}\r\n"))
+        .collect();
+    let within = routes + "To: <sip:bob@example.com>;tag=2\r\n";
+    ([caller, callee], [port(&answer), port(&invite)], within)
+}
+
+/// Waits until the ports are closed.
+fn await_closed(ports: &[u16]) {
+    let give_up = Instant::now() + PATIENCE;
+    while ports.iter().any(|port| UdpSocket::bind(("127.0.0.1", *port)).is_err()) {
+        assert!(Instant::now() < give_up, "{ports:?} are open");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn packets_of_a_call_pass_until_it_ends() {
+    let site = Site::new();
+    let config = "[media]\nrelay = \"all\"\nports = \"27000-27099\"\nmax_calls_per_source = 1\n";
+    let config = show(&site.file("c.toml", config));
+    let (_server, [server, _]) = serve(&site, &format!("--config {config}"));
+    let ([caller, callee], ports, within) = call(&server);
+    assert!(ports.iter().all(|port| (27000..27100).contains(port)), "{ports:?}");
+    for _ in 0..20 {
+        pass(&caller.rtp, ports[0], &callee.rtp);
+        pass(&callee.rtp, ports[1], &caller.rtp);
+    }
+    // A second call of the same source is over its share.
+    let from = caller.sip.local_addr().unwrap();
+    let more = format!("Contact: <sip:alice@{from}>\r\n{}", caller.description());
+    let invite = request("INVITE", "sip:bob@example.com", "UDP", from, 2001, &more);
+    caller.sip.send_to(invite.as_bytes(), &server).unwrap();
+    let refused = caller.receive();
+    assert!(refused.starts_with("SIP/2.0 480 "), "{refused}");
+    assert_eq!(status(&site)["counters"]["relay-refused"], 1);
+    let contact = format!("sip:bob@{}", callee.sip.local_addr().unwrap());
+    let bye = request("BYE", &contact, "UDP", from, 2000, &(within + "Content-Length: 0\r\n"))
+        .replace("To: <sip:bob@example.com>\r\n", "")
+        .replace("branch=z9hG4bK2000", "branch=z9hG4bK3000")
+        .replace("CSeq: 1", "CSeq: 2");
+    caller.sip.send_to(bye.as_bytes(), &server).unwrap();
+    let bye = loop {
+        // The acknowledgement was not sent, so the callee may see the answer again.
+        let message = callee.receive();
+        if message.starts_with("BYE ") {
+            break message;
+        }
+    };
+    callee.respond(&server, &bye, "200 OK", "Content-Length: 0\r\n");
+    await_closed(&ports);
+}
+
+#[test]
+fn a_call_without_packets_loses_its_ports() {
+    let site = Site::new();
+    let config = "[media]\nrelay = \"all\"\nports = \"27100-27199\"\ntimeout = \"1s\"\n";
+    let config = show(&site.file("c.toml", config));
+    let (_server, [server, _]) = serve(&site, &format!("--config {config}"));
+    let ([caller, callee], ports, _) = call(&server);
+    pass(&caller.rtp, ports[0], &callee.rtp);
+    await_closed(&ports);
+    site.log_with("the relay of call 2000 ends: it has no packets");
+}
+
+#[test]
+fn fewer_calls_are_relayed_if_fewer_files_may_be_open() {
+    let site = Site::new();
+    let mut command = site.command_after(
+        "ulimit -n 400",
+        "serve --listen udp:127.0.0.1:0 --workers 1 --domain example.com",
+    );
+    let _server = site.started(&mut command);
+    let log = site.log_with("calls are relayed, not 2500");
+    assert!(log.contains("files may be open for media"), "{log}");
+}
