@@ -19,7 +19,10 @@ struct Two {
 impl Two {
     /// Starts both phones and waits for their registration. With `asks` they use the STUN server.
     fn new(transport: Transport, asks: bool, srtp: Srtp) -> Self {
-        let nats = Nats::open();
+        Self::behind(Nats::open(), transport, asks, srtp)
+    }
+
+    fn behind(nats: Nats, transport: Transport, asks: bool, srtp: Srtp) -> Self {
         let phone = |side: usize| {
             let user = USERS[side];
             let account = Account {
@@ -115,9 +118,12 @@ fn keep_alives_keep_the_nat_binding() {
     two.hang_up(1);
 }
 
-/// Each hears the other, in calls of either direction.
-fn sound(srtp: Srtp) {
-    let mut two = Two::new(Udp, true, srtp);
+/// Each hears the other, in calls of either direction. With `asks` the phones use a STUN server.
+fn sound(transport: Transport, asks: bool, srtp: Srtp) {
+    sounds(Two::new(transport, asks, srtp));
+}
+
+fn sounds(mut two: Two) {
     for from in [0, 1] {
         two.connect(from);
         let [alice, bob] = &mut two.phones;
@@ -129,12 +135,28 @@ fn sound(srtp: Srtp) {
 
 #[test]
 fn audio_passes_nats_with_stun() {
-    sound(Srtp::Off);
+    sound(Udp, true, Srtp::Off);
 }
 
 #[test]
 fn encrypted_audio_passes_nats_with_stun() {
-    sound(Srtp::Required);
+    sound(Udp, true, Srtp::Required);
+}
+
+#[test]
+fn audio_passes_nats_through_the_relay_of_the_server() {
+    sound(Udp, false, Srtp::Off);
+    sound(Tcp, false, Srtp::Off);
+}
+
+#[test]
+fn encrypted_audio_passes_nats_through_the_relay_of_the_server() {
+    sound(Udp, false, Srtp::Required);
+}
+
+#[test]
+fn audio_passes_symmetric_nats_through_the_relay_of_the_server() {
+    sounds(Two::behind(Nats::symmetric(), Udp, false, Srtp::Off));
 }
 
 /// The output and exit status of `check` behind the second NAT, with two STUN servers.
