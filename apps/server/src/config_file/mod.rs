@@ -268,6 +268,7 @@ fn read_limits(section: &mut Section<'_, '_>, settings: &mut Settings) {
 
 fn read_media(section: &mut Section<'_, '_>, settings: &mut Settings) {
     section.read("relay", &mut settings.engine.relaying, word(values::relaying));
+    section.read("keys", &mut settings.engine.media_keys, word(values::media_keys));
     let media = &mut settings.media;
     section.read("ports", &mut media.ports, word(str::parse));
     section.read_some("max_calls", &mut media.max_calls, at_least(1));

@@ -2,7 +2,7 @@ use super::*;
 use crate::listen::Listen;
 use sip::digest::Algorithm;
 use sip::stream::websocket::ClientField;
-use sip_server::config::{Domain, Mode, Relaying, State};
+use sip_server::config::{Domain, MediaKeys, Mode, Relaying, State};
 use store::Sync;
 
 /// The reference for operators. Its first TOML block contains every key with its default.
@@ -114,6 +114,7 @@ fn every_kind_of_value_is_read() {
         t1 = "100ms"
         [media]
         relay = "all"
+        keys = "offered"
         ports = "30000-30999"
         max_calls = 200
         max_calls_per_source = 20
@@ -139,6 +140,7 @@ fn every_kind_of_value_is_read() {
     assert_eq!(engine.timers.t1, Duration::from_millis(100));
     let media = &settings.media;
     assert_eq!((engine.relaying, media.ports.to_string().as_str()), (Relaying::All, "30000-30999"));
+    assert_eq!(engine.media_keys, MediaKeys::Offered);
     let limits = media.limits(media.ports.pairs());
     assert_eq!((limits.calls, limits.calls_of_owner), (200, 20));
     assert_eq!(limits.inactivity.as_secs(), 120);

@@ -8,7 +8,7 @@ use net::Origins;
 use sip::Duration;
 use sip::digest::Algorithm;
 use sip::stream::websocket::ClientField;
-use sip_server::config::{Domain, Mode, Network, Relaying, Speaker, State};
+use sip_server::config::{Domain, MediaKeys, Mode, Network, Relaying, Speaker, State};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use store::Sync;
@@ -70,6 +70,17 @@ pub(super) fn relaying(name: &str) -> Result<Relaying, String> {
         "all" => Ok(Relaying::All),
         "off" => Ok(Relaying::Off),
         _ => Err(unknown(name, "needed, all, off")),
+    }
+}
+
+/// Parses the name of a rule for the SRTP keys of relayed calls.
+pub(super) fn media_keys(name: &str) -> Result<MediaKeys, String> {
+    match name {
+        "passed" => Ok(MediaKeys::Passed),
+        "converted" => Ok(MediaKeys::Converted),
+        "offered" => Ok(MediaKeys::Offered),
+        "required" => Ok(MediaKeys::Required),
+        _ => Err(unknown(name, "passed, converted, offered, required")),
     }
 }
 

@@ -36,6 +36,9 @@ const ENOUGH: usize = 256;
 /// Datagrams received together may be many.
 const GLANCE: usize = 64;
 
+/// The Reason of the end of a call without packets.
+const NO_MEDIA: &str = "SIP;cause=408;text=\"No media\"";
+
 /// The running threads. Dropping it ends them.
 pub(crate) struct Workers {
     ending: Arc<AtomicBool>,
@@ -229,13 +232,18 @@ impl WorkerState {
 
     /// Ends the relayed calls that are over by their limits.
     fn end_calls(&mut self, served: &Served<'_>) {
-        let (Some(expiry), Some(relay)) = (&mut self.expiry, &served.hub.relay) else { return };
-        for call in expiry.end_calls(relay, served.hub.clock.now()) {
+        let hub = served.hub;
+        let (Some(expiry), Some(relay)) = (&mut self.expiry, &hub.relay) else { return };
+        let now = hub.clock.now();
+        for call in expiry.end_calls(relay, now) {
             log::info("media", || {
                 let call_id = String::from_utf8_lossy(&call.call_id).into_owned();
                 let fault = call.answered.map_or("is not answered", |_| "has no packets");
                 format!("the relay of call {call_id} ends: it {fault}")
             });
+            let Local { worker, out, .. } = &mut self.local;
+            worker.hang_up(now, &call, NO_MEDIA, out);
+            hub.carry_out(&mut self.local);
         }
     }
 

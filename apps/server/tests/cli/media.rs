@@ -45,7 +45,17 @@ impl Phone {
         }
     }
 
-    /// The response with `status` to `request`, with `more` header fields and a body.
+    /// Receives a BYE. Other messages are skipped, such as responses that come again.
+    fn receive_bye(&self) -> String {
+        loop {
+            let message = self.receive();
+            if message.starts_with("BYE ") {
+                return message;
+            }
+        }
+    }
+
+    /// Sends the response `status` to `request`, with `more` header fields and a body.
     fn respond(&self, server: &str, request: &str, status: &str, more: &str) {
         let mut text = format!("SIP/2.0 {status}\r\n");
         for name in ["Via: ", "Record-Route: ", "From: ", "To: ", "Call-ID: ", "CSeq: "] {
@@ -131,13 +141,7 @@ fn packets_of_a_call_pass_until_it_ends() {
         .replace("branch=z9hG4bK2000", "branch=z9hG4bK3000")
         .replace("CSeq: 1", "CSeq: 2");
     caller.sip.send_to(bye.as_bytes(), &server).unwrap();
-    let bye = loop {
-        // The acknowledgement was not sent, so the callee may see the answer again.
-        let message = callee.receive();
-        if message.starts_with("BYE ") {
-            break message;
-        }
-    };
+    let bye = callee.receive_bye();
     callee.respond(&server, &bye, "200 OK", "Content-Length: 0\r\n");
     await_closed(&ports);
 }
@@ -152,6 +156,10 @@ fn a_call_without_packets_loses_its_ports() {
     pass(&caller.rtp, ports[0], &callee.rtp);
     await_closed(&ports);
     site.log_with("the relay of call 2000 ends: it has no packets");
+    for phone in [&caller, &callee] {
+        let bye = phone.receive_bye();
+        assert_eq!(found(&bye, "Reason: "), ["SIP;cause=408;text=\"No media\""]);
+    }
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod pairs;
 mod sockets;
 #[cfg(test)]
 mod tests;
+mod token;
 
 pub(super) use expiry::Expiry;
 
@@ -16,7 +17,6 @@ use crate::failure::{Failure, during};
 use crate::log;
 use crate::media::PortRange;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
-use packets::Token;
 use pairs::Pairs;
 use parking_lot::{Mutex, RawMutex};
 use relay::{Channel, Host, NoPort, Ports, Side, Stream};
@@ -28,6 +28,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
+use token::Token;
 
 /// The relay of this program.
 pub(crate) type Relay = relay::Relay<RawMutex, Media>;

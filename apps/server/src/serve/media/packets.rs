@@ -1,10 +1,10 @@
 //! The packets of the relay.
 
+use super::token::{Token, index};
 use super::{Leg, Media, Sockets, since_epoch};
 use crate::log;
 use net::Clock;
 use nix::sys::epoll::{EpollEvent, EpollTimeout};
-use relay::Channel;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -16,32 +16,6 @@ const ROUNDS: usize = 4;
 pub(super) const MAX_PACKET: usize = 4096;
 /// The room for a packet and what SRTP adds to it.
 pub(super) const BUFFER: usize = MAX_PACKET + 512;
-
-/// A socket in an epoll instance.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Token {
-    pub(super) pair: usize,
-    pub(super) channel: Channel,
-}
-
-impl Token {
-    pub(super) const fn number(self) -> u64 {
-        (self.pair as u64) << 1 | index(self.channel) as u64
-    }
-
-    const fn of(number: u64) -> Self {
-        let channel = if number & 1 == 0 { Channel::Rtp } else { Channel::Rtcp };
-        Self { pair: (number >> 1) as usize, channel }
-    }
-}
-
-/// The index of a channel's socket in a pair.
-const fn index(channel: Channel) -> usize {
-    match channel {
-        Channel::Rtp => 0,
-        Channel::Rtcp => 1,
-    }
-}
 
 impl Media {
     /// Relays the waiting packets of the streams of the worker `owner`, a bounded number, by way of
