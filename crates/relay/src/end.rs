@@ -48,7 +48,9 @@ impl<'a> End<'a> {
     }
 
     pub(crate) fn permits(&self, place: SocketAddr) -> bool {
-        place.port() != 0
+        // A port of the other family cannot send there.
+        place.is_ipv4() == self.local.is_ipv4()
+            && place.port() != 0
             && !place.ip().is_unspecified()
             && !place.ip().is_multicast()
             && (self.permits)(place)
