@@ -282,7 +282,7 @@ fn both_ends_hear_each_other_in_spite_of_loss() {
         rig.assert_hears(0, Some(1));
         rig.assert_hears(1, Some(0));
         let is_secured = rig.ends[0].call.as_ref().and_then(Call::session);
-        let is_secured = is_secured.is_some_and(|session| session.stream().security.is_some());
+        let is_secured = is_secured.is_some_and(|session| session.stream().keying.is_encrypted());
         assert_eq!(is_secured, security != Security::Off);
         let hang_up = |call: &mut Call, agent: &mut Agent, now: Instant| {
             agent.hang_up(now, call.id().expect("a placed call"))

@@ -31,13 +31,13 @@ fn security(choice: u8) -> Security {
 
 /// Asserts that a negotiated stream has the requested security.
 fn look_at(stream: &media::Stream, security: Security) {
-    let is_secure = stream.security.is_some();
+    let is_secure = stream.keying.is_encrypted();
     match security {
         Security::Off => assert!(!is_secure),
         Security::Optional => {}
         Security::Required => assert!(is_secure),
     }
-    if let Some(agreed) = &stream.security {
+    if let Some(agreed) = stream.keying.sdes() {
         for crypto in [&agreed.send, &agreed.receive] {
             let policy = &crypto.policy;
             assert!(policy.encrypt_rtp && policy.encrypt_rtcp && policy.authenticate_rtp);
@@ -79,9 +79,9 @@ pub fn negotiation(bytes: &[u8]) {
         let open: Vec<_> = own.media.iter().filter(|media| media.port != 0).collect();
         let [medium] = open[..] else { panic!("{} media are open", open.len()) };
         let keys = sdp::negotiation::usable_crypto_attributes(medium);
-        assert_eq!(keys.len(), usize::from(stream.security.is_some()));
+        assert_eq!(keys.len(), usize::from(stream.keying.is_encrypted()));
         assert!(answer.len() <= 1000 + 2 * description.len());
-        if stream.security.is_some() {
+        if stream.keying.is_encrypted() {
             let clear = b"v=0\r\nc=IN IP4 192.0.2.9\r\nm=audio 4000 RTP/AVP 0\r\n";
             assert!(
                 here.answer(clear, &mut numbers).is_err(),

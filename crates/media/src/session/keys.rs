@@ -2,6 +2,7 @@
 
 use super::timings::Measured;
 use crate::error::SessionError;
+use crate::keying::Keying;
 use crate::negotiation::{Stream, is_same};
 use rtp::packet::HeaderFields;
 use sdp::CryptoAttribute;
@@ -68,15 +69,15 @@ impl Protection {
 /// changes, and a restart under the same key would use a key stream twice.
 pub(super) fn renew(
     protection: &mut Option<Protection>,
-    before: Option<&NegotiatedSrtp>,
-    after: Option<&NegotiatedSrtp>,
+    before: &Keying,
+    after: &Keying,
     seed: &[u8; 32],
     measured: &mut Measured,
 ) -> Result<(), SessionError> {
-    let Some(agreed) = after else {
+    let Keying::Sdes(agreed) = after else {
         return if protection.is_none() { Ok(()) } else { Err(SessionError::InClear) };
     };
-    let (Some(protection), Some(before)) = (protection.as_mut(), before) else {
+    let (Some(protection), Keying::Sdes(before)) = (protection.as_mut(), before) else {
         *protection = Some(Protection::new(agreed, seed, measured)?);
         return Ok(());
     };
@@ -118,12 +119,12 @@ fn receiver(
 
 /// Returns the receiver of packets from the other end of `stream`, if it is encrypted.
 pub(crate) fn receiver_of(stream: &Stream) -> Result<Option<srtp::Receiver>, SessionError> {
-    let keys = stream.security.as_ref().map(|agreed| &agreed.receive);
+    let keys = stream.keying.sdes().map(|agreed| &agreed.receive);
     Ok(keys.map(|keys| receiver(keys, &mut Measured::by(None))).transpose()?)
 }
 
 /// Returns the sender of packets to the other end of `stream`, if it is encrypted.
 pub(crate) fn sender_of(stream: &Stream) -> Result<Option<srtp::Sender>, SessionError> {
-    let keys = stream.security.as_ref().map(|agreed| &agreed.send);
+    let keys = stream.keying.sdes().map(|agreed| &agreed.send);
     Ok(keys.map(|keys| sender(keys, &stream.seed, &mut Measured::by(None))).transpose()?)
 }

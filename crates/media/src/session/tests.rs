@@ -352,7 +352,7 @@ fn each_direction_keeps_its_counters_as_long_as_its_key() {
     talk(&mut ends, 1);
     let [first, second] = sessions(Security::Required);
     let mut other = first.stream().clone();
-    let keys = |session: &Session| session.stream().security.clone().unwrap();
+    let keys = |session: &Session| session.stream().keying.sdes().unwrap().clone();
     let bytes = |byte: u8| {
         let policy = keys(&first).receive.policy;
         let length = policy.suite.key_length() + policy.suite.salt_length();
@@ -361,12 +361,12 @@ fn each_direction_keeps_its_counters_as_long_as_its_key() {
     // The other end has a new key, and the local key is the old one.
     let mut agreed = keys(&ends[0]);
     agreed.receive = bytes(5);
-    other.security = Some(agreed);
+    other.keying = Keying::Sdes(agreed);
     ends[0].renew(other).unwrap();
     let mut agreed = keys(&ends[1]);
     agreed.send = bytes(5);
     let mut other = second.stream().clone();
-    other.security = Some(agreed);
+    other.keying = Keying::Sdes(agreed);
     ends[1].renew(other).unwrap();
     for from in [0, 1] {
         talk(&mut ends, from);
@@ -383,7 +383,7 @@ fn a_call_becomes_secure_and_never_plain_again() {
         let before = end.stream().clone();
         end.renew(secured.stream().clone()).unwrap();
         assert_eq!(end.renew(before), Err(SessionError::InClear));
-        assert!(end.stream().security.is_some());
+        assert!(end.stream().keying.is_encrypted());
     }
     let (played, _) = talk(&mut plain, 0);
     assert!(amplitude_of(1000.0, 8000, &played[1600..]) > 7000.0);
@@ -394,7 +394,8 @@ fn a_call_becomes_secure_and_never_plain_again() {
 fn a_stream_with_an_unusable_key_changes_nothing() {
     let mut ends = sessions(Security::Required);
     let mut stream = ends[0].stream().clone();
-    stream.security.as_mut().unwrap().receive.keys[0].bytes.truncate(3);
+    let Keying::Sdes(agreed) = &mut stream.keying else { panic!("in clear") };
+    agreed.receive.keys[0].bytes.truncate(3);
     let suite = Suite::AesCm128HmacSha1_80;
     let unusable = SessionError::Keys(srtp::PolicyError::KeyLength { suite, length: 3 });
     let seed = Seed { ssrc: 1, sequence_number: 1, timestamp: 1 };
