@@ -63,8 +63,8 @@ impl Agent {
             match owner {
                 TimerKey::Server(key) => self.core.poll_server(key, now),
                 TimerKey::Client(id) => {
-                    if let Some(heard) = self.core.poll_client(id, now) {
-                        self.hear(heard, now);
+                    if let Some(result) = self.core.poll_client(id, now) {
+                        self.on_result(result, now);
                     }
                 }
                 TimerKey::Call(id) => {

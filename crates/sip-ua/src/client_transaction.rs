@@ -27,18 +27,18 @@ pub(crate) enum Owner {
     Call(CallId),
     Message(MessageId),
     /// No receiver: the result of a CANCEL is that of its INVITE.
-    Nobody,
+    None,
 }
 
 /// The result of a request: a response or a failure.
-pub(crate) struct Heard<'m> {
+pub(crate) struct RequestResult<'m> {
     pub(crate) owner: Owner,
     /// The request.
     pub(crate) id: ClientId,
     pub(crate) method: Method<'static>,
     /// The flow of the request, if it was sent.
     pub(crate) flow: Option<Flow>,
-    pub(crate) what: Result<&'m Message<'m>, Failure>,
+    pub(crate) outcome: Result<&'m Message<'m>, Failure>,
 }
 
 /// A local request.

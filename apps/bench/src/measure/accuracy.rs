@@ -76,7 +76,7 @@ impl Case {
             target: peer.address(),
             settings: Settings {
                 salt: getrandom::u32().unwrap(),
-                domain: "truth.invalid".to_owned(),
+                domain: "accuracy.invalid".to_owned(),
                 transport: self.transport,
                 timers: Timers { t1, ..Timers::default() },
                 ring: Duration::ZERO,

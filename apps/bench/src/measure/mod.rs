@@ -1,11 +1,11 @@
 //! A single run: prepares the users, runs a load, and judges the result.
 
+#[cfg(test)]
+mod accuracy;
 mod doubts;
 mod error;
 mod found;
 mod sums;
-#[cfg(test)]
-mod truth;
 
 use crate::agents::{Force, Share};
 use crate::load::arrivals::{Segment, Spacing};

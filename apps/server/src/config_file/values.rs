@@ -41,7 +41,7 @@ pub(crate) fn state(name: &str) -> Result<State, String> {
     }
 }
 
-/// Parses the name of a header field in which proxies name their clients.
+/// Parses the name of the header field for the addresses of clients, which proxies add.
 ///
 /// # Errors
 /// A message with the valid names.
