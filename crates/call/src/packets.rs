@@ -84,14 +84,16 @@ impl Call {
     /// Sends the RTCP BYE at the end of the call.
     pub fn say_bye(&mut self, now: Instant, transmit: Transmit<'_>) {
         let packet = &mut self.packet;
-        let bye = self.media.session.as_mut().and_then(|session| session.bye(span(now), packet));
-        if let Some((channel, to)) = bye {
+        if let Some(session) = &mut self.media.session
+            && let Ok(Some((channel, to))) = session.bye(span(now), packet)
+        {
             transmit(channel, to, packet);
         }
     }
 }
 
-/// Sends 20 ms of sound, filled up with silence, and a report that is due.
+/// Sends 20 ms of sound, filled up with silence, and a report that is due. The statistics of the
+/// session count packets that cannot be sent.
 fn send_frame(
     session: &mut Session,
     now: Instant,
@@ -100,16 +102,16 @@ fn send_frame(
     transmit: Transmit<'_>,
 ) {
     sound.resize(session.frame_samples(), 0);
-    let mut to = session.send(sound, packet);
+    let mut to = session.send(sound, packet).unwrap_or_default();
     let also = session.also(span(now));
     while let Some(there) = to {
         transmit(Channel::Rtp, there, packet);
         if let Some(also) = also {
             transmit(Channel::Rtp, also, packet);
         }
-        to = session.rest(packet);
+        to = session.rest(packet).unwrap_or_default();
     }
-    if let Some((channel, to)) = session.poll(span(now), packet) {
+    if let Ok(Some((channel, to))) = session.poll(span(now), packet) {
         transmit(channel, to, packet);
     }
 }

@@ -28,7 +28,7 @@ pub mod tone;
 
 pub use codec::{Codec, Resampler};
 pub use delay::Marks;
-pub use error::{DigitError, SessionError};
+pub use error::{DigitError, SendError, SessionError};
 pub use keying::Keying;
 pub use mapper::{Mapper, Mapping};
 pub use negotiation::{

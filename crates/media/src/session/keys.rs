@@ -1,14 +1,14 @@
 //! The keys of a session, and their renewal.
 
 use super::timings::Measured;
-use crate::error::SessionError;
+use crate::error::{SendError, SessionError};
 use crate::keying::Keying;
 use crate::negotiation::{Stream, is_same};
 use rtp::packet::HeaderFields;
 use sdp::CryptoAttribute;
 use sdp::negotiation::NegotiatedSrtp;
 use srtp::timings::Step;
-use srtp::{PolicyError, ProtectError, Suite, UnprotectError};
+use srtp::{PolicyError, Suite, UnprotectError};
 
 /// The SRTP contexts of a stream.
 pub(super) struct Protection {
@@ -39,14 +39,13 @@ impl Protection {
         payload: &[u8],
         out: &mut [u8],
         measured: &mut Measured,
-    ) -> Option<usize> {
+    ) -> Result<usize, SendError> {
         let suite = self.suite;
-        let length = measured.measure(suite, Step::Header, || fields.write(payload, out)).ok()?;
-        let protected: Result<usize, ProtectError> = match measured.watch(suite) {
-            Some(mut watch) => self.sender.protect_timed(out, length, &mut watch),
-            None => self.sender.protect(out, length),
-        };
-        protected.ok()
+        let length = measured.measure(suite, Step::Header, || fields.write(payload, out))?;
+        Ok(match measured.watch(suite) {
+            Some(mut watch) => self.sender.protect_timed(out, length, &mut watch)?,
+            None => self.sender.protect(out, length)?,
+        })
     }
 
     /// Authenticates and decrypts a packet.
