@@ -51,11 +51,11 @@ impl core::error::Error for DestinationError {}
 /// [`DestinationError`] if it is not a SIP URI, or names an unknown transport.
 pub fn destination(uri: &[u8]) -> Result<Destination, DestinationError> {
     let Ok(Uri::Sip(uri)) = Uri::parse(uri) else { return Err(DestinationError::Uri) };
-    let maddr = uri.params.value("maddr").and_then(Host::parse);
+    let maddr = uri.params.value("maddr").and_then(|host| Host::parse(host).ok());
     let host = match (maddr, uri.host) {
         (Some(host), _) => host,
         (None, sip::Host::Ip(address)) => Host::Ip(address),
-        (None, sip::Host::Name(name)) => Host::parse(name).ok_or(DestinationError::Host)?,
+        (None, sip::Host::Name(name)) => Host::parse(name).map_err(|_| DestinationError::Host)?,
     };
     let transport = match uri.transport() {
         Some(None) => return Err(DestinationError::Transport),
