@@ -109,8 +109,7 @@ impl Agent {
         self.core.clients.all.len() + self.core.servers.all.len()
     }
 
-    /// Returns true if a local request waits for its response. The work grows with the number of
-    /// requests.
+    /// Returns true if a local request waits for its response.
     #[must_use]
     pub fn is_asking(&self) -> bool {
         self.core.clients.is_waiting()

@@ -100,6 +100,11 @@ impl Rig {
         Instant::from_micros(BEGIN + self.network.now().as_micros() as u64)
     }
 
+    /// Returns true if a request of the agent waits for its response.
+    pub(crate) fn is_asking(&self, side: usize) -> bool {
+        self.agents[side].is_asking()
+    }
+
     /// Runs an action of an agent.
     pub(crate) fn act<T>(
         &mut self,
@@ -219,6 +224,8 @@ impl Rig {
     /// Transmits the messages of an agent, and answers its queries.
     fn drain(&mut self, side: usize) {
         let now = self.instant();
+        // It compares its count with the requests.
+        let _ = self.is_asking(side);
         loop {
             while let Some(transmit) = self.agents[side].poll_transmit() {
                 let message = Message::parse(&transmit.bytes).expect("agents send messages");
@@ -343,6 +350,7 @@ impl Rig {
         for (side, agent) in self.agents.iter().enumerate() {
             assert_eq!(agent.calls(), 0, "calls of {side} are left");
             assert_eq!(agent.transactions(), 0, "transactions of {side} are left");
+            assert!(!agent.is_asking(), "requests of {side} are left");
         }
     }
 }
