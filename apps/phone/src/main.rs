@@ -254,7 +254,7 @@ fn setup(line: &LineArgs, echo: bool, port: u16) -> Result<Setup, Outcome> {
         suppresses_silence: line.vad,
         trust,
         from: line.from.clone(),
-        ringing: line.ring_timeout.map(|time| sip::Duration::from_micros(time.as_micros() as u64)),
+        ringing: line.ring_timeout.map(sip::Duration::from),
         devices: uses_devices(line).then(|| Wanted {
             microphone: line.microphone.clone(),
             speaker: line.speaker.clone(),

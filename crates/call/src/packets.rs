@@ -1,6 +1,6 @@
 //! The packets and the sound of a call.
 
-use crate::call::{Call, Gate, span};
+use crate::call::{Call, Gate};
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use media::{Channel, Received, Session};
@@ -25,12 +25,12 @@ impl Call {
         let is_current = self.media.session.as_ref();
         let is_current = is_current.is_some_and(|session| session.stream().remote == Some(from));
         if let Some(other) = other.filter(|_| !is_current) {
-            let _ = other.receive_on(channel, span(now), from, datagram);
+            let _ = other.receive_on(channel, now.since_epoch(), from, datagram);
             return Received::Nothing;
         }
         let session = self.media.session.as_mut();
         session.map_or(Received::Nothing, |session| {
-            session.receive_on(channel, span(now), from, datagram)
+            session.receive_on(channel, now.since_epoch(), from, datagram)
         })
     }
 
@@ -73,11 +73,11 @@ impl Call {
     pub fn play(&mut self, now: Instant, out: &mut Vec<i16>) {
         for session in self.others.iter_mut().filter_map(|(_, media)| media.session.as_mut()) {
             let start = out.len();
-            session.play(span(now), out);
+            session.play(now.since_epoch(), out);
             out.truncate(start);
         }
         if let Some(session) = &mut self.media.session {
-            session.play(span(now), out);
+            session.play(now.since_epoch(), out);
         }
     }
 
@@ -85,7 +85,7 @@ impl Call {
     pub fn say_bye(&mut self, now: Instant, transmit: Transmit<'_>) {
         let packet = &mut self.packet;
         if let Some(session) = &mut self.media.session
-            && let Ok(Some((channel, to))) = session.bye(span(now), packet)
+            && let Ok(Some((channel, to))) = session.bye(now.since_epoch(), packet)
         {
             transmit(channel, to, packet);
         }
@@ -103,7 +103,7 @@ fn send_frame(
 ) {
     sound.resize(session.frame_samples(), 0);
     let mut to = session.send(sound, packet).unwrap_or_default();
-    let also = session.also(span(now));
+    let also = session.also(now.since_epoch());
     while let Some(there) = to {
         transmit(Channel::Rtp, there, packet);
         if let Some(also) = also {
@@ -111,7 +111,7 @@ fn send_frame(
         }
         to = session.rest(packet).unwrap_or_default();
     }
-    if let Ok(Some((channel, to))) = session.poll(span(now), packet) {
+    if let Ok(Some((channel, to))) = session.poll(now.since_epoch(), packet) {
         transmit(channel, to, packet);
     }
 }

@@ -16,7 +16,7 @@ const FRAME: Duration = Duration::from_millis(20);
 /// The tones that the ends send, in hertz.
 const TONES: [f64; 3] = [440.0, 660.0, 880.0];
 /// The start of the clock.
-const BEGIN: u64 = 1_700_000_000_000_000;
+const BEGIN: Instant = Instant::from_micros(1_700_000_000_000_000);
 
 /// Numbers for keys and sequence numbers, reproducible.
 #[derive(Clone)]
@@ -90,7 +90,7 @@ impl Rig {
     }
 
     fn now(&self) -> Instant {
-        Instant::from_micros(BEGIN + self.network.now().as_micros() as u64)
+        BEGIN + sip::Duration::from(self.network.now())
     }
 
     fn setup(&self, side: usize, security: Security, early: bool) -> Setup {
@@ -179,7 +179,7 @@ impl Rig {
             }
         }
         if let Some(next) = agent.next_timer() {
-            let at = Duration::from_micros(next.as_micros().saturating_sub(BEGIN));
+            let at = next.since(BEGIN).into();
             self.network.wake_at(at, Wake::Agent(side));
         }
     }

@@ -31,7 +31,7 @@ struct Edges(Vec<(Instant, std::time::Duration)>);
 impl Meters for Edges {
     fn begin(&mut self) {}
     fn measured(&mut self, _: Duration, start: Instant, length: Duration) {
-        self.0.push((start, std::time::Duration::from_micros(length.as_micros())));
+        self.0.push((start, length.into()));
     }
     fn end(&mut self) {}
 }

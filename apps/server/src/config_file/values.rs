@@ -90,7 +90,7 @@ pub(crate) fn sync(text: &str) -> Result<Sync, String> {
 
 /// Formats a duration in the syntax of the file.
 pub(super) fn show(duration: Duration) -> String {
-    humantime::format_duration(std::time::Duration::from_micros(duration.as_micros())).to_string()
+    humantime::format_duration(duration.into()).to_string()
 }
 
 /// A parser of a string, with `parse` for its content.

@@ -18,7 +18,7 @@ use test_support::network::{self, Link, Network};
 pub(crate) const SESSION: &[u8] = b"v=0\r\n";
 
 /// The start of the agents' clock.
-const BEGIN: u64 = 1_000_000_000;
+const BEGIN: Instant = Instant::from_micros(1_000_000_000);
 
 /// The agent to wake. `None` only advances the time.
 type Wake = Option<usize>;
@@ -97,7 +97,7 @@ impl Rig {
     }
 
     fn instant(&self) -> Instant {
-        Instant::from_micros(BEGIN + self.network.now().as_micros() as u64)
+        BEGIN + sip::Duration::from(self.network.now())
     }
 
     /// Returns true if a request of the agent waits for its response.
@@ -258,7 +258,7 @@ impl Rig {
             }
         }
         if let Some(next) = self.agents[side].next_timer() {
-            let at = Duration::from_micros(next.as_micros().saturating_sub(BEGIN));
+            let at = next.since(BEGIN).into();
             self.network.wake_at(at, Some(side));
         }
     }
