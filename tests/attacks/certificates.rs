@@ -32,7 +32,7 @@ fn a_client_with_a_long_chain_is_refused() {
     let address = exchange.server.secure_address(Transport::Tls);
     let asks = |issuer: &Issuer, length| {
         let identity = issuer.identity("client.test", length, folder.path()).read();
-        let client = tls::Client::new(&Trust::Anybody, Some(&identity), false);
+        let client = tls::Client::new(&Trust::Any, Some(&identity), false);
         let client = client.expect("the client can be created").without_resumption();
         let mut client = Client::tls(STRANGER, address, &client)?;
         let options = client.options();

@@ -60,7 +60,7 @@ fn forged_datagrams_do_not_stop_the_connections_of_their_source() {
     let exchange = TestServer::without_trusted_sources();
     let mut bob = exchange.agent("bob");
     let secure = exchange.server.secure_address(Transport::Tls);
-    let trust = tls::Client::new(&Trust::Anybody, None, false).expect("the client is created");
+    let trust = tls::Client::new(&Trust::Any, None, false).expect("the client is created");
     let forged = socket(&exchange, (PEER, 0).into());
     let bob_uri = format!("sip:bob@{DOMAIN}");
     under_flood(&exchange, &forged, &format!("sip:{DOMAIN}"), || {

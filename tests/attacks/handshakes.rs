@@ -37,7 +37,7 @@ fn handshakes_of_one_source_leave_time_for_others() {
     );
     let exchange = TestServer::with(&settings, &[]);
     let address = exchange.server.secure_address(Transport::Tls);
-    let client = tls::Client::new(&Trust::Anybody, None, false).expect("the client is created");
+    let client = tls::Client::new(&Trust::Any, None, false).expect("the client is created");
     let name = ServerName::try_from(DOMAIN).expect("the domain is a DNS name");
     let session = client.connect(name).expect("the session can be created");
     // The first flight suffices: the server signs at once.

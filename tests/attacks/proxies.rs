@@ -90,7 +90,7 @@ fn behind(kind: Kind) {
         let exchange = TestServer::with(&settings, &listens);
         let mut bob = exchange.agent("bob");
         let _proxy = WebProxy::start(kind);
-        let trust = tls::Client::new(&Trust::Anybody, None, false).expect("the client is created");
+        let trust = tls::Client::new(&Trust::Any, None, false).expect("the client is created");
         let web = |from| {
             let fields = format!("{ORIGIN}{FORGED}");
             Client::web(from, (PROXY, 443).into(), Some(&trust), &fields)

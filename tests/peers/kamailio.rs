@@ -174,7 +174,7 @@ request_route {{
         exit;
     }}
     if (is_method("ACK")) {{ t_check_trans(); exit; }}
-    # What a phone that has this proxy puts in front.
+    # The Route of a phone that has this proxy.
     remove_hf("Route");
     $du = "sip:{next_hop}{by}";
     $fs = "{inner}:{inside}";

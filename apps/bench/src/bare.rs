@@ -61,7 +61,7 @@ impl Exchange {
             sockets: if spec.operation == Operation::Invite { 2 } else { 1 },
             rate: spec.rate(),
             seconds: spec.seconds(),
-            clock: Duration::from_micros(clock.as_micros()),
+            clock: clock.into(),
         }
     }
 }

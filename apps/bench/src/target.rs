@@ -77,7 +77,7 @@ impl Target {
         if !has_port
             && !is_web
             && rest.contains('.')
-            && let Some(host @ Host::Name(_)) = Host::parse(rest.as_bytes())
+            && let Ok(host @ Host::Name(_)) = Host::parse(rest.as_bytes())
         {
             let destination = Destination { host, port: None, transport: named, sips: false };
             match locate(destination).as_deref() {

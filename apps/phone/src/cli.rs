@@ -216,7 +216,7 @@ pub(crate) struct LineArgs {
     pub(crate) from: Option<String>,
     /// Listening address of SIP over UDP and TCP, such as 192.0.2.1:5070 or [::]:5060; the latter
     /// is for IPv4, too [default: all addresses; port 5060 to answer, any to call]
-    // The text of `--help`, in which `[::]` is an address.
+    // `[::]` in the text of `--help` is an address, and no link.
     #[allow(rustdoc::broken_intra_doc_links)]
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) listen: Option<SocketAddr>,

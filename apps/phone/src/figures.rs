@@ -9,6 +9,8 @@ use std::time::Duration;
 pub(crate) struct Media {
     pub(crate) call: u64,
     pub(crate) sent: u64,
+    /// Packets that could not be written or encrypted.
+    pub(crate) unsent: u64,
     pub(crate) received: u64,
     pub(crate) lost: u64,
     pub(crate) refused: u64,
@@ -38,6 +40,7 @@ impl Media {
         Self {
             call,
             sent: statistics.sent,
+            unsent: statistics.unsent,
             received: statistics.received,
             lost: statistics.lost(),
             refused: statistics.refused,

@@ -141,8 +141,7 @@ impl Leg {
                 self.tap.packet(false, at, self.ports.socket(channel), from, datagram);
                 let from = SocketAddr::new(from.ip().to_canonical(), from.port());
                 let age = clock.duration_since(at).unwrap_or_default().min(OLDEST);
-                let arrival = at_now.as_micros().saturating_sub(age.as_micros() as u64);
-                let arrival = sip::Instant::from_micros(arrival);
+                let arrival = at_now - sip::Duration::from(age);
                 let what = self.call.receive(channel, arrival, from, datagram);
                 if let Received::Digit(key) = what {
                     self.ear.hear_key(key);

@@ -69,14 +69,14 @@ fn main() -> ExitCode {
 
 fn run(cli: Cli) -> Result<Outcome, Outcome> {
     let Some(command) = cli.command else { return run_screen(&cli.line) };
-    let (setup, mut front): (Setup, Box<dyn Interface>) = match command {
+    let (setup, mut interface): (Setup, Box<dyn Interface>) = match command {
         Command::Call(args) => {
             junit::check(args.expected.junit.as_deref()).map_err(Outcome::Usage)?;
             let report = report(&args.line);
             let judge = Judge::new(args.expected.all(), args.expected.junit, report);
             let ear = judge.ear();
-            let front = interface::Call::new(args.uri, args.duration, report, judge);
-            (Setup { ear, ..setup(&args.line, false, 0)? }, Box::new(front))
+            let interface = interface::Call::new(args.uri, args.duration, report, judge);
+            (Setup { ear, ..setup(&args.line, false, 0)? }, Box::new(interface))
         }
         Command::Answer(args) => {
             if args.line.play == "-" && !args.auto {
@@ -88,8 +88,8 @@ fn run(cli: Cli) -> Result<Outcome, Outcome> {
             let report = report(&args.line);
             let judge = Judge::new(args.expected.all(), args.expected.junit, report);
             let ear = judge.ear();
-            let front = interface::Answer::new(args.auto, args.calls, report, judge);
-            (Setup { ear, ..setup(&args.line, args.echo, 5060)? }, Box::new(front))
+            let interface = interface::Answer::new(args.auto, args.calls, report, judge);
+            (Setup { ear, ..setup(&args.line, args.echo, 5060)? }, Box::new(interface))
         }
         Command::Run(args) => {
             junit::check(args.junit.as_deref()).map_err(Outcome::Usage)?;
@@ -99,8 +99,8 @@ fn run(cli: Cli) -> Result<Outcome, Outcome> {
             let port = if is_found && script.steps.iter().any(is_called) { 5060 } else { 0 };
             let mut setup = setup(&args.line, false, port)?;
             setup.accounts.extend(script.accounts);
-            let front = interface::Run::new(script.steps, args.junit, report(&args.line));
-            (setup, Box::new(front))
+            let interface = interface::Run::new(script.steps, args.junit, report(&args.line));
+            (setup, Box::new(interface))
         }
         Command::Check(args) => {
             let listen = args.line.listen.unwrap_or_else(check::default_listen);
@@ -117,11 +117,11 @@ fn run(cli: Cli) -> Result<Outcome, Outcome> {
                 let text = "--play - reads the standard input, from which `control` reads commands";
                 return Err(Outcome::Usage(text.into()));
             }
-            let front = interface::Control::new(Report::new(true, records_raw(&args.line)));
-            (setup(&args.line, false, 5060)?, Box::new(front))
+            let interface = interface::Control::new(Report::new(true, records_raw(&args.line)));
+            (setup(&args.line, false, 5060)?, Box::new(interface))
         }
     };
-    Ok(interface::run(Phone::new(setup)?, &mut *front))
+    Ok(interface::run(Phone::new(setup)?, &mut *interface))
 }
 
 /// Returns true if the recording goes to the standard output.
@@ -254,7 +254,7 @@ fn setup(line: &LineArgs, echo: bool, port: u16) -> Result<Setup, Outcome> {
         suppresses_silence: line.vad,
         trust,
         from: line.from.clone(),
-        ringing: line.ring_timeout.map(|time| sip::Duration::from_micros(time.as_micros() as u64)),
+        ringing: line.ring_timeout.map(sip::Duration::from),
         devices: uses_devices(line).then(|| Wanted {
             microphone: line.microphone.clone(),
             speaker: line.speaker.clone(),

@@ -271,7 +271,7 @@ pub(crate) struct Answered {
 
 impl Answered {
     pub(crate) fn new(call: u64, stream: &Stream, remote: &str, is_secured: bool) -> Self {
-        let policy = stream.security.as_ref().map(|agreed| &agreed.send.policy);
+        let policy = stream.keying.sdes().map(|agreed| &agreed.send.policy);
         Self {
             call,
             codec: stream.codec.name(),

@@ -4,7 +4,6 @@ use crate::stream::{DialogMedia, SessionSetup};
 use alloc::vec::Vec;
 use core::mem;
 use core::net::{IpAddr, SocketAddr};
-use core::time::Duration;
 use media::{Clock, MediaConfig, Negotiator, Random, Refusal, Session};
 use sip::Instant;
 use sip_ua::{AccountId, Agent, CallError, CallId};
@@ -90,11 +89,6 @@ impl core::fmt::Debug for Call {
             .field("gate", &self.gate)
             .finish_non_exhaustive()
     }
-}
-
-/// Returns `now` as the time of a media session.
-pub(crate) const fn span(now: Instant) -> Duration {
-    Duration::from_micros(now.as_micros())
 }
 
 impl Call {
@@ -236,7 +230,7 @@ impl Call {
     ) -> Result<(), Refusal> {
         self.id = Some(id);
         let session = match offer {
-            Some(offer) => self.media.answer(self.setup, span(now), offer, random),
+            Some(offer) => self.media.answer(self.setup, now.since_epoch(), offer, random),
             None => Ok(self.media.negotiator.offer(random)),
         };
         // An error of these commands means that the caller has hung up, which is an event.

@@ -1,6 +1,6 @@
 //! The reaction of a call to the events of its dialogs.
 
-use crate::call::{Call, Gate, span};
+use crate::call::{Call, Gate};
 use media::{Random, Refusal};
 use sip::Instant;
 use sip_ua::{Agent, CallId, End, Event, Failure};
@@ -55,7 +55,7 @@ impl Call {
                     self.select(*branch);
                     // A session description without usable media ends the call when it is
                     // answered: until then another branch may answer.
-                    let _ = self.media.accept(self.setup, span(now), session, random);
+                    let _ = self.media.accept(self.setup, now.since_epoch(), session, random);
                 }
                 if *status == 199 {
                     self.end_branch(*branch);
@@ -67,7 +67,9 @@ impl Call {
                 self.forget_others();
                 self.gate = Gate::Open;
                 let accepted = match session {
-                    Some(session) => self.media.accept(self.setup, span(now), session, random),
+                    Some(session) => {
+                        self.media.accept(self.setup, now.since_epoch(), session, random)
+                    }
                     // The answer to the offer came with the early media.
                     None if self.media.session.is_some() => Ok(()),
                     None => Err(Refusal::Malformed),
@@ -80,7 +82,7 @@ impl Call {
             Event::Answer { answer, .. } => {
                 self.follow_branch(agent, id);
                 let had_session = self.media.session.is_some();
-                match self.media.accept(self.setup, span(now), answer, random) {
+                match self.media.accept(self.setup, now.since_epoch(), answer, random) {
                     Ok(()) if had_session => {
                         self.holds = self.wants_hold.take()?;
                         Some(Change::Held(self.holds))
@@ -115,7 +117,7 @@ impl Call {
         random: Random<'_>,
     ) -> Option<Change> {
         let session = match offer {
-            Some(offer) => self.media.answer(self.setup, span(now), offer, random),
+            Some(offer) => self.media.answer(self.setup, now.since_epoch(), offer, random),
             None => Ok(self.media.negotiator.offer_anew(random)),
         };
         // An error of these commands means that the request is gone, which is an event.

@@ -1,6 +1,6 @@
 //! The packets and the sound of a call.
 
-use crate::call::{Call, Gate, span};
+use crate::call::{Call, Gate};
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use media::{Channel, Received, Session};
@@ -25,12 +25,12 @@ impl Call {
         let is_current = self.media.session.as_ref();
         let is_current = is_current.is_some_and(|session| session.stream().remote == Some(from));
         if let Some(other) = other.filter(|_| !is_current) {
-            let _ = other.receive_on(channel, span(now), from, datagram);
+            let _ = other.receive_on(channel, now.since_epoch(), from, datagram);
             return Received::Nothing;
         }
         let session = self.media.session.as_mut();
         session.map_or(Received::Nothing, |session| {
-            session.receive_on(channel, span(now), from, datagram)
+            session.receive_on(channel, now.since_epoch(), from, datagram)
         })
     }
 
@@ -73,25 +73,27 @@ impl Call {
     pub fn play(&mut self, now: Instant, out: &mut Vec<i16>) {
         for session in self.others.iter_mut().filter_map(|(_, media)| media.session.as_mut()) {
             let start = out.len();
-            session.play(span(now), out);
+            session.play(now.since_epoch(), out);
             out.truncate(start);
         }
         if let Some(session) = &mut self.media.session {
-            session.play(span(now), out);
+            session.play(now.since_epoch(), out);
         }
     }
 
     /// Sends the RTCP BYE at the end of the call.
     pub fn say_bye(&mut self, now: Instant, transmit: Transmit<'_>) {
         let packet = &mut self.packet;
-        let bye = self.media.session.as_mut().and_then(|session| session.bye(span(now), packet));
-        if let Some((channel, to)) = bye {
+        if let Some(session) = &mut self.media.session
+            && let Ok(Some((channel, to))) = session.bye(now.since_epoch(), packet)
+        {
             transmit(channel, to, packet);
         }
     }
 }
 
-/// Sends 20 ms of sound, filled up with silence, and a report that is due.
+/// Sends 20 ms of sound, filled up with silence, and a report that is due. The statistics of the
+/// session count packets that cannot be sent.
 fn send_frame(
     session: &mut Session,
     now: Instant,
@@ -100,16 +102,16 @@ fn send_frame(
     transmit: Transmit<'_>,
 ) {
     sound.resize(session.frame_samples(), 0);
-    let mut to = session.send(sound, packet);
-    let also = session.also(span(now));
+    let mut to = session.send(sound, packet).unwrap_or_default();
+    let also = session.also(now.since_epoch());
     while let Some(there) = to {
         transmit(Channel::Rtp, there, packet);
         if let Some(also) = also {
             transmit(Channel::Rtp, also, packet);
         }
-        to = session.rest(packet);
+        to = session.rest(packet).unwrap_or_default();
     }
-    if let Some((channel, to)) = session.poll(span(now), packet) {
+    if let Ok(Some((channel, to))) = session.poll(now.since_epoch(), packet) {
         transmit(channel, to, packet);
     }
 }

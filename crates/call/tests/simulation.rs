@@ -16,7 +16,7 @@ const FRAME: Duration = Duration::from_millis(20);
 /// The tones that the ends send, in hertz.
 const TONES: [f64; 3] = [440.0, 660.0, 880.0];
 /// The start of the clock.
-const BEGIN: u64 = 1_700_000_000_000_000;
+const BEGIN: Instant = Instant::from_micros(1_700_000_000_000_000);
 
 /// Numbers for keys and sequence numbers, reproducible.
 #[derive(Clone)]
@@ -90,7 +90,7 @@ impl Rig {
     }
 
     fn now(&self) -> Instant {
-        Instant::from_micros(BEGIN + self.network.now().as_micros() as u64)
+        BEGIN + sip::Duration::from(self.network.now())
     }
 
     fn setup(&self, side: usize, security: Security, early: bool) -> Setup {
@@ -179,7 +179,7 @@ impl Rig {
             }
         }
         if let Some(next) = agent.next_timer() {
-            let at = Duration::from_micros(next.as_micros().saturating_sub(BEGIN));
+            let at = next.since(BEGIN).into();
             self.network.wake_at(at, Wake::Agent(side));
         }
     }
@@ -282,7 +282,7 @@ fn both_ends_hear_each_other_in_spite_of_loss() {
         rig.assert_hears(0, Some(1));
         rig.assert_hears(1, Some(0));
         let is_secured = rig.ends[0].call.as_ref().and_then(Call::session);
-        let is_secured = is_secured.is_some_and(|session| session.stream().security.is_some());
+        let is_secured = is_secured.is_some_and(|session| session.stream().keying.is_encrypted());
         assert_eq!(is_secured, security != Security::Off);
         let hang_up = |call: &mut Call, agent: &mut Agent, now: Instant| {
             agent.hang_up(now, call.id().expect("a placed call"))

@@ -40,7 +40,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
         let (mut samples, mut packet) = (Vec::new(), Vec::new());
         tone.fill(sender.frame_samples(), &mut samples);
-        let to = sender.send(&samples, &mut packet);
+        let to = sender.send(&samples, &mut packet)?;
         assert_eq!(to, Some(there));
         let is_lost = frame % 20 == 19;
         if !is_lost && let Received::Digit(digit) = receiver.receive(now, here, &mut packet) {

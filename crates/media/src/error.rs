@@ -1,7 +1,8 @@
 //! The errors of a session.
 
 use core::fmt;
-use srtp::PolicyError;
+use rtp::WriteError;
+use srtp::{PolicyError, ProtectError};
 
 /// The reason why a session cannot carry a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,3 +51,38 @@ impl fmt::Display for DigitError {
 }
 
 impl core::error::Error for DigitError {}
+
+/// The reason why a session cannot send a packet. [`Statistics::unsent`] counts these packets.
+///
+/// [`Statistics::unsent`]: crate::Statistics::unsent
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SendError {
+    /// It cannot be written: it exceeds the maximum length of a packet.
+    Write(WriteError),
+    /// It cannot be encrypted, for example because the lifetime of the master key has ended.
+    Protect(ProtectError),
+}
+
+impl fmt::Display for SendError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Write(error) => write!(f, "the packet cannot be written: {error}"),
+            Self::Protect(error) => write!(f, "the packet cannot be encrypted: {error}"),
+        }
+    }
+}
+
+impl core::error::Error for SendError {}
+
+impl From<WriteError> for SendError {
+    fn from(error: WriteError) -> Self {
+        Self::Write(error)
+    }
+}
+
+impl From<ProtectError> for SendError {
+    fn from(error: ProtectError) -> Self {
+        Self::Protect(error)
+    }
+}

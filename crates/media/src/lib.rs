@@ -18,6 +18,7 @@ pub mod audio_meter;
 mod delay;
 pub mod demultiplex;
 mod error;
+mod keying;
 mod mapper;
 mod negotiation;
 mod packet_path;
@@ -27,7 +28,8 @@ pub mod tone;
 
 pub use codec::{Codec, Resampler};
 pub use delay::Marks;
-pub use error::{DigitError, SessionError};
+pub use error::{DigitError, SendError, SessionError};
+pub use keying::Keying;
 pub use mapper::{Mapper, Mapping};
 pub use negotiation::{
     ExtendedReports, MediaConfig, Negotiator, Random, Refusal, Security, Stream, shorten,

@@ -1,6 +1,7 @@
 //! Offers and answers of one audio stream (RFC 3264), with SRTP keys (RFC 4568).
 
 use crate::error::SessionError;
+use crate::keying::Keying;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use attributes::{NOISE, events_of, noise_of, remote_of};
@@ -9,7 +10,7 @@ use core::fmt;
 use core::net::SocketAddr;
 use core::time::Duration;
 use description::{Description, MediaLines};
-use sdp::negotiation::{self, NegotiatedSrtp, Profile, SrtpPreferences};
+use sdp::negotiation::{self, Profile, SrtpPreferences};
 use sdp::{CryptoAttribute, Direction, MediaDescription};
 use srtp::plus::{Scheme, SrtpPlus};
 use srtp::{Policy, Suite};
@@ -96,8 +97,8 @@ pub struct Stream {
     pub sends: bool,
     /// True if the other end sends.
     pub receives: bool,
-    /// The keys of both ends, if the stream is encrypted.
-    pub security: Option<NegotiatedSrtp>,
+    /// The keying of both ends.
+    pub keying: Keying,
     /// Random bytes, from which scheme 3 of SRTP+ derives its numbers.
     pub seed: Zeroizing<[u8; 32]>,
     /// True if RTP and RTCP share a port.
@@ -187,8 +188,8 @@ pub struct Negotiator {
     holds: bool,
     /// The keys of the last offer.
     offered: Vec<CryptoAttribute>,
-    /// The keys of both ends that were last agreed on.
-    agreed: Option<NegotiatedSrtp>,
+    /// The keying that was last agreed on.
+    agreed: Keying,
     /// True if the stream was encrypted. It is never in clear again (downgrade protection).
     was_secured: bool,
     seed: Zeroizing<[u8; 32]>,
@@ -210,7 +211,7 @@ impl Negotiator {
             media: MediaLines::default(),
             holds: false,
             offered: Vec::new(),
-            agreed: None,
+            agreed: Keying::None,
             was_secured: false,
             seed: Zeroizing::new([0; 32]),
         }
@@ -263,7 +264,7 @@ impl Negotiator {
     /// Returns the next offer, with new keys. It responds to an INVITE without an offer, and the
     /// other end may pass it on to a third party.
     pub fn offer_anew(&mut self, random: Random<'_>) -> Vec<u8> {
-        self.agreed = None;
+        self.agreed = Keying::None;
         self.offer(random)
     }
 
@@ -314,7 +315,7 @@ impl Negotiator {
         let is_offered =
             |suite: &&Suite| self.wishes.offers_all_suites || USUAL_SUITES.contains(*suite);
         let suites = self.wishes.suites.iter().filter(is_offered);
-        let used = self.agreed.as_ref().map(|agreed| agreed.send.clone());
+        let used = self.agreed.sdes().map(|agreed| agreed.send.clone());
         let used_suite = used.as_ref().map(|crypto| crypto.policy.suite);
         let made = suites.filter(|suite| Some(**suite) != used_suite).filter_map(|&suite| {
             let mut bytes = alloc::vec![0; suite.key_length() + suite.salt_length()];
@@ -349,9 +350,9 @@ impl Negotiator {
         let session = sdp::SessionDescription::parse(offer).map_err(|_| Refusal::Malformed)?;
         let (place, media) = audio_of(&session).ok_or(Refusal::NoAudio)?;
         let profile = Profile::of(media.protocol);
-        let mut security = self.secure_answer(media, profile, random)?;
+        let mut keying = self.answer_keying(media, profile, random)?;
         // If the key of the other end stays, the local key stays.
-        if let (Some(now), Some(before)) = (&mut security, &self.agreed)
+        if let (Keying::Sdes(now), Keying::Sdes(before)) = (&mut keying, &self.agreed)
             && is_same(&now.receive, &before.receive)
             && now.send.policy == before.send.policy
         {
@@ -368,7 +369,7 @@ impl Negotiator {
             (false, false) => "inactive",
         };
         let keys: Vec<CryptoAttribute> =
-            security.iter().map(|agreed| agreed.send.clone()).collect();
+            keying.sdes().iter().map(|agreed| agreed.send.clone()).collect();
         let mux = media.multiplexes_rtcp();
         let extended_reports = ExtendedReports::of(&session, media);
         // An answer names reports only if the offer does (RFC 3611 section 5.2).
@@ -386,10 +387,10 @@ impl Negotiator {
         });
         self.media = MediaLines::of(&session, place);
         let answer = self.media.fill(own);
-        self.was_secured |= security.is_some();
-        self.agreed.clone_from(&security);
+        self.was_secured |= keying.is_encrypted();
+        self.agreed.clone_from(&keying);
         // A later local offer of this session keeps the SRTP+ scheme of the other end.
-        let plus = security.as_ref().and_then(|agreed| agreed.send.policy.plus);
+        let plus = keying.sdes().and_then(|agreed| agreed.send.policy.plus);
         self.wishes.plus = plus.or(self.wishes.plus);
         let stream = Stream {
             codec,
@@ -402,7 +403,7 @@ impl Negotiator {
             remote: remote_of(&session, media),
             sends,
             receives,
-            security,
+            keying,
             seed: self.seed.clone(),
             multiplexes_rtcp: mux,
             remote_rtcp: attributes::remote_rtcp(remote_of(&session, media), media),
@@ -412,12 +413,12 @@ impl Negotiator {
         Ok((answer, stream))
     }
 
-    fn secure_answer(
+    fn answer_keying(
         &self,
         media: &MediaDescription<'_>,
         profile: Option<Profile>,
         random: Random<'_>,
-    ) -> Result<Option<NegotiatedSrtp>, Refusal> {
+    ) -> Result<Keying, Refusal> {
         let only_secured = || Refusal::OnlySecured { protocol: media.protocol.to_string() };
         let is_optional = match profile {
             Some(Profile::Plain) => true,
@@ -432,9 +433,9 @@ impl Negotiator {
         let agreed = wants.then(|| negotiation::answer(&offered, &preferences, random));
         let agreed = agreed.and_then(Result::ok);
         match agreed {
-            Some(agreed) => Ok(Some(agreed)),
+            Some(agreed) => Ok(Keying::Sdes(agreed)),
             None if self.requires_security() => Err(Refusal::NotSecured),
-            None if is_optional => Ok(None),
+            None if is_optional => Ok(Keying::None),
             None => Err(only_secured()),
         }
     }
@@ -452,8 +453,9 @@ impl Negotiator {
             return Err(Refusal::Refused);
         }
         let answered = negotiation::usable_crypto_attributes(media);
-        let security = negotiation::accept(&self.offered, &answered).ok();
-        if security.is_none() {
+        let agreed = negotiation::accept(&self.offered, &answered);
+        let keying = agreed.map_or(Keying::None, Keying::Sdes);
+        if !keying.is_encrypted() {
             if self.requires_security() {
                 return Err(Refusal::NotSecured);
             }
@@ -467,8 +469,8 @@ impl Negotiator {
             }
         }
         let (codec, number) = self.common_codec(media)?;
-        self.was_secured |= security.is_some();
-        self.agreed.clone_from(&security);
+        self.was_secured |= keying.is_encrypted();
+        self.agreed.clone_from(&keying);
         let (sends, receives) = self.directions(media.direction(&session));
         // The offer numbers the payload types of received packets (RFC 3264 section 5.1).
         let types = self.payload_types();
@@ -497,7 +499,7 @@ impl Negotiator {
             remote: remote_of(&session, media),
             sends,
             receives,
-            security,
+            keying,
             seed: self.seed.clone(),
             multiplexes_rtcp: media.multiplexes_rtcp(),
             remote_rtcp: attributes::remote_rtcp(remote_of(&session, media), media),

@@ -138,7 +138,9 @@ mod tests {
             let frame: Vec<i16> =
                 (0..960).map(|at| if at % 20 < 10 { 8000 } else { -8000 }).collect();
             for _ in 0..50 {
-                here.send(&frame[..here.frame_samples()], &mut packet).expect("a destination");
+                here.send(&frame[..here.frame_samples()], &mut packet)
+                    .unwrap()
+                    .expect("a destination");
                 let (mut buffer, length) = ([0; 1500], packet.len());
                 buffer[..length].copy_from_slice(&packet);
                 let length = path.relay(&mut buffer, length).expect("a relayed packet");
@@ -158,7 +160,7 @@ mod tests {
             let totals = there.statistics();
             // The first packet of a source is not counted.
             assert_eq!((totals.received, totals.refused), (49, 0), "{one:?} {other:?}");
-            let (channel, _) = here.bye(Duration::ZERO, &mut packet).expect("a report");
+            let (channel, _) = here.bye(Duration::ZERO, &mut packet).unwrap().expect("a report");
             let (mut buffer, length) = ([0; 1500], packet.len());
             buffer[..length].copy_from_slice(&packet);
             let length = path.relay(&mut buffer, length).expect("a relayed report");

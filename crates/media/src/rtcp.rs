@@ -2,10 +2,10 @@
 
 use crate::negotiation::ExtendedReports;
 use core::time::Duration;
-use rtp::SenderStats;
 use rtp::ntp::{NtpTime, round_trip, to_ntp_short};
 use rtp::rtcp::extended::{Block, ExtendedReport, LastReceiverReport, VoipMetrics};
 use rtp::rtcp::{ReportBlock, ReportSchedule, SdesItem, Writer};
+use rtp::{SenderStats, WriteError};
 
 /// The bandwidth of a G.711 stream with its headers, in bits per second.
 const BANDWIDTH: f64 = 80_000.0;
@@ -194,9 +194,13 @@ impl Reports {
         self.seed.is_some() && !self.is_over && (self.sent_packets > 0 || self.written > 0)
     }
 
-    /// Writes a compound packet and returns its length.
-    pub(crate) fn write(&mut self, now: Duration, report: Report<'_>) -> Option<usize> {
-        let seed = self.seed?;
+    /// Writes a compound packet and returns its length. `None` before the start of the reports.
+    pub(crate) fn write(
+        &mut self,
+        now: Duration,
+        report: Report<'_>,
+    ) -> Result<Option<usize>, WriteError> {
+        let Some(seed) = self.seed else { return Ok(None) };
         let Report { ssrc, block, metrics, reference_time, bye, buffer } = report;
         let time = NtpTime::from_unix(self.time_of_day(now));
         let mut writer = Writer::new(buffer);
@@ -205,35 +209,32 @@ impl Reports {
         match sender {
             Some(sender) => writer.sender_report(ssrc, &sender, block.as_slice()),
             None => writer.receiver_report(ssrc, block.as_slice()),
-        }
-        .ok()?;
+        }?;
         let name: [u8; 16] = core::array::from_fn(|place| letter(seed.random[place]));
-        writer.description(ssrc, &[SdesItem { kind: SdesItem::CNAME, text: &name }]).ok()?;
+        writer.description(ssrc, &[SdesItem { kind: SdesItem::CNAME, text: &name }])?;
         let answer = self.reference.map(|(ssrc, last, came)| LastReceiverReport {
             ssrc,
             last,
             delay: to_ntp_short(now.saturating_sub(came)),
         });
         if reference_time || metrics.is_some() || answer.is_some() {
-            writer
-                .extended_report(ssrc, |blocks| {
-                    if reference_time {
-                        blocks.receiver_reference_time(time)?;
-                    }
-                    if let Some(answer) = answer {
-                        blocks.delay_since_last_receiver_report(&[answer])?;
-                    }
-                    metrics.map_or(Ok(()), |metrics| blocks.voip_metrics(&metrics))
-                })
-                .ok()?;
+            writer.extended_report(ssrc, |blocks| {
+                if reference_time {
+                    blocks.receiver_reference_time(time)?;
+                }
+                if let Some(answer) = answer {
+                    blocks.delay_since_last_receiver_report(&[answer])?;
+                }
+                metrics.map_or(Ok(()), |metrics| blocks.voip_metrics(&metrics))
+            })?;
         }
         if bye {
-            writer.bye(&[ssrc], None).ok()?;
+            writer.bye(&[ssrc], None)?;
             self.is_over = true;
         }
         self.times[(self.written % REMEMBERED as u64) as usize] = time.compact();
         self.written += 1;
-        Some(writer.len())
+        Ok(Some(writer.len()))
     }
 
     /// Records a received compound packet of this size.

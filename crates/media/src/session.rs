@@ -3,6 +3,7 @@
 
 use crate::demultiplex::Kind;
 use crate::error::SessionError;
+use crate::keying::Keying;
 use crate::negotiation::Stream;
 use crate::rtcp::{Channel, Reports};
 use alloc::vec::Vec;
@@ -140,9 +141,9 @@ impl Session {
         clock: Option<Clock>,
     ) -> Result<Self, SessionError> {
         let mut measured = Measured::by(clock);
-        let protection = match &stream.security {
-            None => None,
-            Some(agreed) => Some(Protection::new(agreed, &stream.seed, &mut measured)?),
+        let protection = match &stream.keying {
+            Keying::None => None,
+            Keying::Sdes(agreed) => Some(Protection::new(agreed, &stream.seed, &mut measured)?),
         };
         Ok(Self {
             encoder: Encoder::new(stream.codec),
@@ -184,10 +185,10 @@ impl Session {
     /// [`SessionError`] if its keys are unusable, or if it is in clear after an encrypted stream.
     /// The session is unchanged.
     pub fn renew(&mut self, stream: Stream) -> Result<(), SessionError> {
-        let (before, after) = (&self.stream.security, &stream.security);
+        let (before, after) = (&self.stream.keying, &stream.keying);
         let (protection, seed) = (&mut self.protection, &stream.seed);
         let measured = &mut self.measured;
-        keys::renew(protection, before.as_ref(), after.as_ref(), seed, measured)?;
+        keys::renew(protection, before, after, seed, measured)?;
         if stream.codec != self.stream.codec {
             self.encoder = Encoder::new(stream.codec);
             self.decoder = Decoder::new(stream.codec);

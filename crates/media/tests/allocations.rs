@@ -64,7 +64,7 @@ fn sending_receiving_and_playing_allocate_nothing() {
         let mut exchange = |count: usize| {
             for _ in 0..count {
                 now += Duration::from_millis(20);
-                here.send(&[1000; 160], &mut packet).unwrap();
+                here.send(&[1000; 160], &mut packet).unwrap().unwrap();
                 there.receive_on(Channel::Rtp, now, place, &mut packet);
                 heard.clear();
                 there.play(now, &mut heard);
@@ -86,7 +86,7 @@ fn relaying_allocates_nothing() {
     let mut packet = Vec::new();
     let mut relay = |count: usize| {
         for _ in 0..count {
-            here.send(&[1000; 160], &mut packet).unwrap();
+            here.send(&[1000; 160], &mut packet).unwrap().unwrap();
             let mut buffer = [0; 1500];
             buffer[..packet.len()].copy_from_slice(&packet);
             path.relay(&mut buffer, packet.len()).unwrap();

@@ -63,8 +63,8 @@ impl Agent {
             match owner {
                 TimerKey::Server(key) => self.core.poll_server(key, now),
                 TimerKey::Client(id) => {
-                    if let Some(heard) = self.core.poll_client(id, now) {
-                        self.hear(heard, now);
+                    if let Some(result) = self.core.poll_client(id, now) {
+                        self.on_result(result, now);
                     }
                 }
                 TimerKey::Call(id) => {
@@ -109,8 +109,7 @@ impl Agent {
         self.core.clients.all.len() + self.core.servers.all.len()
     }
 
-    /// Returns true if a local request waits for its response. The work grows with the number of
-    /// requests.
+    /// Returns true if a local request waits for its response.
     #[must_use]
     pub fn is_asking(&self) -> bool {
         self.core.clients.is_waiting()

@@ -4,7 +4,8 @@
 use crate::config::AccountId;
 use crate::draft::Draft;
 use crate::event::{CallId, Failure, MessageId, Ticket};
-use crate::table::Table;
+use crate::table::{Fate, Table};
+use crate::timer_queue::TimerQueue;
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use hashbrown::HashMap;
@@ -27,18 +28,18 @@ pub(crate) enum Owner {
     Call(CallId),
     Message(MessageId),
     /// No receiver: the result of a CANCEL is that of its INVITE.
-    Nobody,
+    None,
 }
 
 /// The result of a request: a response or a failure.
-pub(crate) struct Heard<'m> {
+pub(crate) struct RequestResult<'m> {
     pub(crate) owner: Owner,
     /// The request.
     pub(crate) id: ClientId,
     pub(crate) method: Method<'static>,
     /// The flow of the request, if it was sent.
     pub(crate) flow: Option<Flow>,
-    pub(crate) what: Result<&'m Message<'m>, Failure>,
+    pub(crate) outcome: Result<&'m Message<'m>, Failure>,
 }
 
 /// A local request.
@@ -54,6 +55,8 @@ pub(crate) struct Client {
     /// registered receives credentials.
     pub(crate) is_redirected: bool,
     pub(crate) state: State,
+    /// True if [`Clients::waiting`] counts it.
+    is_counted: bool,
 }
 
 pub(crate) enum State {
@@ -154,7 +157,15 @@ impl Client {
         self.draft.method == Method::Invite
     }
 
-    pub(crate) fn next_timer(&self) -> Option<Instant> {
+    /// Returns true until the final response.
+    fn is_waiting(&self) -> bool {
+        match &self.state {
+            State::Locating(_) | State::Unlocatable => true,
+            State::Sent(sent) => !sent.only_waits(),
+        }
+    }
+
+    fn next_timer(&self) -> Option<Instant> {
         match &self.state {
             State::Locating(_) => None,
             State::Unlocatable => Some(Instant::ZERO),
@@ -175,6 +186,8 @@ pub(crate) struct Clients {
     /// The INVITEs of calls.
     invites: BTreeSet<(CallId, ClientId)>,
     count: u64,
+    /// The number of requests that wait for their final response.
+    waiting: usize,
 }
 
 impl Clients {
@@ -190,6 +203,7 @@ impl Clients {
             challenges: 0,
             is_redirected: false,
             state,
+            is_counted: false,
         };
         match &client.state {
             State::Locating(ticket) => drop(self.by_ticket.insert(*ticket, id)),
@@ -220,6 +234,7 @@ impl Clients {
     /// Removes a request.
     pub(crate) fn remove(&mut self, id: ClientId) -> Option<Client> {
         let client = self.all.remove(id)?;
+        self.waiting -= usize::from(client.is_counted);
         match &client.state {
             State::Locating(ticket) => drop(self.by_ticket.remove(ticket)),
             State::Sent(sent) => drop(self.by_branch.remove(&branch_key(&client, sent))),
@@ -245,12 +260,7 @@ impl Clients {
     /// Returns the INVITE of `call` that has no final result yet.
     pub(crate) fn pending_invite(&self, call: CallId) -> Option<ClientId> {
         let invites = self.invites.range((call, ClientId::MIN)..=(call, ClientId::MAX));
-        let is_pending = |id: &ClientId| {
-            let client = self.all.get(*id);
-            client.is_some_and(
-                |client| !matches!(&client.state, State::Sent(sent) if sent.only_waits()),
-            )
-        };
+        let is_pending = |id: &ClientId| self.all.get(*id).is_some_and(Client::is_waiting);
         invites.map(|(_, id)| *id).find(is_pending)
     }
 
@@ -258,13 +268,31 @@ impl Clients {
         self.all.get(id).map(|client| client.draft.method)
     }
 
-    /// Returns true if a request waits for its final response.
+    /// Sets the timers of the changed requests, and counts those that wait for their final response.
+    /// `owner` returns their keys in the queue.
+    pub(crate) fn settle<T: Copy + Ord>(
+        &mut self,
+        timers: &mut TimerQueue<T>,
+        owner: impl Fn(ClientId) -> T,
+    ) {
+        let waiting = &mut self.waiting;
+        self.all.settle(timers, owner, |client| {
+            *waiting -= usize::from(client.is_counted);
+            client.is_counted = client.is_waiting();
+            *waiting += usize::from(client.is_counted);
+            Fate::Keep(client.next_timer())
+        });
+    }
+
+    /// Returns true if a request waits for its final response. It is exact after
+    /// [`Clients::settle`].
     pub(crate) fn is_waiting(&self) -> bool {
-        let is_waiting = |client: &Client| match &client.state {
-            State::Locating(_) | State::Unlocatable => true,
-            State::Sent(sent) => !sent.only_waits(),
-        };
-        self.all.values().any(is_waiting)
+        debug_assert_eq!(
+            self.waiting,
+            self.all.values().filter(|client| client.is_waiting()).count(),
+            "each waiting request is counted once"
+        );
+        self.waiting > 0
     }
 }
 

@@ -120,7 +120,7 @@ impl Core {
     /// Sets the timers of changed transactions.
     pub(crate) fn settle(&mut self) {
         let Self { clients, servers, timers, .. } = self;
-        clients.all.settle(timers, TimerKey::Client, |client| Fate::Keep(client.next_timer()));
+        clients.settle(timers, TimerKey::Client);
         servers
             .all
             .settle(timers, TimerKey::Server, |server| Fate::Keep(server.machine.next_timer()));

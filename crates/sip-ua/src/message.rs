@@ -1,6 +1,6 @@
 //! Messages (RFC 3428): text between users, outside of any call.
 
-use crate::client_transaction::{Heard, Owner};
+use crate::client_transaction::{Owner, RequestResult};
 use crate::config::AccountId;
 use crate::core::Core;
 use crate::draft::Draft;
@@ -33,8 +33,8 @@ impl Core {
     }
 
     /// Processes the result of a sent message.
-    pub(crate) fn on_message_heard(&mut self, message: MessageId, heard: &Heard<'_>) {
-        let result = match &heard.what {
+    pub(crate) fn on_message_result(&mut self, message: MessageId, result: &RequestResult<'_>) {
+        let result = match &result.outcome {
             Ok(response) => match response.status().unwrap_or_default() {
                 ..200 => return,
                 200..300 => Ok(()),

@@ -4,7 +4,7 @@ use crate::admission;
 use crate::agent::Agent;
 use crate::call::{Call, SentAck, refuse_answer};
 use crate::capabilities::{self, ALLOW};
-use crate::client_transaction::{Heard, Owner};
+use crate::client_transaction::{Owner, RequestResult};
 use crate::event::{CallId, Failure, Location, Ticket};
 use crate::message::ACCEPT;
 use crate::server_transaction::{Answer, Arrival, Asked, ServerKey};
@@ -34,8 +34,8 @@ impl Agent {
             if !admission::is_sound(&message) {
                 return;
             }
-            if let Some(heard) = self.core.on_response(&message, now) {
-                self.hear(heard, now);
+            if let Some(result) = self.core.on_response(&message, now) {
+                self.on_result(result, now);
             }
         } else {
             self.on_request(&message, flow, now);
@@ -48,8 +48,8 @@ impl Agent {
     pub fn undeliverable(&mut self, now: Instant, bytes: &[u8], failure: Failure) {
         if let Some(ack) = self.core.acknowledge_again(bytes) {
             self.note_ack(ack);
-        } else if let Some(heard) = self.core.on_undeliverable(bytes, failure, now) {
-            self.hear(heard, now);
+        } else if let Some(result) = self.core.on_undeliverable(bytes, failure, now) {
+            self.on_result(result, now);
         }
         self.settle(now);
     }
@@ -70,8 +70,8 @@ impl Agent {
     pub fn located(&mut self, now: Instant, ticket: Ticket, locations: &[Location]) {
         if let Some(ack) = self.core.acknowledge_at(ticket, locations) {
             self.note_ack(ack);
-        } else if let Some(heard) = self.core.on_located(ticket, locations, now) {
-            self.hear(heard, now);
+        } else if let Some(result) = self.core.on_located(ticket, locations, now) {
+            self.on_result(result, now);
         }
         self.settle(now);
     }
@@ -83,30 +83,30 @@ impl Agent {
     }
 
     /// Processes the result of a local request.
-    pub(crate) fn hear(&mut self, heard: Heard<'_>, now: Instant) {
-        match heard.owner {
+    pub(crate) fn on_result(&mut self, result: RequestResult<'_>, now: Instant) {
+        match result.owner {
             Owner::Registration(account) => {
                 if let Some(registration) = self.registrations.get_mut(account) {
-                    registration.on_heard(&mut self.core, &heard, now);
+                    registration.on_result(&mut self.core, &result, now);
                 }
             }
             Owner::Call(call) => match self.calls.get_mut(call) {
-                Some(call) => call.on_heard(&mut self.core, heard, now),
-                None => self.on_stray_answer(&heard, now),
+                Some(call) => call.on_result(&mut self.core, result, now),
+                None => self.on_stray_response(&result, now),
             },
-            Owner::Message(message) => self.core.on_message_heard(message, &heard),
-            Owner::Nobody => self.on_stray_answer(&heard, now),
+            Owner::Message(message) => self.core.on_message_result(message, &result),
+            Owner::None => self.on_stray_response(&result, now),
         }
     }
 
     /// Processes a late response to a request of a call that is over: a 2xx to an INVITE is
     /// acknowledged and ended by BYE.
-    fn on_stray_answer(&mut self, heard: &Heard<'_>, now: Instant) {
-        if let Ok(response) = heard.what
-            && heard.method == Method::Invite
+    fn on_stray_response(&mut self, result: &RequestResult<'_>, now: Instant) {
+        if let Ok(response) = result.outcome
+            && result.method == Method::Invite
             && response.status().is_some_and(|status| (200..300).contains(&status))
         {
-            refuse_answer(&mut self.core, None, response, heard.flow, now);
+            refuse_answer(&mut self.core, None, response, result.flow, now);
         }
     }
 

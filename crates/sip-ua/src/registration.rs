@@ -1,7 +1,7 @@
 //! The registration of an account: start, refresh before expiry, retry after a failure (RFC 3261
 //! section 10.2, RFC 5626 section 4.5).
 
-use crate::client_transaction::{Heard, Owner};
+use crate::client_transaction::{Owner, RequestResult};
 use crate::config::AccountId;
 use crate::core::{Core, contact};
 use crate::draft::Draft;
@@ -144,8 +144,8 @@ impl Registration {
     }
 
     /// Processes the result of a REGISTER.
-    pub(crate) fn on_heard(&mut self, core: &mut Core, heard: &Heard<'_>, now: Instant) {
-        let response = match &heard.what {
+    pub(crate) fn on_result(&mut self, core: &mut Core, result: &RequestResult<'_>, now: Instant) {
+        let response = match &result.outcome {
             Ok(response) => response,
             Err(failure) => {
                 self.is_asking = false;
@@ -159,7 +159,7 @@ impl Registration {
         self.is_asking = false;
         self.note_cseq(response);
         match status {
-            200..300 => self.succeed(core, response, heard.flow, now),
+            200..300 => self.succeed(core, response, result.flow, now),
             423 => match self.longer(core, response) {
                 Some(least) => {
                     self.expires = least;

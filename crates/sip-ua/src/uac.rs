@@ -1,7 +1,7 @@
 //! The user agent client (RFC 3261 section 8.1): a request is located, sent, retransmitted, sent to
 //! the next location, and sent with credentials, until its final response.
 
-use crate::client_transaction::{Cancel, Client, ClientId, Heard, Owner, Sent, State};
+use crate::client_transaction::{Cancel, Client, ClientId, Owner, RequestResult, Sent, State};
 use crate::config::AccountId;
 use crate::core::{Core, contact, via};
 use crate::draft::{Draft, SESSION};
@@ -51,11 +51,11 @@ impl core::error::Error for DestinationError {}
 /// [`DestinationError`] if it is not a SIP URI, or names an unknown transport.
 pub fn destination(uri: &[u8]) -> Result<Destination, DestinationError> {
     let Ok(Uri::Sip(uri)) = Uri::parse(uri) else { return Err(DestinationError::Uri) };
-    let maddr = uri.params.value("maddr").and_then(Host::parse);
+    let maddr = uri.params.value("maddr").and_then(|host| Host::parse(host).ok());
     let host = match (maddr, uri.host) {
         (Some(host), _) => host,
         (None, sip::Host::Ip(address)) => Host::Ip(address),
-        (None, sip::Host::Name(name)) => Host::parse(name).ok_or(DestinationError::Host)?,
+        (None, sip::Host::Name(name)) => Host::parse(name).map_err(|_| DestinationError::Host)?,
     };
     let transport = match uri.transport() {
         Some(None) => return Err(DestinationError::Transport),
@@ -166,7 +166,7 @@ impl Core {
         ticket: Ticket,
         locations: &[Location],
         now: Instant,
-    ) -> Option<Heard<'static>> {
+    ) -> Option<RequestResult<'static>> {
         let id = self.clients.of_ticket(ticket)?;
         let client = self.clients.all.get_mut(id)?;
         client.others = locations.iter().map(Location::flow).collect();
@@ -242,7 +242,7 @@ impl Core {
         &mut self,
         response: &'m Message<'m>,
         now: Instant,
-    ) -> Option<Heard<'m>> {
+    ) -> Option<RequestResult<'m>> {
         let status = response.status()?;
         let (branch, method) = sip::transaction::client_key(response)?;
         let token = Token::parse(branch.get(sip::header::MAGIC_COOKIE.len()..)?)?;
@@ -260,12 +260,12 @@ impl Core {
         let (flow, owner) = (sent.chosen_flow(), client.owner);
         if sent.given_up.is_some() {
             let is_late = method == Method::Invite && (200..300).contains(&status);
-            return is_late.then_some(Heard {
-                owner: Owner::Nobody,
+            return is_late.then_some(RequestResult {
+                owner: Owner::None,
                 id,
                 method: Method::Invite,
                 flow: Some(flow),
-                what: Ok(response),
+                outcome: Ok(response),
             });
         }
         let action = sent.machine.on_response(status, &timers, now);
@@ -289,12 +289,12 @@ impl Core {
         if matches!(status, 401 | 407) {
             return match self.answer_challenge(id, response, now) {
                 Ok(()) => None,
-                Err(failure) => Some(Heard {
+                Err(failure) => Some(RequestResult {
                     owner,
                     id,
                     method: self.clients.method_of(id)?,
                     flow: Some(flow),
-                    what: Err(failure),
+                    outcome: Err(failure),
                 }),
             };
         }
@@ -305,7 +305,7 @@ impl Core {
         if action.ended {
             self.clients.remove(id);
         }
-        Some(Heard { owner, id, method, flow: Some(flow), what: Ok(response) })
+        Some(RequestResult { owner, id, method, flow: Some(flow), outcome: Ok(response) })
     }
 
     fn on_provisional(&mut self, id: ClientId, status: u16, now: Instant) {
@@ -384,7 +384,7 @@ impl Core {
         let sent = Sent::new(flow, branch, method, bytes.clone(), &self.config.timers, now);
         let mut nowhere = Dialog::new("", "", "", "", "");
         let draft = Draft::within(None, &mut nowhere, method, Vec::new());
-        self.clients.insert(draft, Owner::Nobody, State::Sent(sent));
+        self.clients.insert(draft, Owner::None, State::Sent(sent));
         self.send(flow, bytes);
     }
 
@@ -394,7 +394,7 @@ impl Core {
         bytes: &[u8],
         failure: Failure,
         now: Instant,
-    ) -> Option<Heard<'static>> {
+    ) -> Option<RequestResult<'static>> {
         // The ACK of a failure response has the branch of its INVITE. That response has been
         // handled, and the call may continue at the target of a redirection.
         if bytes.starts_with(b"ACK ") {
@@ -421,7 +421,11 @@ impl Core {
 
     /// Processes the due timer of a request: it is retransmitted, sent to the next location, or has
     /// failed.
-    pub(crate) fn poll_client(&mut self, id: ClientId, now: Instant) -> Option<Heard<'static>> {
+    pub(crate) fn poll_client(
+        &mut self,
+        id: ClientId,
+        now: Instant,
+    ) -> Option<RequestResult<'static>> {
         let timers = self.config.timers;
         loop {
             let sent = match &mut self.clients.all.take_due(id)?.state {
@@ -463,32 +467,32 @@ impl Core {
 
     /// Processes a timeout without a final response. An INVITE stays for as long again: a late 2xx
     /// is acknowledged and ended by BYE, so that the other end does not stay in a call.
-    fn give_up_waiting(&mut self, id: ClientId, now: Instant) -> Option<Heard<'static>> {
+    fn give_up_waiting(&mut self, id: ClientId, now: Instant) -> Option<RequestResult<'static>> {
         let until = now + self.config.timers.t1.times(64);
         let client = self.clients.all.get_mut(id)?;
         match &mut client.state {
             State::Sent(sent) if client.draft.method == Method::Invite => {
                 sent.given_up = Some(until);
-                Some(Heard {
+                Some(RequestResult {
                     owner: client.owner,
                     id,
                     method: Method::Invite,
                     flow: Some(sent.chosen_flow()),
-                    what: Err(Failure::TimedOut),
+                    outcome: Err(Failure::TimedOut),
                 })
             }
             _ => self.give_up(id, Failure::TimedOut),
         }
     }
 
-    fn give_up(&mut self, id: ClientId, failure: Failure) -> Option<Heard<'static>> {
+    fn give_up(&mut self, id: ClientId, failure: Failure) -> Option<RequestResult<'static>> {
         let client = self.clients.remove(id)?;
         let flow = match client.state {
             State::Sent(sent) => Some(sent.chosen_flow()),
             State::Locating(_) | State::Unlocatable => None,
         };
         let method = client.draft.method;
-        Some(Heard { owner: client.owner, id, method, flow, what: Err(failure) })
+        Some(RequestResult { owner: client.owner, id, method, flow, outcome: Err(failure) })
     }
 
     /// Returns the start of a dialog with `uri`, from `account` or without an account.

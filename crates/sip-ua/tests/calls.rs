@@ -58,7 +58,9 @@ fn a_call_is_answered_and_ends_at_either_side() {
         let mut rig = rig(good());
         let calls = talking(&mut rig);
         let (own, other) = if side == 0 { calls } else { (calls.1, calls.0) };
+        assert!(!rig.is_asking(side));
         rig.act(side, |agent, now| agent.hang_up(now, own));
+        assert!(rig.is_asking(side), "the BYE is pending");
         assert_eq!(rig.expect(side), Event::Ended { call: own, end: End::HungUp });
         let end = End::HungUpByPeer { reason: String::new() };
         assert_eq!(rig.expect(1 - side), Event::Ended { call: other, end });

@@ -35,6 +35,12 @@ impl Instant {
         self.0 / 1_000_000
     }
 
+    /// The time since the Unix epoch, as the time of an engine that takes durations.
+    #[must_use]
+    pub const fn since_epoch(self) -> core::time::Duration {
+        core::time::Duration::from_micros(self.0)
+    }
+
     /// The time from `earlier` to `self`. Zero if `earlier` is later.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
@@ -153,6 +159,19 @@ impl Add for Duration {
     }
 }
 
+impl From<Duration> for core::time::Duration {
+    fn from(span: Duration) -> Self {
+        Self::from_micros(span.0)
+    }
+}
+
+/// Rounds down to microseconds. A longer duration than 2^64 microseconds becomes that one.
+impl From<core::time::Duration> for Duration {
+    fn from(span: core::time::Duration) -> Self {
+        Self(u64::try_from(span.as_micros()).unwrap_or(u64::MAX))
+    }
+}
+
 impl fmt::Display for Duration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{:06} s", self.0 / 1_000_000, self.0 % 1_000_000)
@@ -162,6 +181,15 @@ impl fmt::Display for Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn durations_are_converted_to_microseconds_and_back() {
+        use core::time::Duration as Core;
+        assert_eq!(Duration::from(Core::new(1, 2_999)), Duration::from_micros(1_000_002));
+        assert_eq!(Duration::from(Core::MAX), Duration::from_micros(u64::MAX));
+        assert_eq!(Core::from(Duration::from_millis(1_500)), Core::from_millis(1_500));
+        assert_eq!(Instant::from_micros(7).since_epoch(), Core::from_micros(7));
+    }
 
     #[test]
     fn never_is_later_than_any_time_and_is_not_reached() {

@@ -1,6 +1,6 @@
 //! The clocks of the engines.
 
-use sip::Instant;
+use sip::{Duration, Instant};
 use std::sync::OnceLock;
 use std::time::SystemTime;
 
@@ -8,7 +8,7 @@ use std::time::SystemTime;
 #[must_use]
 pub fn wall_clock() -> Instant {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    Instant::from_micros(u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
+    Instant::ZERO + Duration::from(since)
 }
 
 /// Nanoseconds since the first call, for measuring durations.
@@ -45,14 +45,13 @@ impl Clock {
     /// The present time.
     #[must_use]
     pub fn now(&self) -> Instant {
-        let since = u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX);
-        self.at_start + sip::Duration::from_micros(since)
+        self.at_start + Duration::from(self.start.elapsed())
     }
 
     /// Converts `when` for the system's timers.
     #[must_use]
     pub fn system(&self, when: Instant) -> std::time::Instant {
-        self.start + std::time::Duration::from_micros(when.since(self.at_start).as_micros())
+        self.start + std::time::Duration::from(when.since(self.at_start))
     }
 
     /// The time since the start.

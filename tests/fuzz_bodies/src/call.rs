@@ -7,6 +7,7 @@ use stun::{Client, Message, TransactionId};
 
 const HERE: ([u8; 4], u16) = ([192, 0, 2, 1], 4000);
 const THERE: ([u8; 4], u16) = ([198, 51, 100, 2], 5000);
+const ENCRYPTED: &str = "a packet with a new sequence number can be encrypted";
 
 /// Pseudorandom bytes that differ on each call, so that no two keys are equal.
 fn random() -> impl FnMut(&mut [u8]) {
@@ -31,13 +32,13 @@ fn security(choice: u8) -> Security {
 
 /// Asserts that a negotiated stream has the requested security.
 fn look_at(stream: &media::Stream, security: Security) {
-    let is_secure = stream.security.is_some();
+    let is_secure = stream.keying.is_encrypted();
     match security {
         Security::Off => assert!(!is_secure),
         Security::Optional => {}
         Security::Required => assert!(is_secure),
     }
-    if let Some(agreed) = &stream.security {
+    if let Some(agreed) = stream.keying.sdes() {
         for crypto in [&agreed.send, &agreed.receive] {
             let policy = &crypto.policy;
             assert!(policy.encrypt_rtp && policy.encrypt_rtcp && policy.authenticate_rtp);
@@ -52,6 +53,7 @@ fn look_at(stream: &media::Stream, security: Security) {
     let seed = Seed { ssrc: 1, sequence_number: 1, timestamp: 1 };
     let mut session = Session::new(stream.clone(), seed).expect("the negotiated keys are valid");
     let to = session.send(&vec![0; session.frame_samples()], &mut Vec::new());
+    let to = to.expect(ENCRYPTED);
     assert!(to.is_none() || to == stream.remote);
 }
 
@@ -79,9 +81,9 @@ pub fn negotiation(bytes: &[u8]) {
         let open: Vec<_> = own.media.iter().filter(|media| media.port != 0).collect();
         let [medium] = open[..] else { panic!("{} media are open", open.len()) };
         let keys = sdp::negotiation::usable_crypto_attributes(medium);
-        assert_eq!(keys.len(), usize::from(stream.security.is_some()));
+        assert_eq!(keys.len(), usize::from(stream.keying.is_encrypted()));
         assert!(answer.len() <= 1000 + 2 * description.len());
-        if stream.security.is_some() {
+        if stream.keying.is_encrypted() {
             let clear = b"v=0\r\nc=IN IP4 192.0.2.9\r\nm=audio 4000 RTP/AVP 0\r\n";
             assert!(
                 here.answer(clear, &mut numbers).is_err(),
@@ -171,7 +173,7 @@ pub fn session(bytes: &[u8]) {
                 // A packet sent by the other end, intact or with a flipped bit.
                 let mut packet = Vec::new();
                 let samples = vec![i16::from(event) * 100; there.frame_samples()];
-                if there.send(&samples, &mut packet).is_some() {
+                if there.send(&samples, &mut packet).expect(ENCRYPTED).is_some() {
                     if event & 1 != 0 {
                         let place = usize::from(rest.first().copied().unwrap_or(0)) % packet.len();
                         packet[place] ^= 1 << (event >> 5);
@@ -190,29 +192,29 @@ pub fn session(bytes: &[u8]) {
             }
             9 | 10 => {
                 let samples = vec![0; here.frame_samples()];
-                let mut to = here.send(&samples, &mut out);
+                let mut to = here.send(&samples, &mut out).expect(ENCRYPTED);
                 while let Some(address) = to {
                     assert!(out.len() <= 1500);
                     assert!(is_secure || is_peers(address), "{address}");
                     let also = here.also(now);
                     assert!(also.is_none_or(is_peers), "{also:?}");
-                    to = here.rest(&mut out);
+                    to = here.rest(&mut out).expect(ENCRYPTED);
                 }
             }
             11 => {
-                if let Some((channel, to)) = here.poll(now, &mut out) {
+                if let Some((channel, to)) = here.poll(now, &mut out).expect(ENCRYPTED) {
                     assert!(!out.is_empty() && (is_secure || is_peers(to)));
                     there.receive_on(channel, now, HERE.into(), &mut out);
                 }
             }
             12 => {
-                if let Some((channel, _)) = there.poll(now, &mut out) {
+                if let Some((channel, _)) = there.poll(now, &mut out).expect(ENCRYPTED) {
                     here.receive_on(channel, now, peer, &mut out);
                 }
             }
             13 => {
-                let ended = if port == 7 { there.bye(now, &mut out) } else { None };
-                if let Some((channel, _)) = ended {
+                let ended = if port == 7 { there.bye(now, &mut out) } else { Ok(None) };
+                if let Some((channel, _)) = ended.expect(ENCRYPTED) {
                     here.receive_on(channel, now, peer, &mut out);
                 }
             }

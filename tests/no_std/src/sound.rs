@@ -36,5 +36,5 @@ pub(crate) fn offer() -> Option<()> {
     let offer = caller.offer(&mut random);
     let (answer, theirs) = callee.answer(&offer, &mut random).ok()?;
     let ours = caller.accept(&answer).ok()?;
-    (ours.codec == theirs.codec && ours.security.is_some()).then_some(())
+    (ours.codec == theirs.codec && ours.keying.is_encrypted()).then_some(())
 }

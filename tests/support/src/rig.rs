@@ -58,13 +58,13 @@ pub const START: Instant = Instant::from_micros(1_700_000_000_000_000);
 /// Converts the network's time to that of the ends.
 #[must_use]
 pub fn instant(since_start: Duration) -> Instant {
-    START + sip::Duration::from_micros(since_start.as_micros() as u64)
+    START + sip::Duration::from(since_start)
 }
 
 /// Converts the ends' time to that of the network.
 #[must_use]
 pub fn since_start(instant: Instant) -> Duration {
-    Duration::from_micros(instant.since(START).as_micros())
+    instant.since(START).into()
 }
 
 /// The source of received data.

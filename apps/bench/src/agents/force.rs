@@ -91,7 +91,7 @@ impl Force {
             Self::Local(generator) => {
                 let (now, clock) = (Instant::now(), generator.clock().now());
                 let soon = generator.soon();
-                let start = now + std::time::Duration::from_micros(soon.since(clock).as_micros());
+                let start = now + std::time::Duration::from(soon.since(clock));
                 Ok((ours(generator.load(stretch, soon)), start))
             }
             Self::Agents(crew) => crew.timed_work(&stretch.into()),

@@ -322,7 +322,7 @@ impl Job {
         match self {
             Self::ClosedLoop { task, window, bound } => {
                 let now = generator.clock().now();
-                std::thread::sleep(std::time::Duration::from_micros(start.since(now).as_micros()));
+                std::thread::sleep(start.since(now).into());
                 generator.closed_loop(task, window, bound.into())
             }
             Self::Load {

@@ -24,6 +24,7 @@ mod source;
 mod spread;
 mod srtp;
 mod stream;
+mod summary;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -31,7 +32,6 @@ pub(crate) mod track;
 mod transactions;
 mod tunnel;
 mod websocket;
-mod words;
 
 pub(crate) use analysis::{Analysis, SipCounts};
 pub(crate) use sdp::Assumed;

@@ -17,7 +17,7 @@ pub(crate) fn run(args: &CaptureArgs, ending: &AtomicBool) -> Result<(), Command
     let mut printer = Printer { json: args.json, calls: args.calls, printed: 0 };
     let (mut reported, mut errors) = (Vec::new(), Vec::new());
     if let Some(name) = &args.interface {
-        let duration = args.duration.map(|duration| Duration::from_micros(duration.as_micros()));
+        let duration = args.duration.map(Duration::from);
         let analysis = listen(name, duration, ending, Reading::new(&args.rtpmap))?;
         printer.print(&analysis)?;
         reported.extend(args.output.is_some().then_some(analysis));

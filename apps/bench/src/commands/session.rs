@@ -380,7 +380,7 @@ impl Meters for Watching {
 
     fn end(&mut self) {
         if self.watcher.is_some() && !self.gone.load(Ordering::Relaxed) {
-            std::thread::sleep(std::time::Duration::from_micros(self.settle.as_micros()));
+            std::thread::sleep(self.settle.into());
         }
         if let Some(end) = self.mark()
             && let Some(begin) = self.begun.take()

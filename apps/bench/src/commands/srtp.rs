@@ -60,13 +60,13 @@ pub(crate) fn execute(args: &SrtpArgs, ending: &Arc<AtomicBool>) -> Result<bool,
                     sources: args.sources,
                     payload: args.payload,
                     rate,
-                    duration: Duration::from_micros(args.duration.as_micros()),
+                    duration: args.duration.into(),
                 };
                 outcomes[place].push(flood::measure(&flood).map_err(CommandError::Flood)?);
             }
         }
     }
-    let allowed = Duration::from_micros(args.max_lag.as_micros());
+    let allowed = Duration::from(args.max_lag);
     let lines: Vec<FloodLine> = protections
         .iter()
         .zip(&outcomes)
@@ -83,7 +83,7 @@ pub(crate) fn execute(args: &SrtpArgs, ending: &Arc<AtomicBool>) -> Result<bool,
         "{suite}, {} bytes of payload, {} sources at 50 packets a second, {} for each figure, medians of {}",
         args.payload,
         args.sources,
-        humantime::format_duration(Duration::from_micros(args.duration.as_micros())),
+        humantime::format_duration(args.duration.into()),
         args.repeats,
     );
     for path in &args.output {

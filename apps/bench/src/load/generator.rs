@@ -236,7 +236,7 @@ fn of_tls(plan: &GeneratorPlan) -> Result<Option<Tls>, LinkError> {
         return Ok(None);
     }
     let failed = |text: String| LinkError::Tls(text);
-    let client = Client::new(&Trust::Anybody, None, true);
+    let client = Client::new(&Trust::Any, None, true);
     let client = client.map_err(|error| failed(error.to_string()))?;
     let client = if plan.is_resuming { client } else { client.without_resumption() };
     let name = ServerName::try_from(plan.settings.domain.clone());

@@ -1,11 +1,11 @@
 //! A single run: prepares the users, runs a load, and judges the result.
 
+#[cfg(test)]
+mod accuracy;
 mod doubts;
 mod error;
 mod found;
 mod sums;
-#[cfg(test)]
-mod truth;
 
 use crate::agents::{Force, Share};
 use crate::load::arrivals::{Segment, Spacing};
@@ -214,7 +214,7 @@ pub(crate) fn run(
         }
         let micros = measured.end.as_micros() - measured.start.as_micros();
         sums.measured = Duration::from_micros(micros);
-        let warmup = std::time::Duration::from_micros(measured.start.as_micros());
+        let warmup = std::time::Duration::from(measured.start);
         meters.measured(Duration::ZERO, start + warmup, sums.measured);
         loaded = [-seconds(measured.start), seconds(end) - seconds(measured.start)];
         sums.before = lead;

@@ -1,6 +1,6 @@
 //! The content of a chart, and its axes.
 
-use super::words;
+use super::format;
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 use std::ops::Range;
 
@@ -332,7 +332,7 @@ impl Ruler {
 
     /// Returns the label of a tick.
     pub(super) fn label(&self, value: f64) -> String {
-        words::tick(value)
+        format::tick(value)
     }
 }
 

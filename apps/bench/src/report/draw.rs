@@ -245,7 +245,7 @@ fn draw_bars(
                 doubt(area, (behind, middle))?;
             }
             let style = letters(INK, HPos::Left, VPos::Center);
-            let value = super::words::figure(bar.value);
+            let value = super::format::figure(bar.value);
             area.draw(&Text::new(value, (behind + 12, middle), style))?;
             done += 1.0;
         }

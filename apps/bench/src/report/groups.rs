@@ -1,7 +1,7 @@
 //! The grouping of runs: the repeats of one load on one system.
 
 use super::chart::Look;
-use super::words;
+use super::format;
 use crate::analysis::Spread;
 use crate::record::{Delay, Histogram, Kind, Load, Record, Run, System};
 
@@ -135,7 +135,7 @@ impl<'a> Group<'a> {
     pub(super) fn repeats(&self) -> String {
         let valid = self.runs.iter().filter(|run| run.is_valid()).count();
         if valid == self.runs.len() {
-            words::count(valid as u64)
+            format::count(valid as u64)
         } else {
             format!("{valid} of {} valid", self.runs.len())
         }
@@ -163,7 +163,7 @@ pub(super) fn run_name(run: &Run) -> String {
         "{}, {} at {} operations/s{label}, repeat {}",
         run.system,
         operation(&run.load),
-        words::figure(run.load.rate),
+        format::figure(run.load.rate),
         u64::from(run.repeat) + 1
     )
 }

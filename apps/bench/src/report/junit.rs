@@ -34,7 +34,7 @@ fn suite(xml: &mut Xml, record: &Record) -> Written {
         record.runs.iter().filter(|run| !run.is_valid() || record.failure(run).is_some()).count()
             + record.criteria.iter().filter(|criterion| !criterion.held).count();
     let seconds: f64 = record.runs.iter().map(|run| run.seconds).sum();
-    let started = super::words::time(record.started).replace(' ', "T").replace("TUTC", "");
+    let started = super::format::time(record.started).replace(' ', "T").replace("TUTC", "");
     let kind = format!("{:?}", record.kind).to_lowercase();
     let mut suite = BytesStart::new("testsuite");
     suite.push_attribute(("name", format!("barebell-bench {kind}").as_str()));

@@ -3,7 +3,7 @@
 
 use super::chart::{Chart, Line};
 use super::document::{Block, Document, Table};
-use super::words;
+use super::format;
 use std::fmt::Write as _;
 
 /// The levels of height in one character.
@@ -110,8 +110,12 @@ fn courses(chart: &Chart) -> Table {
         for (name, bars) in &chart.bars {
             for bar in bars {
                 let length = (bar.value / longest * 20.0).round().clamp(0.0, 20.0) as usize;
-                let cells =
-                    [name.clone(), bar.label.clone(), words::figure(bar.value), "█".repeat(length)];
+                let cells = [
+                    name.clone(),
+                    bar.label.clone(),
+                    format::figure(bar.value),
+                    "█".repeat(length),
+                ];
                 table.row_doubtful(bar.doubtful, cells.to_vec());
             }
         }
@@ -133,9 +137,10 @@ fn courses(chart: &Chart) -> Table {
         let label = if line.label.is_empty() { "repeat" } else { &line.label };
         let mut course = course(line, &|y| ruler.share(y));
         if !line.doubtful.is_empty() {
-            course += &format!(" (and {} not valid)", words::counted(line.doubtful.len(), "point"));
+            course +=
+                &format!(" (and {} not valid)", format::counted(line.doubtful.len(), "point"));
         }
-        let cells = vec![label.to_owned(), words::figure(lowest), words::figure(highest), course];
+        let cells = vec![label.to_owned(), format::figure(lowest), format::figure(highest), course];
         table.row_doubtful(line.points.is_empty() && line.markers.is_empty(), cells);
     }
     for mark in chart.marks.iter().filter(|mark| !mark.label.is_empty()) {

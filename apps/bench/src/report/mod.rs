@@ -11,6 +11,7 @@ mod csv;
 mod document;
 mod draw;
 mod flood;
+mod format;
 mod groups;
 mod html;
 mod junit;
@@ -18,7 +19,6 @@ mod ladder;
 mod markdown;
 #[cfg(test)]
 mod tests;
-mod words;
 
 pub(crate) use self::capture::write_capture;
 pub(crate) use self::csv::csv;

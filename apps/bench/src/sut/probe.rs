@@ -88,7 +88,7 @@ fn ask_by_connection(
     target: SocketAddr,
     domain: &str,
 ) -> io::Result<Vec<u8>> {
-    let client = transport.is_secure().then(|| Client::new(&Trust::Anybody, None, true));
+    let client = transport.is_secure().then(|| Client::new(&Trust::Any, None, true));
     let client = client.transpose().map_err(io::Error::other)?;
     let name = ServerName::try_from(domain.to_owned()).unwrap_or(target.ip().into());
     let tls = client.as_ref().map(|client| (client, name));

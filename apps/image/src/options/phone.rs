@@ -127,7 +127,7 @@ fn stun(value: &str) -> Option<(Host, u16)> {
         Some((host, port)) => (host, port.parse().ok()?),
         None => (value, STUN),
     };
-    Some((Host::parse(host.as_bytes())?, port))
+    Some((Host::parse(host.as_bytes()).ok()?, port))
 }
 
 /// The id of the header extension element that carries SRTP+ (RFC 8285).

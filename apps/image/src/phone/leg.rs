@@ -56,11 +56,6 @@ impl core::fmt::Debug for Leg {
     }
 }
 
-/// `now` as the time since zero, for the media session.
-pub(super) const fn span(now: Instant) -> core::time::Duration {
-    core::time::Duration::from_micros(now.as_micros())
-}
-
 impl Leg {
     /// A leg that receives at two ports of `ours`, and asks the server `stun` for their public
     /// addresses.
@@ -82,7 +77,7 @@ impl Leg {
         Self {
             call,
             port,
-            mapper: stun.map(|server| Mapper::new(&[server], span(now))),
+            mapper: stun.map(|server| Mapper::new(&[server], now.since_epoch())),
             opened: now,
             source,
             heard: Vec::new(),
@@ -140,7 +135,7 @@ impl Leg {
         datagram: &mut [u8],
     ) -> Received {
         let mapper = self.mapper.as_mut();
-        if mapper.is_some_and(|mapper| mapper.receive(span(now), from, datagram)) {
+        if mapper.is_some_and(|mapper| mapper.receive(now.since_epoch(), from, datagram)) {
             return Received::Nothing;
         }
         let channel = if port == self.port { Channel::Rtp } else { Channel::Rtcp };
@@ -158,7 +153,8 @@ impl Leg {
     ) {
         if let Some(mapper) = &mut self.mapper {
             let fill = &mut |bytes: &mut [u8]| random.fill(bytes);
-            while let Some(SocketAddr::V4(server)) = mapper.poll(span(now), fill, &mut self.packet)
+            while let Some(SocketAddr::V4(server)) =
+                mapper.poll(now.since_epoch(), fill, &mut self.packet)
             {
                 network.send(now, self.port, server, &self.packet);
             }

@@ -70,11 +70,12 @@ impl Pixels {
         }
     }
 
-    /// The pixel value of a mixed colour: from `back` to `front` by `share` of 255 parts.
-    fn value(&self, back: Colour, front: Colour, share: u8) -> u32 {
+    /// The pixel value of a mixed colour: from `background` to `foreground` by `share` of 255 parts.
+    fn value(&self, background: Colour, foreground: Colour, share: u8) -> u32 {
         let mix = |number: usize| {
             let part = u32::from(share);
-            (u32::from(back[number]) * (255 - part) + u32::from(front[number]) * part) / 255
+            (u32::from(background[number]) * (255 - part) + u32::from(foreground[number]) * part)
+                / 255
         };
         mix(0) << self.screen.red | mix(1) << self.screen.green | mix(2) << self.screen.blue
     }
@@ -112,13 +113,13 @@ impl Display for Pixels {
             return;
         }
         for (cell, column) in cells.iter().zip(column..width) {
-            let (back, front) = colours(cell.style);
+            let (background, foreground) = colours(cell.style);
             let letter = get_raster(cell.byte.into(), FONT, SIZE);
             for y in 0..HEIGHT * self.scale {
                 for x in 0..WIDTH * self.scale {
                     let share =
                         letter.and_then(|letter| letter.pixel(x / self.scale, y / self.scale));
-                    let value = self.value(back, front, share.unwrap_or(0));
+                    let value = self.value(background, foreground, share.unwrap_or(0));
                     let (left, top) = (column * WIDTH * self.scale, row * HEIGHT * self.scale);
                     self.set(left + x, top + y, value);
                 }

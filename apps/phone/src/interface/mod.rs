@@ -24,7 +24,7 @@ use std::time::Instant;
 /// The standard input, for polling.
 static STDIN: LazyLock<Stdin> = LazyLock::new(std::io::stdin);
 
-/// A front end, which controls the phone.
+/// A user interface, which controls the phone.
 pub(crate) trait Interface {
     /// Starts.
     fn begin(&mut self, phone: &mut Phone);
@@ -54,19 +54,19 @@ fn account_of(phone: &Phone, name: Option<&str>) -> Result<Option<AccountId>, St
     place.map(|place| Some(AccountId(place))).ok_or(format!("there is no account {wanted}"))
 }
 
-/// Runs `phone` under the control of `front` until the end.
-pub(crate) fn run(mut phone: Phone, front: &mut dyn Interface) -> Outcome {
-    front.begin(&mut phone);
+/// Runs `phone` under the control of `interface` until the end.
+pub(crate) fn run(mut phone: Phone, interface: &mut dyn Interface) -> Outcome {
+    interface.begin(&mut phone);
     loop {
         loop {
             phone.settle();
             let Some(told) = phone.poll() else { break };
-            front.hear(&mut phone, &told);
+            interface.hear(&mut phone, &told);
         }
-        if let Some(outcome) = front.turn(&mut phone) {
+        if let Some(outcome) = interface.turn(&mut phone) {
             phone.say_goodbye();
             while let Some(told) = phone.poll() {
-                front.hear(&mut phone, &told);
+                interface.hear(&mut phone, &told);
             }
             return outcome;
         }
@@ -74,7 +74,7 @@ pub(crate) fn run(mut phone: Phone, front: &mut dyn Interface) -> Outcome {
         if phone.has_news() {
             continue;
         }
-        phone.wait(&front.inputs(), front.due(&phone));
+        phone.wait(&interface.inputs(), interface.due(&phone));
         phone.turn();
     }
 }

@@ -85,11 +85,7 @@ impl Phone {
         }
         let now = self.clock.now();
         match leg.call.place(&mut self.agent, now, account, &uri, &mut random) {
-            Ok(_) => {
-                if let Some(call) = self.calls.get_mut(&number) {
-                    call.leg = Some(leg);
-                }
-            }
+            Ok(_) => self.set_leg(number, leg),
             Err(error) => {
                 let text = format!("{uri}: {error}, such as sip:bob@example.org");
                 self.end(number, Outcome::Usage(text));
@@ -113,6 +109,9 @@ impl Phone {
         let may_retry = is_placing && !call.has_retried;
         if !is_refused || !may_retry || self.wishes.security != Security::Optional {
             return false;
+        }
+        if let Some(id) = call.id() {
+            self.numbers.remove(&id);
         }
         (call.has_retried, call.leg) = (true, None);
         self.find_way(number);

@@ -143,8 +143,8 @@ impl Phone {
         };
         match leg.call.ring(&mut self.agent, now, id, offer, &mut random) {
             Ok(()) => {
-                let call = Call::new(from.clone(), account, Stage::RingingHere);
-                self.calls.insert(number, Call { leg: Some(leg), ..call });
+                self.calls.insert(number, Call::new(from.clone(), account, Stage::RingingHere));
+                self.set_leg(number, leg);
                 let account = self.uri_of(account);
                 self.tell(PhoneEvent::Incoming { call: number, from, account });
             }
@@ -245,6 +245,9 @@ impl Phone {
 
     fn end_told(&mut self, number: u64, outcome: Outcome, end: Option<&End>) {
         let Some(mut call) = self.calls.remove(&number) else { return };
+        if let Some(id) = call.id() {
+            self.numbers.remove(&id);
+        }
         if let Some(leg) = &mut call.leg {
             leg.say_bye(self.clock.now());
         }

@@ -31,7 +31,7 @@ use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::prctl::set_timerslack;
 use nix::sys::time::TimeSpec;
 use sip_ua::{Account, AccountId, Agent, CallId, Config, Location, RegistrationState};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io::Read;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -132,6 +132,8 @@ pub(crate) struct Phone {
     record: Option<PathBuf>,
     recorded: u64,
     calls: BTreeMap<u64, Call>,
+    /// The numbers of the calls that the engine knows.
+    numbers: HashMap<CallId, u64>,
     /// The number of the last call.
     last: u64,
     told: VecDeque<PhoneEvent>,
@@ -208,6 +210,7 @@ impl Phone {
             record: setup.record,
             recorded: 0,
             calls: BTreeMap::new(),
+            numbers: HashMap::new(),
             last: 0,
             told,
             trace: Trace::default(),
@@ -273,8 +276,14 @@ impl Phone {
     }
 
     fn number_of(&self, id: CallId) -> Option<u64> {
-        let mut calls = self.calls.iter();
-        calls.find(|(_, call)| call.id() == Some(id)).map(|(number, _)| *number)
+        self.numbers.get(&id).copied()
+    }
+
+    /// Sets the leg of a call, by which the engine knows it.
+    fn set_leg(&mut self, number: u64, leg: Leg) {
+        let Some(call) = self.calls.get_mut(&number) else { return };
+        self.numbers.extend(leg.call.id().map(|id| (id, number)));
+        call.leg = Some(leg);
     }
 
     /// A media leg for a call with the local address `local`.

@@ -110,8 +110,8 @@ impl Phone {
         new.map_err(|error| format!("call {number}: {error}"))?;
         self.last += 1;
         let follower = self.last;
-        let call = Call::new(to.clone(), account, Stage::Calling);
-        self.calls.insert(follower, Call { leg: Some(leg), ..call });
+        self.calls.insert(follower, Call::new(to.clone(), account, Stage::Calling));
+        self.set_leg(follower, leg);
         self.tell(PhoneEvent::Following { call: number, by: follower, to });
         Ok(follower)
     }

@@ -44,11 +44,12 @@ fn run(svg: &mut String, screen: &Screen, row: u16, columns: std::ops::Range<u16
     };
     let (x, y) = (MARGIN + columns.start * CELL.0, MARGIN + row * CELL.1);
     let width = (columns.end - columns.start) * CELL.0;
-    let (front, back) = if is_inverse { (BACKGROUND, FOREGROUND) } else { (colour, BACKGROUND) };
+    let (foreground, background) =
+        if is_inverse { (BACKGROUND, FOREGROUND) } else { (colour, BACKGROUND) };
     if is_inverse {
         let _ = writeln!(
             svg,
-            "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{}\" fill=\"{back}\"/>",
+            "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{}\" fill=\"{background}\"/>",
             CELL.1
         );
     }
@@ -60,7 +61,7 @@ fn run(svg: &mut String, screen: &Screen, row: u16, columns: std::ops::Range<u16
     let y = y + CELL.1 - 5;
     let _ = writeln!(
         svg,
-        "<text x=\"{x}\" y=\"{y}\" textLength=\"{width}\" fill=\"{front}\"{weight} xml:space=\"preserve\">{text}</text>"
+        "<text x=\"{x}\" y=\"{y}\" textLength=\"{width}\" fill=\"{foreground}\"{weight} xml:space=\"preserve\">{text}</text>"
     );
 }
 

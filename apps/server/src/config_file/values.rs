@@ -41,7 +41,7 @@ pub(crate) fn state(name: &str) -> Result<State, String> {
     }
 }
 
-/// Parses the name of a header field in which proxies name their clients.
+/// Parses the name of the header field for the addresses of clients, which proxies add.
 ///
 /// # Errors
 /// A message with the valid names.
@@ -101,7 +101,7 @@ pub(crate) fn sync(text: &str) -> Result<Sync, String> {
 
 /// Formats a duration in the syntax of the file.
 pub(super) fn show(duration: Duration) -> String {
-    humantime::format_duration(std::time::Duration::from_micros(duration.as_micros())).to_string()
+    humantime::format_duration(duration.into()).to_string()
 }
 
 /// A parser of a string, with `parse` for its content.

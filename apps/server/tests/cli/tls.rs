@@ -195,7 +195,7 @@ fn a_peer_that_says_so_is_called_on_its_own_connection() {
         let file = show(&chain);
         let section = format!("[tls]\nclient_issuers = \"{file}\"\ntrust = \"{file}\"\n");
         let (_server, address) = serve(&site, &section);
-        let client = Client::new(&Trust::Anybody, Some(&identity), false).unwrap();
+        let client = Client::new(&Trust::Any, Some(&identity), false).unwrap();
         let mut socket = TcpStream::connect(address).unwrap();
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
         let session = client.connect(ServerName::try_from("example.com").unwrap()).unwrap();

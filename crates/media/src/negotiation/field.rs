@@ -29,14 +29,14 @@ fn description(protocol: &str, lines: &[&str]) -> Vec<u8> {
 fn answered(security: Security, protocol: &str, lines: &[&str]) -> Result<Option<Suite>, Refusal> {
     let offer = description(protocol, lines);
     let (answer, stream) = negotiator(security, 5000).answer(&offer, &mut random())?;
-    let suite = stream.security.as_ref().map(|agreed| agreed.send.policy.suite);
+    let suite = stream.keying.sdes().map(|agreed| agreed.send.policy.suite);
     // The answer has the same protocol, and a key exactly if the stream has one.
     let read = SessionDescription::parse(&answer).unwrap();
     let media = &read.media[0];
     assert_eq!(media.protocol, protocol);
     let keys: Vec<_> = negotiation::usable_crypto_attributes(media);
     assert_eq!(keys.first().map(|key| key.policy.suite), suite, "{lines:?}");
-    if let (Some(key), Some(agreed)) = (keys.first(), &stream.security) {
+    if let (Some(key), Some(agreed)) = (keys.first(), stream.keying.sdes()) {
         assert_eq!((keys.len(), key.tag), (1, agreed.receive.tag));
     }
     Ok(suite)
@@ -174,7 +174,7 @@ fn only_the_suites_that_are_wished_for_are_taken() {
     );
     let offer = description("RTP/SAVP", &[&long, &short]);
     let (_, stream) = here.answer(&offer, &mut random()).unwrap();
-    let agreed = stream.security.unwrap();
+    let agreed = stream.keying.sdes().unwrap();
     assert_eq!((agreed.send.tag, agreed.send.policy.suite), (2, AesCm128HmacSha1_80));
     let offer = description("RTP/SAVP", &[&long]);
     assert!(here.answer(&offer, &mut random()).is_err());
@@ -185,7 +185,7 @@ fn accepted(security: Security, protocol: &str, lines: &[&str]) -> Result<Option
     let mut caller = negotiator(security, 4000);
     caller.offer(&mut random());
     let stream = caller.accept(&description(protocol, lines))?;
-    Ok(stream.security.map(|agreed| agreed.send.policy.suite))
+    Ok(stream.keying.sdes().map(|agreed| agreed.send.policy.suite))
 }
 
 #[test]
@@ -248,15 +248,16 @@ fn a_call_becomes_secure_by_another_offer_and_never_plain_again() {
     let mut numbers = random();
     let mut here = negotiator(Security::Optional, 5000);
     let clear = description("RTP/AVP", &[]);
-    assert!(here.answer(&clear, &mut numbers).unwrap().1.security.is_none());
+    assert!(!here.answer(&clear, &mut numbers).unwrap().1.keying.is_encrypted());
     let line = format!("a=crypto:1 AES_CM_128_HMAC_SHA1_80 inline:{KEY}");
     let secure = description("RTP/AVP", &[&line]);
-    let first = here.answer(&secure, &mut numbers).unwrap().1.security.unwrap();
+    let keys = |(_, stream): (Vec<u8>, Stream)| stream.keying.sdes().unwrap().clone();
+    let first = keys(here.answer(&secure, &mut numbers).unwrap());
     assert_eq!(here.answer(&clear, &mut numbers).unwrap_err(), Refusal::NotSecured);
     // New keys of the other end, and new local ones with them.
     let other = line.replace("MTIz", "NDU2");
     let renewed = description("RTP/AVP", &[&other]);
-    let second = here.answer(&renewed, &mut numbers).unwrap().1.security.unwrap();
+    let second = keys(here.answer(&renewed, &mut numbers).unwrap());
     let bytes = |crypto: &CryptoAttribute| crypto.keys[0].bytes.to_vec();
     assert_ne!(bytes(&first.receive), bytes(&second.receive));
     assert_ne!(bytes(&first.send), bytes(&second.send));

@@ -50,8 +50,8 @@ fn encryption_is_as_both_want_it() {
         (Required, Off, Err(Refusal::OnlySecured { protocol: "RTP/SAVP".into() })),
     ] {
         let agreed = agree(one, other).map(|(caller, callee)| {
-            assert_eq!(caller.security.is_some(), callee.security.is_some());
-            if let (Some(caller), Some(callee)) = (caller.security, callee.security) {
+            assert_eq!(caller.keying.is_encrypted(), callee.keying.is_encrypted());
+            if let (Some(caller), Some(callee)) = (caller.keying.sdes(), callee.keying.sdes()) {
                 let key = |crypto: &CryptoAttribute| crypto.keys[0].bytes.to_vec();
                 assert_eq!(key(&caller.send), key(&callee.receive));
                 assert_eq!(key(&caller.receive), key(&callee.send));
@@ -179,7 +179,7 @@ fn an_offer_fits_a_datagram_and_what_it_leaves_out_is_taken() {
         a=crypto:1 AES_CM_128_HMAC_SHA1_32 inline:WVNfX19zZW1jdGwgKCkgewkyMjA7fQp9CnVubGVz\r\n";
     let (_, stream) = here.answer(offer, &mut random()).unwrap();
     assert_eq!(stream.codec, Codec::Gsm);
-    let suite = stream.security.unwrap().send.policy.suite;
+    let suite = stream.keying.sdes().unwrap().send.policy.suite;
     assert_eq!(suite, Suite::AesCm128HmacSha1_32);
 }
 
@@ -290,10 +290,13 @@ fn keys_that_nobody_has_asked_for_are_passed_over() {
     let mut numbers = random();
     let mut caller = negotiator(Security::Off, 4000);
     caller.offer(&mut numbers);
-    assert!(caller.accept(answer.as_bytes()).unwrap().security.is_none());
+    assert!(!caller.accept(answer.as_bytes()).unwrap().keying.is_encrypted());
     let mut caller = negotiator(Security::Optional, 4000);
     caller.offer(&mut numbers);
-    assert!(caller.accept(answer.as_bytes()).unwrap().security.is_some(), "the first was offered");
+    assert!(
+        caller.accept(answer.as_bytes()).unwrap().keying.is_encrypted(),
+        "the first was offered"
+    );
 }
 
 #[test]
@@ -305,7 +308,7 @@ fn srtp_plus_stays_whoever_offers_anew() {
         let mut caller = Negotiator::new(wishes, ([192, 0, 2, 1], 4000).into(), 7);
         let mut callee = negotiator(Security::Optional, 5000);
         let mut numbers = random();
-        let scheme = |stream: &Stream| stream.security.as_ref().unwrap().send.policy.plus;
+        let scheme = |stream: &Stream| stream.keying.sdes().unwrap().send.policy.plus;
         let offer = caller.offer(&mut numbers);
         let (answer, taken) = callee.answer(&offer, &mut numbers).unwrap();
         let agreed = caller.accept(&answer).unwrap();
@@ -327,9 +330,9 @@ fn an_offer_that_changes_nothing_keeps_the_keys_of_both_ends() {
             false => ends[from].offer(&mut numbers),
         };
         let (answer, theirs) = ends[1 - from].answer(&offer, &mut numbers).unwrap();
-        let ours = ends[from].accept(&answer).unwrap().security.unwrap();
+        let ours = ends[from].accept(&answer).unwrap();
         let key = |crypto: &CryptoAttribute| crypto.keys[0].bytes.to_vec();
-        let theirs = theirs.security.unwrap();
+        let (ours, theirs) = (ours.keying.sdes().unwrap(), theirs.keying.sdes().unwrap());
         assert_eq!(
             (key(&ours.send), key(&ours.receive)),
             (key(&theirs.receive), key(&theirs.send))
@@ -361,7 +364,7 @@ fn a_shortened_offer_is_answered_as_the_whole_one() {
         let (answer, theirs) = callee.answer(&short, &mut numbers).unwrap();
         let ours = caller.accept(&answer).unwrap();
         assert_eq!((ours.codec, theirs.codec), (Codec::ALL[0], Codec::ALL[0]));
-        assert_eq!(ours.security.is_some(), security == Security::Required);
+        assert_eq!(ours.keying.is_encrypted(), security == Security::Required);
         assert_eq!(ours.events, Some((101, 101)));
     }
 }

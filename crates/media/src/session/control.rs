@@ -1,6 +1,7 @@
 //! The RTCP of a session: it sends reports when due, and accepts reports from the other end only.
 
 use super::{AudioFlow, FRAME, MAX_PACKET, Received, Session};
+use crate::error::SendError;
 use crate::negotiation::ExtendedReports;
 use crate::rtcp::{Channel, Report, ReportSeed};
 use alloc::vec::Vec;
@@ -28,10 +29,17 @@ impl Session {
     }
 
     /// Writes a report to `out` if one is due at `now`. Returns its socket and destination.
-    pub fn poll(&mut self, now: Duration, out: &mut Vec<u8>) -> Option<(Channel, SocketAddr)> {
+    ///
+    /// # Errors
+    /// [`SendError`] if the report cannot be written or encrypted. The next one is due later.
+    pub fn poll(
+        &mut self,
+        now: Duration,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<(Channel, SocketAddr)>, SendError> {
         self.note_time(now);
         if !self.reports.is_due(now, self.last_arrival) {
-            return None;
+            return Ok(None);
         }
         let written = self.write_report(now, false, out);
         self.reports.reported(now, out.len());
@@ -41,10 +49,17 @@ impl Session {
     /// Writes the report that ends the stream, with a BYE, to `out`. It is called when the call
     /// ends. `None` if a BYE is not allowed, since nothing was sent before. No further report is
     /// due after it.
-    pub fn bye(&mut self, now: Duration, out: &mut Vec<u8>) -> Option<(Channel, SocketAddr)> {
+    ///
+    /// # Errors
+    /// [`SendError`] if the report cannot be written or encrypted.
+    pub fn bye(
+        &mut self,
+        now: Duration,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<(Channel, SocketAddr)>, SendError> {
         self.note_time(now);
         if !self.reports.may_leave() {
-            return None;
+            return Ok(None);
         }
         self.write_report(now, true, out)
     }
@@ -54,9 +69,9 @@ impl Session {
         now: Duration,
         bye: bool,
         out: &mut Vec<u8>,
-    ) -> Option<(Channel, SocketAddr)> {
+    ) -> Result<Option<(Channel, SocketAddr)>, SendError> {
         out.clear();
-        let to = self.control_destination()?;
+        let Some(to) = self.control_destination() else { return Ok(None) };
         let wanted = self.reports.wanted(self.stream.extended_reports);
         let metrics = if wanted.voip_metrics { self.metrics() } else { None };
         let reception = self.reception.as_mut().filter(|reception| reception.is_valid());
@@ -65,15 +80,17 @@ impl Session {
         let ExtendedReports { reference_time, .. } = wanted;
         let ssrc = self.seed.ssrc;
         let report = Report { ssrc, block, metrics, reference_time, bye, buffer: out };
-        let length = self.reports.write(now, report);
-        let length = match (length, &mut self.protection) {
-            (Some(length), Some(protection)) => protection.sender.protect_rtcp(out, length).ok(),
-            (length, _) => length,
+        let written = self.reports.write(now, report).map_err(SendError::Write);
+        let written = match (written, &mut self.protection) {
+            (Ok(Some(length)), Some(protection)) => {
+                protection.sender.protect_rtcp(out, length).map(Some).map_err(SendError::Protect)
+            }
+            (written, _) => written,
         };
-        out.truncate(length.unwrap_or(0));
-        length?;
-        self.statistics.reports_sent += 1;
-        Some(to)
+        out.truncate(written.ok().flatten().unwrap_or(0));
+        let is_written = written.inspect_err(|_| self.statistics.unsent += 1)?.is_some();
+        self.statistics.reports_sent += u64::from(is_written);
+        Ok(is_written.then_some(to))
     }
 
     /// Returns the metrics of the received audio (RFC 3611 section 4.7). `None` until a stream is

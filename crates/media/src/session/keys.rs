@@ -1,13 +1,14 @@
 //! The keys of a session, and their renewal.
 
 use super::timings::Measured;
-use crate::error::SessionError;
+use crate::error::{SendError, SessionError};
+use crate::keying::Keying;
 use crate::negotiation::{Stream, is_same};
 use rtp::packet::HeaderFields;
 use sdp::CryptoAttribute;
 use sdp::negotiation::NegotiatedSrtp;
 use srtp::timings::Step;
-use srtp::{PolicyError, ProtectError, Suite, UnprotectError};
+use srtp::{PolicyError, Suite, UnprotectError};
 
 /// The SRTP contexts of a stream.
 pub(super) struct Protection {
@@ -38,14 +39,13 @@ impl Protection {
         payload: &[u8],
         out: &mut [u8],
         measured: &mut Measured,
-    ) -> Option<usize> {
+    ) -> Result<usize, SendError> {
         let suite = self.suite;
-        let length = measured.measure(suite, Step::Header, || fields.write(payload, out)).ok()?;
-        let protected: Result<usize, ProtectError> = match measured.watch(suite) {
-            Some(mut watch) => self.sender.protect_timed(out, length, &mut watch),
-            None => self.sender.protect(out, length),
-        };
-        protected.ok()
+        let length = measured.measure(suite, Step::Header, || fields.write(payload, out))?;
+        Ok(match measured.watch(suite) {
+            Some(mut watch) => self.sender.protect_timed(out, length, &mut watch)?,
+            None => self.sender.protect(out, length)?,
+        })
     }
 
     /// Authenticates and decrypts a packet.
@@ -68,15 +68,15 @@ impl Protection {
 /// changes, and a restart under the same key would use a key stream twice.
 pub(super) fn renew(
     protection: &mut Option<Protection>,
-    before: Option<&NegotiatedSrtp>,
-    after: Option<&NegotiatedSrtp>,
+    before: &Keying,
+    after: &Keying,
     seed: &[u8; 32],
     measured: &mut Measured,
 ) -> Result<(), SessionError> {
-    let Some(agreed) = after else {
+    let Keying::Sdes(agreed) = after else {
         return if protection.is_none() { Ok(()) } else { Err(SessionError::InClear) };
     };
-    let (Some(protection), Some(before)) = (protection.as_mut(), before) else {
+    let (Some(protection), Keying::Sdes(before)) = (protection.as_mut(), before) else {
         *protection = Some(Protection::new(agreed, seed, measured)?);
         return Ok(());
     };
@@ -118,12 +118,12 @@ fn receiver(
 
 /// Returns the receiver of packets from the other end of `stream`, if it is encrypted.
 pub(crate) fn receiver_of(stream: &Stream) -> Result<Option<srtp::Receiver>, SessionError> {
-    let keys = stream.security.as_ref().map(|agreed| &agreed.receive);
+    let keys = stream.keying.sdes().map(|agreed| &agreed.receive);
     Ok(keys.map(|keys| receiver(keys, &mut Measured::by(None))).transpose()?)
 }
 
 /// Returns the sender of packets to the other end of `stream`, if it is encrypted.
 pub(crate) fn sender_of(stream: &Stream) -> Result<Option<srtp::Sender>, SessionError> {
-    let keys = stream.security.as_ref().map(|agreed| &agreed.send);
+    let keys = stream.keying.sdes().map(|agreed| &agreed.send);
     Ok(keys.map(|keys| sender(keys, &stream.seed, &mut Measured::by(None))).transpose()?)
 }

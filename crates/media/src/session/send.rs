@@ -3,7 +3,7 @@
 
 use super::silence::Verdict;
 use super::{FRAME, MAX_PACKET, Pressed, Session};
-use crate::error::DigitError;
+use crate::error::{DigitError, SendError};
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -41,28 +41,35 @@ impl Session {
     ///
     /// If the other end requests longer packets, a packet is returned when it is full. If it
     /// requests shorter ones, [`Session::rest`] returns the further packets.
-    pub fn send(&mut self, samples: &[i16], out: &mut Vec<u8>) -> Option<SocketAddr> {
+    ///
+    /// # Errors
+    /// [`SendError`] if the packet cannot be written or encrypted. The session continues with the
+    /// next one.
+    pub fn send(
+        &mut self,
+        samples: &[i16],
+        out: &mut Vec<u8>,
+    ) -> Result<Option<SocketAddr>, SendError> {
         let units = self.stream.codec.clock_rate() / 50;
         let to = self.destination().filter(|_| self.stream.sends);
         let Some(to) = to else {
             self.pass(units);
-            return None;
+            return Ok(None);
         };
         if let Some(event) = self.event(self.timestamp) {
             self.pass(units);
             let (payload_type, begun, is_first, event) = event;
             self.write(payload_type, begun, is_first, &event.to_bytes(), out)?;
-            return Some(to);
+            return Ok(Some(to));
         }
-        if let Some(told) = self.send_silence(samples, to, units, out) {
-            return told;
+        if let Some((payload_type, verdict)) = self.judge_silence(samples) {
+            return Ok(self.write_silence(payload_type, verdict, units, out)?.then_some(to));
         }
         let time = self.packet_time();
         // An owner that does not call `rest` gets all audio in one packet.
         let time = if self.outgoing.is_empty() { time } else { time.max(FRAME) };
         self.outgoing.extend_from_slice(samples);
-        self.write_sound(time, out)?;
-        Some(to)
+        Ok(self.write_sound(time, out)?.then_some(to))
     }
 
     fn write(
@@ -72,7 +79,7 @@ impl Session {
         marker: bool,
         payload: &[u8],
         out: &mut Vec<u8>,
-    ) -> Option<()> {
+    ) -> Result<(), SendError> {
         let fields = HeaderFields {
             payload_type,
             marker,
@@ -83,14 +90,15 @@ impl Session {
         out.clear();
         out.resize(MAX_PACKET, 0);
         let length = match &mut self.protection {
-            Some(protection) => protection.write(fields, payload, out, &mut self.measured)?,
-            None => fields.write(payload, out).ok()?,
+            Some(protection) => protection.write(fields, payload, out, &mut self.measured),
+            None => fields.write(payload, out).map_err(SendError::Write),
         };
+        let length = length.inspect_err(|_| self.statistics.unsent += 1)?;
         out.truncate(length);
         self.sequence_number = self.sequence_number.wrapping_add(1);
         self.statistics.sent += 1;
         self.reports.sent(timestamp, payload.len(), self.clock);
-        Some(())
+        Ok(())
     }
 
     /// Returns the telephone event that replaces the audio now: its payload type, its start
@@ -118,10 +126,13 @@ impl Session {
 
     /// Writes a further packet of the audio that [`Session::send`] was given, if the other end
     /// requests shorter packets. It is called after `send` until it returns `None`.
-    pub fn rest(&mut self, out: &mut Vec<u8>) -> Option<SocketAddr> {
-        let to = self.destination().filter(|_| self.stream.sends)?;
-        self.write_sound(self.packet_time(), out)?;
-        Some(to)
+    ///
+    /// # Errors
+    /// As of [`Session::send`].
+    pub fn rest(&mut self, out: &mut Vec<u8>) -> Result<Option<SocketAddr>, SendError> {
+        let to = self.destination().filter(|_| self.stream.sends);
+        let Some(to) = to else { return Ok(None) };
+        Ok(self.write_sound(self.packet_time(), out)?.then_some(to))
     }
 
     /// Returns the duration of sent packets: as the other end requests, if the codec has no fixed
@@ -142,12 +153,12 @@ impl Session {
         self.timestamp = self.timestamp.wrapping_add(units).wrapping_add(waited as u32);
     }
 
-    /// Writes a packet of this duration from the waiting audio, if there is enough.
-    fn write_sound(&mut self, time: Duration, out: &mut Vec<u8>) -> Option<()> {
+    /// Writes a packet of this duration from the waiting audio. Returns false if there is not enough.
+    fn write_sound(&mut self, time: Duration, out: &mut Vec<u8>) -> Result<bool, SendError> {
         let millis = time.as_millis() as u32;
         let count = (self.stream.codec.sample_rate() * millis / 1000) as usize;
         if self.outgoing.len() < count {
-            return None;
+            return Ok(false);
         }
         let mut payload = self.payloads.pop().unwrap_or_default();
         payload.clear();
@@ -159,7 +170,7 @@ impl Session {
         self.timestamp = timestamp.wrapping_add(units);
         let written = self.write(self.stream.send_type, timestamp, marker, &payload, out);
         self.reuse(payload);
-        written
+        written.map(|()| true)
     }
 
     /// Enables silence suppression, if the other end supports comfort noise (RFC 3389). Opus does
@@ -168,24 +179,27 @@ impl Session {
         self.silence.get_or_insert_default();
     }
 
-    /// Returns the treatment of 20 ms of `samples` under silence suppression. `None`: the samples
-    /// are sent. `Some`: the packet in `out` goes to the address, if there is one.
-    fn send_silence(
-        &mut self,
-        samples: &[i16],
-        to: SocketAddr,
-        units: u32,
-        out: &mut Vec<u8>,
-    ) -> Option<Option<SocketAddr>> {
+    /// Returns the treatment of 20 ms of `samples` under silence suppression, with the payload type
+    /// of comfort noise. `None`: the samples are sent.
+    fn judge_silence(&mut self, samples: &[i16]) -> Option<(u8, Verdict)> {
         let payload_type = self.stream.noise?;
         let verdict = self.silence.as_mut()?.judge(samples);
-        if verdict == Verdict::Sound {
-            return None;
-        }
+        (verdict != Verdict::Sound).then_some((payload_type, verdict))
+    }
+
+    /// Writes a description of the silence, if one is due. Returns false if no packet is due.
+    fn write_silence(
+        &mut self,
+        payload_type: u8,
+        verdict: Verdict,
+        units: u32,
+        out: &mut Vec<u8>,
+    ) -> Result<bool, SendError> {
         self.pass(units);
         self.begins = true;
-        let Verdict::Told(level) = verdict else { return Some(None) };
+        let Verdict::Told(level) = verdict else { return Ok(false) };
         let timestamp = self.timestamp.wrapping_sub(units);
-        Some(self.write(payload_type, timestamp, false, &[level], out).map(|()| to))
+        self.write(payload_type, timestamp, false, &[level], out)?;
+        Ok(true)
     }
 }

@@ -128,7 +128,7 @@ mod tests {
                 0..100 | 250.. => tone.fill(160, &mut samples),
                 _ => samples = place(),
             }
-            if let Some(to) = sessions[0].send(&samples, &mut packet) {
+            if let Some(to) = sessions[0].send(&samples, &mut packet).unwrap() {
                 assert_eq!(to, address(1));
                 sent.push(frame);
                 sessions[1].receive(at(frame), address(0), &mut packet);
@@ -162,7 +162,7 @@ mod tests {
         sessions[0].stream.noise = None;
         let mut packet = vec![];
         for _ in 0..100 {
-            assert_eq!(sessions[0].send(&[0; 160], &mut packet), Some(address(1)));
+            assert_eq!(sessions[0].send(&[0; 160], &mut packet).unwrap(), Some(address(1)));
         }
     }
 }

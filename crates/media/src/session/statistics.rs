@@ -7,6 +7,8 @@ use core::time::Duration;
 pub struct Statistics {
     /// Packets sent.
     pub sent: u64,
+    /// Packets and reports that could not be sent: see [`SendError`](crate::SendError).
+    pub unsent: u64,
     /// Packets received, of the stream.
     pub received: u64,
     /// Packets expected.

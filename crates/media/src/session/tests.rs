@@ -1,5 +1,5 @@
 use super::*;
-use crate::error::DigitError;
+use crate::error::{DigitError, SendError};
 use crate::negotiation::{MediaConfig, Negotiator, Security};
 use crate::tone::{Tone, amplitude_of};
 use alloc::vec;
@@ -44,7 +44,7 @@ pub(super) fn talk(sessions: &mut [Session; 2], from: usize) -> (Vec<i16>, Vec<R
     for frame in 0..50 {
         let (mut samples, mut packet) = (Vec::new(), Vec::new());
         tone.fill(sessions[from].frame_samples(), &mut samples);
-        let to = sessions[from].send(&samples, &mut packet);
+        let to = sessions[from].send(&samples, &mut packet).unwrap();
         assert_eq!(to, Some(address(1 - from)));
         heard.push(sessions[1 - from].receive(at(frame), address(from), &mut packet));
         sessions[1 - from].play(at(frame) + Duration::from_millis(15), &mut played);
@@ -91,7 +91,7 @@ fn strangers_are_not_heard() {
     let mut clear = sessions(Security::Off);
     talk(&mut clear, 0);
     let mut packet = Vec::new();
-    clear[0].send(&[0; 160], &mut packet);
+    clear[0].send(&[0; 160], &mut packet).unwrap();
     assert_eq!(clear[1].receive(at(51), stranger, &mut packet), Received::Nothing);
     assert_eq!(clear[1].statistics().strangers, 1);
 
@@ -109,14 +109,14 @@ fn strangers_are_not_heard() {
 fn a_stranger_who_comes_first_does_not_keep_the_stream() {
     let mut sessions = sessions(Security::Off);
     let mut packet = Vec::new();
-    sessions[0].send(&[0; 160], &mut packet);
+    sessions[0].send(&[0; 160], &mut packet).unwrap();
     let stranger: SocketAddr = ([203, 0, 113, 9], 9).into();
     assert_eq!(sessions[1].receive(at(0), stranger, &mut packet), Received::First(stranger));
-    let to = sessions[1].send(&[0; 160], &mut packet);
+    let to = sessions[1].send(&[0; 160], &mut packet).unwrap();
     assert_eq!(to, Some(address(0)), "nobody is sent our sound by a forged datagram");
     let (played, _) = talk(&mut sessions, 0);
     assert!(amplitude_of(1000.0, 8000, &played[1600..]) > 7000.0);
-    assert_eq!(sessions[1].send(&[0; 160], &mut packet), Some(address(0)));
+    assert_eq!(sessions[1].send(&[0; 160], &mut packet).unwrap(), Some(address(0)));
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn a_peer_that_is_silent_is_heard_as_noise_and_nothing_of_it_is_missing() {
         sessions[0].timestamp = fields.timestamp.wrapping_add(160 * (number - 50));
         sessions[0].sequence_number =
             fields.sequence_number.wrapping_add((1 + number - 150) as u16);
-        sessions[0].send(&samples, &mut packet);
+        sessions[0].send(&samples, &mut packet).unwrap();
         sessions[1].receive(at(number), address(0), &mut packet);
         sessions[1].play(at(number) + Duration::from_millis(15), &mut played);
     }
@@ -189,7 +189,7 @@ fn every_codec_carries_a_tone() {
         for frame in 0..100 {
             let mut samples = Vec::new();
             tone.fill(sessions[0].frame_samples(), &mut samples);
-            sessions[0].send(&samples, &mut packet);
+            sessions[0].send(&samples, &mut packet).unwrap();
             sessions[1].receive(at(frame), address(0), &mut packet);
             sessions[1].play(at(frame) + Duration::from_millis(15), &mut played);
         }
@@ -203,7 +203,7 @@ fn every_codec_carries_a_tone() {
         sessions[0].press('5').unwrap();
         let mut digits = 0;
         for frame in 100..120 {
-            sessions[0].send(&vec![0; codec.frame_samples()], &mut packet);
+            sessions[0].send(&vec![0; codec.frame_samples()], &mut packet).unwrap();
             digits += u32::from(
                 sessions[1].receive(at(frame), address(0), &mut packet) == Received::Digit('5'),
             );
@@ -220,7 +220,7 @@ fn what_is_lost_is_concealed_and_counted() {
     for frame in 0..100 {
         let mut samples = Vec::new();
         tone.fill(160, &mut samples);
-        sessions[0].send(&samples, &mut packet);
+        sessions[0].send(&samples, &mut packet).unwrap();
         if frame % 10 != 9 {
             sessions[1].receive(at(frame), address(0), &mut packet);
         }
@@ -241,11 +241,11 @@ fn packets_of(session: &mut Session, drains: bool) -> Vec<(u32, usize)> {
     for _ in 0..50 {
         samples.clear();
         tone.fill(session.frame_samples(), &mut samples);
-        let mut to = session.send(&samples, &mut packet);
+        let mut to = session.send(&samples, &mut packet).unwrap();
         while to.is_some() {
             let read = Packet::parse(&packet).unwrap();
             packets.push((read.header.timestamp(), read.payload.len()));
-            to = if drains { session.rest(&mut packet) } else { None };
+            to = if drains { session.rest(&mut packet).unwrap() } else { None };
         }
     }
     packets
@@ -283,10 +283,10 @@ fn packets_of_any_length_are_played_whole() {
         for frame in 0..150 {
             let mut samples = Vec::new();
             tone.fill(160, &mut samples);
-            let mut to = ends[0].send(&samples, &mut packet);
+            let mut to = ends[0].send(&samples, &mut packet).unwrap();
             while to.is_some() {
                 ends[1].receive(at(frame), address(0), &mut packet);
-                to = ends[0].rest(&mut packet);
+                to = ends[0].rest(&mut packet).unwrap();
             }
             ends[1].play(at(frame) + Duration::from_millis(15), &mut played);
         }
@@ -322,11 +322,11 @@ proptest! {
             for _ in 0..frames {
                 let mut samples = Vec::new();
                 tone.fill(codec.frame_samples(), &mut samples);
-                let mut to = ends[0].send(&samples, &mut packet);
+                let mut to = ends[0].send(&samples, &mut packet).unwrap();
                 while to.is_some() {
                     sent += 1;
                     ends[1].receive(at(frame), address(0), &mut packet);
-                    to = ends[0].rest(&mut packet);
+                    to = ends[0].rest(&mut packet).unwrap();
                 }
                 ends[1].play(at(frame) + Duration::from_millis(15), &mut played);
                 frame += 1;
@@ -352,7 +352,7 @@ fn each_direction_keeps_its_counters_as_long_as_its_key() {
     talk(&mut ends, 1);
     let [first, second] = sessions(Security::Required);
     let mut other = first.stream().clone();
-    let keys = |session: &Session| session.stream().security.clone().unwrap();
+    let keys = |session: &Session| session.stream().keying.sdes().unwrap().clone();
     let bytes = |byte: u8| {
         let policy = keys(&first).receive.policy;
         let length = policy.suite.key_length() + policy.suite.salt_length();
@@ -361,17 +361,32 @@ fn each_direction_keeps_its_counters_as_long_as_its_key() {
     // The other end has a new key, and the local key is the old one.
     let mut agreed = keys(&ends[0]);
     agreed.receive = bytes(5);
-    other.security = Some(agreed);
+    other.keying = Keying::Sdes(agreed);
     ends[0].renew(other).unwrap();
     let mut agreed = keys(&ends[1]);
     agreed.send = bytes(5);
     let mut other = second.stream().clone();
-    other.security = Some(agreed);
+    other.keying = Keying::Sdes(agreed);
     ends[1].renew(other).unwrap();
     for from in [0, 1] {
         talk(&mut ends, from);
         assert_eq!(ends[1 - from].statistics().refused, 0, "{from}");
     }
+}
+
+#[test]
+fn a_packet_that_cannot_be_encrypted_is_an_error_and_counted() {
+    let mut ends = sessions(Security::Required);
+    talk(&mut ends, 0);
+    let sent = ends[0].statistics().sent;
+    // The same sequence number again would use a key stream twice.
+    ends[0].sequence_number = ends[0].sequence_number.wrapping_sub(1);
+    let mut packet = Vec::new();
+    let reused = SendError::Protect(srtp::ProtectError::IndexReused);
+    assert_eq!(ends[0].send(&[0; 160], &mut packet), Err(reused));
+    assert_eq!((ends[0].statistics().sent, ends[0].statistics().unsent), (sent, 1));
+    ends[0].sequence_number = ends[0].sequence_number.wrapping_add(1);
+    assert_eq!(ends[0].send(&[0; 160], &mut packet), Ok(Some(address(1))));
 }
 
 #[test]
@@ -383,7 +398,7 @@ fn a_call_becomes_secure_and_never_plain_again() {
         let before = end.stream().clone();
         end.renew(secured.stream().clone()).unwrap();
         assert_eq!(end.renew(before), Err(SessionError::InClear));
-        assert!(end.stream().security.is_some());
+        assert!(end.stream().keying.is_encrypted());
     }
     let (played, _) = talk(&mut plain, 0);
     assert!(amplitude_of(1000.0, 8000, &played[1600..]) > 7000.0);
@@ -394,7 +409,8 @@ fn a_call_becomes_secure_and_never_plain_again() {
 fn a_stream_with_an_unusable_key_changes_nothing() {
     let mut ends = sessions(Security::Required);
     let mut stream = ends[0].stream().clone();
-    stream.security.as_mut().unwrap().receive.keys[0].bytes.truncate(3);
+    let Keying::Sdes(agreed) = &mut stream.keying else { panic!("in clear") };
+    agreed.receive.keys[0].bytes.truncate(3);
     let suite = Suite::AesCm128HmacSha1_80;
     let unusable = SessionError::Keys(srtp::PolicyError::KeyLength { suite, length: 3 });
     let seed = Seed { ssrc: 1, sequence_number: 1, timestamp: 1 };
@@ -448,7 +464,7 @@ fn a_hold_is_no_delta() {
     sessions[1].renew(stream).unwrap();
     let mut packet = Vec::new();
     for frame in 100..103 {
-        sessions[0].send(&[0; 160], &mut packet);
+        sessions[0].send(&[0; 160], &mut packet).unwrap();
         sessions[1].receive(at(frame), address(0), &mut packet);
     }
     assert_eq!(sessions[1].statistics().max_delta, FRAME);

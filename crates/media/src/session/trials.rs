@@ -83,7 +83,7 @@ mod tests {
         let mut ports = Vec::new();
         for frame in frames {
             let mut out = Vec::new();
-            assert!(session.send(&[0; 160], &mut out).is_some());
+            assert!(session.send(&[0; 160], &mut out).unwrap().is_some());
             let also = session.also(at(frame));
             assert!(also.is_none_or(|to| to.ip() == address(1).ip()));
             ports.extend(also.map(|to| to.port()));
@@ -101,7 +101,7 @@ mod tests {
     /// Passes a packet of the other end, from `port`, to `session`.
     fn hear(session: &mut Session, other: &mut Session, frame: u32, port: u16) {
         let mut packet = Vec::new();
-        assert!(other.send(&[0; 160], &mut packet).is_some());
+        assert!(other.send(&[0; 160], &mut packet).unwrap().is_some());
         session.receive(at(frame), SocketAddr::new(address(1).ip(), port), &mut packet);
     }
 
@@ -123,13 +123,21 @@ mod tests {
             hear(&mut session, &mut other, 115, 5002);
             let mut out = Vec::new();
             let there = SocketAddr::new(address(1).ip(), 5002);
-            assert_eq!(session.send(&[0; 160], &mut out), Some(there), "{security:?}");
+            assert_eq!(session.send(&[0; 160], &mut out).unwrap(), Some(there), "{security:?}");
             assert_eq!(session.also(at(116)), None);
             if security == Security::Off {
                 hear(&mut session, &mut other, 117, 5003);
-                assert_eq!(session.send(&[0; 160], &mut out), Some(there), "another is a stranger");
+                assert_eq!(
+                    session.send(&[0; 160], &mut out).unwrap(),
+                    Some(there),
+                    "another is a stranger"
+                );
                 hear(&mut session, &mut other, 118, 5000);
-                assert_eq!(session.send(&[0; 160], &mut out), Some(address(1)), "the named one");
+                assert_eq!(
+                    session.send(&[0; 160], &mut out).unwrap(),
+                    Some(address(1)),
+                    "the named one"
+                );
             }
         }
     }
@@ -141,13 +149,13 @@ mod tests {
             // No port was tried yet.
             hear(&mut session, &mut other, 0, port);
             let mut out = Vec::new();
-            assert_eq!(session.send(&[0; 160], &mut out), Some(address(1)), "{port}");
+            assert_eq!(session.send(&[0; 160], &mut out).unwrap(), Some(address(1)), "{port}");
             assert_eq!(silent(&mut session, 1..500), [], "something has come");
         }
         let [mut session, mut other] = sessions(Security::Off);
         silent(&mut session, 0..500);
         hear(&mut session, &mut other, 500, 5006);
-        assert_eq!(session.send(&[0; 160], &mut Vec::new()), Some(address(1)));
+        assert_eq!(session.send(&[0; 160], &mut Vec::new()).unwrap(), Some(address(1)));
     }
 
     #[test]

@@ -190,7 +190,7 @@ pub struct Limits {
     /// Networks of proxies. Their connections may name the client, with the PROXY protocol or, over
     /// WebSocket, with `proxy_header`.
     pub proxies: Vec<Network>,
-    /// The header field in which the proxies name their clients.
+    /// The header field for the addresses of clients, which the proxies add.
     pub proxy_header: ClientField,
     /// Private networks that requests from other networks may be sent to. Other private networks
     /// are reached only by requests from the same network, or on the flow of a registered phone.

@@ -114,7 +114,7 @@ impl NextHop {
                 Self::Address { transport, remote, near }
             }
             Host::Name(name) => Self::Name(Destination {
-                host: sip::locate::Host::parse(name).ok_or(NoRoute::Transport)?,
+                host: sip::locate::Host::parse(name).map_err(|_| NoRoute::Transport)?,
                 port: uri.port,
                 transport,
                 sips: uri.secure,

@@ -69,7 +69,7 @@ impl Authorization {
         match self {
             Self::User(user) => Identity::new(&env.keys.token, user.as_bytes()),
             Self::Dialog(identity) => *identity,
-            Self::Unproved => Identity::NOBODY,
+            Self::Unproved => Identity::NONE,
         }
     }
 

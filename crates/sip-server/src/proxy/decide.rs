@@ -43,11 +43,11 @@ pub(super) enum Decision {
     /// The sender is told the contacts of the called user (RFC 3261 section 8.3).
     Redirect(Targets),
     /// The request is forwarded.
-    Forward(Way),
+    Forward(RequestRoute),
 }
 
-/// The route of an authorized request.
-pub(super) struct Way {
+/// The route of an authorized request: its authorization and its targets.
+pub(super) struct RequestRoute {
     pub(super) authorization: Authorization,
     pub(super) targets: Targets,
     /// The identity of the called user, if it is a user of this server.
@@ -76,18 +76,20 @@ pub(super) fn decide<R: RawMutex>(
         Destination::Server => return Decision::Server,
         Destination::Onward(onward) => onward,
     };
-    match find_way(shared, tables, incoming, found, grant, onward, env) {
+    match find_route(shared, tables, incoming, found, grant, onward, env) {
         Err(refusal) => Decision::Refuse(refusal),
-        Ok(way) if env.settings.config.mode == Mode::Redirect => Decision::Redirect(way.targets),
+        Ok(route) if env.settings.config.mode == Mode::Redirect => {
+            Decision::Redirect(route.targets)
+        }
         Ok(_) if is_new(head) && shared.is_draining.load(Ordering::Relaxed) => {
             Decision::Refuse(Refusal::Draining)
         }
-        Ok(way) => Decision::Forward(way),
+        Ok(route) => Decision::Forward(route),
     }
 }
 
 /// Authorizes a request that is not for this server itself, and finds its targets.
-fn find_way<R: RawMutex>(
+fn find_route<R: RawMutex>(
     shared: &Shared<R>,
     tables: &Tables<R>,
     incoming: &Incoming<'_, '_>,
@@ -95,7 +97,7 @@ fn find_way<R: RawMutex>(
     grant: Option<Grant>,
     onward: Result<Onward<'_>, NoRoute>,
     env: &mut Env<'_>,
-) -> Result<Way, Refusal> {
+) -> Result<RequestRoute, Refusal> {
     let Incoming { message, head, flow, .. } = incoming;
     let hash = || loop_hash(&env.keys.branch, message, head, found.uri_bytes);
     let visit = visit_of(incoming, hash, env)?;
@@ -151,7 +153,7 @@ fn find_way<R: RawMutex>(
         // each time it returns, without an end.
         targets.truncate(max_breadth(message) as usize);
     }
-    Ok(Way { authorization, targets, answerer, routes })
+    Ok(RequestRoute { authorization, targets, answerer, routes })
 }
 
 /// Finds the `targets` of a request that is authorized by `authorization`, unless the lookup of
@@ -204,7 +206,7 @@ fn find_targets<R: RawMutex>(
                     None => target,
                 });
             }
-            let answerer = grant.map_or(Identity::NOBODY, |grant| grant.other_identity);
+            let answerer = grant.map_or(Identity::NONE, |grant| grant.other_identity);
             Ok((answerer, routes))
         }
         // This server keeps no event state for its users.

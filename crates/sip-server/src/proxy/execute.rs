@@ -3,7 +3,7 @@
 use super::authorization::Authorization;
 use super::budget::OverLimit;
 use super::context::Context;
-use super::decide::{Decision, Way, max_breadth, passed_key, required_of_proxies};
+use super::decide::{Decision, RequestRoute, max_breadth, passed_key, required_of_proxies};
 use super::edge::{is_first_hop, leads_to_domain};
 use super::plan::Plan;
 use super::record_route::Names;
@@ -42,7 +42,7 @@ pub(super) fn execute<R: RawMutex>(
         Decision::Server => for_server(incoming, env),
         Decision::Refuse(refusal) => refuse(incoming, &refusal, env),
         Decision::Redirect(targets) => redirect(incoming, &targets, env),
-        Decision::Forward(way) => forward(tables, incoming, found, way, env),
+        Decision::Forward(route) => forward(tables, incoming, found, route, env),
     }
 }
 
@@ -85,16 +85,16 @@ fn refuse(incoming: &Incoming<'_, '_>, refusal: &Refusal, env: &mut Env<'_>) {
     }
 }
 
-/// Returns the plan of a request that goes `way`, and its targets.
+/// Returns the plan of a request that goes `route`, and its targets.
 fn plan(
     incoming: &Incoming<'_, '_>,
     found: &Preprocessed<'_>,
-    way: Way,
+    route: RequestRoute,
     payers: Payers,
     env: &Env<'_>,
 ) -> (Plan, Targets) {
     let Incoming { message, head, flow, .. } = incoming;
-    let Way { authorization, targets, answerer, routes } = way;
+    let RequestRoute { authorization, targets, answerer, routes } = route;
     let starts_dialog = match head.method {
         Method::Invite | Method::Refer => head.to.tag().is_none(),
         // The first of these to arrive creates the dialog, and this server does not always know
@@ -128,7 +128,7 @@ fn forward<R: RawMutex>(
     tables: &Tables<R>,
     incoming: &Incoming<'_, '_>,
     found: &Preprocessed<'_>,
-    way: Way,
+    route: RequestRoute,
     env: &mut Env<'_>,
 ) {
     let Incoming { message, head, trust, account, .. } = incoming;
@@ -138,15 +138,15 @@ fn forward<R: RawMutex>(
     let payers = match trust {
         Trust::Trusted => tables.transactions.payers(None, None),
         Trust::Stranger => {
-            let account = match way.authorization {
+            let account = match route.authorization {
                 Authorization::User(_) => account.with(Evidence::Nonce),
                 Authorization::Dialog(_) => account.with(Evidence::Dialog),
                 Authorization::Unproved => *account,
             };
-            tables.transactions.payers(Some(account), way.authorization.proved())
+            tables.transactions.payers(Some(account), route.authorization.proved())
         }
     };
-    let (plan, targets) = plan(incoming, found, way, payers, env);
+    let (plan, targets) = plan(incoming, found, route, payers, env);
     let Some(key) = incoming.key.filter(|_| head.method != Method::Ack) else {
         return forward_statelessly(tables, incoming, &plan, &targets, env);
     };

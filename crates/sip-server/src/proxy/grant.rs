@@ -86,7 +86,7 @@ impl Grant {
         };
         let carrier = token.end.carrier.filter(|_| place.flow.is_none() && is_there(&first));
         let Place { flow, scope, .. } = place;
-        let other_identity = token.sender.map_or(Identity::NOBODY, |sender| sender.identity);
+        let other_identity = token.sender.map_or(Identity::NONE, |sender| sender.identity);
         let identity = token.identity;
         (stands || ends()).then_some(Self { flow, scope, identity, other_identity, carrier })
     }

@@ -89,7 +89,7 @@ const LIFE: u8 = 0b11 << 4;
 const CARRIER: u8 = 64;
 
 impl Identity {
-    pub(crate) const NOBODY: Self = Self(0);
+    pub(crate) const NONE: Self = Self(0);
 
     /// Returns the identity of an address-of-record, `user@domain` in canonical form.
     pub(crate) fn new(key: &Key, address_of_record: &[u8]) -> Self {

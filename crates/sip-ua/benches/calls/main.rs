@@ -11,7 +11,7 @@
 mod engine;
 
 use engine::Engine;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 /// The numbers of established calls.
@@ -40,7 +40,7 @@ const SUBJECTS: [Subject; 5] = [
 ];
 
 fn main() -> ExitCode {
-    if std::env::args().any(|word| word == "perform") {
+    if std::env::args().any(|word| word == instructions::PERFORM) {
         perform(&mut |work| counted(work));
         return ExitCode::SUCCESS;
     }
@@ -59,7 +59,7 @@ fn perform(measure: Measure<'_>) {
     }
 }
 
-/// The function that Valgrind measures.
+/// The function that Valgrind measures, one piece of work per call.
 #[inline(never)]
 fn counted(work: &mut dyn FnMut()) {
     work();
@@ -67,7 +67,8 @@ fn counted(work: &mut dyn FnMut()) {
 
 /// Prints the work and the times, and fails if the work grows.
 fn report() -> ExitCode {
-    let counts = match count() {
+    let counts = match instructions::count("calls::counted", CALLS.len() * SUBJECTS.len() * REPEATS)
+    {
         Ok(counts) => counts,
         Err(problem) => {
             eprintln!("{problem}");
@@ -85,7 +86,7 @@ fn report() -> ExitCode {
     let mut grows = false;
     for (place, subject) in SUBJECTS.iter().enumerate() {
         let start = |column: usize| (column * SUBJECTS.len() + place) * REPEATS;
-        let instructions: [u64; CALLS.len()] = std::array::from_fn(|column| {
+        let mean: [u64; CALLS.len()] = std::array::from_fn(|column| {
             let counts = &counts[start(column)..start(column) + REPEATS];
             counts.iter().sum::<u64>() / REPEATS as u64
         });
@@ -93,9 +94,9 @@ fn report() -> ExitCode {
             let times = &times[start(column)..start(column) + REPEATS];
             times.iter().min().copied().unwrap_or_default()
         });
-        let ratio = instructions[CALLS.len() - 1] as f64 / instructions[0] as f64;
+        let ratio = mean[CALLS.len() - 1] as f64 / mean[0] as f64;
         let mark = if ratio > TOLERANCE { "  grows" } else { "" };
-        let columns = instructions.map(|count| format!("{count:>12}")).concat();
+        let columns = mean.map(|count| format!("{count:>12}")).concat();
         println!("{:32}{columns}  {ratio:.2}{mark}", subject.name);
         let micros = |time: Duration| format!("{:>12.1}", time.as_secs_f64() * 1e6);
         println!("{:32}{}", "", least.map(micros).concat());
@@ -106,31 +107,4 @@ fn report() -> ExitCode {
         return ExitCode::FAILURE;
     }
     ExitCode::SUCCESS
-}
-
-/// Returns the instructions of each call of [`counted`], in the order of [`perform`].
-fn count() -> Result<Vec<u64>, String> {
-    let program = std::env::current_exe().map_err(|problem| problem.to_string())?;
-    let file = std::env::temp_dir().join(format!("barebell-sip-ua-calls-{}", std::process::id()));
-    let output = Command::new("valgrind")
-        .args(["--tool=callgrind", "--combine-dumps=yes", "--dump-line=no"])
-        .args(["--toggle-collect=calls::counted", "--dump-after=calls::counted"])
-        .arg(format!("--callgrind-out-file={}", file.display()))
-        .arg(program)
-        .arg("perform")
-        .output()
-        .map_err(|problem| format!("valgrind is needed to count instructions: {problem}"))?;
-    let found = std::fs::read_to_string(&file).unwrap_or_default();
-    // A missing file means that nothing was counted, which is reported below.
-    let _ = std::fs::remove_file(&file);
-    let totals = found.lines().filter_map(|line| line.strip_prefix("totals: "));
-    let mut counts: Vec<u64> = totals.filter_map(|total| total.trim().parse().ok()).collect();
-    let expected = CALLS.len() * SUBJECTS.len() * REPEATS;
-    if !output.status.success() || counts.len() < expected {
-        let errors = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("valgrind counted {} runs of {expected}: {errors}", counts.len()));
-    }
-    // The last entry is the end of the program.
-    counts.truncate(expected);
-    Ok(counts)
 }

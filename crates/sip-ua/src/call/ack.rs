@@ -128,5 +128,5 @@ pub(crate) fn refuse_answer(
     acknowledge(core, call, &dialog, cseq_of(response), (flow, None), b"");
     let bye = Draft::within(account, &mut dialog, Method::Bye, Vec::new());
     let way = flow.filter(|flow| keeps(flow, None, next_hop(&bye.dialog)));
-    core.request(bye, Owner::Nobody, way, now);
+    core.request(bye, Owner::None, way, now);
 }

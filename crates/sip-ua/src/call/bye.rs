@@ -51,7 +51,7 @@ impl Call {
         }
         let bye = Draft::within(self.account, &mut established.dialog, Method::Bye, Vec::new());
         let way = self.way_to(bye.dialog.next_hop());
-        core.request(bye, Owner::Nobody, way, now);
+        core.request(bye, Owner::None, way, now);
         self.part(core, now);
     }
 

@@ -4,7 +4,7 @@
 use super::ack::{acknowledge, next_hop, refuse_answer};
 use super::exchange::{Offer, cseq_of, session_of};
 use super::state::{Call, State, Unacknowledged};
-use crate::client_transaction::Heard;
+use crate::client_transaction::RequestResult;
 use crate::core::Core;
 use crate::event::{End, Event, Failure};
 use crate::violation::Violation;
@@ -61,25 +61,30 @@ impl Call {
 
     /// Processes the result of a request within the dialog, or a further response to the first
     /// INVITE.
-    pub(super) fn on_established_heard(&mut self, core: &mut Core, heard: Heard<'_>, now: Instant) {
-        if heard.method == Method::Refer {
-            return self.on_refer_heard(core, &heard);
+    pub(super) fn on_established_result(
+        &mut self,
+        core: &mut Core,
+        result: RequestResult<'_>,
+        now: Instant,
+    ) {
+        if result.method == Method::Refer {
+            return self.on_refer_result(core, &result);
         }
-        if self.on_refresh_heard(core, &heard, now) {
+        if self.on_refresh_result(core, &result, now) {
             return;
         }
         let State::Established(established) = &mut self.state else { return };
-        let answer = match &heard.what {
-            Ok(response) if heard.method == Method::Invite => *response,
-            _ => return self.on_offer_heard(core, &heard, now),
+        let answer = match &result.outcome {
+            Ok(response) if result.method == Method::Invite => *response,
+            _ => return self.on_offer_result(core, &result, now),
         };
         if !answer.status().is_some_and(|status| (200..300).contains(&status)) {
-            return self.on_offer_heard(core, &heard, now);
+            return self.on_offer_result(core, &result, now);
         }
         let is_ours =
             Dialog::from_response(answer).is_ok_and(|d| d.id() == established.dialog.id());
         if !is_ours {
-            return refuse_answer(core, self.account, answer, heard.flow, now);
+            return refuse_answer(core, self.account, answer, result.flow, now);
         }
         let cseq = cseq_of(answer);
         if let Some((acknowledged, flow, bytes)) = &established.ack
@@ -87,7 +92,7 @@ impl Call {
         {
             return core.send(*flow, bytes.clone());
         }
-        let is_new = established.exchange.sent.as_ref().is_some_and(|sent| sent.id == heard.id);
+        let is_new = established.exchange.sent.as_ref().is_some_and(|sent| sent.id == result.id);
         if !is_new {
             // The content of the ACK waits for the owner's decision.
             return;
@@ -95,9 +100,9 @@ impl Call {
         let asked = established.dialog.next_hop().to_vec();
         let _ = established.dialog.on_success_received(answer);
         let dialog = established.dialog.clone();
-        let way = (heard.flow, Some(&asked[..]));
+        let way = (result.flow, Some(&asked[..]));
         established.ack = acknowledge(core, self.id, &dialog, cseq, way, b"");
-        self.note_way(next_hop(&dialog), heard.flow, Some(&asked));
-        self.on_offer_heard(core, &heard, now);
+        self.note_way(next_hop(&dialog), result.flow, Some(&asked));
+        self.on_offer_result(core, &result, now);
     }
 }

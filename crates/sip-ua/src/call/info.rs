@@ -29,7 +29,7 @@ impl Call {
         let mut draft = Draft::within(account, &mut established.dialog, Method::Info, body);
         draft.body_type = "application/dtmf-relay".into();
         let way = self.way_to(draft.dialog.next_hop());
-        core.request(draft, Owner::Nobody, way, now);
+        core.request(draft, Owner::None, way, now);
         Ok(())
     }
 

@@ -27,7 +27,7 @@ pub use error::{CallError, CallState};
 pub(crate) use state::{Call, Cause};
 
 use crate::capabilities::ALLOW;
-use crate::client_transaction::Heard;
+use crate::client_transaction::RequestResult;
 use crate::core::Core;
 use crate::event::End;
 use crate::server_transaction::{Answer, ServerKey};
@@ -92,18 +92,18 @@ impl Call {
     }
 
     /// Processes the result of a request of this call.
-    pub(crate) fn on_heard(&mut self, core: &mut Core, heard: Heard<'_>, now: Instant) {
+    pub(crate) fn on_result(&mut self, core: &mut Core, result: RequestResult<'_>, now: Instant) {
         // A request with credentials has a sequence number that the dialog has not assigned.
-        if let Ok(response) = &heard.what
+        if let Ok(response) = &result.outcome
             && let Some((dialog, _)) = self.parts_of(response)
         {
             dialog.raise_local_cseq(cseq_of(response));
         }
-        match (&mut self.state, heard.method) {
-            (State::Calling(_), Method::Invite) => self.on_invite_heard(core, heard, now),
-            (State::Established(_), _) => self.on_established_heard(core, heard, now),
-            (State::Referred(_), _) => self.on_referred_heard(&heard),
-            _ => self.on_offer_heard(core, &heard, now),
+        match (&mut self.state, result.method) {
+            (State::Calling(_), Method::Invite) => self.on_invite_result(core, result, now),
+            (State::Established(_), _) => self.on_established_result(core, result, now),
+            (State::Referred(_), _) => self.on_referred_result(&result),
+            _ => self.on_offer_result(core, &result, now),
         }
     }
 

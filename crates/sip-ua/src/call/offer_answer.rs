@@ -8,7 +8,7 @@ use super::reliable::prack;
 use super::state::{Call, State, Unacknowledged};
 use super::timer::{SessionTimer, agree, too_brief};
 use crate::capabilities;
-use crate::client_transaction::{Heard, Owner};
+use crate::client_transaction::{Owner, RequestResult};
 use crate::core::{Core, contact};
 use crate::draft::Draft;
 use crate::event::{Event, Failure};
@@ -284,15 +284,20 @@ impl Call {
 
     /// Processes the result of an UPDATE with a local offer, or of a rejected re-INVITE. For an
     /// accepted re-INVITE it runs after the ACK was sent.
-    pub(super) fn on_offer_heard(&mut self, core: &mut Core, heard: &Heard<'_>, now: Instant) {
+    pub(super) fn on_offer_result(
+        &mut self,
+        core: &mut Core,
+        result: &RequestResult<'_>,
+        now: Instant,
+    ) {
         let (call, is_ours) = (self.id, self.is_ours);
         let is_confirmed = matches!(self.state, State::Established(_));
-        let wants_more = match &heard.what {
-            Ok(response) if self.offering(heard.id).is_some() => self.note_min_se(response),
+        let wants_more = match &result.outcome {
+            Ok(response) if self.offering(result.id).is_some() => self.note_min_se(response),
             _ => false,
         };
-        let Some((dialog, exchange)) = self.offering(heard.id) else { return };
-        let response = match &heard.what {
+        let Some((dialog, exchange)) = self.offering(result.id) else { return };
+        let response = match &result.outcome {
             Ok(response) if response.status().is_some_and(|status| status < 200) => return,
             Ok(response) => Ok(*response),
             Err(failure) => Err(failure.clone()),
@@ -334,7 +339,7 @@ impl Call {
             }
             Err((failure, _)) => {
                 let is_unknown = matches!(failure, Failure::Refused { status: 405 | 501, .. });
-                if is_unknown && heard.method == Method::Update {
+                if is_unknown && result.method == Method::Update {
                     exchange.takes_update = false;
                     if matches!(self.state, State::Established(_)) {
                         return self.send_offer(core, sent.session, sent.tries, now);
@@ -348,8 +353,8 @@ impl Call {
         }
         // An UPDATE that was sent before the answer has no session timer.
         if is_confirmed
-            && heard.method == Method::Invite
-            && let Ok(response) = &heard.what
+            && result.method == Method::Invite
+            && let Ok(response) = &result.outcome
             && response.status().is_some_and(|status| status < 300)
         {
             self.note_timer(core, response, now);

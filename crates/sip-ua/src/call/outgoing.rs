@@ -5,7 +5,7 @@ use super::exchange::{Offer, Turn, cseq_of, session_of};
 use super::redirect::{Place, Redirects};
 use super::state::{Call, Calling, Cause, Established, State};
 use crate::capabilities;
-use crate::client_transaction::{ClientId, Heard, Owner};
+use crate::client_transaction::{ClientId, Owner, RequestResult};
 use crate::config::{AccountId, Reliable};
 use crate::core::Core;
 use crate::draft::Draft;
@@ -100,16 +100,21 @@ impl Call {
         }
     }
 
-    pub(super) fn on_invite_heard(&mut self, core: &mut Core, heard: Heard<'_>, now: Instant) {
-        let response = match heard.what {
+    pub(super) fn on_invite_result(
+        &mut self,
+        core: &mut Core,
+        result: RequestResult<'_>,
+        now: Instant,
+    ) {
+        let response = match result.outcome {
             Ok(response) => response,
             Err(_) if self.redirect(core, None, now) => return,
             Err(failure) => return self.fail(core, failure, now),
         };
         match response.status().unwrap_or_default() {
             100 => {}
-            101..200 => self.on_ringing(core, response, heard.flow, now),
-            200..300 => self.on_answer(core, response, heard.flow, now),
+            101..200 => self.on_ringing(core, response, result.flow, now),
+            200..300 => self.on_answer(core, response, result.flow, now),
             _ => self.on_refused(core, response, now),
         }
     }

@@ -4,7 +4,7 @@
 use super::exchange::{cseq_of, is_last};
 use super::referral::{Referrals, TELLS};
 use super::state::{Call, Referred, State};
-use crate::client_transaction::Heard;
+use crate::client_transaction::RequestResult;
 use crate::core::Core;
 use crate::server_transaction::{Answer, ServerKey};
 use alloc::boxed::Box;
@@ -53,16 +53,16 @@ impl Call {
     }
 
     /// Processes the result of a request in that dialog. A rejected REFER gets no notification.
-    pub(super) fn on_referred_heard(&mut self, heard: &Heard<'_>) {
+    pub(super) fn on_referred_result(&mut self, result: &RequestResult<'_>) {
         let State::Referred(referred) = &mut self.state else { return };
-        if let Ok(response) = &heard.what {
+        if let Ok(response) = &result.outcome {
             referred.dialog.raise_local_cseq(cseq_of(response));
         }
-        let is_refused = match &heard.what {
+        let is_refused = match &result.outcome {
             Ok(response) => response.status().is_some_and(|status| status >= 300),
             Err(_) => true,
         };
-        if heard.method == Method::Refer && is_refused {
+        if result.method == Method::Refer && is_refused {
             self.state = State::Over;
         }
     }

@@ -4,7 +4,7 @@ use super::exchange::{Offer, Sent};
 use super::state::{Call, State};
 use super::timer::{Agreed, DEFAULT_MIN_SE, SHORTEST_WAIT, SessionTimer, is_caller, seconds};
 use crate::capabilities;
-use crate::client_transaction::{Heard, Owner};
+use crate::client_transaction::{Owner, RequestResult};
 use crate::config::Config;
 use crate::core::Core;
 use crate::draft::Draft;
@@ -95,18 +95,18 @@ impl Call {
     }
 
     /// Processes the result of a refreshing UPDATE. Returns false for another request.
-    pub(super) fn on_refresh_heard(
+    pub(super) fn on_refresh_result(
         &mut self,
         core: &mut Core,
-        heard: &Heard<'_>,
+        result: &RequestResult<'_>,
         now: Instant,
     ) -> bool {
         let State::Established(established) = &mut self.state else { return false };
         let request = established.timer.as_ref().and_then(|timer| timer.request);
-        if request != Some(heard.id) {
+        if request != Some(result.id) {
             return false;
         }
-        match &heard.what {
+        match &result.outcome {
             Ok(response) => match response.status().unwrap_or_default() {
                 ..200 => {}
                 200..300 => {

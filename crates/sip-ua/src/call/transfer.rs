@@ -5,7 +5,7 @@ use super::error::{CallError, CallState};
 use super::exchange::{cseq_of, is_last};
 use super::referral::TELLS;
 use super::state::{Call, Cause, State};
-use crate::client_transaction::{Heard, Owner};
+use crate::client_transaction::{Owner, RequestResult};
 use crate::core::{Core, contact};
 use crate::draft::Draft;
 use crate::event::{Event, Failure, Transfer};
@@ -72,10 +72,10 @@ impl Call {
     }
 
     /// Processes the result of the local REFER.
-    pub(super) fn on_refer_heard(&mut self, core: &mut Core, heard: &Heard<'_>) {
+    pub(super) fn on_refer_result(&mut self, core: &mut Core, result: &RequestResult<'_>) {
         let call = self.id;
         let Ok(established) = self.established() else { return };
-        let failure = match &heard.what {
+        let failure = match &result.outcome {
             Ok(response) => match response.status().unwrap_or_default() {
                 ..200 => return,
                 200..300 => {
@@ -237,7 +237,7 @@ impl Call {
         notify.body_type = "message/sipfrag;version=2.0".into();
         ("SIP/2.0 ", status, " ", reason_phrase(status), "\r\n").encode(&mut notify.body);
         let way = self.way_to(notify.dialog.next_hop());
-        core.request(notify, Owner::Nobody, way, now);
+        core.request(notify, Owner::None, way, now);
         if is_over && matches!(self.state, State::Referred(_)) {
             self.state = State::Over;
         }

@@ -18,7 +18,7 @@ use test_support::network::{self, Link, Network};
 pub(crate) const SESSION: &[u8] = b"v=0\r\n";
 
 /// The start of the agents' clock.
-const BEGIN: u64 = 1_000_000_000;
+const BEGIN: Instant = Instant::from_micros(1_000_000_000);
 
 /// The agent to wake. `None` only advances the time.
 type Wake = Option<usize>;
@@ -97,7 +97,12 @@ impl Rig {
     }
 
     fn instant(&self) -> Instant {
-        Instant::from_micros(BEGIN + self.network.now().as_micros() as u64)
+        BEGIN + sip::Duration::from(self.network.now())
+    }
+
+    /// Returns true if a request of the agent waits for its response.
+    pub(crate) fn is_asking(&self, side: usize) -> bool {
+        self.agents[side].is_asking()
     }
 
     /// Runs an action of an agent.
@@ -219,6 +224,8 @@ impl Rig {
     /// Transmits the messages of an agent, and answers its queries.
     fn drain(&mut self, side: usize) {
         let now = self.instant();
+        // It compares its count with the requests.
+        let _ = self.is_asking(side);
         loop {
             while let Some(transmit) = self.agents[side].poll_transmit() {
                 let message = Message::parse(&transmit.bytes).expect("agents send messages");
@@ -251,7 +258,7 @@ impl Rig {
             }
         }
         if let Some(next) = self.agents[side].next_timer() {
-            let at = Duration::from_micros(next.as_micros().saturating_sub(BEGIN));
+            let at = next.since(BEGIN).into();
             self.network.wake_at(at, Some(side));
         }
     }
@@ -343,6 +350,7 @@ impl Rig {
         for (side, agent) in self.agents.iter().enumerate() {
             assert_eq!(agent.calls(), 0, "calls of {side} are left");
             assert_eq!(agent.transactions(), 0, "transactions of {side} are left");
+            assert!(!agent.is_asking(), "requests of {side} are left");
         }
     }
 }

@@ -17,7 +17,7 @@ mod subjects;
 
 use shapes::Shape;
 use std::hint::black_box;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use subjects::Subject;
 
 /// The length of a short text in bytes.
@@ -31,7 +31,7 @@ fn main() -> ExitCode {
     // Cargo adds `--bench`.
     let wanted: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
     match wanted.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["perform"] => {
+        [instructions::PERFORM] => {
             perform();
             ExitCode::SUCCESS
         }
@@ -78,7 +78,7 @@ impl Row {
 
 /// Counts, and prints the requested rows and the failed ones.
 fn report(is_all_wanted: bool) -> ExitCode {
-    let counts = match count() {
+    let counts = match instructions::count("size::counted", 2 * cases().count()) {
         Ok(counts) => counts,
         Err(problem) => {
             eprintln!("{problem}");
@@ -114,31 +114,4 @@ fn report(is_all_wanted: bool) -> ExitCode {
         return ExitCode::FAILURE;
     }
     ExitCode::SUCCESS
-}
-
-/// The instructions of each call of [`counted`], in the order of [`perform`].
-fn count() -> Result<Vec<u64>, String> {
-    let program = std::env::current_exe().map_err(|problem| problem.to_string())?;
-    let file = std::env::temp_dir().join(format!("barebell-sip-size-{}", std::process::id()));
-    let output = Command::new("valgrind")
-        .args(["--tool=callgrind", "--combine-dumps=yes", "--dump-line=no"])
-        .args(["--toggle-collect=size::counted", "--dump-after=size::counted"])
-        .arg(format!("--callgrind-out-file={}", file.display()))
-        .arg(program)
-        .arg("perform")
-        .output()
-        .map_err(|problem| format!("valgrind is needed to count instructions: {problem}"))?;
-    let found = std::fs::read_to_string(&file).unwrap_or_default();
-    // A missing file means that nothing was counted, which is reported below.
-    let _ = std::fs::remove_file(&file);
-    let totals = found.lines().filter_map(|line| line.strip_prefix("totals: "));
-    let mut counts: Vec<u64> = totals.filter_map(|total| total.trim().parse().ok()).collect();
-    let expected = 2 * cases().count();
-    if !output.status.success() || counts.len() < expected {
-        let errors = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("valgrind counted {} calls of {expected}: {errors}", counts.len()));
-    }
-    // The last entry is the end of the program.
-    counts.truncate(expected);
-    Ok(counts)
 }

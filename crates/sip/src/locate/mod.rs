@@ -24,6 +24,7 @@ use crate::Transport;
 
 /// The maximum number of queries per location.
 pub const MAX_QUERIES: u8 = 16;
+
 /// A host of a URI or a Via header field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Host {
@@ -34,23 +35,45 @@ pub enum Host {
 }
 
 impl Host {
-    /// Parses a name, an IPv4 address, or an IPv6 address with or without brackets.
+    /// Parses a name, an IPv4 address, or an IPv6 address with or without brackets. A name consists
+    /// of letters, digits, `-`, `_` and dots, at most 253.
     ///
-    /// Returns `None` for other text. A name consists of letters, digits, `-`, `_` and dots, at
-    /// most 253.
-    #[must_use]
-    pub fn parse(text: &[u8]) -> Option<Self> {
-        let text = str::from_utf8(text).ok()?;
+    /// # Errors
+    /// [`HostError`] for other text.
+    pub fn parse(text: &[u8]) -> Result<Self, HostError> {
+        let text = str::from_utf8(text).map_err(|_| HostError::Name)?;
         if let Some(inner) = text.strip_prefix('[') {
-            let address: Ipv6Addr = inner.strip_suffix(']')?.parse().ok()?;
-            return Some(Self::Ip(address.into()));
+            let inner = inner.strip_suffix(']').ok_or(HostError::Address)?;
+            let address: Ipv6Addr = inner.parse().map_err(|_| HostError::Address)?;
+            return Ok(Self::Ip(address.into()));
         }
         if let Ok(address) = text.parse() {
-            return Some(Self::Ip(address));
+            return Ok(Self::Ip(address));
         }
-        dns::is_name(text).then(|| Self::Name(dns::normal(text)))
+        dns::is_name(text).then(|| Self::Name(dns::normal(text))).ok_or(HostError::Name)
     }
 }
+
+/// The reason why a text is not a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HostError {
+    /// The text in brackets is not an IPv6 address.
+    Address,
+    /// The text is neither a numeric address nor a domain name.
+    Name,
+}
+
+impl fmt::Display for HostError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Address => "the text in brackets is not an IPv6 address",
+            Self::Name => "the host is neither an address nor a name",
+        })
+    }
+}
+
+impl core::error::Error for HostError {}
 
 /// A destination to be located.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -30,7 +30,7 @@ pub enum Trust {
     /// The certificate with this fingerprint, regardless of its content.
     Pinned(Fingerprint),
     /// All certificates: for laboratories only, without protection against an attacker.
-    Anybody,
+    Any,
 }
 
 impl FromStr for Trust {
@@ -153,8 +153,8 @@ fn verifier(
         Trust::Pinned(fingerprint) => {
             return Ok(Arc::new(Without { accepted: Accepted::Only(*fingerprint), provider }));
         }
-        Trust::Anybody => {
-            return Ok(Arc::new(Without { accepted: Accepted::Anybody, provider }));
+        Trust::Any => {
+            return Ok(Arc::new(Without { accepted: Accepted::Any, provider }));
         }
         Trust::Issuers(file) => roots(file)?,
         Trust::System => {
@@ -165,7 +165,7 @@ fn verifier(
     };
     if roots.is_empty() {
         // Each connection is rejected then, with an error at that time.
-        return Ok(Arc::new(Without { accepted: Accepted::Nobody, provider }));
+        return Ok(Arc::new(Without { accepted: Accepted::None, provider }));
     }
     let unusable = |error| FileError {
         file: PathBuf::new(),
@@ -178,9 +178,9 @@ fn verifier(
 #[derive(Debug)]
 enum Accepted {
     Only(Fingerprint),
-    Anybody,
+    Any,
     /// No certificate, as on a system without issuers.
-    Nobody,
+    None,
 }
 
 /// A verifier that ignores the issuer of a certificate.
@@ -201,12 +201,12 @@ impl ServerCertVerifier for Without {
     ) -> Result<ServerCertVerified, Error> {
         let found = Fingerprint::of(end_entity);
         match self.accepted {
-            Accepted::Anybody => Ok(ServerCertVerified::assertion()),
+            Accepted::Any => Ok(ServerCertVerified::assertion()),
             Accepted::Only(wanted) if wanted == found => Ok(ServerCertVerified::assertion()),
             Accepted::Only(wanted) => Err(Error::General(format!(
                 "the certificate's fingerprint is {found}, and {wanted} is pinned"
             ))),
-            Accepted::Nobody => Err(CertificateError::UnknownIssuer.into()),
+            Accepted::None => Err(CertificateError::UnknownIssuer.into()),
         }
     }
 

@@ -86,7 +86,7 @@ fn proofs_are_for_issuers_alone_and_while_they_are_wanted() {
     let server = server(vec![identity(folder.path(), &["example.org"])]);
     let digest = [7; 32];
     let proving = server.proving(vec![Proof::new("example.org", &digest).unwrap()]);
-    let client = Client::new(&Trust::Anybody, None, false).unwrap();
+    let client = Client::new(&Trust::Any, None, false).unwrap();
     let mut issuer = (*client.sip).clone();
     issuer.alpn_protocols = vec![proof::ACME.to_vec()];
     let issuer = Arc::new(issuer);
@@ -246,7 +246,7 @@ fn tickets_end_when_the_rules_for_clients_change() {
 fn sip_and_web_socket_are_told_apart_by_alpn() {
     let folder = tempfile::tempdir().unwrap();
     let server = server(vec![identity(folder.path(), &["example.org"])]);
-    let client = Client::new(&Trust::Anybody, None, false).unwrap();
+    let client = Client::new(&Trust::Any, None, false).unwrap();
     let with = |alpn: &[&[u8]]| {
         let mut config = (*client.sip).clone();
         config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();

@@ -246,9 +246,9 @@ fn datagrams_that_cannot_be_joined_are_sent_alone() {
 
 #[test]
 fn a_connected_socket_counts_refused_datagrams() {
-    let nobody = Socket::bind("127.0.0.1:0".parse().unwrap(), Options::default()).unwrap();
-    let address = nobody.address();
-    drop(nobody);
+    let closed = Socket::bind("127.0.0.1:0".parse().unwrap(), Options::default()).unwrap();
+    let address = closed.address();
+    drop(closed);
     let socket = Socket::bind("127.0.0.1:0".parse().unwrap(), Options::default()).unwrap();
     socket.connect(address).unwrap();
     let one = Outgoing { remote: None, local: socket.address().ip(), bytes: b"anybody?" };

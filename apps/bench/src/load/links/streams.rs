@@ -392,7 +392,7 @@ mod tests {
     #[test]
     fn a_server_may_connect_over_tls_to_where_the_contact_says() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let client = Client::new(&Trust::Anybody, None, false).unwrap();
+        let client = Client::new(&Trust::Any, None, false).unwrap();
         let name = ServerName::try_from("example.org").unwrap();
         let server = crate::tls::unsigned().unwrap();
         let tls = Tls { client: client.clone(), name: name.clone(), server };

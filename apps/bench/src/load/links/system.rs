@@ -25,7 +25,7 @@ impl Clocks {
 
     /// Converts the kernel's time `at` to the clock of the load; without one, the time of reading.
     pub(super) fn time_of(&self, at: Option<std::time::Duration>) -> Instant {
-        let at = at.map_or(self.wall, |at| Instant::from_micros(at.as_micros() as u64));
+        let at = at.map_or(self.wall, |at| Instant::ZERO + Duration::from(at));
         // A message that came after the reading of the clocks is later than now.
         self.now + at.since(self.wall) - self.wall.since(at)
     }
@@ -42,12 +42,11 @@ pub(super) fn wait_readable(fd: BorrowedFd<'_>, longest: Duration) {
 
 /// Sleeps for `span` of the monotonic clock.
 pub(crate) fn sleep(span: Duration) {
-    let span = std::time::Duration::from_micros(span.as_micros());
     // The caller checks the clock after an early wake-up.
     let _ = clock_nanosleep(
         ClockId::CLOCK_MONOTONIC,
         ClockNanosleepFlags::empty(),
-        &TimeSpec::from_duration(span),
+        &TimeSpec::from_duration(span.into()),
     );
 }
 

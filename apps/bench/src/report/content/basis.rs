@@ -5,8 +5,8 @@ use crate::metrics;
 use crate::record::{Delay, Kind, Record};
 use crate::report::chart::Look;
 use crate::report::document::Section;
+use crate::report::format;
 use crate::report::groups::{self, Group, Subject};
-use crate::report::words;
 
 /// The common input of all sections.
 pub(super) struct Report<'a> {
@@ -35,12 +35,12 @@ impl<'a> Report<'a> {
     /// Returns the load of a group in words, without the operation.
     pub(super) fn load(&self, group: &Group<'_>) -> String {
         match self.kind(group) {
-            Kind::Burst => format!("{} users", words::count(group.load.users)),
+            Kind::Burst => format!("{} users", format::count(group.load.users)),
             Kind::Qos => match groups::state(group.runs[0]) {
-                "" => format!("{} users", words::count(group.load.users)),
-                state => format!("{} users, {state}", words::count(group.load.users)),
+                "" => format!("{} users", format::count(group.load.users)),
+                state => format!("{} users, {state}", format::count(group.load.users)),
             },
-            _ => format!("{} operations/s", words::figure(group.load.rate)),
+            _ => format!("{} operations/s", format::figure(group.load.rate)),
         }
     }
 

@@ -5,8 +5,8 @@ use crate::metrics;
 use crate::record::{Delay, Kind, Operation, Run};
 use crate::report::chart::{Axis, Chart, Line, Look, Place, Scale};
 use crate::report::document::{Section, Table};
+use crate::report::format;
 use crate::report::groups::{Group, Pooled, state};
-use crate::report::words;
 
 /// The highest share of timeouts, in percent, for a pass (see docs/sources.md): two of fifteen
 /// attempts in as many minutes may fail.
@@ -158,20 +158,20 @@ fn series_label(report: &Report<'_>, series: &[Vec<Group<'_>>], group: &Group<'_
 }
 
 fn burst_row(report: &Report<'_>, group: &Group<'_>) -> Vec<String> {
-    let sum = |count: fn(&Run) -> u64| words::count(total(group, count));
+    let sum = |count: fn(&Run) -> u64| format::count(total(group, count));
     let pooled = group.pooled(Delay::Rrd);
     let held = match timeouts(group).filter(|_| !group.is_doubtful()) {
         Some(share) if share <= TIMEOUT_LIMIT => "✓ yes",
         Some(_) => "✗ NO",
-        None => words::NONE,
+        None => format::NONE,
     };
     let mut cells = vec![
         report.label(group),
         group.operation(),
-        words::count(group.load.users),
+        format::count(group.load.users),
         sum(|run| run.counts.offered),
-        words::maybe_percent(group.median(|run| metrics::success(&run.counts))),
-        words::maybe_percent(timeouts(group)),
+        format::maybe_percent(group.median(|run| metrics::success(&run.counts))),
+        format::maybe_percent(timeouts(group)),
         sum(|run| run.counts.retransmitted),
     ];
     cells.extend(delay_cells(&pooled));
@@ -186,8 +186,8 @@ fn total(group: &Group<'_>, count: impl Fn(&Run) -> u64) -> u64 {
 
 /// Returns minimum, mean, median, 99th percentile and maximum in milliseconds.
 fn delay_cells(pooled: &Pooled) -> [String; 5] {
-    let millis = |us: Option<u64>| words::maybe(us.map(|us| us as f64 / 1000.0));
-    let mean = words::maybe(pooled.mean().map(|us| us / 1000.0));
+    let millis = |us: Option<u64>| format::maybe(us.map(|us| us as f64 / 1000.0));
+    let mean = format::maybe(pooled.mean().map(|us| us / 1000.0));
     let percentile = |percent| millis(pooled.percentile(percent));
     [millis(pooled.min()), mean, percentile(50.0), percentile(99.0), millis(pooled.max())]
 }
@@ -235,11 +235,11 @@ pub(super) fn users(report: &Report<'_>) -> Option<Section> {
             let mut cells = vec![
                 series_name(report, group),
                 group.operation(),
-                words::count(group.load.users),
-                words::count(total(group, |run| run.counts.offered)),
+                format::count(group.load.users),
+                format::count(total(group, |run| run.counts.offered)),
             ];
             cells.extend(LOSSES.map(|(_, lost)| {
-                lost_of(group, lost).map_or_else(|| words::NONE.to_owned(), words::count)
+                lost_of(group, lost).map_or_else(|| format::NONE.to_owned(), format::count)
             }));
             cells.push(group.repeats());
             table.row_doubtful(group.is_doubtful(), cells);
@@ -330,8 +330,11 @@ fn delay_of_users(
             chart.line(line);
         }
         for group in *groups {
-            let mut cells =
-                vec![series_name(report, group), group.operation(), words::count(group.load.users)];
+            let mut cells = vec![
+                series_name(report, group),
+                group.operation(),
+                format::count(group.load.users),
+            ];
             cells.extend(delay_cells(&group.pooled(delay)));
             cells.push(group.repeats());
             table.row_doubtful(group.is_doubtful(), cells);

@@ -6,8 +6,8 @@ use crate::metrics;
 use crate::record::{Delay, Kind, Run};
 use crate::report::chart::{Axis, Bar, Chart, Scale};
 use crate::report::document::{Section, Table};
+use crate::report::format;
 use crate::report::groups::{Group, percentile};
-use crate::report::words;
 
 /// The explanation of intervals.
 const INTERVALS: &str = "In brackets: the interval in which the true median lies with a confidence of \
@@ -93,10 +93,10 @@ fn by_load<'g, 'a>(groups: &'g [Group<'a>]) -> Vec<(String, Vec<&'g Group<'a>>)>
     let named = loads.iter().map(|same| {
         let mut name = same[0].operation();
         if differ(&same[0].operation(), |group| group.load.rate) {
-            name += &format!(" at {} operations/s", words::figure(same[0].load.rate));
+            name += &format!(" at {} operations/s", format::figure(same[0].load.rate));
         }
         if differ(&same[0].operation(), |group| group.load.users as f64) {
-            name += &format!(" of {} users", words::count(same[0].load.users));
+            name += &format!(" of {} users", format::count(same[0].load.users));
         }
         (name, same.clone())
     });
@@ -166,7 +166,7 @@ fn tables(report: &Report<'_>, groups: &[Group<'_>], measures: &[Measure], secti
                     cells.push(checked(group.or(first), ratio));
                 }
             }
-            if cells[1..].iter().any(|cell| cell != words::NONE) {
+            if cells[1..].iter().any(|cell| cell != format::NONE) {
                 let doubtful = groups.iter().all(|group| group.is_doubtful());
                 table.row_doubtful(doubtful, cells);
             }
@@ -203,10 +203,10 @@ fn paired_ratio(
 
 fn interval(spread: Option<Spread>) -> String {
     match spread {
-        None => words::NONE.to_owned(),
-        Some(spread) if spread.low >= spread.high => words::figure(spread.median),
+        None => format::NONE.to_owned(),
+        Some(spread) if spread.low >= spread.high => format::figure(spread.median),
         Some(Spread { median, low, high, .. }) => {
-            format!("{} [{}–{}]", words::figure(median), words::figure(low), words::figure(high))
+            format!("{} [{}–{}]", format::figure(median), format::figure(low), format::figure(high))
         }
     }
 }
@@ -248,9 +248,9 @@ pub(super) fn outcome(report: &Report<'_>, groups: &[Group<'_>]) -> Table {
                 sum(|run| run.counts.timed_out),
                 sum(|run| run.counts.lost),
             ]
-            .map(words::count),
+            .map(format::count),
         );
-        cells.extend([words::maybe_percent(share), group.repeats()]);
+        cells.extend([format::maybe_percent(share), group.repeats()]);
         table.row_doubtful(group.is_doubtful(), cells);
     }
     table

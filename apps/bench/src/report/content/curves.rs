@@ -6,8 +6,8 @@ use crate::metrics;
 use crate::record::{Delay, Kind, Run};
 use crate::report::chart::{Axis, Chart, Line, Look, Place, Scale};
 use crate::report::document::{Section, Table};
+use crate::report::format;
 use crate::report::groups::{Group, percentile};
-use crate::report::words;
 use std::collections::BTreeSet;
 
 /// From this ratio of the highest to the lowest rate on, the axis is logarithmic.
@@ -98,7 +98,7 @@ fn delays(report: &Report<'_>, curves: &[&Curve<'_>], section: &mut Section) {
         median.line(line(report, curve, |run| millis(run, delay, 50.0)));
         tail.line(line(report, curve, |run| millis(run, Delay::Response, 99.0)));
         if let Some((rate, us)) = curve.knee {
-            median.mark(Place::Point(rate, us / 1000.0), format!("{}/s", words::figure(rate)));
+            median.mark(Place::Point(rate, us / 1000.0), format!("{}/s", format::figure(rate)));
         }
     }
     let highest = median.lines.iter().flat_map(|line| &line.points).map(|point| point.1);
@@ -204,7 +204,7 @@ fn steps(report: &Report<'_>, curves: &[&Curve<'_>]) -> Table {
         curves.iter().flat_map(|curve| curve.groups.iter().map(move |group| (curve, group)))
     {
         let response = |percent| {
-            words::maybe(
+            format::maybe(
                 group.median(|run| percentile(run, Delay::Response, percent)).map(|us| us / 1000.0),
             )
         };
@@ -212,15 +212,15 @@ fn steps(report: &Report<'_>, curves: &[&Curve<'_>]) -> Table {
             group.is_doubtful(),
             vec![
                 report.subjects[curve.subject].label.clone(),
-                words::figure(group.load.rate),
-                words::maybe(group.median(|run| Some(metrics::achieved_rate(run)))),
-                words::maybe_percent(group.median(|run| metrics::success(&run.counts))),
+                format::figure(group.load.rate),
+                format::maybe(group.median(|run| Some(metrics::achieved_rate(run)))),
+                format::maybe_percent(group.median(|run| metrics::success(&run.counts))),
                 response(50.0),
                 response(99.0),
                 response(99.9),
-                words::maybe(group.median(|run| Some(run.counts.retransmitted as f64))),
-                words::maybe(group.median(processors)),
-                words::maybe(group.median(metrics::cpu_per_operation)),
+                format::maybe(group.median(|run| Some(run.counts.retransmitted as f64))),
+                format::maybe(group.median(processors)),
+                format::maybe(group.median(metrics::cpu_per_operation)),
                 group.repeats(),
             ],
         );

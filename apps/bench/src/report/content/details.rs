@@ -6,8 +6,8 @@ use super::time;
 use crate::metrics::{self, Bands};
 use crate::record::{Counts, Delay, Run, Watch};
 use crate::report::document::{Block, Section, Table};
+use crate::report::format;
 use crate::report::groups::{Group, operation, percentile};
-use crate::report::words;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Returns the section of RFC 6076 metrics.
@@ -38,8 +38,8 @@ pub(super) fn sip(report: &Report<'_>) -> Option<Section> {
         let values = shares.map(|share| group.median(|run| share(&run.counts)));
         if values.iter().any(Option::is_some) {
             let mut cells = report.name_cells(&group);
-            cells.extend(values.map(words::maybe_percent));
-            cells.push(words::count(total(&group, |run| run.counts.completed_calls)));
+            cells.extend(values.map(format::maybe_percent));
+            cells.push(format::count(total(&group, |run| run.counts.completed_calls)));
             table.row_doubtful(group.is_doubtful(), cells);
         }
     }
@@ -82,7 +82,7 @@ pub(super) fn bands(report: &Report<'_>) -> Option<Section> {
         let Some(coefficient) = coefficient else { continue };
         let mut cells = report.name_cells(&group);
         cells.extend((0..6).map(|band| {
-            words::maybe_percent(group.median(|run| Some(100.0 * bands(run)?.shares[band])))
+            format::maybe_percent(group.median(|run| Some(100.0 * bands(run)?.shares[band])))
         }));
         cells.push(format!("{coefficient:.4}").replace('-', "−"));
         table.row_doubtful(group.is_doubtful(), cells);
@@ -130,7 +130,7 @@ pub(super) fn failures(report: &Report<'_>) -> Option<Section> {
     );
     for group in report.featured() {
         let mut cells = report.name_cells(&group);
-        cells.extend(counts.map(|count| words::count(total(&group, |run| count(&run.counts)))));
+        cells.extend(counts.map(|count| format::count(total(&group, |run| count(&run.counts)))));
         table.row_doubtful(group.is_doubtful(), cells);
         for (method, statuses) in finals_of(&group) {
             let whole = statuses.values().fold(0, |sum: u64, &count| sum.saturating_add(count));
@@ -139,8 +139,8 @@ pub(super) fn failures(report: &Report<'_>) -> Option<Section> {
                 cells.extend([
                     method.to_owned(),
                     response(status),
-                    words::count(count),
-                    words::percent(100.0 * count as f64 / whole as f64),
+                    format::count(count),
+                    format::percent(100.0 * count as f64 / whole as f64),
                 ]);
                 finals.row_doubtful(group.is_doubtful(), cells);
             }
@@ -190,8 +190,8 @@ pub(super) fn steps(report: &Report<'_>) -> Option<Section> {
             let step = |run: &Run| run.steps.get(name).copied();
             let mut cells = report.name_cells(&group);
             cells.push(name.to_owned());
-            cells.push(words::maybe(group.median(|run| step(run)?.mean_us())));
-            cells.push(words::count(total(&group, |run| step(run).map_or(0, |step| step.count))));
+            cells.push(format::maybe(group.median(|run| step(run)?.mean_us())));
+            cells.push(format::count(total(&group, |run| step(run).map_or(0, |step| step.count))));
             table.row_doubtful(group.is_doubtful(), cells);
         }
     }
@@ -231,13 +231,13 @@ pub(super) fn resources(report: &Report<'_>) -> Option<Section> {
             continue;
         }
         let per = |value: &dyn Fn(&Watch) -> u64| {
-            words::maybe(group.median(|run| {
+            format::maybe(group.median(|run| {
                 let watch = run.watch.as_ref()?;
                 (watch.operations > 0).then(|| value(watch) as f64 / watch.operations as f64)
             }))
         };
         let mib = |value: &dyn Fn(&Watch) -> u64| {
-            words::maybe(watched(&|watch| value(watch) as f64 / 1024.0 / 1024.0))
+            format::maybe(watched(&|watch| value(watch) as f64 / 1024.0 / 1024.0))
         };
         let in_kernel = watched(&|watch| {
             let (user, system) = (watch.total.cpu_user_us as f64, watch.total.cpu_system_us as f64);
@@ -245,13 +245,13 @@ pub(super) fn resources(report: &Report<'_>) -> Option<Section> {
         });
         let mut cells = report.name_cells(&group);
         cells.extend([
-            words::maybe(group.median(metrics::cpu_per_operation)),
-            words::maybe_percent(in_kernel.map(f64::round)),
-            words::maybe(group.median(super::curves::processors)),
+            format::maybe(group.median(metrics::cpu_per_operation)),
+            format::maybe_percent(in_kernel.map(f64::round)),
+            format::maybe(group.median(super::curves::processors)),
             mib(&|watch| watch.memory_before),
             mib(&|watch| watch.memory_max),
             per(&|watch| watch.total.context_switches),
-            words::maybe(watched(&|watch| watch.total.udp_drops as f64)),
+            format::maybe(watched(&|watch| watch.total.udp_drops as f64)),
             per(&|watch| watch.total.received_bytes),
             per(&|watch| watch.total.sent_bytes),
         ]);
@@ -292,19 +292,21 @@ pub(super) fn generator(report: &Report<'_>) -> Option<Section> {
     );
     for group in report.featured() {
         let lag = |percent| {
-            words::maybe(group.median(|run| Some(run.generator.lag.told(percent)? as f64 / 1000.0)))
+            format::maybe(
+                group.median(|run| Some(run.generator.lag.told(percent)? as f64 / 1000.0)),
+            )
         };
         let ceiling = |run: &Run| run.generator.ceiling.map(|ceiling| ceiling.rate);
         let mut cells = report.name_cells(&group);
         cells.extend([
-            words::maybe(group.median(metrics::generator_cpu_per_operation)),
+            format::maybe(group.median(metrics::generator_cpu_per_operation)),
             lag(50.0),
             lag(99.0),
             lag(100.0),
-            words::maybe(group.median(|run| Some(run.generator.drops as f64))),
-            words::maybe(group.median(|run| Some(run.generator.unsent as f64))),
-            words::maybe(group.median(ceiling)),
-            words::maybe(group.median(|run| Some(ceiling(run)? / metrics::achieved_rate(run)))),
+            format::maybe(group.median(|run| Some(run.generator.drops as f64))),
+            format::maybe(group.median(|run| Some(run.generator.unsent as f64))),
+            format::maybe(group.median(ceiling)),
+            format::maybe(group.median(|run| Some(ceiling(run)? / metrics::achieved_rate(run)))),
         ]);
         table.row_doubtful(group.is_doubtful(), cells);
     }
@@ -341,7 +343,7 @@ pub(super) fn runs(report: &Report<'_>) -> Option<Section> {
     for subject in &report.subjects {
         for run in subject.record.runs.iter().filter(|run| subject.is_of(run)) {
             let response = |percent| {
-                words::maybe(percentile(run, Delay::Response, percent).map(|us| us / 1000.0))
+                format::maybe(percentile(run, Delay::Response, percent).map(|us| us / 1000.0))
             };
             table.row_doubtful(
                 !run.is_valid(),
@@ -349,15 +351,15 @@ pub(super) fn runs(report: &Report<'_>) -> Option<Section> {
                     subject.label.clone(),
                     operation(&run.load),
                     run.label.clone(),
-                    words::count(u64::from(run.repeat) + 1),
-                    words::time(run.started),
-                    words::figure(run.load.rate),
-                    words::count(run.load.users),
-                    words::figure(metrics::achieved_rate(run)),
-                    words::maybe_percent(metrics::success(&run.counts)),
+                    format::count(u64::from(run.repeat) + 1),
+                    format::time(run.started),
+                    format::figure(run.load.rate),
+                    format::count(run.load.users),
+                    format::figure(metrics::achieved_rate(run)),
+                    format::maybe_percent(metrics::success(&run.counts)),
                     response(50.0),
                     response(99.0),
-                    words::maybe(metrics::cpu_per_operation(run)),
+                    format::maybe(metrics::cpu_per_operation(run)),
                     run.doubts.join("; "),
                 ],
             );

@@ -8,8 +8,8 @@ use crate::metrics;
 use crate::record::{Delay, Kind, Run};
 use crate::report::chart::{Axis, Chart, Line, Look, Place, Scale};
 use crate::report::document::{Section, Table};
+use crate::report::format;
 use crate::report::groups::{Group, Subject, operation, percentile};
-use crate::report::words;
 
 /// The limit of an acceptable delay (see docs/sources.md), in microseconds.
 pub(super) const DELAY_LIMIT_US: f64 = curve::DELAY_LIMIT_US as f64;
@@ -132,10 +132,10 @@ fn limit_row(report: &Report<'_>, curve: &Curve<'_>) -> Vec<String> {
     let rates = curve.valid().map(|group| group.load.rate);
     let below = rates.filter(|&rate| first.is_none_or(|(end, _)| rate < end)).last();
     let (limit, reason) = match (below, first) {
-        (None, None) => (words::NONE.to_owned(), "no valid run"),
-        (None, Some((rate, reason))) => (format!("below {}", words::figure(rate)), reason),
-        (Some(rate), None) => (format!("{} or more", words::figure(rate)), "not reached"),
-        (Some(rate), Some((_, reason))) => (words::figure(rate), reason),
+        (None, None) => (format::NONE.to_owned(), "no valid run"),
+        (None, Some((rate, reason))) => (format!("below {}", format::figure(rate)), reason),
+        (Some(rate), None) => (format!("{} or more", format::figure(rate)), "not reached"),
+        (Some(rate), Some((_, reason))) => (format::figure(rate), reason),
     };
     let achieved =
         curve.valid().filter_map(|group| group.median(|run| Some(metrics::achieved_rate(run))));
@@ -145,10 +145,10 @@ fn limit_row(report: &Report<'_>, curve: &Curve<'_>) -> Vec<String> {
         curve.operation.clone(),
         limit,
         reason.to_owned(),
-        words::maybe(failing),
-        words::maybe(knee),
-        words::maybe(slow),
-        words::maybe(peak),
+        format::maybe(failing),
+        format::maybe(knee),
+        format::maybe(slow),
+        format::maybe(peak),
     ]
 }
 
@@ -169,12 +169,12 @@ fn steps_before<'g, 'a>(
 }
 
 fn users_cells(steps: (Option<&Group<'_>>, Option<&Group<'_>>)) -> [String; 2] {
-    let users = |group: &Group<'_>| words::count(group.load.users);
+    let users = |group: &Group<'_>| format::count(group.load.users);
     match steps {
-        (Some(before), None) => [format!("{} or more", users(before)), words::NONE.to_owned()],
+        (Some(before), None) => [format!("{} or more", users(before)), format::NONE.to_owned()],
         (None, Some(first)) => [format!("below {}", users(first)), users(first)],
         (Some(before), Some(first)) => [users(before), users(first)],
-        (None, None) => [words::NONE.to_owned(), words::NONE.to_owned()],
+        (None, None) => [format::NONE.to_owned(), format::NONE.to_owned()],
     }
 }
 
@@ -283,7 +283,7 @@ fn search_chart(subject: &Subject<'_>, name: &str, runs: &[&Run]) -> Chart {
     let about = name.split(',').next().unwrap_or(name);
     for finding in findings.filter(|finding| finding.unit == "1/s") {
         if finding.name.split_whitespace().any(|word| word == about) && finding.value.is_finite() {
-            chart.mark(Place::Y(finding.value), format!("{}/s", words::figure(finding.value)));
+            chart.mark(Place::Y(finding.value), format!("{}/s", format::figure(finding.value)));
         }
     }
     chart
@@ -309,11 +309,11 @@ fn search_table(runs: &[&Run]) -> Table {
             !run.is_valid(),
             vec![
                 format!("{}{label}", index + 1),
-                words::figure(run.load.rate),
-                words::figure(metrics::achieved_rate(run)),
-                words::count(run.counts.offered),
-                words::count(failed),
-                words::maybe(percentile(run, Delay::Response, 99.0).map(|us| us / 1000.0)),
+                format::figure(run.load.rate),
+                format::figure(metrics::achieved_rate(run)),
+                format::count(run.counts.offered),
+                format::count(failed),
+                format::maybe(percentile(run, Delay::Response, 99.0).map(|us| us / 1000.0)),
                 match (run.is_valid(), carried(run)) {
                     (false, _) => "tells nothing".to_owned(),
                     (true, true) => "carried".to_owned(),
@@ -352,10 +352,14 @@ pub(super) fn findings(report: &Report<'_>) -> Option<Section> {
         table.row(vec![
             subject.label.clone(),
             finding.name.clone(),
-            words::figure(finding.value),
+            format::figure(finding.value),
             finding.unit_in_words().to_owned(),
-            words::maybe(ratio),
-            if finding.remark.is_empty() { words::NONE.to_owned() } else { finding.remark.clone() },
+            format::maybe(ratio),
+            if finding.remark.is_empty() {
+                format::NONE.to_owned()
+            } else {
+                finding.remark.clone()
+            },
         ]);
     }
     section.table(table);

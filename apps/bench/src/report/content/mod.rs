@@ -11,7 +11,7 @@ mod run;
 mod time;
 
 use super::document::{Block, Document, Section};
-use super::{groups, words};
+use super::{format, groups};
 use crate::record::Record;
 use basis::{Report, kind_name};
 
@@ -71,5 +71,5 @@ fn title(report: &Report<'_>) -> String {
     }
     let kinds = if kinds.is_empty() { "Report".to_owned() } else { kinds.join(", ") };
     let names: Vec<String> = report.subjects.iter().map(|subject| subject.label.clone()).collect();
-    if names.is_empty() { kinds } else { format!("{kinds}: {}", words::list(&names)) }
+    if names.is_empty() { kinds } else { format!("{kinds}: {}", format::list(&names)) }
 }

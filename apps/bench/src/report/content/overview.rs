@@ -4,8 +4,8 @@ use super::basis::{Report, kind_name, unless_empty};
 use crate::metrics;
 use crate::record::{Criterion, Delay, Finding, Kind, Machine, Record, Run};
 use crate::report::document::{Block, Section, Table, Verdict};
+use crate::report::format;
 use crate::report::groups::{Group, Subject, operation, percentile, run_name};
-use crate::report::words;
 
 /// The label of runs that confirm the result of a search.
 const CONFIRMATION: &str = "confirmation";
@@ -47,7 +47,7 @@ pub(super) fn conclusions(report: &Report<'_>) -> Option<Section> {
         let more = match small.len() + large.len().saturating_sub(OUTLIERS) {
             0 => String::new(),
             1 => " One more is named with all runs.".to_owned(),
-            more => format!(" {} more are named with all runs.", words::count(more as u64)),
+            more => format!(" {} more are named with all runs.", format::count(more as u64)),
         };
         section.text(format!(
             "These repeats stand out from the others of their load. They are kept in all figures.{more}"
@@ -94,7 +94,7 @@ fn validity(report: &Report<'_>) -> Verdict {
             1 => "Valid: the run shows the system under test".to_owned(),
             _ => format!(
                 "Valid: all {} runs show the systems under test",
-                words::count(count as u64)
+                format::count(count as u64)
             ),
         };
         return verdict(true, title, &outcome(report), reasons);
@@ -102,7 +102,7 @@ fn validity(report: &Report<'_>) -> Verdict {
     if invalid == 0 && trials < count {
         let title = format!(
             "Valid, but for {} of the search, which {} not show the system under test",
-            words::counted(trials, "step"),
+            format::counted(trials, "step"),
             if trials == 1 { "does" } else { "do" }
         );
         let text = "They are marked as not valid, and no figure is taken from them; they may mean that the system \
@@ -117,8 +117,8 @@ fn validity(report: &Report<'_>) -> Verdict {
     }
     let title = format!(
         "NOT VALID IN PART: {} of {} {} not show the system under test",
-        words::count(invalid as u64),
-        words::counted(count, "run"),
+        format::count(invalid as u64),
+        format::counted(count, "run"),
         if invalid == 1 { "does" } else { "do" }
     );
     let text = "Medians leave these runs out. Where a load has no valid run, its figures are marked as not valid.";
@@ -132,7 +132,7 @@ const TOLD: usize = 3;
 fn outcome(report: &Report<'_>) -> String {
     let ratios = ratios(report);
     if !ratios.is_empty() {
-        return format!("{}.", words::list(&ratios));
+        return format!("{}.", format::list(&ratios));
     }
     let searches: Vec<String> = report
         .subjects
@@ -142,11 +142,11 @@ fn outcome(report: &Report<'_>) -> String {
                 subject.is_named(&finding.system) && finding.name.starts_with("sustainable rate")
             };
             let told = subject.record.findings.iter().filter(is_told);
-            told.map(|it| it.sentence(&subject.label, &words::figure(it.value)))
+            told.map(|it| it.sentence(&subject.label, &format::figure(it.value)))
         })
         .collect();
     if (1..=TOLD).contains(&searches.len()) {
-        return format!("{}.", words::list(&searches));
+        return format!("{}.", format::list(&searches));
     }
     let featured = report.featured();
     if !(1..=TOLD).contains(&featured.len()) {
@@ -154,13 +154,13 @@ fn outcome(report: &Report<'_>) -> String {
     }
     let of_group = |group: &Group<'_>| {
         let achieved = group.median(|run| Some(metrics::achieved_rate(run)))?;
-        let success = words::percent(group.median(|run| metrics::success(&run.counts))?);
+        let success = format::percent(group.median(|run| metrics::success(&run.counts))?);
         let p99 = group.median(|run| percentile(run, Delay::Response, 99.0)).map(|us| us / 1000.0);
         let within = p99.map_or_else(String::new, |ms| {
-            format!(", 99 % of them within {} ms", words::figure(ms))
+            format!(", 99 % of them within {} ms", format::figure(ms))
         });
         let (label, operation) = (report.label(group), group.operation());
-        let achieved = words::figure(achieved);
+        let achieved = format::figure(achieved);
         Some(format!(
             "{label} completed {achieved} {operation} operations a second ({success}){within}"
         ))
@@ -185,8 +185,8 @@ fn ratios(report: &Report<'_>) -> Vec<String> {
         let low = values.iter().copied().reduce(f64::min)?;
         let high = values.iter().copied().reduce(f64::max)?;
         let range = match low < high {
-            true => format!("{} to {}", words::figure(low), words::figure(high)),
-            false => words::figure(low),
+            true => format!("{} to {}", format::figure(low), format::figure(high)),
+            false => format::figure(low),
         };
         Some(format!("{} used {range} times the CPU of {}", subject.label, first?))
     };
@@ -201,7 +201,7 @@ fn ceiling(report: &Report<'_>) -> Option<String> {
                 && finding.name.starts_with("ceiling of the generator")
         };
         let finding = subject.record.findings.iter().find(is_ceiling)?;
-        Some(finding.sentence(&subject.label, &words::figure(finding.value)))
+        Some(finding.sentence(&subject.label, &format::figure(finding.value)))
     };
     report.subjects.iter().find_map(of_subject)
 }
@@ -247,7 +247,7 @@ fn doubts<'a>(runs: impl Iterator<Item = &'a Run>) -> Vec<String> {
     let reasons = doubts.into_iter().map(|(doubt, names)| {
         let more = match names.len().saturating_sub(NAMED) {
             0 => String::new(),
-            more => format!("; and {}", words::counted(more, "more run")),
+            more => format!("; and {}", format::counted(more, "more run")),
         };
         format!("{doubt} ({}{more})", names[..names.len().min(NAMED)].join("; "))
     });
@@ -268,7 +268,7 @@ fn findings(report: &Report<'_>, section: &mut Section) {
             .iter()
             .filter(move |finding| subject.is_named(&finding.system) && !about_a_step(finding));
         of_subject
-            .map(|finding| finding.sentence(&subject.label, &words::figure(finding.value)) + ".")
+            .map(|finding| finding.sentence(&subject.label, &format::figure(finding.value)) + ".")
     });
     let findings: Vec<String> = findings.collect();
     if !findings.is_empty() {
@@ -313,7 +313,7 @@ fn criteria(report: &Report<'_>, section: &mut Section) {
         let systems: Vec<String> = of_record.map(|subject| subject.label.clone()).collect();
         let answer = if criterion.held { "✓ yes" } else { "✗ NO" };
         let (text, seen) = (criterion.text.clone(), criterion.seen.clone());
-        table.row(vec![text, words::list(&systems), answer.to_owned(), seen]);
+        table.row(vec![text, format::list(&systems), answer.to_owned(), seen]);
     }
     if table.rows.is_empty() {
         section.text(nothing_required(report));
@@ -348,13 +348,14 @@ fn headline(report: &Report<'_>) -> Table {
         let response = |percent| group.median(|run| percentile(run, Delay::Response, percent));
         let mut cells = report.name_cells(group);
         cells.extend([
-            words::maybe(group.median(|run| Some(metrics::achieved_rate(run)))),
-            words::maybe_percent(group.median(|run| metrics::success(&run.counts))),
+            format::maybe(group.median(|run| Some(metrics::achieved_rate(run)))),
+            format::maybe_percent(group.median(|run| metrics::success(&run.counts))),
         ]);
         cells.extend(
-            [50.0, 99.0, 99.9].map(|percent| words::maybe(response(percent).map(|us| us / 1000.0))),
+            [50.0, 99.0, 99.9]
+                .map(|percent| format::maybe(response(percent).map(|us| us / 1000.0))),
         );
-        cells.extend([words::maybe(group.median(metrics::cpu_per_operation)), group.repeats()]);
+        cells.extend([format::maybe(group.median(metrics::cpu_per_operation)), group.repeats()]);
         table.row_doubtful(group.is_doubtful(), cells);
     }
     table
@@ -397,8 +398,8 @@ pub(super) fn outliers(report: &Report<'_>) -> Vec<Outlier> {
                     text: format!(
                         "{}: {name} {}{unit}, where the median is {}{unit}",
                         run_name(run),
-                        words::figure(*value),
-                        words::figure(spread.median)
+                        format::figure(*value),
+                        format::figure(spread.median)
                     ),
                 });
             }
@@ -415,12 +416,13 @@ pub(super) fn setup(report: &Report<'_>) -> Section {
          the systems.",
     );
     for record in report.records {
-        let mut text = format!("{}, begun {}", kind_name(record.kind), words::time(record.started));
+        let mut text =
+            format!("{}, begun {}", kind_name(record.kind), format::time(record.started));
         if !record.tool.is_empty() {
             text += &format!(", by {}", record.tool);
         }
         section.text(text + ".");
-        section.blocks.push(Block::Code(words::command(&record.command)));
+        section.blocks.push(Block::Code(format::command(&record.command)));
     }
     let mut machines = Table::new(
         "The machine of the load",
@@ -436,8 +438,8 @@ pub(super) fn setup(report: &Report<'_>) -> Section {
             machines.row(vec![
                 machine.host.clone(),
                 machine.cpu.clone(),
-                words::count(machine.cores as u64),
-                words::bytes(machine.memory),
+                format::count(machine.cores as u64),
+                format::bytes(machine.memory),
                 machine.system.clone(),
             ]);
         }
@@ -448,7 +450,7 @@ pub(super) fn setup(report: &Report<'_>) -> Section {
         &["System", "Version", "Reached at", "#Answered after, s", "Started by", "Configuration"],
     );
     for subject in &report.subjects {
-        let dash = || words::NONE.to_owned();
+        let dash = || format::NONE.to_owned();
         systems.row(match subject.system {
             Some(system) => vec![
                 subject.label.clone(),
@@ -458,7 +460,7 @@ pub(super) fn setup(report: &Report<'_>) -> Section {
                 system
                     .command
                     .as_deref()
-                    .map_or_else(|| "another program".to_owned(), words::command),
+                    .map_or_else(|| "another program".to_owned(), format::command),
                 if system.remarks.is_empty() { dash() } else { system.remarks.join(" ") },
             ],
             None => vec![subject.label.clone(), dash(), dash(), dash(), dash(), dash()],
@@ -528,7 +530,7 @@ fn range(values: impl Iterator<Item = f64>) -> String {
         (low.min(value), high.max(value))
     });
     let text = |value: f64| {
-        if value.fract() == 0.0 { words::tick(value) } else { words::figure(value) }
+        if value.fract() == 0.0 { format::tick(value) } else { format::figure(value) }
     };
     match ends {
         (low, high) if low < high => format!("{}–{}", text(low), text(high)),

@@ -5,8 +5,8 @@ use crate::record::PERCENTILES;
 use crate::record::{Delay, Kind, Run, Second, Watch};
 use crate::report::chart::{Axis, Chart, Line, Look, Place, Scale};
 use crate::report::document::{Section, Table};
+use crate::report::format;
 use crate::report::groups::{Group, Pooled};
-use crate::report::words;
 
 /// The limit of points of a line over time; longer runs are drawn in steps of several seconds.
 const POINTS: usize = 400;
@@ -122,11 +122,11 @@ fn percentiles(label: &str, look: Look, pooled: &Pooled) -> Line {
 }
 
 fn distribution_row(report: &Report<'_>, group: &Group<'_>, pooled: &Pooled) -> Vec<String> {
-    let millis = |us: Option<u64>| words::maybe(us.map(|us| us as f64 / 1000.0));
+    let millis = |us: Option<u64>| format::maybe(us.map(|us| us as f64 / 1000.0));
     let mut cells = report.name_cells(group);
-    cells.push(words::count(pooled.count()));
+    cells.push(format::count(pooled.count()));
     cells.push(millis(pooled.min()));
-    cells.push(words::maybe(pooled.mean().map(|us| us / 1000.0)));
+    cells.push(format::maybe(pooled.mean().map(|us| us / 1000.0)));
     cells.extend(PERCENTILES.map(|percent| millis(pooled.percentile(percent))));
     cells.push(millis(pooled.max()));
     cells
@@ -176,7 +176,7 @@ pub(super) fn course(report: &Report<'_>) -> Option<Section> {
         let zero: Vec<String> =
             charts.extract_if(.., |chart| is_zero(chart)).map(|chart| chart.title).collect();
         if !zero.is_empty() {
-            section.text(format!("Zero all the time: {}.", words::list(&zero).to_lowercase()));
+            section.text(format!("Zero all the time: {}.", format::list(&zero).to_lowercase()));
         }
         for mut chart in charts {
             if let [group] = &*groups {
@@ -406,13 +406,13 @@ pub(super) fn delays_table(report: &Report<'_>) -> Table {
             if pooled.count() == 0 || matches!(delay, Delay::Response | Delay::FromSchedule) {
                 continue;
             }
-            let millis = |us: Option<u64>| words::maybe(us.map(|us| us as f64 / 1000.0));
+            let millis = |us: Option<u64>| format::maybe(us.map(|us| us as f64 / 1000.0));
             let mut cells = report.name_cells(&group);
             cells.extend([
                 delay_name(delay).to_owned(),
-                words::count(pooled.count()),
+                format::count(pooled.count()),
                 millis(pooled.min()),
-                words::maybe(pooled.mean().map(|us| us / 1000.0)),
+                format::maybe(pooled.mean().map(|us| us / 1000.0)),
                 millis(pooled.percentile(50.0)),
                 millis(pooled.percentile(99.0)),
                 millis(pooled.max()),

@@ -128,7 +128,7 @@ fn the_flat_part_of_a_finding_is_that_of_the_table_of_limits() {
                 finding.system == row.cells[0] && finding.name == "delay leaves its flat part"
             };
             let found = record.findings.iter().find(is_of).map(|finding| finding.value);
-            assert_eq!(row.cells[5], words::maybe(found), "{:?}", row.cells);
+            assert_eq!(row.cells[5], format::maybe(found), "{:?}", row.cells);
             compared += usize::from(found.is_some());
         }
         assert!(compared > 0, "no curve has a flat part");

@@ -108,7 +108,7 @@ fn call(grid: &mut Grid, phone: &Phone, now: Instant) {
     say(grid, &mut row, "state", Style::Plain, format_args!("{stage}, {minutes}:{rest:02}"));
     if let Some(stream) = call.stream() {
         say(grid, &mut row, "codec", Style::Plain, format_args!("{}", stream.codec.name()));
-        match &stream.security {
+        match stream.keying.sdes() {
             Some(agreed) => {
                 let policy = &agreed.send.policy;
                 let suite = policy.suite.name();

@@ -56,6 +56,7 @@ fn call(number: u64, srtp: Option<&'static str>, keys_in_clear: bool) -> CallSho
     let media = Media {
         call: number,
         sent: 500,
+        unsent: 0,
         received: 495,
         lost: 5,
         refused: 0,

@@ -44,12 +44,12 @@ fn run(
         }
         for one in [0, 1] {
             let arrives = now + DELAY;
-            if ends[one].send(&[1000; 160], &mut out).is_some() && !drops(one, count) {
+            if ends[one].send(&[1000; 160], &mut out).unwrap().is_some() && !drops(one, count) {
                 let (to, channel) = (1 - one, Channel::Rtp);
                 line.push_back(Packet { arrives, to, channel, bytes: out.clone() });
             }
             while ends[one].next_timer().is_some_and(|next| next <= now) {
-                let Some((channel, to)) = ends[one].poll(now, &mut out) else { continue };
+                let Some((channel, to)) = ends[one].poll(now, &mut out).unwrap() else { continue };
                 reported.push((one, now, channel, to));
                 line.push_back(Packet { arrives, to: 1 - one, channel, bytes: out.clone() });
             }
@@ -137,12 +137,15 @@ fn rtcp_has_a_socket_of_its_own_where_the_port_is_not_shared() {
 fn a_goodbye_is_told_of_but_not_a_strangers() {
     for security in [Security::Off, Security::Required] {
         let mut ends = with_reports(security);
-        assert_eq!(ends[0].bye(Duration::ZERO, &mut Vec::new()), None, "nothing was sent");
+        assert_eq!(ends[0].bye(Duration::ZERO, &mut Vec::new()).unwrap(), None, "nothing was sent");
         run(&mut ends, Duration::from_secs(3), |_, _| false);
         let mut out = Vec::new();
         let now = Duration::from_secs(3);
-        assert_eq!(ends[0].bye(now, &mut out), Some((Channel::Rtp, address(1))));
-        assert_eq!((ends[0].next_timer(), ends[0].bye(now, &mut Vec::new())), (None, None));
+        assert_eq!(ends[0].bye(now, &mut out).unwrap(), Some((Channel::Rtp, address(1))));
+        assert_eq!(
+            (ends[0].next_timer(), ends[0].bye(now, &mut Vec::new()).unwrap()),
+            (None, None)
+        );
         if security == Security::Off {
             let same_host = SocketAddr::new(address(0).ip(), 9);
             for stranger in [([203, 0, 113, 9], 9).into(), same_host] {
@@ -196,7 +199,7 @@ fn a_report_has_a_name_that_says_nothing_and_is_a_compound_packet() {
     let mut names = Vec::new();
     for end in &mut ends {
         let mut out = Vec::new();
-        end.bye(Duration::from_secs(3), &mut out).unwrap();
+        end.bye(Duration::from_secs(3), &mut out).unwrap().unwrap();
         let compound = Compound::parse(&out).unwrap();
         let packets: Vec<_> = compound.packets().collect();
         let [rtp::rtcp::Packet::SenderReport(report), ..] = packets[..] else {
@@ -250,7 +253,7 @@ fn metrics_tell_of_losses_in_bursts() {
         let mut ends = with_reports(Security::Off);
         run(&mut ends, Duration::from_secs(20), |one, count| one == 0 && drops(count));
         let mut out = Vec::new();
-        ends[1].bye(Duration::from_secs(20), &mut out).unwrap();
+        ends[1].bye(Duration::from_secs(20), &mut out).unwrap().unwrap();
         let compound = Compound::parse(&out).unwrap();
         let blocks: Vec<_> = compound
             .packets()

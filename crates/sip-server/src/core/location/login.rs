@@ -10,8 +10,8 @@ use lock_api::RawMutex;
 use sip::digest::{Algorithm, Ha1Set};
 use smallvec::SmallVec;
 
-/// The number of buckets of the hash table in which a substitute for an absent user is looked for.
-/// At least every second bucket of a table that has grown is occupied, or a few less.
+/// The maximum number of buckets of the hash table that are searched for a substitute for an absent
+/// user. About half of the buckets are occupied, or more, once the table has grown.
 const MOST_BUCKETS: usize = 16;
 
 /// The attempt of a user to log in.

@@ -52,7 +52,7 @@ fn taken(identity: &Identity, issuers: &Path) -> [Result<(), TlsError>; 2] {
     let by_caller = talk(&mut caller, &mut called).map(drop);
     let clients = ClientCertificates::Required(issuers.to_owned());
     let good = identity_of_server();
-    let client = Client::new(&Trust::Anybody, Some(identity), false).unwrap();
+    let client = Client::new(&Trust::Any, Some(identity), false).unwrap();
     let mut caller = client.connect(name("example.org")).unwrap();
     let mut called = Server::new(vec![good], &clients, None).unwrap().accept().unwrap();
     let mut by_called = Ok(());

@@ -31,7 +31,7 @@ struct Edges(Vec<(Instant, std::time::Duration)>);
 impl Meters for Edges {
     fn begin(&mut self) {}
     fn measured(&mut self, _: Duration, start: Instant, length: Duration) {
-        self.0.push((start, std::time::Duration::from_micros(length.as_micros())));
+        self.0.push((start, length.into()));
     }
     fn end(&mut self) {}
 }
@@ -76,7 +76,7 @@ impl Case {
             target: peer.address(),
             settings: Settings {
                 salt: getrandom::u32().unwrap(),
-                domain: "truth.invalid".to_owned(),
+                domain: "accuracy.invalid".to_owned(),
                 transport: self.transport,
                 timers: Timers { t1, ..Timers::default() },
                 ring: Duration::ZERO,
