@@ -245,15 +245,20 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
                 }
                 None => KeyChange::None,
             };
-            medium.stream.with(|legs| {
+            let moved = medium.stream.with(|legs| {
+                let mut moved = [false; 2];
                 for (side, announcement) in [(by, &announcement), (offerer, offered)] {
                     let leg = &mut legs[side.index()];
-                    leg.announce(announcement.clone(), now);
+                    let had_keys = leg.keys.is_some();
+                    moved[side.index()] = leg.announce(announcement.clone(), now);
                     let agreed = medium.keying.as_ref().map(|keying| keying[side.index()].agreed());
                     LegKeys::renew(&mut leg.keys, agreed.flatten())?;
+                    moved[side.index()] |= !had_keys && leg.keys.is_some();
                 }
-                Ok::<(), RelayError>(())
+                Ok::<_, RelayError>(moved)
             })?;
+            let sides = Side::BOTH.into_iter().filter(|side| moved[side.index()]);
+            sides.for_each(|side| medium.ports.release(side));
             changes.push(Some(MediumChange { port: medium.ports.rtp()[offerer.index()], keys }));
         }
         Ok(rewrite(session, ends.to.advertised, &changes))

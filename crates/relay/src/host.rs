@@ -1,6 +1,6 @@
 //! The interface to the owner: ports and random bytes.
 
-use crate::stream::Stream;
+use crate::stream::{Side, Stream};
 use alloc::sync::Arc;
 use core::net::IpAddr;
 
@@ -25,6 +25,12 @@ pub trait Host<R> {
 pub trait Ports {
     /// The ports of RTP, the caller's side first. Those of RTCP are the next ones.
     fn rtp(&self) -> [u16; 2];
+
+    /// Packets of `side` may come from other addresses than before. This ends the promise of
+    /// [`Relayed::is_fixed`](crate::Relayed::is_fixed).
+    fn release(&self, side: Side) {
+        let _ = side;
+    }
 }
 
 /// No port could be opened.

@@ -51,9 +51,9 @@ pub struct Relayed {
     pub to: SocketAddr,
     /// The length of the packet in the buffer.
     pub length: usize,
-    /// True if it is the first packet from the address that it came from. Later packets of this
-    /// side and channel come from there only.
-    pub has_latched: bool,
+    /// True if this packet has fixed the address of its side and channel. Later packets come from
+    /// there only, until [`Ports::release`](crate::Ports::release).
+    pub is_fixed: bool,
 }
 
 /// One medium of a call: two legs, each with a port for RTP and one for RTCP. The owner of the
@@ -86,7 +86,8 @@ pub(crate) struct Leg {
 
 impl Leg {
     /// Applies a new announcement of the end. An address that did not change stays latched.
-    pub(crate) fn announce(&mut self, announced: Announcement, now: Duration) {
+    /// Otherwise returns true.
+    pub(crate) fn announce(&mut self, announced: Announcement, now: Duration) -> bool {
         let before = self.announced.as_ref();
         let has_moved = before.is_some_and(|before| {
             (before.destinations, &before.sources) != (announced.destinations, &announced.sources)
@@ -100,6 +101,7 @@ impl Leg {
             self.statistics.pause();
         }
         self.announced = Some(announced);
+        has_moved
     }
 
     /// The address that packets of `channel` are sent to.
@@ -259,5 +261,5 @@ fn relay(
         _ => Ok(plain_length),
     };
     let length = length.map_err(Drop::Protect)?;
-    Ok(Relayed { to, length, has_latched: !is_latched })
+    Ok(Relayed { to, length, is_fixed: !is_latched && from_leg.keys.is_none() })
 }

@@ -1,8 +1,28 @@
 //! Control messages (ancillary data) of datagrams, received from and passed to the kernel.
 
+use std::io;
 use std::mem::{MaybeUninit, size_of};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
+use std::os::fd::AsRawFd;
 use std::time::Duration;
+
+/// Ends the association of `socket` with a peer, so that it receives from any address again.
+///
+/// # Errors
+/// The system refuses it.
+pub fn disconnect(socket: &UdpSocket) -> io::Result<()> {
+    let family = libc::sa_family_t::try_from(libc::AF_UNSPEC).unwrap_or_default();
+    let address = libc::sockaddr { sa_family: family, sa_data: [0; 14] };
+    // SAFETY: the address lives until the call returns, and its length is that of its type.
+    let result = unsafe {
+        libc::connect(
+            socket.as_raw_fd(),
+            &raw const address,
+            size_of::<libc::sockaddr>() as libc::socklen_t,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
 
 /// The size of the buffer for the control messages of a datagram (address, time, drop counter,
 /// segment length), in words for alignment.

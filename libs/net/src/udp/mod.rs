@@ -6,6 +6,7 @@ mod outbox;
 #[cfg(test)]
 mod tests;
 
+pub use control::disconnect;
 pub use inbox::{Inbox, Received};
 pub use outbox::{Outbox, Outgoing};
 

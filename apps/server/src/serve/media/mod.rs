@@ -195,6 +195,14 @@ impl Ports for StreamPorts {
     fn rtp(&self) -> [u16; 2] {
         [0, 1].map(|side| self.sockets.pairs.port(self.taken[side].index))
     }
+
+    fn release(&self, side: Side) {
+        let leg = self.sockets.legs[self.taken[side.index()].index].lock();
+        let pair = leg.iter().flat_map(|leg| &leg.sockets[side.index()]);
+        for error in pair.filter_map(|socket| socket.disconnect().err()) {
+            log::warn("media", || format!("a port of a call cannot be used anew: {error}"));
+        }
+    }
 }
 
 impl Drop for StreamPorts {

@@ -50,7 +50,7 @@ impl Sockets {
         let [from, to] = [*side, side.other()].map(|side| &sockets[side.index()]);
         let at = index(token.channel);
         // One byte more shows that a packet is too long. An error is that of an earlier packet.
-        let Ok((length, source)) = from[at].recv_from(&mut buffer[..=MAX_PACKET]) else { return };
+        let Ok((length, source)) = from[at].receive(&mut buffer[..=MAX_PACKET]) else { return };
         if length > MAX_PACKET {
             self.unsent.fetch_add(1, Ordering::Relaxed);
             return;
@@ -59,7 +59,10 @@ impl Sockets {
             stream.relay(*side, token.channel, source, &mut buffer[..BUFFER], length, now);
         // The stream counts what it drops.
         let Ok(relayed) = relayed else { return };
-        if to[at].send_to(&buffer[..relayed.length], relayed.to).is_err() {
+        if relayed.is_fixed {
+            from[at].connect(source);
+        }
+        if to[at].send(&buffer[..relayed.length], relayed.to).is_err() {
             self.unsent.fetch_add(1, Ordering::Relaxed);
         }
     }

@@ -297,3 +297,23 @@ fn calls_end_while_their_packets_are_relayed() {
     });
     assert_eq!((rig.used(), rig.relay.count()), (0, 0));
 }
+
+#[test]
+fn an_end_that_moves_by_a_new_offer_is_received_at_its_new_address_alone() {
+    let rig = Rig::new("127.0.0.10", "28000-28099", 50);
+    let (caller, callee) = (Phone::new(rig.local), Phone::new(rig.local));
+    let [near, far] = rig.call("a", &caller, &callee).unwrap();
+    rig.pass(0, &caller, near, &callee, &packet(1, 172));
+    rig.pass(0, &callee, far, &caller, &packet(1, 172));
+    let moved = Phone::new(rig.local);
+    rig.describe("a", Role::Offer { exchange: 2 }, [&moved, &callee]).unwrap();
+    rig.pass(0, &callee, far, &caller, &packet(2, 172));
+    let role = Role::Response { exchange: 2, is_final: true };
+    rig.describe("a", role, [&callee, &moved]).unwrap();
+    rig.pass(0, &callee, far, &moved, &packet(3, 172));
+    rig.pass(0, &moved, near, &callee, &packet(2, 172));
+    // The system drops the packets of the earlier address: none waits for the relay.
+    caller.0[0].send_to(&packet(3, 172), (rig.local, near)).unwrap();
+    rig.pass(0, &moved, near, &callee, &packet(3, 172));
+    assert_eq!(rig.hang_up("a").streams[0][0].refused, 0);
+}
