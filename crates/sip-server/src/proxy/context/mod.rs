@@ -58,10 +58,12 @@ struct From {
 }
 
 impl Context {
-    /// Creates the context of `request` and sends the request to the best of `targets`.
+    /// Creates the context of `request`, which has the fields `said`, and sends the request to the
+    /// best of `targets`.
     pub(crate) fn start(
         handle: Handle,
         request: &Message<'_>,
+        said: &Said<'_>,
         plan: Plan,
         targets: Targets,
         env: &mut Env<'_>,
@@ -74,8 +76,8 @@ impl Context {
             handle,
             kind,
             back: WayBack::new(kind, request, &plan),
-            said: plan.said,
-            has_to_tag: plan.has_to_tag,
+            said: said.hash(&env.keys.branch),
+            has_to_tag: !said.to_tag.is_empty(),
             branches: SmallVec::new(),
             search: None,
             is_closing: false,
