@@ -5,10 +5,17 @@ use smallvec::SmallVec;
 
 /// An address-of-record with its hash: `user@domain`, the user without escapes, the domain as
 /// configured.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct AddressOfRecord {
     bytes: SmallVec<[u8; 64]>,
     hash: u64,
+}
+
+impl Clone for AddressOfRecord {
+    /// Copies the bytes at once. A clone of a `SmallVec` copies one after the other.
+    fn clone(&self) -> Self {
+        Self { bytes: SmallVec::from_slice(&self.bytes), hash: self.hash }
+    }
 }
 
 impl AddressOfRecord {

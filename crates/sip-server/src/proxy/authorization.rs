@@ -184,9 +184,9 @@ pub(crate) fn authorize<R: RawMutex>(
     let is_trusted = incoming.trust == Trust::Trusted;
     let is_asked = env.settings.config.authentication.required;
     let method = incoming.head.method;
-    let claim = claim(shared, &incoming.head.from_uri, env);
+    let claim = || claim(shared, &incoming.head.from_uri, env);
     if let Some(grant) = grant {
-        let is_same = match &claim {
+        let is_same = || match claim() {
             Claim::Foreign => true,
             Claim::User(user, _) => {
                 Identity::new(&env.keys.token, user.as_bytes()) == grant.identity
@@ -194,7 +194,7 @@ pub(crate) fn authorize<R: RawMutex>(
             Claim::Unprovable => is_trusted,
         };
         // An ACK cannot be challenged. Its INVITE was.
-        if !is_asked || is_same || method == Method::Ack {
+        if !is_asked || method == Method::Ack || is_same() {
             return match is_within_rate(shared, tables, incoming, env) {
                 true => Ok(Authorization::Dialog(grant.identity)),
                 false => Err(Refusal::Silent),
@@ -205,11 +205,11 @@ pub(crate) fn authorize<R: RawMutex>(
     if follows_invite || (!is_asked && (is_for_us || is_trusted)) {
         return Ok(Authorization::Unproved);
     }
-    if is_vouched && let Claim::User(user, _) = &claim {
+    if is_vouched && let Claim::User(user, _) = claim() {
         return Ok(Authorization::Dialog(Identity::new(&env.keys.token, user.as_bytes())));
     }
     if is_asked && !matches!(method, Method::Ack | Method::Cancel) {
-        match claim {
+        match claim() {
             Claim::User(claimed, _)
                 if is_trusted && speaks_for(shared, incoming, &claimed, env) =>
             {

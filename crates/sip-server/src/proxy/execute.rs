@@ -109,8 +109,6 @@ fn plan(
         is_edge: is_first_hop(message, head)
             && leads_to_domain(&found.uri, found.left(), env.settings),
         is_by_edge: found.edge_flow.is_some(),
-        said: Said::of(head).hash(&env.keys.branch),
-        has_to_tag: head.to.tag().is_some(),
         sender_fields: authorization.sender_fields(incoming, env),
         routes,
         received: message.as_bytes().len(),
@@ -153,7 +151,7 @@ fn forward<R: RawMutex>(
     // Memory for the received request and for the forwarded one.
     let bytes = 2 * message.as_bytes().len();
     let started = tables.transactions.insert(key, payers, bytes, env, |handle, env| {
-        Context::start(handle, message, plan, targets, env)
+        Context::start(handle, message, &Said::of(head), plan, targets, env)
     });
     match started {
         Ok(()) => {}

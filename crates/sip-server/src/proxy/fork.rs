@@ -9,6 +9,8 @@ use sip::transaction::{ClientTransaction, State, TimerAction, TransactionKind};
 use sip::{HeaderName, Instant, Message, Status};
 
 pub(super) struct Fork {
+    /// The [`seal`](super::via_branch::seal) in the branch parameter of its request.
+    pub(super) seal: u64,
     pub(super) state: ForkState,
     /// Expiry of timer C, if it runs.
     pub(super) timer_c: Option<Instant>,

@@ -6,12 +6,12 @@ use super::record_route::end_of_sender;
 use super::route::Preprocessed;
 use super::tables::Tables;
 use super::token::{End, Identity, Life, TargetHash, Token, routes_hash};
+use super::via_branch::{Answer, Said};
 use crate::core::event::Env;
 use crate::core::flow::Flow;
 use crate::core::reach::Scope;
 use lock_api::RawMutex;
 use sip::dialog::DialogId;
-use sip::header::{CSeq, NameAddr};
 use sip::message::RequestHead;
 use sip::{HeaderName, Message, Method, Uri};
 
@@ -119,28 +119,25 @@ fn is_terminated(state: &[u8]) -> bool {
     state.eq_ignore_ascii_case(b"terminated")
 }
 
-/// Records the changes to a dialog by `response`, which is forwarded upstream. The answerer may
-/// have `moved` since its provisional response.
+/// Records the changes to a dialog by the response `answer`, which is forwarded upstream. The
+/// answerer may have `moved` since its provisional response.
 pub(crate) fn note_response<R: RawMutex>(
     tables: &Tables<R>,
-    response: &Message<'_>,
-    cseq: &CSeq<'_>,
+    answer: &Answer<'_, '_>,
     moved: Option<Place>,
     env: &Env<'_>,
 ) {
+    let Answer { message: response, said: Said { call_id, from_tag, to_tag, cseq } } = *answer;
     let refreshes = is_target_refresh(cseq.method) || cseq.method == Method::Refer;
     let is_news = refreshes || cseq.method == Method::Bye;
     let is_success = response.status().is_some_and(|status| (200..300).contains(&status));
     if !is_success || !is_news || !env.settings.config.record_route {
         return;
     }
-    let tag_of = |name| NameAddr::parse(name, response.value(name)?).ok()?.tag();
-    let (Some(local_tag), Some(remote_tag), Some(call_id)) =
-        (tag_of(HeaderName::From), tag_of(HeaderName::To), response.value(HeaderName::CallId))
-    else {
+    if from_tag.is_empty() || to_tag.is_empty() {
         return;
-    };
-    let sender = DialogId { call_id, local_tag, remote_tag };
+    }
+    let sender = DialogId { call_id, local_tag: from_tag, remote_tag: to_tag };
     if cseq.method == Method::Bye {
         return tables.dialogs.end(&sender);
     }

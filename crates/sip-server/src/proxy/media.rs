@@ -3,7 +3,7 @@
 
 use super::hangup::Hangup;
 use super::target::Target;
-use super::via_branch::{Said, ViaBranch};
+use super::via_branch::{Answer, Said, ViaBranch};
 use crate::core::config::{MediaKeys, Relaying};
 use crate::core::event::Env;
 use crate::core::flow::Flow;
@@ -16,7 +16,7 @@ use core::time::Duration;
 use relay::sdp::SessionDescription;
 use relay::sdp::negotiation::Profile;
 use relay::{Calls, End, Keying, Passage, RelayError, Role, Side};
-use sip::header::{CSeq, RAck};
+use sip::header::RAck;
 use sip::{HeaderName, Message, Method, Status, Transport, Uri};
 
 /// Returns the body of `request` as it is sent to `target` on the flow `to`, if it changes.
@@ -44,7 +44,7 @@ pub(super) fn body_of_request(
     }
     let mut id = Vec::new();
     branch.write(&mut id);
-    let exchange = said.cseq;
+    let exchange = said.cseq.number;
     let roles: &[Role] = match (method, rack_of(request)) {
         (Method::Ack, _) => &[Role::Acknowledgement { exchange }],
         // It answers an offer in the response that it acknowledges, or makes a new one.
@@ -86,20 +86,19 @@ pub(super) fn body_of_request(
     }
 }
 
-/// Returns the body of `response`, which came on the flow `from`, as it is sent on the flow `to`,
-/// if it changes.
+/// Returns the body of the response `answer`, which came on the flow `from`, as it is sent on the
+/// flow `to`, if it changes.
 pub(super) fn body_of_response(
-    response: &Message<'_>,
+    answer: &Answer<'_, '_>,
     from: &Flow,
     to: &Flow,
     env: &Env<'_>,
 ) -> Option<Vec<u8>> {
+    let Answer { message: response, said } = answer;
     let (relay, status) = (env.relay?, response.status()?);
-    let cseq = CSeq::parse(response.value(HeaderName::CSeq)?).ok()?;
-    if !matches!(cseq.method, Method::Invite | Method::Prack | Method::Update) {
+    if !matches!(said.cseq.method, Method::Invite | Method::Prack | Method::Update) {
         return None;
     }
-    let said = Said::read(response)?;
     let via = response.top_via().ok()?;
     let branch = via.branch()?;
     let now = Duration::from_micros(env.now.as_micros());
@@ -108,12 +107,12 @@ pub(super) fn body_of_response(
         let permits = [permits(from, env), permits(to, env)];
         let passage = Passage {
             call_id: said.call_id,
-            branch: (cseq.method == Method::Invite).then_some(branch),
+            branch: (said.cseq.method == Method::Invite).then_some(branch),
             from_tag: said.to_tag,
             to_tag: said.from_tag,
             from: end(from, Keying::Passed, &permits[0], env),
             to: end(to, Keying::Passed, &permits[1], env),
-            role: Role::Response { exchange: said.cseq, is_final: status >= 200 },
+            role: Role::Response { exchange: said.cseq.number, is_final: status >= 200 },
             side: Side::Callee,
             begins: false,
             owner: 0,
@@ -126,19 +125,18 @@ pub(super) fn body_of_response(
     })
 }
 
-/// Confirms a relayed call by its 2xx `response`, which was sent as `passed` on the flow `to` of
-/// the caller. `invite` is its request as it was sent on the flow `from` of the callee.
+/// Confirms a relayed call by its 2xx `answer`, which was sent as `passed` on the flow `to` of the
+/// caller. `invite` is its request as it was sent on the flow `from` of the callee.
 pub(super) fn on_answer(
     invite: &[u8],
-    response: &Message<'_>,
+    answer: &Answer<'_, '_>,
     passed: &[u8],
     [to, from]: [Flow; 2],
     env: &Env<'_>,
 ) {
+    let Answer { message: response, said } = answer;
     let via = response.top_via().ok();
-    let (Some(relay), Some(said), Some(branch)) =
-        (env.relay, Said::read(response), via.as_ref().and_then(|via| via.branch()))
-    else {
+    let (Some(relay), Some(branch)) = (env.relay, via.as_ref().and_then(|via| via.branch())) else {
         return;
     };
     let now = Duration::from_micros(env.now.as_micros());
@@ -152,12 +150,11 @@ pub(super) fn on_answer(
 }
 
 /// Ends the relayed call that a final response ends: an INVITE that failed, or a BYE.
-pub(super) fn on_final(response: &Message<'_>, status: u16, relay: &dyn Calls) {
-    let cseq = response.value(HeaderName::CSeq).and_then(|value| CSeq::parse(value).ok());
-    let (Some(cseq), Some(said)) = (cseq, Said::read(response)) else { return };
-    match cseq.method {
+pub(super) fn on_final(answer: &Answer<'_, '_>, status: u16, relay: &dyn Calls) {
+    let said = &answer.said;
+    match said.cseq.method {
         Method::Invite if status >= 300 => {
-            if let Ok(via) = response.top_via()
+            if let Ok(via) = answer.message.top_via()
                 && let Some(branch) = via.branch()
             {
                 relay.end_branch(said.call_id, branch);

@@ -45,9 +45,8 @@ use decide::decide;
 use execute::execute;
 use grant::note_response;
 use lock_api::RawMutex;
-use sip::header::CSeq;
-use sip::{HeaderName, Message, Method, Status};
-use via_branch::ViaBranch;
+use sip::{Message, Method, Status};
+use via_branch::{Answer, Said, ViaBranch};
 use way_back::ResponseOutcome;
 
 /// Forwards or redirects a request, or rejects it.
@@ -100,24 +99,25 @@ pub(crate) fn on_response<R: RawMutex>(
     flow: &Flow,
     env: &mut Env<'_>,
 ) {
-    let cseq = message.value(HeaderName::CSeq).and_then(|value| CSeq::parse(value).ok());
-    let cseq = cseq.filter(|_| message.framing_fault().is_none());
     let branch = message.top_via().ok().and_then(|via| ViaBranch::parse(via.branch()?));
-    let (Some(branch), Some(cseq)) = (branch, cseq) else { return env.counters.dropped.add() };
+    let branch = branch.filter(|_| message.framing_fault().is_none());
+    let answer = branch.and_then(|branch| Some((branch, Answer::read(message)?)));
+    let Some((branch, answer)) = answer else { return env.counters.dropped.add() };
     let outcome = match branch {
         ViaBranch::Stateful { .. } => {
             let transactions = &tables.transactions;
-            let outcome = transactions.with_branch(&branch, message, env, |context, index, env| {
-                context.on_response(index, message, cseq.method, flow, env)
+            let said = &answer.said;
+            let outcome = transactions.with_branch(&branch, said, env, |context, index, env| {
+                context.on_response(index, &answer, flow, env)
             });
             outcome.unwrap_or(ResponseOutcome::Unmatched)
         }
         ViaBranch::Stateless { origin, local, .. } => {
-            stateless::pass_back(message, origin, local, flow, env)
+            stateless::pass_back(&answer, origin, local, flow, env)
         }
     };
     match outcome {
-        ResponseOutcome::Success { moved } => note_response(tables, message, &cseq, moved, env),
+        ResponseOutcome::Success { moved } => note_response(tables, &answer, moved, env),
         ResponseOutcome::Accepted => {}
         ResponseOutcome::Unmatched => env.counters.dropped.add(),
     }
@@ -168,7 +168,8 @@ pub(crate) fn on_undeliverable<R: RawMutex>(
 ) {
     match ViaBranch::parse(branch) {
         Some(branch @ ViaBranch::Stateful { .. }) => {
-            tables.transactions.with_branch(&branch, request, env, |context, index, env| {
+            let Some(said) = Said::read(request) else { return };
+            tables.transactions.with_branch(&branch, &said, env, |context, index, env| {
                 context.on_undeliverable(index, env);
             });
         }

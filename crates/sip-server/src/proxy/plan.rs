@@ -25,10 +25,6 @@ pub(crate) struct Plan {
     /// True if the request is for a phone of another registrar that is reached through this server.
     /// That registrar expects a 430 if the flow has failed.
     pub(crate) is_by_edge: bool,
-    /// Hash of the identifying fields that a response must repeat
-    /// ([`Said`](super::via_branch::Said)), and a flag for the To tag being part of it.
-    pub(crate) said: u64,
-    pub(crate) has_to_tag: bool,
     /// Complete Route lines that replace the received ones. `None` leaves them unchanged.
     pub(crate) routes: Option<Vec<u8>>,
     /// The handling of the header fields that name the sender.

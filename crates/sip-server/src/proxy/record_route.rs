@@ -3,6 +3,7 @@
 
 use super::dialogs::Place;
 use super::token::{End, Identity, Life, MAX_TEXT, Sender, TargetHash, Token, routes_hash};
+use super::via_branch::{Answer, Said};
 use crate::core::event::Env;
 use crate::core::flow::Flow;
 use crate::core::keys::Key;
@@ -253,21 +254,22 @@ impl Tokens<'_> {
     }
 }
 
-/// The token for the sender of the request that `response` answers. It replaces the token for the
+/// The token for the sender of the request that the response `answer` is for. It replaces the token for the
 /// answerer and leads to the answerer (RFC 3261 section 16.7 step 8). If the response came on the
 /// connection that was `opened` for the request, the token names that connection.
 pub(super) fn token_for_sender<'m>(
-    response: &Message<'m>,
+    answer: &Answer<'_, 'm>,
     status: u16,
     early: Life,
     opened: Option<Flow>,
     env: &Env<'_>,
 ) -> Tokens<'m> {
+    let response = answer.message;
     if !response.has(HeaderName::RecordRoute) {
         return Tokens::None;
     }
     let has_dialog = (101..300).contains(&status);
-    let new = has_dialog.then(|| new_token(response, status, early, opened, env)).flatten();
+    let new = has_dialog.then(|| new_token(answer, status, early, opened, env)).flatten();
     let mut routes = response.elements(HeaderName::RecordRoute);
     match new {
         Some(token) => Tokens::New(token),
@@ -283,15 +285,16 @@ fn leads_here(element: &[u8], settings: &Settings) -> bool {
 }
 
 fn new_token<'m>(
-    response: &Message<'m>,
+    answer: &Answer<'_, 'm>,
     status: u16,
     early: Life,
     opened: Option<Flow>,
     env: &Env<'_>,
 ) -> Option<NewToken<'m>> {
-    let tag_of = |name| NameAddr::parse(name, response.value(name)?).ok()?.tag();
-    let (from_tag, to_tag) = (tag_of(HeaderName::From)?, tag_of(HeaderName::To)?);
-    let call_id = response.value(HeaderName::CallId)?;
+    let Answer { message: response, said: Said { call_id, from_tag, to_tag, .. } } = *answer;
+    if from_tag.is_empty() || to_tag.is_empty() {
+        return None;
+    }
     let key = &env.keys.token;
     let given = DialogId { call_id, local_tag: from_tag, remote_tag: to_tag };
     // The elements above the entry of this server are the downstream proxies, the last one first.

@@ -49,9 +49,9 @@ pub(super) fn flow_now<R: RawMutex>(
             let is_known = binding.flow == known;
             let is_phone = phone.and_then(|phone| phone.is(&location.phone_of(binding)));
             // Another instance is another phone, whatever its contact.
-            let is_there = is_phone.unwrap_or_else(|| is_wanted(&binding.contact));
+            let is_there = || is_phone.unwrap_or_else(|| is_wanted(&binding.contact));
             let rank = (is_known, is_phone, binding.flow.remote.ip() == known.remote.ip());
-            (is_known || (binding.flow_bound && is_there)).then_some((rank, binding.flow))
+            (is_known || (binding.flow_bound && is_there())).then_some((rank, binding.flow))
         };
         // `max_by_key` returns the last of equal elements.
         let found = subscriber?.current(env.now).filter_map(suits);

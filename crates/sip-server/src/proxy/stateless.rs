@@ -9,7 +9,7 @@ use super::record_route::{address_in, token_for_place, token_for_sender, write_r
 use super::stuck::Stuck;
 use super::target::Target;
 use super::token::Life;
-use super::via_branch::{Said, ViaBranch};
+use super::via_branch::{Answer, Said, ViaBranch};
 use crate::core::event::{Env, MOST_UNASKED};
 use crate::core::flow::Flow;
 use crate::core::keys::Keys;
@@ -200,22 +200,23 @@ fn refuse_located(forwarded: &Message<'_>, arrived_on: &Flow, env: &mut Env<'_>)
     }
 }
 
-/// Forwards `response` to the source of its request, which arrived at `local`, if it answers a
+/// Forwards the response `answer` to the source of its request, which arrived at `local`, if it answers a
 /// request that was forwarded here. Otherwise returns [`ResponseOutcome::Unmatched`].
 pub(crate) fn pass_back(
-    response: &Message<'_>,
+    answer: &Answer<'_, '_>,
     expected: u64,
     local: SocketAddr,
     arrived_on: &Flow,
     env: &mut Env<'_>,
 ) -> ResponseOutcome {
-    let Some(flow) = way_back(response, expected, local, env) else {
+    let response = answer.message;
+    let Some(flow) = way_back(answer, expected, local, env) else {
         return ResponseOutcome::Unmatched;
     };
     let status = response.status().unwrap_or_default();
     let on_opened = arrived_on.connection.is_some() && is_from_contact(response, arrived_on);
     let opened = on_opened.then_some(*arrived_on);
-    let token = token_for_sender(response, status, Life::Early, opened, env);
+    let token = token_for_sender(answer, status, Life::Early, opened, env);
     let distrusts = env.settings.distrusts(arrived_on);
     let names = [HeaderName::WwwAuthenticate, HeaderName::ProxyAuthenticate];
     let is_ours = |value| distrusts.is_some_and(|settings| settings.has_own_realm(value));
@@ -223,9 +224,9 @@ pub(crate) fn pass_back(
     let none_is_left =
         matches!(status, 401 | 407) && challenges().count() > 0 && challenges().all(|ours| ours);
     if let Some(relay) = env.relay.filter(|_| status >= 200) {
-        on_final(response, status, relay);
+        on_final(answer, status, relay);
     }
-    let body = body_of_response(response, arrived_on, &flow, env);
+    let body = body_of_response(answer, arrived_on, &flow, env);
     let changes = ResponseChanges {
         status: none_is_left.then_some(NO_CHALLENGE),
         record_route: token.record_route(),
@@ -236,7 +237,7 @@ pub(crate) fn pass_back(
     let range = env.out.send(flow, |bytes| changes.write(response, bytes)).unwrap_or_default();
     if (200..300).contains(&status) {
         // Without the request there are no BYEs to end the call with.
-        on_answer(&[], response, &env.out.bytes[range], [flow, *arrived_on], env);
+        on_answer(&[], answer, &env.out.bytes[range], [flow, *arrived_on], env);
     }
     if (200..300).contains(&status) {
         ResponseOutcome::Success { moved: None }
@@ -256,14 +257,13 @@ fn is_from_contact(response: &Message<'_>, arrived_on: &Flow) -> bool {
 }
 
 fn way_back(
-    response: &Message<'_>,
+    answer: &Answer<'_, '_>,
     expected: u64,
     local: SocketAddr,
     env: &Env<'_>,
 ) -> Option<Flow> {
-    let next = Via::parse(response.elements(HeaderName::Via).nth(1)?).ok()?;
-    let said = Said::read(response)?;
-    if origin(env.keys, &next, None, local, &said) != expected {
+    let next = Via::parse(answer.message.elements(HeaderName::Via).nth(1)?).ok()?;
+    if origin(env.keys, &next, None, local, &answer.said) != expected {
         return None;
     }
     let (transport, remote) = upstream(&next)?;
@@ -314,6 +314,6 @@ fn origin(
         &place,
         said.call_id,
         said.from_tag,
-        &said.cseq.to_be_bytes(),
+        &said.cseq.number.to_be_bytes(),
     ])
 }

@@ -58,22 +58,22 @@ pub(crate) enum Leads {
 impl Target {
     /// Returns the target of a binding.
     pub(crate) fn of_binding(binding: &Binding, settings: &Settings) -> Result<Leads, NoRoute> {
-        let Ok(Uri::Sip(uri)) = Uri::parse(&binding.contact) else {
-            return Err(NoRoute::Scheme);
-        };
-        if !binding.flow_bound
-            && binding.path().is_empty()
-            && let Some(domain) = settings.is_us(&uri.host, uri.port)
-        {
-            let (user, domain) = settings.user_of(&uri, domain).ok_or(NoRoute::Scheme)?;
-            return Ok(Leads::Back(user.into_owned(), domain));
-        }
         let near = Some(binding.flow.local);
-        let first_hop = first_route(binding.path());
-        let next_hop = match first_hop {
-            _ if binding.flow_bound => NextHop::Flow(binding.flow),
-            Some(route) => NextHop::of_uri(&route, near, settings)?,
-            None => NextHop::of_uri(&uri, near, settings)?,
+        let next_hop = if binding.flow_bound {
+            NextHop::Flow(binding.flow)
+        } else if let Some(route) = first_route(binding.path()) {
+            NextHop::of_uri(&route, near, settings)?
+        } else {
+            let Ok(Uri::Sip(uri)) = Uri::parse(&binding.contact) else {
+                return Err(NoRoute::Scheme);
+            };
+            if binding.path().is_empty()
+                && let Some(domain) = settings.is_us(&uri.host, uri.port)
+            {
+                let (user, domain) = settings.user_of(&uri, domain).ok_or(NoRoute::Scheme)?;
+                return Ok(Leads::Back(user.into_owned(), domain));
+            }
+            NextHop::of_uri(&uri, near, settings)?
         };
         Ok(Leads::Away(Self {
             uri: SmallVec::from_slice(&binding.contact),

@@ -4,7 +4,7 @@
 use super::budget::{Budget, OverLimit};
 use super::calls::Calls;
 use super::context::Context;
-use super::via_branch::{self, ViaBranch};
+use super::via_branch::{Said, ViaBranch};
 use crate::core::address_of_record::AddressOfRecord;
 use crate::core::event::Env;
 use crate::core::flow::Connection;
@@ -155,17 +155,17 @@ impl<R: RawMutex> Transactions<R> {
         Some(result)
     }
 
-    /// Calls `act` with the context of `branch`. `message`, a response or a sent request, must
-    /// repeat the identifying fields of the request.
+    /// Calls `act` with the context of `branch`. `said`, of a response or a sent request, must be
+    /// the identifying fields of the request.
     pub(crate) fn with_branch<T>(
         &self,
         branch: &ViaBranch,
-        message: &Message<'_>,
+        said: &Said<'_>,
         env: &mut Env<'_>,
         act: impl FnOnce(&mut Context, u8, &mut Env<'_>) -> T,
     ) -> Option<T> {
         let act = |context: &mut Context, index, env: &mut Env<'_>| {
-            context.has_said(message, env).then(|| act(context, index, env))
+            context.has_said(said, env).then(|| act(context, index, env))
         };
         self.with_own_branch(branch, env, act).flatten()
     }
@@ -182,7 +182,7 @@ impl<R: RawMutex> Transactions<R> {
         };
         let mut shard = self.shards.get(usize::from(number))?.lock();
         let context = shard.slots.get_mut(slot as usize)?.context.as_mut()?;
-        if via_branch::seal(&env.keys.branch, &context.handle, index) != seal {
+        if !context.has_seal(index, seal) {
             return None;
         }
         let result = act(context, index, env);

@@ -125,10 +125,16 @@ pub(crate) fn seal(key: &Key, handle: &Handle, index: u8) -> u64 {
 pub(crate) struct Said<'a> {
     pub(crate) call_id: &'a [u8],
     pub(crate) from_tag: &'a [u8],
-    /// The To tag, if the request had one.
+    /// The To tag. In a request it is empty outside of dialogs.
     pub(crate) to_tag: &'a [u8],
-    /// The number in CSeq.
-    pub(crate) cseq: u32,
+    pub(crate) cseq: CSeq<'a>,
+}
+
+/// A response with its identifying fields.
+#[derive(Clone, Copy)]
+pub(crate) struct Answer<'r, 'm> {
+    pub(crate) message: &'r Message<'m>,
+    pub(crate) said: Said<'m>,
 }
 
 impl<'a> Said<'a> {
@@ -138,7 +144,7 @@ impl<'a> Said<'a> {
             call_id: head.call_id,
             from_tag: head.from.tag().unwrap_or_default(),
             to_tag: head.to.tag().unwrap_or_default(),
-            cseq: head.cseq.number,
+            cseq: head.cseq,
         }
     }
 
@@ -152,13 +158,20 @@ impl<'a> Said<'a> {
             call_id: message.value(HeaderName::CallId)?,
             from_tag: tag(HeaderName::From)?,
             to_tag: tag(HeaderName::To)?,
-            cseq: CSeq::parse(message.value(HeaderName::CSeq)?).ok()?.number,
+            cseq: CSeq::parse(message.value(HeaderName::CSeq)?).ok()?,
         })
     }
 
     pub(crate) fn hash(&self, key: &Key) -> u64 {
         let Self { call_id, from_tag, to_tag, cseq } = *self;
-        key.hash(&[b"said", call_id, from_tag, to_tag, &cseq.to_be_bytes()])
+        key.hash(&[b"said", call_id, from_tag, to_tag, &cseq.number.to_be_bytes()])
+    }
+}
+
+impl<'r, 'm> Answer<'r, 'm> {
+    /// Parses the fields of `message`. Returns `None` if they cannot be parsed.
+    pub(crate) fn read(message: &'r Message<'m>) -> Option<Self> {
+        Some(Self { message, said: Said::read(message)? })
     }
 }
 

@@ -6,6 +6,7 @@ use super::forward::ResponseChanges;
 use super::plan::Plan;
 use super::record_route::token_for_sender;
 use super::token::Life;
+use super::via_branch::Answer;
 use crate::core::event::{Env, MOST_UNASKED};
 use crate::core::flow::Flow;
 use crate::core::ticket::Handle;
@@ -98,9 +99,10 @@ impl WayBack {
         status: u16,
         changes: &ResponseChanges<'_>,
         opened: Option<Flow>,
-        response: &Message<'_>,
+        answer: &Answer<'_, '_>,
         env: &mut Env<'_>,
     ) -> Option<Passed> {
+        let response = answer.message;
         let timers = &env.settings.config.timers;
         let is_success = self.kind == TransactionKind::Invite && (200..300).contains(&status);
         let late_success = is_success
@@ -115,7 +117,7 @@ impl WayBack {
         if is_repetition && !self.may_repeat(response.as_bytes().len(), env) {
             return None;
         }
-        let token = token_for_sender(response, status, Life::Transaction(handle), opened, env);
+        let token = token_for_sender(answer, status, Life::Transaction(handle), opened, env);
         let record_route = token.record_route();
         // Some phones keep the route set of the provisional response.
         let place = token.place();

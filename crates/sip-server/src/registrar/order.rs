@@ -104,10 +104,10 @@ impl<'m> Order<'m> {
                 // Some phones on TLS send a SIPS Contact with any request URI, and are reached on
                 // TLS.
                 let is_alone =
-                    path.is_empty() && request.elements(HeaderName::Via).nth(1).is_none();
+                    || path.is_empty() && request.elements(HeaderName::Via).nth(1).is_none();
                 let is_secured =
-                    flow.transport.is_secure() && (is_sips(head.uri_bytes) || is_alone);
-                if contact.uri.secure && !is_secured {
+                    || flow.transport.is_secure() && (is_sips(head.uri_bytes) || is_alone());
+                if contact.uri.secure && !is_secured() {
                     return Err(bad_request(
                         "SIPS Contact in a REGISTER That Is Not for a SIPS URI",
                     ));

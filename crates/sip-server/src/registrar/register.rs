@@ -249,7 +249,12 @@ impl<'c, 'm> Change<'c, 'm> {
             expires: order.now + contact.expires,
             flow: *order.flow,
         };
-        binding.claim = location.claim(&binding, &contact.uri);
+        let same = self.removed.iter().find(|old| {
+            (&old.contact, old.flow_bound, old.flow)
+                == (&binding.contact, binding.flow_bound, binding.flow)
+        });
+        binding.claim =
+            same.map_or_else(|| location.claim(&binding, &contact.uri), |old| old.claim);
         // Most users have one phone. By default a vector allocates space for four.
         bindings.reserve_exact(1);
         bindings.push(binding);

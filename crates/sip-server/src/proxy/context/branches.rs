@@ -77,7 +77,7 @@ impl Context {
     ) -> usize {
         let next_hop = target.next_hop.clone();
         let aim = Aim { target, breadth, alternatives: Vec::new(), tcp_tried: None };
-        let index = self.push_branch(search, aim);
+        let index = self.push_branch(search, aim, env);
         match next_hop {
             NextHop::Flow(flow) if env.settings.is_own_end(flow.transport, flow.remote) => {
                 env.counters.unreachable.add();
@@ -105,10 +105,13 @@ impl Context {
     }
 
     /// Adds a branch on which nothing has been sent and returns its index.
-    fn push_branch(&mut self, search: &mut Search, aim: Aim) -> usize {
+    fn push_branch(&mut self, search: &mut Search, aim: Aim, env: &Env<'_>) -> usize {
         search.aims.push(aim);
-        self.branches.push(Fork { state: ForkState::Over, timer_c: None, cancel: Cancel::No });
-        self.branches.len() - 1
+        let index = self.branches.len();
+        let seal = via_branch::seal(&env.keys.branch, &self.handle, index as u8);
+        let (state, timer_c, cancel) = (ForkState::Over, None, Cancel::No);
+        self.branches.push(Fork { seal, state, timer_c, cancel });
+        index
     }
 
     pub(super) fn send_to(
@@ -144,8 +147,7 @@ impl Context {
     ) {
         let (plan, aim) = (&search.plan, &search.aims[index]);
         let Handle { shard, slot, .. } = self.handle;
-        let seal = via_branch::seal(&env.keys.branch, &self.handle, index as u8);
-        let loop_hash = plan.loop_hash;
+        let (seal, loop_hash) = (self.branches[index].seal, plan.loop_hash);
         let branch = ViaBranch::Stateful { shard, slot, index: index as u8, seal, loop_hash };
         let sent_before = env.out.transmits.len();
         let range = write_request(plan, &aim.target, aim.breadth, &flow, branch, request, env);
@@ -215,7 +217,7 @@ impl Context {
             let (flow, breadth) = (sent.flow, aim.breadth);
             let target = Target { keying, ..aim.target.clone() };
             let aim = Aim { target, breadth, alternatives: Vec::new(), tcp_tried: aim.tcp_tried };
-            let index = context.push_branch(search, aim);
+            let index = context.push_branch(search, aim, env);
             context.send_on(search, index, flow, request, env);
             true
         });
@@ -245,7 +247,7 @@ impl Context {
             let next = alternatives.remove(0);
             let (target, breadth, tcp_tried) = (aim.target.clone(), aim.breadth, aim.tcp_tried);
             let aim = Aim { target, breadth, alternatives, tcp_tried };
-            let index = context.push_branch(search, aim);
+            let index = context.push_branch(search, aim, env);
             context.send_to(search, index, next, request, env);
             true
         });

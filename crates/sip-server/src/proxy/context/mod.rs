@@ -9,7 +9,7 @@ use super::media::{self, body_of_response, on_answer};
 use super::plan::Plan;
 use super::search::{Aim, Search};
 use super::target::Targets;
-use super::via_branch::Said;
+use super::via_branch::{Answer, Said};
 use super::way_back::{Passed, ResponseOutcome, WayBack};
 use crate::core::event::Env;
 use crate::core::flow::{Connection, Flow};
@@ -58,10 +58,12 @@ struct From {
 }
 
 impl Context {
-    /// Creates the context of `request` and sends the request to the best of `targets`.
+    /// Creates the context of `request`, which has the fields `said`, and sends the request to the
+    /// best of `targets`.
     pub(crate) fn start(
         handle: Handle,
         request: &Message<'_>,
+        said: &Said<'_>,
         plan: Plan,
         targets: Targets,
         env: &mut Env<'_>,
@@ -74,8 +76,8 @@ impl Context {
             handle,
             kind,
             back: WayBack::new(kind, request, &plan),
-            said: plan.said,
-            has_to_tag: plan.has_to_tag,
+            said: said.hash(&env.keys.branch),
+            has_to_tag: !said.to_tag.is_empty(),
             branches: SmallVec::new(),
             search: None,
             is_closing: false,
@@ -148,22 +150,28 @@ impl Context {
         self.conclude(env);
     }
 
-    /// True if `message` belongs to the dialog and the request of this context.
-    pub(crate) fn has_said(&self, message: &Message<'_>, env: &Env<'_>) -> bool {
-        let Some(said) = Said::read(message) else { return false };
+    /// True if a message with the fields `said` belongs to the dialog and the request of this
+    /// context.
+    pub(crate) fn has_said(&self, said: &Said<'_>, env: &Env<'_>) -> bool {
         let to_tag = if self.has_to_tag { said.to_tag } else { &[] };
-        Said { to_tag, ..said }.hash(&env.keys.branch) == self.said
+        Said { to_tag, ..*said }.hash(&env.keys.branch) == self.said
     }
 
-    /// Handles a response to the request `method` of branch `index` that came on `flow`.
+    /// True if `seal` is that of branch `index`.
+    pub(crate) fn has_seal(&self, index: u8, seal: u64) -> bool {
+        self.branches.get(usize::from(index)).is_some_and(|fork| fork.seal == seal)
+    }
+
+    /// Handles a response to the request of branch `index` that came on `flow`.
     pub(crate) fn on_response(
         &mut self,
         index: u8,
-        response: &Message<'_>,
-        method: Method<'_>,
+        answer: &Answer<'_, '_>,
         flow: &Flow,
         env: &mut Env<'_>,
     ) -> ResponseOutcome {
+        let Answer { message: response, said } = answer;
+        let method = said.cseq.method;
         // A CANCEL is created by this server, so its response has no further Via.
         let may_pass = method == Method::Cancel || self.back.has_port(response);
         let status = response.status().filter(|_| may_pass);
@@ -209,10 +217,10 @@ impl Context {
             return ResponseOutcome::Accepted;
         }
         if status < 200 {
-            self.on_provisional(index, status, &from, response, env);
+            self.on_provisional(index, status, &from, answer, env);
             return ResponseOutcome::Accepted;
         }
-        let heard = self.on_final(index, status, &from, response, env);
+        let heard = self.on_final(index, status, &from, answer, env);
         self.conclude(env);
         heard
     }
@@ -223,7 +231,7 @@ impl Context {
         index: u8,
         status: u16,
         from: &From,
-        response: &Message<'_>,
+        answer: &Answer<'_, '_>,
         env: &mut Env<'_>,
     ) {
         let passes = status > 100;
@@ -231,7 +239,7 @@ impl Context {
             .then_some(env.now + env.settings.config.timer_c);
         self.branches[usize::from(index)].on_provisional(timer_c, env);
         if passes {
-            self.pass(status, from, response, env);
+            self.pass(status, from, answer, env);
         }
     }
 
@@ -241,11 +249,11 @@ impl Context {
         index: u8,
         status: u16,
         from: &From,
-        response: &Message<'_>,
+        answer: &Answer<'_, '_>,
         env: &mut Env<'_>,
     ) -> ResponseOutcome {
         if let Some(relay) = env.relay {
-            media::on_final(response, status, relay);
+            media::on_final(answer, status, relay);
         }
         let is_success = status < 300;
         let is_acknowledged = self.kind == TransactionKind::Invite && !is_success;
@@ -256,13 +264,13 @@ impl Context {
                 env.counters.answered.add();
             }
             let sent_before = env.out.transmits.len();
-            let passed = self.pass(status, from, response, env);
+            let passed = self.pass(status, from, answer, env);
             if self.kind == TransactionKind::Invite
                 && let Some(transmit) = env.out.transmits.get(sent_before)
             {
                 let passed = &env.out.bytes[transmit.range.clone()];
                 let flows = [*self.back.flow(), from.there];
-                on_answer(&request, response, passed, flows, env);
+                on_answer(&request, answer, passed, flows, env);
             }
             self.close_others(Some(index), ELSEWHERE, env);
             return passed.map_or(ResponseOutcome::Accepted, |passed| ResponseOutcome::Success {
@@ -291,7 +299,7 @@ impl Context {
             return ResponseOutcome::Accepted;
         }
         if let Some(search) = &mut self.search {
-            search.remember(status, response, env.settings.distrusts(&from.there));
+            search.remember(status, answer.message, env.settings.distrusts(&from.there));
         }
         if status >= 600 {
             self.close_others(Some(index), &reason_line(Status(status)), env);
@@ -305,14 +313,14 @@ impl Context {
         &mut self,
         status: u16,
         from: &From,
-        response: &Message<'_>,
+        answer: &Answer<'_, '_>,
         env: &mut Env<'_>,
     ) -> Option<Passed> {
         let distrusts = env.settings.distrusts(&from.there);
-        let body = body_of_response(response, &from.there, self.back.flow(), env);
+        let body = body_of_response(answer, &from.there, self.back.flow(), env);
         let changes =
             ResponseChanges { distrusts, body: body.as_deref(), ..ResponseChanges::default() };
-        self.back.pass(self.handle, status, &changes, from.opened, response, env)
+        self.back.pass(self.handle, status, &changes, from.opened, answer, env)
     }
 
     /// Handles the result of the DNS lookup for branch `index`.
@@ -538,6 +546,7 @@ impl Context {
             Some((408, _)) if self.kind == TransactionKind::NonInvite => self.is_abandoned = true,
             Some((status, bytes)) if !bytes.is_empty() => {
                 let Ok(response) = Message::parse(&bytes) else { return };
+                let Some(answer) = Answer::read(&response) else { return };
                 let challenges = core::mem::take(&mut search.challenges);
                 let is_challenge = matches!(status, 401 | 407);
                 let asks = env.settings.config.authentication.required;
@@ -554,7 +563,7 @@ impl Context {
                     ..ResponseChanges::default()
                 };
                 let status = changed.map_or(status, |line: StatusLine<'_>| line.status.code());
-                self.back.pass(self.handle, status, &changes, None, &response, env);
+                self.back.pass(self.handle, status, &changes, None, &answer, env);
             }
             // An unreachable target says nothing about this server (RFC 3261 section 21.5.4).
             Some((503, _)) => self.respond(Status::TEMPORARILY_UNAVAILABLE, env),
