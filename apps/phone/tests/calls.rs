@@ -1,8 +1,8 @@
 //! Two phones on loopback.
 
-mod rig;
+mod processes;
 
-use rig::{loudest, recorded};
+use processes::{loudest, recorded};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 

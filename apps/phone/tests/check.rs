@@ -1,9 +1,9 @@
 //! The results of `check`, with and without faults.
 
-mod rig;
+mod processes;
 
-use rig::registrar::{self, PASSWORD};
-use rig::{PHONE, Running, event, said, told};
+use processes::registrar::{self, PASSWORD};
+use processes::{PHONE, Running, event, said, told};
 use std::net::UdpSocket;
 use std::process::{Command, Output, Stdio};
 

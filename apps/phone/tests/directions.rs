@@ -1,8 +1,8 @@
 //! Outgoing calls: address families, From, ringing time, and the look-ups before them.
 
-mod rig;
+mod processes;
 
-use rig::{PHONE, event, phone, said, told};
+use processes::{PHONE, event, phone, said, told};
 use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
 use std::process::{Command, Stdio};

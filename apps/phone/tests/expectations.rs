@@ -1,9 +1,9 @@
 //! Expectations for a call, and the exit status.
 
-mod rig;
+mod processes;
 
 use media::tone::amplitude_of;
-use rig::{Running, event, junit, phone, recorded, said, told};
+use processes::{Running, event, junit, phone, recorded, said, told};
 
 #[test]
 fn expectations_hold_at_both_ends() {

@@ -4,9 +4,9 @@
 //! `BAREBELL_FLOOD` sets the number of calls and of session changes; the default is smaller to save
 //! time.
 
-mod rig;
+mod processes;
 
-use rig::{PHONE, Running, loudest, phone, recorded};
+use processes::{PHONE, Running, loudest, phone, recorded};
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::process::{Child, Command, Stdio};
@@ -241,8 +241,8 @@ fn connections_that_say_nothing_half_or_too_much() {
     let uri = format!("sip:bob@{};transport=tcp", talk.callee.address);
     let busy = phone(&["call", &uri, "--listen", "127.0.0.1:0", "--json", "--duration", "500ms"]);
     // A TCP caller is served too, and gets 486.
-    let told = rig::told(&busy.stdout);
-    assert_eq!(rig::event(&told, "ended")["sip_status"], 486, "{busy:?}");
+    let told = processes::told(&busy.stdout);
+    assert_eq!(processes::event(&told, "ended")["sip_status"], 486, "{busy:?}");
     talk.goes_on();
     drop((silent, others));
 }

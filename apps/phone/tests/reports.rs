@@ -1,8 +1,8 @@
 //! RTCP reports between the ends of a call, and the times of the SRTP steps.
 
-mod rig;
+mod processes;
 
-use rig::{Running, event, said, told};
+use processes::{Running, event, said, told};
 
 #[test]
 fn both_ends_report_and_the_steps_of_srtp_are_measured() {
@@ -40,7 +40,8 @@ fn the_delay_is_reported_only_if_audio_comes_back() {
     for (answers, is_measured) in [("--echo", true), ("--early", false)] {
         let callee = Running::answer(&[answers]);
         let args = ["call", &callee.uri(), "--listen", "127.0.0.1:0"];
-        let output = rig::phone(&[&args[..], &["--play", "marks", "--duration", "5s"]].concat());
+        let output =
+            processes::phone(&[&args[..], &["--play", "marks", "--duration", "5s"]].concat());
         assert_eq!(output.status.code(), Some(0), "{output:?}");
         let said = said(&output);
         assert_eq!(said.contains(", mouth to ear "), is_measured, "{said}");

@@ -1,8 +1,8 @@
 //! Scripts: each kind of step, passing and failing.
 
-mod rig;
+mod processes;
 
-use rig::{Running, event, junit, phone, said, told};
+use processes::{Running, event, junit, phone, said, told};
 use std::path::PathBuf;
 
 /// A script in a temporary folder.

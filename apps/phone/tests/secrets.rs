@@ -1,9 +1,9 @@
 //! The sources of passwords, and places where they never appear.
 
-mod rig;
+mod processes;
 
-use rig::registrar::{self, PASSWORD};
-use rig::{PHONE, event, said, told};
+use processes::registrar::{self, PASSWORD};
+use processes::{PHONE, event, said, told};
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

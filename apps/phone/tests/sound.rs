@@ -1,9 +1,9 @@
 //! Raw samples on standard input and output, and WAV files of several formats.
 
-mod rig;
+mod processes;
 
 use media::tone::{Tone, amplitude_of};
-use rig::{PHONE, Running, event, loudest, phone, recorded, said, told};
+use processes::{PHONE, Running, event, loudest, phone, recorded, said, told};
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 

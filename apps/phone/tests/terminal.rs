@@ -1,8 +1,8 @@
 //! Text of strangers on a terminal: no field of a message writes control characters.
 
-mod rig;
+mod processes;
 
-use rig::PHONE;
+use processes::PHONE;
 use std::io::Read;
 use std::net::{SocketAddr, UdpSocket};
 use std::process::{Child, Command, Stdio};

@@ -1,9 +1,9 @@
 //! The output of `--trace` and `--pcap`, and the secrets that it never contains.
 
-mod rig;
+mod processes;
 
-use rig::registrar::{self, PASSWORD};
-use rig::{PHONE, Running, said};
+use processes::registrar::{self, PASSWORD};
+use processes::{PHONE, Running, said};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -88,7 +88,7 @@ fn a_call_is_in_the_file_with_its_sound_by_both_transports() {
         let uri = format!("{};transport={transport}", callee.uri());
         let name = file.to_str().expect("text");
         let args = ["call", &uri, "--listen", "127.0.0.1:0", "--duration", "500ms", "--pcap", name];
-        let output = rig::phone(&args);
+        let output = processes::phone(&args);
         assert_eq!(output.status.code(), Some(0), "{output:?}");
         let packets = packets(&file);
         let begin = |packet: &Vec<u8>| if packet[9] == 6 { 40 } else { 28 };
@@ -109,7 +109,7 @@ fn a_call_is_in_the_file_with_its_sound_by_both_transports() {
 
 #[test]
 fn an_unwritable_capture_is_reported_before_the_call() {
-    let output = rig::phone(&["call", "sip:a@b", "--pcap", "/no/such/folder/a"]);
+    let output = processes::phone(&["call", "sip:a@b", "--pcap", "/no/such/folder/a"]);
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     assert!(said(&output).contains("/no/such/folder/a"), "{output:?}");
 }
