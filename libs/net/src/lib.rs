@@ -20,5 +20,7 @@ pub use priority::{give_way, take_short_turns};
 pub use reader::{Hops, Origins, Reader, Reply};
 pub use route::source_for;
 pub use tcp::{bound_output, connect, listen};
-pub use udp::{BATCH, Inbox, MAX_DATAGRAM, Options, Outbox, Outgoing, Received, Socket};
+pub use udp::{
+    BATCH, Inbox, MAX_DATAGRAM, Options, Outbox, Outgoing, Received, Socket, Undelivered,
+};
 pub use wire::Wire;
