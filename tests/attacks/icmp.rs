@@ -63,7 +63,7 @@ fn checksum(bytes: &[u8]) -> u16 {
     !(sum as u16)
 }
 
-/// Alice calls bob, who receives the INVITE.
+/// Alice calls bob. Returns the INVITE that bob receives.
 fn call(alice: &mut Agent, bob: &mut Agent) -> Received {
     let mut dialog = alice.dialog(&bob.address_of_record());
     alice.ask(&mut dialog, "INVITE", "", SESSION);
