@@ -155,8 +155,16 @@ impl Client {
     /// # Errors
     /// The connection is closed, or no response arrives.
     pub(crate) fn ask(&mut self, request: &str) -> io::Result<String> {
+        self.ask_at_most(usize::MAX, request)
+    }
+
+    /// Like [`Client::ask`]. Over UDP the request is sent at most `times` times.
+    ///
+    /// # Errors
+    /// As [`Client::ask`].
+    pub(crate) fn ask_at_most(&mut self, times: usize, request: &str) -> io::Result<String> {
         self.send(request)?;
-        self.response(request)
+        self.response_at_most(times - 1, request)
     }
 
     /// Returns the final response to `request`, which was sent before.
@@ -164,13 +172,20 @@ impl Client {
     /// # Errors
     /// As [`Client::ask`].
     pub(crate) fn response(&mut self, request: &str) -> io::Result<String> {
+        self.response_at_most(usize::MAX, request)
+    }
+
+    /// Returns the final response to `request`, which was sent before. Over UDP it is sent again at
+    /// most `times` times.
+    fn response_at_most(&mut self, mut times: usize, request: &str) -> io::Result<String> {
         const INTERVAL: Duration = Duration::from_millis(500);
         let (call, mut sent) = (value(request, "Call-ID"), Instant::now());
         let end = sent + DEADLINE;
         loop {
-            if matches!(self.link, Link::Datagrams(_)) && sent.elapsed() >= INTERVAL {
+            let is_due = times > 0 && sent.elapsed() >= INTERVAL;
+            if matches!(self.link, Link::Datagrams(_)) && is_due {
                 self.send(request)?;
-                sent = Instant::now();
+                (times, sent) = (times - 1, Instant::now());
             }
             match self.receive(INTERVAL) {
                 Ok(text) => {

@@ -1,8 +1,8 @@
 //! Floods of datagrams with the source address of another party.
 
-use crate::client::{Client, status};
+use crate::client::{Client, Login, status};
 use net::tls::{self, Trust};
-use peers::server::DOMAIN;
+use peers::server::{DOMAIN, TRUSTS_NOBODY};
 use peers::test_server::{PASSWORD, TestServer};
 use peers::transport::Transport;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
@@ -40,7 +40,7 @@ fn under_flood(exchange: &TestServer, socket: &UdpSocket, uri: &str, test: impl 
 }
 
 /// Sets a flag on drop.
-struct AtEnd<'f>(&'f AtomicBool);
+pub(crate) struct AtEnd<'f>(pub(crate) &'f AtomicBool);
 
 impl Drop for AtEnd<'_> {
     fn drop(&mut self) {
@@ -84,15 +84,35 @@ fn forged_datagrams_do_not_stop_the_connections_of_their_source() {
     });
 }
 
+/// A request that gets no answer is sent a few times only, since at random one of many datagrams is
+/// admitted.
 #[test]
-fn a_phone_refreshes_its_registration_while_datagrams_are_forged_in_its_name() {
-    let exchange = TestServer::without_trusted_sources();
+fn a_phone_registers_and_writes_while_datagrams_are_forged_in_its_name() {
+    const TIMES: usize = 3;
+    let settings = format!("{TRUSTS_NOBODY}source_rate = 5\nsource_burst = 20\n");
+    let exchange = TestServer::with(&settings, &[]);
     let phone = socket(&exchange, (PEER, 0).into());
     let mut client = Client::of_socket(phone.try_clone().expect("the socket can be duplicated"));
-    let mut register = || {
-        let answer = client.register("bob", PASSWORD).expect("a response");
-        assert_eq!(status(&answer), Some(200), "{answer}");
+    let [registrar, bob, carol] = ["", "bob@", "carol@"].map(|user| format!("sip:{user}{DOMAIN}"));
+    let mut ask = |method: &str, uri: &str, login: Option<&mut Login>| {
+        let line = login.map(|login| login.line(method, uri));
+        let request = client.request(method, uri, &bob, &line.unwrap_or_default());
+        client.ask_at_most(TIMES, &request).expect("a response")
     };
-    register();
-    under_flood(&exchange, &phone, &format!("sip:{DOMAIN}"), || (0..4).for_each(|_| register()));
+    let mut login = Login::new(&ask("REGISTER", &registrar, None), "bob", PASSWORD);
+    assert_eq!(status(&ask("REGISTER", &registrar, Some(&mut login))), Some(200));
+    let mut writing = Login::new(&ask("MESSAGE", &carol, None), "bob", PASSWORD);
+    under_flood(&exchange, &phone, &registrar, || {
+        for _ in 0..4 {
+            // It has logged in from this address before.
+            let answer = ask("REGISTER", &registrar, None);
+            assert_eq!(status(&answer), Some(401), "{answer}");
+            // The nonce proves its address.
+            login = Login::new(&answer, "bob", PASSWORD);
+            let answer = ask("REGISTER", &registrar, Some(&mut login));
+            assert_eq!(status(&answer), Some(200), "{answer}");
+            let answer = ask("MESSAGE", &carol, Some(&mut writing));
+            assert_eq!(status(&answer), Some(480), "{answer}");
+        }
+    });
 }

@@ -1,5 +1,6 @@
-//! Attacks on the whole program, each in a short form. No test measures time. The tests assert on
-//! requests that are refused, counted or served, and on numbers of bytes.
+//! Attacks on the whole program, each in a short form. No test demands that something is fast. The
+//! tests assert on requests that are refused, counted or served, on numbers of bytes, and on the
+//! processor time that one source may use.
 
 mod apart;
 mod certificates;
@@ -7,6 +8,7 @@ mod client;
 mod disk;
 mod forged;
 mod handshakes;
+mod icmp;
 mod names;
 mod output;
 mod pki;

@@ -8,6 +8,7 @@ use peers::process::wait_until;
 use peers::server::DOMAIN;
 use peers::test_server::{PASSWORD, TestServer};
 use sip::HeaderName;
+use sip::stream::websocket::ClientField;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use test_support::agent::Agent;
@@ -76,20 +77,23 @@ fn clients_are_told_apart(
     assert!(!server.log().contains(&format!("{HOST} is banned")), "{}", server.log());
 }
 
-/// The server and the proxy are configured as in `docs/configuration.md`.
-fn behind(kind: Kind) {
+/// The server and the proxy are configured as in `docs/configuration.md`. The proxy names its clients
+/// in `field`, and passes on the other field as its clients write it.
+fn behind(kind: Kind, field: ClientField) {
     apart(|| {
         let clients = [9, 10, 11, 12].map(|host| IpAddr::from([192, 0, 2, host]));
         clients.into_iter().chain([PROXY]).for_each(add_address);
         let settings = format!(
             "[websocket]\norigins = [\"https://phone.example.org\"]\n\
-             [limits]\nproxies = [\"127.0.0.1\"]\nban_failures = {FAILURES}\n"
+             [limits]\nproxies = [\"127.0.0.1\"]\nban_failures = {FAILURES}\n\
+             proxy_header = \"{}\"\n",
+            field.name()
         );
         let tls = format!("tls:127.0.0.1:5062 as {PROXY}:5061");
         let listens = ["--listen", "ws:127.0.0.1:8080", "--listen", &tls];
         let exchange = TestServer::with(&settings, &listens);
         let mut bob = exchange.agent("bob");
-        let _proxy = WebProxy::start(kind);
+        let _proxy = WebProxy::start(kind, field);
         let trust = tls::Client::new(&Trust::Any, None, false).expect("the client is created");
         let web = |from| {
             let fields = format!("{ORIGIN}{FORGED}");
@@ -107,17 +111,27 @@ fn behind(kind: Kind) {
 
 #[test]
 fn nginx_names_its_clients() {
-    behind(Kind::Nginx);
+    behind(Kind::Nginx, ClientField::XForwardedFor);
 }
 
 #[test]
 fn caddy_names_its_clients() {
-    behind(Kind::Caddy);
+    behind(Kind::Caddy, ClientField::XForwardedFor);
 }
 
 #[test]
 fn haproxy_names_its_clients() {
-    behind(Kind::Haproxy);
+    behind(Kind::Haproxy, ClientField::XForwardedFor);
+}
+
+#[test]
+fn nginx_names_its_clients_in_forwarded() {
+    behind(Kind::Nginx, ClientField::Forwarded);
+}
+
+#[test]
+fn haproxy_names_its_clients_in_forwarded() {
+    behind(Kind::Haproxy, ClientField::Forwarded);
 }
 
 /// The server does not know that the clients of 127.0.0.1, which is trusted, come from a proxy.

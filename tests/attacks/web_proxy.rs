@@ -1,11 +1,12 @@
-//! nginx, Caddy and HAProxy with the configuration of `docs/configuration.md`, word for word. They
-//! use the ports 443, 5061 and 8080, and so need a network of their own.
+//! nginx, Caddy and HAProxy with the configuration of `docs/configuration.md`, word for word, or with
+//! the line for Forwarded (RFC 7239) that it names. They use the ports 443, 5061 and 8080, and so need a network of their own.
 
 use crate::apart::hide;
 use net::tls::make_self_signed;
 use peers::folder::Folder;
 use peers::process::{Process, Program, wait_until};
 use peers::transport::Transport::Tcp;
+use sip::stream::websocket::ClientField;
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::Command;
@@ -46,9 +47,32 @@ impl Kind {
         block.split("```").next().unwrap_or_default()
     }
 
-    /// The configuration: the example, with lines around it that all sites have in common.
-    fn configuration(self, folder: &Path) -> String {
-        let (example, folder) = (self.example(), folder.display());
+    /// The line of the example that writes X-Forwarded-For, and the one that the page names to
+    /// write Forwarded instead. `None` if the page names no such line.
+    const fn header_lines(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Self::Nginx => Some((
+                "proxy_set_header X-Forwarded-For $remote_addr;",
+                r#"proxy_set_header Forwarded "for=\"$remote_addr\"";"#,
+            )),
+            Self::Haproxy => Some((
+                "http-request set-header X-Forwarded-For %[src]",
+                r#"http-request set-header Forwarded "for=\"%[src]\"""#,
+            )),
+            Self::Caddy => None,
+        }
+    }
+
+    /// The configuration: the example, which writes `field`, with lines around it that all sites
+    /// have in common.
+    fn configuration(self, field: ClientField, folder: &Path) -> String {
+        let mut example = self.example().to_owned();
+        if field == ClientField::Forwarded {
+            let (before, after) = self.header_lines().expect("the page names a line");
+            assert!(PAGE.contains(after) && example.contains(before), "{self:?}");
+            example = example.replace(before, after);
+        }
+        let folder = folder.display();
         match self {
             Self::Nginx => {
                 let paths: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
@@ -64,7 +88,7 @@ impl Kind {
                 let options = "admin off\nlocal_certs\nskip_install_trust\n";
                 format!("{{\n{options}}}\n{example}")
             }
-            Self::Haproxy => example.to_owned(),
+            Self::Haproxy => example,
         }
     }
 
@@ -81,11 +105,11 @@ impl Kind {
 }
 
 impl WebProxy {
-    /// Starts a proxy and waits until it listens.
+    /// Starts a proxy that names its clients in `field`, and waits until it listens.
     ///
     /// # Panics
     /// The proxy cannot be started.
-    pub(crate) fn start(kind: Kind) -> Self {
+    pub(crate) fn start(kind: Kind, field: ClientField) -> Self {
         let folder = Folder::new(kind.program().name);
         hide(CERTIFICATES);
         let path = |suffix: &str| Path::new(CERTIFICATES).join(format!("sip.example.com{suffix}"));
@@ -95,7 +119,7 @@ impl WebProxy {
         // HAProxy reads the key from the file of the certificate, and nginx accepts that file.
         let both = [&chain, &key].map(|file| std::fs::read_to_string(file).expect("a file"));
         std::fs::write(&chain, both.concat()).expect("the file can be written");
-        folder.write("configuration", &kind.configuration(folder.path()));
+        folder.write("configuration", &kind.configuration(field, folder.path()));
         let log = folder.join("proxy.log");
         let mut process = Process::start(kind.program(), kind.command(&folder), &log);
         wait_until("the proxy listens", || {

@@ -15,6 +15,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use store::Sync;
 
+/// The default maximum number of open stream connections.
+const MAX_CONNECTIONS: usize = 100_000;
+
 /// The settings of the operator, independent of the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Settings {
@@ -34,8 +37,8 @@ pub(crate) struct Settings {
     pub(crate) registrations: bool,
     /// The time at which registrations survive a power loss.
     pub(crate) sync: Sync,
-    /// The maximum number of open stream connections.
-    pub(crate) max_connections: usize,
+    /// The maximum number of open stream connections, unless it is the default one.
+    pub(crate) max_connections: Option<usize>,
     /// The maximum number of open stream connections from one address.
     pub(crate) max_connections_per_source: usize,
     /// The ports and the limits of the media relay.
@@ -55,7 +58,7 @@ impl Default for Settings {
             workers: None,
             registrations: true,
             sync: Sync::Every(Duration::from_secs(1)),
-            max_connections: 100_000,
+            max_connections: None,
             max_connections_per_source: 1000,
             media: MediaSettings::default(),
             log_lines_per_second: log::DEFAULT_LINES_PER_SECOND,
@@ -116,6 +119,11 @@ impl Settings {
     pub(crate) fn workers(&self) -> usize {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
         self.workers.unwrap_or_else(cores)
+    }
+
+    /// The maximum number of open stream connections, if the system permits that many.
+    pub(crate) fn max_connections(&self) -> usize {
+        self.max_connections.unwrap_or(MAX_CONNECTIONS)
     }
 
     /// The data directory.

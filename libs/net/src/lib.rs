@@ -21,6 +21,7 @@ pub use reader::{Hops, Origins, Reader, Reply};
 pub use route::source_for;
 pub use tcp::{bound_output, connect, listen};
 pub use udp::{
-    BATCH, Inbox, MAX_DATAGRAM, Options, Outbox, Outgoing, Received, Socket, disconnect,
+    BATCH, Inbox, MAX_DATAGRAM, Options, Outbox, Outgoing, Received, Socket, Undelivered,
+    disconnect,
 };
 pub use wire::Wire;

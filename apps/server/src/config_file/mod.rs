@@ -258,7 +258,7 @@ fn read_limits(section: &mut Section<'_, '_>, settings: &mut Settings) {
     section.read("ban_window", &mut limits.ban_window, values::some_duration);
     section.read("ban_time", &mut limits.ban_time, values::some_duration);
     section.read("max_sources", &mut limits.max_sources, at_least(1));
-    section.read("max_connections", &mut settings.max_connections, at_least(1));
+    section.read_some("max_connections", &mut settings.max_connections, at_least(1));
     section.read(
         "max_connections_per_source",
         &mut settings.max_connections_per_source,

@@ -192,19 +192,23 @@ fn engine_config(
 
 /// Divides the `limit` of open files between their uses.
 fn share(settings: &Settings, limit: usize) -> Result<Shares, Failure> {
-    let workers = settings.workers();
-    let (open, wanted) = (descriptors::open()?, settings.max_connections);
-    let shares = descriptors::share(limit, open, workers, wanted, settings.media_sockets())?;
+    let (workers, wanted) = (settings.workers(), settings.max_connections());
+    let (open, media) = (descriptors::open()?, settings.media_sockets());
+    let shares = descriptors::share(limit, open, workers, wanted, media)?;
     let connections = shares.connections;
-    if connections < settings.max_connections {
-        log::warn("start", || {
+    if connections < wanted {
+        let text = || {
             format!(
-                "at most {connections} TCP connections are accepted, not the {} of \
+                "at most {connections} TCP connections are accepted, not the {wanted} of \
                  limits.max_connections: only {limit} files may be open; for more, raise that \
-                 limit (LimitNOFILE= in the systemd unit, or ulimit -n)",
-                settings.max_connections
+                 limit (LimitNOFILE= in the systemd unit, or ulimit -n)"
             )
-        });
+        };
+        // The operator has not asked for the default number.
+        match settings.max_connections {
+            Some(_) => log::warn("start", text),
+            None => log::info("start", text),
+        }
     }
     Ok(shares)
 }

@@ -106,11 +106,12 @@ impl<'h> Served<'h> {
         waits.max().unwrap_or(Duration::ZERO)
     }
 
-    /// Waits for events, at most `milliseconds`, and returns their sources.
+    /// Waits for events, at most `milliseconds`, and returns their sources, each with true if an
+    /// error is pending.
     pub(super) fn wait(
         &self,
         milliseconds: u64,
-    ) -> std::io::Result<impl Iterator<Item = Source<'h>> + Clone> {
+    ) -> std::io::Result<impl Iterator<Item = (Source<'h>, bool)> + Clone> {
         let mut events = [EpollEvent::empty(); EVENTS];
         let timeout = EpollTimeout::try_from(milliseconds).unwrap_or(EpollTimeout::ZERO);
         let count = match self.epoll.wait(&mut events, timeout) {
@@ -118,7 +119,9 @@ impl<'h> Served<'h> {
             Err(Errno::EINTR) => 0,
             Err(error) => return Err(error.into()),
         };
-        let places = events.into_iter().take(count).map(|event| event.data() as usize);
-        Ok(places.filter_map(|place| self.sources.get(place).map(|(source, _)| *source)))
+        Ok(events.into_iter().take(count).filter_map(|event| {
+            let (source, _) = self.sources.get(event.data() as usize)?;
+            Some((*source, event.events().contains(EpollFlags::EPOLLERR)))
+        }))
     }
 }

@@ -185,23 +185,28 @@ impl WorkerState {
         next.map_or(longest, |when| when.since(self.now).as_micros().div_ceil(1000).min(longest))
     }
 
-    /// Receives from the `ready` sources. Returns true if the worker was woken for a change of its
+    /// Receives from the `ready` sources, each with true if an error is pending. Returns true if the worker was woken for a change of its
     /// assignment.
     fn serve<'h>(
         &mut self,
         served: &Served<'h>,
-        ready: impl Iterator<Item = Source<'h>> + Clone,
+        ready: impl Iterator<Item = (Source<'h>, bool)> + Clone,
         woken: Instant,
     ) -> bool {
         let Self { local, inbox, places, chunk, .. } = self;
         let hub = served.hub;
-        if !ready.clone().any(|source| matches!(source, Source::Datagrams(_))) {
+        if !ready.clone().any(|(source, _)| matches!(source, Source::Datagrams(_))) {
             local.worker.note_wait(Transport::Udp, woken, Duration::ZERO);
         }
         let mut was_woken = false;
-        for source in ready {
+        for (source, has_error) in ready {
             match source {
-                Source::Datagrams(socket) => receive_all(hub, socket, inbox, places, local),
+                Source::Datagrams(socket) => {
+                    if has_error {
+                        take_errors(hub, socket, local);
+                    }
+                    receive_all(hub, socket, inbox, places, local);
+                }
                 Source::Connections(owner) => hub.connections.serve(hub, owner, local, chunk),
                 Source::Media(media, owner) => media.serve(owner, &hub.clock, chunk),
                 Source::Waker => {
@@ -306,6 +311,16 @@ fn tell(was_shedding: bool, is_shedding: bool) {
     } else if was_shedding && !is_shedding {
         log::info("overload", || "the overload is over: all requests are read again".to_owned());
     }
+}
+
+/// Handles ICMP errors for datagrams sent with `socket`, or with another socket of its address.
+fn take_errors(hub: &Hub, socket: &Socket, local: &mut Local) {
+    let now = hub.clock.now();
+    let Local { worker, out, .. } = &mut *local;
+    socket.undelivered(|undelivered| {
+        worker.unreachable(now, undelivered.remote, undelivered.payload, out);
+    });
+    hub.carry_out(local);
 }
 
 /// Receives from `socket`, up to [`ENOUGH`] messages, and processes the messages. `places` is the

@@ -9,7 +9,10 @@ fn connections_leave_descriptors_for_everything_else() {
     let site = Site::new();
     let words = "serve --domain example.com --auth off --workers 1 --listen tcp:127.0.0.1:0";
     let _server = site.started(&mut site.command_after("ulimit -n 200", words));
-    assert!(site.log().contains("TCP connections are accepted, not the 100000"), "{}", site.log());
+    let log = site.log();
+    let line = log.lines().find(|line| line.contains("TCP connections are accepted"));
+    let line = line.unwrap_or_else(|| panic!("{log}"));
+    assert!(line.contains(" info: at most ") && line.contains(" not the 100000 of "), "{line}");
     let listens = status(&site)["listens"].clone();
     let connections: Vec<_> =
         (0..200).map(|_| TcpStream::connect(&listens[0].as_str().unwrap()[4..]).unwrap()).collect();
@@ -23,6 +26,17 @@ fn connections_leave_descriptors_for_everything_else() {
     drop(connections);
     let output = site.command_after("ulimit -n 64", words).output().unwrap();
     assert!(stderr(&output).contains("a server runs already"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_configured_number_of_connections_that_is_not_possible_is_a_warning() {
+    let site = Site::new();
+    let config = show(&site.file("c.toml", "[limits]\nmax_connections = 5000\n"));
+    let words = format!("serve --workers 1 --listen tcp:127.0.0.1:0 --config {config}");
+    let _server = site.started(&mut site.command_after("ulimit -n 200", &words));
+    let log = site.log();
+    let line = log.lines().find(|line| line.contains(" not the 5000 of limits.max_connections"));
+    assert!(line.is_some_and(|line| line.contains(" warning: at most ")), "{log}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Receiving datagrams.
 
-use super::Socket;
 use super::control::{CONTROL_WORDS, read_controls};
+use super::{MAX_ATTEMPTS, Socket};
 use std::io;
 use std::mem::{MaybeUninit, size_of};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
@@ -100,6 +100,45 @@ impl Inbox {
         mut each: impl FnMut(Received<'_>),
     ) -> io::Result<usize> {
         let places = places.min(self.headers.len());
+        let mut attempts = 0;
+        let received = loop {
+            attempts += 1;
+            match self.receive_once(places, socket) {
+                Ok(received) => break received,
+                Err(error) => match error.kind() {
+                    io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => return Ok(0),
+                    // The ICMP error of an earlier datagram. Datagrams may wait behind it.
+                    kind if attempts < MAX_ATTEMPTS => socket.note(kind),
+                    io::ErrorKind::ConnectionRefused => return Ok(0),
+                    _ => return Err(error),
+                },
+            }
+        };
+        for index in 0..received.min(self.headers.len()) {
+            let header = &self.headers[index];
+            let Some(remote) = read_name(&self.names[index]) else { continue };
+            let told = read_controls(&header.msg_hdr);
+            if told.dropped > 0 {
+                socket.dropped.store(told.dropped, Ordering::Relaxed);
+            }
+            let start = index * self.stride;
+            let all = &self.bytes[start..start + (header.msg_len as usize).min(self.longest)];
+            let local = told.local.unwrap_or(socket.address.ip());
+            let local = SocketAddr::new(local, socket.address.port());
+            let mut take = |bytes| {
+                each(Received { remote, local, bytes, at: told.at, dropped: told.dropped });
+            };
+            match told.segment {
+                Some(length) => all.chunks(length).for_each(take),
+                None => take(all),
+            }
+        }
+        Ok(received)
+    }
+
+    /// Calls recvmmsg for at most `places` datagrams, and returns the number of headers that the
+    /// kernel filled.
+    fn receive_once(&mut self, places: usize, socket: &Socket) -> io::Result<usize> {
         for index in 0..self.changed {
             self.slices[index] = libc::iovec {
                 iov_base: self.bytes[index * self.stride..].as_mut_ptr().cast(),
@@ -127,40 +166,7 @@ impl Inbox {
             )
         };
         self.changed = if received < 0 { self.headers.len() } else { received as usize };
-        if received < 0 {
-            let error = io::Error::last_os_error();
-            return match error.kind() {
-                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(0),
-                // The port of an earlier datagram is unreachable. Its transaction times out by
-                // itself.
-                io::ErrorKind::ConnectionRefused => {
-                    socket.refused.fetch_add(1, Ordering::Relaxed);
-                    Ok(0)
-                }
-                _ => Err(error),
-            };
-        }
-        let received = received as usize;
-        for index in 0..received.min(self.headers.len()) {
-            let header = &self.headers[index];
-            let Some(remote) = read_name(&self.names[index]) else { continue };
-            let told = read_controls(&header.msg_hdr);
-            if told.dropped > 0 {
-                socket.dropped.store(told.dropped, Ordering::Relaxed);
-            }
-            let start = index * self.stride;
-            let all = &self.bytes[start..start + (header.msg_len as usize).min(self.longest)];
-            let local = told.local.unwrap_or(socket.address.ip());
-            let local = SocketAddr::new(local, socket.address.port());
-            let mut take = |bytes| {
-                each(Received { remote, local, bytes, at: told.at, dropped: told.dropped });
-            };
-            match told.segment {
-                Some(length) => all.chunks(length).for_each(take),
-                None => take(all),
-            }
-        }
-        Ok(received)
+        usize::try_from(received).map_err(|_| io::Error::last_os_error())
     }
 }
 

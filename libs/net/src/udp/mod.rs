@@ -5,10 +5,12 @@ mod inbox;
 mod outbox;
 #[cfg(test)]
 mod tests;
+mod undelivered;
 
 pub use control::disconnect;
 pub use inbox::{Inbox, Received};
 pub use outbox::{Outbox, Outgoing};
+pub use undelivered::Undelivered;
 
 use crate::filter;
 use nix::sys::socket::{
@@ -29,6 +31,11 @@ pub const MAX_DATAGRAM: usize = 65_536;
 /// The default size of the kernel's receive buffer, in bytes.
 const RECEIVE_BUFFER: usize = 8 << 20;
 
+/// The maximum number of attempts to send or to receive while the system reports errors. Such an
+/// error may be the ICMP error of an earlier datagram, which the system reports once, to the next
+/// call. More errors may have arrived since.
+const MAX_ATTEMPTS: usize = 8;
+
 /// The options of a socket.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
@@ -43,18 +50,22 @@ pub struct Options {
     /// Consecutive datagrams of equal length from one peer are received as one (UDP_GRO), if the
     /// kernel supports it. [`Inbox`] separates them.
     pub is_coalescing: bool,
+    /// The kernel queues ICMP errors for sent datagrams (IP_RECVERR), for
+    /// [`Socket::undelivered`].
+    pub reports_errors: bool,
     /// The size of the kernel's receive buffer, in bytes.
     pub receive_buffer: usize,
 }
 
 impl Default for Options {
-    /// Not shared, not timed, not segmenting, not coalescing, 8 MiB.
+    /// Not shared, not timed, not segmenting, not coalescing, without ICMP errors, 8 MiB.
     fn default() -> Self {
         Self {
             is_shared: false,
             is_timed: false,
             is_segmenting: false,
             is_coalescing: false,
+            reports_errors: false,
             receive_buffer: RECEIVE_BUFFER,
         }
     }
@@ -77,8 +88,9 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Binds `count` timed, segmenting and coalescing sockets to one address. The system
-    /// distributes the peers among them (SO_REUSEPORT).
+    /// Binds `count` timed, segmenting and coalescing sockets that report ICMP errors to one
+    /// address. The system distributes the peers among them (SO_REUSEPORT). It also distributes
+    /// the errors, whichever socket has sent the datagram.
     ///
     /// # Errors
     /// The address cannot be bound.
@@ -93,6 +105,7 @@ impl Socket {
             is_timed: true,
             is_segmenting: true,
             is_coalescing: true,
+            reports_errors: true,
             ..Options::default()
         };
         (0..count).map(|_| Self::bind(address, options)).collect()
@@ -119,6 +132,13 @@ impl Socket {
                 setsockopt(&fd, sockopt::Ipv4PacketInfo, &true)?;
             } else {
                 setsockopt(&fd, sockopt::Ipv6RecvPacketInfo, &true)?;
+            }
+        }
+        if options.reports_errors {
+            if address.is_ipv4() {
+                setsockopt(&fd, sockopt::Ipv4RecvErr, &true)?;
+            } else {
+                setsockopt(&fd, sockopt::Ipv6RecvErr, &true)?;
             }
         }
         // Exceeding the system's limit requires privileges. Otherwise the limit is sufficient.
@@ -181,9 +201,17 @@ impl Socket {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// The number of ICMP port unreachable errors. Only a connected socket receives them.
+    /// The number of ICMP port unreachable errors reported by calls that send and receive. Only a
+    /// connected socket, and one that [reports errors](Options::reports_errors), receives them.
     pub fn refused(&self) -> u32 {
         self.refused.load(Ordering::Relaxed)
+    }
+
+    /// Counts an error of `kind` that a call has reported.
+    fn note(&self, kind: io::ErrorKind) {
+        if kind == io::ErrorKind::ConnectionRefused {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// The number of datagrams not sent because the kernel had no buffer space for them, even after

@@ -1,7 +1,7 @@
 //! Sending datagrams.
 
 use super::control::{CONTROL_WORDS, write_control, write_local};
-use super::{BATCH, Socket};
+use super::{BATCH, MAX_ATTEMPTS, Socket};
 use nix::sys::socket::SockaddrStorage;
 use smallvec::SmallVec;
 use std::io;
@@ -74,6 +74,7 @@ impl Outbox {
     ) -> &'d [Outgoing<'a>] {
         let mut next = 0;
         let mut waited = false;
+        let mut attempts = 0;
         while next < self.headers.len() {
             // SAFETY: `prepare` has created the headers. The memory to which they point lives in
             // `self` and in the datagrams, and is only read.
@@ -89,14 +90,12 @@ impl Outbox {
                 let sent = next..next + count as usize;
                 next = sent.end;
                 rest = &rest[self.counts[sent].iter().sum()..];
+                attempts = 0;
                 continue;
             }
+            attempts += 1;
             match io::Error::last_os_error().kind() {
                 io::ErrorKind::Interrupted => {}
-                // The error of an earlier datagram, reported late. This one has not been tried.
-                io::ErrorKind::ConnectionRefused => {
-                    socket.refused.fetch_add(1, Ordering::Relaxed);
-                }
                 io::ErrorKind::WouldBlock if !waited => {
                     waited = true;
                     wait_until_writable(socket);
@@ -106,6 +105,8 @@ impl Outbox {
                     socket.unsent.fetch_add(lost, Ordering::Relaxed);
                     return &[];
                 }
+                // The ICMP error of an earlier datagram, reported late, or the error of this one.
+                kind if attempts < MAX_ATTEMPTS => socket.note(kind),
                 _ if self.counts[next] > 1 => {
                     self.refuses_segments = true;
                     return rest;
@@ -114,6 +115,7 @@ impl Outbox {
                     refused(&rest[0]);
                     rest = &rest[1..];
                     next += 1;
+                    attempts = 0;
                 }
             }
         }

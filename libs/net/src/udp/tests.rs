@@ -284,3 +284,77 @@ fn a_timed_socket_tells_when_a_datagram_came_and_how_many_were_dropped() {
     inbox.receive(&socket, |received| dropped = received.dropped).unwrap();
     assert_eq!(dropped as usize, BATCH - times.len());
 }
+
+/// A port that is closed.
+fn closed(address: IpAddr) -> SocketAddr {
+    let socket = Socket::bind(SocketAddr::new(address, 0), Options::default()).unwrap();
+    socket.address()
+}
+
+/// Sends to a closed port and to an open one in turn, and receives while errors are pending.
+fn send_to_closed_port(bound: &str, target: &str) {
+    let options = Options { is_segmenting: true, reports_errors: true, ..Options::default() };
+    let Ok(socket) = Socket::bind(bound.parse().unwrap(), options) else {
+        assert!(bound.starts_with('['), "IPv4 is everywhere");
+        return;
+    };
+    let target: IpAddr = target.parse().unwrap();
+    let (here, closed) = (SocketAddr::new(target, socket.address().port()), closed(target));
+    let peer = Socket::bind(SocketAddr::new(target, 0), Options::default()).unwrap();
+    let texts: Vec<Vec<u8>> = (0..12).map(|index| vec![index; 200]).collect();
+    let to = |remote, bytes| Outgoing { remote: Some(remote), local: target, bytes };
+    let (mut outbox, mut inbox) = (Outbox::default(), Inbox::new(BATCH, MAX_DATAGRAM));
+    // Each pair of datagrams to the open port is joined.
+    let datagrams: Vec<_> = texts
+        .chunks(2)
+        .flat_map(|pair| {
+            let open = pair.iter().map(|bytes| to(peer.address(), bytes));
+            [to(closed, &pair[0])].into_iter().chain(open)
+        })
+        .collect();
+    outbox.send(&socket, datagrams, |_| panic!("refused"));
+    assert!(!outbox.refuses_segments);
+    let received = receive(&mut inbox, &peer, texts.len());
+    assert!(received.iter().map(|(_, bytes)| bytes).eq(&texts));
+    // The last error is reported to one call.
+    outbox.send(&socket, [to(closed, b"last")], |_| panic!("refused"));
+    outbox.send(&peer, [to(here, b"hello")], |_| panic!("refused"));
+    let mut count = 0;
+    inbox.receive(&socket, |_| count += 1).unwrap();
+    assert_eq!(count, 1, "the datagram behind the error");
+    assert!(socket.refused() > 0);
+    let mut undelivered = Vec::new();
+    socket.undelivered(|one| undelivered.push((one.remote, one.payload.to_vec())));
+    let sent = texts.iter().step_by(2).cloned().chain([b"last".to_vec()]);
+    assert!(undelivered.into_iter().eq(sent.map(|text| (closed, text))));
+    socket.undelivered(|one| panic!("{one:?} again"));
+}
+
+#[test]
+fn icmp_errors_name_the_datagram_and_stop_no_other_one() {
+    send_to_closed_port("127.0.0.1:0", "127.0.0.1");
+    send_to_closed_port("0.0.0.0:0", "127.0.0.2");
+    send_to_closed_port("[::]:0", "::1");
+}
+
+#[test]
+fn an_icmp_error_reaches_one_socket_of_a_group() {
+    let group = Socket::bind_group("127.0.0.1:0".parse().unwrap(), 3).unwrap();
+    let closed = closed(group[0].address().ip());
+    for (index, socket) in group.iter().enumerate() {
+        let bytes = [index as u8; 2000];
+        let one = Outgoing { remote: Some(closed), local: closed.ip(), bytes: &bytes };
+        Outbox::default().send(socket, [one], |_| panic!("refused"));
+    }
+    let mut quoted = Vec::new();
+    for socket in &group {
+        socket.undelivered(|one| {
+            assert_eq!(one.remote, closed);
+            // The kernel quotes 576 bytes of the packet.
+            assert!(one.payload.len() > 500 && one.payload.len() < 2000);
+            quoted.push(one.payload[0]);
+        });
+    }
+    quoted.sort_unstable();
+    assert_eq!(quoted, [0, 1, 2]);
+}
