@@ -13,6 +13,7 @@ mod names;
 mod output;
 mod pki;
 mod proxies;
+mod relay;
 mod sources;
 mod tickets;
 mod web_proxy;

@@ -58,14 +58,7 @@ impl Pair {
                 }
                 (alice, bob, uri)
             }
-            CallPath::Server => {
-                // barebell-phone uses TCP to the server.
-                let phone = |kind, user| {
-                    let transport = if kind == Barebell { Tcp } else { Udp };
-                    Phone::registered(kind, account(user, transport))
-                };
-                (phone(from, "alice"), phone(to, "bob"), exchange.server.uri("bob"))
-            }
+            CallPath::Server => return Self::at(exchange, from, to, fit),
             CallPath::Kamailio => {
                 let proxy = Kamailio::start(exchange.server.address(), Nat::Ignored);
                 let bob = Phone::registered(to, account("bob", Udp));
@@ -75,6 +68,24 @@ impl Pair {
             }
         };
         Self { alice, bob, uri, exchange, _kamailio: kamailio }
+    }
+
+    /// Starts both phones at the server `exchange`. `fit` changes their accounts.
+    ///
+    /// # Panics
+    /// A program cannot be started or registered.
+    #[must_use]
+    pub fn at(exchange: TestServer, from: Kind, to: Kind, fit: impl Fn(&mut Account)) -> Self {
+        // barebell-phone uses TCP to the server.
+        let phone = |kind, user| {
+            let transport = if kind == Barebell { Tcp } else { Udp };
+            let mut account = exchange.account(user, transport);
+            fit(&mut account);
+            Phone::registered(kind, account)
+        };
+        let (alice, bob, uri) =
+            (phone(from, "alice"), phone(to, "bob"), exchange.server.uri("bob"));
+        Self { alice, bob, uri, exchange, _kamailio: None }
     }
 
     /// Starts both phones with default accounts.
@@ -121,6 +132,7 @@ impl Pair {
 /// # Panics
 /// A step fails or is rejected.
 pub fn hold_and_resume(holder: &mut Phone, held: &mut Phone) {
+    let before = [&*holder, &*held].map(|phone| phone.statuses("INVITE").len());
     holder.act_and_wait_for_ok(&Action::Hold, "INVITE");
     // linphone keeps playing its file on hold; baresip and Twinkle play nothing when held,
     // barebell-phone does.
@@ -130,9 +142,9 @@ pub fn hold_and_resume(holder: &mut Phone, held: &mut Phone) {
     holder.act_and_wait_for_ok(&Action::Resume, "INVITE");
     held.wait_until_it_hears_more(holder.account.tone);
     holder.wait_until_it_hears_more(held.account.tone);
-    for phone in [holder, held] {
-        let failed: Vec<_> =
-            phone.statuses("INVITE").into_iter().filter(|&status| status > 407).collect();
+    for (phone, before) in [holder, held].into_iter().zip(before) {
+        let statuses = phone.statuses("INVITE").into_iter().skip(before);
+        let failed: Vec<_> = statuses.filter(|&status| status > 407).collect();
         assert!(failed.is_empty(), "{phone}: {failed:?} to INVITE");
     }
 }

@@ -348,6 +348,23 @@ impl Phone {
         self.events.contains(&event)
     }
 
+    /// Waits for these DTMF keys, one after another.
+    ///
+    /// # Panics
+    /// Another key is received, or one twice.
+    pub fn wait_for_keys(&mut self, keys: &str) {
+        let mut seen = String::new();
+        wait_until(&format!("{self} to receive the keys {keys}"), || {
+            self.collect();
+            seen.extend(self.events.drain(..).filter_map(|event| match event {
+                Event::Key(key) => Some(key),
+                _ => None,
+            }));
+            assert!(keys.starts_with(&seen), "{self} receives {seen}, expected {keys}");
+            (seen == keys).then_some(())
+        });
+    }
+
     /// Waits until a tone of `hertz` was received for a second in total.
     ///
     /// # Panics

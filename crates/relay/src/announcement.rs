@@ -51,19 +51,20 @@ pub(crate) struct Announcement {
 }
 
 impl Announcement {
-    /// Reads the announcement of `end` about `medium`. Returns `None` if the medium is rejected or
-    /// has no datagrams.
+    /// Reads the announcement of `end` about `medium`, with the destinations that `permits` allows.
+    /// Returns `None` if the medium is rejected or has no datagrams.
     pub(crate) fn read(
         session: &SessionDescription<'_>,
         medium: &MediaDescription<'_>,
         end: &End<'_>,
+        permits: impl Fn(SocketAddr) -> bool,
     ) -> Option<Self> {
         let content = Content::of(medium.protocol).filter(|_| medium.port != 0)?;
         let address = |text: Option<&str>| text.and_then(|text| text.parse::<IpAddr>().ok());
         let host = address(session.address(medium)).map(|ip| ip.to_canonical());
         // A hold of RFC 2543: packets must not be sent.
         let is_held = host.is_some_and(|ip| ip.is_unspecified());
-        let permitted = |place: SocketAddr| end.permits(place).then_some(place);
+        let permitted = |place: SocketAddr| permits(place).then_some(place);
         let rtp = host.and_then(|ip| permitted(SocketAddr::new(ip, medium.port)));
         let (rtcp_port, rtcp_host) = match medium.rtcp() {
             Some((port, host)) => (port, host),
@@ -131,7 +132,7 @@ mod tests {
     fn read(text: &str, permits: &dyn Fn(SocketAddr) -> bool) -> Option<Announcement> {
         let session = SessionDescription::parse(text.as_bytes()).unwrap();
         let end = End::new("198.51.100.9:5060".parse().unwrap(), [192, 0, 2, 1].into(), permits);
-        Announcement::read(&session, &session.media[0], &end)
+        Announcement::read(&session, &session.media[0], &end, |place| end.permits(place))
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! One call, or one branch of a forked call: its offers and answers, and its streams.
 
+use crate::account::Charge;
 use crate::announcement::Announcement;
 use crate::description::{KeyChange, MediumChange, rewrite};
 use crate::end::{End, Keying};
@@ -12,10 +13,11 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
+use core::cell::Cell;
 use core::net::SocketAddr;
 use core::time::Duration;
 use lock_api::RawMutex;
-use sdp::SessionDescription;
+use sdp::{MediaDescription, SessionDescription};
 use smallvec::SmallVec;
 
 /// The maximum number of media of a call.
@@ -59,20 +61,22 @@ struct Exchange {
 }
 
 /// A medium with its ports.
-struct Medium<R, P> {
+struct Medium<R: RawMutex, P> {
     stream: Arc<Stream<R>>,
     ports: P,
+    /// `None` for the first medium: the call is charged for it.
+    _charge: Option<Charge<R>>,
     /// The keys of both legs, if their encryption ends here.
     keying: Option<Box<[LegKeying; 2]>>,
 }
 
 /// One branch of a call.
-pub(crate) struct Branch<R, P> {
+pub(crate) struct Branch<R: RawMutex, P> {
     /// The identifier of the branch, until the callee has answered and after.
     pub(crate) id: Box<[u8]>,
     pub(crate) caller_tag: Box<[u8]>,
     pub(crate) callee_tags: SmallVec<[Box<[u8]>; 1]>,
-    pub(crate) owner: u64,
+    charge: Charge<R>,
     /// The addresses that the signalling of the ends comes from.
     pub(crate) signalling: [SocketAddr; 2],
     pub(crate) created: Duration,
@@ -90,15 +94,45 @@ pub(crate) struct Ends<'a> {
     pub(crate) side: Side,
     pub(crate) from: &'a End<'a>,
     pub(crate) to: &'a End<'a>,
+    /// The ports of the relay that the sender may name: those of the next branch, where a call
+    /// passes twice.
+    pub(crate) joined: &'a [u16],
+}
+
+impl Ends<'_> {
+    /// Reads the announcement of the sender about `medium`.
+    ///
+    /// # Errors
+    /// It names a port of the relay that is not joined.
+    fn read<R>(
+        &self,
+        session: &SessionDescription<'_>,
+        medium: &MediaDescription<'_>,
+        host: &impl Host<R>,
+    ) -> Result<Option<Announcement>, RelayError> {
+        let (end, is_circular) = (self.from, Cell::new(false));
+        let permits = |place: SocketAddr| {
+            let is_here = place.ip() == end.local || place.ip() == end.advertised;
+            if is_here && self.joined.contains(&(place.port() & !1)) {
+                return true;
+            }
+            let host_of = if is_here { end.local } else { place.ip() };
+            let is_own = host.is_own(SocketAddr::new(host_of, place.port()));
+            is_circular.set(is_circular.get() || is_own);
+            !is_own && end.permits(place)
+        };
+        let announcement = Announcement::read(session, medium, end, permits);
+        if is_circular.get() { Err(RelayError::OwnPort) } else { Ok(announcement) }
+    }
 }
 
 impl<R: RawMutex, P: Ports> Branch<R, P> {
-    pub(crate) fn new(id: &[u8], caller_tag: &[u8], owner: u64, now: Duration) -> Self {
+    pub(crate) fn new(id: &[u8], caller_tag: &[u8], charge: Charge<R>, now: Duration) -> Self {
         Self {
             id: id.into(),
             caller_tag: caller_tag.into(),
             callee_tags: SmallVec::new(),
-            owner,
+            charge,
             signalling: [SocketAddr::from(([0, 0, 0, 0], 0)); 2],
             created: now,
             answered: None,
@@ -173,9 +207,9 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
         };
         self.media.resize_with(session.media.len().max(self.media.len()), || None);
         let (mut announced, mut changes) = (Vec::new(), Vec::new());
-        for (medium, description) in self.media.iter_mut().zip(&session.media) {
-            let Some(announcement) = Announcement::read(session, description, ends.from) else {
-                *medium = None;
+        for (at, (medium, description)) in self.media.iter_mut().zip(&session.media).enumerate() {
+            // A medium that the offer ends has its ports until the answer: the offer may fail.
+            let Some(announcement) = ends.read(session, description, host)? else {
                 announced.push(None);
                 changes.push(None);
                 continue;
@@ -184,10 +218,11 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
             let medium = match medium {
                 Some(medium) => medium,
                 None => {
+                    let charge = (at > 0).then(|| self.charge.another()).transpose()?;
                     let stream = Arc::new(Stream::new());
                     let ports = host.open(&stream, locals).map_err(|_| RelayError::NoPort)?;
                     let keying = (ends_keys && is_rtp).then(Box::default);
-                    medium.insert(Medium { stream, ports, keying })
+                    medium.insert(Medium { stream, ports, _charge: charge, keying })
                 }
             };
             let mut random = |bytes: &mut [u8]| host.random(bytes);
@@ -195,7 +230,12 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
                 Some(keying) => {
                     keying[by.index()].read_offer(description, ends.from.keying)?;
                     let leg = &mut keying[by.other().index()];
-                    let keying = leg.established().unwrap_or(ends.to.keying);
+                    // The keys of the sender end here.
+                    let keying = match ends.to.keying {
+                        Keying::Passed => Keying::Clear,
+                        keying => keying,
+                    };
+                    let keying = leg.established().unwrap_or(keying);
                     leg.write_offer(keying, &mut random)?
                 }
                 None => KeyChange::None,
@@ -226,7 +266,7 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
         for ((slot, description), offered) in
             self.media.iter_mut().zip(&session.media).zip(&exchange.announced)
         {
-            let announcement = Announcement::read(session, description, ends.from);
+            let announcement = ends.read(session, description, host)?;
             let (Some(medium), Some(announcement), Some(offered)) =
                 (slot.as_mut(), announcement, offered)
             else {
@@ -262,6 +302,11 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
             changes.push(Some(MediumChange { port: medium.ports.rtp()[offerer.index()], keys }));
         }
         Ok(rewrite(session, ends.to.advertised, &changes))
+    }
+
+    /// The RTP ports towards `side`.
+    pub(crate) fn ports(&self, side: Side) -> impl Iterator<Item = u16> {
+        self.media.iter().flatten().map(move |medium| medium.ports.rtp()[side.index()])
     }
 
     /// The streams in use.

@@ -31,6 +31,8 @@ pub enum RelayError {
     Share,
     /// No port is free, or the system refused one.
     NoPort,
+    /// The description names a port of the relay itself.
+    OwnPort,
     /// The keys in the description are unusable.
     Keys(PolicyError),
     /// The end must encrypt its media, and does not.
@@ -50,6 +52,7 @@ impl fmt::Display for RelayError {
             Self::TooManyBranches => f.write_str("the limit of branches of a call is reached"),
             Self::Share => f.write_str("the account has its share of relayed calls"),
             Self::NoPort => f.write_str("no free port for media"),
+            Self::OwnPort => f.write_str("the description names a port of the relay itself"),
             Self::Keys(error) => write!(f, "the offered SRTP keys are unusable: {error}"),
             Self::InClear => f.write_str("expected SRTP keys in the description"),
         }

@@ -2,7 +2,7 @@
 
 use crate::stream::{Side, Stream};
 use alloc::sync::Arc;
-use core::net::IpAddr;
+use core::net::{IpAddr, SocketAddr};
 
 /// The host of a relay, which owns the sockets.
 pub trait Host<R> {
@@ -16,6 +16,13 @@ pub trait Host<R> {
     /// # Errors
     /// [`NoPort`]: none is free, or the system refused one.
     fn open(&self, stream: &Arc<Stream<R>>, locals: [IpAddr; 2]) -> Result<Self::Ports, NoPort>;
+
+    /// True if `place` is a port of the host for streams, or may become one. Packets for it could
+    /// run in circles. A host without sockets has none.
+    fn is_own(&self, place: SocketAddr) -> bool {
+        let _ = place;
+        false
+    }
 
     /// Fills `bytes` with random bytes, for keys.
     fn random(&self, bytes: &mut [u8]);

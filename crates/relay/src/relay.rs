@@ -1,5 +1,6 @@
 //! The table of relayed calls.
 
+use crate::account::{Accounts, Charge};
 use crate::call::{Attachment, Branch, Ends, Role};
 use crate::end::End;
 use crate::error::RelayError;
@@ -8,6 +9,7 @@ use crate::statistics::Direction;
 use crate::stream::Side;
 use alloc::boxed::Box;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::net::SocketAddr;
@@ -16,6 +18,7 @@ use core::time::Duration;
 use hashbrown::HashMap;
 use lock_api::{Mutex, RawMutex};
 use siphasher::sip::SipHasher13;
+use smallvec::SmallVec;
 
 const SHARDS: usize = 16;
 
@@ -27,7 +30,7 @@ const MAX_BRANCHES: usize = 32;
 pub struct Limits {
     /// The maximum number of calls, counting each branch of a fork.
     pub calls: usize,
-    /// The maximum number of calls of one owner.
+    /// The maximum number of calls of one owner. Each medium after the first counts as a call.
     pub calls_of_owner: usize,
     /// A call that is not answered ends after this time.
     pub ringing: Duration,
@@ -136,10 +139,9 @@ pub trait Calls: Send + Sync {
 }
 
 /// Relayed calls, for all threads.
-pub struct Relay<R, H: Host<R>> {
+pub struct Relay<R: RawMutex, H: Host<R>> {
     shards: Shards<R, H::Ports>,
-    /// The calls of each owner.
-    owners: Mutex<R, HashMap<u64, usize>>,
+    accounts: Arc<Accounts<R>>,
     calls: AtomicUsize,
     key: [u8; 16],
     host: H,
@@ -153,7 +155,7 @@ type Shards<R, P> = Box<[Mutex<R, Shard<R, P>>]>;
 /// Branches by their Call-ID.
 type Shard<R, P> = HashMap<Box<[u8]>, Vec<Branch<R, P>>>;
 
-impl<R, H: Host<R>> fmt::Debug for Relay<R, H> {
+impl<R: RawMutex, H: Host<R>> fmt::Debug for Relay<R, H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let calls = self.calls.load(Ordering::Relaxed);
         f.debug_struct("Relay").field("calls", &calls).finish_non_exhaustive()
@@ -167,7 +169,7 @@ impl<R: RawMutex, H: Host<R>> Relay<R, H> {
         host.random(&mut key);
         Self {
             shards: (0..SHARDS).map(|_| Mutex::new(HashMap::default())).collect(),
-            owners: Mutex::new(HashMap::default()),
+            accounts: Arc::new(Accounts::new(limits.calls_of_owner)),
             calls: AtomicUsize::new(0),
             key,
             host,
@@ -224,13 +226,13 @@ impl<R: RawMutex, H: Host<R>> Relay<R, H> {
         if branches.len() >= MAX_BRANCHES {
             return Err(RelayError::TooManyBranches);
         }
-        self.admit(passage.owner)?;
+        let charge = self.admit(passage.owner)?;
         let caller_tag = match passage.side {
             Side::Caller => passage.from_tag,
             Side::Callee => passage.to_tag,
         };
         let id = passage.branch.unwrap_or_default();
-        branches.push(Branch::new(id, caller_tag, passage.owner, passage.now));
+        branches.push(Branch::new(id, caller_tag, charge, passage.now));
         Ok(Some((branches.len() - 1, passage.side)))
     }
 
@@ -242,15 +244,22 @@ impl<R: RawMutex, H: Host<R>> Relay<R, H> {
     ) -> Result<Option<String>, RelayError> {
         let before = branches.len();
         let Some((at, side)) = self.find_or_begin(branches, passage)? else { return Ok(None) };
+        // Packets run up the branches or down, so never in a circle.
+        let joined: SmallVec<[u16; 4]> = match side {
+            Side::Caller => branches[..at].iter().flat_map(|it| it.ports(Side::Callee)).collect(),
+            Side::Callee => {
+                branches[at + 1..].iter().flat_map(|it| it.ports(Side::Caller)).collect()
+            }
+        };
         let branch = &mut branches[at];
         if let (Some(_), Role::Response { .. }) = (passage.branch, passage.role) {
             branch.add_callee(passage.from_tag)?;
         }
-        let ends = Ends { side, from: &passage.from, to: &passage.to };
+        let ends = Ends { side, from: &passage.from, to: &passage.to, joined: &joined };
         let described = branch.describe(&self.host, passage.role, &ends, body, passage.now);
         if described.is_err() && branches.len() > before {
             branches.pop();
-            self.release(passage.owner);
+            self.release();
         }
         described.map(Some)
     }
@@ -263,9 +272,9 @@ impl<R: RawMutex, H: Host<R>> Relay<R, H> {
     ) -> Option<CallReport> {
         let branch = self.with_branches(call_id, |branches| {
             let at = branches.iter().position(is_it)?;
-            Some(branches.swap_remove(at))
+            Some(branches.remove(at))
         })?;
-        self.release(branch.owner);
+        self.release();
         Some(report(call_id, &branch))
     }
 
@@ -287,30 +296,16 @@ impl<R: RawMutex, H: Host<R>> Relay<R, H> {
         is_silent
     }
 
-    /// Charges `owner` for a call.
-    fn admit(&self, owner: u64) -> Result<(), RelayError> {
-        let mut owners = self.owners.lock();
-        if self.calls.load(Ordering::Relaxed) >= self.limits.calls {
-            return Err(RelayError::TooManyCalls);
-        }
-        let count = owners.entry(owner).or_default();
-        if *count >= self.limits.calls_of_owner {
-            return Err(RelayError::Share);
-        }
-        *count += 1;
-        self.calls.fetch_add(1, Ordering::Relaxed);
-        Ok(())
+    /// Counts a call, and charges `owner` for it.
+    fn admit(&self, owner: u64) -> Result<Charge<R>, RelayError> {
+        let charge = self.accounts.charge(owner)?;
+        let add = |calls| (calls < self.limits.calls).then_some(calls + 1);
+        let added = self.calls.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
+        added.map(|_| charge).map_err(|_| RelayError::TooManyCalls)
     }
 
-    fn release(&self, owner: u64) {
-        let mut owners = self.owners.lock();
+    fn release(&self) {
         self.calls.fetch_sub(1, Ordering::Relaxed);
-        if let Some(count) = owners.get_mut(&owner) {
-            *count -= 1;
-            if *count == 0 {
-                owners.remove(&owner);
-            }
-        }
     }
 }
 
@@ -365,7 +360,7 @@ where
             branches.retain(|branch| {
                 let is_over = self.is_over(branch, now);
                 if is_over {
-                    self.release(branch.owner);
+                    self.release();
                     ended.push(report(call_id, branch));
                 }
                 !is_over

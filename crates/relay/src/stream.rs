@@ -93,8 +93,11 @@ impl Leg {
             (before.destinations, &before.sources) != (announced.destinations, &announced.sources)
         });
         if has_moved {
+            // An end that never sent gets no more packets at other addresses.
+            if self.latched != [None; 2] {
+                self.unconfirmed = 0;
+            }
             self.latched = [None; 2];
-            self.unconfirmed = 0;
         }
         if before.is_none_or(|before| before.direction != announced.direction) {
             self.since = now;
@@ -117,8 +120,11 @@ impl Leg {
         channel: Channel,
         from: SocketAddr,
     ) -> Result<bool, Drop> {
+        let named = announced.destinations[index(channel)];
         match self.latched[index(channel)] {
             Some(latched) if latched == from => Ok(true),
+            // The end itself, after a packet of another source in its name.
+            Some(_) if named == Some(from) => Ok(false),
             // An authentic packet proves that the end has moved.
             Some(_) if self.keys.is_some() => Ok(false),
             Some(_) => Err(Drop::Source),

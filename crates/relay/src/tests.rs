@@ -49,6 +49,10 @@ impl Host<RawMutex> for Fake {
         Ok(FakePorts([20000 + 4 * number, 20002 + 4 * number], Arc::clone(&self.open)))
     }
 
+    fn is_own(&self, place: SocketAddr) -> bool {
+        place.ip() == IpAddr::from(RELAY) && (20_000..20_100).contains(&place.port())
+    }
+
     fn random(&self, bytes: &mut [u8]) {
         for byte in bytes {
             *byte = self.random.fetch_add(37, Relaxed);
@@ -342,7 +346,9 @@ fn keys_end_at_the_relay_on_either_side_and_last_over_a_new_offer() {
         here.accept(&rig.first_answer(&answer).expect(&case));
         here.talk(&rig, Side::Caller, &mut there);
         there.talk(&rig, Side::Callee, &mut here);
-        // The callee offers again, and the rollover counters go on.
+        // The callee offers again, and the rollover counters go on. The signalling asks for keys
+        // only in the first offer.
+        rig.keying = Keying::Passed;
         let role = Role::Offer { exchange: 9 };
         let offer = rig.pass(Side::Callee, role, &there.offer(), |_| {}).unwrap().unwrap();
         let answer = here.answer(&offer).unwrap_or_else(|| panic!("{case}: {offer}"));
@@ -351,7 +357,118 @@ fn keys_end_at_the_relay_on_either_side_and_last_over_a_new_offer() {
         there.accept(&answer);
         here.talk(&rig, Side::Caller, &mut there);
         there.talk(&rig, Side::Callee, &mut here);
+        assert_eq!(offer.contains("a=crypto"), caller == Security::Required, "{case}: {offer}");
     }
+}
+
+#[test]
+fn a_packet_in_the_name_of_the_end_does_not_redirect_its_packets() {
+    let rig = Rig::new(Limits::default());
+    rig.first_offer(&sdp("198.51.100.1", 4000));
+    rig.first_answer(&sdp("203.0.113.1", 6000)).unwrap();
+    // The host is that of the caller, the port is not.
+    rig.send(Side::Caller, "198.51.100.1:1", &rtp(1)).unwrap();
+    let to = |packet: &[u8]| rig.send(Side::Callee, "203.0.113.1:6000", packet).unwrap().0;
+    assert_eq!(to(&rtp(1)), place("198.51.100.1:1"));
+    rig.send(Side::Caller, "198.51.100.1:4000", &rtp(2)).unwrap();
+    assert_eq!(to(&rtp(2)), place("198.51.100.1:4000"));
+    assert_eq!(rig.send(Side::Caller, "198.51.100.1:1", &rtp(3)), Err(Drop::Source));
+}
+
+/// Passes an offer of the caller within the call, and the answer of the callee.
+fn exchange(rig: &Rig, number: u32, offer: &str, answer: &str) {
+    let role = Role::Offer { exchange: number };
+    rig.pass(Side::Caller, role, offer, |_| {}).unwrap().unwrap();
+    let role = Role::Response { exchange: number, is_final: true };
+    rig.pass(Side::Callee, role, answer, |_| {}).unwrap().unwrap();
+}
+
+#[test]
+fn an_address_that_never_sends_gets_no_more_at_other_ports() {
+    let rig = Rig::new(Limits::default());
+    rig.first_offer(&sdp("198.51.100.1", 4000));
+    rig.first_answer(&sdp("203.0.113.99", 6000)).unwrap();
+    let mut sent = 0;
+    for number in 2..12 {
+        let packets = (0..200).map(|at| rig.send(Side::Caller, "198.51.100.1:4000", &rtp(at)));
+        sent += packets.filter(Result::is_ok).count();
+        let answer = sdp("203.0.113.99", 6000 + 2 * number as u16);
+        exchange(&rig, number, &sdp("198.51.100.1", 4000), &answer);
+    }
+    assert_eq!(sent, 500);
+}
+
+#[test]
+fn a_medium_has_its_ports_until_its_end_is_answered() {
+    let rig = Rig::new(Limits::default());
+    rig.first_offer(&sdp("198.51.100.1", 4000));
+    rig.first_answer(&sdp("203.0.113.1", 6000)).unwrap();
+    let role = Role::Offer { exchange: 2 };
+    let end = sdp("198.51.100.1", 0);
+    rig.pass(Side::Caller, role, &end, |_| {}).unwrap().unwrap();
+    // The callee has refused it.
+    rig.send(Side::Caller, "198.51.100.1:4000", &rtp(1)).unwrap();
+    assert_eq!(rig.open.load(Relaxed), 1);
+    exchange(&rig, 3, &end, &sdp("203.0.113.1", 0));
+    assert_eq!(rig.open.load(Relaxed), 0);
+}
+
+#[test]
+fn each_medium_is_charged() {
+    let rig = Rig::new(Limits { calls_of_owner: 3, ..Limits::default() });
+    let begin = |media: usize| {
+        let role = Role::Offer { exchange: 1 };
+        let offer = sdp("198.51.100.1", 4000) + &"m=audio 5000 RTP/AVP 0\r\n".repeat(media - 1);
+        rig.pass(Side::Caller, role, &offer, |passage| {
+            (passage.branch, passage.begins, passage.to_tag) = (BRANCH, true, b"");
+        })
+    };
+    assert_eq!(begin(4), Err(RelayError::Share));
+    assert_eq!((rig.relay.count(), rig.open.load(Relaxed)), (0, 0));
+    begin(3).unwrap();
+    let role = Role::Offer { exchange: 1 };
+    let other = rig.pass(Side::Caller, role, &sdp("198.51.100.1", 4000), |passage| {
+        (passage.call_id, passage.branch, passage.begins) = (b"other", BRANCH, true);
+    });
+    assert_eq!(other, Err(RelayError::Share));
+    assert!(rig.relay.end_branch(b"c", b"b").is_some());
+    begin(3).unwrap();
+}
+
+#[test]
+fn ports_of_the_relay_are_no_destinations_but_in_the_next_branch_of_a_call() {
+    let rig = Rig::new(Limits::default());
+    let own = |port: u16| sdp("192.0.2.1", port);
+    let offer = |branch: &'static [u8], from: &'static [u8], body: &str| {
+        rig.pass(Side::Caller, Role::Offer { exchange: 1 }, body, |passage| {
+            (passage.branch, passage.begins) = (Some(branch), true);
+            (passage.from_tag, passage.to_tag) = (from, b"");
+        })
+    };
+    let answer = |branch: &'static [u8], to: &'static [u8], body: &str| {
+        let role = Role::Response { exchange: 1, is_final: true };
+        rig.pass(Side::Callee, role, body, |passage| {
+            (passage.branch, passage.to_tag) = (Some(branch), to);
+        })
+    };
+    // The call passes twice: its second branch has the description of the first.
+    assert!(
+        offer(b"b1", b"caller", &sdp("198.51.100.1", 4000)).unwrap().unwrap().contains("20002")
+    );
+    for port in [20_000, 20_006, 20_050] {
+        assert_eq!(offer(b"b2", b"caller", &own(port)), Err(RelayError::OwnPort), "{port}");
+    }
+    assert_eq!(rig.open.load(Relaxed), 1);
+    assert!(offer(b"b2", b"caller", &own(20_002)).unwrap().is_some());
+    let ports = [20_000, 20_002];
+    for port in ports.into_iter().chain([20_050]) {
+        assert_eq!(answer(b"b2", b"caller", &own(port)), Err(RelayError::OwnPort), "{port}");
+    }
+    answer(b"b2", b"caller", &sdp("203.0.113.1", 6000)).unwrap().unwrap();
+    let streams = rig.streams.lock().len();
+    let second = 20_000 + 4 * (streams as u16 - 1);
+    assert_eq!(answer(b"b1", b"caller", &own(20_002)), Err(RelayError::OwnPort));
+    assert!(answer(b"b1", b"caller", &own(second)).unwrap().is_some());
 }
 
 #[test]

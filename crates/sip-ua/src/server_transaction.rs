@@ -117,6 +117,13 @@ impl Servers {
         let Some(server) = self.all.get_mut(key) else { return };
         server.response = response.to_vec();
         server.status = status;
+        // A proxy on the path may send another offer (RFC 3261 section 16.7 leaves it open).
+        if status == 488
+            && let Some(merge) = server.merge.take()
+        {
+            self.merges.remove(&(merge, key));
+        }
+        let Some(server) = self.all.get(key) else { return };
         if server.is_answered() {
             let in_dialog = server.in_dialog;
             self.of_kind(in_dialog).answered.insert(key);

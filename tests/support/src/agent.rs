@@ -58,6 +58,12 @@ impl Received {
         }
     }
 
+    /// The body as text.
+    #[must_use]
+    pub fn body(&self) -> String {
+        String::from_utf8_lossy(self.message().body()).into_owned()
+    }
+
     /// The dialog that this response to an own request creates.
     ///
     /// # Panics
@@ -261,6 +267,17 @@ impl Agent {
         self.transmit(&self.invite, self.proxy);
     }
 
+    /// Cancels the last INVITE.
+    ///
+    /// # Panics
+    /// There is none, or the request cannot be sent.
+    pub fn cancel(&self) {
+        let invite = Message::parse(&self.invite).expect("the last INVITE is a message");
+        let mut cancel = Vec::new();
+        invite.write_cancel(b"", &mut cancel);
+        self.transmit(&cancel, self.proxy);
+    }
+
     fn write(
         &mut self,
         dialog: &Dialog,
@@ -377,6 +394,25 @@ impl Agent {
             (status_to(message, method)? >= 200).then_some(Ok(()))
         });
         self.acknowledge_failure(response)
+    }
+
+    /// The next request with this method, if one arrives soon.
+    pub fn request_if_any(&mut self, method: &str) -> Option<Received> {
+        self.next_if_any(|message| message.is(method))
+    }
+
+    /// The next final response to this method, if one arrives soon. It is acknowledged as by
+    /// [`Agent::final_response`].
+    pub fn final_response_if_any(&mut self, method: &str) -> Option<Received> {
+        let is_final = |message: &Received| status_to(message, method) >= Some(200);
+        let response = self.next_if_any(is_final)?;
+        Some(self.acknowledge_failure(response))
+    }
+
+    fn next_if_any(&mut self, is_wanted: impl Fn(&Received) -> bool) -> Option<Received> {
+        self.receive();
+        let at = self.waiting.iter().position(is_wanted)?;
+        Some(self.waiting.remove(at))
     }
 
     fn acknowledge_failure(&self, response: Received) -> Received {

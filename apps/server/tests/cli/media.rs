@@ -2,32 +2,47 @@
 
 use crate::phone::{PATIENCE, found, receive, register, request, serve, status};
 use crate::site::{Site, show};
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A phone: its socket for SIP, and that for RTP.
+/// A phone: its socket for SIP, that for RTP, and those for further media.
 struct Phone {
     sip: UdpSocket,
     rtp: UdpSocket,
+    /// Each with the media type, the protocol and the format.
+    more: Vec<(&'static str, UdpSocket)>,
 }
 
 impl Phone {
     fn new() -> Self {
-        let [sip, rtp] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
-        for socket in [&sip, &rtp] {
+        Self::at("127.0.0.1", &[])
+    }
+
+    /// A phone at the address `host`, with `media` besides audio.
+    fn at(host: &str, media: &[&'static str]) -> Self {
+        let socket = || {
+            let socket = UdpSocket::bind((host, 0)).unwrap();
             socket.set_read_timeout(Some(PATIENCE)).unwrap();
-        }
-        Self { sip, rtp }
+            socket
+        };
+        let more = media.iter().map(|&medium| (medium, socket())).collect();
+        Self { sip: socket(), rtp: socket(), more }
     }
 
     /// A body with a session description, and its header fields.
     fn description(&self) -> String {
-        let port = self.rtp.local_addr().unwrap().port();
-        let body = format!(
-            "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\ns=-\r\nc=IN IP4 127.0.0.1\r\nt=0 0\r\n\
-             m=audio {port} RTP/AVP 0\r\n"
+        let place = self.rtp.local_addr().unwrap();
+        let (family, ip) = (if place.is_ipv4() { "IP4" } else { "IP6" }, place.ip());
+        let mut body = format!(
+            "v=0\r\no=- 1 1 IN {family} {ip}\r\ns=-\r\nc=IN {family} {ip}\r\nt=0 0\r\n\
+             m=audio {} RTP/AVP 0\r\n",
+            place.port()
         );
+        for (medium, socket) in &self.more {
+            let port = socket.local_addr().unwrap().port().to_string();
+            body += &format!("m={}\r\n", medium.replace("PORT", &port));
+        }
         format!(
             "Content-Type: application/sdp\r\nContent-Length: {}\r\n\r\n{}",
             body.len(),
@@ -68,16 +83,23 @@ impl Phone {
     }
 }
 
-/// The port of the medium in a message.
-fn port(message: &str) -> u16 {
-    found(message, "m=audio ")[0].split(' ').next().unwrap().parse().unwrap()
+/// The ports of the media in a message.
+fn ports(message: &str) -> Vec<u16> {
+    let media = found(message, "m=");
+    media.iter().map(|medium| medium.split(' ').nth(1).unwrap().parse().unwrap()).collect()
 }
 
 /// Sends RTP packets from one phone to the port of the relay, until the other one has one.
 fn pass(from: &UdpSocket, port: u16, to: &UdpSocket) {
     let mut packet = [0xd5; 172];
     packet[..12].copy_from_slice(&[0x80, 0, 0, 1, 0, 0, 0, 160, 0, 0, 0, 7]);
-    from.send_to(&packet, ("127.0.0.1", port)).unwrap();
+    pass_packet(from, port, to, &packet);
+}
+
+fn pass_packet(from: &UdpSocket, port: u16, to: &UdpSocket, packet: &[u8]) {
+    // The server has the loopback address of the phone's family.
+    let server = SocketAddr::new(from.local_addr().unwrap().ip(), port);
+    from.send_to(packet, server).unwrap();
     let mut buffer = [0; 200];
     let length = to.recv(&mut buffer).unwrap();
     assert_eq!(buffer[..length], packet);
@@ -85,16 +107,26 @@ fn pass(from: &UdpSocket, port: u16, to: &UdpSocket) {
 
 /// Sets up a call. Returns its phones and the ports of the relay for the caller and the callee.
 fn call(server: &str) -> ([Phone; 2], [u16; 2], String) {
-    let [caller, callee] = [Phone::new(), Phone::new()];
+    let (phones, [caller, callee], within) =
+        call_of([Phone::new(), Phone::new()], [server, server]);
+    (phones, [caller[0], callee[0]], within)
+}
+
+/// Sets up a call of these phones, each at its address of the server. Returns all ports of the
+/// relay.
+fn call_of(
+    [caller, callee]: [Phone; 2],
+    [server, there]: [&str; 2],
+) -> ([Phone; 2], [Vec<u16>; 2], String) {
     let contact = format!("sip:bob@{}", callee.sip.local_addr().unwrap());
-    register(&callee.sip, server, &contact);
+    register(&callee.sip, there, &contact);
     let from = caller.sip.local_addr().unwrap();
     let more = format!("Contact: <sip:alice@{from}>\r\n{}", caller.description());
     let invite = request("INVITE", "sip:bob@example.com", "UDP", from, 2000, &more);
     caller.sip.send_to(invite.as_bytes(), server).unwrap();
     let invite = callee.receive();
     let more = format!("Contact: <{contact}>\r\n{}", callee.description());
-    callee.respond(server, &invite, "200 OK", &more);
+    callee.respond(there, &invite, "200 OK", &more);
     let answer = caller.receive();
     assert!(answer.starts_with("SIP/2.0 200 "), "{answer}");
     let routes: String = found(&answer, "Record-Route: ")
@@ -103,7 +135,7 @@ fn call(server: &str) -> ([Phone; 2], [u16; 2], String) {
         .map(|route| format!("Route: {route}\r\n"))
         .collect();
     let within = routes + "To: <sip:bob@example.com>;tag=2\r\n";
-    ([caller, callee], [port(&answer), port(&invite)], within)
+    ([caller, callee], [ports(&answer), ports(&invite)], within)
 }
 
 /// Waits until the ports are closed.
@@ -144,6 +176,42 @@ fn packets_of_a_call_pass_until_it_ends() {
     let bye = callee.receive_bye();
     callee.respond(&server, &bye, "200 OK", "Content-Length: 0\r\n");
     await_closed(&ports);
+}
+
+#[test]
+fn a_caller_with_ipv4_and_a_callee_with_ipv6_hear_each_other() {
+    let site = Site::new();
+    let config = show(&site.file("c.toml", "[media]\nports = \"27200-27299\"\n"));
+    let words = format!("--config {config} --listen udp:127.0.0.1:0 --listen udp:[::1]:0");
+    let _server = site.serve(&format!("--domain example.com --auth off --workers 2 {words}"));
+    let listens = status(&site)["listens"].clone();
+    let [server, there] = [0, 1].map(|at| listens[at].as_str().unwrap()[4..].to_owned());
+    let phones = [Phone::at("127.0.0.1", &[]), Phone::at("::1", &[])];
+    let ([caller, callee], ports, _) = call_of(phones, [&server, &there]);
+    for _ in 0..20 {
+        pass(&caller.rtp, ports[0][0], &callee.rtp);
+        pass(&callee.rtp, ports[1][0], &caller.rtp);
+    }
+}
+
+#[test]
+fn video_and_fax_pass() {
+    let site = Site::new();
+    let config = "[media]\nrelay = \"all\"\nports = \"27300-27399\"\nkeys = \"offered\"\n";
+    let config = show(&site.file("c.toml", config));
+    let (_server, [server, _]) = serve(&site, &format!("--config {config}"));
+    let media = ["video PORT RTP/AVPF 0", "image PORT udptl t38"];
+    let phones = [Phone::at("127.0.0.1", &media), Phone::at("127.0.0.1", &media)];
+    let ([caller, callee], ports, _) = call_of(phones, [&server, &server]);
+    assert_eq!(ports.each_ref().map(Vec::len), [3, 3]);
+    pass(&caller.rtp, ports[0][0], &callee.rtp);
+    pass(&callee.more[0].1, ports[1][1], &caller.more[0].1);
+    pass(&caller.more[0].1, ports[0][1], &callee.more[0].1);
+    // UDPTL (T.38 annex D) has no header that this relay reads.
+    for first in [0, 0x80, 0xff] {
+        pass_packet(&caller.more[1].1, ports[0][2], &callee.more[1].1, &[first, 1, 1, 0, 0]);
+        pass_packet(&callee.more[1].1, ports[1][2], &caller.more[1].1, &[first, 2, 1, 0, 0]);
+    }
 }
 
 #[test]

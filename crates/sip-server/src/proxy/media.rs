@@ -153,18 +153,30 @@ pub(super) fn on_answer(
 pub(super) fn on_final(answer: &Answer<'_, '_>, status: u16, relay: &dyn Calls) {
     let said = &answer.said;
     match said.cseq.method {
-        Method::Invite if status >= 300 => {
-            if let Ok(via) = answer.message.top_via()
-                && let Some(branch) = via.branch()
-            {
-                relay.end_branch(said.call_id, branch);
-            }
-        }
+        Method::Invite if status >= 300 => end_branch(answer.message, said, relay),
         // The call goes on after a challenge.
         Method::Bye if status >= 200 && !matches!(status, 401 | 407) => {
             relay.end_dialog(said.call_id, [said.from_tag, said.to_tag]);
         }
         _ => {}
+    }
+}
+
+/// Ends the relayed call of the branch on which `request` was sent. It gets no final response.
+pub(super) fn on_failure(request: &[u8], relay: &dyn Calls) {
+    if let Ok(request) = Message::parse(request)
+        && request.method() == Some(Method::Invite)
+        && let Some(said) = Said::read(&request)
+    {
+        end_branch(&request, &said, relay);
+    }
+}
+
+fn end_branch(message: &Message<'_>, said: &Said<'_>, relay: &dyn Calls) {
+    if let Ok(via) = message.top_via()
+        && let Some(branch) = via.branch()
+    {
+        relay.end_branch(said.call_id, branch);
     }
 }
 
@@ -273,8 +285,8 @@ fn contact_of(target: &Target) -> Option<IpAddr> {
 
 /// The addresses that an end may have packets sent to.
 fn permits<'a>(flow: &Flow, env: &'a Env<'_>) -> impl Fn(SocketAddr) -> bool + use<'a> {
-    let (origin, host) = (env.settings.scope_of(flow), flow.remote.ip().to_canonical());
-    move |place| place.ip() == host || env.settings.may_reach(origin, Transport::Udp, place)
+    let origin = env.settings.scope_of(flow);
+    move |place| env.settings.may_reach(origin, Transport::Udp, place)
 }
 
 fn end<'a>(

@@ -6,7 +6,7 @@ use barebell_sip_server::config::{MediaKeys, Relaying};
 use barebell_sip_server::relay::{Calls, Host, Limits, NoPort, Ports, Relay, Stream};
 use parking_lot::RawMutex;
 use sip::{HeaderName, Transport};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
@@ -34,6 +34,10 @@ impl Host<RawMutex> for Numbered {
             return Err(NoPort);
         }
         Ok(Pair([20_000 + 4 * number, 20_002 + 4 * number]))
+    }
+
+    fn is_own(&self, place: SocketAddr) -> bool {
+        (20_000..20_080).contains(&place.port()) && place.ip() == IpAddr::from([203, 0, 113, 1])
     }
 
     fn random(&self, bytes: &mut [u8]) {

@@ -23,7 +23,7 @@ use relay::{Channel, Host, NoPort, Ports, Side, Stream};
 use sip::Instant;
 use sockets::Pair;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -116,6 +116,19 @@ impl Host<RawMutex> for Media {
             NoPort
         })?;
         Ok(ports)
+    }
+
+    fn is_own(&self, place: SocketAddr) -> bool {
+        let Some(leg) = self.0.pairs.index_of(place.port()).and_then(|at| self.0.legs.get(at))
+        else {
+            return false;
+        };
+        // A port of another program on this machine is not ours; one of another machine cannot be
+        // bound.
+        match UdpSocket::bind(place) {
+            Ok(_) => true,
+            Err(error) => error.kind() == io::ErrorKind::AddrInUse && leg.lock().is_some(),
+        }
     }
 
     fn random(&self, bytes: &mut [u8]) {

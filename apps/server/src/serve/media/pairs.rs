@@ -48,6 +48,11 @@ impl Pairs {
         used.count -= 1;
     }
 
+    /// The index of the pair with `port`.
+    pub(super) fn index_of(&self, port: u16) -> Option<usize> {
+        self.range.ports().contains(&port).then(|| usize::from(port - self.port(0)) / 2)
+    }
+
     /// The even port of the pair at `index`.
     pub(super) const fn port(&self, index: usize) -> u16 {
         self.range.port(index)

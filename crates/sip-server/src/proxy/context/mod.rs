@@ -363,7 +363,7 @@ impl Context {
         let Some(fork) = self.branches.get_mut(usize::from(index)) else { return };
         let ForkState::Sent(sent) = &mut fork.state else { return };
         if sent.client.on_transport_error() && !sent.is_final {
-            sent.is_final = true;
+            sent.fail(env);
             if !self.fail_over(index, true, env) {
                 self.fail_delivery();
             }
@@ -413,9 +413,11 @@ impl Context {
         }
         for index in 0..self.branches.len() {
             let fork = &mut self.branches[index];
-            let is_lost = matches!(&fork.state, ForkState::Sent(sent)
-                if sent.flow.connection == Some(connection) && !sent.is_final);
-            if is_lost {
+            if let ForkState::Sent(sent) = &mut fork.state
+                && sent.flow.connection == Some(connection)
+                && !sent.is_final
+            {
+                sent.fail(env);
                 (fork.state, fork.timer_c) = (ForkState::Over, None);
                 env.counters.lost_branches.add();
                 if !self.fail_over(index as u8, true, env) {

@@ -1,0 +1,186 @@
+//! Phones call one another through the media relay of the server: in clear and encrypted, with
+//! hold, keys and transfers.
+
+use peers::pair::{Pair, hold_and_resume};
+use peers::phone::Kind::{self, Barebell, Baresip, Linphone, Twinkle};
+use peers::phone::Srtp::{self, Off, Optional, Required};
+use peers::phone::{Action, Event, Phone};
+use peers::process::wait_until;
+use peers::server::TRUSTS_NOBODY;
+use peers::test_server::TestServer;
+use peers::transport::Transport::{self, Tcp, Tls, Udp};
+use std::ops::Range;
+
+/// The ports of the relay.
+const PORTS: Range<u16> = 31_000..31_400;
+
+/// The sockets of a call of two phones.
+const SOCKETS: usize = 4;
+
+/// A server that relays all calls, with this rule for keys.
+fn relay(keys: &str) -> TestServer {
+    let media = format!("relay = \"all\"\nports = \"{}-{}\"\n", PORTS.start, PORTS.end - 1);
+    TestServer::with(&format!("{TRUSTS_NOBODY}[media]\n{media}keys = \"{keys}\"\n"), &[])
+}
+
+/// Waits until the relay has this number of open ports.
+fn wait_for_sockets(exchange: &TestServer, count: usize) {
+    wait_until(&format!("{count} open ports of the relay"), || {
+        let mut ports = exchange.server.process().udp_ports();
+        ports.retain(|port| PORTS.contains(port));
+        (ports.len() == count).then_some(())
+    });
+}
+
+/// A phone: its kind, its encryption policy, and its transport to the server.
+type Side = (Kind, Srtp, Transport);
+
+/// Starts the phones of alice and bob at a relay with this rule for `keys`.
+fn pair(keys: &str, alice: Side, bob: Side) -> Pair {
+    let exchange = relay(keys);
+    let account = |user, (_, srtp, transport): Side| {
+        let mut account = exchange.account(user, transport);
+        account.srtp = srtp;
+        account
+    };
+    let accounts = [account("alice", alice), account("bob", bob)];
+    Pair::at(exchange, alice.0, bob.0, |account| {
+        let [alice, bob] = &accounts;
+        *account = if account.user == "alice" { alice.clone() } else { bob.clone() };
+    })
+}
+
+/// A key pressed at one phone is one key at the other.
+fn press(here: &mut Phone, there: &mut Phone) {
+    for key in ['1', '1', '#', '0'] {
+        here.act(&Action::Press(key));
+        there.wait_for_keys(&key.to_string());
+    }
+}
+
+/// Alice calls bob. Each hears the other, also after a hold of either side, and receives its keys.
+fn talks(keys: &str, alice: Side, bob: Side) {
+    let mut pair = pair(keys, alice, bob);
+    pair.connect();
+    wait_for_sockets(&pair.exchange, SOCKETS);
+    pair.hear();
+    press(&mut pair.alice, &mut pair.bob);
+    press(&mut pair.bob, &mut pair.alice);
+    hold_and_resume(&mut pair.alice, &mut pair.bob);
+    hold_and_resume(&mut pair.bob, &mut pair.alice);
+    pair.end(true);
+    wait_for_sockets(&pair.exchange, 0);
+}
+
+/// Alice calls bob, and each hears the other. barebell-phone reports if it encrypts.
+fn is_encrypted(keys: &str, alice: Side, bob: Side, expected: bool) {
+    let mut pair = pair(keys, alice, bob);
+    pair.connect();
+    wait_for_sockets(&pair.exchange, SOCKETS);
+    pair.hear();
+    for phone in [&pair.alice, &pair.bob].into_iter().filter(|phone| phone.kind == Barebell) {
+        assert_eq!(phone.suite().is_some(), expected, "{phone}: {:?}", phone.suite());
+    }
+    pair.end(false);
+    wait_for_sockets(&pair.exchange, 0);
+}
+
+#[test]
+fn barebell_phone_and_baresip_in_clear() {
+    talks("passed", (Barebell, Off, Tcp), (Baresip, Off, Udp));
+}
+
+#[test]
+fn linphone_and_twinkle_in_clear() {
+    talks("passed", (Linphone, Off, Tcp), (Twinkle, Off, Udp));
+}
+
+#[test]
+fn encrypted_calls_keep_their_keys() {
+    talks("passed", (Linphone, Required, Udp), (Barebell, Required, Tcp));
+    talks("converted", (Baresip, Required, Udp), (Linphone, Required, Udp));
+}
+
+#[test]
+fn an_encrypting_phone_calls_one_in_clear() {
+    talks("converted", (Barebell, Required, Tcp), (Twinkle, Off, Udp));
+}
+
+#[test]
+fn a_phone_in_clear_calls_an_encrypting_one() {
+    talks("converted", (Twinkle, Off, Udp), (Linphone, Required, Udp));
+    is_encrypted("converted", (Baresip, Off, Udp), (Barebell, Required, Tcp), true);
+}
+
+#[test]
+fn keys_are_offered_to_every_callee() {
+    is_encrypted("offered", (Twinkle, Off, Udp), (Barebell, Optional, Tcp), true);
+    is_encrypted("offered", (Barebell, Off, Udp), (Linphone, Off, Udp), false);
+    is_encrypted("offered", (Barebell, Required, Udp), (Baresip, Off, Udp), true);
+}
+
+#[test]
+fn audio_of_phones_with_encrypted_signalling_is_encrypted() {
+    talks("required", (Twinkle, Off, Udp), (Barebell, Required, Tls));
+    is_encrypted("required", (Linphone, Required, Tls), (Barebell, Optional, Tls), true);
+}
+
+/// Three phones, of which alice talks with bob.
+struct Three {
+    pair: Pair,
+    carol: Phone,
+}
+
+impl Three {
+    fn new(keys: &str, alice: Side, bob: Side, carol: Side) -> Self {
+        let mut pair = pair(keys, alice, bob);
+        let mut account = pair.exchange.account("carol", carol.2);
+        account.srtp = carol.1;
+        let carol = Phone::registered(carol.0, account);
+        pair.connect();
+        pair.hear();
+        Self { pair, carol }
+    }
+
+    /// Carol answers, and talks with alice.
+    fn is_continued(mut self) {
+        let Pair { alice, bob, exchange, .. } = &mut self.pair;
+        self.carol.wait_for(Event::Established);
+        bob.wait_for_status("REFER", &[202, 200]);
+        alice.wait_until_it_hears(self.carol.account.tone);
+        self.carol.wait_until_it_hears(alice.account.tone);
+        wait_for_sockets(exchange, SOCKETS);
+        alice.act(&Action::HangUp);
+        self.carol.wait_for(Event::Ended);
+        wait_for_sockets(exchange, 0);
+    }
+}
+
+#[test]
+fn a_call_is_transferred_blind() {
+    let phones = ((Baresip, Off, Udp), (Barebell, Required, Tcp), (Linphone, Off, Udp));
+    let mut three = Three::new("converted", phones.0, phones.1, phones.2);
+    let carol = three.pair.exchange.server.uri("carol");
+    three.pair.bob.act(&Action::Transfer(carol));
+    three.carol.wait_for(Event::Incoming);
+    three.carol.act(&Action::Answer);
+    three.is_continued();
+}
+
+#[test]
+fn a_call_is_transferred_after_consultation() {
+    let phones = ((Twinkle, Off, Udp), (Linphone, Off, Udp), (Barebell, Off, Tcp));
+    let mut three = Three::new("converted", phones.0, phones.1, phones.2);
+    let carol = three.pair.exchange.server.uri("carol");
+    three.pair.bob.act(&Action::Consult(carol));
+    three.carol.wait_for(Event::Incoming);
+    three.carol.act(&Action::Answer);
+    three.carol.wait_for(Event::Established);
+    three.pair.bob.wait_for(Event::Established);
+    three.carol.wait_until_it_hears(three.pair.bob.account.tone);
+    wait_for_sockets(&three.pair.exchange, 2 * SOCKETS);
+    three.pair.bob.act(&Action::TransferToConsulted);
+    // barebell-phone answers it automatically.
+    three.carol.wait_for(Event::Incoming);
+    three.is_continued();
+}

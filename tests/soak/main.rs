@@ -1,0 +1,218 @@
+//! Relayed calls that are set up and torn down at random. At the end the server must have no port,
+//! no descriptor and no memory left of them.
+//!
+//! `relay-soak [CALLS]` prints the resources of the server as it goes, and fails if they grow.
+
+use peers::call::{End, establish_described};
+use peers::process::wait_until;
+use peers::server::{DOMAIN, Options, ServerProcess, TRUSTS_NOBODY};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use std::{env, fs, thread};
+use test_support::agent::Agent;
+
+/// The ports of the relay.
+const PORTS: Range<u16> = 32_000..32_700;
+/// Calls at a time.
+const PAIRS: usize = 12;
+/// The share of the calls after which the memory of the server has its size.
+const WARM: f64 = 0.2;
+/// The growth after that which is no leak, in bytes: caches of the allocator.
+const SLACK: u64 = 4 << 20;
+
+/// The resources of the server.
+#[derive(Clone, Copy, Debug)]
+struct Resources {
+    descriptors: usize,
+    ports: usize,
+    resident: u64,
+}
+
+impl Resources {
+    fn of(server: &ServerProcess) -> Self {
+        let process = server.process();
+        let files = fs::read_dir(format!("/proc/{}/fd", process.id()));
+        let ports = process.udp_ports().into_iter().filter(|port| PORTS.contains(port));
+        Self {
+            descriptors: files.map_or(0, Iterator::count),
+            ports: ports.count(),
+            resident: process.memory(),
+        }
+    }
+}
+
+/// The users of a pair, each with a socket for media.
+struct Pair {
+    agents: [Agent; 2],
+    media: [UdpSocket; 2],
+    random: fastrand::Rng,
+}
+
+fn description(media: &UdpSocket, more: &str) -> String {
+    let port = media.local_addr().expect("the socket is bound").port();
+    format!(
+        "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\ns=-\r\nc=IN IP4 127.0.0.1\r\nt=0 0\r\n\
+         m=audio {port} RTP/AVP 0\r\n{more}"
+    )
+}
+
+/// The address of the relay in a description.
+fn place(description: &str) -> SocketAddr {
+    let medium = description.lines().find_map(|line| line.strip_prefix("m=audio "));
+    let port = medium.and_then(|medium| medium.split(' ').next()?.parse().ok());
+    (Ipv4Addr::LOCALHOST, port.expect("the description has a medium")).into()
+}
+
+impl Pair {
+    fn new(server: &ServerProcess, number: usize) -> Self {
+        let agent = |side: &str| {
+            let name = format!("{side}{number}");
+            let mut agent = Agent::new(&name, "secret", DOMAIN, server.address());
+            agent.register();
+            agent
+        };
+        let media = [(); 2].map(|()| {
+            let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
+            let wait = socket.set_read_timeout(Some(Duration::from_millis(200)));
+            wait.expect("the read timeout can be set");
+            socket
+        });
+        let random = fastrand::Rng::with_seed(number as u64);
+        Self { agents: ["caller", "callee"].map(agent), media, random }
+    }
+
+    fn call(mut self) -> Self {
+        match self.random.u8(..10) {
+            0 => self.is_rejected(),
+            1 => self.is_cancelled(),
+            _ => return self.is_answered(),
+        }
+        self
+    }
+
+    /// The caller's INVITE, as the callee receives it.
+    fn ring(&mut self) -> (test_support::agent::Received, sip::dialog::Dialog) {
+        let [caller, callee] = &mut self.agents;
+        let mut dialog = caller.dialog(&callee.address_of_record());
+        caller.ask(&mut dialog, "INVITE", "", &description(&self.media[0], ""));
+        let invite = callee.request("INVITE");
+        let dialog = callee.dialog_with(&invite);
+        (invite, dialog)
+    }
+
+    fn is_rejected(&mut self) {
+        let (invite, dialog) = self.ring();
+        let [caller, callee] = &mut self.agents;
+        callee.answer(&invite, &dialog, 183, "", &description(&self.media[1], ""));
+        caller.response("INVITE", 183);
+        callee.answer(&invite, &dialog, 486, "", "");
+        caller.final_response("INVITE");
+    }
+
+    fn is_cancelled(&mut self) {
+        let (invite, dialog) = self.ring();
+        let [caller, callee] = &mut self.agents;
+        callee.answer(&invite, &dialog, 180, "", "");
+        caller.response("INVITE", 180);
+        caller.cancel();
+        let cancel = callee.request("CANCEL");
+        callee.answer(&cancel, &dialog, 200, "", "");
+        callee.answer(&invite, &dialog, 487, "", "");
+        caller.final_response("INVITE");
+    }
+
+    fn is_answered(self) -> Self {
+        let Self { agents: [caller, callee], media, mut random } = self;
+        let uri = callee.address_of_record();
+        let bodies = media.each_ref().map(|media| description(media, ""));
+        let bodies = bodies.each_ref().map(String::as_str);
+        let (mut caller, mut callee, received) = establish_described(caller, callee, &uri, bodies);
+        let relay = [place(&received[1]), place(&received[0])];
+        for _ in 0..random.u8(1..4) {
+            talk(&media, relay);
+            match random.u8(..4) {
+                0 => renew(&mut caller, &mut callee, &media, "a=sendonly\r\n"),
+                1 => renew(&mut caller, &mut callee, &media, "m=video 5000 RTP/AVP 31\r\n"),
+                2 => renew(&mut caller, &mut callee, &media, "m=video 0 RTP/AVP 31\r\n"),
+                _ => thread::sleep(Duration::from_millis(random.u64(..50))),
+            }
+        }
+        match random.bool() {
+            true => caller.pass(&mut callee, "BYE", ""),
+            false => callee.pass(&mut caller, "BYE", ""),
+        };
+        Self { agents: [caller.agent, callee.agent], media, random }
+    }
+}
+
+/// Both ends agree on a description with these lines.
+fn renew(caller: &mut End, callee: &mut End, media: &[UdpSocket; 2], more: &str) {
+    let answer = more.replace("sendonly", "recvonly");
+    let bodies = [description(&media[0], more), description(&media[1], &answer)];
+    caller.pass_described(callee, "INVITE", "", bodies.each_ref().map(String::as_str));
+}
+
+/// A packet of each end reaches the other.
+fn talk(media: &[UdpSocket; 2], relay: [SocketAddr; 2]) {
+    let mut packet = [0xd5; 172];
+    packet[..12].copy_from_slice(&[0x80, 0, 0, 1, 0, 0, 0, 160, 0, 0, 0, 7]);
+    for from in [0, 1] {
+        wait_until("a packet to be relayed", || {
+            media[from].send_to(&packet, relay[from]).expect("a packet is sent");
+            let mut buffer = [0; 200];
+            let (length, source) = media[1 - from].recv_from(&mut buffer).ok()?;
+            (source == relay[1 - from] && buffer[..length] == packet).then_some(())
+        });
+    }
+}
+
+fn main() {
+    let calls = env::args().nth(1).map_or(10_000, |text| text.parse().expect("a number of calls"));
+    let names = |number| ["caller", "callee"].map(|side| format!("{side}{number}"));
+    let users: Vec<_> =
+        (0..PAIRS).flat_map(names).map(|name| (name, "secret".to_owned())).collect();
+    let media = format!("relay = \"all\"\nports = \"{}-{}\"\n", PORTS.start, PORTS.end - 1);
+    let configuration = format!("{TRUSTS_NOBODY}[media]\n{media}");
+    let options = Options { arguments: &[], configuration: &configuration, users: &users };
+    let server = ServerProcess::start(&options);
+    println!("before the calls: {:?}", Resources::of(&server));
+    let (begun, done, started) = (AtomicUsize::new(0), AtomicUsize::new(0), Instant::now());
+    let mut warm = None;
+    thread::scope(|scope| {
+        for number in 0..PAIRS {
+            let (server, begun, done) = (&server, &begun, &done);
+            scope.spawn(move || {
+                let mut pair = Pair::new(server, number);
+                while begun.fetch_add(1, Ordering::Relaxed) < calls {
+                    pair = pair.call();
+                    done.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        let mut next = 0;
+        while begun.load(Ordering::Relaxed) < calls {
+            thread::sleep(Duration::from_millis(500));
+            let count = done.load(Ordering::Relaxed);
+            if count < next {
+                continue;
+            }
+            next = count + calls / 20;
+            let now = Resources::of(&server);
+            println!("{:5.0} s, {count} calls: {now:?}", started.elapsed().as_secs_f64());
+            if warm.is_none() && count as f64 >= WARM * calls as f64 {
+                warm = Some(now);
+            }
+        }
+    });
+    let warm = warm.expect("the calls take more than a second");
+    wait_until("no port of the relay is open", || {
+        (Resources::of(&server).ports == 0).then_some(())
+    });
+    let end = Resources::of(&server);
+    println!("after {calls} calls: {end:?}, {} refused", server.counter("relay-refused"));
+    assert_eq!(server.counter("relay-refused"), 0);
+    assert!(end.descriptors + warm.ports <= warm.descriptors, "{warm:?}, then {end:?}");
+    assert!(end.resident <= warm.resident + SLACK, "{warm:?}, then {end:?}");
+}
