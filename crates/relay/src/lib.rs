@@ -5,6 +5,7 @@
 //! - [`Relay`]: the relayed calls. It rewrites their session descriptions.
 //! - [`Stream`]: one medium of a call. It processes packets.
 //! - [`Host`]: the interface to the owner of the ports.
+//! - [`frame`]: the rewrite of plain packets in their frames.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -17,6 +18,7 @@ mod call;
 mod description;
 mod end;
 mod error;
+pub mod frame;
 mod host;
 mod keying;
 mod relay;
@@ -31,6 +33,6 @@ pub use error::{Drop, RelayError};
 pub use host::{Host, NoPort, Ports};
 pub use media::Channel;
 pub use relay::{CallReport, Calls, Limits, Passage, Relay};
-pub use statistics::Direction;
+pub use statistics::{Direction, Rewrites};
 pub use stream::{Relayed, Side, Stream};
 pub use {media, rtp, sdp, srtp};

@@ -266,6 +266,7 @@ impl<R: RawMutex, H: Host<R>> Relay<R, H> {
             Some(branches.swap_remove(at))
         })?;
         self.release(branch.owner);
+        branch.settle(&self.host);
         Some(report(call_id, &branch))
     }
 
@@ -366,6 +367,7 @@ where
                 let is_over = self.is_over(branch, now);
                 if is_over {
                     self.release(branch.owner);
+                    branch.settle(&self.host);
                     ended.push(report(call_id, branch));
                 }
                 !is_over
