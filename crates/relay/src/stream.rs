@@ -91,7 +91,8 @@ impl Leg {
     pub(crate) fn announce(&mut self, announced: Announcement, now: Duration) -> bool {
         let before = self.announced.as_ref();
         let has_moved = before.is_some_and(|before| {
-            (before.destinations, &before.sources) != (announced.destinations, &announced.sources)
+            (before.named, before.destinations, &before.sources)
+                != (announced.named, announced.destinations, &announced.sources)
         });
         if has_moved {
             self.latched = [None; 2];

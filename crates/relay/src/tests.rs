@@ -232,6 +232,21 @@ fn packets_of_strangers_are_refused_before_and_after_the_first_packet() {
 }
 
 #[test]
+fn an_end_behind_nat_moves_with_its_private_address() {
+    let rig = Rig::new(Limits::default());
+    rig.first_offer(&sdp("10.0.0.7", 4000));
+    rig.first_answer(&sdp("203.0.113.1", 6000)).unwrap();
+    rig.send(Side::Caller, "198.51.100.1:33333", &rtp(1)).unwrap();
+    let role = Role::Offer { exchange: 2 };
+    rig.pass(Side::Caller, role, &sdp("10.0.0.7", 4100), |_| {}).unwrap().unwrap();
+    assert_eq!(rig.send(Side::Caller, "198.51.100.1:44444", &rtp(2)), Err(Drop::Source));
+    let role = Role::Response { exchange: 2, is_final: true };
+    rig.pass(Side::Callee, role, &sdp("203.0.113.1", 6000), |_| {}).unwrap().unwrap();
+    rig.send(Side::Caller, "198.51.100.1:44444", &rtp(2)).unwrap();
+    assert_eq!(rig.send(Side::Caller, "198.51.100.1:33333", &rtp(3)), Err(Drop::Source));
+}
+
+#[test]
 fn a_plain_stream_is_handed_over_once_both_ends_have_latched() {
     let rig = Rig::new(Limits::default());
     rig.first_offer(&sdp("198.51.100.1", 4000));
