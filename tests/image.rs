@@ -3,7 +3,7 @@
 use peers::image::lan::{ENDS, HERE, Lan, SERVER};
 use peers::image::{Firmware, Machine, Medium, Running, built as built_image};
 use peers::phone::Kind::{self, Barebell, Baresip, Linphone};
-use peers::phone::{Action, Event, Phone};
+use peers::phone::{Account, Action, Event, Phone, Srtp};
 use peers::process::{Program, built, run, wait_until};
 use peers::server::DOMAIN;
 use peers::sipp::Sipp;
@@ -111,6 +111,33 @@ fn softphones_call_each_other() {
     talk((Baresip, Udp), (Linphone, Udp));
     talk((Barebell, Tcp), (Baresip, Tcp));
     talk((Linphone, Tcp), (Barebell, Udp));
+}
+
+#[test]
+fn softphones_hear_each_other_through_the_relay() {
+    let _lan = Lan::with_users(&format!("alice:{PASSWORD}\nbob:{PASSWORD}\n"));
+    let mut machine = Machine { options: "relay=all", ..Machine::default() }.serve();
+    // In clear; with keys of the phones; with those of the relay on one side.
+    for (kind, caller, callee) in [
+        (Baresip, Srtp::Off, Srtp::Off),
+        (Baresip, Srtp::Required, Srtp::Required),
+        (Barebell, Srtp::Off, Srtp::Required),
+    ] {
+        let phone = |kind, user, srtp| {
+            Phone::registered(kind, Account { srtp, ..account(SERVER, user, Udp) })
+        };
+        let (mut alice, mut bob) = (phone(Barebell, "alice", caller), phone(kind, "bob", callee));
+        connect(&mut alice, &mut bob);
+        machine.type_keys("2");
+        wait_until("the call on the page of the state", || {
+            rows(&machine).iter().any(|row| row.starts_with(" relayed calls  1")).then_some(())
+        });
+        alice.act(&Action::HangUp);
+        bob.wait_for(Event::Ended);
+        wait_until("the end of the call on the page of the state", || {
+            rows(&machine).iter().any(|row| row.starts_with(" relayed calls  0")).then_some(())
+        });
+    }
 }
 
 const ALICE: &str = "alice:secret\n";

@@ -16,6 +16,7 @@ pub mod dns;
 pub mod lock;
 pub mod log;
 pub mod machine;
+pub mod media;
 pub mod net;
 pub mod nic;
 pub mod options;

@@ -5,6 +5,7 @@ mod lan;
 
 use image::lock::Lock;
 use image::machine::heap::{Heap, WithReserve};
+use lan::call::{Phone, rtp};
 use lan::tcp::Host;
 use lan::{Lan, request};
 use sip::Duration;
@@ -202,4 +203,55 @@ fn as_many_users_as_are_let_in_have_room_and_stay_when_the_file_comes_again() {
     assert!(answers.iter().any(|sent| sent.payload.starts_with(b"SIP/2.0 200")), "{}", lan.log());
     assert!(serves(&mut lan), "{}", lan.log());
     assert_eq!(heap().used_reserve, 0);
+}
+
+#[test]
+fn a_relayed_call_has_the_memory_of_the_budget_and_leaves_nothing() {
+    const CALLS: u32 = 40;
+    let _turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let mut lan = lan_with("relay=all");
+    let bob = Phone::new(21);
+    lan.register(bob, "bob", 1);
+    let ports = [4000, 6000];
+    let relay = |lan: &mut Lan, numbers: std::ops::Range<u32>| -> Vec<_> {
+        let call = |number: u32| {
+            let phones = [Phone::new(30 + (number % 100) as u8), bob];
+            let offer = (number, ports[0]);
+            let invite = lan.offer(phones, "bob", offer).expect("an INVITE at the callee");
+            let call = lan.answer(phones, &invite, (number, ports));
+            for packet in 0..3 {
+                for side in [0, 1] {
+                    let from = phones[side].media(ports[side]);
+                    lan.pass(from, call.relay[side], &rtp(packet));
+                }
+            }
+            call
+        };
+        numbers.map(call).collect()
+    };
+    // Transactions end after 32 s.
+    let settle = |lan: &mut Lan| {
+        lan.sent = Vec::new();
+        lan.run(Duration::from_secs(40));
+        heap().used
+    };
+    // The first calls of the same phones fill tables of neighbours, sources and dialogs.
+    for round in 1..6 {
+        for call in relay(&mut lan, 100 * round..100 * round + CALLS) {
+            lan.hang_up(&call);
+        }
+        settle(&mut lan);
+    }
+    let before = settle(&mut lan);
+    let calls = relay(&mut lan, 600..600 + CALLS);
+    let during = settle(&mut lan);
+    let bytes = (during - before) / CALLS as usize;
+    assert!((1000..8 << 10).contains(&bytes), "{bytes} bytes for a relayed call");
+    for call in &calls {
+        lan.hang_up(call);
+    }
+    drop(calls);
+    let after = settle(&mut lan);
+    // A leg alone has more than 100 bytes.
+    assert!(after < before + 100 * CALLS as usize, "{before} bytes before, {after} bytes after");
 }

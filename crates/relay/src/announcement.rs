@@ -37,6 +37,8 @@ impl Content {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Announcement {
     pub(crate) content: Content,
+    /// The address that the end names for RTP, whether packets may be sent there or not.
+    pub(crate) named: Option<SocketAddr>,
     /// The destinations of RTP and of RTCP, if packets may be sent there.
     pub(crate) destinations: [Option<SocketAddr>; 2],
     /// The hosts that the first packets may come from.
@@ -65,7 +67,8 @@ impl Announcement {
         // A hold of RFC 2543: packets must not be sent.
         let is_held = host.is_some_and(|ip| ip.is_unspecified());
         let permitted = |place: SocketAddr| permits(place).then_some(place);
-        let rtp = host.and_then(|ip| permitted(SocketAddr::new(ip, medium.port)));
+        let named = host.map(|ip| SocketAddr::new(ip, medium.port));
+        let rtp = named.and_then(permitted);
         let (rtcp_port, rtcp_host) = match medium.rtcp() {
             Some((port, host)) => (port, host),
             None => (medium.port.saturating_add(1), None),
@@ -77,6 +80,7 @@ impl Announcement {
         sources.extend(host.filter(|ip| *ip != signalling && rtp.is_some()));
         let mut announcement = Self {
             content,
+            named,
             destinations: [rtp, rtcp],
             sources,
             direction: match medium.direction(session) {

@@ -7,7 +7,7 @@ use crate::end::{End, Keying};
 use crate::error::RelayError;
 use crate::host::{Host, Ports};
 use crate::keying::{LegKeying, LegKeys};
-use crate::stream::{Side, Stream};
+use crate::stream::{Leg, Side, Stream};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -68,6 +68,15 @@ struct Medium<R: RawMutex, P> {
     _charge: Option<Charge<R>>,
     /// The keys of both legs, if their encryption ends here.
     keying: Option<Box<[LegKeying; 2]>>,
+}
+
+impl<R: RawMutex, P: Ports> Medium<R, P> {
+    /// Ends the rewriting of packets in their frames, and adds those that were rewritten.
+    fn settle<H: Host<R, Ports = P>>(&self, legs: &mut [Leg; 2], host: &H) {
+        for (leg, rewrites) in legs.iter_mut().zip(host.withdraw(&self.ports)) {
+            leg.statistics.add(rewrites);
+        }
+    }
 }
 
 /// One branch of a call.
@@ -286,6 +295,7 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
                 None => KeyChange::None,
             };
             let moved = medium.stream.with(|legs| {
+                medium.settle(legs, host);
                 let mut moved = [false; 2];
                 for (side, announcement) in [(by, &announcement), (offerer, offered)] {
                     let leg = &mut legs[side.index()];
@@ -307,6 +317,13 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
     /// The RTP ports towards `side`.
     pub(crate) fn ports(&self, side: Side) -> impl Iterator<Item = u16> {
         self.media.iter().flatten().map(move |medium| medium.ports.rtp()[side.index()])
+    }
+
+    /// Completes the statistics of a call that ends.
+    pub(crate) fn settle<H: Host<R, Ports = P>>(&self, host: &H) {
+        for medium in self.media.iter().flatten() {
+            medium.stream.with(|legs| medium.settle(legs, host));
+        }
     }
 
     /// The streams in use.

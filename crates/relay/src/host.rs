@@ -1,5 +1,6 @@
 //! The interface to the owner: ports and random bytes.
 
+use crate::statistics::Rewrites;
 use crate::stream::{Side, Stream};
 use alloc::sync::Arc;
 use core::net::{IpAddr, SocketAddr};
@@ -22,6 +23,13 @@ pub trait Host<R> {
     fn is_own(&self, place: SocketAddr) -> bool {
         let _ = place;
         false
+    }
+
+    /// Deletes the entries of [`Stream::hand_over`] for `ports`. Returns the packets of each side
+    /// that were rewritten and not yet [added](Stream::add). The stream is locked meanwhile: this
+    /// must not call it.
+    fn withdraw(&self, _ports: &Self::Ports) -> [Rewrites; 2] {
+        Default::default()
     }
 
     /// Fills `bytes` with random bytes, for keys.

@@ -5,6 +5,7 @@
 //! - [`Relay`]: the relayed calls. It rewrites their session descriptions.
 //! - [`Stream`]: one medium of a call. It processes packets.
 //! - [`Host`]: the interface to the owner of the ports.
+//! - [`frame`]: the rewrite of plain packets in their frames.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -18,8 +19,10 @@ mod call;
 mod description;
 mod end;
 mod error;
+pub mod frame;
 mod host;
 mod keying;
+mod pairs;
 mod relay;
 mod statistics;
 mod stream;
@@ -31,7 +34,8 @@ pub use end::{End, Keying};
 pub use error::{Drop, RelayError};
 pub use host::{Host, NoPort, Ports};
 pub use media::Channel;
+pub use pairs::{PORTS_PER_STREAM, Pairs, PortRange, PortRangeError};
 pub use relay::{CallReport, Calls, Limits, Passage, Relay};
-pub use statistics::Direction;
+pub use statistics::{Direction, Rewrites};
 pub use stream::{Relayed, Side, Stream};
 pub use {media, rtp, sdp, srtp};

@@ -275,6 +275,7 @@ impl<R: RawMutex, H: Host<R>> Relay<R, H> {
             Some(branches.remove(at))
         })?;
         self.release();
+        branch.settle(&self.host);
         Some(report(call_id, &branch))
     }
 
@@ -361,6 +362,7 @@ where
                 let is_over = self.is_over(branch, now);
                 if is_over {
                     self.release();
+                    branch.settle(&self.host);
                     ended.push(report(call_id, branch));
                 }
                 !is_over

@@ -7,6 +7,26 @@ use rtp::quality::{CodecQuality, mean_opinion_score, rating};
 use rtp::rtcp::{Compound, Packet, ReportBlock};
 use rtp::{Header, ReceptionStats};
 
+/// Packets of one side that were [rewritten](crate::frame::rewrite) in their frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rewrites {
+    /// Their number.
+    pub packets: u64,
+    /// Their bytes with the headers of RTP.
+    pub bytes: u64,
+    /// The time of the last one.
+    pub last: Option<Duration>,
+}
+
+impl Rewrites {
+    /// Counts a packet of `length` bytes.
+    pub fn count(&mut self, length: usize, now: Duration) {
+        self.packets += 1;
+        self.bytes += length as u64;
+        self.last = Some(now);
+    }
+}
+
 /// Counters of the packets that came from one end.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LegStatistics {
@@ -40,23 +60,41 @@ impl LegStatistics {
         let is_event = announced.events & crate::announcement::bit(payload_type) != 0;
         let reception = match &mut self.reception {
             Some(reception) if reception.ssrc() == header.ssrc() => reception,
-            reception => {
-                if let Some(ended) = reception.take() {
-                    self.earlier.0 += ended.expected();
-                    self.earlier.1 += ended.received();
-                    self.earlier.2 = self.earlier.2.max(ended.spacing().max_jitter());
-                }
+            _ => {
+                self.end_reception();
                 let mut new = ReceptionStats::new(header, announced.clock_rate(payload_type));
                 for number in (0..128).filter(|number| announced.events >> number & 1 == 1) {
                     new = new.with_events(number);
                 }
-                reception.insert(new)
+                self.reception.insert(new)
             }
         };
         if !is_event && self.payload_type.replace(payload_type) != Some(payload_type) {
             reception.set_clock_rate(announced.clock_rate(payload_type));
         }
         reception.receive(header, now);
+    }
+
+    /// Adds packets that were rewritten. Gaps and distances between them are unknown, and are no
+    /// losses: the measurement begins again with the next packet.
+    pub(crate) fn add(&mut self, rewrites: Rewrites) {
+        if rewrites.packets == 0 {
+            return;
+        }
+        self.packets += rewrites.packets;
+        self.bytes += rewrites.bytes;
+        self.first = self.first.or(rewrites.last);
+        self.last = self.last.max(rewrites.last);
+        self.end_reception();
+    }
+
+    /// Moves the measurement of an SSRC to the earlier ones.
+    fn end_reception(&mut self) {
+        if let Some(ended) = self.reception.take().filter(ReceptionStats::is_valid) {
+            self.earlier.0 += ended.expected();
+            self.earlier.1 += ended.received();
+            self.earlier.2 = self.earlier.2.max(ended.spacing().max_jitter());
+        }
     }
 
     /// Counts a packet other than RTP. The reports in RTCP in clear are about `other`, the packets

@@ -2,8 +2,9 @@
 
 use crate::announcement::{Announcement, Content, bit};
 use crate::error::Drop;
+use crate::frame::{Ends, Entry};
 use crate::keying::LegKeys;
-use crate::statistics::{Direction, LegStatistics};
+use crate::statistics::{Direction, LegStatistics, Rewrites};
 use core::net::SocketAddr;
 use core::time::Duration;
 use lock_api::{Mutex, RawMutex};
@@ -90,7 +91,8 @@ impl Leg {
     pub(crate) fn announce(&mut self, announced: Announcement, now: Duration) -> bool {
         let before = self.announced.as_ref();
         let has_moved = before.is_some_and(|before| {
-            (before.destinations, &before.sources) != (announced.destinations, &announced.sources)
+            (before.named, before.destinations, &before.sources)
+                != (announced.named, announced.destinations, &announced.sources)
         });
         if has_moved {
             // An end that never sent gets no more packets at other addresses.
@@ -177,6 +179,26 @@ impl<R: RawMutex> Stream<R> {
         self.with(|legs| [legs[0].statistics.summary(), legs[1].statistics.summary()])
     }
 
+    /// Calls `install` with the rewrite of the RTP packets that come to the port of `side`, if that
+    /// is all that is to be done with them: both ends have latched, and the relay has no keys.
+    /// `locals` are the addresses of the ports of RTP, the caller's first. The entry holds until
+    /// [`Host::withdraw`](crate::Host::withdraw). The stream is locked meanwhile: `install` must
+    /// not call it.
+    pub fn hand_over(&self, side: Side, locals: [SocketAddr; 2], install: impl FnOnce(Entry)) {
+        let legs = self.legs.lock();
+        let at = side.index();
+        let (from_leg, to_leg) = (&legs[at], &legs[1 - at]);
+        if let Some(entry) = entry([from_leg, to_leg], [locals[at], locals[1 - at]]) {
+            install(entry);
+        }
+    }
+
+    /// Adds packets of `side` that were rewritten. A host that rewrites does this every second at
+    /// least, for [`Calls::expire`](crate::Calls::expire).
+    pub fn add(&self, side: Side, rewrites: Rewrites) {
+        self.legs.lock()[side.index()].statistics.add(rewrites);
+    }
+
     /// Processes a packet that came `from` an address to the port of `side` and `channel`, in the
     /// first `length` bytes of `buffer`. It is processed in place: SRTP makes it longer, by the
     /// overhead of its suite. `now` is the time since an epoch of the owner.
@@ -209,6 +231,20 @@ impl<R: RawMutex> Stream<R> {
         }
         relayed
     }
+}
+
+/// The rewrite of RTP packets from the first leg to the second, if they need no other work.
+fn entry([from_leg, to_leg]: [&Leg; 2], locals: [SocketAddr; 2]) -> Option<Entry> {
+    let (announced, theirs) = (from_leg.announced.as_ref()?, to_leg.announced.as_ref()?);
+    let (source, destination) = (from_leg.latched[0]?, to_leg.latched[0]?);
+    let is_plain = announced.content != Content::Other
+        && from_leg.keys.is_none()
+        && to_leg.keys.is_none()
+        && source.is_ipv4() == destination.is_ipv4();
+    let payload_types = announced.payload_types | theirs.payload_types;
+    let received = Ends { source: source.into(), destination: locals[0].into() };
+    let sent = Ends { source: locals[1].into(), destination: destination.into() };
+    is_plain.then(|| Entry::new(received, sent, payload_types))
 }
 
 fn relay(

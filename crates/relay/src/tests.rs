@@ -1,9 +1,10 @@
 //! Calls through a relay with a simulated host.
 
+use crate::frame::{Ends, Entry};
 use crate::{
     Calls, Channel, Drop, End, Host, Keying, Limits, NoPort, Passage, Ports, Relay, RelayError,
 };
-use crate::{Role, Side, Stream};
+use crate::{Rewrites, Role, Side, Stream};
 use core::net::{IpAddr, SocketAddr};
 use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering::Relaxed};
 use core::time::Duration;
@@ -19,6 +20,8 @@ type Streams = Arc<Mutex<Vec<Arc<Stream<RawMutex>>>>>;
 struct Fake {
     streams: Streams,
     open: Arc<AtomicUsize>,
+    /// The packets that were rewritten and are not yet added, of each side.
+    rewrites: Arc<Mutex<[Rewrites; 2]>>,
     random: AtomicU8,
 }
 
@@ -53,6 +56,10 @@ impl Host<RawMutex> for Fake {
         place.ip() == IpAddr::from(RELAY) && (20_000..20_100).contains(&place.port())
     }
 
+    fn withdraw(&self, _: &FakePorts) -> [Rewrites; 2] {
+        core::mem::take(&mut self.rewrites.lock())
+    }
+
     fn random(&self, bytes: &mut [u8]) {
         for byte in bytes {
             *byte = self.random.fetch_add(37, Relaxed);
@@ -70,15 +77,21 @@ struct Rig {
     relay: Relay<RawMutex, Fake>,
     streams: Streams,
     open: Arc<AtomicUsize>,
+    rewrites: Arc<Mutex<[Rewrites; 2]>>,
     keying: Keying,
 }
 
 impl Rig {
     fn new(limits: Limits) -> Self {
         let (streams, open) = (Streams::default(), Arc::default());
-        let host =
-            Fake { streams: Arc::clone(&streams), open: Arc::clone(&open), random: 1.into() };
-        Self { relay: Relay::new(host, limits), streams, open, keying: Keying::Passed }
+        let rewrites = Arc::default();
+        let host = Fake {
+            streams: Arc::clone(&streams),
+            open: Arc::clone(&open),
+            rewrites: Arc::clone(&rewrites),
+            random: 1.into(),
+        };
+        Self { relay: Relay::new(host, limits), streams, open, rewrites, keying: Keying::Passed }
     }
 
     /// Passes a description of `side` in the call `c`, on the branch `b` until it is answered.
@@ -134,6 +147,14 @@ impl Rig {
 
     fn stream(&self) -> Arc<Stream<RawMutex>> {
         Arc::clone(self.streams.lock().last().unwrap())
+    }
+
+    /// The entry for packets of `side`, if its stream gives one.
+    fn entry(&self, side: Side) -> Option<Entry> {
+        let locals = [place("192.0.2.1:20000"), place("192.0.2.1:20002")];
+        let mut entry = None;
+        self.stream().hand_over(side, locals, |given| entry = Some(given));
+        entry
     }
 
     fn send(&self, side: Side, from: &str, packet: &[u8]) -> Result<(SocketAddr, Vec<u8>), Drop> {
@@ -212,6 +233,80 @@ fn packets_of_strangers_are_refused_before_and_after_the_first_packet() {
     rig.pass(Side::Callee, role, &sdp("203.0.113.1", 6000), |_| {}).unwrap().unwrap();
     rig.send(Side::Caller, "198.51.100.1:4100", &rtp(3)).unwrap();
     assert_eq!(rig.stream().summary()[0].refused, 5);
+}
+
+#[test]
+fn an_end_behind_nat_moves_with_its_private_address() {
+    let rig = Rig::new(Limits::default());
+    rig.first_offer(&sdp("10.0.0.7", 4000));
+    rig.first_answer(&sdp("203.0.113.1", 6000)).unwrap();
+    rig.send(Side::Caller, "198.51.100.1:33333", &rtp(1)).unwrap();
+    let role = Role::Offer { exchange: 2 };
+    rig.pass(Side::Caller, role, &sdp("10.0.0.7", 4100), |_| {}).unwrap().unwrap();
+    assert_eq!(rig.send(Side::Caller, "198.51.100.1:44444", &rtp(2)), Err(Drop::Source));
+    let role = Role::Response { exchange: 2, is_final: true };
+    rig.pass(Side::Callee, role, &sdp("203.0.113.1", 6000), |_| {}).unwrap().unwrap();
+    rig.send(Side::Caller, "198.51.100.1:44444", &rtp(2)).unwrap();
+    assert_eq!(rig.send(Side::Caller, "198.51.100.1:33333", &rtp(3)), Err(Drop::Source));
+}
+
+#[test]
+fn a_plain_stream_is_handed_over_once_both_ends_have_latched() {
+    let rig = Rig::new(Limits::default());
+    rig.first_offer(&sdp("198.51.100.1", 4000));
+    rig.first_answer(&sdp("203.0.113.1", 6000)).unwrap();
+    let packets = |numbers: core::ops::Range<u16>| {
+        for number in numbers {
+            rig.send(Side::Caller, "198.51.100.1:4000", &rtp(number)).unwrap();
+        }
+    };
+    packets(1..11);
+    assert_eq!(rig.entry(Side::Caller), None);
+    rig.send(Side::Callee, "203.0.113.1:6000", &rtp(1)).unwrap();
+    let end = |text| place(text).into();
+    let received = Ends { source: end("198.51.100.1:4000"), destination: end("192.0.2.1:20000") };
+    let sent = Ends { source: end("192.0.2.1:20002"), destination: end("203.0.113.1:6000") };
+    let entry = Entry::new(received, sent, 1 | 1 << 101);
+    assert_eq!(rig.entry(Side::Caller), Some(entry));
+    let back = rig.entry(Side::Callee).unwrap();
+    assert_eq!((back.received.source, back.sent.source), (sent.destination, received.destination));
+
+    // Rewritten packets are no gap.
+    let last = Some(Duration::from_secs(50));
+    rig.stream().add(Side::Caller, Rewrites { packets: 90, bytes: 90 * 172, last });
+    packets(101..111);
+    let [caller, _] = rig.stream().summary();
+    assert_eq!((caller.packets, caller.bytes, caller.lost), (110, 110 * 172, Some(0)));
+
+    // An answer takes it back, with the packets since, before the addresses change.
+    let last = Some(Duration::from_secs(60));
+    rig.rewrites.lock()[0] = Rewrites { packets: 5, bytes: 860, last };
+    let role = Role::Offer { exchange: 2 };
+    rig.pass(Side::Caller, role, &sdp("198.51.100.1", 4100), |_| {}).unwrap().unwrap();
+    assert_eq!(rig.entry(Side::Caller), Some(entry));
+    let role = Role::Response { exchange: 2, is_final: true };
+    rig.pass(Side::Callee, role, &sdp("203.0.113.1", 6000), |_| {}).unwrap().unwrap();
+    assert_eq!((rig.entry(Side::Caller), rig.entry(Side::Callee)), (None, None));
+    let [caller, _] = rig.stream().summary();
+    assert_eq!((caller.packets, caller.last), (115, last));
+
+    // A call ends with the packets of its end.
+    rig.rewrites.lock()[1] = Rewrites { packets: 7, bytes: 1204, last };
+    let report = rig.relay.end_dialog(b"c", [b"callee", b"caller"]).unwrap();
+    assert_eq!(report.streams[0][1].packets, 8);
+}
+
+#[test]
+fn streams_with_keys_of_the_relay_are_not_handed_over() {
+    let mut rig = Rig::new(Limits::default());
+    rig.keying = Keying::Required;
+    let mut here = Phone::new(CALLER, Security::Off);
+    let mut there = Phone::new(CALLEE, Security::Required);
+    let answer = there.answer(&rig.first_offer(&here.offer())).unwrap();
+    here.accept(&rig.first_answer(&answer).unwrap());
+    here.talk(&rig, Side::Caller, &mut there);
+    there.talk(&rig, Side::Callee, &mut here);
+    assert_eq!((rig.entry(Side::Caller), rig.entry(Side::Callee)), (None, None));
 }
 
 #[test]

@@ -117,6 +117,8 @@ pub(crate) struct Part {
     pub(crate) from: EthernetAddress,
     pub(crate) to: EthernetAddress,
     pub(crate) ends: Ends,
+    /// The class of service.
+    pub(crate) dscp: u8,
     /// The identification that all fragments of the packet share.
     pub(crate) ident: u16,
     /// Its offset in the packet in bytes.
@@ -136,7 +138,7 @@ pub(crate) fn write_headers(frame: &mut [u8], part: &Part) -> usize {
     let mut ip = Ipv4Packet::new_unchecked(ethernet.payload_mut());
     ip.set_version(4);
     ip.set_header_len(IP as u8);
-    ip.set_dscp(0);
+    ip.set_dscp(part.dscp);
     ip.set_ecn(0);
     ip.set_total_len((IP + part.length) as u16);
     ip.set_ident(part.ident);

@@ -146,6 +146,7 @@ mod tests {
             from,
             to,
             ends,
+            dscp: 0,
             ident: 1,
             offset: 0,
             is_last: true,

@@ -1,12 +1,13 @@
 //! The options of the server.
 
 use super::{Machine, Mistake, Word};
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::net::{Ipv4Addr, SocketAddrV4};
 use core::ops::RangeInclusive;
+use relay::PortRange;
 use sip::Duration;
-use sip_server::config::{Mode, State};
+use sip_server::config::{MediaKeys, Mode, Relaying, State};
 use smoltcp::wire::Ipv4Cidr;
 
 /// The options of the server.
@@ -27,6 +28,12 @@ pub struct Options {
     pub advertised: Option<SocketAddrV4>,
     /// `trusted=A.B.C.D/BITS,...`: the trusted networks.
     pub trusted: Vec<Ipv4Cidr>,
+    /// `relay=needed`, `all` or `off`: the calls whose media are relayed.
+    pub relay: Relaying,
+    /// `ports=FIRST-LAST`: the UDP ports of relayed media.
+    pub ports: PortRange,
+    /// `keys=passed`, `converted`, `offered` or `required`: the SRTP keys of relayed calls.
+    pub keys: MediaKeys,
     /// `tftp=A.B.C.D`: the TFTP server with the file of users, in place of DHCP's.
     pub tftp: Option<Ipv4Addr>,
     /// `file=NAME`: the name of that file in place of DHCP's.
@@ -53,6 +60,9 @@ impl Default for Options {
             state: State::Stateful,
             domain: Vec::new(),
             trusted: Vec::new(),
+            relay: Relaying::Needed,
+            ports: PortRange::default(),
+            keys: MediaKeys::Converted,
             tftp: None,
             file: None,
             refresh: Duration::ZERO,
@@ -76,11 +86,10 @@ pub enum Page {
     Users,
 }
 
-/// The allowed query ports: the machine uses others itself.
+/// The allowed ports for queries and media: the machine uses others itself.
 const PORTS: RangeInclusive<u16> = 1_024..=49_151;
 
-const NAMES: &str =
-    "mode, auth, state, domain, as, trusted, tftp, file, refresh, expires, screen, query, secret,";
+const NAMES: &str = "mode, auth, state, domain, as, trusted, relay, ports, keys, tftp, file, refresh, expires, screen, query, secret,";
 
 impl Options {
     /// Parses `text`. The later of two words for the same option counts.
@@ -88,7 +97,15 @@ impl Options {
     /// # Errors
     /// If a word is not a valid option.
     pub fn read(&mut self, text: &str) -> Result<(), Mistake> {
-        Word::all(text).try_for_each(|word| self.set(word))
+        Word::all(text).try_for_each(|word| self.set(word))?;
+        match self.query {
+            Some(host) if self.ports.ports().contains(&host.port()) => Err(Mistake::Value {
+                name: "query".into(),
+                value: host.to_string(),
+                expected: "a port that is not one of ports",
+            }),
+            _ => Ok(()),
+        }
     }
 
     fn set(&mut self, word: Word<'_>) -> Result<(), Mistake> {
@@ -117,6 +134,29 @@ impl Options {
                 }
             }
             "trusted" => self.trusted = word.parse_all("networks such as 192.0.2.0/24")?,
+            "relay" => {
+                let meanings =
+                    [("needed", Relaying::Needed), ("all", Relaying::All), ("off", Relaying::Off)];
+                self.relay = word.one_of(&meanings, "needed, all or off")?;
+            }
+            "ports" => {
+                let example = "a range of 1024 to 49151 without 5060, such as 20000-29999";
+                let range: PortRange = word.parse(example)?;
+                let ports = range.ports();
+                if ports.contains(&5_060) || !PORTS.contains(ports.end()) {
+                    return Err(word.mistake(example));
+                }
+                self.ports = range;
+            }
+            "keys" => {
+                let meanings = [
+                    ("passed", MediaKeys::Passed),
+                    ("converted", MediaKeys::Converted),
+                    ("offered", MediaKeys::Offered),
+                    ("required", MediaKeys::Required),
+                ];
+                self.keys = word.one_of(&meanings, "passed, converted, offered or required")?;
+            }
             "tftp" => self.tftp = Some(word.address()?),
             "file" => self.file = Some(word.value.into()),
             "refresh" => self.refresh = word.seconds()?,
@@ -170,7 +210,6 @@ fn hex(value: &str) -> Option<[u8; 32]> {
 mod tests {
     use super::super::Sntp;
     use super::*;
-    use alloc::string::ToString;
 
     fn read(text: &str) -> Result<Options, Mistake> {
         let mut options = Options::default();
@@ -183,7 +222,7 @@ mod tests {
             "barebell mode=redirect auth=off state=stateless domain=Example.org,sip.example.org \
              trusted=192.0.2.0/28,192.0.2.9/32 address=192.0.2.7/24 gateway=192.0.2.1 dns=192.0.2.2,192.0.2.3 tftp=192.0.2.4 \
              file=users refresh=600 expires=120 checksums=off sntp=off syslog=192.0.2.5 \
-             screen=users query=192.0.2.9:5099 as=203.0.113.5:15060 reboot=0",
+             relay=all ports=30000-30999 keys=offered screen=users query=192.0.2.9:5099 as=203.0.113.5:15060 reboot=0",
         );
         let machine = Machine {
             address: Some("192.0.2.7/24".parse().expect("an address")),
@@ -203,6 +242,9 @@ mod tests {
             trusted: ["192.0.2.0/28", "192.0.2.9/32"]
                 .map(|network| network.parse().expect("a network"))
                 .into(),
+            relay: Relaying::All,
+            ports: "30000-30999".parse().expect("a range"),
+            keys: MediaKeys::Offered,
             tftp: Some(Ipv4Addr::new(192, 0, 2, 4)),
             file: Some("users".into()),
             refresh: Duration::from_secs(600),
@@ -237,6 +279,12 @@ mod tests {
             "as=0.0.0.0:5060",
             "query=192.0.2.9:53",
             "query=192.0.2.9:5060",
+            "query=192.0.2.9:20001",
+            "relay=on",
+            "ports=5000-5999",
+            "ports=20000-50001",
+            "ports=20000",
+            "keys=yes",
         ] {
             assert!(said(line).is_err(), "{line}");
         }

@@ -13,6 +13,10 @@ pub(super) const USER: usize = 1100;
 /// The part of that for a user in the engine.
 pub(super) const TAKEN_IN: usize = 320;
 
+/// Bytes of memory per relayed call with one stream: its state, its descriptions, and the BYEs for
+/// its end.
+pub(super) const CALL: usize = 8 << 10;
+
 /// The limits of a machine, in bytes unless noted otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Budget {
@@ -22,6 +26,8 @@ pub(super) struct Budget {
     pub(super) transactions: usize,
     /// Dialogs.
     pub(super) dialogs: usize,
+    /// Number of relayed calls.
+    pub(super) calls: usize,
     /// TCP connections: their buffers, incomplete messages, and unread responses.
     pub(super) connections: usize,
     /// Incomplete datagrams, and likewise datagrams that wait for a neighbour.
@@ -39,6 +45,7 @@ impl Budget {
             users: if memory / USER < USERS { memory / USER } else { USERS },
             transactions: memory / 4,
             dialogs: memory / 16,
+            calls: memory / 16 / CALL,
             connections: memory / 8,
             datagrams: memory / 64,
             sources: memory / 4096,

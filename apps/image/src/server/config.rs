@@ -27,6 +27,8 @@ pub(super) fn config(
         state: options.state,
         domains: [domain(options, ours)].into(),
         timings: true,
+        relaying: options.relay,
+        media_keys: options.keys,
         ..Config::default()
     };
     let address = SocketAddr::new(ours.unwrap_or(Ipv4Addr::UNSPECIFIED.into()), SIP);

@@ -4,6 +4,7 @@ mod accounts;
 mod budget;
 mod config;
 mod connections;
+mod media;
 mod query;
 pub mod screens;
 mod shortage;
@@ -31,6 +32,7 @@ use config::SIP;
 use connections::{Connections, News};
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+use media::RelayedMedia;
 use shortage::Level;
 use sip::{Duration, Flow, Instant, Transport};
 use sip_server::{Event, Location, Output, Ticket, Timing, Worker};
@@ -75,6 +77,7 @@ pub struct Server {
     /// The latest time of the next work on connections.
     next_round: Instant,
     resolver: Resolver<Ticket>,
+    media: Option<RelayedMedia>,
     time_keeper: Option<TimeKeeper>,
     /// Microseconds from the time of timers to the time of day.
     clock_offset: i64,
@@ -118,6 +121,11 @@ impl Server {
         let config = config::config(&options, None, &[], memory().claimed);
         let engine = Arc::new(sip_server::Server::new(config, &secret));
         engine.forget_nonces_before(now);
+        let media = RelayedMedia::new(&options, memory().claimed, &mut random);
+        if let Some(media) = &media {
+            engine.set_relay(media.calls());
+            network.set_media(media.ports().clone());
+        }
         let mut worker = engine.worker();
         worker.set_clock(nanoseconds);
         let syslog = options.machine.syslog.map(Syslog::new);
@@ -135,6 +143,7 @@ impl Server {
             connections: Connections::new(now),
             next_round: now,
             resolver: Resolver::default(),
+            media,
             time_keeper: None,
             clock_offset: 0,
             syslog,
@@ -193,7 +202,7 @@ impl Server {
 
     fn serve(&mut self, now: Instant, clock: &mut dyn FnMut() -> Instant) {
         for _ in 0..TURN {
-            let start = nanoseconds();
+            let (start, counts) = (nanoseconds(), self.network.counts());
             let Some(datagram) = self.network.receive(now) else { break };
             let ends = datagram.ends;
             if ends.destination.port() == SIP {
@@ -218,6 +227,13 @@ impl Server {
                 self.act(now);
                 self.total.count += 1;
                 self.total.nanoseconds += nanoseconds().saturating_sub(start);
+            } else if let Some(media) = &mut self.media
+                && media.ports().is_open(ends.destination.port())
+            {
+                if let Some((outgoing, packet)) = media.receive(now, ends, datagram.payload) {
+                    self.network.send(now, outgoing.port, outgoing.to, packet);
+                    self.network.expedite(now, ends.destination.port(), *outgoing.to.ip());
+                }
             } else if self.accounts.port() == Some(ends.destination.port()) {
                 let came =
                     self.accounts.receive(now, ends.source, datagram.payload, (self.memory)());
@@ -236,7 +252,9 @@ impl Server {
                 if host.ip() == ends.source.ip() && now >= self.next_answer {
                     self.next_answer = now + LOOK;
                     let steps = self.engine.timings().map(|(step, timing)| (step.name(), timing));
-                    let answer = query::answer(datagram.payload, steps.into_iter(), self.total);
+                    let rewrite = Timing { count: counts.rewritten, nanoseconds: counts.rewriting };
+                    let frames = [self.total, rewrite];
+                    let answer = query::answer(datagram.payload, steps.into_iter(), frames);
                     self.network.send(now, host.port(), ends.source, answer.as_bytes());
                 }
             } else {
@@ -286,6 +304,7 @@ impl Server {
         self.next_look = now + LOOK;
         self.level = Level::of((self.memory)());
         self.tell_memory();
+        self.end_calls(now);
         let number = u64::from_le_bytes(self.random.bytes());
         let question = self.time_keeper.as_mut().and_then(|keeper| keeper.transmit(now, number));
         if let Some((server, message)) = question {

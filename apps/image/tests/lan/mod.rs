@@ -1,6 +1,8 @@
 //! A simulated network: the server on a fake card, and all other hosts at its other end.
 
 #[allow(dead_code)]
+pub(crate) mod call;
+#[allow(dead_code)]
 pub(crate) mod tcp;
 
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};

@@ -10,10 +10,10 @@ pub(crate) use values::{mode, on_off, state, sync};
 
 use crate::acme::{AcmeSettings, LETS_ENCRYPT};
 use crate::certificates::TlsSettings;
-use crate::media::PORTS_PER_STREAM;
 use crate::settings::Settings;
 use net::tls::ClientCertificates;
 use reader::{Reader, Section};
+use relay::PORTS_PER_STREAM;
 use sip::Duration;
 use std::path::Path;
 use values::{algorithms, at_least, domains, duration, flag, networks, text, whole, word};
@@ -270,7 +270,7 @@ fn read_media(section: &mut Section<'_, '_>, settings: &mut Settings) {
     section.read("relay", &mut settings.engine.relaying, word(values::relaying));
     section.read("keys", &mut settings.engine.media_keys, word(values::media_keys));
     let media = &mut settings.media;
-    section.read("ports", &mut media.ports, word(str::parse));
+    section.read("ports", &mut media.ports, word(values::ports));
     section.read_some("max_calls", &mut media.max_calls, at_least(1));
     section.read("max_calls_per_source", &mut media.limits.calls_of_owner, at_least(1));
     let mut timeout = None;

@@ -5,6 +5,7 @@ use crate::certificates::Files;
 use crate::domains;
 use crate::listen::Listen;
 use net::Origins;
+use relay::{PortRange, PortRangeError};
 use sip::Duration;
 use sip::digest::Algorithm;
 use sip::stream::websocket::ClientField;
@@ -82,6 +83,11 @@ pub(super) fn media_keys(name: &str) -> Result<MediaKeys, String> {
         "required" => Ok(MediaKeys::Required),
         _ => Err(unknown(name, "passed, converted, offered, required")),
     }
+}
+
+/// Parses the ports of the media relay.
+pub(super) fn ports(range: &str) -> Result<PortRange, String> {
+    range.parse().map_err(|error: PortRangeError| error.to_string())
 }
 
 /// Parses the time at which registrations survive a power loss.

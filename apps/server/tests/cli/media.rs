@@ -102,7 +102,7 @@ fn pass_packet(from: &UdpSocket, port: u16, to: &UdpSocket, packet: &[u8]) {
     from.send_to(packet, server).unwrap();
     let mut buffer = [0; 200];
     let length = to.recv(&mut buffer).unwrap();
-    assert_eq!(buffer[..length], packet);
+    assert_eq!(&buffer[..length], packet);
 }
 
 /// Sets up a call. Returns its phones and the ports of the relay for the caller and the callee.

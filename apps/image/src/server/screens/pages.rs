@@ -244,9 +244,13 @@ fn about(facts: &mut Facts<'_>, server: &mut Server, rates: &Rates) {
         false => facts.say("link", Style::Bad, format_args!("down")),
     }
     facts.tell("users loaded", format_args!("{}", server.accounts.len()));
-    facts.tell("registered", format_args!("{}", server.engine.registered()));
-    facts.tell("bindings", format_args!("{}", server.engine.bindings()));
+    let (users, bindings) = (server.engine.registered(), server.engine.bindings());
+    facts.tell("registered", format_args!("{users}, {bindings} bindings"));
     facts.tell("transactions", format_args!("{}", server.engine.transactions()));
+    match &server.media {
+        Some(media) => facts.tell("relayed calls", format_args!("{}", media.count())),
+        None => facts.tell("relayed calls", format_args!("off")),
+    }
     facts.tell("uptime", format_args!("{}", Clock(rates.uptime())));
     let heap = (server.memory)();
     let tenths = |bytes: usize| (bytes * 10) >> 20;

@@ -5,7 +5,6 @@
 
 mod expiry;
 mod packets;
-mod pairs;
 mod sockets;
 #[cfg(test)]
 mod tests;
@@ -15,11 +14,9 @@ pub(super) use expiry::Expiry;
 
 use crate::failure::{Failure, during};
 use crate::log;
-use crate::media::PortRange;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
-use pairs::Pairs;
 use parking_lot::{Mutex, RawMutex};
-use relay::{Channel, Host, NoPort, Ports, Side, Stream};
+use relay::{Channel, Host, NoPort, Pairs, PortRange, Ports, Side, Stream};
 use sip::Instant;
 use sockets::Pair;
 use std::io;
@@ -40,7 +37,7 @@ const ATTEMPTS: usize = 16;
 pub(crate) struct Media(Arc<Sockets>);
 
 struct Sockets {
-    pairs: Pairs,
+    pairs: Pairs<RawMutex>,
     /// The leg of each pair of ports in use. An event of a pair that has just been closed finds no
     /// leg, or another one without a packet.
     legs: Box<[Mutex<Option<Leg>>]>,
@@ -119,7 +116,8 @@ impl Host<RawMutex> for Media {
     }
 
     fn is_own(&self, place: SocketAddr) -> bool {
-        let Some(leg) = self.0.pairs.index_of(place.port()).and_then(|at| self.0.legs.get(at))
+        let Some(leg) =
+            self.0.pairs.extent().0.pair_of(place.port()).and_then(|at| self.0.legs.get(at))
         else {
             return false;
         };
