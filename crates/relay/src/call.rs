@@ -2,17 +2,17 @@
 
 use crate::announcement::Announcement;
 use crate::description::{KeyChange, MediumChange, rewrite};
-use crate::end::{End, Keying};
+use crate::end::{End, EndReport, Keying};
 use crate::error::RelayError;
 use crate::host::{Host, Ports};
 use crate::keying::{LegKeying, LegKeys};
+use crate::statistics::Direction;
 use crate::stream::{Side, Stream};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
-use core::net::SocketAddr;
 use core::time::Duration;
 use lock_api::RawMutex;
 use sdp::SessionDescription;
@@ -42,6 +42,9 @@ pub enum Role {
         /// True if it is the final answer. An earlier one may be followed by another.
         is_final: bool,
     },
+    /// The answer to the last offer of the other side. The call is answered then, and another
+    /// answer may follow.
+    Answer,
     /// The description in an acknowledgement: the answer to an offer in a response.
     Acknowledgement {
         /// The identifier of the request.
@@ -73,9 +76,10 @@ pub(crate) struct Branch<R, P> {
     pub(crate) caller_tag: Box<[u8]>,
     pub(crate) callee_tags: SmallVec<[Box<[u8]>; 1]>,
     pub(crate) owner: u64,
-    /// The addresses that the signalling of the ends comes from.
-    pub(crate) signalling: [SocketAddr; 2],
+    pub(crate) ends: [EndReport; 2],
     pub(crate) created: Duration,
+    /// The time of the last description.
+    pub(crate) described: Duration,
     pub(crate) answered: Option<Duration>,
     pub(crate) attachment: Option<Attachment>,
     media: Vec<Option<Medium<R, P>>>,
@@ -99,8 +103,9 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
             caller_tag: caller_tag.into(),
             callee_tags: SmallVec::new(),
             owner,
-            signalling: [SocketAddr::from(([0, 0, 0, 0], 0)); 2],
+            ends: [EndReport::UNKNOWN; 2],
             created: now,
+            described: now,
             answered: None,
             attachment: None,
             media: Vec::new(),
@@ -135,8 +140,9 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
             return Err(RelayError::TooManyMedia);
         }
         let (by, other) = (ends.side, ends.side.other());
-        self.signalling[by.index()] = ends.from.signalling;
-        self.signalling[other.index()] = ends.to.signalling;
+        self.ends[by.index()].update(ends.from);
+        self.ends[other.index()].update(ends.to);
+        self.described = now;
         let answers = |exchange: &Option<Exchange>, id, in_response| {
             let fits = |it: &Exchange| it.id == id && it.in_response == in_response;
             exchange.as_ref().is_some_and(fits)
@@ -152,7 +158,12 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
             {
                 self.answer(host, ends, &session, (true, now))
             }
-            Role::Acknowledgement { .. } => Err(RelayError::NoOffer),
+            Role::Answer if self.exchanges[other.index()].is_some() => {
+                let answered = self.answer(host, ends, &session, (false, now))?;
+                self.answered.get_or_insert(now);
+                Ok(answered)
+            }
+            Role::Acknowledgement { .. } | Role::Answer => Err(RelayError::NoOffer),
             Role::Offer { exchange } => self.offer(host, (exchange, false), ends, &session),
             Role::Response { exchange, .. } => self.offer(host, (exchange, true), ends, &session),
         }
@@ -195,7 +206,12 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
                 Some(keying) => {
                     keying[by.index()].read_offer(description, ends.from.keying)?;
                     let leg = &mut keying[by.other().index()];
-                    let keying = leg.established().unwrap_or(ends.to.keying);
+                    // Keys that end here do not pass: a leg without keys stays in clear.
+                    let asked = match ends.to.keying {
+                        Keying::Passed => Keying::Clear,
+                        keying => keying,
+                    };
+                    let keying = leg.established().unwrap_or(asked);
                     leg.write_offer(keying, &mut random)?
                 }
                 None => KeyChange::None,
@@ -262,6 +278,17 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
             changes.push(Some(MediumChange { port: medium.ports.rtp()[offerer.index()], keys }));
         }
         Ok(rewrite(session, ends.to.advertised, &changes))
+    }
+
+    /// The statistics of the streams in use: the packets of the caller, and those of the callee.
+    pub(crate) fn summaries(&self) -> impl Iterator<Item = [Direction; 2]> {
+        self.media.iter().flatten().map(|medium| {
+            let mut directions = medium.stream.summary();
+            for (direction, port) in directions.iter_mut().zip(medium.ports.rtp()) {
+                direction.local_port = port;
+            }
+            directions
+        })
     }
 
     /// The streams in use.
