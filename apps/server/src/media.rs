@@ -1,5 +1,6 @@
 //! The settings of the media relay.
 
+use crate::ng::NgSettings;
 use relay::Limits;
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -17,6 +18,8 @@ pub(crate) struct MediaSettings {
     pub(crate) max_calls: Option<usize>,
     /// The other limits.
     pub(crate) limits: Limits,
+    /// The NG protocol.
+    pub(crate) ng: NgSettings,
 }
 
 impl Default for MediaSettings {
@@ -25,6 +28,7 @@ impl Default for MediaSettings {
             ports: PortRange { first: 20_000, pairs: 5_000 },
             max_calls: None,
             limits: Limits::default(),
+            ng: NgSettings::default(),
         }
     }
 }
