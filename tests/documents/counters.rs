@@ -4,7 +4,8 @@ use crate::page::Page;
 use crate::stage::play;
 
 const SCRIPT: &str = r#"
-barebell serve --listen udp:127.0.0.1:5060 2>/dev/null &
+printf '[media]\nng = "127.0.0.1:2223"\nng_clients = ["127.0.0.1"]\n' > ng.toml
+barebell serve --config ng.toml --listen udp:127.0.0.1:5060 2>/dev/null &
 until barebell status --json >/dev/null; do sleep 0.1; done
 barebell status --json
 "#;

@@ -91,16 +91,35 @@ impl Kamailio {
         Self::start_with(next_hop, nat, None)
     }
 
+    /// As [`Kamailio::start`], with a media relay: its module rtpengine, without any flag, sends
+    /// requests to `engine`.
+    ///
+    /// # Panics
+    /// Kamailio cannot be started.
+    #[must_use]
+    pub fn start_with_relay(next_hop: SocketAddr, engine: SocketAddr) -> Self {
+        Self::start_by(&|outside, inside| {
+            configuration((outside, inside), next_hop, Nat::Ignored, None, Some(engine))
+        })
+    }
+
     /// As [`Kamailio::start`], with TLS.
     ///
     /// # Panics
     /// Kamailio cannot be started.
     #[must_use]
     pub fn start_with(next_hop: SocketAddr, nat: Nat, tls: Option<&Tls<'_>>) -> Self {
+        Self::start_by(&|outside, inside| {
+            configuration((outside, inside), next_hop, nat, tls, None)
+        })
+    }
+
+    /// Starts Kamailio with the configuration for its two addresses.
+    fn start_by(configuration: &dyn Fn(SocketAddr, SocketAddr) -> String) -> Self {
         let folder = Folder::new("kamailio");
         let outside = SocketAddr::from((ADDRESS, free_ports(1)));
         let inside = SocketAddr::from((ADDRESS, free_ports(1)));
-        folder.write("kamailio.cfg", &configuration(outside, inside, next_hop, nat, tls));
+        folder.write("kamailio.cfg", &configuration(outside, inside));
         let mut command = KAMAILIO.command();
         command.args(["-DD", "-E", "-m", "64", "-M", "8", "-f"]).arg(folder.join("kamailio.cfg"));
         for option in ["-Y", "-w"] {
@@ -116,11 +135,11 @@ impl Kamailio {
 }
 
 fn configuration(
-    outside: SocketAddr,
-    inside: SocketAddr,
+    (outside, inside): (SocketAddr, SocketAddr),
     next_hop: SocketAddr,
     nat: Nat,
     tls: Option<&Tls<'_>>,
+    engine: Option<SocketAddr>,
 ) -> String {
     // Only the outside is behind a NAT.
     let from_outside = |command| format!("if ($Rp == {}) {{ {command}(); }}", outside.port());
@@ -137,6 +156,17 @@ fn configuration(
         Some(_) => format!("tcp_children=1\nenable_tls=yes\nlisten=tls:{outside}"),
     };
     let module = tls.map_or_else(String::new, module);
+    // It offers, answers and deletes, as the message asks for.
+    let (engine, relay) = match engine {
+        None => (String::new(), ""),
+        Some(engine) => (
+            format!(
+                "loadmodule \"rtpengine.so\"\n\
+                 modparam(\"rtpengine\", \"rtpengine_sock\", \"udp:{engine}\")\n"
+            ),
+            "rtpengine_manage();",
+        ),
+    };
     format!(
         r#"#!KAMAILIO
 debug=1
@@ -156,16 +186,18 @@ loadmodule "textops.so"
 loadmodule "siputils.so"
 loadmodule "nathelper.so"
 {module}
+{engine}
 request_route {{
     if (!mf_process_maxfwd_header("70")) {{ sl_send_reply("483", "Too Many Hops"); exit; }}
     if (is_method("OPTIONS") && uri==myself) {{ sl_send_reply("200", "OK"); exit; }}
     {of_contact}
-    if (is_method("CANCEL")) {{ if (t_check_trans()) {{ t_relay(); }} exit; }}
+    if (is_method("CANCEL")) {{ {relay} if (t_check_trans()) {{ t_relay(); }} exit; }}
     t_on_reply("ANSWER");
     if (has_totag()) {{
         if (loose_route()) {{
             {of_target}
             if (is_method("NOTIFY")) {{ record_route(); }}
+            {relay}
             t_relay();
             exit;
         }}
@@ -179,10 +211,17 @@ request_route {{
     $du = "sip:{next_hop}{by}";
     $fs = "{inner}:{inside}";
     record_route();
+    t_on_failure("FAILURE");
+    {relay}
     t_relay();
 }}
 onreply_route[ANSWER] {{
     {of_contact}
+    {relay}
+    exit;
+}}
+failure_route[FAILURE] {{
+    {relay}
     exit;
 }}
 "#

@@ -76,12 +76,16 @@ fn in_file(flags: &CheckFlags, text: &str) -> String {
 
 /// Reports the calls that are relayed, and warns of a listener on one of their ports.
 fn media(settings: &Settings, listens: &[Listen], out: &mut Out) -> Result<(), Failure> {
-    let ports = settings.media.ports;
+    let (ports, ng) = (settings.media.ports, &settings.media.ng);
     let calls = match settings.engine.relaying {
-        Relaying::Off => return out.line("relays no media"),
+        Relaying::Off if ng.listen.is_none() => return out.line("relays no media"),
+        Relaying::Off => "the media of calls of NG clients",
         Relaying::Needed => "the media of calls whose ends cannot reach each other",
         Relaying::All => "the media of all calls",
     };
+    if let Some(address) = ng.listen {
+        out.line(&format!("listens for the NG protocol on {address}"))?;
+    }
     let most = settings.media.max_calls();
     out.line(&format!("relays {calls}, at most {most}, on UDP ports {ports}"))?;
     let is_on_one = |listen: &&Listen| {

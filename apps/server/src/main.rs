@@ -15,6 +15,7 @@ mod failure;
 mod listen;
 mod log;
 mod media;
+mod ng;
 mod output;
 mod screens;
 mod serve;

@@ -1,5 +1,6 @@
 //! The settings of the media relay.
 
+use crate::ng::NgSettings;
 use relay::{Limits, PORTS_PER_STREAM, PortRange};
 
 /// The ports and the limits of the media relay.
@@ -11,6 +12,8 @@ pub(crate) struct MediaSettings {
     pub(crate) max_calls: Option<usize>,
     /// The other limits.
     pub(crate) limits: Limits,
+    /// The NG protocol.
+    pub(crate) ng: NgSettings,
 }
 
 impl MediaSettings {

@@ -110,8 +110,8 @@ impl Settings {
     /// The number of sockets that the media relay needs at most.
     pub(crate) fn media_sockets(&self) -> usize {
         match self.engine.relaying {
-            Relaying::Off => 0,
-            Relaying::Needed | Relaying::All => 2 * self.media.ports.pairs(),
+            Relaying::Off if self.media.ng.listen.is_none() => 0,
+            Relaying::Off | Relaying::Needed | Relaying::All => 2 * self.media.ports.pairs(),
         }
     }
 

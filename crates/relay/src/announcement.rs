@@ -1,6 +1,7 @@
 //! The properties of one medium that an end announces in its description.
 
 use crate::end::End;
+use alloc::boxed::Box;
 use core::net::{IpAddr, SocketAddr};
 use sdp::negotiation::Profile;
 use sdp::{Direction, MediaDescription, SessionDescription};
@@ -39,6 +40,10 @@ pub(crate) struct Announcement {
     pub(crate) content: Content,
     /// The address that the end names for RTP, whether packets may be sent there or not.
     pub(crate) named: Option<SocketAddr>,
+    /// The type of the medium, such as `audio`. Empty if it is longer than [`MAX_NAME`].
+    pub(crate) media_type: Box<str>,
+    /// The transport protocol, such as `RTP/AVP`. Empty if it is longer than [`MAX_NAME`].
+    pub(crate) protocol: Box<str>,
     /// The destinations of RTP and of RTCP, if packets may be sent there.
     pub(crate) destinations: [Option<SocketAddr>; 2],
     /// The hosts that the first packets may come from.
@@ -63,9 +68,10 @@ impl Announcement {
     ) -> Option<Self> {
         let content = Content::of(medium.protocol).filter(|_| medium.port != 0)?;
         let address = |text: Option<&str>| text.and_then(|text| text.parse::<IpAddr>().ok());
-        let host = address(session.address(medium)).map(|ip| ip.to_canonical());
+        let named = address(session.address(medium)).map(|ip| ip.to_canonical());
         // A hold of RFC 2543: packets must not be sent.
-        let is_held = host.is_some_and(|ip| ip.is_unspecified());
+        let is_held = named.is_some_and(|ip| ip.is_unspecified());
+        let host = end.media.map(|ip| ip.to_canonical()).filter(|_| !is_held).or(named);
         let permitted = |place: SocketAddr| permits(place).then_some(place);
         let named = host.map(|ip| SocketAddr::new(ip, medium.port));
         let rtp = named.and_then(permitted);
@@ -73,6 +79,7 @@ impl Announcement {
             Some((port, host)) => (port, host),
             None => (medium.port.saturating_add(1), None),
         };
+        let rtcp_host = rtcp_host.filter(|_| end.media.is_none());
         let rtcp_host = rtcp_host.map_or(host, |text| address(Some(text)));
         let rtcp = rtcp_host.and_then(|ip| permitted(SocketAddr::new(ip, rtcp_port)));
         let signalling = end.signalling.ip().to_canonical();
@@ -81,6 +88,8 @@ impl Announcement {
         let mut announcement = Self {
             content,
             named,
+            media_type: name(medium.media_type),
+            protocol: name(medium.protocol),
             destinations: [rtp, rtcp],
             sources,
             direction: match medium.direction(session) {
@@ -121,6 +130,13 @@ impl Announcement {
     }
 }
 
+/// The maximum length of a media type or a protocol in reports, in bytes.
+const MAX_NAME: usize = 32;
+
+fn name(text: &str) -> Box<str> {
+    if text.len() > MAX_NAME { Box::default() } else { text.into() }
+}
+
 /// The clock rate of audio without `a=rtpmap`, in Hz.
 const DEFAULT_RATE: u32 = 8000;
 
@@ -154,6 +170,24 @@ mod tests {
         let private = read(text, &|place| place.ip() != IpAddr::from([10, 0, 0, 7])).unwrap();
         assert_eq!(private.destinations, [None, None]);
         assert_eq!(private.sources[..], hosts[..1]);
+    }
+
+    #[test]
+    fn the_host_of_the_owner_replaces_those_of_the_description() {
+        let place = |port| Some(SocketAddr::new([203, 0, 113, 5].into(), port));
+        let read = |host: &str| {
+            let text = std::format!(
+                "v=0\r\nc=IN IP4 {host}\r\nm=audio 4000 RTP/AVP 0\r\na=rtcp:4007 IN IP4 10.0.0.9\r\n"
+            );
+            let session = SessionDescription::parse(text.as_bytes()).unwrap();
+            let permits = |_: SocketAddr| true;
+            let mut end = End::new("198.51.100.9:5060".parse().unwrap(), [0; 4].into(), &permits);
+            end.media = Some([203, 0, 113, 5].into());
+            let permitted = |place| end.permits(place);
+            Announcement::read(&session, &session.media[0], &end, permitted).unwrap()
+        };
+        assert_eq!(read("10.0.0.7").destinations, [place(4000), place(4007)]);
+        assert_eq!(read("0.0.0.0").destinations[0], None);
     }
 
     #[test]

@@ -3,10 +3,11 @@
 use crate::account::Charge;
 use crate::announcement::Announcement;
 use crate::description::{KeyChange, MediumChange, rewrite};
-use crate::end::{End, Keying};
+use crate::end::{End, EndReport, Keying};
 use crate::error::RelayError;
 use crate::host::{Host, Ports};
 use crate::keying::{LegKeying, LegKeys};
+use crate::statistics::Direction;
 use crate::stream::{Leg, Side, Stream};
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -44,6 +45,9 @@ pub enum Role {
         /// True if it is the final answer. An earlier one may be followed by another.
         is_final: bool,
     },
+    /// The answer to the last offer of the other side. The call is answered then, and another
+    /// answer may follow.
+    Answer,
     /// The description in an acknowledgement: the answer to an offer in a response.
     Acknowledgement {
         /// The identifier of the request.
@@ -86,9 +90,10 @@ pub(crate) struct Branch<R: RawMutex, P> {
     pub(crate) caller_tag: Box<[u8]>,
     pub(crate) callee_tags: SmallVec<[Box<[u8]>; 1]>,
     charge: Charge<R>,
-    /// The addresses that the signalling of the ends comes from.
-    pub(crate) signalling: [SocketAddr; 2],
+    pub(crate) ends: [EndReport; 2],
     pub(crate) created: Duration,
+    /// The time of the last description.
+    pub(crate) described: Duration,
     pub(crate) answered: Option<Duration>,
     pub(crate) attachment: Option<Attachment>,
     media: Vec<Option<Medium<R, P>>>,
@@ -142,8 +147,9 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
             caller_tag: caller_tag.into(),
             callee_tags: SmallVec::new(),
             charge,
-            signalling: [SocketAddr::from(([0, 0, 0, 0], 0)); 2],
+            ends: [EndReport::UNKNOWN; 2],
             created: now,
+            described: now,
             answered: None,
             attachment: None,
             media: Vec::new(),
@@ -178,8 +184,9 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
             return Err(RelayError::TooManyMedia);
         }
         let (by, other) = (ends.side, ends.side.other());
-        self.signalling[by.index()] = ends.from.signalling;
-        self.signalling[other.index()] = ends.to.signalling;
+        self.ends[by.index()].update(ends.from);
+        self.ends[other.index()].update(ends.to);
+        self.described = now;
         let answers = |exchange: &Option<Exchange>, id, in_response| {
             let fits = |it: &Exchange| it.id == id && it.in_response == in_response;
             exchange.as_ref().is_some_and(fits)
@@ -195,7 +202,12 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
             {
                 self.answer(host, ends, &session, (true, now))
             }
-            Role::Acknowledgement { .. } => Err(RelayError::NoOffer),
+            Role::Answer if self.exchanges[other.index()].is_some() => {
+                let answered = self.answer(host, ends, &session, (false, now))?;
+                self.answered.get_or_insert(now);
+                Ok(answered)
+            }
+            Role::Acknowledgement { .. } | Role::Answer => Err(RelayError::NoOffer),
             Role::Offer { exchange } => self.offer(host, (exchange, false), ends, &session),
             Role::Response { exchange, .. } => self.offer(host, (exchange, true), ends, &session),
         }
@@ -239,12 +251,12 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
                 Some(keying) => {
                     keying[by.index()].read_offer(description, ends.from.keying)?;
                     let leg = &mut keying[by.other().index()];
-                    // The keys of the sender end here.
-                    let keying = match ends.to.keying {
+                    // Keys that end here do not pass: a leg without keys stays in clear.
+                    let asked = match ends.to.keying {
                         Keying::Passed => Keying::Clear,
                         keying => keying,
                     };
-                    let keying = leg.established().unwrap_or(keying);
+                    let keying = leg.established().unwrap_or(asked);
                     leg.write_offer(keying, &mut random)?
                 }
                 None => KeyChange::None,
@@ -324,6 +336,17 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
         for medium in self.media.iter().flatten() {
             medium.stream.with(|legs| medium.settle(legs, host));
         }
+    }
+
+    /// The statistics of the streams in use: the packets of the caller, and those of the callee.
+    pub(crate) fn summaries(&self) -> impl Iterator<Item = [Direction; 2]> {
+        self.media.iter().flatten().map(|medium| {
+            let mut directions = medium.stream.summary();
+            for (direction, port) in directions.iter_mut().zip(medium.ports.rtp()) {
+                direction.local_port = port;
+            }
+            directions
+        })
     }
 
     /// The streams in use.

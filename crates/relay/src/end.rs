@@ -1,7 +1,8 @@
 //! The ends of a call.
 
+use alloc::boxed::Box;
 use core::fmt;
-use core::net::{IpAddr, SocketAddr};
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// The keys in the descriptions that an end gets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,6 +33,10 @@ pub struct End<'a> {
     /// The keys in the first description for the end, and in all later ones if it agrees. The
     /// offers of an end with [`Keying::Required`] must have keys.
     pub keying: Keying,
+    /// The host of its media, in place of those that its descriptions name.
+    pub media: Option<IpAddr>,
+    /// A name for reports.
+    pub label: Option<&'a str>,
     permits: &'a dyn Fn(SocketAddr) -> bool,
 }
 
@@ -44,7 +49,8 @@ impl<'a> End<'a> {
         local: IpAddr,
         permits: &'a dyn Fn(SocketAddr) -> bool,
     ) -> Self {
-        Self { signalling, local, advertised: local, keying: Keying::Passed, permits }
+        let (advertised, keying) = (local, Keying::Passed);
+        Self { signalling, local, advertised, keying, media: None, label: None, permits }
     }
 
     pub(crate) fn permits(&self, place: SocketAddr) -> bool {
@@ -57,6 +63,39 @@ impl<'a> End<'a> {
     }
 }
 
+/// An end of a call, for reports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EndReport {
+    /// See [`End::signalling`].
+    pub signalling: SocketAddr,
+    /// See [`End::local`].
+    pub local: IpAddr,
+    /// See [`End::advertised`].
+    pub advertised: IpAddr,
+    /// See [`End::label`].
+    pub label: Option<Box<str>>,
+}
+
+impl EndReport {
+    pub(crate) const UNKNOWN: Self = Self {
+        signalling: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
+        local: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        advertised: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        label: None,
+    };
+
+    /// Takes over the properties of `end`. A label stays until there is another one.
+    pub(crate) fn update(&mut self, end: &End<'_>) {
+        self.signalling = end.signalling;
+        self.local = end.local;
+        self.advertised = end.advertised;
+        if let Some(label) = end.label {
+            self.label = Some(label.into());
+        }
+    }
+}
+
 impl fmt::Debug for End<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("End")
@@ -64,6 +103,8 @@ impl fmt::Debug for End<'_> {
             .field("local", &self.local)
             .field("advertised", &self.advertised)
             .field("keying", &self.keying)
+            .field("media", &self.media)
+            .field("label", &self.label)
             .finish_non_exhaustive()
     }
 }

@@ -30,12 +30,12 @@ mod stream;
 mod tests;
 
 pub use call::{Attachment, Role};
-pub use end::{End, Keying};
+pub use end::{End, EndReport, Keying};
 pub use error::{Drop, RelayError};
 pub use host::{Host, NoPort, Ports};
 pub use media::Channel;
 pub use pairs::{PORTS_PER_STREAM, Pairs, PortRange, PortRangeError};
-pub use relay::{CallReport, Calls, Limits, Passage, Relay};
+pub use relay::{CallReport, Calls, Limits, Passage, Relay, Selection};
 pub use statistics::{Direction, Rewrites};
 pub use stream::{Relayed, Side, Stream};
 pub use {media, rtp, sdp, srtp};

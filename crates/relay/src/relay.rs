@@ -2,7 +2,7 @@
 
 use crate::account::{Accounts, Charge};
 use crate::call::{Attachment, Branch, Ends, Role};
-use crate::end::End;
+use crate::end::{End, EndReport};
 use crate::error::RelayError;
 use crate::host::{Host, Ports};
 use crate::statistics::Direction;
@@ -12,7 +12,6 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
-use core::net::SocketAddr;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
 use hashbrown::HashMap;
@@ -83,20 +82,37 @@ pub struct Passage<'a> {
 pub struct CallReport {
     /// The Call-ID.
     pub call_id: Box<[u8]>,
+    /// The identifier of the branch.
+    pub branch: Box<[u8]>,
     /// The tag of the caller.
     pub caller_tag: Box<[u8]>,
     /// The last tag of a callee.
     pub callee_tag: Box<[u8]>,
-    /// The addresses of the signalling, the caller's first.
-    pub signalling: [SocketAddr; 2],
+    /// The ends, the caller first.
+    pub ends: [EndReport; 2],
     /// The time of the first description.
     pub created: Duration,
+    /// The time of the last description.
+    pub described: Duration,
     /// The time of the final answer.
     pub answered: Option<Duration>,
     /// The packets of each stream: those of the caller, and those of the callee.
     pub streams: Vec<[Direction; 2]>,
     /// The value that the owner has kept with the call.
     pub attachment: Option<Attachment>,
+}
+
+/// The branches of a Call-ID to which a command applies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Selection<'a> {
+    /// All.
+    All,
+    /// The branch with this identifier.
+    Branch(&'a [u8]),
+    /// Those with an end of this tag.
+    Tag(&'a [u8]),
+    /// The dialog with these tags, in any order.
+    Dialog([&'a [u8]; 2]),
 }
 
 /// The calls of a relay, for the owner of the signalling.
@@ -127,12 +143,21 @@ pub trait Calls: Send + Sync {
     /// Ends the dialog of a call. The order of the tags does not matter.
     fn end_dialog(&self, call_id: &[u8], tags: [&[u8]; 2]) -> Option<CallReport>;
 
+    /// Ends the branches of `selection`, answered or not.
+    fn end_all(&self, call_id: &[u8], selection: Selection<'_>) -> Vec<CallReport>;
+
     /// Ends the calls that are over by [`Limits`], of some of the shards. To be called a few times
     /// a second.
     fn expire(&self, now: Duration) -> Vec<CallReport>;
 
     /// The calls at this time.
     fn reports(&self) -> Vec<CallReport>;
+
+    /// The branches of `selection` at this time.
+    fn reports_of(&self, call_id: &[u8], selection: Selection<'_>) -> Vec<CallReport>;
+
+    /// The branch that [`Calls::describe`] finds for `passage`, and the side of its sender.
+    fn find(&self, passage: &Passage<'_>) -> Option<(CallReport, Side)>;
 
     /// The number of calls, counting each branch of a fork.
     fn count(&self) -> usize;
@@ -252,7 +277,8 @@ impl<R: RawMutex, H: Host<R>> Relay<R, H> {
             }
         };
         let branch = &mut branches[at];
-        if let (Some(_), Role::Response { .. }) = (passage.branch, passage.role) {
+        let is_answered = matches!(passage.role, Role::Response { .. } | Role::Answer);
+        if is_answered && side == Side::Callee && passage.branch.is_some() {
             branch.add_callee(passage.from_tag)?;
         }
         let ends = Ends { side, from: &passage.from, to: &passage.to, joined: &joined };
@@ -354,6 +380,18 @@ where
         self.end(call_id, |branch| branch.side_of(tags[0], tags[1]).is_some())
     }
 
+    fn end_all(&self, call_id: &[u8], selection: Selection<'_>) -> Vec<CallReport> {
+        let ended: Vec<_> = self.with_branches(call_id, |branches| {
+            branches.extract_if(.., |branch| selection.contains(branch)).collect()
+        });
+        let settled = |branch: &Branch<R, H::Ports>| {
+            self.release();
+            branch.settle(&self.host);
+            report(call_id, branch)
+        };
+        ended.iter().map(settled).collect()
+    }
+
     fn expire(&self, now: Duration) -> Vec<CallReport> {
         let at = self.next.fetch_add(1, Ordering::Relaxed) % SHARDS;
         let mut ended = Vec::new();
@@ -383,8 +421,34 @@ where
         self.shards.iter().flat_map(of_shard).collect()
     }
 
+    fn reports_of(&self, call_id: &[u8], selection: Selection<'_>) -> Vec<CallReport> {
+        self.with_branches(call_id, |branches| {
+            let branches = branches.iter().filter(|branch| selection.contains(branch));
+            branches.map(|branch| report(call_id, branch)).collect()
+        })
+    }
+
+    fn find(&self, passage: &Passage<'_>) -> Option<(CallReport, Side)> {
+        self.with_branches(passage.call_id, |branches| {
+            let (at, side) = find(branches, passage)?;
+            Some((report(passage.call_id, &branches[at]), side))
+        })
+    }
+
     fn count(&self) -> usize {
         self.calls.load(Ordering::Relaxed)
+    }
+}
+
+impl Selection<'_> {
+    fn contains<R: RawMutex, P: Ports>(self, branch: &Branch<R, P>) -> bool {
+        let is_callee = |tag: &[u8]| branch.callee_tags.iter().any(|known| **known == *tag);
+        match self {
+            Self::All => true,
+            Self::Branch(id) => *branch.id == *id,
+            Self::Tag(tag) => *branch.caller_tag == *tag || is_callee(tag),
+            Self::Dialog([one, other]) => branch.side_of(one, other).is_some(),
+        }
     }
 }
 
@@ -403,7 +467,7 @@ fn find<R: RawMutex, P: Ports>(
         branch.side_of(passage.from_tag, passage.to_tag).map(|side| (at, side))
     });
     let is_near = |&(at, side): &(usize, Side)| {
-        branches[at].signalling[side.index()] == passage.from.signalling
+        branches[at].ends[side.index()].signalling == passage.from.signalling
     };
     let first = sides.next()?;
     Some(if is_near(&first) { first } else { sides.find(is_near).unwrap_or(first) })
@@ -414,10 +478,12 @@ fn report<R: RawMutex, P: Ports>(call_id: &[u8], branch: &Branch<R, P>) -> CallR
         call_id: call_id.into(),
         caller_tag: branch.caller_tag.clone(),
         callee_tag: branch.callee_tags.last().cloned().unwrap_or_default(),
-        signalling: branch.signalling,
+        branch: branch.id.clone(),
+        ends: branch.ends.clone(),
         created: branch.created,
+        described: branch.described,
         answered: branch.answered,
-        streams: branch.streams().map(|stream| stream.summary()).collect(),
+        streams: branch.summaries().collect(),
         attachment: branch.attachment.clone(),
     }
 }

@@ -1,6 +1,8 @@
 //! The statistics of the packets of one end.
 
 use crate::announcement::Announcement;
+use alloc::boxed::Box;
+use core::net::SocketAddr;
 use core::time::Duration;
 use media::demultiplex::Kind;
 use rtp::quality::{CodecQuality, mean_opinion_score, rating};
@@ -140,7 +142,7 @@ impl LegStatistics {
         }
     }
 
-    /// The statistics for a report.
+    /// The statistics for a report, without those of the description and of the ports.
     pub(crate) fn summary(&self) -> Direction {
         let (mut expected, mut received, mut jitter) = self.earlier;
         let mut max_delta = None;
@@ -158,6 +160,7 @@ impl LegStatistics {
             mean_opinion_score(rating(codec, Duration::ZERO, share, 1.0))
         });
         Direction {
+            ssrc: self.reception.as_ref().map(ReceptionStats::ssrc),
             packets: self.packets,
             bytes: self.bytes,
             refused: self.refused,
@@ -170,6 +173,7 @@ impl LegStatistics {
             reported_lost: self.report.map(|(_, lost)| lost),
             first: self.first,
             last: self.last,
+            ..Direction::default()
         }
     }
 }
@@ -189,6 +193,18 @@ fn codec_quality(payload_type: Option<u8>) -> CodecQuality {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Direction {
+    /// The type of the medium, such as `audio`. Empty before the offer is answered.
+    pub media_type: Box<str>,
+    /// The transport protocol that the end names, such as `RTP/AVP`.
+    pub protocol: Box<str>,
+    /// The local port at which the packets arrive. RTCP has the next one.
+    pub local_port: u16,
+    /// The address that the end names for its packets, if packets may be sent there.
+    pub announced: Option<SocketAddr>,
+    /// The address that the packets come from.
+    pub source: Option<SocketAddr>,
+    /// The last SSRC.
+    pub ssrc: Option<u32>,
     /// Packets except RTCP.
     pub packets: u64,
     /// Their bytes with the headers of RTP.

@@ -109,6 +109,17 @@ impl Leg {
         has_moved
     }
 
+    fn summary(&self) -> Direction {
+        let mut direction = self.statistics.summary();
+        direction.source = self.latched[0];
+        if let Some(announced) = &self.announced {
+            direction.media_type.clone_from(&announced.media_type);
+            direction.protocol.clone_from(&announced.protocol);
+            direction.announced = announced.destinations[0];
+        }
+        direction
+    }
+
     /// The address that packets of `channel` are sent to.
     fn destination(&self, channel: Channel) -> Option<SocketAddr> {
         let at = index(channel);
@@ -176,7 +187,7 @@ impl<R: RawMutex> Stream<R> {
 
     /// The packets of the caller, and those of the callee.
     pub fn summary(&self) -> [Direction; 2] {
-        self.with(|legs| [legs[0].statistics.summary(), legs[1].statistics.summary()])
+        self.with(|legs| [legs[0].summary(), legs[1].summary()])
     }
 
     /// Calls `install` with the rewrite of the RTP packets that come to the port of `side`, if that

@@ -3,6 +3,7 @@
 use crate::frame::{Ends, Entry};
 use crate::{
     Calls, Channel, Drop, End, Host, Keying, Limits, NoPort, Passage, Ports, Relay, RelayError,
+    Selection,
 };
 use crate::{Rewrites, Role, Side, Stream};
 use core::net::{IpAddr, SocketAddr};
@@ -629,4 +630,88 @@ fn limits_hold_and_failures_leave_nothing() {
     }
     assert_eq!((rig.relay.count(), rig.open.load(Relaxed)), (0, 0));
     assert!(rig.relay.end_branch(&[1], b"b").is_none());
+}
+
+/// The controller says which descriptions are answers, and knows neither numbers of requests nor
+/// which answer is final.
+#[test]
+fn answers_belong_to_the_last_offer_of_the_other_side() {
+    let rig = Rig::new(Limits::default());
+    let answer = |side| {
+        rig.pass(side, Role::Answer, &sdp("203.0.113.1", 6000), |passage| {
+            passage.branch = BRANCH;
+        })
+    };
+    assert_eq!(answer(Side::Callee), Ok(None));
+    rig.first_offer(&sdp("198.51.100.1", 4000));
+    for _ in 0..2 {
+        answer(Side::Callee).unwrap().unwrap();
+    }
+    let found = |side| {
+        let mut found = None;
+        let role = Role::Offer { exchange: 1 };
+        let _ = rig.pass(side, role, "", |passage| found = rig.relay.find(passage));
+        found.unwrap()
+    };
+    let (report, side) = found(Side::Callee);
+    assert_eq!((side, report.answered), (Side::Callee, Some(Duration::ZERO)));
+    assert_eq!((&*report.caller_tag, &*report.callee_tag), (&b"caller"[..], &b"callee"[..]));
+    let [caller, callee] = &report.streams[0];
+    assert_eq!((caller.local_port, callee.local_port), (20000, 20002));
+    assert_eq!(callee.announced, Some(place("203.0.113.1:6000")));
+    assert_eq!((&*callee.media_type, &*callee.protocol), ("audio", "RTP/AVP"));
+    // The answer of the caller is to an offer of the callee, which has made none.
+    let answered = rig.pass(Side::Caller, Role::Answer, &sdp("198.51.100.1", 4000), |_| {});
+    assert_eq!(answered, Err(RelayError::NoOffer));
+    assert_eq!(found(Side::Caller).0.callee_tag, report.callee_tag);
+}
+
+#[test]
+fn branches_end_by_identifier_by_tag_and_by_dialog() {
+    let rig = Rig::new(Limits::default());
+    let begin = || {
+        for (id, callee) in [(&b"1"[..], &b"x"[..]), (b"2", b"y"), (b"3", b"z")] {
+            let offer = |passage: &mut Passage<'_>| {
+                (passage.branch, passage.begins, passage.to_tag) = (Some(id), true, b"");
+            };
+            let role = Role::Offer { exchange: 1 };
+            rig.pass(Side::Caller, role, &sdp("198.51.100.1", 4000), offer).unwrap().unwrap();
+            let answer = |passage: &mut Passage<'_>| {
+                (passage.branch, passage.from_tag) = (Some(id), callee);
+            };
+            let answered = rig.pass(Side::Callee, Role::Answer, &sdp("203.0.113.1", 6000), answer);
+            answered.unwrap().unwrap();
+        }
+    };
+    for (selection, ended) in [
+        (Selection::All, 3),
+        (Selection::Branch(b"2"), 1),
+        (Selection::Branch(b"4"), 0),
+        (Selection::Tag(b"caller"), 3),
+        (Selection::Tag(b"z"), 1),
+        (Selection::Tag(b"w"), 0),
+        (Selection::Dialog([b"y", b"caller"]), 1),
+        (Selection::Dialog([b"x", b"y"]), 0),
+    ] {
+        begin();
+        assert_eq!(rig.relay.reports_of(b"c", selection).len(), ended, "{selection:?}");
+        assert_eq!(rig.relay.end_all(b"c", selection).len(), ended, "{selection:?}");
+        assert_eq!(rig.relay.count(), 3 - ended, "{selection:?}");
+        rig.relay.end_all(b"c", Selection::All);
+        assert_eq!((rig.relay.count(), rig.open.load(Relaxed)), (0, 0));
+    }
+}
+
+/// The controller that asks for keys in the first offer may leave them out in later ones.
+#[test]
+fn a_leg_in_clear_stays_in_clear() {
+    let mut rig = Rig::new(Limits::default());
+    rig.keying = Keying::Required;
+    let (mut here, mut there) =
+        (Phone::new(CALLER, Security::Off), Phone::new(CALLEE, Security::Required));
+    let answer = there.answer(&rig.first_offer(&here.offer())).unwrap();
+    here.accept(&rig.first_answer(&answer).unwrap());
+    let role = Role::Offer { exchange: 9 };
+    let offer = rig.pass(Side::Callee, role, &there.offer(), |_| {}).unwrap().unwrap();
+    assert!(offer.contains(" RTP/AVP ") && !offer.contains("a=crypto"), "{offer}");
 }

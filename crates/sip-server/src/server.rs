@@ -15,12 +15,12 @@ use crate::core::timings::{Step, Timing};
 use crate::proxy::Tables;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::net::IpAddr;
+use core::net::{IpAddr, SocketAddr};
 use core::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use lock_api::{Mutex, RawMutex};
 use relay::Calls;
-use sip::Instant;
 use sip::stream::websocket::ClientField;
+use sip::{Instant, Transport};
 
 /// The state that all threads share: users, bindings, transactions, and the limits of strangers.
 ///
@@ -84,6 +84,13 @@ impl<R: RawMutex> Server<R> {
     /// epoch of the owner's clock, as those of the workers.
     pub fn set_relay(&self, relay: Arc<dyn Calls>) {
         *self.relay.lock() = Some(relay);
+    }
+
+    /// True if a party at the host `origin` may have media sent to `place`, which it names: see
+    /// [`limits.reachable`](crate::config::Limits::reachable).
+    pub fn may_send_media(&self, origin: IpAddr, place: SocketAddr) -> bool {
+        let settings = Arc::clone(&self.settings.lock());
+        settings.may_reach(settings.scope(origin), Transport::Udp, place)
     }
 
     /// Sets a new configuration. Workers use it from their next event on.

@@ -10,6 +10,7 @@ pub(crate) use values::{mode, on_off, state, sync};
 
 use crate::acme::{AcmeSettings, LETS_ENCRYPT};
 use crate::certificates::TlsSettings;
+use crate::ng;
 use crate::settings::Settings;
 use net::tls::ClientCertificates;
 use reader::{Reader, Section};
@@ -285,6 +286,14 @@ fn read_media(section: &mut Section<'_, '_>, settings: &mut Settings) {
             calls.saturating_mul(PORTS_PER_STREAM),
             media.ports
         )
+    });
+    let ng = &mut media.ng;
+    section.read_some("ng", &mut ng.listen, word(ng::listen));
+    section.read_whole("ng_clients", &mut ng.clients, networks());
+    let interfaces = values::any_array_of(word(str::parse));
+    section.read_whole("ng_interfaces", &mut ng.interfaces, interfaces);
+    section.check(ng.listen.is_none() || !ng.clients.is_empty(), &["ng"], || {
+        "ng needs ng_clients, the addresses of the proxies that may use it".to_owned()
     });
 }
 

@@ -46,6 +46,9 @@ fn the_reference_shows_every_key_with_its_default() {
     let acme = settings.tls.acme.take().unwrap();
     assert_eq!((&*acme.directory, acme.domains.len()), (LETS_ENCRYPT, 1), "{machine}");
     assert_eq!(settings.media.max_calls.take(), Some(settings.media.max_calls()), "{machine}");
+    assert_eq!(settings.max_connections.take(), Some(settings.max_connections()), "{machine}");
+    let ng = std::mem::take(&mut settings.media.ng);
+    assert!(ng.listen.is_some() && ng.clients.len() == 1 && ng.interfaces.is_empty(), "{machine}");
     let example = Domain { name: "example.com".to_owned(), aliases: Vec::new() };
     assert_eq!(settings.engine.domains, [example], "{machine}");
     settings.engine.domains.clear();
@@ -119,6 +122,9 @@ fn every_kind_of_value_is_read() {
         max_calls = 200
         max_calls_per_source = 20
         timeout = "2m"
+        ng = "10.0.0.5:2223"
+        ng_clients = ["10.0.0.0/24", "10.0.1.7"]
+        ng_interfaces = ["internal 10.0.0.5", "external 10.0.2.5 as 203.0.113.5"]
         [storage]
         registrations = false
         sync = "always"
@@ -144,6 +150,9 @@ fn every_kind_of_value_is_read() {
     let limits = media.limits(media.ports.pairs());
     assert_eq!((limits.calls, limits.calls_of_owner), (200, 20));
     assert_eq!(limits.inactivity.as_secs(), 120);
+    let ng = &media.ng;
+    assert_eq!(ng.listen, Some(([10, 0, 0, 5], 2223).into()));
+    assert_eq!((ng.clients.len(), ng.interfaces.len()), (2, 2));
     assert_eq!((settings.registrations, settings.sync), (false, Sync::Always));
     assert_eq!(engine.limits, sip_server::Config::default().limits);
 }
@@ -286,6 +295,9 @@ fn ports_of_media_are_a_range_with_room_for_the_calls() {
         "3:13: max_calls (26) needs 104 ports, more than those of ports (20000-20099)",
     );
     refused("[media]\nmax_calls = 2501\n", "2:13: max_calls (2501) needs 10004 ports, more than");
+    refused("[media]\nng = \"127.0.0.1:2223\"\n", "2:6: ng needs ng_clients, the addresses of");
+    refused("[media]\nng = \"0.0.0.0:2223\"\n", "2:6: ng: `0.0.0.0:2223` is no address with");
+    refused("[media]\nng_interfaces = [\"a\"]\n", "2:18: ng_interfaces: `a` is no interface;");
     let media = parse("[media]\nports = \"20000-20099\"\n").unwrap().media;
     assert_eq!(media.max_calls(), 25);
 }

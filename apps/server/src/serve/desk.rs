@@ -2,6 +2,7 @@
 
 use super::hub::Hub;
 use super::local::Engine;
+use super::media::Media;
 use crate::admin::desk::Desk;
 use crate::admin::{Condition, Registration, Status, StepTiming};
 use crate::domains::sip_uri;
@@ -120,10 +121,11 @@ impl Desk for Running {
                     ("dropped-lookups", self.hub.dropped_lookups.load(Ordering::Relaxed)),
                     ("silent-lookups", self.hub.silent_lookups.load(Ordering::Relaxed)),
                     ("unread", self.hub.unread()),
-                    ("unsent-media", self.hub.relay.as_ref().map_or(0, |it| it.host().unsent())),
+                    ("unsent-media", self.hub.media.as_ref().map_or(0, Media::unsent)),
                     ("unstored", self.hub.unstored.load(Ordering::Relaxed)),
                 ])
                 .map(|(name, count)| (name.to_owned(), count))
+                .chain(self.hub.ng.iter().flat_map(|ng| ng.counters()))
                 .collect(),
             timings: engine
                 .timings()

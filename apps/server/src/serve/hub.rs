@@ -2,7 +2,7 @@
 
 use super::connections::Connections;
 use super::local::{CarryOut, Engine, Failed, Local};
-use super::media::Relay;
+use super::media::{Media, Ng, Relay};
 use crate::listen::Listen;
 use crate::log;
 use net::{Clock, Outgoing, Socket};
@@ -36,8 +36,12 @@ pub(crate) struct Hub {
     /// For each UDP address, a socket for each worker.
     pub(crate) sockets: Vec<Vec<Socket>>,
     pub(crate) connections: Connections,
-    /// The media relay, if one is configured.
+    /// The ports of media, if there is a relay.
+    pub(crate) media: Option<Media>,
+    /// The relay of calls that the engine forwards, if they are relayed.
     pub(crate) relay: Option<Arc<Relay>>,
+    /// The NG protocol, if it is on.
+    pub(crate) ng: Option<Arc<Ng>>,
     pub(crate) lookups: mpsc::Sender<Lookup>,
     /// The listening addresses.
     pub(crate) listens: Vec<Listen>,

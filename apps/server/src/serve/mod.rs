@@ -28,7 +28,7 @@ use listening::{Bound, bind, set_listeners};
 use load::load;
 use local::Engine;
 use lookups::Lookups;
-use media::{Media, Relay};
+use media::{Media, Ng, NgThread, Relay};
 use net::{Clock, Dns};
 use renewal::Renewal;
 use sip::Transport;
@@ -91,6 +91,8 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
     ));
     let admin = Admin::start(&data, Arc::<Running>::clone(&desk))?;
     let threads = Workers::start(&hub, workers)?;
+    let start_ng = |ng: &Arc<Ng>| NgThread::start(ng, &hub.engine, hub.clock);
+    let ng_thread = hub.ng.as_ref().map(start_ng).transpose()?;
     welcome::welcome(&listens, &config.domains, hub.engine.users(), place)
         .lines()
         .for_each(|line| log::info("start", || line.to_owned()));
@@ -111,6 +113,7 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
         until_told_to_end(|| reload(&read_again, &listens, &desk, &*storage, &renewal)).await?;
         log::info("stop", || "stopping: no new calls are accepted".to_owned());
         drain(&hub.engine).await;
+        drop(ng_thread);
         drop(threads);
         looking_up.abort();
         drop(admin);
@@ -158,7 +161,7 @@ fn open(
     let tls = Arc::clone(tls);
     let connections =
         Connections::new(Arc::clone(&engine), listeners, workers, bounds, clock, tls)?;
-    let relay = open_relay(settings, &shares)?;
+    let Relays { media, relay, ng } = open_relays(settings, &shares)?;
     if let Some(relay) = &relay {
         engine.set_relay(Arc::<Relay>::clone(relay));
     }
@@ -168,7 +171,9 @@ fn open(
         journal,
         sockets,
         connections,
+        media,
         relay,
+        ng,
         lookups,
         listens,
         dropped_lookups: AtomicU64::new(0),
@@ -213,10 +218,18 @@ fn share(settings: &Settings, limit: usize) -> Result<Shares, Failure> {
     Ok(shares)
 }
 
-/// Opens the media relay, if the settings have one.
-fn open_relay(settings: &Settings, shares: &Shares) -> Result<Option<Arc<Relay>>, Failure> {
-    if settings.engine.relaying == Relaying::Off {
-        return Ok(None);
+/// The ports of media, and the relays that share them.
+#[derive(Default)]
+struct Relays {
+    media: Option<Media>,
+    relay: Option<Arc<Relay>>,
+    ng: Option<Arc<Ng>>,
+}
+
+/// Opens the relay of the engine and that of the NG protocol, as far as the settings have them.
+fn open_relays(settings: &Settings, shares: &Shares) -> Result<Relays, Failure> {
+    if settings.media_sockets() == 0 {
+        return Ok(Relays::default());
     }
     let media = &settings.media;
     let pairs = shares.media / 2;
@@ -232,7 +245,12 @@ fn open_relay(settings: &Settings, shares: &Shares) -> Result<Option<Arc<Relay>>
         });
     }
     let host = Media::new(media.ports, pairs, settings.workers())?;
-    Ok(Some(Arc::new(Relay::new(host, limits))))
+    let relay = match settings.engine.relaying {
+        Relaying::Off => None,
+        Relaying::Needed | Relaying::All => Some(Arc::new(Relay::new(host.clone(), limits))),
+    };
+    let ng = Ng::open(&media.ng, host.clone(), limits)?;
+    Ok(Relays { media: Some(host), relay, ng })
 }
 
 /// The DNS client, for the transports and address families of the listeners.

@@ -48,7 +48,7 @@ impl<'h> Served<'h> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         let datagrams = hub.sockets.iter().flatten().map(Source::Datagrams);
         let connections = (0..hub.connections.owners()).map(Source::Connections);
-        let media = hub.relay.iter().map(|relay| relay.host());
+        let media = hub.media.iter();
         let media = media.flat_map(|media| (0..media.owners()).map(|at| Source::Media(media, at)));
         let all = [Source::Waker].into_iter().chain(datagrams).chain(connections).chain(media);
         let sources = all.map(|source| (source, false)).collect();

@@ -99,7 +99,10 @@ fn both_ends_of_a_call_through_a_nat_get_the_address_of_the_relay() {
     }
     let [call] = &relay.reports()[..] else { panic!("{:?}", relay.reports()) };
     assert!(call.answered.is_some());
-    assert_eq!(call.signalling, [NAT.parse().unwrap(), BOB.parse().unwrap()]);
+    assert_eq!(
+        call.ends.each_ref().map(|end| end.signalling),
+        [NAT.parse().unwrap(), BOB.parse().unwrap()]
+    );
     // An offer within the dialog keeps the ports.
     let call_id = forwarded.value(HeaderName::CallId);
     let within = |method: &str, cseq| {

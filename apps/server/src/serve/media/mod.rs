@@ -4,6 +4,7 @@
 //! have the same one.
 
 mod expiry;
+mod ng;
 mod packets;
 mod sockets;
 #[cfg(test)]
@@ -11,6 +12,7 @@ mod tests;
 mod token;
 
 pub(super) use expiry::Expiry;
+pub(super) use ng::{Ng, NgThread};
 
 use crate::failure::{Failure, during};
 use crate::log;
@@ -33,7 +35,8 @@ pub(crate) type Relay = relay::Relay<RawMutex, Media>;
 /// The ports that are tried for a leg, while other programs use them.
 const ATTEMPTS: usize = 16;
 
-/// The sockets of all relayed streams.
+/// The sockets of all relayed streams, for the relays that share the ports.
+#[derive(Clone)]
 pub(crate) struct Media(Arc<Sockets>);
 
 struct Sockets {

@@ -1,0 +1,196 @@
+//! Offers and answers.
+
+use super::fault::Fault;
+use super::surroundings::Surroundings;
+use crate::ng::Interface;
+use ng::Options;
+use ng::options::{AddressSource, Family, Transport};
+use relay::sdp::SessionDescription;
+use relay::sdp::negotiation::Profile;
+use relay::{End, EndReport, Keying, Passage, Role, Side};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+/// A session description in a request.
+pub(super) struct Description<'a> {
+    pub(super) call_id: &'a [u8],
+    /// The tag of its author, and that of the other end, which may be empty.
+    pub(super) tags: [&'a [u8]; 2],
+    pub(super) sdp: &'a [u8],
+    pub(super) is_offer: bool,
+    /// The address of the client.
+    pub(super) source: SocketAddr,
+}
+
+/// An address that is not known.
+const NOWHERE: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+
+/// The local and the advertised address of an end.
+type Addresses = [IpAddr; 2];
+
+/// Returns the description for the other end. `interfaces` are the addresses for media.
+pub(super) fn describe(
+    surroundings: &Surroundings<'_>,
+    interfaces: &[Interface],
+    description: &Description<'_>,
+    options: &mut Options<'_>,
+) -> Result<String, Fault> {
+    let Description { call_id, tags, sdp, is_offer, source } = *description;
+    let medium = Medium::first(sdp);
+    let offerer = if is_offer { tags[0] } else { tags[1] };
+    let signalling = options.received_from.map_or(NOWHERE, |ip| ip.to_canonical());
+    // A script that names the address of the media speaks for itself, not for the end.
+    let origin = match options.media_address {
+        None if signalling != NOWHERE => signalling,
+        _ => source.ip(),
+    };
+    let permits =
+        |place: SocketAddr| place.ip() == signalling || (surroundings.permits)(origin, place);
+    let nothing = |_: SocketAddr| false;
+    let (role, side) = match is_offer {
+        true => (Role::Offer { exchange: 0 }, Side::Caller),
+        false => (Role::Answer, Side::Callee),
+    };
+    let mut passage = Passage {
+        call_id,
+        // Without a branch, the calls of one caller with this Call-ID are one.
+        branch: Some(options.via_branch.map_or(offerer, str::as_bytes)),
+        from_tag: tags[0],
+        to_tag: tags[1],
+        from: End::new(SocketAddr::new(signalling, 0), NOWHERE, &permits),
+        to: End::new(SocketAddr::new(NOWHERE, 0), NOWHERE, &nothing),
+        role,
+        side,
+        begins: is_offer,
+        owner: 0,
+        now: surroundings.now,
+    };
+    let known = surroundings.calls.find(&passage);
+    let addresses = match &known {
+        None if !is_offer => return Err(Fault::UnknownCall),
+        None => {
+            let peer = Some(signalling).filter(|ip| *ip != NOWHERE);
+            let peer = peer.or(medium.as_ref().and_then(|medium| medium.host));
+            addresses(surroundings, interfaces, options, peer)?
+        }
+        Some((call, side)) => {
+            let other = &call.ends[side.other().index()];
+            passage.to.signalling = other.signalling;
+            [&call.ends[side.index()], other].map(addresses_of)
+        }
+    };
+    for (end, [local, advertised]) in
+        [&mut passage.from, &mut passage.to].into_iter().zip(addresses)
+    {
+        (end.local, end.advertised) = (local, advertised);
+    }
+    passage.from.label = options.label;
+    passage.from.media = match (options.media_address, options.address_source) {
+        (Some(address), _) => Some(address),
+        (None, AddressSource::Signalling) => options.received_from,
+        (None, AddressSource::Unspecified | AddressSource::Description) => None,
+    };
+    if is_offer {
+        passage.to.keying = keying(options, medium.as_ref())?;
+        push_feedback(options, medium.as_ref());
+    }
+    surroundings.calls.describe(&passage, sdp)?.ok_or(Fault::UnknownCall)
+}
+
+/// The addresses of the author of the first offer, at `peer`, and of the other end.
+fn addresses(
+    surroundings: &Surroundings<'_>,
+    interfaces: &[Interface],
+    options: &Options<'_>,
+    peer: Option<IpAddr>,
+) -> Result<[Addresses; 2], Fault> {
+    let is_v4 = options.address_family.map(|family| family == Family::V4);
+    if let Some(first) = interfaces.first() {
+        let [from, to] = options.direction.map(|name| name.unwrap_or(&first.name));
+        let from = interface(interfaces, from, None, peer.map(|ip| ip.is_ipv4()))?;
+        let to = interface(interfaces, to, is_v4, Some(from.local.is_ipv4()))?;
+        return Ok([from, to].map(|interface| [interface.local, interface.advertised]));
+    }
+    if let [Some(name), _] | [None, Some(name)] = options.direction {
+        return Err(Fault::UnknownInterface(name.to_owned()));
+    }
+    let local = peer.and_then(surroundings.local).ok_or(Fault::NoRoute)?;
+    let is_wanted = is_v4.is_none_or(|is_v4| is_v4 == local.is_ipv4());
+    is_wanted.then_some([[local; 2]; 2]).ok_or(Fault::NoAddress)
+}
+
+/// The interface with this name, and of the required or else the preferred family.
+fn interface<'i>(
+    interfaces: &'i [Interface],
+    name: &str,
+    required: Option<bool>,
+    preferred: Option<bool>,
+) -> Result<&'i Interface, Fault> {
+    let named = || interfaces.iter().filter(|interface| interface.name == name);
+    if named().next().is_none() {
+        return Err(Fault::UnknownInterface(name.to_owned()));
+    }
+    let of = |family: Option<bool>| named().find(|it| Some(it.local.is_ipv4()) == family);
+    match required {
+        Some(_) => of(required),
+        None => of(preferred).or_else(|| named().next()),
+    }
+    .ok_or(Fault::NoAddress)
+}
+
+const fn addresses_of(end: &EndReport) -> Addresses {
+    [end.local, end.advertised]
+}
+
+/// The first medium of RTP in a description.
+struct Medium {
+    profile: Profile,
+    has_feedback: bool,
+    has_keys: bool,
+    host: Option<IpAddr>,
+}
+
+impl Medium {
+    fn first(sdp: &[u8]) -> Option<Self> {
+        let session = SessionDescription::parse(sdp).ok()?;
+        session.media.iter().filter(|medium| medium.port != 0).find_map(|medium| {
+            Some(Self {
+                profile: Profile::of(medium.protocol)?,
+                has_feedback: medium.protocol.ends_with('F'),
+                has_keys: medium.attributes("crypto").next().is_some(),
+                host: session.address(medium).and_then(|host| host.parse().ok()),
+            })
+        })
+    }
+}
+
+/// The keys in an offer for the other end.
+fn keying(options: &Options<'_>, offered: Option<&Medium>) -> Result<Keying, Fault> {
+    let Some(Medium { profile, has_keys, .. }) = offered else { return Ok(Keying::Passed) };
+    let wanted = options.transport;
+    Ok(match (profile, wanted) {
+        (Profile::Dtls, None | Some(Transport { dtls: true, .. })) => Keying::Passed,
+        (Profile::Dtls, Some(_)) | (_, Some(Transport { dtls: true, .. })) => {
+            return Err(Fault::Dtls);
+        }
+        (Profile::Secure, None | Some(Transport { secure: true, .. })) => Keying::Passed,
+        (Profile::Secure, Some(_)) if options.osrtp.offer => Keying::Optional,
+        (Profile::Secure, Some(_)) => Keying::Clear,
+        (Profile::Plain, Some(Transport { secure: true, .. })) => Keying::Required,
+        // Keys beside media in clear are OSRTP.
+        (Profile::Plain, _) if *has_keys => {
+            let stay = !options.sdes.off && (wanted.is_none() || options.osrtp.offer);
+            if stay { Keying::Passed } else { Keying::Clear }
+        }
+        (Profile::Plain, _) if options.osrtp.offer => Keying::Optional,
+        (Profile::Plain, _) => Keying::Passed,
+    })
+}
+
+/// Notes a transport protocol that differs from that of the offer by feedback, which stays.
+fn push_feedback(options: &mut Options<'_>, offered: Option<&Medium>) {
+    let (Some(wanted), Some(offered)) = (options.transport, offered) else { return };
+    if wanted.feedback != offered.has_feedback {
+        let key = b"transport-protocol";
+        options.unrecognized.push(key, Some(wanted.as_str().as_bytes()));
+    }
+}

@@ -1,0 +1,158 @@
+//! The socket of the NG protocol, and its thread.
+
+use super::surroundings::Surroundings;
+use super::{Counts, Front};
+use crate::failure::{Failure, during};
+use crate::log;
+use crate::ng::NgSettings;
+use crate::serve::local::Engine;
+use crate::serve::media::{Expiry, Media, Relay, since_epoch};
+use net::{Clock, MAX_DATAGRAM, wall_clock};
+use parking_lot::Mutex;
+use relay::Limits;
+use std::io::ErrorKind;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// The longest wait for a datagram: calls that are over end, and the thread, within this time.
+const LONGEST_WAIT: Duration = Duration::from_millis(250);
+
+/// The listener of the NG protocol.
+pub(in crate::serve) struct Ng {
+    socket: UdpSocket,
+    relay: Relay,
+    front: Mutex<Front>,
+}
+
+impl Ng {
+    /// Binds the socket, if `settings` have an address. The calls use ports of `media`.
+    ///
+    /// # Errors
+    /// [`Failure`] if the address cannot be bound.
+    pub(in crate::serve) fn open(
+        settings: &NgSettings,
+        media: Media,
+        limits: Limits,
+    ) -> Result<Option<Arc<Self>>, Failure> {
+        let Some(address) = settings.listen else { return Ok(None) };
+        let bind = || {
+            let socket = UdpSocket::bind(address)?;
+            socket.set_read_timeout(Some(LONGEST_WAIT))?;
+            Ok::<_, std::io::Error>(socket)
+        };
+        let socket = bind().map_err(|error| {
+            Failure::said(format!("cannot listen on {address} (media.ng): {error}"))
+        })?;
+        // A client speaks for many sources.
+        let limits = Limits { calls_of_owner: limits.calls, ..limits };
+        log::info("start", || format!("listens for the NG protocol on {address}"));
+        let (relay, front) = (Relay::new(media, limits), Front::new(settings.clone()).into());
+        Ok(Some(Arc::new(Self { socket, relay, front })))
+    }
+
+    /// The counters by their names.
+    pub(in crate::serve) fn counters(&self) -> Vec<(String, u64)> {
+        let front = self.front.lock();
+        let Counts { requests, repeated, refused, dropped, flags } = front.counts();
+        let named = [
+            ("ng-requests", requests),
+            ("ng-repeated", repeated),
+            ("ng-refused", refused),
+            ("ng-dropped", dropped),
+            (
+                "ng-ignored-flags",
+                &(flags.iter().map(|(_, count)| count).sum::<u64>() + flags.others()),
+            ),
+        ];
+        named.into_iter().map(|(name, count)| (name.to_owned(), *count)).collect()
+    }
+
+    fn serve(&self, engine: &Engine, clock: Clock, ending: &AtomicBool) {
+        let (mut buffer, mut response) = (vec![0; MAX_DATAGRAM], Vec::new());
+        let mut expiry = Expiry::new(clock.now());
+        while !ending.load(Ordering::SeqCst) {
+            match self.socket.recv_from(&mut buffer) {
+                Ok((length, source)) => {
+                    let datagram = &buffer[..length];
+                    if self.receive(engine, clock, source, datagram, &mut response)
+                        && let Err(error) = self.socket.send_to(&response, source)
+                    {
+                        log::warn("ng", || format!("cannot answer {source}: {error}"));
+                    }
+                }
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+                // An ICMP error of an earlier answer.
+                Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
+                Err(error) => {
+                    log::error("ng", || format!("cannot receive requests: {error}"));
+                    std::thread::sleep(LONGEST_WAIT);
+                }
+            }
+            for call in expiry.end_calls(&self.relay, clock.now()) {
+                log::info("media", || {
+                    let call_id = String::from_utf8_lossy(&call.call_id).into_owned();
+                    let fault = call.answered.map_or("is not answered", |_| "has no packets");
+                    format!("the relay of call {call_id} of an NG client ends: it {fault}")
+                });
+            }
+        }
+    }
+
+    fn receive(
+        &self,
+        engine: &Engine,
+        clock: Clock,
+        source: SocketAddr,
+        datagram: &[u8],
+        response: &mut Vec<u8>,
+    ) -> bool {
+        let surroundings = Surroundings {
+            calls: &self.relay,
+            local: &|host| net::source_for(SocketAddr::new(host, 9)),
+            permits: &|origin, place| engine.may_send_media(origin, place),
+            now: since_epoch(clock.now()),
+            wall: Duration::from_micros(wall_clock().as_micros()),
+        };
+        self.front.lock().receive(&surroundings, source, datagram, response)
+    }
+}
+
+/// The running thread. Dropping it ends the thread.
+pub(in crate::serve) struct NgThread {
+    ending: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl NgThread {
+    /// Serves `ng`.
+    ///
+    /// # Errors
+    /// [`Failure`] if the system gives no thread.
+    pub(in crate::serve) fn start(
+        ng: &Arc<Ng>,
+        engine: &Arc<Engine>,
+        clock: Clock,
+    ) -> Result<Self, Failure> {
+        let ending = Arc::new(AtomicBool::new(false));
+        let is_ending = Arc::clone(&ending);
+        let (ng, engine) = (Arc::clone(ng), Arc::clone(engine));
+        let thread = std::thread::Builder::new()
+            .name("ng".to_owned())
+            .spawn(move || ng.serve(&engine, clock, &is_ending))
+            .map_err(during("cannot start the thread of media.ng"))?;
+        Ok(Self { ending, thread: Some(thread) })
+    }
+}
+
+impl Drop for NgThread {
+    fn drop(&mut self) {
+        self.ending.store(true, Ordering::SeqCst);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
