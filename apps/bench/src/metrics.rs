@@ -372,6 +372,7 @@ pub(crate) mod tests {
             down: None,
             watch: None,
             steps: crate::record::Steps::new(),
+            media: None,
         }
     }
 
