@@ -18,7 +18,7 @@ use super::signal::{Sound, VARIANTS};
 use crate::cpu::Cpu;
 use crate::load::links::{Clocks, wait_readable};
 use call::{Call, Setup};
-use net::{BATCH, Clock, Inbox, Options, Socket};
+use net::{Clock, Inbox, Options, Socket};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use sip::{Duration, Instant};
 use sip_ua::{Event, RegistrationState};
@@ -35,7 +35,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const TICK: Duration = Duration::from_micros(500);
 const SLOTS: usize = 40;
 /// The ticks that are processed before datagrams are read.
-const TICKS: usize = 4;
+const TICKS: usize = 2;
+/// The sockets that are read before the next ticks. Those of two ticks are fewer, up to thousands of
+/// calls; so neither the sending nor the reading stays behind alone.
+const READ: usize = 512;
 /// The time between the end of the audio and the BYE, in which the last packets come back.
 const LINGER: Duration = Duration::from_millis(500);
 /// The time after which the audio of a call has to have come back.
@@ -111,7 +114,7 @@ impl Worker {
             next_tick: 0,
             current: HashMap::new(),
             epoll,
-            events: vec![EpollEvent::empty(); BATCH],
+            events: vec![EpollEvent::empty(); READ],
             inbox: Inbox::new(16, LONGEST),
             air: Air::new(clock),
             next_call: 0,
