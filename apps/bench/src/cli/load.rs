@@ -42,7 +42,7 @@ pub(crate) struct LoadArgs {
     pub(crate) keep_agents: bool,
     /// Call this URI, or send OPTIONS to it, without registrations and without a probe before the
     /// load: a user agent, a trunk, SIPp's UAS. Requests go to --target or, without it, to the host
-    /// of the URI (run, sweep, limit)
+    /// of the URI (run, sweep, limit, media)
     #[arg(long, value_name = "URI", value_parser = values::uri, conflicts_with = "sut")]
     pub(crate) to: Option<String>,
     /// The operation [default: options, with --to invite]
