@@ -71,6 +71,7 @@ pub(crate) fn ceiling(
             ..plan.settings.clone()
         },
         users: Users::from_pattern(Users::DEFAULT_PATTERN, USERS).map_err(CeilingError::Users)?,
+        local: None,
         ..plan.clone()
     };
     let mut generator = Generator::open(&plan, ending).map_err(CeilingError::Link)?;

@@ -25,6 +25,7 @@ mod target;
 mod tls;
 mod traffic;
 mod users;
+mod voice;
 mod watch;
 
 use clap::Parser;

@@ -154,6 +154,35 @@ pub(crate) fn generator_cpu_per_operation(run: &Run) -> Option<f64> {
     )
 }
 
+/// Returns the share of audio packets that did not come back to the callers, in percent; `None`
+/// without media, as of the figures below.
+pub(crate) fn media_loss(run: &Run) -> Option<f64> {
+    Some(100.0 * run.media.as_ref()?.echo.loss())
+}
+
+/// Returns the mean jitter of the streams that came back, in microseconds.
+pub(crate) fn media_jitter(run: &Run) -> Option<f64> {
+    let jitter = &run.media.as_ref()?.echo.jitter;
+    (!jitter.is_empty()).then(|| jitter.mean())
+}
+
+/// Returns the longest time between two packets of a stream that came back, in microseconds.
+pub(crate) fn media_delta(run: &Run) -> Option<f64> {
+    let delta = &run.media.as_ref()?.echo.max_delta;
+    (!delta.is_empty()).then(|| delta.max() as f64)
+}
+
+/// Returns the 99th percentile of the round trip of packets, in microseconds.
+pub(crate) fn media_delay(run: &Run) -> Option<f64> {
+    run.media.as_ref()?.echo.delay.told(99.0).map(|us| us as f64)
+}
+
+/// Returns the lowest mean opinion score of a stream that came back.
+pub(crate) fn media_mos(run: &Run) -> Option<f64> {
+    let echo = &run.media.as_ref()?.echo;
+    echo.mos().map(|_| echo.mos_min)
+}
+
 fn per_operation(micros: u64, operations: u64) -> Option<f64> {
     (operations > 0).then(|| micros as f64 / operations as f64)
 }
@@ -184,6 +213,36 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
         title: "Achieved rate",
         formula: "operations that ended as they should / seconds measured",
         source: "RFC 7501, RFC 7502",
+    },
+    Definition {
+        name: "media_loss",
+        title: "Lost audio packets",
+        formula: "packets that did not come back to the callers / packets expected x 100 %",
+        source: "RFC 3550 appendix A.3",
+    },
+    Definition {
+        name: "media_jitter",
+        title: "Mean jitter",
+        formula: "mean over the streams of the mean interarrival jitter at the callers",
+        source: "RFC 3550 section 6.4.1",
+    },
+    Definition {
+        name: "media_delta",
+        title: "Maximum packet delay",
+        formula: "longest time between two packets of a stream at a caller",
+        source: "row D2 of docs/sources.md",
+    },
+    Definition {
+        name: "media_delay",
+        title: "Round trip of audio, p99",
+        formula: "arrival at the caller - due time of the frame - time in the callee",
+        source: "row D2 of docs/sources.md",
+    },
+    Definition {
+        name: "media_mos",
+        title: "Lowest mean opinion score",
+        formula: "E-model from loss, jitter and half of the round trip of a stream at a caller",
+        source: "ITU-T G.107",
     },
     Definition {
         name: "rrd",
@@ -372,6 +431,7 @@ pub(crate) mod tests {
             down: None,
             watch: None,
             steps: crate::record::Steps::new(),
+            media: None,
         }
     }
 

@@ -36,6 +36,11 @@ enum Metric {
     Lost,
     Unexpected,
     Late,
+    MediaLoss,
+    MediaJitter,
+    MediaDelta,
+    MediaDelay,
+    MediaMos,
     Of(Delay, Statistic),
 }
 
@@ -146,7 +151,7 @@ impl Statistic {
 
 impl Metric {
     /// All metrics other than delays.
-    const PLAIN: [(&'static str, Self); 14] = [
+    const PLAIN: [(&'static str, Self); 19] = [
         ("success", Self::Success),
         ("ira", Self::Ira),
         ("ser", Self::Ser),
@@ -161,6 +166,11 @@ impl Metric {
         ("lost", Self::Lost),
         ("unexpected", Self::Unexpected),
         ("late", Self::Late),
+        ("media_loss", Self::MediaLoss),
+        ("media_jitter", Self::MediaJitter),
+        ("media_delta", Self::MediaDelta),
+        ("media_delay", Self::MediaDelay),
+        ("media_mos", Self::MediaMos),
     ];
 
     fn parse(name: &str) -> Result<Self, RequireError> {
@@ -179,10 +189,19 @@ impl Metric {
 
     const fn units(self) -> Units {
         match self {
-            Self::Success | Self::Ira | Self::Ser | Self::Seer | Self::Isa | Self::Scr => PERCENT,
+            Self::Success
+            | Self::Ira
+            | Self::Ser
+            | Self::Seer
+            | Self::Isa
+            | Self::Scr
+            | Self::MediaLoss => PERCENT,
             Self::Achieved => RATE,
-            Self::Cpu | Self::Of(..) => TIME,
+            Self::Cpu | Self::MediaJitter | Self::MediaDelta | Self::MediaDelay | Self::Of(..) => {
+                TIME
+            }
             Self::Coefficient
+            | Self::MediaMos
             | Self::Retransmitted
             | Self::TimedOut
             | Self::Lost
@@ -210,6 +229,11 @@ impl Metric {
             Self::Lost => Some(counts.lost as f64),
             Self::Unexpected => Some(counts.unexpected as f64),
             Self::Late => Some(counts.late as f64),
+            Self::MediaLoss => metrics::media_loss(run),
+            Self::MediaJitter => metrics::media_jitter(run),
+            Self::MediaDelta => metrics::media_delta(run),
+            Self::MediaDelay => metrics::media_delay(run),
+            Self::MediaMos => metrics::media_mos(run),
             Self::Of(of, statistic) => delay(of).map(|histogram| statistic.of(histogram)),
         }
     }
@@ -342,7 +366,7 @@ impl Requirements {
 mod tests {
     use super::*;
     use crate::metrics::tests::run;
-    use crate::record::{Usage, Watch};
+    use crate::record::{Media, Streams, Usage, Watch};
     use sip::Duration;
 
     fn measured() -> Run {
@@ -359,6 +383,20 @@ mod tests {
         }
         let total = Usage { cpu_user_us: 9990, ..Usage::default() };
         run.watch = Some(Watch { total, operations: run.counts.succeeded, ..Watch::default() });
+        let mut echo = Streams {
+            expected: 1000,
+            received: 990,
+            mos_sum: 8.0,
+            mos_min: 3.9,
+            mos_count: 2,
+            ..Streams::default()
+        };
+        [2, 4].into_iter().for_each(|millis| echo.jitter.record(Duration::from_millis(millis)));
+        [21, 80]
+            .into_iter()
+            .for_each(|millis| echo.max_delta.record(Duration::from_millis(millis)));
+        (1..=100).for_each(|millis| echo.delay.record(Duration::from_millis(millis)));
+        run.media = Some(Box::new(Media { echo, ..Media::default() }));
         run
     }
 
@@ -389,6 +427,11 @@ mod tests {
             ("srd.p50<=0.1s", true, "50.015 ms"),
             ("srd.p99.9<101000us", true, "100.000 ms"),
             ("srd.min>0µs", true, "1.000 ms"),
+            ("media_loss<=1%", true, "1 %"),
+            ("media_jitter<3ms", false, "3.000 ms"),
+            ("media_delta<90ms", true, "80.000 ms"),
+            ("media_delay<99ms", false, "99.007 ms"),
+            ("media_mos>=4", false, "3.9"),
         ] {
             let criterion = check(text, &[measured()]);
             assert_eq!((criterion.held, criterion.seen.as_str()), (held, seen), "{text}");
@@ -397,7 +440,14 @@ mod tests {
 
     #[test]
     fn a_requirement_of_an_unmeasured_value_does_not_hold() {
-        for text in ["ira<=100%", "rrd.p99<1s", "cpu<1s", "coefficient>-2", "success>=0%"] {
+        for text in [
+            "media_loss<=100%",
+            "ira<=100%",
+            "rrd.p99<1s",
+            "cpu<1s",
+            "coefficient>-2",
+            "success>=0%",
+        ] {
             let criterion = check(text, &[run()]);
             assert_eq!(
                 (criterion.held, criterion.seen.as_str()),

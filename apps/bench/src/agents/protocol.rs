@@ -204,6 +204,8 @@ impl Plan {
             is_resuming,
             tick,
             is_probing,
+            // Each machine has addresses of its own.
+            local: _,
             part,
         } = plan;
         let Settings {
@@ -285,6 +287,7 @@ impl Plan {
             is_resuming: self.is_resuming,
             tick: self.tick_us.map(Duration::from_micros),
             is_probing: self.is_probing,
+            local: None,
             part,
         })
     }
@@ -465,6 +468,7 @@ mod tests {
             is_resuming: true,
             tick: Some(Duration::from_micros(500)),
             is_probing: false,
+            local: None,
             part: Part { index: 1, count: 2 },
         }
     }

@@ -18,7 +18,7 @@ mod quality;
 pub(crate) mod registrations;
 mod rtp;
 mod sdp;
-mod sequence;
+pub(crate) mod sequence;
 mod setup;
 mod source;
 mod spread;

@@ -3,11 +3,11 @@
 //! The decision between loss and restart for a distant number is in [`super::continuity`].
 
 /// A number less than this far back is late or a duplicate, unless its stream has restarted.
-pub(super) const WINDOW: u16 = 1024;
+pub(crate) const WINDOW: u16 = 1024;
 
 /// The arrival of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Arrival {
+pub(crate) enum Arrival {
     /// The distance after the highest number before; 1 is the next in sequence.
     Next(u16),
     /// Behind the highest number, for the first time.
@@ -22,24 +22,24 @@ pub(super) enum Arrival {
 
 /// The counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct SequenceCounts {
-    pub(super) expected: u64,
-    pub(super) distinct: u64,
-    pub(super) late: u64,
-    pub(super) duplicates: u64,
-    pub(super) strays: u64,
-    pub(super) restarts: u64,
+pub(crate) struct SequenceCounts {
+    pub(crate) expected: u64,
+    pub(crate) distinct: u64,
+    pub(crate) late: u64,
+    pub(crate) duplicates: u64,
+    pub(crate) strays: u64,
+    pub(crate) restarts: u64,
 }
 
 impl SequenceCounts {
-    pub(super) fn lost(&self) -> u64 {
+    pub(crate) fn lost(&self) -> u64 {
         self.expected.saturating_sub(self.distinct)
     }
 }
 
 /// The sequence numbers of a stream.
 #[derive(Clone, Debug)]
-pub(super) struct Sequence {
+pub(crate) struct Sequence {
     highest: u16,
     /// The span from the lowest to the highest number since the last restart.
     span: u64,
@@ -52,7 +52,7 @@ pub(super) struct Sequence {
 
 impl Sequence {
     /// Returns the state after the first packet.
-    pub(super) fn new(first: u16) -> Self {
+    pub(crate) fn new(first: u16) -> Self {
         let mut came = [0; WINDOW as usize / 64];
         came[0] = 1;
         let counts = SequenceCounts { distinct: 1, ..SequenceCounts::default() };
@@ -61,13 +61,13 @@ impl Sequence {
 
     /// Returns the distance from the highest number; 0 for the same, more than 32,767 for a number
     /// behind it.
-    pub(super) fn ahead(&self, number: u16) -> u16 {
+    pub(crate) fn ahead(&self, number: u16) -> u16 {
         number.wrapping_sub(self.highest)
     }
 
     /// Records the number of a packet that continues the stream; skipped numbers are lost. The
     /// highest number itself is a duplicate.
-    pub(super) fn advance(&mut self, number: u16) -> Arrival {
+    pub(crate) fn advance(&mut self, number: u16) -> Arrival {
         let ahead = self.ahead(number);
         if ahead == 0 {
             return self.fall_back(number);
@@ -81,7 +81,7 @@ impl Sequence {
     }
 
     /// Records the number of a packet that does not continue the stream.
-    pub(super) fn fall_back(&mut self, number: u16) -> Arrival {
+    pub(crate) fn fall_back(&mut self, number: u16) -> Arrival {
         let behind = self.highest.wrapping_sub(number);
         if behind >= WINDOW {
             self.counts.strays += 1;
@@ -101,7 +101,7 @@ impl Sequence {
     }
 
     /// Records a restart.
-    pub(super) fn restart(&mut self, number: u16) -> Arrival {
+    pub(crate) fn restart(&mut self, number: u16) -> Arrival {
         let mut counts = self.counts();
         counts.restarts += 1;
         counts.distinct += 1;
@@ -109,7 +109,7 @@ impl Sequence {
         Arrival::Restart
     }
 
-    pub(super) fn counts(&self) -> SequenceCounts {
+    pub(crate) fn counts(&self) -> SequenceCounts {
         SequenceCounts { expected: self.counts.expected + self.span, ..self.counts }
     }
 

@@ -10,6 +10,7 @@ use crate::measure::{Limits, LoadSpec};
 use crate::record::Operation;
 use crate::target::Target;
 use crate::users::{Users, UsersError};
+use crate::voice::MediaKind;
 use crate::watch::Subject;
 use clap::Args;
 use clap::builder::ArgPredicate;
@@ -41,7 +42,7 @@ pub(crate) struct LoadArgs {
     pub(crate) keep_agents: bool,
     /// Call this URI, or send OPTIONS to it, without registrations and without a probe before the
     /// load: a user agent, a trunk, SIPp's UAS. Requests go to --target or, without it, to the host
-    /// of the URI (run, sweep, limit)
+    /// of the URI (run, sweep, limit, media)
     #[arg(long, value_name = "URI", value_parser = values::uri, conflicts_with = "sut")]
     pub(crate) to: Option<String>,
     /// The operation [default: options, with --to invite]
@@ -140,6 +141,17 @@ pub(crate) struct DetailArgs {
     /// Each caller registers before the call
     #[arg(long)]
     pub(crate) register_first: bool,
+    /// Calls with audio that the callees send back: CODEC, or CODEC,srtp or CODEC,srtp+; with
+    /// --operation invite and --hold (run, sweep, limit, proxy)
+    #[arg(long, value_name = "CODEC[,srtp]")]
+    pub(crate) media: Option<MediaKind>,
+    /// With media: do not measure before the load how many streams the generator itself can send
+    /// and receive
+    #[arg(long)]
+    pub(crate) no_headroom: bool,
+    /// The local address of the generator [default: that of the route to the server]
+    #[arg(long, value_name = "IP", conflicts_with = "agents")]
+    pub(crate) from: Option<IpAddr>,
     /// The number of repeats of the load
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) repeats: u32,
@@ -320,6 +332,7 @@ impl LoadArgs {
             is_resuming: !detail.no_resumption,
             tick: detail.clock,
             is_probing: !detail.no_probe,
+            local: detail.from,
             part: Part::WHOLE,
         }
     }

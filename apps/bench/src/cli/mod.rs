@@ -2,16 +2,19 @@
 
 pub(crate) mod capture;
 pub(crate) mod load;
+pub(crate) mod media;
+pub(crate) mod output;
 pub(crate) mod values;
 
 use crate::agents::Place;
 use crate::peer::PeerArgs;
-use crate::record::{Criterion, Operation, Run};
-use crate::require::Requirements;
+use crate::record::Operation;
 use capture::CaptureArgs;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use load::LoadArgs;
+use media::MediaArgs;
+pub(crate) use output::OutputArgs;
 use sip::Duration;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -41,6 +44,8 @@ pub(crate) enum Command {
     Qos(QosArgs),
     /// Steps of rising call rate through a proxy, with registration and ringing times
     Proxy(ProxyArgs),
+    /// Simultaneous calls with audio that the callees send back: loss, jitter, delay, sound
+    Media(MediaArgs),
     /// The same load on several systems in turn, interleaved: ratios with their spread
     Compare(CompareArgs),
     /// The cost of the generator itself, beside the bare exchange of datagrams (and SIPp)
@@ -84,34 +89,6 @@ pub(crate) struct AgentArgs {
     /// Remove this copy of the program at the start
     #[arg(long)]
     pub(crate) remove: bool,
-}
-
-/// The options for the output of a command.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct OutputArgs {
-    /// The criteria for exit status 0, such as 'success>=100%,srd.p99<50ms'
-    #[arg(long, value_name = "CRITERIA")]
-    pub(crate) require: Option<Requirements>,
-    /// The report file; the suffix selects the form: .html .md .csv .json .xml (JUnit); may be
-    /// repeated [default: a .json and a .html file named after the command and the time]
-    #[arg(long, short, value_name = "FILE")]
-    pub(crate) output: Vec<PathBuf>,
-    /// Write no report
-    #[arg(long)]
-    pub(crate) no_report: bool,
-    /// Print the record as JSON in place of the summary
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Print no progress
-    #[arg(long, short)]
-    pub(crate) quiet: bool,
-}
-
-impl OutputArgs {
-    /// Evaluates the criteria over `runs`.
-    pub(crate) fn criteria(&self, runs: &[Run]) -> Vec<Criterion> {
-        self.require.as_ref().map(|require| require.check(runs)).unwrap_or_default()
-    }
 }
 
 /// The options of a single load.
@@ -176,6 +153,10 @@ pub(crate) struct BurstArgs {
     /// The number of registering users; several for consecutive tests
     #[arg(long, value_delimiter = ',', default_value = "6400")]
     pub(crate) registrations: Vec<u32>,
+    /// The time over which the users register the first time, at equal distances: a long one is a
+    /// slow rise of held registrations
+    #[arg(long, value_parser = values::duration, default_value = "5s")]
+    pub(crate) rise: Duration,
     /// The time from a registration to the next of the same user
     #[arg(long, value_parser = values::duration, default_value = "60s")]
     pub(crate) interval: Duration,
@@ -185,7 +166,7 @@ pub(crate) struct BurstArgs {
     /// The length of the test
     #[arg(long, value_parser = values::duration, default_value = "15m")]
     pub(crate) length: Duration,
-    /// The factor for all times: the bursts, the interval, the wait, the length
+    /// The factor for all times: the rise, the interval, the wait, the length
     #[arg(long, default_value_t = 1.0)]
     pub(crate) scale: f64,
     #[command(flatten)]

@@ -15,8 +15,6 @@ use sip::{Duration, Instant};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// The number of bursts, each of one second before scaling.
-const BURSTS: u64 = 5;
 /// The highest share of timed-out requests: twice the share that leaves a user unregistered for 45
 /// seconds.
 const ALLOWED: f64 = 2.0 / 15.0;
@@ -36,7 +34,9 @@ pub(crate) fn execute(args: &BurstArgs, ending: &Arc<AtomicBool>) -> Result<bool
         for &registrations in &args.registrations {
             load.users.users = registrations;
             let users = load.users.users()?;
-            let rate = f64::from(registrations) / (BURSTS as f64 * args.scale);
+            let spread = scaled(args.rise);
+            let seconds = spread.as_micros().max(1) as f64 / 1e6;
+            let rate = f64::from(registrations) / seconds;
             let none = Ceilings::new();
             let mut sessions = run::open(&load, &users, &started, rate, &none, &means)?;
             for session in &mut sessions {
@@ -47,7 +47,7 @@ pub(crate) fn execute(args: &BurstArgs, ending: &Arc<AtomicBool>) -> Result<bool
                 let plan = CyclePlan {
                     task: Task::Register,
                     start: Instant::ZERO,
-                    spread: scaled(Duration::from_secs(BURSTS)),
+                    spread,
                     interval: scaled(args.interval),
                     wait: scaled(args.wait),
                     length: scaled(args.length),
@@ -82,7 +82,7 @@ fn burst(
             operation: Operation::Register,
             authentication,
             arrivals: format!(
-                "{BURSTS} bursts within {} ms, again every {} ms, {} ms after an error",
+                "first registrations within {} ms, again every {} ms, {} ms after an error",
                 plan.spread.as_millis(),
                 plan.interval.as_millis(),
                 plan.wait.as_millis()

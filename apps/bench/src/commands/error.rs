@@ -9,6 +9,7 @@ use crate::peer::PeerError;
 use crate::report::ReportError;
 use crate::sut::{NoServer, SutError};
 use crate::users::UsersError;
+use crate::voice::VoiceError;
 use crate::watch::WatchError;
 use std::fmt;
 use std::io;
@@ -39,6 +40,10 @@ pub(crate) enum CommandError {
     Sipp(io::Error),
     /// Background traffic cannot be sent.
     Traffic(io::Error),
+    /// The registrations beside calls with media failed.
+    Beside(io::Error),
+    /// A load of calls with media cannot run.
+    Voice(VoiceError),
     /// A flood of SRTP packets failed.
     Flood(io::Error),
     NoCeiling(CeilingError),
@@ -88,6 +93,8 @@ impl fmt::Display for CommandError {
             }
             Self::Sipp(error) => write!(f, "SIPp cannot be measured: {error}"),
             Self::Traffic(error) => write!(f, "no other traffic can be sent: {error}"),
+            Self::Beside(error) => write!(f, "the registrations beside the calls failed: {error}"),
+            Self::Voice(error) => error.fmt(f),
             Self::Flood(error) => write!(f, "the flood of forged packets failed: {error}"),
             Self::NoCeiling(error) => error.fmt(f),
             Self::Extras(error) => write!(f, "the files for packages cannot be written: {error}"),
@@ -126,6 +133,7 @@ from! {
     ReportError => Report,
     CaptureError => Capture,
     PeerError => PeerCommand,
+    VoiceError => Voice,
 }
 
 impl From<CeilingError> for CommandError {

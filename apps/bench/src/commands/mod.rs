@@ -1,11 +1,13 @@
 //! The commands. Each plans loads, has them measured, and draws conclusions from the runs.
 
+mod beside;
 mod burst;
 mod capture;
 mod compare;
 mod cost;
 mod error;
 mod limit;
+mod media;
 mod output;
 mod probe;
 mod progress;
@@ -17,6 +19,8 @@ mod srtp;
 mod summary;
 mod sweep;
 mod systems;
+mod voice;
+mod watching;
 
 #[cfg(test)]
 pub(crate) use sweep::conclusions;
@@ -24,8 +28,10 @@ pub(crate) use sweep::conclusions;
 use crate::cli::load::LoadArgs;
 use crate::cli::{Cli, Command};
 use crate::console::complain;
+use crate::record::Operation;
 use error::CommandError;
 use nix::sys::signal::{SigHandler, Signal};
+use sip::{Duration, Transport};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -39,6 +45,7 @@ pub(crate) fn execute(cli: Cli) -> ExitCode {
     let result = output::check(&command)
         .and_then(|()| refuse_rate(&mut command))
         .and_then(|()| take_to(&mut command))
+        .and_then(|()| check_media(&mut command))
         .and_then(|()| load_of(&mut command).map_or(Ok(()), |load| probe::settle(load, &ending)))
         .and_then(|()| run_command(&command, &ending));
     match result {
@@ -91,6 +98,7 @@ fn refuse_rate(command: &mut Command) -> Result<(), CommandError> {
     let instead = match command {
         Command::Sweep(_) | Command::Proxy(_) => "--rates",
         Command::Burst(_) => "--registrations",
+        Command::Media(_) => "--calls",
         Command::Qos(_) => "--callers",
         _ => return Ok(()),
     };
@@ -100,12 +108,43 @@ fn refuse_rate(command: &mut Command) -> Result<(), CommandError> {
     }
 }
 
+/// Rejects `--media` for a load that does not support it.
+fn check_media(command: &mut Command) -> Result<(), CommandError> {
+    let knows = matches!(
+        command,
+        Command::Run(_) | Command::Sweep(_) | Command::Limit(_) | Command::Proxy(_)
+    );
+    // The calls of `proxy` have a holding time of their own.
+    let holds = match command {
+        Command::Proxy(args) => Some(args.call),
+        _ => None,
+    };
+    let Some(load) = load_of(command) else { return Ok(()) };
+    if load.detail.media.is_none() {
+        return Ok(());
+    }
+    let is_udp = load.transport() == Transport::Udp;
+    let is_call = holds.is_some() || load.operation == Operation::Invite;
+    let is_long = holds.unwrap_or(load.detail.hold) >= Duration::from_secs(1);
+    if knows && is_udp && is_call && is_long && load.agents.is_empty() {
+        return Ok(());
+    }
+    Err(CommandError::Usage(
+        "--media is for run, sweep, limit and proxy, with calls (--operation invite) of one second \
+         or more (--hold), by UDP and without --agents"
+            .to_owned(),
+    ))
+}
+
 /// Applies `--to`, or rejects it for a command that does not support it.
 fn take_to(command: &mut Command) -> Result<(), CommandError> {
-    let knows = matches!(command, Command::Run(_) | Command::Sweep(_) | Command::Limit(_));
+    let knows = matches!(
+        command,
+        Command::Run(_) | Command::Sweep(_) | Command::Limit(_) | Command::Media(_)
+    );
     let Some(load) = load_of(command) else { return Ok(()) };
     if load.to.is_some() && !knows {
-        return Err(CommandError::Usage("--to is for run, sweep and limit".to_owned()));
+        return Err(CommandError::Usage("--to is for run, sweep, limit and media".to_owned()));
     }
     load.take_to().map_err(CommandError::Usage)
 }
@@ -119,6 +158,7 @@ fn load_of(command: &mut Command) -> Option<&mut LoadArgs> {
         Command::Burst(args) => Some(&mut args.load),
         Command::Qos(args) => Some(&mut args.load),
         Command::Proxy(args) => Some(&mut args.load),
+        Command::Media(args) => Some(&mut args.load),
         Command::Compare(args) => Some(&mut args.load),
         Command::Capture(_)
         | Command::Report(_)
@@ -138,6 +178,7 @@ fn run_command(command: &Command, ending: &Arc<AtomicBool>) -> Result<bool, Comm
         Command::Burst(args) => burst::execute(args, ending),
         Command::Qos(args) => qos::execute(args, ending),
         Command::Proxy(args) => proxy::execute(args, ending),
+        Command::Media(args) => media::execute(args, ending),
         Command::Compare(args) => compare::execute(args, ending),
         Command::Capture(args) => capture::run(args, ending).map(|()| true),
         Command::Report(args) => output::report(args),

@@ -151,6 +151,7 @@ pub(crate) fn check(command: &Command) -> Result<(), CommandError> {
         Command::Qos(args) => &args.output,
         Command::Proxy(args) => &args.output,
         Command::Compare(args) => &args.output,
+        Command::Media(args) => &args.output,
         Command::Report(args) => {
             return Ok(args.output.iter().try_for_each(|path| report::check(path))?);
         }

@@ -3,6 +3,8 @@
 use super::error::CommandError;
 use super::progress::Progress;
 use super::systems::Started;
+use super::voice::{self, Judge, Wanted};
+use super::watching::Watching;
 use crate::agents::{Fleet, Force, Pair, Place};
 use crate::cli::load::LoadArgs;
 use crate::load::generator::Generator;
@@ -12,14 +14,15 @@ use crate::record::{Ceiling, Down, Operation, Run, Steps, System};
 use crate::sut::{Running, probe};
 use crate::target::Target;
 use crate::users::Users;
-use crate::watch::{self, Reading, Subject, WatchError, Watcher, Window};
+use crate::voice::fault::Faults;
+use crate::voice::{Callees, MediaKind};
+use crate::watch::Subject;
 use sip::Duration;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
 
 /// A system with the state for loads on it.
 pub(crate) struct Session {
@@ -43,6 +46,8 @@ pub(crate) struct Session {
     down: Option<Down>,
     /// Set when the user requests the end.
     ending: Arc<AtomicBool>,
+    /// The media of the calls, if they have media, and the options of the load.
+    media: Option<(MediaKind, LoadArgs)>,
 }
 
 /// The ceilings of the generator, by operation and authentication, for each load machine.
@@ -142,6 +147,7 @@ impl Session {
             domain: domain.clone(),
             down: None,
             ending: Arc::clone(means.ending),
+            media: load.detail.media.map(|media| (media, load.clone())),
         })
     }
 
@@ -264,6 +270,12 @@ impl Session {
         repeat: u32,
     ) -> Result<Run, CommandError> {
         self.check()?;
+        if let Some((media, load)) = &self.media {
+            let mut run = self.measure_media(*media, load, spec)?;
+            run.system.clone_from(&self.system.name);
+            (run.label, run.repeat) = (label.to_owned(), repeat);
+            return Ok(run);
+        }
         let registers = !matches!(
             spec.operation,
             Operation::Options | Operation::InviteNotFound | Operation::Register
@@ -298,94 +310,47 @@ impl Session {
         Ok(run)
     }
 
+    /// Runs the load `spec` with media.
+    fn measure_media(
+        &self,
+        media: MediaKind,
+        load: &LoadArgs,
+        spec: &LoadSpec,
+    ) -> Result<Run, CommandError> {
+        let hold = spec.hold.as_micros() as f64 / 1e6;
+        let wanted = Wanted {
+            codecs: media.pair(),
+            protection: media.protection,
+            calls: (spec.rate() * hold).ceil().max(1.0) as u64,
+            rate: spec.rate(),
+            audio: spec.hold,
+            warmup: spec.warmup,
+            duration: Duration::from_micros((spec.seconds() * 1e6) as u64),
+            faults: Faults::default(),
+            echo_faults: Faults::default(),
+            from: load.detail.from,
+            workers: load.detail.workers,
+            seed: spec.seed,
+        };
+        let server = self.target.address;
+        let callees = match &load.to {
+            Some(uri) => Callees::Uri { uri: uri.clone(), server },
+            None => Callees::Registered { server, domain: self.domain.clone() },
+        };
+        let plan = voice::plan(&wanted, callees, &load.users.users()?)?;
+        let judge = Judge {
+            subject: self.subject.as_ref(),
+            settle: self.settle,
+            max_lag: load.detail.max_lag,
+            authentication: spec.authentication,
+        };
+        let proof = voice::prove(&plan, load.detail.no_headroom, &self.ending)?;
+        voice::measure(&plan, judge, proof, &self.ending)
+    }
+
     /// Returns the times of the system's processing steps since its start, if it reports them.
     fn timings(&self) -> Result<Steps, CommandError> {
         let running = self.running.as_ref().map(|running| running.borrow().timings());
         Ok(running.transpose()?.unwrap_or_default())
-    }
-}
-
-/// The resource measurement of the system under test.
-pub(crate) struct Watching {
-    watcher: Option<Watcher>,
-    settle: Duration,
-    before: Option<Reading>,
-    begun: Option<Reading>,
-    measured: Vec<(Reading, Reading)>,
-    windows: Vec<Window>,
-    failed: Option<WatchError>,
-    /// Set when the server is unreachable: then there is no deferred work.
-    gone: Arc<AtomicBool>,
-}
-
-impl Watching {
-    /// Starts to watch `subject`, if there is one. After the load it goes on for `settle`, for
-    /// deferred work.
-    pub(crate) fn start(
-        subject: Option<&Subject>,
-        settle: Duration,
-        gone: &Arc<AtomicBool>,
-    ) -> Result<Self, CommandError> {
-        let watcher = subject.map(|subject| Watcher::start(subject, gone)).transpose()?;
-        let before = watcher.as_ref().map(Watcher::mark).transpose()?;
-        Ok(Self {
-            watcher,
-            settle,
-            before,
-            begun: None,
-            measured: Vec::new(),
-            windows: Vec::new(),
-            failed: None,
-            gone: Arc::clone(gone),
-        })
-    }
-
-    fn mark(&mut self) -> Option<Reading> {
-        match self.watcher.as_ref()?.mark() {
-            Ok(reading) => Some(reading),
-            Err(error) => {
-                self.failed = Some(error);
-                None
-            }
-        }
-    }
-
-    /// Returns the result, with `operations` as the number of successes; and the reason if the
-    /// watching failed early.
-    pub(crate) fn finish(
-        mut self,
-        operations: u64,
-    ) -> (Option<crate::record::Watch>, Option<WatchError>) {
-        let (Some(watcher), Some(before)) = (self.watcher, self.before) else {
-            return (None, None);
-        };
-        let watched = watcher.finish();
-        // The watched processes have ended, so the last sample is the end.
-        self.measured.extend(self.begun.zip(watched.last));
-        let mut watch = watch::assemble(&watched, &before, &self.measured, &self.windows);
-        watch.operations = operations;
-        (Some(watch), self.failed.or(watched.trouble))
-    }
-}
-
-impl Meters for Watching {
-    fn begin(&mut self) {
-        self.begun = self.mark();
-    }
-
-    fn measured(&mut self, at: Duration, start: Instant, length: Duration) {
-        let [at, length] = [at, length].map(|span| span.as_micros() as f64 / 1e6);
-        self.windows.push(Window { at, start, length });
-    }
-
-    fn end(&mut self) {
-        if self.watcher.is_some() && !self.gone.load(Ordering::Relaxed) {
-            std::thread::sleep(self.settle.into());
-        }
-        if let Some(end) = self.mark()
-            && let Some(begin) = self.begun.take()
-        {
-            self.measured.push((begin, end));
-        }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::progress::time;
 use crate::metrics;
-use crate::record::{Counts, Delay, Kind, Record, Run};
+use crate::record::{Counts, Delay, Kind, Media, Record, Run};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -16,6 +16,7 @@ pub(crate) const fn kind_name(kind: Kind) -> &'static str {
         Kind::Qos => "qos",
         Kind::Proxy => "proxy",
         Kind::Compare => "compare",
+        Kind::Media => "media",
     }
 }
 
@@ -77,6 +78,28 @@ fn finals(counts: &Counts) -> String {
     }
 }
 
+/// Returns the main figures of calls with media.
+fn media_line(media: &Media) -> String {
+    let echo = &media.echo;
+    let mut text = format!(
+        "; {:.0} of {} calls held, {} heard, {} not; mean jitter {}, max. delta {}, {:.2} % lost",
+        media.held,
+        media.calls,
+        media.sound.heard,
+        media.sound.unheard,
+        time(echo.jitter.mean() as u64),
+        time(echo.max_delta.max()),
+        100.0 * echo.loss()
+    );
+    if let Some(micros) = echo.delay.told(50.0) {
+        let _ = write!(text, ", round trip p50 {}", time(micros));
+    }
+    if let Some(mos) = echo.mos() {
+        let _ = write!(text, ", MOS {mos:.2}");
+    }
+    text
+}
+
 fn line(out: &mut String, run: &Run) {
     let counts = &run.counts;
     let label = match (&run.label[..], run.repeat) {
@@ -103,6 +126,9 @@ fn line(out: &mut String, run: &Run) {
             }
         }
         let _ = write!(out, " max {}", time(response.max()));
+    }
+    if let Some(media) = &run.media {
+        out.push_str(&media_line(media));
     }
     if let Some(cpu) = metrics::cpu_per_operation(run) {
         let _ = write!(out, ", server CPU {cpu:.1} us each");

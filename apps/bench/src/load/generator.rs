@@ -37,6 +37,8 @@ pub(crate) struct GeneratorPlan {
     pub(crate) tick: Option<Duration>,
     /// True if the server is probed with OPTIONS before the load.
     pub(crate) is_probing: bool,
+    /// The local address; `None` for that of the route to the server.
+    pub(crate) local: Option<IpAddr>,
     pub(crate) part: Part,
 }
 
@@ -115,7 +117,7 @@ impl Generator {
     /// # Errors
     /// [`LinkError`] if a socket cannot be opened.
     pub(crate) fn open(plan: &GeneratorPlan, ending: &Arc<AtomicBool>) -> Result<Self, LinkError> {
-        let local = local_address(plan.target)?;
+        let local = plan.local.map_or_else(|| local_address(plan.target), Ok)?;
         let clock = Clock::start();
         let shared = Shared { ending: Arc::clone(ending), ..Shared::default() };
         let tls = of_tls(plan)?;
@@ -302,7 +304,7 @@ fn share(users: usize, index: usize, count: usize) -> Range<usize> {
 }
 
 /// Returns the local address for the route to `target`.
-fn local_address(target: SocketAddr) -> Result<IpAddr, LinkError> {
+pub(crate) fn local_address(target: SocketAddr) -> Result<IpAddr, LinkError> {
     let any: IpAddr = match target {
         SocketAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
         SocketAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
@@ -317,7 +319,7 @@ fn local_address(target: SocketAddr) -> Result<IpAddr, LinkError> {
 }
 
 /// Raises the limit of open files for `sockets` more sockets and a reserve.
-fn allow_files(sockets: usize) -> Result<(), LinkError> {
+pub(crate) fn allow_files(sockets: usize) -> Result<(), LinkError> {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     // The sockets of another generator are open too if several systems are measured in turn.
     let open = std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
@@ -364,6 +366,7 @@ mod tests {
             is_resuming: true,
             tick: None,
             is_probing: false,
+            local: None,
             part: Part::WHOLE,
         };
         let mut generator = Generator::open(&plan, ending).unwrap();

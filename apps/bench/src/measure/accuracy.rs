@@ -92,6 +92,7 @@ impl Case {
             rate: self.rate,
             workers: Some(1),
             is_probing: false,
+            local: None,
             part: Part::WHOLE,
             sharing: self.sharing,
             is_segmenting: true,

@@ -119,6 +119,7 @@ pub(super) fn describe(
         watch: None,
         down: None,
         steps: record::Steps::new(),
+        media: None,
     };
     doubts.extend(Limits::doubts(&run));
     run.doubts = doubts;

@@ -5,9 +5,11 @@
 //! are computed by [`crate::metrics`] on demand.
 
 mod histogram;
+mod media;
 mod resources;
 
 pub(crate) use histogram::{Histogram, PERCENTILES, decode_into, encode, growing, tells};
+pub(crate) use media::{Headroom, Media, Observed, Reports, Sound, Streams};
 pub(crate) use resources::{Ceiling, Generator, Sample, Share, Usage, Watch};
 
 use serde::{Deserialize, Serialize};
@@ -55,7 +57,7 @@ impl Record {
     /// single load without criteria, not every operation succeeded.
     pub(crate) fn failure(&self, run: &Run) -> Option<String> {
         let Counts { offered, succeeded, .. } = run.counts;
-        let is_judged = self.kind == Kind::Run && self.criteria.is_empty();
+        let is_judged = matches!(self.kind, Kind::Run | Kind::Media) && self.criteria.is_empty();
         match offered.saturating_sub(succeeded) {
             0 => None,
             _ if succeeded == 0 => Some("no operation succeeded".to_owned()),
@@ -85,6 +87,8 @@ pub(crate) enum Kind {
     Proxy,
     /// The same load on several systems, interleaved.
     Compare,
+    /// Simultaneous calls with media.
+    Media,
 }
 
 /// A machine and its operating system.
@@ -172,6 +176,9 @@ pub(crate) struct Run {
     /// The time for each processing step as the system reports it; empty if it reports nothing.
     #[serde(default, skip_serializing_if = "Steps::is_empty")]
     pub(crate) steps: Steps,
+    /// The media of the calls, if they had media.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) media: Option<Box<Media>>,
 }
 
 /// The processing steps of a system, by the system's own names.

@@ -3,7 +3,7 @@
 
 use super::groups::percentile;
 use crate::metrics::{self, Bands};
-use crate::record::{Delay, Histogram, PERCENTILES, Record, Run, Watch};
+use crate::record::{Delay, Histogram, Media, PERCENTILES, Record, Run, Watch};
 
 /// A column.
 pub(super) struct Column {
@@ -41,6 +41,7 @@ pub(super) fn columns() -> Vec<Column> {
         delays(&mut columns, delay);
     }
     bands(&mut columns);
+    media(&mut columns);
     generator(&mut columns);
     watch(&mut columns);
     columns.0
@@ -162,6 +163,17 @@ fn bands(columns: &mut Columns) {
         columns.figure(&format!("band_{name}_ms"), move |run| Some(bands(run)?.shares[band]));
     }
     columns.figure("coefficient", move |run| Some(bands(run)?.coefficient()));
+}
+
+fn media(columns: &mut Columns) {
+    columns.text("media", |_, run| run.media.as_deref().map(Media::kind).unwrap_or_default());
+    columns.figure("media_calls", |run| Some(run.media.as_ref()?.calls as f64));
+    columns.figure("media_held", |run| Some(run.media.as_ref()?.held));
+    columns.figure("media_loss_percent", metrics::media_loss);
+    columns.figure("media_jitter_us", metrics::media_jitter);
+    columns.figure("media_delta_us", metrics::media_delta);
+    columns.figure("media_delay_us", metrics::media_delay);
+    columns.figure("media_mos", metrics::media_mos);
 }
 
 fn generator(columns: &mut Columns) {

@@ -83,6 +83,7 @@ pub(super) fn groups<'a>(subjects: &[Subject<'a>], kinds: &[Kind]) -> Vec<Group<
                         && group.load.users == run.load.users
                         && state(group.runs[0]) == state(run)
                 }
+                Kind::Media => group.runs[0].label == run.label,
                 _ => *group.load == run.load,
             };
             match groups[begin..].iter_mut().find(same) {

@@ -212,7 +212,7 @@ fn the_user_agent_server_of_sipp_is_called_without_a_registrar() {
 fn options_that_do_not_fit_a_command_are_refused() {
     for (line, why) in [
         ("run --to sip:a@127.0.0.1 --operation register", "needs a server"),
-        ("qos --to sip:a@127.0.0.1", "run, sweep and limit"),
+        ("qos --to sip:a@127.0.0.1", "run, sweep, limit and media"),
         ("run --to tel:+4930", "expected a SIP URI"),
         ("sweep --target udp:127.0.0.1:1 --rate 5", "not --rate but --rates"),
         ("qos --target udp:127.0.0.1:1 --rate 5", "not --rate but --callers"),

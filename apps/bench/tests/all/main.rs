@@ -4,6 +4,7 @@ mod agreement;
 mod capture;
 mod cli;
 mod commands;
+mod media;
 mod servers;
 mod support;
 mod target;

@@ -15,7 +15,7 @@ fn turn() -> MutexGuard<'static, ()> {
 }
 
 /// Returns Barebell's program, the release build first.
-fn barebell() -> PathBuf {
+pub(crate) fn barebell() -> PathBuf {
     if let Some(path) = std::env::var_os("BAREBELL_BIN") {
         return path.into();
     }

@@ -7,14 +7,13 @@ mod traffic;
 mod udp;
 
 pub(crate) use plan::{LinkError, LinkPlan, Sharing, Tls};
-pub(crate) use system::sleep;
+pub(crate) use system::{Clocks, sleep, wait_readable};
 pub(crate) use traffic::{Incoming, LinkCounts};
 
 use super::engine::{Output, Place};
 use net::Clock;
 use sip::{Duration, Transport};
 use streams::StreamLinks;
-use system::wait_readable;
 
 use udp::UdpLinks;
 

@@ -11,27 +11,27 @@ use std::os::fd::{AsFd, BorrowedFd};
 /// The kernel's timestamps are of the wall clock, which may be set; the clock of the load is not.
 /// Both are read for each batch: a difference between them would be missing from every delay.
 #[derive(Clone, Copy)]
-pub(super) struct Clocks {
+pub(crate) struct Clocks {
     pub(super) now: Instant,
     wall: Instant,
 }
 
 impl Clocks {
-    pub(super) fn read(clock: &Clock) -> Self {
+    pub(crate) fn read(clock: &Clock) -> Self {
         // This order makes delays longer, not shorter, if the thread is preempted in between.
         let wall = wall_clock();
         Self { now: clock.now(), wall }
     }
 
     /// Converts the kernel's time `at` to the clock of the load; without one, the time of reading.
-    pub(super) fn time_of(&self, at: Option<std::time::Duration>) -> Instant {
+    pub(crate) fn time_of(&self, at: Option<std::time::Duration>) -> Instant {
         let at = at.map_or(self.wall, |at| Instant::ZERO + Duration::from(at));
         // A message that came after the reading of the clocks is later than now.
         self.now + at.since(self.wall) - self.wall.since(at)
     }
 }
 
-pub(super) fn wait_readable(fd: BorrowedFd<'_>, longest: Duration) {
+pub(crate) fn wait_readable(fd: BorrowedFd<'_>, longest: Duration) {
     use nix::poll::{PollFd, PollFlags, ppoll};
     let mut fds = [PollFd::new(fd, PollFlags::POLLIN)];
     let micros = i64::try_from(longest.as_micros()).unwrap_or(i64::MAX / 1000);

@@ -2,7 +2,7 @@
 
 use crate::curve;
 use crate::metrics;
-use crate::record::{Delay, Kind, Record};
+use crate::record::{Delay, Kind, Media, Record};
 use crate::report::chart::Look;
 use crate::report::document::Section;
 use crate::report::format;
@@ -40,6 +40,7 @@ impl<'a> Report<'a> {
                 "" => format!("{} users", format::count(group.load.users)),
                 state => format!("{} users, {state}", format::count(group.load.users)),
             },
+            Kind::Media => group.runs[0].label.clone(),
             _ => format!("{} operations/s", format::figure(group.load.rate)),
         }
     }
@@ -62,15 +63,23 @@ impl<'a> Report<'a> {
     /// lightest of all if every load had failures.
     pub(super) fn featured(&self) -> Vec<Group<'a>> {
         let mut featured = self.groups(&[Kind::Run, Kind::Compare]);
-        let mut steps =
-            self.groups(&[Kind::Sweep, Kind::Proxy, Kind::Limit, Kind::Burst, Kind::Qos]);
+        let mut steps = self.groups(&[
+            Kind::Sweep,
+            Kind::Proxy,
+            Kind::Limit,
+            Kind::Burst,
+            Kind::Qos,
+            Kind::Media,
+        ]);
         while let Some(first) = steps.first() {
             let (subject, operation) = (first.subject, first.operation());
             let state = groups::state(first.runs[0]);
+            let media = media_of(first);
             let belongs = |group: &Group<'_>| {
                 group.subject == subject
                     && group.operation() == operation
                     && (self.kind(group) != Kind::Qos || groups::state(group.runs[0]) == state)
+                    && media_of(group) == media
             };
             let (mut same, rest) = steps.into_iter().partition::<Vec<_>, _>(belongs);
             steps = rest;
@@ -80,6 +89,11 @@ impl<'a> Report<'a> {
         }
         featured
     }
+}
+
+/// Returns the codecs and the protection of a group of calls with media.
+fn media_of(group: &Group<'_>) -> Option<String> {
+    group.runs[0].media.as_deref().map(Media::kind)
 }
 
 /// Returns true if all operations of all runs for the figures succeeded.
@@ -107,6 +121,7 @@ pub(super) fn kind_name(kind: Kind) -> &'static str {
         Kind::Qos => "Parallel SIP users",
         Kind::Proxy => "SIP proxy at rising call rates",
         Kind::Compare => "SIP servers compared",
+        Kind::Media => "Simultaneous calls with media",
     }
 }
 

@@ -6,6 +6,7 @@ mod compare;
 mod curves;
 mod details;
 mod limits;
+mod media;
 mod overview;
 mod run;
 mod time;
@@ -24,6 +25,7 @@ pub(super) fn document(records: &[Record]) -> Document {
         [
             overview::conclusions(&report),
             run::section(&report),
+            media::section(&report),
             compare::section(&report),
             limits::search(&report),
             curves::section(&report),

@@ -186,7 +186,8 @@ fn absurd() -> Vec<Record> {
         huge.runs.push(run);
     }
     huge.started = u64::MAX;
-    let kinds = [Kind::Run, Kind::Sweep, Kind::Burst, Kind::Qos, Kind::Proxy, Kind::Compare];
+    let kinds =
+        [Kind::Run, Kind::Sweep, Kind::Burst, Kind::Qos, Kind::Proxy, Kind::Compare, Kind::Media];
     let of_kinds = kinds
         .into_iter()
         .flat_map(|kind| [&zero, &huge].map(|record| Record { kind, ..record.clone() }));
@@ -266,6 +267,7 @@ fn every_kind_has_its_sections() {
             Kind::Limit => &["search", "limits", "findings"],
             Kind::Burst => &["bursts", "limits"],
             Kind::Qos => &["users", "limits"],
+            Kind::Media => &["media"],
         };
         let kind = record.kind;
         let document = content::document(&[record]);

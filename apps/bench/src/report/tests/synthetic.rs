@@ -195,6 +195,7 @@ pub(super) fn run(server: Server, load: Load, repeat: u32, seconds: u32) -> Run 
             cores: 2,
             samples,
         }),
+        media: None,
         steps: BTreeMap::from([(
             "handler".to_owned(),
             Step { count: 1000, nanoseconds: 2_500_000 },
@@ -243,7 +244,70 @@ pub(super) fn record(kind: Kind, servers: &[Server]) -> Record {
 
 /// Returns a record of every kind, with all that a report can show.
 pub(super) fn all() -> Vec<Record> {
-    vec![single(), compared(), swept(Kind::Sweep), swept(Kind::Proxy), limit(), burst(), qos()]
+    vec![
+        single(),
+        compared(),
+        swept(Kind::Sweep),
+        swept(Kind::Proxy),
+        limit(),
+        burst(),
+        qos(),
+        media(),
+    ]
+}
+
+/// Returns calls with media: two pairs of codecs and two numbers of calls.
+pub(super) fn media() -> Record {
+    let mut record = record(Kind::Media, &SERVERS[..1]);
+    for callee in ["PCMU", "GSM"] {
+        for calls in [100, 200] {
+            let mut run = run(SERVERS[0], load(Operation::Invite, 5.0), 0, 30);
+            run.label = format!("PCMU to {callee}, {calls} calls");
+            let times = |micros: u64| {
+                let mut times = Histogram::default();
+                (0..200).for_each(|at| times.record(Duration::from_micros(micros + at)));
+                times
+            };
+            let streams = Streams {
+                streams: calls,
+                expected: calls * 1500,
+                received: calls * 1500 - 7,
+                delta: times(19_900),
+                jitter: times(calls),
+                max_jitter: times(3 * calls),
+                max_delta: times(21_000 + calls),
+                delay: times(900),
+                mos_sum: 4.0 * calls as f64,
+                mos_min: 3.5,
+                mos_count: calls,
+                ..Streams::default()
+            };
+            run.media = Some(Box::new(Media {
+                codecs: ["PCMU".to_owned(), callee.to_owned()],
+                protection: "off".to_owned(),
+                calls,
+                audio: 60.0,
+                held: calls as f64,
+                forward: Some(streams.clone()),
+                echo: streams,
+                sound: Sound { heard: calls, exact: calls * 1493, ..Sound::default() },
+                observed: Some(Observed {
+                    at: vec![0.0, 0.02, 0.04],
+                    delta_us: vec![0, 20_000, 20_100],
+                    jitter_us: vec![0, 1, 7],
+                    delay_us: vec![None, Some(900), Some(950)],
+                    expected: 3,
+                    received: 3,
+                    mos: 4.4,
+                    ..Observed::default()
+                }),
+                headroom: Some(Headroom { calls, is_enough: true, ..Headroom::default() }),
+                ..Media::default()
+            }));
+            record.runs.push(run);
+        }
+    }
+    record
 }
 
 /// Returns one load on one server.

@@ -1,0 +1,260 @@
+//! `media`: simultaneous calls with audio that the callees send back (row D2 of docs/sources.md).
+
+use super::beside::{self, Beside};
+use super::error::CommandError;
+use super::limit::Search;
+use super::output;
+use super::session::Means;
+use super::systems::{self, Started};
+use super::voice::{self, Judge, Wanted};
+use crate::cli::media::MediaArgs;
+use crate::measure::MeasureError;
+use crate::record::{Kind, Operation, Record, Run, System, Watch};
+use crate::sut::probe;
+use crate::voice::{Callees, Pair, Plan, Protection};
+use sip::{Duration, Transport};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The name of the generator's own callees as a system.
+const DIRECT: &str = "no server";
+/// The highest maximum packet delay of the observed call (row D2).
+const LIMIT: Duration = Duration::from_millis(90);
+/// The share of all processors from which the server has used them up.
+const USED_UP: f64 = 0.95;
+/// The precision of a search, and the highest number of calls.
+const PRECISION: f64 = 0.05;
+const MOST: f64 = 20_000.0;
+
+pub(crate) fn execute(args: &MediaArgs, ending: &Arc<AtomicBool>) -> Result<bool, CommandError> {
+    let load = &args.load;
+    let means = Means::new(load, args.output.quiet, ending)?;
+    if means.fleet.is_some() {
+        return Err(CommandError::Usage("--agents is not for media".to_owned()));
+    }
+    let has_server = load.target.is_some() || !load.sut.is_empty();
+    let mut systems = match has_server {
+        true => {
+            let users = load.users.users()?;
+            systems::start(load, &users, Operation::Invite, load.users.auth)?
+                .into_iter()
+                .map(Some)
+                .collect()
+        }
+        false => vec![None],
+    };
+    let mut record = output::record(Kind::Media, Vec::new(), &means);
+    for system in &mut systems {
+        record.systems.push(describe(args, system.as_mut())?);
+    }
+    let outcome = systems.iter().enumerate().try_for_each(|(index, started)| {
+        let name = record.systems[index].name.clone();
+        let step = Step { args, started: started.as_ref(), name, means: &means };
+        for pair in args.pairs() {
+            for &protection in &args.srtp {
+                match args.limit {
+                    true => step.search(pair, protection, &mut record)?,
+                    false => step.measure_all(pair, protection, &mut record)?,
+                }
+            }
+        }
+        Ok(())
+    });
+    match args.limit {
+        true => output::finish_search(record, outcome, &args.output),
+        false => output::finish(record, outcome, &args.output),
+    }
+}
+
+/// A system under measurement.
+struct Step<'a> {
+    args: &'a MediaArgs,
+    started: Option<&'a Started>,
+    name: String,
+    means: &'a Means<'a>,
+}
+
+impl Step<'_> {
+    /// Measures all numbers of calls.
+    fn measure_all(
+        &self,
+        pair: Pair,
+        protection: Protection,
+        record: &mut Record,
+    ) -> Result<(), CommandError> {
+        for &calls in &self.args.calls {
+            for repeat in 0..self.args.load.detail.repeats {
+                let runs = self.measure(pair, protection, calls.into(), repeat)?;
+                record.runs.extend(runs);
+            }
+        }
+        Ok(())
+    }
+
+    fn measure(
+        &self,
+        pair: Pair,
+        protection: Protection,
+        calls: u64,
+        repeat: u32,
+    ) -> Result<Vec<Run>, CommandError> {
+        let Self { args, started, name, means } = self;
+        if means.ending.load(Ordering::Relaxed) {
+            return Err(MeasureError::Stopped.into());
+        }
+        let label = format!("{pair}, SRTP {}, {calls} calls", protection.name());
+        means.progress.note(&format!("{name}: {label}"));
+        let plan = plan(args, *started, pair, protection, calls)?;
+        let (mut run, beside) = measure(args, *started, &plan, means.ending)?;
+        let beside = beside.map(|mut run| {
+            run.label = beside::label(&label, plan.warmup + plan.duration);
+            run
+        });
+        run.label = label;
+        let mut runs: Vec<Run> = [run].into_iter().chain(beside).collect();
+        for run in &mut runs {
+            (run.system, run.repeat) = (name.clone(), repeat);
+        }
+        Ok(runs)
+    }
+
+    /// Searches for the highest number of simultaneous calls.
+    fn search(
+        &self,
+        pair: Pair,
+        protection: Protection,
+        record: &mut Record,
+    ) -> Result<(), CommandError> {
+        let mut search = Search::new(PRECISION, 1.0);
+        let mut calls = self.args.calls.first().copied().map_or(1.0, f64::from);
+        let (mut reason, mut lowest) = (String::new(), f64::MAX);
+        loop {
+            let runs = self.measure(pair, protection, calls as u64, 0)?;
+            let failure = runs.iter().find_map(failure);
+            record.runs.extend(runs);
+            if let Some(failure) = failure.clone().filter(|_| calls < lowest) {
+                (reason, lowest) = (failure, calls);
+            }
+            match search.next(calls, failure.is_none()).map(f64::round) {
+                Some(next) if next <= MOST && next != calls => calls = next,
+                _ => break,
+            }
+        }
+        let media = format!("{pair}, SRTP {}", protection.name());
+        let name = format!("simultaneous calls with {media}");
+        let remark = match reason.is_empty() {
+            true => "the highest number that was tried".to_owned(),
+            false => format!("not confirmed; at {lowest:.0}: {reason}"),
+        };
+        let passed = search.passed().unwrap_or_default();
+        record.findings.push(output::finding(&self.name, name, passed, "calls", remark));
+        Ok(())
+    }
+}
+
+/// Returns the reason why a number of calls is above the limit, if it is.
+fn failure(run: &Run) -> Option<String> {
+    let failed = run.counts.offered - run.counts.succeeded;
+    let observed = run.media.as_deref().and_then(|media| media.observed.as_ref());
+    let delta = observed.map_or(0, |call| call.max_delta_us);
+    let busy = run.watch.as_ref().and_then(busy);
+    if let Some(doubt) = run.doubts.first() {
+        return Some(format!("the generator may be the limit: {doubt}"));
+    }
+    if failed > 0 {
+        let operations = if run.media.is_some() { "calls" } else { "registrations" };
+        return Some(format!("{failed} of {} {operations} failed", run.counts.offered));
+    }
+    if delta > LIMIT.as_micros() {
+        return Some(format!(
+            "the maximum packet delay of the observed call was {:.1} ms, above 90 ms",
+            delta as f64 / 1000.0
+        ));
+    }
+    busy.filter(|busy| *busy > USED_UP)
+        .map(|busy| format!("the server used {:.0} % of its processors", busy * 100.0))
+}
+
+/// Returns the share of the processors of its machine that the server used in the measured time.
+fn busy(watch: &Watch) -> Option<f64> {
+    let measured = watch.spans().filter(|(start, ..)| *start >= 0.0);
+    let (used, time) = measured.fold((0.0, 0.0), |(used, time), (start, end, sample)| {
+        let cpu = (sample.usage.cpu_user_us + sample.usage.cpu_system_us) as f64 / 1e6;
+        (used + cpu, time + end - start)
+    });
+    (time > 0.0).then(|| used / time / watch.cores.max(1) as f64)
+}
+
+/// Returns the system in the record, after a probe.
+fn describe(args: &MediaArgs, started: Option<&mut Started>) -> Result<System, CommandError> {
+    let Some(started) = started else {
+        return Ok(System { name: DIRECT.to_owned(), ..System::default() });
+    };
+    if started.target.transport != Transport::Udp {
+        let transport = started.target.transport.uri_name();
+        return Err(CommandError::Usage(format!(
+            "media: the signalling is by UDP, not {transport}"
+        )));
+    }
+    let mut system = started.system.clone();
+    if !args.load.detail.no_probe {
+        let banner = probe(&started.target, &started.domain)?;
+        system.version = system.version.or(banner);
+    }
+    Ok(system)
+}
+
+/// Returns the plan of a step.
+fn plan(
+    args: &MediaArgs,
+    started: Option<&Started>,
+    codecs: Pair,
+    protection: Protection,
+    calls: u64,
+) -> Result<Plan, CommandError> {
+    let detail = &args.load.detail;
+    let wanted = Wanted {
+        codecs,
+        protection,
+        calls,
+        rate: calls as f64 * 1e6 / args.audio.as_micros() as f64,
+        audio: args.audio,
+        warmup: detail.warmup.unwrap_or(args.audio + Duration::from_secs(1)),
+        duration: args.load.duration,
+        faults: args.fault.unwrap_or_default(),
+        echo_faults: args.echo_fault.unwrap_or_default(),
+        from: detail.from,
+        workers: detail.workers,
+        seed: detail.seed,
+    };
+    let callees = match (started, &args.load.to) {
+        (None, _) => Callees::Direct,
+        (Some(started), Some(uri)) => {
+            Callees::Uri { uri: uri.clone(), server: started.target.address }
+        }
+        (Some(started), None) => {
+            Callees::Registered { server: started.target.address, domain: started.domain.clone() }
+        }
+    };
+    voice::plan(&wanted, callees, &args.load.users.users()?)
+}
+
+/// Measures a step: the calls, and the registrations beside them.
+fn measure(
+    args: &MediaArgs,
+    started: Option<&Started>,
+    plan: &Plan,
+    ending: &Arc<AtomicBool>,
+) -> Result<(Run, Option<Run>), CommandError> {
+    let detail = &args.load.detail;
+    let judge = Judge {
+        subject: started.and_then(|started| started.subject.as_ref()),
+        settle: detail.settle,
+        max_lag: detail.max_lag,
+        authentication: args.load.users.auth,
+    };
+    let proof = voice::prove(plan, detail.no_headroom, ending)?;
+    let beside = Beside::start(args, started, plan)?;
+    let run = voice::measure(plan, judge, proof, ending)?;
+    Ok((run, beside.map(Beside::finish).transpose()?))
+}

@@ -1,0 +1,364 @@
+//! Simultaneous calls with media (row D2 of docs/sources.md).
+
+use super::basis::{Report, unless_empty};
+use super::curves::processors;
+use crate::metrics;
+use crate::record::{Delay, Histogram, Kind, Media, Run, Streams};
+use crate::report::chart::{Axis, Chart, Line, Look, Scale};
+use crate::report::document::{Section, Table};
+use crate::report::format;
+use crate::report::groups::{Group, percentile};
+
+/// A figure over the number of calls: the title of its chart, the unit, and the value of a run.
+type Figure = (&'static str, &'static str, fn(&Run) -> Option<f64>);
+
+/// The figures that are drawn over the calls, and normalised to the case without transcoding.
+const FIGURES: [Figure; 4] = [
+    ("CPU of the system under test", "processors busy", processors),
+    ("Session request delay (SRD), median", "ms", |run| {
+        percentile(run, Delay::Srd, 50.0).map(|us| us / 1000.0)
+    }),
+    ("Mean jitter", "ms", |run| mean(&run.media.as_ref()?.echo.jitter)),
+    ("Maximum packet delay (delta)", "ms", |run| longest(&run.media.as_ref()?.echo.max_delta)),
+];
+
+/// Returns the mean in milliseconds.
+fn mean(times: &Histogram) -> Option<f64> {
+    (!times.is_empty()).then(|| times.mean() / 1000.0)
+}
+
+/// Returns the longest time in milliseconds.
+fn longest(times: &Histogram) -> Option<f64> {
+    (!times.is_empty()).then(|| times.max() as f64 / 1000.0)
+}
+
+/// Returns a percentile in milliseconds.
+fn at(times: &Histogram, percent: f64) -> Option<f64> {
+    times.told(percent).map(|us| us as f64 / 1000.0)
+}
+
+fn is_transcoded(media: &Media) -> bool {
+    media.codecs[0] != media.codecs[1]
+}
+
+/// Returns the section of calls with media, if there are any.
+pub(super) fn section(report: &Report<'_>) -> Option<Section> {
+    let mut section = Section::new(
+        "media",
+        "Calls with media",
+        "Each callee sends back what it receives. Jitter and delta are those of the streams that came \
+         back to the callers, as RFC 3550 and Wireshark define them; the time of a packet is its due time.",
+    );
+    let groups: Vec<(Group<'_>, &Media)> = report
+        .groups(&[Kind::Media, Kind::Run, Kind::Sweep, Kind::Limit, Kind::Proxy])
+        .into_iter()
+        .filter_map(|group| {
+            let media = group.used().last()?.media.as_deref()?;
+            Some((group, media))
+        })
+        .collect();
+    if groups.is_empty() {
+        return None;
+    }
+    section.table(figures(report, &groups));
+    charts(report, &groups, &mut section);
+    section.table(normalised(report, &groups));
+    section.table(streams(report, &groups));
+    section.table(sound(report, &groups));
+    observed(report, &groups, &mut section);
+    section.table(headroom(report, &groups));
+    unless_empty(section)
+}
+
+/// The identifying cells of a row.
+fn names(report: &Report<'_>, group: &Group<'_>, media: &Media) -> Vec<String> {
+    vec![report.label(group), media.kind(), format::count(media.calls)]
+}
+
+fn figures(report: &Report<'_>, groups: &[(Group<'_>, &Media)]) -> Table {
+    let mut table = Table::new(
+        "Figures (medians of the repeats; times in ms)",
+        &[
+            "System",
+            "Media",
+            "#Calls",
+            "#Calls held",
+            "#Success",
+            "#SRD p50",
+            "#Mean jitter",
+            "#Max. delta",
+            "#Round trip p50",
+            "#Round trip p99",
+            "#Loss, round trip",
+            "#MOS, mean",
+            "#MOS, lowest",
+            "#Processors busy",
+            "#Repeats",
+        ],
+    );
+    for (group, media) in groups {
+        let of = |value: fn(&Media) -> Option<f64>| {
+            format::maybe(group.median(|run| value(run.media.as_ref()?)))
+        };
+        let mut cells = names(report, group, media);
+        cells.extend([
+            of(|media| Some(media.held)),
+            format::maybe_percent(group.median(|run| metrics::success(&run.counts))),
+            format::maybe(group.median(FIGURES[1].2)),
+            format::maybe(group.median(FIGURES[2].2)),
+            format::maybe(group.median(FIGURES[3].2)),
+            of(|media| at(&media.echo.delay, 50.0)),
+            of(|media| at(&media.echo.delay, 99.0)),
+            format::maybe_percent(
+                group.median(|run| run.media.as_ref().map(|media| 100.0 * media.echo.loss())),
+            ),
+            of(|media| media.echo.mos()),
+            of(|media| media.echo.mos().map(|_| media.echo.mos_min)),
+            format::maybe(group.median(processors)),
+            group.repeats(),
+        ]);
+        table.row_doubtful(group.is_doubtful(), cells);
+    }
+    table
+}
+
+/// The lines over the calls: one for each system, pair of codecs and protection.
+fn charts(report: &Report<'_>, groups: &[(Group<'_>, &Media)], section: &mut Section) {
+    let mut names: Vec<String> = Vec::new();
+    for (group, media) in groups {
+        let name = line_name(report, group, media);
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    for (title, unit, value) in FIGURES {
+        let calls = Axis::new("simultaneous calls", Scale::Linear);
+        let mut chart = Chart::new(title, calls, Axis::new(unit, Scale::Linear));
+        for (index, name) in names.iter().enumerate() {
+            let own =
+                groups.iter().filter(|(group, media)| line_name(report, group, media) == *name);
+            let point = |(group, media): &(Group<'_>, &Media)| {
+                Some((media.calls as f64, group.median(value)?))
+            };
+            let (doubtful, good): (Vec<_>, Vec<_>) =
+                own.partition(|(group, _)| group.is_doubtful());
+            let mut line = Line::marked(
+                name.clone(),
+                Look::Number(index),
+                good.into_iter().filter_map(point).collect(),
+            );
+            line.doubtful = doubtful.into_iter().filter_map(point).collect();
+            chart.line(line);
+        }
+        section.chart(chart);
+    }
+}
+
+fn line_name(report: &Report<'_>, group: &Group<'_>, media: &Media) -> String {
+    format!("{}, {}", report.label(group), media.kind())
+}
+
+/// The figures of transcoded calls as ratios to those of as many calls that are not transcoded.
+fn normalised(report: &Report<'_>, groups: &[(Group<'_>, &Media)]) -> Table {
+    let mut table = Table::new(
+        "Normalised to the same number of calls with the caller's codec at both ends",
+        &["System", "Media", "#Calls", "#CPU", "#SRD", "#Mean jitter", "#Max. delta"],
+    );
+    for (group, media) in groups.iter().filter(|(_, media)| is_transcoded(media)) {
+        let base = groups.iter().find(|(other, of)| {
+            other.subject == group.subject
+                && of.calls == media.calls
+                && of.protection == media.protection
+                && of.codecs.iter().all(|codec| *codec == media.codecs[0])
+        });
+        let Some((base, _)) = base else { continue };
+        let mut cells = names(report, group, media);
+        cells.extend(FIGURES.iter().map(|(.., value)| {
+            let ratio = group.median(value).zip(base.median(value));
+            format::maybe(ratio.filter(|(_, base)| *base > 0.0).map(|(own, base)| own / base))
+        }));
+        table.row_doubtful(group.is_doubtful() || base.is_doubtful(), cells);
+    }
+    table
+}
+
+fn streams(report: &Report<'_>, groups: &[(Group<'_>, &Media)]) -> Table {
+    let mut table = Table::new(
+        "Streams by direction (the last repeat; times in ms)",
+        &[
+            "System",
+            "Media",
+            "#Calls",
+            "Direction",
+            "#Streams",
+            "#Packets expected",
+            "#Lost",
+            "#Out of order",
+            "#Copies",
+            "#Stopped",
+            "#Delta p99",
+            "#Max. delta",
+            "#Mean jitter",
+            "#Delay p50",
+            "#Delay p99",
+            "#Delay max",
+        ],
+    );
+    for (group, media) in groups {
+        let directions = [("to the callee", media.forward.as_ref()), ("back", Some(&media.echo))];
+        for (direction, streams) in directions {
+            let Some(streams) = streams else { continue };
+            let mut cells = names(report, group, media);
+            cells.push(direction.to_owned());
+            cells.extend(direction_cells(streams));
+            table.row_doubtful(group.is_doubtful(), cells);
+        }
+    }
+    table
+}
+
+fn direction_cells(streams: &Streams) -> Vec<String> {
+    let counts = [
+        streams.streams,
+        streams.expected,
+        streams.expected.saturating_sub(streams.received),
+        streams.late,
+        streams.duplicates,
+        streams.stopped,
+    ];
+    let times = [
+        at(&streams.delta, 99.0),
+        longest(&streams.max_delta),
+        mean(&streams.jitter),
+        at(&streams.delay, 50.0),
+        at(&streams.delay, 99.0),
+        longest(&streams.delay),
+    ];
+    counts.map(format::count).into_iter().chain(times.map(format::maybe)).collect()
+}
+
+fn sound(report: &Report<'_>, groups: &[(Group<'_>, &Media)]) -> Table {
+    let mut table = Table::new(
+        "What came back, compared with what was sent (the last repeat); RTCP",
+        &[
+            "System",
+            "Media",
+            "#Calls",
+            "#Calls heard",
+            "#Calls not heard",
+            "#Payloads unchanged",
+            "#Payloads wrong",
+            "#Windows found",
+            "#Windows not found",
+            "#Datagrams refused",
+            "#Reports sent",
+            "#Reports received",
+            "#Round trip by reports p50, ms",
+        ],
+    );
+    for (group, media) in groups {
+        let (sound, reports) = (&media.sound, &media.reports);
+        let counts = [
+            sound.heard,
+            sound.unheard,
+            sound.exact,
+            sound.wrong,
+            sound.windows,
+            sound.failed,
+            media.refused,
+            reports.sent,
+            reports.received,
+        ];
+        let mut cells = names(report, group, media);
+        cells.extend(counts.map(format::count));
+        cells.push(format::maybe(at(&reports.round_trip, 50.0)));
+        table.row_doubtful(group.is_doubtful(), cells);
+    }
+    table
+}
+
+/// The call that was observed closely.
+fn observed(report: &Report<'_>, groups: &[(Group<'_>, &Media)], section: &mut Section) {
+    let mut table = Table::new(
+        "One observed call (the last repeat; times in ms)",
+        &[
+            "System",
+            "Media",
+            "#Calls",
+            "#Call",
+            "#Packets expected",
+            "#Lost",
+            "#Out of order",
+            "#Copies",
+            "#Mean jitter",
+            "#Max. delta",
+            "#MOS",
+        ],
+    );
+    let axis = |title: &str| Axis::new(title, Scale::Linear);
+    let mut chart =
+        Chart::new("The heaviest load: one observed call", axis("seconds of the call"), axis("ms"));
+    for (group, media) in groups {
+        let Some(call) = &media.observed else { continue };
+        let lost = call.expected.saturating_sub(call.received);
+        let counts = [call.call, call.expected, lost, call.late, call.duplicates];
+        let times = [call.mean_jitter_us, call.max_delta_us].map(|us| us as f64 / 1000.0);
+        let mut cells = names(report, group, media);
+        cells.extend(counts.map(format::count));
+        cells.extend(times.map(format::figure));
+        cells.push(format::figure(call.mos));
+        table.row_doubtful(group.is_doubtful(), cells);
+    }
+    let heaviest = groups.iter().filter(|(_, media)| media.observed.is_some());
+    if let Some((_, media)) = heaviest.max_by_key(|(_, media)| media.calls)
+        && let Some(call) = &media.observed
+    {
+        let points = |values: &[Option<u64>]| {
+            let values = call.at.iter().zip(values);
+            values.filter_map(|(at, us)| Some((*at, (*us)? as f64 / 1000.0))).collect::<Vec<_>>()
+        };
+        let all = |values: &[u64]| values.iter().copied().map(Some).collect::<Vec<_>>();
+        for (index, (label, values)) in [
+            ("delta", all(&call.delta_us)),
+            ("jitter", all(&call.jitter_us)),
+            ("round trip", call.delay_us.clone()),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            chart.line(Line::plain(label, Look::Number(index), points(&values)));
+        }
+    }
+    section.table(table);
+    section.chart(chart);
+}
+
+fn headroom(report: &Report<'_>, groups: &[(Group<'_>, &Media)]) -> Table {
+    let mut table = Table::new(
+        "The generator alone, between its own ends without a server (delta p99 below 21 ms and no loss are required)",
+        &[
+            "System",
+            "Media",
+            "#Calls",
+            "#Calls alone",
+            "#Delta p99, ms",
+            "#Loss",
+            "#Busy",
+            "Enough",
+        ],
+    );
+    for (group, media) in groups {
+        let Some(alone) = &media.headroom else { continue };
+        let mut cells = names(report, group, media);
+        let is_enough = alone.is_enough && alone.calls >= media.calls;
+        cells.extend([
+            format::count(alone.calls),
+            format::figure(alone.delta_p99_us as f64 / 1000.0),
+            format::percent(100.0 * alone.loss),
+            format::percent(100.0 * alone.busy),
+            if is_enough { "✓ yes" } else { "✗ NO" }.to_owned(),
+        ]);
+        table.row_doubtful(!is_enough, cells);
+    }
+    table
+}

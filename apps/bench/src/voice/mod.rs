@@ -1,0 +1,27 @@
+//! Calls with media: the load of simultaneous calls, the audio of which the callees send back, and
+//! what is measured on it.
+//!
+//! A worker is a thread with both ends of its calls. The signalling and the negotiation are those
+//! of the crate `call`. The packets are written here, from audio that is encoded beforehand: so the
+//! cost of codecs does not limit the load.
+
+mod air;
+mod ear;
+mod end;
+pub(crate) mod fault;
+mod found;
+mod headroom;
+mod line;
+pub(crate) mod plan;
+mod reception;
+mod run;
+mod side;
+mod signal;
+#[cfg(test)]
+mod tests;
+mod worker;
+
+pub(crate) use found::Found;
+pub(crate) use headroom::headroom;
+pub(crate) use plan::{Callees, CodecName, MediaKind, Pair, Plan, Protection};
+pub(crate) use run::{VoiceError, run};

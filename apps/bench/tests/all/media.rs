@@ -1,0 +1,185 @@
+//! `media` between its own ends, through servers and to another program.
+
+use super::servers::barebell;
+use super::support::{Capturing, bench, bench_with};
+use serde_json::Value;
+use std::net::UdpSocket;
+use std::process::{Child, Command, Stdio};
+
+/// The options of short loads. The machine of a test may be busy, so the generator's lag and
+/// headroom are not judged.
+const SHORT: &str =
+    "--audio 1s --duration 2s --no-headroom --max-lag 10s --quiet --no-report --json";
+
+/// Returns the runs of a command, after checking that all calls succeeded.
+#[track_caller]
+fn runs(line: &str) -> Vec<Value> {
+    let ended = bench(&format!("media {line} {SHORT}"));
+    assert_eq!(ended.status, 0, "{line}: {ended:?}");
+    let record = ended.record();
+    assert_eq!(record["kind"], "media");
+    let runs = record["runs"].as_array().expect("runs").clone();
+    for run in &runs {
+        let counts = &run["counts"];
+        assert!(counts["offered"].as_u64() > Some(0), "{line}: {counts}");
+        assert_eq!(counts["succeeded"], counts["offered"], "{line}: {counts}");
+        let (sound, echo) = (&run["media"]["sound"], &run["media"]["echo"]);
+        assert!(sound["heard"].as_u64() > Some(0), "{line}: {sound}");
+        assert_eq!((&sound["unheard"], &sound["wrong"]), (&0.into(), &0.into()), "{line}: {sound}");
+        assert!(echo["received"].as_u64() > Some(50), "{line}: {echo}");
+        assert!(
+            run["media"]["observed"]["at"].as_array().is_some_and(|at| at.len() > 20),
+            "{line}"
+        );
+    }
+    runs
+}
+
+#[test]
+fn audio_comes_back_between_own_ends_with_each_protection() {
+    for run in runs("--calls 4 --codec PCMU,GSM --srtp off,sdes,sdes+plus") {
+        let (sound, echo) = (&run["media"]["sound"], &run["media"]["echo"]);
+        assert_eq!(sound["exact"], echo["received"], "{sound}");
+        assert_eq!(echo["expected"], echo["received"], "{echo}");
+        assert_eq!(run["media"]["refused"], 0);
+    }
+}
+
+#[test]
+fn the_faults_of_the_ends_show_in_the_figures() {
+    let run = &runs("--calls 10 --fault delay=40ms --echo-fault loss=20%,duplicate=10%")[0];
+    let (forward, echo) = (&run["media"]["forward"], &run["media"]["echo"]);
+    assert_eq!(forward["expected"], forward["received"], "{forward}");
+    assert!(forward["delay"]["min_us"].as_u64() >= Some(40_000), "{forward}");
+    let count = |name: &str| echo[name].as_f64().expect("a count");
+    let loss = 1.0 - count("received") / count("expected");
+    assert!((0.1..0.3).contains(&loss), "{echo}");
+    assert!(count("duplicates") > 20.0, "{echo}");
+}
+
+#[test]
+fn codecs_that_differ_need_a_server() {
+    let ended = bench("media --codecs PCMU,GSM --no-report");
+    assert_eq!(ended.status, 2);
+    assert!(ended.err.contains("PCMU to GSM: different codecs need a server"), "{}", ended.err);
+    let ended = bench("media --codec G.729 --no-report");
+    assert!(ended.err.contains("expected one of PCMU, PCMA, G.726-32"), "{}", ended.err);
+}
+
+/// SIPp as a callee that sends the audio back.
+struct Sipp(Child);
+
+impl Drop for Sipp {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Returns a free port, and a free even port for RTP.
+fn free_ports() -> (u16, u16) {
+    let port = || {
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        socket.local_addr().expect("an address").port()
+    };
+    let rtp = std::iter::repeat_with(port).find(|port| port % 2 == 0).expect("an even port");
+    (port(), rtp)
+}
+
+#[test]
+fn sipp_sends_the_audio_back() {
+    let (port, rtp) = free_ports();
+    let child = Command::new("sipp")
+        .args(["-sn", "uas", "-i", "127.0.0.1", "-p", &port.to_string(), "-rtp_echo"])
+        .args(["-mi", "127.0.0.1", "-mp", &rtp.to_string(), "-nostdin"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("no sipp: apt install sip-tester");
+    let _sipp = Sipp(child);
+    // SIPp does not answer OPTIONS, so its start is awaited by a first call.
+    let to = format!("--to sip:service@127.0.0.1:{port} --calls 2");
+    let is_up = |_: &u32| bench(&format!("media {to} {SHORT}")).status == 0;
+    assert!((0..5).any(|at| is_up(&at)), "SIPp does not answer");
+    let run = &runs(&to)[0];
+    assert!(run["media"]["forward"].is_null(), "the callee is another program");
+    assert_eq!(run["media"]["sound"]["exact"], run["media"]["echo"]["received"]);
+}
+
+#[test]
+fn calls_and_registrations_load_a_server_at_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let line = format!(
+        "media --sut barebell --auth --users 40 --calls 4 --registrations 50 --settle 0 {SHORT}"
+    );
+    let ended = bench_with(folder.path(), &[("BAREBELL_BIN", barebell().as_os_str())], &line);
+    assert_eq!(ended.status, 0, "{ended:?}");
+    let record = ended.record();
+    let [calls, registrations] = &record["runs"].as_array().expect("runs")[..] else {
+        panic!("two runs: {}", record["runs"])
+    };
+    assert_eq!(calls["media"]["sound"]["unheard"], 0);
+    assert!(calls["media"]["forward"]["delay"]["count"].as_u64() > Some(100));
+    assert!(calls["watch"]["total"]["cpu_user_us"].is_u64(), "the server was watched");
+    for run in [calls, registrations] {
+        let counts = &run["counts"];
+        assert!(counts["succeeded"].as_u64() > Some(2), "{counts}");
+        assert_eq!(counts["succeeded"], counts["offered"], "{counts}");
+    }
+    assert_eq!(registrations["load"]["operation"], "register-update");
+    assert!(registrations["label"].as_str().expect("a label").contains("beside"));
+}
+
+#[test]
+fn a_capture_shows_the_same_streams() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let capturing = Capturing::start(folder.path(), "host 127.0.0.83");
+    // The measured time begins before the call and ends after it.
+    let run = &runs("--calls 1 --from 127.0.0.83 --warmup 0 --fault jitter=10ms,loss=5%")[0];
+    let seen = capturing.analyse(folder.path());
+    let call = &run["media"]["observed"];
+    let streams = seen["rtp"]["streams"].as_array().expect("streams");
+    let lost = call["expected"].as_u64().zip(call["received"].as_u64());
+    let lost = lost.map(|(expected, received)| expected - received);
+    let millis = |name: &str| call[name].as_f64().expect("a figure") / 1000.0;
+    let is_same = |stream: &&Value| {
+        let close = |name: &str, own: f64, within: f64| {
+            stream[name].as_f64().is_some_and(|theirs| (theirs - own).abs() <= within)
+        };
+        stream["packets"] == call["received"]
+            && stream["lost"].as_u64() == lost
+            // The capture leaves out packets with the marker.
+            && close("mean_jitter_ms", millis("mean_jitter_us"), 0.3)
+            && close("max_delta_ms", millis("max_delta_us"), 0.3)
+    };
+    assert!(streams.iter().any(|stream| is_same(&stream)), "{call}\n{streams:#?}");
+}
+
+#[test]
+fn the_other_commands_carry_calls_with_media() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let line = |command: &str| {
+        let common = "--sut barebell --users 40 --warmup 1s --settle 0 --no-headroom --max-lag 10s \
+                      --quiet --no-report --json";
+        let line = format!("{command} {common}");
+        bench_with(folder.path(), &[("BAREBELL_BIN", barebell().as_os_str())], &line)
+    };
+    for (command, runs) in [
+        ("run --operation invite --rate 4 --hold 1s --duration 2s --media pcma,srtp", 1),
+        ("sweep --operation invite --rates 2,4 --hold 1s --duration 2s --media gsm", 2),
+        ("proxy --rates 2,3 --call 1s --middle 2s --all-steps --media pcmu,srtp+", 2),
+    ] {
+        let ended = line(command);
+        assert_eq!(ended.status, 0, "{command}: {ended:?}");
+        let record = ended.record();
+        assert_eq!(record["runs"].as_array().map(Vec::len), Some(runs), "{command}");
+        for run in record["runs"].as_array().expect("runs") {
+            let (counts, sound) = (&run["counts"], &run["media"]["sound"]);
+            assert_eq!(counts["succeeded"], counts["offered"], "{command}: {counts}");
+            assert!(sound["exact"].as_u64() > Some(50), "{command}: {sound}");
+            assert_eq!(sound["unheard"], 0, "{command}: {sound}");
+        }
+    }
+    let ended = line("run --operation register --media PCMU");
+    assert!(ended.status == 2 && ended.err.contains("--media is for"), "{ended:?}");
+}
