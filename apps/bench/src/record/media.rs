@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct Media {
     /// The codecs of the caller and of the callee.
     pub(crate) codecs: [String; 2],
-    /// The protection of packets: `off`, `sdes`, `sdes+plus`.
+    /// The protection of packets: `off`, `sdes`, `sdes+plus`, `sdes-to-off`.
     pub(crate) protection: String,
     /// The simultaneous calls that the load aims at.
     pub(crate) calls: u64,

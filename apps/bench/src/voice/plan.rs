@@ -18,6 +18,9 @@ pub(crate) enum Protection {
     /// The same with a tag of SRTP+ in each packet
     #[value(name = "sdes+plus")]
     SdesPlus,
+    /// SRTP at the callers and RTP at the callees, for a server that ends the keys
+    #[value(name = "sdes-to-off")]
+    SdesToOff,
 }
 
 impl Protection {
@@ -27,6 +30,7 @@ impl Protection {
             Self::Off => "off",
             Self::Sdes => "sdes",
             Self::SdesPlus => "sdes+plus",
+            Self::SdesToOff => "sdes-to-off",
         }
     }
 }
@@ -167,10 +171,11 @@ pub(crate) struct Plan {
 
 impl Plan {
     /// Returns the capabilities of an end with this codec.
-    pub(crate) fn wishes(&self, codec: Codec) -> MediaConfig {
+    pub(crate) fn wishes(&self, codec: Codec, is_caller: bool) -> MediaConfig {
         let security = match self.protection {
             Protection::Off => Security::Off,
-            Protection::Sdes | Protection::SdesPlus => Security::Required,
+            Protection::SdesToOff if !is_caller => Security::Off,
+            Protection::Sdes | Protection::SdesPlus | Protection::SdesToOff => Security::Required,
         };
         let plus = (self.protection == Protection::SdesPlus).then_some(srtp::plus::SrtpPlus {
             scheme: srtp::plus::Scheme::Header,

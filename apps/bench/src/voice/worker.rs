@@ -263,7 +263,7 @@ impl Worker {
         self.epoll.add(socket.as_fd(), event)?;
         let codecs = self.plan.codecs;
         let codec = if side == CALLER { codecs.caller } else { codecs.callee };
-        let setup = Setup::new(self.plan.wishes(codec.0), socket.address());
+        let setup = Setup::new(self.plan.wishes(codec.0, side == CALLER), socket.address());
         self.serials += 1;
         let seed = self.plan.seed ^ self.serials << 8 ^ (self.index as u64) << 1 ^ side as u64;
         let end = End {
