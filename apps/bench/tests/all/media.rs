@@ -183,3 +183,19 @@ fn the_other_commands_carry_calls_with_media() {
     let ended = line("run --operation register --media PCMU");
     assert!(ended.status == 2 && ended.err.contains("--media is for"), "{ended:?}");
 }
+
+#[test]
+fn audio_comes_back_through_the_media_relay_of_the_server() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let profile = concat!(env!("CARGO_MANIFEST_DIR"), "/profiles/barebell-relay.toml");
+    let line = format!("media --sut {profile} --users 40 --calls 4 --srtp off,sdes {SHORT}");
+    let ended = bench_with(folder.path(), &[("BAREBELL_BIN", barebell().as_os_str())], &line);
+    assert_eq!(ended.status, 0, "{ended:?}");
+    let record = ended.record();
+    for run in record["runs"].as_array().expect("runs") {
+        let (sound, echo) = (&run["media"]["sound"], &run["media"]["echo"]);
+        assert!(sound["exact"].as_u64() > Some(100), "{sound}");
+        assert_eq!((&sound["unheard"], &sound["wrong"]), (&0.into(), &0.into()), "{sound}");
+        assert_eq!(echo["expected"], echo["received"], "{echo}");
+    }
+}
