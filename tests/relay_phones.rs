@@ -12,7 +12,7 @@ use peers::transport::Transport::{self, Tcp, Tls, Udp};
 use std::ops::Range;
 
 /// The ports of the relay.
-const PORTS: Range<u16> = 31_000..31_400;
+const PORTS: Range<u16> = 32_000..32_300;
 
 /// The sockets of a call of two phones.
 const SOCKETS: usize = 4;

@@ -6,6 +6,7 @@ use peers::call::{End, establish_described};
 use peers::process::wait_until;
 use peers::server::{DOMAIN, TRUSTS_NOBODY};
 use peers::test_server::TestServer;
+use sip::HeaderName;
 use sip::dialog::Dialog;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::ops::Range;
@@ -15,7 +16,7 @@ use std::time::Duration;
 use test_support::agent::Agent;
 
 /// The ports of the relay.
-const PORTS: Range<u16> = 31_500..31_540;
+const PORTS: Range<u16> = 32_300..32_340;
 /// The sockets of a call with one medium.
 const SOCKETS: usize = 4;
 /// The permitted media of one source.
@@ -212,6 +213,9 @@ fn a_forged_bye_does_not_end_the_relay_of_a_call() {
         let mut forged = Dialog::new(&call_id, ("<", &local, ">"), from, remote, &uri);
         carol.ask(&mut forged, "BYE", "", "");
         let bye = carol.request("BYE");
+        assert!(bye.value(HeaderName::From).ends_with(from), "{bye}");
+        assert!(bye.value(HeaderName::To).ends_with(to), "{bye}");
+        assert_eq!(bye.value(HeaderName::CallId), call_id);
         carol.answer(&bye, &forged, 200, "", "");
         assert_eq!(carol.final_response("BYE").status(), Some(200));
         call.talk();
