@@ -26,10 +26,15 @@ const STRANGER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 8);
 
 /// A server that relays all calls.
 fn relay(keys: &str) -> TestServer {
+    relay_with(keys, SHARE)
+}
+
+/// A server that relays all calls, and this number of media of one source.
+fn relay_with(keys: &str, share: usize) -> TestServer {
     let ports = format!("{}-{}", PORTS.start, PORTS.end - 1);
     let settings = format!(
         "{TRUSTS_NOBODY}[media]\nrelay = \"all\"\nports = \"{ports}\"\nkeys = \"{keys}\"\n\
-         max_calls_per_source = {SHARE}\n"
+         max_calls_per_source = {share}\n"
     );
     TestServer::with(&settings, &[])
 }
@@ -237,7 +242,7 @@ fn rejected(alice: &mut Agent, bob: &mut Agent) -> Option<u16> {
 
 #[test]
 fn oversized_descriptions_are_refused_or_pass() {
-    let exchange = relay("offered");
+    let exchange = relay_with("offered", 8);
     let key = "A".repeat(40);
     let crypto: String = (1..600)
         .map(|tag| format!("a=crypto:{tag} AES_CM_128_HMAC_SHA1_80 inline:{key}\r\n"))
