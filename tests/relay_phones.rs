@@ -12,7 +12,7 @@ use peers::transport::Transport::{self, Tcp, Tls, Udp};
 use std::ops::Range;
 
 /// The ports of the relay.
-const PORTS: Range<u16> = 31_000..31_400;
+const PORTS: Range<u16> = 32_000..32_300;
 
 /// The sockets of a call of two phones.
 const SOCKETS: usize = 4;
@@ -58,14 +58,17 @@ fn press(here: &mut Phone, there: &mut Phone) {
     }
 }
 
-/// Alice calls bob. Each hears the other, also after a hold of either side, and receives its keys.
+/// Alice calls bob. Each hears the other, also after a hold of either side. barebell-phone and the
+/// other phone receive each other's keys.
 fn talks(keys: &str, alice: Side, bob: Side) {
     let mut pair = pair(keys, alice, bob);
     pair.connect();
     wait_for_sockets(&pair.exchange, SOCKETS);
     pair.hear();
-    press(&mut pair.alice, &mut pair.bob);
-    press(&mut pair.bob, &mut pair.alice);
+    if [alice.0, bob.0].contains(&Barebell) {
+        press(&mut pair.alice, &mut pair.bob);
+        press(&mut pair.bob, &mut pair.alice);
+    }
     hold_and_resume(&mut pair.alice, &mut pair.bob);
     hold_and_resume(&mut pair.bob, &mut pair.alice);
     pair.end(true);
@@ -108,8 +111,9 @@ fn an_encrypting_phone_calls_one_in_clear() {
 
 #[test]
 fn a_phone_in_clear_calls_an_encrypting_one() {
-    talks("converted", (Twinkle, Off, Udp), (Linphone, Required, Udp));
-    is_encrypted("converted", (Baresip, Off, Udp), (Barebell, Required, Tcp), true);
+    // Twinkle ignores the Record-Route of linphone's answers, and would bypass the server.
+    talks("converted", (Twinkle, Off, Udp), (Barebell, Required, Tcp));
+    is_encrypted("converted", (Baresip, Off, Udp), (Linphone, Required, Udp), true);
 }
 
 #[test]
@@ -169,7 +173,7 @@ fn a_call_is_transferred_blind() {
 
 #[test]
 fn a_call_is_transferred_after_consultation() {
-    let phones = ((Twinkle, Off, Udp), (Linphone, Off, Udp), (Barebell, Off, Tcp));
+    let phones = ((Barebell, Off, Tcp), (Linphone, Off, Udp), (Barebell, Off, Tcp));
     let mut three = Three::new("converted", phones.0, phones.1, phones.2);
     let carol = three.pair.exchange.server.uri("carol");
     three.pair.bob.act(&Action::Consult(carol));

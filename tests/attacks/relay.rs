@@ -6,6 +6,7 @@ use peers::call::{End, establish_described};
 use peers::process::wait_until;
 use peers::server::{DOMAIN, TRUSTS_NOBODY};
 use peers::test_server::TestServer;
+use sip::HeaderName;
 use sip::dialog::Dialog;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::ops::Range;
@@ -15,7 +16,7 @@ use std::time::Duration;
 use test_support::agent::Agent;
 
 /// The ports of the relay.
-const PORTS: Range<u16> = 31_500..31_540;
+const PORTS: Range<u16> = 32_300..32_340;
 /// The sockets of a call with one medium.
 const SOCKETS: usize = 4;
 /// The permitted media of one source.
@@ -25,10 +26,15 @@ const STRANGER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 8);
 
 /// A server that relays all calls.
 fn relay(keys: &str) -> TestServer {
+    relay_with(keys, SHARE)
+}
+
+/// A server that relays all calls, and this number of media of one source.
+fn relay_with(keys: &str, share: usize) -> TestServer {
     let ports = format!("{}-{}", PORTS.start, PORTS.end - 1);
     let settings = format!(
         "{TRUSTS_NOBODY}[media]\nrelay = \"all\"\nports = \"{ports}\"\nkeys = \"{keys}\"\n\
-         max_calls_per_source = {SHARE}\n"
+         max_calls_per_source = {share}\n"
     );
     TestServer::with(&settings, &[])
 }
@@ -212,6 +218,9 @@ fn a_forged_bye_does_not_end_the_relay_of_a_call() {
         let mut forged = Dialog::new(&call_id, ("<", &local, ">"), from, remote, &uri);
         carol.ask(&mut forged, "BYE", "", "");
         let bye = carol.request("BYE");
+        assert!(bye.value(HeaderName::From).ends_with(from), "{bye}");
+        assert!(bye.value(HeaderName::To).ends_with(to), "{bye}");
+        assert_eq!(bye.value(HeaderName::CallId), call_id);
         carol.answer(&bye, &forged, 200, "", "");
         assert_eq!(carol.final_response("BYE").status(), Some(200));
         call.talk();
@@ -233,7 +242,7 @@ fn rejected(alice: &mut Agent, bob: &mut Agent) -> Option<u16> {
 
 #[test]
 fn oversized_descriptions_are_refused_or_pass() {
-    let exchange = relay("offered");
+    let exchange = relay_with("offered", 8);
     let key = "A".repeat(40);
     let crypto: String = (1..600)
         .map(|tag| format!("a=crypto:{tag} AES_CM_128_HMAC_SHA1_80 inline:{key}\r\n"))

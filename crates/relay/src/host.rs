@@ -18,8 +18,8 @@ pub trait Host<R> {
     /// [`NoPort`]: none is free, or the system refused one.
     fn open(&self, stream: &Arc<Stream<R>>, locals: [IpAddr; 2]) -> Result<Self::Ports, NoPort>;
 
-    /// True if `place` is a port of the host for streams, or may become one. Packets for it could
-    /// run in circles. A host without sockets has none.
+    /// True if `place` is an open port of the host for streams. Packets for it could run in
+    /// circles. A host without sockets has none.
     fn is_own(&self, place: SocketAddr) -> bool {
         let _ = place;
         false

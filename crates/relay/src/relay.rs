@@ -140,6 +140,9 @@ pub trait Calls: Send + Sync {
     /// Ends the branch `id` of a call, which was not answered.
     fn end_branch(&self, call_id: &[u8], id: &[u8]) -> Option<CallReport>;
 
+    /// True if the signalling of an end of this dialog comes from one of the addresses `places`.
+    fn has_end(&self, call_id: &[u8], tags: [&[u8]; 2], places: [SocketAddr; 2]) -> bool;
+
     /// Ends the dialog of a call. The order of the tags does not matter.
     fn end_dialog(&self, call_id: &[u8], tags: [&[u8]; 2]) -> Option<CallReport>;
 
@@ -374,6 +377,14 @@ where
 
     fn end_branch(&self, call_id: &[u8], id: &[u8]) -> Option<CallReport> {
         self.end(call_id, |branch| *branch.id == *id && branch.answered.is_none())
+    }
+
+    fn has_end(&self, call_id: &[u8], tags: [&[u8]; 2], places: [SocketAddr; 2]) -> bool {
+        self.with_branches(call_id, |branches| {
+            let is_it = |branch: &Branch<R, H::Ports>| branch.side_of(tags[0], tags[1]).is_some();
+            let mut found = branches.iter().filter(|branch| is_it(branch));
+            found.any(|branch| places.iter().any(|place| branch.signalling.contains(place)))
+        })
     }
 
     fn end_dialog(&self, call_id: &[u8], tags: [&[u8]; 2]) -> Option<CallReport> {

@@ -297,6 +297,7 @@ fn relay(
     } else {
         from_leg.statistics.receive_other(kind, plain, &mut to_leg.statistics, now);
     }
+    let named = announced.destinations[index(channel)];
     if !is_latched {
         from_leg.latched[index(channel)] = Some(from);
     }
@@ -314,5 +315,7 @@ fn relay(
         _ => Ok(plain_length),
     };
     let length = length.map_err(Drop::Protect)?;
-    Ok(Relayed { to, length, is_fixed: !is_latched && from_leg.keys.is_none() })
+    // The address that the end names takes over from another one of its host.
+    let is_sure = from_leg.keys.is_none() && named.is_none_or(|named| named == from);
+    Ok(Relayed { to, length, is_fixed: !is_latched && is_sure })
 }

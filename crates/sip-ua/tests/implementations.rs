@@ -150,6 +150,19 @@ fn strangers_reach_an_account_only_if_direct_calls_are_permitted() {
     }
 }
 
+/// A proxy on the path sends another offer after 488.
+#[test]
+fn another_offer_after_488_is_no_merged_invite() {
+    let mut rig = rig(Config::default());
+    rig.send(stranger(), 0, &request("INVITE", "application/sdp", "", "v=0\r\n"));
+    let Event::Incoming { call, .. } = rig.expect(0) else { panic!("no call") };
+    rig.act(0, |agent, now| agent.decline(now, call, 488));
+    rig.mail(stranger(), "SIP/2.0 488");
+    rig.events(0);
+    rig.send(stranger(), 0, &request("INVITE", "application/sdp", "", "v=0\r\n\r\n"));
+    let Event::Incoming { .. } = rig.expect(0) else { panic!("no call") };
+}
+
 #[test]
 fn a_merged_invite_is_rejected() {
     let mut rig = rig(Config::default());

@@ -149,14 +149,24 @@ pub(super) fn on_answer(
     }
 }
 
-/// Ends the relayed call that a final response ends: an INVITE that failed, or a BYE.
-pub(super) fn on_final(answer: &Answer<'_, '_>, status: u16, relay: &dyn Calls) {
+/// Ends the relayed call that a final response ends: an INVITE that failed, or a BYE. The response
+/// passes from the flow `ends[0]` to `ends[1]`. One of them is that of an end of the call: another
+/// party that knows the dialog cannot end it between phones of its own.
+pub(super) fn on_final(
+    answer: &Answer<'_, '_>,
+    status: u16,
+    ends: [&Flow; 2],
+    relay: &dyn Calls,
+) {
     let said = &answer.said;
     match said.cseq.method {
         Method::Invite if status >= 300 => end_branch(answer.message, said, relay),
         // The call goes on after a challenge.
         Method::Bye if status >= 200 && !matches!(status, 401 | 407) => {
-            relay.end_dialog(said.call_id, [said.from_tag, said.to_tag]);
+            let tags = [said.from_tag, said.to_tag];
+            if relay.has_end(said.call_id, tags, ends.map(|flow| flow.remote)) {
+                relay.end_dialog(said.call_id, tags);
+            }
         }
         _ => {}
     }

@@ -224,7 +224,7 @@ pub(crate) fn pass_back(
     let none_is_left =
         matches!(status, 401 | 407) && challenges().count() > 0 && challenges().all(|ours| ours);
     if let Some(relay) = env.relay.filter(|_| status >= 200) {
-        on_final(answer, status, relay);
+        on_final(answer, status, [arrived_on, &flow], relay);
     }
     let body = body_of_response(answer, arrived_on, &flow, env);
     let changes = ResponseChanges {

@@ -5,7 +5,7 @@ use barebell_sip_server::Config;
 use barebell_sip_server::config::{MediaKeys, Relaying};
 use barebell_sip_server::relay::{Calls, Host, Limits, NoPort, Ports, Relay, Stream};
 use parking_lot::RawMutex;
-use sip::{HeaderName, Transport};
+use sip::{Duration, HeaderName, Transport};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -155,6 +155,35 @@ fn failed_and_cancelled_calls_leave_no_ports() {
     rig.receive(&forwarded.flow, &forwarded.answer(180, "bob", ""));
     rig.receive(&forwarded.flow, &forwarded.answer(487, "bob", ""));
     assert_eq!(relay.count(), 0);
+}
+
+#[test]
+fn a_branch_without_a_final_response_leaves_no_ports() {
+    let (mut rig, relay) = server(open_config(), &format!("<sip:bob@{BOB}>"));
+    rig.send(&udp(NAT), &offer("192.168.1.5")).forwarded();
+    assert_eq!(relay.count(), 1);
+    rig.wait(Duration::from_secs(40));
+    assert_eq!(relay.count(), 0, "the callee sends no response");
+    let forwarded = rig.send(&udp(NAT), &offer("192.168.1.5")).forwarded().clone();
+    rig.undeliverable(&forwarded.flow, &forwarded.bytes);
+    assert_eq!(relay.count(), 0, "the callee is unreachable");
+    // The other phone answers, and this one responds neither to INVITE nor to CANCEL.
+    rig.register("bob", &udp("198.51.100.21:5060"), "<sip:bob@198.51.100.21:5060>");
+    let reaction = rig.send(&udp(NAT), &offer("192.168.1.5"));
+    let branches: Vec<Sent> = reaction.requests().cloned().collect();
+    let [one, other] = &branches[..] else { panic!("{reaction:#?}") };
+    rig.receive(&one.flow, &one.answer(180, "bob", ""));
+    answer(&mut rig, other, 200);
+    assert_eq!(relay.count(), 2);
+    rig.wait(Duration::from_secs(40));
+    assert_eq!(relay.count(), 1, "the call that was answered");
+    let phone = tcp("198.51.100.22:40000", 7);
+    rig.register("carol", &phone, "<sip:carol@198.51.100.22:40000;transport=tcp>");
+    let draft = offer("192.168.1.5").with_uri("sip:carol@example.com");
+    rig.send(&udp(NAT), &draft.with("To", "<sip:carol@example.com>")).forwarded();
+    assert_eq!(relay.count(), 2);
+    rig.end(&phone);
+    assert_eq!(relay.count(), 1, "the connection of the callee has ended");
 }
 
 #[test]

@@ -22,7 +22,7 @@ use relay::{Channel, Host, NoPort, Pairs, PortRange, Ports, Side, Stream};
 use sip::Instant;
 use sockets::Pair;
 use std::io;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -119,17 +119,12 @@ impl Host<RawMutex> for Media {
     }
 
     fn is_own(&self, place: SocketAddr) -> bool {
-        let Some(leg) =
-            self.0.pairs.extent().0.pair_of(place.port()).and_then(|at| self.0.legs.get(at))
-        else {
-            return false;
-        };
-        // A port of another program on this machine is not ours; one of another machine cannot be
-        // bound.
-        match UdpSocket::bind(place) {
-            Ok(_) => true,
-            Err(error) => error.kind() == io::ErrorKind::AddrInUse && leg.lock().is_some(),
-        }
+        let leg = self.0.pairs.extent().0.pair_of(place.port());
+        let leg = leg.and_then(|pair| self.0.legs.get(pair));
+        leg.is_some_and(|leg| {
+            let is_at = |leg: &Leg| leg.sockets[leg.side.index()][0].is_at(place.ip());
+            leg.lock().as_ref().is_some_and(is_at)
+        })
     }
 
     fn random(&self, bytes: &mut [u8]) {

@@ -25,6 +25,11 @@ pub(super) struct MediaSocket {
 }
 
 impl MediaSocket {
+    /// True if the socket is bound at `host`.
+    pub(super) fn is_at(&self, host: IpAddr) -> bool {
+        self.socket.local_addr().is_ok_and(|local| local.ip() == host)
+    }
+
     /// Receives a packet: its length and its source.
     pub(super) fn receive(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         self.socket.recv_from(buffer)

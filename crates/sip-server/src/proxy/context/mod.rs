@@ -253,7 +253,7 @@ impl Context {
         env: &mut Env<'_>,
     ) -> ResponseOutcome {
         if let Some(relay) = env.relay {
-            media::on_final(answer, status, relay);
+            media::on_final(answer, status, [&from.there, self.back.flow()], relay);
         }
         let is_success = status < 300;
         let is_acknowledged = self.kind == TransactionKind::Invite && !is_success;
