@@ -116,27 +116,30 @@ fn softphones_call_each_other() {
 #[test]
 fn softphones_hear_each_other_through_the_relay() {
     let _lan = Lan::with_users(&format!("alice:{PASSWORD}\nbob:{PASSWORD}\n"));
-    let mut machine = Machine { options: "relay=all", ..Machine::default() }.serve();
-    // In clear; with keys of the phones; with those of the relay on one side.
-    for (kind, caller, callee) in [
-        (Baresip, Srtp::Off, Srtp::Off),
-        (Baresip, Srtp::Required, Srtp::Required),
-        (Barebell, Srtp::Off, Srtp::Required),
+    // In clear; with keys of the phones; with keys of the relay on one side.
+    for (options, kind, [caller, callee]) in [
+        ("relay=all", Baresip, [Srtp::Off, Srtp::Off]),
+        ("relay=all", Linphone, [Srtp::Required, Srtp::Required]),
+        ("relay=all keys=offered", Barebell, [Srtp::Off, Srtp::Optional]),
     ] {
+        let mut machine = Machine { options, ..Machine::default() }.serve();
+        machine.type_keys("2");
+        let wait_for_calls = |count: u8| {
+            let row = format!(" relayed calls  {count}");
+            wait_until(&format!("{row:?} on the terminal"), || {
+                rows(&machine).iter().any(|shown| shown.starts_with(&row)).then_some(())
+            });
+        };
         let phone = |kind, user, srtp| {
             Phone::registered(kind, Account { srtp, ..account(SERVER, user, Udp) })
         };
         let (mut alice, mut bob) = (phone(Barebell, "alice", caller), phone(kind, "bob", callee));
+        wait_for_calls(0);
         connect(&mut alice, &mut bob);
-        machine.type_keys("2");
-        wait_until("the call on the page of the state", || {
-            rows(&machine).iter().any(|row| row.starts_with(" relayed calls  1")).then_some(())
-        });
+        wait_for_calls(1);
         alice.act(&Action::HangUp);
         bob.wait_for(Event::Ended);
-        wait_until("the end of the call on the page of the state", || {
-            rows(&machine).iter().any(|row| row.starts_with(" relayed calls  0")).then_some(())
-        });
+        wait_for_calls(0);
     }
 }
 

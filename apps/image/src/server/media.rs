@@ -1,19 +1,20 @@
 //! The relay of media: the calls, their packets, and their end.
 
+use super::budget::Budget;
 use crate::lock::Lock;
+use crate::log::Log;
 use crate::machine::random::Random;
 use crate::media::{Media, Outgoing};
 use crate::net::Ends;
 use crate::options::server::Options;
-use crate::server::budget::Budget;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::fmt;
-use relay::{CallReport, Calls, Limits, PORTS_PER_STREAM};
+use relay::{Calls, Limits, PORTS_PER_STREAM};
 use sip::Instant;
 use sip_server::config::Relaying;
+use sip_server::{Output, Worker};
 
 /// The Reason of the end of a call without packets.
 const NO_MEDIA: &str = "SIP;cause=408;text=\"No media\"";
@@ -88,23 +89,21 @@ impl RelayedMedia {
         Some((outgoing, &self.buffer[..outgoing.length]))
     }
 
-    /// Ends the calls that are over by their limits. To be called a few times a second.
-    pub(super) fn expire(&self, now: Instant) -> Vec<CallReport> {
+    /// Ends the calls that are over by their limits, with a BYE to both ends in `out`. To be called a
+    /// few times a second.
+    pub(super) fn end_calls(
+        &self,
+        now: Instant,
+        worker: &mut Worker<Lock>,
+        log: &mut Log,
+        out: &mut Output,
+    ) {
         self.ports().settle();
-        self.calls.expire(now.since_epoch())
-    }
-}
-
-impl super::Server {
-    /// Sends a BYE to both ends of the calls without packets.
-    pub(super) fn end_calls(&mut self, now: Instant) {
-        let Some(media) = &self.media else { return };
-        for call in media.expire(now) {
+        for call in self.calls.expire(now.since_epoch()) {
             let call_id = String::from_utf8_lossy(&call.call_id);
             let fault = call.answered.map_or("is not answered", |_| "has no packets");
-            self.log.say(format_args!("the relay of call {call_id} ends: it {fault}"));
-            self.worker.hang_up(now, &call, NO_MEDIA, &mut self.out);
-            self.act(now);
+            log.say(format_args!("the relay of call {call_id} ends: it {fault}"));
+            worker.hang_up(now, &call, NO_MEDIA, out);
         }
     }
 }

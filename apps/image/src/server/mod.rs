@@ -304,7 +304,10 @@ impl Server {
         self.next_look = now + LOOK;
         self.level = Level::of((self.memory)());
         self.tell_memory();
-        self.end_calls(now);
+        if let Some(media) = &self.media {
+            media.end_calls(now, &mut self.worker, &mut self.log, &mut self.out);
+            self.act(now);
+        }
         let number = u64::from_le_bytes(self.random.bytes());
         let question = self.time_keeper.as_mut().and_then(|keeper| keeper.transmit(now, number));
         if let Some((server, message)) = question {
