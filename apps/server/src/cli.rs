@@ -33,6 +33,17 @@ pub(crate) enum Command {
     Status(ScreenFlags),
     /// Show the registrations: address of record, contact, flow, expiry
     Registrations(ScreenFlags),
+    /// Show the relayed calls with their quality, or end one
+    Calls(CallsFlags),
+    /// Refuse new calls, and let those that stand end by themselves: before an upgrade
+    Drain {
+        /// Accept new calls again
+        #[arg(long)]
+        cancel: bool,
+        #[command(flatten)]
+        #[allow(missing_docs)]
+        place: Place,
+    },
     /// Report the problems of a configuration, with line and column
     Check(CheckFlags),
     /// Write manual pages and shell completions to a folder: for packages
@@ -248,6 +259,31 @@ pub(crate) struct ScreenFlags {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub(crate) place: Place,
+}
+
+/// The flags of `calls`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct CallsFlags {
+    /// The command; the list by default.
+    #[command(subcommand)]
+    pub(crate) command: Option<CallsCommand>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub(crate) screen: ScreenFlags,
+}
+
+/// A command about relayed calls.
+#[derive(Debug, Subcommand)]
+pub(crate) enum CallsCommand {
+    /// End a call with a BYE to both phones
+    End {
+        /// The identifier of the call, as in the list
+        id: String,
+        #[command(flatten)]
+        #[allow(missing_docs)]
+        place: Place,
+    },
 }
 
 /// The flags of `check`.

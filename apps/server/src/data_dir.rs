@@ -151,7 +151,8 @@ fn check_files(path: &Path) -> Result<(), Failure> {
 }
 
 /// The prefixes of the names of this program's files.
-const OURS: [&str; 5] = ["barebell.sqlite", "control.sock", "journal-", "lock", "tls-"];
+const OURS: [&str; 6] =
+    ["barebell.sqlite", "calls.jsonl", "control.sock", "journal-", "lock", "tls-"];
 
 fn is_ours(found: &Metadata) -> bool {
     found.uid() == geteuid().as_raw()

@@ -4,6 +4,8 @@ mod access;
 mod accounts;
 mod acme;
 mod admin;
+mod call_lines;
+mod calls;
 mod certificates;
 mod check;
 mod cli;
@@ -49,6 +51,8 @@ fn main() -> ExitCode {
         Some(Command::User(command)) => users::run(command, &mut out),
         Some(Command::Status(flags)) => screens::status(flags, &mut out),
         Some(Command::Registrations(flags)) => screens::registrations(flags, &mut out),
+        Some(Command::Calls(flags)) => calls::run(flags, &mut out),
+        Some(Command::Drain { cancel, place }) => calls::drain(!cancel, place, &mut out),
         Some(Command::Check(flags)) => check::run(flags, &mut out),
         Some(Command::Extras { folder }) => cli::write_extras(folder).map_err(Failure::from),
     };

@@ -2,6 +2,7 @@
 
 use crate::ng::NgSettings;
 use relay::{Limits, PORTS_PER_STREAM, PortRange};
+use std::path::{Path, PathBuf};
 
 /// The ports and the limits of the media relay.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -14,6 +15,43 @@ pub(crate) struct MediaSettings {
     pub(crate) limits: Limits,
     /// The NG protocol.
     pub(crate) ng: NgSettings,
+    /// The place of the call records.
+    pub(crate) records: RecordsPlace,
+    /// The maximum size of the file of call records in bytes.
+    pub(crate) records_size: RecordsSize,
+}
+
+/// The place of the call records.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum RecordsPlace {
+    /// Calls are not recorded.
+    Off,
+    /// A file in the data directory.
+    #[default]
+    Data,
+    /// This file.
+    File(PathBuf),
+}
+
+impl RecordsPlace {
+    /// The path of the file, for the data directory `data`.
+    pub(crate) fn path(&self, data: &Path) -> Option<PathBuf> {
+        match self {
+            Self::Off => None,
+            Self::Data => Some(data.join("calls.jsonl")),
+            Self::File(path) => Some(path.clone()),
+        }
+    }
+}
+
+/// A size of the file of call records, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RecordsSize(pub(crate) usize);
+
+impl Default for RecordsSize {
+    fn default() -> Self {
+        Self(64 << 20)
+    }
 }
 
 impl MediaSettings {

@@ -16,7 +16,7 @@ use std::thread;
 use std::time::{self, Duration};
 
 /// The interval between the samples for rates, and between screens.
-const SECOND: Duration = Duration::from_secs(1);
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
 /// Shows the status of the server.
 ///
@@ -87,7 +87,7 @@ pub(crate) fn registrations(flags: &ScreenFlags, out: &mut Out) -> Result<(), Fa
 
 /// Returns an error if no place is given, no server uses the `data` of this user, and the
 /// system-wide server runs, or may run with data that this user is not permitted to read.
-fn refuse_if_elsewhere(place: &Place, data: &Path) -> Result<(), Failure> {
+pub(crate) fn refuse_if_elsewhere(place: &Place, data: &Path) -> Result<(), Failure> {
     let system = Path::new(data_dir::SYSTEM);
     let is_named = place.config.is_some() || place.data.is_some();
     if is_named || data == system {
@@ -109,7 +109,7 @@ fn refuse_if_elsewhere(place: &Place, data: &Path) -> Result<(), Failure> {
 }
 
 /// Writes a screen. On a terminal it replaces the one before.
-fn show(text: &str, flags: &ScreenFlags, out: &mut Out) -> Result<(), Failure> {
+pub(crate) fn show(text: &str, flags: &ScreenFlags, out: &mut Out) -> Result<(), Failure> {
     if flags.watch && out.is_terminal() {
         out.text("\x1b[2J\x1b[H")?;
     }
@@ -201,6 +201,10 @@ fn running_text(
     unserved_text(text, status.domains.first(), &status.unserved)?;
     writeln!(text, "registered    {}", registered(status.registered, status.contacts))?;
     writeln!(text, "transactions  {}", status.transactions)?;
+    writeln!(text, "relayed calls {}", status.calls)?;
+    if status.draining {
+        writeln!(text, "draining      new calls are refused")?;
+    }
     // Counters of zero are omitted for clarity.
     let counted: Vec<_> = status.counters.iter().filter(|(_, count)| **count > 0).collect();
     if counted.is_empty() {
@@ -253,7 +257,7 @@ fn registered(addresses: u64, contacts: u64) -> String {
     format!("{addresses} ({contacts} {plural})")
 }
 
-/// A table of registrations, with each column as wide as its widest value.
+/// A table of registrations.
 fn table(rows: &[Registration]) -> String {
     let head = ["address of record", "contact", "flow", "expires in", "q"].map(str::to_owned);
     let cells = rows.iter().map(|row| {
@@ -268,8 +272,13 @@ fn table(rows: &[Registration]) -> String {
                 .to_owned(),
         ]
     });
-    let lines: Vec<_> = std::iter::once(head).chain(cells).collect();
-    let mut widths = [0; 5];
+    aligned(std::iter::once(head).chain(cells))
+}
+
+/// A table with each column as wide as its widest cell.
+pub(crate) fn aligned<const N: usize>(lines: impl Iterator<Item = [String; N]>) -> String {
+    let lines: Vec<_> = lines.collect();
+    let mut widths = [0; N];
     for line in &lines {
         for (width, cell) in widths.iter_mut().zip(line) {
             *width = (*width).max(cell.chars().count());

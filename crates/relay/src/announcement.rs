@@ -1,5 +1,6 @@
 //! The properties of one medium that an end announces in its description.
 
+use crate::codec::Codec;
 use crate::end::End;
 use alloc::boxed::Box;
 use core::net::{IpAddr, SocketAddr};
@@ -50,8 +51,8 @@ pub(crate) struct Announcement {
     pub(crate) sources: SmallVec<[IpAddr; 2]>,
     /// The payload types, one bit each.
     pub(crate) payload_types: u128,
-    /// The clock rates of payload types other than 8000 Hz.
-    pub(crate) clock_rates: SmallVec<[(u8, u32); 2]>,
+    /// The codecs of the payload types other than telephone events, the preferred one first.
+    pub(crate) codecs: Box<[Codec]>,
     /// The payload types of telephone events, one bit each.
     pub(crate) events: u128,
     pub(crate) direction: Direction,
@@ -106,17 +107,19 @@ impl Announcement {
             if map.name.eq_ignore_ascii_case("telephone-event") {
                 announcement.events |= bit(map.payload_type);
             }
-            if map.clock_rate != DEFAULT_RATE && map.clock_rate != 0 {
-                announcement.clock_rates.push((map.payload_type, map.clock_rate));
-            }
         }
+        announcement.codecs = Codec::read(medium, announcement.events);
         Some(announcement)
     }
 
     /// The clock rate of a payload type in Hz.
     pub(crate) fn clock_rate(&self, payload_type: u8) -> u32 {
-        let found = self.clock_rates.iter().find(|(number, _)| *number == payload_type);
-        found.map_or(DEFAULT_RATE, |(_, rate)| *rate)
+        self.codec(payload_type).map_or(DEFAULT_RATE, |codec| codec.clock_rate)
+    }
+
+    /// The codec of a payload type.
+    pub(crate) fn codec(&self, payload_type: u8) -> Option<&Codec> {
+        self.codecs.iter().find(|codec| codec.payload_type == payload_type)
     }
 
     /// True if the end announces that it sends.
@@ -137,7 +140,7 @@ fn name(text: &str) -> Box<str> {
     if text.len() > MAX_NAME { Box::default() } else { text.into() }
 }
 
-/// The clock rate of audio without `a=rtpmap`, in Hz.
+/// The clock rate of an unknown payload type, in Hz.
 const DEFAULT_RATE: u32 = 8000;
 
 /// The bit of a payload type, 0 to 127.
@@ -157,14 +160,14 @@ mod tests {
 
     #[test]
     fn addresses_are_destinations_only_if_permitted() {
-        let text = "v=0\r\nc=IN IP4 10.0.0.7\r\nm=audio 4000 RTP/AVP 0 101\r\n\
+        let text = "v=0\r\nc=IN IP4 10.0.0.7\r\nm=audio 4000 RTP/AVP 0 96 101\r\n\
             a=rtpmap:101 telephone-event/8000\r\na=rtpmap:96 opus/48000/2\r\na=sendonly\r\n";
         let announcement = read(text, &|_| true).unwrap();
         let place = |port| Some(SocketAddr::new([10, 0, 0, 7].into(), port));
         assert_eq!(announcement.destinations, [place(4000), place(4001)]);
         let hosts: [IpAddr; 2] = [[198, 51, 100, 9].into(), [10, 0, 0, 7].into()];
         assert_eq!(announcement.sources[..], hosts);
-        assert_eq!(announcement.payload_types, 1 | 1 << 101);
+        assert_eq!(announcement.payload_types, 1 | 1 << 96 | 1 << 101);
         assert_eq!((announcement.events, announcement.clock_rate(96)), (1 << 101, 48000));
         assert!(announcement.sends() && !announcement.receives());
         let private = read(text, &|place| place.ip() != IpAddr::from([10, 0, 0, 7])).unwrap();

@@ -7,6 +7,7 @@ use crate::end::{End, EndReport, Keying};
 use crate::error::RelayError;
 use crate::host::{Host, Ports};
 use crate::keying::{LegKeying, LegKeys};
+use crate::relay::Passage;
 use crate::statistics::Direction;
 use crate::stream::{Leg, Side, Stream};
 use alloc::boxed::Box;
@@ -26,6 +27,12 @@ pub(crate) const MAX_MEDIA: usize = 8;
 
 /// The maximum number of callees that answer on one branch, where a later proxy forks.
 const MAX_CALLEES: usize = 16;
+
+/// The maximum length of the name of a party, in bytes. The rest is not kept.
+const MAX_PARTY: usize = 256;
+
+/// The time after the answer within which the first packet is expected.
+const FIRST_PACKET: Duration = Duration::from_secs(5);
 
 /// A value of the owner that is kept with a call.
 pub type Attachment = Arc<dyn Any + Send + Sync>;
@@ -90,11 +97,16 @@ pub(crate) struct Branch<R: RawMutex, P> {
     pub(crate) caller_tag: Box<[u8]>,
     pub(crate) callee_tags: SmallVec<[Box<[u8]>; 1]>,
     charge: Charge<R>,
+    /// The names of the caller and of the callee.
+    pub(crate) parties: [Box<[u8]>; 2],
     pub(crate) ends: [EndReport; 2],
     pub(crate) created: Duration,
     /// The time of the last description.
     pub(crate) described: Duration,
+    pub(crate) ringing: Option<Duration>,
     pub(crate) answered: Option<Duration>,
+    /// The result of the check for media after the answer, as soon as it is known.
+    pub(crate) no_media: Option<bool>,
     pub(crate) attachment: Option<Attachment>,
     media: Vec<Option<Medium<R, P>>>,
     exchanges: [Option<Exchange>; 2],
@@ -141,16 +153,24 @@ impl Ends<'_> {
 }
 
 impl<R: RawMutex, P: Ports> Branch<R, P> {
-    pub(crate) fn new(id: &[u8], caller_tag: &[u8], charge: Charge<R>, now: Duration) -> Self {
+    pub(crate) fn new(
+        id: &[u8],
+        caller_tag: &[u8],
+        charge: Charge<R>,
+        passage: &Passage<'_>,
+    ) -> Self {
         Self {
             id: id.into(),
             caller_tag: caller_tag.into(),
             callee_tags: SmallVec::new(),
             charge,
+            parties: passage.parties.map(|name| name[..name.len().min(MAX_PARTY)].into()),
             ends: [EndReport::UNKNOWN; 2],
-            created: now,
-            described: now,
+            created: passage.now,
+            described: passage.now,
+            ringing: None,
             answered: None,
+            no_media: None,
             attachment: None,
             media: Vec::new(),
             exchanges: [None, None],
@@ -352,6 +372,22 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
     /// The streams in use.
     pub(crate) fn streams(&self) -> impl Iterator<Item = &Arc<Stream<R>>> {
         self.media.iter().flatten().map(|medium| &medium.stream)
+    }
+
+    /// Checks at `now` if media have begun in time after the answer, unless that is known. Returns
+    /// true if they have not.
+    pub(crate) fn lacks_media(&mut self, now: Duration) -> bool {
+        let Some(due) = self.answered.map(|answered| answered + FIRST_PACKET) else { return false };
+        if self.no_media.is_some() {
+            return false;
+        }
+        let has_begun = self.streams().any(|stream| stream.first().is_some_and(|at| at <= due));
+        if has_begun || now > due {
+            // On hold no packet is expected.
+            let is_expected = self.streams().any(|stream| stream.activity().0.is_some());
+            self.no_media = Some(!has_begun && is_expected);
+        }
+        self.no_media == Some(true)
     }
 
     /// True if this branch has a dialog with these tags, from the caller's side or the other one.

@@ -2,17 +2,18 @@
 
 use crate::account::{Accounts, Charge};
 use crate::call::{Attachment, Branch, Ends, Role};
-use crate::end::{End, EndReport};
+use crate::end::End;
 use crate::error::RelayError;
 use crate::host::{Host, Ports};
-use crate::statistics::Direction;
+use crate::report::CallReport;
 use crate::stream::Side;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::net::SocketAddr;
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use core::time::Duration;
 use hashbrown::HashMap;
 use lock_api::{Mutex, RawMutex};
@@ -70,36 +71,12 @@ pub struct Passage<'a> {
     pub side: Side,
     /// True if a new call is relayed. Otherwise only calls that are relayed already.
     pub begins: bool,
+    /// The names of the caller and of the callee of a new call, for its reports.
+    pub parties: [&'a [u8]; 2],
     /// The account that is charged for a new call.
     pub owner: u64,
     /// The time since an epoch of the owner.
     pub now: Duration,
-}
-
-/// A call that is relayed, or was.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct CallReport {
-    /// The Call-ID.
-    pub call_id: Box<[u8]>,
-    /// The identifier of the branch.
-    pub branch: Box<[u8]>,
-    /// The tag of the caller.
-    pub caller_tag: Box<[u8]>,
-    /// The last tag of a callee.
-    pub callee_tag: Box<[u8]>,
-    /// The ends, the caller first.
-    pub ends: [EndReport; 2],
-    /// The time of the first description.
-    pub created: Duration,
-    /// The time of the last description.
-    pub described: Duration,
-    /// The time of the final answer.
-    pub answered: Option<Duration>,
-    /// The packets of each stream: those of the caller, and those of the callee.
-    pub streams: Vec<[Direction; 2]>,
-    /// The value that the owner has kept with the call.
-    pub attachment: Option<Attachment>,
 }
 
 /// The branches of a Call-ID to which a command applies.
@@ -130,6 +107,9 @@ pub trait Calls: Send + Sync {
     /// A limit is reached.
     fn begin(&self, passage: &Passage<'_>) -> Result<(), RelayError>;
 
+    /// Records that a callee rings on the branch `id`.
+    fn ring(&self, call_id: &[u8], id: &[u8], now: Duration);
+
     /// Records that the callee with this tag has answered on the branch `id`. Returns true if the
     /// call is relayed and has no [attachment](Calls::attach).
     fn confirm(&self, call_id: &[u8], id: &[u8], callee_tag: &[u8], now: Duration) -> bool;
@@ -144,7 +124,7 @@ pub trait Calls: Send + Sync {
     fn has_end(&self, call_id: &[u8], tags: [&[u8]; 2], places: [SocketAddr; 2]) -> bool;
 
     /// Ends the dialog of a call. The order of the tags does not matter.
-    fn end_dialog(&self, call_id: &[u8], tags: [&[u8]; 2]) -> Option<CallReport>;
+    fn end_dialog(&self, call_id: &[u8], tags: [&[u8]; 2], now: Duration) -> Option<CallReport>;
 
     /// Ends the branches of `selection`, answered or not.
     fn end_all(&self, call_id: &[u8], selection: Selection<'_>) -> Vec<CallReport>;
@@ -164,6 +144,9 @@ pub trait Calls: Send + Sync {
 
     /// The number of calls, counting each branch of a fork.
     fn count(&self) -> usize;
+
+    /// The number of answered calls so far that had no packet within 5 seconds.
+    fn without_media(&self) -> u64;
 }
 
 /// Relayed calls, for all threads.
@@ -171,6 +154,8 @@ pub struct Relay<R: RawMutex, H: Host<R>> {
     shards: Shards<R, H::Ports>,
     accounts: Arc<Accounts<R>>,
     calls: AtomicUsize,
+    /// Counts calls without media after the answer.
+    without_media: AtomicU64,
     key: [u8; 16],
     host: H,
     limits: Limits,
@@ -199,6 +184,7 @@ impl<R: RawMutex, H: Host<R>> Relay<R, H> {
             shards: (0..SHARDS).map(|_| Mutex::new(HashMap::default())).collect(),
             accounts: Arc::new(Accounts::new(limits.calls_of_owner)),
             calls: AtomicUsize::new(0),
+            without_media: AtomicU64::new(0),
             key,
             host,
             limits,
@@ -260,7 +246,7 @@ impl<R: RawMutex, H: Host<R>> Relay<R, H> {
             Side::Callee => passage.to_tag,
         };
         let id = passage.branch.unwrap_or_default();
-        branches.push(Branch::new(id, caller_tag, charge, passage.now));
+        branches.push(Branch::new(id, caller_tag, charge, passage));
         Ok(Some((branches.len() - 1, passage.side)))
     }
 
@@ -297,15 +283,29 @@ impl<R: RawMutex, H: Host<R>> Relay<R, H> {
     fn end(
         &self,
         call_id: &[u8],
+        now: Option<Duration>,
         is_it: impl Fn(&Branch<R, H::Ports>) -> bool,
     ) -> Option<CallReport> {
-        let branch = self.with_branches(call_id, |branches| {
+        let (branch, report) = self.with_branches(call_id, |branches| {
             let at = branches.iter().position(is_it)?;
-            Some(branches.remove(at))
+            let mut branch = branches.remove(at);
+            if let Some(now) = now {
+                self.check_media(&mut branch, now);
+            }
+            branch.settle(&self.host);
+            let report = CallReport::new(call_id, &branch, branches);
+            Some((branch, report))
         })?;
         self.release();
-        branch.settle(&self.host);
-        Some(report(call_id, &branch))
+        drop(branch);
+        Some(report)
+    }
+
+    /// Counts the call if media have not begun in time.
+    fn check_media(&self, branch: &mut Branch<R, H::Ports>, now: Duration) {
+        if branch.lacks_media(now) {
+            self.without_media.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// True if the call rings for too long, or is silent though an end announces to send.
@@ -355,6 +355,14 @@ where
         })
     }
 
+    fn ring(&self, call_id: &[u8], id: &[u8], now: Duration) {
+        self.with_branches(call_id, |branches| {
+            if let Some(branch) = branches.iter_mut().find(|branch| *branch.id == *id) {
+                branch.ringing.get_or_insert(now);
+            }
+        });
+    }
+
     fn confirm(&self, call_id: &[u8], id: &[u8], callee_tag: &[u8], now: Duration) -> bool {
         self.with_branches(call_id, |branches| {
             let Some(branch) = branches.iter_mut().find(|branch| *branch.id == *id) else {
@@ -376,19 +384,19 @@ where
     }
 
     fn end_branch(&self, call_id: &[u8], id: &[u8]) -> Option<CallReport> {
-        self.end(call_id, |branch| *branch.id == *id && branch.answered.is_none())
+        self.end(call_id, None, |branch| *branch.id == *id && branch.answered.is_none())
     }
 
     fn has_end(&self, call_id: &[u8], tags: [&[u8]; 2], places: [SocketAddr; 2]) -> bool {
         self.with_branches(call_id, |branches| {
             let is_it = |branch: &Branch<R, H::Ports>| branch.side_of(tags[0], tags[1]).is_some();
-            let mut found = branches.iter().filter(|branch| is_it(branch));
-            found.any(|branch| places.iter().any(|place| branch.signalling.contains(place)))
+            let mut ends = branches.iter().filter(|it| is_it(it)).flat_map(|it| &it.ends);
+            ends.any(|end| places.contains(&end.signalling))
         })
     }
 
-    fn end_dialog(&self, call_id: &[u8], tags: [&[u8]; 2]) -> Option<CallReport> {
-        self.end(call_id, |branch| branch.side_of(tags[0], tags[1]).is_some())
+    fn end_dialog(&self, call_id: &[u8], tags: [&[u8]; 2], now: Duration) -> Option<CallReport> {
+        self.end(call_id, Some(now), |branch| branch.side_of(tags[0], tags[1]).is_some())
     }
 
     fn end_all(&self, call_id: &[u8], selection: Selection<'_>) -> Vec<CallReport> {
@@ -398,7 +406,7 @@ where
         let settled = |branch: &Branch<R, H::Ports>| {
             self.release();
             branch.settle(&self.host);
-            report(call_id, branch)
+            CallReport::new(call_id, branch, &[])
         };
         ended.iter().map(settled).collect()
     }
@@ -407,15 +415,14 @@ where
         let at = self.next.fetch_add(1, Ordering::Relaxed) % SHARDS;
         let mut ended = Vec::new();
         self.shards[at].lock().retain(|call_id, branches| {
-            branches.retain(|branch| {
-                let is_over = self.is_over(branch, now);
-                if is_over {
-                    self.release();
-                    branch.settle(&self.host);
-                    ended.push(report(call_id, branch));
-                }
-                !is_over
-            });
+            branches.iter_mut().for_each(|branch| self.check_media(branch, now));
+            let is_over = |branch: &Branch<R, H::Ports>| self.is_over(branch, now);
+            while let Some(at) = branches.iter().position(is_over) {
+                let branch = branches.remove(at);
+                self.release();
+                branch.settle(&self.host);
+                ended.push(CallReport::new(call_id, &branch, branches));
+            }
             !branches.is_empty()
         });
         ended
@@ -425,7 +432,7 @@ where
         let of_shard = |shard: &Mutex<R, Shard<R, H::Ports>>| {
             let shard = shard.lock();
             let branches = shard.iter().flat_map(|(call_id, branches)| {
-                branches.iter().map(move |branch| report(call_id, branch))
+                branches.iter().map(move |branch| CallReport::new(call_id, branch, branches))
             });
             branches.collect::<Vec<_>>()
         };
@@ -434,20 +441,24 @@ where
 
     fn reports_of(&self, call_id: &[u8], selection: Selection<'_>) -> Vec<CallReport> {
         self.with_branches(call_id, |branches| {
-            let branches = branches.iter().filter(|branch| selection.contains(branch));
-            branches.map(|branch| report(call_id, branch)).collect()
+            let selected = branches.iter().filter(|branch| selection.contains(branch));
+            selected.map(|branch| CallReport::new(call_id, branch, branches)).collect()
         })
     }
 
     fn find(&self, passage: &Passage<'_>) -> Option<(CallReport, Side)> {
         self.with_branches(passage.call_id, |branches| {
             let (at, side) = find(branches, passage)?;
-            Some((report(passage.call_id, &branches[at]), side))
+            Some((CallReport::new(passage.call_id, &branches[at], branches), side))
         })
     }
 
     fn count(&self) -> usize {
         self.calls.load(Ordering::Relaxed)
+    }
+
+    fn without_media(&self) -> u64 {
+        self.without_media.load(Ordering::Relaxed)
     }
 }
 
@@ -482,19 +493,4 @@ fn find<R: RawMutex, P: Ports>(
     };
     let first = sides.next()?;
     Some(if is_near(&first) { first } else { sides.find(is_near).unwrap_or(first) })
-}
-
-fn report<R: RawMutex, P: Ports>(call_id: &[u8], branch: &Branch<R, P>) -> CallReport {
-    CallReport {
-        call_id: call_id.into(),
-        caller_tag: branch.caller_tag.clone(),
-        callee_tag: branch.callee_tags.last().cloned().unwrap_or_default(),
-        branch: branch.id.clone(),
-        ends: branch.ends.clone(),
-        created: branch.created,
-        described: branch.described,
-        answered: branch.answered,
-        streams: branch.summaries().collect(),
-        attachment: branch.attachment.clone(),
-    }
 }

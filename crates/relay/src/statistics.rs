@@ -1,6 +1,7 @@
 //! The statistics of the packets of one end.
 
 use crate::announcement::Announcement;
+use crate::codec::Codec;
 use alloc::boxed::Box;
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -44,8 +45,9 @@ pub(crate) struct LegStatistics {
     /// Packets expected and received from earlier SSRCs, and the worst of their jitters.
     earlier: (u64, u64, Duration),
     payload_type: Option<u8>,
+    clock_rate: u32,
     /// The last report of the other end about these packets.
-    report: Option<(u8, i32)>,
+    reported: Option<Reported>,
 }
 
 impl LegStatistics {
@@ -71,8 +73,12 @@ impl LegStatistics {
                 self.reception.insert(new)
             }
         };
-        if !is_event && self.payload_type.replace(payload_type) != Some(payload_type) {
-            reception.set_clock_rate(announced.clock_rate(payload_type));
+        if !is_event && self.payload_type != Some(payload_type) {
+            let clock_rate = announced.clock_rate(payload_type);
+            reception.set_clock_rate(clock_rate);
+            if !announced.codec(payload_type).is_some_and(Codec::is_noise) {
+                (self.payload_type, self.clock_rate) = (Some(payload_type), clock_rate);
+            }
         }
         reception.receive(header, now);
     }
@@ -131,8 +137,18 @@ impl LegStatistics {
     fn reported(&mut self, mut reports: impl Iterator<Item = ReportBlock>) {
         let ssrc = self.reception.as_ref().map(ReceptionStats::ssrc);
         if let Some(report) = reports.find(|report| Some(report.ssrc) == ssrc) {
-            self.report = Some((report.fraction_lost, report.lost));
+            let micros = u64::from(report.jitter) * 1_000_000 / u64::from(self.clock_rate.max(1));
+            self.reported = Some(Reported {
+                lost: report.lost,
+                fraction_lost: f64::from(report.fraction_lost) / 256.0,
+                jitter: Duration::from_micros(micros),
+            });
         }
+    }
+
+    /// The payload type in use, other than telephone events and comfort noise.
+    pub(crate) const fn payload_type(&self) -> Option<u8> {
+        self.payload_type
     }
 
     /// The time until the next packet is no delta: the end has been held, or goes on.
@@ -142,8 +158,9 @@ impl LegStatistics {
         }
     }
 
-    /// The statistics for a report, without those of the description and of the ports.
-    pub(crate) fn summary(&self) -> Direction {
+    /// The statistics for a report, without those of the description and of the ports. `codec` is
+    /// the agreed one.
+    pub(crate) fn summary(&self, codec: Option<&Codec>) -> Direction {
         let (mut expected, mut received, mut jitter) = self.earlier;
         let mut max_delta = None;
         if let Some(reception) = self.reception.as_ref().filter(|reception| reception.is_valid()) {
@@ -156,8 +173,8 @@ impl LegStatistics {
         let quality = (expected > 0).then(|| {
             let share = lost as f64 / expected as f64;
             // The delay from mouth to ear is not known here.
-            let codec = codec_quality(self.payload_type);
-            mean_opinion_score(rating(codec, Duration::ZERO, share, 1.0))
+            let quality = codec.map_or(CodecQuality::G711_CONCEALED, Codec::quality);
+            mean_opinion_score(rating(quality, Duration::ZERO, share, 1.0))
         });
         Direction {
             ssrc: self.reception.as_ref().map(ReceptionStats::ssrc),
@@ -165,12 +182,14 @@ impl LegStatistics {
             bytes: self.bytes,
             refused: self.refused,
             unsent: self.unsent,
+            expected: (expected > 0).then_some(expected),
             lost: (expected > 0).then_some(lost),
             jitter: (expected > 0).then_some(jitter),
             max_delta,
             mean_opinion_score: quality,
             payload_type: self.payload_type,
-            reported_lost: self.report.map(|(_, lost)| lost),
+            codec: codec.map(Codec::label),
+            reported: self.reported,
             first: self.first,
             last: self.last,
             ..Direction::default()
@@ -178,14 +197,17 @@ impl LegStatistics {
     }
 }
 
-/// The quality of the codec of a static payload type; G.711 with concealment for others.
-fn codec_quality(payload_type: Option<u8>) -> CodecQuality {
-    match payload_type {
-        Some(3) => CodecQuality::GSM_FR,
-        Some(4) => CodecQuality::G723_1,
-        Some(18) => CodecQuality::G729A,
-        _ => CodecQuality::G711_CONCEALED,
-    }
+/// A report of a receiving end (RFC 3550 section 6.4.1). Loss and jitter arise before the relay and
+/// behind it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Reported {
+    /// The lost packets since the beginning. Duplicates may make it negative.
+    pub lost: i32,
+    /// The part of the packets that was lost since the report before.
+    pub fraction_lost: f64,
+    /// The interarrival jitter.
+    pub jitter: Duration,
 }
 
 /// The packets of one direction of a stream, as they arrived at the relay. A value that was not
@@ -213,6 +235,8 @@ pub struct Direction {
     pub refused: u64,
     /// Packets that the relay could not send to the other end.
     pub unsent: u64,
+    /// Packets that the sequence numbers tell of.
+    pub expected: Option<u64>,
     /// Packets lost before the relay.
     pub lost: Option<u64>,
     /// The maximum interarrival jitter.
@@ -221,11 +245,13 @@ pub struct Direction {
     pub max_delta: Option<Duration>,
     /// The mean opinion score by the E-model, from loss alone.
     pub mean_opinion_score: Option<f64>,
-    /// The last payload type other than telephone events.
+    /// The last payload type other than telephone events and comfort noise.
     pub payload_type: Option<u8>,
-    /// The lost packets by the last report of the receiving end. They include those lost between
-    /// the relay and that end.
-    pub reported_lost: Option<i32>,
+    /// The agreed codec with its clock rate, such as `PCMU/8000`: that of the last packets, or the
+    /// one that the receiving end prefers.
+    pub codec: Option<Box<str>>,
+    /// The last report of the receiving end.
+    pub reported: Option<Reported>,
     /// The time of the first packet.
     pub first: Option<Duration>,
     /// The time of the last packet.

@@ -1,6 +1,7 @@
 //! The packets of one medium between two legs.
 
 use crate::announcement::{Announcement, Content, bit};
+use crate::codec::Codec;
 use crate::error::Drop;
 use crate::frame::{Ends, Entry};
 use crate::keying::LegKeys;
@@ -109,8 +110,8 @@ impl Leg {
         has_moved
     }
 
-    fn summary(&self) -> Direction {
-        let mut direction = self.statistics.summary();
+    fn described(&self, codec: Option<&Codec>) -> Direction {
+        let mut direction = self.statistics.summary(codec);
         direction.source = self.latched[0];
         if let Some(announced) = &self.announced {
             direction.media_type.clone_from(&announced.media_type);
@@ -118,6 +119,20 @@ impl Leg {
             direction.announced = announced.destinations[0];
         }
         direction
+    }
+
+    /// The statistics of the packets to `receiver`, which numbers the codecs.
+    fn summary(&self, receiver: &Self) -> Direction {
+        let (own, theirs) = (self.announced.as_ref(), receiver.announced.as_ref());
+        let codec = match self.statistics.payload_type() {
+            Some(number) => [theirs, own].into_iter().flatten().find_map(|it| it.codec(number)),
+            None => {
+                let sent = own.map_or(0, |announced| announced.payload_types);
+                let is_agreed = |codec: &&Codec| sent & bit(codec.payload_type) != 0;
+                theirs.and_then(|announced| announced.codecs.iter().find(is_agreed))
+            }
+        };
+        self.described(codec)
     }
 
     /// The address that packets of `channel` are sent to.
@@ -187,7 +202,12 @@ impl<R: RawMutex> Stream<R> {
 
     /// The packets of the caller, and those of the callee.
     pub fn summary(&self) -> [Direction; 2] {
-        self.with(|legs| [legs[0].summary(), legs[1].summary()])
+        self.with(|[caller, callee]| [caller.summary(callee), callee.summary(caller)])
+    }
+
+    /// The time of the first packet.
+    pub(crate) fn first(&self) -> Option<Duration> {
+        self.with(|legs| legs.iter().filter_map(|leg| leg.statistics.first).min())
     }
 
     /// Calls `install` with the rewrite of the RTP packets that come to the port of `side`, if that

@@ -1,5 +1,7 @@
 //! Calls through a relay with a simulated host.
 
+mod reports;
+
 use crate::frame::{Ends, Entry};
 use crate::{
     Calls, Channel, Drop, End, Host, Keying, Limits, NoPort, Passage, Ports, Relay, RelayError,
@@ -124,6 +126,7 @@ impl Rig {
             role,
             side,
             begins: false,
+            parties: [b"sip:alice@example.com", b"sip:bob@example.com"],
             owner: 7,
             now: Duration::ZERO,
         };
@@ -293,7 +296,7 @@ fn a_plain_stream_is_handed_over_once_both_ends_have_latched() {
 
     // A call ends with the packets of its end.
     rig.rewrites.lock()[1] = Rewrites { packets: 7, bytes: 1204, last };
-    let report = rig.relay.end_dialog(b"c", [b"callee", b"caller"]).unwrap();
+    let report = rig.relay.end_dialog(b"c", [b"callee", b"caller"], Duration::ZERO).unwrap();
     assert_eq!(report.streams[0][1].packets, 8);
 }
 

@@ -192,6 +192,16 @@ impl<R: RawMutex> Server<R> {
         self.shared.is_draining.store(true, Ordering::Relaxed);
     }
 
+    /// Serves such requests again.
+    pub fn resume(&self) {
+        self.shared.is_draining.store(false, Ordering::Relaxed);
+    }
+
+    /// True after [`Server::drain`].
+    pub fn is_draining(&self) -> bool {
+        self.shared.is_draining.load(Ordering::Relaxed)
+    }
+
     /// The number of transactions without a final response.
     pub fn unanswered(&self) -> usize {
         self.proxy.transactions.unanswered()

@@ -1,11 +1,12 @@
 //! The interface of one thread to the server: it takes events and returns output.
 
+use crate::core::call_record::{CallRecord, Party};
 use crate::core::config::Config;
 use crate::core::counters::Counters;
 use crate::core::event::Env;
 use crate::core::flow::{Connection, Flow};
 use crate::core::incoming::reply;
-use crate::core::output::{Location, Output};
+use crate::core::output::{Event, Location, Output};
 use crate::core::overload::{Share, Throttle, has_begun};
 use crate::core::settings::Settings;
 use crate::core::source::Account;
@@ -14,6 +15,7 @@ use crate::core::timings::{Step, Stopwatch, timed};
 use crate::proxy;
 use crate::request::on_request;
 use crate::server::Server;
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -251,9 +253,15 @@ impl<R: RawMutex> Worker<R> {
         });
     }
 
-    /// Ends a relayed call: sends a BYE to both ends, with the Reason `reason` (RFC 3326). `call` is
-    /// the report with which the relay has ended it.
+    /// Ends a relayed call: sends a BYE to both ends, with the Reason `reason` (RFC 3326), and
+    /// records the call. `call` is the report with which the relay has ended it.
     pub fn hang_up(&mut self, now: Instant, call: &CallReport, reason: &str, out: &mut Output) {
+        if call.is_last {
+            let offset = self.server.clock_offset.load(Ordering::Relaxed);
+            let record = CallRecord::new(call.clone(), Party::Server, now, offset);
+            let record = record.with_reason(Some(reason.as_bytes()));
+            out.events.push(Event::CallEnded(Box::new(record)));
+        }
         let hangup = call.attachment.as_ref().and_then(|it| it.downcast_ref::<proxy::Hangup>());
         let messages = hangup.into_iter().flat_map(|hangup| hangup.messages(reason));
         for (flow, bye) in messages {

@@ -512,6 +512,8 @@ impl Server {
             for event in out.events.drain(..) {
                 match event {
                     Event::Notice(notice) => self.log.say(format_args!("{notice}")),
+                    // It relays no media.
+                    Event::CallEnded(_) => {}
                     Event::Locate { destination, ticket, .. } => {
                         self.resolver.locate(now, destination, ticket, &mut self.random);
                         searches = true;

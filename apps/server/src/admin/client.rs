@@ -102,7 +102,11 @@ impl Ask for Client {
 /// The timeout for the next line of an answer.
 const fn patience(request: &Request) -> Duration {
     match request {
-        Request::Status | Request::Registrations => PATIENCE,
+        Request::Status
+        | Request::Registrations
+        | Request::Calls
+        | Request::EndCall { .. }
+        | Request::Drain { .. } => PATIENCE,
         Request::Users { .. }
         | Request::UserDomains { .. }
         | Request::AddUser { .. }

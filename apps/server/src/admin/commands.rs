@@ -37,6 +37,19 @@ fn answer_rows<S: Sink>(
             result = sink.row(registration);
             result.is_ok()
         })?,
+        Request::Calls => {
+            for call in desk.calls() {
+                if result.is_ok() {
+                    result = sink.row(call);
+                }
+            }
+        }
+        Request::EndCall { id } => {
+            result = sink.row(desk.end_call(id).map_err(Refusal::Request)?);
+        }
+        Request::Drain { drains } => {
+            result = sink.row(desk.drain(*drains).map_err(Refusal::Request)?);
+        }
         Request::Users { domain } => desk.users().users(domain.as_deref(), &mut |user| {
             result = sink.row(UserRow::from(user));
             result.is_ok()

@@ -1,6 +1,6 @@
 //! The interface of the administration to a server.
 
-use super::{Condition, Registration};
+use super::{Call, CallEnded, Condition, Drained, Registration};
 use sip_server::config::Domain;
 use store::{Error, User, Users};
 
@@ -24,6 +24,21 @@ pub(crate) trait Desk: Send + Sync {
     /// # Errors
     /// [`Error`] if the storage fails.
     fn registrations(&self, each: &mut dyn FnMut(Registration) -> bool) -> Result<(), Error>;
+
+    /// The relayed calls that stand, the oldest first.
+    fn calls(&self) -> Vec<Call>;
+
+    /// Ends a relayed call by a BYE to both ends.
+    ///
+    /// # Errors
+    /// A message: there is no such call, or it cannot be ended.
+    fn end_call(&self, id: &str) -> Result<CallEnded, String>;
+
+    /// Refuses new calls, or accepts them again.
+    ///
+    /// # Errors
+    /// A message: no server runs.
+    fn drain(&self, drains: bool) -> Result<Drained, String>;
 
     /// Called after these users have been stored: from now on they can log in, with these passwords
     /// only.

@@ -12,6 +12,7 @@ pub(crate) mod server;
 pub(crate) mod sink;
 pub(crate) mod stopped;
 
+use crate::call_lines::Call;
 use serde::{Deserialize, Deserializer, Serialize};
 use sip::Instant;
 use sip_server::journal_record::{Record, StoredBinding};
@@ -26,6 +27,18 @@ pub(crate) enum Request {
     Status,
     /// A row for each binding, a [`Registration`].
     Registrations,
+    /// A row for each relayed call that stands, a [`Call`].
+    Calls,
+    /// One row, a [`CallEnded`].
+    EndCall {
+        /// The identifier of the call.
+        id: String,
+    },
+    /// One row, a [`Drained`].
+    Drain {
+        /// True to refuse new calls, false to accept them again.
+        drains: bool,
+    },
     /// A row for each user, a [`UserRow`].
     Users {
         /// Restricts the answer to this domain.
@@ -162,6 +175,12 @@ pub(crate) struct Status {
     pub(crate) contacts: u64,
     /// The number of transactions in progress.
     pub(crate) transactions: u64,
+    /// The number of relayed calls, counting each branch of a fork.
+    #[serde(default)]
+    pub(crate) calls: u64,
+    /// True if new calls are refused.
+    #[serde(default)]
+    pub(crate) draining: bool,
     /// Seconds since the start.
     pub(crate) uptime: u64,
     /// All counters since the start, by name.
@@ -207,6 +226,28 @@ impl Registration {
             q: binding.q,
         }
     }
+}
+
+/// A call that was ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct CallEnded {
+    /// The identifier.
+    pub(crate) id: String,
+    /// The URI of the caller.
+    pub(crate) caller: String,
+    /// The URI of the callee.
+    pub(crate) callee: String,
+}
+
+/// The state of a server after a request to drain.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Drained {
+    /// True if new calls are refused.
+    pub(crate) draining: bool,
+    /// The number of relayed calls that stand.
+    pub(crate) calls: u64,
+    /// The number of transactions in progress.
+    pub(crate) transactions: u64,
 }
 
 /// A user, without the password's hashes.

@@ -1,6 +1,7 @@
 //! The destination of an answer.
 
-use super::{Condition, Registration, UserDomain, UserRemoved, UserRow, UsersMoved, UsersStored};
+use super::{Call, CallEnded, Condition, Drained, Registration};
+use super::{UserDomain, UserRemoved, UserRow, UsersMoved, UsersStored};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::any::Any;
@@ -8,7 +9,10 @@ use std::any::Any;
 /// A row of an answer. All rows of one answer have one type, given by the request.
 pub(crate) trait Row: Serialize + DeserializeOwned + Any {}
 
+impl Row for Call {}
+impl Row for CallEnded {}
 impl Row for Condition {}
+impl Row for Drained {}
 impl Row for Registration {}
 impl Row for UserRow {}
 impl Row for UsersStored {}

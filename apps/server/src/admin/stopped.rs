@@ -3,7 +3,7 @@
 use super::ask::Ask;
 use super::desk::Desk;
 use super::sink::{Row, Sink};
-use super::{Condition, Registration, Request, StoppedStatus, commands};
+use super::{Call, CallEnded, Condition, Drained, Registration, Request, StoppedStatus, commands};
 use crate::failure::Failure;
 use net::wall_clock;
 use sip_server::config::Domain;
@@ -19,6 +19,12 @@ pub(crate) struct Stopped {
     pub(crate) storage: Box<dyn Storage>,
     /// The domains that the server would serve.
     pub(crate) domains: Vec<Domain>,
+}
+
+impl Stopped {
+    fn not_running(&self) -> String {
+        format!("no server runs with the data in {}", self.data.display())
+    }
 }
 
 impl Desk for Stopped {
@@ -60,6 +66,18 @@ impl Desk for Stopped {
             }
         })?;
         Ok(())
+    }
+
+    fn calls(&self) -> Vec<Call> {
+        Vec::new()
+    }
+
+    fn end_call(&self, _: &str) -> Result<CallEnded, String> {
+        Err(self.not_running())
+    }
+
+    fn drain(&self, _: bool) -> Result<Drained, String> {
+        Err(self.not_running())
     }
 
     // The server loads the stored users at its next start.

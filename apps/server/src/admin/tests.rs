@@ -62,6 +62,19 @@ impl Desk for Fake {
         Ok(())
     }
 
+    fn calls(&self) -> Vec<Call> {
+        Vec::new()
+    }
+
+    fn end_call(&self, id: &str) -> Result<CallEnded, String> {
+        Err(format!("no call {id}"))
+    }
+
+    fn drain(&self, drains: bool) -> Result<Drained, String> {
+        self.told.lock().push(format!("drain {drains}"));
+        Ok(Drained { draining: drains, calls: 2, transactions: 5 })
+    }
+
     fn users_added(&self, users: &[User]) {
         self.told.lock().extend(users.iter().map(|user| format!("+{}@{}", user.name, user.domain)));
     }

@@ -274,6 +274,8 @@ fn read_media(section: &mut Section<'_, '_>, settings: &mut Settings) {
     section.read("ports", &mut media.ports, word(values::ports));
     section.read_some("max_calls", &mut media.max_calls, at_least(1));
     section.read("max_calls_per_source", &mut media.limits.calls_of_owner, at_least(1));
+    section.read("records", &mut media.records, values::records);
+    section.read("records_size", &mut media.records_size.0, values::memory);
     let mut timeout = None;
     section.read_some("timeout", &mut timeout, values::some_duration);
     if let Some(timeout) = timeout {

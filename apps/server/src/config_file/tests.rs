@@ -1,5 +1,6 @@
 use super::*;
 use crate::listen::Listen;
+use crate::media::RecordsPlace;
 use sip::digest::Algorithm;
 use sip::stream::websocket::ClientField;
 use sip_server::config::{Domain, MediaKeys, Mode, Relaying, State};
@@ -125,6 +126,8 @@ fn every_kind_of_value_is_read() {
         ng = "10.0.0.5:2223"
         ng_clients = ["10.0.0.0/24", "10.0.1.7"]
         ng_interfaces = ["internal 10.0.0.5", "external 10.0.2.5 as 203.0.113.5"]
+        records = "/var/log/calls"
+        records_size = "1MiB"
         [storage]
         registrations = false
         sync = "always"
@@ -153,6 +156,8 @@ fn every_kind_of_value_is_read() {
     let ng = &media.ng;
     assert_eq!(ng.listen, Some(([10, 0, 0, 5], 2223).into()));
     assert_eq!((ng.clients.len(), ng.interfaces.len()), (2, 2));
+    assert_eq!(media.records, RecordsPlace::File("/var/log/calls".into()));
+    assert_eq!(media.records_size.0, 1 << 20);
     assert_eq!((settings.registrations, settings.sync), (false, Sync::Always));
     assert_eq!(engine.limits, sip_server::Config::default().limits);
 }
@@ -298,7 +303,9 @@ fn ports_of_media_are_a_range_with_room_for_the_calls() {
     refused("[media]\nng = \"127.0.0.1:2223\"\n", "2:6: ng needs ng_clients, the addresses of");
     refused("[media]\nng = \"0.0.0.0:2223\"\n", "2:6: ng: `0.0.0.0:2223` is no address with");
     refused("[media]\nng_interfaces = [\"a\"]\n", "2:18: ng_interfaces: `a` is no interface;");
-    let media = parse("[media]\nports = \"20000-20099\"\n").unwrap().media;
+    refused("[media]\nrecords = \"calls\"", "2:11: records: `calls` is no path that begins with /");
+    let media = parse("[media]\nrecords = false\nports = \"20000-20099\"\n").unwrap().media;
+    assert_eq!(media.records, RecordsPlace::Off);
     assert_eq!(media.max_calls(), 25);
 }
 

@@ -4,6 +4,7 @@ use super::reader::BadValue;
 use crate::certificates::Files;
 use crate::domains;
 use crate::listen::Listen;
+use crate::media::RecordsPlace;
 use net::Origins;
 use relay::{PortRange, PortRangeError};
 use sip::Duration;
@@ -11,7 +12,7 @@ use sip::digest::Algorithm;
 use sip::stream::websocket::ClientField;
 use sip_server::config::{Domain, MediaKeys, Mode, Network, Relaying, Speaker, State};
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use store::Sync;
 use toml::Spanned;
 use toml::de::DeValue;
@@ -221,6 +222,17 @@ pub(super) fn memory(value: &DeValue<'_>) -> Result<usize, String> {
     number
         .and_then(|number| number.checked_mul(1 << shift))
         .ok_or_else(|| format!("\"{text}\" is out of range; expected {EXPECTED}"))
+}
+
+/// Parses the place of the call records: true, false, or a path.
+pub(super) fn records(value: &DeValue<'_>) -> Result<RecordsPlace, String> {
+    match (value.as_bool(), value.as_str()) {
+        (Some(true), _) => Ok(RecordsPlace::Data),
+        (Some(false), _) => Ok(RecordsPlace::Off),
+        (_, Some(path)) if Path::new(path).is_absolute() => Ok(RecordsPlace::File(path.into())),
+        (_, Some(path)) => Err(format!("`{path}` is no path that begins with /")),
+        _ => Err(wrong_type(value, "true, false, or the path of a file")),
+    }
 }
 
 /// Parses a duration such as `"30s"`, `"5m"`, `"500ms"`, or a whole number of seconds.

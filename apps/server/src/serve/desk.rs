@@ -1,16 +1,20 @@
 //! The [`Desk`] of the running server.
 
 use super::hub::Hub;
-use super::local::Engine;
-use super::media::Media;
+use super::local::{CarryOut, Engine, Local};
+use super::media::{Media, Relay};
+use super::records::Records;
 use crate::admin::desk::Desk;
-use crate::admin::{Condition, Registration, Status, StepTiming};
+use crate::admin::{CallEnded, Condition, Drained, Registration, Status, StepTiming};
+use crate::call_lines::Call;
 use crate::domains::sip_uri;
 use crate::log;
 use parking_lot::Mutex;
+use relay::{CallReport, Calls};
 use sip_server::config::{Config, Domain, Mode, State};
 use sip_server::{Output, Timing};
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use store::{Error, Storage, User, Users};
@@ -23,6 +27,10 @@ pub(crate) struct Running {
     listens: Vec<String>,
     /// The number of users in domains that are not served, by domain.
     unserved: Mutex<BTreeMap<String, u64>>,
+    /// The worker that ends calls.
+    local: Mutex<Local>,
+    /// The hash of the identifiers of calls.
+    identifiers: RandomState,
 }
 
 impl Running {
@@ -33,7 +41,9 @@ impl Running {
         listens: Vec<String>,
     ) -> Self {
         let unserved = Mutex::default();
-        let running = Self { hub, storage, config: Mutex::new(config), listens, unserved };
+        let local = Mutex::new(Local::new(0, &hub.engine));
+        let (config, identifiers) = (Mutex::new(config), RandomState::new());
+        let running = Self { hub, storage, config, listens, unserved, local, identifiers };
         running.note_unserved();
         running
     }
@@ -60,6 +70,20 @@ impl Running {
         }
     }
 
+    /// The identifier of a call for the operator.
+    fn identifier(&self, call: &CallReport) -> String {
+        let tags = (&call.caller_tag, &call.callee_tag);
+        format!("{:08x}", self.identifiers.hash_one((&call.call_id, tags)) as u32)
+    }
+
+    /// The relayed calls that stand, with their identifiers, the oldest first.
+    fn standing(&self) -> Vec<(String, CallReport)> {
+        let reports = self.hub.relay.iter().flat_map(|relay| relay.reports());
+        let mut calls: Vec<_> = reports.map(|call| (self.identifier(&call), call)).collect();
+        calls.sort_by_key(|(_, call)| call.created);
+        calls
+    }
+
     /// Stores the end of the bindings in `out`, after the removal of the user `uri`.
     fn store_end(&self, uri: &str, out: &Output) {
         if self.hub.store(0, out).is_err() {
@@ -69,6 +93,9 @@ impl Running {
         }
     }
 }
+
+/// The Reason of the end of a call by command.
+const BY_OPERATOR: &str = "Q.850;cause=16;text=\"Ended by the operator\"";
 
 /// `name@domain`, the address-of-record in the form that the engine uses.
 pub(crate) fn address_of_record(name: &str, domain: &str) -> Vec<u8> {
@@ -97,6 +124,7 @@ impl Desk for Running {
             State::Stateful => "stateful",
             State::Stateless => "stateless",
         };
+        let without_media = self.hub.relay.as_deref().map_or(0, Relay::without_media);
         let status = Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             mode: mode.to_owned(),
@@ -109,6 +137,8 @@ impl Desk for Running {
             registered: engine.registered() as u64,
             contacts: engine.bindings() as u64,
             transactions: engine.transactions() as u64,
+            calls: self.hub.relay.as_ref().map_or(0, |relay| relay.count() as u64),
+            draining: engine.is_draining(),
             uptime: self.hub.clock.uptime().as_secs(),
             counters: engine
                 .counters()
@@ -121,7 +151,11 @@ impl Desk for Running {
                     ("dropped-lookups", self.hub.dropped_lookups.load(Ordering::Relaxed)),
                     ("silent-lookups", self.hub.silent_lookups.load(Ordering::Relaxed)),
                     ("unread", self.hub.unread()),
+                    ("media-received", self.hub.media.as_ref().map_or(0, Media::received)),
+                    ("media-sent", self.hub.media.as_ref().map_or(0, Media::sent)),
                     ("unsent-media", self.hub.media.as_ref().map_or(0, Media::unsent)),
+                    ("calls-without-media", without_media),
+                    ("lost-records", self.hub.records.as_ref().map_or(0, Records::lost)),
                     ("unstored", self.hub.unstored.load(Ordering::Relaxed)),
                 ])
                 .map(|(name, count)| (name.to_owned(), count))
@@ -165,6 +199,52 @@ impl Desk for Running {
             }
         }
         Ok(())
+    }
+
+    fn calls(&self) -> Vec<Call> {
+        let now = self.hub.clock.now().since_epoch();
+        self.standing().into_iter().map(|(id, call)| Call::new(id, &call, now)).collect()
+    }
+
+    fn end_call(&self, id: &str) -> Result<CallEnded, String> {
+        let mut found = self.standing().into_iter().filter(|(known, _)| known == id);
+        let (call, other) = (found.next(), found.next());
+        let (Some((_, call)), Some(relay)) = (call, &self.hub.relay) else {
+            return Err(format!("there is no relayed call {id}: see `barebell calls`"));
+        };
+        if other.is_some() {
+            return Err(format!("{id} names several calls"));
+        }
+        if call.attachment.is_none() {
+            return Err(format!(
+                "the call {id} cannot be ended: it is not answered, or the server is stateless"
+            ));
+        }
+        let now = self.hub.clock.now();
+        let tags = [&*call.caller_tag, &*call.callee_tag];
+        let Some(call) = relay.end_dialog(&call.call_id, tags, now.since_epoch()) else {
+            return Err(format!("the call {id} has ended"));
+        };
+        let mut local = self.local.lock();
+        let Local { worker, out, .. } = &mut *local;
+        worker.hang_up(now, &call, BY_OPERATOR, out);
+        self.hub.carry_out(&mut local);
+        let ended = Call::new(id.to_owned(), &call, now.since_epoch());
+        Ok(CallEnded { id: ended.id, caller: ended.caller, callee: ended.callee })
+    }
+
+    fn drain(&self, drains: bool) -> Result<Drained, String> {
+        let engine = &self.hub.engine;
+        match drains {
+            true => engine.drain(),
+            false => engine.resume(),
+        }
+        log::info("drain", || match drains {
+            true => "draining: new calls are refused, those that stand go on".to_owned(),
+            false => "new calls are accepted again".to_owned(),
+        });
+        let calls = self.hub.relay.as_ref().map_or(0, |relay| relay.count() as u64);
+        Ok(Drained { draining: drains, calls, transactions: engine.transactions() as u64 })
     }
 
     fn users_added(&self, users: &[User]) {

@@ -3,6 +3,7 @@
 use super::connections::Connections;
 use super::local::{CarryOut, Engine, Failed, Local};
 use super::media::{Media, Ng, Relay};
+use super::records::Records;
 use crate::listen::Listen;
 use crate::log;
 use net::{Clock, Outgoing, Socket};
@@ -42,6 +43,8 @@ pub(crate) struct Hub {
     pub(crate) relay: Option<Arc<Relay>>,
     /// The NG protocol, if it is on.
     pub(crate) ng: Option<Arc<Ng>>,
+    /// The call records, if they are written.
+    pub(crate) records: Option<Records>,
     pub(crate) lookups: mpsc::Sender<Lookup>,
     /// The listening addresses.
     pub(crate) listens: Vec<Listen>,
@@ -138,6 +141,11 @@ impl Hub {
                     }
                 }
                 Event::Notice(notice) => log::warn(notice.kind(), || notice.to_string()),
+                Event::CallEnded(record) => {
+                    if let Some(records) = &self.records {
+                        records.push(record);
+                    }
+                }
             }
         }
         out.clear();

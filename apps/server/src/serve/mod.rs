@@ -8,6 +8,7 @@ mod load;
 mod local;
 mod lookups;
 mod media;
+mod records;
 mod renewal;
 mod scheduler;
 mod served;
@@ -21,6 +22,7 @@ use crate::listen::Listen;
 use crate::log;
 use crate::served_domains::remember_domains;
 use crate::settings::Settings;
+use ::relay::Calls;
 use connections::{Bounds, Connections, CurrentTls};
 use desk::Running;
 use hub::{Hub, Lookup, MAX_LOOKUPS};
@@ -30,11 +32,13 @@ use local::Engine;
 use lookups::Lookups;
 use media::{Media, Ng, NgThread, Relay};
 use net::{Clock, Dns};
+use records::Records;
 use renewal::Renewal;
 use sip::Transport;
 use sip::locate::AddressFamilies;
 use sip_server::config::{Config, Relaying};
-use std::path::PathBuf;
+use sip_server::{CallRecord, Party};
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -82,7 +86,7 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
     let tls = settings.open_tls(&data, None)?;
     let remark = tls.as_ref().map(|tls| (tls.remark(), tls.advice()));
     let tls = Arc::new(CurrentTls::new(tls, settings.origins.clone(), settings.names()));
-    let (hub, lookups) = open(&settings, limit, bound, engine, &storage, &tls)?;
+    let (hub, lookups) = open(&settings, &data, limit, bound, engine, &storage, &tls)?;
     let desk = Arc::new(Running::new(
         Arc::clone(&hub),
         Arc::clone(&storage),
@@ -116,6 +120,7 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
         drop(ng_thread);
         drop(threads);
         looking_up.abort();
+        record_standing(&hub);
         drop(admin);
         Ok::<(), Failure>(())
     })?;
@@ -141,6 +146,7 @@ impl Asked {
 /// Opens the shared state: the journal, the connections and the queue of look-ups.
 fn open(
     settings: &Settings,
+    data: &Path,
     limit: usize,
     bound: Bound,
     engine: Arc<Engine>,
@@ -165,6 +171,9 @@ fn open(
     if let Some(relay) = &relay {
         engine.set_relay(Arc::<Relay>::clone(relay));
     }
+    let records = settings.media.records.path(data).filter(|_| relay.is_some());
+    let size = settings.media.records_size.0 as u64;
+    let records = records.map(|path| Records::open(&path, size)).transpose()?;
     let hub = Hub {
         engine,
         clock,
@@ -174,6 +183,7 @@ fn open(
         media,
         relay,
         ng,
+        records,
         lookups,
         listens,
         dropped_lookups: AtomicU64::new(0),
@@ -285,6 +295,17 @@ async fn drain(engine: &Engine) {
     while engine.unanswered() > 0 && tokio::time::Instant::now() < deadline {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
+}
+
+/// Records the calls that stand when the server ends, and waits until all records are written.
+fn record_standing(hub: &Hub) {
+    let (Some(relay), Some(records)) = (&hub.relay, &hub.records) else { return };
+    let now = hub.clock.now();
+    let reports = relay.reports().into_iter();
+    for call in reports.filter(|call| call.answered.is_some() && call.is_last) {
+        records.push(Box::new(CallRecord::new(call, Party::Server, now, 0)));
+    }
+    records.finish();
 }
 
 /// Reads the configuration and the certificates again, and applies the settings that can change

@@ -1,6 +1,7 @@
 //! The commands of the built program, as used at a terminal.
 
 mod bounds;
+mod calls;
 mod connections;
 mod damage;
 mod media;

@@ -7,15 +7,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// A phone: its socket for SIP, that for RTP, and those for further media.
-struct Phone {
-    sip: UdpSocket,
-    rtp: UdpSocket,
+pub(crate) struct Phone {
+    pub(crate) sip: UdpSocket,
+    pub(crate) rtp: UdpSocket,
     /// Each with the media type, the protocol and the format.
     more: Vec<(&'static str, UdpSocket)>,
 }
 
 impl Phone {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::at("127.0.0.1", &[])
     }
 
@@ -31,7 +31,7 @@ impl Phone {
     }
 
     /// A body with a session description, and its header fields.
-    fn description(&self) -> String {
+    pub(crate) fn description(&self) -> String {
         let place = self.rtp.local_addr().unwrap();
         let (family, ip) = (if place.is_ipv4() { "IP4" } else { "IP6" }, place.ip());
         let mut body = format!(
@@ -51,7 +51,7 @@ impl Phone {
     }
 
     /// Receives the next message other than a provisional response of the server.
-    fn receive(&self) -> String {
+    pub(crate) fn receive(&self) -> String {
         loop {
             let message = receive(&self.sip);
             if !message.starts_with("SIP/2.0 100 ") {
@@ -61,7 +61,7 @@ impl Phone {
     }
 
     /// Receives a BYE. Other messages are skipped, such as responses that come again.
-    fn receive_bye(&self) -> String {
+    pub(crate) fn receive_bye(&self) -> String {
         loop {
             let message = self.receive();
             if message.starts_with("BYE ") {
@@ -71,7 +71,7 @@ impl Phone {
     }
 
     /// Sends the response `status` to `request`, with `more` header fields and a body.
-    fn respond(&self, server: &str, request: &str, status: &str, more: &str) {
+    pub(crate) fn respond(&self, server: &str, request: &str, status: &str, more: &str) {
         let mut text = format!("SIP/2.0 {status}\r\n");
         for name in ["Via: ", "Record-Route: ", "From: ", "To: ", "Call-ID: ", "CSeq: "] {
             for value in found(request, name) {
@@ -90,7 +90,7 @@ fn ports(message: &str) -> Vec<u16> {
 }
 
 /// Sends RTP packets from one phone to the port of the relay, until the other one has one.
-fn pass(from: &UdpSocket, port: u16, to: &UdpSocket) {
+pub(crate) fn pass(from: &UdpSocket, port: u16, to: &UdpSocket) {
     let mut packet = [0xd5; 172];
     packet[..12].copy_from_slice(&[0x80, 0, 0, 1, 0, 0, 0, 160, 0, 0, 0, 7]);
     pass_packet(from, port, to, &packet);
@@ -106,7 +106,7 @@ fn pass_packet(from: &UdpSocket, port: u16, to: &UdpSocket, packet: &[u8]) {
 }
 
 /// Sets up a call. Returns its phones and the ports of the relay for the caller and the callee.
-fn call(server: &str) -> ([Phone; 2], [u16; 2], String) {
+pub(crate) fn call(server: &str) -> ([Phone; 2], [u16; 2], String) {
     let (phones, [caller, callee], within) =
         call_of([Phone::new(), Phone::new()], [server, server]);
     (phones, [caller[0], callee[0]], within)
@@ -138,6 +138,20 @@ fn call_of(
     ([caller, callee], [ports(&answer), ports(&invite)], within)
 }
 
+/// Has the caller end the call.
+pub(crate) fn hang_up(server: &str, [caller, callee]: [&Phone; 2], within: String) {
+    let contact = format!("sip:bob@{}", callee.sip.local_addr().unwrap());
+    let more = within + "Reason: Q.850;cause=16\r\nContent-Length: 0\r\n";
+    let from = caller.sip.local_addr().unwrap();
+    let bye = request("BYE", &contact, "UDP", from, 2000, &more)
+        .replace("To: <sip:bob@example.com>\r\n", "")
+        .replace("branch=z9hG4bK2000", "branch=z9hG4bK3000")
+        .replace("CSeq: 1", "CSeq: 2");
+    caller.sip.send_to(bye.as_bytes(), server).unwrap();
+    let bye = callee.receive_bye();
+    callee.respond(server, &bye, "200 OK", "Content-Length: 0\r\n");
+}
+
 /// Waits until the ports are closed.
 fn await_closed(ports: &[u16]) {
     let give_up = Instant::now() + PATIENCE;
@@ -167,14 +181,7 @@ fn packets_of_a_call_pass_until_it_ends() {
     let refused = caller.receive();
     assert!(refused.starts_with("SIP/2.0 480 "), "{refused}");
     assert_eq!(status(&site)["counters"]["relay-refused"], 1);
-    let contact = format!("sip:bob@{}", callee.sip.local_addr().unwrap());
-    let bye = request("BYE", &contact, "UDP", from, 2000, &(within + "Content-Length: 0\r\n"))
-        .replace("To: <sip:bob@example.com>\r\n", "")
-        .replace("branch=z9hG4bK2000", "branch=z9hG4bK3000")
-        .replace("CSeq: 1", "CSeq: 2");
-    caller.sip.send_to(bye.as_bytes(), &server).unwrap();
-    let bye = callee.receive_bye();
-    callee.respond(&server, &bye, "200 OK", "Content-Length: 0\r\n");
+    hang_up(&server, [&caller, &callee], within);
     await_closed(&ports);
 }
 

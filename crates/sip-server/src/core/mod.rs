@@ -6,6 +6,7 @@ pub(crate) mod admission;
 pub(crate) mod authentication;
 pub(crate) mod bans;
 pub(crate) mod binding;
+pub(crate) mod call_record;
 pub mod config;
 pub mod counters;
 pub(crate) mod ended;

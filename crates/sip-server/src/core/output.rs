@@ -1,5 +1,6 @@
 //! The output of the engine: the work for its owner.
 
+use crate::core::call_record::CallRecord;
 use crate::core::flow::{Flow, is_sendable};
 use crate::core::payers::Payers;
 use crate::core::source::Source;
@@ -46,6 +47,8 @@ pub enum Event {
     },
     /// A message for the operator.
     Notice(Notice),
+    /// A relayed call has ended.
+    CallEnded(Box<CallRecord>),
 }
 
 /// A message for the operator. It is formatted when it is displayed: one line of at most some 300
@@ -135,7 +138,7 @@ pub struct Output {
     /// Changes of bindings ([`record`](crate::journal_record)), to be appended to storage
     /// unchanged.
     pub journal: Vec<u8>,
-    /// The DNS look-ups to make, and the messages for the operator.
+    /// The DNS look-ups to make, the messages for the operator, and the records of calls.
     pub events: Vec<Event>,
     /// The data to revert the REGISTERs in [`Output::journal`] if it cannot be stored.
     pub(crate) undo: Vec<Undo>,

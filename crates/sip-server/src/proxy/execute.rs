@@ -148,8 +148,8 @@ fn forward<R: RawMutex>(
     let Some(key) = incoming.key.filter(|_| head.method != Method::Ack) else {
         return forward_statelessly(tables, incoming, &plan, &targets, env);
     };
-    // Memory for the received request and for the forwarded one.
-    let bytes = 2 * message.as_bytes().len();
+    // Memory for the received request, for the forwarded one, and for the state.
+    let bytes = 2 * message.as_bytes().len() + Context::STATE;
     let started = tables.transactions.insert(key, payers, bytes, env, |handle, env| {
         Context::start(handle, message, &Said::of(head), plan, targets, env)
     });

@@ -3,7 +3,6 @@
 
 use crate::core::event::Env;
 use crate::core::flow::Flow;
-use crate::proxy::media::on_failure;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use sip::transaction::{ClientTransaction, State, TimerAction, TransactionKind};
@@ -123,7 +122,7 @@ impl Fork {
                     }
                 }
                 TimerAction::TimedOut if !sent.is_final => {
-                    sent.fail(env);
+                    sent.is_final = true;
                     self.timer_c = None;
                     return true;
                 }
@@ -204,7 +203,7 @@ impl Fork {
             }
         }
         if *give_up <= env.now && !has_ended {
-            sent.fail(env);
+            sent.is_final = true;
             self.state = ForkState::Over;
             self.timer_c = None;
         }
@@ -212,14 +211,6 @@ impl Fork {
 }
 
 impl Sent {
-    /// Ends the branch without a final response, and the relay of its media.
-    pub(super) fn fail(&mut self, env: &Env<'_>) {
-        self.is_final = true;
-        if let Some(relay) = env.relay {
-            on_failure(&self.message, relay);
-        }
-    }
-
     /// Acknowledges a final response other than 2xx. The ACK replaces the request, because only the
     /// ACK is retransmitted from then on.
     pub(super) fn acknowledge(&mut self, response: &Message<'_>, env: &mut Env<'_>) {

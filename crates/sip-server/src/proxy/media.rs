@@ -15,8 +15,8 @@ use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use relay::sdp::SessionDescription;
 use relay::sdp::negotiation::Profile;
-use relay::{Calls, End, Keying, Passage, RelayError, Role, Side};
-use sip::header::RAck;
+use relay::{End, Keying, Passage, RelayError, Role, Side};
+use sip::header::{NameAddr, RAck};
 use sip::{HeaderName, Message, Method, Status, Transport, Uri};
 
 /// Returns the body of `request` as it is sent to `target` on the flow `to`, if it changes.
@@ -54,6 +54,7 @@ pub(super) fn body_of_request(
         _ => &[Role::Offer { exchange }],
     };
     let permits = [permits(from, env), permits(to, env)];
+    let parties = [HeaderName::From, HeaderName::To].map(|name| uri_of(request, name));
     let passage = |role| Passage {
         call_id: said.call_id,
         branch: is_first.then_some(&id[..]),
@@ -64,6 +65,7 @@ pub(super) fn body_of_request(
         role,
         side: Side::Caller,
         begins,
+        parties,
         owner: Source::of(from.remote.ip()).hash(&env.keys.media),
         now: Duration::from_micros(env.now.as_micros()),
     };
@@ -102,6 +104,9 @@ pub(super) fn body_of_response(
     let via = response.top_via().ok()?;
     let branch = via.branch()?;
     let now = Duration::from_micros(env.now.as_micros());
+    if said.cseq.method == Method::Invite && (180..190).contains(&status) {
+        relay.ring(said.call_id, branch, now);
+    }
     let description = response.session_description();
     description.and_then(|description| {
         let permits = [permits(from, env), permits(to, env)];
@@ -115,6 +120,7 @@ pub(super) fn body_of_response(
             role: Role::Response { exchange: said.cseq.number, is_final: status >= 200 },
             side: Side::Callee,
             begins: false,
+            parties: [&[]; 2],
             owner: 0,
             now,
         };
@@ -149,45 +155,10 @@ pub(super) fn on_answer(
     }
 }
 
-/// Ends the relayed call that a final response ends: an INVITE that failed, or a BYE. The response
-/// passes from the flow `ends[0]` to `ends[1]`. One of them is that of an end of the call: another
-/// party that knows the dialog cannot end it between phones of its own.
-pub(super) fn on_final(
-    answer: &Answer<'_, '_>,
-    status: u16,
-    ends: [&Flow; 2],
-    relay: &dyn Calls,
-) {
-    let said = &answer.said;
-    match said.cseq.method {
-        Method::Invite if status >= 300 => end_branch(answer.message, said, relay),
-        // The call goes on after a challenge.
-        Method::Bye if status >= 200 && !matches!(status, 401 | 407) => {
-            let tags = [said.from_tag, said.to_tag];
-            if relay.has_end(said.call_id, tags, ends.map(|flow| flow.remote)) {
-                relay.end_dialog(said.call_id, tags);
-            }
-        }
-        _ => {}
-    }
-}
-
-/// Ends the relayed call of the branch on which `request` was sent. It gets no final response.
-pub(super) fn on_failure(request: &[u8], relay: &dyn Calls) {
-    if let Ok(request) = Message::parse(request)
-        && request.method() == Some(Method::Invite)
-        && let Some(said) = Said::read(&request)
-    {
-        end_branch(&request, &said, relay);
-    }
-}
-
-fn end_branch(message: &Message<'_>, said: &Said<'_>, relay: &dyn Calls) {
-    if let Ok(via) = message.top_via()
-        && let Some(branch) = via.branch()
-    {
-        relay.end_branch(said.call_id, branch);
-    }
+/// The URI in From or To. Empty if there is none.
+fn uri_of<'m>(message: &Message<'m>, name: HeaderName) -> &'m [u8] {
+    let address = message.value(name).and_then(|value| NameAddr::parse(name, value).ok());
+    address.map_or(&[], |address| address.uri_bytes)
 }
 
 /// The number of the request that a PRACK acknowledges (RFC 3262 section 7.2).

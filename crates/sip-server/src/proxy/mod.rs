@@ -8,6 +8,7 @@ mod context;
 mod decide;
 mod dialogs;
 mod edge;
+mod ending;
 mod execute;
 mod fork;
 mod forward;

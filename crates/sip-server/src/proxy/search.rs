@@ -1,6 +1,7 @@
 //! The state of a request without a final response: the remaining targets, and the best response so
 //! far (RFC 3261 sections 16.6 and 16.7).
 
+use super::ending::Failing;
 use super::plan::Plan;
 use super::target::{Target, Targets};
 use crate::core::event::{Env, MOST_UNASKED};
@@ -34,6 +35,8 @@ pub(super) struct Search {
     pub(super) challenges: Vec<u8>,
     /// True if challenges for the realms of this server were left out.
     pub(super) was_stripped: bool,
+    /// The end of the relayed call that the request begins.
+    pub(super) failing: Failing,
 }
 
 /// The destination of a branch.
@@ -61,6 +64,7 @@ impl Search {
             best: None,
             challenges: Vec::new(),
             was_stripped: false,
+            failing: Failing::default(),
         }
     }
 

@@ -2,8 +2,9 @@
 //! always the ACK of a 2xx.
 
 use super::ResponseOutcome;
+use super::ending;
 use super::forward::{NO_CHALLENGE, ResponseChanges};
-use super::media::{body_of_response, on_answer, on_final};
+use super::media::{body_of_response, on_answer};
 use super::plan::{Plan, write_request};
 use super::record_route::{address_in, token_for_place, token_for_sender, write_record_route_anew};
 use super::stuck::Stuck;
@@ -223,8 +224,8 @@ pub(crate) fn pass_back(
     let challenges = || response.fields_of(&names).map(|field| is_ours(field.value));
     let none_is_left =
         matches!(status, 401 | 407) && challenges().count() > 0 && challenges().all(|ours| ours);
-    if let Some(relay) = env.relay.filter(|_| status >= 200) {
-        on_final(answer, status, [arrived_on, &flow], relay);
+    if env.relay.is_some() {
+        ending::on_stateless(response, status, [arrived_on.remote, flow.remote], env);
     }
     let body = body_of_response(answer, arrived_on, &flow, env);
     let changes = ResponseChanges {

@@ -78,6 +78,11 @@ impl WayBack {
         &self.flow
     }
 
+    /// The final response that was sent, if it may have to be sent again.
+    pub(super) fn last_response(&self) -> &[u8] {
+        &self.last_response
+    }
+
     /// The memory on the heap, in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.last_response.capacity()

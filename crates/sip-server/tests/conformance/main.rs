@@ -13,6 +13,7 @@ mod limits;
 mod media;
 mod outbound;
 mod reach;
+mod records;
 mod redirect;
 mod registrar;
 mod relay;

@@ -10,8 +10,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
+/// A time of the relay, in a test that does not depend on it.
+const NOW: std::time::Duration = std::time::Duration::ZERO;
+
 /// The external address of alice behind a NAT.
-const NAT: &str = "198.51.100.200:40123";
+pub(crate) const NAT: &str = "198.51.100.200:40123";
 
 /// A host that numbers ports and has none after 20 streams.
 #[derive(Default)]
@@ -46,27 +49,27 @@ impl Host<RawMutex> for Numbered {
 }
 
 /// A server with a relay, and bob registered at `contact` from his address.
-fn server(config: Config, contact: &str) -> (Rig, Arc<dyn Calls>) {
+pub(crate) fn server(config: Config, contact: &str) -> (Rig, Arc<dyn Calls>) {
     let relay = Arc::new(Relay::<RawMutex, _>::new(Numbered::default(), Limits::default()));
     let mut rig = Rig::relaying(config, Arc::<Relay<RawMutex, Numbered>>::clone(&relay));
     rig.register("bob", &udp(BOB), contact);
     (rig, relay)
 }
 
-fn sdp(host: &str) -> String {
+pub(crate) fn sdp(host: &str) -> String {
     format!(
         "v=0\r\no=- 1 1 IN IP4 {host}\r\ns=-\r\nc=IN IP4 {host}\r\nt=0 0\r\nm=audio 4000 RTP/AVP 0\r\n"
     )
 }
 
-fn offer(host: &str) -> Draft {
+pub(crate) fn offer(host: &str) -> Draft {
     Draft::invite("sip:bob@example.com")
         .and("Content-Type", "application/sdp")
         .with_body(&sdp(host))
 }
 
 /// Bob's response to `forwarded` with a session description.
-fn answer(rig: &mut Rig, forwarded: &Sent, status: u16) -> Sent {
+pub(crate) fn answer(rig: &mut Rig, forwarded: &Sent, status: u16) -> Sent {
     let mut response = forwarded.answer(status, "bob", "Contact: <sip:bob@x>\r\n");
     let end = response.len() - b"Content-Length: 0\r\n\r\n".len();
     assert!(response[end..].starts_with(b"Content-Length: 0"));
@@ -75,7 +78,9 @@ fn answer(rig: &mut Rig, forwarded: &Sent, status: u16) -> Sent {
     let rest =
         format!("Content-Type: application/sdp\r\nContent-Length: {}\r\n\r\n{body}", body.len());
     response.extend(rest.as_bytes());
-    rig.receive(&forwarded.flow, &response).response().clone()
+    let reaction = rig.receive(&forwarded.flow, &response);
+    let passed = reaction.responses().next().expect("a response");
+    passed.clone()
 }
 
 fn body(sent: &Sent) -> String {
@@ -316,7 +321,7 @@ fn a_call_that_the_server_ends_gets_a_bye_to_each_end() {
     let fields = format!("{routes}Contact: <sip:bob@{BOB}>\r\n");
     rig.receive(&forwarded.flow, &forwarded.answer(200, "bob", &fields)).response();
     let call_id = forwarded.value(HeaderName::CallId);
-    let ended = relay.end_dialog(call_id.as_bytes(), [b"bob", b"alice-tag"]).expect("a call");
+    let ended = relay.end_dialog(call_id.as_bytes(), [b"bob", b"alice-tag"], NOW).expect("a call");
     let reaction = rig.hang_up(&ended, "SIP;cause=408;text=\"Media Timeout\"");
     let byes: Vec<&Sent> = reaction.requests().collect();
     let [to_bob, to_alice] = byes[..] else { panic!("{reaction:#?}") };

@@ -313,7 +313,7 @@ impl Reaction {
             .iter()
             .filter_map(|event| match event {
                 Event::Locate { destination, ticket, .. } => Some((destination, ticket)),
-                Event::Notice(_) => None,
+                Event::Notice(_) | Event::CallEnded(_) => None,
             })
             .collect();
         match &wanted[..] {

@@ -50,6 +50,9 @@ struct Sockets {
     opened: AtomicUsize,
     /// Counts packets that the system did not send, and those longer than the buffer.
     unsent: AtomicU64,
+    /// Counts packets that arrived, and those sent on.
+    received: AtomicU64,
+    sent: AtomicU64,
 }
 
 /// One leg of a stream.
@@ -75,6 +78,8 @@ impl Media {
             sets,
             opened: AtomicUsize::new(0),
             unsent: AtomicU64::new(0),
+            received: AtomicU64::new(0),
+            sent: AtomicU64::new(0),
         })))
     }
 
@@ -92,6 +97,16 @@ impl Media {
     /// the buffer.
     pub(super) fn unsent(&self) -> u64 {
         self.0.unsent.load(Ordering::Relaxed)
+    }
+
+    /// The number of packets that arrived, refused ones included.
+    pub(super) fn received(&self) -> u64 {
+        self.0.received.load(Ordering::Relaxed)
+    }
+
+    /// The number of packets that were sent on.
+    pub(super) fn sent(&self) -> u64 {
+        self.0.sent.load(Ordering::Relaxed)
     }
 }
 

@@ -22,28 +22,39 @@ impl Media {
     /// `buffer`.
     pub(in crate::serve) fn serve(&self, owner: usize, clock: &Clock, buffer: &mut [u8]) {
         let mut events = [EpollEvent::empty(); EVENTS];
+        let mut counts = Counts::default();
         for _ in 0..ROUNDS {
             let count = match self.0.sets[owner].wait(&mut events, EpollTimeout::ZERO) {
                 Ok(count) => count,
                 Err(error) => {
-                    return log::error("wait", || format!("cannot wait for media: {error}"));
+                    log::error("wait", || format!("cannot wait for media: {error}"));
+                    break;
                 }
             };
             let now = since_epoch(clock.now());
             for event in &events[..count] {
-                self.0.relay_one(Token::of(event.data()), buffer, now);
+                self.0.relay_one(Token::of(event.data()), buffer, now, &mut counts);
             }
             if count < EVENTS {
-                return;
+                break;
             }
         }
+        self.0.received.fetch_add(counts.received, Ordering::Relaxed);
+        self.0.sent.fetch_add(counts.sent, Ordering::Relaxed);
     }
+}
+
+/// The packets of one turn.
+#[derive(Default)]
+struct Counts {
+    received: u64,
+    sent: u64,
 }
 
 impl Sockets {
     /// Relays the next packet of a socket. One that is left waits for the next event: most sockets
     /// have one at a time, and a second call would find none.
-    fn relay_one(&self, token: Token, buffer: &mut [u8], now: Duration) {
+    fn relay_one(&self, token: Token, buffer: &mut [u8], now: Duration, counts: &mut Counts) {
         let Some(leg) = self.legs.get(token.pair) else { return };
         let leg = leg.lock();
         let Some(Leg { stream, side, sockets }) = &*leg else { return };
@@ -51,6 +62,7 @@ impl Sockets {
         let at = index(token.channel);
         // One byte more shows that a packet is too long. An error is that of an earlier packet.
         let Ok((length, source)) = from[at].receive(&mut buffer[..=MAX_PACKET]) else { return };
+        counts.received += 1;
         if length > MAX_PACKET {
             self.unsent.fetch_add(1, Ordering::Relaxed);
             return;
@@ -62,8 +74,9 @@ impl Sockets {
         if relayed.is_fixed {
             from[at].connect(source);
         }
-        if to[at].send(&buffer[..relayed.length], relayed.to).is_err() {
-            self.unsent.fetch_add(1, Ordering::Relaxed);
+        match to[at].send(&buffer[..relayed.length], relayed.to) {
+            Ok(_) => counts.sent += 1,
+            Err(_) => drop(self.unsent.fetch_add(1, Ordering::Relaxed)),
         }
     }
 }

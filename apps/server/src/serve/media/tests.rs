@@ -85,6 +85,7 @@ impl Rig {
             role,
             side: if is_offer { Side::Caller } else { Side::Callee },
             begins: is_offer,
+            parties: [b"sip:a@example.com", b"sip:b@example.com"],
             owner: 1,
             now: Duration::ZERO,
         };
@@ -102,7 +103,9 @@ impl Rig {
     }
 
     fn hang_up(&self, call_id: &str) -> relay::CallReport {
-        self.relay.end_dialog(call_id.as_bytes(), [b"callee", b"caller"]).expect("a call")
+        self.relay
+            .end_dialog(call_id.as_bytes(), [b"callee", b"caller"], Duration::ZERO)
+            .expect("a call")
     }
 
     /// Serves the workers once, after waiting for packets.
@@ -151,6 +154,7 @@ fn packets_pass_both_ways_and_leave_from_the_announced_ports() {
         let [caller, callee] = rig.hang_up("a").streams[0].clone();
         assert_eq!((caller.packets, callee.packets), (6, 5));
         assert_eq!((caller.refused, callee.refused, rig.relay.host().unsent()), (0, 0, 0));
+        assert_eq!((rig.relay.host().received(), rig.relay.host().sent()), (13, 13));
     }
 }
 

@@ -2,10 +2,11 @@
 //! and the client transaction of each branch.
 
 mod branches;
+mod relayed;
 
 use super::fork::{Cancel, ELSEWHERE, Fork, ForkState, reason_line, reason_lines};
 use super::forward::{NO_CHALLENGE, ResponseChanges, SenderFields};
-use super::media::{self, body_of_response, on_answer};
+use super::media::{body_of_response, on_answer};
 use super::plan::Plan;
 use super::search::{Aim, Search};
 use super::target::Targets;
@@ -58,6 +59,9 @@ struct From {
 }
 
 impl Context {
+    /// The approximate memory of a context beside the request, in bytes.
+    pub(crate) const STATE: usize = size_of::<Self>() + size_of::<Search>() + 1024;
+
     /// Creates the context of `request`, which has the fields `said`, and sends the request to the
     /// best of `targets`.
     pub(crate) fn start(
@@ -146,6 +150,9 @@ impl Context {
             .as_ref()
             .is_some_and(|search| search.plan.sender_fields != SenderFields::Removed);
         let reason = if is_known { reason_lines(cancel) } else { Vec::new() };
+        if let Some(search) = &mut self.search {
+            search.failing.cancelled(cancel);
+        }
         self.close_others(None, &reason, env);
         self.conclude(env);
     }
@@ -252,12 +259,10 @@ impl Context {
         answer: &Answer<'_, '_>,
         env: &mut Env<'_>,
     ) -> ResponseOutcome {
-        if let Some(relay) = env.relay {
-            media::on_final(answer, status, [&from.there, self.back.flow()], relay);
-        }
         let is_success = status < 300;
         let is_acknowledged = self.kind == TransactionKind::Invite && !is_success;
         let request = self.branches[usize::from(index)].on_final(is_acknowledged);
+        self.end_relayed(&request, answer.message, (status, from.there.remote), env);
         if is_success {
             // Retransmissions of a 2xx and the 2xx of other branches are all forwarded.
             if self.kind == TransactionKind::Invite && self.back.server.state() != State::Accepted {
@@ -363,7 +368,7 @@ impl Context {
         let Some(fork) = self.branches.get_mut(usize::from(index)) else { return };
         let ForkState::Sent(sent) = &mut fork.state else { return };
         if sent.client.on_transport_error() && !sent.is_final {
-            sent.fail(env);
+            sent.is_final = true;
             if !self.fail_over(index, true, env) {
                 self.fail_delivery();
             }
@@ -417,7 +422,7 @@ impl Context {
                 && sent.flow.connection == Some(connection)
                 && !sent.is_final
             {
-                sent.fail(env);
+                sent.is_final = true;
                 (fork.state, fork.timer_c) = (ForkState::Over, None);
                 env.counters.lost_branches.add();
                 if !self.fail_over(index as u8, true, env) {
@@ -533,12 +538,15 @@ impl Context {
             }
         }
         if self.has_final() && self.branches.iter().all(Fork::has_ended) {
+            self.conclude_relayed(env);
             self.search = None;
         }
     }
 
     fn answer_best(&mut self, env: &mut Env<'_>) {
         let Some(search) = &mut self.search else { return };
+        let best = search.best.as_ref().map(|(_, bytes)| &bytes[..]);
+        search.failing.answered(self.is_cancelled, best);
         match search.best.take() {
             // The CANCEL went on a flow that has failed since, so the branch counts as cancelled.
             Some((430 | 503, bytes)) if self.is_cancelled && bytes.is_empty() => {

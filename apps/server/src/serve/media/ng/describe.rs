@@ -61,6 +61,7 @@ pub(super) fn describe(
         role,
         side,
         begins: is_offer,
+        parties: [&[]; 2],
         owner: 0,
         now: surroundings.now,
     };

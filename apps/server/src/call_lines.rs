@@ -1,0 +1,234 @@
+//! Relayed calls in JSON: the records of those that have ended, and the list of those that stand.
+//! A value that was not measured is null.
+
+use crate::output::printable;
+use relay::{CallReport, Direction};
+use serde::{Deserialize, Serialize};
+use sip::Instant;
+use sip_server::{CallRecord, Party};
+use std::time::{Duration, UNIX_EPOCH};
+
+/// A line of the file of records.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Record {
+    pub(crate) call_id: String,
+    /// The URI in From.
+    pub(crate) caller: String,
+    /// The URI in To.
+    pub(crate) callee: String,
+    /// The addresses that the signalling came from.
+    pub(crate) caller_address: String,
+    pub(crate) callee_address: String,
+    /// Times in UTC (RFC 3339).
+    pub(crate) created: String,
+    pub(crate) ringing: Option<String>,
+    pub(crate) answered: Option<String>,
+    pub(crate) ended: String,
+    /// Seconds from the answer to the end.
+    pub(crate) duration: Option<f64>,
+    /// `caller`, `callee` or `server`.
+    pub(crate) ended_by: String,
+    /// The final response that the caller got, if it is no 2xx.
+    pub(crate) status: Option<u16>,
+    pub(crate) phrase: Option<String>,
+    /// The value of Reason.
+    pub(crate) reason: Option<String>,
+    /// True if no packet came within 5 seconds after the answer.
+    pub(crate) no_media: Option<bool>,
+    pub(crate) streams: Vec<Stream>,
+}
+
+/// A call that stands.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Call {
+    /// Names the call for `barebell calls end`.
+    pub(crate) id: String,
+    pub(crate) call_id: String,
+    pub(crate) caller: String,
+    pub(crate) callee: String,
+    /// Seconds since the answer.
+    pub(crate) duration: Option<f64>,
+    pub(crate) no_media: Option<bool>,
+    pub(crate) streams: Vec<Stream>,
+}
+
+/// A medium of a call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Stream {
+    pub(crate) from_caller: Packets,
+    pub(crate) from_callee: Packets,
+}
+
+/// The packets from one end, as they arrived at the relay.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Packets {
+    /// The agreed codec and its clock rate, such as `PCMU/8000`.
+    pub(crate) codec: Option<String>,
+    pub(crate) packets: u64,
+    pub(crate) bytes: u64,
+    /// Packets of another source, forged, or not agreed.
+    pub(crate) refused: u64,
+    /// Packets that the relay could not send on.
+    pub(crate) unsent: u64,
+    /// Packets lost before the relay.
+    pub(crate) lost: Option<u64>,
+    /// The same in percent.
+    pub(crate) loss: Option<f64>,
+    /// The maximum interarrival jitter in milliseconds.
+    pub(crate) jitter: Option<f64>,
+    /// The longest time between two packets in milliseconds.
+    pub(crate) max_delta: Option<f64>,
+    /// The mean opinion score.
+    pub(crate) mos: Option<f64>,
+    /// The last report of the other end about these packets.
+    pub(crate) reported: Option<Reported>,
+}
+
+/// A receiver report of an end.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Reported {
+    /// The packets lost since the beginning.
+    pub(crate) lost: i32,
+    /// The packets lost since the report before, in percent.
+    pub(crate) loss: f64,
+    /// The interarrival jitter in milliseconds.
+    pub(crate) jitter: f64,
+}
+
+impl From<&CallRecord> for Record {
+    fn from(record: &CallRecord) -> Self {
+        let report = &record.report;
+        let [caller_address, callee_address] =
+            report.ends.each_ref().map(|end| end.signalling.to_string());
+        let seconds = |since: Instant| record.ended.since(since).as_micros() as f64 / 1e6;
+        Self {
+            call_id: shown(&report.call_id),
+            caller: shown(&report.parties[0]),
+            callee: shown(&report.parties[1]),
+            caller_address,
+            callee_address,
+            created: time(record.created),
+            ringing: record.ringing.map(time),
+            answered: record.answered.map(time),
+            ended: time(record.ended),
+            duration: record.answered.map(|since| rounded(seconds(since))),
+            ended_by: match record.ended_by {
+                Party::Caller => "caller",
+                Party::Callee => "callee",
+                Party::Server => "server",
+            }
+            .to_owned(),
+            status: record.response.as_ref().map(|(status, _)| *status),
+            phrase: record.response.as_ref().map(|(_, phrase)| shown(phrase)),
+            reason: record.reason.as_deref().map(shown),
+            no_media: report.no_media,
+            streams: streams(report),
+        }
+    }
+}
+
+impl Call {
+    /// The call of `report` with this `id`, at the time `now` of the relay.
+    pub(crate) fn new(id: String, report: &CallReport, now: Duration) -> Self {
+        let answered = report.answered;
+        Self {
+            id,
+            call_id: shown(&report.call_id),
+            caller: shown(&report.parties[0]),
+            callee: shown(&report.parties[1]),
+            duration: answered.map(|since| rounded(now.saturating_sub(since).as_secs_f64())),
+            no_media: report.no_media,
+            streams: streams(report),
+        }
+    }
+}
+
+fn streams(report: &CallReport) -> Vec<Stream> {
+    let stream = |[caller, callee]: &[Direction; 2]| Stream {
+        from_caller: Packets::from(caller),
+        from_callee: Packets::from(callee),
+    };
+    report.streams.iter().map(stream).collect()
+}
+
+impl From<&Direction> for Packets {
+    fn from(direction: &Direction) -> Self {
+        let share = |lost: u64, expected: u64| rounded(100.0 * lost as f64 / expected as f64);
+        Self {
+            codec: direction.codec.as_deref().map(printable),
+            packets: direction.packets,
+            bytes: direction.bytes,
+            refused: direction.refused,
+            unsent: direction.unsent,
+            lost: direction.lost,
+            loss: direction.lost.zip(direction.expected).map(|(lost, of)| share(lost, of)),
+            jitter: direction.jitter.map(milliseconds),
+            max_delta: direction.max_delta.map(milliseconds),
+            mos: direction.mean_opinion_score.map(|score| (score * 100.0).round() / 100.0),
+            reported: direction.reported.map(|reported| Reported {
+                lost: reported.lost,
+                loss: rounded(100.0 * reported.fraction_lost),
+                jitter: milliseconds(reported.jitter),
+            }),
+        }
+    }
+}
+
+/// Text of a peer, without control characters.
+fn shown(text: &[u8]) -> String {
+    printable(&String::from_utf8_lossy(text))
+}
+
+fn time(at: Instant) -> String {
+    let at = UNIX_EPOCH + Duration::from_micros(at.as_micros());
+    humantime::format_rfc3339_millis(at).to_string()
+}
+
+fn milliseconds(duration: Duration) -> f64 {
+    rounded(duration.as_secs_f64() * 1000.0)
+}
+
+/// `number` with three decimals.
+fn rounded(number: f64) -> f64 {
+    (number * 1000.0).round() / 1000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_example_of_the_documentation_has_every_field() {
+        let page = include_str!("../../../docs/running.md");
+        let lines: Vec<&str> =
+            page.lines().filter(|line| line.starts_with("{\"call_id\":")).collect();
+        let [line] = lines[..] else { panic!("one example is expected: {lines:?}") };
+        let record: Record = serde_json::from_str(line).unwrap();
+        assert_eq!(serde_json::to_string(&record).unwrap(), line);
+        let section = page.split("## Records of calls").nth(1).expect("a section");
+        let section = section.split("\n## ").next().expect("its text");
+        let value = serde_json::to_value(&record).unwrap();
+        let mut left = vec![&value];
+        while let Some(value) = left.pop() {
+            for (name, value) in value.as_object().into_iter().flatten() {
+                assert!(section.contains(&format!("`{name}`")), "{name} is not described");
+                left.push(value);
+            }
+            left.extend(value.as_array().into_iter().flatten());
+        }
+    }
+
+    #[test]
+    fn text_of_peers_has_no_control_characters() {
+        assert_eq!(
+            shown(b"sip:a\r\n\x1b\x7f\xc2\x9b@b\xff"),
+            "sip:a\\r\\n\\u{1b}\\u{7f}\\u{9b}@b\u{fffd}"
+        );
+    }
+
+    #[test]
+    fn times_are_in_utc() {
+        assert_eq!(time(Instant::from_micros(1_700_000_000_123_999)), "2023-11-14T22:13:20.123Z");
+    }
+}

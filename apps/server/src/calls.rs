@@ -1,0 +1,150 @@
+//! `barebell calls` and `barebell drain`.
+
+use crate::access::Access;
+use crate::admin::ask::Ask;
+use crate::admin::{CallEnded, Drained, Request};
+use crate::call_lines::{Call, Packets};
+use crate::cli::{CallsCommand, CallsFlags, Place, ScreenFlags};
+use crate::failure::Failure;
+use crate::output::{Out, printable};
+use crate::screens::{SECOND, aligned, refuse_if_elsewhere, show};
+use std::thread;
+use std::time::Duration;
+
+/// Shows the relayed calls, or ends one.
+///
+/// # Errors
+/// [`Failure`] if neither the server nor its data can be accessed, or there is no such call.
+pub(crate) fn run(flags: &CallsFlags, out: &mut Out) -> Result<(), Failure> {
+    match &flags.command {
+        None => list(&flags.screen, out),
+        Some(CallsCommand::End { id, place }) => {
+            let ended: CallEnded = running(place)?.ask(&Request::EndCall { id: id.clone() })?;
+            let [caller, callee] = [&ended.caller, &ended.callee].map(|uri| printable(uri));
+            out.line(&format!("ended the call of {caller} to {callee}"))
+        }
+    }
+}
+
+/// Has the server refuse new calls, or accept them again.
+///
+/// # Errors
+/// [`Failure`] if no server runs, or it cannot be accessed.
+pub(crate) fn drain(drains: bool, place: &Place, out: &mut Out) -> Result<(), Failure> {
+    let drained: Drained = running(place)?.ask(&Request::Drain { drains })?;
+    let Drained { calls, transactions, .. } = drained;
+    out.line(&match drains {
+        true => format!(
+            "new calls are refused; {calls} relayed calls and {transactions} transactions stand"
+        ),
+        false => "new calls are accepted again".to_owned(),
+    })
+}
+
+/// The server of `place`, or its data.
+fn running(place: &Place) -> Result<Access, Failure> {
+    let data = place.settings()?.data()?;
+    let access = Access::open_existing(place)?;
+    if !matches!(access, Some(Access::Running(_))) {
+        refuse_if_elsewhere(place, &data)?;
+    }
+    access
+        .ok_or_else(|| Failure::said(format!("no server runs with the data in {}", data.display())))
+}
+
+fn list(flags: &ScreenFlags, out: &mut Out) -> Result<(), Failure> {
+    loop {
+        let mut rows: Vec<Call> = Vec::new();
+        let access = Access::open_existing(&flags.place)?;
+        if !matches!(access, Some(Access::Running(_))) {
+            refuse_if_elsewhere(&flags.place, &flags.place.settings()?.data()?)?;
+        }
+        if let Some(access) = access {
+            access.list(&Request::Calls, &mut |row| {
+                rows.push(row);
+                Ok(())
+            })?;
+        }
+        if flags.json && flags.watch {
+            out.json(&rows)?;
+        } else if flags.json {
+            rows.iter().try_for_each(|row| out.json(row))?;
+        } else if rows.is_empty() {
+            show("no call is relayed\n", flags, out)?;
+        } else {
+            show(&table(&rows), flags, out)?;
+        }
+        out.flush()?;
+        if !flags.watch {
+            return Ok(());
+        }
+        thread::sleep(SECOND);
+    }
+}
+
+/// A table of calls. A column with two values has that of the packets from the caller first.
+fn table(calls: &[Call]) -> String {
+    let head = ["id", "caller", "callee", "time", "codec", "loss", "jitter", "MOS"];
+    let rows = calls.iter().map(|call| {
+        let both = |show: &dyn Fn(&Packets) -> Option<String>| {
+            let Some(stream) = call.streams.first() else { return "-".to_owned() };
+            let [one, other] = [&stream.from_caller, &stream.from_callee]
+                .map(|packets| show(packets).unwrap_or_else(|| "-".to_owned()));
+            format!("{one} / {other}")
+        };
+        let time = call.duration.map_or_else(
+            || "ringing".to_owned(),
+            |seconds| humantime::format_duration(Duration::from_secs(seconds as u64)).to_string(),
+        );
+        [
+            printable(&call.id),
+            printable(&call.caller),
+            printable(&call.callee),
+            time,
+            both(&|packets| packets.codec.as_deref().map(printable)),
+            both(&|packets| packets.loss.map(|loss| format!("{loss:.1} %"))),
+            both(&|packets| packets.jitter.map(|jitter| format!("{jitter:.0} ms"))),
+            both(&|packets| packets.mos.map(|mos| format!("{mos:.1}"))),
+        ]
+    });
+    aligned(std::iter::once(head.map(str::to_owned)).chain(rows))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::call_lines::Stream;
+
+    #[test]
+    fn values_that_are_not_measured_are_dashes() {
+        let packets = |loss| Packets {
+            codec: Some("PCMU/8000".to_owned()),
+            packets: 1,
+            bytes: 172,
+            refused: 0,
+            unsent: 0,
+            lost: None,
+            loss,
+            jitter: loss,
+            max_delta: None,
+            mos: loss,
+            reported: None,
+        };
+        let call = Call {
+            id: "00c0ffee".to_owned(),
+            call_id: "x".to_owned(),
+            caller: "sip:a\u{1b}@h".to_owned(),
+            callee: "sip:b@h".to_owned(),
+            duration: Some(61.7),
+            no_media: None,
+            streams: vec![Stream { from_caller: packets(Some(2.25)), from_callee: packets(None) }],
+        };
+        let ringing = Call { duration: None, streams: Vec::new(), ..call.clone() };
+        assert_eq!(
+            table(&[call, ringing]),
+            "id        caller         callee   time     codec                  loss       jitter    MOS\n\
+             00c0ffee  sip:a\\u{1b}@h  sip:b@h  1m 1s    PCMU/8000 / PCMU/8000  2.2 % / -  2 ms / -  2.2 / -\n\
+             00c0ffee  sip:a\\u{1b}@h  sip:b@h  ringing  -                      -          -         -\n"
+        );
+    }
+}

@@ -1,0 +1,162 @@
+//! Relayed calls: their list, their records, and their end by command.
+
+use crate::media::{Phone, call, hang_up, pass};
+use crate::phone::{PATIENCE, found, register, request, serve, status};
+use crate::site::{Server, Site, show};
+use serde_json::Value;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+fn serve_with(site: &Site, ports: &str, more: &str) -> (Server, String) {
+    let text = format!("[media]\nrelay = \"all\"\nports = \"{ports}\"\n{more}");
+    let config = show(&site.file("c.toml", &text));
+    let (server, [address, _]) = serve(site, &format!("--config {config}"));
+    (server, address)
+}
+
+/// The records in the file at `path`, as soon as there are `count`.
+fn records(path: &Path, count: usize) -> Vec<Value> {
+    let give_up = Instant::now() + PATIENCE;
+    loop {
+        let text = std::fs::read_to_string(path).unwrap();
+        if text.lines().count() >= count && text.ends_with('\n') {
+            let records: Vec<Value> =
+                text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+            assert_eq!(records.len(), count, "{text}");
+            return records;
+        }
+        assert!(Instant::now() < give_up, "{count} records are expected: {text}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The calls that stand.
+fn standing(site: &Site) -> Vec<Value> {
+    let list = site.good("calls --json");
+    list.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// Sends an INVITE with this number. Returns the final response.
+fn invite(server: &str, caller: &Phone, number: u32) {
+    let from = caller.sip.local_addr().unwrap();
+    let more = format!("Contact: <sip:alice@{from}>\r\n{}", caller.description());
+    let invite = request("INVITE", "sip:bob@example.com", "UDP", from, number, &more);
+    caller.sip.send_to(invite.as_bytes(), server).unwrap();
+}
+
+#[test]
+fn a_call_is_listed_and_ended_by_its_identifier() {
+    let site = Site::new();
+    let (_server, address) = serve_with(&site, "27200-27299", "");
+    assert_eq!(site.good("calls"), "no call is relayed\n");
+    let ([caller, callee], ports, _) = call(&address);
+    for _ in 0..5 {
+        pass(&caller.rtp, ports[0], &callee.rtp);
+    }
+    let calls = standing(&site);
+    let [one] = &calls[..] else { panic!("{calls:?}") };
+    assert_eq!((&one["caller"], &one["call_id"]), (&"sip:bob@example.com".into(), &"2000".into()));
+    assert!(one["duration"].as_f64().is_some_and(|seconds| seconds < 600.0), "{one}");
+    let [from_caller, from_callee] =
+        ["from_caller", "from_callee"].map(|at| &one["streams"][0][at]);
+    assert_eq!((&from_caller["packets"], &from_callee["packets"]), (&5.into(), &0.into()));
+    assert_eq!(from_caller["codec"], "PCMU/8000");
+    assert_eq!((&from_callee["loss"], &from_callee["mos"]), (&Value::Null, &Value::Null));
+    let now = status(&site);
+    assert_eq!((&now["calls"], &now["draining"]), (&1.into(), &false.into()));
+    assert_eq!(now["counters"]["media-received"], 5);
+    assert_eq!(now["counters"]["media-sent"], 5);
+    let id = one["id"].as_str().unwrap();
+    assert!(site.good("calls").contains(&format!("{id}  sip:bob@example.com  ")));
+    assert!(site.bad("calls end 0").contains("there is no relayed call 0"));
+    let ended = site.good(&format!("calls end {id}"));
+    assert_eq!(ended, "ended the call of sip:bob@example.com to sip:bob@example.com\n");
+    for phone in [&caller, &callee] {
+        let bye = phone.receive_bye();
+        assert!(found(&bye, "Reason: ")[0].contains("Ended by the operator"), "{bye}");
+        phone.respond(&address, &bye, "200 OK", "Content-Length: 0\r\n");
+    }
+    assert_eq!(standing(&site).len(), 0);
+    let record = &records(&site.data().join("calls.jsonl"), 1)[0];
+    assert_eq!(record["ended_by"], "server");
+    assert!(record["reason"].as_str().unwrap().starts_with("Q.850;cause=16"));
+}
+
+#[test]
+fn a_stopped_server_has_no_calls() {
+    let site = Site::new();
+    assert_eq!(site.good("calls"), "no call is relayed\n");
+    assert!(site.bad("calls end 0").contains("no server runs"));
+    site.good("user list");
+    assert_eq!(site.good("calls --json"), "");
+    assert!(site.bad("calls end 0").contains("no server runs"));
+    assert!(site.bad("drain").contains("no server runs"));
+}
+
+#[test]
+fn each_call_has_one_record_in_the_file() {
+    let site = Site::new();
+    let path = site.data().join("../calls");
+    let more = format!("records = \"{}\"", show(&path));
+    let (server, address) = serve_with(&site, "27300-27399", &more);
+    let ([caller, callee], ports, within) = call(&address);
+    pass(&caller.rtp, ports[0], &callee.rtp);
+    hang_up(&address, [&caller, &callee], within);
+    let record = &records(&path, 1)[0];
+    assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!((&record["ended_by"], &record["status"]), (&"caller".into(), &Value::Null));
+    assert_eq!(record["reason"], "Q.850;cause=16");
+    let time = |name: &str| humantime::parse_rfc3339(record[name].as_str().unwrap()).unwrap();
+    assert!(time("created") <= time("answered") && time("answered") <= time("ended"));
+    assert!(record["streams"][0]["from_caller"]["packets"].as_u64() >= Some(1));
+    // The callee refuses a call, with a phrase that imitates a line.
+    invite(&address, &caller, 2001);
+    let received = loop {
+        let received = callee.receive();
+        if received.starts_with("INVITE ") {
+            break received;
+        }
+    };
+    callee.respond(&address, &received, "486 Busy\u{9b}\u{7f}", "Content-Length: 0\r\n");
+    let record = &records(&path, 2)[1];
+    assert_eq!((&record["status"], &record["answered"]), (&486.into(), &Value::Null));
+    assert_eq!(record["phrase"], "Busy\\u{9b}\\u{7f}");
+    // A call that stands when the server is stopped.
+    let _standing = call(&address);
+    server.terminate();
+    let record = &records(&path, 3)[2];
+    assert_eq!((&record["ended_by"], &record["reason"]), (&"server".into(), &Value::Null));
+    assert!(!site.data().join("calls.jsonl").exists());
+}
+
+#[test]
+fn records_can_be_turned_off_and_a_bad_path_is_an_error() {
+    let site = Site::new();
+    let (server, _) = serve_with(&site, "27400-27499", "records = false");
+    assert!(!site.data().join("calls.jsonl").exists());
+    server.terminate();
+    let config = show(&site.file("bad.toml", "[media]\nrecords = \"/dev/null\"\n"));
+    let error = site.bad(&format!("serve --listen udp:127.0.0.1:0 --config {config}"));
+    assert!(error.contains("call records /dev/null") && error.contains("no regular"), "{error}");
+}
+
+#[test]
+fn a_draining_server_refuses_new_calls_only() {
+    let site = Site::new();
+    let (_server, address) = serve_with(&site, "27500-27599", "");
+    let ([caller, callee], ports, within) = call(&address);
+    assert!(site.good("drain").starts_with("new calls are refused; 1 relayed calls and "));
+    let now = status(&site);
+    assert_eq!((&now["calls"], &now["draining"]), (&1.into(), &true.into()));
+    assert!(site.good("status").contains("\ndraining "));
+    let other = Phone::new();
+    invite(&address, &other, 2001);
+    assert!(other.receive().starts_with("SIP/2.0 503 "));
+    register(&other.sip, &address, "sip:bob@127.0.0.1:9");
+    pass(&caller.rtp, ports[0], &callee.rtp);
+    hang_up(&address, [&caller, &callee], within);
+    assert_eq!(site.good("drain --cancel"), "new calls are accepted again\n");
+    assert_eq!(status(&site)["draining"], false);
+}

@@ -1,0 +1,83 @@
+//! The record of a relayed call that has ended.
+
+use alloc::boxed::Box;
+use core::time::Duration;
+use relay::CallReport;
+use sip::{Instant, Message, StartLine};
+
+/// The maximum length of a reason phrase or a Reason in a record, in bytes. The rest is not kept.
+const MAX_TEXT: usize = 256;
+
+/// A party of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Party {
+    /// The end that began the call.
+    Caller,
+    /// The end that was called.
+    Callee,
+    /// This server.
+    Server,
+}
+
+/// The record of a relayed call. A call that was forked, or sent to several places one after the
+/// other, has one.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct CallRecord {
+    /// The report of the relay. Its times are those of the owner's clock.
+    pub report: CallReport,
+    /// The time of day of the first INVITE.
+    pub created: Instant,
+    /// The time of day of the first 18x.
+    pub ringing: Option<Instant>,
+    /// The time of day of the 2xx.
+    pub answered: Option<Instant>,
+    /// The time of day of the end.
+    pub ended: Instant,
+    /// The party that ended the call.
+    pub ended_by: Party,
+    /// The final response that the caller got, if it is no 2xx: its status and reason phrase.
+    pub response: Option<(u16, Box<[u8]>)>,
+    /// The first Reason (RFC 3326) of the BYE, the CANCEL or the final response.
+    pub reason: Option<Box<[u8]>>,
+}
+
+impl CallRecord {
+    /// The record of a call that `ended_by` ended at `now`. `clock_offset` is the offset of the time
+    /// of day from the time of the owner's clock, in microseconds.
+    #[must_use]
+    pub fn new(report: CallReport, ended_by: Party, now: Instant, clock_offset: i64) -> Self {
+        let time_of_day =
+            |micros: u64| Instant::from_micros(micros.saturating_add_signed(clock_offset));
+        let at = |time: Duration| time_of_day(u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
+        Self {
+            created: at(report.created),
+            ringing: report.ringing.map(at),
+            answered: report.answered.map(at),
+            ended: time_of_day(now.as_micros()),
+            report,
+            ended_by,
+            response: None,
+            reason: None,
+        }
+    }
+
+    /// Adds the final response that the caller got.
+    pub(crate) fn with_response(mut self, response: &Message<'_>) -> Self {
+        if let StartLine::Response { status, reason } = response.start_line() {
+            self.response = Some((status, cut(reason)));
+        }
+        self
+    }
+
+    /// Adds the value of a Reason.
+    pub(crate) fn with_reason(mut self, reason: Option<&[u8]>) -> Self {
+        self.reason = reason.map(cut);
+        self
+    }
+}
+
+/// The beginning of `text` that a record keeps.
+pub(crate) fn cut(text: &[u8]) -> Box<[u8]> {
+    text[..text.len().min(MAX_TEXT)].into()
+}
