@@ -12,6 +12,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
+use core::net::SocketAddr;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
 use hashbrown::HashMap;
@@ -383,7 +384,7 @@ where
         self.with_branches(call_id, |branches| {
             let is_it = |branch: &Branch<R, H::Ports>| branch.side_of(tags[0], tags[1]).is_some();
             let mut found = branches.iter().filter(|branch| is_it(branch));
-            found.any(|branch| places.iter().any(|place| branch.signalling.contains(place)))
+            found.any(|branch| branch.ends.iter().any(|end| places.contains(&end.signalling)))
         })
     }
 
