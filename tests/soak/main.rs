@@ -87,7 +87,7 @@ impl Pair {
         match self.random.u8(..10) {
             0 => self.is_rejected(),
             1 => self.is_cancelled(),
-            _ => return self.is_answered(),
+            _ => return self.answered(),
         }
         self
     }
@@ -125,7 +125,7 @@ impl Pair {
         callee.request("ACK");
     }
 
-    fn is_answered(self) -> Self {
+    fn answered(self) -> Self {
         let Self { agents: [caller, callee], media, mut random } = self;
         let uri = callee.address_of_record();
         let bodies = media.each_ref().map(|media| description(media, ""));

@@ -339,3 +339,15 @@ fn a_call_that_the_server_ends_gets_a_bye_to_each_end() {
         assert!(bye.value(HeaderName::Reason).starts_with("SIP;cause=408"));
     }
 }
+
+#[test]
+fn a_callee_that_takes_the_second_offer_for_a_merged_request_has_refused_the_first() {
+    let (mut rig, relay) = server(open_config(), &format!("<sip:bob@{BOB}>"));
+    let first = rig.send(&udp(ALICE), &offer("198.51.100.10")).forwarded().clone();
+    let reaction = rig.receive(&first.flow, &first.answer(488, "bob", ""));
+    let invite = |sent: &&Sent| sent.value(HeaderName::CSeq).ends_with("INVITE");
+    let second = reaction.requests().find(invite).expect("another offer").clone();
+    let refused = rig.receive(&second.flow, &second.answer(482, "bob", ""));
+    assert_eq!(refused.responses().next().map(Sent::status), Some(488));
+    assert_eq!(relay.count(), 0);
+}

@@ -292,7 +292,16 @@ impl Context {
             // These responses mean that the flow has failed, not that the phone rejects the call.
             408 | 430 => self.fail_over(index, true, env),
             // The phone may refuse the keys of the offer, or an offer without keys.
-            488 => self.change_keys(index, env),
+            488 if self.change_keys(index, env) => {
+                if let Some(search) = &mut self.search {
+                    let distrusts = env.settings.distrusts(&from.there);
+                    search.remember(status, answer.message, distrusts);
+                }
+                true
+            }
+            // The phone takes that offer for a merged request (RFC 3261 section 8.2.2.2). The caller
+            // gets the 488.
+            482 => self.aim(index).is_some_and(|aim| aim.target.keying.is_some()),
             _ => false,
         };
         if has_failed_over {
