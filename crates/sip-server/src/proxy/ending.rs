@@ -74,7 +74,7 @@ impl Failing {
     }
 }
 
-/// Ends the branch of a relayed call whose INVITE was refused by `response`.
+/// Ends the branch of a relayed call on which `response` refuses the INVITE.
 pub(super) fn end_branch(response: &Message<'_>, relay: &dyn Calls) -> Option<CallReport> {
     let call_id = response.value(HeaderName::CallId)?;
     relay.end_branch(call_id, response.top_via().ok()?.branch()?)
