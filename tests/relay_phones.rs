@@ -147,7 +147,7 @@ impl Three {
     }
 
     /// Carol answers, and talks with alice.
-    fn is_continued(mut self) {
+    fn continues(mut self) {
         let Pair { alice, bob, exchange, .. } = &mut self.pair;
         self.carol.wait_for(Event::Established);
         bob.wait_for_status("REFER", &[202, 200]);
@@ -168,7 +168,7 @@ fn a_call_is_transferred_blind() {
     three.pair.bob.act(&Action::Transfer(carol));
     three.carol.wait_for(Event::Incoming);
     three.carol.act(&Action::Answer);
-    three.is_continued();
+    three.continues();
 }
 
 #[test]
@@ -186,5 +186,5 @@ fn a_call_is_transferred_after_consultation() {
     three.pair.bob.act(&Action::TransferToConsulted);
     // barebell-phone answers it automatically.
     three.carol.wait_for(Event::Incoming);
-    three.is_continued();
+    three.continues();
 }
