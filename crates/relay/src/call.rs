@@ -7,7 +7,7 @@ use crate::end::{End, EndReport, Keying};
 use crate::error::RelayError;
 use crate::host::{Host, Ports};
 use crate::keying::{LegKeying, LegKeys};
-use crate::relay::Passage;
+use crate::passage::{Passage, Role};
 use crate::statistics::Direction;
 use crate::stream::{Leg, Side, Stream};
 use alloc::boxed::Box;
@@ -36,31 +36,6 @@ const FIRST_PACKET: Duration = Duration::from_secs(5);
 
 /// A value of the owner that is kept with a call.
 pub type Attachment = Arc<dyn Any + Send + Sync>;
-
-/// The place of a description in the exchange of offers and answers (RFC 3264, RFC 6337).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// An offer. `exchange` identifies it among the offers of its side: the CSeq number in SIP.
-    Offer {
-        /// The identifier.
-        exchange: u32,
-    },
-    /// The description in a response: the answer if its request had an offer, otherwise an offer.
-    Response {
-        /// The identifier of the request.
-        exchange: u32,
-        /// True if it is the final answer. An earlier one may be followed by another.
-        is_final: bool,
-    },
-    /// The answer to the last offer of the other side. The call is answered then, and another
-    /// answer may follow.
-    Answer,
-    /// The description in an acknowledgement: the answer to an offer in a response.
-    Acknowledgement {
-        /// The identifier of the request.
-        exchange: u32,
-    },
-}
 
 /// An offer and its answer.
 struct Exchange {

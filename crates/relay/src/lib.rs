@@ -24,6 +24,7 @@ pub mod frame;
 mod host;
 mod keying;
 mod pairs;
+mod passage;
 mod relay;
 mod report;
 mod statistics;
@@ -31,13 +32,14 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
-pub use call::{Attachment, Role};
+pub use call::Attachment;
 pub use end::{End, EndReport, Keying};
 pub use error::{Drop, RelayError};
 pub use host::{Host, NoPort, Ports};
 pub use media::Channel;
 pub use pairs::{PORTS_PER_STREAM, Pairs, PortRange, PortRangeError};
-pub use relay::{Calls, Limits, Passage, Relay, Selection};
+pub use passage::{Passage, Role};
+pub use relay::{Calls, Limits, Relay, Selection};
 pub use report::CallReport;
 pub use statistics::{Direction, Reported, Rewrites};
 pub use stream::{Relayed, Side, Stream};

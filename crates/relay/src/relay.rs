@@ -1,10 +1,10 @@
 //! The table of relayed calls.
 
 use crate::account::{Accounts, Charge};
-use crate::call::{Attachment, Branch, Ends, Role};
-use crate::end::End;
+use crate::call::{Attachment, Branch, Ends};
 use crate::error::RelayError;
 use crate::host::{Host, Ports};
+use crate::passage::{Passage, Role};
 use crate::report::CallReport;
 use crate::stream::Side;
 use alloc::boxed::Box;
@@ -47,36 +47,6 @@ impl Default for Limits {
             inactivity: Duration::from_secs(60),
         }
     }
-}
-
-/// A description that passes the relay, and its place in the call.
-#[derive(Clone, Copy, Debug)]
-pub struct Passage<'a> {
-    /// The Call-ID.
-    pub call_id: &'a [u8],
-    /// The identifier of the branch that the request is sent on, if it may be the first one of the
-    /// call.
-    pub branch: Option<&'a [u8]>,
-    /// The tag of the end that sends the description.
-    pub from_tag: &'a [u8],
-    /// The tag of the other end. Empty before it is known.
-    pub to_tag: &'a [u8],
-    /// The end that sends the description.
-    pub from: End<'a>,
-    /// The end that gets it.
-    pub to: End<'a>,
-    /// The place of the description among offers and answers.
-    pub role: Role,
-    /// The side of the sender on that branch. Within a dialog the tags tell it.
-    pub side: Side,
-    /// True if a new call is relayed. Otherwise only calls that are relayed already.
-    pub begins: bool,
-    /// The names of the caller and of the callee of a new call, for its reports.
-    pub parties: [&'a [u8]; 2],
-    /// The account that is charged for a new call.
-    pub owner: u64,
-    /// The time since an epoch of the owner.
-    pub now: Duration,
 }
 
 /// The branches of a Call-ID to which a command applies.
