@@ -170,21 +170,3 @@ fn a_call_is_transferred_blind() {
     three.carol.act(&Action::Answer);
     three.continues();
 }
-
-#[test]
-fn a_call_is_transferred_after_consultation() {
-    let phones = ((Barebell, Off, Tcp), (Linphone, Off, Udp), (Barebell, Off, Tcp));
-    let mut three = Three::new("converted", phones.0, phones.1, phones.2);
-    let carol = three.pair.exchange.server.uri("carol");
-    three.pair.bob.act(&Action::Consult(carol));
-    three.carol.wait_for(Event::Incoming);
-    three.carol.act(&Action::Answer);
-    three.carol.wait_for(Event::Established);
-    three.pair.bob.wait_for(Event::Established);
-    three.carol.wait_until_it_hears(three.pair.bob.account.tone);
-    wait_for_sockets(&three.pair.exchange, 2 * SOCKETS);
-    three.pair.bob.act(&Action::TransferToConsulted);
-    // barebell-phone answers it automatically.
-    three.carol.wait_for(Event::Incoming);
-    three.continues();
-}
