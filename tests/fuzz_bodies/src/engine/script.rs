@@ -7,6 +7,12 @@ use sip::{HeaderName, Message, StartLine};
 use sip_server::{Connection, Flow};
 use std::num::NonZeroU64;
 
+/// The length of a body with a session description, which ends with a long attribute.
+const DESCRIPTION_LENGTH: usize = 1200;
+const DESCRIPTION: &[u8] =
+    b"v=0\r\no=- 1 1 IN IP4 10.0.0.7\r\ns=-\r\nc=IN IP4 10.0.0.7\r\nt=0 0\r\n\
+    m=audio 4000 RTP/AVP 0\r\na=x:";
+
 /// The users and their domains.
 pub(super) const USERS: [(&str, &str); 4] = [
     ("alice", "example.com"),
@@ -85,7 +91,7 @@ impl Text {
                 .pick(&[
                     0,
                     1,
-                    1200,
+                    DESCRIPTION_LENGTH,
                     1400,
                     30_000,
                     room.saturating_sub(300),
@@ -96,8 +102,15 @@ impl Text {
         } else {
             0
         };
+        if body == DESCRIPTION_LENGTH {
+            self.line("Content-Type: application/sdp\r\n");
+        }
         self.line(&format!("Content-Length: {body}\r\n"));
-        self.0.resize(self.0.len() + body, b'x');
+        let end = self.0.len() + body;
+        if body == DESCRIPTION_LENGTH {
+            self.0.extend_from_slice(DESCRIPTION);
+        }
+        self.0.resize(end, b'x');
         if input.chance(16) {
             let at = input.number() % self.0.len();
             let cut = input.below(8).min(self.0.len() - at);
