@@ -77,8 +77,8 @@ fn clients_are_told_apart(
     assert!(!server.log().contains(&format!("{HOST} is banned")), "{}", server.log());
 }
 
-/// The server and the proxy are configured as in `docs/configuration.md`. The proxy names its clients
-/// in `field`, and passes on the other field as its clients write it.
+/// The server and the proxy are configured as in `docs/configuration.md`. The proxy names its
+/// clients in `field`, and passes on the other field as its clients write it.
 fn behind(kind: Kind, field: ClientField) {
     apart(|| {
         let clients = [9, 10, 11, 12].map(|host| IpAddr::from([192, 0, 2, host]));

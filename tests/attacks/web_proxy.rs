@@ -1,5 +1,6 @@
-//! nginx, Caddy and HAProxy with the configuration of `docs/configuration.md`, word for word, or with
-//! the line for Forwarded (RFC 7239) that it names. They use the ports 443, 5061 and 8080, and so need a network of their own.
+//! nginx, Caddy and HAProxy with the configuration of `docs/configuration.md`, word for word, or
+//! with the line for Forwarded (RFC 7239) that it names. They use the ports 443, 5061 and 8080, and
+//! so need a network of their own.
 
 use crate::apart::hide;
 use net::tls::make_self_signed;

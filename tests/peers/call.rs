@@ -26,8 +26,8 @@ pub fn establish_with(caller: Agent, callee: Agent, uri: &str) -> (End, End) {
     (caller, callee)
 }
 
-/// `caller` calls `uri` with the offer `bodies[0]`. There `callee` answers with `bodies[1]`. Returns
-/// the offer and the answer as they were received, too.
+/// `caller` calls `uri` with the offer `bodies[0]`. There `callee` answers with `bodies[1]`.
+/// Returns the offer and the answer as they were received, too.
 #[must_use]
 pub fn establish_described(
     mut caller: Agent,

@@ -1,4 +1,5 @@
-//! The rewrite of frames against frames that are built anew, with checksums over all of their bytes.
+//! The rewrite of frames against frames that are built anew, with checksums over all of their
+//! bytes.
 
 use barebell_relay::frame::{Endpoint, Ends, Entry, Refused, rewrite};
 use barebell_relay::media::demultiplex::Kind;

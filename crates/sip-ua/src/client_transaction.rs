@@ -268,7 +268,8 @@ impl Clients {
         self.all.get(id).map(|client| client.draft.method)
     }
 
-    /// Sets the timers of the changed requests, and counts those that wait for their final response.
+    /// Sets the timers of the changed requests, and counts those that wait for their final
+    /// response.
     /// `owner` returns their keys in the queue.
     pub(crate) fn settle<T: Copy + Ord>(
         &mut self,

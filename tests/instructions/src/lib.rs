@@ -1,4 +1,5 @@
-//! Counts of instructions for benchmarks, by Valgrind. The load of the machine does not change them.
+//! Counts of instructions for benchmarks, by Valgrind. The load of the machine does not change
+//! them.
 
 use std::process::Command;
 

@@ -126,8 +126,8 @@ impl Ear {
         &self.sent
     }
 
-    /// Compares the payload of a packet. Returns its place, once its frame is known. `number` is the
-    /// extended sequence number.
+    /// Compares the payload of a packet. Returns its place, once its frame is known. `number` is
+    /// the extended sequence number.
     pub(crate) fn hear(&mut self, number: i64, payload: &[u8], at: Instant) -> Option<Placed> {
         if self.decoding.is_some() {
             self.decode(number, payload, at);

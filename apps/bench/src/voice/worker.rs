@@ -36,8 +36,8 @@ const TICK: Duration = Duration::from_micros(500);
 const SLOTS: usize = 40;
 /// The ticks that are processed before datagrams are read.
 const TICKS: usize = 2;
-/// The sockets that are read before the next ticks. Those of two ticks are fewer, up to thousands of
-/// calls; so neither the sending nor the reading stays behind alone.
+/// The sockets that are read before the next ticks. Those of two ticks are fewer, up to thousands
+/// of calls; so neither the sending nor the reading stays behind alone.
 const READ: usize = 512;
 /// The time between the end of the audio and the BYE, in which the last packets come back.
 const LINGER: Duration = Duration::from_millis(500);

@@ -70,7 +70,8 @@ impl Pixels {
         }
     }
 
-    /// The pixel value of a mixed colour: from `background` to `foreground` by `share` of 255 parts.
+    /// The pixel value of a mixed colour: from `background` to `foreground` by `share` of 255
+    /// parts.
     fn value(&self, background: Colour, foreground: Colour, share: u8) -> u32 {
         let mix = |number: usize| {
             let part = u32::from(share);

@@ -89,8 +89,8 @@ impl RelayedMedia {
         Some((outgoing, &self.buffer[..outgoing.length]))
     }
 
-    /// Ends the calls that are over by their limits, with a BYE to both ends in `out`. To be called a
-    /// few times a second.
+    /// Ends the calls that are over by their limits, with a BYE to both ends in `out`. To be called
+    /// a few times a second.
     pub(super) fn end_calls(
         &self,
         now: Instant,

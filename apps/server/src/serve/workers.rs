@@ -185,8 +185,8 @@ impl WorkerState {
         next.map_or(longest, |when| when.since(self.now).as_micros().div_ceil(1000).min(longest))
     }
 
-    /// Receives from the `ready` sources, each with true if an error is pending. Returns true if the worker was woken for a change of its
-    /// assignment.
+    /// Receives from the `ready` sources, each with true if an error is pending. Returns true if
+    /// the worker was woken for a change of its assignment.
     fn serve<'h>(
         &mut self,
         served: &Served<'h>,

@@ -153,7 +153,8 @@ impl Session {
         self.timestamp = self.timestamp.wrapping_add(units).wrapping_add(waited as u32);
     }
 
-    /// Writes a packet of this duration from the waiting audio. Returns false if there is not enough.
+    /// Writes a packet of this duration from the waiting audio. Returns false if there is not
+    /// enough.
     fn write_sound(&mut self, time: Duration, out: &mut Vec<u8>) -> Result<bool, SendError> {
         let millis = time.as_millis() as u32;
         let count = (self.stream.codec.sample_rate() * millis / 1000) as usize;

@@ -43,8 +43,8 @@ pub struct CallRecord {
 }
 
 impl CallRecord {
-    /// The record of a call that `ended_by` ended at `now`. `clock_offset` is the offset of the time
-    /// of day from the time of the owner's clock, in microseconds.
+    /// The record of a call that `ended_by` ended at `now`. `clock_offset` is the offset of the
+    /// time of day from the time of the owner's clock, in microseconds.
     #[must_use]
     pub fn new(report: CallReport, ended_by: Party, now: Instant, clock_offset: i64) -> Self {
         let time_of_day =

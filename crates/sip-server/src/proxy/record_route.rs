@@ -254,9 +254,9 @@ impl Tokens<'_> {
     }
 }
 
-/// The token for the sender of the request that the response `answer` is for. It replaces the token for the
-/// answerer and leads to the answerer (RFC 3261 section 16.7 step 8). If the response came on the
-/// connection that was `opened` for the request, the token names that connection.
+/// The token for the sender of the request that the response `answer` is for. It replaces the token
+/// for the answerer and leads to the answerer (RFC 3261 section 16.7 step 8). If the response came
+/// on the connection that was `opened` for the request, the token names that connection.
 pub(super) fn token_for_sender<'m>(
     answer: &Answer<'_, 'm>,
     status: u16,

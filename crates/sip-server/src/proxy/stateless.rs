@@ -201,8 +201,8 @@ fn refuse_located(forwarded: &Message<'_>, arrived_on: &Flow, env: &mut Env<'_>)
     }
 }
 
-/// Forwards the response `answer` to the source of its request, which arrived at `local`, if it answers a
-/// request that was forwarded here. Otherwise returns [`ResponseOutcome::Unmatched`].
+/// Forwards the response `answer` to the source of its request, which arrived at `local`, if it
+/// answers a request that was forwarded here. Otherwise returns [`ResponseOutcome::Unmatched`].
 pub(crate) fn pass_back(
     answer: &Answer<'_, '_>,
     expected: u64,

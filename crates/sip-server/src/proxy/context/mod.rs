@@ -299,8 +299,8 @@ impl Context {
                 }
                 true
             }
-            // The phone takes that offer for a merged request (RFC 3261 section 8.2.2.2). The caller
-            // gets the 488.
+            // The phone takes that offer for a merged request (RFC 3261 section 8.2.2.2). The
+            // caller gets the 488.
             482 => self.aim(index).is_some_and(|aim| aim.target.keying.is_some()),
             _ => false,
         };
