@@ -33,7 +33,7 @@ fn relayed(call: &Call, from: usize, packet: Vec<u8>) -> Vec<Sent> {
     vec![Sent { port, to, payload: packet }]
 }
 
-/// Sends packets of both sides, each of which has to arrive.
+/// Sends packets of both sides. All have to arrive.
 fn talk(lan: &mut Lan, call: &Call, numbers: std::ops::Range<u16>) {
     for number in numbers {
         for side in [0, 1] {

@@ -2,7 +2,7 @@
 
 use sdp::negotiation::NegotiatedSrtp;
 
-/// The keying of a stream: the way in which both ends have agreed on its SRTP keys.
+/// The keying of a stream: the protocol of the agreement on its SRTP keys.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub enum Keying {

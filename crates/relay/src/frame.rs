@@ -292,7 +292,7 @@ impl Place {
         Ok(Self { is_ipv4: false, udp, end: udp + length })
     }
 
-    /// The ends of the datagram in `frame`, whose place this is.
+    /// The ends of the datagram at this place of `frame`.
     fn ends(&self, frame: &[u8]) -> Ends {
         let end = |ip, port| Endpoint { ip, port: number(&frame[self.udp + port..][..2]) };
         let address = |number: usize| match self.is_ipv4 {

@@ -36,6 +36,8 @@ pub struct Limits {
     pub ringing: Duration,
     /// A call without a packet from an end that announces to send ends after this time.
     pub inactivity: Duration,
+    /// A call without expected packets, as on hold, ends after this time without a description.
+    pub hold: Duration,
 }
 
 impl Default for Limits {
@@ -45,6 +47,7 @@ impl Default for Limits {
             calls_of_owner: 500,
             ringing: Duration::from_secs(300),
             inactivity: Duration::from_secs(60),
+            hold: Duration::from_secs(24 * 3600),
         }
     }
 }
@@ -293,7 +296,7 @@ impl<R: RawMutex, H: Host<R>> Relay<R, H> {
                 return false;
             }
         }
-        is_silent
+        is_silent || now.saturating_sub(branch.described) > self.limits.hold
     }
 
     /// Counts a call, and charges `owner` for it.

@@ -612,6 +612,18 @@ fn calls_end_by_silence_but_not_on_hold_and_their_ports_are_closed() {
 }
 
 #[test]
+fn a_call_on_hold_whose_ends_have_vanished_ends_after_a_day() {
+    let rig = Rig::new(Limits::default());
+    rig.first_offer(&(sdp("198.51.100.1", 4000) + "a=inactive\r\n"));
+    rig.first_answer(&(sdp("203.0.113.1", 6000) + "a=inactive\r\n")).unwrap();
+    let expire = |seconds| -> usize {
+        (0..16).map(|_| rig.relay.expire(Duration::from_secs(seconds)).len()).sum()
+    };
+    assert_eq!(expire(86_400), 0);
+    assert_eq!((expire(86_401), rig.open.load(Relaxed), rig.relay.count()), (1, 0, 0));
+}
+
+#[test]
 fn limits_hold_and_failures_leave_nothing() {
     let rig = Rig::new(Limits { calls: 5, calls_of_owner: 3, ..Limits::default() });
     let call = |number: u8, owner| {

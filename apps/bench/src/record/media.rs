@@ -184,7 +184,7 @@ pub(crate) struct Headroom {
     pub(crate) delta_p99_us: u64,
     /// The share of lost packets.
     pub(crate) loss: f64,
-    /// The share of the time in which the busiest thread was busy.
+    /// The busy share of the busiest thread.
     pub(crate) busy: f64,
     /// True if these figures are within the limits.
     pub(crate) is_enough: bool,

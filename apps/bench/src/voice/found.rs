@@ -33,7 +33,7 @@ pub(crate) struct Found {
     pub(crate) early_failures: u64,
     pub(crate) first_failure: Option<String>,
     pub(crate) cpu: Cpu,
-    /// The share of the time in which the busiest thread was busy.
+    /// The busy share of the busiest thread.
     pub(crate) busy: f64,
     pub(crate) sockets: u64,
     /// Datagrams that the kernel dropped, and those that it did not send.

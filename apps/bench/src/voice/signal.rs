@@ -131,7 +131,7 @@ impl Sound {
             });
             encoded.collect::<Vec<_>>()
         };
-        // The second period begins in the state in which the first one ends, as each later one.
+        // The second period begins in the final state of the first one, as each later one.
         encode();
         let payloads = encode();
         let mut frames = HashMap::new();

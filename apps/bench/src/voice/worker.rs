@@ -39,7 +39,7 @@ const TICKS: usize = 2;
 /// The sockets that are read before the next ticks. Those of two ticks are fewer, up to thousands
 /// of calls; so neither the sending nor the reading stays behind alone.
 const READ: usize = 512;
-/// The time between the end of the audio and the BYE, in which the last packets come back.
+/// The time between the end of the audio and the BYE. The last packets come back meanwhile.
 const LINGER: Duration = Duration::from_millis(500);
 /// The time after which the audio of a call has to have come back.
 const LONG_ENOUGH: Duration = Duration::from_secs(2);

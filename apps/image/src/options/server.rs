@@ -28,7 +28,7 @@ pub struct Options {
     pub advertised: Option<SocketAddrV4>,
     /// `trusted=A.B.C.D/BITS,...`: the trusted networks.
     pub trusted: Vec<Ipv4Cidr>,
-    /// `relay=needed`, `all` or `off`: the calls whose media are relayed.
+    /// `relay=needed`, `all` or `off`: the calls with relayed media.
     pub relay: Relaying,
     /// `ports=FIRST-LAST`: the UDP ports of relayed media.
     pub ports: PortRange,

@@ -1,4 +1,4 @@
-//! A call whose media the server relays.
+//! A call with media that the server relays.
 
 use crate::phone::{PATIENCE, found, receive, register, request, serve, status};
 use crate::site::{Site, show};
