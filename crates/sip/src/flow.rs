@@ -11,6 +11,12 @@ use core::num::NonZeroU64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Connection(pub NonZeroU64);
 
+impl Connection {
+    /// The number of all internal flows, which no connection may have: see
+    /// [`Flow::is_internal`].
+    pub const INTERNAL: Self = Self(NonZeroU64::MAX);
+}
+
 /// The two ends of a transport association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Flow {
@@ -24,6 +30,15 @@ pub struct Flow {
     /// The connection of a stream. `None` for a stream to be opened: the program reuses a
     /// connection to `remote` or opens one.
     pub connection: Option<Connection>,
+}
+
+impl Flow {
+    /// Returns true for a flow that does not leave the program: between a proxy and the
+    /// back-to-back user agent beside it. Its addresses are those of a flow of the caller.
+    #[must_use]
+    pub fn is_internal(&self) -> bool {
+        self.connection == Some(Connection::INTERNAL)
+    }
 }
 
 impl fmt::Display for Flow {
