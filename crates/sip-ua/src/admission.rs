@@ -48,6 +48,11 @@ pub(crate) fn admit(
 /// Returns the call that `invite` replaces, if any (RFC 3891 section 3). `Err` is the status of the
 /// rejection.
 fn replaced_by(core: &Core, calls: &Calls, invite: &Message<'_>) -> Result<Option<CallId>, u16> {
+    // Both ends of the replaced call know it by the dialog with the back-to-back user agent, which
+    // translates between them.
+    if core.config.passes {
+        return Ok(None);
+    }
     let mut values = invite.elements(HeaderName::Replaces);
     let Some(value) = values.next() else { return Ok(None) };
     let replaces = Replaces::parse(value).filter(|_| values.next().is_none()).ok_or(400_u16)?;

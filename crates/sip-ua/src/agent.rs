@@ -1,6 +1,6 @@
 //! The agent: its timers and outputs, and the commands of its owner.
 
-use crate::call::{Call, CallError, CallState, Cause};
+use crate::call::{Call, CallError, Cause};
 use crate::calls::Calls;
 use crate::config::{Account, AccountError, AccountId, Config};
 use crate::core::{Core, News, TimerKey};
@@ -223,7 +223,8 @@ impl Agent {
     /// # Errors
     /// [`CallError`] if the call is not an unanswered incoming call.
     pub fn ring(&mut self, now: Instant, call: CallId, session: &[u8]) -> Result<(), CallError> {
-        self.with(now, call, |call, core| call.ring(core, session, now))
+        let status = if session.is_empty() { 180 } else { 183 };
+        self.progress(now, call, status, b"", session)
     }
 
     /// Answers a call with `session`: the answer to its offer, or an offer if it has none. The
@@ -232,13 +233,16 @@ impl Agent {
     /// # Errors
     /// [`CallError`] if the call is not an unanswered incoming call.
     pub fn answer(&mut self, now: Instant, call: CallId, session: &[u8]) -> Result<(), CallError> {
-        self.with(now, call, |call, core| call.answer(core, session, now))?;
+        self.answer_with(now, call, b"", session)
+    }
+
+    /// Ends the call that the answered `call` replaces, if any.
+    pub(crate) fn end_replaced(&mut self, now: Instant, call: CallId) {
         let replaced = self.calls.get(call).and_then(|call| call.replaces);
         if let Some(replaced) = replaced.and_then(|replaced| self.calls.get_mut(replaced)) {
             replaced.be_replaced(&mut self.core, call, now);
             self.settle(now);
         }
-        Ok(())
     }
 
     /// Rejects a call with `status`, 300 to 699.
@@ -246,13 +250,7 @@ impl Agent {
     /// # Errors
     /// [`CallError`] if the call is not an unanswered incoming call.
     pub fn decline(&mut self, now: Instant, call: CallId, status: u16) -> Result<(), CallError> {
-        self.with(now, call, |call, core| {
-            if !call.is_ringing_here() {
-                return Err(CallError::State(CallState::Incoming));
-            }
-            call.decline(core, status, now);
-            Ok(())
-        })
+        self.decline_with(now, call, status, b"")
     }
 
     /// Redirects the caller to `uri` (302).
@@ -272,10 +270,7 @@ impl Agent {
     /// # Errors
     /// [`CallError::Unknown`] if it has ended.
     pub fn hang_up(&mut self, now: Instant, call: CallId) -> Result<(), CallError> {
-        self.with(now, call, |call, core| {
-            call.hang_up(core, now);
-            Ok(())
-        })
+        self.hang_up_with(now, call, b"")
     }
 
     /// Returns true if [`Agent::offer`] is allowed at once: the call is established, and no change
@@ -408,12 +403,12 @@ impl Agent {
         message.ok_or(CallError::Uri)
     }
 
-    fn with(
+    pub(crate) fn with<T>(
         &mut self,
         now: Instant,
         call: CallId,
-        act: impl FnOnce(&mut Call, &mut Core) -> Result<(), CallError>,
-    ) -> Result<(), CallError> {
+        act: impl FnOnce(&mut Call, &mut Core) -> Result<T, CallError>,
+    ) -> Result<T, CallError> {
         let found = self.calls.get_mut(call).filter(|call| !call.has_ended());
         let found = found.ok_or(CallError::Unknown)?;
         let done = act(found, &mut self.core);

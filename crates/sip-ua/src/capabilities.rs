@@ -30,8 +30,14 @@ fn supported(config: &Config) -> impl Iterator<Item = &'static str> {
 
 /// Returns the header field lines Allow and Supported.
 pub(crate) fn lines(config: &Config) -> Vec<u8> {
+    lines_if(config, true)
+}
+
+/// Like [`lines`]. [`RELIABLE`] is left out unless `is_reliable`.
+pub(crate) fn lines_if(config: &Config, is_reliable: bool) -> Vec<u8> {
     let mut lines = [ALLOW, b"Supported: "].concat();
-    for (place, tag) in supported(config).enumerate() {
+    let tags = supported(config).filter(|tag| is_reliable || *tag != RELIABLE);
+    for (place, tag) in tags.enumerate() {
         ((place > 0).then_some(", "), tag).encode(&mut lines);
     }
     lines.extend_from_slice(b"\r\n");

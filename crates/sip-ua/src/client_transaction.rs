@@ -3,7 +3,7 @@
 
 use crate::config::AccountId;
 use crate::draft::Draft;
-use crate::event::{CallId, Failure, MessageId, Ticket};
+use crate::event::{CallId, Failure, MessageId, RequestId, Ticket};
 use crate::table::{Fate, Table};
 use crate::timer_queue::TimerQueue;
 use alloc::collections::{BTreeSet, VecDeque};
@@ -27,6 +27,8 @@ pub(crate) enum Owner {
     Registration(AccountId),
     Call(CallId),
     Message(MessageId),
+    /// The owner of the agent, for a request that it passes on.
+    Passed(RequestId),
     /// No receiver: the result of a CANCEL is that of its INVITE.
     None,
 }
@@ -83,6 +85,8 @@ pub(crate) struct Sent {
     /// True after a provisional response other than 100, which each proxy on the path may send.
     pub(crate) is_passed_on: bool,
     pub(crate) cancel: Cancel,
+    /// The header field lines of the CANCEL.
+    pub(crate) cancel_lines: Vec<u8>,
     /// The time until which a late 2xx is still accepted and ended. The owner has received the
     /// timeout.
     pub(crate) given_up: Option<Instant>,
@@ -123,6 +127,7 @@ impl Sent {
             is_proceeding: false,
             is_passed_on: false,
             cancel: Cancel::No,
+            cancel_lines: Vec::new(),
             given_up: None,
         }
     }

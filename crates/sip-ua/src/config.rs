@@ -142,6 +142,10 @@ pub struct Config {
     /// dialogs. Above it answered ones are removed. If there are none, further requests are not
     /// answered.
     pub server_transactions: usize,
+    /// True for the agent of a back-to-back user agent: its owner is given the messages of its
+    /// calls as they came ([`Event::Received`](crate::Event::Received)) and the requests that
+    /// concern neither the session nor the call ([`Event::Request`](crate::Event::Request)).
+    pub passes: bool,
 }
 
 impl Default for Config {
@@ -162,6 +166,7 @@ impl Default for Config {
             session_expires: Some(Duration::from_secs(1800)),
             min_se: Duration::from_secs(90),
             server_transactions: 1024,
+            passes: false,
         }
     }
 }

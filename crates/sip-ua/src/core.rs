@@ -3,8 +3,8 @@
 use crate::acks::Acks;
 use crate::client_transaction::{ClientId, Clients};
 use crate::config::{AccountId, Config};
-use crate::event::{CallId, Event, MessageId, Ticket, Transmit};
-use crate::server_transaction::{ServerKey, Servers};
+use crate::event::{CallId, Event, MessageId, RequestId, Ticket, Transmit};
+use crate::server_transaction::{Asked, ServerKey, Servers};
 use crate::table::Fate;
 use crate::timer_queue::TimerQueue;
 use crate::token::{Token, Tokens};
@@ -61,6 +61,8 @@ pub(crate) struct Core {
     pub(crate) shorten: Option<Shorten>,
     /// The ACKs of 2xx that may have to be sent, or sent again, on another flow.
     pub(crate) acks: Acks,
+    /// The requests that the owner passes on, with the tags of their responses.
+    pub(crate) passed: BTreeMap<RequestId, (Asked, Vec<u8>)>,
     numbers: u64,
 }
 
@@ -82,6 +84,7 @@ impl Core {
             without_tcp: BTreeSet::new(),
             shorten: None,
             acks: Acks::default(),
+            passed: BTreeMap::new(),
             numbers: 0,
         };
         accounts.for_each(|account| core.note_account(account));
@@ -141,6 +144,10 @@ impl Core {
 
     pub(crate) fn new_message(&mut self) -> MessageId {
         MessageId(self.number())
+    }
+
+    pub(crate) fn new_request(&mut self) -> RequestId {
+        RequestId(self.number())
     }
 
     pub(crate) fn new_ticket(&mut self) -> Ticket {

@@ -20,6 +20,10 @@ pub struct Ticket(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MessageId(pub u64);
 
+/// The identifier of a request that passes from one call to another. It is never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(pub u64);
+
 /// A SIP message to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transmit {
@@ -128,7 +132,8 @@ impl Failure {
     }
 
     /// Returns the status code that reports the failure to another party.
-    pub(crate) const fn status(&self) -> u16 {
+    #[must_use]
+    pub const fn status(&self) -> u16 {
         match self {
             Self::Refused { status, .. } => *status,
             Self::NotLocated => 404,
@@ -334,6 +339,32 @@ pub enum Event {
         /// The reason if it was not delivered.
         result: Result<(), Failure>,
     },
+    /// The message that causes the next event of the call: a response to its INVITE, or the BYE or
+    /// CANCEL that ends it. Only if [`Config::passes`](crate::Config::passes) is set.
+    Received {
+        /// The call.
+        call: CallId,
+        /// The message.
+        message: Vec<u8>,
+    },
+    /// A request within the call: INFO, MESSAGE, REFER or NOTIFY. The owner answers with
+    /// [`Agent::respond`](crate::Agent::respond). Only if
+    /// [`Config::passes`](crate::Config::passes) is set.
+    Request {
+        /// The call.
+        call: CallId,
+        /// The identifier for the response.
+        request: RequestId,
+        /// The message.
+        message: Vec<u8>,
+    },
+    /// The final response to [`Agent::request`](crate::Agent::request).
+    Response {
+        /// The request.
+        request: RequestId,
+        /// The message, or the reason why there is none.
+        response: Result<Vec<u8>, Failure>,
+    },
     /// The call has ended.
     Ended {
         /// The call.
@@ -359,12 +390,15 @@ impl Event {
             | Self::Transfer { call, .. }
             | Self::TransferAsked { call, .. }
             | Self::Key { call, .. }
+            | Self::Received { call, .. }
+            | Self::Request { call, .. }
             | Self::Ended { call, .. } => Some(*call),
             Self::Locate { .. }
             | Self::Registration { .. }
             | Self::Message { .. }
             | Self::MessagesWaiting { .. }
-            | Self::MessageSent { .. } => None,
+            | Self::MessageSent { .. }
+            | Self::Response { .. } => None,
         }
     }
 }

@@ -20,6 +20,7 @@ extern crate std;
 mod acks;
 mod admission;
 mod agent;
+mod back_to_back;
 mod call;
 mod calls;
 mod capabilities;
@@ -44,12 +45,14 @@ mod violation;
 mod way;
 
 pub use agent::Agent;
-pub use call::{CallError, CallState};
+pub use back_to_back::Placement;
+pub use call::{CallError, CallState, PassedRequest};
 pub use config::{Account, AccountError, AccountId, Config, Password, Reliable};
 pub use event::{
-    CallId, Denial, End, Event, Failure, Location, MessageId, RegistrationState, Ticket, Transfer,
-    Transmit,
+    CallId, Denial, End, Event, Failure, Location, MessageId, RegistrationState, RequestId, Ticket,
+    Transfer, Transmit,
 };
+pub use replaces::Replaces;
 pub use sip;
 pub use uac::{DestinationError, destination};
 pub use violation::Violation;

@@ -4,19 +4,23 @@ use alloc::vec::Vec;
 use sip::Encode;
 use sip::uri::unescape;
 
-/// A dialog from the view of the recipient: `to_tag` is the recipient's own tag.
+/// The value of a Replaces header field (RFC 3891 section 6.1): a dialog, as its recipient sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Replaces {
-    pub(crate) call_id: Vec<u8>,
-    pub(crate) to_tag: Vec<u8>,
-    pub(crate) from_tag: Vec<u8>,
+pub struct Replaces {
+    /// The Call-ID.
+    pub call_id: Vec<u8>,
+    /// The tag of the recipient.
+    pub to_tag: Vec<u8>,
+    /// The tag of the other end.
+    pub from_tag: Vec<u8>,
     /// True if it applies only before the call is answered.
-    pub(crate) early_only: bool,
+    pub early_only: bool,
 }
 
 impl Replaces {
     /// Parses the header field. `None` if it is invalid.
-    pub(crate) fn parse(value: &[u8]) -> Option<Self> {
+    #[must_use]
+    pub fn parse(value: &[u8]) -> Option<Self> {
         let mut parts = value.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
         let call_id = parts.next().filter(|id| is_word(id))?.to_vec();
         let (mut to_tag, mut from_tag, mut early_only) = (None, None, false);
@@ -37,7 +41,8 @@ impl Replaces {
     }
 
     /// Parses the Replaces field among the header fields of a URI (RFC 3261 section 19.1.1).
-    pub(crate) fn of_headers(headers: &[u8]) -> Option<Self> {
+    #[must_use]
+    pub fn of_headers(headers: &[u8]) -> Option<Self> {
         let mut fields = headers.split(|byte| *byte == b'&').filter_map(|field| {
             let at = field.iter().position(|byte| *byte == b'=')?;
             Some((&field[..at], &field[at + 1..]))
@@ -47,7 +52,8 @@ impl Replaces {
     }
 
     /// Returns the escaped form for a URI.
-    pub(crate) fn escaped(&self) -> Vec<u8> {
+    #[must_use]
+    pub fn escaped(&self) -> Vec<u8> {
         let mut plain = Vec::new();
         self.encode(&mut plain);
         let mut escaped = Vec::with_capacity(plain.len() + 16);

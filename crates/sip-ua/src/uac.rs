@@ -286,7 +286,7 @@ impl Core {
         if status < 200 {
             self.on_provisional(id, status, now);
         }
-        if matches!(status, 401 | 407) {
+        if matches!(status, 401 | 407) && !self.config.passes {
             return match self.answer_challenge(id, response, now) {
                 Ok(()) => None,
                 Err(failure) => Some(RequestResult {
@@ -346,9 +346,9 @@ impl Core {
         true
     }
 
-    /// Cancels the INVITE of `call`, which has no final response yet. Returns false if no response
-    /// is expected any more.
-    pub(crate) fn cancel(&mut self, call: CallId, now: Instant) -> bool {
+    /// Cancels the INVITE of `call`, which has no final response yet, with the header field lines
+    /// `lines`. Returns false if no response is expected any more.
+    pub(crate) fn cancel(&mut self, call: CallId, lines: &[u8], now: Instant) -> bool {
         let Some(id) = self.clients.pending_invite(call) else { return false };
         let Some(client) = self.clients.all.get_mut(id) else { return false };
         match &mut client.state {
@@ -356,8 +356,13 @@ impl Core {
                 self.clients.remove(id);
                 return false;
             }
-            State::Sent(sent) if sent.is_proceeding => self.send_cancel(id, now),
-            State::Sent(sent) => sent.cancel = Cancel::Wanted,
+            State::Sent(sent) => {
+                sent.cancel_lines = lines.to_vec();
+                match sent.is_proceeding {
+                    true => self.send_cancel(id, now),
+                    false => sent.cancel = Cancel::Wanted,
+                }
+            }
         }
         true
     }
@@ -372,7 +377,7 @@ impl Core {
         sent.cancel = Cancel::Sent(give_up);
         let mut bytes = Vec::new();
         if let Ok(request) = Message::parse(&sent.bytes) {
-            request.write_cancel(b"", &mut bytes);
+            request.write_cancel(&sent.cancel_lines, &mut bytes);
         }
         let (flow, branch) = (sent.flow, sent.branch);
         self.send_companion(flow, branch, bytes, now);

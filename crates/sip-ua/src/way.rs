@@ -20,8 +20,11 @@ pub(crate) struct NextHop<'a> {
 ///
 /// The flow is kept if it leads to the next hop, and if no location can work: a browser has no
 /// address, a certificate names no IP address, and a private address is valid only in its own
-/// network.
+/// network. Nothing else leads to the proxy at the other end of an internal flow.
 pub(crate) fn keeps(flow: &Flow, asked: Option<&[u8]>, next: NextHop<'_>) -> bool {
+    if flow.is_internal() {
+        return true;
+    }
     let Ok(to) = destination(next.uri) else { return true };
     if asked.and_then(|asked| destination(asked).ok()).is_some_and(|asked| asked == to) {
         return true;

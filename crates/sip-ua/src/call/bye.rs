@@ -13,21 +13,26 @@ use sip::{HeaderName, Instant, Message, Method};
 
 impl Call {
     /// Ends the call: by BYE, by CANCEL, or by a rejection.
-    pub(crate) fn hang_up(&mut self, core: &mut Core, now: Instant) {
+    /// The request has the header field lines `lines`.
+    pub(crate) fn hang_up(&mut self, core: &mut Core, lines: &[u8], now: Instant) {
         match &mut self.state {
-            State::Calling(_) => self.take_back(core, End::HungUp, now),
-            State::Ringing(_) => self.decline(core, 603, now),
-            State::Established(_) => self.send_bye(core, End::HungUp, now),
+            State::Calling(_) => self.take_back(core, lines, End::HungUp, now),
+            State::Ringing(_) => self.decline(core, 603, lines, now),
+            State::Established(_) => {
+                self.send_bye_quietly(core, lines, now);
+                core.tell(Event::Ended { call: self.id, end: End::HungUp });
+            }
             State::Referred(_) | State::Over => {}
         }
     }
 
     pub(super) fn on_bye(&mut self, core: &mut Core, bye: &Message<'_>, now: Instant) {
+        core.note_received(self.id, bye);
         let reason = String::from_utf8_lossy(bye.value(HeaderName::Reason).unwrap_or_default());
         let end = End::HungUpByPeer { reason: reason.into_owned() };
         match &self.state {
             // A BYE before the answer rejects the INVITE.
-            State::Ringing(_) => self.refuse_invite(core, 487, end, now),
+            State::Ringing(_) => self.refuse_invite(core, 487, b"", end, now),
             // A callee that has not answered cannot send a BYE. It rejects the INVITE.
             State::Calling(_) => {}
             _ => {
@@ -39,17 +44,18 @@ impl Call {
 
     /// Sends a BYE and reports the end.
     pub(super) fn send_bye(&mut self, core: &mut Core, end: End, now: Instant) {
-        self.send_bye_quietly(core, now);
+        self.send_bye_quietly(core, b"", now);
         core.tell(Event::Ended { call: self.id, end });
     }
 
-    /// Sends a BYE without an [`Event::Ended`].
-    pub(super) fn send_bye_quietly(&mut self, core: &mut Core, now: Instant) {
+    /// Sends a BYE with the header field lines `lines`, without an [`Event::Ended`].
+    pub(super) fn send_bye_quietly(&mut self, core: &mut Core, lines: &[u8], now: Instant) {
         let State::Established(established) = &mut self.state else { return };
         if let Some(Turn::Ack(cseq, flow)) = established.exchange.turn {
             acknowledge(core, self.id, &established.dialog, cseq, (flow, None), b"");
         }
-        let bye = Draft::within(self.account, &mut established.dialog, Method::Bye, Vec::new());
+        let mut bye = Draft::within(self.account, &mut established.dialog, Method::Bye, Vec::new());
+        bye.lines.extend_from_slice(lines);
         let way = self.way_to(bye.dialog.next_hop());
         core.request(bye, Owner::None, way, now);
         self.part(core, now);
@@ -59,7 +65,7 @@ impl Call {
     pub(crate) fn be_replaced(&mut self, core: &mut Core, by: CallId, now: Instant) {
         let end = End::Replaced { by };
         match &self.state {
-            State::Calling(_) => self.take_back(core, end, now),
+            State::Calling(_) => self.take_back(core, b"", end, now),
             State::Established(_) => self.send_bye(core, end, now),
             State::Ringing(_) | State::Referred(_) | State::Over => {}
         }
@@ -99,7 +105,7 @@ impl Call {
                 established.exchange.abandon(core, &tag, now);
                 established.referrals.abandon(core, &tag, now);
                 // A pending INVITE with a provisional response has no timeout.
-                core.cancel(self.id, now);
+                core.cancel(self.id, b"", now);
             }
             State::Referred(_) | State::Over => {}
         }

@@ -121,6 +121,7 @@ impl Call {
         }
         self.note_way(next, flow, Some(&asked));
         if !is_ending {
+            core.note_received(id, response);
             self.tell_news(core, status);
             core.tell(Event::Ringing { call: id, status, branch, session, is_settled });
             if offer.is_some() {

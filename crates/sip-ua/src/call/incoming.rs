@@ -3,7 +3,7 @@
 use super::ack::next_hop;
 use super::error::{CallError, CallState};
 use super::exchange::{Exchange, Offer, cseq_of, session_of};
-use super::reliable::Responses;
+use super::reliable::{Progress, Responses};
 use super::state::{Call, Cause, Established, Ringing, State, Unacknowledged};
 use super::timer::{SessionTimer, agree, too_brief};
 use crate::capabilities;
@@ -83,28 +83,28 @@ impl Call {
         })
     }
 
-    /// Sends a ringing response to the caller, or with `session` early media.
+    /// Sends a provisional response to the caller, with a session or without.
     pub(crate) fn ring(
         &mut self,
         core: &mut Core,
-        session: &[u8],
+        response: Progress,
         now: Instant,
     ) -> Result<(), CallError> {
         let State::Ringing(ringing) = &mut self.state else {
             return Err(CallError::State(CallState::Incoming));
         };
         if ringing.reliable.is_waiting() {
-            ringing.reliable.next = Some(session.to_vec());
+            ringing.reliable.next = Some(response);
             return Ok(());
         }
-        let status = if session.is_empty() { 180 } else { 183 };
+        let Progress { status, mut lines, session } = response;
         // The session is settled once. An offer is made reliably or not at all (RFC 3261 section
         // 13.2.1).
         let has_offer = ringing.exchange.offer == Offer::Theirs;
         let is_possible = ringing.reliable.is_possible();
         let session = match ringing.exchange.is_settled || !(has_offer || is_possible) {
             true => &b""[..],
-            false => session,
+            false => &session,
         };
         let rseq = ringing.reliable.begin(core, !session.is_empty(), now);
         if rseq.is_some() && !session.is_empty() {
@@ -114,31 +114,32 @@ impl Call {
                 false => ringing.exchange.offer = Offer::Ours,
             }
         }
-        let mut lines = Vec::new();
         rseq.map(|rseq| ("Require: 100rel\r\nRSeq: ", rseq, "\r\n")).encode(&mut lines);
         respond_to_invite(core, self.account, ringing, status, &lines, session, now);
         Ok(())
     }
 
-    /// Answers the call with `session`: an answer, or the local offer if the INVITE has none.
+    /// Answers the call with a session: an answer, or the local offer if the INVITE has none.
     pub(crate) fn answer(
         &mut self,
         core: &mut Core,
-        session: &[u8],
+        response: Progress,
         now: Instant,
     ) -> Result<(), CallError> {
         let State::Ringing(ringing) = &mut self.state else {
             return Err(CallError::State(CallState::Incoming));
         };
         if ringing.reliable.holds_answer() || ringing.exchange.is_open() {
-            ringing.reliable.answer = Some(session.to_vec());
+            ringing.reliable.answer = Some(response);
             return Ok(());
         }
-        let session = if ringing.exchange.is_settled { b"" } else { session };
+        let Progress { session, lines: more, .. } = &response;
+        let session = if ringing.exchange.is_settled { &b""[..] } else { session };
         let invite = Message::parse(&ringing.invite.request).ok();
         let agreed = invite.and_then(|invite| agree(&core.config, &invite));
         let (agreed, lines) = agreed.unzip();
-        let lines = lines.unwrap_or_default();
+        let mut lines = lines.unwrap_or_default();
+        lines.extend_from_slice(more);
         respond_to_invite(core, self.account, ringing, 200, &lines, session, now);
         let State::Ringing(ringing) = core::mem::replace(&mut self.state, State::Over) else {
             return Err(CallError::Unknown);
@@ -168,9 +169,9 @@ impl Call {
         Ok(())
     }
 
-    /// Rejects the call.
-    pub(crate) fn decline(&mut self, core: &mut Core, status: u16, now: Instant) {
-        self.refuse_invite(core, status, End::Declined, now);
+    /// Rejects the call, with the header field lines `lines` in the response.
+    pub(crate) fn decline(&mut self, core: &mut Core, status: u16, lines: &[u8], now: Instant) {
+        self.refuse_invite(core, status, lines, End::Declined, now);
     }
 
     /// Redirects the caller to `uri`.
@@ -190,16 +191,24 @@ impl Call {
         Ok(())
     }
 
-    pub(super) fn refuse_invite(&mut self, core: &mut Core, status: u16, end: End, now: Instant) {
+    pub(super) fn refuse_invite(
+        &mut self,
+        core: &mut Core,
+        status: u16,
+        lines: &[u8],
+        end: End,
+        now: Instant,
+    ) {
         let State::Ringing(ringing) = &self.state else { return };
-        respond_to_invite(core, self.account, ringing, status, b"", b"", now);
+        respond_to_invite(core, self.account, ringing, status, lines, b"", now);
         self.end(core, end, now);
     }
 
     /// Processes a CANCEL of the caller.
     pub(crate) fn on_cancel(&mut self, core: &mut Core, cancel: &Message<'_>, now: Instant) {
+        core.note_received(self.id, cancel);
         let reason = String::from_utf8_lossy(cancel.value(HeaderName::Reason).unwrap_or_default());
-        self.refuse_invite(core, 487, End::Cancelled { reason: reason.into_owned() }, now);
+        self.refuse_invite(core, 487, b"", End::Cancelled { reason: reason.into_owned() }, now);
     }
 }
 

@@ -12,6 +12,7 @@ mod info;
 mod moved;
 mod offer_answer;
 mod outgoing;
+mod passed;
 mod prack;
 mod redirect;
 mod referral;
@@ -24,6 +25,8 @@ mod transfer;
 
 pub(crate) use ack::{SentAck, refuse_answer};
 pub use error::{CallError, CallState};
+pub use passed::PassedRequest;
+pub(crate) use reliable::Progress;
 pub(crate) use state::{Call, Cause};
 
 use crate::capabilities::ALLOW;
@@ -66,6 +69,11 @@ impl Call {
             }
             Some(Method::Prack) => self.on_prack(core, request, flow, key, now),
             Some(Method::Options) => refuse(core, 200),
+            Some(Method::Info | Method::Message | Method::Refer | Method::Notify)
+                if core.config.passes =>
+            {
+                self.pass_on(core, request, flow, key, now);
+            }
             Some(Method::Info) => {
                 let status = self.on_info(core, request);
                 refuse(core, status);
@@ -111,10 +119,10 @@ impl Call {
         self.poll_offer(core, now);
         match &mut self.state {
             State::Calling(calling) if calling.give_up <= now && calling.ending.is_none() => {
-                self.take_back(core, End::NotAnswered, now);
+                self.take_back(core, b"", End::NotAnswered, now);
             }
             State::Ringing(ringing) if ringing.give_up <= now => {
-                self.refuse_invite(core, 480, End::NotAnswered, now);
+                self.refuse_invite(core, 480, b"", End::NotAnswered, now);
             }
             State::Ringing(_) => self.poll_ring(core, now),
             State::Established(_) => {

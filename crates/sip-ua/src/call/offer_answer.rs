@@ -170,7 +170,7 @@ impl Call {
             }
             turn => {
                 exchange.turn = turn;
-                self.hang_up(core, now);
+                self.hang_up(core, b"", now);
             }
         }
         Ok(())

@@ -33,6 +33,7 @@ impl Call {
         now: Instant,
     ) -> Self {
         let key = core.dialog_key(dialog.id().call_id, dialog.id().local_tag);
+        let way = cause.flow.map(|flow| (dialog.next_hop().to_vec(), flow));
         let redirects = Redirects::new(dialog.remote_target(), core.config.redirects);
         let calling = Calling {
             dialog,
@@ -54,7 +55,7 @@ impl Call {
             min_se,
             state,
             is_moved: false,
-            way: None,
+            way,
             last_flow: None,
             cause,
             replaces: None,
@@ -75,17 +76,18 @@ impl Call {
         let session = calling.session.clone();
         let dialog = &mut calling.dialog;
         let mut draft = Draft::within(self.account, dialog, Method::Invite, session);
-        draft.lines = capabilities::lines(&core.config);
+        draft.lines = capabilities::lines_if(&core.config, self.cause.is_reliable);
         draft.lines.extend_from_slice(&self.cause.lines);
         if core.config.reliable == Reliable::Required {
             draft.lines.extend_from_slice(b"Require: 100rel\r\n");
         }
         draft.lines.extend(self.timer_lines(&core.config));
-        Some(core.request(draft, Owner::Call(self.id), None, now))
+        let way = self.way_to(draft.dialog.next_hop());
+        Some(core.request(draft, Owner::Call(self.id), way, now))
     }
 
-    /// Cancels the call (RFC 3261 section 9.1).
-    pub(super) fn take_back(&mut self, core: &mut Core, end: End, now: Instant) {
+    /// Cancels the call (RFC 3261 section 9.1), with the header field lines `lines`.
+    pub(super) fn take_back(&mut self, core: &mut Core, lines: &[u8], end: End, now: Instant) {
         let State::Calling(calling) = &mut self.state else { return };
         if calling.ending.is_some() {
             return;
@@ -93,7 +95,7 @@ impl Call {
         calling.ending = Some(end.clone());
         self.tell_news(core, 487);
         // An answer that arrives at the same time is ended by a BYE.
-        let is_under_way = core.cancel(self.id, now);
+        let is_under_way = core.cancel(self.id, lines, now);
         core.tell(Event::Ended { call: self.id, end });
         if !is_under_way {
             self.leave(core, now);
@@ -121,6 +123,7 @@ impl Call {
 
     /// Processes a rejection of the INVITE, which may be repeated.
     fn on_refused(&mut self, core: &mut Core, response: &Message<'_>, now: Instant) {
+        core.note_received(self.id, response);
         let wants_more = self.note_min_se(response);
         let State::Calling(calling) = &mut self.state else { return };
         calling.dialog.raise_local_cseq(cseq_of(response));
@@ -155,6 +158,7 @@ impl Call {
         let Ok(answered) = Dialog::from_response(response) else {
             return self.fail(core, Failure::Protocol(Violation::NoDialog), now);
         };
+        core.note_received(self.id, response);
         let ending = calling.ending.take();
         let asked = calling.dialog.next_hop().to_vec();
         let has_offered = !calling.session.is_empty();
@@ -197,7 +201,7 @@ impl Call {
         self.note_timer(core, response, now);
         if ending.is_some() {
             // The end of the call was already reported.
-            return self.send_bye_quietly(core, now);
+            return self.send_bye_quietly(core, b"", now);
         }
         self.tell_news(core, 200);
         core.tell(Event::Answered { call: id, session });

@@ -16,7 +16,7 @@ impl Call {
         let State::Ringing(ringing) = &mut self.state else { return };
         let Some(sent) = &mut ringing.reliable.sent else { return };
         if sent.give_up <= now {
-            return self.refuse_invite(core, 504, End::Failed(Failure::TimedOut), now);
+            return self.refuse_invite(core, 504, b"", End::Failed(Failure::TimedOut), now);
         }
         if sent.again <= now {
             sent.interval = sent.interval.times(2);
@@ -86,10 +86,10 @@ impl Call {
         if ringing.reliable.is_waiting() || ringing.exchange.is_open() {
             return;
         }
-        if let Some(session) = ringing.reliable.answer.take() {
-            let _ = self.answer(core, &session, now);
-        } else if let Some(session) = ringing.reliable.next.take() {
-            let _ = self.ring(core, &session, now);
+        if let Some(answer) = ringing.reliable.answer.take() {
+            let _ = self.answer(core, answer, now);
+        } else if let Some(next) = ringing.reliable.next.take() {
+            let _ = self.ring(core, next, now);
         }
     }
 }

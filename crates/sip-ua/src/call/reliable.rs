@@ -19,10 +19,20 @@ pub(super) struct Responses {
     pub(super) last: u32,
     /// The response that is not yet acknowledged. There is at most one.
     pub(super) sent: Option<Sent>,
-    /// The next response: with this session, or empty for ringing only.
-    pub(super) next: Option<Vec<u8>>,
-    /// The session of a 2xx that has to wait.
-    pub(super) answer: Option<Vec<u8>>,
+    /// The provisional response to send next.
+    pub(super) next: Option<Progress>,
+    /// The 2xx that has to wait.
+    pub(super) answer: Option<Progress>,
+}
+
+/// A response to an INVITE, for its owner.
+pub(crate) struct Progress {
+    /// The status code.
+    pub(crate) status: u16,
+    /// Complete header field lines.
+    pub(crate) lines: Vec<u8>,
+    /// The session description, or empty.
+    pub(crate) session: Vec<u8>,
 }
 
 /// A response that is not yet acknowledged.

@@ -81,12 +81,21 @@ pub(super) enum State {
 }
 
 /// The origin of an outgoing call.
-#[derive(Default)]
 pub(crate) struct Cause {
     /// The call of the peer that has requested this call. That peer is notified of the progress.
     pub(crate) referrer: Option<CallId>,
     /// Header field lines of the INVITE.
     pub(crate) lines: Vec<u8>,
+    /// The flow of the INVITE, if its destination is not to be located.
+    pub(crate) flow: Option<Flow>,
+    /// True if reliable provisional responses are supported, as far as the configuration allows.
+    pub(crate) is_reliable: bool,
+}
+
+impl Default for Cause {
+    fn default() -> Self {
+        Self { referrer: None, lines: Vec::new(), flow: None, is_reliable: true }
+    }
 }
 
 /// A call.
@@ -233,6 +242,23 @@ impl Call {
     /// Returns true for an incoming call that is not answered.
     pub(crate) const fn is_ringing_here(&self) -> bool {
         matches!(self.state, State::Ringing(_))
+    }
+
+    /// Returns the dialog of an answered call, or of a call that rings here.
+    pub(crate) fn dialog(&self) -> Option<&Dialog> {
+        match &self.state {
+            State::Ringing(ringing) => Some(&ringing.dialog),
+            State::Established(established) => Some(&established.dialog),
+            State::Calling(_) | State::Referred(_) | State::Over => None,
+        }
+    }
+
+    /// Returns the INVITE of an incoming call that is not answered.
+    pub(crate) fn invite_of_caller(&self) -> Option<&[u8]> {
+        match &self.state {
+            State::Ringing(ringing) => Some(&ringing.invite.request),
+            _ => None,
+        }
     }
 
     /// Returns true if the dialog `id` belongs to this call.

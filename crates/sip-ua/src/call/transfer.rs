@@ -191,7 +191,7 @@ impl Call {
             .encode(&mut accepted);
         let answer = Answer { status: 202, tag: &tag, lines: &accepted, body: b"" };
         core.respond(&refer, &asked.flow, asked.key, &answer, now);
-        Ok((uri, Cause { referrer: Some(self.id), lines }))
+        Ok((uri, Cause { referrer: Some(self.id), lines, ..Cause::default() }))
     }
 
     /// Rejects the REFER.

@@ -112,6 +112,8 @@ pub struct Dialog {
     remote_cseq: Option<u32>,
     target: Vec<u8>,
     routes: Vec<Vec<u8>>,
+    /// The Max-Forwards of requests.
+    max_forwards: u32,
 }
 
 impl Dialog {
@@ -135,6 +137,7 @@ impl Dialog {
             remote_cseq: None,
             target: written(target),
             routes: Vec::new(),
+            max_forwards: MAX_FORWARDS,
         }
     }
 
@@ -163,6 +166,7 @@ impl Dialog {
             remote_cseq: Some(CSeq::parse(required(request, HeaderName::CSeq)?)?.number),
             target: target.to_vec(),
             routes: record_routes(request)?,
+            max_forwards: MAX_FORWARDS,
         })
     }
 
@@ -194,6 +198,7 @@ impl Dialog {
             remote_cseq: None,
             target: target.to_vec(),
             routes,
+            max_forwards: MAX_FORWARDS,
         })
     }
 
@@ -267,6 +272,11 @@ impl Dialog {
     #[must_use]
     pub fn route_set(&self) -> &[Vec<u8>] {
         &self.routes
+    }
+
+    /// Sets the Max-Forwards of a request that continues another one. It is 70 otherwise.
+    pub const fn set_max_forwards(&mut self, max_forwards: u32) {
+        self.max_forwards = max_forwards;
     }
 
     /// Sets the route of an initial request: an outbound proxy (RFC 3261 section 8.1.2), or a
@@ -362,7 +372,7 @@ impl Dialog {
         let strict = self.strict_route();
         let writer = Writer::request(out, method, self.request_uri())
             .field(HeaderName::Via, via)
-            .field(HeaderName::MaxForwards, MAX_FORWARDS)
+            .field(HeaderName::MaxForwards, self.max_forwards)
             .each(HeaderName::Route, self.routes.iter().skip(usize::from(strict.is_some())))
             .each(HeaderName::Route, strict.map(|_| ("<", &self.target, ">")));
         writer

@@ -1,0 +1,161 @@
+//! The commands of a back-to-back user agent (RFC 7092): calls on behalf of another party, and
+//! responses and requests that pass from one call to another.
+
+use crate::agent::Agent;
+use crate::call::{Call, CallError, CallState, Cause, PassedRequest, Progress};
+use crate::event::{CallId, RequestId};
+use alloc::vec::Vec;
+use sip::dialog::Dialog;
+use sip::{Flow, Instant};
+
+/// A call on behalf of another party.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placement<'a> {
+    /// The request URI.
+    pub uri: &'a [u8],
+    /// The value of From, without a tag, such as `"Alice" <sip:alice@example.com>`.
+    pub from: &'a [u8],
+    /// The value of To, without a tag.
+    pub to: &'a [u8],
+    /// The values of Route.
+    pub routes: &'a [Vec<u8>],
+    /// The flow of the requests.
+    pub flow: Flow,
+    /// The Max-Forwards of the INVITE.
+    pub max_forwards: u32,
+    /// Complete header field lines of the INVITE, besides those of the agent.
+    pub lines: Vec<u8>,
+    /// The offer. Empty if the other end makes it.
+    pub session: Vec<u8>,
+    /// True if the other end may send reliable provisional responses (RFC 3262).
+    pub is_reliable: bool,
+}
+
+impl Agent {
+    /// Returns the INVITE of an incoming call that is not answered.
+    #[must_use]
+    pub fn invite(&self, call: CallId) -> Option<&[u8]> {
+        self.calls.get(call)?.invite_of_caller()
+    }
+
+    /// Returns the dialog of an answered call, or of a call that rings here.
+    #[must_use]
+    pub fn dialog(&self, call: CallId) -> Option<&Dialog> {
+        self.calls.get(call)?.dialog()
+    }
+
+    /// Returns the call with this Call-ID and local tag.
+    #[must_use]
+    pub fn call_of(&self, call_id: &[u8], local_tag: &[u8]) -> Option<CallId> {
+        Some(self.calls.of_tag(&self.core, call_id, local_tag)?.id)
+    }
+
+    /// Places a call on behalf of another party. Its destination is not located.
+    pub fn place_for(&mut self, now: Instant, placement: Placement<'_>) -> CallId {
+        let Placement { uri, from, to, routes, flow, max_forwards, lines, session, is_reliable } =
+            placement;
+        let (call_id, tag) = (self.core.tokens.next(), self.core.tokens.next());
+        let mut dialog = Dialog::new(call_id, from, tag, to, uri);
+        dialog.set_routes(routes);
+        dialog.set_max_forwards(max_forwards);
+        let cause = Cause { referrer: None, lines, flow: Some(flow), is_reliable };
+        let id = self.core.new_call();
+        let call = Call::place(&mut self.core, id, None, dialog, session, cause, now);
+        self.calls.insert(call);
+        self.settle(now);
+        id
+    }
+
+    /// Sends a provisional response with this status, 101 to 199, to the caller. Otherwise like
+    /// [`Agent::ring`], with the header field lines `lines`.
+    ///
+    /// # Errors
+    /// [`CallError`] if the call is not an unanswered incoming call.
+    pub fn progress(
+        &mut self,
+        now: Instant,
+        call: CallId,
+        status: u16,
+        lines: &[u8],
+        session: &[u8],
+    ) -> Result<(), CallError> {
+        let response = Progress { status, lines: lines.to_vec(), session: session.to_vec() };
+        self.with(now, call, |call, core| call.ring(core, response, now))
+    }
+
+    /// Answers a call with the header field lines `lines`. Otherwise like [`Agent::answer`].
+    ///
+    /// # Errors
+    /// [`CallError`] if the call is not an unanswered incoming call.
+    pub fn answer_with(
+        &mut self,
+        now: Instant,
+        call: CallId,
+        lines: &[u8],
+        session: &[u8],
+    ) -> Result<(), CallError> {
+        let response = Progress { status: 200, lines: lines.to_vec(), session: session.to_vec() };
+        self.with(now, call, |call, core| call.answer(core, response, now))?;
+        self.end_replaced(now, call);
+        Ok(())
+    }
+
+    /// Rejects a call with the header field lines `lines`. Otherwise like [`Agent::decline`].
+    ///
+    /// # Errors
+    /// [`CallError`] if the call is not an unanswered incoming call.
+    pub fn decline_with(
+        &mut self,
+        now: Instant,
+        call: CallId,
+        status: u16,
+        lines: &[u8],
+    ) -> Result<(), CallError> {
+        self.with(now, call, |call, core| {
+            if !call.is_ringing_here() {
+                return Err(CallError::State(CallState::Incoming));
+            }
+            call.decline(core, status, lines, now);
+            Ok(())
+        })
+    }
+
+    /// Ends a call in any state. The request or response that ends it has the header field lines
+    /// `lines`, such as a Reason (RFC 3326).
+    ///
+    /// # Errors
+    /// [`CallError::Unknown`] if it has ended.
+    pub fn hang_up_with(
+        &mut self,
+        now: Instant,
+        call: CallId,
+        lines: &[u8],
+    ) -> Result<(), CallError> {
+        self.with(now, call, |call, core| {
+            call.hang_up(core, lines, now);
+            Ok(())
+        })
+    }
+
+    /// Sends a request within a call. Returns its identifier for
+    /// [`Event::Response`](crate::Event::Response), and the number in its CSeq.
+    ///
+    /// # Errors
+    /// [`CallError`] if the call has ended, or has no dialog yet.
+    pub fn request(
+        &mut self,
+        now: Instant,
+        call: CallId,
+        request: &PassedRequest<'_>,
+    ) -> Result<(RequestId, u32), CallError> {
+        self.with(now, call, |call, core| call.send_request(core, request, now))
+    }
+
+    /// Answers [`Event::Request`](crate::Event::Request) with this final status and the header
+    /// field lines `lines`. Returns false if the request is answered, or unknown.
+    pub fn respond(&mut self, now: Instant, request: RequestId, status: u16, lines: &[u8]) -> bool {
+        let is_sent = self.core.respond_passed(request, status, lines, now);
+        self.settle(now);
+        is_sent
+    }
+}
