@@ -50,6 +50,12 @@ impl Agent {
         Some(self.calls.of_tag(&self.core, call_id, local_tag)?.id)
     }
 
+    /// Returns true if [`Agent::offer`] is allowed at once in a call that is not answered.
+    #[must_use]
+    pub fn may_offer_early(&self, call: CallId) -> bool {
+        self.calls.get(call).is_some_and(Call::may_offer_early)
+    }
+
     /// Places a call on behalf of another party. Its destination is not located.
     pub fn place_for(&mut self, now: Instant, placement: Placement<'_>) -> CallId {
         let Placement { uri, from, to, routes, flow, max_forwards, lines, session, is_reliable } =

@@ -252,8 +252,8 @@ impl Core {
         let client = self.clients.all.get_mut(id)?;
         let State::Sent(sent) = &mut client.state else { return None };
         if is_cancel || client.draft.method != method {
-            if is_cancel {
-                let _ = sent.machine.on_response(status, &timers, now);
+            if is_cancel && sent.machine.on_response(status, &timers, now).ended {
+                self.clients.remove(id);
             }
             return None;
         }

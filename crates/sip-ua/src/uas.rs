@@ -7,7 +7,7 @@ use crate::server_transaction::{Answer, Arrival, Asked, Server, ServerKey};
 use crate::token::Token;
 use alloc::vec::Vec;
 use sip::message::{Response, reason_phrase};
-use sip::transaction::{ServerTransaction, TimerAction, TransactionKind, server_key};
+use sip::transaction::{ServerTransaction, State, TimerAction, TransactionKind, server_key};
 use sip::{Encode, Flow, Instant, Message, Method};
 
 /// Returns the flow of the response to `request`, which arrived on `flow` (RFC 3261 section
@@ -84,9 +84,18 @@ impl Core {
     pub(crate) fn acknowledge(&mut self, ack: &Message<'_>, now: Instant) -> bool {
         let key = self.key_of(ack);
         let timers = self.config.timers;
-        match self.servers.all.get_mut(key) {
+        let is_of_call = match self.servers.all.get_mut(key) {
             Some(server) => server.machine.on_ack(&timers, now),
             None => true,
+        };
+        self.remove_terminated(key);
+        is_of_call
+    }
+
+    /// Removes a transaction that has ended without a timer, as on a stream.
+    fn remove_terminated(&mut self, key: ServerKey) {
+        if self.servers.all.get(key).is_some_and(|it| it.machine.state() == State::Terminated) {
+            self.servers.remove(key);
         }
     }
 
@@ -115,6 +124,7 @@ impl Core {
             self.servers.note_response(key, answer.status, &bytes);
             self.send(flow, bytes);
         }
+        self.remove_terminated(key);
     }
 
     /// Rejects the request `asked`.

@@ -211,6 +211,14 @@ impl Call {
         matches!(self.state, State::Established(_)) && self.is_free()
     }
 
+    /// Returns true if a new session may be offered at once before the answer: the first one is
+    /// settled, and the other end supports UPDATE (RFC 3311 section 5.1).
+    pub(crate) fn may_offer_early(&self) -> bool {
+        let is_early = !matches!(self.state, State::Established(_));
+        let may = self.current().is_some_and(|it| it.is_settled && it.takes_update);
+        is_early && may && self.is_free()
+    }
+
     /// Offers a new session, such as a hold, another codec, or another address.
     pub(crate) fn offer(
         &mut self,

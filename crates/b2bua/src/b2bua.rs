@@ -1,0 +1,208 @@
+//! The engine: its inputs, its outputs, and the tables of calls.
+
+use crate::bridge::{Bridge, Side};
+use crate::config::Config;
+use crate::passing::Passing;
+use alloc::vec::Vec;
+use core::hash::Hasher;
+use core::net::IpAddr;
+use hashbrown::HashMap;
+use sip::{Flow, Instant};
+use sip_ua::{Agent, CallId, Event, Reliable, RequestId, Transmit};
+use siphasher::sip::SipHasher13;
+
+/// The number of a bridge. It is never reused.
+pub(crate) type BridgeId = u64;
+
+/// Counts of a [`B2bua`] since its creation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Counters {
+    /// Calls that were joined with a second one.
+    pub calls: u64,
+    /// Calls that were answered.
+    pub answered: u64,
+    /// Calls that were rejected because of [`Config::calls`].
+    pub over_limit: u64,
+    /// Calls that were rejected because of [`Config::calls_of_source`].
+    pub over_share: u64,
+}
+
+/// A back-to-back user agent. See the [crate] for its use.
+pub struct B2bua {
+    pub(crate) agent: Agent,
+    pub(crate) config: Config,
+    pub(crate) bridges: HashMap<BridgeId, Bridge>,
+    /// The bridge of each call that has not ended.
+    pub(crate) bridge_of: HashMap<CallId, (BridgeId, Side)>,
+    /// The number of calls of each source.
+    pub(crate) sources: HashMap<IpAddr, usize>,
+    /// The requests that pass, by the identifier on the leg that they were sent to.
+    pub(crate) passing: HashMap<RequestId, Passing>,
+    /// The message that causes the next event of a call.
+    pub(crate) received: Vec<u8>,
+    /// The bridges with a description that is to be offered as soon as possible.
+    pub(crate) due: Vec<BridgeId>,
+    pub(crate) counters: Counters,
+    /// Numbers of bridges.
+    pub(crate) numbers: u64,
+    key: SipHasher13,
+}
+
+impl B2bua {
+    /// Returns a back-to-back user agent without calls. All unpredictable values are derived from
+    /// `secret`, which has to be random.
+    #[must_use]
+    pub fn new(config: Config, secret: &[u8; 32]) -> Self {
+        let agent = sip_ua::Config {
+            user: "call".into(),
+            user_agent: config.product.clone(),
+            ringing: config.ringing,
+            direct_calls: true,
+            // Both are limited here.
+            incoming_calls: usize::MAX,
+            server_transactions: config.calls.saturating_mul(4).saturating_add(1024),
+            reliable: Reliable::Supported,
+            session_expires: config.session_expires,
+            redirects: 0,
+            keepalive: None,
+            passes: true,
+            ..sip_ua::Config::default()
+        };
+        let mut key = SipHasher13::new_with_key(&core::array::from_fn(|at| secret[at]));
+        key.write(b"origins");
+        Self {
+            agent: Agent::new(agent, secret),
+            config,
+            bridges: HashMap::default(),
+            bridge_of: HashMap::default(),
+            sources: HashMap::default(),
+            passing: HashMap::default(),
+            received: Vec::new(),
+            due: Vec::new(),
+            counters: Counters::default(),
+            numbers: 0,
+            key,
+        }
+    }
+
+    /// Processes a message that came on `flow`. A message on a flow that is not internal is
+    /// ignored.
+    pub fn receive(&mut self, now: Instant, flow: &Flow, bytes: &[u8]) {
+        if flow.is_internal() {
+            self.agent.receive(now, flow, bytes);
+            self.process(now);
+        }
+    }
+
+    /// Returns the next message to send, if any.
+    pub fn poll_transmit(&mut self) -> Option<Transmit> {
+        self.agent.poll_transmit()
+    }
+
+    /// Returns the time of the next call to [`B2bua::on_timer`].
+    #[must_use]
+    pub fn next_timer(&self) -> Option<Instant> {
+        self.agent.next_timer()
+    }
+
+    /// Processes the timers that are due at `now`.
+    pub fn on_timer(&mut self, now: Instant) {
+        self.agent.on_timer(now);
+        self.process(now);
+    }
+
+    /// Returns the number of calls, each of two legs.
+    #[must_use]
+    pub fn calls(&self) -> usize {
+        self.bridges.len()
+    }
+
+    /// Returns the number of legs and of transactions, which are zero some time after the last
+    /// call.
+    #[must_use]
+    pub fn remains(&self) -> usize {
+        self.agent.calls() + self.agent.transactions() + self.passing.len() + self.sources.len()
+    }
+
+    /// Returns the counts since the creation.
+    #[must_use]
+    pub const fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Changes the limits. Existing calls go on.
+    pub fn set_limits(&mut self, calls: usize, calls_of_source: usize) {
+        (self.config.calls, self.config.calls_of_source) = (calls, calls_of_source);
+    }
+
+    /// Ends all calls. The requests have the Reason `reason` (RFC 3326), such as
+    /// `SIP;cause=503;text="Shutting Down"`.
+    pub fn hang_up_all(&mut self, now: Instant, reason: &str) {
+        let lines = [b"Reason: ", reason.as_bytes(), b"\r\n"].concat();
+        let mut calls: Vec<CallId> = self.bridge_of.keys().copied().collect();
+        calls.sort_unstable();
+        for call in calls {
+            // A call may have ended with the other one.
+            let _ = self.agent.hang_up_with(now, call, &lines);
+        }
+        self.process(now);
+    }
+
+    /// Processes the events of the agent.
+    fn process(&mut self, now: Instant) {
+        while let Some(event) = self.agent.poll_event() {
+            self.on_event(event, now);
+        }
+        for id in core::mem::take(&mut self.due) {
+            self.offer_due(now, id);
+        }
+    }
+
+    fn on_event(&mut self, event: Event, now: Instant) {
+        match event {
+            Event::Received { message, .. } => {
+                self.received = message;
+                return;
+            }
+            Event::Incoming { call, flow, offer, .. } => self.on_incoming(call, flow, offer, now),
+            Event::Ringing { call, status, branch, session, .. } => {
+                self.on_ringing(call, status, branch, session, now);
+            }
+            Event::Answered { call, session } => self.on_answered(call, session, now),
+            Event::Offer { call, offer } => self.on_offer(call, offer, now),
+            Event::Answer { call, answer } => self.on_answer(call, answer, now),
+            Event::OfferFailed { call, failure } => self.on_offer_failed(call, &failure, now),
+            Event::Request { call, request, message } => {
+                self.on_passed_request(call, request, &message, now);
+            }
+            Event::Response { request, response } => {
+                self.on_passed_response(request, response, now)
+            }
+            Event::Ended { call, end } => self.on_ended(call, &end, now),
+            // Requests on an internal flow need no location.
+            Event::Locate { ticket, .. } => self.agent.located(now, ticket, &[]),
+            _ => {}
+        }
+        self.received.clear();
+    }
+
+    /// Returns a number for an origin that cannot be predicted.
+    pub(crate) fn random_number(&mut self) -> u64 {
+        self.numbers += 1;
+        let mut hasher = self.key;
+        hasher.write_u64(self.numbers);
+        hasher.finish()
+    }
+
+    /// Returns the bridge of `call`, and its side.
+    pub(crate) fn find(&self, call: CallId) -> Option<(BridgeId, Side)> {
+        self.bridge_of.get(&call).copied()
+    }
+}
+
+impl core::fmt::Debug for B2bua {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("B2bua").field("calls", &self.calls()).finish_non_exhaustive()
+    }
+}

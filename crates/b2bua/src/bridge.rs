@@ -1,0 +1,133 @@
+//! Two joined calls.
+
+use crate::origin::Origin;
+use alloc::vec::Vec;
+use core::net::{IpAddr, Ipv6Addr};
+use sip::Flow;
+use sip_ua::CallId;
+
+/// The side of a leg.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// The leg of the party that called.
+    Caller,
+    /// The leg of the called party.
+    Callee,
+}
+
+impl Side {
+    /// Returns the other side.
+    pub(crate) const fn other(self) -> Self {
+        match self {
+            Self::Caller => Self::Callee,
+            Self::Callee => Self::Caller,
+        }
+    }
+}
+
+/// A call that is one half of a bridge.
+#[derive(Debug)]
+pub(crate) struct Leg {
+    /// `None` after its end.
+    pub(crate) call: Option<CallId>,
+    /// The origin of the descriptions that it gets.
+    pub(crate) origin: Origin,
+    /// The last description that it got, with that origin.
+    pub(crate) sent: Vec<u8>,
+    /// The agreed description that came from it, as it came.
+    pub(crate) received: Vec<u8>,
+    /// Its offer, while that waits for the answer of the other leg.
+    pub(crate) offer: Option<Vec<u8>>,
+    /// The CSeq of the last REFER that it sent, and of the one that the other leg got.
+    pub(crate) refer: Option<(u32, u32)>,
+}
+
+impl Leg {
+    pub(crate) const fn new(call: Option<CallId>, origin: Origin) -> Self {
+        Self { call, origin, sent: Vec::new(), received: Vec::new(), offer: None, refer: None }
+    }
+
+    /// Returns `description` as this leg gets it.
+    pub(crate) fn write(&mut self, description: &[u8]) -> Vec<u8> {
+        self.sent = self.origin.write(description);
+        self.sent.clone()
+    }
+}
+
+/// The parts of the caller's INVITE that are needed to call the other party.
+#[derive(Debug)]
+pub(crate) struct Invitation {
+    pub(crate) uri: Vec<u8>,
+    pub(crate) from: Vec<u8>,
+    pub(crate) to: Vec<u8>,
+    /// The values of Route.
+    pub(crate) routes: Vec<Vec<u8>>,
+    pub(crate) max_forwards: u32,
+    pub(crate) lines: Vec<u8>,
+    /// The offer of the caller.
+    pub(crate) offer: Option<Vec<u8>>,
+    /// True if the caller supports reliable provisional responses.
+    pub(crate) is_reliable: bool,
+}
+
+/// Two joined calls.
+#[derive(Debug)]
+pub(crate) struct Bridge {
+    legs: [Leg; 2],
+    /// The flow of both legs.
+    pub(crate) flow: Flow,
+    /// Until the call is answered.
+    pub(crate) invitation: Option<Invitation>,
+    /// The branch of the callee that has sent early media.
+    pub(crate) early: Option<u32>,
+    /// The header field lines of the answer, while the description of the callee is awaited.
+    pub(crate) answer: Option<Vec<u8>>,
+    /// The leg to which the other leg's description is to be offered as soon as possible.
+    pub(crate) due: Option<Side>,
+    /// The number of offers that neither party has asked for.
+    pub(crate) offers: u32,
+    /// True if the callee was called with other keys than those of the caller.
+    pub(crate) has_other_keys: bool,
+}
+
+impl Bridge {
+    pub(crate) const fn new(legs: [Leg; 2], flow: Flow, invitation: Invitation) -> Self {
+        Self {
+            legs,
+            flow,
+            invitation: Some(invitation),
+            early: None,
+            answer: None,
+            due: None,
+            offers: 0,
+            has_other_keys: false,
+        }
+    }
+
+    pub(crate) fn leg(&mut self, side: Side) -> &mut Leg {
+        &mut self.legs[side as usize]
+    }
+
+    /// Returns the call of `side`, if it has not ended.
+    pub(crate) const fn call(&self, side: Side) -> Option<CallId> {
+        self.legs[side as usize].call
+    }
+
+    /// Returns true if the caller has made no offer, and the first one of the callee is awaited.
+    pub(crate) fn is_offerless(&self) -> bool {
+        self.answer.is_some() || self.invitation.as_ref().is_some_and(|it| it.offer.is_none())
+    }
+
+    /// The source that is charged for the call.
+    pub(crate) const fn source(&self) -> IpAddr {
+        source(self.flow.remote.ip())
+    }
+}
+
+/// Returns the source that contains `address`: an IPv4 address, or an IPv6 /64.
+pub(crate) const fn source(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(address) => IpAddr::V4(address),
+        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
+    }
+}

@@ -1,0 +1,31 @@
+//! The configuration.
+
+use alloc::string::String;
+use sip::Duration;
+
+/// The configuration of a [`B2bua`](crate::B2bua).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// The product name in User-Agent.
+    pub product: String,
+    /// The maximum number of calls. Further ones are rejected with 503.
+    pub calls: usize,
+    /// The maximum number of calls of one source: an IPv4 address, or an IPv6 /64.
+    pub calls_of_source: usize,
+    /// The maximum time until a call is answered.
+    pub ringing: Duration,
+    /// The session interval without a refresh on each leg (RFC 4028). `None`: unlimited.
+    pub session_expires: Option<Duration>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            product: concat!("barebell/", env!("CARGO_PKG_VERSION")).into(),
+            calls: 5_000,
+            calls_of_source: 500,
+            ringing: Duration::from_secs(300),
+            session_expires: Some(Duration::from_secs(1800)),
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! The header fields that pass from one leg to the other (RFC 7092 section 3.1.3). Those of the
+//! dialog, of the transaction and of the body are written anew, and those that show the topology
+//! are left out. All others pass unchanged, as do unknown ones.
+
+use alloc::vec::Vec;
+use sip::header::{NameAddr, tokens};
+use sip::{Encode, HeaderName, Message};
+
+/// The header fields that belong to one leg.
+const OF_LEG: [HeaderName; 29] = [
+    HeaderName::Via,
+    HeaderName::From,
+    HeaderName::To,
+    HeaderName::CallId,
+    HeaderName::CSeq,
+    HeaderName::MaxForwards,
+    HeaderName::Contact,
+    HeaderName::ContentLength,
+    HeaderName::ContentType,
+    HeaderName::ContentEncoding,
+    HeaderName::Route,
+    HeaderName::RecordRoute,
+    HeaderName::Path,
+    HeaderName::ServiceRoute,
+    HeaderName::Require,
+    HeaderName::ProxyRequire,
+    HeaderName::Supported,
+    HeaderName::Unsupported,
+    HeaderName::Allow,
+    HeaderName::UserAgent,
+    HeaderName::Server,
+    HeaderName::Timestamp,
+    HeaderName::RSeq,
+    HeaderName::RAck,
+    HeaderName::SessionExpires,
+    HeaderName::MinSe,
+    HeaderName::ReferTo,
+    HeaderName::Event,
+    HeaderName::Replaces,
+];
+
+/// Those without a [`HeaderName`], in lower case.
+const OTHERS_OF_LEG: [&[u8]; 8] = [
+    b"mime-version",
+    b"content-disposition",
+    b"content-id",
+    b"allow-events",
+    b"target-dialog",
+    b"security-client",
+    b"security-server",
+    b"security-verify",
+];
+
+/// Returns the lines of `message` that pass to the other leg.
+pub(crate) fn passed(message: &Message<'_>) -> Vec<u8> {
+    let mut lines = Vec::new();
+    for field in message.fields() {
+        let is_of_leg = match field.name {
+            HeaderName::Other => {
+                OTHERS_OF_LEG.iter().any(|name| field.raw_name().eq_ignore_ascii_case(name))
+            }
+            name => OF_LEG.contains(&name),
+        };
+        if !is_of_leg {
+            lines.extend_from_slice(field.line);
+        }
+    }
+    lines
+}
+
+/// Like [`passed`], for the rejection of a call: the targets of a redirection pass, too.
+pub(crate) fn passed_in_refusal(response: &Message<'_>) -> Vec<u8> {
+    let mut lines = passed(response);
+    if response.status().is_some_and(|status| (300..400).contains(&status)) {
+        for contact in response.fields_of(&[HeaderName::Contact]) {
+            lines.extend_from_slice(contact.line);
+        }
+    }
+    lines
+}
+
+/// Returns the Reason lines of `message`, or one with `status` as the cause (RFC 3326).
+pub(crate) fn reason(message: &Message<'_>, status: Option<u16>) -> Vec<u8> {
+    let mut lines = Vec::new();
+    for field in message.fields_of(&[HeaderName::Reason]) {
+        lines.extend_from_slice(field.line);
+    }
+    if let Some(status) = status.filter(|_| lines.is_empty()) {
+        ("Reason: SIP;cause=", status, "\r\n").encode(&mut lines);
+    }
+    lines
+}
+
+/// Returns the address in From or To without its parameters. `None` if it is malformed.
+pub(crate) fn address(message: &Message<'_>, name: HeaderName) -> Option<Vec<u8>> {
+    let address = NameAddr::parse(name, message.value(name)?).ok()?;
+    let mut out = Vec::new();
+    let display = address.display_name;
+    ((!display.is_empty()).then_some((display, " ")), "<", address.uri_bytes, ">").encode(&mut out);
+    Some(out)
+}
+
+/// Returns true if Supported or Require of `message` contains `tag`.
+pub(crate) fn supports(message: &Message<'_>, tag: &str) -> bool {
+    [HeaderName::Supported, HeaderName::Require].into_iter().any(|name| has(message, name, tag))
+}
+
+/// Returns true if the header field `name` of `message` contains `tag`.
+pub(crate) fn has(message: &Message<'_>, name: HeaderName, tag: &str) -> bool {
+    message.values(name).flat_map(tokens).any(|token| token.eq_ignore_ascii_case(tag.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::String;
+
+    #[test]
+    fn fields_of_the_leg_stay_and_unknown_ones_pass() {
+        let invite =
+            b"INVITE sip:bob@example.com SIP/2.0\r\nVia: SIP/2.0/UDP h;branch=z9hG4bK1\r\n\
+            f: \"A, B\" <sip:alice@example.com;a=b>;tag=1\r\nTo: sip:bob@example.com;x=y\r\n\
+            i: 1\r\nCSeq: 1 INVITE\r\nm: <sip:alice@10.0.0.1>\r\nSubject: a\r\n b\r\n\
+            X-Account: 7\r\nAllow-Events: refer\r\nRoute: <sip:pass@h;lr>\r\nSupported: 100REL\r\n\
+            Alert-Info: <urn:x>\r\nk: timer\r\nRetry-After: 7\r\n\r\n";
+        let message = Message::parse(invite).expect("a message");
+        let lines = String::from_utf8(passed(&message)).expect("text");
+        let expected =
+            "Subject: a\r\n b\r\nX-Account: 7\r\nAlert-Info: <urn:x>\r\nRetry-After: 7\r\n";
+        assert_eq!(lines, expected);
+        let of = |name| String::from_utf8(address(&message, name).expect("it is there"));
+        assert_eq!(of(HeaderName::From).as_deref(), Ok("\"A, B\" <sip:alice@example.com;a=b>"));
+        assert_eq!(of(HeaderName::To).as_deref(), Ok("<sip:bob@example.com>"));
+        assert!(supports(&message, "100rel") && supports(&message, "timer"));
+        assert!(!supports(&message, "199"));
+    }
+
+    #[test]
+    fn a_redirection_keeps_its_targets() {
+        let response = b"SIP/2.0 302 Moved\r\nVia: SIP/2.0/TCP h;branch=z9hG4bK1\r\n\
+            Contact: <sip:a@b>\r\nWarning: 399 h \"x\"\r\nReason: Q.850;cause=16\r\n\r\n";
+        let message = Message::parse(response).expect("a message");
+        let lines = String::from_utf8(passed_in_refusal(&message)).expect("text");
+        assert_eq!(
+            lines,
+            "Warning: 399 h \"x\"\r\nReason: Q.850;cause=16\r\nContact: <sip:a@b>\r\n"
+        );
+        assert_eq!(reason(&message, Some(302)), b"Reason: Q.850;cause=16\r\n");
+        let plain = Message::parse(b"BYE sip:a@b SIP/2.0\r\n\r\n").expect("a message");
+        assert_eq!(reason(&plain, Some(486)), b"Reason: SIP;cause=486\r\n");
+        assert_eq!(reason(&plain, None), b"");
+    }
+}

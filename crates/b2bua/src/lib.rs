@@ -1,0 +1,29 @@
+#![doc = include_str!("../README.md")]
+//!
+//! ## Contents
+//!
+//! - [`B2bua`]: the engine. Its inputs are messages with their flows and times, and timers. Its
+//!   outputs are messages ([`B2bua::poll_transmit`]) and the time of its next timer.
+//! - [`Config`]: the configuration.
+//!
+//! Session descriptions pass, each with an origin of its leg. A media relay is the matter of the
+//! proxy.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod b2bua;
+mod bridge;
+mod config;
+mod ending;
+mod fields;
+mod origin;
+mod passing;
+mod session;
+mod setup;
+
+pub use b2bua::{B2bua, Counters};
+pub use config::Config;
+pub use sip_ua::Transmit;
+pub use {sip, sip_ua};

@@ -1,0 +1,161 @@
+//! Requests that pass within a call: INFO, MESSAGE, REFER and NOTIFY. Names of dialogs in them are
+//! translated, since each end knows the dialogs of its own legs only.
+
+use crate::b2bua::B2bua;
+use crate::fields;
+use alloc::vec::Vec;
+use sip::header::NameAddr;
+use sip::{Encode, HeaderName, Instant, Message, Method, Status, Uri};
+use sip_ua::{CallId, Failure, PassedRequest, Replaces, RequestId};
+
+/// A request that passes: where its response goes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Passing {
+    /// The request as it was received.
+    request: RequestId,
+}
+
+impl B2bua {
+    /// Passes `message` of `call` to the other leg.
+    pub(crate) fn on_passed_request(
+        &mut self,
+        call: CallId,
+        request: RequestId,
+        message: &[u8],
+        now: Instant,
+    ) {
+        let sent = Message::parse(message).ok().and_then(|it| self.pass(call, &it, now));
+        match sent {
+            Some(sent) => {
+                self.passing.insert(sent, Passing { request });
+            }
+            None => {
+                let gone = Status::CALL_DOES_NOT_EXIST.code();
+                self.agent.respond(now, request, gone, b"");
+            }
+        }
+    }
+
+    fn pass(&mut self, call: CallId, message: &Message<'_>, now: Instant) -> Option<RequestId> {
+        let (id, side) = self.find(call)?;
+        let mut lines = fields::passed(message);
+        let method = match message.method()? {
+            Method::Info => Method::Info,
+            Method::Message => Method::Message,
+            Method::Refer => Method::Refer,
+            Method::Notify => Method::Notify,
+            _ => return None,
+        };
+        if let Some(refer_to) = message.value(HeaderName::ReferTo) {
+            let refer_to = self.translated_target(refer_to);
+            ("Refer-To: ", &refer_to, "\r\n").encode(&mut lines);
+        }
+        let bridge = self.bridges.get_mut(&id)?;
+        if let Some(event) = message.value(HeaderName::Event) {
+            // A number that identifies a REFER is that of the leg (RFC 3515 section 2.4.6).
+            let refer = bridge.leg(side.other()).refer;
+            let event = refer.map_or(event.to_vec(), |refer| translated_event(event, refer));
+            ("Event: ", &event, "\r\n").encode(&mut lines);
+        }
+        let body_type = message.value(HeaderName::ContentType).unwrap_or_default();
+        let passed = PassedRequest {
+            method,
+            lines: &lines,
+            body_type: core::str::from_utf8(body_type).unwrap_or("application/octet-stream"),
+            body: message.body(),
+        };
+        let other = bridge.call(side.other())?;
+        let (sent, cseq) = self.agent.request(now, other, &passed).ok()?;
+        if method == Method::Refer
+            && let Some(bridge) = self.bridges.get_mut(&id)
+        {
+            bridge.leg(side).refer = Some((cseq_of(message), cseq));
+        }
+        Some(sent)
+    }
+
+    /// Passes the response to such a request back.
+    pub(crate) fn on_passed_response(
+        &mut self,
+        sent: RequestId,
+        response: Result<Vec<u8>, Failure>,
+        now: Instant,
+    ) {
+        let Some(Passing { request }) = self.passing.remove(&sent) else { return };
+        let (status, lines) = match &response {
+            Ok(response) => {
+                let message = Message::parse(response).ok();
+                let status = message.as_ref().and_then(Message::status);
+                let lines = message.map(|message| fields::passed(&message)).unwrap_or_default();
+                (status.unwrap_or(Status::SERVER_INTERNAL_ERROR.code()), lines)
+            }
+            Err(failure) => (failure.status(), Vec::new()),
+        };
+        self.agent.respond(now, request, status, &lines);
+    }
+
+    /// Returns `replaces` as the end of the other leg knows the call. Another dialog stays.
+    pub(crate) fn translated(&self, replaces: Replaces) -> Replaces {
+        self.across(&replaces).map_or(replaces, |(there, _)| there)
+    }
+
+    /// Returns the dialog of the other leg of the call that `replaces` names, and its side. The
+    /// name is that of the end of this agent, which the party at the end of the leg has sent.
+    fn across(&self, replaces: &Replaces) -> Option<(Replaces, CallId)> {
+        let call = self.agent.call_of(&replaces.call_id, &replaces.to_tag)?;
+        let id = self.agent.dialog(call)?.id();
+        if id.remote_tag != replaces.from_tag {
+            return None;
+        }
+        let (bridge, side) = self.find(call)?;
+        let other = self.bridges.get(&bridge)?.call(side.other())?;
+        let id = self.agent.dialog(other)?.id();
+        let there = Replaces {
+            call_id: id.call_id.to_vec(),
+            to_tag: id.remote_tag.to_vec(),
+            from_tag: id.local_tag.to_vec(),
+            early_only: replaces.early_only,
+        };
+        Some((there, other))
+    }
+
+    /// Returns the value of Refer-To for the other leg. A target that replaces a call of this agent
+    /// is the party at the other end of that call, by the address that it was called by or called
+    /// from (RFC 5589 section 7.3).
+    fn translated_target(&self, refer_to: &[u8]) -> Vec<u8> {
+        self.target_across(refer_to).unwrap_or_else(|| refer_to.to_vec())
+    }
+
+    fn target_across(&self, refer_to: &[u8]) -> Option<Vec<u8>> {
+        let target = NameAddr::parse(HeaderName::ReferTo, refer_to).ok()?;
+        let Ok(Uri::Sip(uri)) = target.uri() else { return None };
+        let (there, other) = self.across(&Replaces::of_headers(uri.headers)?)?;
+        let party = self.agent.dialog(other)?.remote();
+        let party = NameAddr::parse(HeaderName::To, party).ok()?;
+        let Ok(Uri::Sip(uri)) = party.uri() else { return None };
+        // The URI in To has no header fields, unless the caller has made a mistake.
+        let address = uri.headers.is_empty().then_some(party.uri_bytes)?;
+        let mut out = Vec::new();
+        ("<", address, "?Replaces=", there.escaped(), ">").encode(&mut out);
+        Some(out)
+    }
+}
+
+/// Returns the value of Event with the number of the REFER `there` in place of `here`.
+fn translated_event(event: &[u8], (there, here): (u32, u32)) -> Vec<u8> {
+    let mut own = Vec::new();
+    (";id=", here).encode(&mut own);
+    match event.strip_suffix(&own[..]) {
+        Some(package) => {
+            let mut out = package.to_vec();
+            (";id=", there).encode(&mut out);
+            out
+        }
+        None => event.to_vec(),
+    }
+}
+
+fn cseq_of(message: &Message<'_>) -> u32 {
+    let cseq = message.value(HeaderName::CSeq).and_then(|it| sip::header::CSeq::parse(it).ok());
+    cseq.map_or(0, |cseq| cseq.number)
+}

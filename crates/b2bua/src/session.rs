@@ -1,0 +1,132 @@
+//! Offers and answers within a call (RFC 3264, RFC 6337): an offer of one leg is offered to the
+//! other, and its answer comes back.
+
+use crate::b2bua::{B2bua, BridgeId};
+use crate::bridge::{Bridge, Side};
+use crate::origin::is_same;
+use alloc::vec::Vec;
+use sip::{Instant, Status};
+use sip_ua::{Agent, CallError, CallId, Failure};
+
+/// The status of an offer that has to wait for another one (RFC 3261 section 21.4.27).
+const REQUEST_PENDING: u16 = 491;
+
+/// The maximum number of offers that neither party has asked for. More would be a circle.
+const MAX_OFFERS: u32 = 8;
+
+/// Offers `description` to the leg of `side`.
+fn offer_to(
+    agent: &mut Agent,
+    bridge: &mut Bridge,
+    side: Side,
+    description: &[u8],
+    now: Instant,
+) -> Result<(), CallError> {
+    let call = bridge.call(side).ok_or(CallError::Unknown)?;
+    // The version counts descriptions that were sent.
+    if !agent.may_offer(call) && !agent.may_offer_early(call) {
+        return Err(CallError::OfferPending);
+    }
+    let written = bridge.leg(side).write(description);
+    agent.offer(now, call, written)
+}
+
+impl B2bua {
+    /// Passes an offer of `call`, or the request for one, to the other leg.
+    pub(crate) fn on_offer(&mut self, call: CallId, offer: Option<Vec<u8>>, now: Instant) {
+        let Some((id, side)) = self.find(call) else { return };
+        let Some(bridge) = self.bridges.get_mut(&id) else { return };
+        let agent = &mut self.agent;
+        let Some(other) = bridge.call(side.other()) else {
+            let _ = agent.refuse(now, call, Status::CALL_DOES_NOT_EXIST.code());
+            return;
+        };
+        let Some(offer) = offer else {
+            // The party is offered what the other one has described.
+            let sent = bridge.leg(side).sent.clone();
+            let _ = agent.accept(now, call, &sent);
+            return;
+        };
+        if side == Side::Callee && agent.invite(other).is_some() && bridge.is_offerless() {
+            return self.pass_first_offer(call, offer, now);
+        }
+        if is_same(&offer, &bridge.leg(side).received) && bridge.due.is_none() {
+            // A refresh concerns this leg only.
+            let sent = bridge.leg(side).sent.clone();
+            let _ = agent.accept(now, call, &sent);
+            return;
+        }
+        match offer_to(agent, bridge, side.other(), &offer, now) {
+            Ok(()) => bridge.leg(side).offer = Some(offer),
+            Err(_) => {
+                let _ = agent.refuse(now, call, REQUEST_PENDING);
+            }
+        }
+    }
+
+    /// Passes the offer of the callee to a caller that has made none: in the answer, or reliably
+    /// before it.
+    fn pass_first_offer(&mut self, callee: CallId, offer: Vec<u8>, now: Instant) {
+        let Some((id, _)) = self.find(callee) else { return };
+        let Some(bridge) = self.bridges.get_mut(&id) else { return };
+        let Some(caller) = bridge.call(Side::Caller) else { return };
+        let written = bridge.leg(Side::Caller).write(&offer);
+        bridge.leg(Side::Callee).offer = Some(offer);
+        let _ = match bridge.answer.take() {
+            Some(lines) => self.agent.answer_with(now, caller, &lines, &written),
+            None => self.agent.ring(now, caller, &written),
+        };
+    }
+
+    /// Passes the answer of `call` to the other leg, if that has offered.
+    pub(crate) fn on_answer(&mut self, call: CallId, answer: Vec<u8>, now: Instant) {
+        let Some((id, side)) = self.find(call) else { return };
+        let Some(bridge) = self.bridges.get_mut(&id) else { return };
+        let is_news = !is_same(&answer, &bridge.leg(side).received);
+        let Some(other) = bridge.call(side.other()) else { return };
+        match bridge.leg(side.other()).offer.take() {
+            Some(offer) => {
+                let written = bridge.leg(side.other()).write(&answer);
+                bridge.leg(side.other()).received = offer;
+                bridge.leg(side).received = answer;
+                let _ = self.agent.accept(now, other, &written);
+            }
+            None => {
+                bridge.leg(side).received = answer;
+                if is_news {
+                    bridge.due = Some(side.other());
+                    self.due.push(id);
+                }
+            }
+        }
+    }
+
+    /// Reports the failure of an offer to the leg that has made it.
+    pub(crate) fn on_offer_failed(&mut self, call: CallId, failure: &Failure, now: Instant) {
+        let Some((id, side)) = self.find(call) else { return };
+        let Some(bridge) = self.bridges.get_mut(&id) else { return };
+        let Some(other) = bridge.call(side.other()) else { return };
+        if bridge.leg(side.other()).offer.take().is_some() {
+            let _ = self.agent.refuse(now, other, failure.status());
+        }
+    }
+
+    /// Offers a description to the leg that does not have it yet, as soon as that is possible.
+    pub(crate) fn offer_due(&mut self, now: Instant, id: BridgeId) {
+        let Some(bridge) = self.bridges.get_mut(&id) else { return };
+        let Some(side) = bridge.due else { return };
+        if bridge.offers >= MAX_OFFERS {
+            bridge.due = None;
+            return;
+        }
+        let description = bridge.leg(side.other()).received.clone();
+        match offer_to(&mut self.agent, bridge, side, &description, now) {
+            Ok(()) => {
+                bridge.due = None;
+                bridge.offers += 1;
+            }
+            Err(CallError::OfferPending) => self.due.push(id),
+            Err(_) => bridge.due = None,
+        }
+    }
+}

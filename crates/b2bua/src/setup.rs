@@ -1,0 +1,200 @@
+//! The set-up of a call: the INVITE of the caller, the INVITE to the callee, and its responses up to
+//! the answer.
+
+use crate::b2bua::{B2bua, BridgeId};
+use crate::bridge::{Bridge, Invitation, Leg, Side, source};
+use crate::fields;
+use crate::origin::{Origin, is_same};
+use alloc::vec::Vec;
+use sip::header::number;
+use sip::{Encode, Flow, HeaderName, Instant, Message, Status};
+use sip_ua::{CallId, Placement, Replaces};
+
+/// The Max-Forwards of an INVITE without one.
+const MAX_FORWARDS: u32 = 70;
+
+/// The parameter of the first Route by which the proxy offers other keys to the callee than those
+/// of the caller.
+const OTHER_KEYS: &[u8] = b";keys=other";
+
+impl B2bua {
+    /// Calls the party that the INVITE of `call` is for.
+    pub(crate) fn on_incoming(
+        &mut self,
+        call: CallId,
+        flow: Flow,
+        offer: Option<Vec<u8>>,
+        now: Instant,
+    ) {
+        let from = source(flow.remote.ip());
+        let count = self.sources.get(&from).copied().unwrap_or_default();
+        let refused = if self.bridges.len() >= self.config.calls {
+            self.counters.over_limit += 1;
+            true
+        } else if count >= self.config.calls_of_source {
+            self.counters.over_share += 1;
+            true
+        } else {
+            false
+        };
+        if refused {
+            let unavailable = Status::SERVICE_UNAVAILABLE.code();
+            let _ = self.agent.decline_with(now, call, unavailable, b"Retry-After: 5\r\n");
+            return;
+        }
+        let invite = self.agent.invite(call).map(<[u8]>::to_vec).unwrap_or_default();
+        let message = Message::parse(&invite).ok();
+        let invitation = message.and_then(|message| self.invitation(&message, offer.clone()));
+        let Some(invitation) = invitation.filter(|invitation| invitation.max_forwards > 0) else {
+            let _ = self.agent.decline_with(now, call, Status::TOO_MANY_HOPS.code(), b"");
+            return;
+        };
+        let id = self.random_number();
+        let mut caller = Leg::new(Some(call), Origin::new(id, flow.local.ip()));
+        caller.received = offer.unwrap_or_default();
+        let callee = Leg::new(None, Origin::new(self.random_number(), flow.local.ip()));
+        self.numbers += 1;
+        let id = self.numbers;
+        self.bridges.insert(id, Bridge::new([caller, callee], flow, invitation));
+        self.bridge_of.insert(call, (id, Side::Caller));
+        self.sources.insert(from, count + 1);
+        self.counters.calls += 1;
+        self.call_callee(id, now);
+    }
+
+    /// Reads the INVITE of the caller.
+    fn invitation(&self, invite: &Message<'_>, offer: Option<Vec<u8>>) -> Option<Invitation> {
+        let hops = invite.value(HeaderName::MaxForwards);
+        let hops = hops.map_or(Ok(MAX_FORWARDS), |hops| number(HeaderName::MaxForwards, hops, 255));
+        let mut lines = fields::passed(invite);
+        if let Some(replaces) = invite.value(HeaderName::Replaces).and_then(Replaces::parse) {
+            let replaces = self.translated(replaces);
+            let required = fields::has(invite, HeaderName::Require, "replaces");
+            let required = required.then_some("Require: replaces\r\n");
+            ("Replaces: ", &replaces, "\r\n", required).encode(&mut lines);
+        }
+        Some(Invitation {
+            uri: invite.request_uri()?.to_vec(),
+            from: fields::address(invite, HeaderName::From)?,
+            to: fields::address(invite, HeaderName::To)?,
+            routes: invite.elements(HeaderName::Route).map(<[u8]>::to_vec).collect(),
+            max_forwards: hops.ok()?,
+            lines,
+            is_reliable: offer.is_some() || fields::supports(invite, "100rel"),
+            offer,
+        })
+    }
+
+    /// Sends the INVITE to the callee.
+    fn call_callee(&mut self, id: BridgeId, now: Instant) {
+        let Some(bridge) = self.bridges.get_mut(&id) else { return };
+        let Some(invitation) = bridge.invitation.take() else { return };
+        let session = match &invitation.offer {
+            Some(offer) => bridge.leg(Side::Callee).write(offer),
+            None => Vec::new(),
+        };
+        let mut routes = invitation.routes.clone();
+        if bridge.has_other_keys
+            && let Some(first) = routes.first_mut()
+            && let Some(end) = first.iter().position(|byte| *byte == b'>')
+        {
+            first.splice(end..end, OTHER_KEYS.iter().copied());
+        }
+        let placement = Placement {
+            uri: &invitation.uri,
+            from: &invitation.from,
+            to: &invitation.to,
+            routes: &routes,
+            flow: bridge.flow,
+            max_forwards: invitation.max_forwards,
+            lines: invitation.lines.clone(),
+            session,
+            is_reliable: invitation.is_reliable,
+        };
+        let call = self.agent.place_for(now, placement);
+        bridge.leg(Side::Callee).call = Some(call);
+        bridge.invitation = Some(invitation);
+        self.bridge_of.insert(call, (id, Side::Callee));
+    }
+
+    /// Calls the callee again, which has refused the offer, with other keys. Returns false if that
+    /// was tried already.
+    pub(crate) fn call_with_other_keys(&mut self, id: BridgeId, status: u16, now: Instant) -> bool {
+        let Some(bridge) = self.bridges.get_mut(&id) else { return false };
+        // Unsupported Media Type, Not Acceptable Here, Not Acceptable.
+        let is_about_session = matches!(status, 415 | 488 | 606);
+        let has_offer = bridge.invitation.as_ref().is_some_and(|it| it.offer.is_some());
+        if !is_about_session || !has_offer || bridge.has_other_keys {
+            return false;
+        }
+        bridge.has_other_keys = true;
+        let number = self.random_number();
+        let Some(bridge) = self.bridges.get_mut(&id) else { return false };
+        let local = bridge.flow.local.ip();
+        *bridge.leg(Side::Callee) = Leg::new(None, Origin::new(number, local));
+        bridge.early = None;
+        self.call_callee(id, now);
+        true
+    }
+
+    /// Passes a provisional response to the caller. Early media of the first branch that sends some
+    /// pass; those of other branches do not, since the caller has one dialog.
+    pub(crate) fn on_ringing(
+        &mut self,
+        call: CallId,
+        status: u16,
+        branch: u32,
+        session: Option<Vec<u8>>,
+        now: Instant,
+    ) {
+        // RFC 6228: a branch has ended, while others may ring.
+        const EARLY_DIALOG_TERMINATED: u16 = 199;
+        let Some((id, Side::Callee)) = self.find(call) else { return };
+        let Some(bridge) = self.bridges.get_mut(&id) else { return };
+        let Some(caller) = bridge.call(Side::Caller) else { return };
+        if status == EARLY_DIALOG_TERMINATED {
+            return;
+        }
+        let session = session.filter(|_| *bridge.early.get_or_insert(branch) == branch);
+        let session = session.map(|session| {
+            let written = bridge.leg(Side::Caller).write(&session);
+            bridge.leg(Side::Callee).received = session;
+            written
+        });
+        let message = Message::parse(&self.received).ok();
+        let lines = message.map(|message| fields::passed(&message)).unwrap_or_default();
+        let session = session.unwrap_or_default();
+        let _ = self.agent.progress(now, caller, status, &lines, &session);
+    }
+
+    /// Passes the answer of the callee to the caller. Without a description the offer of the callee
+    /// follows.
+    pub(crate) fn on_answered(&mut self, call: CallId, session: Option<Vec<u8>>, now: Instant) {
+        let Some((id, Side::Callee)) = self.find(call) else { return };
+        let Some(bridge) = self.bridges.get_mut(&id) else { return };
+        let Some(caller) = bridge.call(Side::Caller) else { return };
+        self.counters.answered += 1;
+        let message = Message::parse(&self.received).ok();
+        let lines = message.map(|message| fields::passed(&message)).unwrap_or_default();
+        let invitation = bridge.invitation.take();
+        let is_offered = invitation.is_some_and(|invitation| invitation.offer.is_some());
+        let Some(session) = session else {
+            if is_offered || !bridge.leg(Side::Callee).received.is_empty() {
+                let _ = self.agent.answer_with(now, caller, &lines, b"");
+            } else {
+                bridge.answer = Some(lines);
+            }
+            return;
+        };
+        let has_early_media = bridge.early.is_some();
+        let earlier = core::mem::take(&mut bridge.leg(Side::Callee).received);
+        // A caller with a settled session does not look at the one in the answer.
+        if has_early_media && !is_same(&earlier, &session) {
+            bridge.due = Some(Side::Caller);
+            self.due.push(id);
+        }
+        let written = bridge.leg(Side::Caller).write(&session);
+        bridge.leg(Side::Callee).received = session;
+        let _ = self.agent.answer_with(now, caller, &lines, &written);
+    }
+}

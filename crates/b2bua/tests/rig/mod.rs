@@ -1,0 +1,291 @@
+//! Phones on a network with a virtual clock, with a back-to-back user agent between them. The rig
+//! has the part of the proxy: it passes requests to the phone that their URI names.
+// Each test file uses a part of it.
+#![allow(dead_code)]
+
+use barebell_b2bua::{B2bua, Config};
+use sip::{Connection, Flow, Instant, Message, Transport, Uri};
+use sip_ua::{Agent, CallError, CallId, Event, Location};
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::time::Duration;
+use test_support::network::{self, Link, Network};
+
+/// The start of the clock.
+const BEGIN: Instant = Instant::from_micros(1_000_000_000);
+
+/// The element to wake: a phone, or the B2BUA.
+#[derive(Clone, Copy)]
+enum Wake {
+    Phone(usize),
+    B2bua,
+    /// Only the time advances.
+    Nothing,
+}
+
+pub(crate) struct Rig {
+    network: Network<Wake>,
+    pub(crate) phones: Vec<Agent>,
+    events: Vec<VecDeque<Event>>,
+    pub(crate) b2bua: B2bua,
+    /// All messages that phones were sent, with the number of the phone.
+    pub(crate) received: Vec<(usize, Vec<u8>)>,
+}
+
+pub(crate) fn address(phone: usize) -> SocketAddr {
+    ([192, 0, 2, phone as u8 + 1], 5060).into()
+}
+
+fn server() -> SocketAddr {
+    ([192, 0, 2, 100], 5060).into()
+}
+
+/// Returns a session description of a phone with this port and direction.
+pub(crate) fn session(phone: usize, port: u16, direction: &str) -> Vec<u8> {
+    let host = address(phone).ip();
+    format!(
+        "v=0\r\no=p{phone} {port} 1 IN IP4 {host}\r\ns=-\r\nc=IN IP4 {host}\r\nt=0 0\r\n\
+         m=audio {port} RTP/AVP 0\r\na={direction}\r\n"
+    )
+    .into_bytes()
+}
+
+/// Returns `description` without its origin.
+pub(crate) fn without_origin(description: &[u8]) -> String {
+    let text = String::from_utf8_lossy(description);
+    text.lines().filter(|line| !line.starts_with("o=")).collect::<Vec<_>>().join("\n")
+}
+
+/// Returns the phone that a URI names: its own address, or by the user part `p` and its number.
+fn phone_of(uri: &[u8]) -> Option<usize> {
+    let Ok(Uri::Sip(uri)) = Uri::parse(uri) else { return None };
+    if let Some(ip) = uri.host.ip()
+        && ip != server().ip()
+    {
+        return (0..100).find(|phone| address(*phone).ip() == ip);
+    }
+    std::str::from_utf8(uri.user?).ok()?.strip_prefix('p')?.parse().ok()
+}
+
+impl Rig {
+    pub(crate) fn new(seed: u64, configs: &[sip_ua::Config]) -> Self {
+        Self::with_config(seed, configs, Config::default())
+    }
+
+    pub(crate) fn with_config(seed: u64, configs: &[sip_ua::Config], config: Config) -> Self {
+        let mut secret = [200; 32];
+        secret[..8].copy_from_slice(&seed.to_le_bytes());
+        let phones = configs.iter().enumerate().map(|(number, config)| {
+            let mut secret = [number as u8; 32];
+            secret[..8].copy_from_slice(&seed.to_le_bytes());
+            let config = sip_ua::Config { direct_calls: true, ..config.clone() };
+            Agent::new(config, &secret)
+        });
+        let delay = Duration::from_millis(5);
+        let link = Link { delay, jitter: Duration::from_millis(30), ..Link::default() };
+        Self {
+            network: Network::new(seed, link),
+            phones: phones.collect(),
+            events: configs.iter().map(|_| VecDeque::new()).collect(),
+            b2bua: B2bua::new(config, &secret),
+            received: Vec::new(),
+        }
+    }
+
+    /// Returns `count` phones with default settings.
+    pub(crate) fn phones(count: usize) -> Vec<sip_ua::Config> {
+        vec![sip_ua::Config::default(); count]
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        BEGIN + sip::Duration::from(self.network.now())
+    }
+
+    /// Runs an action of a phone.
+    pub(crate) fn act<T>(
+        &mut self,
+        phone: usize,
+        act: impl FnOnce(&mut Agent, Instant) -> Result<T, CallError>,
+    ) -> T {
+        let now = self.now();
+        let done = act(&mut self.phones[phone], now).expect("the phone does it");
+        self.drain(phone);
+        done
+    }
+
+    /// Runs an action of the B2BUA.
+    pub(crate) fn act_b2bua(&mut self, act: impl FnOnce(&mut B2bua, Instant)) {
+        let now = self.now();
+        act(&mut self.b2bua, now);
+        self.drain_b2bua();
+    }
+
+    /// A phone calls another one with the offer `session`, or without an offer if it is empty.
+    pub(crate) fn call(&mut self, from: usize, to: usize, session: &[u8]) -> CallId {
+        let uri = format!("sip:p{to}@{}", server());
+        self.act(from, |phone, now| phone.call(now, None, &uri, session.to_vec()))
+    }
+
+    /// Establishes a call. Returns its identifiers at both phones.
+    pub(crate) fn establish(&mut self, from: usize, to: usize) -> (CallId, CallId) {
+        let caller = self.call(from, to, &session(from, 4000, "sendrecv"));
+        let callee = self.expect_incoming(to);
+        self.act(to, |phone, now| phone.answer(now, callee, &session(to, 5000, "sendrecv")));
+        self.expect_where(from, |event| matches!(event, Event::Answered { .. }));
+        (caller, callee)
+    }
+
+    pub(crate) fn expect_incoming(&mut self, phone: usize) -> CallId {
+        let event = self.expect_where(phone, |event| matches!(event, Event::Incoming { .. }));
+        event.call().expect("a call")
+    }
+
+    /// Returns the next event of a phone for which `is_it` is true. Earlier ones are dropped.
+    pub(crate) fn expect_where(&mut self, phone: usize, is_it: impl Fn(&Event) -> bool) -> Event {
+        loop {
+            while let Some(event) = self.events[phone].pop_front() {
+                if is_it(&event) {
+                    return event;
+                }
+            }
+            assert!(self.step(), "phone {phone} waits for an event");
+        }
+    }
+
+    /// Returns the events of a phone that were not taken.
+    pub(crate) fn events(&mut self, phone: usize) -> Vec<Event> {
+        self.events[phone].drain(..).collect()
+    }
+
+    /// Returns the last message that a phone got with this beginning.
+    pub(crate) fn last(&self, phone: usize, beginning: &str) -> String {
+        let is_it = |(of, bytes): &&(usize, Vec<u8>)| {
+            *of == phone && bytes.starts_with(beginning.as_bytes())
+        };
+        let found = self.received.iter().rfind(is_it);
+        let (_, bytes) = found.unwrap_or_else(|| panic!("phone {phone} got no {beginning}"));
+        String::from_utf8_lossy(bytes).into_owned()
+    }
+
+    /// Returns the number of messages that a phone got with this beginning.
+    pub(crate) fn count(&self, phone: usize, beginning: &str) -> usize {
+        let is_it = |(of, bytes): &&(usize, Vec<u8>)| {
+            *of == phone && bytes.starts_with(beginning.as_bytes())
+        };
+        self.received.iter().filter(is_it).count()
+    }
+
+    fn drain(&mut self, phone: usize) {
+        let now = self.now();
+        loop {
+            while let Some(transmit) = self.phones[phone].poll_transmit() {
+                self.network.send(address(phone), transmit.flow.remote, &transmit.bytes);
+            }
+            match self.phones[phone].poll_event() {
+                Some(Event::Locate { ticket, .. }) => {
+                    let location = Location {
+                        transport: Transport::Udp,
+                        remote: server(),
+                        local: address(phone),
+                    };
+                    self.phones[phone].located(now, ticket, &[location]);
+                }
+                Some(event) => self.events[phone].push_back(event),
+                None => break,
+            }
+        }
+        if let Some(next) = self.phones[phone].next_timer() {
+            self.network.wake_at(next.since(BEGIN).into(), Wake::Phone(phone));
+        }
+    }
+
+    fn drain_b2bua(&mut self) {
+        while let Some(transmit) = self.b2bua.poll_transmit() {
+            assert!(transmit.flow.is_internal(), "the B2BUA has no other flow");
+            let message = Message::parse(&transmit.bytes).expect("a message");
+            assert_eq!(message.framing_fault(), None, "a good message");
+            let to = match message.request_uri() {
+                Some(uri) => {
+                    message.validate_request().expect("a good request");
+                    phone_of(uri)
+                }
+                None => {
+                    let via = message.top_via().expect("a Via");
+                    let to = via.response_address(transmit.flow.remote);
+                    (0..self.phones.len()).find(|phone| address(*phone) == to)
+                }
+            };
+            let to = to.expect("a known phone");
+            self.network.send(server(), address(to), &transmit.bytes);
+        }
+        if let Some(next) = self.b2bua.next_timer() {
+            self.network.wake_at(next.since(BEGIN).into(), Wake::B2bua);
+        }
+    }
+
+    /// Processes the next event of the network. Returns false if there is none.
+    pub(crate) fn step(&mut self) -> bool {
+        let Some(event) = self.network.next_event() else { return false };
+        let now = self.now();
+        match event {
+            network::Event::Datagram { to, bytes, .. } if to == server() => {
+                // The addresses of both legs are those of the caller: the first phone.
+                let flow = Flow {
+                    transport: Transport::Tcp,
+                    local: to,
+                    remote: address(0),
+                    connection: Some(Connection::INTERNAL),
+                };
+                self.b2bua.receive(now, &flow, &bytes);
+                self.drain_b2bua();
+            }
+            network::Event::Datagram { from, to, bytes } => {
+                let phone = (0..self.phones.len()).find(|phone| address(*phone) == to);
+                let phone = phone.expect("a phone");
+                self.received.push((phone, bytes.clone()));
+                let flow =
+                    Flow { transport: Transport::Udp, local: to, remote: from, connection: None };
+                self.phones[phone].receive(now, &flow, &bytes);
+                self.drain(phone);
+            }
+            network::Event::Wake(Wake::Phone(phone)) => {
+                if self.phones[phone].next_timer().is_some_and(|next| next <= now) {
+                    self.phones[phone].on_timer(now);
+                    self.drain(phone);
+                }
+            }
+            network::Event::Wake(Wake::B2bua) => {
+                if self.b2bua.next_timer().is_some_and(|next| next <= now) {
+                    self.b2bua.on_timer(now);
+                    self.drain_b2bua();
+                }
+            }
+            network::Event::Wake(Wake::Nothing)
+            | network::Event::Stream { .. }
+            | network::Event::Closed { .. } => {}
+        }
+        true
+    }
+
+    /// Advances the time.
+    pub(crate) fn pass(&mut self, time: Duration) {
+        let end = self.network.now() + time;
+        self.network.wake_at(end, Wake::Nothing);
+        while self.network.next_time().is_some_and(|next| next <= end) {
+            self.step();
+        }
+    }
+
+    /// Runs all calls to their end. No state may remain.
+    pub(crate) fn finish(&mut self) {
+        let end = self.network.now() + Duration::from_secs(600);
+        while self.network.next_time().is_some_and(|next| next <= end) {
+            self.step();
+        }
+        for (number, phone) in self.phones.iter().enumerate() {
+            assert_eq!(phone.calls(), 0, "calls of phone {number} are left");
+        }
+        assert_eq!(self.b2bua.calls(), 0, "calls of the B2BUA are left");
+        assert_eq!(self.b2bua.remains(), 0, "legs or transactions of the B2BUA are left");
+    }
+}
