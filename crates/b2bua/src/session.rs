@@ -14,21 +14,19 @@ const REQUEST_PENDING: u16 = 491;
 /// The maximum number of offers that neither party has asked for. More would be a circle.
 const MAX_OFFERS: u32 = 8;
 
-/// Offers `description` to the leg of `side`.
-fn offer_to(
-    agent: &mut Agent,
+/// Returns the call of `side` and `description` as that leg gets it, if it may be offered now.
+fn prepare(
+    agent: &Agent,
     bridge: &mut Bridge,
     side: Side,
     description: &[u8],
-    now: Instant,
-) -> Result<(), CallError> {
+) -> Result<(CallId, Vec<u8>), CallError> {
     let call = bridge.call(side).ok_or(CallError::Unknown)?;
-    // The version counts descriptions that were sent.
-    if !agent.may_offer(call) && !agent.may_offer_early(call) {
-        return Err(CallError::OfferPending);
+    // The version of an origin counts the descriptions that were sent.
+    match agent.may_offer_now(call) {
+        true => Ok((call, bridge.leg(side).write(description))),
+        false => Err(CallError::OfferPending),
     }
-    let written = bridge.leg(side).write(description);
-    agent.offer(now, call, written)
 }
 
 impl B2bua {
@@ -56,7 +54,8 @@ impl B2bua {
             let _ = agent.accept(now, call, &sent);
             return;
         }
-        match offer_to(agent, bridge, side.other(), &offer, now) {
+        let prepared = prepare(agent, bridge, side.other(), &offer);
+        match prepared.and_then(|(other, written)| agent.offer_once(now, other, written)) {
             Ok(()) => bridge.leg(side).offer = Some(offer),
             Err(_) => {
                 let _ = agent.refuse(now, call, REQUEST_PENDING);
@@ -120,7 +119,8 @@ impl B2bua {
             return;
         }
         let description = bridge.leg(side.other()).received.clone();
-        match offer_to(&mut self.agent, bridge, side, &description, now) {
+        let prepared = prepare(&self.agent, bridge, side, &description);
+        match prepared.and_then(|(call, written)| self.agent.offer(now, call, written)) {
             Ok(()) => {
                 bridge.due = None;
                 bridge.offers += 1;

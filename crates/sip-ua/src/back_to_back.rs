@@ -50,10 +50,25 @@ impl Agent {
         Some(self.calls.of_tag(&self.core, call_id, local_tag)?.id)
     }
 
-    /// Returns true if [`Agent::offer`] is allowed at once in a call that is not answered.
+    /// Offers `session` within an answered call, or within a call with a settled session whose
+    /// other end supports UPDATE. Unlike [`Agent::offer`] it is not repeated: after a 491 both
+    /// parties make their offers again, in their own time (RFC 3261 section 14.1).
+    ///
+    /// # Errors
+    /// [`CallError`] if the state of the call does not allow it, or a change is in progress.
+    pub fn offer_once(
+        &mut self,
+        now: Instant,
+        call: CallId,
+        session: Vec<u8>,
+    ) -> Result<(), CallError> {
+        self.with(now, call, |call, core| call.offer_once(core, session, now))
+    }
+
+    /// Returns true if [`Agent::offer_once`] is allowed.
     #[must_use]
-    pub fn may_offer_early(&self, call: CallId) -> bool {
-        self.calls.get(call).is_some_and(Call::may_offer_early)
+    pub fn may_offer_now(&self, call: CallId) -> bool {
+        self.calls.get(call).is_some_and(|call| call.may_offer() || call.may_offer_early())
     }
 
     /// Places a call on behalf of another party. Its destination is not located.

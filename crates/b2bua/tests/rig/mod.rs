@@ -30,6 +30,8 @@ pub(crate) struct Rig {
     pub(crate) b2bua: B2bua,
     /// All messages that phones were sent, with the number of the phone.
     pub(crate) received: Vec<(usize, Vec<u8>)>,
+    /// The phones that neither send nor receive any more.
+    silent: Vec<usize>,
 }
 
 pub(crate) fn address(phone: usize) -> SocketAddr {
@@ -89,6 +91,7 @@ impl Rig {
             events: configs.iter().map(|_| VecDeque::new()).collect(),
             b2bua: B2bua::new(config, &secret),
             received: Vec::new(),
+            silent: Vec::new(),
         }
     }
 
@@ -175,11 +178,18 @@ impl Rig {
         self.received.iter().filter(is_it).count()
     }
 
+    /// A phone vanishes from the network.
+    pub(crate) fn silence(&mut self, phone: usize) {
+        self.silent.push(phone);
+    }
+
     fn drain(&mut self, phone: usize) {
         let now = self.now();
         loop {
             while let Some(transmit) = self.phones[phone].poll_transmit() {
-                self.network.send(address(phone), transmit.flow.remote, &transmit.bytes);
+                if !self.silent.contains(&phone) {
+                    self.network.send(address(phone), transmit.flow.remote, &transmit.bytes);
+                }
             }
             match self.phones[phone].poll_event() {
                 Some(Event::Locate { ticket, .. }) => {
@@ -211,8 +221,7 @@ impl Rig {
                 }
                 None => {
                     let via = message.top_via().expect("a Via");
-                    let to = via.response_address(transmit.flow.remote);
-                    (0..self.phones.len()).find(|phone| address(*phone) == to)
+                    (0..self.phones.len()).find(|phone| via.host.ip() == Some(address(*phone).ip()))
                 }
             };
             let to = to.expect("a known phone");
@@ -242,6 +251,9 @@ impl Rig {
             network::Event::Datagram { from, to, bytes } => {
                 let phone = (0..self.phones.len()).find(|phone| address(*phone) == to);
                 let phone = phone.expect("a phone");
+                if self.silent.contains(&phone) {
+                    return true;
+                }
                 self.received.push((phone, bytes.clone()));
                 let flow =
                     Flow { transport: Transport::Udp, local: to, remote: from, connection: None };

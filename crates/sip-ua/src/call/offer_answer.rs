@@ -219,6 +219,20 @@ impl Call {
         is_early && may && self.is_free()
     }
 
+    /// Offers `session` on behalf of another party, which makes it again itself if it is deferred.
+    pub(crate) fn offer_once(
+        &mut self,
+        core: &mut Core,
+        session: Vec<u8>,
+        now: Instant,
+    ) -> Result<(), CallError> {
+        if !self.may_offer() && !self.may_offer_early() {
+            return Err(CallError::OfferPending);
+        }
+        self.send_offer(core, session, MAX_TRIES, now);
+        Ok(())
+    }
+
     /// Offers a new session, such as a hold, another codec, or another address.
     pub(crate) fn offer(
         &mut self,

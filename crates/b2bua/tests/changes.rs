@@ -1,0 +1,151 @@
+//! Changes within a call: hold, refused offers, crossing offers, refreshes, requests for an offer.
+
+mod rig;
+
+use rig::{Rig, session, without_origin};
+use sip_ua::{Event, Failure};
+use std::time::Duration;
+
+/// Returns the version in the origin of a description.
+fn version(description: &[u8]) -> u64 {
+    let text = String::from_utf8_lossy(description);
+    let origin = text.lines().find(|line| line.starts_with("o=")).expect("an origin");
+    origin.split(' ').nth(2).and_then(|version| version.parse().ok()).expect("a version")
+}
+
+fn offer_of(event: Event) -> Vec<u8> {
+    let Event::Offer { offer: Some(offer), .. } = event else { panic!("{event:?}") };
+    offer
+}
+
+fn answer_of(event: Event) -> Vec<u8> {
+    let Event::Answer { answer, .. } = event else { panic!("{event:?}") };
+    answer
+}
+
+#[test]
+fn each_end_holds_and_resumes() {
+    let mut rig = Rig::new(20, &Rig::phones(2));
+    let (caller, callee) = rig.establish(0, 1);
+    rig.pass(Duration::from_secs(1));
+    let mut versions = Vec::new();
+    for (from, to, call, other, direction, reply) in [
+        (0, 1, caller, callee, "sendonly", "recvonly"),
+        (0, 1, caller, callee, "sendrecv", "sendrecv"),
+        (1, 0, callee, caller, "inactive", "inactive"),
+        (1, 0, callee, caller, "sendrecv", "sendrecv"),
+    ] {
+        let offer = session(from, 4000, direction);
+        rig.act(from, |phone, now| phone.offer(now, call, offer.clone()));
+        let offered = offer_of(rig.expect_where(to, |event| matches!(event, Event::Offer { .. })));
+        assert_eq!(without_origin(&offered), without_origin(&offer));
+        let answer = session(to, 5000, reply);
+        rig.act(to, |phone, now| phone.accept(now, other, &answer));
+        let event = rig.expect_where(from, |event| matches!(event, Event::Answer { .. }));
+        assert_eq!(without_origin(&answer_of(event)), without_origin(&answer));
+        versions.push(version(&offered));
+        rig.pass(Duration::from_secs(1));
+    }
+    assert_eq!(versions[1], versions[0] + 1);
+    assert_eq!(versions[3], versions[2] + 1);
+    rig.act(0, |phone, now| phone.hang_up(now, caller));
+    rig.finish();
+}
+
+#[test]
+fn a_refused_offer_leaves_the_session() {
+    let mut rig = Rig::new(21, &Rig::phones(2));
+    let (caller, callee) = rig.establish(0, 1);
+    rig.pass(Duration::from_secs(1));
+    rig.act(0, |phone, now| phone.offer(now, caller, session(0, 4002, "sendrecv")));
+    rig.expect_where(1, |event| matches!(event, Event::Offer { .. }));
+    rig.act(1, |phone, now| phone.refuse(now, callee, 488));
+    let event = rig.expect_where(0, |event| matches!(event, Event::OfferFailed { .. }));
+    let Event::OfferFailed { failure: Failure::Refused { status, .. }, .. } = event else {
+        panic!("{event:?}")
+    };
+    assert_eq!((status, rig.b2bua.calls()), (488, 1));
+    rig.act(1, |phone, now| phone.hang_up(now, callee));
+    rig.finish();
+}
+
+#[test]
+fn one_of_two_crossing_offers_is_made_and_no_party_waits() {
+    for seed in 0..100 {
+        let mut rig = Rig::new(seed, &Rig::phones(2));
+        let (caller, callee) = rig.establish(0, 1);
+        rig.pass(Duration::from_secs(1));
+        let offers = [session(0, 4002, "sendonly"), session(1, 5002, "sendonly")];
+        rig.act(0, |phone, now| phone.offer(now, caller, offers[0].clone()));
+        rig.pass(Duration::from_millis(seed));
+        rig.act(1, |phone, now| phone.offer(now, callee, offers[1].clone()));
+        let (mut answered, mut told) = (0, [false; 2]);
+        let calls = [caller, callee];
+        let end = rig.now() + sip::Duration::from_secs(60);
+        while told != [true; 2] {
+            assert!(rig.now() < end, "an offer is lost with seed {seed}");
+            rig.pass(Duration::from_millis(10));
+            for phone in 0..2 {
+                for event in rig.events(phone) {
+                    match event {
+                        Event::Offer { .. } => {
+                            let answer = session(phone, 4002, "recvonly");
+                            rig.act(phone, |it, now| it.accept(now, calls[phone], &answer));
+                        }
+                        Event::Answer { .. } => {
+                            answered += 1;
+                            told[phone] = true;
+                        }
+                        // The offer of the other party is newer.
+                        Event::OfferFailed { failure, .. } => {
+                            assert_eq!(failure.status(), 491);
+                            told[phone] = true;
+                        }
+                        _ => {}
+                    }
+                }
+            }
+        }
+        assert!(answered >= 1, "no offer is answered with seed {seed}");
+        rig.act(0, |phone, now| phone.hang_up(now, caller));
+        rig.finish();
+    }
+}
+
+#[test]
+fn a_refresh_concerns_one_leg() {
+    let mut rig = Rig::new(22, &Rig::phones(2));
+    let (caller, _) = rig.establish(0, 1);
+    rig.pass(Duration::from_secs(1));
+    let invites = rig.count(1, "INVITE");
+    rig.act(0, |phone, now| phone.offer(now, caller, session(0, 4000, "sendrecv")));
+    rig.expect_where(0, |event| matches!(event, Event::Answer { .. }));
+    assert_eq!(rig.count(1, "INVITE"), invites);
+    rig.act(0, |phone, now| phone.hang_up(now, caller));
+    rig.finish();
+}
+
+#[test]
+fn session_timers_run_on_each_leg() {
+    let expires = |seconds| sip_ua::Config {
+        session_expires: Some(sip::Duration::from_secs(seconds)),
+        ..sip_ua::Config::default()
+    };
+    let mut rig = Rig::new(23, &[expires(90), expires(1800)]);
+    let (caller, _) = rig.establish(0, 1);
+    rig.pass(Duration::from_secs(3600));
+    assert_eq!(rig.b2bua.calls(), 1);
+    rig.act(0, |phone, now| phone.hang_up(now, caller));
+    rig.finish();
+}
+
+#[test]
+fn a_phone_that_vanishes_ends_the_call_of_the_other() {
+    let mut rig = Rig::new(24, &Rig::phones(2));
+    rig.establish(0, 1);
+    rig.pass(Duration::from_secs(1));
+    rig.silence(0);
+    rig.expect_where(1, |event| matches!(event, Event::Ended { .. }));
+    rig.pass(Duration::from_secs(100));
+    assert_eq!((rig.b2bua.calls(), rig.b2bua.remains()), (0, 0));
+}
