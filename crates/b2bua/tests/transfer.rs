@@ -54,9 +54,7 @@ fn a_blind_transfer_passes_with_its_progress() {
     let moved = rig.act(1, |phone, now| phone.follow(now, callee, offer));
     let third = rig.expect_incoming(2);
     rig.act(2, |phone, now| phone.answer(now, third, &session(2, 7000, "sendrecv")));
-    rig.expect_where(0, |event| {
-        matches!(event, Event::Transfer { transfer: Transfer::Done, .. })
-    });
+    rig.expect_where(0, |event| matches!(event, Event::Transfer { transfer: Transfer::Done, .. }));
     rig.act(0, |phone, now| phone.hang_up(now, caller));
     rig.expect_where(1, |event| matches!(event, Event::Ended { .. }));
     rig.act(1, |phone, now| phone.hang_up(now, moved));
@@ -80,9 +78,10 @@ fn a_transfer_after_consultation_joins_both_parties() {
     rig.act(2, |phone, now| phone.answer(now, call, &session(2, 7000, "sendrecv")));
     rig.expect_where(1, |event| matches!(event, Event::Answered { .. }));
     // The consultation has ended with its replacement.
-    rig.expect_where(0, |event| {
-        matches!(event, Event::Ended { call, .. } if *call == consultation)
-    });
+    rig.expect_where(
+        0,
+        |event| matches!(event, Event::Ended { call, .. } if *call == consultation),
+    );
     rig.act(0, |phone, now| phone.hang_up(now, first));
     rig.pass(Duration::from_secs(1));
     rig.act(1, |phone, now| phone.hang_up(now, moved));

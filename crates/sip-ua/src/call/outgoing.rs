@@ -33,7 +33,6 @@ impl Call {
         now: Instant,
     ) -> Self {
         let key = core.dialog_key(dialog.id().call_id, dialog.id().local_tag);
-        let way = cause.flow.map(|flow| (dialog.next_hop().to_vec(), flow));
         let redirects = Redirects::new(dialog.remote_target(), core.config.redirects);
         let calling = Calling {
             dialog,
@@ -55,7 +54,7 @@ impl Call {
             min_se,
             state,
             is_moved: false,
-            way,
+            way: None,
             last_flow: None,
             cause,
             replaces: None,

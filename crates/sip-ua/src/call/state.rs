@@ -356,6 +356,10 @@ impl Call {
 
     /// Returns the flow to `next_hop`, if known.
     pub(super) fn way_to(&self, next_hop: &[u8]) -> Option<Flow> {
+        // Nothing else leads to the proxy at the other end of an internal flow.
+        if let Some(flow) = self.last_flow.or(self.cause.flow).filter(Flow::is_internal) {
+            return Some(flow);
+        }
         let (known, flow) = self.way.as_ref()?;
         (known == next_hop).then_some(*flow)
     }
