@@ -1,5 +1,6 @@
 //! Calls through a relay with a simulated host.
 
+mod codecs;
 mod reports;
 
 use crate::frame::{Ends, Entry};
