@@ -2,10 +2,10 @@
 
 use core::time::Duration;
 
-/// The sound that a stream may decode per second of time, in percent of real time.
-const PERCENT: u64 = 150;
+/// The sound that a stream may convert per second of time, in percent of real time.
+const PERCENT: i64 = 150;
 
-/// The sound that it may decode at once, as after a stall of the network.
+/// The sound that it may convert at once, as after a stall of the network.
 const BURST: Duration = Duration::from_secs(2);
 
 /// The least cost of a packet. Shorter ones cost as much work.
@@ -14,30 +14,43 @@ pub(super) const LEAST: Duration = Duration::from_millis(5);
 /// The cost of another source or another codec, which needs a new decoder.
 pub(super) const CHANGE: Duration = Duration::from_millis(20);
 
-/// The sound that a stream may still decode.
+/// The sound that a stream may still convert.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Budget {
-    left: Duration,
+    /// In microseconds. Negative after [`Budget::spend`].
+    left: i64,
     at: Option<Duration>,
 }
 
 impl Default for Budget {
     fn default() -> Self {
-        Self { left: BURST, at: None }
+        Self { left: micros(BURST), at: None }
     }
 }
 
 impl Budget {
     /// Takes `cost` at the time `now`. Returns false if it is not left.
     pub(super) fn take(&mut self, cost: Duration, now: Duration) -> bool {
-        let elapsed = now.saturating_sub(self.at.unwrap_or(now)).min(BURST);
-        let gained = Duration::from_micros(elapsed.as_micros() as u64 * PERCENT / 100);
-        self.left = (self.left + gained).min(BURST);
-        self.at = Some(now.max(self.at.unwrap_or(now)));
-        let left = self.left.checked_sub(cost);
-        self.left = left.unwrap_or(self.left);
-        left.is_some()
+        let at = self.at.unwrap_or(now);
+        let elapsed = now.saturating_sub(at).min(BURST);
+        self.left = (self.left + micros(elapsed) * PERCENT / 100).min(micros(BURST));
+        self.at = Some(now.max(at));
+        let is_left = self.left >= micros(cost);
+        if is_left {
+            self.spend(cost);
+        }
+        is_left
     }
+
+    /// Takes `cost`, left or not, for work that a packet caused.
+    pub(super) fn spend(&mut self, cost: Duration) {
+        self.left -= micros(cost);
+    }
+}
+
+/// A cost or a time up to [`BURST`], in microseconds.
+fn micros(duration: Duration) -> i64 {
+    duration.min(BURST).as_micros() as i64
 }
 
 #[cfg(test)]
@@ -60,5 +73,14 @@ mod tests {
         let mut budget = Budget::default();
         assert!((0..10_000).all(|step| budget.take(frame, frame * step)));
         assert!(budget.take(frame, Duration::ZERO));
+    }
+
+    #[test]
+    fn work_over_the_limit_is_owed() {
+        let mut budget = Budget::default();
+        let second = Duration::from_secs(1);
+        (0..3).for_each(|_| budget.spend(second));
+        assert!(!budget.take(LEAST, Duration::ZERO));
+        assert!(!budget.take(LEAST, second / 2) && budget.take(LEAST, second));
     }
 }

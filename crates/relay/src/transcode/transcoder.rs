@@ -398,6 +398,8 @@ impl Transcoder {
     /// Appends `count` samples in place of lost ones.
     fn conceal(&mut self, count: usize) {
         let end = self.samples.len() + count;
+        let micros = convert(count as u64, self.route.sound.1.sample_rate(), 1_000_000);
+        self.budget.spend(Duration::from_micros(micros));
         if let Some(decode) = &mut self.decode {
             self.decoded.clear();
             let from = decode.codec.sample_rate();
