@@ -99,6 +99,7 @@ impl Media {
         let (stream, side, ports) = self.leg(pair, |leg| leg.origin())?;
         let relayed = stream.relay(side, channel, from.into(), buffer, length, now).ok()?;
         let SocketAddr::V4(to) = relayed.to else { return None };
+        // Codecs are not converted here, so that each packet is one.
         let port = ports[side.other().index()] + u16::from(channel == Channel::Rtcp);
         Some(Outgoing { port, to, length: relayed.length })
     }

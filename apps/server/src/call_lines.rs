@@ -65,6 +65,8 @@ pub(crate) struct Stream {
 pub(crate) struct Packets {
     /// The agreed codec and its clock rate, such as `PCMU/8000`.
     pub(crate) codec: Option<String>,
+    /// The conversion of the codec, if there is or was one.
+    pub(crate) converted: Option<Converted>,
     pub(crate) packets: u64,
     pub(crate) bytes: u64,
     /// Packets of another source, forged, or not agreed.
@@ -83,6 +85,22 @@ pub(crate) struct Packets {
     pub(crate) mos: Option<f64>,
     /// The last report of the other end about these packets.
     pub(crate) reported: Option<Reported>,
+}
+
+/// A conversion, and the packets that it did not convert.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Converted {
+    /// The codec of the packets as they are sent on.
+    pub(crate) to: Option<String>,
+    /// Packets that came after later ones, or twice.
+    pub(crate) late: u64,
+    pub(crate) repeated: u64,
+    /// Packets that did not come in time.
+    pub(crate) missing: u64,
+    /// Packets over the limit of sound for each second of time.
+    pub(crate) excess: u64,
+    /// Packets that are not of their codec.
+    pub(crate) unusable: u64,
 }
 
 /// A receiver report of an end.
@@ -157,6 +175,14 @@ impl From<&Direction> for Packets {
         let share = |lost: u64, expected: u64| rounded(100.0 * lost as f64 / expected as f64);
         Self {
             codec: direction.codec.as_deref().map(printable),
+            converted: direction.conversions.map(|counts| Converted {
+                to: direction.converted_to.as_deref().map(printable),
+                late: counts.late,
+                repeated: counts.repeated,
+                missing: counts.missing,
+                excess: counts.excess,
+                unusable: counts.unusable,
+            }),
             packets: direction.packets,
             bytes: direction.bytes,
             refused: direction.refused,

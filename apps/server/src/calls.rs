@@ -119,6 +119,7 @@ mod tests {
     fn values_that_are_not_measured_are_dashes() {
         let packets = |loss| Packets {
             codec: Some("PCMU/8000".to_owned()),
+            converted: None,
             packets: 1,
             bytes: 172,
             refused: 0,

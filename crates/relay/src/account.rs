@@ -8,27 +8,51 @@ use lock_api::{Mutex, RawMutex};
 
 /// The charges of each owner.
 pub(crate) struct Accounts<R> {
-    counts: Mutex<R, HashMap<u64, usize>>,
+    counts: Mutex<R, Counts>,
     /// The maximum of one owner.
     most: usize,
+    /// The maximum of all.
+    most_of_all: usize,
+}
+
+#[derive(Default)]
+struct Counts {
+    of_owner: HashMap<u64, usize>,
+    all: usize,
+    refused: u64,
 }
 
 impl<R: RawMutex> Accounts<R> {
-    pub(crate) fn new(most: usize) -> Self {
-        Self { counts: Mutex::new(HashMap::default()), most }
+    pub(crate) fn new(most: usize, most_of_all: usize) -> Self {
+        Self { counts: Mutex::new(Counts::default()), most, most_of_all }
+    }
+
+    /// The number of charges.
+    pub(crate) fn count(&self) -> usize {
+        self.counts.lock().all
+    }
+
+    /// The number of charges that were refused.
+    pub(crate) fn refused(&self) -> u64 {
+        self.counts.lock().refused
     }
 
     /// Charges `owner` for one call, or for one medium after the first.
     ///
     /// # Errors
-    /// [`RelayError::Share`]: the owner has the most.
+    /// [`RelayError::Share`]: the owner has the most, or all together have.
     pub(crate) fn charge(self: &Arc<Self>, owner: u64) -> Result<Charge<R>, RelayError> {
-        let mut counts = self.counts.lock();
-        let count = counts.entry(owner).or_default();
-        if *count >= self.most {
+        let counts = &mut *self.counts.lock();
+        let count = counts.of_owner.entry(owner).or_default();
+        if *count >= self.most || counts.all >= self.most_of_all {
+            counts.refused += 1;
+            if *count == 0 {
+                counts.of_owner.remove(&owner);
+            }
             return Err(RelayError::Share);
         }
         *count += 1;
+        counts.all += 1;
         Ok(Charge { accounts: Arc::clone(self), owner })
     }
 }
@@ -40,6 +64,11 @@ pub(crate) struct Charge<R: RawMutex> {
 }
 
 impl<R: RawMutex> Charge<R> {
+    /// The owner.
+    pub(crate) const fn owner(&self) -> u64 {
+        self.owner
+    }
+
     /// Charges the same owner again.
     ///
     /// # Errors
@@ -57,11 +86,12 @@ impl<R: RawMutex> fmt::Debug for Charge<R> {
 
 impl<R: RawMutex> Drop for Charge<R> {
     fn drop(&mut self) {
-        let mut counts = self.accounts.counts.lock();
-        if let Some(count) = counts.get_mut(&self.owner) {
+        let counts = &mut *self.accounts.counts.lock();
+        if let Some(count) = counts.of_owner.get_mut(&self.owner) {
+            counts.all -= 1;
             *count -= 1;
             if *count == 0 {
-                counts.remove(&self.owner);
+                counts.of_owner.remove(&self.owner);
             }
         }
     }

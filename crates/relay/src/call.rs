@@ -1,7 +1,7 @@
 //! One call, or one branch of a forked call: its offers and answers, and its streams.
 
-use crate::account::Charge;
-use crate::announcement::Announcement;
+use crate::account::{Accounts, Charge};
+use crate::announcement::{Announcement, Content};
 use crate::description::{KeyChange, MediumChange, rewrite};
 use crate::end::{End, EndReport, Keying};
 use crate::error::RelayError;
@@ -10,6 +10,8 @@ use crate::keying::{LegKeying, LegKeys};
 use crate::passage::{Passage, Role};
 use crate::statistics::Direction;
 use crate::stream::{Leg, Side, Stream};
+use crate::transcode::{CodecRules, Conversion, FormatChange, MediumCodecs};
+use ::codec::Codec;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -19,6 +21,7 @@ use core::cell::Cell;
 use core::net::SocketAddr;
 use core::time::Duration;
 use lock_api::RawMutex;
+use sdp::negotiation::Profile;
 use sdp::{MediaDescription, SessionDescription};
 use smallvec::SmallVec;
 
@@ -54,9 +57,20 @@ struct Medium<R: RawMutex, P> {
     _charge: Option<Charge<R>>,
     /// The keys of both legs, if their encryption ends here.
     keying: Option<Box<[LegKeying; 2]>>,
+    codecs: MediumCodecs,
+    /// The charge for the conversion of its audio, from the offer on.
+    conversion: Option<Charge<R>>,
 }
 
 impl<R: RawMutex, P: Ports> Medium<R, P> {
+    /// True if the relay has the packets of an offer in clear and may convert their audio.
+    fn is_convertible(&self, description: &MediaDescription<'_>) -> bool {
+        let is_in_clear = Profile::of(description.protocol) == Some(Profile::Plain)
+            && description.attributes("crypto").next().is_none();
+        description.media_type.eq_ignore_ascii_case("audio")
+            && (self.keying.is_some() || is_in_clear)
+    }
+
     /// Ends the rewriting of packets in their frames, and adds those that were rewritten.
     fn settle<H: Host<R, Ports = P>>(&self, legs: &mut [Leg; 2], host: &H) {
         for (leg, rewrites) in legs.iter_mut().zip(host.withdraw(&self.ports)) {
@@ -72,6 +86,9 @@ pub(crate) struct Branch<R: RawMutex, P> {
     pub(crate) caller_tag: Box<[u8]>,
     pub(crate) callee_tags: SmallVec<[Box<[u8]>; 1]>,
     charge: Charge<R>,
+    conversions: Arc<Accounts<R>>,
+    /// The codecs that offers get, those of [`CodecRules::transcode`].
+    transcode: Box<[Codec]>,
     /// The names of the caller and of the callee.
     pub(crate) parties: [Box<[u8]>; 2],
     pub(crate) ends: [EndReport; 2],
@@ -131,7 +148,7 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
     pub(crate) fn new(
         id: &[u8],
         caller_tag: &[u8],
-        charge: Charge<R>,
+        (charge, conversions): (Charge<R>, Arc<Accounts<R>>),
         passage: &Passage<'_>,
     ) -> Self {
         Self {
@@ -139,6 +156,8 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
             caller_tag: caller_tag.into(),
             callee_tags: SmallVec::new(),
             charge,
+            conversions,
+            transcode: Box::default(),
             parties: passage.parties.map(|name| name[..name.len().min(MAX_PARTY)].into()),
             ends: [EndReport::UNKNOWN; 2],
             created: passage.now,
@@ -221,6 +240,10 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
             Side::Caller => [ends.from.local, ends.to.local],
             Side::Callee => [ends.to.local, ends.from.local],
         };
+        if !ends.to.codecs.transcode.is_empty() {
+            self.transcode = ends.to.codecs.transcode.into();
+        }
+        let rules = CodecRules { transcode: &self.transcode, ..ends.to.codecs };
         self.media.resize_with(session.media.len().max(self.media.len()), || None);
         let (mut announced, mut changes) = (Vec::new(), Vec::new());
         for (at, (medium, description)) in self.media.iter_mut().zip(&session.media).enumerate() {
@@ -230,7 +253,7 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
                 changes.push(None);
                 continue;
             };
-            let is_rtp = announcement.content == crate::announcement::Content::Rtp;
+            let is_rtp = announcement.content == Content::Rtp;
             let medium = match medium {
                 Some(medium) => medium,
                 None => {
@@ -238,7 +261,14 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
                     let stream = Arc::new(Stream::new());
                     let ports = host.open(&stream, locals).map_err(|_| RelayError::NoPort)?;
                     let keying = (ends_keys && is_rtp).then(Box::default);
-                    medium.insert(Medium { stream, ports, _charge: charge, keying })
+                    medium.insert(Medium {
+                        stream,
+                        ports,
+                        _charge: charge,
+                        keying,
+                        codecs: MediumCodecs::default(),
+                        conversion: None,
+                    })
                 }
             };
             let mut random = |bytes: &mut [u8]| host.random(bytes);
@@ -256,8 +286,20 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
                 }
                 None => KeyChange::None,
             };
+            let is_convertible = is_rtp && medium.is_convertible(description);
+            if is_convertible && !rules.transcode.is_empty() && medium.conversion.is_none() {
+                medium.conversion = self.conversions.charge(self.charge.owner()).ok();
+            }
+            let formats = match is_rtp {
+                true => {
+                    let may_add = is_convertible && medium.conversion.is_some();
+                    medium.codecs.offer(by, description, rules, may_add)
+                }
+                false => FormatChange::default(),
+            };
             announced.push(Some(announcement));
-            changes.push(Some(MediumChange { port: medium.ports.rtp()[by.other().index()], keys }));
+            let port = medium.ports.rtp()[by.other().index()];
+            changes.push(Some(MediumChange { port, keys, formats }));
         }
         self.exchanges[by.index()] = Some(Exchange { id, in_response, announced });
         Ok(rewrite(session, ends.to.advertised, &changes))
@@ -301,8 +343,16 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
                 }
                 None => KeyChange::None,
             };
+            let (formats, routes) = medium.codecs.answer(offerer, description);
+            if routes.is_none() && is_final {
+                medium.conversion = None;
+            }
             let moved = medium.stream.with(|legs| {
                 medium.settle(legs, host);
+                for (at, leg) in legs.iter_mut().enumerate() {
+                    let route = routes.as_ref().map(|routes| &routes[at]);
+                    Conversion::update(&mut leg.conversion, route);
+                }
                 let mut moved = [false; 2];
                 for (side, announcement) in [(by, &announcement), (offerer, offered)] {
                     let leg = &mut legs[side.index()];
@@ -316,7 +366,8 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
             })?;
             let sides = Side::BOTH.into_iter().filter(|side| moved[side.index()]);
             sides.for_each(|side| medium.ports.release(side));
-            changes.push(Some(MediumChange { port: medium.ports.rtp()[offerer.index()], keys }));
+            let port = medium.ports.rtp()[offerer.index()];
+            changes.push(Some(MediumChange { port, keys, formats }));
         }
         Ok(rewrite(session, ends.to.advertised, &changes))
     }

@@ -27,14 +27,7 @@ impl Codec {
         let numbers = medium.formats().filter_map(|format| format.parse::<u8>().ok());
         let numbers = numbers.filter(|number| *number < 128 && events >> number & 1 == 0);
         let codec = |payload_type| {
-            let map = medium.rtpmaps().find(|map| map.payload_type == payload_type);
-            let (name, clock_rate) = match map.filter(|map| map.clock_rate != 0) {
-                Some(map) => (map.name, map.clock_rate),
-                None => {
-                    let format = static_format(payload_type)?;
-                    (format.name, format.clock_rate)
-                }
-            };
+            let (name, clock_rate) = encoding(medium, payload_type)?;
             let end = name.floor_char_boundary(MAX_NAME);
             Some(Self { payload_type, clock_rate, name: name[..end].into() })
         };
@@ -63,6 +56,20 @@ impl Codec {
             () => CodecQuality::G711_CONCEALED,
         }
     }
+}
+
+/// The name and the clock rate of a payload type.
+fn encoding<'m>(medium: &MediaDescription<'m>, payload_type: u8) -> Option<(&'m str, u32)> {
+    let map = medium.rtpmaps().find(|map| map.payload_type == payload_type);
+    if let Some(map) = map.filter(|map| map.clock_rate != 0) {
+        return Some((map.name, map.clock_rate));
+    }
+    static_format(payload_type).map(|format| (format.name, format.clock_rate))
+}
+
+/// The name of a payload type.
+pub(crate) fn name_of<'m>(medium: &MediaDescription<'m>, payload_type: u8) -> Option<&'m str> {
+    encoding(medium, payload_type).map(|(name, _)| name)
 }
 
 impl fmt::Display for Codec {

@@ -1,6 +1,7 @@
 //! The rewriting of session descriptions: addresses, ports and keys.
 
-use crate::announcement::Content;
+use crate::announcement::{Content, bit};
+use crate::transcode::FormatChange;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::{self, Write as _};
@@ -28,6 +29,7 @@ pub(crate) struct MediumChange {
     /// The port of RTP. RTCP has the next one.
     pub(crate) port: u16,
     pub(crate) keys: KeyChange,
+    pub(crate) formats: FormatChange,
 }
 
 /// The change to the keys of a medium.
@@ -109,22 +111,48 @@ fn write_medium(
     change: Option<&MediumChange>,
     out: &mut String,
 ) -> fmt::Result {
-    let (port, keys) = change.map_or((0, &KeyChange::None), |change| (change.port, &change.keys));
+    let none = MediumChange::default();
+    let MediumChange { port, keys, formats } = change.unwrap_or(&none);
     write!(out, "m={} {port} {}", medium.media_type, Protocol { medium, keys })?;
-    medium.formats().try_for_each(|format| write!(out, " {format}"))?;
+    let left = medium.formats().filter(|format| !formats.removes(format));
+    left.into_iter().try_for_each(|format| write!(out, " {format}"))?;
+    formats.added.iter().try_for_each(|format| write!(out, " {}", format.payload_type))?;
     out.write_str("\r\n")?;
     for &(letter, value) in &medium.lines {
         match (letter, keys) {
             ('c', _) => {}
-            ('a', _) if is_removed(value) => {}
+            ('a', _) if is_removed(value) || formats.removes_attribute(value) => {}
             ('a', KeyChange::Replaced { .. }) if name_of(value).eq_ignore_ascii_case("crypto") => {}
             _ => write_line(letter, value, out)?,
+        }
+    }
+    for format in &formats.added {
+        write!(out, "a=rtpmap:{format}\r\n")?;
+        if let Some(parameters) = format.parameters() {
+            write!(out, "a=fmtp:{} {parameters}\r\n", format.payload_type)?;
         }
     }
     if let KeyChange::Replaced { attributes, .. } = keys {
         attributes.iter().try_for_each(|value| write!(out, "a=crypto:{value}\r\n"))?;
     }
     Ok(())
+}
+
+impl FormatChange {
+    /// True if the payload type `format` goes.
+    fn removes(&self, format: &str) -> bool {
+        format.parse::<u8>().is_ok_and(|number| number < 128 && self.removed & bit(number) != 0)
+    }
+
+    /// True if an attribute goes with its payload type or with the packets of its author.
+    fn removes_attribute(&self, attribute: &str) -> bool {
+        let (name, value) = attribute.split_once(':').unwrap_or((attribute, ""));
+        let is = |names: &[&str]| names.iter().any(|it| name.trim_end().eq_ignore_ascii_case(it));
+        if is(&["rtpmap", "fmtp", "rtcp-fb"]) {
+            return self.removes(value.split_ascii_whitespace().next().unwrap_or_default());
+        }
+        self.is_converted && is(&["ptime", "maxptime"])
+    }
 }
 
 /// The transport protocol of a medium with other keys.
@@ -202,7 +230,7 @@ mod tests {
         a=rtpmap:96 VP8/90000\r\n";
 
     fn change(port: u16, keys: KeyChange) -> Option<MediumChange> {
-        Some(MediumChange { port, keys })
+        Some(MediumChange { port, keys, formats: FormatChange::default() })
     }
 
     #[test]

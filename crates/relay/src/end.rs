@@ -1,5 +1,6 @@
 //! The ends of a call.
 
+use crate::transcode::CodecRules;
 use alloc::boxed::Box;
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -33,6 +34,8 @@ pub struct End<'a> {
     /// The keys in the first description for the end, and in all later ones if it agrees. The
     /// offers of an end with [`Keying::Required`] must have keys.
     pub keying: Keying,
+    /// The changes to the codecs of offers for the end.
+    pub codecs: CodecRules<'a>,
     /// The host of its media, in place of those that its descriptions name.
     pub media: Option<IpAddr>,
     /// A name for reports.
@@ -49,8 +52,16 @@ impl<'a> End<'a> {
         local: IpAddr,
         permits: &'a dyn Fn(SocketAddr) -> bool,
     ) -> Self {
-        let (advertised, keying) = (local, Keying::Passed);
-        Self { signalling, local, advertised, keying, media: None, label: None, permits }
+        Self {
+            signalling,
+            local,
+            advertised: local,
+            keying: Keying::Passed,
+            codecs: CodecRules::default(),
+            media: None,
+            label: None,
+            permits,
+        }
     }
 
     pub(crate) fn permits(&self, place: SocketAddr) -> bool {
@@ -103,6 +114,7 @@ impl fmt::Debug for End<'_> {
             .field("local", &self.local)
             .field("advertised", &self.advertised)
             .field("keying", &self.keying)
+            .field("codecs", &self.codecs)
             .field("media", &self.media)
             .field("label", &self.label)
             .finish_non_exhaustive()

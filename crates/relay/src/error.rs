@@ -94,6 +94,10 @@ pub enum Drop {
     /// The other end has not sent from its address, and has received the most that an unconfirmed
     /// address receives.
     Unconfirmed,
+    /// It is over the limit of sound that is converted for each second of time.
+    Excess,
+    /// Its payload is not of its codec, or is too long to be converted.
+    Payload,
 }
 
 impl fmt::Display for Drop {
@@ -107,6 +111,8 @@ impl fmt::Display for Drop {
             Self::Protect(error) => error.fmt(f),
             Self::NoDestination => f.write_str("the other end has no address yet"),
             Self::Unconfirmed => f.write_str("the other end has not confirmed its address"),
+            Self::Excess => f.write_str("more sound than passes in the time"),
+            Self::Payload => f.write_str("expected a payload of the codec, of 240 ms at most"),
         }
     }
 }

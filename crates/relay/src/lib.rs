@@ -31,7 +31,9 @@ mod statistics;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod transcode;
 
+pub use ::codec::Codec;
 pub use call::Attachment;
 pub use end::{End, EndReport, Keying};
 pub use error::{Drop, RelayError};
@@ -43,4 +45,5 @@ pub use relay::{Calls, Limits, Relay, Selection};
 pub use report::CallReport;
 pub use statistics::{Direction, Reported, Rewrites};
 pub use stream::{Relayed, Side, Stream};
+pub use transcode::{CodecRules, Conversions};
 pub use {media, rtp, sdp, srtp};

@@ -32,6 +32,10 @@ pub struct Limits {
     pub calls: usize,
     /// The maximum number of calls of one owner. Each medium after the first counts as a call.
     pub calls_of_owner: usize,
+    /// The maximum number of media whose audio may be converted. An offer beyond it gets no codecs.
+    pub conversions: usize,
+    /// The maximum number of such media of one owner.
+    pub conversions_of_owner: usize,
     /// A call that is not answered ends after this time.
     pub ringing: Duration,
     /// A call without a packet from an end that announces to send ends after this time.
@@ -45,6 +49,8 @@ impl Default for Limits {
         Self {
             calls: 5_000,
             calls_of_owner: 500,
+            conversions: 200,
+            conversions_of_owner: 50,
             ringing: Duration::from_secs(300),
             inactivity: Duration::from_secs(60),
             hold: Duration::from_secs(24 * 3600),
@@ -118,6 +124,12 @@ pub trait Calls: Send + Sync {
     /// The number of calls, counting each branch of a fork.
     fn count(&self) -> usize;
 
+    /// The number of media whose audio is converted, or may be once their offers are answered.
+    fn conversions(&self) -> usize;
+
+    /// The number of offers so far that got no codecs since a limit was reached.
+    fn conversions_refused(&self) -> u64;
+
     /// The number of answered calls so far that had no packet within 5 seconds.
     fn without_media(&self) -> u64;
 }
@@ -126,6 +138,8 @@ pub trait Calls: Send + Sync {
 pub struct Relay<R: RawMutex, H: Host<R>> {
     shards: Shards<R, H::Ports>,
     accounts: Arc<Accounts<R>>,
+    /// The charges for media whose audio may be converted.
+    conversions: Arc<Accounts<R>>,
     calls: AtomicUsize,
     /// Counts calls without media after the answer.
     without_media: AtomicU64,
@@ -155,7 +169,8 @@ impl<R: RawMutex, H: Host<R>> Relay<R, H> {
         host.random(&mut key);
         Self {
             shards: (0..SHARDS).map(|_| Mutex::new(HashMap::default())).collect(),
-            accounts: Arc::new(Accounts::new(limits.calls_of_owner)),
+            accounts: Arc::new(Accounts::new(limits.calls_of_owner, usize::MAX)),
+            conversions: Arc::new(Accounts::new(limits.conversions_of_owner, limits.conversions)),
             calls: AtomicUsize::new(0),
             without_media: AtomicU64::new(0),
             key,
@@ -219,7 +234,8 @@ impl<R: RawMutex, H: Host<R>> Relay<R, H> {
             Side::Callee => passage.to_tag,
         };
         let id = passage.branch.unwrap_or_default();
-        branches.push(Branch::new(id, caller_tag, charge, passage));
+        let conversions = Arc::clone(&self.conversions);
+        branches.push(Branch::new(id, caller_tag, (charge, conversions), passage));
         Ok(Some((branches.len() - 1, passage.side)))
     }
 
@@ -428,6 +444,14 @@ where
 
     fn count(&self) -> usize {
         self.calls.load(Ordering::Relaxed)
+    }
+
+    fn conversions(&self) -> usize {
+        self.conversions.count()
+    }
+
+    fn conversions_refused(&self) -> u64 {
+        self.conversions.refused()
     }
 
     fn without_media(&self) -> u64 {

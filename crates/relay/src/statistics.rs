@@ -2,6 +2,7 @@
 
 use crate::announcement::Announcement;
 use crate::codec::Codec;
+use crate::transcode::Conversions;
 use alloc::boxed::Box;
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -250,6 +251,10 @@ pub struct Direction {
     /// The agreed codec with its clock rate, such as `PCMU/8000`: that of the last packets, or the
     /// one that the receiving end prefers.
     pub codec: Option<Box<str>>,
+    /// The codec that the sound is converted to, with its clock rate. `None` if packets pass.
+    pub converted_to: Option<Box<str>>,
+    /// Counters of the conversion, if there is or was one.
+    pub conversions: Option<Conversions>,
     /// The last report of the receiving end.
     pub reported: Option<Reported>,
     /// The time of the first packet.

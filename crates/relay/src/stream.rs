@@ -6,6 +6,7 @@ use crate::error::Drop;
 use crate::frame::{Ends, Entry};
 use crate::keying::LegKeys;
 use crate::statistics::{Direction, LegStatistics, Rewrites};
+use crate::transcode::Conversion;
 use core::net::SocketAddr;
 use core::time::Duration;
 use lock_api::{Mutex, RawMutex};
@@ -51,8 +52,11 @@ impl Side {
 pub struct Relayed {
     /// The destination. The packet leaves from the port of the other side and of the same channel.
     pub to: SocketAddr,
-    /// The length of the packet in the buffer.
+    /// The length of the packet in the buffer. Zero if no packet is to be sent: its sound waits for
+    /// more.
     pub length: usize,
+    /// True if [`Stream::next`] has another packet.
+    pub has_more: bool,
     /// True if this packet has fixed the address of its side and channel. Later packets come from
     /// there only, until [`Ports::release`](crate::Ports::release).
     pub is_fixed: bool,
@@ -83,6 +87,8 @@ pub(crate) struct Leg {
     unconfirmed: u32,
     /// `None` if packets pass with the keys of the ends, or in clear.
     pub(crate) keys: Option<LegKeys>,
+    /// The conversion of the packets of the end, if they do not pass unchanged.
+    pub(crate) conversion: Option<Conversion>,
     pub(crate) statistics: LegStatistics,
 }
 
@@ -124,15 +130,25 @@ impl Leg {
     /// The statistics of the packets to `receiver`, which numbers the codecs.
     fn summary(&self, receiver: &Self) -> Direction {
         let (own, theirs) = (self.announced.as_ref(), receiver.announced.as_ref());
+        // Packets that are converted have the numbers of their own leg.
+        let is_converted = self.conversion.as_ref().is_some_and(|it| it.route().is_some());
+        let numbering = if is_converted { [own, None] } else { [theirs, own] };
         let codec = match self.statistics.payload_type() {
-            Some(number) => [theirs, own].into_iter().flatten().find_map(|it| it.codec(number)),
+            Some(number) => numbering.into_iter().flatten().find_map(|it| it.codec(number)),
             None => {
                 let sent = own.map_or(0, |announced| announced.payload_types);
                 let is_agreed = |codec: &&Codec| sent & bit(codec.payload_type) != 0;
-                theirs.and_then(|announced| announced.codecs.iter().find(is_agreed))
+                numbering[0].and_then(|announced| announced.codecs.iter().find(is_agreed))
             }
         };
-        self.described(codec)
+        let mut direction = self.described(codec);
+        if let Some(conversion) = &self.conversion {
+            direction.conversions = Some(conversion.counts());
+            let to = conversion.route().map(|route| route.sound.1);
+            direction.converted_to =
+                to.map(|codec| alloc::format!("{}/{}", codec.name(), codec.clock_rate()).into());
+        }
+        direction
     }
 
     /// The address that packets of `channel` are sent to.
@@ -173,6 +189,15 @@ const fn index(channel: Channel) -> usize {
     match channel {
         Channel::Rtp => 0,
         Channel::Rtcp => 1,
+    }
+}
+
+/// Both legs: that of `side`, and the other one.
+const fn ordered(legs: &mut [Leg; 2], side: Side) -> (&mut Leg, &mut Leg) {
+    let [caller, callee] = legs;
+    match side {
+        Side::Caller => (caller, callee),
+        Side::Callee => (callee, caller),
     }
 }
 
@@ -246,11 +271,7 @@ impl<R: RawMutex> Stream<R> {
         now: Duration,
     ) -> Result<Relayed, Drop> {
         let mut legs = self.legs.lock();
-        let [caller, callee] = &mut *legs;
-        let (from_leg, to_leg) = match side {
-            Side::Caller => (caller, callee),
-            Side::Callee => (callee, caller),
-        };
+        let (from_leg, to_leg) = ordered(&mut legs, side);
         let from = SocketAddr::new(from.ip().to_canonical(), from.port());
         let relayed = relay(from_leg, to_leg, channel, from, buffer, length, now);
         match &relayed {
@@ -262,6 +283,26 @@ impl<R: RawMutex> Stream<R> {
         }
         relayed
     }
+
+    /// Writes the next packet that a packet of `side` yielded to `buffer`, which has room for what
+    /// SRTP adds. To be called until it returns `None`, if [`Relayed::has_more`] says so. Packets
+    /// that are not taken are lost with the next call of [`Stream::relay`].
+    pub fn next(&self, side: Side, buffer: &mut [u8]) -> Option<Relayed> {
+        let mut legs = self.legs.lock();
+        let (from_leg, to_leg) = ordered(&mut legs, side);
+        let to = to_leg.destination(Channel::Rtp)?;
+        let length = from_leg.conversion.as_mut()?.pop(buffer)?;
+        let has_more = from_leg.conversion.as_ref().is_some_and(Conversion::is_ready);
+        let length = match &mut to_leg.keys {
+            Some(keys) => keys.sender.protect(buffer, length),
+            None => Ok(length),
+        };
+        let Ok(length) = length else {
+            from_leg.statistics.unsent += 1;
+            return Some(Relayed { to, length: 0, has_more, is_fixed: false });
+        };
+        Some(Relayed { to, length, has_more, is_fixed: false })
+    }
 }
 
 /// The rewrite of RTP packets from the first leg to the second, if they need no other work.
@@ -269,6 +310,7 @@ fn entry([from_leg, to_leg]: [&Leg; 2], locals: [SocketAddr; 2]) -> Option<Entry
     let (announced, theirs) = (from_leg.announced.as_ref()?, to_leg.announced.as_ref()?);
     let (source, destination) = (from_leg.latched[0]?, to_leg.latched[0]?);
     let is_plain = announced.content != Content::Other
+        && from_leg.conversion.is_none()
         && from_leg.keys.is_none()
         && to_leg.keys.is_none()
         && source.is_ipv4() == destination.is_ipv4();
@@ -301,7 +343,11 @@ fn relay(
     if is_rtp {
         let number = Header::parse(packet).map_err(Drop::Rtp)?.payload_type();
         let theirs = to_leg.announced.as_ref().map_or(0, |announced| announced.payload_types);
-        if (announced.payload_types | theirs) & bit(number) == 0 {
+        let agreed = match from_leg.conversion.as_ref().and_then(Conversion::route) {
+            Some(route) => route.accepts.bits(),
+            None => announced.payload_types | theirs,
+        };
+        if agreed & bit(number) == 0 {
             return Err(Drop::PayloadType(number));
         }
     }
@@ -321,7 +367,7 @@ fn relay(
     if !is_latched {
         from_leg.latched[index(channel)] = Some(from);
     }
-    let plain_length = plain.len();
+    let mut plain_length = plain.len();
     let to = to_leg.destination(channel).ok_or(Drop::NoDestination)?;
     if to_leg.latched == [None; 2] {
         if to_leg.unconfirmed >= MAX_UNCONFIRMED {
@@ -329,13 +375,40 @@ fn relay(
         }
         to_leg.unconfirmed += 1;
     }
+    // The address that the end names takes over from another one of its host.
+    let is_sure = from_leg.keys.is_none() && named.is_none_or(|named| named == from);
+    let (is_fixed, mut has_more) = (!is_latched && is_sure, false);
+    if from_leg.conversion.is_some() || to_leg.conversion.is_some() {
+        plain_length = convert([from_leg, to_leg], kind, buffer, plain_length, now)?;
+        has_more = from_leg.conversion.as_ref().is_some_and(Conversion::is_ready);
+        if plain_length == 0 {
+            return Ok(Relayed { to, length: 0, has_more, is_fixed });
+        }
+    }
     let length = match (kind, &mut to_leg.keys) {
         (Kind::Rtp, Some(keys)) => keys.sender.protect(buffer, plain_length),
         (Kind::Rtcp, Some(keys)) => keys.sender.protect_rtcp(buffer, plain_length),
         _ => Ok(plain_length),
     };
     let length = length.map_err(Drop::Protect)?;
-    // The address that the end names takes over from another one of its host.
-    let is_sure = from_leg.keys.is_none() && named.is_none_or(|named| named == from);
-    Ok(Relayed { to, length, is_fixed: !is_latched && is_sure })
+    Ok(Relayed { to, length, has_more, is_fixed })
+}
+
+/// Converts a packet of the first leg in place. Returns its new length, and zero if there is none
+/// to send.
+fn convert(
+    [from_leg, to_leg]: [&mut Leg; 2],
+    kind: Kind,
+    buffer: &mut [u8],
+    length: usize,
+    now: Duration,
+) -> Result<usize, Drop> {
+    match (kind, &mut from_leg.conversion) {
+        (Kind::Rtp, Some(conversion)) => conversion.convert(buffer, length, now),
+        (Kind::Rtcp, own) => {
+            let both = [own.as_ref(), to_leg.conversion.as_ref()];
+            Ok(Conversion::rewrite_reports(both, buffer, length).unwrap_or_default())
+        }
+        _ => Ok(length),
+    }
 }

@@ -1,11 +1,13 @@
 //! Calls through a relay with a simulated host.
 
+mod codecs;
 mod reports;
+mod sound;
 
 use crate::frame::{Ends, Entry};
 use crate::{
-    Calls, Channel, Drop, End, Host, Keying, Limits, NoPort, Passage, Ports, Relay, RelayError,
-    Selection,
+    Calls, Channel, Codec, Drop, End, Host, Keying, Limits, NoPort, Passage, Ports, Relay,
+    RelayError, Selection,
 };
 use crate::{Rewrites, Role, Side, Stream};
 use core::net::{IpAddr, SocketAddr};
@@ -82,6 +84,7 @@ struct Rig {
     open: Arc<AtomicUsize>,
     rewrites: Arc<Mutex<[Rewrites; 2]>>,
     keying: Keying,
+    transcode: &'static [Codec],
 }
 
 impl Rig {
@@ -94,7 +97,14 @@ impl Rig {
             rewrites: Arc::clone(&rewrites),
             random: 1.into(),
         };
-        Self { relay: Relay::new(host, limits), streams, open, rewrites, keying: Keying::Passed }
+        Self {
+            relay: Relay::new(host, limits),
+            streams,
+            open,
+            rewrites,
+            keying: Keying::Passed,
+            transcode: &[],
+        }
     }
 
     /// Passes a description of `side` in the call `c`, on the branch `b` until it is answered.
@@ -116,6 +126,7 @@ impl Rig {
         } else {
             to.keying = self.keying;
         }
+        to.codecs.transcode = self.transcode;
         let mut passage = Passage {
             call_id: b"c",
             branch: None,
@@ -147,6 +158,17 @@ impl Rig {
         let answer = self.pass(Side::Callee, role, body, |passage| passage.branch = BRANCH);
         self.relay.confirm(b"c", b"b", b"callee", Duration::ZERO);
         answer.map(Option::unwrap)
+    }
+
+    /// Passes another offer of the callee, and its answer. Returns both as they arrive.
+    fn renew(&self, callee: &mut Phone, caller: &mut Phone) -> [String; 2] {
+        let role = Role::Offer { exchange: 9 };
+        let offer = self.pass(Side::Callee, role, &callee.offer(), |_| {}).unwrap().unwrap();
+        let answer = caller.answer(&offer).unwrap_or_else(|| panic!("{offer}"));
+        let role = Role::Response { exchange: 9, is_final: true };
+        let answer = self.pass(Side::Caller, role, &answer, |_| {}).unwrap().unwrap();
+        callee.accept(&answer);
+        [offer, answer]
     }
 
     fn stream(&self) -> Arc<Stream<RawMutex>> {
@@ -353,8 +375,17 @@ struct Phone {
 
 impl Phone {
     fn new(host: [u8; 4], security: Security) -> Self {
+        Self::with(host, MediaConfig { security, ..MediaConfig::default() })
+    }
+
+    /// A phone with one codec.
+    fn with_codec(host: [u8; 4], security: Security, codec: Codec) -> Self {
+        let (codecs, offers_all_codecs) = ([codec].into(), true);
+        Self::with(host, MediaConfig { security, codecs, offers_all_codecs, ..Default::default() })
+    }
+
+    fn with(host: [u8; 4], config: MediaConfig) -> Self {
         let place = SocketAddr::new(host.into(), 4000);
-        let config = MediaConfig { security, ..MediaConfig::default() };
         Self {
             negotiator: Negotiator::new(config, place, 1),
             session: None,
@@ -448,12 +479,7 @@ fn keys_end_at_the_relay_on_either_side_and_last_over_a_new_offer() {
         // The callee offers again, and the rollover counters go on. The signalling asks for keys
         // only in the first offer.
         rig.keying = Keying::Passed;
-        let role = Role::Offer { exchange: 9 };
-        let offer = rig.pass(Side::Callee, role, &there.offer(), |_| {}).unwrap().unwrap();
-        let answer = here.answer(&offer).unwrap_or_else(|| panic!("{case}: {offer}"));
-        let role = Role::Response { exchange: 9, is_final: true };
-        let answer = rig.pass(Side::Caller, role, &answer, |_| {}).unwrap().unwrap();
-        there.accept(&answer);
+        let [offer, _] = rig.renew(&mut there, &mut here);
         here.talk(&rig, Side::Caller, &mut there);
         there.talk(&rig, Side::Callee, &mut here);
         assert_eq!(offer.contains("a=crypto"), caller == Security::Required, "{case}: {offer}");

@@ -10,6 +10,7 @@ mod framer;
 mod media;
 mod message;
 mod ng;
+mod transcode;
 mod websocket;
 
 pub use agent::agent;
@@ -21,4 +22,5 @@ pub use framer::framer;
 pub use media::{rtcp, rtp, sdes, sdp, srtp};
 pub use message::message;
 pub use ng::ng;
+pub use transcode::transcode;
 pub use websocket::websocket;

@@ -270,7 +270,11 @@ fn read_limits(section: &mut Section<'_, '_>, settings: &mut Settings) {
 fn read_media(section: &mut Section<'_, '_>, settings: &mut Settings) {
     section.read("relay", &mut settings.engine.relaying, word(values::relaying));
     section.read("keys", &mut settings.engine.media_keys, word(values::media_keys));
+    let codecs = values::any_array_of(word(values::codec));
+    section.read_whole("transcode", &mut settings.engine.transcode, codecs);
     let media = &mut settings.media;
+    section.read("max_transcoded", &mut media.limits.conversions, at_least(0));
+    section.read("max_transcoded_per_source", &mut media.limits.conversions_of_owner, at_least(0));
     section.read("ports", &mut media.ports, word(values::ports));
     section.read_some("max_calls", &mut media.max_calls, at_least(1));
     section.read("max_calls_per_source", &mut media.limits.calls_of_owner, at_least(1));

@@ -122,6 +122,9 @@ fn every_kind_of_value_is_read() {
         ports = "30000-30999"
         max_calls = 200
         max_calls_per_source = 20
+        transcode = ["PCMA", "opus"]
+        max_transcoded = 30
+        max_transcoded_per_source = 0
         timeout = "2m"
         ng = "10.0.0.5:2223"
         ng_clients = ["10.0.0.0/24", "10.0.1.7"]
@@ -152,6 +155,8 @@ fn every_kind_of_value_is_read() {
     assert_eq!(engine.media_keys, MediaKeys::Offered);
     let limits = media.limits(media.ports.pairs());
     assert_eq!((limits.calls, limits.calls_of_owner), (200, 20));
+    assert_eq!((limits.conversions, limits.conversions_of_owner), (30, 0));
+    assert_eq!(engine.transcode, [relay::Codec::Pcma, relay::Codec::Opus]);
     assert_eq!(limits.inactivity.as_secs(), 120);
     let ng = &media.ng;
     assert_eq!(ng.listen, Some(([10, 0, 0, 5], 2223).into()));

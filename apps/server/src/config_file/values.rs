@@ -6,7 +6,7 @@ use crate::domains;
 use crate::listen::Listen;
 use crate::media::RecordsPlace;
 use net::Origins;
-use relay::{PortRange, PortRangeError};
+use relay::{Codec, PortRange, PortRangeError};
 use sip::Duration;
 use sip::digest::Algorithm;
 use sip::stream::websocket::ClientField;
@@ -84,6 +84,15 @@ pub(super) fn media_keys(name: &str) -> Result<MediaKeys, String> {
         "required" => Ok(MediaKeys::Required),
         _ => Err(unknown(name, "passed, converted, offered, required")),
     }
+}
+
+/// Parses the name of a codec that the media relay converts.
+pub(super) fn codec(name: &str) -> Result<Codec, String> {
+    let found = Codec::ALL.iter().find(|codec| codec.name().eq_ignore_ascii_case(name));
+    found.copied().ok_or_else(|| {
+        let names: Vec<_> = Codec::ALL.iter().map(|codec| codec.name()).collect();
+        unknown(name, &names.join(", "))
+    })
 }
 
 /// Parses the ports of the media relay.

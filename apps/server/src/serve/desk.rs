@@ -124,6 +124,7 @@ impl Desk for Running {
             State::Stateful => "stateful",
             State::Stateless => "stateless",
         };
+        let conversions_refused = self.hub.relay.as_deref().map_or(0, Relay::conversions_refused);
         let without_media = self.hub.relay.as_deref().map_or(0, Relay::without_media);
         let status = Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -155,6 +156,7 @@ impl Desk for Running {
                     ("media-sent", self.hub.media.as_ref().map_or(0, Media::sent)),
                     ("unsent-media", self.hub.media.as_ref().map_or(0, Media::unsent)),
                     ("calls-without-media", without_media),
+                    ("transcoding-limit", conversions_refused),
                     ("lost-records", self.hub.records.as_ref().map_or(0, Records::lost)),
                     ("unstored", self.hub.unstored.load(Ordering::Relaxed)),
                 ])

@@ -280,6 +280,8 @@ pub struct Config {
     pub relaying: Relaying,
     /// The SRTP keys of relayed calls.
     pub media_keys: MediaKeys,
+    /// The codecs that offers of relayed calls get, for a conversion.
+    pub transcode: Vec<relay::Codec>,
     /// The limits on memory and work.
     pub limits: Limits,
 }
@@ -387,6 +389,7 @@ impl Default for Config {
             timings: false,
             relaying: Relaying::Needed,
             media_keys: MediaKeys::Converted,
+            transcode: Vec::new(),
             limits: Limits::default(),
         }
     }

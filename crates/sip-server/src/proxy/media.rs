@@ -274,10 +274,11 @@ fn end<'a>(
     flow: &Flow,
     keying: Keying,
     permits: &'a dyn Fn(SocketAddr) -> bool,
-    env: &Env<'_>,
+    env: &'a Env<'_>,
 ) -> End<'a> {
     let mut end = End::new(flow.remote, flow.local.ip(), permits);
     end.keying = keying;
+    end.codecs.transcode = &env.settings.config.transcode;
     end.advertised = env.settings.called_by(flow, || Some(flow.remote.ip())).ip();
     end
 }

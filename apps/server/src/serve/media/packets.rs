@@ -70,13 +70,22 @@ impl Sockets {
         let relayed =
             stream.relay(*side, token.channel, source, &mut buffer[..BUFFER], length, now);
         // The stream counts what it drops.
-        let Ok(relayed) = relayed else { return };
+        let Ok(mut relayed) = relayed else { return };
         if relayed.is_fixed {
             from[at].connect(source);
         }
-        match to[at].send(&buffer[..relayed.length], relayed.to) {
-            Ok(_) => counts.sent += 1,
-            Err(_) => drop(self.unsent.fetch_add(1, Ordering::Relaxed)),
+        loop {
+            if relayed.length > 0 {
+                match to[at].send(&buffer[..relayed.length], relayed.to) {
+                    Ok(_) => counts.sent += 1,
+                    Err(_) => drop(self.unsent.fetch_add(1, Ordering::Relaxed)),
+                }
+            }
+            if !relayed.has_more {
+                return;
+            }
+            let Some(next) = stream.next(*side, &mut buffer[..BUFFER]) else { return };
+            relayed = next;
         }
     }
 }

@@ -4,10 +4,10 @@ use super::fault::Fault;
 use super::surroundings::Surroundings;
 use crate::ng::Interface;
 use ng::Options;
-use ng::options::{AddressSource, Family, Transport};
+use ng::options::{AddressSource, Family, Names, Transport};
 use relay::sdp::SessionDescription;
 use relay::sdp::negotiation::Profile;
-use relay::{End, EndReport, Keying, Passage, Role, Side};
+use relay::{Codec, CodecRules, End, EndReport, Keying, Passage, Role, Side};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// A session description in a request.
@@ -90,7 +90,9 @@ pub(super) fn describe(
         (None, AddressSource::Signalling) => options.received_from,
         (None, AddressSource::Unspecified | AddressSource::Description) => None,
     };
+    let codecs = RequestedCodecs::new(options);
     if is_offer {
+        passage.to.codecs = codecs.rules();
         passage.to.keying = keying(options, medium.as_ref())?;
         push_feedback(options, medium.as_ref());
     }
@@ -185,6 +187,49 @@ fn keying(options: &Options<'_>, offered: Option<&Medium>) -> Result<Keying, Fau
         (Profile::Plain, _) if options.osrtp.offer => Keying::Optional,
         (Profile::Plain, _) => Keying::Passed,
     })
+}
+
+/// The changes of codecs in a request.
+struct RequestedCodecs<'a> {
+    transcode: Vec<Codec>,
+    strip: Vec<&'a str>,
+    mask: Vec<&'a str>,
+    except: Vec<&'a str>,
+}
+
+impl<'a> RequestedCodecs<'a> {
+    /// Reads the flags. Those of codecs that the relay does not have are noted.
+    fn new(options: &mut Options<'a>) -> Self {
+        let (codecs, unrecognized) = (&options.codecs, &mut options.unrecognized);
+        // Clock rate, channels and bit rate may follow the name.
+        let name = |text: &&'a str| text.split('/').next().unwrap_or_default();
+        let names = |lists: &[&Names<'a>]| -> Vec<&'a str> {
+            lists.iter().flat_map(|list| list.as_slice()).map(name).collect()
+        };
+        let mut transcode = Vec::new();
+        for text in codecs.transcode.as_slice() {
+            let is_it = |codec: &&Codec| codec.name().eq_ignore_ascii_case(name(text));
+            match Codec::ALL.iter().find(is_it) {
+                Some(codec) => transcode.push(*codec),
+                // Events come with each codec.
+                None if name(text).eq_ignore_ascii_case("telephone-event") => {}
+                None => unrecognized.push(b"codec-transcode", Some(text.as_bytes())),
+            }
+        }
+        Self {
+            transcode,
+            strip: names(&[&codecs.strip]),
+            mask: names(&[&codecs.mask, &codecs.consume]),
+            except: names(&[&codecs.except, &codecs.offer]),
+        }
+    }
+
+    fn rules(&self) -> CodecRules<'_> {
+        let mut rules = CodecRules::default();
+        (rules.transcode, rules.strip) = (&self.transcode, &self.strip);
+        (rules.mask, rules.except) = (&self.mask, &self.except);
+        rules
+    }
 }
 
 /// Notes a transport protocol that differs from that of the offer by feedback, which stays.

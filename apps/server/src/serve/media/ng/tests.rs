@@ -350,18 +350,46 @@ fn keys_begin_and_end_at_the_relay_as_the_flags_say() {
 }
 
 #[test]
+fn codecs_are_added_removed_and_converted() {
+    let body = |formats: &str| {
+        let text = sdp(CALLER, 4000, "RTP/AVP");
+        text.replace("RTP/AVP 0\r\n", &format!("RTP/AVP {formats}\r\n"))
+    };
+    for (flags, offered, answered) in [
+        ("codec-transcode-PCMA transcode-G722", "0 18 3 8 9", "0"),
+        ("codec=[transcode=[PCMA/8000 telephone-event] strip=[G729]]", "0 3 8", "0"),
+        ("codec-mask-all codec-except-G729 codec-transcode-PCMA", "18 8", "0"),
+        ("codec-consume-PCMU codec-strip-GSM codec-transcode-PCMA", "18 8", "0"),
+        ("codec-strip-all codec-offer-GSM codec-transcode-PCMA", "3 8", "3"),
+    ] {
+        let mut rig = Rig::new(&[], Limits::default());
+        let offer = rig.offer(flags, &body("0 18 3"));
+        assert!(offer.contains(&format!(" RTP/AVP {offered}\r\n")), "{flags}: {offer}");
+        let answer = rig.answer(&body("8"));
+        assert!(answer.contains(&format!(" RTP/AVP {answered}\r\n")), "{flags}: {answer}");
+        assert_eq!(rig.front.counts().flags.iter().count(), 0, "{flags}");
+    }
+}
+
+#[test]
 fn flags_without_an_effect_are_counted() {
     let mut rig = Rig::new(&[], Limits::default());
     let honoured = "trust-address replace-origin replace-session-connection symmetric \
                     strict-source ICE=remove RTP/AVP label=caller SDES-off no-rtcp-attribute";
     rig.offer(honoured, &sdp(CALLER, 4000, "RTP/AVP"));
     assert_eq!(rig.front.counts().flags.iter().count(), 0);
-    let ignored = "asymmetric codec-strip-PCMA ICE=force record-call RTP/AVPF";
+    let ignored = "asymmetric codec-accept-PCMA ICE=force record-call RTP/AVPF transcode-G729";
     rig.offer(ignored, &sdp(CALLER, 4000, "RTP/AVP"));
     rig.offer(ignored, &sdp(CALLER, 4000, "RTP/AVP"));
     let flags: Vec<_> = rig.front.counts().flags.iter().collect();
-    let expected =
-        ["ICE=force", "asymmetric", "codec-strip", "record-call", "transport-protocol=RTP/AVPF"];
+    let expected = [
+        "ICE=force",
+        "asymmetric",
+        "codec-accept",
+        "codec-transcode=G729",
+        "record-call",
+        "transport-protocol=RTP/AVPF",
+    ];
     assert_eq!(flags, expected.map(|flag| (flag, 2)));
 }
 

@@ -47,7 +47,8 @@ impl Ng {
             Failure::said(format!("cannot listen on {address} (media.ng): {error}"))
         })?;
         // A client speaks for many sources.
-        let limits = Limits { calls_of_owner: limits.calls, ..limits };
+        let (calls_of_owner, conversions_of_owner) = (limits.calls, limits.conversions);
+        let limits = Limits { calls_of_owner, conversions_of_owner, ..limits };
         log::info("start", || format!("listens for the NG protocol on {address}"));
         let (relay, front) = (Relay::new(media, limits), Front::new(settings.clone()).into());
         Ok(Some(Arc::new(Self { socket, relay, front })))

@@ -1,0 +1,261 @@
+//! The codecs in offers and answers.
+
+use super::format::{Format, Formats, Kind};
+use super::rules::CodecRules;
+use crate::announcement::bit;
+use crate::codec::name_of;
+use crate::stream::Side;
+use ::codec::Codec;
+use rtp::payload::DYNAMIC_PAYLOAD_TYPES;
+use sdp::MediaDescription;
+use smallvec::SmallVec;
+
+/// The packet time of an end that names none, in milliseconds.
+const PACKET_TIME: u8 = 20;
+
+/// The change of the payload types in a description.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FormatChange {
+    /// The payload types that go, one bit each, with their attributes.
+    pub(crate) removed: u128,
+    /// Those that come, behind the others.
+    pub(crate) added: SmallVec<[Format; 4]>,
+    /// True if the packet times of the author do not pass.
+    pub(crate) is_converted: bool,
+}
+
+/// The conversion of the packets from one leg.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Route {
+    /// The payload types of the received packets.
+    pub(crate) accepts: Formats,
+    /// The payload type and the codec of the sound that is sent.
+    pub(crate) sound: (u8, Codec),
+    /// The payload type and the clock rate of sent events. Without one they are dropped.
+    pub(crate) event: Option<(u8, u32)>,
+    /// The payload type of sent comfort noise. Without one it is converted to sound.
+    pub(crate) noise: Option<u8>,
+    /// The sound in a sent packet, in milliseconds: a multiple of 10.
+    pub(crate) packet_time: u8,
+}
+
+impl Route {
+    /// The route to an end that takes the payload types of `to`, one of them the codec `sound`.
+    fn new(accepts: Formats, to: &Formats, sound: (u8, Codec), has_events: bool) -> Self {
+        let event = to.event_at(sound.1.clock_rate()).filter(|_| has_events);
+        let noise = to.noise().filter(|_| sound.1.clock_rate() == 8000);
+        let time = to.packet_time.unwrap_or(PACKET_TIME);
+        let packet_time = match sound.1 {
+            // Opus.
+            codec if codec.clock_rate() == 48_000 && !matches!(time, 10 | 20 | 40 | 60) => {
+                PACKET_TIME
+            }
+            Codec::Gsm => (time / 20).max(1) * 20,
+            _ => time / 10 * 10,
+        };
+        Self { accepts, sound, event, noise, packet_time }
+    }
+}
+
+/// An offer as it was passed on.
+#[derive(Debug, Default)]
+struct Offered {
+    /// The payload types of the offerer that may be used.
+    own: Formats,
+    /// Those of them that the other end got, and those that the relay added.
+    sent: Formats,
+    added: u128,
+}
+
+/// The codecs of one medium, of both sides.
+#[derive(Debug, Default)]
+pub(crate) struct MediumCodecs {
+    /// The last offers of each side.
+    offered: [Option<Offered>; 2],
+    /// The payload types that each side has named in the last exchange with an answer.
+    agreed: [Formats; 2],
+    /// The payload types that the relay has used in offers to each side. A number is not used for
+    /// another codec (RFC 3264 section 8.3.2).
+    numbers: [SmallVec<[Format; 4]>; 2],
+}
+
+impl MediumCodecs {
+    /// Returns the change to `medium`, the offer of the side `by`. Codecs are added only if
+    /// `may_add` is true.
+    pub(crate) fn offer(
+        &mut self,
+        by: Side,
+        medium: &MediaDescription<'_>,
+        rules: CodecRules<'_>,
+        may_add: bool,
+    ) -> FormatChange {
+        let to = by.other().index();
+        let mut own = Formats::read(medium);
+        let mut used = medium.rtpmaps().fold(own.bits(), |bits, map| bits | bit(map.payload_type));
+        let [stripped, masked] = [rules.strip, rules.mask].map(|list| {
+            let is_named = |format: &&Format| is_named(rules, list, medium, **format);
+            own.list.iter().filter(is_named).fold(0, |bits, format| bits | bit(format.payload_type))
+        });
+        let mut removed = stripped | masked;
+        let packet_time = own.packet_time;
+        let is_left =
+            |removed: u128| move |format: &Format| removed & bit(format.payload_type) == 0;
+        let mut sent: SmallVec<[Format; 8]> =
+            own.list.iter().copied().filter(is_left(removed)).collect();
+        own.list.retain(|format| is_left(stripped)(format));
+        let mut added = SmallVec::<[Format; 4]>::new();
+        if may_add && own.sounds().next().is_some() {
+            let known = self.agreed[to].clone();
+            let sounds = known.sounds().map(|(number, codec)| (Some(number), codec));
+            let listed = rules.transcode.iter().map(|&codec| (None, codec));
+            for (number, codec) in sounds.chain(listed) {
+                let kind = Kind::Sound(codec);
+                if !sent.iter().chain(&added).any(|format| format.kind == kind) {
+                    self.add(
+                        to,
+                        kind,
+                        number.or(codec.static_payload_type()),
+                        &mut used,
+                        &mut added,
+                    );
+                }
+            }
+            let clock_rates: SmallVec<[u32; 4]> = added
+                .iter()
+                .filter_map(|it| match it.kind {
+                    Kind::Sound(codec) => Some(codec.clock_rate()),
+                    _ => None,
+                })
+                .collect();
+            for clock_rate in clock_rates {
+                let kind = Kind::Event { clock_rate };
+                let is_there = sent.iter().chain(&added).any(|format| format.kind == kind);
+                if own.events().next().is_some() && !is_there {
+                    let number = known.events().find(|it| it.1 == clock_rate);
+                    self.add(to, kind, number.map(|it| it.0), &mut used, &mut added);
+                }
+            }
+        }
+        // A medium without a codec is none.
+        if !sent.iter().chain(&added).any(is_main) {
+            (removed, sent) = (0, own.list.iter().copied().collect());
+        }
+        let change = FormatChange { removed, added, is_converted: false };
+        sent.extend(change.added.iter().copied());
+        let added = change.added.iter().fold(0, |bits, format| bits | bit(format.payload_type));
+        let sent = Formats { list: sent, packet_time };
+        self.offered[by.index()] = Some(Offered { own, sent, added });
+        change
+    }
+
+    /// Adds a format under a number that is free, if one is.
+    fn add(
+        &mut self,
+        to: usize,
+        kind: Kind,
+        preferred: Option<u8>,
+        used: &mut u128,
+        added: &mut SmallVec<[Format; 4]>,
+    ) {
+        let known = self.numbers[to].iter().find(|format| format.kind == kind);
+        let known = known.map(|format| format.payload_type);
+        let others = self.numbers[to].iter().filter(|format| format.kind != kind);
+        let others = others.fold(0, |bits, format| bits | bit(format.payload_type));
+        let wanted = [known, preferred].into_iter().flatten();
+        let is_free = |number: &u8| *used & bit(*number) == 0;
+        let mut numbers = wanted.chain(DYNAMIC_PAYLOAD_TYPES.filter(|it| others & bit(*it) == 0));
+        let Some(payload_type) = numbers.find(is_free) else { return };
+        *used |= bit(payload_type);
+        let format = Format { payload_type, kind };
+        self.numbers[to].retain(|format| format.kind != kind);
+        self.numbers[to].push(format);
+        added.push(format);
+    }
+
+    /// Returns the change to `medium`, the answer to the last offer of the side `offerer`, and the
+    /// conversions of the packets of the caller and of the callee if there are some.
+    pub(crate) fn answer(
+        &mut self,
+        offerer: Side,
+        medium: &MediaDescription<'_>,
+    ) -> (FormatChange, Option<[Route; 2]>) {
+        let answer = Formats::read(medium);
+        let Some(offered) = &self.offered[offerer.index()] else { return Default::default() };
+        let converted = converted(offered, &answer);
+        let change = match &converted {
+            Some((added, _)) => {
+                FormatChange { removed: !0, added: added.clone(), is_converted: true }
+            }
+            None => {
+                FormatChange { removed: offered.added & !offered.own.bits(), ..Default::default() }
+            }
+        };
+        self.agreed[offerer.index()] = offered.own.clone();
+        self.agreed[offerer.other().index()] = answer;
+        let routes = converted.map(|(_, [to_answerer, to_offerer])| match offerer {
+            Side::Caller => [to_answerer, to_offerer],
+            Side::Callee => [to_offerer, to_answerer],
+        });
+        (change, routes)
+    }
+}
+
+/// The conversions of the packets to the answerer, and of those to the offerer.
+type Routes = [Route; 2];
+
+/// Returns the formats of the answer for the offerer and the conversions, if the first codec of the
+/// answer is none of the offerer.
+fn converted(offered: &Offered, answer: &Formats) -> Option<(SmallVec<[Format; 4]>, Routes)> {
+    let first = answer.list.iter().find(|format| is_main(format))?;
+    let Kind::Sound(codec) = first.kind else { return None };
+    let Offered { own, sent, added } = offered;
+    let is_own =
+        |format: &Format| added & bit(format.payload_type) == 0 && sent.list.contains(format);
+    let is_offered = sent.sounds().any(|(_, offered)| offered == codec);
+    let is_shared =
+        is_own(first) || sent.list.iter().any(|format| format.kind == first.kind && is_own(format));
+    if is_shared || !is_offered {
+        return None;
+    }
+    // A codec of the same bandwidth loses nothing, and others cost more.
+    let same = own.sounds().find(|(_, it)| it.sample_rate() == codec.sample_rate());
+    let chosen = same.or_else(|| own.sounds().next())?;
+    let event = own.event_at(chosen.1.clock_rate()).filter(|_| answer.events().next().is_some());
+    let noise = own.noise().filter(|_| chosen.1.clock_rate() == 8000);
+    let noise = noise.filter(|_| answer.noise().is_some());
+    let mut formats = SmallVec::new();
+    formats.push(Format { payload_type: chosen.0, kind: Kind::Sound(chosen.1) });
+    let event_format = event.map(|(payload_type, clock_rate)| Format {
+        payload_type,
+        kind: Kind::Event { clock_rate },
+    });
+    formats.extend(event_format);
+    formats.extend(noise.map(|payload_type| Format { payload_type, kind: Kind::Noise }));
+    // The answerer sends under the numbers of the offer, and perhaps under its own.
+    let mut accepts = answer.clone();
+    let others = sent.list.iter().filter(|format| answer.bits() & bit(format.payload_type) == 0);
+    accepts.list.extend(others.copied());
+    let has_events = event.is_some();
+    let to_answerer = Route::new(own.clone(), answer, (first.payload_type, codec), has_events);
+    let to_offerer = Route::new(accepts, own, chosen, has_events);
+    Some((formats, [to_answerer, to_offerer]))
+}
+
+/// True if a format is that of a codec, other than events and comfort noise.
+const fn is_main(format: &Format) -> bool {
+    matches!(format.kind, Kind::Sound(_) | Kind::Other)
+}
+
+/// True if `list` names the codec of `format`. Events and comfort noise belong to all codecs.
+fn is_named(
+    rules: CodecRules<'_>,
+    list: &[&str],
+    medium: &MediaDescription<'_>,
+    format: Format,
+) -> bool {
+    let is_companion = !is_main(&format);
+    name_of(medium, format.payload_type).is_some_and(|name| match is_companion {
+        true => list.iter().any(|known| known.eq_ignore_ascii_case(name)),
+        false => rules.names(list, name),
+    })
+}
