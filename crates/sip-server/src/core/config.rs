@@ -31,6 +31,18 @@ pub enum Relaying {
     All,
 }
 
+/// The calls that go through the B2BUA of the owner, on [internal flows](crate::Flow::internal).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Joining {
+    /// None. The owner needs no B2BUA.
+    Off,
+    /// Calls that the callee refuses because of their session description: it shares no codec or
+    /// no keying with the caller.
+    Needed,
+    /// All calls.
+    All,
+}
+
 /// The SRTP keys in the descriptions of relayed calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MediaKeys {
@@ -280,6 +292,9 @@ pub struct Config {
     pub relaying: Relaying,
     /// The SRTP keys of relayed calls.
     pub media_keys: MediaKeys,
+    /// The calls that go through the owner's B2BUA. It serves calls of [`Mode::Proxy`] and
+    /// [`State::Stateful`] with `record_route` only.
+    pub joining: Joining,
     /// The limits on memory and work.
     pub limits: Limits,
 }
@@ -387,6 +402,7 @@ impl Default for Config {
             timings: false,
             relaying: Relaying::Needed,
             media_keys: MediaKeys::Converted,
+            joining: Joining::Off,
             limits: Limits::default(),
         }
     }
