@@ -67,18 +67,10 @@ pub(super) fn next_target(
     plan: &Plan,
     env: &Env<'_>,
 ) -> Option<Target> {
-    if !plan.may_join {
+    if !plan.may_join || refused.detour.is_some() || other_keys(request, env).is_none() {
         return None;
     }
-    let has_other_keys = other_keys(request, env).is_some();
-    let detour = match refused.detour {
-        // The callee does not share the keying of the caller.
-        None if has_other_keys => Detour { only: Some(refused.chosen(env)), changes_keys: true },
-        Some(Detour { only, changes_keys: false }) if has_other_keys => {
-            Detour { only, changes_keys: true }
-        }
-        _ => return None,
-    };
+    let detour = Detour { only: Some(refused.chosen(env)), changes_keys: true };
     Some(target(request.request_uri()?, &plan.arrived_on, detour, refused.q, env))
 }
 

@@ -18,9 +18,10 @@ use sip::{Duration, Instant, SipUri};
 const LENGTH: usize = 26;
 /// The length of the text in characters.
 const TEXT: usize = (LENGTH * 8).div_ceil(6);
-/// The time in which the B2BUA returns the pass. It does so at once.
+/// The time in which the B2BUA returns the pass. It does so at once, and again with other keys
+/// after the callee has refused the first offer.
 const LIFETIME: Duration = Duration::from_secs(60);
-/// The URI parameter for [`Pass::changes_keys`]. It has no proof: only the B2BUA can return a pass.
+/// The URI parameter for [`Pass::changes_keys`]. It has no proof: the B2BUA may add it to a pass.
 const OTHER_KEYS: (&str, &[u8]) = ("keys", b"other");
 
 /// The rights of the INVITE that the B2BUA sends for another INVITE. They hold on the internal flow
