@@ -4,6 +4,7 @@ mod access;
 mod accounts;
 mod acme;
 mod admin;
+mod b2bua;
 mod call_lines;
 mod calls;
 mod certificates;

@@ -1,5 +1,6 @@
 //! The settings of the operator, and their values for this machine.
 
+use crate::b2bua::B2buaSettings;
 use crate::certificates::{Tls, TlsSettings};
 use crate::data_dir;
 use crate::domains::{self, Host};
@@ -9,7 +10,7 @@ use crate::log;
 use crate::media::MediaSettings;
 use net::Origins;
 use net::tls::Server;
-use sip_server::config::Relaying;
+use sip_server::config::{Joining, Relaying};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -43,6 +44,8 @@ pub(crate) struct Settings {
     pub(crate) max_connections_per_source: usize,
     /// The ports and the limits of the media relay.
     pub(crate) media: MediaSettings,
+    /// The limits of the B2BUA.
+    pub(crate) b2bua: B2buaSettings,
     /// The maximum number of log lines of one kind per second; 0: no limit.
     pub(crate) log_lines_per_second: u32,
 }
@@ -50,7 +53,10 @@ pub(crate) struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            engine: sip_server::Config::default(),
+            engine: sip_server::Config {
+                joining: Joining::Needed,
+                ..sip_server::Config::default()
+            },
             listens: Vec::new(),
             tls: TlsSettings::default(),
             origins: Origins::default(),
@@ -61,6 +67,7 @@ impl Default for Settings {
             max_connections: None,
             max_connections_per_source: 1000,
             media: MediaSettings::default(),
+            b2bua: B2buaSettings::default(),
             log_lines_per_second: log::DEFAULT_LINES_PER_SECOND,
         }
     }

@@ -17,6 +17,14 @@ const MAX_FORWARDS: u32 = 70;
 /// of the caller.
 const OTHER_KEYS: &[u8] = b";keys=other";
 
+impl Invitation {
+    /// True if the proxy asks for other keys than those of the caller.
+    fn has_other_keys(&self) -> bool {
+        let mut first = self.routes.iter().take(1);
+        first.any(|route| route.windows(OTHER_KEYS.len()).any(|part| part == OTHER_KEYS))
+    }
+}
+
 impl B2bua {
     /// Calls the party that the INVITE of `call` is for.
     pub(crate) fn on_incoming(
@@ -55,7 +63,10 @@ impl B2bua {
         let callee = Leg::new(None, Origin::new(self.random_number(), flow.local.ip()));
         self.numbers += 1;
         let id = self.numbers;
-        self.bridges.insert(id, Bridge::new([caller, callee], flow, invitation));
+        let mut bridge = Bridge::new([caller, callee], flow, invitation);
+        // The proxy knows that the callee has refused the keys of the caller.
+        bridge.has_other_keys = bridge.invitation.as_ref().is_some_and(Invitation::has_other_keys);
+        self.bridges.insert(id, bridge);
         self.bridge_of.insert(call, (id, Side::Caller));
         self.sources.insert(from, count + 1);
         self.counters.calls += 1;
@@ -95,6 +106,7 @@ impl B2bua {
         };
         let mut routes = invitation.routes.clone();
         if bridge.has_other_keys
+            && !invitation.has_other_keys()
             && let Some(first) = routes.first_mut()
             && let Some(end) = first.iter().position(|byte| *byte == b'>')
         {

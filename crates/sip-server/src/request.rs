@@ -24,6 +24,8 @@ pub(crate) fn on_request<R: RawMutex>(
 ) {
     let trust = env.settings.trust(flow);
     let Admitted { account, returns } = match trust {
+        // The party of the internal flow was admitted when its own request came.
+        _ if flow.is_internal() => Admitted { account: Account::of(flow), returns: None },
         Trust::Trusted => Admitted { account: Account::of(flow), returns: None },
         Trust::Stranger => match gate::admit(&server.shared, message, flow, env) {
             Ok(admitted) => admitted,
@@ -50,11 +52,11 @@ pub(crate) fn on_request<R: RawMutex>(
     };
     let mut incoming =
         Incoming { message, head: &head, flow: *flow, trust, account, returns, key: None };
-    let found = preprocess(message, &head, env);
+    let found = preprocess(message, &head, flow, env);
     let registers = match (&found.uri, head.method) {
         // Behind a port translation phones send to the external port.
         (Uri::Sip(uri), Method::Register) if is_served(uri, env.settings) => {
-            env.settings.domain_of(&uri.host).is_some()
+            !flow.is_internal() && env.settings.domain_of(&uri.host).is_some()
         }
         _ => false,
     };

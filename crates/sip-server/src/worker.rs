@@ -76,7 +76,8 @@ impl<R: RawMutex> Worker<R> {
         self.stopwatch = Some(Stopwatch::new(clock));
     }
 
-    /// Handles a datagram, or a message from a stream, on `flow`.
+    /// Handles a datagram, or a message from a stream, on `flow`. A message of the owner's B2BUA
+    /// comes on the [internal flow](Flow::internal) of its call.
     pub fn receive(&mut self, now: Instant, flow: &Flow, bytes: &[u8], out: &mut Output) {
         self.receive_late(now, Duration::ZERO, flow, bytes, out);
     }
@@ -97,6 +98,7 @@ impl<R: RawMutex> Worker<R> {
         }
         let longest = self.settings.config.limits.max_wait;
         let (served, is_read) = match flow.transport.is_stream() {
+            _ if flow.is_internal() => (Share::ALL, true),
             true => (self.streams.served_after(waited, longest), true),
             false => (self.datagrams.served(), self.datagrams.reads(bytes, now - waited)),
         };
@@ -213,7 +215,7 @@ impl<R: RawMutex> Worker<R> {
     }
 
     /// Handles a message that could not be sent on `flow`, because the connection has ended or was
-    /// refused.
+    /// refused, or because the owner has no B2BUA for an internal flow.
     pub fn undeliverable(&mut self, now: Instant, flow: &Flow, bytes: &[u8], out: &mut Output) {
         let Ok(message) = Message::parse(bytes) else { return };
         self.with_env(now, out, |server, env| {
@@ -224,7 +226,7 @@ impl<R: RawMutex> Worker<R> {
                 // source address of the request, with the port in its Via (RFC 3261 section
                 // 18.2.2). The other fields of that Via come from the answerer, which may have
                 // changed them.
-                if flow.connection.is_some() {
+                if flow.connection.is_some() && !flow.is_internal() {
                     let remote = SocketAddr::new(flow.remote.ip(), via.port_or_default());
                     let retry = Flow { remote, connection: None, ..*flow };
                     env.out.send(retry, |out| out.extend_from_slice(message.as_bytes()));

@@ -77,9 +77,10 @@ pub(super) enum News {
 
 impl Connections {
     /// A table without connections. Their numbers start at the time `now`, since bindings may still
-    /// refer to earlier connections.
+    /// refer to earlier connections. Those of internal flows are far above.
     pub(super) fn new(now: Instant) -> Self {
-        let next = NonZeroU64::new(now.as_micros()).unwrap_or(NonZeroU64::MIN);
+        let now = now.as_micros().min(u64::MAX >> 2);
+        let next = NonZeroU64::new(now).unwrap_or(NonZeroU64::MIN);
         let (open, by_remote) = (BTreeMap::new(), BTreeMap::new());
         Self { open, by_remote, next, held: 0, first: NonZeroU64::MIN, shed: 0 }
     }

@@ -16,6 +16,7 @@ use net::tls::ClientCertificates;
 use reader::{Reader, Section};
 use relay::PORTS_PER_STREAM;
 use sip::Duration;
+use sip_server::config::{Joining, Mode, State};
 use std::path::Path;
 use values::{algorithms, at_least, domains, duration, flag, networks, text, whole, word};
 
@@ -48,6 +49,7 @@ pub(crate) fn parse(text: &str) -> Result<Settings, Vec<Problem>> {
         });
         top.section("limits", |section| read_limits(section, &mut settings));
         top.section("media", |section| read_media(section, &mut settings));
+        top.section("calls", |section| read_calls(section, &mut settings));
         top.section("storage", |section| {
             section.read("registrations", &mut settings.registrations, flag);
             section.read("sync", &mut settings.sync, word(sync));
@@ -301,6 +303,23 @@ fn read_media(section: &mut Section<'_, '_>, settings: &mut Settings) {
     section.check(ng.listen.is_none() || !ng.clients.is_empty(), &["ng"], || {
         "ng needs ng_clients, the addresses of the proxies that may use it".to_owned()
     });
+}
+
+fn read_calls(section: &mut Section<'_, '_>, settings: &mut Settings) {
+    let engine = &mut settings.engine;
+    section.read("mode", &mut engine.joining, word(values::joining));
+    section.read("max_calls", &mut settings.b2bua.calls, at_least(1));
+    section.read("max_calls_per_source", &mut settings.b2bua.calls_of_source, at_least(1));
+    let is_usable = (engine.mode, engine.state) == (Mode::Proxy, State::Stateful);
+    section.check(
+        engine.joining != Joining::All || (is_usable && engine.record_route),
+        &["mode"],
+        || {
+            "calls.mode = \"b2bua\" needs mode = \"proxy\", state = \"stateful\" and \
+             record_route = true"
+                .to_owned()
+        },
+    );
 }
 
 #[cfg(test)]

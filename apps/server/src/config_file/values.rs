@@ -10,7 +10,7 @@ use relay::{Codec, PortRange, PortRangeError};
 use sip::Duration;
 use sip::digest::Algorithm;
 use sip::stream::websocket::ClientField;
-use sip_server::config::{Domain, MediaKeys, Mode, Network, Relaying, Speaker, State};
+use sip_server::config::{Domain, Joining, MediaKeys, Mode, Network, Relaying, Speaker, State};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use store::Sync;
@@ -72,6 +72,16 @@ pub(super) fn relaying(name: &str) -> Result<Relaying, String> {
         "all" => Ok(Relaying::All),
         "off" => Ok(Relaying::Off),
         _ => Err(unknown(name, "needed, all, off")),
+    }
+}
+
+/// Parses the name of a rule for the calls that go through the B2BUA.
+pub(super) fn joining(name: &str) -> Result<Joining, String> {
+    match name {
+        "proxy" => Ok(Joining::Off),
+        "needed" => Ok(Joining::Needed),
+        "b2bua" => Ok(Joining::All),
+        _ => Err(unknown(name, "needed, b2bua, proxy")),
     }
 }
 

@@ -6,6 +6,7 @@ use super::media::{Media, Relay};
 use super::records::Records;
 use crate::admin::desk::Desk;
 use crate::admin::{CallEnded, Condition, Drained, Registration, Status, StepTiming};
+use crate::b2bua::B2buaSettings;
 use crate::call_lines::Call;
 use crate::domains::sip_uri;
 use crate::log;
@@ -53,6 +54,11 @@ impl Running {
         self.hub.engine.configure(config.clone());
         *self.config.lock() = config;
         self.note_unserved();
+    }
+
+    /// Changes the limits of the B2BUA.
+    pub(crate) fn limit_b2bua(&self, settings: B2buaSettings) {
+        self.hub.b2bua.configure(settings);
     }
 
     /// The number of users in domains that are not served, by domain.
@@ -161,6 +167,7 @@ impl Desk for Running {
                     ("unstored", self.hub.unstored.load(Ordering::Relaxed)),
                 ])
                 .map(|(name, count)| (name.to_owned(), count))
+                .chain(self.hub.b2bua.counters().map(|(name, count)| (name.to_owned(), count)))
                 .chain(self.hub.ng.iter().flat_map(|ng| ng.counters()))
                 .collect(),
             timings: engine

@@ -1,5 +1,6 @@
 //! The state shared by all threads of the running server, and the execution of the engine's output.
 
+use super::b2bua::SharedB2bua;
 use super::connections::Connections;
 use super::local::{CarryOut, Engine, Failed, Local};
 use super::media::{Media, Ng, Relay};
@@ -9,7 +10,7 @@ use crate::log;
 use net::{Clock, Outgoing, Socket};
 use sip::header::CSeq;
 use sip::locate::Destination;
-use sip::{HeaderName, Message, Transport};
+use sip::{HeaderName, Instant, Message, Transport};
 use sip_server::{Event, Flow, Output, Payers, Ticket};
 use std::io;
 use std::net::SocketAddr;
@@ -28,6 +29,10 @@ pub(crate) struct Lookup {
 /// The maximum number of waiting look-ups. Further ones fail at once.
 pub(crate) const MAX_LOOKUPS: usize = 65_536;
 
+/// The maximum number of times that messages pass between the engine and the B2BUA at once. Few are
+/// needed: this bounds a fault of the program.
+const MOST_TURNS: usize = 100;
+
 /// The engine, storage and sockets.
 pub(crate) struct Hub {
     pub(crate) engine: Arc<Engine>,
@@ -37,6 +42,7 @@ pub(crate) struct Hub {
     /// For each UDP address, a socket for each worker.
     pub(crate) sockets: Vec<Vec<Socket>>,
     pub(crate) connections: Connections,
+    pub(crate) b2bua: SharedB2bua,
     /// The ports of media, if there is a relay.
     pub(crate) media: Option<Media>,
     /// The relay of calls that the engine forwards, if they are relayed.
@@ -59,8 +65,18 @@ pub(crate) struct Hub {
 impl CarryOut for Hub {
     fn carry_out(&self, local: &mut Local) {
         self.store_and_send(local);
-        while !local.failed.is_empty() {
+        for turn in 0.. {
+            if turn == MOST_TURNS && !local.internal.is_empty() {
+                log::error("b2bua", || "messages to the B2BUA are dropped: too many turns".into());
+                local.internal.clear();
+            }
+            if local.failed.is_empty() && local.internal.is_empty() {
+                break;
+            }
             let now = self.clock.now();
+            if !local.internal.is_empty() {
+                self.b2bua.exchange(now, local);
+            }
             for failed in std::mem::take(&mut local.failed) {
                 match failed {
                     Failed::Send(flow, bytes) => {
@@ -80,6 +96,17 @@ impl CarryOut for Hub {
 }
 
 impl Hub {
+    /// The time of the next call of [`Hub::on_timer`].
+    pub(super) fn next_timer(&self, local: &Local) -> Option<Instant> {
+        local.worker.next_timer().into_iter().chain(self.b2bua.next_timer()).min()
+    }
+
+    /// Runs the timers of the engine and of the B2BUA that are due at `now`.
+    pub(super) fn on_timer(&self, now: Instant, local: &mut Local) {
+        local.worker.on_timer(now, &mut local.out);
+        self.b2bua.on_timer(now, local);
+    }
+
     /// The listening port of `transport` for IPv4 or IPv6, if there is one.
     pub(crate) fn port_of(&self, transport: Transport, is_v4: bool) -> Option<u16> {
         self.listens
@@ -89,7 +116,7 @@ impl Hub {
     }
 
     fn store_and_send(&self, local: &mut Local) {
-        let Local { index, worker, out, outbox, failed, .. } = local;
+        let Local { index, worker, out, outbox, internal, failed } = local;
         if out.is_empty() {
             return out.clear();
         }
@@ -98,6 +125,7 @@ impl Hub {
             let refused = refuse_promises(out);
             self.unstored.fetch_add(refused, Ordering::Relaxed);
         }
+        SharedB2bua::take(out, internal);
         // Datagrams for one destination are adjacent and in order, so that the outbox can join
         // them. Responses are sent first: otherwise the response to a forwarded request could
         // overtake the 100. Streams keep their order.

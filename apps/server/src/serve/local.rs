@@ -1,5 +1,6 @@
 //! The state of one thread, and the execution of the engine's output.
 
+use super::b2bua::Internal;
 use net::Outbox;
 use parking_lot::RawMutex;
 use sip_server::{Connection, Flow, Output, Ticket, Worker};
@@ -19,6 +20,8 @@ pub(super) struct Local {
     pub(super) worker: Worker<RawMutex>,
     pub(super) out: Output,
     pub(super) outbox: Outbox,
+    /// Messages for the B2BUA.
+    pub(super) internal: Vec<Internal>,
     /// Failed operations, to be reported to the engine.
     pub(super) failed: Vec<Failed>,
 }
@@ -45,6 +48,7 @@ impl Local {
             worker: engine.worker(),
             out: Output::default(),
             outbox: Outbox::default(),
+            internal: Vec::new(),
             failed: Vec::new(),
         }
     }

@@ -133,16 +133,14 @@ impl Lookups {
         // busy loop.
         let mut earliest = Instant::ZERO;
         loop {
-            let next = self.local.borrow().worker.next_timer();
+            let next = self.hub.next_timer(&self.local.borrow());
             match next {
                 None => self.timers.notified().await,
                 Some(when) => {
                     let when = self.hub.clock.system(tick_after(when).max(earliest)).into();
                     tokio::select! {
                         () = sleep_until(when) => {
-                            self.with_engine(|local, now| {
-                                local.worker.on_timer(now, &mut local.out);
-                            });
+                            self.with_engine(|local, now| self.hub.on_timer(now, local));
                             earliest = self.hub.clock.now() + TICK;
                         }
                         () = self.timers.notified() => {}

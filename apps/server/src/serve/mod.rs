@@ -1,5 +1,6 @@
 //! The running server.
 
+mod b2bua;
 mod connections;
 mod desk;
 mod hub;
@@ -17,18 +18,19 @@ mod workers;
 
 use crate::admin::server::Server as Admin;
 use crate::descriptors::{self, Shares};
-use crate::failure::Failure;
+use crate::failure::{Failure, during};
 use crate::listen::Listen;
 use crate::log;
 use crate::served_domains::remember_domains;
 use crate::settings::Settings;
 use ::relay::Calls;
+use b2bua::SharedB2bua;
 use connections::{Bounds, Connections, CurrentTls};
 use desk::Running;
 use hub::{Hub, Lookup, MAX_LOOKUPS};
 use listening::{Bound, bind, set_listeners};
 use load::load;
-use local::Engine;
+use local::{CarryOut, Engine, Local};
 use lookups::Lookups;
 use media::{Media, Ng, NgThread, Relay};
 use net::{Clock, Dns};
@@ -50,6 +52,9 @@ use workers::Workers;
 
 /// The time to wait for unanswered calls at shutdown.
 const DRAIN_TIME: Duration = Duration::from_secs(5);
+
+/// The time to wait for the ends of the B2BUA's calls at shutdown.
+const END_TIME: Duration = Duration::from_secs(2);
 
 /// Reads the settings.
 pub(crate) type ReadSettings = Box<dyn Fn() -> Result<Settings, Failure>>;
@@ -117,6 +122,7 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
         until_told_to_end(|| reload(&read_again, &listens, &desk, &*storage, &renewal)).await?;
         log::info("stop", || "stopping: no new calls are accepted".to_owned());
         drain(&hub.engine).await;
+        end_calls(&hub).await;
         drop(ng_thread);
         drop(threads);
         looking_up.abort();
@@ -174,8 +180,11 @@ fn open(
     let records = settings.media.records.path(data).filter(|_| relay.is_some());
     let size = settings.media.records_size.0 as u64;
     let records = records.map(|path| Records::open(&path, size)).transpose()?;
+    let mut secret = [0; 32];
+    getrandom::fill(&mut secret).map_err(during("cannot choose a secret"))?;
     let hub = Hub {
         engine,
+        b2bua: SharedB2bua::new(settings.b2bua, &settings.engine.server_name, &secret),
         clock,
         journal,
         sockets,
@@ -291,7 +300,25 @@ async fn until_told_to_end(reload: impl Fn()) -> std::io::Result<()> {
 /// Rejects new calls, and waits for the calls being set up, at most [`DRAIN_TIME`].
 async fn drain(engine: &Engine) {
     engine.drain();
-    let deadline = tokio::time::Instant::now() + DRAIN_TIME;
+    wait_for_responses(engine, DRAIN_TIME).await;
+}
+
+/// Ends the calls of the B2BUA, and waits until their ends have responded, at most [`END_TIME`].
+async fn end_calls(hub: &Hub) {
+    let calls = hub.b2bua.calls();
+    if calls == 0 {
+        return;
+    }
+    log::info("stop", || format!("the calls of the B2BUA end: {calls}"));
+    let mut local = Local::new(0, &hub.engine);
+    hub.b2bua.end_calls(hub.clock.now(), &mut local);
+    hub.carry_out(&mut local);
+    wait_for_responses(&hub.engine, END_TIME).await;
+}
+
+/// Waits until all requests have a final response, at most for `time`.
+async fn wait_for_responses(engine: &Engine, time: Duration) {
+    let deadline = tokio::time::Instant::now() + time;
     while engine.unanswered() > 0 && tokio::time::Instant::now() < deadline {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
@@ -339,6 +366,7 @@ fn reload(
         log::error("reload", || format!("the certificates are kept as they were: {failure}"));
     }
     desk.configure(config.clone());
+    desk.limit_b2bua(settings.b2bua);
     welcome::warn_of_users(&config.domains, &desk.unserved());
     log::info("reload", || {
         "the configuration was read again; listen, data, workers, storage, media and the \

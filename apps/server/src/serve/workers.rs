@@ -166,7 +166,8 @@ impl WorkerState {
 
     /// The time at which the engine's timers run. An inactive worker leaves them to the others.
     fn next_tick(&self, served: &Served<'_>) -> Option<Instant> {
-        self.local.worker.next_timer().filter(|_| !served.owners.is_empty()).map(tick_after)
+        let next = served.hub.next_timer(&self.local);
+        next.filter(|_| !served.owners.is_empty()).map(tick_after)
     }
 
     /// The milliseconds to sleep if no event occurs.
@@ -260,7 +261,7 @@ impl WorkerState {
         if self.next_timer.is_none_or(|when| when > self.now) {
             return;
         }
-        self.local.worker.on_timer(self.now, &mut self.local.out);
+        hub.on_timer(self.now, &mut self.local);
         hub.carry_out(&mut self.local);
         // A timer stays due while another thread holds its state. The pause avoids a busy loop.
         self.next_timer = self.next_tick(served).map(|when| when.max(self.now + TICK));

@@ -31,6 +31,18 @@ pub enum Relaying {
     All,
 }
 
+/// The calls that go through the B2BUA of the owner, on [internal flows](crate::Flow::internal).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Joining {
+    /// None. The owner needs no B2BUA.
+    Off,
+    /// Calls that the callee refuses because of their session description: it shares no codec or
+    /// no keying with the caller.
+    Needed,
+    /// All calls.
+    All,
+}
+
 /// The SRTP keys in the descriptions of relayed calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MediaKeys {
@@ -282,6 +294,9 @@ pub struct Config {
     pub media_keys: MediaKeys,
     /// The codecs that offers of relayed calls get, for a conversion.
     pub transcode: Vec<relay::Codec>,
+    /// The calls that go through the owner's B2BUA. It serves calls of [`Mode::Proxy`] and
+    /// [`State::Stateful`] with `record_route` only.
+    pub joining: Joining,
     /// The limits on memory and work.
     pub limits: Limits,
 }
@@ -390,6 +405,7 @@ impl Default for Config {
             relaying: Relaying::Needed,
             media_keys: MediaKeys::Converted,
             transcode: Vec::new(),
+            joining: Joining::Off,
             limits: Limits::default(),
         }
     }

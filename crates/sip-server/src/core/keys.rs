@@ -54,6 +54,7 @@ pub(crate) struct Keys {
     pub(crate) decoy: [u8; 32],
     pub(crate) gruu: Key,
     pub(crate) edge: Key,
+    pub(crate) pass: Key,
     pub(crate) media: Key,
 }
 
@@ -69,6 +70,7 @@ impl Keys {
             decoy: decoy(&Key::derive(secret, "decoy")),
             gruu: Key::derive(secret, "gruu"),
             edge: Key::derive(secret, "edge"),
+            pass: Key::derive(secret, "pass"),
             media: Key::derive(secret, "media"),
         }
     }

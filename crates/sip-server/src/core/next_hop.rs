@@ -162,6 +162,7 @@ pub(crate) fn first_route(value: &[u8]) -> Option<SipUri<'_>> {
 /// True if requests to the sender of `request` must follow the flow of `request`, and not go to the
 /// address in `contact`. That is the case
 ///
+/// - on an internal flow,
 /// - if the operator configured it,
 /// - on a stream,
 /// - if the contact is the remote end of the flow,
@@ -176,6 +177,9 @@ pub(crate) fn is_flow_bound(
     flow: &Flow,
     settings: &Settings,
 ) -> bool {
+    if flow.is_internal() {
+        return true;
+    }
     let (source, registrar) = (flow.remote, &settings.config.registrar);
     if Network::any_contains(&registrar.by_contact, source.ip()) {
         return false;

@@ -21,7 +21,8 @@ const MAX_QUOTED: usize = 128;
 /// A message to send: bytes of [`Output::bytes`] and the flow to send them on.
 #[derive(Clone, Debug)]
 pub struct Transmit {
-    /// The flow to send the message on.
+    /// The flow to send the message on. On an [internal flow](Flow::internal) it goes to the B2BUA
+    /// of the owner.
     pub flow: Flow,
     /// The message, as a range of [`Output::bytes`].
     pub range: Range<usize>,

@@ -1,6 +1,6 @@
 //! The configuration with indices for the lookups of the packet path.
 
-use crate::core::config::{Advertised, Config, Listener, Network};
+use crate::core::config::{Advertised, Config, Joining, Listener, Mode, Network, State};
 use crate::core::flow::{Flow, is_inside};
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
@@ -161,9 +161,20 @@ impl Settings {
     }
 
     /// Returns the settings if the server authenticates and messages on `flow` are not trusted.
-    /// Challenges for our realms and asserted identities are removed from such messages.
+    /// Challenges for our realms and asserted identities are removed from such messages. Messages
+    /// on internal flows have passed this server before.
     pub(crate) fn distrusts(&self, flow: &Flow) -> Option<&Self> {
-        (self.config.authentication.required && !self.is_trusted(flow)).then_some(self)
+        let is_known = flow.is_internal() || self.is_trusted(flow);
+        (self.config.authentication.required && !is_known).then_some(self)
+    }
+
+    /// True if calls may go through the B2BUA of the owner. It is reached only by tokens in
+    /// Record-Route.
+    pub(crate) fn has_b2bua(&self) -> bool {
+        let Config { joining, mode, state, record_route, .. } = &self.config;
+        *joining != Joining::Off
+            && (*mode, *state) == (Mode::Proxy, State::Stateful)
+            && *record_route
     }
 
     /// The digest realm of a domain.
@@ -206,7 +217,7 @@ impl Settings {
         let local = flow.local;
         let is_it = |advertised: &&Advertised| {
             let Listener { transport, address } = advertised.listener;
-            transport == flow.transport
+            transport == flow.outer_transport()
                 && address.port() == local.port()
                 && address.is_ipv4() == local.is_ipv4()
                 && (address.ip().is_unspecified() || address.ip() == local.ip())
@@ -243,6 +254,11 @@ impl Settings {
         };
         let Config { listeners, advertised, .. } = &self.config;
         listeners.iter().any(listens) && self.is_own(end.ip()) || advertised.iter().any(is_outer)
+    }
+
+    /// True if messages on `flow` would come back to this server.
+    pub(crate) fn leads_here(&self, flow: &Flow) -> bool {
+        !flow.is_internal() && self.is_own_end(flow.transport, flow.remote)
     }
 
     /// True if `address`, at which a message arrived, is not yet known to be ours: it was assigned
@@ -339,7 +355,7 @@ impl Settings {
     /// show the network of the client: a WebSocket, which usually comes through a web server, or a
     /// connection of a proxy that has not named its client.
     pub(crate) fn is_relayed(&self, flow: &Flow) -> bool {
-        match flow.transport {
+        match flow.outer_transport() {
             Transport::Ws | Transport::Wss => true,
             Transport::Tcp | Transport::Tls => {
                 Network::any_contains(&self.config.limits.proxies, flow.remote.ip())

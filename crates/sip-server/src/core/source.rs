@@ -78,7 +78,7 @@ pub(crate) struct Account {
 impl Account {
     /// Returns the account of a message on `flow`.
     pub(crate) fn of(flow: &Flow) -> Self {
-        let evidence = match flow.transport.is_stream() {
+        let evidence = match flow.outer_transport().is_stream() {
             true => Evidence::Connection,
             false => Evidence::Claim,
         };

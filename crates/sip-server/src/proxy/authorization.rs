@@ -4,6 +4,7 @@
 use super::dialogs;
 use super::forward::SenderFields;
 use super::grant::Grant;
+use super::pass::Pass;
 use super::refusal::Refusal;
 use super::tables::Tables;
 use super::token::Identity;
@@ -48,6 +49,8 @@ pub(crate) struct Asked<'i, 'm> {
     pub(crate) is_by_edge: bool,
     /// The authorization by its token.
     pub(crate) grant: Option<Grant>,
+    /// The authorization by the pass of a call that comes from the B2BUA of the owner.
+    pub(crate) pass: Option<Pass>,
     /// True if the request is the ACK or CANCEL of an INVITE that was forwarded without a
     /// transaction.
     pub(crate) follows_invite: bool,
@@ -78,7 +81,9 @@ impl Authorization {
     /// kept.
     pub(crate) fn sender_fields(&self, incoming: &Incoming<'_, '_>, env: &Env<'_>) -> SenderFields {
         let Incoming { message, head, trust, .. } = incoming;
-        if *trust == Trust::Trusted || !env.settings.config.authentication.required {
+        let is_trusted = *trust == Trust::Trusted || !env.settings.config.authentication.required;
+        // The request to the B2BUA was without the assertions that the sender may not make.
+        if is_trusted || incoming.flow.is_internal() {
             return SenderFields::Kept;
         }
         if self.proved().is_none() {
@@ -181,6 +186,9 @@ pub(crate) fn authorize<R: RawMutex>(
     env: &mut Env<'_>,
 ) -> Result<Authorization, Refusal> {
     let Asked { incoming, is_for_us, grant, follows_invite, is_vouched, .. } = *asked;
+    if incoming.flow.is_internal() {
+        return authorize_internal(shared, asked, env);
+    }
     let is_trusted = incoming.trust == Trust::Trusted;
     let is_asked = env.settings.config.authentication.required;
     let method = incoming.head.method;
@@ -226,6 +234,40 @@ pub(crate) fn authorize<R: RawMutex>(
     }
     check_unproved(shared, asked, env)?;
     Ok(Authorization::Unproved)
+}
+
+/// Returns the authorization of a request of the owner's B2BUA: that of the caller whose request
+/// it continues. Within a dialog the other leg of the call has been authorized.
+fn authorize_internal<R: RawMutex>(
+    shared: &Shared<R>,
+    asked: &Asked<'_, '_>,
+    env: &Env<'_>,
+) -> Result<Authorization, Refusal> {
+    let Asked { incoming, is_for_us, grant, pass, .. } = *asked;
+    if let Some(grant) = grant {
+        return Ok(Authorization::Dialog(grant.identity));
+    }
+    if incoming.head.to.tag().is_some() {
+        return Err(Refusal::Status(Status::CALL_DOES_NOT_EXIST.into()));
+    }
+    let is_asked = env.settings.config.authentication.required;
+    let name = match claim(shared, &incoming.head.from_uri, env) {
+        Claim::User(user, _) => Identity::new(&env.keys.token, user.as_bytes()),
+        Claim::Foreign | Claim::Unprovable => Identity::NONE,
+    };
+    match pass {
+        Some(pass) if is_asked && pass.identity != name => {
+            Err(refuse_name("From Is Not the Caller", env))
+        }
+        Some(pass) if pass.identity != Identity::NONE => Ok(Authorization::Dialog(pass.identity)),
+        Some(_) if is_for_us || (!is_asked && incoming.trust == Trust::Trusted) => {
+            Ok(Authorization::Unproved)
+        }
+        _ => {
+            env.counters.relay_denied.add();
+            Err(Refusal::Status(Status::FORBIDDEN.with_reason("Relaying Denied")))
+        }
+    }
 }
 
 /// True if the sender of the request, which is trusted, may give the name of `user` without a

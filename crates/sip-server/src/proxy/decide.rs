@@ -4,6 +4,7 @@
 use super::authorization::{Asked, Authorization, authorize};
 use super::edge::leads_to_domain;
 use super::grant::Grant;
+use super::joining;
 use super::refusal::Refusal;
 use super::registered::{
     flow_now, gruu_targets, keep_as_many_as_may_be, registered_targets, targets_of,
@@ -54,6 +55,8 @@ pub(super) struct RequestRoute {
     pub(super) answerer: Identity,
     /// Complete Route lines that replace the received ones. `None` leaves them unchanged.
     pub(super) routes: Option<Vec<u8>>,
+    /// True if the request may go to the B2BUA of the owner.
+    pub(super) may_join: bool,
 }
 
 /// The option tags in Proxy-Require.
@@ -81,7 +84,11 @@ pub(super) fn decide<R: RawMutex>(
         Ok(route) if env.settings.config.mode == Mode::Redirect => {
             Decision::Redirect(route.targets)
         }
-        Ok(_) if is_new(head) && shared.is_draining.load(Ordering::Relaxed) => {
+        Ok(_)
+            if is_new(head)
+                && !flow.is_internal()
+                && shared.is_draining.load(Ordering::Relaxed) =>
+        {
             Decision::Refuse(Refusal::Draining)
         }
         Ok(route) => Decision::Forward(route),
@@ -132,7 +139,8 @@ fn find_route<R: RawMutex>(
     // The trusted registrar that sends a request to its phone has authenticated the sender, or this
     // server did when it forwarded the request to the registrar.
     let is_vouched = found.edge_flow.is_some() && incoming.trust == Trust::Trusted;
-    let asked = Asked { incoming, is_for_us, is_by_edge, grant, follows_invite, is_vouched };
+    let pass = found.pass;
+    let asked = Asked { incoming, is_for_us, is_by_edge, grant, pass, follows_invite, is_vouched };
     let authorization = authorize(shared, tables, &asked, env)?;
     if let Some(grant) = grant {
         grant.note_move(tables, message, head, flow, env);
@@ -145,6 +153,13 @@ fn find_route<R: RawMutex>(
         if targets.is_empty() {
             return Err(Refusal::OnlyUnsecured);
         }
+        if let Some(pass) = &found.pass {
+            joining::apply(pass, message, &mut targets, env);
+            if targets.is_empty() {
+                // The phone has registered anew.
+                return Err(Refusal::Status(Status::TEMPORARILY_UNAVAILABLE.into()));
+            }
+        }
         join_flows(&mut targets);
         keep_as_many_as_may_be(&mut targets, env);
     }
@@ -153,7 +168,12 @@ fn find_route<R: RawMutex>(
         // each time it returns, without an end.
         targets.truncate(max_breadth(message) as usize);
     }
-    Ok(RequestRoute { authorization, targets, answerer, routes })
+    let may_join = joining::may_join(incoming, found, is_by_edge, env);
+    if may_join && let Some(target) = joining::first_target(incoming, found.uri_bytes, env) {
+        targets.clear();
+        targets.push(target);
+    }
+    Ok(RequestRoute { authorization, targets, answerer, routes, may_join })
 }
 
 /// Finds the `targets` of a request that is authorized by `authorization`, unless the lookup of
@@ -199,6 +219,7 @@ fn find_targets<R: RawMutex>(
                     flow_bound,
                     origin: grant.map_or(env.settings.scope_of(flow), |grant| grant.scope),
                     keying: None,
+                    detour: None,
                     flows: None,
                 };
                 targets.push(match carrier {
@@ -286,7 +307,8 @@ fn miss<R: RawMutex>(
         Status::NOT_FOUND => env.counters.not_found.add(),
         _ => env.counters.unavailable.add(),
     }
-    if matches!(authorization, Authorization::Unproved) && *trust == Trust::Stranger {
+    let is_stranger = *trust == Trust::Stranger && !flow.is_internal();
+    if matches!(authorization, Authorization::Unproved) && is_stranger {
         if !shared.admission.admit_miss(*account, env.now, &env.settings.config.limits) {
             env.counters.foreign_limited.add();
             return Refusal::ForNow { seconds: 10 };

@@ -94,7 +94,7 @@ fn plan(
     env: &Env<'_>,
 ) -> (Plan, Targets) {
     let Incoming { message, head, flow, .. } = incoming;
-    let RequestRoute { authorization, targets, answerer, routes } = route;
+    let RequestRoute { authorization, targets, answerer, routes, may_join } = route;
     let starts_dialog = match head.method {
         Method::Invite | Method::Refer => head.to.tag().is_none(),
         // The first of these to arrive creates the dialog, and this server does not always know
@@ -109,6 +109,7 @@ fn plan(
         is_edge: is_first_hop(message, head)
             && leads_to_domain(&found.uri, found.left(), env.settings),
         is_by_edge: found.edge_flow.is_some(),
+        may_join,
         sender_fields: authorization.sender_fields(incoming, env),
         routes,
         received: message.as_bytes().len(),
@@ -129,11 +130,13 @@ fn forward<R: RawMutex>(
     route: RequestRoute,
     env: &mut Env<'_>,
 ) {
-    let Incoming { message, head, trust, account, .. } = incoming;
-    if head.method == Method::Invite {
+    let Incoming { message, head, flow, trust, account, .. } = incoming;
+    // The second leg of a call through the B2BUA is no further call.
+    if head.method == Method::Invite && !flow.is_internal() {
         env.counters.invites.add();
     }
     let payers = match trust {
+        _ if let Some(pass) = found.pass => pass.payers,
         Trust::Trusted => tables.transactions.payers(None, None),
         Trust::Stranger => {
             let account = match route.authorization {

@@ -38,6 +38,10 @@ pub(super) fn body_of_request(
     let Some(said) = Said::read(request) else { return Ok(None) };
     let description = request.session_description();
     let is_first = method == Method::Invite && said.to_tag.is_empty();
+    // The media of a call through the B2BUA are relayed on its second leg.
+    if is_first && to.is_internal() {
+        return Ok(None);
+    }
     let begins = is_first && is_wanted(description, from, to, target, env);
     if description.is_none() && !begins {
         return Ok(None);
@@ -220,8 +224,9 @@ fn is_wanted(
 ) -> bool {
     let ends_keys = keying(target, to, env) != Keying::Passed;
     match env.settings.config.relaying {
-        Relaying::Needed if ends_keys => true,
         Relaying::Off => false,
+        Relaying::Needed if ends_keys => true,
+        Relaying::Needed if from.is_internal() => true,
         Relaying::All => true,
         Relaying::Needed => {
             let named = [description.and_then(host_in), contact_of(target)];

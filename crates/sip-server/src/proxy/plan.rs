@@ -4,13 +4,15 @@
 use super::edge::write_path;
 use super::forward::{Changes, SenderFields};
 use super::media::body_of_request;
+use super::pass::Pass;
 use super::record_route::{Names, Ways, write_record_route};
 use super::stuck::Stuck;
-use super::target::Target;
+use super::target::{Detour, Target};
 use super::via_branch::ViaBranch;
 use crate::core::event::Env;
 use crate::core::flow::Flow;
 use crate::core::payers::Payers;
+use alloc::borrow::Cow;
 use alloc::vec::Vec;
 use sip::Message;
 
@@ -25,6 +27,8 @@ pub(crate) struct Plan {
     /// True if the request is for a phone of another registrar that is reached through this server.
     /// That registrar expects a 430 if the flow has failed.
     pub(crate) is_by_edge: bool,
+    /// True if the request may go to the B2BUA of the owner.
+    pub(crate) may_join: bool,
     /// Complete Route lines that replace the received ones. `None` leaves them unchanged.
     pub(crate) routes: Option<Vec<u8>>,
     /// The handling of the header fields that name the sender.
@@ -59,6 +63,7 @@ pub(crate) fn write_request(
 ) -> Result<core::ops::Range<usize>, Stuck> {
     let body = body_of_request(request, &plan.arrived_on, flow, target, &branch, env);
     let body = body.map_err(Stuck::Media)?;
+    let path = path_to(target, flow, plan, env);
     let before = env.out.transmits.len();
     let range = env.send(*flow, |env, bytes| {
         let ways = |lines: &mut Vec<u8>| {
@@ -77,7 +82,7 @@ pub(crate) fn write_request(
             branch,
             ways: &ways,
             routes: plan.routes.as_deref(),
-            path: &target.path,
+            path: &path,
             source: plan.arrived_on.remote,
             settings: env.settings,
             sender_fields: &plan.sender_fields,
@@ -90,4 +95,14 @@ pub(crate) fn write_request(
     env.out.charge_after(before, plan.payers);
     env.counters.forwarded.add();
     Ok(range)
+}
+
+/// The Path to `target` on `flow`, to be written as the first Route. Empty for none.
+fn path_to<'t>(target: &'t Target, flow: &Flow, plan: &Plan, env: &Env<'_>) -> Cow<'t, [u8]> {
+    let (Some(detour), Some(names)) = (target.detour, plan.record_route) else {
+        return Cow::Borrowed(&target.path);
+    };
+    let Detour { only, changes_keys } = detour;
+    let pass = Pass { identity: names.sender, payers: plan.payers, only, changes_keys };
+    Cow::Owned(pass.route(target.request_uri(), flow, env))
 }

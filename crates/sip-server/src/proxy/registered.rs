@@ -28,6 +28,9 @@ pub(super) fn flow_now<R: RawMutex>(
     known: Flow,
     env: &Env<'_>,
 ) -> Option<Flow> {
+    if known.is_internal() {
+        return None;
+    }
     let (Uri::Sip(to), Uri::Sip(wanted)) = (head.to_uri, found.uri) else { return None };
     let location = &shared.location;
     let user = shared.address_of(&to, env)?;

@@ -2,6 +2,7 @@
 
 use super::dialogs;
 use super::edge;
+use super::pass::Pass;
 use super::token::Token;
 use crate::core::event::Env;
 use crate::core::flow::Flow;
@@ -15,7 +16,7 @@ use sip::dialog::DialogId;
 use sip::header::NameAddr;
 use sip::message::RequestHead;
 use sip::uri::unescape;
-use sip::{HeaderName, Message, SipUri, Uri};
+use sip::{HeaderName, Message, Method, SipUri, Uri};
 use smallvec::SmallVec;
 
 /// A request without the Route elements of this server.
@@ -30,6 +31,8 @@ pub(crate) struct Preprocessed<'m> {
     pub(super) token: Option<Token>,
     /// True if the token came in a SIPS URI, so the dialog began with SIPS.
     pub(super) is_by_sips: bool,
+    /// The pass of a call that comes from the B2BUA of the owner.
+    pub(super) pass: Option<Pass>,
     /// The flow to a phone of another registrar, if this server is in the Path of the phone.
     pub(super) edge_flow: Option<Flow>,
 }
@@ -60,6 +63,7 @@ const MOST_READ: usize = 3;
 pub(crate) fn preprocess<'m>(
     message: &Message<'m>,
     head: &RequestHead<'m>,
+    flow: &Flow,
     env: &Env<'_>,
 ) -> Preprocessed<'m> {
     let (settings, keys) = (env.settings, env.keys);
@@ -86,7 +90,7 @@ pub(crate) fn preprocess<'m>(
         is_by_sips = own.secure;
         is_changed = true;
     }
-    let mut edge_flow = None;
+    let (mut edge_flow, mut pass) = (None, None);
     let mut passed = 0;
     while let Some(own) = routes.get(passed).and_then(|route| route_uri(route))
         && settings.is_us(&own.host, own.port).is_some()
@@ -98,13 +102,16 @@ pub(crate) fn preprocess<'m>(
                 token = token_of(&own);
                 is_by_sips = own.secure;
             }
+            if pass.is_none() && head.method == Method::Invite && id.is_none() {
+                pass = Pass::of_route(&own, uri_bytes, flow, env);
+            }
             edge_flow = edge_flow.or_else(|| edge::flow_of(&own, env.now, &keys.edge));
         }
         passed += 1;
         is_changed = true;
     }
     routes.drain(..passed);
-    Preprocessed { uri, uri_bytes, routes, is_changed, token, is_by_sips, edge_flow }
+    Preprocessed { uri, uri_bytes, routes, is_changed, token, is_by_sips, pass, edge_flow }
 }
 
 impl<'m> Preprocessed<'m> {

@@ -112,6 +112,11 @@ impl Search {
         }
     }
 
+    /// Forgets a refusal of the session description: the callee has responded to another one.
+    pub(super) fn forget_refusal(&mut self) {
+        self.best.take_if(|(status, _)| matches!(status, 415 | 488 | 606));
+    }
+
     /// Records a response that is not forwarded at once. If `distrusts` is set, challenges for our
     /// realms are left out: the caller would answer them, and the callee could replay the answer to
     /// this server.

@@ -42,7 +42,7 @@ pub(crate) fn forward(
     };
     match &target.next_hop {
         NextHop::Flow(flow) => {
-            if env.settings.is_own_end(flow.transport, flow.remote) {
+            if env.settings.leads_here(flow) {
                 env.counters.unreachable.add();
                 return Err(Stuck::Unreachable);
             }

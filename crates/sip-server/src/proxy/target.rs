@@ -1,6 +1,8 @@
 //! The targets of a request (RFC 3261 section 16.5).
 
+use super::pass::Chosen;
 use crate::core::binding::Binding;
+use crate::core::event::Env;
 use crate::core::flow::Flow;
 use crate::core::next_hop::{NextHop, NoRoute, first_route};
 use crate::core::reach::Scope;
@@ -29,8 +31,19 @@ pub(crate) struct Target {
     pub(crate) origin: Scope,
     /// The SRTP keys in the offer, if they differ from those of the configuration.
     pub(crate) keying: Option<Keying>,
+    /// Set if this is the B2BUA of the owner.
+    pub(crate) detour: Option<Detour>,
     /// Set if this is one of the flows to a phone.
     pub(crate) flows: Option<Box<Flows>>,
+}
+
+/// The call that the owner's B2BUA makes for the request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Detour {
+    /// The only one of the targets that it calls. `None` stands for all.
+    pub(super) only: Option<Chosen>,
+    /// True if the callee gets an offer with other SRTP keys than those of the caller.
+    pub(super) changes_keys: bool,
 }
 
 /// A phone with numbered flows (RFC 5626).
@@ -83,6 +96,7 @@ impl Target {
             flow_bound: binding.flow_bound,
             origin: settings.scope_of(&binding.flow),
             keying: None,
+            detour: None,
             flows: binding
                 .phone_of_flow()
                 .map(|phone| Box::new(Flows { user: 0, phone: phone.into(), further: Vec::new() })),
@@ -106,6 +120,11 @@ impl Target {
             flows.further = further.collect();
         }
         Some(next)
+    }
+
+    /// The hash by which a pass names the target.
+    pub(super) fn chosen(&self, env: &Env<'_>) -> Chosen {
+        Chosen::new(&env.keys.pass, &self.uri, &self.next_hop)
     }
 
     /// The memory that the target uses, in bytes.

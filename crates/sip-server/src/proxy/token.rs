@@ -95,6 +95,14 @@ impl Identity {
     pub(crate) fn new(key: &Key, address_of_record: &[u8]) -> Self {
         Self(key.proof(&[b"identity", address_of_record]) as u32 | 1)
     }
+
+    pub(crate) const fn bits(self) -> u32 {
+        self.0
+    }
+
+    pub(crate) const fn from_bits(bits: u32) -> Self {
+        Self(bits)
+    }
 }
 
 impl TargetHash {

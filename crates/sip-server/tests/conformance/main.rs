@@ -9,6 +9,7 @@ mod ended;
 mod gate;
 mod gruu;
 mod inside;
+mod joining;
 mod limits;
 mod media;
 mod outbound;

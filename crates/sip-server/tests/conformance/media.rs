@@ -83,7 +83,7 @@ pub(crate) fn answer(rig: &mut Rig, forwarded: &Sent, status: u16) -> Sent {
     passed.clone()
 }
 
-fn body(sent: &Sent) -> String {
+pub(crate) fn body(sent: &Sent) -> String {
     let message = sent.message();
     assert_eq!(message.framing_fault(), None);
     assert_eq!(sent.values(HeaderName::ContentLength), [message.body().len().to_string()]);
@@ -253,10 +253,10 @@ fn a_part_of_a_multipart_body_is_rewritten_alone() {
     assert!(written.contains("m=audio 20002 ") && !written.contains("198.51.100.10"));
 }
 
-const CRYPTO: &str =
+pub(crate) const CRYPTO: &str =
     "a=crypto:1 AES_CM_128_HMAC_SHA1_80 inline:WVNfX19zZW1jdGwgKCkgewkyMjA7fQp9CnVubGVz\r\n";
 
-fn secure(host: &str) -> String {
+pub(crate) fn secure(host: &str) -> String {
     sdp(host).replace("RTP/AVP", "RTP/SAVP") + CRYPTO
 }
 

@@ -156,6 +156,7 @@ impl Rig {
     /// Receives a message. The connection of `flow` is opened if necessary.
     pub(crate) fn receive(&mut self, flow: &Flow, bytes: &[u8]) -> Reaction {
         if let Some(connection) = flow.connection
+            && !flow.is_internal()
             && self.connections.insert(connection)
         {
             self.server.connection_opened(connection);

@@ -150,8 +150,9 @@ impl Connections {
             owned[0].set.listen(&listening.socket, place)?;
         }
         // Connection numbers must differ from those before a restart, which bindings may still
-        // name.
-        let next_number = NonZeroU64::new(clock.now().as_micros()).unwrap_or(NonZeroU64::MIN);
+        // name. Those of internal flows are far above.
+        let now = clock.now().as_micros().min(u64::MAX >> 2);
+        let next_number = NonZeroU64::new(now).unwrap_or(NonZeroU64::MIN);
         let table = Table {
             open: HashMap::new(),
             by_remote: HashMap::new(),

@@ -306,9 +306,10 @@ impl<R: RawMutex> LocationService<R> {
         self.connections.open(connection);
     }
 
-    /// True if the connection of `flow` is open.
+    /// True if the connection of `flow` is open. An internal flow always is.
     pub(crate) fn is_open(&self, flow: &Flow) -> bool {
-        flow.connection.is_some_and(|connection| self.connections.is_open(connection))
+        flow.is_internal()
+            || flow.connection.is_some_and(|connection| self.connections.is_open(connection))
     }
 
     /// Removes the bindings on a connection that has ended.

@@ -1,7 +1,9 @@
 //! The branches of a request: they are opened to its targets, and to alternatives if a target fails
 //! (RFC 3261 section 16.6, RFC 3263 section 4.3, RFC 5626 section 7).
 
+use super::super::ending::Failing;
 use super::super::fork::{Cancel, Fork, ForkState, Sent};
+use super::super::joining;
 use super::super::media::other_keys;
 use super::super::plan::write_request;
 use super::super::search::{Aim, Search};
@@ -9,7 +11,7 @@ use super::super::target::Target;
 use super::super::via_branch::{self, ViaBranch};
 use super::Context;
 use crate::core::event::Env;
-use crate::core::flow::Flow;
+use crate::core::flow::{Connection, Flow};
 use crate::core::next_hop::NextHop;
 use crate::core::output::{Event, Location};
 use crate::core::ticket::{Handle, Ticket, Waiting};
@@ -79,7 +81,7 @@ impl Context {
         let aim = Aim { target, breadth, alternatives: Vec::new(), tcp_tried: None };
         let index = self.push_branch(search, aim, env);
         match next_hop {
-            NextHop::Flow(flow) if env.settings.is_own_end(flow.transport, flow.remote) => {
+            NextHop::Flow(flow) if env.settings.leads_here(&flow) => {
                 env.counters.unreachable.add();
                 search.fail(Status::SERVICE_UNAVAILABLE);
             }
@@ -177,7 +179,8 @@ impl Context {
             is_provisional: false,
         });
         if self.kind == TransactionKind::Invite {
-            self.on.extend(flow.connection.filter(|it| !self.on.contains(it)));
+            let is_new = |it: &Connection| !it.is_internal() && !self.on.contains(it);
+            self.on.extend(flow.connection.filter(is_new));
             fork.timer_c = Some(env.now + env.settings.config.timer_c);
         }
     }
@@ -197,10 +200,30 @@ impl Context {
         self.fail_over(index, changes_flow, env)
     }
 
+    /// Opens a branch to the B2BUA of the owner, for a target that has refused the session
+    /// description. Returns false if nothing was opened.
+    pub(super) fn join(&mut self, index: u8, env: &mut Env<'_>) -> bool {
+        if self.is_closing || self.kind != TransactionKind::Invite {
+            return false;
+        }
+        let opened = self.with_search(|context, search, request| {
+            let Some(aim) = search.aims.get(usize::from(index)) else { return false };
+            let next = joining::next_target(request, &aim.target, &search.plan, env);
+            let (Some(next), breadth) = (next, aim.breadth) else { return false };
+            let count = context.branches.len();
+            // The call goes on, and its second leg has a record of its own.
+            search.failing = Failing::default();
+            context.open(search, next, breadth, request, env);
+            context.branches.len() > count
+        });
+        opened == Some(true)
+    }
+
     /// Opens a new branch to the target of a failed branch on the same flow, with an offer of other
     /// keys. Returns false if nothing was opened.
     pub(super) fn change_keys(&mut self, index: u8, env: &mut Env<'_>) -> bool {
-        if self.is_closing || self.kind != TransactionKind::Invite {
+        let is_joined = env.settings.has_b2bua() || self.back.flow().is_internal();
+        if self.is_closing || self.kind != TransactionKind::Invite || is_joined {
             return false;
         }
         let tried = self.with_search(|context, search, request| {

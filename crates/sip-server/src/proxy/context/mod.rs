@@ -94,7 +94,9 @@ impl Context {
         if kind == TransactionKind::Invite {
             // A proxy between the caller and this server opens another connection.
             let is_first_hop = request.elements(HeaderName::Via).nth(1).is_none();
-            context.caller = plan.upstream.connection.filter(|_| is_first_hop);
+            // An internal flow does not end.
+            let is_there = is_first_hop && !plan.upstream.is_internal();
+            context.caller = plan.upstream.connection.filter(|_| is_there);
             context.on.extend(context.caller);
             context.back.respond(request, plan.arrived_on.remote, Status::TRYING, env);
         }
@@ -265,7 +267,10 @@ impl Context {
         self.end_relayed(&request, answer.message, (status, from.there.remote), env);
         if is_success {
             // Retransmissions of a 2xx and the 2xx of other branches are all forwarded.
-            if self.kind == TransactionKind::Invite && self.back.server.state() != State::Accepted {
+            if self.kind == TransactionKind::Invite
+                && self.back.server.state() != State::Accepted
+                && !self.back.flow().is_internal()
+            {
                 env.counters.answered.add();
             }
             let sent_before = env.out.transmits.len();
@@ -282,7 +287,16 @@ impl Context {
                 moved: passed.moved,
             });
         }
+        let was_joined = self.aim(index).is_some_and(|aim| aim.target.detour.is_some());
         let has_failed_over = match status {
+            // The callee may accept another session description.
+            415 | 488 | 606 if self.join(index, env) => {
+                if let Some(search) = &mut self.search {
+                    let distrusts = env.settings.distrusts(&from.there);
+                    search.remember(status, answer.message, distrusts);
+                }
+                true
+            }
             // A phone that answers 503 rejects the call on its other flows as well. A proxy on the
             // path to the phone may not.
             503 => {
@@ -301,7 +315,9 @@ impl Context {
             }
             // The phone takes that offer for a merged request (RFC 3261 section 8.2.2.2). The
             // caller gets the 488.
-            482 => self.aim(index).is_some_and(|aim| aim.target.keying.is_some()),
+            482 if !self.back.flow().is_internal() => {
+                self.aim(index).is_some_and(|aim| aim.target.keying.is_some())
+            }
             _ => false,
         };
         if has_failed_over {
@@ -313,6 +329,9 @@ impl Context {
             return ResponseOutcome::Accepted;
         }
         if let Some(search) = &mut self.search {
+            if was_joined && !(500..600).contains(&status) {
+                search.forget_refusal();
+            }
             search.remember(status, answer.message, env.settings.distrusts(&from.there));
         }
         if status >= 600 {
@@ -378,7 +397,11 @@ impl Context {
         let ForkState::Sent(sent) = &mut fork.state else { return };
         if sent.client.on_transport_error() && !sent.is_final {
             sent.is_final = true;
-            if !self.fail_over(index, true, env) {
+            let is_internal = sent.flow.is_internal();
+            if is_internal && self.has_to_tag {
+                // The owner no longer has the B2BUA of the dialog.
+                self.fail(Status::CALL_DOES_NOT_EXIST);
+            } else if !self.fail_over(index, true, env) {
                 self.fail_delivery();
             }
         }

@@ -1,0 +1,100 @@
+//! The B2BUA beside the engine, for all threads. Messages on internal flows pass between the two
+//! within the thread that causes them.
+
+use super::local::Local;
+use crate::b2bua::B2buaSettings;
+use b2bua::{B2bua, Counters, Transmit};
+use parking_lot::Mutex;
+use sip::{Flow, Instant};
+use sip_server::Output;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The Reason of the end of a call at the end of the server.
+const SHUTTING_DOWN: &str = "SIP;cause=503;text=\"Shutting Down\"";
+
+/// The B2BUA of all threads. No other lock is taken while it is locked.
+pub(crate) struct SharedB2bua {
+    b2bua: Mutex<B2bua>,
+    /// The time of the next timer in microseconds, to be read without the lock.
+    next_timer: AtomicU64,
+}
+
+/// A message on an internal flow.
+pub(super) type Internal = (Flow, Vec<u8>);
+
+impl SharedB2bua {
+    /// A B2BUA without calls, with the product name `product`.
+    pub(crate) fn new(settings: B2buaSettings, product: &str, secret: &[u8; 32]) -> Self {
+        let B2buaSettings { calls, calls_of_source } = settings;
+        let mut config = b2bua::Config { calls, calls_of_source, ..b2bua::Config::default() };
+        if !product.is_empty() {
+            config.product = product.to_owned();
+        }
+        let (b2bua, next_timer) =
+            (Mutex::new(B2bua::new(config, secret)), AtomicU64::new(u64::MAX));
+        Self { b2bua, next_timer }
+    }
+
+    /// Moves the messages of `out` that are for the B2BUA to `internal`.
+    pub(super) fn take(out: &mut Output, internal: &mut Vec<Internal>) {
+        let Output { bytes, transmits, .. } = out;
+        let taken = transmits.extract_if(.., |transmit| transmit.flow.is_internal());
+        internal.extend(taken.map(|it| (it.flow, bytes[it.range].to_vec())));
+    }
+
+    /// Passes the messages in `local.internal` to the B2BUA, and its messages to the engine.
+    pub(super) fn exchange(&self, now: Instant, local: &mut Local) {
+        let messages = std::mem::take(&mut local.internal);
+        self.act(now, local, |b2bua| {
+            messages.iter().for_each(|(flow, bytes)| b2bua.receive(now, flow, bytes));
+        });
+    }
+
+    /// Runs the timers that are due at `now`.
+    pub(super) fn on_timer(&self, now: Instant, local: &mut Local) {
+        if self.next_timer().is_some_and(|when| when <= now) {
+            self.act(now, local, |b2bua| b2bua.on_timer(now));
+        }
+    }
+
+    /// Ends all calls.
+    pub(super) fn end_calls(&self, now: Instant, local: &mut Local) {
+        self.act(now, local, |b2bua| b2bua.hang_up_all(now, SHUTTING_DOWN));
+    }
+
+    /// Calls `act` with the B2BUA, and passes its messages to the engine.
+    fn act(&self, now: Instant, local: &mut Local, act: impl FnOnce(&mut B2bua)) {
+        let sent: Vec<Transmit> = {
+            let mut b2bua = self.b2bua.lock();
+            act(&mut b2bua);
+            let next = b2bua.next_timer().map_or(u64::MAX, Instant::as_micros);
+            self.next_timer.store(next, Ordering::Relaxed);
+            std::iter::from_fn(|| b2bua.poll_transmit()).collect()
+        };
+        for Transmit { flow, bytes, .. } in sent {
+            local.worker.receive(now, &flow, &bytes, &mut local.out);
+        }
+    }
+
+    /// The time of the next call of [`SharedB2bua::on_timer`].
+    pub(super) fn next_timer(&self) -> Option<Instant> {
+        let next = self.next_timer.load(Ordering::Relaxed);
+        (next < u64::MAX).then(|| Instant::from_micros(next))
+    }
+
+    /// Changes the limits. Calls that stand go on.
+    pub(super) fn configure(&self, settings: B2buaSettings) {
+        self.b2bua.lock().set_limits(settings.calls, settings.calls_of_source);
+    }
+
+    /// The number of calls.
+    pub(super) fn calls(&self) -> usize {
+        self.b2bua.lock().calls()
+    }
+
+    /// The counters with their names.
+    pub(super) fn counters(&self) -> [(&'static str, u64); 3] {
+        let Counters { calls, over_limit, over_share, .. } = self.b2bua.lock().counters();
+        [("b2bua-calls", calls), ("b2bua-limit", over_limit), ("b2bua-share", over_share)]
+    }
+}

@@ -1,0 +1,84 @@
+//! The calls through the owner's B2BUA (`Config::joining`). The proxy stays in front of both legs:
+//! the INVITE of the caller goes to the B2BUA on the internal flow of the caller, with a
+//! [`Pass`], and the INVITE of the B2BUA comes back on that flow.
+
+use super::media::other_keys;
+use super::pass::Pass;
+use super::plan::Plan;
+use super::route::Preprocessed;
+use super::target::{Detour, Target, Targets};
+use crate::core::config::Joining;
+use crate::core::event::Env;
+use crate::core::flow::Flow;
+use crate::core::incoming::Incoming;
+use crate::core::next_hop::NextHop;
+use alloc::vec::Vec;
+use sip::{Message, Method};
+use smallvec::SmallVec;
+
+/// True if the request may go to the B2BUA: it begins a call. A call that comes from the B2BUA may
+/// not, nor one with a further Route, nor one of another registrar's domain, `is_by_edge`.
+pub(super) fn may_join(
+    incoming: &Incoming<'_, '_>,
+    found: &Preprocessed<'_>,
+    is_by_edge: bool,
+    env: &Env<'_>,
+) -> bool {
+    let Incoming { head, flow, .. } = incoming;
+    env.settings.has_b2bua()
+        && head.method == Method::Invite
+        && head.to.tag().is_none()
+        && !flow.is_internal()
+        && !is_by_edge
+        && found.left().is_empty()
+}
+
+/// The B2BUA as the only target of `incoming`, if all calls go through it.
+pub(super) fn first_target(
+    incoming: &Incoming<'_, '_>,
+    uri: &[u8],
+    env: &Env<'_>,
+) -> Option<Target> {
+    let is_wanted = env.settings.config.joining == Joining::All;
+    let detour = Detour { only: None, changes_keys: false };
+    is_wanted.then(|| target(uri, &incoming.flow, detour, 1000, env))
+}
+
+/// The B2BUA as the target of a request to `uri` that arrived on `flow`.
+fn target(uri: &[u8], flow: &Flow, detour: Detour, q: u16, env: &Env<'_>) -> Target {
+    Target {
+        uri: SmallVec::from_slice(uri),
+        path: Vec::new(),
+        next_hop: NextHop::Flow(flow.internal()),
+        q,
+        flow_bound: true,
+        origin: env.settings.scope_of(flow),
+        keying: None,
+        detour: Some(detour),
+        flows: None,
+    }
+}
+
+/// The B2BUA as the next target after `refused` has refused the session description of the new call
+/// `request`. `None` if there is none.
+pub(super) fn next_target(
+    request: &Message<'_>,
+    refused: &Target,
+    plan: &Plan,
+    env: &Env<'_>,
+) -> Option<Target> {
+    if !plan.may_join || refused.detour.is_some() || other_keys(request, env).is_none() {
+        return None;
+    }
+    let detour = Detour { only: Some(refused.chosen(env)), changes_keys: true };
+    Some(target(request.request_uri()?, &plan.arrived_on, detour, refused.q, env))
+}
+
+/// Keeps the targets that the pass of a call allows, with the keying that it asks for.
+pub(super) fn apply(pass: &Pass, request: &Message<'_>, targets: &mut Targets, env: &Env<'_>) {
+    if let Some(only) = pass.only {
+        targets.retain(|target| target.chosen(env) == only);
+    }
+    let keying = if pass.changes_keys { other_keys(request, env) } else { None };
+    targets.iter_mut().for_each(|target| target.keying = keying);
+}
