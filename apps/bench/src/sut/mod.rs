@@ -127,9 +127,13 @@ fn start_profile(profile: &Profile, wanted: &Wanted<'_>) -> Result<Running, SutE
         None => free_port(wanted.address),
     };
     let target = profile.target.map_or_else(|| free_port().map_err(none_free), Ok)?;
-    let mut plan = profile.plan(wanted, target, folder.path())?;
+    let inner = free_port().map_err(none_free)?.port();
+    let mut plan = profile.plan(wanted, target, inner, folder.path())?;
     if let Some(name) = wanted.namespace {
-        plan.command.splice(0..0, ["ip", "netns", "exec", name].map(str::to_owned));
+        let beside = plan.beside.iter_mut().map(|(command, _)| command);
+        for command in beside.chain([&mut plan.command]) {
+            command.splice(0..0, ["ip", "netns", "exec", name].map(str::to_owned));
+        }
     }
     let version = match plan.version.is_empty() {
         true => None,
@@ -141,8 +145,15 @@ fn start_profile(profile: &Profile, wanted: &Wanted<'_>) -> Result<Running, SutE
     for command in &plan.prepare {
         run(command)?;
     }
-    let mut server = Server::start(&plan.command, plan.stop, folder)
-        .map_err(|error| SutError::Io(plan.command.join(" "), error))?;
+    let failed = |command: &[String], error| SutError::Io(command.join(" "), error);
+    let mut server = Server::new(plan.stop, folder);
+    for (command, text) in &plan.beside {
+        server.start(command).map_err(|error| failed(command, error))?;
+        if text.is_some() {
+            wait_until_ready(&command[0], &mut server, target, text.as_deref())?;
+        }
+    }
+    server.start(&plan.command).map_err(|error| failed(&plan.command, error))?;
     let ready = wait_until_ready(&profile.name, &mut server, target, plan.ready_text.as_deref())?;
     Ok(Running {
         system: System {
@@ -156,7 +167,7 @@ fn start_profile(profile: &Profile, wanted: &Wanted<'_>) -> Result<Running, SutE
         target,
         transport: wanted.transport,
         domain: DOMAIN.to_owned(),
-        watch: Some(Subject::Local(vec![server.pid()])),
+        watch: Some(Subject::Local(server.pids())),
         timings: plan.timings,
         server: Some(server),
     })

@@ -18,10 +18,13 @@ use std::str::FromStr;
 use std::thread;
 
 /// Names and texts of the built-in profiles, and of their files.
-const BUILT_IN: [(&str, &str); 3] = [
+const BUILT_IN: [(&str, &str); 6] = [
     ("barebell.toml", include_str!("../../profiles/barebell.toml")),
+    ("barebell-relay.toml", include_str!("../../profiles/barebell-relay.toml")),
+    ("baresip.toml", include_str!("../../profiles/baresip.toml")),
     ("kamailio.toml", include_str!("../../profiles/kamailio.toml")),
     ("kamailio.cfg", include_str!("../../profiles/kamailio.cfg")),
+    ("rtpengine.toml", include_str!("../../profiles/rtpengine.toml")),
 ];
 
 /// Returns the text of the built-in profile `name`.
@@ -53,6 +56,9 @@ pub(super) struct Profile {
     /// Commands that are run in order before the start.
     #[serde(default)]
     prepare: Vec<Vec<String>>,
+    /// Programs that are started before the command, and belong to the system.
+    #[serde(default)]
+    beside: Vec<Beside>,
     /// Further arguments, by condition.
     arguments: BTreeMap<Condition, Vec<String>>,
     /// Files that the system needs.
@@ -121,6 +127,20 @@ impl Condition {
     }
 }
 
+/// A program that runs beside the command.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Beside {
+    /// The program, searched like that of the command, and its arguments.
+    command: Vec<String>,
+    /// The remedy if the program is missing.
+    #[serde(default)]
+    install: String,
+    /// The output that shows that it is ready for the next program.
+    #[serde(default)]
+    ready_text: Option<String>,
+}
+
 /// A file that is written before the start, in the system's own folder.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -152,6 +172,8 @@ impl Default for UserFile {
 /// The complete steps of starting a system.
 #[derive(Debug)]
 pub(super) struct Plan {
+    /// The programs beside the command, each with the output that shows that it is ready.
+    pub(super) beside: Vec<(Vec<String>, Option<String>)>,
     pub(super) command: Vec<String>,
     pub(super) version: Vec<String>,
     /// Empty if the timings are not requested, or the system has no such command.
@@ -175,7 +197,8 @@ impl Profile {
         };
         let mut profile: Self = toml::from_str(&text).map_err(|error| wrong(error.to_string()))?;
         profile.path = file;
-        for command in profile.prepare.iter().chain([&profile.command]) {
+        let beside = profile.beside.iter().map(|beside| &beside.command);
+        for command in profile.prepare.iter().chain(beside).chain([&profile.command]) {
             if command.first().is_none_or(String::is_empty) {
                 return Err(wrong("a command is empty".to_owned()));
             }
@@ -205,13 +228,15 @@ impl Profile {
     }
 
     /// Writes the files of the system into `folder`, and returns the plan of its start at `target`.
+    /// Its parts reach each other at the port `inner`.
     pub(super) fn plan(
         &self,
         wanted: &Wanted<'_>,
         target: SocketAddr,
+        inner: u16,
         folder: &Path,
     ) -> Result<Plan, SutError> {
-        let program = self.program()?;
+        let program = self.program(&self.command[0], &self.install)?;
         let authentication = match wanted.authentication {
             true => Condition::Authentication,
             false => Condition::NoAuthentication,
@@ -256,6 +281,7 @@ impl Profile {
             ("users_bits", bits.clamp(10, 24).to_string()),
             ("address", address),
             ("port", target.port().to_string()),
+            ("inner_port", inner.to_string()),
             ("certificate", certificate.clone()),
             ("key", key.clone()),
             ("domain", DOMAIN.to_owned()),
@@ -273,7 +299,14 @@ impl Profile {
         self.write_users(&in_folder(&self.users.path), wanted)?;
         let mut command = vec![program.display().to_string()];
         command.extend(fill_all(&arguments));
+        let beside = self.beside.iter().map(|beside| {
+            let program = self.program(&beside.command[0], &beside.install)?;
+            let mut command = vec![program.display().to_string()];
+            command.extend(fill_all(&beside.command[1..]));
+            Ok((command, beside.ready_text.clone()))
+        });
         Ok(Plan {
+            beside: beside.collect::<Result<_, SutError>>()?,
             command,
             version: fill_all(&self.version),
             timings: if wanted.timings { fill_all(&self.timings) } else { Vec::new() },
@@ -337,11 +370,10 @@ impl Profile {
         write().map_err(|error| SutError::Io(format!("cannot write {path}"), error))
     }
 
-    /// Returns the path of the program: that of `NAME_BIN` in the environment, else a file beside
+    /// Returns the path of the program `name`: that of `NAME_BIN` in the environment, else a file beside
     /// this program, else one in `PATH`. A name with a slash is relative to the profile's folder.
-    fn program(&self) -> Result<PathBuf, SutError> {
-        let name = &self.command[0];
-        let missing = || SutError::Missing(name.clone(), self.install.clone());
+    fn program(&self, name: &str, install: &str) -> Result<PathBuf, SutError> {
+        let missing = || SutError::Missing(name.to_owned(), install.to_owned());
         let existing = |path: PathBuf| path.is_file().then_some(path);
         if name.contains('/') {
             let path = self.directory().unwrap_or(Path::new("")).join(name);
@@ -430,6 +462,9 @@ mod tests {
             prepare = [["cat", "{users_file}"]]
             stop = "INT"
             ready_text = "ready"
+            [[beside]]
+            command = ["./server", "--relay", "{inner_port}"]
+            ready_text = "relays"
             [arguments]
             stateful = ["--workers={workers}"]
             authentication = ["{mode}", "{authentication}", "{transport}", "{domain}", "{users_bits}"]
@@ -448,12 +483,14 @@ mod tests {
         let run = tempfile::tempdir().expect("a folder");
         let target = "[::1]:5070".parse().expect("an address");
         let plan =
-            profile.plan(&wanted(&users, Mode::Stateful), target, run.path()).expect("a plan");
+            profile.plan(&wanted(&users, Mode::Stateful), target, 5071, run.path()).expect("a plan");
         let program = fs::canonicalize(path("server")).expect("a path").display().to_string();
         let expected = ["5070", "--workers=3", "stateful", "on", "udp", DOMAIN, "10"];
         assert_eq!(plan.command[0], program);
         assert_eq!(plan.command[1..], expected);
         assert_eq!(plan.version, [program.as_str(), "-V"]);
+        let relay = [program.as_str(), "--relay", "5071"].map(str::to_owned).to_vec();
+        assert_eq!(plan.beside, [(relay, Some("relays".to_owned()))]);
         let users_file = run.path().join("etc/passwords");
         assert_eq!(plan.prepare, [["cat".to_owned(), users_file.display().to_string()]]);
         assert_eq!((plan.stop, plan.ready_text.as_deref()), (Signal::SIGINT, Some("ready")));
@@ -494,7 +531,7 @@ mod tests {
         let target = "127.0.0.1:5070".parse().expect("an address");
         let plan = |text: &str| {
             let profile = load(text).expect("a profile");
-            let plan = profile.plan(&wanted(&users, Mode::Redirect), target, folder.path());
+            let plan = profile.plan(&wanted(&users, Mode::Redirect), target, 5071, folder.path());
             plan.map(|_| ()).expect_err("an error").to_string()
         };
         assert_eq!(plan(text), "no-such is missing; do this");
@@ -506,13 +543,15 @@ mod tests {
 
     #[test]
     fn our_own_profiles_are_complete() {
-        for name in ["barebell", "kamailio"] {
+        let all = ["barebell", "barebell-relay", "kamailio", "rtpengine", "baresip"];
+        for (index, name) in all.into_iter().enumerate() {
             let profile = Profile::load(name).expect("a profile");
             assert_eq!(profile.name, name);
             for file in &profile.files {
                 profile.text(file).expect("a text");
             }
-            for mode in Mode::ALL {
+            // The last two are the media relay and the B2BUA behind Kamailio.
+            for mode in if index < 3 { &Mode::ALL[..] } else { &[Mode::Stateful] } {
                 assert!(profile.arguments.keys().any(|key| key.name() == mode.name()));
             }
         }

@@ -270,8 +270,9 @@ fn a_system_ends_with_the_program_that_started_it() {
     let command = ["sleep", "1000"].map(str::to_owned);
     let kept = tempfile::tempdir_in(folder.path()).expect("a folder");
     let server_folder = kept.path().to_owned();
-    let mut server =
-        Server::start(&command, nix::sys::signal::Signal::SIGTERM, kept).expect("a server");
+    let mut server = Server::new(nix::sys::signal::Signal::SIGTERM, kept);
+    server.start(&command).expect("a program");
+    server.start(&command).expect("another program");
     // The guard sees the end of the program in this way.
     server.forget_guard_input();
     while server.ended().is_none() || server_folder.exists() {

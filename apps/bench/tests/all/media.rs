@@ -199,3 +199,30 @@ fn audio_comes_back_through_the_media_relay_of_the_server() {
         assert_eq!(echo["expected"], echo["received"], "{echo}");
     }
 }
+
+#[test]
+fn audio_is_transcoded_by_other_systems() {
+    for (system, pairs) in [
+        ("rtpengine", ["PCMU,GSM", "PCMU,Opus"]),
+        ("baresip", ["PCMU,G726", "PCMU,G722"]),
+    ] {
+        let [one, other] = pairs;
+        let pairs = format!("--codecs PCMU,PCMU --codecs {one} --codecs {other}");
+        let ended = bench(&format!(
+            "media --sut {system} --auth --users 40 --calls 2 {pairs} --settle 0 {SHORT}"
+        ));
+        assert_eq!(ended.status, 0, "{system}: {ended:?}");
+        let record = ended.record();
+        let version = record["systems"][0]["version"].as_str().expect("a version");
+        assert!(version.contains(system) || version.contains("Version"), "{version}");
+        for (run, is_transcoded) in
+            record["runs"].as_array().expect("runs").iter().zip([false, true, true])
+        {
+            let (sound, label) = (&run["media"]["sound"], &run["label"]);
+            assert_eq!(sound["unheard"], 0, "{system}, {label}: {sound}");
+            let measure = if is_transcoded { "windows" } else { "exact" };
+            assert!(sound[measure].as_u64() > Some(0), "{system}, {label}: {sound}");
+            assert!(run["watch"]["total"]["cpu_user_us"].as_u64() > Some(0), "{label}");
+        }
+    }
+}
