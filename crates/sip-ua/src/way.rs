@@ -47,6 +47,8 @@ pub(crate) fn keeps(flow: &Flow, asked: Option<&[u8]>, next: NextHop<'_>) -> boo
     let is_theirs = asked.is_none() && flow.transport.is_stream();
     (ip == remote && is_same_transport && (is_same_port || is_theirs))
         || (is_inside(ip) && !is_inside(remote))
+        // Another host means itself by such an address, as behind a forwarded port.
+        || (ip.is_loopback() && !remote.is_loopback())
 }
 
 /// Returns true if an address is valid only in its own network.
@@ -92,6 +94,7 @@ mod tests {
             // No location can work.
             (true, udp, proxy, Some("sip:b"), "sip:a@10.0.0.1:5071", false),
             (true, udp, proxy, Some("sip:b"), "sip:a@0.0.0.0", false),
+            (true, udp, "10.0.2.2:5060", Some("sip:b"), "sip:127.0.0.1:5060;lr", true),
             (true, udp, proxy, Some("sip:b"), "sip:a@x.invalid", false),
             (true, tls, proxy, Some("sips:b"), "sip:a@198.51.100.1:5071", false),
             (true, Transport::Wss, proxy, None, "sip:a@c", false),

@@ -482,8 +482,9 @@ mod tests {
         let users = Users::from_pattern("u{}:p{}", 2).expect("users");
         let run = tempfile::tempdir().expect("a folder");
         let target = "[::1]:5070".parse().expect("an address");
-        let plan =
-            profile.plan(&wanted(&users, Mode::Stateful), target, 5071, run.path()).expect("a plan");
+        let plan = profile
+            .plan(&wanted(&users, Mode::Stateful), target, 5071, run.path())
+            .expect("a plan");
         let program = fs::canonicalize(path("server")).expect("a path").display().to_string();
         let expected = ["5070", "--workers=3", "stateful", "on", "udp", DOMAIN, "10"];
         assert_eq!(plan.command[0], program);

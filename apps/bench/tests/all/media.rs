@@ -202,10 +202,9 @@ fn audio_comes_back_through_the_media_relay_of_the_server() {
 
 #[test]
 fn audio_is_transcoded_by_other_systems() {
-    for (system, pairs) in [
-        ("rtpengine", ["PCMU,GSM", "PCMU,Opus"]),
-        ("baresip", ["PCMU,G726", "PCMU,G722"]),
-    ] {
+    for (system, pairs) in
+        [("rtpengine", ["PCMU,GSM", "PCMU,Opus"]), ("baresip", ["PCMU,G726", "PCMU,G722"])]
+    {
         let [one, other] = pairs;
         let pairs = format!("--codecs PCMU,PCMU --codecs {one} --codecs {other}");
         let ended = bench(&format!(

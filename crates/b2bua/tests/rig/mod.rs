@@ -4,7 +4,8 @@
 #![allow(dead_code)]
 
 use barebell_b2bua::{B2bua, Config};
-use sip::{Connection, Flow, Instant, Message, Transport, Uri};
+use sip::message::Response;
+use sip::{Connection, Flow, Instant, Message, Method, Transport, Uri};
 use sip_ua::{Agent, CallError, CallId, Event, Location};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -183,7 +184,7 @@ impl Rig {
         self.silent.push(phone);
     }
 
-    fn drain(&mut self, phone: usize) {
+    pub(crate) fn drain(&mut self, phone: usize) {
         let now = self.now();
         loop {
             while let Some(transmit) = self.phones[phone].poll_transmit() {
@@ -224,11 +225,25 @@ impl Rig {
                     (0..self.phones.len()).find(|phone| via.host.ip() == Some(address(*phone).ip()))
                 }
             };
-            let to = to.expect("a known phone");
-            self.network.send(server(), address(to), &transmit.bytes);
+            match to {
+                Some(to) => self.network.send(server(), address(to), &transmit.bytes),
+                None => self.refuse_unknown(&message),
+            }
         }
         if let Some(next) = self.b2bua.next_timer() {
             self.network.wake_at(next.since(BEGIN).into(), Wake::B2bua);
+        }
+    }
+
+    /// Answers a request that no phone has, as the proxy does.
+    fn refuse_unknown(&mut self, request: &Message<'_>) {
+        if request.method().is_some_and(|method| method != Method::Ack) {
+            let (status, reason) = (404, "Not Found");
+            let source = server();
+            let response = Response { request, source, status, reason, to_tag: Some(b"none") };
+            let mut bytes = Vec::new();
+            response.write(&mut bytes, |_| {});
+            self.network.send(server(), server(), &bytes);
         }
     }
 
