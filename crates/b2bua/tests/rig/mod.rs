@@ -1,12 +1,16 @@
 //! Phones on a network with a virtual clock, with a back-to-back user agent between them. The rig
-//! has the part of the proxy: it passes requests to the phone that their URI names.
+//! has the part of the proxy: it passes requests to the phone that their URI names. With
+//! [`Rig::behind_proxy`] the server's proxy is in front of both legs instead.
 // Each test file uses a part of it.
 #![allow(dead_code)]
 
+mod proxy;
+
 use barebell_b2bua::{B2bua, Config};
+use proxy::Proxy;
 use sip::message::Response;
 use sip::{Connection, Flow, Instant, Message, Method, Transport, Uri};
-use sip_ua::{Agent, CallError, CallId, Event, Location};
+use sip_ua::{Account, AccountId, Agent, CallError, CallId, Event, Location, RegistrationState};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -31,6 +35,7 @@ pub(crate) struct Rig {
     pub(crate) b2bua: B2bua,
     /// All messages that phones were sent, with the number of the phone.
     pub(crate) received: Vec<(usize, Vec<u8>)>,
+    proxy: Option<Proxy>,
     /// The phones that neither send nor receive any more.
     silent: Vec<usize>,
 }
@@ -92,8 +97,35 @@ impl Rig {
             events: configs.iter().map(|_| VecDeque::new()).collect(),
             b2bua: B2bua::new(config, &secret),
             received: Vec::new(),
+            proxy: None,
             silent: Vec::new(),
         }
+    }
+
+    /// Returns `count` phones that are registered at a proxy in front of the B2BUA, on a network
+    /// with the properties `link`.
+    pub(crate) fn behind_proxy(seed: u64, count: usize, link: Link) -> Self {
+        let config = |phone: usize| {
+            let mut account = Account::new(&format!("sip:p{phone}@{}", server()));
+            account.proxy = Some(format!("sip:{};lr", server()));
+            sip_ua::Config { accounts: vec![account], ..sip_ua::Config::default() }
+        };
+        let configs: Vec<_> = (0..count).map(config).collect();
+        let mut rig = Self::new(seed, &configs);
+        rig.proxy = Some(Proxy::new(server()));
+        for phone in 0..count {
+            rig.act(phone, |phone, now| {
+                phone.register(now, AccountId(0));
+                Ok(())
+            });
+            rig.expect_where(phone, |event| {
+                let state = RegistrationState::Registered { expires: sip::Duration::ZERO };
+                matches!(event, Event::Registration { state: found, .. }
+                    if std::mem::discriminant(found) == std::mem::discriminant(&state))
+            });
+        }
+        rig.network.link = link;
+        rig
     }
 
     /// Returns `count` phones with default settings.
@@ -127,7 +159,8 @@ impl Rig {
     /// A phone calls another one with the offer `session`, or without an offer if it is empty.
     pub(crate) fn call(&mut self, from: usize, to: usize, session: &[u8]) -> CallId {
         let uri = format!("sip:p{to}@{}", server());
-        self.act(from, |phone, now| phone.call(now, None, &uri, session.to_vec()))
+        let account = self.proxy.as_ref().map(|_| AccountId(0));
+        self.act(from, |phone, now| phone.call(now, account, &uri, session.to_vec()))
     }
 
     /// Establishes a call. Returns its identifiers at both phones.
@@ -146,13 +179,14 @@ impl Rig {
 
     /// Returns the next event of a phone for which `is_it` is true. Earlier ones are dropped.
     pub(crate) fn expect_where(&mut self, phone: usize, is_it: impl Fn(&Event) -> bool) -> Event {
+        let end = self.now() + sip::Duration::from_secs(3600);
         loop {
             while let Some(event) = self.events[phone].pop_front() {
                 if is_it(&event) {
                     return event;
                 }
             }
-            assert!(self.step(), "phone {phone} waits for an event");
+            assert!(self.step() && self.now() < end, "phone {phone} waits for an event");
         }
     }
 
@@ -210,7 +244,37 @@ impl Rig {
         }
     }
 
+    /// Passes the messages between the proxy, the B2BUA and the network.
+    fn drain_proxy(&mut self) {
+        let now = self.now();
+        let Some(proxy) = &mut self.proxy else { return };
+        loop {
+            let sent = proxy.sent(now);
+            let is_idle = sent.is_empty();
+            for (flow, bytes) in sent {
+                match flow.is_internal() {
+                    true => self.b2bua.receive(now, &flow, &bytes),
+                    false => self.network.send(server(), flow.remote, &bytes),
+                }
+            }
+            while let Some(transmit) = self.b2bua.poll_transmit() {
+                assert!(transmit.flow.is_internal(), "the B2BUA has no other flow");
+                proxy.receive(now, &transmit.flow, &transmit.bytes);
+            }
+            if is_idle && !proxy.has_sent() {
+                break;
+            }
+        }
+        let timers = [self.b2bua.next_timer(), proxy.next_timer()];
+        for next in timers.into_iter().flatten() {
+            self.network.wake_at(next.since(BEGIN).into(), Wake::B2bua);
+        }
+    }
+
     fn drain_b2bua(&mut self) {
+        if self.proxy.is_some() {
+            return self.drain_proxy();
+        }
         while let Some(transmit) = self.b2bua.poll_transmit() {
             assert!(transmit.flow.is_internal(), "the B2BUA has no other flow");
             let message = Message::parse(&transmit.bytes).expect("a message");
@@ -252,7 +316,18 @@ impl Rig {
         let Some(event) = self.network.next_event() else { return false };
         let now = self.now();
         match event {
-            network::Event::Datagram { to, bytes, .. } if to == server() => {
+            network::Event::Datagram { from, to, bytes } if to == server() => {
+                if let Some(proxy) = &mut self.proxy {
+                    let flow = Flow {
+                        transport: Transport::Udp,
+                        local: to,
+                        remote: from,
+                        connection: None,
+                    };
+                    proxy.receive(now, &flow, &bytes);
+                    self.drain_proxy();
+                    return true;
+                }
                 // The addresses of both legs are those of the caller: the first phone.
                 let flow = Flow {
                     transport: Transport::Tcp,
@@ -284,8 +359,11 @@ impl Rig {
             network::Event::Wake(Wake::B2bua) => {
                 if self.b2bua.next_timer().is_some_and(|next| next <= now) {
                     self.b2bua.on_timer(now);
-                    self.drain_b2bua();
                 }
+                if let Some(proxy) = &mut self.proxy {
+                    proxy.on_timer(now);
+                }
+                self.drain_b2bua();
             }
             network::Event::Wake(Wake::Nothing)
             | network::Event::Stream { .. }
