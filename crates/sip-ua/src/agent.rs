@@ -109,10 +109,11 @@ impl Agent {
         self.core.clients.all.len() + self.core.servers.all.len()
     }
 
-    /// Returns true if a local request waits for its response.
+    /// Returns true if a local request waits for its response, or for the time at which it may be
+    /// sent.
     #[must_use]
     pub fn is_asking(&self) -> bool {
-        self.core.clients.is_waiting()
+        self.core.clients.is_waiting() || self.core.leaving > 0
     }
 
     /// Adds an account. It registers after [`Agent::register`].

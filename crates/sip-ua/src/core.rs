@@ -63,6 +63,8 @@ pub(crate) struct Core {
     pub(crate) acks: Acks,
     /// The requests that the owner passes on, with the tags of their responses.
     pub(crate) passed: BTreeMap<RequestId, (Asked, Vec<u8>)>,
+    /// The number of ended calls whose BYE waits for an ACK.
+    pub(crate) leaving: usize,
     numbers: u64,
 }
 
@@ -85,6 +87,7 @@ impl Core {
             shorten: None,
             acks: Acks::default(),
             passed: BTreeMap::new(),
+            leaving: 0,
             numbers: 0,
         };
         accounts.for_each(|account| core.note_account(account));

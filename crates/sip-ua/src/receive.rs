@@ -149,7 +149,7 @@ impl Agent {
             return;
         }
         if let Some(call) = self.calls.of(&self.core, ack) {
-            call.on_ack(&mut self.core, ack);
+            call.on_ack(&mut self.core, ack, now);
         }
     }
 

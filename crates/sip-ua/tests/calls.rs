@@ -343,3 +343,31 @@ fn a_uri_without_a_destination_is_rejected_with_its_reason() {
         assert_eq!(destination(uri.as_bytes()), Err(reason));
     }
 }
+
+/// A BYE that overtakes the 2xx would find no dialog (RFC 3261 section 15).
+#[test]
+fn the_bye_of_the_callee_waits_for_the_ack() {
+    let mut rig = Rig::new(1, Link::default(), &[Config::default(), Config::default()]);
+    rig.call(0, 1);
+    let Event::Incoming { call, .. } = rig.expect(1) else { panic!("a call") };
+    rig.act(1, |agent, now| agent.answer(now, call, SESSION));
+    rig.act(1, |agent, now| agent.hang_up(now, call));
+    assert!(matches!(rig.expect(1), Event::Ended { .. }));
+    assert!(rig.is_asking(1), "the phone must not stop yet");
+    assert_eq!((rig.calls(1), rig.count(1, "BYE")), (0, 0));
+    rig.finish();
+    assert_eq!((rig.count(0, "ACK"), rig.count(1, "BYE")), (1, 1));
+}
+
+#[test]
+fn the_bye_of_the_callee_is_sent_without_an_ack_in_the_end() {
+    let mut rig = Rig::new(2, Link::default(), &[Config::default(), Config::default()]);
+    rig.call(0, 1);
+    let Event::Incoming { call, .. } = rig.expect(1) else { panic!("a call") };
+    rig.set_link(Link { loss: 1000, ..Link::default() });
+    rig.act(1, |agent, now| agent.answer(now, call, SESSION));
+    rig.act(1, |agent, now| agent.hang_up(now, call));
+    rig.pass(Duration::from_secs(40));
+    assert!(rig.count(1, "SIP/2.0 200") > 5, "the 2xx is retransmitted");
+    assert!(rig.count(1, "BYE") > 0);
+}

@@ -18,11 +18,14 @@ impl Call {
         match &mut self.state {
             State::Calling(_) => self.take_back(core, lines, End::HungUp, now),
             State::Ringing(_) => self.decline(core, 603, lines, now),
-            State::Established(_) => {
-                self.send_bye_quietly(core, lines, now);
+            State::Established(established) => {
+                match established.leave(lines) {
+                    Some(leaving) => self.wait_to_leave(core, leaving, now),
+                    None => self.send_bye_quietly(core, lines, now),
+                }
                 core.tell(Event::Ended { call: self.id, end: End::HungUp });
             }
-            State::Referred(_) | State::Over => {}
+            State::Referred(_) | State::Leaving(_) | State::Over => {}
         }
     }
 
@@ -67,7 +70,7 @@ impl Call {
         match &self.state {
             State::Calling(_) => self.take_back(core, b"", end, now),
             State::Established(_) => self.send_bye(core, end, now),
-            State::Ringing(_) | State::Referred(_) | State::Over => {}
+            State::Ringing(_) | State::Referred(_) | State::Leaving(_) | State::Over => {}
         }
     }
 
@@ -107,7 +110,7 @@ impl Call {
                 // A pending INVITE with a provisional response has no timeout.
                 core.cancel(self.id, b"", now);
             }
-            State::Referred(_) | State::Over => {}
+            State::Referred(_) | State::Leaving(_) | State::Over => {}
         }
     }
 }

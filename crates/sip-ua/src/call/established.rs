@@ -29,16 +29,12 @@ impl Call {
             }
             return self.send_bye(core, End::Failed(Failure::TimedOut), now);
         }
-        if answer.again <= now {
-            let timers = core.config.timers;
-            answer.interval = answer.interval.times(2).min(timers.t2.max(timers.t1));
-            answer.again = now + answer.interval;
-            core.send_again(answer.key);
-        }
+        answer.retransmit(core, now);
     }
 
     /// Processes an ACK.
-    pub(crate) fn on_ack(&mut self, core: &mut Core, ack: &Message<'_>) {
+    pub(crate) fn on_ack(&mut self, core: &mut Core, ack: &Message<'_>, now: Instant) {
+        self.on_ack_leaving(core, ack, now);
         let State::Established(established) = &mut self.state else { return };
         let cseq = cseq_of(ack);
         let is_meant = |answer: &mut Unacknowledged| answer.cseq == cseq;

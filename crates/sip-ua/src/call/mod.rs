@@ -9,6 +9,7 @@ mod established;
 mod exchange;
 mod incoming;
 mod info;
+mod leaving;
 mod moved;
 mod offer_answer;
 mod outgoing;
@@ -48,8 +49,12 @@ impl Call {
         key: ServerKey,
         now: Instant,
     ) {
-        if matches!(self.state, State::Referred(_)) {
-            return self.on_request_referred(core, request, flow, key, now);
+        match self.state {
+            State::Referred(_) => {
+                return self.on_request_referred(core, request, flow, key, now);
+            }
+            State::Leaving(_) => return self.on_request_leaving(core, request, flow, key, now),
+            _ => {}
         }
         let tag = self.local_tag();
         let refuse = |core: &mut Core, status: u16| {
@@ -130,6 +135,7 @@ impl Call {
                 self.poll_timer(core, now);
             }
             State::Referred(referred) if referred.until <= now => self.state = State::Over,
+            State::Leaving(_) => self.poll_leaving(core, now),
             _ => {}
         }
     }
@@ -142,6 +148,7 @@ impl Call {
             }
             State::Established(established) => established.next_timer(self.is_free()),
             State::Referred(referred) => Some(referred.until),
+            State::Leaving(leaving) => Some(leaving.next_timer()),
             State::Calling(_) | State::Over => None,
         };
         [next, self.next_offer()].into_iter().flatten().min()

@@ -3,6 +3,7 @@
 use super::ack::SentAck;
 use super::error::{CallError, CallState};
 use super::exchange::{Exchange, Offer};
+use super::leaving::Leaving;
 use super::redirect::Redirects;
 use super::referral::Referrals;
 use super::reliable::Responses;
@@ -76,6 +77,8 @@ pub(super) enum State {
     Established(Box<Established>),
     /// Ended, except for the notifications of a transfer.
     Referred(Box<Referred>),
+    /// Ended, except for the BYE, which waits for an ACK.
+    Leaving(Box<Leaving>),
     /// Over. Its transactions answer what still arrives.
     Over,
 }
@@ -174,6 +177,16 @@ impl Unacknowledged {
             is_astray: false,
         }
     }
+
+    /// Sends the 2xx again when due.
+    pub(super) fn retransmit(&mut self, core: &mut Core, now: Instant) {
+        if self.again <= now {
+            let timers = core.config.timers;
+            self.interval = self.interval.times(2).min(timers.t2.max(timers.t1));
+            self.again = now + self.interval;
+            core.send_again(self.key);
+        }
+    }
 }
 
 impl Established {
@@ -220,7 +233,7 @@ impl Call {
 
     /// Returns true if the owner was informed of the end.
     pub(crate) const fn has_ended(&self) -> bool {
-        matches!(self.state, State::Referred(_) | State::Over)
+        matches!(self.state, State::Referred(_) | State::Leaving(_) | State::Over)
     }
 
     /// Returns true if the call is established.
@@ -249,7 +262,7 @@ impl Call {
         match &self.state {
             State::Ringing(ringing) => Some(&ringing.dialog),
             State::Established(established) => Some(&established.dialog),
-            State::Calling(_) | State::Referred(_) | State::Over => None,
+            State::Calling(_) | State::Referred(_) | State::Leaving(_) | State::Over => None,
         }
     }
 
@@ -268,6 +281,7 @@ impl Call {
             State::Ringing(ringing) => ringing.dialog.id() == id,
             State::Established(established) => established.dialog.id() == id,
             State::Referred(referred) => referred.dialog.id() == id,
+            State::Leaving(leaving) => leaving.dialog.id() == id,
             State::Over => false,
         }
     }
@@ -300,7 +314,7 @@ impl Call {
             State::Established(established) => {
                 (&mut [][..], Some((&mut established.dialog, &mut established.exchange)))
             }
-            State::Referred(_) | State::Over => (&mut [][..], None),
+            State::Referred(_) | State::Leaving(_) | State::Over => (&mut [][..], None),
         };
         early.iter_mut().map(|early| (&mut early.dialog, &mut early.exchange)).chain(one)
     }
@@ -310,7 +324,7 @@ impl Call {
         match &self.state {
             State::Calling(calling) => calling.current,
             State::Established(established) => established.branch,
-            State::Ringing(_) | State::Referred(_) | State::Over => None,
+            State::Ringing(_) | State::Referred(_) | State::Leaving(_) | State::Over => None,
         }
     }
 
@@ -320,7 +334,7 @@ impl Call {
             State::Calling(calling) => calling.current().map(|early| &early.exchange),
             State::Ringing(ringing) => Some(&ringing.exchange),
             State::Established(established) => Some(&established.exchange),
-            State::Referred(_) | State::Over => None,
+            State::Referred(_) | State::Leaving(_) | State::Over => None,
         }
     }
 
@@ -386,6 +400,7 @@ impl Call {
             State::Established(established) => established.dialog.id().local_tag.to_vec(),
             State::Calling(calling) => calling.dialog.id().local_tag.to_vec(),
             State::Referred(referred) => referred.dialog.id().local_tag.to_vec(),
+            State::Leaving(leaving) => leaving.dialog.id().local_tag.to_vec(),
             State::Over => Vec::new(),
         }
     }
@@ -404,7 +419,7 @@ impl Call {
                 established.unacknowledged.as_ref().is_some_and(|answer| !answer.is_astray)
             }
             State::Ringing(ringing) => ringing.reliable.is_waiting(),
-            State::Calling(_) | State::Referred(_) | State::Over => false,
+            State::Calling(_) | State::Referred(_) | State::Leaving(_) | State::Over => false,
         }
     }
 
