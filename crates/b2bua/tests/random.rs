@@ -17,6 +17,8 @@ const PHONES: usize = 4;
 struct Call {
     is_incoming: bool,
     is_answered: bool,
+    /// True if the offer of the INVITE was answered before the call was.
+    is_settled: bool,
     /// The answer that a provisional response has had.
     early: Option<Vec<u8>>,
     /// True while the other party waits for an answer to its offer.
@@ -80,10 +82,20 @@ impl World {
                         call.is_incoming = true;
                         call.remote = offer.unwrap_or_default();
                     }
+                    Event::Ringing { session: Some(session), is_settled: true, .. } => {
+                        call.is_settled = true;
+                        call.remote = session;
+                        if let Some(offered) = call.offered.take() {
+                            call.local = offered;
+                        }
+                    }
                     Event::Answered { session, .. } => {
                         call.is_answered = true;
                         call.remote = session.unwrap_or_default();
-                        if let Some(offered) = call.offered.take() {
+                        // Otherwise it is an offer that was made since.
+                        if !call.is_settled
+                            && let Some(offered) = call.offered.take()
+                        {
                             call.local = offered;
                         }
                     }
