@@ -1,7 +1,7 @@
 //! The ports of relayed media. There are no sockets: a table leads from a port to its leg.
 //!
-//! Packets of a plain leg whose ends are known are rewritten in their frames, by an entry in the
-//! table. All other packets pass the stream of their leg.
+//! Packets of a plain leg with known ends are rewritten in their frames, by an entry in the table.
+//! All other packets pass the stream of their leg.
 
 use crate::lock::Lock;
 use crate::machine::random::Random;

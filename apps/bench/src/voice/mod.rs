@@ -1,5 +1,5 @@
-//! Calls with media: the load of simultaneous calls, the audio of which the callees send back, and
-//! what is measured on it.
+//! Calls with media: a load of simultaneous calls in which the callees return the audio, and the
+//! measurements on it.
 //!
 //! A worker is a thread with both ends of its calls. The signalling and the negotiation are those
 //! of the crate `call`. The packets are written here, from audio that is encoded beforehand: so the

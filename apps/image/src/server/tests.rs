@@ -1,9 +1,10 @@
 //! A server that loses its lease and gets it again.
 
+use super::accounts::Trouble;
 use super::*;
 use crate::nic::fake;
 use alloc::vec;
-use core::net::SocketAddrV4;
+use core::net::{Ipv4Addr, SocketAddrV4};
 
 const NOW: Instant = Instant::from_micros(1_800_000_000_000_000);
 const MEMORY: Heap = Heap { used: 0, claimed: 60 << 20, used_reserve: 0 };

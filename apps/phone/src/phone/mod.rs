@@ -279,7 +279,7 @@ impl Phone {
         self.numbers.get(&id).copied()
     }
 
-    /// Sets the leg of a call, by which the engine knows it.
+    /// Sets the leg of a call, and records the number of the call by its identifier in the engine.
     fn set_leg(&mut self, number: u64, leg: Leg) {
         let Some(call) = self.calls.get_mut(&number) else { return };
         self.numbers.extend(leg.call.id().map(|id| (id, number)));
