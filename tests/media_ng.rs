@@ -91,7 +91,7 @@ fn relayed_packets(report: &str) -> Option<u64> {
 fn phones_hear_each_other_through_kamailio_and_the_relay() {
     let relay = Relay::start();
     let exchange = &relay.exchange;
-    let kamailio = Kamailio::start_with_relay(exchange.server.address(), relay.address);
+    let kamailio = Kamailio::start_with_relay(exchange.server.address(), relay.address, "");
     let account = Account { proxy: Some(kamailio.outside), ..exchange.account("alice", Udp) };
     let mut alice = Phone::registered(Barebell, account);
     let mut bob = exchange.phone(Barebell, "bob", Udp);
@@ -116,6 +116,28 @@ fn phones_hear_each_other_through_kamailio_and_the_relay() {
         relay.wait_until_closed();
         assert_eq!(relay.call(), None);
     }
+}
+
+#[test]
+fn phones_without_a_common_codec_talk_through_kamailio_and_the_relay() {
+    let relay = Relay::start();
+    let exchange = &relay.exchange;
+    let flags = "codec-transcode-G722 codec-transcode-opus";
+    let kamailio = Kamailio::start_with_relay(exchange.server.address(), relay.address, flags);
+    let account = |user, codecs| Account { codecs, ..exchange.account(user, Udp) };
+    let alice = Account { proxy: Some(kamailio.outside), ..account("alice", "GSM") };
+    let mut alice = Phone::registered(Barebell, alice);
+    let mut bob = Phone::registered(Barebell, account("bob", "opus"));
+    alice.dial_until_it_rings(&exchange.server.uri("bob"));
+    bob.wait_for(Event::Incoming);
+    bob.act(&Action::Answer);
+    alice.wait_for(Event::Established);
+    bob.wait_for(Event::Established);
+    alice.wait_until_it_hears_faithfully(&bob);
+    bob.wait_until_it_hears_faithfully(&alice);
+    alice.act(&Action::HangUp);
+    bob.wait_for(Event::Ended);
+    relay.wait_until_closed();
 }
 
 #[test]

@@ -91,15 +91,16 @@ impl Kamailio {
         Self::start_with(next_hop, nat, None)
     }
 
-    /// As [`Kamailio::start`], with a media relay: its module rtpengine, without any flag, sends
-    /// requests to `engine`.
+    /// As [`Kamailio::start`], with a media relay: its module rtpengine sends requests with `flags`
+    /// to `engine`.
     ///
     /// # Panics
     /// Kamailio cannot be started.
     #[must_use]
-    pub fn start_with_relay(next_hop: SocketAddr, engine: SocketAddr) -> Self {
+    pub fn start_with_relay(next_hop: SocketAddr, engine: SocketAddr, flags: &str) -> Self {
         Self::start_by(&|outside, inside| {
-            configuration((outside, inside), next_hop, Nat::Ignored, None, Some(engine))
+            let relay = Some((engine, flags));
+            configuration((outside, inside), next_hop, Nat::Ignored, None, relay)
         })
     }
 
@@ -139,7 +140,7 @@ fn configuration(
     next_hop: SocketAddr,
     nat: Nat,
     tls: Option<&Tls<'_>>,
-    engine: Option<SocketAddr>,
+    engine: Option<(SocketAddr, &str)>,
 ) -> String {
     // Only the outside is behind a NAT.
     let from_outside = |command| format!("if ($Rp == {}) {{ {command}(); }}", outside.port());
@@ -158,13 +159,13 @@ fn configuration(
     let module = tls.map_or_else(String::new, module);
     // It offers, answers and deletes, as the message asks for.
     let (engine, relay) = match engine {
-        None => (String::new(), ""),
-        Some(engine) => (
+        None => Default::default(),
+        Some((engine, flags)) => (
             format!(
                 "loadmodule \"rtpengine.so\"\n\
                  modparam(\"rtpengine\", \"rtpengine_sock\", \"udp:{engine}\")\n"
             ),
-            "rtpengine_manage();",
+            format!("rtpengine_manage(\"{flags}\");"),
         ),
     };
     format!(

@@ -325,7 +325,7 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
             self.media.iter_mut().zip(&session.media).zip(&exchange.announced)
         {
             let announcement = ends.read(session, description, host)?;
-            let (Some(medium), Some(announcement), Some(offered)) =
+            let (Some(medium), Some(mut announcement), Some(offered)) =
                 (slot.as_mut(), announcement, offered)
             else {
                 // Another early answer may accept the medium.
@@ -344,15 +344,15 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
                 None => KeyChange::None,
             };
             let (formats, routes) = medium.codecs.answer(offerer, description);
-            if routes.is_none() && is_final {
-                medium.conversion = None;
+            if routes.is_none() {
+                // The offerer would not understand their packets.
+                announcement.payload_types &= !formats.removed;
+                if is_final {
+                    medium.conversion = None;
+                }
             }
             let moved = medium.stream.with(|legs| {
                 medium.settle(legs, host);
-                for (at, leg) in legs.iter_mut().enumerate() {
-                    let route = routes.as_ref().map(|routes| &routes[at]);
-                    Conversion::update(&mut leg.conversion, route);
-                }
                 let mut moved = [false; 2];
                 for (side, announcement) in [(by, &announcement), (offerer, offered)] {
                     let leg = &mut legs[side.index()];
@@ -361,6 +361,10 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
                     let agreed = medium.keying.as_ref().map(|keying| keying[side.index()].agreed());
                     LegKeys::renew(&mut leg.keys, agreed.flatten())?;
                     moved[side.index()] |= !had_keys && leg.keys.is_some();
+                }
+                for (at, leg) in legs.iter_mut().enumerate() {
+                    let route = routes.as_ref().map(|routes| &routes[at]);
+                    Conversion::update(&mut leg.conversion, route);
                 }
                 Ok::<_, RelayError>(moved)
             })?;

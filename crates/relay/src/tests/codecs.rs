@@ -80,6 +80,13 @@ fn a_shared_codec_passes_and_added_ones_leave_the_answer() {
     let left = ["rtpmap:0 PCMU/8000", "ptime:20"];
     assert_eq!(medium(&answer), ("0 101", left.to_vec()));
     assert!(rig.stream().summary()[0].converted_to.is_none());
+    // Packets of the others do not pass.
+    rig.send(Side::Caller, "198.51.100.1:4000", &super::rtp(1)).unwrap();
+    let mut packet = super::rtp(1);
+    rig.send(Side::Callee, "203.0.113.1:6000", &packet).unwrap();
+    packet[1] = 8;
+    let sent = rig.send(Side::Callee, "203.0.113.1:6000", &packet);
+    assert_eq!(sent, Err(crate::Drop::PayloadType(8)));
     assert_eq!(crate::Calls::conversions(&rig.relay), 0);
 }
 
