@@ -9,6 +9,11 @@ use crate::record::{Counts, Delay, Histogram, Run};
 /// The status in [`Counts::finals`] of requests without a final response.
 const NO_RESPONSE: u16 = 0;
 
+/// The highest maximum packet delay of an observed call (row D2 of docs/sources.md).
+pub(crate) const MAX_PACKET_DELAY_US: u64 = 90_000;
+/// The share of the processors of its machine from which a server has used them up.
+pub(crate) const USED_UP: f64 = 0.95;
+
 /// Returns a share of `whole` in percent.
 fn percent(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| 100.0 * part as f64 / whole as f64)
@@ -154,32 +159,62 @@ pub(crate) fn generator_cpu_per_operation(run: &Run) -> Option<f64> {
     )
 }
 
+/// Returns the mean number of busy processors of the system under test in the measured time.
+pub(crate) fn processors(run: &Run) -> Option<f64> {
+    let (mut used, mut seconds) = (0.0, 0.0);
+    for (from, to, sample) in run.watch.as_ref()?.spans() {
+        // Samples are taken once per second, not at the start and end of the measured time.
+        let inside = to.min(run.seconds) - from.max(0.0);
+        if inside > 0.0 {
+            let cpu = sample.usage.cpu_user_us as f64 + sample.usage.cpu_system_us as f64;
+            used += cpu * inside / (to - from);
+            seconds += inside;
+        }
+    }
+    (seconds > 0.0).then(|| used / seconds / 1e6)
+}
+
+/// Returns the share of the processors of its machine that the server used, from 0 to 1.
+pub(crate) fn busy(run: &Run) -> Option<f64> {
+    Some(processors(run)? / run.watch.as_ref()?.cores.max(1) as f64)
+}
+
+/// Returns true if a media load reached the limit of maximum packet delay on its observed call.
+pub(crate) fn is_too_late(run: &Run) -> bool {
+    max_packet_delay(run).is_some_and(|us| us > MAX_PACKET_DELAY_US)
+}
+
+/// Returns the maximum packet delay of the observed call in microseconds.
+pub(crate) fn max_packet_delay(run: &Run) -> Option<u64> {
+    Some(run.media.as_ref()?.figures.observed.as_ref()?.max_delta_us)
+}
+
 /// Returns the share of audio packets that did not come back to the callers, in percent; `None`
 /// without media, as of the figures below.
 pub(crate) fn media_loss(run: &Run) -> Option<f64> {
-    Some(100.0 * run.media.as_ref()?.echo.loss())
+    Some(100.0 * run.media.as_ref()?.figures.echo.loss())
 }
 
 /// Returns the mean jitter of the streams that came back, in microseconds.
 pub(crate) fn media_jitter(run: &Run) -> Option<f64> {
-    let jitter = &run.media.as_ref()?.echo.jitter;
+    let jitter = &run.media.as_ref()?.figures.echo.jitter;
     (!jitter.is_empty()).then(|| jitter.mean())
 }
 
 /// Returns the longest time between two packets of a stream that came back, in microseconds.
 pub(crate) fn media_delta(run: &Run) -> Option<f64> {
-    let delta = &run.media.as_ref()?.echo.max_delta;
+    let delta = &run.media.as_ref()?.figures.echo.max_delta;
     (!delta.is_empty()).then(|| delta.max() as f64)
 }
 
 /// Returns the 99th percentile of the round trip of packets, in microseconds.
 pub(crate) fn media_delay(run: &Run) -> Option<f64> {
-    run.media.as_ref()?.echo.delay.told(99.0).map(|us| us as f64)
+    run.media.as_ref()?.figures.echo.delay.told(99.0).map(|us| us as f64)
 }
 
 /// Returns the lowest mean opinion score of a stream that came back.
 pub(crate) fn media_mos(run: &Run) -> Option<f64> {
-    let echo = &run.media.as_ref()?.echo;
+    let echo = &run.media.as_ref()?.figures.echo;
     echo.mos().map(|_| echo.mos_min)
 }
 

@@ -366,7 +366,7 @@ impl Requirements {
 mod tests {
     use super::*;
     use crate::metrics::tests::run;
-    use crate::record::{Media, Streams, Usage, Watch};
+    use crate::record::{Media, MediaFigures, Streams, Usage, Watch};
     use sip::Duration;
 
     fn measured() -> Run {
@@ -396,7 +396,8 @@ mod tests {
             .into_iter()
             .for_each(|millis| echo.max_delta.record(Duration::from_millis(millis)));
         (1..=100).for_each(|millis| echo.delay.record(Duration::from_millis(millis)));
-        run.media = Some(Box::new(Media { echo, ..Media::default() }));
+        let figures = MediaFigures { echo, ..MediaFigures::default() };
+        run.media = Some(Box::new(Media { figures, ..Media::default() }));
         run
     }
 

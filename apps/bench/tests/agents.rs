@@ -135,6 +135,48 @@ fn two_machines_put_one_load_on_a_third() {
     two.assert_nothing_is_left();
 }
 
+/// Starts Barebell on the machine of the server, without authentication.
+fn barebell(two: &Two) -> Program {
+    let built = Path::new(BENCH).with_file_name("barebell");
+    let program = std::env::var_os("BAREBELL_BIN").map_or(built, PathBuf::from);
+    let folder = two.lab.folder.path();
+    let config = folder.join("barebell.toml");
+    fs::write(&config, "[limits]\ntrusted = [\"10.99.0.0/24\"]\n").expect("a file");
+    let listen = format!("udp:{}:{PORT}", Lab::address(SERVER));
+    let mut command = two.lab.command(SERVER, &program.display().to_string());
+    command.args(["serve", "--auth", "off", "--domain", "lab.example", "--listen", &listen]);
+    command.arg("--config").arg(config).arg("--data").arg(folder.join("data"));
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    Program::start(&mut command)
+}
+
+#[test]
+fn callers_of_two_machines_call_the_callees_of_both() {
+    let two = Two::new();
+    let _server = barebell(&two);
+    let arguments = "media --calls 8 --users 60 --audio 1s --duration 2s --max-lag 10s --settle 0 \
+                     --no-probe --no-headroom --quiet --json";
+    // The server may not listen yet: then no callee can register.
+    let output = until("server", || {
+        let words: Vec<&str> = arguments.split_ascii_whitespace().collect();
+        let output = two.controller(&words.join(" ")).output().expect("a run");
+        output.status.success().then_some(output)
+    });
+    let record = record(&output);
+    let run = &record["runs"][0];
+    let (counts, media) = (&run["counts"], &run["media"]);
+    assert!(counts["offered"].as_u64() >= Some(8), "{counts}");
+    assert_eq!(counts["succeeded"], counts["offered"], "{counts}");
+    assert_eq!(media["sound"]["unheard"], 0, "{media}");
+    assert!(media["held"].as_f64() > Some(4.0), "the calls of both machines: {media}");
+    assert_eq!(run["delays"]["rrd"]["count"], run["delays"]["srd"]["count"], "{run}");
+    // The delay one way is known of calls within a machine only.
+    let (received, known) = (&media["forward"]["received"], &media["forward"]["delay"]["count"]);
+    assert!(known.as_u64() > Some(0) && known.as_u64() < received.as_u64(), "{media}");
+    assert_eq!(record["agents"].as_array().map(Vec::len), Some(2));
+    two.assert_nothing_is_left();
+}
+
 #[test]
 fn a_sender_here_calls_a_receiver_on_another_machine() {
     let two = Two::new();

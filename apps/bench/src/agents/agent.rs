@@ -8,7 +8,7 @@ use crate::load::generator::Generator;
 use crate::load::worker::Shared;
 use crate::sut::probe;
 use crate::target::Target;
-use crate::{record, watch};
+use crate::{record, voice, watch};
 use net::Clock;
 use sip::Instant;
 use std::collections::HashMap;
@@ -38,11 +38,13 @@ pub(crate) fn serve(removes_itself: bool, ending: &Arc<AtomicBool>) {
         machine: Box::new(watch::machine()),
     });
     let (orders, todo) = channel();
+    let (starts, begin) = channel();
     let stop = Arc::clone(ending);
     let shared = SharedById::default();
     let of_work = Arc::clone(&shared);
     let work = thread::Builder::new().name("agent".to_owned()).spawn(move || {
-        Agent { clock, ending: stop, shared: of_work, generators: HashMap::new() }.work(&todo);
+        let generators = HashMap::new();
+        Agent { clock, ending: stop, shared: of_work, generators, begin }.work(&todo);
     });
     if let Err(error) = work {
         say(&Reply::Failed(format!("no thread: {error}")));
@@ -53,6 +55,10 @@ pub(crate) fn serve(removes_itself: bool, ending: &Arc<AtomicBool>) {
         match serde_json::from_slice(&text) {
             // Answered in this thread, so that a running job does not delay it.
             Ok(Order::Time) => say(&Reply::Time(clock.now().as_micros())),
+            Ok(Order::Begin(start)) => {
+                // The work has ended with a failure, which was reported, if this fails.
+                let _ = starts.send(start);
+            }
             Ok(Order::Stop) => ending.store(true, Ordering::Relaxed),
             Ok(Order::Gone { id }) => {
                 if let Some(shared) = locked(&shared).get(&id) {
@@ -105,6 +111,8 @@ struct Agent {
     ending: Arc<AtomicBool>,
     shared: SharedById,
     generators: HashMap<u32, Generator>,
+    /// The starts of calls with media.
+    begin: Receiver<u64>,
 }
 
 impl Agent {
@@ -145,8 +153,41 @@ impl Agent {
                 let is_early = self.ending.load(Ordering::Relaxed);
                 Ok(Some(Reply::Found { found: found?, is_early }))
             }
-            Order::Time | Order::Stop | Order::Gone { .. } | Order::Enough { .. } => Ok(None),
+            Order::Headroom(plan) => {
+                let plan = plan.settle().map_err(|error| error.to_string())?;
+                let headroom = voice::headroom(&plan, &self.ending);
+                headroom
+                    .map(|headroom| Some(Reply::Headroom(headroom)))
+                    .map_err(|error| error.to_string())
+            }
+            Order::Media(plan) => {
+                let plan = plan.settle().map_err(|error| error.to_string())?;
+                let found = voice::run_after(&plan, &self.ending, &mut (), || {
+                    say(&Reply::Opened { workers: plan.workers });
+                    self.time_to_begin()
+                });
+                found
+                    .map(|found| Some(Reply::Media(Box::new(found))))
+                    .map_err(|error| error.to_string())
+            }
+            Order::Time
+            | Order::Stop
+            | Order::Gone { .. }
+            | Order::Enough { .. }
+            | Order::Begin(_) => Ok(None),
         }
+    }
+
+    /// Waits for the start of calls with media, and returns the time until it.
+    fn time_to_begin(&self) -> sip::Duration {
+        while !self.ending.load(Ordering::Relaxed) {
+            match self.begin.recv_timeout(LOOK) {
+                Ok(start) => return Instant::from_micros(start).since(self.clock.now()),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        sip::Duration::ZERO
     }
 
     fn open(&mut self, id: u32, plan: Plan) -> Result<Reply, String> {

@@ -138,7 +138,7 @@ impl Fleet {
         self.agents.borrow().iter().map(|agent| agent.clock_error).max().unwrap_or(0)
     }
 
-    fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.agents.borrow().len()
     }
 
@@ -208,7 +208,7 @@ impl Fleet {
         Ok(())
     }
 
-    fn send(&self, agent: usize, order: &Order) -> Result<(), AgentError> {
+    pub(super) fn send(&self, agent: usize, order: &Order) -> Result<(), AgentError> {
         let mut agents = self.agents.borrow_mut();
         let agent = &mut agents[agent];
         let written =
@@ -229,7 +229,7 @@ impl Fleet {
         }
     }
 
-    fn unexpected(&self, agent: usize) -> AgentError {
+    pub(super) fn unexpected(&self, agent: usize) -> AgentError {
         AgentError::Version(self.place(agent), "it sent an unexpected message".to_owned())
     }
 
@@ -268,7 +268,7 @@ impl Fleet {
 
     /// Waits for a reply of each agent. If the user requests the end meanwhile, the agents are told
     /// to stop; likewise if the server of these sockets is unreachable.
-    fn replies(&self, work: Option<(u32, &Shared)>) -> Result<Vec<Reply>, AgentError> {
+    pub(super) fn replies(&self, work: Option<(u32, &Shared)>) -> Result<Vec<Reply>, AgentError> {
         let mut replies: Vec<Option<Reply>> = Vec::new();
         replies.resize_with(self.count(), || None);
         let (mut is_told, mut is_gone) = (false, false);
@@ -382,6 +382,14 @@ impl Fleet {
 
     /// Orders the work of all agents, and returns its start.
     fn begin(&self, id: u32, job: &Job) -> Result<std::time::Instant, AgentError> {
+        self.begin_with(|start| Order::Do { id, start, job: job.clone() })
+    }
+
+    /// Sends an order with a common start to all agents, and returns the start.
+    pub(super) fn begin_with(
+        &self,
+        order: impl Fn(u64) -> Order,
+    ) -> Result<std::time::Instant, AgentError> {
         // Clocks drift apart.
         self.compare_clocks()?;
         let way = Duration::from_micros(self.clock_error_us()).times(4);
@@ -391,7 +399,7 @@ impl Fleet {
         for agent in 0..self.count() {
             let offset = self.agents.borrow()[agent].offset;
             let start = start.as_micros().saturating_add_signed(offset);
-            self.send(agent, &Order::Do { id, start, job: job.clone() })?;
+            self.send(agent, &order(start))?;
         }
         Ok(begun)
     }

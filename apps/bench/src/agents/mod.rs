@@ -11,6 +11,7 @@ mod controller;
 mod error;
 mod force;
 mod install;
+mod media;
 mod pair;
 mod place;
 mod protocol;

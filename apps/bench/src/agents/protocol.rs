@@ -2,14 +2,16 @@
 //! input and output. Both must have the same version of this program.
 
 use crate::cpu::Cpu;
+use crate::encode::micros;
 use crate::load::arrivals::{Segment, Spacing};
 use crate::load::engine::{Settings, Task};
 use crate::load::generator::{GeneratorPlan, Part, Stretch};
 use crate::load::links::{LinkCounts, Sharing};
 use crate::load::tally::{self, Tally};
 use crate::load::worker::{self, CyclePlan};
-use crate::record::{Ceiling, Machine, Operation, Second};
+use crate::record::{Ceiling, Headroom, Machine, Operation, Second};
 use crate::users::Users;
+use crate::voice;
 use serde::{Deserialize, Serialize};
 use sip::transaction::Timers;
 use sip::{Duration, Instant, Transport};
@@ -21,7 +23,7 @@ pub(crate) const MOST: usize = 1000;
 
 /// The version of this protocol, which must match in addition to the version of the program. It
 /// changes with the types below.
-pub(crate) const PROTOCOL: u32 = 4;
+pub(crate) const PROTOCOL: u32 = 5;
 
 /// The limit of a line in bytes; a longer one is an error.
 const LONGEST: u64 = 1 << 30;
@@ -38,6 +40,15 @@ pub(crate) enum Order {
     /// Measure the ceiling of this machine against an ideal peer; answered with [`Reply::Ceiling`].
     /// Target and users of the plan are ignored.
     Ceiling { plan: Box<Plan>, operation: Operation, authentication: bool },
+    /// Measure the streams that this machine carries between its own ends; answered with
+    /// [`Reply::Headroom`].
+    Headroom(Box<voice::Plan>),
+    /// Open the ends of this share of calls with media; answered with [`Reply::Opened`] and, after
+    /// [`Order::Begin`] and the load, with [`Reply::Media`].
+    Media(Box<voice::Plan>),
+    /// Begin the calls with media at this time in microseconds of the agent's clock. No reply of its
+    /// own.
+    Begin(u64),
     /// Run this job from `start` in microseconds of the agent's clock; answered with
     /// [`Reply::Found`], and [`Reply::Glance`] during the job.
     Do { id: u32, start: u64, job: Job },
@@ -65,6 +76,9 @@ pub(crate) enum Reply {
         workers: usize,
     },
     Ceiling(Ceiling),
+    Headroom(Headroom),
+    /// The results of calls with media.
+    Media(Box<voice::Found>),
     /// The last second, its histogram of delays, and its number.
     Glance(Second, String, u64),
     /// The results of each worker, and true if the agent was stopped before the end of the job.
@@ -174,19 +188,6 @@ pub(crate) struct Found {
     heard_us: Option<u64>,
     unheard: u64,
     stopped_us: Option<u64>,
-}
-
-mod micros {
-    use serde::{Deserialize as _, Deserializer, Serializer};
-    use sip::Duration;
-
-    pub(super) fn serialize<S: Serializer>(span: &Duration, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_u64(span.as_micros())
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-        u64::deserialize(from).map(Duration::from_micros)
-    }
 }
 
 impl Plan {

@@ -172,8 +172,8 @@ pub(crate) struct DetailArgs {
     /// machines reach
     #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
     pub(crate) sut_address: IpAddr,
-    /// The network namespace of servers that are started.
-    #[arg(skip)]
+    /// The network namespace of servers that are started; needs root
+    #[arg(long, value_name = "NAME")]
     pub(crate) sut_namespace: Option<String>,
     /// True if requests are retransmitted while no response comes.
     #[arg(skip = true)]

@@ -2,7 +2,7 @@
 
 use super::load::LoadArgs;
 use super::output::OutputArgs;
-use super::values;
+use super::values::{self, Shape};
 use crate::voice::fault::Faults;
 use crate::voice::{CodecName, Pair, Protection};
 use clap::Args;
@@ -30,7 +30,7 @@ pub(crate) struct MediaArgs {
     #[arg(long, value_delimiter = ',', default_value = "PCMU", conflicts_with = "codecs")]
     pub(crate) codec: Vec<CodecName>,
     /// The codecs of the caller and of the callee, which differ, for a server that transcodes; may
-    /// be repeated; all: each codec with each other
+    /// be repeated; all for either or, alone, for both: one with each codec, each with each
     #[arg(long, value_name = "CALLER,CALLEE")]
     pub(crate) codecs: Vec<Codecs>,
     /// The protection of packets; several for consecutive steps
@@ -46,6 +46,10 @@ pub(crate) struct MediaArgs {
     /// Registrations a second during the load, by a process of its own, of users that do not call
     #[arg(long, value_parser = values::rate)]
     pub(crate) registrations: Option<f64>,
+    /// The rate of these registrations over time: constant, ramp:FROM, or bursts, such as
+    /// burst:500/10s
+    #[arg(long, value_name = "SHAPE", requires = "registrations")]
+    pub(crate) registrations_shape: Option<Shape>,
     /// The local address of the registrations [default: 127.0.0.2 for a server on loopback]
     #[arg(long, value_name = "IP", requires = "registrations")]
     pub(crate) registrations_from: Option<IpAddr>,
@@ -53,6 +57,9 @@ pub(crate) struct MediaArgs {
     /// maximum packet delay of 90 ms on the observed call, and with processor time left
     #[arg(long)]
     pub(crate) limit: bool,
+    /// The repeats that a limit has to pass
+    #[arg(long, default_value_t = 1, requires = "limit")]
+    pub(crate) confirmations: u32,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub(crate) output: OutputArgs,
@@ -62,8 +69,10 @@ pub(crate) struct MediaArgs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Codecs {
     Pair(Pair),
-    /// Each codec with each.
-    All,
+    /// The codec of the caller with each of the callee; `None` for each codec.
+    CalleeAll(Option<CodecName>),
+    /// Each codec of the caller with one of the callee.
+    CallerAll(CodecName),
 }
 
 impl FromStr for Codecs {
@@ -71,11 +80,17 @@ impl FromStr for Codecs {
 
     fn from_str(text: &str) -> Result<Self, String> {
         if text == "all" {
-            return Ok(Self::All);
+            return Ok(Self::CalleeAll(None));
         }
-        let pair =
-            text.split_once(',').ok_or("expected CALLER,CALLEE, such as PCMU,GSM, or all")?;
-        Ok(Self::Pair(Pair { caller: pair.0.parse()?, callee: pair.1.parse()? }))
+        let expected = "expected CALLER,CALLEE, such as PCMU,GSM or PCMU,all, or all";
+        Ok(match text.split_once(',').ok_or(expected)? {
+            ("all", "all") => Self::CalleeAll(None),
+            ("all", callee) => Self::CallerAll(callee.parse()?),
+            (caller, "all") => Self::CalleeAll(Some(caller.parse()?)),
+            (caller, callee) => {
+                Self::Pair(Pair { caller: caller.parse()?, callee: callee.parse()? })
+            }
+        })
     }
 }
 
@@ -93,14 +108,62 @@ impl MediaArgs {
         if self.codecs.is_empty() {
             return self.codec.iter().map(|&codec| Pair { caller: codec, callee: codec }).collect();
         }
-        let all = || {
-            CodecName::all()
-                .flat_map(|caller| CodecName::all().map(move |callee| Pair { caller, callee }))
+        let mut pairs: Vec<Pair> = Vec::new();
+        for pair in self.codecs.iter().flat_map(|codecs| codecs.pairs()) {
+            if !pairs.contains(&pair) {
+                pairs.push(pair);
+            }
+        }
+        pairs
+    }
+}
+
+impl Codecs {
+    /// Returns the pairs; of a caller's codec first the one with itself, which others are compared
+    /// with.
+    fn pairs(self) -> Vec<Pair> {
+        let with_all = |caller: CodecName| {
+            let others = CodecName::all().filter(move |callee| *callee != caller);
+            [caller].into_iter().chain(others).map(move |callee| Pair { caller, callee })
         };
-        let pairs = self.codecs.iter().flat_map(|codecs| match codecs {
-            Codecs::Pair(pair) => vec![*pair],
-            Codecs::All => all().collect(),
-        });
-        pairs.collect()
+        match self {
+            Self::Pair(pair) => vec![pair],
+            Self::CalleeAll(Some(caller)) => with_all(caller).collect(),
+            Self::CalleeAll(None) => CodecName::all().flat_map(with_all).collect(),
+            Self::CallerAll(callee) => {
+                CodecName::all().map(|caller| Pair { caller, callee }).collect()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codecs_name_pairs_and_rows_of_the_matrix() {
+        let pairs = |text: &str| -> Vec<String> {
+            let codecs: Codecs = text.parse().expect("codecs");
+            codecs.pairs().iter().map(Pair::to_string).collect()
+        };
+        assert_eq!(pairs("PCMU,GSM"), ["PCMU to GSM"]);
+        assert_eq!(
+            pairs("pcma,all"),
+            [
+                "PCMA",
+                "PCMA to PCMU",
+                "PCMA to G.726-32",
+                "PCMA to GSM",
+                "PCMA to G.722",
+                "PCMA to Opus"
+            ]
+        );
+        assert_eq!(pairs("all,opus").len(), 6);
+        assert_eq!(pairs("all,all"), pairs("all"));
+        assert_eq!(pairs("all").len(), 36);
+        for text in ["", "PCMU", "PCMU,", "all,G.729"] {
+            assert!(text.parse::<Codecs>().is_err(), "{text}");
+        }
     }
 }

@@ -84,6 +84,9 @@ impl Beside {
         if args.load.users.auth {
             command.arg("--auth");
         }
+        if let Some(shape) = &args.registrations_shape {
+            command.arg("--shape").arg(shape.to_string());
+        }
         if let Some(from) = from {
             command.arg("--from").arg(from.to_string());
         }

@@ -9,7 +9,8 @@ use super::systems::{self, Started};
 use super::voice::{self, Judge, Wanted};
 use crate::cli::media::MediaArgs;
 use crate::measure::MeasureError;
-use crate::record::{Kind, Operation, Record, Run, System, Watch};
+use crate::metrics;
+use crate::record::{Kind, Operation, Record, Run, System};
 use crate::sut::probe;
 use crate::voice::{Callees, Pair, Plan, Protection};
 use sip::{Duration, Transport};
@@ -18,10 +19,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The name of the generator's own callees as a system.
 const DIRECT: &str = "no server";
-/// The highest maximum packet delay of the observed call (row D2).
-const LIMIT: Duration = Duration::from_millis(90);
-/// The share of all processors from which the server has used them up.
-const USED_UP: f64 = 0.95;
 /// The precision of a search, and the highest number of calls.
 const PRECISION: f64 = 0.05;
 const MOST: f64 = 20_000.0;
@@ -29,8 +26,9 @@ const MOST: f64 = 20_000.0;
 pub(crate) fn execute(args: &MediaArgs, ending: &Arc<AtomicBool>) -> Result<bool, CommandError> {
     let load = &args.load;
     let means = Means::new(load, args.output.quiet, ending)?;
-    if means.fleet.is_some() {
-        return Err(CommandError::Usage("--agents is not for media".to_owned()));
+    let agents = means.fleet.as_ref().map_or(0, |fleet| fleet.count());
+    if args.calls.iter().any(|&calls| (calls as usize) < agents) {
+        return Err(CommandError::Usage("--calls: each agent needs a call at least".to_owned()));
     }
     let has_server = load.target.is_some() || !load.sut.is_empty();
     let mut systems = match has_server {
@@ -105,7 +103,7 @@ impl Step<'_> {
         let label = format!("{pair}, SRTP {}, {calls} calls", protection.name());
         means.progress.note(&format!("{name}: {label}"));
         let plan = plan(args, *started, pair, protection, calls)?;
-        let (mut run, beside) = measure(args, *started, &plan, means.ending)?;
+        let (mut run, beside) = measure(args, *started, &plan, means)?;
         let beside = beside.map(|mut run| {
             run.label = beside::label(&label, plan.warmup + plan.duration);
             run
@@ -128,23 +126,31 @@ impl Step<'_> {
         let mut search = Search::new(PRECISION, 1.0);
         let mut calls = self.args.calls.first().copied().map_or(1.0, f64::from);
         let (mut reason, mut lowest) = (String::new(), f64::MAX);
+        let mut confirmed = 0;
         loop {
-            let runs = self.measure(pair, protection, calls as u64, 0)?;
+            let runs = self.measure(pair, protection, calls as u64, confirmed)?;
             let failure = runs.iter().find_map(failure);
             record.runs.extend(runs);
-            if let Some(failure) = failure.clone().filter(|_| calls < lowest) {
+            let has_passed = failure.is_none();
+            if let Some(failure) = failure.filter(|_| calls <= lowest) {
                 (reason, lowest) = (failure, calls);
             }
-            match search.next(calls, failure.is_none()).map(f64::round) {
-                Some(next) if next <= MOST && next != calls => calls = next,
-                _ => break,
+            let next = search.next(calls, has_passed).map(f64::round);
+            match (next.filter(|next| *next <= MOST && *next != calls), search.passed()) {
+                (Some(next), _) => (calls, confirmed) = (next, 0),
+                // The first run of the highest number that passed is no confirmation.
+                (None, Some(passed)) if confirmed < self.args.confirmations => {
+                    confirmed = if passed == calls { confirmed + 1 } else { 1 };
+                    calls = passed;
+                }
+                (None, _) => break,
             }
         }
         let media = format!("{pair}, SRTP {}", protection.name());
         let name = format!("simultaneous calls with {media}");
         let remark = match reason.is_empty() {
-            true => "the highest number that was tried".to_owned(),
-            false => format!("not confirmed; at {lowest:.0}: {reason}"),
+            true => format!("the highest number that was tried, confirmed {confirmed} times"),
+            false => format!("confirmed {confirmed} times; at {lowest:.0}: {reason}"),
         };
         let passed = search.passed().unwrap_or_default();
         record.findings.push(output::finding(&self.name, name, passed, "calls", remark));
@@ -155,9 +161,7 @@ impl Step<'_> {
 /// Returns the reason why a number of calls is above the limit, if it is.
 fn failure(run: &Run) -> Option<String> {
     let failed = run.counts.offered - run.counts.succeeded;
-    let observed = run.media.as_deref().and_then(|media| media.observed.as_ref());
-    let delta = observed.map_or(0, |call| call.max_delta_us);
-    let busy = run.watch.as_ref().and_then(busy);
+    let delta = metrics::max_packet_delay(run).unwrap_or_default();
     if let Some(doubt) = run.doubts.first() {
         return Some(format!("the generator may be the limit: {doubt}"));
     }
@@ -165,24 +169,15 @@ fn failure(run: &Run) -> Option<String> {
         let operations = if run.media.is_some() { "calls" } else { "registrations" };
         return Some(format!("{failed} of {} {operations} failed", run.counts.offered));
     }
-    if delta > LIMIT.as_micros() {
+    if metrics::is_too_late(run) {
         return Some(format!(
             "the maximum packet delay of the observed call was {:.1} ms, above 90 ms",
             delta as f64 / 1000.0
         ));
     }
-    busy.filter(|busy| *busy > USED_UP)
+    metrics::busy(run)
+        .filter(|busy| *busy > metrics::USED_UP)
         .map(|busy| format!("the server used {:.0} % of its processors", busy * 100.0))
-}
-
-/// Returns the share of the processors of its machine that the server used in the measured time.
-fn busy(watch: &Watch) -> Option<f64> {
-    let measured = watch.spans().filter(|(start, ..)| *start >= 0.0);
-    let (used, time) = measured.fold((0.0, 0.0), |(used, time), (start, end, sample)| {
-        let cpu = (sample.usage.cpu_user_us + sample.usage.cpu_system_us) as f64 / 1e6;
-        (used + cpu, time + end - start)
-    });
-    (time > 0.0).then(|| used / time / watch.cores.max(1) as f64)
 }
 
 /// Returns the system in the record, after a probe.
@@ -190,12 +185,6 @@ fn describe(args: &MediaArgs, started: Option<&mut Started>) -> Result<System, C
     let Some(started) = started else {
         return Ok(System { name: DIRECT.to_owned(), ..System::default() });
     };
-    if started.target.transport != Transport::Udp {
-        let transport = started.target.transport.uri_name();
-        return Err(CommandError::Usage(format!(
-            "media: the signalling is by UDP, not {transport}"
-        )));
-    }
     let mut system = started.system.clone();
     if !args.load.detail.no_probe {
         let banner = probe(&started.target, &started.domain)?;
@@ -226,6 +215,7 @@ fn plan(
         from: detail.from,
         workers: detail.workers,
         seed: detail.seed,
+        transport: started.map_or(Transport::Udp, |started| started.target.transport),
     };
     let callees = match (started, &args.load.to) {
         (None, _) => Callees::Direct,
@@ -233,7 +223,9 @@ fn plan(
             Callees::Uri { uri: uri.clone(), server: started.target.address }
         }
         (Some(started), None) => {
-            Callees::Registered { server: started.target.address, domain: started.domain.clone() }
+            let server = started.target.address;
+            let domain = started.domain.clone();
+            Callees::Registered { server, domain, callers_register: true }
         }
     };
     voice::plan(&wanted, callees, &args.load.users.users()?)
@@ -244,7 +236,7 @@ fn measure(
     args: &MediaArgs,
     started: Option<&Started>,
     plan: &Plan,
-    ending: &Arc<AtomicBool>,
+    means: &Means<'_>,
 ) -> Result<(Run, Option<Run>), CommandError> {
     let detail = &args.load.detail;
     let judge = Judge {
@@ -253,8 +245,9 @@ fn measure(
         max_lag: detail.max_lag,
         authentication: args.load.users.auth,
     };
-    let proof = voice::prove(plan, detail.no_headroom, ending)?;
+    let (fleet, ending) = (means.fleet.as_deref(), means.ending);
+    let proof = voice::prove(plan, detail.no_headroom, fleet, ending)?;
     let beside = Beside::start(args, started, plan)?;
-    let run = voice::measure(plan, judge, proof, ending)?;
+    let run = voice::measure(plan, judge, proof, fleet, ending)?;
     Ok((run, beside.map(Beside::finish).transpose()?))
 }

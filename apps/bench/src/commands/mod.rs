@@ -31,7 +31,7 @@ use crate::console::complain;
 use crate::record::Operation;
 use error::CommandError;
 use nix::sys::signal::{SigHandler, Signal};
-use sip::{Duration, Transport};
+use sip::Duration;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -123,15 +123,14 @@ fn check_media(command: &mut Command) -> Result<(), CommandError> {
     if load.detail.media.is_none() {
         return Ok(());
     }
-    let is_udp = load.transport() == Transport::Udp;
     let is_call = holds.is_some() || load.operation == Operation::Invite;
     let is_long = holds.unwrap_or(load.detail.hold) >= Duration::from_secs(1);
-    if knows && is_udp && is_call && is_long && load.agents.is_empty() {
+    if knows && is_call && is_long && load.agents.is_empty() {
         return Ok(());
     }
     Err(CommandError::Usage(
         "--media is for run, sweep, limit and proxy, with calls (--operation invite) of one second \
-         or more (--hold), by UDP and without --agents"
+         or more (--hold), and without --agents"
             .to_owned(),
     ))
 }

@@ -9,7 +9,8 @@ use crate::agents::{Fleet, Force, Pair, Place};
 use crate::cli::load::LoadArgs;
 use crate::load::generator::Generator;
 use crate::load::links::LinkCounts;
-use crate::measure::{self, Limits, LoadSpec, MeasureError, Measured, Meters};
+use crate::measure::{self, Limits, LoadSpec, MeasureError, Measured};
+use crate::meters::Meters;
 use crate::record::{Ceiling, Down, Operation, Run, Steps, System};
 use crate::sut::{Running, probe};
 use crate::target::Target;
@@ -331,11 +332,16 @@ impl Session {
             from: load.detail.from,
             workers: load.detail.workers,
             seed: spec.seed,
+            transport: self.target.transport,
         };
         let server = self.target.address;
         let callees = match &load.to {
             Some(uri) => Callees::Uri { uri: uri.clone(), server },
-            None => Callees::Registered { server, domain: self.domain.clone() },
+            None => Callees::Registered {
+                server,
+                domain: self.domain.clone(),
+                callers_register: load.detail.register_first,
+            },
         };
         let plan = voice::plan(&wanted, callees, &load.users.users()?)?;
         let judge = Judge {
@@ -344,8 +350,8 @@ impl Session {
             max_lag: load.detail.max_lag,
             authentication: spec.authentication,
         };
-        let proof = voice::prove(&plan, load.detail.no_headroom, &self.ending)?;
-        voice::measure(&plan, judge, proof, &self.ending)
+        let proof = voice::prove(&plan, load.detail.no_headroom, None, &self.ending)?;
+        voice::measure(&plan, judge, proof, None, &self.ending)
     }
 
     /// Returns the times of the system's processing steps since its start, if it reports them.

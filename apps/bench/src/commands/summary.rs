@@ -80,13 +80,13 @@ fn finals(counts: &Counts) -> String {
 
 /// Returns the main figures of calls with media.
 fn media_line(media: &Media) -> String {
-    let echo = &media.echo;
+    let echo = &media.figures.echo;
     let mut text = format!(
         "; {:.0} of {} calls held, {} heard, {} not; mean jitter {}, max. delta {}, {:.2} % lost",
         media.held,
         media.calls,
-        media.sound.heard,
-        media.sound.unheard,
+        media.figures.sound.heard,
+        media.figures.sound.unheard,
         time(echo.jitter.mean() as u64),
         time(echo.max_delta.max()),
         100.0 * echo.loss()

@@ -2,14 +2,15 @@
 
 use super::error::CommandError;
 use super::watching::Watching;
-use crate::load::generator::local_address;
+use crate::agents::Fleet;
+use crate::load::generator::{local_address, of_tls};
 use crate::record::{Delay, Generator, Headroom, Load, Media, Operation, Run, Steps};
 use crate::users::Users;
 use crate::voice::fault::Faults;
 use crate::voice::plan::{User, enough};
 use crate::voice::{Callees, Found, Pair, Plan, Protection, headroom, run};
 use crate::watch::Subject;
-use sip::Duration;
+use sip::{Duration, Transport};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -35,6 +36,8 @@ pub(super) struct Wanted {
     /// The number of threads; `None` derives it from the calls.
     pub(super) workers: Option<u16>,
     pub(super) seed: u64,
+    /// The transport of the signalling.
+    pub(super) transport: Transport,
 }
 
 /// The observation of the server, and the limits of a valid run.
@@ -55,6 +58,12 @@ pub(super) fn plan(wanted: &Wanted, callees: Callees, users: &Users) -> Result<P
     if codecs.caller != codecs.callee && matches!(callees, Callees::Direct) {
         return Err(CommandError::Usage(format!(
             "{codecs}: different codecs need a server that transcodes (--target or --sut)"
+        )));
+    }
+    if !matches!(wanted.transport, Transport::Udp | Transport::Tcp | Transport::Tls) {
+        return Err(CommandError::Usage(format!(
+            "the signalling of calls with media is by udp, tcp or tls, not {}",
+            wanted.transport.uri_name()
         )));
     }
     let local = match (wanted.from, &callees) {
@@ -79,8 +88,16 @@ pub(super) fn plan(wanted: &Wanted, callees: Callees, users: &Users) -> Result<P
             .collect(),
     };
     let workers = workers.min(users.len());
+    let tls = match &callees {
+        Callees::Registered { domain, .. } => of_tls(wanted.transport, domain, true)?,
+        Callees::Uri { server, .. } => of_tls(wanted.transport, &server.ip().to_string(), true)?,
+        Callees::Direct => None,
+    };
     Ok(Plan {
         callees,
+        transport: wanted.transport,
+        tls,
+        called: Vec::new(),
         local,
         users,
         codecs,
@@ -98,7 +115,7 @@ pub(super) fn plan(wanted: &Wanted, callees: Callees, users: &Users) -> Result<P
     })
 }
 
-/// Runs the load of `plan`, and returns its run.
+/// Runs the load of `plan`, here or on the machines of `fleet`, and returns its run.
 ///
 /// # Errors
 /// [`CommandError`] if it cannot run, or the server cannot be watched.
@@ -106,13 +123,17 @@ pub(super) fn measure(
     plan: &Plan,
     judge: Judge<'_>,
     proof: Option<Headroom>,
+    fleet: Option<&Fleet>,
     ending: &Arc<AtomicBool>,
 ) -> Result<Run, CommandError> {
     let begun = net::wall_clock().as_secs();
     let gone = Arc::default();
     let settle = judge.settle.unwrap_or(SETTLE);
     let mut meters = Watching::start(judge.subject, settle, &gone)?;
-    let found = run(plan, ending, &mut meters)?;
+    let found = match fleet {
+        Some(fleet) => fleet.media(plan, &mut meters)?,
+        None => run(plan, ending, &mut meters)?,
+    };
     let (watch, trouble) = meters.finish(found.operations);
     let mut doubts = doubts(judge.max_lag, plan, &found, proof.as_ref());
     doubts.extend(trouble.map(|trouble| format!("the observation ended: {trouble}")));
@@ -120,16 +141,21 @@ pub(super) fn measure(
     Ok(Run { started: begun, watch, doubts, ..run })
 }
 
-/// Measures the generator alone, unless that is switched off.
+/// Measures the generator alone, here or on the machines of `fleet`, unless that is switched off.
 ///
 /// # Errors
 /// [`CommandError`] if its ends cannot be opened.
 pub(super) fn prove(
     plan: &Plan,
     is_omitted: bool,
+    fleet: Option<&Fleet>,
     ending: &Arc<AtomicBool>,
 ) -> Result<Option<Headroom>, CommandError> {
-    Ok(if is_omitted { None } else { Some(headroom(plan, ending)?) })
+    Ok(match fleet {
+        _ if is_omitted => None,
+        Some(fleet) => Some(fleet.media_headroom(plan)?),
+        None => Some(headroom(plan, ending)?),
+    })
 }
 
 /// Returns the reasons why the figures may show the generator.
@@ -156,7 +182,7 @@ fn doubts(
             ),
         });
     }
-    let lag = found.lag.percentile(99.0);
+    let lag = found.media.lag.percentile(99.0);
     if lag > allowed.as_micros() {
         doubts.push(format!(
             "the generator was late: one packet in a hundred left {} ms or more after its time, {} \
@@ -195,7 +221,7 @@ fn describe(authentication: bool, plan: &Plan, found: Found, headroom: Option<He
     let load = Load {
         operation: Operation::Invite,
         authentication,
-        transport: "udp".to_owned(),
+        transport: plan.transport.uri_name().to_owned(),
         arrivals: "fixed".to_owned(),
         rate: plan.rate,
         users: plan.users.len() as u64 * 2,
@@ -204,12 +230,12 @@ fn describe(authentication: bool, plan: &Plan, found: Found, headroom: Option<He
         hold: seconds(plan.audio),
     };
     let held = found.held();
-    let has_own_callees = !matches!(plan.callees, Callees::Uri { .. });
     let has_faults = !plan.faults.is_none() || !plan.echo_faults.is_none();
     let delays = [
         (Delay::Response, found.response),
         (Delay::FromSchedule, found.from_schedule),
         (Delay::Srd, found.request),
+        (Delay::Rrd, found.registration),
     ];
     Run {
         system: String::new(),
@@ -228,7 +254,7 @@ fn describe(authentication: bool, plan: &Plan, found: Found, headroom: Option<He
             cpu_user_us: found.cpu.user_us,
             cpu_system_us: found.cpu.system_us,
             operations: found.operations,
-            lag: found.lag.clone(),
+            lag: found.media.lag.clone(),
             drops: found.drops,
             unsent: found.unsent,
             ..Generator::default()
@@ -243,14 +269,7 @@ fn describe(authentication: bool, plan: &Plan, found: Found, headroom: Option<He
             faults: has_faults
                 .then(|| [plan.faults, plan.echo_faults].map(|faults| faults.to_string())),
             held,
-            forward: has_own_callees.then_some(found.forward),
-            echo: found.echo,
-            sound: found.sound,
-            lag: found.lag,
-            turnaround: found.turnaround,
-            reports: found.reports,
-            refused: found.refused,
-            observed: found.observed,
+            figures: found.media,
             headroom,
         })),
     }

@@ -1,7 +1,7 @@
 //! The resource measurement of the system under test during a load.
 
 use super::error::CommandError;
-use crate::measure::Meters;
+use crate::meters::Meters;
 use crate::watch::{self, Reading, Subject, WatchError, Watcher, Window};
 use sip::Duration;
 use std::sync::Arc;

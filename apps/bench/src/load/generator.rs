@@ -9,7 +9,7 @@ use crate::users::Users;
 use net::Clock;
 use net::tls::{Client, ServerName, Trust};
 use serde::{Deserialize, Serialize};
-use sip::{Duration, Instant};
+use sip::{Duration, Instant, Transport};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::ops::Range;
 use std::sync::Arc;
@@ -120,7 +120,8 @@ impl Generator {
         let local = plan.local.map_or_else(|| local_address(plan.target), Ok)?;
         let clock = Clock::start();
         let shared = Shared { ending: Arc::clone(ending), ..Shared::default() };
-        let tls = of_tls(plan)?;
+        let settings = &plan.settings;
+        let tls = of_tls(settings.transport, &settings.domain, plan.is_resuming)?;
         let count = plan.workers.unwrap_or_else(|| enough(plan.rate));
         let count = count.clamp(1, plan.users.len().max(1));
         if plan.sharing != Sharing::Thread {
@@ -233,16 +234,20 @@ impl Drop for Generator {
 
 /// Returns the TLS configuration. Server certificates are not verified. The server name is the
 /// users' domain.
-fn of_tls(plan: &GeneratorPlan) -> Result<Option<Tls>, LinkError> {
-    if !plan.settings.transport.is_secure() {
+pub(crate) fn of_tls(
+    transport: Transport,
+    domain: &str,
+    is_resuming: bool,
+) -> Result<Option<Tls>, LinkError> {
+    if !transport.is_secure() {
         return Ok(None);
     }
     let failed = |text: String| LinkError::Tls(text);
     let client = Client::new(&Trust::Any, None, true);
     let client = client.map_err(|error| failed(error.to_string()))?;
-    let client = if plan.is_resuming { client } else { client.without_resumption() };
-    let name = ServerName::try_from(plan.settings.domain.clone());
-    let name = name.map_err(|_| failed(format!("{} is no host name", plan.settings.domain)))?;
+    let client = if is_resuming { client } else { client.without_resumption() };
+    let name = ServerName::try_from(domain.to_owned());
+    let name = name.map_err(|_| failed(format!("{domain} is no host name")))?;
     let server = tls::unsigned().map_err(failed)?;
     Ok(Some(Tls { client, name, server }))
 }
@@ -299,7 +304,7 @@ fn enough(rate: f64) -> usize {
 }
 
 /// Returns the users of worker `index` among `count`.
-fn share(users: usize, index: usize, count: usize) -> Range<usize> {
+pub(crate) fn share(users: usize, index: usize, count: usize) -> Range<usize> {
     users * index / count..users * (index + 1) / count
 }
 
@@ -347,7 +352,7 @@ mod tests {
             settings: Settings {
                 salt: 7,
                 domain: "bench.invalid".to_owned(),
-                transport: sip::Transport::Udp,
+                transport: Transport::Udp,
                 timers: sip::transaction::Timers::default(),
                 ring: Duration::ZERO,
                 hold: Duration::ZERO,

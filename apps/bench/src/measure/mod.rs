@@ -12,10 +12,10 @@ use crate::load::arrivals::{Segment, Spacing};
 use crate::load::engine::Task;
 use crate::load::generator::Stretch;
 use crate::load::worker::Bound;
+use crate::meters::Meters;
 use crate::record::{Ceiling, Operation};
 use sip::Duration;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 pub(crate) use doubts::Limits;
 pub(crate) use error::MeasureError;
@@ -74,24 +74,6 @@ impl LoadSpec {
             .sum();
         operations / self.seconds().max(f64::MIN_POSITIVE)
     }
-}
-
-/// A receiver of the limits of accounted periods, at which the resource use of the system under
-/// test is read.
-pub(crate) trait Meters {
-    /// The load starts or continues.
-    fn begin(&mut self);
-    /// The measurement of `length` from `start` is at `at` in the series.
-    fn measured(&mut self, at: Duration, start: Instant, length: Duration);
-    /// The load ends or pauses.
-    fn end(&mut self);
-}
-
-/// No resource measurement.
-impl Meters for () {
-    fn begin(&mut self) {}
-    fn measured(&mut self, _: Duration, _: Instant, _: Duration) {}
-    fn end(&mut self) {}
 }
 
 /// Returns the task that prepares each user for an operation, and true if the operation consumes

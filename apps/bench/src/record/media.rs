@@ -19,6 +19,29 @@ pub(crate) struct Media {
     pub(crate) faults: Option<[String; 2]>,
     /// The mean number of simultaneous calls with audio in the measured time.
     pub(crate) held: f64,
+    #[serde(flatten)]
+    pub(crate) figures: MediaFigures,
+    /// The proof of the generator's own capacity; absent if it was switched off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) headroom: Option<Headroom>,
+}
+
+impl Media {
+    /// Returns the codecs and the protection in words.
+    pub(crate) fn kind(&self) -> String {
+        let [caller, callee] = &self.codecs;
+        let codecs =
+            if caller == callee { caller.clone() } else { format!("{caller} to {callee}") };
+        match &self.protection[..] {
+            "off" => codecs,
+            protection => format!("{codecs}, SRTP {protection}"),
+        }
+    }
+}
+
+/// The figures of the media of a load: those of a thread, of a machine, or of all.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct MediaFigures {
     /// The streams to the callees; absent if the callees are another program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) forward: Option<Streams>,
@@ -37,21 +60,21 @@ pub(crate) struct Media {
     /// One call in detail; absent if none began in the measured time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) observed: Option<Observed>,
-    /// The proof of the generator's own capacity; absent if it was switched off.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) headroom: Option<Headroom>,
 }
 
-impl Media {
-    /// Returns the codecs and the protection in words.
-    pub(crate) fn kind(&self) -> String {
-        let [caller, callee] = &self.codecs;
-        let codecs =
-            if caller == callee { caller.clone() } else { format!("{caller} to {callee}") };
-        match &self.protection[..] {
-            "off" => codecs,
-            protection => format!("{codecs}, SRTP {protection}"),
+impl MediaFigures {
+    /// Adds the figures of another thread or machine.
+    pub(crate) fn merge(&mut self, other: Self) {
+        if let Some(forward) = &other.forward {
+            self.forward.get_or_insert_default().merge(forward);
         }
+        self.echo.merge(&other.echo);
+        self.sound.merge(other.sound);
+        self.lag.merge(&other.lag);
+        self.turnaround.merge(&other.turnaround);
+        self.reports.merge(&other.reports);
+        self.refused += other.refused;
+        self.observed = self.observed.take().or(other.observed);
     }
 }
 
@@ -140,6 +163,18 @@ pub(crate) struct Sound {
     pub(crate) failed: u64,
 }
 
+impl Sound {
+    /// Adds the comparisons of another thread.
+    const fn merge(&mut self, other: Self) {
+        self.heard += other.heard;
+        self.unheard += other.unheard;
+        self.exact += other.exact;
+        self.wrong += other.wrong;
+        self.windows += other.windows;
+        self.failed += other.failed;
+    }
+}
+
 /// RTCP of both ends.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Reports {
@@ -149,6 +184,16 @@ pub(crate) struct Reports {
     pub(crate) round_trip: Histogram,
     /// The highest share of lost packets in a report.
     pub(crate) max_loss: f64,
+}
+
+impl Reports {
+    /// Adds the reports of another thread.
+    fn merge(&mut self, other: &Self) {
+        self.sent += other.sent;
+        self.received += other.received;
+        self.round_trip.merge(&other.round_trip);
+        self.max_loss = self.max_loss.max(other.max_loss);
+    }
 }
 
 /// The packets of one call that came back.

@@ -9,7 +9,7 @@ mod media;
 mod resources;
 
 pub(crate) use histogram::{Histogram, PERCENTILES, decode_into, encode, growing, tells};
-pub(crate) use media::{Headroom, Media, Observed, Reports, Sound, Streams};
+pub(crate) use media::{Headroom, Media, MediaFigures, Observed, Streams};
 pub(crate) use resources::{Ceiling, Generator, Sample, Share, Usage, Watch};
 
 use serde::{Deserialize, Serialize};

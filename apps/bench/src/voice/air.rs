@@ -115,7 +115,7 @@ impl Air {
             let Some((length, to)) = length.zip(to) else { continue };
             let now = self.clock.now();
             if self.is_measuring {
-                self.found.lag.record(now.since(due));
+                self.found.media.lag.record(now.since(due));
             }
             // Delays of faults count from the due time, as a packet's time does.
             self.send(end, index, faults, due, length, to);
@@ -142,7 +142,7 @@ impl Air {
         let length = bytes.len().min(LONGEST);
         self.buffer[..length].copy_from_slice(&bytes[..length]);
         let Some(line) = &mut end.line else { return };
-        let (reports, is_measuring) = (&mut self.found.reports, self.is_measuring);
+        let (reports, is_measuring) = (&mut self.found.media.reports, self.is_measuring);
         let heard = line.receive(&mut self.buffer[..], length, at, &mut |told: Told| {
             if let Some(trip) = told.round_trip.filter(|_| is_measuring) {
                 reports.round_trip.record(trip);
@@ -166,7 +166,7 @@ impl Air {
         }
         self.send(end, index, faults, now, length, to);
         if self.is_measuring {
-            self.found.turnaround.record(spent);
+            self.found.media.turnaround.record(spent);
         }
         self.note(end, &heard, at);
         self.send_report(end, now);
@@ -184,8 +184,11 @@ impl Air {
         if !self.is_measuring {
             return;
         }
-        let streams =
-            if end.side == CALLER { &mut self.found.echo } else { &mut self.found.forward };
+        let media = &mut self.found.media;
+        let streams = match end.side {
+            CALLER => &mut media.echo,
+            _ => media.forward.get_or_insert_default(),
+        };
         if let Some(delta) = heard.arrived.delta {
             streams.delta.record(delta);
         }

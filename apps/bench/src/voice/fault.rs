@@ -1,5 +1,7 @@
 //! Faults of a network with known parameters, applied by the sending end to its own packets.
 
+use crate::encode::micros;
+use serde::{Deserialize, Serialize};
 use sip::Duration;
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +11,7 @@ use std::str::FromStr;
 const HELD_BACK: Duration = Duration::from_millis(30);
 
 /// The faults. All are independent from packet to packet.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Faults {
     /// The share of lost packets, 0 to 1.
     pub(crate) loss: f64,
@@ -18,8 +20,10 @@ pub(crate) struct Faults {
     /// The share of packets that are held back by 30 ms.
     pub(crate) reordering: f64,
     /// The delay of every packet.
+    #[serde(with = "micros")]
     pub(crate) delay: Duration,
     /// The longest additional delay: it is between zero and this with equal probability.
+    #[serde(with = "micros")]
     pub(crate) jitter: Duration,
 }
 

@@ -3,15 +3,16 @@
 use super::ear::Verified;
 use super::reception::StreamFigures;
 use crate::cpu::Cpu;
-use crate::record::{Counts, Histogram, Observed, Reports, Sound, Streams};
+use crate::record::{Counts, Histogram, MediaFigures, Streams};
 use media::Codec;
 use rtp::quality::{CodecQuality, mean_opinion_score, rating};
+use serde::{Deserialize, Serialize};
 
 /// The packet time, as a part of the delay from mouth to ear.
 const FRAME: std::time::Duration = std::time::Duration::from_millis(20);
 
 /// The results of a worker, or of all.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Found {
     pub(crate) counts: Counts,
     /// The INVITE to the 200, the same from the scheduled time, and the INVITE to the first 180 or
@@ -19,14 +20,9 @@ pub(crate) struct Found {
     pub(crate) response: Histogram,
     pub(crate) from_schedule: Histogram,
     pub(crate) request: Histogram,
-    pub(crate) forward: Streams,
-    pub(crate) echo: Streams,
-    pub(crate) sound: Sound,
-    pub(crate) lag: Histogram,
-    pub(crate) turnaround: Histogram,
-    pub(crate) reports: Reports,
-    pub(crate) refused: u64,
-    pub(crate) observed: Option<Observed>,
+    /// The first REGISTER of a caller to the 200.
+    pub(crate) registration: Histogram,
+    pub(crate) media: MediaFigures,
     /// The sum and the number of the samples of simultaneous calls with audio.
     pub(crate) held: (u64, u64),
     /// Calls that failed outside of the measured time, and the reason of the first failed call.
@@ -86,7 +82,7 @@ const fn quality_of(codec: Codec) -> CodecQuality {
 impl Found {
     /// Adds the comparison of the audio of a call that came back.
     pub(crate) fn add_sound(&mut self, verified: Verified, is_heard: bool) {
-        let sound = &mut self.sound;
+        let sound = &mut self.media.sound;
         match is_heard {
             true => sound.heard += 1,
             false => sound.unheard += 1,
@@ -110,15 +106,6 @@ impl Found {
             (&mut own.sent, more.sent),
             (&mut own.received, more.received),
             (&mut own.completed_calls, more.completed_calls),
-            (&mut self.sound.heard, other.sound.heard),
-            (&mut self.sound.unheard, other.sound.unheard),
-            (&mut self.sound.exact, other.sound.exact),
-            (&mut self.sound.wrong, other.sound.wrong),
-            (&mut self.sound.windows, other.sound.windows),
-            (&mut self.sound.failed, other.sound.failed),
-            (&mut self.reports.sent, other.reports.sent),
-            (&mut self.reports.received, other.reports.received),
-            (&mut self.refused, other.refused),
             (&mut self.held.0, other.held.0),
             (&mut self.early_failures, other.early_failures),
             (&mut self.cpu.user_us, other.cpu.user_us),
@@ -140,18 +127,13 @@ impl Found {
             (&mut self.response, &other.response),
             (&mut self.from_schedule, &other.from_schedule),
             (&mut self.request, &other.request),
-            (&mut self.lag, &other.lag),
-            (&mut self.turnaround, &other.turnaround),
-            (&mut self.reports.round_trip, &other.reports.round_trip),
+            (&mut self.registration, &other.registration),
         ] {
             own.merge(more);
         }
-        self.forward.merge(&other.forward);
-        self.echo.merge(&other.echo);
-        self.reports.max_loss = self.reports.max_loss.max(other.reports.max_loss);
+        self.media.merge(other.media);
         // The samples of all workers are of the same times.
         self.held.1 = self.held.1.max(other.held.1);
-        self.observed = self.observed.take().or(other.observed);
         self.first_failure = self.first_failure.take().or(other.first_failure);
         self.busy = self.busy.max(other.busy);
         self.is_stopped |= other.is_stopped;

@@ -4,8 +4,8 @@
 use super::fault::Faults;
 use super::plan::{Callees, Plan, enough};
 use super::run::{VoiceError, run};
-use crate::record::Headroom;
-use sip::Duration;
+use crate::record::{Headroom, Streams};
+use sip::{Duration, Transport};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -41,6 +41,8 @@ fn attempt(plan: &Plan, calls: u64, ending: &Arc<AtomicBool>) -> Result<Headroom
     codecs.callee = codecs.caller;
     let own = Plan {
         callees: Callees::Direct,
+        transport: Transport::Udp,
+        called: Vec::new(),
         local: Ipv4Addr::LOCALHOST.into(),
         codecs,
         calls,
@@ -55,9 +57,9 @@ fn attempt(plan: &Plan, calls: u64, ending: &Arc<AtomicBool>) -> Result<Headroom
         ..plan.clone()
     };
     let found = run(&own, ending, &mut ())?;
-    let streams = [&found.forward, &found.echo];
-    let delta = streams.map(|streams| streams.delta.percentile(99.0)).into_iter().max();
-    let loss = streams.map(|streams| streams.loss()).into_iter().fold(0.0, f64::max);
+    let streams = || found.media.forward.iter().chain([&found.media.echo]);
+    let delta = streams().map(|streams| streams.delta.percentile(99.0)).max();
+    let loss = streams().map(Streams::loss).fold(0.0, f64::max);
     let delta_p99_us = delta.unwrap_or(0);
     let has_all = found.held() >= calls as f64 * 0.99;
     let is_enough = has_all && delta_p99_us < DELTA && loss == 0.0 && found.busy < BUSY;

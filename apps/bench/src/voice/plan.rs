@@ -1,14 +1,18 @@
 //! The parameters of a load of calls with media.
 
 use super::fault::Faults;
+use crate::encode::{micros, text, transport};
+use crate::load::generator::{local_address, of_tls, share};
+use crate::load::links::{LinkError, Tls};
 use media::{Codec, MediaConfig, Security};
-use sip::Duration;
+use serde::{Deserialize, Serialize};
+use sip::{Duration, Transport};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
 /// The protection of packets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
 pub(crate) enum Protection {
     /// RTP without encryption
     #[default]
@@ -83,9 +87,11 @@ impl fmt::Display for CodecName {
 }
 
 /// The codecs of the two ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Pair {
+    #[serde(with = "text")]
     pub(crate) caller: CodecName,
+    #[serde(with = "text")]
     pub(crate) callee: CodecName,
 }
 
@@ -127,27 +133,43 @@ impl FromStr for MediaKind {
 }
 
 /// The callees of the load.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Callees {
     /// The generator's own, called without a server.
     Direct,
-    /// The generator's own, registered at a server.
-    Registered { server: SocketAddr, domain: String },
+    /// The generator's own, registered at a server. Callers register before each call if
+    /// `callers_register`.
+    Registered { server: SocketAddr, domain: String, callers_register: bool },
     /// Another user agent, at a URI.
     Uri { uri: String, server: SocketAddr },
+}
+
+impl Callees {
+    /// Returns true if callers register before each call.
+    pub(crate) const fn are_called_after_registration(&self) -> bool {
+        matches!(self, Self::Registered { callers_register: true, .. })
+    }
 }
 
 /// The credentials of a user: name and password.
 pub(crate) type User = (String, String);
 
 /// The parameters of a load.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Plan {
     pub(crate) callees: Callees,
+    /// The transport of the signalling, and its TLS configuration.
+    #[serde(with = "transport")]
+    pub(crate) transport: Transport,
+    #[serde(skip)]
+    pub(crate) tls: Option<Tls>,
     /// The local address of signalling and media.
     pub(crate) local: IpAddr,
     /// The pairs of users, a caller and its callee each.
     pub(crate) users: Vec<(User, User)>,
+    /// The names of the callees of these callers, if they are not those of the pairs: callees of
+    /// several machines.
+    pub(crate) called: Vec<String>,
     pub(crate) codecs: Pair,
     pub(crate) protection: Protection,
     /// The simultaneous calls.
@@ -157,19 +179,61 @@ pub(crate) struct Plan {
     /// The number of calls after which no more are started, if there is a limit.
     pub(crate) most: Option<u64>,
     /// The length of the audio of a call.
+    #[serde(with = "micros")]
     pub(crate) audio: Duration,
     /// The time before the measured time, from the first call.
+    #[serde(with = "micros")]
     pub(crate) warmup: Duration,
     /// The measured time.
+    #[serde(with = "micros")]
     pub(crate) duration: Duration,
     /// The faults on the packets of callers, and on those of callees.
     pub(crate) faults: Faults,
     pub(crate) echo_faults: Faults,
+    /// The number of threads; none for one that depends on the calls.
     pub(crate) workers: usize,
     pub(crate) seed: u64,
 }
 
 impl Plan {
+    /// Returns the share of a machine of several. Its callers call callees of all machines in turn.
+    pub(crate) fn share(&self, index: usize, count: usize) -> Self {
+        let users_of = |index| share(self.users.len(), index, count);
+        let users = self.users[users_of(index)].to_vec();
+        let called = (0..users.len()).filter_map(|place| {
+            let theirs = self.users.get(users_of((index + place) % count))?;
+            let (_, (callee, _)) = theirs.get(place % theirs.len().max(1))?;
+            Some(callee.clone())
+        });
+        let called = match self.callees {
+            Callees::Registered { .. } => called.collect(),
+            Callees::Direct | Callees::Uri { .. } => Vec::new(),
+        };
+        let whole = usize::try_from(self.calls).unwrap_or(usize::MAX);
+        let calls = share(whole, index, count).len() as u64;
+        let rate = self.rate * calls as f64 / self.calls.max(1) as f64;
+        let seed = self.seed.wrapping_add(index as u64);
+        Self { users, called, calls, rate, seed, workers: 0, ..self.clone() }
+    }
+
+    /// Sets what depends on this machine: the local address, the threads, and TLS.
+    ///
+    /// # Errors
+    /// [`LinkError`] if there is no route to the server, or no TLS.
+    pub(crate) fn settle(mut self) -> Result<Self, LinkError> {
+        let domain = match &self.callees {
+            Callees::Registered { server, domain, .. } => Some((*server, domain.clone())),
+            Callees::Uri { server, .. } => Some((*server, server.ip().to_string())),
+            Callees::Direct => None,
+        };
+        if let Some((server, domain)) = domain {
+            self.local = local_address(server)?;
+            self.tls = of_tls(self.transport, &domain, true)?;
+        }
+        self.workers = enough(self.calls).min(self.users.len());
+        Ok(self)
+    }
+
     /// Returns the capabilities of an end with this codec.
     pub(crate) fn wishes(&self, codec: Codec, is_caller: bool) -> MediaConfig {
         let security = match self.protection {
@@ -204,6 +268,60 @@ pub(crate) fn enough(calls: u64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn plan(calls: u64, users: usize) -> Plan {
+        let user = |role: &str, index: usize| (format!("{role}{index}"), String::new());
+        Plan {
+            callees: Callees::Registered {
+                server: "192.0.2.1:5060".parse().expect("an address"),
+                domain: "example.com".to_owned(),
+                callers_register: true,
+            },
+            transport: Transport::Tcp,
+            tls: None,
+            local: "192.0.2.2".parse().expect("an address"),
+            users: (0..users).map(|index| (user("a", index), user("b", index))).collect(),
+            called: Vec::new(),
+            codecs: Pair { caller: CodecName(Codec::Pcmu), callee: CodecName(Codec::G726) },
+            protection: Protection::SdesPlus,
+            calls,
+            rate: calls as f64 / 60.0,
+            most: Some(3),
+            audio: Duration::from_secs(60),
+            warmup: Duration::from_millis(61_500),
+            duration: Duration::from_micros(7),
+            faults: "loss=1%,jitter=10ms".parse().expect("faults"),
+            echo_faults: Faults::default(),
+            workers: 2,
+            seed: u64::MAX,
+        }
+    }
+
+    #[test]
+    fn a_plan_arrives_at_an_agent_as_it_was_sent() {
+        let plan = plan(10, 4);
+        let text = serde_json::to_string(&plan).expect("JSON");
+        let read: Plan = serde_json::from_str(&text).expect("a plan");
+        assert_eq!(format!("{read:?}"), format!("{plan:?}"));
+    }
+
+    #[test]
+    fn the_shares_of_machines_are_the_whole_load() {
+        let plan = plan(100, 7);
+        let shares: Vec<Plan> = (0..3).map(|index| plan.share(index, 3)).collect();
+        assert_eq!(shares.iter().map(|share| share.calls).sum::<u64>(), 100);
+        let rate: f64 = shares.iter().map(|share| share.rate).sum();
+        assert!((rate - plan.rate).abs() < 1e-9, "{rate}");
+        let users: Vec<_> = shares.iter().flat_map(|share| share.users.clone()).collect();
+        assert_eq!(users, plan.users);
+        for (index, share) in shares.iter().enumerate() {
+            assert_eq!(share.called.len(), share.users.len());
+            // The first pair calls its own machine, the next one the next machine.
+            assert_eq!(share.called[0], share.users[0].1.0);
+            let next = &shares[(index + 1) % 3];
+            assert!(next.users.iter().any(|(_, callee)| callee.0 == share.called[1]));
+        }
+    }
 
     #[test]
     fn codecs_have_the_names_of_the_field() {

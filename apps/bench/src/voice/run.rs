@@ -6,7 +6,7 @@ use super::signal::{Sound, VARIANTS};
 use super::worker::Worker;
 use crate::load::generator::allow_files;
 use crate::load::links::LinkError;
-use crate::measure::Meters;
+use crate::meters::Meters;
 use media::Codec;
 use net::Clock;
 use sip::{Duration, Instant};
@@ -63,6 +63,19 @@ pub(crate) fn run(
     ending: &Arc<AtomicBool>,
     meters: &mut impl Meters,
 ) -> Result<Found, VoiceError> {
+    run_after(plan, ending, meters, || LEAD)
+}
+
+/// As [`run`]. `lead` is called when the ends are ready, and returns the time until the start.
+///
+/// # Errors
+/// As of [`run`].
+pub(crate) fn run_after(
+    plan: &Plan,
+    ending: &Arc<AtomicBool>,
+    meters: &mut impl Meters,
+    lead: impl FnOnce() -> Duration,
+) -> Result<Found, VoiceError> {
     allow_files((plan.calls * SOCKETS) as usize).map_err(VoiceError::Link)?;
     let clock = Clock::start();
     let plan = Arc::new(plan.clone());
@@ -77,7 +90,7 @@ pub(crate) fn run(
                 // The kernel may refuse: then the thread wakes later, which shows in its lag.
                 let _ = net::take_short_turns();
                 let opening = Worker::open(plan, index, clock, ending, sounds)
-                    .map_err(|error| format!("a socket cannot be opened: {error}"));
+                    .map_err(|error| error.to_string());
                 let mut worker = match opening {
                     Ok(worker) => worker,
                     Err(reason) => {
@@ -98,7 +111,8 @@ pub(crate) fn run(
             return Err(VoiceError::Worker(reason));
         }
         meters.begin();
-        let start = clock.now() + LEAD;
+        let lead = lead();
+        let start = clock.now() + lead;
         let measured = start + plan.warmup;
         meters.measured(Duration::ZERO, clock.system(measured), plan.duration);
         let (starts, threads): (Vec<_>, Vec<_>) = workers.into_iter().unzip();

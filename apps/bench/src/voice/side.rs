@@ -1,33 +1,57 @@
-//! The signalling of the callers, or of the callees, of a worker: a user agent with its socket.
+//! The signalling of the callers, or of the callees, of a worker: a user agent with its link.
 
+use super::link::Link;
 use super::plan::{Callees, Plan, User};
-use crate::load::links::Clocks;
-use net::{BATCH, Clock, Inbox, Options, Outbox, Outgoing, Socket};
+use crate::load::links::LinkError;
+use net::{Clock, Outbox};
 use sip::locate::{Destination, Host};
-use sip::{Duration, Flow, Instant, Transport};
+use sip::{Duration, Instant};
 use sip_ua::{Account, AccountId, Agent, CallId, Config, Event, Failure, Location, Password};
 use std::collections::{HashMap, VecDeque};
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 
-/// The longest received message.
-const LONGEST: usize = 8192;
 /// The limit of simultaneous incoming calls and server transactions.
 const LIMIT: usize = 1 << 20;
 /// The lifetime of bindings; they are refreshed.
 const EXPIRES: Duration = Duration::from_secs(3600);
 
+/// The reason why a side cannot be opened.
+#[derive(Debug)]
+pub(crate) enum SideError {
+    Link(LinkError),
+    Socket(io::Error),
+    /// A user has no valid name.
+    User(String, sip_ua::AccountError),
+}
+
+impl fmt::Display for SideError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Link(error) => error.fmt(f),
+            Self::Socket(error) => write!(f, "a socket cannot be opened: {error}"),
+            Self::User(name, error) => write!(f, "user {name}: {error}"),
+        }
+    }
+}
+
+impl From<io::Error> for SideError {
+    fn from(error: io::Error) -> Self {
+        Self::Socket(error)
+    }
+}
+
 /// The callers or the callees.
 pub(crate) struct Side {
-    pub(crate) socket: Socket,
+    pub(crate) link: Link,
     pub(crate) agent: Agent,
     /// The end of each call.
     pub(crate) calls: HashMap<CallId, usize>,
     /// The account of each pair of users; empty if there are no accounts.
     pub(crate) accounts: Vec<AccountId>,
-    inbox: Inbox,
     /// Events with their times.
-    pub(crate) events: VecDeque<(Instant, Event)>,
+    events: VecDeque<(Instant, Event)>,
     server: Option<SocketAddr>,
     pub(crate) sent: u64,
     pub(crate) received: u64,
@@ -42,10 +66,14 @@ impl Side {
     /// Opens the side of the callers, or of the callees, of `users`.
     ///
     /// # Errors
-    /// The socket cannot be opened.
-    pub(crate) fn open(plan: &Plan, users: &[(User, User)], is_caller: bool) -> io::Result<Self> {
-        let options = Options { is_timed: true, ..Options::default() };
-        let socket = Socket::bind(SocketAddr::new(plan.local, 0), options)?;
+    /// [`SideError`] if there is no link, or a user is invalid.
+    pub(crate) fn open(
+        plan: &Plan,
+        users: &[(User, User)],
+        is_caller: bool,
+        clock: Clock,
+    ) -> Result<Self, SideError> {
+        let link = Link::open(plan, clock)?;
         let mut secret = [0; 32];
         random(&mut secret);
         let config = Config {
@@ -58,37 +86,35 @@ impl Side {
         };
         let mut agent = Agent::new(config, &secret);
         let mut accounts = Vec::new();
+        let transport = plan.transport.uri_param();
         for (caller, callee) in users {
             let (name, password) = if is_caller { caller } else { callee };
             let account = match &plan.callees {
-                Callees::Registered { server, domain } => Account {
+                Callees::Registered { server, domain, callers_register } => Account {
                     password: Some(Password::new(password)),
-                    proxy: Some(format!("sip:{server};lr")),
-                    registers: !is_caller,
+                    proxy: Some(format!("sip:{server};transport={transport};lr")),
+                    registers: *callers_register || !is_caller,
                     expires: EXPIRES,
                     ..Account::new(&format!("sip:{name}@{domain}"))
                 },
                 _ if is_caller => Account {
                     registers: false,
-                    ..Account::new(&format!("sip:{name}@{}", socket.address()))
+                    ..Account::new(&format!("sip:{name}@{}", link.address()))
                 },
                 _ => break,
             };
             let added = agent.add_account(account);
-            accounts.push(added.map_err(|error| {
-                io::Error::new(io::ErrorKind::InvalidInput, format!("user {name}: {error}"))
-            })?);
+            accounts.push(added.map_err(|error| SideError::User(name.clone(), error))?);
         }
         let server = match plan.callees {
             Callees::Direct => None,
             Callees::Registered { server, .. } | Callees::Uri { server, .. } => Some(server),
         };
         Ok(Self {
-            socket,
+            link,
             agent,
             calls: HashMap::new(),
             accounts,
-            inbox: Inbox::new(BATCH, LONGEST),
             events: VecDeque::new(),
             server,
             sent: 0,
@@ -96,21 +122,16 @@ impl Side {
         })
     }
 
-    /// Reads the messages that wait. Returns true if there may be more.
-    pub(crate) fn receive(&mut self, clock: &Clock) -> bool {
-        let clocks = Clocks::read(clock);
-        let Self { socket, agent, inbox, events, received, .. } = self;
-        let local = socket.address();
-        let count = inbox.receive(socket, |datagram| {
-            let at = clocks.time_of(datagram.at);
-            let (transport, remote, connection) = (Transport::Udp, datagram.remote, None);
-            agent.receive(at, &Flow { transport, local, remote, connection }, datagram.bytes);
+    /// Reads the messages that wait.
+    pub(crate) fn receive(&mut self, clock: &Clock) {
+        let Self { link, agent, events, received, .. } = self;
+        link.receive(clock, &mut |at, flow, bytes| {
+            agent.receive(at, flow, bytes);
             *received += 1;
             while let Some(event) = agent.poll_event() {
                 events.push_back((at, event));
             }
         });
-        count.is_ok_and(|count| count == BATCH)
     }
 
     /// Runs the timers that are due.
@@ -139,17 +160,14 @@ impl Side {
             Host::Ip(ip) => Some(SocketAddr::new(*ip, destination.port.unwrap_or(5060))),
             Host::Name(_) => self.server,
         };
-        let local = self.socket.address();
-        Some(Location { transport: Transport::Udp, remote: remote?, local })
+        let (transport, local) = (self.link.transport(), self.link.address());
+        Some(Location { transport, remote: remote?, local })
     }
 
     /// Sends the messages of the agent.
     pub(crate) fn flush(&mut self, outbox: &mut Outbox) {
         while let Some(transmit) = self.agent.poll_transmit() {
-            let (remote, local) = (Some(transmit.flow.remote), self.socket.address().ip());
-            let outgoing = Outgoing { remote, local, bytes: &transmit.bytes };
-            // The transaction of a message that cannot be sent times out.
-            outbox.send(&self.socket, [outgoing], |_| {});
+            self.link.send(outbox, &transmit.flow, &transmit.bytes);
             self.sent += 1;
         }
     }

@@ -16,6 +16,9 @@ use std::sync::Arc;
 /// The frames of a long call: the mean of so many random faults is within 1 % of the set value.
 const FRAMES: u64 = 200_000;
 
+/// The most frames of a call with all its packets in the outcome.
+const CAPTURED: u64 = 20_000;
+
 fn start() -> Instant {
     Instant::from_micros(1_000_000_000)
 }
@@ -62,6 +65,8 @@ struct Outcome {
     round_trip: Histogram,
     told: Vec<Told>,
     applied: Applied,
+    /// The packets that came back, with their times of arrival.
+    came_back: Vec<(Instant, Vec<u8>)>,
 }
 
 /// Plays a call of `frames` frames through a network with these faults in each direction.
@@ -90,6 +95,7 @@ fn call(frames: u64, codec: Codec, security: Security, faults: [Faults; 2]) -> O
         round_trip: Histogram::default(),
         told: Vec::new(),
         applied: Applied::default(),
+        came_back: Vec::new(),
     };
     let mut submit = |packets: &mut BinaryHeap<Packet>, way: usize, at: Instant, bytes: &[u8]| {
         let copies: Vec<Duration> = faults[way].fate(&mut random).copies().collect();
@@ -105,6 +111,9 @@ fn call(frames: u64, codec: Codec, security: Security, faults: [Faults; 2]) -> O
         while packets.peek().is_some_and(|Reverse((at, ..))| *at < due || frame == frames) {
             let Some(Reverse((at, _, way, bytes))) = packets.pop() else { break };
             buffer[..bytes.len()].copy_from_slice(&bytes);
+            if way == 1 && frames <= CAPTURED {
+                outcome.came_back.push((at, bytes.clone()));
+            }
             let told = &mut outcome.told;
             let line = if way == 0 { &mut callee } else { &mut caller };
             let mut tell = |one| told.push(one);
@@ -190,5 +199,91 @@ fn encrypted_audio_comes_back_unchanged_over_a_wrap_of_the_numbers() {
         let verified = Verified { exact: 2000, ..Verified::default() };
         assert_eq!((outcome.verified, outcome.echo.lost()), (verified, 0), "{codec:?}");
         assert_eq!(outcome.round_trip.max(), 0, "{codec:?}");
+    }
+}
+
+/// Writes datagrams from the callee to the caller as a capture.
+fn write_capture(path: &std::path::Path, datagrams: &[(Instant, Vec<u8>)]) {
+    const RAW: u32 = 101;
+    let mut file = Vec::new();
+    for field in [0xa1b2_c3d4, 4 << 16 | 2, 0, 0, 65_535, RAW] {
+        file.extend_from_slice(&u32::to_le_bytes(field));
+    }
+    for (at, payload) in datagrams {
+        let mut frame = Vec::new();
+        let builder = etherparse::PacketBuilder::ipv4([192, 0, 2, 1], [192, 0, 2, 1], 64);
+        builder.udp(5000, 4000).write(&mut frame, payload).expect("a frame");
+        let (micros, length) = (at.as_micros(), frame.len() as u64);
+        for field in [micros / 1_000_000, micros % 1_000_000, length, length] {
+            file.extend_from_slice(&(field as u32).to_le_bytes());
+        }
+        file.extend_from_slice(&frame);
+    }
+    std::fs::write(path, file).expect("a file");
+}
+
+/// The figures of a stream by tshark: packets, lost packets, and times in milliseconds.
+#[derive(Debug)]
+struct ByTshark {
+    packets: u64,
+    lost: i64,
+    max_delta: f64,
+    mean_jitter: f64,
+    max_jitter: f64,
+}
+
+/// Analyses the only stream of RTP in a capture by tshark.
+fn by_tshark(path: &std::path::Path) -> ByTshark {
+    let output = std::process::Command::new("tshark")
+        .args(["-n", "-q", "-d", "udp.port==4000,rtp", "-z", "rtp,streams", "-r"])
+        .arg(path)
+        .output()
+        .expect("no tshark: apt install tshark");
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    let line = printed.lines().find(|line| line.contains("192.0.2.1")).expect("a stream");
+    // Begin, end, two addresses with ports, SSRC, payload; then the figures.
+    let words: Vec<&str> =
+        line.split_whitespace().filter(|word| !word.ends_with("%)") && *word != "(").collect();
+    let of = |index: usize| -> f64 {
+        let word = words.get(8 + index).unwrap_or_else(|| panic!("{printed}"));
+        word.parse().unwrap_or_else(|_| panic!("{word} in {printed}"))
+    };
+    ByTshark {
+        packets: of(0) as u64,
+        lost: of(1) as i64,
+        max_delta: of(4),
+        mean_jitter: of(6),
+        max_jitter: of(7),
+    }
+}
+
+#[test]
+fn tshark_agrees_on_the_same_packets() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("echo.pcap");
+    for (there, back) in [
+        ("loss=0%", "loss=5%,delay=20ms,jitter=12ms"),
+        ("loss=3%,jitter=15ms", "delay=5ms,loss=1%"),
+        ("jitter=8ms", "reorder=2%"),
+    ] {
+        let faults = [there, back].map(|faults| faults.parse().expect("faults"));
+        let outcome = call(CAPTURED, Codec::Pcmu, Security::Off, faults);
+        let is_rtp = |(_, bytes): &&(Instant, Vec<u8>)| bytes[1] & 0x7f < 64;
+        let packets: Vec<_> = outcome.came_back.iter().filter(is_rtp).cloned().collect();
+        write_capture(&path, &packets);
+        let (ours, theirs) = (outcome.echo, by_tshark(&path));
+        let millis = |span: std::time::Duration| span.as_secs_f64() * 1000.0;
+        assert_eq!(theirs.packets, ours.received, "{back}: {theirs:?}");
+        // tshark counts up to the last packet, ours up to the highest number.
+        let ahead = i64::from(back.contains("reorder"));
+        let difference = theirs.lost - ours.lost() as i64;
+        assert!((-ahead..=0).contains(&difference), "{back}: {theirs:?}");
+        assert_close(&format!("{back}: mean jitter"), millis(ours.mean_jitter), theirs.mean_jitter);
+        assert_close(
+            &format!("{back}: highest jitter"),
+            millis(ours.max_jitter),
+            theirs.max_jitter,
+        );
+        assert_close(&format!("{back}: highest delta"), millis(ours.max_delta), theirs.max_delta);
     }
 }

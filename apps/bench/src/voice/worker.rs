@@ -5,6 +5,7 @@
 
 mod calls;
 mod figures;
+mod place;
 
 use super::air::Air;
 use super::ear::Sent;
@@ -13,7 +14,7 @@ use super::fault::Faults;
 use super::found::Found;
 use super::line::LONGEST;
 use super::plan::{Callees, Plan, User};
-use super::side::{Side, random, reason_of};
+use super::side::{Side, SideError, random, reason_of};
 use super::signal::{Sound, VARIANTS};
 use crate::cpu::Cpu;
 use crate::load::links::{Clocks, wait_readable};
@@ -21,11 +22,10 @@ use call::{Call, Setup};
 use net::{Clock, Inbox, Options, Socket};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use sip::{Duration, Instant};
-use sip_ua::{Event, RegistrationState};
+use sip_ua::{AccountId, Event, RegistrationState};
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
-use std::ops::Range;
 use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -58,6 +58,8 @@ pub(crate) struct Worker {
     index: usize,
     /// The users of this worker.
     users: Vec<(User, User)>,
+    /// The names of the callees of these callers, if they are not those of the pairs.
+    called: Vec<String>,
     ending: Arc<AtomicBool>,
     /// The signal in the codec of callers and of callees, by variant.
     sounds: [Vec<Arc<Sound>>; 2],
@@ -70,6 +72,8 @@ pub(crate) struct Worker {
     next_tick: u64,
     /// The current call of each caller, by the user name.
     current: HashMap<String, (usize, u64)>,
+    /// The callers that register before a call: the time of the request, and the call.
+    registering: HashMap<AccountId, (Instant, (usize, u64))>,
     epoll: Epoll,
     events: Vec<EpollEvent>,
     inbox: Inbox,
@@ -85,25 +89,28 @@ impl Worker {
     /// Opens the signalling of a worker.
     ///
     /// # Errors
-    /// A socket cannot be opened.
+    /// [`SideError`] if a side cannot be opened.
     pub(crate) fn open(
         plan: Arc<Plan>,
         index: usize,
         clock: Clock,
         ending: Arc<AtomicBool>,
         sounds: [Vec<Arc<Sound>>; 2],
-    ) -> io::Result<Self> {
+    ) -> Result<Self, SideError> {
         let users: Vec<_> = plan.users.iter().skip(index).step_by(plan.workers).cloned().collect();
-        let sides = [Side::open(&plan, &users, true)?, Side::open(&plan, &users, false)?];
-        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+        let called = plan.called.iter().skip(index).step_by(plan.workers).cloned().collect();
+        let sides =
+            [Side::open(&plan, &users, true, clock)?, Side::open(&plan, &users, false, clock)?];
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(io::Error::from)?;
         for (number, side) in sides.iter().enumerate() {
             let event = EpollEvent::new(EpollFlags::EPOLLIN, number as u64);
-            epoll.add(side.socket.as_fd(), event)?;
+            epoll.add(side.link.fd(), event).map_err(io::Error::from)?;
         }
         Ok(Self {
             plan,
             index,
             users,
+            called,
             ending,
             sounds,
             sides,
@@ -113,6 +120,7 @@ impl Worker {
             slots: vec![Vec::new(); SLOTS],
             next_tick: 0,
             current: HashMap::new(),
+            registering: HashMap::new(),
             epoll,
             events: vec![EpollEvent::empty(); READ],
             inbox: Inbox::new(16, LONGEST),
@@ -161,14 +169,17 @@ impl Worker {
         Ok(())
     }
 
-    /// Removes the bindings of the callees, as far as the server answers.
+    /// Removes the bindings of the callees, and of callers that register, as far as the server answers.
     pub(crate) fn unregister(&mut self) {
         let now = self.now();
-        for account in self.sides[CALLEE].accounts.clone() {
-            self.sides[CALLEE].agent.unregister(now, account);
+        let callers_register = self.plan.callees.are_called_after_registration();
+        for side in self.sides.iter_mut().skip(if callers_register { CALLER } else { CALLEE }) {
+            for &account in &side.accounts {
+                side.agent.unregister(now, account);
+            }
         }
         let end = now + PATIENCE;
-        while self.sides[CALLEE].agent.is_asking() && self.now() < end {
+        while self.sides.iter().any(|side| side.agent.is_asking()) && self.now() < end {
             let now = self.now();
             self.pump(now);
             self.wait(now + Duration::from_millis(2));
@@ -231,27 +242,11 @@ impl Worker {
         found.cpu = Cpu::of_thread().since(cpu);
         found.counts.sent = self.sides.iter().map(|side| side.sent).sum();
         found.counts.received = self.sides.iter().map(|side| side.received).sum();
-        found.drops += self.sides.iter().map(|side| u64::from(side.socket.dropped())).sum::<u64>();
-        std::mem::take(found)
-    }
-
-    /// Places the calls that are due at `now`.
-    fn place_due(&mut self, now: Instant, start: Instant, measured: Range<Instant>) {
-        loop {
-            let at = self.next_start(start);
-            let number = self.next_call * self.plan.workers as u64 + self.index as u64;
-            if at > now || self.plan.most.is_some_and(|most| number >= most) {
-                return;
-            }
-            self.place(at, measured.contains(&at));
+        for (drops, unsent) in self.sides.iter().map(|side| side.link.failures()) {
+            found.drops += drops;
+            found.unsent += unsent;
         }
-    }
-
-    /// Returns the scheduled time of the next call of this worker.
-    fn next_start(&self, start: Instant) -> Instant {
-        let number = self.next_call * self.plan.workers as u64 + self.index as u64;
-        let micros = number as f64 * 1e6 / self.plan.rate;
-        start + Duration::from_micros(micros as u64)
+        std::mem::take(found)
     }
 
     /// Opens the end of a call, and returns its place.
@@ -293,45 +288,6 @@ impl Worker {
         }
         self.air.found.sockets += 1;
         Ok(index)
-    }
-
-    /// Places the next call, which was due at `at`.
-    fn place(&mut self, at: Instant, is_measured: bool) {
-        let number = self.next_call * self.plan.workers as u64 + self.index as u64;
-        self.next_call += 1;
-        if is_measured {
-            self.air.found.counts.offered += 1;
-        }
-        let now = self.now();
-        let index = match self.open_end(CALLER, now) {
-            Ok(index) => index,
-            Err(error) => return self.fail(is_measured, &format!("no socket: {error}")),
-        };
-        let plan = Arc::clone(&self.plan);
-        let user = (self.next_call - 1) as usize % self.users.len();
-        let (caller, callee) = &self.users[user];
-        let uri = match &plan.callees {
-            Callees::Direct => format!("sip:{}@{}", callee.0, self.sides[CALLEE].socket.address()),
-            Callees::Registered { domain, .. } => format!("sip:{}@{domain}", callee.0),
-            Callees::Uri { uri, .. } => uri.clone(),
-        };
-        let Some(end) = &mut self.ends[index] else { return };
-        (end.number, end.scheduled, end.is_measured) = (number, at, is_measured);
-        let side = &mut self.sides[CALLER];
-        let account = side.accounts.get(user).copied();
-        match end.call.place(&mut side.agent, now, account, &uri, &mut random) {
-            Ok(id) => {
-                side.calls.insert(id, index);
-                self.current.insert(caller.0.clone(), (index, end.serial));
-                if is_measured {
-                    self.air.found.counts.started += 1;
-                }
-            }
-            Err(error) => {
-                self.fail(is_measured, &error.to_string());
-                self.remove(index);
-            }
-        }
     }
 
     fn fail(&mut self, is_measured: bool, reason: &str) {
@@ -391,9 +347,7 @@ impl Worker {
         for at in 0..count {
             let number = self.events[at].data() as usize;
             match number.checked_sub(SIDES) {
-                None => {
-                    self.sides[number].receive(&self.air.clock);
-                }
+                None => self.sides[number].receive(&self.air.clock),
                 Some(index) => self.receive(index),
             }
         }
@@ -440,12 +394,19 @@ impl Worker {
 
     fn on_event(&mut self, side: usize, at: Instant, event: Event) {
         match &event {
-            Event::Registration { state: RegistrationState::Registered { .. }, .. } => {
-                self.registered += 1;
-            }
-            Event::Registration { state: RegistrationState::Failed { failure, .. }, .. } => {
-                self.refused = Some(reason_of(failure));
-            }
+            Event::Registration { account, state } => match state {
+                RegistrationState::Registered { .. } if side == CALLER => {
+                    self.on_caller_registration(*account, at, None);
+                }
+                RegistrationState::Failed { failure, .. } if side == CALLER => {
+                    self.on_caller_registration(*account, at, Some(&reason_of(failure)));
+                }
+                RegistrationState::Registered { .. } => self.registered += 1,
+                RegistrationState::Failed { failure, .. } => {
+                    self.refused = Some(reason_of(failure));
+                }
+                RegistrationState::Ended => {}
+            },
             Event::Incoming { call, from, offer, .. } => {
                 self.accept(at, *call, from, offer.as_deref());
             }
@@ -466,6 +427,7 @@ impl Worker {
     }
 
     fn hang_up_all(&mut self, now: Instant) {
+        self.drop_waiting();
         let side = &mut self.sides[CALLER];
         for end in self.ends.iter_mut().flatten().filter(|end| end.side == CALLER) {
             end.audio_end = end.audio_end.min(now);

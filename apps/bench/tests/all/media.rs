@@ -110,7 +110,8 @@ fn sipp_sends_the_audio_back() {
 fn calls_and_registrations_load_a_server_at_once() {
     let folder = tempfile::tempdir().expect("a folder");
     let line = format!(
-        "media --sut barebell --auth --users 40 --calls 4 --registrations 50 --settle 0 {SHORT}"
+        "media --sut barebell --auth --users 40 --calls 4 --settle 0 --registrations 50 \
+         --registrations-shape burst:20/1s {SHORT}"
     );
     let ended = bench_with(folder.path(), &[("BAREBELL_BIN", barebell().as_os_str())], &line);
     assert_eq!(ended.status, 0, "{ended:?}");
@@ -127,6 +128,8 @@ fn calls_and_registrations_load_a_server_at_once() {
         assert_eq!(counts["succeeded"], counts["offered"], "{counts}");
     }
     assert_eq!(registrations["load"]["operation"], "register-update");
+    let arrivals = registrations["load"]["arrivals"].as_str().expect("a shape");
+    assert!(arrivals.contains("burst:20/"), "{arrivals}");
     assert!(registrations["label"].as_str().expect("a label").contains("beside"));
 }
 
@@ -198,6 +201,44 @@ fn audio_comes_back_through_the_media_relay_of_the_server() {
         assert_eq!((&sound["unheard"], &sound["wrong"]), (&0.into(), &0.into()), "{sound}");
         assert_eq!(echo["expected"], echo["received"], "{echo}");
     }
+}
+
+#[test]
+fn callers_register_before_their_calls_by_each_transport() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for transport in ["udp", "tcp", "tls"] {
+        let line = format!(
+            "media --sut barebell-relay --auth --over {transport} --users 40 --calls 4 {SHORT}"
+        );
+        let ended = bench_with(folder.path(), &[("BAREBELL_BIN", barebell().as_os_str())], &line);
+        assert_eq!(ended.status, 0, "{transport}: {ended:?}");
+        let record = ended.record();
+        let run = &record["runs"][0];
+        let (counts, sound) = (&run["counts"], &run["media"]["sound"]);
+        assert!(counts["offered"].as_u64() > Some(2), "{transport}: {counts}");
+        assert_eq!(counts["succeeded"], counts["offered"], "{transport}: {counts}");
+        assert_eq!(run["load"]["transport"], transport);
+        assert!(sound["exact"].as_u64() > Some(100), "{transport}: {sound}");
+        // A registration and a call each, though those of the end have no result.
+        for delay in ["rrd", "srd"] {
+            let delays = &run["delays"][delay];
+            assert!(delays["count"].as_u64() > Some(2), "{transport}, {delay}: {delays}");
+        }
+    }
+    let ended = bench("media --target ws:127.0.0.1:9 --no-probe --no-report");
+    assert!(ended.err.contains("by udp, tcp or tls, not ws"), "{ended:?}");
+}
+
+#[test]
+fn a_limit_that_is_not_passed_has_no_confirmation() {
+    // With one packet in ten, the next one is later than 90 ms in every call.
+    let ended =
+        bench(&format!("media --calls 2 --limit --confirmations 2 --fault loss=90% {SHORT}"));
+    let record = ended.record();
+    let finding = &record["findings"][0];
+    let remark = finding["remark"].as_str().expect("a remark");
+    assert_eq!(finding["value"].as_f64(), Some(0.0), "{finding}");
+    assert!(remark.contains("confirmed 0 times; at 1:"), "{remark}");
 }
 
 #[test]

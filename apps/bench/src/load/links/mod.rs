@@ -13,7 +13,7 @@ pub(crate) use traffic::{Incoming, LinkCounts};
 use super::engine::{Output, Place};
 use net::Clock;
 use sip::{Duration, Transport};
-use streams::StreamLinks;
+pub(crate) use streams::StreamLinks;
 
 use udp::UdpLinks;
 

@@ -100,6 +100,11 @@ impl StreamLinks {
         Ok(links)
     }
 
+    /// Returns the address at which the server may connect.
+    pub(crate) fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
     pub(crate) fn places(&self) -> Vec<Place> {
         vec![self.place.clone(); self.streams.len()]
     }
@@ -192,6 +197,21 @@ impl StreamLinks {
         for &link in &out.closed {
             self.close(link);
         }
+    }
+
+    /// Sends one message on a link, which is opened if it is closed.
+    pub(crate) fn say(&mut self, link: u32, message: &[u8]) {
+        let is_open = self.streams.get(link as usize).is_some_and(Option::is_some);
+        if !is_open && (link as usize >= self.streams.len() || !self.opens(link)) {
+            self.counts.unsent += 1;
+            return;
+        }
+        let Some(Some(stream)) = self.streams.get_mut(link as usize) else { return };
+        match stream.say(message) {
+            Ok(()) => self.counts.sent += 1,
+            Err(_) => self.counts.unsent += 1,
+        }
+        self.flush(link);
     }
 
     fn flush(&mut self, link: u32) {

@@ -130,7 +130,7 @@ fn costs(report: &Report<'_>, curves: &[&Curve<'_>], section: &mut Section) {
     let mut memory = chart("Highest memory of the system under test", "MiB");
     let mut resent = chart("Retransmissions", "messages sent again per operation");
     for curve in curves {
-        busy.line(line(report, curve, processors));
+        busy.line(line(report, curve, metrics::processors));
         cost.line(line(report, curve, metrics::cpu_per_operation));
         memory.line(line(report, curve, |run| {
             Some(run.watch.as_ref()?.memory_max as f64 / 1024.0 / 1024.0)
@@ -166,21 +166,6 @@ fn inside(report: &Report<'_>, curves: &[&Curve<'_>], section: &mut Section) {
             section.chart(chart);
         }
     }
-}
-
-/// Returns the mean number of busy processors of the system under test in the measured time.
-pub(super) fn processors(run: &Run) -> Option<f64> {
-    let (mut used, mut seconds) = (0.0, 0.0);
-    for (from, to, sample) in run.watch.as_ref()?.spans() {
-        // Samples are taken once per second, not at the start and end of the measured time.
-        let inside = to.min(run.seconds) - from.max(0.0);
-        if inside > 0.0 {
-            let cpu = sample.usage.cpu_user_us as f64 + sample.usage.cpu_system_us as f64;
-            used += cpu * inside / (to - from);
-            seconds += inside;
-        }
-    }
-    (seconds > 0.0).then(|| used / seconds / 1e6)
 }
 
 fn steps(report: &Report<'_>, curves: &[&Curve<'_>]) -> Table {
@@ -219,7 +204,7 @@ fn steps(report: &Report<'_>, curves: &[&Curve<'_>]) -> Table {
                 response(99.0),
                 response(99.9),
                 format::maybe(group.median(|run| Some(run.counts.retransmitted as f64))),
-                format::maybe(group.median(processors)),
+                format::maybe(group.median(metrics::processors)),
                 format::maybe(group.median(metrics::cpu_per_operation)),
                 group.repeats(),
             ],

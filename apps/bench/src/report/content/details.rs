@@ -247,7 +247,7 @@ pub(super) fn resources(report: &Report<'_>) -> Option<Section> {
         cells.extend([
             format::maybe(group.median(metrics::cpu_per_operation)),
             format::maybe_percent(in_kernel.map(f64::round)),
-            format::maybe(group.median(super::curves::processors)),
+            format::maybe(group.median(metrics::processors)),
             mib(&|watch| watch.memory_before),
             mib(&|watch| watch.memory_max),
             per(&|watch| watch.total.context_switches),

@@ -1,8 +1,10 @@
 //! Simultaneous calls with media (row D2 of docs/sources.md).
 
+mod limits;
+mod steps;
+
 use super::basis::{Report, unless_empty};
-use super::curves::processors;
-use crate::metrics;
+use crate::metrics::{self, processors};
 use crate::record::{Delay, Histogram, Kind, Media, Run, Streams};
 use crate::report::chart::{Axis, Chart, Line, Look, Scale};
 use crate::report::document::{Section, Table};
@@ -13,13 +15,18 @@ use crate::report::groups::{Group, percentile};
 type Figure = (&'static str, &'static str, fn(&Run) -> Option<f64>);
 
 /// The figures that are drawn over the calls, and normalised to the case without transcoding.
-const FIGURES: [Figure; 4] = [
+const FIGURES: [Figure; 5] = [
     ("CPU of the system under test", "processors busy", processors),
+    ("Registration request delay (RRD), median", "ms", |run| {
+        percentile(run, Delay::Rrd, 50.0).map(|us| us / 1000.0)
+    }),
     ("Session request delay (SRD), median", "ms", |run| {
         percentile(run, Delay::Srd, 50.0).map(|us| us / 1000.0)
     }),
-    ("Mean jitter", "ms", |run| mean(&run.media.as_ref()?.echo.jitter)),
-    ("Maximum packet delay (delta)", "ms", |run| longest(&run.media.as_ref()?.echo.max_delta)),
+    ("Mean jitter", "ms", |run| mean(&run.media.as_ref()?.figures.echo.jitter)),
+    ("Maximum packet delay (delta)", "ms", |run| {
+        longest(&run.media.as_ref()?.figures.echo.max_delta)
+    }),
 ];
 
 /// Returns the mean in milliseconds.
@@ -37,17 +44,15 @@ fn at(times: &Histogram, percent: f64) -> Option<f64> {
     times.told(percent).map(|us| us as f64 / 1000.0)
 }
 
-fn is_transcoded(media: &Media) -> bool {
-    media.codecs[0] != media.codecs[1]
-}
-
 /// Returns the section of calls with media, if there are any.
 pub(super) fn section(report: &Report<'_>) -> Option<Section> {
     let mut section = Section::new(
         "media",
         "Calls with media",
         "Each callee sends back what it receives. Jitter and delta are those of the streams that came \
-         back to the callers, as RFC 3550 and Wireshark define them; the time of a packet is its due time.",
+         back to the callers, as RFC 3550 and Wireshark define them; the time of a packet is its due time. Of the limits, \
+         the processors are used up at the first step at 95 %; the others are the last steps before RRD or SRD \
+         exceeds 300 ms (median), before the maximum packet delay of the observed call exceeds 90 ms, and before a call fails.",
     );
     let groups: Vec<(Group<'_>, &Media)> = report
         .groups(&[Kind::Media, Kind::Run, Kind::Sweep, Kind::Limit, Kind::Proxy])
@@ -61,8 +66,9 @@ pub(super) fn section(report: &Report<'_>) -> Option<Section> {
         return None;
     }
     section.table(figures(report, &groups));
-    charts(report, &groups, &mut section);
-    section.table(normalised(report, &groups));
+    steps::charts(report, &groups, &mut section);
+    section.table(steps::normalised(report, &groups));
+    section.table(limits::table(report, &groups));
     section.table(streams(report, &groups));
     section.table(sound(report, &groups));
     observed(report, &groups, &mut section);
@@ -84,6 +90,7 @@ fn figures(report: &Report<'_>, groups: &[(Group<'_>, &Media)]) -> Table {
             "#Calls",
             "#Calls held",
             "#Success",
+            "#RRD p50",
             "#SRD p50",
             "#Mean jitter",
             "#Max. delta",
@@ -107,77 +114,20 @@ fn figures(report: &Report<'_>, groups: &[(Group<'_>, &Media)]) -> Table {
             format::maybe(group.median(FIGURES[1].2)),
             format::maybe(group.median(FIGURES[2].2)),
             format::maybe(group.median(FIGURES[3].2)),
-            of(|media| at(&media.echo.delay, 50.0)),
-            of(|media| at(&media.echo.delay, 99.0)),
+            format::maybe(group.median(FIGURES[4].2)),
+            of(|media| at(&media.figures.echo.delay, 50.0)),
+            of(|media| at(&media.figures.echo.delay, 99.0)),
             format::maybe_percent(
-                group.median(|run| run.media.as_ref().map(|media| 100.0 * media.echo.loss())),
+                group.median(|run| {
+                    run.media.as_ref().map(|media| 100.0 * media.figures.echo.loss())
+                }),
             ),
-            of(|media| media.echo.mos()),
-            of(|media| media.echo.mos().map(|_| media.echo.mos_min)),
+            of(|media| media.figures.echo.mos()),
+            of(|media| media.figures.echo.mos().map(|_| media.figures.echo.mos_min)),
             format::maybe(group.median(processors)),
             group.repeats(),
         ]);
         table.row_doubtful(group.is_doubtful(), cells);
-    }
-    table
-}
-
-/// The lines over the calls: one for each system, pair of codecs and protection.
-fn charts(report: &Report<'_>, groups: &[(Group<'_>, &Media)], section: &mut Section) {
-    let mut names: Vec<String> = Vec::new();
-    for (group, media) in groups {
-        let name = line_name(report, group, media);
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    for (title, unit, value) in FIGURES {
-        let calls = Axis::new("simultaneous calls", Scale::Linear);
-        let mut chart = Chart::new(title, calls, Axis::new(unit, Scale::Linear));
-        for (index, name) in names.iter().enumerate() {
-            let own =
-                groups.iter().filter(|(group, media)| line_name(report, group, media) == *name);
-            let point = |(group, media): &(Group<'_>, &Media)| {
-                Some((media.calls as f64, group.median(value)?))
-            };
-            let (doubtful, good): (Vec<_>, Vec<_>) =
-                own.partition(|(group, _)| group.is_doubtful());
-            let mut line = Line::marked(
-                name.clone(),
-                Look::Number(index),
-                good.into_iter().filter_map(point).collect(),
-            );
-            line.doubtful = doubtful.into_iter().filter_map(point).collect();
-            chart.line(line);
-        }
-        section.chart(chart);
-    }
-}
-
-fn line_name(report: &Report<'_>, group: &Group<'_>, media: &Media) -> String {
-    format!("{}, {}", report.label(group), media.kind())
-}
-
-/// The figures of transcoded calls as ratios to those of as many calls that are not transcoded.
-fn normalised(report: &Report<'_>, groups: &[(Group<'_>, &Media)]) -> Table {
-    let mut table = Table::new(
-        "Normalised to the same number of calls with the caller's codec at both ends",
-        &["System", "Media", "#Calls", "#CPU", "#SRD", "#Mean jitter", "#Max. delta"],
-    );
-    for (group, media) in groups.iter().filter(|(_, media)| is_transcoded(media)) {
-        let base = groups.iter().find(|(other, of)| {
-            other.subject == group.subject
-                && of.calls == media.calls
-                && of.protection == media.protection
-                && of.codecs.iter().all(|codec| *codec == media.codecs[0])
-        });
-        let Some((base, _)) = base else { continue };
-        let mut cells = names(report, group, media);
-        cells.extend(FIGURES.iter().map(|(.., value)| {
-            let ratio = group.median(value).zip(base.median(value));
-            format::maybe(ratio.filter(|(_, base)| *base > 0.0).map(|(own, base)| own / base))
-        }));
-        table.row_doubtful(group.is_doubtful() || base.is_doubtful(), cells);
     }
     table
 }
@@ -205,7 +155,10 @@ fn streams(report: &Report<'_>, groups: &[(Group<'_>, &Media)]) -> Table {
         ],
     );
     for (group, media) in groups {
-        let directions = [("to the callee", media.forward.as_ref()), ("back", Some(&media.echo))];
+        let directions = [
+            ("to the callee", media.figures.forward.as_ref()),
+            ("back", Some(&media.figures.echo)),
+        ];
         for (direction, streams) in directions {
             let Some(streams) = streams else { continue };
             let mut cells = names(report, group, media);
@@ -257,7 +210,7 @@ fn sound(report: &Report<'_>, groups: &[(Group<'_>, &Media)]) -> Table {
         ],
     );
     for (group, media) in groups {
-        let (sound, reports) = (&media.sound, &media.reports);
+        let (sound, reports) = (&media.figures.sound, &media.figures.reports);
         let counts = [
             sound.heard,
             sound.unheard,
@@ -265,7 +218,7 @@ fn sound(report: &Report<'_>, groups: &[(Group<'_>, &Media)]) -> Table {
             sound.wrong,
             sound.windows,
             sound.failed,
-            media.refused,
+            media.figures.refused,
             reports.sent,
             reports.received,
         ];
@@ -299,7 +252,7 @@ fn observed(report: &Report<'_>, groups: &[(Group<'_>, &Media)], section: &mut S
     let mut chart =
         Chart::new("The heaviest load: one observed call", axis("seconds of the call"), axis("ms"));
     for (group, media) in groups {
-        let Some(call) = &media.observed else { continue };
+        let Some(call) = &media.figures.observed else { continue };
         let lost = call.expected.saturating_sub(call.received);
         let counts = [call.call, call.expected, lost, call.late, call.duplicates];
         let times = [call.mean_jitter_us, call.max_delta_us].map(|us| us as f64 / 1000.0);
@@ -309,9 +262,9 @@ fn observed(report: &Report<'_>, groups: &[(Group<'_>, &Media)], section: &mut S
         cells.push(format::figure(call.mos));
         table.row_doubtful(group.is_doubtful(), cells);
     }
-    let heaviest = groups.iter().filter(|(_, media)| media.observed.is_some());
+    let heaviest = groups.iter().filter(|(_, media)| media.figures.observed.is_some());
     if let Some((_, media)) = heaviest.max_by_key(|(_, media)| media.calls)
-        && let Some(call) = &media.observed
+        && let Some(call) = &media.figures.observed
     {
         let points = |values: &[Option<u64>]| {
             let values = call.at.iter().zip(values);

@@ -288,19 +288,21 @@ pub(super) fn media() -> Record {
                 calls,
                 audio: 60.0,
                 held: calls as f64,
-                forward: Some(streams.clone()),
-                echo: streams,
-                sound: Sound { heard: calls, exact: calls * 1493, ..Sound::default() },
-                observed: Some(Observed {
-                    at: vec![0.0, 0.02, 0.04],
-                    delta_us: vec![0, 20_000, 20_100],
-                    jitter_us: vec![0, 1, 7],
-                    delay_us: vec![None, Some(900), Some(950)],
-                    expected: 3,
-                    received: 3,
-                    mos: 4.4,
-                    ..Observed::default()
-                }),
+                figures: MediaFigures {
+                    forward: Some(streams.clone()),
+                    echo: streams,
+                    observed: Some(Observed {
+                        at: vec![0.0, 0.02, 0.04],
+                        delta_us: vec![0, 20_000, 20_100],
+                        jitter_us: vec![0, 1, 7],
+                        delay_us: vec![None, Some(900), Some(950)],
+                        expected: 3,
+                        received: 3,
+                        mos: 4.4,
+                        ..Observed::default()
+                    }),
+                    ..MediaFigures::default()
+                },
                 headroom: Some(Headroom { calls, is_enough: true, ..Headroom::default() }),
                 ..Media::default()
             }));

@@ -46,9 +46,9 @@ impl Worker {
 
     fn add_figures(&mut self, end: &mut End, line: &mut Line, now: Instant) {
         let found = &mut self.air.found;
-        found.reports.sent += line.reports.0;
-        found.reports.received += line.reports.1;
-        found.refused += line.refused;
+        found.media.reports.sent += line.reports.0;
+        found.media.reports.received += line.reports.1;
+        found.media.refused += line.refused;
         let frames = line.frames - end.window.frames;
         let (until, is_stopped) = match end.side {
             CALLER => awaited(line, end, now),
@@ -64,10 +64,10 @@ impl Worker {
         let delay = end.window.mean_delay();
         let codec = line.stream.codec;
         if end.side == CALLEE {
-            add_stream(&mut found.forward, &figures, codec, delay, false);
+            add_stream(found.media.forward.get_or_insert_default(), &figures, codec, delay, false);
             return;
         }
-        let mos = add_stream(&mut found.echo, &figures, codec, delay / 2, is_stopped);
+        let mos = add_stream(&mut found.media.echo, &figures, codec, delay / 2, is_stopped);
         if end.was_heard || now.since(end.placed) >= LONG_ENOUGH {
             found.add_sound(verified, end.was_heard);
         }
@@ -80,7 +80,7 @@ impl Worker {
             observed.mean_jitter_us = micros(figures.mean_jitter);
             observed.max_delta_us = micros(figures.max_delta);
             observed.mos = mos;
-            found.observed = Some(observed);
+            found.media.observed = Some(observed);
         }
     }
 }
