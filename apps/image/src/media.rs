@@ -1,6 +1,6 @@
 //! The ports of relayed media. There are no sockets: a table leads from a port to its leg.
 //!
-//! Packets of a plain leg whose ends are known are rewritten in their frames, by an entry in the
+//! Packets of a plain leg with known ends are rewritten in their frames, by an entry in the
 //! table. All other packets pass the stream of their leg.
 
 use crate::lock::Lock;
