@@ -9,7 +9,7 @@ use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Keying {
-    /// The keys of the other end pass. The relay has none.
+    /// The keys of the other end pass. The relay has no keys.
     #[default]
     Passed,
     /// No keys: media in clear.
@@ -44,7 +44,7 @@ pub struct End<'a> {
 }
 
 impl<'a> End<'a> {
-    /// Creates an end whose media leave from `local`, with keys that pass. `permits` tells if
+    /// Creates an end with media from `local` and with keys that pass. `permits` tells if
     /// packets may be sent to an address that the end names.
     #[must_use]
     pub fn new(
