@@ -47,6 +47,8 @@ pub(crate) struct Announcement {
     pub(crate) protocol: Box<str>,
     /// The destinations of RTP and of RTCP, if packets may be sent there.
     pub(crate) destinations: [Option<SocketAddr>; 2],
+    /// True if the destinations are at the host that the end has [proved](End::is_proven).
+    pub(crate) is_proven: bool,
     /// The hosts that the first packets may come from.
     pub(crate) sources: SmallVec<[IpAddr; 2]>,
     /// The payload types, one bit each.
@@ -84,6 +86,7 @@ impl Announcement {
         let rtcp_host = rtcp_host.map_or(host, |text| address(Some(text)));
         let rtcp = rtcp_host.and_then(|ip| permitted(SocketAddr::new(ip, rtcp_port)));
         let signalling = end.signalling.ip().to_canonical();
+        let is_at_signalling = |place: &SocketAddr| place.ip() == signalling;
         let mut sources = SmallVec::from_slice(&[signalling]);
         sources.extend(host.filter(|ip| *ip != signalling && rtp.is_some()));
         let mut announcement = Self {
@@ -92,6 +95,7 @@ impl Announcement {
             media_type: name(medium.media_type),
             protocol: name(medium.protocol),
             destinations: [rtp, rtcp],
+            is_proven: end.is_proven && [rtp, rtcp].iter().flatten().all(is_at_signalling),
             sources,
             direction: match medium.direction(session) {
                 Direction::SendReceive | Direction::SendOnly if is_held => Direction::SendOnly,

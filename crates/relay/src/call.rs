@@ -151,6 +151,9 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
         (charge, conversions): (Charge<R>, Arc<Accounts<R>>),
         passage: &Passage<'_>,
     ) -> Self {
+        let mut ends = [EndReport::UNKNOWN; 2];
+        ends[passage.side.index()].update(&passage.from);
+        ends[passage.side.other().index()].update(&passage.to);
         Self {
             id: id.into(),
             caller_tag: caller_tag.into(),
@@ -159,7 +162,7 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
             conversions,
             transcode: Box::default(),
             parties: passage.parties.map(|name| name[..name.len().min(MAX_PARTY)].into()),
-            ends: [EndReport::UNKNOWN; 2],
+            ends,
             created: passage.now,
             described: passage.now,
             ringing: None,
@@ -200,6 +203,9 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
         let (by, other) = (ends.side, ends.side.other());
         self.ends[by.index()].update(ends.from);
         self.ends[other.index()].update(ends.to);
+        let mut from = *ends.from;
+        from.is_proven = self.ends[by.index()].is_proven();
+        let ends = &Ends { from: &from, ..*ends };
         self.described = now;
         let answers = |exchange: &Option<Exchange>, id, in_response| {
             let fits = |it: &Exchange| it.id == id && it.in_response == in_response;

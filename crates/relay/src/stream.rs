@@ -14,8 +14,8 @@ use media::Channel;
 use media::demultiplex::Kind;
 use rtp::Header;
 
-/// The packets that an address gets at most before a packet came from it: ten seconds of audio in
-/// packets of 20 ms.
+/// The packets that an address which is not proven gets at most before a packet came from it: ten
+/// seconds of audio in packets of 20 ms.
 const MAX_UNCONFIRMED: u32 = 500;
 
 /// One of the two ends of a call.
@@ -369,7 +369,8 @@ fn relay(
     }
     let mut plain_length = plain.len();
     let to = to_leg.destination(channel).ok_or(Drop::NoDestination)?;
-    if to_leg.latched == [None; 2] {
+    let is_proven = to_leg.announced.as_ref().is_some_and(|announced| announced.is_proven);
+    if to_leg.latched == [None; 2] && !is_proven {
         if to_leg.unconfirmed >= MAX_UNCONFIRMED {
             return Err(Drop::Unconfirmed);
         }

@@ -365,6 +365,43 @@ fn an_address_that_never_sends_gets_ten_seconds_of_audio() {
     rig.send(Side::Caller, "198.51.100.1:4000", &rtp(1001)).unwrap();
 }
 
+/// The number of packets of the caller that reach a callee which never sends. `signalling` are the
+/// hosts of its signalling when the offer is sent and when it answers, and `named` are the hosts
+/// that it names for RTP and RTCP.
+fn packets_to(signalling: [[u8; 4]; 2], is_proven: bool, named: [&str; 2]) -> usize {
+    let rig = Rig::new(Limits::default());
+    let at = |host: [u8; 4]| SocketAddr::new(host.into(), 5060);
+    let begin = |passage: &mut Passage<'_>| {
+        (passage.branch, passage.begins, passage.to_tag) = (BRANCH, true, b"");
+        (passage.to.signalling, passage.to.is_proven) = (at(signalling[0]), is_proven);
+    };
+    let offer = Role::Offer { exchange: 1 };
+    rig.pass(Side::Caller, offer, &sdp("198.51.100.1", 4000), begin).unwrap();
+    let answer = Role::Response { exchange: 1, is_final: false };
+    let follow = |passage: &mut Passage<'_>| {
+        (passage.branch, passage.from.signalling) = (BRANCH, at(signalling[1]));
+    };
+    let [named, rtcp] = named;
+    let body = sdp(named, 6000) + &std::format!("a=rtcp:6001 IN IP4 {rtcp}\r\n");
+    rig.pass(Side::Callee, answer, &body, follow).unwrap();
+    let caller = "198.51.100.1:4000";
+    (0..1000).filter(|&at| rig.send(Side::Caller, caller, &rtp(at)).is_ok()).count()
+}
+
+#[test]
+fn an_end_that_only_receives_gets_all_packets_at_the_host_that_it_has_proved() {
+    let [callee, second, third] = ["203.0.113.1", "203.0.113.2", "203.0.113.99"];
+    assert_eq!(packets_to([CALLEE; 2], true, [callee; 2]), 1000);
+    assert_eq!(packets_to([CALLEE; 2], false, [callee; 2]), 500);
+    // The address of a third party, also for RTCP alone.
+    assert_eq!(packets_to([CALLEE; 2], true, [third; 2]), 500);
+    assert_eq!(packets_to([CALLEE; 2], true, [callee, third]), 500);
+    // A response of another host than the one that got the request.
+    let moved = [CALLEE, [203, 0, 113, 2]];
+    assert_eq!(packets_to(moved, true, [second; 2]), 500);
+    assert_eq!(packets_to(moved, true, [callee; 2]), 500);
+}
+
 /// A phone with a media session.
 struct Phone {
     negotiator: Negotiator,
