@@ -205,7 +205,9 @@ fn packets_to(receiver: usize, host: Ipv4Addr, caller: Agent, exchange: &TestSer
     let relay = SocketAddr::from((Ipv4Addr::LOCALHOST, ports(&received[receiver])[0]));
     let (mut arrived, mut missing) = (0, 0);
     for number in 0..600 {
-        media[1 - receiver].send_to(&packet(7, number), relay).expect("a packet is sent");
+        // Short packets stay within the bandwidth of the codec.
+        let packet = &packet(7, number)[..32];
+        media[1 - receiver].send_to(packet, relay).expect("a packet is sent");
         match media[receiver].recv(&mut [0; 2000]) {
             Ok(_) => (arrived, missing) = (arrived + 1, 0),
             Err(_) => missing += 1,
@@ -236,6 +238,29 @@ fn users_that_only_receive_get_all_packets_and_third_parties_and_strangers_few()
     for receiver in [0, 1] {
         assert_eq!(packets_to(receiver, STRANGER, alice(), &exchange), UNCONFIRMED);
     }
+}
+
+/// A user floods the other end of his call. Another call is not affected.
+#[test]
+fn a_flood_of_an_end_is_cut_to_the_bandwidth_of_its_codec() {
+    let exchange = relay("passed");
+    let mut call = Call::new(&exchange);
+    call.talk();
+    let sent = 4 * 250;
+    for number in 0..sent {
+        // Batches that the buffer of the port takes.
+        if number % 50 == 0 {
+            thread::sleep(Duration::from_millis(2));
+        }
+        call.media[0].send_to(&packet(0, number), call.relay[0]).expect("a packet is sent");
+    }
+    exchange.server.wait_for_count("media-over-bandwidth", 100);
+    call.media[1].set_nonblocking(true).expect("a socket can be nonblocking");
+    let arrived = std::iter::from_fn(|| call.media[1].recv(&mut [0; 2000]).ok()).count();
+    // Two seconds at once, and 20,000 bytes a second afterwards.
+    assert!((100..800).contains(&arrived), "{arrived} of {sent} packets");
+    call.media[1].set_nonblocking(false).expect("a socket can be blocking");
+    call.hang_up(&exchange);
 }
 
 /// A stranger and another user know the dialog. The user sends its BYE to her own phone.

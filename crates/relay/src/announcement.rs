@@ -55,6 +55,8 @@ pub(crate) struct Announcement {
     pub(crate) payload_types: u128,
     /// The codecs of the payload types other than telephone events, the preferred one first.
     pub(crate) codecs: Box<[Codec]>,
+    /// The bandwidth that the codecs may have, in bytes a second. `None` for other media than audio.
+    pub(crate) bandwidth: Option<u64>,
     /// The payload types of telephone events, one bit each.
     pub(crate) events: u128,
     pub(crate) direction: Direction,
@@ -113,6 +115,9 @@ impl Announcement {
             }
         }
         announcement.codecs = Codec::read(medium, announcement.events);
+        if medium.media_type == "audio" {
+            announcement.bandwidth = announcement.codecs.iter().map(Codec::bandwidth).max();
+        }
         Some(announcement)
     }
 

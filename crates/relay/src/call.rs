@@ -2,6 +2,7 @@
 
 use crate::account::{Accounts, Charge};
 use crate::announcement::{Announcement, Content};
+use crate::bandwidth::Share;
 use crate::description::{KeyChange, MediumChange, rewrite};
 use crate::end::{End, EndReport, Keying};
 use crate::error::RelayError;
@@ -89,6 +90,8 @@ pub(crate) struct Branch<R: RawMutex, P> {
     conversions: Arc<Accounts<R>>,
     /// The codecs that offers get, those of [`CodecRules::transcode`].
     transcode: Box<[Codec]>,
+    /// The bandwidth that the media share.
+    share: Arc<Share>,
     /// The names of the caller and of the callee.
     pub(crate) parties: [Box<[u8]>; 2],
     pub(crate) ends: [EndReport; 2],
@@ -148,7 +151,7 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
     pub(crate) fn new(
         id: &[u8],
         caller_tag: &[u8],
-        (charge, conversions): (Charge<R>, Arc<Accounts<R>>),
+        (charge, conversions, share): (Charge<R>, Arc<Accounts<R>>, Share),
         passage: &Passage<'_>,
     ) -> Self {
         let mut ends = [EndReport::UNKNOWN; 2];
@@ -158,6 +161,7 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
             id: id.into(),
             caller_tag: caller_tag.into(),
             callee_tags: SmallVec::new(),
+            share: Arc::new(share),
             charge,
             conversions,
             transcode: Box::default(),
@@ -264,7 +268,7 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
                 Some(medium) => medium,
                 None => {
                     let charge = (at > 0).then(|| self.charge.another()).transpose()?;
-                    let stream = Arc::new(Stream::new());
+                    let stream = Arc::new(Stream::new(Arc::clone(&self.share)));
                     let ports = host.open(&stream, locals).map_err(|_| RelayError::NoPort)?;
                     let keying = (ends_keys && is_rtp).then(Box::default);
                     medium.insert(Medium {

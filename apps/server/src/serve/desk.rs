@@ -2,7 +2,7 @@
 
 use super::hub::Hub;
 use super::local::{CarryOut, Engine, Local};
-use super::media::{Media, Relay};
+use super::media::{Media, Ng, Relay};
 use super::records::Records;
 use crate::admin::desk::Desk;
 use crate::admin::{CallEnded, Condition, Drained, Registration, Status, StepTiming};
@@ -11,7 +11,7 @@ use crate::call_lines::Call;
 use crate::domains::sip_uri;
 use crate::log;
 use parking_lot::Mutex;
-use relay::{CallReport, Calls};
+use relay::{CallReport, Calls, Refusals};
 use sip_server::config::{Config, Domain, Mode, State};
 use sip_server::{Output, Timing};
 use std::collections::BTreeMap;
@@ -131,6 +131,10 @@ impl Desk for Running {
             State::Stateless => "stateless",
         };
         let conversions_refused = self.hub.relay.as_deref().map_or(0, Relay::conversions_refused);
+        let own = self.hub.relay.as_deref().map(Relay::refusals);
+        let refusals: Vec<_> =
+            own.into_iter().chain(self.hub.ng.as_deref().map(Ng::refusals)).collect();
+        let refused = |of: fn(&Refusals) -> u64| refusals.iter().map(of).sum();
         let without_media = self.hub.relay.as_deref().map_or(0, Relay::without_media);
         let status = Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -163,6 +167,11 @@ impl Desk for Running {
                     ("unsent-media", self.hub.media.as_ref().map_or(0, Media::unsent)),
                     ("calls-without-media", without_media),
                     ("transcoding-limit", conversions_refused),
+                    ("relay-calls-limit", refused(|it| it.calls)),
+                    ("relay-source-limit", refused(|it| it.calls_of_owner)),
+                    ("relay-ports-limit", refused(|it| it.ports)),
+                    ("relay-bandwidth-limit", refused(|it| it.bandwidth)),
+                    ("media-over-bandwidth", refused(|it| it.packets)),
                     ("lost-records", self.hub.records.as_ref().map_or(0, Records::lost)),
                     ("unstored", self.hub.unstored.load(Ordering::Relaxed)),
                 ])

@@ -296,9 +296,10 @@ fn end<'a>(
 fn refusal(error: &RelayError, env: &Env<'_>) -> Status {
     env.counters.relay_refused.add();
     match error {
-        RelayError::NoPort | RelayError::TooManyCalls | RelayError::Share => {
-            Status::SERVICE_UNAVAILABLE
-        }
+        RelayError::NoPort
+        | RelayError::TooManyCalls
+        | RelayError::Share
+        | RelayError::Bandwidth => Status::SERVICE_UNAVAILABLE,
         _ => Status::NOT_ACCEPTABLE_HERE,
     }
 }

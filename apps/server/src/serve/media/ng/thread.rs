@@ -9,7 +9,7 @@ use crate::serve::local::Engine;
 use crate::serve::media::{Expiry, Media, Relay, since_epoch};
 use net::{Clock, MAX_DATAGRAM, wall_clock};
 use parking_lot::Mutex;
-use relay::Limits;
+use relay::{Bandwidth, Calls, Limits, Refusals};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -47,11 +47,17 @@ impl Ng {
             Failure::said(format!("cannot listen on {address} (media.ng): {error}"))
         })?;
         // A client speaks for many sources.
+        let bandwidth = Bandwidth { owner: limits.bandwidth.all, ..limits.bandwidth };
         let (calls_of_owner, conversions_of_owner) = (limits.calls, limits.conversions);
-        let limits = Limits { calls_of_owner, conversions_of_owner, ..limits };
+        let limits = Limits { calls_of_owner, conversions_of_owner, bandwidth, ..limits };
         log::info("start", || format!("listens for the NG protocol on {address}"));
         let (relay, front) = (Relay::new(media, limits), Front::new(settings.clone()).into());
         Ok(Some(Arc::new(Self { socket, relay, front })))
+    }
+
+    /// The refusals because of limits.
+    pub(in crate::serve) fn refusals(&self) -> Refusals {
+        self.relay.refusals()
     }
 
     /// The counters by their names.
