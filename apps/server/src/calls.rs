@@ -20,7 +20,7 @@ pub(crate) fn run(flags: &CallsFlags, out: &mut Out) -> Result<(), Failure> {
         None => list(&flags.screen, out),
         Some(CallsCommand::End { id, place }) => {
             let ended: CallEnded = running(place)?.ask(&Request::EndCall { id: id.clone() })?;
-            let [caller, callee] = [&ended.caller, &ended.callee].map(|uri| printable(uri));
+            let [caller, callee] = [&ended.caller, &ended.callee].map(|uri| name(uri));
             out.line(&format!("ended the call of {caller} to {callee}"))
         }
     }
@@ -82,6 +82,11 @@ fn list(flags: &ScreenFlags, out: &mut Out) -> Result<(), Failure> {
     }
 }
 
+/// The name of a party. That of a call of an NG client is not known.
+fn name(uri: &str) -> String {
+    if uri.is_empty() { "-".to_owned() } else { printable(uri) }
+}
+
 /// A table of calls. A column with two values has that of the packets from the caller first.
 fn table(calls: &[Call]) -> String {
     let head = ["id", "caller", "callee", "time", "codec", "loss", "jitter", "MOS"];
@@ -98,8 +103,8 @@ fn table(calls: &[Call]) -> String {
         );
         [
             printable(&call.id),
-            printable(&call.caller),
-            printable(&call.callee),
+            name(&call.caller),
+            name(&call.callee),
             time,
             both(&|packets| packets.codec.as_deref().map(printable)),
             both(&|packets| packets.loss.map(|loss| format!("{loss:.1} %"))),

@@ -445,15 +445,19 @@ where
     }
 
     fn end_all(&self, call_id: &[u8], selection: Selection<'_>) -> Vec<CallReport> {
-        let ended: Vec<_> = self.with_branches(call_id, |branches| {
-            branches.extract_if(.., |branch| selection.contains(branch)).collect()
+        // The ports are closed when the lock is free again.
+        let (_ended, reports) = self.with_branches(call_id, |branches| {
+            let ended: Vec<_> =
+                branches.extract_if(.., |branch| selection.contains(branch)).collect();
+            let settled = |branch: &Branch<R, H::Ports>| {
+                self.release();
+                branch.settle(&self.host);
+                CallReport::new(call_id, branch, branches)
+            };
+            let reports = ended.iter().map(settled).collect();
+            (ended, reports)
         });
-        let settled = |branch: &Branch<R, H::Ports>| {
-            self.release();
-            branch.settle(&self.host);
-            CallReport::new(call_id, branch, &[])
-        };
-        ended.iter().map(settled).collect()
+        reports
     }
 
     fn expire(&self, now: Duration) -> Vec<CallReport> {
