@@ -4,11 +4,10 @@ use crate::access::Access;
 use crate::admin::ask::Ask;
 use crate::admin::{CallEnded, Drained, Request};
 use crate::call_lines::{Call, Packets};
-use crate::cli::{CallsCommand, CallsFlags, Place, ScreenFlags};
+use crate::cli::{CallsCommand, CallsFlags, Place};
 use crate::failure::Failure;
 use crate::output::{Out, printable};
-use crate::screens::{SECOND, aligned, refuse_if_elsewhere, show};
-use std::thread;
+use crate::screens::{Rows, aligned, refuse_if_elsewhere};
 use std::time::Duration;
 
 /// Shows the relayed calls, or ends one.
@@ -17,7 +16,11 @@ use std::time::Duration;
 /// [`Failure`] if neither the server nor its data can be accessed, or there is no such call.
 pub(crate) fn run(flags: &CallsFlags, out: &mut Out) -> Result<(), Failure> {
     match &flags.command {
-        None => list(&flags.screen, out),
+        None => {
+            let (request, none) = (Request::Calls, "no call is relayed\n");
+            // They come in order.
+            Rows { request, none, sort: |_| {}, table }.show(&flags.screen, out)
+        }
         Some(CallsCommand::End { id, place }) => {
             let ended: CallEnded = running(place)?.ask(&Request::EndCall { id: id.clone() })?;
             let [caller, callee] = [&ended.caller, &ended.callee].map(|uri| name(uri));
@@ -50,36 +53,6 @@ fn running(place: &Place) -> Result<Access, Failure> {
     }
     access
         .ok_or_else(|| Failure::said(format!("no server runs with the data in {}", data.display())))
-}
-
-fn list(flags: &ScreenFlags, out: &mut Out) -> Result<(), Failure> {
-    loop {
-        let mut rows: Vec<Call> = Vec::new();
-        let access = Access::open_existing(&flags.place)?;
-        if !matches!(access, Some(Access::Running(_))) {
-            refuse_if_elsewhere(&flags.place, &flags.place.settings()?.data()?)?;
-        }
-        if let Some(access) = access {
-            access.list(&Request::Calls, &mut |row| {
-                rows.push(row);
-                Ok(())
-            })?;
-        }
-        if flags.json && flags.watch {
-            out.json(&rows)?;
-        } else if flags.json {
-            rows.iter().try_for_each(|row| out.json(row))?;
-        } else if rows.is_empty() {
-            show("no call is relayed\n", flags, out)?;
-        } else {
-            show(&table(&rows), flags, out)?;
-        }
-        out.flush()?;
-        if !flags.watch {
-            return Ok(());
-        }
-        thread::sleep(SECOND);
-    }
 }
 
 /// The name of a party. That of a call of an NG client is not known.
