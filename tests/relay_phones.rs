@@ -170,3 +170,33 @@ fn a_call_is_transferred_blind() {
     three.carol.act(&Action::Answer);
     three.continues();
 }
+
+/// Bob consults carol, then transfers alice to her.
+fn is_transferred_after_consultation(keys: &str, alice: Side, bob: Side, carol: Side) {
+    let mut three = Three::new(keys, alice, bob, carol);
+    let carol = three.pair.exchange.server.uri("carol");
+    three.pair.bob.act(&Action::Consult(carol));
+    three.carol.wait_for(Event::Incoming);
+    three.carol.act(&Action::Answer);
+    three.carol.wait_for(Event::Established);
+    three.pair.bob.wait_for(Event::Established);
+    three.carol.wait_until_it_hears(three.pair.bob.account.tone);
+    wait_for_sockets(&three.pair.exchange, 2 * SOCKETS);
+    three.pair.bob.act(&Action::TransferToConsulted);
+    // barebell-phone answers it automatically.
+    three.carol.wait_for(Event::Incoming);
+    three.continues();
+}
+
+#[test]
+fn a_call_is_transferred_after_consultation() {
+    let phones = ((Barebell, Off, Tcp), (Linphone, Off, Udp), (Barebell, Off, Tcp));
+    is_transferred_after_consultation("passed", phones.0, phones.1, phones.2);
+}
+
+/// Keys end at the relay in the first call, and pass it in that to which alice is transferred.
+#[test]
+fn an_encrypted_call_is_transferred_after_consultation() {
+    let phones = ((Barebell, Required, Tcp), (Linphone, Off, Udp), (Barebell, Optional, Tcp));
+    is_transferred_after_consultation("converted", phones.0, phones.1, phones.2);
+}

@@ -188,6 +188,81 @@ fn forged_packets_do_not_redirect_the_audio() {
     call.hang_up(&exchange);
 }
 
+/// The number of packets, of 600, that reach the end `receiver` of a call. It never sends, and names
+/// `host` for its media. Both ends are at the loopback address.
+fn packets_to(receiver: usize, host: Ipv4Addr, caller: Agent, exchange: &TestServer) -> usize {
+    let mut hosts = [Ipv4Addr::LOCALHOST; 2];
+    hosts[receiver] = host;
+    let media = hosts.map(socket);
+    let bodies = media.each_ref().map(|media| {
+        let address = address(media);
+        description(address.port(), "").replace("127.0.0.1", &address.ip().to_string())
+    });
+    let bodies = bodies.each_ref().map(String::as_str);
+    let uri = format!("sip:bob@{DOMAIN}");
+    let (mut caller, mut bob, received) =
+        establish_described(caller, exchange.agent("bob"), &uri, bodies);
+    let relay = SocketAddr::from((Ipv4Addr::LOCALHOST, ports(&received[receiver])[0]));
+    let (mut arrived, mut missing) = (0, 0);
+    for number in 0..600 {
+        // Short packets stay within the bandwidth of the codec.
+        let packet = &packet(7, number)[..32];
+        media[1 - receiver].send_to(packet, relay).expect("a packet is sent");
+        match media[receiver].recv(&mut [0; 2000]) {
+            Ok(_) => (arrived, missing) = (arrived + 1, 0),
+            Err(_) => missing += 1,
+        }
+        // One packet may be late; three in a row are refused.
+        if missing == 3 {
+            break;
+        }
+    }
+    caller.pass(&mut bob, "BYE", "");
+    wait_until_closed(exchange);
+    arrived
+}
+
+/// The most that an address gets which is not proven, and never sends.
+const UNCONFIRMED: usize = 500;
+
+#[test]
+fn users_that_only_receive_get_all_packets_and_third_parties_and_strangers_few() {
+    let exchange = relay("passed");
+    let alice = || exchange.agent("alice");
+    let stranger = || Agent::stranger("stranger", "other.test", exchange.server.address());
+    let here = Ipv4Addr::LOCALHOST;
+    assert_eq!(packets_to(0, here, alice(), &exchange), 600);
+    assert_eq!(packets_to(1, here, alice(), &exchange), 600);
+    assert_eq!(packets_to(1, here, stranger(), &exchange), 600);
+    assert_eq!(packets_to(0, here, stranger(), &exchange), UNCONFIRMED);
+    for receiver in [0, 1] {
+        assert_eq!(packets_to(receiver, STRANGER, alice(), &exchange), UNCONFIRMED);
+    }
+}
+
+/// A user floods the other end of his call. Another call is not affected.
+#[test]
+fn a_flood_of_an_end_is_cut_to_the_bandwidth_of_its_codec() {
+    let exchange = relay("passed");
+    let mut call = Call::new(&exchange);
+    call.talk();
+    let sent = 4 * 250;
+    for number in 0..sent {
+        // Batches that the buffer of the port takes.
+        if number % 50 == 0 {
+            thread::sleep(Duration::from_millis(2));
+        }
+        call.media[0].send_to(&packet(0, number), call.relay[0]).expect("a packet is sent");
+    }
+    exchange.server.wait_for_count("media-over-bandwidth", 100);
+    call.media[1].set_nonblocking(true).expect("a socket can be nonblocking");
+    let arrived = std::iter::from_fn(|| call.media[1].recv(&mut [0; 2000]).ok()).count();
+    // Two seconds at once, and 20,000 bytes a second afterwards.
+    assert!((100..800).contains(&arrived), "{arrived} of {sent} packets");
+    call.media[1].set_nonblocking(false).expect("a socket can be blocking");
+    call.hang_up(&exchange);
+}
+
 /// A stranger and another user know the dialog. The user sends its BYE to her own phone.
 #[test]
 fn a_forged_bye_does_not_end_the_relay_of_a_call() {

@@ -237,7 +237,7 @@ impl Driver for BarebellPhone {
         let files = paths.filter(|path| path.exists());
         let recordings = files.filter_map(|path| Recording::read(&path));
         recordings.reduce(|mut all, next| {
-            all.samples.extend(next.samples);
+            all.append(&next);
             all
         })
     }

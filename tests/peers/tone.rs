@@ -63,6 +63,13 @@ impl Recording {
         (!samples.is_empty()).then_some(Self { rate, samples })
     }
 
+    /// Appends `next`, at the sample rate of this recording: samples are repeated or left out.
+    pub fn append(&mut self, next: &Self) {
+        let [to, from] = [self.rate, next.rate].map(u64::from);
+        let count = next.samples.len() as u64 * to / from.max(1);
+        self.samples.extend((0..count).map(|at| next.samples[(at * from / to) as usize]));
+    }
+
     /// The duration in milliseconds of a tone of `hertz` without other sounds.
     #[must_use]
     pub fn tone_ms(&self, hertz: u32) -> u32 {
@@ -190,6 +197,16 @@ mod tests {
         let mut samples = sine(1000, 16000, 1000, 3000.0);
         samples.extend(sine(440, 16000, 1000, 3000.0));
         assert_eq!(Recording { rate: 16000, samples }.tone_ms(440), 1000);
+    }
+
+    #[test]
+    fn a_tone_is_found_after_a_recording_of_another_rate() {
+        let recording = |rate| Recording { rate, samples: sine(620, rate, 1000, 8000.0) };
+        for rates in [[8000, 16_000], [16_000, 8000], [8000, 48_000], [48_000, 44_100]] {
+            let [mut first, second] = rates.map(recording);
+            first.append(&second);
+            assert_eq!(first.tone_ms(620), 2000, "{rates:?}");
+        }
     }
 
     #[test]

@@ -4,11 +4,10 @@ use crate::access::Access;
 use crate::admin::ask::Ask;
 use crate::admin::{CallEnded, Drained, Request};
 use crate::call_lines::{Call, Packets};
-use crate::cli::{CallsCommand, CallsFlags, Place, ScreenFlags};
+use crate::cli::{CallsCommand, CallsFlags, Place};
 use crate::failure::Failure;
 use crate::output::{Out, printable};
-use crate::screens::{SECOND, aligned, refuse_if_elsewhere, show};
-use std::thread;
+use crate::screens::{Rows, aligned, refuse_if_elsewhere};
 use std::time::Duration;
 
 /// Shows the relayed calls, or ends one.
@@ -17,10 +16,14 @@ use std::time::Duration;
 /// [`Failure`] if neither the server nor its data can be accessed, or there is no such call.
 pub(crate) fn run(flags: &CallsFlags, out: &mut Out) -> Result<(), Failure> {
     match &flags.command {
-        None => list(&flags.screen, out),
+        None => {
+            let (request, none) = (Request::Calls, "no call is relayed\n");
+            // They come in order.
+            Rows { request, none, sort: |_| {}, table }.show(&flags.screen, out)
+        }
         Some(CallsCommand::End { id, place }) => {
             let ended: CallEnded = running(place)?.ask(&Request::EndCall { id: id.clone() })?;
-            let [caller, callee] = [&ended.caller, &ended.callee].map(|uri| printable(uri));
+            let [caller, callee] = [&ended.caller, &ended.callee].map(|uri| name(uri));
             out.line(&format!("ended the call of {caller} to {callee}"))
         }
     }
@@ -52,34 +55,9 @@ fn running(place: &Place) -> Result<Access, Failure> {
         .ok_or_else(|| Failure::said(format!("no server runs with the data in {}", data.display())))
 }
 
-fn list(flags: &ScreenFlags, out: &mut Out) -> Result<(), Failure> {
-    loop {
-        let mut rows: Vec<Call> = Vec::new();
-        let access = Access::open_existing(&flags.place)?;
-        if !matches!(access, Some(Access::Running(_))) {
-            refuse_if_elsewhere(&flags.place, &flags.place.settings()?.data()?)?;
-        }
-        if let Some(access) = access {
-            access.list(&Request::Calls, &mut |row| {
-                rows.push(row);
-                Ok(())
-            })?;
-        }
-        if flags.json && flags.watch {
-            out.json(&rows)?;
-        } else if flags.json {
-            rows.iter().try_for_each(|row| out.json(row))?;
-        } else if rows.is_empty() {
-            show("no call is relayed\n", flags, out)?;
-        } else {
-            show(&table(&rows), flags, out)?;
-        }
-        out.flush()?;
-        if !flags.watch {
-            return Ok(());
-        }
-        thread::sleep(SECOND);
-    }
+/// The name of a party. That of a call of an NG client is not known.
+fn name(uri: &str) -> String {
+    if uri.is_empty() { "-".to_owned() } else { printable(uri) }
 }
 
 /// A table of calls. A column with two values has that of the packets from the caller first.
@@ -98,8 +76,8 @@ fn table(calls: &[Call]) -> String {
         );
         [
             printable(&call.id),
-            printable(&call.caller),
-            printable(&call.callee),
+            name(&call.caller),
+            name(&call.callee),
             time,
             both(&|packets| packets.codec.as_deref().map(printable)),
             both(&|packets| packets.loss.map(|loss| format!("{loss:.1} %"))),

@@ -2,6 +2,7 @@
 
 use crate::access::Access;
 use crate::admin::ask::Ask;
+use crate::admin::sink::Row;
 use crate::admin::{Condition, Registration, Request, Status, StoppedStatus};
 use crate::cli::{Place, ScreenFlags};
 use crate::data_dir;
@@ -16,7 +17,7 @@ use std::thread;
 use std::time::{self, Duration};
 
 /// The interval between the samples for rates, and between screens.
-pub(crate) const SECOND: Duration = Duration::from_secs(1);
+const SECOND: Duration = Duration::from_secs(1);
 
 /// Shows the status of the server.
 ///
@@ -51,37 +52,62 @@ pub(crate) fn status(flags: &ScreenFlags, out: &mut Out) -> Result<(), Failure> 
 /// # Errors
 /// [`Failure`] if neither the server nor its data can be accessed.
 pub(crate) fn registrations(flags: &ScreenFlags, out: &mut Out) -> Result<(), Failure> {
-    loop {
-        let mut rows = Vec::new();
-        let access = Access::open_existing(&flags.place)?;
-        if !matches!(access, Some(Access::Running(_))) {
-            refuse_if_elsewhere(&flags.place, &flags.place.settings()?.data()?)?;
-        }
-        if let Some(access) = access {
-            access.list(&Request::Registrations, &mut |row: Registration| {
-                rows.push(row);
-                Ok(())
-            })?;
-        }
-        rows.sort_by(|a, b| {
-            (&a.address_of_record, &a.contact).cmp(&(&b.address_of_record, &b.contact))
-        });
-        if flags.json {
-            if flags.watch {
-                out.json(&rows)?;
-            } else {
-                rows.iter().try_for_each(|row| out.json(row))?;
+    let rows = Rows {
+        request: Request::Registrations,
+        none: "no user is registered\n",
+        sort: |rows: &mut [Registration]| {
+            rows.sort_by(|a, b| {
+                (&a.address_of_record, &a.contact).cmp(&(&b.address_of_record, &b.contact))
+            });
+        },
+        table,
+    };
+    rows.show(flags, out)
+}
+
+/// A list that the server returns in rows.
+pub(crate) struct Rows<T> {
+    pub(crate) request: Request,
+    /// The text if there is no row.
+    pub(crate) none: &'static str,
+    pub(crate) sort: fn(&mut [T]),
+    pub(crate) table: fn(&[T]) -> String,
+}
+
+impl<T: Row> Rows<T> {
+    /// Shows the list, once or every second.
+    ///
+    /// # Errors
+    /// [`Failure`] if neither the server nor its data can be accessed.
+    pub(crate) fn show(&self, flags: &ScreenFlags, out: &mut Out) -> Result<(), Failure> {
+        loop {
+            let mut rows = Vec::new();
+            let access = Access::open_existing(&flags.place)?;
+            if !matches!(access, Some(Access::Running(_))) {
+                refuse_if_elsewhere(&flags.place, &flags.place.settings()?.data()?)?;
             }
-        } else if rows.is_empty() {
-            show("no user is registered\n", flags, out)?;
-        } else {
-            show(&table(&rows), flags, out)?;
+            if let Some(access) = access {
+                access.list(&self.request, &mut |row: T| {
+                    rows.push(row);
+                    Ok(())
+                })?;
+            }
+            (self.sort)(&mut rows);
+            if flags.json && flags.watch {
+                out.json(&rows)?;
+            } else if flags.json {
+                rows.iter().try_for_each(|row| out.json(row))?;
+            } else if rows.is_empty() {
+                show(self.none, flags, out)?;
+            } else {
+                show(&(self.table)(&rows), flags, out)?;
+            }
+            out.flush()?;
+            if !flags.watch {
+                return Ok(());
+            }
+            thread::sleep(SECOND);
         }
-        out.flush()?;
-        if !flags.watch {
-            return Ok(());
-        }
-        thread::sleep(SECOND);
     }
 }
 
@@ -109,7 +135,7 @@ pub(crate) fn refuse_if_elsewhere(place: &Place, data: &Path) -> Result<(), Fail
 }
 
 /// Writes a screen. On a terminal it replaces the one before.
-pub(crate) fn show(text: &str, flags: &ScreenFlags, out: &mut Out) -> Result<(), Failure> {
+fn show(text: &str, flags: &ScreenFlags, out: &mut Out) -> Result<(), Failure> {
     if flags.watch && out.is_terminal() {
         out.text("\x1b[2J\x1b[H")?;
     }

@@ -1,8 +1,10 @@
 //! The accounts that calls and their media are charged to.
 
+use crate::bandwidth::Pace;
 use crate::error::RelayError;
 use alloc::sync::Arc;
 use core::fmt;
+use core::time::Duration;
 use hashbrown::HashMap;
 use lock_api::{Mutex, RawMutex};
 
@@ -17,9 +19,16 @@ pub(crate) struct Accounts<R> {
 
 #[derive(Default)]
 struct Counts {
-    of_owner: HashMap<u64, usize>,
+    of_owner: HashMap<u64, Account>,
     all: usize,
     refused: u64,
+}
+
+#[derive(Default)]
+struct Account {
+    charges: usize,
+    /// The media of its calls.
+    traffic: Arc<Pace>,
 }
 
 impl<R: RawMutex> Accounts<R> {
@@ -43,17 +52,24 @@ impl<R: RawMutex> Accounts<R> {
     /// [`RelayError::Share`]: the owner has the most, or all together have.
     pub(crate) fn charge(self: &Arc<Self>, owner: u64) -> Result<Charge<R>, RelayError> {
         let counts = &mut *self.counts.lock();
-        let count = counts.of_owner.entry(owner).or_default();
-        if *count >= self.most || counts.all >= self.most_of_all {
+        let account = counts.of_owner.entry(owner).or_default();
+        if account.charges >= self.most || counts.all >= self.most_of_all {
             counts.refused += 1;
-            if *count == 0 {
+            if account.charges == 0 {
                 counts.of_owner.remove(&owner);
             }
             return Err(RelayError::Share);
         }
-        *count += 1;
+        account.charges += 1;
         counts.all += 1;
-        Ok(Charge { accounts: Arc::clone(self), owner })
+        let traffic = Arc::clone(&account.traffic);
+        Ok(Charge { accounts: Arc::clone(self), owner, traffic })
+    }
+
+    /// True if the media of `owner` have the bandwidth of their limit.
+    pub(crate) fn is_busy(&self, owner: u64, now: Duration) -> bool {
+        let counts = self.counts.lock();
+        counts.of_owner.get(&owner).is_some_and(|account| account.traffic.is_busy(now))
     }
 }
 
@@ -61,9 +77,15 @@ impl<R: RawMutex> Accounts<R> {
 pub(crate) struct Charge<R: RawMutex> {
     accounts: Arc<Accounts<R>>,
     owner: u64,
+    traffic: Arc<Pace>,
 }
 
 impl<R: RawMutex> Charge<R> {
+    /// The traffic of the owner.
+    pub(crate) fn traffic(&self) -> Arc<Pace> {
+        Arc::clone(&self.traffic)
+    }
+
     /// The owner.
     pub(crate) const fn owner(&self) -> u64 {
         self.owner
@@ -87,10 +109,10 @@ impl<R: RawMutex> fmt::Debug for Charge<R> {
 impl<R: RawMutex> Drop for Charge<R> {
     fn drop(&mut self) {
         let counts = &mut *self.accounts.counts.lock();
-        if let Some(count) = counts.of_owner.get_mut(&self.owner) {
+        if let Some(account) = counts.of_owner.get_mut(&self.owner) {
             counts.all -= 1;
-            *count -= 1;
-            if *count == 0 {
+            account.charges -= 1;
+            if account.charges == 0 {
                 counts.of_owner.remove(&self.owner);
             }
         }

@@ -47,12 +47,16 @@ pub(crate) struct Announcement {
     pub(crate) protocol: Box<str>,
     /// The destinations of RTP and of RTCP, if packets may be sent there.
     pub(crate) destinations: [Option<SocketAddr>; 2],
+    /// True if the destinations are at the host that the end has [proved](End::is_proven).
+    pub(crate) is_proven: bool,
     /// The hosts that the first packets may come from.
     pub(crate) sources: SmallVec<[IpAddr; 2]>,
     /// The payload types, one bit each.
     pub(crate) payload_types: u128,
     /// The codecs of the payload types other than telephone events, the preferred one first.
     pub(crate) codecs: Box<[Codec]>,
+    /// The bandwidth that the codecs may have, in bytes a second. `None` for other media than audio.
+    pub(crate) bandwidth: Option<u64>,
     /// The payload types of telephone events, one bit each.
     pub(crate) events: u128,
     pub(crate) direction: Direction,
@@ -84,6 +88,7 @@ impl Announcement {
         let rtcp_host = rtcp_host.map_or(host, |text| address(Some(text)));
         let rtcp = rtcp_host.and_then(|ip| permitted(SocketAddr::new(ip, rtcp_port)));
         let signalling = end.signalling.ip().to_canonical();
+        let is_at_signalling = |place: &SocketAddr| place.ip() == signalling;
         let mut sources = SmallVec::from_slice(&[signalling]);
         sources.extend(host.filter(|ip| *ip != signalling && rtp.is_some()));
         let mut announcement = Self {
@@ -92,6 +97,7 @@ impl Announcement {
             media_type: name(medium.media_type),
             protocol: name(medium.protocol),
             destinations: [rtp, rtcp],
+            is_proven: end.is_proven && [rtp, rtcp].iter().flatten().all(is_at_signalling),
             sources,
             direction: match medium.direction(session) {
                 Direction::SendReceive | Direction::SendOnly if is_held => Direction::SendOnly,
@@ -109,6 +115,9 @@ impl Announcement {
             }
         }
         announcement.codecs = Codec::read(medium, announcement.events);
+        if medium.media_type == "audio" {
+            announcement.bandwidth = announcement.codecs.iter().map(Codec::bandwidth).max();
+        }
         Some(announcement)
     }
 

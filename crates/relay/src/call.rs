@@ -2,6 +2,7 @@
 
 use crate::account::{Accounts, Charge};
 use crate::announcement::{Announcement, Content};
+use crate::bandwidth::Share;
 use crate::description::{KeyChange, MediumChange, rewrite};
 use crate::end::{End, EndReport, Keying};
 use crate::error::RelayError;
@@ -89,6 +90,8 @@ pub(crate) struct Branch<R: RawMutex, P> {
     conversions: Arc<Accounts<R>>,
     /// The codecs that offers get, those of [`CodecRules::transcode`].
     transcode: Box<[Codec]>,
+    /// The bandwidth that the media share.
+    share: Arc<Share>,
     /// The names of the caller and of the callee.
     pub(crate) parties: [Box<[u8]>; 2],
     pub(crate) ends: [EndReport; 2],
@@ -148,18 +151,22 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
     pub(crate) fn new(
         id: &[u8],
         caller_tag: &[u8],
-        (charge, conversions): (Charge<R>, Arc<Accounts<R>>),
+        (charge, conversions, share): (Charge<R>, Arc<Accounts<R>>, Share),
         passage: &Passage<'_>,
     ) -> Self {
+        let mut ends = [EndReport::UNKNOWN; 2];
+        ends[passage.side.index()].update(&passage.from);
+        ends[passage.side.other().index()].update(&passage.to);
         Self {
             id: id.into(),
             caller_tag: caller_tag.into(),
             callee_tags: SmallVec::new(),
+            share: Arc::new(share),
             charge,
             conversions,
             transcode: Box::default(),
             parties: passage.parties.map(|name| name[..name.len().min(MAX_PARTY)].into()),
-            ends: [EndReport::UNKNOWN; 2],
+            ends,
             created: passage.now,
             described: passage.now,
             ringing: None,
@@ -200,6 +207,9 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
         let (by, other) = (ends.side, ends.side.other());
         self.ends[by.index()].update(ends.from);
         self.ends[other.index()].update(ends.to);
+        let mut from = *ends.from;
+        from.is_proven = self.ends[by.index()].is_proven();
+        let ends = &Ends { from: &from, ..*ends };
         self.described = now;
         let answers = |exchange: &Option<Exchange>, id, in_response| {
             let fits = |it: &Exchange| it.id == id && it.in_response == in_response;
@@ -258,7 +268,7 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
                 Some(medium) => medium,
                 None => {
                     let charge = (at > 0).then(|| self.charge.another()).transpose()?;
-                    let stream = Arc::new(Stream::new());
+                    let stream = Arc::new(Stream::new(Arc::clone(&self.share)));
                     let ports = host.open(&stream, locals).map_err(|_| RelayError::NoPort)?;
                     let keying = (ends_keys && is_rtp).then(Box::default);
                     medium.insert(Medium {

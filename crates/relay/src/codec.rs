@@ -18,8 +18,14 @@ const MAX_NAME: usize = 32;
 pub(crate) struct Codec {
     pub(crate) payload_type: u8,
     pub(crate) clock_rate: u32,
+    /// The number of channels, at least one.
+    channels: u8,
     name: Box<str>,
 }
+
+/// The bytes a second that packets have besides their payload: headers of RTP, padding and SRTP,
+/// for packets of 10 ms.
+const OVERHEAD: u64 = 4_000;
 
 impl Codec {
     /// Returns the codecs of `medium` in its order, except the payload types in `events`.
@@ -27,9 +33,9 @@ impl Codec {
         let numbers = medium.formats().filter_map(|format| format.parse::<u8>().ok());
         let numbers = numbers.filter(|number| *number < 128 && events >> number & 1 == 0);
         let codec = |payload_type| {
-            let (name, clock_rate) = encoding(medium, payload_type)?;
+            let (name, clock_rate, channels) = encoding(medium, payload_type)?;
             let end = name.floor_char_boundary(MAX_NAME);
-            Some(Self { payload_type, clock_rate, name: name[..end].into() })
+            Some(Self { payload_type, clock_rate, channels, name: name[..end].into() })
         };
         numbers.filter_map(codec).take(MAX_CODECS).collect()
     }
@@ -37,6 +43,12 @@ impl Codec {
     /// The name with the clock rate, as in `a=rtpmap`.
     pub(crate) fn label(&self) -> Box<str> {
         self.to_string().into()
+    }
+
+    /// The bandwidth that audio of this codec may have, in bytes a second: that of uncompressed
+    /// samples of 16 bits, which is twice that of G.711.
+    pub(crate) fn bandwidth(&self) -> u64 {
+        2 * u64::from(self.clock_rate) * u64::from(self.channels.max(1)) + OVERHEAD
     }
 
     /// True if its packets replace silence (RFC 3389), and are not of the codec in use.
@@ -58,18 +70,19 @@ impl Codec {
     }
 }
 
-/// The name and the clock rate of a payload type.
-fn encoding<'m>(medium: &MediaDescription<'m>, payload_type: u8) -> Option<(&'m str, u32)> {
+/// The name, the clock rate and the number of channels of a payload type.
+fn encoding<'m>(medium: &MediaDescription<'m>, payload_type: u8) -> Option<(&'m str, u32, u8)> {
     let map = medium.rtpmaps().find(|map| map.payload_type == payload_type);
     if let Some(map) = map.filter(|map| map.clock_rate != 0) {
-        return Some((map.name, map.clock_rate));
+        let channels = map.parameters.and_then(|channels| channels.parse().ok());
+        return Some((map.name, map.clock_rate, channels.unwrap_or(1)));
     }
-    static_format(payload_type).map(|format| (format.name, format.clock_rate))
+    static_format(payload_type).map(|it| (it.name, it.clock_rate, it.channels))
 }
 
 /// The name of a payload type.
 pub(crate) fn name_of<'m>(medium: &MediaDescription<'m>, payload_type: u8) -> Option<&'m str> {
-    encoding(medium, payload_type).map(|(name, _)| name)
+    encoding(medium, payload_type).map(|(name, ..)| name)
 }
 
 impl fmt::Display for Codec {

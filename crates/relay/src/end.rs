@@ -36,6 +36,9 @@ pub struct End<'a> {
     pub keying: Keying,
     /// The changes to the codecs of offers for the end.
     pub codecs: CodecRules<'a>,
+    /// True if the end has authenticated, and messages have proved that it receives at the host of
+    /// `signalling`. Packets to this host need no sign of the end.
+    pub is_proven: bool,
     /// The host of its media, in place of those that its descriptions name.
     pub media: Option<IpAddr>,
     /// A name for reports.
@@ -58,6 +61,7 @@ impl<'a> End<'a> {
             advertised: local,
             keying: Keying::Passed,
             codecs: CodecRules::default(),
+            is_proven: false,
             media: None,
             label: None,
             permits,
@@ -86,6 +90,8 @@ pub struct EndReport {
     pub advertised: IpAddr,
     /// See [`End::label`].
     pub label: Option<Box<str>>,
+    /// The host of `signalling`, when the end was [proven](End::is_proven).
+    proven: Option<IpAddr>,
 }
 
 impl EndReport {
@@ -94,6 +100,7 @@ impl EndReport {
         local: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
         advertised: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
         label: None,
+        proven: None,
     };
 
     /// Takes over the properties of `end`. A label stays until there is another one.
@@ -101,9 +108,17 @@ impl EndReport {
         self.signalling = end.signalling;
         self.local = end.local;
         self.advertised = end.advertised;
+        if end.is_proven {
+            self.proven = Some(end.signalling.ip());
+        }
         if let Some(label) = end.label {
             self.label = Some(label.into());
         }
+    }
+
+    /// True if the end was [proven](End::is_proven) with the present host of its signalling.
+    pub(crate) fn is_proven(&self) -> bool {
+        self.proven == Some(self.signalling.ip())
     }
 }
 
@@ -115,6 +130,7 @@ impl fmt::Debug for End<'_> {
             .field("advertised", &self.advertised)
             .field("keying", &self.keying)
             .field("codecs", &self.codecs)
+            .field("is_proven", &self.is_proven)
             .field("media", &self.media)
             .field("label", &self.label)
             .finish_non_exhaustive()

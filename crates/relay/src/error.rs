@@ -29,6 +29,8 @@ pub enum RelayError {
     TooManyBranches,
     /// The account has more calls than its share.
     Share,
+    /// The media of the account, or of all calls, have the bandwidth of the limit.
+    Bandwidth,
     /// No port is free, or the system refused one.
     NoPort,
     /// The description names a port of the relay itself.
@@ -51,6 +53,7 @@ impl fmt::Display for RelayError {
             Self::TooManyCalls => f.write_str("the limit of relayed calls is reached"),
             Self::TooManyBranches => f.write_str("the limit of branches of a call is reached"),
             Self::Share => f.write_str("the account has its share of relayed calls"),
+            Self::Bandwidth => f.write_str("the limit of the bandwidth of media is reached"),
             Self::NoPort => f.write_str("no free port for media"),
             Self::OwnPort => f.write_str("the description names a port of the relay itself"),
             Self::Keys(error) => write!(f, "the offered SRTP keys are unusable: {error}"),
@@ -98,6 +101,8 @@ pub enum Drop {
     Excess,
     /// Its payload is not of its codec, or is too long to be converted.
     Payload,
+    /// The stream has more than the bandwidth of its codecs, or a limit of bandwidth is reached.
+    Bandwidth,
 }
 
 impl fmt::Display for Drop {
@@ -113,6 +118,7 @@ impl fmt::Display for Drop {
             Self::Unconfirmed => f.write_str("the other end has not confirmed its address"),
             Self::Excess => f.write_str("more sound than passes in the time"),
             Self::Payload => f.write_str("expected a payload of the codec, of 240 ms at most"),
+            Self::Bandwidth => f.write_str("a limit of bandwidth is reached"),
         }
     }
 }

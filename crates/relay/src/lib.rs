@@ -15,6 +15,7 @@ extern crate std;
 
 mod account;
 mod announcement;
+mod bandwidth;
 mod call;
 mod codec;
 mod description;
@@ -34,6 +35,7 @@ mod tests;
 mod transcode;
 
 pub use ::codec::Codec;
+pub use bandwidth::Bandwidth;
 pub use call::Attachment;
 pub use end::{End, EndReport, Keying};
 pub use error::{Drop, RelayError};
@@ -41,7 +43,7 @@ pub use host::{Host, NoPort, Ports};
 pub use media::Channel;
 pub use pairs::{PORTS_PER_STREAM, Pairs, PortRange, PortRangeError};
 pub use passage::{Passage, Role};
-pub use relay::{Calls, Limits, Relay, Selection};
+pub use relay::{Calls, Limits, Refusals, Relay, Selection};
 pub use report::CallReport;
 pub use statistics::{Direction, Reported, Rewrites};
 pub use stream::{Relayed, Side, Stream};

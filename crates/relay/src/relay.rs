@@ -1,6 +1,7 @@
 //! The table of relayed calls.
 
 use crate::account::{Accounts, Charge};
+use crate::bandwidth::{Bandwidth, Share, Total};
 use crate::call::{Attachment, Branch, Ends};
 use crate::error::RelayError;
 use crate::host::{Host, Ports};
@@ -36,6 +37,8 @@ pub struct Limits {
     pub conversions: usize,
     /// The maximum number of such media of one owner.
     pub conversions_of_owner: usize,
+    /// The bandwidth of media.
+    pub bandwidth: Bandwidth,
     /// A call that is not answered ends after this time.
     pub ringing: Duration,
     /// A call without a packet from an end that announces to send ends after this time.
@@ -51,6 +54,7 @@ impl Default for Limits {
             calls_of_owner: 500,
             conversions: 200,
             conversions_of_owner: 50,
+            bandwidth: Bandwidth::default(),
             ringing: Duration::from_secs(300),
             inactivity: Duration::from_secs(60),
             hold: Duration::from_secs(24 * 3600),
@@ -132,22 +136,66 @@ pub trait Calls: Send + Sync {
 
     /// The number of answered calls so far that had no packet within 5 seconds.
     fn without_media(&self) -> u64;
+
+    /// The refusals so far because of [`Limits`] and ports.
+    fn refusals(&self) -> Refusals;
+}
+
+/// The numbers of refusals because of limits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Refusals {
+    /// Calls over the limit of all calls.
+    pub calls: u64,
+    /// Calls and media over the limit of one owner.
+    pub calls_of_owner: u64,
+    /// Calls and media for which there was no port.
+    pub ports: u64,
+    /// Calls and media over a limit of bandwidth.
+    pub bandwidth: u64,
+    /// Packets over a limit of bandwidth, or over that of the codecs of their stream.
+    pub packets: u64,
 }
 
 /// Relayed calls, for all threads.
 pub struct Relay<R: RawMutex, H: Host<R>> {
     shards: Shards<R, H::Ports>,
     accounts: Arc<Accounts<R>>,
+    /// The traffic of all calls.
+    total: Arc<Total>,
     /// The charges for media whose audio may be converted.
     conversions: Arc<Accounts<R>>,
     calls: AtomicUsize,
     /// Counts calls without media after the answer.
     without_media: AtomicU64,
+    refused: Refused,
     key: [u8; 16],
     host: H,
     limits: Limits,
     /// The shard that [`Calls::expire`] looks at next.
     next: AtomicUsize,
+}
+
+/// Counts refused calls and media, see [`Refusals`].
+#[derive(Default)]
+struct Refused {
+    calls: AtomicU64,
+    calls_of_owner: AtomicU64,
+    ports: AtomicU64,
+    bandwidth: AtomicU64,
+}
+
+impl Refused {
+    fn count(&self, error: &RelayError) {
+        let counter = match error {
+            RelayError::TooManyCalls => &self.calls,
+            RelayError::Share => &self.calls_of_owner,
+            RelayError::NoPort => &self.ports,
+            RelayError::Bandwidth => &self.bandwidth,
+            _ => return,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 type Shards<R, P> = Box<[Mutex<R, Shard<R, P>>]>;
@@ -170,9 +218,11 @@ impl<R: RawMutex, H: Host<R>> Relay<R, H> {
         Self {
             shards: (0..SHARDS).map(|_| Mutex::new(HashMap::default())).collect(),
             accounts: Arc::new(Accounts::new(limits.calls_of_owner, usize::MAX)),
+            total: Arc::new(Total::new(limits.bandwidth)),
             conversions: Arc::new(Accounts::new(limits.conversions_of_owner, limits.conversions)),
             calls: AtomicUsize::new(0),
             without_media: AtomicU64::new(0),
+            refused: Refused::default(),
             key,
             host,
             limits,
@@ -228,14 +278,15 @@ impl<R: RawMutex, H: Host<R>> Relay<R, H> {
         if branches.len() >= MAX_BRANCHES {
             return Err(RelayError::TooManyBranches);
         }
-        let charge = self.admit(passage.owner)?;
+        let charge = self.admit(passage.owner, passage.now)?;
         let caller_tag = match passage.side {
             Side::Caller => passage.from_tag,
             Side::Callee => passage.to_tag,
         };
         let id = passage.branch.unwrap_or_default();
-        let conversions = Arc::clone(&self.conversions);
-        branches.push(Branch::new(id, caller_tag, (charge, conversions), passage));
+        let share = Share::new(charge.traffic(), Arc::clone(&self.total));
+        let charges = (charge, Arc::clone(&self.conversions), share);
+        branches.push(Branch::new(id, caller_tag, charges, passage));
         Ok(Some((branches.len() - 1, passage.side)))
     }
 
@@ -316,7 +367,10 @@ impl<R: RawMutex, H: Host<R>> Relay<R, H> {
     }
 
     /// Counts a call, and charges `owner` for it.
-    fn admit(&self, owner: u64) -> Result<Charge<R>, RelayError> {
+    fn admit(&self, owner: u64, now: Duration) -> Result<Charge<R>, RelayError> {
+        if self.total.pace.is_busy(now) || self.accounts.is_busy(owner, now) {
+            return Err(RelayError::Bandwidth);
+        }
         let charge = self.accounts.charge(owner)?;
         let add = |calls| (calls < self.limits.calls).then_some(calls + 1);
         let added = self.calls.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
@@ -336,12 +390,14 @@ where
 {
     fn describe(&self, passage: &Passage<'_>, body: &[u8]) -> Result<Option<String>, RelayError> {
         self.with_branches(passage.call_id, |branches| self.describe_in(branches, passage, body))
+            .inspect_err(|error| self.refused.count(error))
     }
 
     fn begin(&self, passage: &Passage<'_>) -> Result<(), RelayError> {
         self.with_branches(passage.call_id, |branches| {
             self.find_or_begin(branches, passage).map(|_| ())
         })
+        .inspect_err(|error| self.refused.count(error))
     }
 
     fn ring(&self, call_id: &[u8], id: &[u8], now: Duration) {
@@ -389,15 +445,19 @@ where
     }
 
     fn end_all(&self, call_id: &[u8], selection: Selection<'_>) -> Vec<CallReport> {
-        let ended: Vec<_> = self.with_branches(call_id, |branches| {
-            branches.extract_if(.., |branch| selection.contains(branch)).collect()
+        // The ports are closed when the lock is free again.
+        let (_ended, reports) = self.with_branches(call_id, |branches| {
+            let ended: Vec<_> =
+                branches.extract_if(.., |branch| selection.contains(branch)).collect();
+            let settled = |branch: &Branch<R, H::Ports>| {
+                self.release();
+                branch.settle(&self.host);
+                CallReport::new(call_id, branch, branches)
+            };
+            let reports = ended.iter().map(settled).collect();
+            (ended, reports)
         });
-        let settled = |branch: &Branch<R, H::Ports>| {
-            self.release();
-            branch.settle(&self.host);
-            CallReport::new(call_id, branch, &[])
-        };
-        ended.iter().map(settled).collect()
+        reports
     }
 
     fn expire(&self, now: Duration) -> Vec<CallReport> {
@@ -456,6 +516,18 @@ where
 
     fn without_media(&self) -> u64 {
         self.without_media.load(Ordering::Relaxed)
+    }
+
+    fn refusals(&self) -> Refusals {
+        let Refused { calls, calls_of_owner, ports, bandwidth } = &self.refused;
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Refusals {
+            calls: load(calls),
+            calls_of_owner: load(calls_of_owner),
+            ports: load(ports),
+            bandwidth: load(bandwidth),
+            packets: load(&self.total.dropped),
+        }
     }
 }
 

@@ -1,12 +1,14 @@
 //! The packets of one medium between two legs.
 
 use crate::announcement::{Announcement, Content, bit};
+use crate::bandwidth::{Pace, Share};
 use crate::codec::Codec;
 use crate::error::Drop;
 use crate::frame::{Ends, Entry};
 use crate::keying::LegKeys;
 use crate::statistics::{Direction, LegStatistics, Rewrites};
 use crate::transcode::Conversion;
+use alloc::sync::Arc;
 use core::net::SocketAddr;
 use core::time::Duration;
 use lock_api::{Mutex, RawMutex};
@@ -14,8 +16,8 @@ use media::Channel;
 use media::demultiplex::Kind;
 use rtp::Header;
 
-/// The packets that an address gets at most before a packet came from it: ten seconds of audio in
-/// packets of 20 ms.
+/// The packets that an address which is not proven gets at most before a packet came from it: ten
+/// seconds of audio in packets of 20 ms.
 const MAX_UNCONFIRMED: u32 = 500;
 
 /// One of the two ends of a call.
@@ -66,6 +68,8 @@ pub struct Relayed {
 /// ports passes their packets to [`Stream::relay`].
 pub struct Stream<R> {
     legs: Mutex<R, [Leg; 2]>,
+    /// The bandwidth of the call.
+    share: Arc<Share>,
 }
 
 impl<R> core::fmt::Debug for Stream<R> {
@@ -85,6 +89,8 @@ pub(crate) struct Leg {
     latched: [Option<SocketAddr>; 2],
     /// The packets sent without a sign of the end.
     unconfirmed: u32,
+    /// The traffic from the end.
+    traffic: Pace,
     /// `None` if packets pass with the keys of the ends, or in clear.
     pub(crate) keys: Option<LegKeys>,
     /// The conversion of the packets of the end, if they do not pass unchanged.
@@ -202,8 +208,8 @@ const fn ordered(legs: &mut [Leg; 2], side: Side) -> (&mut Leg, &mut Leg) {
 }
 
 impl<R: RawMutex> Stream<R> {
-    pub(crate) fn new() -> Self {
-        Self { legs: Mutex::new(Default::default()) }
+    pub(crate) fn new(share: Arc<Share>) -> Self {
+        Self { legs: Mutex::new(Default::default()), share }
     }
 
     /// Calls `act` with both legs, the caller's first.
@@ -273,10 +279,11 @@ impl<R: RawMutex> Stream<R> {
         let mut legs = self.legs.lock();
         let (from_leg, to_leg) = ordered(&mut legs, side);
         let from = SocketAddr::new(from.ip().to_canonical(), from.port());
-        let relayed = relay(from_leg, to_leg, channel, from, buffer, length, now);
+        let arrival = Arrival { channel, from, length, now };
+        let relayed = relay(from_leg, to_leg, &self.share, &arrival, buffer);
         match &relayed {
             Ok(_) => {}
-            Err(Drop::NoDestination | Drop::Unconfirmed | Drop::Protect(_)) => {
+            Err(Drop::NoDestination | Drop::Unconfirmed | Drop::Protect(_) | Drop::Bandwidth) => {
                 from_leg.statistics.unsent += 1;
             }
             Err(_) => from_leg.statistics.refused += 1,
@@ -320,15 +327,23 @@ fn entry([from_leg, to_leg]: [&Leg; 2], locals: [SocketAddr; 2]) -> Option<Entry
     is_plain.then(|| Entry::new(received, sent, payload_types))
 }
 
+/// The arrival of a packet.
+struct Arrival {
+    channel: Channel,
+    from: SocketAddr,
+    /// Its length in the buffer.
+    length: usize,
+    now: Duration,
+}
+
 fn relay(
     from_leg: &mut Leg,
     to_leg: &mut Leg,
-    channel: Channel,
-    from: SocketAddr,
+    share: &Share,
+    arrival: &Arrival,
     buffer: &mut [u8],
-    length: usize,
-    now: Duration,
 ) -> Result<Relayed, Drop> {
+    let Arrival { channel, from, length, now } = *arrival;
     let packet = buffer.get_mut(..length).ok_or(Drop::Kind(Kind::Unknown))?;
     let announced = from_leg.announced.as_ref().ok_or(Drop::Source)?;
     let is_latched = from_leg.check_source(announced, channel, from)?;
@@ -369,11 +384,17 @@ fn relay(
     }
     let mut plain_length = plain.len();
     let to = to_leg.destination(channel).ok_or(Drop::NoDestination)?;
-    if to_leg.latched == [None; 2] {
+    let is_proven = to_leg.announced.as_ref().is_some_and(|announced| announced.is_proven);
+    if to_leg.latched == [None; 2] && !is_proven {
         if to_leg.unconfirmed >= MAX_UNCONFIRMED {
             return Err(Drop::Unconfirmed);
         }
         to_leg.unconfirmed += 1;
+    }
+    let theirs = to_leg.announced.as_ref().and_then(|announced| announced.bandwidth);
+    let bandwidth = announced.bandwidth.max(theirs);
+    if !share.admit(length, (&from_leg.traffic, bandwidth), now) {
+        return Err(Drop::Bandwidth);
     }
     // The address that the end names takes over from another one of its host.
     let is_sure = from_leg.keys.is_none() && named.is_none_or(|named| named == from);

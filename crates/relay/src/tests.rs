@@ -1,5 +1,6 @@
 //! Calls through a relay with a simulated host.
 
+mod bandwidth;
 mod codecs;
 mod reports;
 mod sound;
@@ -10,6 +11,7 @@ use crate::{
     RelayError, Selection,
 };
 use crate::{Rewrites, Role, Side, Stream};
+use core::cell::Cell;
 use core::net::{IpAddr, SocketAddr};
 use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering::Relaxed};
 use core::time::Duration;
@@ -85,6 +87,8 @@ struct Rig {
     rewrites: Arc<Mutex<[Rewrites; 2]>>,
     keying: Keying,
     transcode: &'static [Codec],
+    /// The time at which packets are sent.
+    now: Cell<Duration>,
 }
 
 impl Rig {
@@ -104,6 +108,7 @@ impl Rig {
             rewrites,
             keying: Keying::Passed,
             transcode: &[],
+            now: Cell::default(),
         }
     }
 
@@ -183,6 +188,17 @@ impl Rig {
         entry
     }
 
+    /// Sends `count` packets of audio at `interval` milliseconds. Returns the number of those that
+    /// are relayed.
+    fn send_audio(&self, side: Side, from: &str, count: u16, interval: u64) -> usize {
+        let is_sent = |number: &u16| {
+            let sent = self.send(side, from, &rtp(*number)).is_ok();
+            self.now.set(self.now.get() + Duration::from_millis(interval));
+            sent
+        };
+        (0..count).filter(is_sent).count()
+    }
+
     fn send(&self, side: Side, from: &str, packet: &[u8]) -> Result<(SocketAddr, Vec<u8>), Drop> {
         let mut buffer = [0; 1500];
         buffer[..packet.len()].copy_from_slice(packet);
@@ -193,7 +209,7 @@ impl Rig {
             from,
             &mut buffer,
             packet.len(),
-            Duration::ZERO,
+            self.now.get(),
         )?;
         Ok((relayed.to, buffer[..relayed.length].to_vec()))
     }
@@ -358,11 +374,45 @@ fn an_address_that_never_sends_gets_ten_seconds_of_audio() {
     rig.first_offer(&sdp("198.51.100.1", 4000));
     // The callee names the address of a third party.
     rig.first_answer(&sdp("203.0.113.99", 6000)).unwrap();
-    let sent =
-        (0..1000).filter(|&at| rig.send(Side::Caller, "198.51.100.1:4000", &rtp(at)).is_ok());
-    assert_eq!(sent.count(), 500);
+    assert_eq!(rig.send_audio(Side::Caller, "198.51.100.1:4000", 1000, 20), 500);
     rig.send(Side::Callee, "203.0.113.99:6000", &rtp(1)).unwrap();
     rig.send(Side::Caller, "198.51.100.1:4000", &rtp(1001)).unwrap();
+}
+
+/// The number of packets of the caller that reach a callee which never sends. `signalling` are the
+/// hosts of its signalling when the offer is sent and when it answers, and `named` are the hosts
+/// that it names for RTP and RTCP.
+fn packets_to(signalling: [[u8; 4]; 2], is_proven: bool, named: [&str; 2]) -> usize {
+    let rig = Rig::new(Limits::default());
+    let at = |host: [u8; 4]| SocketAddr::new(host.into(), 5060);
+    let begin = |passage: &mut Passage<'_>| {
+        (passage.branch, passage.begins, passage.to_tag) = (BRANCH, true, b"");
+        (passage.to.signalling, passage.to.is_proven) = (at(signalling[0]), is_proven);
+    };
+    let offer = Role::Offer { exchange: 1 };
+    rig.pass(Side::Caller, offer, &sdp("198.51.100.1", 4000), begin).unwrap();
+    let answer = Role::Response { exchange: 1, is_final: false };
+    let follow = |passage: &mut Passage<'_>| {
+        (passage.branch, passage.from.signalling) = (BRANCH, at(signalling[1]));
+    };
+    let [named, rtcp] = named;
+    let body = sdp(named, 6000) + &std::format!("a=rtcp:6001 IN IP4 {rtcp}\r\n");
+    rig.pass(Side::Callee, answer, &body, follow).unwrap();
+    rig.send_audio(Side::Caller, "198.51.100.1:4000", 1000, 20)
+}
+
+#[test]
+fn an_end_that_only_receives_gets_all_packets_at_the_host_that_it_has_proved() {
+    let [callee, second, third] = ["203.0.113.1", "203.0.113.2", "203.0.113.99"];
+    assert_eq!(packets_to([CALLEE; 2], true, [callee; 2]), 1000);
+    assert_eq!(packets_to([CALLEE; 2], false, [callee; 2]), 500);
+    // The address of a third party, also for RTCP alone.
+    assert_eq!(packets_to([CALLEE; 2], true, [third; 2]), 500);
+    assert_eq!(packets_to([CALLEE; 2], true, [callee, third]), 500);
+    // A response of another host than the one that got the request.
+    let moved = [CALLEE, [203, 0, 113, 2]];
+    assert_eq!(packets_to(moved, true, [second; 2]), 500);
+    assert_eq!(packets_to(moved, true, [callee; 2]), 500);
 }
 
 /// A phone with a media session.
@@ -515,8 +565,7 @@ fn an_address_that_never_sends_gets_no_more_at_other_ports() {
     rig.first_answer(&sdp("203.0.113.99", 6000)).unwrap();
     let mut sent = 0;
     for number in 2..12 {
-        let packets = (0..200).map(|at| rig.send(Side::Caller, "198.51.100.1:4000", &rtp(at)));
-        sent += packets.filter(Result::is_ok).count();
+        sent += rig.send_audio(Side::Caller, "198.51.100.1:4000", 200, 20);
         let answer = sdp("203.0.113.99", 6000 + 2 * number as u16);
         exchange(&rig, number, &sdp("198.51.100.1", 4000), &answer);
     }

@@ -280,6 +280,10 @@ fn read_media(section: &mut Section<'_, '_>, settings: &mut Settings) {
     section.read("ports", &mut media.ports, word(values::ports));
     section.read_some("max_calls", &mut media.max_calls, at_least(1));
     section.read("max_calls_per_source", &mut media.limits.calls_of_owner, at_least(1));
+    let bandwidth = &mut media.limits.bandwidth;
+    section.read("max_bandwidth", &mut bandwidth.all, values::bandwidth);
+    section.read("max_bandwidth_per_source", &mut bandwidth.owner, values::bandwidth);
+    section.read("max_bandwidth_per_call", &mut bandwidth.call, values::bandwidth);
     section.read("records", &mut media.records, values::records);
     section.read("records_size", &mut media.records_size.0, values::memory);
     let mut timeout = None;

@@ -125,6 +125,9 @@ fn every_kind_of_value_is_read() {
         transcode = ["PCMA", "opus"]
         max_transcoded = 30
         max_transcoded_per_source = 0
+        max_bandwidth = "2Gbit"
+        max_bandwidth_per_source = "10Mbit"
+        max_bandwidth_per_call = "800kbit"
         timeout = "2m"
         ng = "10.0.0.5:2223"
         ng_clients = ["10.0.0.0/24", "10.0.1.7"]
@@ -158,6 +161,8 @@ fn every_kind_of_value_is_read() {
     assert_eq!((limits.conversions, limits.conversions_of_owner), (30, 0));
     assert_eq!(engine.transcode, [relay::Codec::Pcma, relay::Codec::Opus]);
     assert_eq!(limits.inactivity.as_secs(), 120);
+    let relay::Bandwidth { all, owner, call } = limits.bandwidth;
+    assert_eq!([all, owner, call], [250_000_000, 1_250_000, 100_000]);
     let ng = &media.ng;
     assert_eq!(ng.listen, Some(([10, 0, 0, 5], 2223).into()));
     assert_eq!((ng.clients.len(), ng.interfaces.len()), (2, 2));
@@ -322,6 +327,10 @@ fn numbers_are_read_in_every_form_of_toml() {
 
 #[test]
 fn sizes_have_a_unit() {
+    for value in ["\"0Mbit\"", "\"1\"", "\"1MBit\"", "\"99999999999999999Gbit\"", "1", "\"Gbit\""] {
+        let place = "2:17: max_bandwidth: ";
+        refused(&format!("[media]\nmax_bandwidth = {value}\n"), place);
+    }
     let settings = parse("[limits]\ntransaction_memory = \"2GiB\"\n").unwrap();
     assert_eq!(settings.engine.limits.max_transaction_bytes, 2 << 30);
     for (value, expected) in [

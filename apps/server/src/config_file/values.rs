@@ -243,6 +243,24 @@ pub(super) fn memory(value: &DeValue<'_>) -> Result<usize, String> {
         .ok_or_else(|| format!("\"{text}\" is out of range; expected {EXPECTED}"))
 }
 
+/// Parses a bandwidth such as `"100Mbit"`, in bytes a second.
+pub(super) fn bandwidth(value: &DeValue<'_>) -> Result<u64, String> {
+    const EXPECTED: &str = "a bandwidth in bits a second such as \"100Mbit\" or \"1Gbit\"";
+    let Some(text) = value.as_str() else { return Err(wrong_type(value, EXPECTED)) };
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let bytes = match unit {
+        "kbit" => 1_000 / 8,
+        "Mbit" => 1_000_000 / 8,
+        "Gbit" => 1_000_000_000 / 8,
+        _ => return Err(format!("\"{text}\" is no bandwidth; expected {EXPECTED}")),
+    };
+    let number = number.parse::<u64>().ok().filter(|&number| number > 0);
+    number
+        .and_then(|number| number.checked_mul(bytes))
+        .ok_or_else(|| format!("\"{text}\" is out of range; expected {EXPECTED}"))
+}
+
 /// Parses the place of the call records: true, false, or a path.
 pub(super) fn records(value: &DeValue<'_>) -> Result<RecordsPlace, String> {
     match (value.as_bool(), value.as_str()) {

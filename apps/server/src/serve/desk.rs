@@ -2,7 +2,7 @@
 
 use super::hub::Hub;
 use super::local::{CarryOut, Engine, Local};
-use super::media::{Media, Relay};
+use super::media::{Media, Ng, Relay};
 use super::records::Records;
 use crate::admin::desk::Desk;
 use crate::admin::{CallEnded, Condition, Drained, Registration, Status, StepTiming};
@@ -11,7 +11,7 @@ use crate::call_lines::Call;
 use crate::domains::sip_uri;
 use crate::log;
 use parking_lot::Mutex;
-use relay::{CallReport, Calls};
+use relay::{CallReport, Calls, Refusals};
 use sip_server::config::{Config, Domain, Mode, State};
 use sip_server::{Output, Timing};
 use std::collections::BTreeMap;
@@ -83,11 +83,30 @@ impl Running {
     }
 
     /// The relayed calls that stand, with their identifiers, the oldest first.
-    fn standing(&self) -> Vec<(String, CallReport)> {
-        let reports = self.hub.relay.iter().flat_map(|relay| relay.reports());
-        let mut calls: Vec<_> = reports.map(|call| (self.identifier(&call), call)).collect();
-        calls.sort_by_key(|(_, call)| call.created);
+    fn standing(&self) -> Vec<Standing> {
+        let own = self.hub.relay.iter().flat_map(|relay| relay.reports());
+        let of_ng = self.hub.ng.iter().flat_map(|ng| ng.reports());
+        let reports = own.map(|call| (call, false)).chain(of_ng.map(|call| (call, true)));
+        let mut calls: Vec<_> = reports
+            .map(|(call, is_of_ng)| Standing { id: self.identifier(&call), call, is_of_ng })
+            .collect();
+        calls.sort_by_key(|standing| standing.call.created);
         calls
+    }
+
+    /// The number of relayed calls.
+    fn relayed(&self) -> u64 {
+        let relayed = self.hub.relay.as_ref().map_or(0, |relay| relay.count());
+        (relayed + self.hub.ng.as_ref().map_or(0, |ng| ng.count())) as u64
+    }
+
+    /// Ends the relay of the call `id`, which `call` describes, if it is one of an NG client.
+    fn end_of_ng(&self, id: &str, call: &CallReport) -> Option<CallEnded> {
+        let now = self.hub.clock.now();
+        let record = self.hub.ng.as_ref()?.end(call, now, BY_OPERATOR)?;
+        let ended = Call::new(id.to_owned(), &record.report, now.since_epoch());
+        self.hub.keep(record);
+        Some(CallEnded { id: ended.id, caller: ended.caller, callee: ended.callee })
     }
 
     /// Stores the end of the bindings in `out`, after the removal of the user `uri`.
@@ -98,6 +117,15 @@ impl Running {
             });
         }
     }
+}
+
+/// A relayed call that stands.
+struct Standing {
+    /// Names it in commands.
+    id: String,
+    call: CallReport,
+    /// True if it is one of an NG client.
+    is_of_ng: bool,
 }
 
 /// The Reason of the end of a call by command.
@@ -131,6 +159,10 @@ impl Desk for Running {
             State::Stateless => "stateless",
         };
         let conversions_refused = self.hub.relay.as_deref().map_or(0, Relay::conversions_refused);
+        let own = self.hub.relay.as_deref().map(Relay::refusals);
+        let refusals: Vec<_> =
+            own.into_iter().chain(self.hub.ng.as_deref().map(Ng::refusals)).collect();
+        let refused = |of: fn(&Refusals) -> u64| refusals.iter().map(of).sum();
         let without_media = self.hub.relay.as_deref().map_or(0, Relay::without_media);
         let status = Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -144,7 +176,7 @@ impl Desk for Running {
             registered: engine.registered() as u64,
             contacts: engine.bindings() as u64,
             transactions: engine.transactions() as u64,
-            calls: self.hub.relay.as_ref().map_or(0, |relay| relay.count() as u64),
+            calls: self.relayed(),
             draining: engine.is_draining(),
             uptime: self.hub.clock.uptime().as_secs(),
             counters: engine
@@ -163,6 +195,11 @@ impl Desk for Running {
                     ("unsent-media", self.hub.media.as_ref().map_or(0, Media::unsent)),
                     ("calls-without-media", without_media),
                     ("transcoding-limit", conversions_refused),
+                    ("relay-calls-limit", refused(|it| it.calls)),
+                    ("relay-source-limit", refused(|it| it.calls_of_owner)),
+                    ("relay-ports-limit", refused(|it| it.ports)),
+                    ("relay-bandwidth-limit", refused(|it| it.bandwidth)),
+                    ("media-over-bandwidth", refused(|it| it.packets)),
                     ("lost-records", self.hub.records.as_ref().map_or(0, Records::lost)),
                     ("unstored", self.hub.unstored.load(Ordering::Relaxed)),
                 ])
@@ -212,18 +249,22 @@ impl Desk for Running {
 
     fn calls(&self) -> Vec<Call> {
         let now = self.hub.clock.now().since_epoch();
-        self.standing().into_iter().map(|(id, call)| Call::new(id, &call, now)).collect()
+        let standing = self.standing().into_iter();
+        standing.map(|Standing { id, call, .. }| Call::new(id, &call, now)).collect()
     }
 
     fn end_call(&self, id: &str) -> Result<CallEnded, String> {
-        let mut found = self.standing().into_iter().filter(|(known, _)| known == id);
+        let mut found = self.standing().into_iter().filter(|it| it.id == id);
         let (call, other) = (found.next(), found.next());
-        let (Some((_, call)), Some(relay)) = (call, &self.hub.relay) else {
+        let Some(Standing { call, is_of_ng, .. }) = call else {
             return Err(format!("there is no relayed call {id}: see `barebell calls`"));
         };
         if other.is_some() {
             return Err(format!("{id} names several calls"));
         }
+        let Some(relay) = self.hub.relay.as_ref().filter(|_| !is_of_ng) else {
+            return self.end_of_ng(id, &call).ok_or_else(|| format!("the call {id} has ended"));
+        };
         if call.attachment.is_none() {
             return Err(format!(
                 "the call {id} cannot be ended: it is not answered, or the server is stateless"
@@ -252,7 +293,7 @@ impl Desk for Running {
             true => "draining: new calls are refused, those that stand go on".to_owned(),
             false => "new calls are accepted again".to_owned(),
         });
-        let calls = self.hub.relay.as_ref().map_or(0, |relay| relay.count() as u64);
+        let calls = self.relayed();
         Ok(Drained { draining: drains, calls, transactions: engine.transactions() as u64 })
     }
 

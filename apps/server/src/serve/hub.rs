@@ -11,7 +11,7 @@ use net::{Clock, Outgoing, Socket};
 use sip::header::CSeq;
 use sip::locate::Destination;
 use sip::{HeaderName, Instant, Message, Transport};
-use sip_server::{Event, Flow, Output, Payers, Ticket};
+use sip_server::{CallRecord, Event, Flow, Output, Payers, Ticket};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -169,14 +169,17 @@ impl Hub {
                     }
                 }
                 Event::Notice(notice) => log::warn(notice.kind(), || notice.to_string()),
-                Event::CallEnded(record) => {
-                    if let Some(records) = &self.records {
-                        records.push(record);
-                    }
-                }
+                Event::CallEnded(record) => self.keep(record),
             }
         }
         out.clear();
+    }
+
+    /// Keeps the record of a call, if calls are recorded.
+    pub(crate) fn keep(&self, record: Box<CallRecord>) {
+        if let Some(records) = &self.records {
+            records.push(record);
+        }
     }
 
     /// The number of datagrams that the system dropped before they were read, as far as it has

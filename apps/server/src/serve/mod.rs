@@ -100,7 +100,11 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
     ));
     let admin = Admin::start(&data, Arc::<Running>::clone(&desk))?;
     let threads = Workers::start(&hub, workers)?;
-    let start_ng = |ng: &Arc<Ng>| NgThread::start(ng, &hub.engine, hub.clock);
+    let start_ng = |ng: &Arc<Ng>| {
+        let keeper = Arc::clone(&hub);
+        let keep = move |record| keeper.keep(record);
+        NgThread::start(ng, &hub.engine, hub.clock, Box::new(keep))
+    };
     let ng_thread = hub.ng.as_ref().map(start_ng).transpose()?;
     welcome::welcome(&listens, &config.domains, hub.engine.users(), place)
         .lines()
@@ -177,7 +181,7 @@ fn open(
     if let Some(relay) = &relay {
         engine.set_relay(Arc::<Relay>::clone(relay));
     }
-    let records = settings.media.records.path(data).filter(|_| relay.is_some());
+    let records = settings.media.records.path(data).filter(|_| relay.is_some() || ng.is_some());
     let size = settings.media.records_size.0 as u64;
     let records = records.map(|path| Records::open(&path, size)).transpose()?;
     let mut secret = [0; 32];
@@ -326,9 +330,10 @@ async fn wait_for_responses(engine: &Engine, time: Duration) {
 
 /// Records the calls that stand when the server ends, and waits until all records are written.
 fn record_standing(hub: &Hub) {
-    let (Some(relay), Some(records)) = (&hub.relay, &hub.records) else { return };
+    let Some(records) = &hub.records else { return };
     let now = hub.clock.now();
-    let reports = relay.reports().into_iter();
+    let reports = hub.relay.iter().flat_map(|relay| relay.reports());
+    let reports = reports.chain(hub.ng.iter().flat_map(|ng| ng.reports()));
     for call in reports.filter(|call| call.answered.is_some() && call.is_last) {
         records.push(Box::new(CallRecord::new(call, Party::Server, now, 0)));
     }

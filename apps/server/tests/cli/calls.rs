@@ -4,6 +4,7 @@ use crate::media::{Phone, call, hang_up, pass};
 use crate::phone::{PATIENCE, found, register, request, serve, status};
 use crate::site::{Server, Site, show};
 use serde_json::Value;
+use std::net::UdpSocket;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::thread;
@@ -159,4 +160,65 @@ fn a_draining_server_refuses_new_calls_only() {
     hang_up(&address, [&caller, &callee], within);
     assert_eq!(site.good("drain --cancel"), "new calls are accepted again\n");
     assert_eq!(status(&site)["draining"], false);
+}
+
+/// A client of the NG protocol on loopback.
+struct NgClient(UdpSocket);
+
+impl NgClient {
+    /// Sends a request with this cookie, and returns the response.
+    fn ask(&self, to: &str, cookie: u32, entries: &[(&str, &str)]) -> String {
+        let entry =
+            |(key, value): &(&str, &str)| format!("{}:{key}{}:{value}", key.len(), value.len());
+        let dictionary: String = entries.iter().map(entry).collect();
+        self.0.send_to(format!("{cookie} d{dictionary}e").as_bytes(), to).unwrap();
+        let mut buffer = [0; 65_535];
+        let length = self.0.recv(&mut buffer).unwrap();
+        String::from_utf8_lossy(&buffer[..length]).into_owned()
+    }
+}
+
+#[test]
+fn calls_of_an_ng_client_are_listed_ended_and_recorded() {
+    let site = Site::new();
+    let ng = "127.0.0.1:27397";
+    let text = format!(
+        "[media]\nrelay = \"off\"\nports = \"27380-27395\"\nng = \"{ng}\"\n\
+         ng_clients = [\"127.0.0.1\"]\n"
+    );
+    let config = show(&site.file("c.toml", &text));
+    let (_server, _) = serve(&site, &format!("--config {config}"));
+    let client = NgClient(UdpSocket::bind("127.0.0.1:0").unwrap());
+    client.0.set_read_timeout(Some(PATIENCE)).unwrap();
+    let sdp = "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\ns=-\r\nc=IN IP4 127.0.0.1\r\nt=0 0\r\n\
+               m=audio 4000 RTP/AVP 0\r\n";
+    for (cookie, call_id) in [(10, "one"), (20, "two")] {
+        let offer = [("call-id", call_id), ("command", "offer"), ("from-tag", "a"), ("sdp", sdp)];
+        assert!(client.ask(ng, cookie, &offer).contains("m=audio 273"));
+        let answer = [
+            ("call-id", call_id),
+            ("command", "answer"),
+            ("from-tag", "a"),
+            ("sdp", sdp),
+            ("to-tag", "b"),
+        ];
+        assert!(client.ask(ng, cookie + 1, &answer).contains("m=audio 273"));
+    }
+    let calls = standing(&site);
+    let ids = calls.iter().map(|call| (call["call_id"].as_str(), call["id"].as_str()));
+    let ids: Vec<_> = ids.map(|(call_id, id)| (call_id.unwrap(), id.unwrap())).collect();
+    let [("one", first), ("two", second)] = ids[..] else { panic!("{calls:?}") };
+    assert!(site.good("calls").contains(&format!("{second}  -       -       0s")));
+    assert_eq!(status(&site)["calls"], 2);
+    assert_eq!(site.good(&format!("calls end {first}")), "ended the call of - to -\n");
+    assert_eq!(standing(&site).len(), 1);
+    let delete = [("call-id", "two"), ("command", "delete"), ("from-tag", "b"), ("to-tag", "a")];
+    assert!(client.ask(ng, 30, &delete).contains("6:result2:ok"));
+    assert_eq!(site.good("calls"), "no call is relayed\n");
+    let records = records(&site.data().join("calls.jsonl"), 2);
+    let ends = records.iter().map(|record| (&record["call_id"], &record["ended_by"]));
+    let ends: Vec<_> = ends.map(|(call_id, by)| (call_id.as_str(), by.as_str())).collect();
+    assert_eq!(ends, [(Some("one"), Some("server")), (Some("two"), Some("callee"))]);
+    assert!(records[0]["reason"].as_str().unwrap().contains("Ended by the operator"));
+    assert_eq!(records[1]["streams"][0]["from_caller"]["codec"], "PCMU/8000");
 }

@@ -71,7 +71,8 @@ impl CallRecord {
     }
 
     /// Adds the value of a Reason.
-    pub(crate) fn with_reason(mut self, reason: Option<&[u8]>) -> Self {
+    #[must_use]
+    pub fn with_reason(mut self, reason: Option<&[u8]>) -> Self {
         self.reason = reason.map(cut);
         self
     }

@@ -218,6 +218,7 @@ fn find_targets<R: RawMutex>(
                     q: 1000,
                     flow_bound,
                     origin: grant.map_or(env.settings.scope_of(flow), |grant| grant.scope),
+                    is_registered: false,
                     keying: None,
                     detour: None,
                     flows: None,

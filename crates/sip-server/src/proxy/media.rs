@@ -19,14 +19,15 @@ use relay::{End, Keying, Passage, RelayError, Role, Side};
 use sip::header::{NameAddr, RAck};
 use sip::{HeaderName, Message, Method, Status, Transport, Uri};
 
-/// Returns the body of `request` as it is sent to `target` on the flow `to`, if it changes.
+/// Returns the body of `request` as it is sent to `target`, if it changes. It came on the first flow
+/// and is sent on the second one. `is_proven` is true if its sender has authenticated.
 ///
 /// # Errors
 /// The status of the response if the media of the call cannot be relayed.
 pub(super) fn body_of_request(
     request: &Message<'_>,
-    from: &Flow,
-    to: &Flow,
+    [from, to]: [&Flow; 2],
+    is_proven: bool,
     target: &Target,
     branch: &ViaBranch,
     env: &Env<'_>,
@@ -59,13 +60,15 @@ pub(super) fn body_of_request(
     };
     let permits = [permits(from, env), permits(to, env)];
     let parties = [HeaderName::From, HeaderName::To].map(|name| uri_of(request, name));
+    // Only the host that gets the request can name its branch in a response.
+    let is_proven = [is_proven, target.is_registered || env.settings.is_trusted(to)];
     let passage = |role| Passage {
         call_id: said.call_id,
         branch: is_first.then_some(&id[..]),
         from_tag: said.from_tag,
         to_tag: said.to_tag,
-        from: end(from, required_of(from, env), &permits[0], env),
-        to: end(to, keying(target, to, env), &permits[1], env),
+        from: end(from, required_of(from, env), is_proven[0], &permits[0], env),
+        to: end(to, keying(target, to, env), is_proven[1], &permits[1], env),
         role,
         side: Side::Caller,
         begins,
@@ -119,8 +122,8 @@ pub(super) fn body_of_response(
             branch: (said.cseq.method == Method::Invite).then_some(branch),
             from_tag: said.to_tag,
             to_tag: said.from_tag,
-            from: end(from, Keying::Passed, &permits[0], env),
-            to: end(to, Keying::Passed, &permits[1], env),
+            from: end(from, Keying::Passed, false, &permits[0], env),
+            to: end(to, Keying::Passed, false, &permits[1], env),
             role: Role::Response { exchange: said.cseq.number, is_final: status >= 200 },
             side: Side::Callee,
             begins: false,
@@ -278,12 +281,13 @@ fn permits<'a>(flow: &Flow, env: &'a Env<'_>) -> impl Fn(SocketAddr) -> bool + u
 fn end<'a>(
     flow: &Flow,
     keying: Keying,
+    is_proven: bool,
     permits: &'a dyn Fn(SocketAddr) -> bool,
     env: &'a Env<'_>,
 ) -> End<'a> {
     let mut end = End::new(flow.remote, flow.local.ip(), permits);
-    end.keying = keying;
     end.codecs.transcode = &env.settings.config.transcode;
+    (end.keying, end.is_proven) = (keying, is_proven);
     end.advertised = env.settings.called_by(flow, || Some(flow.remote.ip())).ip();
     end
 }
@@ -292,9 +296,10 @@ fn end<'a>(
 fn refusal(error: &RelayError, env: &Env<'_>) -> Status {
     env.counters.relay_refused.add();
     match error {
-        RelayError::NoPort | RelayError::TooManyCalls | RelayError::Share => {
-            Status::SERVICE_UNAVAILABLE
-        }
+        RelayError::NoPort
+        | RelayError::TooManyCalls
+        | RelayError::Share
+        | RelayError::Bandwidth => Status::SERVICE_UNAVAILABLE,
         _ => Status::NOT_ACCEPTABLE_HERE,
     }
 }

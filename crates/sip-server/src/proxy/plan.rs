@@ -61,7 +61,9 @@ pub(crate) fn write_request(
     request: &Message<'_>,
     env: &mut Env<'_>,
 ) -> Result<core::ops::Range<usize>, Stuck> {
-    let body = body_of_request(request, &plan.arrived_on, flow, target, &branch, env);
+    let ways = [&plan.arrived_on, flow];
+    let is_proven = plan.payers.user.is_some() || env.settings.is_trusted(&plan.arrived_on);
+    let body = body_of_request(request, ways, is_proven, target, &branch, env);
     let body = body.map_err(Stuck::Media)?;
     let path = path_to(target, flow, plan, env);
     let before = env.out.transmits.len();

@@ -29,6 +29,8 @@ pub(crate) struct Target {
     pub(crate) flow_bound: bool,
     /// The network scope of the party that named the target.
     pub(crate) origin: Scope,
+    /// True if this is a binding of a local user.
+    pub(crate) is_registered: bool,
     /// The SRTP keys in the offer, if they differ from those of the configuration.
     pub(crate) keying: Option<Keying>,
     /// Set if this is the B2BUA of the owner.
@@ -95,6 +97,7 @@ impl Target {
             q: binding.q,
             flow_bound: binding.flow_bound,
             origin: settings.scope_of(&binding.flow),
+            is_registered: true,
             keying: None,
             detour: None,
             flows: binding

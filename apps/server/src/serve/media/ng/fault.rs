@@ -52,7 +52,9 @@ impl Fault {
     /// they know it.
     pub(super) fn write(&self, knows_load_limit: bool, cookie: &[u8], out: &mut Vec<u8>) {
         let reason = match self {
-            Self::Relay(RelayError::TooManyCalls | RelayError::Share) => reason::SESSION_LIMIT,
+            Self::Relay(RelayError::TooManyCalls | RelayError::Share | RelayError::Bandwidth) => {
+                reason::SESSION_LIMIT
+            }
             Self::Relay(RelayError::NoPort) => reason::OUT_OF_PORTS,
             other => return Response::Error(&other.to_string()).write(cookie, out),
         };

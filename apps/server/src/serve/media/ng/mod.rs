@@ -21,6 +21,7 @@ use describe::{Description, describe};
 use fault::Fault;
 use ng::{Command, Duplicates, FlagCounts, Options, Request, Response};
 use relay::{CallReport, Calls, Selection};
+use sip_server::Party;
 use std::net::SocketAddr;
 use surroundings::Surroundings;
 
@@ -148,6 +149,9 @@ impl Front {
                 let ended = calls.end_all(call_id, key.selection(calls));
                 if !ended.is_empty() {
                     write_report(&ended, surroundings, cookie, out);
+                    if let Some((call, by)) = whole(ended, from_tag) {
+                        (surroundings.ended)(call, by);
+                    }
                 } else if options.fatal {
                     return Err(Fault::UnknownCall);
                 } else {
@@ -185,6 +189,24 @@ impl Front {
         self.counts.refused += 1;
         log::warn("ng", || format!("a request of {source} is refused: {fault}"));
     }
+}
+
+/// The call of the `branches` that a request with this From tag has ended, and the party that has
+/// ended it. `None` if it goes on by other branches.
+fn whole(branches: Vec<CallReport>, tag: Option<&[u8]>) -> Option<(CallReport, Party)> {
+    let is_over = branches.iter().any(|branch| branch.is_last);
+    let call = branches.into_iter().filter(|_| is_over).reduce(|one, other| {
+        match other.answered.is_some() {
+            true => other.merged(one),
+            false => one.merged(other),
+        }
+    })?;
+    let by = match tag {
+        Some(tag) if *tag == *call.caller_tag => Party::Caller,
+        Some(tag) if *tag == *call.callee_tag => Party::Callee,
+        _ => Party::Server,
+    };
+    Some((call, by))
 }
 
 fn write_report(

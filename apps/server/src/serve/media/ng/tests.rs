@@ -5,7 +5,9 @@ use super::surroundings::Surroundings;
 use crate::ng::NgSettings;
 use ng::bencode::{Dictionary, Value};
 use parking_lot::RawMutex;
-use relay::{Calls, Host, Limits, NoPort, Ports, Relay, Stream};
+use relay::{CallReport, Calls, Host, Limits, NoPort, Ports, Relay, Stream};
+use sip_server::Party;
+use std::cell::RefCell;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering::Relaxed};
@@ -58,6 +60,8 @@ struct Rig {
     relay: Relay<RawMutex, Fake>,
     cookie: u32,
     now: Duration,
+    /// The calls that were recorded, with the parties that ended them.
+    ended: RefCell<Vec<(CallReport, Party)>>,
 }
 
 impl Rig {
@@ -71,7 +75,8 @@ impl Rig {
             interfaces: interfaces.iter().map(|text| text.parse().unwrap()).collect(),
         };
         let relay = Relay::new(Fake::default(), limits);
-        Self { front: Front::new(settings), relay, cookie: 0, now: Duration::from_secs(100) }
+        let (front, now) = (Front::new(settings), Duration::from_secs(100));
+        Self { front, relay, cookie: 0, now, ended: RefCell::default() }
     }
 
     fn receive(&mut self, source: &str, datagram: &[u8]) -> Option<Vec<u8>> {
@@ -82,6 +87,7 @@ impl Rig {
             local: &|_| Some([192, 0, 2, 1].into()),
             // As by the scopes of the engine.
             permits: &|origin, place| is_global(place.ip()) || !is_global(origin),
+            ended: &|call, by| self.ended.borrow_mut().push((call, by)),
             now: self.now,
             wall: Duration::from_secs(1_700_000_000),
         };
@@ -280,9 +286,14 @@ fn branches_are_told_apart_and_deleted_by_their_via() {
     let delete =
         |via| [("call-id", "c"), ("command", "delete"), ("from-tag", "a"), ("via-branch", via)];
     rig.request(&delete("z1"));
+    assert!(rig.ended.borrow().is_empty());
     assert_eq!(rig.relay.reports().pop().map(|call| call.callee_tag), Some((*b"b2").into()));
     // The branch of the BYE is not one of the call: the tag decides.
     rig.request(&delete("z9"));
+    // The branches are one call, which the caller has ended.
+    let ended = rig.ended.take();
+    let [(call, Party::Caller)] = &ended[..] else { panic!("{ended:?}") };
+    assert_eq!((&*call.call_id, &*call.callee_tag), (&b"c"[..], &b"b2"[..]));
     assert_eq!((rig.relay.count(), rig.open()), (0, 0));
 }
 

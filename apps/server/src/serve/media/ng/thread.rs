@@ -9,7 +9,9 @@ use crate::serve::local::Engine;
 use crate::serve::media::{Expiry, Media, Relay, since_epoch};
 use net::{Clock, MAX_DATAGRAM, wall_clock};
 use parking_lot::Mutex;
-use relay::Limits;
+use relay::{Bandwidth, CallReport, Calls, Limits, Refusals, Selection};
+use sip::Instant;
+use sip_server::{CallRecord, Party};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -19,6 +21,9 @@ use std::time::Duration;
 
 /// The longest wait for a datagram: calls that are over end, and the thread, within this time.
 const LONGEST_WAIT: Duration = Duration::from_millis(250);
+
+/// Keeps the record of a call that has ended.
+pub(in crate::serve) type Keep = dyn Fn(Box<CallRecord>) + Send + Sync;
 
 /// The listener of the NG protocol.
 pub(in crate::serve) struct Ng {
@@ -47,11 +52,39 @@ impl Ng {
             Failure::said(format!("cannot listen on {address} (media.ng): {error}"))
         })?;
         // A client speaks for many sources.
+        let bandwidth = Bandwidth { owner: limits.bandwidth.all, ..limits.bandwidth };
         let (calls_of_owner, conversions_of_owner) = (limits.calls, limits.conversions);
-        let limits = Limits { calls_of_owner, conversions_of_owner, ..limits };
+        let limits = Limits { calls_of_owner, conversions_of_owner, bandwidth, ..limits };
         log::info("start", || format!("listens for the NG protocol on {address}"));
         let (relay, front) = (Relay::new(media, limits), Front::new(settings.clone()).into());
         Ok(Some(Arc::new(Self { socket, relay, front })))
+    }
+
+    /// The calls that stand.
+    pub(in crate::serve) fn reports(&self) -> Vec<CallReport> {
+        self.relay.reports()
+    }
+
+    /// The number of calls.
+    pub(in crate::serve) fn count(&self) -> usize {
+        self.relay.count()
+    }
+
+    /// Ends the relay of a call at `now`. Returns its record. The proxy is not told.
+    pub(in crate::serve) fn end(
+        &self,
+        call: &CallReport,
+        now: Instant,
+        reason: &str,
+    ) -> Option<Box<CallRecord>> {
+        let ended = self.relay.end_all(&call.call_id, Selection::Branch(&call.branch)).pop()?;
+        let record = CallRecord::new(ended, Party::Server, now, 0);
+        Some(Box::new(record.with_reason(Some(reason.as_bytes()))))
+    }
+
+    /// The refusals because of limits.
+    pub(in crate::serve) fn refusals(&self) -> Refusals {
+        self.relay.refusals()
     }
 
     /// The counters by their names.
@@ -71,14 +104,14 @@ impl Ng {
         named.into_iter().map(|(name, count)| (name.to_owned(), *count)).collect()
     }
 
-    fn serve(&self, engine: &Engine, clock: Clock, ending: &AtomicBool) {
+    fn serve(&self, engine: &Engine, clock: Clock, keep: &Keep, ending: &AtomicBool) {
         let (mut buffer, mut response) = (vec![0; MAX_DATAGRAM], Vec::new());
         let mut expiry = Expiry::new(clock.now());
         while !ending.load(Ordering::SeqCst) {
             match self.socket.recv_from(&mut buffer) {
                 Ok((length, source)) => {
                     let datagram = &buffer[..length];
-                    if self.receive(engine, clock, source, datagram, &mut response)
+                    if self.receive(engine, clock, keep, (source, datagram), &mut response)
                         && let Err(error) = self.socket.send_to(&response, source)
                     {
                         log::warn("ng", || format!("cannot answer {source}: {error}"));
@@ -99,6 +132,9 @@ impl Ng {
                     let fault = call.answered.map_or("is not answered", |_| "has no packets");
                     format!("the relay of call {call_id} of an NG client ends: it {fault}")
                 });
+                if call.is_last {
+                    keep(Box::new(CallRecord::new(call, Party::Server, clock.now(), 0)));
+                }
             }
         }
     }
@@ -107,14 +143,15 @@ impl Ng {
         &self,
         engine: &Engine,
         clock: Clock,
-        source: SocketAddr,
-        datagram: &[u8],
+        keep: &Keep,
+        (source, datagram): (SocketAddr, &[u8]),
         response: &mut Vec<u8>,
     ) -> bool {
         let surroundings = Surroundings {
             calls: &self.relay,
             local: &|host| net::source_for(SocketAddr::new(host, 9)),
             permits: &|origin, place| engine.may_send_media(origin, place),
+            ended: &|call, by| keep(Box::new(CallRecord::new(call, by, clock.now(), 0))),
             now: since_epoch(clock.now()),
             wall: Duration::from_micros(wall_clock().as_micros()),
         };
@@ -129,7 +166,7 @@ pub(in crate::serve) struct NgThread {
 }
 
 impl NgThread {
-    /// Serves `ng`.
+    /// Serves `ng`. The records of its calls go to `keep`.
     ///
     /// # Errors
     /// [`Failure`] if the system gives no thread.
@@ -137,13 +174,14 @@ impl NgThread {
         ng: &Arc<Ng>,
         engine: &Arc<Engine>,
         clock: Clock,
+        keep: Box<Keep>,
     ) -> Result<Self, Failure> {
         let ending = Arc::new(AtomicBool::new(false));
         let is_ending = Arc::clone(&ending);
         let (ng, engine) = (Arc::clone(ng), Arc::clone(engine));
         let thread = std::thread::Builder::new()
             .name("ng".to_owned())
-            .spawn(move || ng.serve(&engine, clock, &is_ending))
+            .spawn(move || ng.serve(&engine, clock, &keep, &is_ending))
             .map_err(during("cannot start the thread of media.ng"))?;
         Ok(Self { ending, thread: Some(thread) })
     }
