@@ -177,7 +177,7 @@ impl B2bua {
                 self.on_passed_request(call, request, &message, now);
             }
             Event::Response { request, response } => {
-                self.on_passed_response(request, response, now)
+                self.on_passed_response(request, response, now);
             }
             Event::Ended { call, end } => self.on_ended(call, &end, now),
             // Requests on an internal flow need no location.

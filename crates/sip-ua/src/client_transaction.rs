@@ -57,6 +57,8 @@ pub(crate) struct Client {
     /// registered receives credentials.
     pub(crate) is_redirected: bool,
     pub(crate) state: State,
+    /// The header field lines of its CANCEL.
+    pub(crate) cancel_lines: Vec<u8>,
     /// True if [`Clients::waiting`] counts it.
     is_counted: bool,
 }
@@ -85,8 +87,6 @@ pub(crate) struct Sent {
     /// True after a provisional response other than 100, which each proxy on the path may send.
     pub(crate) is_passed_on: bool,
     pub(crate) cancel: Cancel,
-    /// The header field lines of the CANCEL.
-    pub(crate) cancel_lines: Vec<u8>,
     /// The time until which a late 2xx is still accepted and ended. The owner has received the
     /// timeout.
     pub(crate) given_up: Option<Instant>,
@@ -127,7 +127,6 @@ impl Sent {
             is_proceeding: false,
             is_passed_on: false,
             cancel: Cancel::No,
-            cancel_lines: Vec::new(),
             given_up: None,
         }
     }
@@ -208,6 +207,7 @@ impl Clients {
             challenges: 0,
             is_redirected: false,
             state,
+            cancel_lines: Vec::new(),
             is_counted: false,
         };
         match &client.state {

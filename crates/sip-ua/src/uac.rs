@@ -357,7 +357,7 @@ impl Core {
                 return false;
             }
             State::Sent(sent) => {
-                sent.cancel_lines = lines.to_vec();
+                client.cancel_lines = lines.to_vec();
                 match sent.is_proceeding {
                     true => self.send_cancel(id, now),
                     false => sent.cancel = Cancel::Wanted,
@@ -370,14 +370,14 @@ impl Core {
     fn send_cancel(&mut self, id: ClientId, now: Instant) {
         let give_up = now + self.config.timers.t1.times(64);
         let Some(client) = self.clients.all.get_mut(id) else { return };
-        let State::Sent(sent) = &mut client.state else { return };
+        let Client { state: State::Sent(sent), cancel_lines, .. } = client else { return };
         if matches!(sent.cancel, Cancel::Sent(_)) {
             return;
         }
         sent.cancel = Cancel::Sent(give_up);
         let mut bytes = Vec::new();
         if let Ok(request) = Message::parse(&sent.bytes) {
-            request.write_cancel(&sent.cancel_lines, &mut bytes);
+            request.write_cancel(cancel_lines, &mut bytes);
         }
         let (flow, branch) = (sent.flow, sent.branch);
         self.send_companion(flow, branch, bytes, now);

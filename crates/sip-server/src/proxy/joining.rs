@@ -53,6 +53,7 @@ fn target(uri: &[u8], flow: &Flow, detour: Detour, q: u16, env: &Env<'_>) -> Tar
         q,
         flow_bound: true,
         origin: env.settings.scope_of(flow),
+        is_registered: false,
         keying: None,
         detour: Some(detour),
         flows: None,
