@@ -146,9 +146,8 @@ impl World {
             }
             // One answer before the call is answered is the final one.
             2 if rings && has_offer && call.early.is_none() => {
-                if agent.ring(now, id, &description).is_ok() {
-                    call.early = Some(description);
-                }
+                let is_sent = agent.ring(now, id, &description).is_ok();
+                call.early = is_sent.then_some(description);
             }
             1..=6 if rings => {
                 let description = call.early.take().unwrap_or(description);
@@ -182,9 +181,8 @@ impl World {
                 let _ = agent.refuse_transfer(now, id, 603);
             }
             1..=4 => {
-                if agent.offer(now, id, description.clone()).is_ok() {
-                    call.offered = Some(description);
-                }
+                let is_made = agent.offer(now, id, description.clone()).is_ok();
+                call.offered = is_made.then_some(description).or(call.offered.take());
             }
             7 => {
                 let _ = agent.transfer(now, id, &other);
