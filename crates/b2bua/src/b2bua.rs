@@ -3,6 +3,7 @@
 use crate::bridge::{Bridge, Side};
 use crate::config::Config;
 use crate::passing::Passing;
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::hash::Hasher;
 use core::net::IpAddr;
@@ -41,6 +42,7 @@ pub struct B2bua {
     pub(crate) passing: HashMap<RequestId, Passing>,
     /// The message that causes the next event of a call.
     pub(crate) received: Vec<u8>,
+    pub(crate) events: VecDeque<crate::Event>,
     /// The bridges with a description that is to be offered as soon as possible.
     pub(crate) due: Vec<BridgeId>,
     pub(crate) counters: Counters,
@@ -79,6 +81,7 @@ impl B2bua {
             sources: HashMap::default(),
             passing: HashMap::default(),
             received: Vec::new(),
+            events: VecDeque::new(),
             due: Vec::new(),
             counters: Counters::default(),
             numbers: 0,
@@ -160,6 +163,7 @@ impl B2bua {
     }
 
     fn on_event(&mut self, event: Event, now: Instant) {
+        let call = event.call();
         match event {
             Event::Received { message, .. } => {
                 self.received = message;
@@ -185,6 +189,9 @@ impl B2bua {
             _ => {}
         }
         self.received.clear();
+        if let Some(call) = call {
+            self.report_answered(call);
+        }
     }
 
     /// Returns a number for an origin that cannot be predicted.

@@ -86,6 +86,8 @@ pub(crate) struct Bridge {
     pub(crate) due: Option<Side>,
     /// The number of offers that neither party has asked for.
     pub(crate) offers: u32,
+    /// True if the owner was told that the call is answered.
+    pub(crate) is_reported: bool,
     /// True if the callee was called with other keys than those of the caller.
     pub(crate) has_other_keys: bool,
 }
@@ -100,6 +102,7 @@ impl Bridge {
             answer: None,
             due: None,
             offers: 0,
+            is_reported: false,
             has_other_keys: false,
         }
     }

@@ -43,7 +43,10 @@ impl B2bua {
         if bridge.call(Side::Caller).is_some() || bridge.call(Side::Callee).is_some() {
             return;
         }
-        let source = bridge.source();
+        let (source, is_reported) = (bridge.source(), bridge.is_reported);
+        if is_reported {
+            self.report_ended(id);
+        }
         self.bridges.remove(&id);
         if let Some(count) = self.sources.get_mut(&source) {
             *count -= 1;

@@ -3,7 +3,8 @@
 //! ## Contents
 //!
 //! - [`B2bua`]: the engine. Its inputs are messages with their flows and times, and timers. Its
-//!   outputs are messages ([`B2bua::poll_transmit`]) and the time of its next timer.
+//!   outputs are messages ([`B2bua::poll_transmit`]), events ([`B2bua::poll_event`]) and the time
+//!   of its next timer.
 //! - [`Config`]: the configuration.
 //!
 //! Session descriptions pass, each with an origin of its leg. A media relay is the matter of the
@@ -17,6 +18,7 @@ mod b2bua;
 mod bridge;
 mod config;
 mod ending;
+mod event;
 mod fields;
 mod origin;
 mod passing;
@@ -25,5 +27,6 @@ mod setup;
 
 pub use b2bua::{B2bua, Counters};
 pub use config::Config;
+pub use event::Event;
 pub use sip_ua::Transmit;
 pub use {sip, sip_ua};

@@ -241,3 +241,43 @@ fn a_request_that_has_no_hop_left_is_refused() {
         assert!(hops == 0 || text.contains("Max-Forwards: 7\r\n"), "{text}");
     }
 }
+
+#[test]
+fn the_stored_requests_end_a_call_that_the_b2bua_has_lost() {
+    let mut rig = Rig::new(14, &Rig::phones(2));
+    rig.establish(0, 1);
+    rig.pass(Duration::from_secs(1));
+    let Some(barebell_b2bua::Event::Answered { call, byes }) = rig.b2bua.poll_event() else {
+        panic!("no event")
+    };
+    assert_eq!(rig.b2bua.poll_event(), None);
+    // The program is killed, and starts again.
+    rig.b2bua = B2bua::new(Config::default(), &[99; 32]);
+    byes.iter().for_each(|bye| rig.pass_on(bye));
+    for phone in 0..2 {
+        let ended = rig.expect_where(phone, |event| matches!(event, Event::Ended { .. }));
+        let Event::Ended { end: End::HungUpByPeer { reason }, .. } = ended else {
+            panic!("{ended:?}")
+        };
+        assert_eq!(reason, "SIP;cause=503;text=\"Restarted\"");
+    }
+    rig.finish();
+    assert!(call > 0);
+}
+
+#[test]
+fn the_owner_is_told_of_the_end_of_an_answered_call() {
+    let mut rig = Rig::new(15, &Rig::phones(2));
+    let (caller, _) = rig.establish(0, 1);
+    rig.act(0, |phone, now| phone.hang_up(now, caller));
+    rig.finish();
+    let events: Vec<_> = std::iter::from_fn(|| rig.b2bua.poll_event()).collect();
+    let [
+        barebell_b2bua::Event::Answered { call, .. },
+        barebell_b2bua::Event::Ended { call: ended },
+    ] = &events[..]
+    else {
+        panic!("{events:?}")
+    };
+    assert_eq!(call, ended);
+}

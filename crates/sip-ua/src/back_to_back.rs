@@ -3,10 +3,17 @@
 
 use crate::agent::Agent;
 use crate::call::{Call, CallError, CallState, Cause, PassedRequest, Progress};
+use crate::core::via;
 use crate::event::{CallId, RequestId};
 use alloc::vec::Vec;
 use sip::dialog::Dialog;
-use sip::{Flow, Instant};
+use sip::{Flow, Instant, Method};
+
+/// The number of requests of a call that may follow [`Agent::last_bye`].
+const ROOM: u32 = 100_000;
+
+/// The maximum number in CSeq (RFC 3261 section 8.1.1.5).
+const MAX_CSEQ: u32 = (1 << 31) - 1;
 
 /// A call on behalf of another party.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -156,6 +163,20 @@ impl Agent {
             call.hang_up(core, lines, now);
             Ok(())
         })
+    }
+
+    /// Writes a BYE that ends an answered call after this agent is gone, with the header field lines
+    /// `lines`, and returns it with its flow. Its CSeq leaves room for the requests of the call
+    /// until then.
+    #[must_use]
+    pub fn last_bye(&mut self, call: CallId, lines: &[u8]) -> Option<(Flow, Vec<u8>)> {
+        let branch = self.core.tokens.next();
+        let call = self.calls.get(call).filter(|call| call.is_established())?;
+        let (dialog, flow) = (call.dialog()?, call.flow()?);
+        let mut bytes = Vec::new();
+        let cseq = dialog.local_cseq().saturating_add(ROOM).min(MAX_CSEQ);
+        dialog.request(Method::Bye, cseq, via(&flow, branch), &mut bytes).lines(lines).end();
+        Some((flow, bytes))
     }
 
     /// Sends a request within a call. Returns its identifier for

@@ -6,7 +6,7 @@
 
 mod proxy;
 
-use barebell_b2bua::{B2bua, Config};
+use barebell_b2bua::{B2bua, Config, Transmit};
 use proxy::Proxy;
 use sip::message::Response;
 use sip::{Connection, Flow, Instant, Message, Method, Transport, Uri};
@@ -276,26 +276,31 @@ impl Rig {
             return self.drain_proxy();
         }
         while let Some(transmit) = self.b2bua.poll_transmit() {
-            assert!(transmit.flow.is_internal(), "the B2BUA has no other flow");
-            let message = Message::parse(&transmit.bytes).expect("a message");
-            assert_eq!(message.framing_fault(), None, "a good message");
-            let to = match message.request_uri() {
-                Some(uri) => {
-                    message.validate_request().expect("a good request");
-                    phone_of(uri)
-                }
-                None => {
-                    let via = message.top_via().expect("a Via");
-                    (0..self.phones.len()).find(|phone| via.host.ip() == Some(address(*phone).ip()))
-                }
-            };
-            match to {
-                Some(to) => self.network.send(server(), address(to), &transmit.bytes),
-                None => self.refuse_unknown(&message),
-            }
+            self.pass_on(&transmit);
         }
         if let Some(next) = self.b2bua.next_timer() {
             self.network.wake_at(next.since(BEGIN).into(), Wake::B2bua);
+        }
+    }
+
+    /// Passes a message of the B2BUA to its phone.
+    pub(crate) fn pass_on(&mut self, transmit: &Transmit) {
+        assert!(transmit.flow.is_internal(), "the B2BUA has no other flow");
+        let message = Message::parse(&transmit.bytes).expect("a message");
+        assert_eq!(message.framing_fault(), None, "a good message");
+        let to = match message.request_uri() {
+            Some(uri) => {
+                message.validate_request().expect("a good request");
+                phone_of(uri)
+            }
+            None => {
+                let via = message.top_via().expect("a Via");
+                (0..self.phones.len()).find(|phone| via.host.ip() == Some(address(*phone).ip()))
+            }
+        };
+        match to {
+            Some(to) => self.network.send(server(), address(to), &transmit.bytes),
+            None => self.refuse_unknown(&message),
         }
     }
 
