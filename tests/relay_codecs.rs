@@ -1,9 +1,8 @@
 //! Phones without a common codec talk through the media relay of the server, which converts.
 
-use peers::pair::{Pair, hold_and_resume};
+use peers::pair::{Pair, hold_and_resume, press};
 use peers::phone::Kind::{self, Barebell, Baresip, Linphone};
 use peers::phone::Srtp::{self, Off, Required};
-use peers::phone::{Action, Phone};
 use peers::process::wait_until;
 use peers::test_server::TestServer;
 use peers::transport::Transport::Udp;
@@ -20,14 +19,6 @@ fn pair(codecs: &str, alice: Side, bob: Side) -> Pair {
         let (_, srtp, codecs) = if account.user == "alice" { alice } else { bob };
         (account.srtp, account.codecs, account.transport) = (srtp, codecs, Udp);
     })
-}
-
-/// A key pressed at one phone is one key at the other.
-fn press(here: &mut Phone, there: &mut Phone) {
-    for key in ['1', '1', '#', '0'] {
-        here.act(&Action::Press(key));
-        there.wait_for_keys(&key.to_string());
-    }
 }
 
 /// Alice calls bob. Each hears the tone of the other with its level, also after a hold, and their

@@ -1,14 +1,13 @@
 //! Phones call one another through the media relay of the server: in clear and encrypted, with
 //! hold, keys and transfers.
 
-use peers::pair::{Pair, hold_and_resume};
-use peers::phone::Kind::{self, Barebell, Baresip, Linphone, Twinkle};
-use peers::phone::Srtp::{self, Off, Optional, Required};
+use peers::pair::{Pair, Side, hold_and_resume, press};
+use peers::phone::Kind::{Barebell, Baresip, Linphone, Twinkle};
+use peers::phone::Srtp::{Off, Optional, Required};
 use peers::phone::{Action, Event, Phone};
-use peers::process::wait_until;
 use peers::server::TRUSTS_NOBODY;
 use peers::test_server::TestServer;
-use peers::transport::Transport::{self, Tcp, Tls, Udp};
+use peers::transport::Transport::{Tcp, Tls, Udp};
 use std::ops::Range;
 
 /// The ports of the relay.
@@ -25,37 +24,12 @@ fn relay(keys: &str) -> TestServer {
 
 /// Waits until the relay has this number of open ports.
 fn wait_for_sockets(exchange: &TestServer, count: usize) {
-    wait_until(&format!("{count} open ports of the relay"), || {
-        let mut ports = exchange.server.process().udp_ports();
-        ports.retain(|port| PORTS.contains(port));
-        (ports.len() == count).then_some(())
-    });
+    exchange.wait_for_ports(&PORTS, count);
 }
-
-/// A phone: its kind, its encryption policy, and its transport to the server.
-type Side = (Kind, Srtp, Transport);
 
 /// Starts the phones of alice and bob at a relay with this rule for `keys`.
 fn pair(keys: &str, alice: Side, bob: Side) -> Pair {
-    let exchange = relay(keys);
-    let account = |user, (_, srtp, transport): Side| {
-        let mut account = exchange.account(user, transport);
-        account.srtp = srtp;
-        account
-    };
-    let accounts = [account("alice", alice), account("bob", bob)];
-    Pair::at(exchange, alice.0, bob.0, |account| {
-        let [alice, bob] = &accounts;
-        *account = if account.user == "alice" { alice.clone() } else { bob.clone() };
-    })
-}
-
-/// A key pressed at one phone is one key at the other.
-fn press(here: &mut Phone, there: &mut Phone) {
-    for key in ['1', '1', '#', '0'] {
-        here.act(&Action::Press(key));
-        there.wait_for_keys(&key.to_string());
-    }
+    Pair::of_sides(relay(keys), alice, bob)
 }
 
 /// Alice calls bob. Each hears the other, also after a hold of either side. barebell-phone and the

@@ -2,9 +2,9 @@
 
 use crate::kamailio::{Kamailio, Nat};
 use crate::phone::Kind::{self, Barebell, Linphone};
-use crate::phone::{Account, Action, Event, Phone};
+use crate::phone::{Account, Action, Event, Phone, Srtp};
 use crate::test_server::TestServer;
-use crate::transport::Transport::{Tcp, Udp};
+use crate::transport::Transport::{self, Tcp, Udp};
 
 /// The path between two phones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +18,9 @@ pub enum CallPath {
     /// The callee is behind Kamailio, which forwards only to it.
     BehindKamailio,
 }
+
+/// A phone: its kind, its encryption policy, and its transport to the server.
+pub type Side = (Kind, Srtp, Transport);
 
 /// Two phones: alice's calls, bob's is called.
 pub struct Pair {
@@ -88,6 +91,24 @@ impl Pair {
         Self { alice, bob, uri, exchange, _kamailio: None }
     }
 
+    /// Starts both phones at the server `exchange`, as `alice` and `bob` say.
+    ///
+    /// # Panics
+    /// A program cannot be started or registered.
+    #[must_use]
+    pub fn of_sides(exchange: TestServer, alice: Side, bob: Side) -> Self {
+        let account = |user, (_, srtp, transport): Side| {
+            let mut account = exchange.account(user, transport);
+            account.srtp = srtp;
+            account
+        };
+        let accounts = [account("alice", alice), account("bob", bob)];
+        Self::at(exchange, alice.0, bob.0, |account| {
+            let [alice, bob] = &accounts;
+            *account = if account.user == "alice" { alice.clone() } else { bob.clone() };
+        })
+    }
+
     /// Starts both phones with default accounts.
     ///
     /// # Panics
@@ -146,5 +167,13 @@ pub fn hold_and_resume(holder: &mut Phone, held: &mut Phone) {
         let statuses = phone.statuses("INVITE").into_iter().skip(before);
         let failed: Vec<_> = statuses.filter(|&status| status > 407).collect();
         assert!(failed.is_empty(), "{phone}: {failed:?} to INVITE");
+    }
+}
+
+/// A key pressed at one phone is one key at the other.
+pub fn press(here: &mut Phone, there: &mut Phone) {
+    for key in ['1', '1', '#', '0'] {
+        here.act(&Action::Press(key));
+        there.wait_for_keys(&key.to_string());
     }
 }

@@ -228,6 +228,14 @@ impl ServerProcess {
         self.process.kill();
     }
 
+    /// Stops the server gracefully (SIGINT), and waits for its end.
+    ///
+    /// # Panics
+    /// The server does not end.
+    pub fn stop(&mut self) {
+        self.process.interrupt();
+    }
+
     /// Restarts the ended server with the same data, port and configuration.
     ///
     /// # Panics

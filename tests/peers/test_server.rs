@@ -1,9 +1,11 @@
 //! A server with some users and their phones.
 
 use crate::phone::{Account, Action, Event, Kind, Phone, Srtp};
+use crate::process::wait_until;
 use crate::server::{DOMAIN, Options, ServerProcess, TRUSTS_NOBODY};
 use crate::transport::Transport;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::ops::Range;
 use std::path::Path;
 use test_support::agent::Agent;
 
@@ -66,6 +68,15 @@ impl TestServer {
         let configuration = format!("[registrar]\nmin_expires = \"5s\"\n{configuration}");
         let options = Options { users: &users, configuration: &configuration, arguments };
         Self { server: ServerProcess::start(&options) }
+    }
+
+    /// Waits until the server has `count` open UDP ports among `ports`.
+    pub fn wait_for_ports(&self, ports: &Range<u16>, count: usize) {
+        wait_until(&format!("{count} open ports of the relay"), || {
+            let mut open = self.server.process().udp_ports();
+            open.retain(|port| ports.contains(port));
+            (open.len() == count).then_some(())
+        });
     }
 
     /// The account of `user` for a phone.

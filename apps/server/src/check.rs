@@ -13,7 +13,7 @@ use crate::listen::Listen;
 use crate::output::Out;
 use crate::settings::Settings;
 use sip::Transport;
-use sip_server::config::{Domain, Relaying};
+use sip_server::config::{Domain, Joining, Relaying};
 
 /// Reads the TLS files, if there is a secure listener. No certificate is created, and no issuer is
 /// contacted.
@@ -96,6 +96,17 @@ fn media(settings: &Settings, listens: &[Listen], out: &mut Out) -> Result<(), F
     })
 }
 
+/// Reports the calls that go through the B2BUA.
+fn calls(settings: &Settings, out: &mut Out) -> Result<(), Failure> {
+    let which = match settings.engine.joining {
+        Joining::Off => return Ok(()),
+        Joining::Needed => "calls whose session description the callee refuses",
+        Joining::All => "all calls",
+    };
+    let most = settings.b2bua.calls;
+    out.line(&format!("sends {which} through the B2BUA, at most {most}"))
+}
+
 /// Warns of users in domains that would not be served.
 fn users(flags: &CheckFlags, served: &[Domain], out: &mut Out) -> Result<(), Failure> {
     let data = flags.place.settings()?.data()?;
@@ -151,6 +162,7 @@ pub(crate) fn run(flags: &CheckFlags, out: &mut Out) -> Result<(), Failure> {
         out.line(&format!("listens on {listen}"))?;
     }
     media(&settings, &listens, out)?;
+    calls(&settings, out)?;
     out.line(&format!("keeps its data in {}", settings.data()?.display()))?;
     let mut is_good = files(flags, out)?;
     if is_good && let Err(failure) = certificates(&settings, out) {

@@ -3,7 +3,7 @@ use crate::listen::Listen;
 use crate::media::RecordsPlace;
 use sip::digest::Algorithm;
 use sip::stream::websocket::ClientField;
-use sip_server::config::{Domain, MediaKeys, Mode, Relaying, State};
+use sip_server::config::{Domain, Joining, MediaKeys, Mode, Relaying, State};
 use store::Sync;
 
 /// The reference for operators. Its first TOML block contains every key with its default.
@@ -134,6 +134,10 @@ fn every_kind_of_value_is_read() {
         ng_interfaces = ["internal 10.0.0.5", "external 10.0.2.5 as 203.0.113.5"]
         records = "/var/log/calls"
         records_size = "1MiB"
+        [calls]
+        mode = "proxy"
+        max_calls = 70
+        max_calls_per_source = 7
         [storage]
         registrations = false
         sync = "always"
@@ -168,8 +172,22 @@ fn every_kind_of_value_is_read() {
     assert_eq!((ng.clients.len(), ng.interfaces.len()), (2, 2));
     assert_eq!(media.records, RecordsPlace::File("/var/log/calls".into()));
     assert_eq!(media.records_size.0, 1 << 20);
+    let b2bua = settings.b2bua;
+    assert_eq!((engine.joining, b2bua.calls, b2bua.calls_of_source), (Joining::Off, 70, 7));
     assert_eq!((settings.registrations, settings.sync), (false, Sync::Always));
     assert_eq!(engine.limits, sip_server::Config::default().limits);
+}
+
+#[test]
+fn the_b2bua_needs_a_proxy_with_transactions_and_record_route() {
+    let joining = |text: &str| parse(text).map(|settings| settings.engine.joining);
+    assert_eq!(joining(""), Ok(Joining::Needed));
+    assert_eq!(joining("[calls]\nmode = \"b2bua\""), Ok(Joining::All));
+    for line in ["mode = \"redirect\"", "state = \"stateless\"", "record_route = false"] {
+        assert_eq!(joining(line), Ok(Joining::Needed), "{line}");
+        let found = problems(&format!("{line}\n[calls]\nmode = \"b2bua\"\n"));
+        assert!(matches!(&found[..], [one] if one.contains("needs mode")), "{found:?}");
+    }
 }
 
 #[test]

@@ -7,12 +7,13 @@ use super::pass::Pass;
 use super::plan::Plan;
 use super::route::Preprocessed;
 use super::target::{Detour, Target, Targets};
-use crate::core::config::Joining;
+use crate::core::config::{Joining, Relaying};
 use crate::core::event::Env;
 use crate::core::flow::Flow;
 use crate::core::incoming::Incoming;
 use crate::core::next_hop::NextHop;
 use alloc::vec::Vec;
+use relay::Keying;
 use sip::{Message, Method};
 use smallvec::SmallVec;
 
@@ -68,11 +69,28 @@ pub(super) fn next_target(
     plan: &Plan,
     env: &Env<'_>,
 ) -> Option<Target> {
-    if !plan.may_join || refused.detour.is_some() || other_keys(request, env).is_none() {
+    if !plan.may_join || refused.detour.is_some() {
         return None;
     }
-    let detour = Detour { only: Some(refused.chosen(env)), changes_keys: true };
+    let keying = other_keys(request, env);
+    let converts_codecs = converts_codecs(request, env);
+    if keying.is_none() && !converts_codecs {
+        return None;
+    }
+    // Without other keys the callee may lack the codecs. Those of encrypted media are converted
+    // only with other keys. The B2BUA tries other keys itself if that fails.
+    let changes_keys = keying == Some(Keying::Clear) || !converts_codecs;
+    let detour = Detour { only: Some(refused.chosen(env)), changes_keys };
     Some(target(request.request_uri()?, &plan.arrived_on, detour, refused.q, env))
+}
+
+/// True if the relay may offer further codecs than those of `request`.
+fn converts_codecs(request: &Message<'_>, env: &Env<'_>) -> bool {
+    let config = &env.settings.config;
+    env.relay.is_some()
+        && config.relaying != Relaying::Off
+        && !config.transcode.is_empty()
+        && request.session_description().is_some()
 }
 
 /// Keeps the targets that the pass of a call allows, with the keying that it asks for.

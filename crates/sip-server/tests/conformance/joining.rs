@@ -4,7 +4,7 @@
 use crate::media::{NAT, answer, body, offer, sdp, secure, server};
 use crate::rig::{ALICE, BOB, Draft, Reaction, Rig, STRANGER, Sent, closed_config, tcp, udp};
 use barebell_sip_server::config::Joining;
-use barebell_sip_server::relay::Calls;
+use barebell_sip_server::relay::{Calls, Codec};
 use barebell_sip_server::{Config, Flow};
 use sip::{Duration, HeaderName};
 use std::sync::Arc;
@@ -293,6 +293,25 @@ fn the_response_to_a_refused_offer_is_another_call_to_that_phone() {
         assert_eq!((reaction.responses().count(), invites(&reaction).len()), (0, 0));
         let answered = answer(&mut rig, other, 200);
         assert_eq!((answered.flow, answered.status()), (udp(ALICE), 200));
+    }
+}
+
+#[test]
+fn a_callee_without_the_codecs_of_the_caller_gets_others() {
+    let transcode = vec![Codec::Pcma];
+    for (text, asks_for_keys) in [(sdp("198.51.100.10"), false), (secure("198.51.100.10"), true)] {
+        let config =
+            Config { joining: Joining::Needed, transcode: transcode.clone(), ..closed_config() };
+        let (mut rig, _) = server(config, &format!("<sip:bob@{BOB}>"));
+        let draft = offer("198.51.100.10").with_body(&text);
+        let direct = rig.send_as("alice", &udp(ALICE), &draft).forwarded().clone();
+        assert_eq!((direct.flow, body(&direct)), (udp(BOB), text));
+        let reaction = rig.receive(&direct.flow, &direct.answer(488, "bob", ""));
+        let [first] = &invites(&reaction)[..] else { panic!("{reaction:?}") };
+        let route = first.value(HeaderName::Route);
+        assert_eq!(route.contains(";keys=other"), asks_for_keys, "{route}");
+        let second = rig.send(&first.flow, &second_leg(first)).forwarded().clone();
+        assert!(body(&second).contains(" RTP/AVP 0 8"), "{}", body(&second));
     }
 }
 
