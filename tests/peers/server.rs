@@ -3,7 +3,6 @@
 use crate::folder::Folder;
 use crate::process::{Process, Program, built, run, wait_until};
 use crate::transport::Transport;
-use parking_lot::{ReentrantMutex, ReentrantMutexGuard};
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -16,18 +15,15 @@ use test_support::ports::{address_towards, free_ports};
 /// The served domain, which is also the digest realm.
 pub const DOMAIN: &str = "barebell.test";
 
-/// The configuration without trusted networks, not even this machine.
-pub const TRUSTS_NOBODY: &str = "[limits]\ntrusted = []\n";
+/// The configuration without trusted networks, not even this machine. A request that waits for a
+/// busy processor is served: agents send each request once.
+pub const TRUSTS_NOBODY: &str = "[limits]\nmax_wait = \"10s\"\ntrusted = []\n";
 
 /// The log file in its folder.
 const LOG: &str = "barebell.log";
 
 /// The server is built, not installed.
 const BAREBELL: Program = Program { name: "barebell", packages: "(none: build it)" };
-
-/// Locked by a test with a server, because a test needs most of a small machine. A test may have
-/// several servers.
-static TURN: ReentrantMutex<()> = ReentrantMutex::new(());
 
 /// The options of a server, besides data, domain and addresses.
 #[derive(Clone, Debug, Default)]
@@ -54,8 +50,7 @@ pub struct Registration {
 }
 
 /// A running server: UDP and TCP on one loopback port, TLS on the next one, and WebSocket on the
-/// one after that. It is killed on drop. A test that starts a server first waits for other tests of
-/// the same program with servers.
+/// one after that. It is killed on drop.
 #[derive(Debug)]
 pub struct ServerProcess {
     process: Process,
@@ -63,7 +58,6 @@ pub struct ServerProcess {
     port: u16,
     arguments: Vec<String>,
     folder: Folder,
-    _turn: ReentrantMutexGuard<'static, ()>,
 }
 
 impl ServerProcess {
@@ -73,7 +67,6 @@ impl ServerProcess {
     /// The server cannot be started or does not answer.
     #[must_use]
     pub fn start(options: &Options<'_>) -> Self {
-        let turn = TURN.lock();
         let binary = built("barebell", "BAREBELL_BIN");
         let (folder, port) = (Folder::new("server"), free_ports(3));
         let mut arguments = vec!["serve".to_owned(), "--domain".to_owned(), DOMAIN.to_owned()];
@@ -90,7 +83,7 @@ impl ServerProcess {
         arguments.extend(options.arguments.iter().map(|&argument| argument.to_owned()));
         import(&binary, &folder, options.users);
         let process = serve(&binary, &folder, &arguments);
-        let mut server = Self { process, binary, port, arguments, folder, _turn: turn };
+        let mut server = Self { process, binary, port, arguments, folder };
         server.wait_until_it_answers();
         server
     }
