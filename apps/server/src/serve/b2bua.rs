@@ -2,6 +2,7 @@
 //! within the thread that causes them.
 
 use super::local::Local;
+use super::standing::StandingCalls;
 use crate::b2bua::B2buaSettings;
 use b2bua::{B2bua, Counters, Transmit};
 use parking_lot::Mutex;
@@ -15,6 +16,7 @@ const SHUTTING_DOWN: &str = "SIP;cause=503;text=\"Shutting Down\"";
 /// The B2BUA of all threads. No other lock is taken while it is locked.
 pub(crate) struct SharedB2bua {
     b2bua: Mutex<B2bua>,
+    standing: StandingCalls,
     /// The time of the next timer in microseconds, to be read without the lock.
     next_timer: AtomicU64,
 }
@@ -24,7 +26,13 @@ pub(super) type Internal = (Flow, Vec<u8>);
 
 impl SharedB2bua {
     /// A B2BUA without calls, with the product name `product`.
-    pub(crate) fn new(settings: B2buaSettings, product: &str, secret: &[u8; 32]) -> Self {
+    /// Its answered calls are stored in `standing`.
+    pub(crate) fn new(
+        settings: B2buaSettings,
+        product: &str,
+        secret: &[u8; 32],
+        standing: StandingCalls,
+    ) -> Self {
         let B2buaSettings { calls, calls_of_source } = settings;
         let mut config = b2bua::Config { calls, calls_of_source, ..b2bua::Config::default() };
         if !product.is_empty() {
@@ -32,7 +40,7 @@ impl SharedB2bua {
         }
         let (b2bua, next_timer) =
             (Mutex::new(B2bua::new(config, secret)), AtomicU64::new(u64::MAX));
-        Self { b2bua, next_timer }
+        Self { b2bua, standing, next_timer }
     }
 
     /// Moves the messages of `out` that are for the B2BUA to `internal`.
@@ -69,11 +77,20 @@ impl SharedB2bua {
             act(&mut b2bua);
             let next = b2bua.next_timer().map_or(u64::MAX, Instant::as_micros);
             self.next_timer.store(next, Ordering::Relaxed);
+            // Under the lock, so that the end of a call follows its answer.
+            while let Some(event) = b2bua.poll_event() {
+                self.standing.push(event);
+            }
             std::iter::from_fn(|| b2bua.poll_transmit()).collect()
         };
         for Transmit { flow, bytes, .. } in sent {
             local.worker.receive(now, &flow, &bytes, &mut local.out);
         }
+    }
+
+    /// Waits until the changes of calls so far are stored.
+    pub(super) fn finish(&self) {
+        self.standing.finish();
     }
 
     /// The time of the next call of [`SharedB2bua::on_timer`].

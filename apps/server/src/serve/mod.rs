@@ -13,6 +13,7 @@ mod records;
 mod renewal;
 mod scheduler;
 mod served;
+mod standing;
 mod welcome;
 mod workers;
 
@@ -23,6 +24,7 @@ use crate::listen::Listen;
 use crate::log;
 use crate::served_domains::remember_domains;
 use crate::settings::Settings;
+use ::b2bua::Transmit;
 use ::relay::Calls;
 use b2bua::SharedB2bua;
 use connections::{Bounds, Connections, CurrentTls};
@@ -40,6 +42,7 @@ use sip::Transport;
 use sip::locate::AddressFamilies;
 use sip_server::config::{Config, Relaying};
 use sip_server::{CallRecord, Party};
+use standing::StandingCalls;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -55,6 +58,10 @@ const DRAIN_TIME: Duration = Duration::from_secs(5);
 
 /// The time to wait for the ends of the B2BUA's calls at shutdown.
 const END_TIME: Duration = Duration::from_secs(2);
+
+/// The time in which phones connect again after the server was killed. It is longer than a
+/// transaction, so that the request is not taken for a retransmission.
+const RECONNECTION: Duration = Duration::from_secs(35);
 
 /// Reads the settings.
 pub(crate) type ReadSettings = Box<dyn Fn() -> Result<Settings, Failure>>;
@@ -91,7 +98,7 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
     let tls = settings.open_tls(&data, None)?;
     let remark = tls.as_ref().map(|tls| (tls.remark(), tls.advice()));
     let tls = Arc::new(CurrentTls::new(tls, settings.origins.clone(), settings.names()));
-    let (hub, lookups) = open(&settings, &data, limit, bound, engine, &storage, &tls)?;
+    let (hub, lookups, lost) = open(&settings, &data, limit, bound, engine, &storage, &tls)?;
     let desk = Arc::new(Running::new(
         Arc::clone(&hub),
         Arc::clone(&storage),
@@ -121,6 +128,7 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
     }
     tokio::task::LocalSet::new().block_on(&runtime, async {
         let looking_up = tokio::task::spawn_local(lookups.start(&hub, dns(&config)));
+        let ending = tokio::task::spawn_local(end_lost_calls(Arc::clone(&hub), lost));
         let renewal = Renewal::new(data, tls, settings);
         renewal.keep();
         until_told_to_end(|| reload(&read_again, &listens, &desk, &*storage, &renewal)).await?;
@@ -130,6 +138,8 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
         drop(ng_thread);
         drop(threads);
         looking_up.abort();
+        ending.abort();
+        hub.b2bua.finish();
         record_standing(&hub);
         drop(admin);
         Ok::<(), Failure>(())
@@ -153,7 +163,8 @@ impl Asked {
     }
 }
 
-/// Opens the shared state: the journal, the connections and the queue of look-ups.
+/// Opens the shared state: the journal, the connections and the queue of look-ups. Returns also the
+/// requests that end the calls of a server that was killed.
 fn open(
     settings: &Settings,
     data: &Path,
@@ -162,7 +173,7 @@ fn open(
     engine: Arc<Engine>,
     storage: &Arc<dyn Storage>,
     tls: &Arc<CurrentTls>,
-) -> Result<(Arc<Hub>, Asked), Failure> {
+) -> Result<(Arc<Hub>, Asked, Vec<Transmit>), Failure> {
     let workers = settings.workers();
     let (lookups, queue) = mpsc::channel(MAX_LOOKUPS);
     let journal = settings
@@ -186,9 +197,11 @@ fn open(
     let records = records.map(|path| Records::open(&path, size)).transpose()?;
     let mut secret = [0; 32];
     getrandom::fill(&mut secret).map_err(during("cannot choose a secret"))?;
+    let (standing, lost) = StandingCalls::open(data)?;
+    let product = &settings.engine.server_name;
     let hub = Hub {
         engine,
-        b2bua: SharedB2bua::new(settings.b2bua, &settings.engine.server_name, &secret),
+        b2bua: SharedB2bua::new(settings.b2bua, product, &secret, standing),
         clock,
         journal,
         sockets,
@@ -203,7 +216,7 @@ fn open(
         silent_lookups: AtomicU64::new(0),
         unstored: AtomicU64::new(0),
     };
-    Ok((Arc::new(hub), Asked { queue, most: shares.lookups }))
+    Ok((Arc::new(hub), Asked { queue, most: shares.lookups }, lost))
 }
 
 /// The configuration of the engine.
@@ -318,6 +331,25 @@ async fn end_calls(hub: &Hub) {
     hub.b2bua.end_calls(hub.clock.now(), &mut local);
     hub.carry_out(&mut local);
     wait_for_responses(&hub.engine, END_TIME).await;
+}
+
+/// Sends the requests `byes`, which end the calls of a server that was killed, at once and when the
+/// phones have had time to connect again.
+async fn end_lost_calls(hub: Arc<Hub>, byes: Vec<Transmit>) {
+    if byes.is_empty() {
+        return;
+    }
+    log::info("start", || {
+        format!("the calls of the B2BUA before the server was killed end: {}", byes.len() / 2)
+    });
+    for pause in [Duration::ZERO, RECONNECTION] {
+        tokio::time::sleep(pause).await;
+        let mut local = Local::new(0, &hub.engine);
+        for Transmit { flow, bytes } in &byes {
+            local.worker.receive(hub.clock.now(), flow, bytes, &mut local.out);
+        }
+        hub.carry_out(&mut local);
+    }
 }
 
 /// Waits until all requests have a final response, at most for `time`.
