@@ -4,10 +4,14 @@
 
 use std::ops::RangeInclusive;
 
+use parking_lot::{Mutex, MutexGuard};
 use peers::server::{DOMAIN, Registration, ServerProcess};
 use peers::sipp::Sipp;
 use peers::sipp::operations::Operations;
 use peers::sipp::users::{ONLY_MD5, USERS, start_server, user};
+
+/// Locked by a test, because 2,000 messages a second need most of a small machine.
+static TURN: Mutex<()> = Mutex::new(());
 
 /// Asserts that exactly the users in `numbers` are registered, each with a single contact at this
 /// port and a remaining time within `left`.
@@ -26,15 +30,16 @@ fn check_registered(
     }
 }
 
-fn start(mode: &str, authenticated: bool) -> (ServerProcess, Operations) {
+fn start(mode: &str, authenticated: bool) -> (MutexGuard<'static, ()>, ServerProcess, Operations) {
+    let turn = TURN.lock();
     let authentication = if authenticated { "on" } else { "off" };
     let server = start_server(&["--mode", mode, "--auth", authentication], ONLY_MD5);
     let operations = Operations { server: server.address(), authenticated, rate: 2000 };
-    (server, operations)
+    (turn, server, operations)
 }
 
 fn register_call_and_log_out(authenticated: bool) {
-    let (server, operations) = start("proxy", authenticated);
+    let (_turn, server, operations) = start("proxy", authenticated);
     let callee = Sipp::new("callee");
     let port = callee.port();
     operations.register(1..=USERS, port);
@@ -64,7 +69,7 @@ fn register_update_logout_invite_and_not_found_with_authentication() {
 }
 
 fn redirect(authenticated: bool) {
-    let (_server, operations) = start("redirect", authenticated);
+    let (_turn, _server, operations) = start("redirect", authenticated);
     // A redirect server sends nothing to the contacts, so their port is unused.
     let unused = Sipp::new("callee");
     operations.register(1..=1001, unused.port());
