@@ -305,7 +305,10 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
                     let may_add = is_convertible && medium.conversion.is_some();
                     medium.codecs.offer(by, description, rules, may_add)
                 }
-                false => FormatChange::default(),
+                false => {
+                    medium.codecs.withdraw(by);
+                    FormatChange::default()
+                }
             };
             announced.push(Some(announcement));
             let port = medium.ports.rtp()[by.other().index()];

@@ -371,7 +371,15 @@ fn relay(
         (Kind::Rtcp, Some(keys)) => keys.receiver.unprotect_rtcp(packet),
         _ => Ok(packet),
     };
-    let plain = plain.map_err(Drop::Unprotect)?;
+    let mut plain_length = plain.map_err(Drop::Unprotect)?.len();
+    let is_converted = announced.content != Content::Other
+        && (from_leg.conversion.is_some() || to_leg.conversion.is_some());
+    if is_converted && kind == Kind::Rtcp {
+        let both = [from_leg.conversion.as_ref(), to_leg.conversion.as_ref()];
+        let rewritten = Conversion::rewrite_reports(both, buffer, plain_length);
+        plain_length = rewritten.unwrap_or_default();
+    }
+    let plain = &buffer[..plain_length];
     if is_rtp {
         let header = Header::parse(plain).map_err(Drop::Rtp)?;
         from_leg.statistics.receive(&header, plain.len(), announced, now);
@@ -382,7 +390,6 @@ fn relay(
     if !is_latched {
         from_leg.latched[index(channel)] = Some(from);
     }
-    let mut plain_length = plain.len();
     let to = to_leg.destination(channel).ok_or(Drop::NoDestination)?;
     let is_proven = to_leg.announced.as_ref().is_some_and(|announced| announced.is_proven);
     if to_leg.latched == [None; 2] && !is_proven {
@@ -399,9 +406,11 @@ fn relay(
     // The address that the end names takes over from another one of its host.
     let is_sure = from_leg.keys.is_none() && named.is_none_or(|named| named == from);
     let (is_fixed, mut has_more) = (!is_latched && is_sure, false);
-    if from_leg.conversion.is_some() || to_leg.conversion.is_some() {
-        plain_length = convert([from_leg, to_leg], kind, buffer, plain_length, now)?;
-        has_more = from_leg.conversion.as_ref().is_some_and(Conversion::is_ready);
+    if is_converted {
+        if let Some(conversion) = from_leg.conversion.as_mut().filter(|_| kind == Kind::Rtp) {
+            plain_length = conversion.convert(buffer, plain_length, now)?;
+            has_more = conversion.is_ready();
+        }
         if plain_length == 0 {
             return Ok(Relayed { to, length: 0, has_more, is_fixed });
         }
@@ -413,23 +422,4 @@ fn relay(
     };
     let length = length.map_err(Drop::Protect)?;
     Ok(Relayed { to, length, has_more, is_fixed })
-}
-
-/// Converts a packet of the first leg in place. Returns its new length, and zero if there is none
-/// to send.
-fn convert(
-    [from_leg, to_leg]: [&mut Leg; 2],
-    kind: Kind,
-    buffer: &mut [u8],
-    length: usize,
-    now: Duration,
-) -> Result<usize, Drop> {
-    match (kind, &mut from_leg.conversion) {
-        (Kind::Rtp, Some(conversion)) => conversion.convert(buffer, length, now),
-        (Kind::Rtcp, own) => {
-            let both = [own.as_ref(), to_leg.conversion.as_ref()];
-            Ok(Conversion::rewrite_reports(both, buffer, length).unwrap_or_default())
-        }
-        _ => Ok(length),
-    }
 }

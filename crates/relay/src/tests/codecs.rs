@@ -188,6 +188,29 @@ fn later_offers_of_both_sides_get_the_codecs_of_the_other_one() {
 }
 
 #[test]
+fn a_converted_call_becomes_a_fax_and_back() {
+    let rig = Rig::new(Limits::default());
+    rig.offer(&caller("3", &[]), &[Codec::Pcma]);
+    rig.first_answer(&callee("8", &[])).unwrap();
+    let fax = |text: String| {
+        let start = text.find("m=").unwrap();
+        let port = text[start..].split(' ').nth(1).unwrap();
+        format!("{}m=image {port} udptl t38\r\n", &text[..start])
+    };
+    let sent = [caller("3", &[]), callee("8", &[])].map(fax);
+    let [offer, answer] = rig.exchange(Side::Callee, &sent[1], &sent[0]);
+    assert!([&offer, &answer].iter().all(|text| text.ends_with(" udptl t38\r\n")), "{offer}");
+    assert_eq!(crate::Calls::conversions(&rig.relay), 0);
+    // Datagrams of UDPTL, one of which looks like a short packet of RTP.
+    for datagram in [&[0, 1, 2, 3][..], &[0x80, 3, 1]] {
+        let (_, passed) = rig.send(Side::Caller, "198.51.100.1:4000", datagram).unwrap();
+        assert_eq!(passed, datagram);
+    }
+    let [offer, answer] = rig.exchange(Side::Callee, &callee("8", &[]), &caller("3", &[]));
+    assert_eq!([medium(&offer).0, medium(&answer).0], ["8 3", "8"]);
+}
+
+#[test]
 fn codecs_are_stripped_and_masked() {
     let offer = |change: &dyn Fn(&mut CodecRules<'_>)| {
         let rig = Rig::new(Limits::default());

@@ -514,6 +514,8 @@ fn reports_are_true_for_the_leg_of_their_receiver() {
     };
     assert_eq!(blocks, [expected, ReportBlock { ssrc: 1, ..block }]);
     assert!(matches!(packets.next(), Some(rtcp::Packet::Bye(_))));
+    let reported = call.rig.stream().summary()[0].reported.unwrap();
+    assert_eq!((reported.lost, reported.jitter), (3, Duration::from_millis(10)));
 }
 
 #[test]

@@ -148,6 +148,11 @@ impl MediumCodecs {
         change
     }
 
+    /// Records that the last offer of the side `by` has no audio.
+    pub(crate) fn withdraw(&mut self, by: Side) {
+        self.offered[by.index()] = None;
+    }
+
     /// Adds a format under a number that is free, if one is.
     fn add(
         &mut self,
