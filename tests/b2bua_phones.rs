@@ -125,3 +125,15 @@ fn the_calls_of_the_b2bua_end_with_the_server() {
     pair.alice.wait_for(Event::Ended);
     pair.bob.wait_for(Event::Ended);
 }
+
+#[test]
+fn a_server_that_was_killed_ends_its_calls_at_the_next_start() {
+    let mut pair = pair("b2bua", (Barebell, Off, Udp), (Baresip, Off, Udp));
+    pair.connect();
+    pair.hear();
+    pair.exchange.server.crash();
+    pair.exchange.server.restart();
+    pair.alice.wait_for(Event::Ended);
+    pair.bob.wait_for(Event::Ended);
+    pair.exchange.wait_for_ports(&PORTS, 0);
+}
