@@ -27,6 +27,7 @@ impl CallSearch {
     pub(super) fn next(&mut self, calls: f64, has_passed: bool) -> Option<f64> {
         if !has_passed {
             self.failed = self.failed.min(calls);
+            self.confirmed = 0;
         }
         let next = self.search.next(calls, has_passed).map(f64::round);
         // A rounded number may be one that has failed.
@@ -93,6 +94,7 @@ mod tests {
         // Nine fails, and then eight, which has passed before.
         assert_eq!(search.next(9.0, false), Some(8.0));
         assert_eq!(search.next(8.0, false), Some(4.0));
+        assert_eq!(search.confirmed, 0);
     }
 
     #[test]
