@@ -1,8 +1,9 @@
 //! `media`: simultaneous calls with audio that the callees send back (row D2 of docs/sources.md).
 
+mod search;
+
 use super::beside::{self, Beside};
 use super::error::CommandError;
-use super::limit::Search;
 use super::output;
 use super::session::Means;
 use super::systems::{self, Started};
@@ -13,15 +14,13 @@ use crate::metrics;
 use crate::record::{Kind, Operation, Record, Run, System};
 use crate::sut::probe;
 use crate::voice::{Callees, Pair, Plan, Protection};
+use search::CallSearch;
 use sip::{Duration, Transport};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The name of the generator's own callees as a system.
 const DIRECT: &str = "no server";
-/// The precision of a search, and the highest number of calls.
-const PRECISION: f64 = 0.05;
-const MOST: f64 = 20_000.0;
 
 pub(crate) fn execute(args: &MediaArgs, ending: &Arc<AtomicBool>) -> Result<bool, CommandError> {
     let load = &args.load;
@@ -123,29 +122,19 @@ impl Step<'_> {
         protection: Protection,
         record: &mut Record,
     ) -> Result<(), CommandError> {
-        let mut search = Search::new(PRECISION, 1.0);
-        let mut calls = self.args.calls.first().copied().map_or(1.0, f64::from);
+        let mut search = CallSearch::new(self.args.confirmations);
+        let mut next = self.args.calls.first().copied().map(f64::from);
         let (mut reason, mut lowest) = (String::new(), f64::MAX);
-        let mut confirmed = 0;
-        loop {
-            let runs = self.measure(pair, protection, calls as u64, confirmed)?;
+        while let Some(calls) = next {
+            let runs = self.measure(pair, protection, calls as u64, search.confirmed)?;
             let failure = runs.iter().find_map(failure);
             record.runs.extend(runs);
-            let has_passed = failure.is_none();
+            next = search.next(calls, failure.is_none());
             if let Some(failure) = failure.filter(|_| calls <= lowest) {
                 (reason, lowest) = (failure, calls);
             }
-            let next = search.next(calls, has_passed).map(f64::round);
-            match (next.filter(|next| *next <= MOST && *next != calls), search.passed()) {
-                (Some(next), _) => (calls, confirmed) = (next, 0),
-                // The first run of the highest number that passed is no confirmation.
-                (None, Some(passed)) if confirmed < self.args.confirmations => {
-                    confirmed = if passed == calls { confirmed + 1 } else { 1 };
-                    calls = passed;
-                }
-                (None, _) => break,
-            }
         }
+        let confirmed = search.confirmed;
         let media = format!("{pair}, SRTP {}", protection.name());
         let name = format!("simultaneous calls with {media}");
         let remark = match reason.is_empty() {

@@ -1,7 +1,7 @@
 //! The link of a side to the server: a socket, or connections.
 
+use super::error::SideError;
 use super::plan::{Callees, Plan};
-use super::side::SideError;
 use crate::load::links::{Clocks, LinkPlan, Sharing, StreamLinks};
 use net::{BATCH, Clock, Inbox, Options, Outbox, Outgoing, Socket};
 use sip::{Connection, Flow, Instant, Transport};

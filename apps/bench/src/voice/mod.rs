@@ -8,6 +8,7 @@
 mod air;
 mod ear;
 mod end;
+mod error;
 pub(crate) mod fault;
 mod found;
 mod headroom;

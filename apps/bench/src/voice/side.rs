@@ -1,46 +1,19 @@
 //! The signalling of the callers, or of the callees, of a worker: a user agent with its link.
 
+use super::error::SideError;
 use super::link::Link;
 use super::plan::{Callees, Plan, User};
-use crate::load::links::LinkError;
 use net::{Clock, Outbox};
 use sip::locate::{Destination, Host};
 use sip::{Duration, Instant};
 use sip_ua::{Account, AccountId, Agent, CallId, Config, Event, Failure, Location, Password};
 use std::collections::{HashMap, VecDeque};
-use std::fmt;
-use std::io;
 use std::net::SocketAddr;
 
 /// The limit of simultaneous incoming calls and server transactions.
 const LIMIT: usize = 1 << 20;
 /// The lifetime of bindings; they are refreshed.
 const EXPIRES: Duration = Duration::from_secs(3600);
-
-/// The reason why a side cannot be opened.
-#[derive(Debug)]
-pub(crate) enum SideError {
-    Link(LinkError),
-    Socket(io::Error),
-    /// A user has no valid name.
-    User(String, sip_ua::AccountError),
-}
-
-impl fmt::Display for SideError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Link(error) => error.fmt(f),
-            Self::Socket(error) => write!(f, "a socket cannot be opened: {error}"),
-            Self::User(name, error) => write!(f, "user {name}: {error}"),
-        }
-    }
-}
-
-impl From<io::Error> for SideError {
-    fn from(error: io::Error) -> Self {
-        Self::Socket(error)
-    }
-}
 
 /// The callers or the callees.
 pub(crate) struct Side {

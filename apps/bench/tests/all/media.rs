@@ -231,9 +231,8 @@ fn callers_register_before_their_calls_by_each_transport() {
 
 #[test]
 fn a_limit_that_is_not_passed_has_no_confirmation() {
-    // With one packet in ten, the next one is later than 90 ms in every call.
     let ended =
-        bench(&format!("media --calls 2 --limit --confirmations 2 --fault loss=90% {SHORT}"));
+        bench(&format!("media --calls 2 --limit --confirmations 2 --fault loss=100% {SHORT}"));
     let record = ended.record();
     let finding = &record["findings"][0];
     let remark = finding["remark"].as_str().expect("a remark");
@@ -243,13 +242,15 @@ fn a_limit_that_is_not_passed_has_no_confirmation() {
 
 #[test]
 fn audio_is_transcoded_by_other_systems() {
+    // Decoded audio is found after half a second, and baresip adds some tenths on a busy machine.
+    let long = SHORT.replace("--audio 1s", "--audio 3s");
     for (system, pairs) in
         [("rtpengine", ["PCMU,GSM", "PCMU,Opus"]), ("baresip", ["PCMU,G726", "PCMU,G722"])]
     {
         let [one, other] = pairs;
         let pairs = format!("--codecs PCMU,PCMU --codecs {one} --codecs {other}");
         let ended = bench(&format!(
-            "media --sut {system} --auth --users 40 --calls 2 {pairs} --settle 0 {SHORT}"
+            "media --sut {system} --auth --users 40 --calls 2 {pairs} --settle 0 {long}"
         ));
         assert_eq!(ended.status, 0, "{system}: {ended:?}");
         let record = ended.record();

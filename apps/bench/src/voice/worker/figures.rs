@@ -78,7 +78,7 @@ impl Worker {
             observed.late = figures.late;
             observed.duplicates = figures.duplicates;
             observed.mean_jitter_us = micros(figures.mean_jitter);
-            observed.max_delta_us = micros(figures.max_delta);
+            observed.max_delta_us = observed.delta_us.iter().copied().max().unwrap_or_default();
             observed.mos = mos;
             found.media.observed = Some(observed);
         }
