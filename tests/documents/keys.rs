@@ -57,7 +57,7 @@ fn keys_that_are_named_exist() {
                 key.bytes().all(|b| b.is_ascii_lowercase() || b == b'_' || b.is_ascii_digit());
             if let Some(known) = keys.get(section).filter(|_| is_key && !key.is_empty())
                 && !known.iter().any(|known| known == key)
-                && !["rs", "c", "toml", "md"].contains(&key)
+                && !["rs", "c", "toml", "md", "jsonl"].contains(&key)
             {
                 faults.push(format!("{}:{line}: {span}", page.path.display()));
             }

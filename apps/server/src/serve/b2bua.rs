@@ -1,12 +1,12 @@
 //! The B2BUA beside the engine, for all threads. Messages on internal flows pass between the two
 //! within the thread that causes them.
 
-use super::local::Local;
+use super::local::{Internal, Local};
 use super::standing::StandingCalls;
 use crate::b2bua::B2buaSettings;
 use b2bua::{B2bua, Counters, Transmit};
 use parking_lot::Mutex;
-use sip::{Flow, Instant};
+use sip::Instant;
 use sip_server::Output;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -20,9 +20,6 @@ pub(crate) struct SharedB2bua {
     /// The time of the next timer in microseconds, to be read without the lock.
     next_timer: AtomicU64,
 }
-
-/// A message on an internal flow.
-pub(super) type Internal = (Flow, Vec<u8>);
 
 impl SharedB2bua {
     /// A B2BUA without calls, with the product name `product`.

@@ -1,6 +1,5 @@
 //! The state of one thread, and the execution of the engine's output.
 
-use super::b2bua::Internal;
 use net::Outbox;
 use parking_lot::RawMutex;
 use sip_server::{Connection, Flow, Output, Ticket, Worker};
@@ -25,6 +24,9 @@ pub(super) struct Local {
     /// Failed operations, to be reported to the engine.
     pub(super) failed: Vec<Failed>,
 }
+
+/// A message on an internal flow.
+pub(super) type Internal = (Flow, Vec<u8>);
 
 /// A failed operation of the engine.
 pub(super) enum Failed {

@@ -363,6 +363,22 @@ fn without_the_b2bua_its_dialogs_are_unknown_and_nothing_leaves_the_process() {
     assert!(rig.undeliverable(&ringing.flow, &ringing.bytes).is_silent());
 }
 
+#[test]
+fn a_call_that_the_relay_ends_ends_both_legs() {
+    let (mut rig, relay) = joining(Joining::All);
+    let first = first_leg(&mut rig, "alice", "sip:bob@example.com");
+    let second = rig.send(&first.flow, &second_leg(&first)).forwarded().clone();
+    describe(&mut rig, &second, 200, "bob", &format!("sip:bob@{BOB}")).response();
+    let call_id = second.value(HeaderName::CallId);
+    let tags: [&[u8]; 2] = [b"bob", b"second-alice-tag"];
+    let now = std::time::Duration::ZERO;
+    let ended = relay.end_dialog(call_id.as_bytes(), tags, now).expect("a call");
+    let reaction = rig.hang_up(&ended, "SIP;cause=408;text=\"No media\"");
+    let to: Vec<Flow> = reaction.requests().map(|sent| sent.flow).collect();
+    assert_eq!(to, [udp(BOB), first.flow], "the B2BUA ends the first leg");
+    assert!(reaction.requests().all(|sent| sent.bytes.starts_with(b"BYE ")));
+}
+
 impl Rig {
     /// Has alice cancel the call of `first`, which goes to the B2BUA. Returns the CANCEL to it.
     fn end_of(&mut self, first: &Sent) -> Sent {
