@@ -20,7 +20,7 @@ use sip::header::{NameAddr, RAck};
 use sip::{HeaderName, Message, Method, Status, Transport, Uri};
 
 /// The label of an end at an internal flow.
-pub(crate) const INTERNAL: &str = "internal";
+pub(crate) const INTERNAL: &str = "internal flow";
 
 /// Returns the body of `request` as it is sent to `target`, if it changes. It came on the first flow
 /// and is sent on the second one. `is_proven` is true if its sender has authenticated.
