@@ -3,12 +3,14 @@
 
 use crate::output::printable;
 use relay::{CallReport, Direction};
+use sdp::negotiation::Profile;
 use serde::{Deserialize, Serialize};
-use sip::Instant;
+use sip::{Instant, Uri};
 use sip_server::{CallRecord, Party};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use store::StoredCall;
 
-/// A line of the file of records.
+/// The record of a call: a line of the file of records, and a row of the database.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Record {
@@ -20,6 +22,9 @@ pub(crate) struct Record {
     /// The addresses that the signalling came from.
     pub(crate) caller_address: String,
     pub(crate) callee_address: String,
+    /// `proxy` or `b2bua`.
+    #[serde(default = "through_proxy")]
+    pub(crate) through: String,
     /// Times in UTC (RFC 3339).
     pub(crate) created: String,
     pub(crate) ringing: Option<String>,
@@ -63,6 +68,8 @@ pub(crate) struct Stream {
 /// The packets from one end, as they arrived at the relay.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Packets {
+    /// The keys on the leg of this end: `none`, `sdes` or `dtls`.
+    pub(crate) keying: Option<String>,
     /// The agreed codec and its clock rate, such as `PCMU/8000`.
     pub(crate) codec: Option<String>,
     /// The conversion of the codec, if there is or was one.
@@ -126,6 +133,7 @@ impl From<&CallRecord> for Record {
             callee: shown(&report.parties[1]),
             caller_address,
             callee_address,
+            through: if record.is_joined { "b2bua".to_owned() } else { through_proxy() },
             created: time(record.created),
             ringing: record.ringing.map(time),
             answered: record.answered.map(time),
@@ -144,6 +152,50 @@ impl From<&CallRecord> for Record {
             streams: streams(report),
         }
     }
+}
+
+impl Record {
+    /// The record as it is stored. `None` if the time of the end cannot be read.
+    pub(crate) fn stored(&self) -> Option<StoredCall> {
+        let ended = humantime::parse_rfc3339(&self.ended).ok()?;
+        Some(StoredCall {
+            ended: instant(ended),
+            parties: [&self.caller, &self.callee].map(|uri| party(uri)),
+            is_failed: self.answered.is_none() || self.no_media == Some(true),
+            record: serde_json::to_string(self).ok()?,
+        })
+    }
+}
+
+/// The time of day `at`.
+pub(crate) fn instant(at: SystemTime) -> Instant {
+    Instant::ZERO + sip::Duration::from(at.duration_since(UNIX_EPOCH).unwrap_or_default())
+}
+
+/// The party of a SIP URI as `user@domain`, the domain in lower case; another URI without its
+/// parameters.
+pub(crate) fn party(uri: &str) -> String {
+    match Uri::parse(uri.as_bytes()) {
+        Ok(Uri::Sip(uri)) => {
+            let user = uri.user.map(String::from_utf8_lossy).unwrap_or_default();
+            format!("{user}@{}", uri.host.to_string().to_ascii_lowercase())
+        }
+        _ => uri.split(';').next().unwrap_or_default().to_owned(),
+    }
+}
+
+fn through_proxy() -> String {
+    "proxy".to_owned()
+}
+
+/// The keys of a leg, as far as its transport protocol or the relay tells them.
+fn keying(direction: &Direction) -> Option<&'static str> {
+    Some(match Profile::of(&direction.protocol)? {
+        Profile::Dtls => "dtls",
+        Profile::Secure => "sdes",
+        Profile::Plain if direction.has_keys => "sdes",
+        Profile::Plain => "none",
+    })
 }
 
 impl Call {
@@ -174,6 +226,7 @@ impl From<&Direction> for Packets {
     fn from(direction: &Direction) -> Self {
         let share = |lost: u64, expected: u64| rounded(100.0 * lost as f64 / expected as f64);
         Self {
+            keying: keying(direction).map(str::to_owned),
             codec: direction.codec.as_deref().map(printable),
             converted: direction.conversions.map(|counts| Converted {
                 to: direction.converted_to.as_deref().map(printable),

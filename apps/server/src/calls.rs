@@ -6,6 +6,7 @@ use crate::admin::{CallEnded, Drained, Request};
 use crate::call_lines::{Call, Packets};
 use crate::cli::{CallsCommand, CallsFlags, Place};
 use crate::failure::Failure;
+use crate::history;
 use crate::output::{Out, printable};
 use crate::screens::{Rows, aligned, refuse_if_elsewhere};
 use std::time::Duration;
@@ -16,6 +17,7 @@ use std::time::Duration;
 /// [`Failure`] if neither the server nor its data can be accessed, or there is no such call.
 pub(crate) fn run(flags: &CallsFlags, out: &mut Out) -> Result<(), Failure> {
     match &flags.command {
+        None if flags.history.history => history::run(&flags.history, &flags.screen, out),
         None => {
             let (request, none) = (Request::Calls, "no call is relayed\n");
             // They come in order.
@@ -45,7 +47,7 @@ pub(crate) fn drain(drains: bool, place: &Place, out: &mut Out) -> Result<(), Fa
 }
 
 /// The server of `place`, or its data.
-fn running(place: &Place) -> Result<Access, Failure> {
+pub(crate) fn running(place: &Place) -> Result<Access, Failure> {
     let data = place.settings()?.data()?;
     let access = Access::open_existing(place)?;
     if !matches!(access, Some(Access::Running(_))) {
@@ -56,7 +58,7 @@ fn running(place: &Place) -> Result<Access, Failure> {
 }
 
 /// The name of a party. That of a call of an NG client is not known.
-fn name(uri: &str) -> String {
+pub(crate) fn name(uri: &str) -> String {
     if uri.is_empty() { "-".to_owned() } else { printable(uri) }
 }
 
@@ -96,6 +98,7 @@ mod tests {
     #[test]
     fn values_that_are_not_measured_are_dashes() {
         let packets = |loss| Packets {
+            keying: None,
             codec: Some("PCMU/8000".to_owned()),
             converted: None,
             packets: 1,

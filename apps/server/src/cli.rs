@@ -4,10 +4,12 @@ use crate::config_file::{self, LoadError};
 use crate::domains;
 use crate::listen::Listen;
 use crate::settings::Settings;
+use crate::times;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use sip_server::config::{Domain, Mode, State};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 /// A secure SIP registrar, redirect server and proxy.
 #[derive(Debug, Parser)]
@@ -33,8 +35,10 @@ pub(crate) enum Command {
     Status(ScreenFlags),
     /// Show the registrations: address of record, contact, flow, expiry
     Registrations(ScreenFlags),
-    /// Show the relayed calls with their quality, or end one
+    /// Show the relayed calls with their quality, search those that have ended, or end one
     Calls(CallsFlags),
+    /// Trace the SIP messages of calls: mark calls in advance, show a traced one as a ladder
+    Trace(TraceFlags),
     /// Refuse new calls, and let those that stand end by themselves: before an upgrade
     Drain {
         /// Accept new calls again
@@ -270,7 +274,34 @@ pub(crate) struct CallsFlags {
     pub(crate) command: Option<CallsCommand>,
     #[command(flatten)]
     #[allow(missing_docs)]
+    pub(crate) history: HistoryFlags,
+    #[command(flatten)]
+    #[allow(missing_docs)]
     pub(crate) screen: ScreenFlags,
+}
+
+/// The flags of `calls --history`.
+#[derive(Debug, Args)]
+pub(crate) struct HistoryFlags {
+    /// Show the calls that have ended, the latest first, with parties, end and quality
+    #[arg(long, conflicts_with = "watch")]
+    pub(crate) history: bool,
+    /// Only calls from or to this user
+    #[arg(long, value_name = "NAME[@DOMAIN]", requires = "history")]
+    pub(crate) user: Option<String>,
+    /// Only calls that ended at this time or later: a date, a date and time (UTC), or a duration
+    /// before now, such as 2026-11-27, "2026-11-27 10:00" or 2h
+    #[arg(long, value_name = "TIME", requires = "history", value_parser = times::parse)]
+    pub(crate) since: Option<SystemTime>,
+    /// Only calls that ended before this time
+    #[arg(long, value_name = "TIME", requires = "history", value_parser = times::parse)]
+    pub(crate) until: Option<SystemTime>,
+    /// Only calls that were not answered, or had no media
+    #[arg(long, requires = "history")]
+    pub(crate) failed: bool,
+    /// The maximum number of calls
+    #[arg(long, value_name = "N", requires = "history", default_value_t = 100)]
+    pub(crate) limit: usize,
 }
 
 /// A command about relayed calls.
@@ -284,6 +315,37 @@ pub(crate) enum CallsCommand {
         #[allow(missing_docs)]
         place: Place,
     },
+}
+
+/// The flags of `trace`. Without a call or a user, the marks and the traced calls are listed.
+#[derive(Debug, Args)]
+pub(crate) struct TraceFlags {
+    /// Show the messages of this call, by its Call-ID or its identifier in `barebell calls`; if
+    /// there are none, trace it from now on
+    #[arg(long, value_name = "ID", conflicts_with = "user")]
+    pub(crate) call: Option<String>,
+    /// Trace the calls from and to this user that begin from now on
+    #[arg(long, value_name = "NAME[@DOMAIN]")]
+    pub(crate) user: Option<String>,
+    /// The time after which nothing more is traced, at most 24 hours
+    #[arg(long = "for", value_name = "TIME", default_value = "1h",
+        value_parser = humantime::parse_duration)]
+    pub(crate) time: Duration,
+    /// Keep credentials and keys of media in traced messages. Otherwise they are blanked
+    #[arg(long)]
+    pub(crate) secrets: bool,
+    /// Write the messages of the call to a pcapng file, for Wireshark
+    #[arg(long, value_name = "FILE", requires = "call")]
+    pub(crate) pcapng: Option<PathBuf>,
+    /// Print JSON, one value on each line
+    #[arg(long, conflicts_with = "pcapng")]
+    pub(crate) json: bool,
+    /// Forget all marks and messages
+    #[arg(long, conflicts_with_all = ["call", "user"])]
+    pub(crate) end: bool,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub(crate) place: Place,
 }
 
 /// The flags of `check`.

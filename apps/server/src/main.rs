@@ -15,6 +15,7 @@ mod data_dir;
 mod descriptors;
 mod domains;
 mod failure;
+mod history;
 mod listen;
 mod log;
 mod media;
@@ -25,6 +26,8 @@ mod serve;
 mod served_domains;
 mod settings;
 mod storage;
+mod times;
+mod trace;
 mod users;
 
 use admin::client::Client;
@@ -53,6 +56,7 @@ fn main() -> ExitCode {
         Some(Command::Status(flags)) => screens::status(flags, &mut out),
         Some(Command::Registrations(flags)) => screens::registrations(flags, &mut out),
         Some(Command::Calls(flags)) => calls::run(flags, &mut out),
+        Some(Command::Trace(flags)) => trace::command::run(flags, &mut out),
         Some(Command::Drain { cancel, place }) => calls::drain(!cancel, place, &mut out),
         Some(Command::Check(flags)) => check::run(flags, &mut out),
         Some(Command::Extras { folder }) => cli::write_extras(folder).map_err(Failure::from),

@@ -3,6 +3,8 @@
 use crate::ng::NgSettings;
 use relay::{Limits, PORTS_PER_STREAM, PortRange};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+use store::Keep;
 
 /// The ports and the limits of the media relay.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,6 +21,23 @@ pub(crate) struct MediaSettings {
     pub(crate) records: RecordsPlace,
     /// The maximum size of the file of call records in bytes.
     pub(crate) records_size: RecordsSize,
+    /// The records in the database.
+    pub(crate) history: History,
+}
+
+/// The limits of the records of calls in the database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct History {
+    /// The time that records are kept for. `None` if there are none.
+    pub(crate) age: Option<Duration>,
+    /// The maximum number of records.
+    pub(crate) calls: usize,
+}
+
+impl Default for History {
+    fn default() -> Self {
+        Self { age: Some(Duration::from_secs(90 * 24 * 3600)), calls: 500_000 }
+    }
 }
 
 /// The place of the call records.
@@ -55,6 +74,12 @@ impl Default for RecordsSize {
 }
 
 impl MediaSettings {
+    /// The limits of the records in the database. `None` if there are none.
+    pub(crate) fn history(&self) -> Option<Keep> {
+        let age = self.history.age.filter(|_| self.records != RecordsPlace::Off)?;
+        Some(Keep { age, calls: self.history.calls as u64 })
+    }
+
     /// The limits of the relay, with `pairs` pairs of ports.
     pub(crate) fn limits(&self, pairs: usize) -> Limits {
         let most = pairs * 2 / PORTS_PER_STREAM;

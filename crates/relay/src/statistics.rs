@@ -220,6 +220,8 @@ pub struct Direction {
     pub media_type: Box<str>,
     /// The transport protocol that the end names, such as `RTP/AVP`.
     pub protocol: Box<str>,
+    /// True if the relay has keys for the packets.
+    pub has_keys: bool,
     /// The local port at which the packets arrive. RTCP has the next one.
     pub local_port: u16,
     /// The address that the end names for its packets, if packets may be sent there.

@@ -125,6 +125,7 @@ impl Leg {
     fn described(&self, codec: Option<&Codec>) -> Direction {
         let mut direction = self.statistics.summary(codec);
         direction.source = self.latched[0];
+        direction.has_keys = self.keys.is_some();
         if let Some(announced) = &self.announced {
             direction.media_type.clone_from(&announced.media_type);
             direction.protocol.clone_from(&announced.protocol);

@@ -1,10 +1,12 @@
-//! Persistent data: users, settings and registrations. The traits here are the interface for the
+//! Persistent data: users, settings, registrations and records of calls. The traits here are the interface for the
 //! server and the commands. Each implementation has a module of its own.
 
+mod calls;
 mod error;
 mod log;
 pub mod sqlite;
 
+pub use calls::{CallFilter, CallRecords, Keep, StoredCall};
 pub use error::Error;
 pub use log::{Log, Severity};
 
@@ -182,7 +184,7 @@ pub trait Journal: Send + std::marker::Sync {
 pub const SECRET_LENGTH: usize = 32;
 
 /// The persistent data of a server.
-pub trait Storage: Users + Registrations {
+pub trait Storage: Users + Registrations + CallRecords {
     /// Random bytes, generated once: the key of everything that must stay valid after a restart.
     ///
     /// # Errors

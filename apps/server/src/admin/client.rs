@@ -105,9 +105,15 @@ const fn patience(request: &Request) -> Duration {
         Request::Status
         | Request::Registrations
         | Request::Calls
+        | Request::MarkTrace { .. }
+        | Request::TraceMarks
+        | Request::Traces
+        | Request::Trace { .. }
+        | Request::EndTraces
         | Request::EndCall { .. }
         | Request::Drain { .. } => PATIENCE,
-        Request::Users { .. }
+        Request::History { .. }
+        | Request::Users { .. }
         | Request::UserDomains { .. }
         | Request::AddUser { .. }
         | Request::RemoveUser { .. } => DATABASE_PATIENCE,

@@ -2,11 +2,14 @@
 
 use super::desk::Desk;
 use super::sink::Sink;
-use super::{Request, UserDomain, UserRemoved, UserRow, UsersMoved, UsersStored};
+use super::{CallRecord, Request, UserDomain, UserRemoved, UserRow, UsersMoved, UsersStored};
 use crate::accounts::{self, Stored};
 use crate::domains;
+use crate::trace::Target;
+use sip::Instant;
 use std::io::{self, BufRead, BufReader, Read};
-use store::Change;
+use std::time::Duration;
+use store::{CallFilter, Change};
 
 /// Executes `request` at `desk`, with the `file` that follows it, and writes the answer to `sink`.
 ///
@@ -45,8 +48,52 @@ fn answer_rows<S: Sink>(
                 }
             }
         }
+        Request::History { user, since, until, failed, limit } => {
+            let filter = CallFilter {
+                user: user.clone(),
+                since: since.map(Instant::from_micros),
+                until: until.map(Instant::from_micros),
+                is_failed: *failed,
+            };
+            desk.call_records().calls(&filter, *limit, &mut |record| {
+                // A record of another version of this program is omitted if it cannot be read.
+                if let Ok(record) = serde_json::from_str::<CallRecord>(&record) {
+                    result = sink.row(record);
+                }
+                result.is_ok()
+            })?;
+        }
         Request::EndCall { id } => {
             result = sink.row(desk.end_call(id).map_err(Refusal::Request)?);
+        }
+        Request::MarkTrace { target, seconds, has_secrets } => {
+            let target = match target {
+                Target::Call(id) => Target::Call(desk.call_id(id)),
+                user => user.clone(),
+            };
+            let time = Duration::from_secs(*seconds);
+            let tracer = desk.tracer().map_err(Refusal::Request)?;
+            let mark = tracer.mark(target, time, *has_secrets).map_err(Refusal::Request)?;
+            result = sink.row(mark);
+        }
+        Request::TraceMarks => {
+            let marks = desk.tracer().map_err(Refusal::Request)?.marks();
+            result = marks.into_iter().try_for_each(|mark| sink.row(mark));
+        }
+        Request::Traces => {
+            let calls = desk.tracer().map_err(Refusal::Request)?.calls();
+            result = calls.into_iter().try_for_each(|call| sink.row(call));
+        }
+        Request::Trace { call } => {
+            let tracer = desk.tracer().map_err(Refusal::Request)?;
+            let messages = tracer.messages(&desk.call_id(call));
+            result = messages.into_iter().try_for_each(|message| sink.row(message));
+        }
+        Request::EndTraces => {
+            let tracer = desk.tracer().map_err(Refusal::Request)?;
+            let calls = tracer.calls();
+            tracer.clear();
+            result = calls.into_iter().try_for_each(|call| sink.row(call));
         }
         Request::Drain { drains } => {
             result = sink.row(desk.drain(*drains).map_err(Refusal::Request)?);

@@ -1,14 +1,18 @@
 //! The interface of the administration to a server.
 
 use super::{Call, CallEnded, Condition, Drained, Registration};
+use crate::trace::Tracer;
 use sip_server::config::Domain;
-use store::{Error, User, Users};
+use store::{CallRecords, Error, User, Users};
 
 /// A server: a running one, or the stored data of a stopped one. Called from threads that may
 /// block.
 pub(crate) trait Desk: Send + Sync {
     /// The stored users.
     fn users(&self) -> &dyn Users;
+
+    /// The stored records of calls.
+    fn call_records(&self) -> &dyn CallRecords;
 
     /// The present status.
     ///
@@ -33,6 +37,15 @@ pub(crate) trait Desk: Send + Sync {
     /// # Errors
     /// A message: there is no such call, or it cannot be ended.
     fn end_call(&self, id: &str) -> Result<CallEnded, String>;
+
+    /// The tracer of messages.
+    ///
+    /// # Errors
+    /// A message: no server runs.
+    fn tracer(&self) -> Result<&Tracer, String>;
+
+    /// The Call-ID of the relayed call with the identifier `id`, or `id` itself.
+    fn call_id(&self, id: &str) -> String;
 
     /// Refuses new calls, or accepts them again.
     ///

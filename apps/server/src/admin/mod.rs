@@ -12,7 +12,8 @@ pub(crate) mod server;
 pub(crate) mod sink;
 pub(crate) mod stopped;
 
-use crate::call_lines::Call;
+use crate::call_lines::{Call, Record as CallRecord};
+use crate::trace::Target;
 use serde::{Deserialize, Deserializer, Serialize};
 use sip::Instant;
 use sip_server::journal_record::{Record, StoredBinding};
@@ -29,11 +30,44 @@ pub(crate) enum Request {
     Registrations,
     /// A row for each relayed call that stands, a [`Call`].
     Calls,
+    /// A row for each record of a call that has ended, the latest first, a [`CallRecord`].
+    History {
+        /// Restricts the answer to calls of this user: `user@domain`, or `user` in any domain.
+        user: Option<String>,
+        /// Restricts it to calls that ended at this time or later, in microseconds since 1970.
+        since: Option<u64>,
+        /// Restricts it to calls that ended before this time.
+        until: Option<u64>,
+        /// Restricts it to calls that were not answered, or had no media.
+        failed: bool,
+        /// The maximum number of rows.
+        limit: usize,
+    },
     /// One row, a [`CallEnded`].
     EndCall {
         /// The identifier of the call.
         id: String,
     },
+    /// One row, a [`Mark`](crate::trace::Mark).
+    MarkTrace {
+        /// The calls that are traced.
+        target: Target,
+        /// The time that the mark is valid for.
+        seconds: u64,
+        /// True if credentials and keys are kept.
+        has_secrets: bool,
+    },
+    /// A row for each mark, a [`Mark`](crate::trace::Mark).
+    TraceMarks,
+    /// A row for each traced call, a [`Traced`](crate::trace::Traced).
+    Traces,
+    /// A row for each message of a traced call, a [`Traffic`](crate::trace::Traffic).
+    Trace {
+        /// The Call-ID, or the identifier in the list of calls.
+        call: String,
+    },
+    /// Forgets all marks and messages. A row for each traced call, a [`Traced`](crate::trace::Traced).
+    EndTraces,
     /// One row, a [`Drained`].
     Drain {
         /// True to refuse new calls, false to accept them again.

@@ -1,7 +1,8 @@
 //! The destination of an answer.
 
-use super::{Call, CallEnded, Condition, Drained, Registration};
+use super::{Call, CallEnded, CallRecord, Condition, Drained, Registration};
 use super::{UserDomain, UserRemoved, UserRow, UsersMoved, UsersStored};
+use crate::trace::{Mark, Traced, Traffic};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::any::Any;
@@ -11,6 +12,10 @@ pub(crate) trait Row: Serialize + DeserializeOwned + Any {}
 
 impl Row for Call {}
 impl Row for CallEnded {}
+impl Row for Mark {}
+impl Row for Traced {}
+impl Row for Traffic {}
+impl Row for CallRecord {}
 impl Row for Condition {}
 impl Row for Drained {}
 impl Row for Registration {}

@@ -5,11 +5,12 @@ use super::desk::Desk;
 use super::sink::{Row, Sink};
 use super::{Call, CallEnded, Condition, Drained, Registration, Request, StoppedStatus, commands};
 use crate::failure::Failure;
+use crate::trace::Tracer;
 use net::wall_clock;
 use sip_server::config::Domain;
 use std::any::Any;
 use std::path::PathBuf;
-use store::{Error, Storage, User, Users};
+use store::{CallRecords, Error, Storage, User, Users};
 
 /// The data of a stopped server.
 pub(crate) struct Stopped {
@@ -29,6 +30,10 @@ impl Stopped {
 
 impl Desk for Stopped {
     fn users(&self) -> &dyn Users {
+        &*self.storage
+    }
+
+    fn call_records(&self) -> &dyn CallRecords {
         &*self.storage
     }
 
@@ -74,6 +79,14 @@ impl Desk for Stopped {
 
     fn end_call(&self, _: &str) -> Result<CallEnded, String> {
         Err(self.not_running())
+    }
+
+    fn tracer(&self) -> Result<&Tracer, String> {
+        Err(self.not_running())
+    }
+
+    fn call_id(&self, id: &str) -> String {
+        id.to_owned()
     }
 
     fn drain(&self, _: bool) -> Result<Drained, String> {

@@ -6,6 +6,7 @@ use super::stopped::Stopped;
 use super::*;
 use crate::failure::Failure;
 use crate::storage::tests::open;
+use crate::trace::Tracer;
 use parking_lot::Mutex;
 use sip_server::config::Domain;
 use std::io::{Read, Write};
@@ -14,7 +15,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use store::sqlite::Sqlite;
-use store::{Error, User, Users};
+use store::{CallRecords, Error, User, Users};
 
 /// A server that records the calls.
 struct Fake {
@@ -36,6 +37,10 @@ fn domains() -> Vec<Domain> {
 
 impl Desk for Fake {
     fn users(&self) -> &dyn Users {
+        &self.storage
+    }
+
+    fn call_records(&self) -> &dyn CallRecords {
         &self.storage
     }
 
@@ -68,6 +73,14 @@ impl Desk for Fake {
 
     fn end_call(&self, id: &str) -> Result<CallEnded, String> {
         Err(format!("no call {id}"))
+    }
+
+    fn tracer(&self) -> Result<&Tracer, String> {
+        Err("no tracer".to_owned())
+    }
+
+    fn call_id(&self, id: &str) -> String {
+        id.to_owned()
     }
 
     fn drain(&self, drains: bool) -> Result<Drained, String> {

@@ -286,6 +286,8 @@ fn read_media(section: &mut Section<'_, '_>, settings: &mut Settings) {
     section.read("max_bandwidth_per_call", &mut bandwidth.call, values::bandwidth);
     section.read("records", &mut media.records, values::records);
     section.read("records_size", &mut media.records_size.0, values::memory);
+    section.read("history", &mut media.history.age, values::history);
+    section.read("history_calls", &mut media.history.calls, at_least(1));
     let mut timeout = None;
     section.read_some("timeout", &mut timeout, values::some_duration);
     if let Some(timeout) = timeout {

@@ -272,6 +272,17 @@ pub(super) fn records(value: &DeValue<'_>) -> Result<RecordsPlace, String> {
     }
 }
 
+/// Parses the time that records of calls are kept for: a duration, or false.
+pub(super) fn history(value: &DeValue<'_>) -> Result<Option<std::time::Duration>, String> {
+    match value.as_bool() {
+        Some(false) => Ok(None),
+        Some(true) => Err("expected a duration such as \"90d\", or false".to_owned()),
+        None => {
+            some_duration(value).map(|it| Some(std::time::Duration::from_micros(it.as_micros())))
+        }
+    }
+}
+
 /// Parses a duration such as `"30s"`, `"5m"`, `"500ms"`, or a whole number of seconds.
 pub(super) fn duration(value: &DeValue<'_>) -> Result<Duration, String> {
     const EXPECTED: &str = "a duration such as \"30s\", \"5m\" or \"500ms\", or whole seconds";

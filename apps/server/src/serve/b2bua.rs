@@ -4,6 +4,7 @@
 use super::local::{Internal, Local};
 use super::standing::StandingCalls;
 use crate::b2bua::B2buaSettings;
+use crate::trace::Tracer;
 use b2bua::{B2bua, Counters, Transmit};
 use parking_lot::Mutex;
 use sip::Instant;
@@ -47,28 +48,36 @@ impl SharedB2bua {
         internal.extend(taken.map(|it| (it.flow, bytes[it.range].to_vec())));
     }
 
-    /// Passes the messages in `local.internal` to the B2BUA, and its messages to the engine.
-    pub(super) fn exchange(&self, now: Instant, local: &mut Local) {
-        let messages = std::mem::take(&mut local.internal);
-        self.act(now, local, |b2bua| {
-            messages.iter().for_each(|(flow, bytes)| b2bua.receive(now, flow, bytes));
-        });
+    /// Passes the messages in `local.internal` to the B2BUA, and its messages to the engine. `trace`
+    /// is told which of those each message causes, since a leg has a Call-ID of its own.
+    pub(super) fn exchange(&self, now: Instant, local: &mut Local, trace: &Tracer) {
+        for (flow, bytes) in std::mem::take(&mut local.internal) {
+            let receive = |b2bua: &mut B2bua| b2bua.receive(now, &flow, &bytes);
+            let note = |sent: &[Transmit]| trace.join(&bytes, sent.iter().map(|it| &it.bytes[..]));
+            self.act(now, local, receive, note);
+        }
     }
 
     /// Runs the timers that are due at `now`.
     pub(super) fn on_timer(&self, now: Instant, local: &mut Local) {
         if self.next_timer().is_some_and(|when| when <= now) {
-            self.act(now, local, |b2bua| b2bua.on_timer(now));
+            self.act(now, local, |b2bua| b2bua.on_timer(now), |_| {});
         }
     }
 
     /// Ends all calls.
     pub(super) fn end_calls(&self, now: Instant, local: &mut Local) {
-        self.act(now, local, |b2bua| b2bua.hang_up_all(now, SHUTTING_DOWN));
+        self.act(now, local, |b2bua| b2bua.hang_up_all(now, SHUTTING_DOWN), |_| {});
     }
 
-    /// Calls `act` with the B2BUA, and passes its messages to the engine.
-    fn act(&self, now: Instant, local: &mut Local, act: impl FnOnce(&mut B2bua)) {
+    /// Calls `act` with the B2BUA and `note` with its messages, and passes these to the engine.
+    fn act(
+        &self,
+        now: Instant,
+        local: &mut Local,
+        act: impl FnOnce(&mut B2bua),
+        note: impl FnOnce(&[Transmit]),
+    ) {
         let sent: Vec<Transmit> = {
             let mut b2bua = self.b2bua.lock();
             act(&mut b2bua);
@@ -80,6 +89,7 @@ impl SharedB2bua {
             }
             std::iter::from_fn(|| b2bua.poll_transmit()).collect()
         };
+        note(&sent);
         for Transmit { flow, bytes, .. } in sent {
             local.worker.receive(now, &flow, &bytes, &mut local.out);
         }

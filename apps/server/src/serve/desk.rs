@@ -10,6 +10,7 @@ use crate::b2bua::B2buaSettings;
 use crate::call_lines::Call;
 use crate::domains::sip_uri;
 use crate::log;
+use crate::trace::Tracer;
 use parking_lot::Mutex;
 use relay::{CallReport, Calls, Refusals};
 use sip_server::config::{Config, Domain, Mode, State};
@@ -18,7 +19,7 @@ use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use store::{Error, Storage, User, Users};
+use store::{CallRecords, Error, Storage, User, Users};
 
 /// The hub, the storage and the configuration.
 pub(crate) struct Running {
@@ -143,6 +144,10 @@ pub(crate) fn add_user(engine: &Engine, user: &User) {
 
 impl Desk for Running {
     fn users(&self) -> &dyn Users {
+        &*self.storage
+    }
+
+    fn call_records(&self) -> &dyn CallRecords {
         &*self.storage
     }
 
@@ -281,6 +286,16 @@ impl Desk for Running {
         self.hub.carry_out(&mut local);
         let ended = Call::new(id.to_owned(), &call, now.since_epoch());
         Ok(CallEnded { id: ended.id, caller: ended.caller, callee: ended.callee })
+    }
+
+    fn tracer(&self) -> Result<&Tracer, String> {
+        Ok(&self.hub.trace)
+    }
+
+    fn call_id(&self, id: &str) -> String {
+        let call = self.standing().into_iter().find(|(known, _)| known == id);
+        let call_id = call.map(|(_, call)| String::from_utf8_lossy(&call.call_id).into_owned());
+        call_id.unwrap_or_else(|| id.to_owned())
     }
 
     fn drain(&self, drains: bool) -> Result<Drained, String> {

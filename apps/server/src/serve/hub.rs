@@ -7,6 +7,7 @@ use super::media::{Media, Ng, Relay};
 use super::records::Records;
 use crate::listen::Listen;
 use crate::log;
+use crate::trace::Tracer;
 use net::{Clock, Outgoing, Socket};
 use sip::header::CSeq;
 use sip::locate::Destination;
@@ -51,6 +52,8 @@ pub(crate) struct Hub {
     pub(crate) ng: Option<Arc<Ng>>,
     /// The call records, if they are written.
     pub(crate) records: Option<Records>,
+    /// The traces of messages.
+    pub(crate) trace: Tracer,
     pub(crate) lookups: mpsc::Sender<Lookup>,
     /// The listening addresses.
     pub(crate) listens: Vec<Listen>,
@@ -63,6 +66,10 @@ pub(crate) struct Hub {
 }
 
 impl CarryOut for Hub {
+    fn received(&self, flow: &Flow, message: &[u8]) {
+        self.trace.received(flow, message);
+    }
+
     fn carry_out(&self, local: &mut Local) {
         self.store_and_send(local);
         for turn in 0.. {
@@ -75,7 +82,7 @@ impl CarryOut for Hub {
             }
             let now = self.clock.now();
             if !local.internal.is_empty() {
-                self.b2bua.exchange(now, local);
+                self.b2bua.exchange(now, local, &self.trace);
             }
             for failed in std::mem::take(&mut local.failed) {
                 match failed {
@@ -126,6 +133,8 @@ impl Hub {
             self.unstored.fetch_add(refused, Ordering::Relaxed);
         }
         SharedB2bua::take(out, internal);
+        let sent = out.transmits.iter();
+        self.trace.sent(sent.map(|it| (&it.flow, &out.bytes[it.range.clone()])));
         // Datagrams for one destination are adjacent and in order, so that the outbox can join
         // them. Responses are sent first: otherwise the response to a forwarded request could
         // overtake the 100. Streams keep their order.

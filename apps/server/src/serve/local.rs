@@ -38,6 +38,11 @@ pub(super) enum Failed {
 
 /// Executes the output of the engine.
 pub(super) trait CarryOut {
+    /// Takes note of a `message` that came on `flow`.
+    fn received(&self, flow: &Flow, message: &[u8]) {
+        let _ = (flow, message);
+    }
+
     /// Executes the output in `local.out`, and reports failures to the engine.
     fn carry_out(&self, local: &mut Local);
 }

@@ -24,6 +24,7 @@ use crate::listen::Listen;
 use crate::log;
 use crate::served_domains::remember_domains;
 use crate::settings::Settings;
+use crate::trace::Tracer;
 use ::b2bua::Transmit;
 use ::relay::Calls;
 use b2bua::SharedB2bua;
@@ -36,7 +37,7 @@ use local::{CarryOut, Engine, Local};
 use lookups::Lookups;
 use media::{Media, Ng, NgThread, Relay};
 use net::{Clock, Dns};
-use records::Records;
+use records::{History, Records};
 use renewal::Renewal;
 use sip::Transport;
 use sip::locate::AddressFamilies;
@@ -196,7 +197,9 @@ fn open(
     }
     let records = settings.media.records.path(data).filter(|_| relay.is_some() || ng.is_some());
     let size = settings.media.records_size.0 as u64;
-    let records = records.map(|path| Records::open(&path, size)).transpose()?;
+    let history = settings.media.history();
+    let history = history.map(|keep| History { storage: Arc::clone(storage), keep });
+    let records = records.map(|path| Records::open(&path, size, history)).transpose()?;
     let mut secret = [0; 32];
     getrandom::fill(&mut secret).map_err(during("cannot choose a secret"))?;
     let (standing, lost) = StandingCalls::open(data)?;
@@ -212,6 +215,7 @@ fn open(
         relay,
         ng,
         records,
+        trace: Tracer::default(),
         lookups,
         listens,
         dropped_lookups: AtomicU64::new(0),

@@ -1,21 +1,31 @@
-//! The file of call records. A thread of its own writes it, so that no worker waits for the disk.
+//! The records of calls, in a file and in the database. A thread of its own writes them, so that no
+//! worker waits for the disk.
 
 use crate::call_lines::Record;
 use crate::failure::Failure;
 use crate::log;
+use net::wall_clock;
 use parking_lot::Mutex;
 use sip_server::CallRecord;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
+use store::{Keep, Storage};
 
 /// The maximum number of records that wait to be written. Further ones are lost.
 const MAX_WAITING: usize = 4096;
+
+/// The maximum number of records that are stored at once.
+const MOST_AT_ONCE: usize = 256;
+
+/// The time between deletions of old records, if no call ends meanwhile.
+const PURGE_INTERVAL: Duration = Duration::from_secs(600);
 
 /// The writer of the records.
 pub(crate) struct Records {
@@ -26,13 +36,20 @@ pub(crate) struct Records {
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
+/// The records in the database.
+pub(crate) struct History {
+    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) keep: Keep,
+}
+
 impl Records {
-    /// Opens the file at `path`, and starts the thread. When the file has `most` bytes, it replaces
-    /// the one with the ending `.1`, and a new one begins.
+    /// Opens the file at `path`, and starts the thread, which stores the records in `history`, too.
+    /// When the file has `most` bytes, it replaces the one with the ending `.1`, and a new one
+    /// begins.
     ///
     /// # Errors
     /// The file cannot be opened.
-    pub(crate) fn open(path: &Path, most: u64) -> Result<Self, Failure> {
+    pub(crate) fn open(path: &Path, most: u64, history: Option<History>) -> Result<Self, Failure> {
         let file = RecordFile::open(path, most).map_err(|error| {
             Failure::said(format!(
                 "cannot open the file of call records {}: {error}; name another one as \
@@ -42,9 +59,9 @@ impl Records {
         })?;
         let (queue, waiting) = sync_channel(MAX_WAITING);
         let lost = Arc::<AtomicU64>::default();
-        let counted = Arc::clone(&lost);
+        let writer = Writer { file, history, lost: Arc::clone(&lost) };
         let thread = std::thread::Builder::new().name("records".to_owned());
-        let thread = thread.spawn(move || write_all(file, &waiting, &counted))?;
+        let thread = thread.spawn(move || writer.run(&waiting))?;
         Ok(Self { queue, lost, thread: Mutex::new(Some(thread)) })
     }
 
@@ -56,7 +73,7 @@ impl Records {
         }
     }
 
-    /// The number of records that were not written.
+    /// The number of records that were not written, to the file or to the database.
     pub(crate) fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
@@ -70,16 +87,91 @@ impl Records {
     }
 }
 
-fn write_all(mut file: RecordFile, waiting: &Receiver<Option<Box<CallRecord>>>, lost: &AtomicU64) {
-    while let Ok(Some(record)) = waiting.recv() {
-        let written = serde_json::to_vec(&Record::from(&*record))
-            .map_err(io::Error::from)
-            .and_then(|line| file.append(line));
-        if let Err(error) = written {
-            lost.fetch_add(1, Ordering::Relaxed);
-            log::error("records", || {
-                format!("a call record cannot be written to {}: {error}", file.path.display())
+/// The state of the thread.
+struct Writer {
+    file: RecordFile,
+    history: Option<History>,
+    lost: Arc<AtomicU64>,
+}
+
+impl Writer {
+    fn run(mut self, waiting: &Receiver<Option<Box<CallRecord>>>) {
+        self.import();
+        self.purge();
+        loop {
+            let first = match waiting.recv_timeout(PURGE_INTERVAL) {
+                Ok(Some(first)) => first,
+                Err(RecvTimeoutError::Timeout) => {
+                    self.purge();
+                    continue;
+                }
+                Ok(None) | Err(RecvTimeoutError::Disconnected) => return,
+            };
+            let mut is_end = false;
+            let more = waiting.try_iter().map_while(|next| {
+                is_end = next.is_none();
+                next
             });
+            let batch: Vec<Record> = std::iter::once(first)
+                .chain(more.take(MOST_AT_ONCE))
+                .map(|record| Record::from(&*record))
+                .collect();
+            batch.iter().for_each(|record| self.append(record));
+            self.store(&batch);
+            if is_end {
+                return;
+            }
+        }
+    }
+
+    /// Appends `record` to the file.
+    fn append(&mut self, record: &Record) {
+        let written = serde_json::to_vec(record)
+            .map_err(io::Error::from)
+            .and_then(|line| self.file.append(line));
+        if let Err(error) = written {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+            let path = self.file.path.display();
+            log::error("records", || format!("a call record cannot be written to {path}: {error}"));
+        }
+    }
+
+    /// Stores `batch` in the database.
+    fn store(&self, batch: &[Record]) {
+        let Some(history) = &self.history else { return };
+        let calls: Vec<_> = batch.iter().filter_map(Record::stored).collect();
+        if let Err(error) = history.storage.put_calls(&calls) {
+            self.lost.fetch_add(batch.len() as u64, Ordering::Relaxed);
+            log::error("records", || format!("call records cannot be stored: {error}"));
+        }
+        self.purge();
+    }
+
+    /// Deletes the records that are too old or too many from the database.
+    fn purge(&self) {
+        let Some(History { storage, keep }) = &self.history else { return };
+        if let Err(error) = storage.purge_calls(*keep, wall_clock()) {
+            log::warn("records", || error.to_string());
+        }
+    }
+
+    /// Imports the files of records into a database that never had records.
+    fn import(&self) {
+        let Some(History { storage, .. }) = &self.history else { return };
+        let files = [self.file.old_path(), self.file.path.clone()];
+        let lines = files
+            .iter()
+            .filter_map(|path| File::open(path).ok())
+            .flat_map(|file| BufReader::new(file).lines().map_while(Result::ok));
+        let mut calls = lines.filter_map(|line| {
+            serde_json::from_str::<Record>(&line).ok().and_then(|record| record.stored())
+        });
+        match storage.import_calls(&mut calls) {
+            Ok(0) => {}
+            Ok(count) => log::info("records", || {
+                format!("{count} call records were imported from {}", self.file.path.display())
+            }),
+            Err(error) => log::warn("records", || error.to_string()),
         }
     }
 }
@@ -114,14 +206,19 @@ impl RecordFile {
         Ok(Self { path: path.to_owned(), file, length, most })
     }
 
+    /// The path of the file that was there before.
+    fn old_path(&self) -> PathBuf {
+        let mut old = self.path.clone().into_os_string();
+        old.push(".1");
+        old.into()
+    }
+
     /// Appends `line` and a newline.
     fn append(&mut self, mut line: Vec<u8>) -> io::Result<()> {
         line.push(b'\n');
         let added = line.len() as u64;
         if self.length > 0 && self.length + added > self.most {
-            let mut old = self.path.clone().into_os_string();
-            old.push(".1");
-            std::fs::rename(&self.path, old)?;
+            std::fs::rename(&self.path, self.old_path())?;
             *self = Self::open(&self.path, self.most)?;
         }
         let written = self.file.write_all(&line);

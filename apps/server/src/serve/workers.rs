@@ -391,6 +391,7 @@ fn receive(
         if is_first {
             worker.note_wait(Transport::Udp, now, waited);
         }
+        hub.trace.received(&flow, datagram.bytes);
         worker.receive_late(now, waited, &flow, datagram.bytes, out);
         if out.transmits.len() >= AT_ONCE {
             hub.carry_out(local);

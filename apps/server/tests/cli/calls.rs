@@ -10,7 +10,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-fn serve_with(site: &Site, ports: &str, more: &str) -> (Server, String) {
+pub(crate) fn serve_with(site: &Site, ports: &str, more: &str) -> (Server, String) {
     let text = format!("[media]\nrelay = \"all\"\nports = \"{ports}\"\n{more}");
     let config = show(&site.file("c.toml", &text));
     let (server, [address, _]) = serve(site, &format!("--config {config}"));
@@ -39,8 +39,8 @@ fn standing(site: &Site) -> Vec<Value> {
     list.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Sends an INVITE with this number. Returns the final response.
-fn invite(server: &str, caller: &Phone, number: u32) {
+/// Sends an INVITE with this number.
+pub(crate) fn invite(server: &str, caller: &Phone, number: u32) {
     let from = caller.sip.local_addr().unwrap();
     let more = format!("Contact: <sip:alice@{from}>\r\n{}", caller.description());
     let invite = request("INVITE", "sip:bob@example.com", "UDP", from, number, &more);

@@ -4,11 +4,13 @@ mod bounds;
 mod calls;
 mod connections;
 mod damage;
+mod history;
 mod media;
 mod phone;
 mod proxies;
 mod site;
 mod tls;
+mod trace;
 
 use site::{Site, show, stderr, stdout, with_input};
 use std::fs;

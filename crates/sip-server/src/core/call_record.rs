@@ -1,5 +1,6 @@
 //! The record of a relayed call that has ended.
 
+use crate::proxy::INTERNAL;
 use alloc::boxed::Box;
 use core::time::Duration;
 use relay::CallReport;
@@ -36,6 +37,8 @@ pub struct CallRecord {
     pub ended: Instant,
     /// The party that ended the call.
     pub ended_by: Party,
+    /// True if an end of the call is the B2BUA beside the proxy.
+    pub is_joined: bool,
     /// The final response that the caller got, if it is no 2xx: its status and reason phrase.
     pub response: Option<(u16, Box<[u8]>)>,
     /// The first Reason (RFC 3326) of the BYE, the CANCEL or the final response.
@@ -50,7 +53,9 @@ impl CallRecord {
         let time_of_day =
             |micros: u64| Instant::from_micros(micros.saturating_add_signed(clock_offset));
         let at = |time: Duration| time_of_day(u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
+        let is_joined = report.ends.iter().any(|end| end.label.as_deref() == Some(INTERNAL));
         Self {
+            is_joined,
             created: at(report.created),
             ringing: report.ringing.map(at),
             answered: report.answered.map(at),

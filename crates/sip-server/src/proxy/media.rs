@@ -19,6 +19,9 @@ use relay::{End, Keying, Passage, RelayError, Role, Side};
 use sip::header::{NameAddr, RAck};
 use sip::{HeaderName, Message, Method, Status, Transport, Uri};
 
+/// The label of an end at an internal flow.
+pub(crate) const INTERNAL: &str = "internal flow";
+
 /// Returns the body of `request` as it is sent to `target`, if it changes. It came on the first flow
 /// and is sent on the second one. `is_proven` is true if its sender has authenticated.
 ///
@@ -288,6 +291,7 @@ fn end<'a>(
     let mut end = End::new(flow.remote, flow.local.ip(), permits);
     end.codecs.transcode = &env.settings.config.transcode;
     (end.keying, end.is_proven) = (keying, is_proven);
+    end.label = flow.is_internal().then_some(INTERNAL);
     end.advertised = env.settings.called_by(flow, || Some(flow.remote.ip())).ip();
     end
 }

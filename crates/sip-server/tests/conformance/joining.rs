@@ -3,6 +3,7 @@
 
 use crate::media::{NAT, answer, body, offer, sdp, secure, server};
 use crate::rig::{ALICE, BOB, Draft, Reaction, Rig, STRANGER, Sent, closed_config, tcp, udp};
+use barebell_sip_server::Event;
 use barebell_sip_server::config::Joining;
 use barebell_sip_server::relay::{Calls, Codec};
 use barebell_sip_server::{Config, Flow};
@@ -134,7 +135,10 @@ fn both_legs_of_a_call_pass_the_proxy_and_the_second_one_is_relayed() {
 
     let bye = back(&second, "BYE", "sip:b2bua@203.0.113.1:5060", "bob");
     let bye = rig.send(&udp(BOB), &bye).forwarded().clone();
-    rig.receive(&internal, &bye.answer(200, "", "")).response();
+    let ended = rig.receive(&internal, &bye.answer(200, "", ""));
+    ended.response();
+    let is_record = |event: &Event| matches!(event, Event::CallEnded(it) if it.is_joined);
+    assert_eq!(ended.events.iter().filter(|event| is_record(event)).count(), 1);
     assert_eq!(relay.count(), 0);
     let bye = back(&first, "BYE", &format!("sip:alice@{ALICE}"), "b2bua");
     assert_eq!(rig.send(&internal, &bye).forwarded().flow, udp(ALICE));

@@ -24,6 +24,7 @@ fn records(reaction: &Reaction) -> Vec<&CallRecord> {
 #[track_caller]
 fn only(reaction: &Reaction) -> CallRecord {
     let [record] = records(reaction)[..] else { panic!("one record is expected: {reaction:#?}") };
+    assert!(!record.is_joined);
     record.clone()
 }
 

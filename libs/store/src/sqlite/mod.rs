@@ -2,6 +2,7 @@
 //! journal files.
 
 mod bindings;
+mod calls;
 mod checkpoints;
 mod failure;
 mod journal;

@@ -17,10 +17,29 @@ pub(super) const SECRET: &str = "secret";
 pub(super) const REALMS: &str = "realms";
 
 /// The migrations, each from one schema version to the next. The first one creates the tables.
-pub(super) const STEPS: [&str; 3] = [TABLES, LOGINS, RECORDS];
+pub(super) const STEPS: [&str; 4] = [TABLES, LOGINS, RECORDS, CALLS];
+
+/// The key of the setting that is present once records of calls were imported.
+pub(super) const CALLS_IMPORTED: &str = "calls_imported";
 
 /// The present schema version.
 pub(super) const SCHEMA_VERSION: i64 = STEPS.len() as i64;
+
+/// Records of calls. `id` grows with each call, and the calls with the lowest ones are deleted
+/// first. `ended` is in microseconds since 1970.
+const CALLS: &str = "
+    CREATE TABLE call (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        ended INTEGER NOT NULL,
+        caller TEXT NOT NULL,
+        callee TEXT NOT NULL,
+        failed INTEGER NOT NULL,
+        record TEXT NOT NULL
+    ) STRICT;
+    CREATE INDEX call_ended ON call (ended);
+    CREATE INDEX call_caller ON call (caller);
+    CREATE INDEX call_callee ON call (callee);
+";
 
 /// No change of the tables. The records of bindings contain removals, which earlier versions cannot
 /// read.

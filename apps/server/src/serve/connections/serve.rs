@@ -326,6 +326,7 @@ impl Connections {
             self.note_alias(stream, message);
         }
         let Local { worker, out, .. } = &mut *local;
+        doer.received(&stream.flow(), message);
         worker.receive_late(now, waited, &stream.flow(), message, out);
         if out.transmits.len() < PARTS {
             return true;

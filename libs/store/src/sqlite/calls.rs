@@ -1,0 +1,228 @@
+//! Records of calls in the database.
+
+use super::failure::to;
+use super::tables::{CALLS_IMPORTED, get_setting, put_setting};
+use super::{Error, Sqlite};
+use crate::{CallFilter, CallRecords, Keep, StoredCall};
+use rusqlite::{Connection, named_params, params};
+use sip::Instant;
+
+/// The maximum number of records that are read at once. The database is locked meanwhile.
+const PAGE: usize = 500;
+
+impl CallRecords for Sqlite {
+    fn put_calls(&self, calls: &[StoredCall]) -> Result<(), Error> {
+        let mut database = self.database();
+        let mut put = || {
+            let transaction = database.transaction()?;
+            calls.iter().try_for_each(|call| insert(&transaction, call))?;
+            transaction.commit()
+        };
+        put().map_err(to("store records of calls"))
+    }
+
+    fn import_calls(&self, calls: &mut dyn Iterator<Item = StoredCall>) -> Result<u64, Error> {
+        let mut database = self.database();
+        let transaction = database.transaction().map_err(to("import records of calls"))?;
+        if get_setting(&transaction, CALLS_IMPORTED)?.is_some() {
+            return Ok(0);
+        }
+        let mut count = 0;
+        for call in calls {
+            insert(&transaction, &call).map_err(to("import records of calls"))?;
+            count += 1;
+        }
+        put_setting(&transaction, CALLS_IMPORTED, &[])?;
+        transaction.commit().map_err(to("import records of calls"))?;
+        Ok(count)
+    }
+
+    fn purge_calls(&self, keep: Keep, now: Instant) -> Result<(), Error> {
+        let database = self.database();
+        let oldest = now.as_micros().saturating_sub(keep.age.as_micros() as u64);
+        let most = i64::try_from(keep.calls).unwrap_or(i64::MAX);
+        // Only the lowest identifiers are deleted, so that the range of those present is their
+        // number at most.
+        let delete = || {
+            database
+                .prepare_cached("DELETE FROM call WHERE ended < ?1")?
+                .execute([micros(Instant::from_micros(oldest))])?;
+            database
+                .prepare_cached("DELETE FROM call WHERE id <= (SELECT max(id) FROM call) - ?1")?
+                .execute([most])
+        };
+        delete().map(drop).map_err(to("delete old records of calls"))
+    }
+
+    fn calls(
+        &self,
+        filter: &CallFilter,
+        most: usize,
+        each: &mut dyn FnMut(String) -> bool,
+    ) -> Result<(), Error> {
+        let mut before = i64::MAX;
+        let mut left = most;
+        while left > 0 {
+            // The rows are copied, so that a slow reader does not keep the database locked.
+            let page = page(&self.database(), filter, before, left.min(PAGE))
+                .map_err(to("read the records of calls"))?;
+            let Some((last, _)) = page.last() else { break };
+            before = *last;
+            left -= page.len();
+            for (_, record) in page {
+                if !each(record) {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn insert(database: &Connection, call: &StoredCall) -> rusqlite::Result<()> {
+    let [caller, callee] = &call.parties;
+    database
+        .prepare_cached(
+            "INSERT INTO call (ended, caller, callee, failed, record) VALUES (?1, ?2, ?3, ?4, ?5)",
+        )?
+        .execute(params![micros(call.ended), caller, callee, call.is_failed, call.record])
+        .map(drop)
+}
+
+/// The next `most` records that fit `filter`, with identifiers below `before`, each with its own.
+fn page(
+    database: &Connection,
+    filter: &CallFilter,
+    before: i64,
+    most: usize,
+) -> rusqlite::Result<Vec<(i64, String)>> {
+    // A range of names that begin with the user and `@`, or one name.
+    let range = filter.user.as_ref().map(|user| match user.contains('@') {
+        true => [user.clone(), format!("{user}\0")],
+        false => [format!("{user}@"), format!("{user}A")],
+    });
+    let of_user = match &range {
+        Some(_) => "((caller >= :from AND caller < :to) OR (callee >= :from AND callee < :to))",
+        None => ":from IS NULL AND :to IS NULL",
+    };
+    let mut select = database.prepare_cached(&format!(
+        "SELECT id, record FROM call
+         WHERE id < :before AND ended >= :since AND ended < :until AND failed >= :failed
+             AND {of_user}
+         ORDER BY id DESC LIMIT :most"
+    ))?;
+    let [from, to] = range.map_or([None, None], |range| range.map(Some));
+    let values = named_params! {
+        ":before": before,
+        ":since": filter.since.map_or(0, micros),
+        ":until": filter.until.map_or(i64::MAX, micros),
+        ":failed": filter.is_failed,
+        ":from": from,
+        ":to": to,
+        ":most": most as i64,
+    };
+    let rows = select.query_map(values, |row| Ok((row.get(0)?, row.get(1)?)))?;
+    rows.collect()
+}
+
+fn micros(time: Instant) -> i64 {
+    i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sqlite::tests::open;
+    use std::time::Duration;
+
+    fn call(ended: u64, caller: &str, callee: &str, is_failed: bool) -> StoredCall {
+        let parties = [caller.to_owned(), callee.to_owned()];
+        let ended = Instant::from_micros(ended * 1_000_000);
+        let record = format!("{caller} {callee} {}", ended.as_secs());
+        StoredCall { ended, parties, is_failed, record }
+    }
+
+    fn found(storage: &Sqlite, filter: &CallFilter, most: usize) -> Vec<String> {
+        let mut found = Vec::new();
+        let mut each = |record| {
+            found.push(record);
+            true
+        };
+        storage.calls(filter, most, &mut each).unwrap();
+        found
+    }
+
+    #[test]
+    fn calls_are_found_by_party_time_and_failure() {
+        let directory = tempfile::tempdir().unwrap();
+        let storage = open(directory.path());
+        storage
+            .put_calls(&[
+                call(10, "a@h", "b@h", false),
+                call(20, "b@h", "ab@h", true),
+                call(30, "a@i", "c@h", true),
+            ])
+            .unwrap();
+        let any = CallFilter::default();
+        let of = |user: &str| CallFilter { user: Some(user.to_owned()), ..CallFilter::default() };
+        let second = |second: u64| Some(Instant::from_micros(second * 1_000_000));
+        let (first, next, last) = ("a@h b@h 10", "b@h ab@h 20", "a@i c@h 30");
+        for (filter, expected) in [
+            (any.clone(), &[last, next, first][..]),
+            (of("a"), &[last, first]),
+            (of("a@h"), &[first]),
+            (of("b"), &[next, first]),
+            (of("%"), &[]),
+            (CallFilter { since: second(20), ..any.clone() }, &[last, next]),
+            (CallFilter { until: second(20), ..any.clone() }, &[first]),
+            (CallFilter { is_failed: true, ..any.clone() }, &[last, next]),
+            (CallFilter { is_failed: true, ..of("b") }, &[next]),
+        ] {
+            assert_eq!(found(&storage, &filter, 9), expected, "{filter:?}");
+        }
+        assert_eq!(found(&storage, &any, 1), [last]);
+        assert_eq!(found(&open(directory.path()), &any, 9).len(), 3);
+    }
+
+    #[test]
+    fn more_records_than_a_page_come_once_each_and_in_order() {
+        let directory = tempfile::tempdir().unwrap();
+        let storage = open(directory.path());
+        let count = PAGE as u64 * 2 + 1;
+        let calls: Vec<_> = (0..count).map(|ended| call(ended, "a@h", "b@h", false)).collect();
+        storage.put_calls(&calls).unwrap();
+        let expected: Vec<_> = calls.iter().rev().map(|call| call.record.clone()).collect();
+        assert_eq!(found(&storage, &CallFilter::default(), usize::MAX), expected);
+        let filter = CallFilter { user: Some("b".to_owned()), ..CallFilter::default() };
+        assert_eq!(found(&storage, &filter, PAGE + 1), expected[..=PAGE]);
+    }
+
+    #[test]
+    fn old_records_and_those_over_the_number_are_deleted() {
+        let directory = tempfile::tempdir().unwrap();
+        let storage = open(directory.path());
+        let calls: Vec<_> = (0..10).map(|ended| call(ended, "a@h", "b@h", false)).collect();
+        storage.put_calls(&calls).unwrap();
+        let now = Instant::from_micros(10_000_000);
+        let left = || found(&storage, &CallFilter::default(), 99).len();
+        let keep = |age, calls| Keep { age: Duration::from_secs(age), calls };
+        storage.purge_calls(keep(100, 100), now).unwrap();
+        assert_eq!(left(), 10);
+        storage.purge_calls(keep(4, 100), now).unwrap();
+        assert_eq!(left(), 4);
+        storage.purge_calls(keep(100, 3), now).unwrap();
+        assert_eq!(left(), 3);
+        storage.purge_calls(keep(u64::MAX, u64::MAX), now).unwrap();
+        assert_eq!(left(), 3);
+    }
+
+    #[test]
+    fn an_import_happens_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let calls = [call(1, "a@h", "b@h", false), call(2, "a@h", "b@h", false)];
+        assert_eq!(open(directory.path()).import_calls(&mut calls.clone().into_iter()).unwrap(), 2);
+        let storage = open(directory.path());
+        assert_eq!(storage.import_calls(&mut calls.into_iter()).unwrap(), 0);
+        assert_eq!(found(&storage, &CallFilter::default(), 9).len(), 2);
+    }
+}
