@@ -293,8 +293,8 @@ impl Desk for Running {
     }
 
     fn call_id(&self, id: &str) -> String {
-        let call = self.standing().into_iter().find(|(known, _)| known == id);
-        let call_id = call.map(|(_, call)| String::from_utf8_lossy(&call.call_id).into_owned());
+        let call = self.standing().into_iter().find(|call| call.id == id);
+        let call_id = call.map(|it| String::from_utf8_lossy(&it.call.call_id).into_owned());
         call_id.unwrap_or_else(|| id.to_owned())
     }
 
