@@ -65,6 +65,15 @@ pub enum Notice {
         /// The flow that the request came on.
         flow: Flow,
     },
+    /// A REGISTER was refused because its domain is not served.
+    UnservedDomain {
+        /// The start of the Request-URI, as in [`Notice::LoginFailed`].
+        uri: Box<[u8]>,
+        /// The flow that the request came on.
+        flow: Flow,
+        /// The name of the default domain.
+        served: Box<str>,
+    },
     /// A source was banned.
     Banned {
         /// The source.
@@ -80,7 +89,11 @@ pub enum Notice {
 
 impl Notice {
     pub(crate) fn login_failed(from: &[u8], flow: Flow) -> Self {
-        Self::LoginFailed { from: from[..from.len().min(MAX_QUOTED + 1)].into(), flow }
+        Self::LoginFailed { from: start_of(from), flow }
+    }
+
+    pub(crate) fn unserved_domain(uri: &[u8], flow: Flow, served: &str) -> Self {
+        Self::UnservedDomain { uri: start_of(uri), flow, served: served.into() }
     }
 
     /// The name of the kind of notice, for a rate limit by kind.
@@ -88,6 +101,7 @@ impl Notice {
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::LoginFailed { .. } => "login",
+            Self::UnservedDomain { .. } => "unserved",
             Self::Banned { .. } => "ban",
         }
     }
@@ -97,12 +111,17 @@ impl fmt::Display for Notice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::LoginFailed { from, flow } => {
-                let mut escaped = from.escape_ascii();
-                for byte in escaped.by_ref().take(MAX_QUOTED) {
-                    f.write_char(byte.into())?;
-                }
-                let mark = if escaped.next().is_some() { "..." } else { "" };
-                write!(f, "{mark} at {flow} did not log in: wrong user or password")
+                quote(from, f)?;
+                write!(f, " at {flow} did not log in: wrong user or password")
+            }
+            Self::UnservedDomain { uri, flow, served } => {
+                write!(f, "a phone at {flow} did not log in: it registers at ")?;
+                quote(uri, f)?;
+                write!(
+                    f,
+                    ", which is no domain of this server; the default domain is {served}, and \
+                     `domains` adds others"
+                )
             }
             Self::Banned { source, time, failures, window } => write!(
                 f,
@@ -112,6 +131,20 @@ impl fmt::Display for Notice {
             ),
         }
     }
+}
+
+/// The start of received bytes: the part that a notice shows, and one byte more.
+fn start_of(bytes: &[u8]) -> Box<[u8]> {
+    bytes[..bytes.len().min(MAX_QUOTED + 1)].into()
+}
+
+/// Writes received bytes in printable form, cut to [`MAX_QUOTED`] characters.
+fn quote(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let mut escaped = bytes.escape_ascii();
+    for byte in escaped.by_ref().take(MAX_QUOTED) {
+        f.write_char(byte.into())?;
+    }
+    f.write_str(if escaped.next().is_some() { "..." } else { "" })
 }
 
 /// One place of a destination.

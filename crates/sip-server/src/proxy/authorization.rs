@@ -12,6 +12,7 @@ use crate::core::address_of_record::AddressOfRecord;
 use crate::core::authentication::{Asker, authenticate};
 use crate::core::event::Env;
 use crate::core::incoming::Incoming;
+use crate::core::output::{Event, Notice};
 use crate::core::settings::{DomainIndex, Trust};
 use crate::core::shared::Shared;
 use alloc::vec::Vec;
@@ -310,13 +311,19 @@ fn refuse_name(reason: &'static str, env: &Env<'_>) -> Refusal {
 fn check_unproved<R: RawMutex>(
     shared: &Shared<R>,
     asked: &Asked<'_, '_>,
-    env: &Env<'_>,
+    env: &mut Env<'_>,
 ) -> Result<(), Refusal> {
-    let Incoming { head, account, trust, .. } = asked.incoming;
+    let Incoming { head, flow, account, trust, .. } = asked.incoming;
     if !asked.is_for_us {
         env.counters.relay_denied.add();
         return Err(Refusal::Status(match head.method {
             Method::Cancel => Status::CALL_DOES_NOT_EXIST.into(),
+            Method::Register => {
+                let served = env.settings.domain_name(DomainIndex::DEFAULT);
+                let notice = Notice::unserved_domain(head.uri_bytes, *flow, served);
+                env.out.events.push(Event::Notice(notice));
+                Status::FORBIDDEN.with_reason("Domain Not Served")
+            }
             _ => Status::FORBIDDEN.with_reason("Relaying Denied"),
         }));
     }

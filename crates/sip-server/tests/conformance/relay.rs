@@ -471,11 +471,21 @@ fn refusals_say_why() {
         Draft::invite("sip:y@foreign.example").with("From", "<sip:x@foreign.example>;tag=1");
     let reaction = rig.send(&udp(STRANGER), &abroad);
     assert_eq!(reaction.response().reason(), "Relaying Denied");
+    assert!(reaction.events.is_empty(), "a log line for each INVITE would be noise");
+    let login =
+        Draft::new("REGISTER", "sip:foreign.example").with("From", "<sip:x@foreign.example>;tag=1");
+    let reaction = rig.send(&udp(STRANGER), &login);
+    assert_eq!(reaction.response().reason(), "Domain Not Served");
+    let [Event::Notice(notice)] = &reaction.events[..] else { panic!("{:?}", reaction.events) };
+    assert_eq!(notice.kind(), "unserved");
+    let text_of_notice = notice.to_string();
+    assert!(text_of_notice.contains("sip:foreign.example"), "{text_of_notice}");
+    assert!(text_of_notice.contains("default domain is example.com"), "{text_of_notice}");
     let as_carol =
         Draft::invite("sip:bob@example.com").with("From", "<sip:carol@example.com>;tag=1");
     let reaction = rig.send_as("alice", &udp(ALICE), &as_carol);
     assert_eq!(reaction.response().reason(), "From Is Not the Authenticated User");
-    assert_eq!((rig.count("relay-denied"), rig.count("identity-mismatches")), (1, 1));
+    assert_eq!((rig.count("relay-denied"), rig.count("identity-mismatches")), (2, 1));
     assert!(text(&reaction.response().bytes).contains("Server: Barebell\r\n"));
     assert_eq!(reaction.response().values(HeaderName::ProxyAuthenticate), [""; 0]);
 }
