@@ -122,6 +122,46 @@ impl Settings {
         }
     }
 
+    /// The keys with values in `new` that take effect at the next start of a server that was started
+    /// with these settings.
+    pub(crate) fn keys_for_restart(&self, new: &Self) -> Vec<&'static str> {
+        let (now, media) = (&self.media, &new.media);
+        let (old, limits) = (&now.limits, &media.limits);
+        // A server that started without a relay has none to turn on.
+        let is_turned_on =
+            self.engine.relaying == Relaying::Off && new.engine.relaying != Relaying::Off;
+        [
+            ("listen", self.listens != new.listens),
+            ("data", self.data != new.data),
+            ("workers", self.workers != new.workers),
+            ("storage.registrations", self.registrations != new.registrations),
+            ("storage.sync", self.sync != new.sync),
+            ("limits.max_connections", self.max_connections != new.max_connections),
+            (
+                "limits.max_connections_per_source",
+                self.max_connections_per_source != new.max_connections_per_source,
+            ),
+            ("media.relay", is_turned_on),
+            ("media.ports", now.ports != media.ports),
+            ("media.timeout", old.inactivity != limits.inactivity),
+            ("media.max_calls", now.max_calls != media.max_calls),
+            ("media.max_calls_per_source", old.calls_of_owner != limits.calls_of_owner),
+            ("media.max_transcoded", old.conversions != limits.conversions),
+            (
+                "media.max_transcoded_per_source",
+                old.conversions_of_owner != limits.conversions_of_owner,
+            ),
+            ("media.records", now.records != media.records),
+            ("media.records_size", now.records_size != media.records_size),
+            ("media.ng", now.ng.listen != media.ng.listen),
+            ("media.ng_clients", now.ng.clients != media.ng.clients),
+            ("media.ng_interfaces", now.ng.interfaces != media.ng.interfaces),
+        ]
+        .into_iter()
+        .filter_map(|(key, differs)| differs.then_some(key))
+        .collect()
+    }
+
     /// The number of worker threads.
     pub(crate) fn workers(&self) -> usize {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);

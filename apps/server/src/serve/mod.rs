@@ -129,9 +129,11 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
     tokio::task::LocalSet::new().block_on(&runtime, async {
         let looking_up = tokio::task::spawn_local(lookups.start(&hub, dns(&config)));
         let ending = tokio::task::spawn_local(end_lost_calls(Arc::clone(&hub), lost));
+        let started = settings.clone();
         let renewal = Renewal::new(data, tls, settings);
         renewal.keep();
-        until_told_to_end(|| reload(&read_again, &listens, &desk, &*storage, &renewal)).await?;
+        until_told_to_end(|| reload(&read_again, &started, &listens, &desk, &*storage, &renewal))
+            .await?;
         log::info("stop", || "stopping: no new calls are accepted".to_owned());
         drain(&hub.engine).await;
         end_calls(&hub).await;
@@ -373,9 +375,10 @@ fn record_standing(hub: &Hub) {
 }
 
 /// Reads the configuration and the certificates again, and applies the settings that can change
-/// while the server runs.
+/// while the server runs. `started` are those that it started with.
 fn reload(
     read_again: &ReadSettings,
+    started: &Settings,
     listens: &[Listen],
     desk: &Running,
     storage: &dyn Storage,
@@ -405,9 +408,11 @@ fn reload(
     desk.configure(config.clone());
     desk.limit_b2bua(settings.b2bua);
     welcome::warn_of_users(&config.domains, &desk.unserved());
-    log::info("reload", || {
-        "the configuration was read again; listen, data, workers, storage, media and the \
-         numbers of connections stay as they were until a restart"
-            .to_owned()
-    });
+    log::info("reload", || "the configuration was read again".to_owned());
+    let waiting = started.keys_for_restart(&settings);
+    if !waiting.is_empty() {
+        log::warn("reload", || {
+            format!("changed, but as before until a restart: {}", waiting.join(", "))
+        });
+    }
 }

@@ -190,6 +190,39 @@ fn packets_of_a_call_pass_until_it_ends() {
 }
 
 #[test]
+fn a_reload_relays_new_calls_and_names_what_needs_a_restart() {
+    let site = Site::new();
+    let config = |relay: &str, rest: &str| {
+        show(&site.file("c.toml", &format!("[media]\nrelay = \"{relay}\"\n{rest}")))
+    };
+    let path = config("needed", "ports = \"27400-27499\"\n");
+    let (running, [server, _]) = serve(&site, &format!("--config {path}"));
+    let (_, ports, _) = call(&server);
+    assert!(ports.iter().all(|port| !(27400..27600).contains(port)), "not relayed: {ports:?}");
+    config("all", "ports = \"27500-27599\"\ntimeout = \"9s\"\n");
+    running.hang_up();
+    let log = site.log_with("as before until a restart: ");
+    assert!(log.contains("until a restart: media.ports, media.timeout\n"), "{log}");
+    let ([caller, callee], ports, within) = call(&server);
+    assert!(ports.iter().all(|port| (27400..27500).contains(port)), "relayed: {ports:?}");
+    // Another call with its Call-ID would be the same one.
+    hang_up(&server, [&caller, &callee], within);
+    await_closed(&ports);
+    // Nothing waits for a restart any more.
+    config("off", "ports = \"27400-27499\"\n");
+    running.hang_up();
+    let count = |log: &str| log.matches("the configuration was read again\n").count();
+    let give_up = Instant::now() + PATIENCE;
+    while count(&site.log()) < 2 {
+        assert!(Instant::now() < give_up, "{}", site.log());
+        thread::sleep(Duration::from_millis(20));
+    }
+    let (_, ports, _) = call(&server);
+    assert!(ports.iter().all(|port| !(27400..27600).contains(port)), "not relayed: {ports:?}");
+    assert_eq!(site.log().matches("until a restart").count(), 1, "{}", site.log());
+}
+
+#[test]
 fn a_caller_with_ipv4_and_a_callee_with_ipv6_hear_each_other() {
     let site = Site::new();
     let config = show(&site.file("c.toml", "[media]\nports = \"27200-27299\"\n"));
