@@ -45,8 +45,9 @@ fn add(
         auth_name: auth_name.map(str::to_owned),
     })?;
     let uri = stored.uri.as_deref().unwrap_or(name);
-    out.line(&match stored.added {
-        0 => format!("changed the password of {uri}"),
+    out.line(&match (stored.added, stored.changed) {
+        (0, 0) => format!("{uri} has this password already: its registrations stay"),
+        (0, _) => format!("changed the password of {uri}"),
         _ => format!("added {uri}"),
     })?;
     note_unserved(&stored.domain, stored.served);
@@ -64,7 +65,7 @@ fn import(file: &Path, flags: &UserFlags, out: &mut Out) -> Result<(), Failure> 
     let stored: UsersStored = Access::open(&flags.place)?.ask_with(&request, &bytes)?;
     out.line(&format!(
         "imported {} users into {}: {} new, {} with a new password",
-        stored.added + stored.changed,
+        stored.added + stored.changed + stored.unchanged,
         stored.domain,
         stored.added,
         stored.changed

@@ -49,6 +49,8 @@ pub struct Change {
     pub added: u64,
     /// The number of existing users with a new password.
     pub changed: u64,
+    /// The number of existing users with the password that was stored.
+    pub unchanged: u64,
 }
 
 /// Users: names and HA1, never passwords.

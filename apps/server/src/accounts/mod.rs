@@ -141,7 +141,7 @@ mod tests {
         assert_eq!(storage.user_count().unwrap(), 0);
         let stored =
             import(&storage, "a.com", &mut &b"bob:1\nalice:1\nbob:2\nalice:3\n"[..]).unwrap();
-        assert_eq!(stored.change, Change { added: 2, changed: 2 });
+        assert_eq!(stored.change, Change { added: 2, changed: 2, unchanged: 0 });
         let domain = Arc::from("a.com");
         let users = all(&storage, None);
         let user = |name: &str, password| user(name, &domain, "a.com", password, None);

@@ -6,6 +6,7 @@ use super::{Request, UserDomain, UserRemoved, UserRow, UsersMoved, UsersStored};
 use crate::accounts::{self, Stored};
 use crate::domains;
 use std::io::{self, BufRead, BufReader, Read};
+use store::Change;
 
 /// Executes `request` at `desk`, with the `file` that follows it, and writes the answer to `sink`.
 ///
@@ -98,8 +99,8 @@ fn take_effect(
 ) -> UsersStored {
     desk.users_added(&stored.users);
     let served = is_served(desk, &domain);
-    let (added, changed) = (stored.change.added, stored.change.changed);
-    UsersStored { added, changed, uri, domain, served }
+    let Change { added, changed, unchanged } = stored.change;
+    UsersStored { added, changed, unchanged, uri, domain, served }
 }
 
 fn is_served(desk: &dyn Desk, domain: &str) -> bool {

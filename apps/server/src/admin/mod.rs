@@ -280,6 +280,8 @@ pub(crate) struct UsersStored {
     pub(crate) added: u64,
     /// The number of existing users with a new password.
     pub(crate) changed: u64,
+    /// The number of existing users with the password that was stored.
+    pub(crate) unchanged: u64,
     /// The SIP URI, if the request names one user.
     pub(crate) uri: Option<String>,
     /// The domain of the users.

@@ -156,13 +156,14 @@ fn a_change_of_users_is_stored_and_passed_to_the_engine() {
     let expected = UsersStored {
         added: 1,
         changed: 0,
+        unchanged: 0,
         uri: Some("sip:alice@b.com".to_owned()),
         domain: "b.com".to_owned(),
         served: true,
     };
     assert_eq!(stored, expected);
     let stored: UsersStored = rig.client().ask(&add("alice@b.com")).unwrap();
-    assert_eq!((stored.added, stored.changed), (0, 1));
+    assert_eq!((stored.added, stored.changed, stored.unchanged), (0, 0, 1));
     let file = b"bob:1\ncarol:2\n";
     let stored: UsersStored =
         rig.client().ask_with(&import("elsewhere.com", file.len()), file).unwrap();

@@ -36,9 +36,11 @@ impl Users for Sqlite {
                      address_ha1 = ?6, auth_name = ?7, auth_ha1 = ?8
                      WHERE domain = ?1 AND name = ?2",
                 )?;
+                let mut has_other = transaction.prepare_cached(
+                    "SELECT ha1_sha256 <> ?3 FROM subscriber WHERE domain = ?1 AND name = ?2",
+                )?;
                 let mut forget = transaction.prepare_cached(
-                    "DELETE FROM binding WHERE address_of_record = ?3 AND emptied IS NULL AND EXISTS
-                     (SELECT 1 FROM subscriber WHERE domain = ?1 AND name = ?2 AND ha1_sha256 <> ?4)",
+                    "DELETE FROM binding WHERE address_of_record = ?1 AND emptied IS NULL",
                 )?;
                 for user in users {
                     let Logins { by_name, by_address, by_auth_name } = &user.logins;
@@ -58,12 +60,16 @@ impl Users for Sqlite {
                     ];
                     if insert.execute(row)? == 1 {
                         change.added += 1;
-                    } else {
-                        let address = address_of_record(&user.name, &user.domain);
-                        forget.execute(params![&*user.domain, user.name, address, sha256])?;
-                        update.execute(row)?;
-                        change.changed += 1;
+                        continue;
                     }
+                    let stored = params![&*user.domain, user.name, sha256];
+                    if has_other.query_row(stored, |row| row.get(0))? {
+                        forget.execute([address_of_record(&user.name, &user.domain)])?;
+                        change.changed += 1;
+                    } else {
+                        change.unchanged += 1;
+                    }
+                    update.execute(row)?;
                 }
             }
             transaction.commit()
@@ -288,7 +294,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let storage = open(directory.path());
         let users = [user("bob", "a", "1"), user("alice", "b", "2"), user("Alice", "b", "3")];
-        assert_eq!(storage.put_users(&users).unwrap(), Change { added: 3, changed: 0 });
+        assert_eq!(storage.put_users(&users).unwrap(), Change { added: 3, ..Change::default() });
         drop(storage);
         let storage = open(directory.path());
         assert_eq!(storage.user_count().unwrap(), 3);
@@ -296,7 +302,9 @@ mod tests {
         assert_eq!(all(&storage, Some("a")), [users[0].clone()]);
         let changed = user("bob", "a", "new");
         let change = storage.put_users(std::slice::from_ref(&changed)).unwrap();
-        assert_eq!(change, Change { added: 0, changed: 1 });
+        assert_eq!(change, Change { changed: 1, ..Change::default() });
+        let change = storage.put_users(std::slice::from_ref(&changed)).unwrap();
+        assert_eq!(change, Change { unchanged: 1, ..Change::default() });
         assert_eq!(all(&storage, Some("a")), [changed]);
         assert!(storage.remove_user("bob", "a").unwrap());
         assert!(!storage.remove_user("bob", "a").unwrap());
