@@ -142,11 +142,11 @@ impl Tls {
         match &self.own {
             Some(file) => format!(
                 "the TLS certificate is self-signed by this server, {}: phones have to be \
-                 configured to trust it; its SHA-256 fingerprint is {fingerprint}",
+                 configured to trust it; its fingerprint is sha256:{fingerprint}",
                 file.display()
             ),
             None => {
-                format!("the certificate for TLS {until}; its SHA-256 fingerprint is {fingerprint}")
+                format!("the certificate for TLS {until}; its fingerprint is sha256:{fingerprint}")
             }
         }
     }

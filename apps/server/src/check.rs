@@ -5,7 +5,7 @@ use crate::acme;
 use crate::admin::ask::Ask;
 use crate::admin::{Request, UserDomain};
 use crate::cli::CheckFlags;
-use crate::config_file::{self, LoadError, NamedFile};
+use crate::config_file::{self, LoadError};
 use crate::data_dir;
 use crate::domains::unserved_users;
 use crate::failure::Failure;
@@ -57,14 +57,9 @@ fn certificates(settings: &Settings, out: &mut Out) -> Result<(), Failure> {
 /// names. Returns true if all can be read.
 fn files(flags: &CheckFlags, out: &mut Out) -> Result<bool, Failure> {
     let Some(config) = &flags.place.config else { return Ok(true) };
-    let mut is_good = true;
-    for NamedFile { place, key, path } in config_file::named_files(config) {
-        if let Err(error) = std::fs::File::open(&path) {
-            is_good = false;
-            out.line(&format!("{place}: {key}: cannot read {}: {error}", path.display()))?;
-        }
-    }
-    Ok(is_good)
+    let unreadable = config_file::unreadable_files(config);
+    unreadable.iter().try_for_each(|line| out.line(line))?;
+    Ok(unreadable.is_empty())
 }
 
 /// Prefixes `text` with the place in the configuration that names the file in `text`.

@@ -74,6 +74,13 @@ fn main() -> ExitCode {
 
 fn serve(flags: &ServeFlags) -> Result<(), Failure> {
     let settings = flags.settings()?;
+    let is_secure = settings.listens().iter().any(|listen| listen.transport.is_secure());
+    if let Some(config) = flags.place.config.as_ref().filter(|_| is_secure) {
+        let unreadable = config_file::unreadable_files(config);
+        if !unreadable.is_empty() {
+            return Err(Failure::said(unreadable.join("\nerror: ")));
+        }
+    }
     let data = settings.data()?;
     let directory = DataDir::open(&data, || Client::connect(&data))?.map_err(|_| {
         Failure::said(format!(

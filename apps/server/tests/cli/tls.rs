@@ -2,7 +2,7 @@
 
 use crate::phone::{PATIENCE, request, status};
 use crate::site::{Server, Site, show, stdout};
-use net::tls::{Client, Fingerprint, Identity, ServerName, Trust, make_self_signed};
+use net::tls::{Client, Identity, ServerName, Trust, make_self_signed};
 use sip::Transport;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -37,16 +37,10 @@ fn ask(address: SocketAddr, trust: &Trust) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&answer).lines().next().unwrap_or_default().to_owned())
 }
 
-/// The fingerprint that the server has logged last.
-fn said_last(log: &str) -> Fingerprint {
-    log.rsplit("fingerprint is ")
-        .next()
-        .unwrap()
-        .split_whitespace()
-        .next()
-        .unwrap()
-        .parse()
-        .unwrap()
+/// The certificate that the server has logged last, in the form that `--trust` takes.
+fn said_last(log: &str) -> Trust {
+    let said = log.rsplit("fingerprint is ").next().unwrap();
+    said.split_whitespace().next().unwrap().parse().unwrap()
 }
 
 #[test]
@@ -54,12 +48,29 @@ fn a_certificate_is_made_once_and_kept() {
     let site = Site::new();
     let (server, address) = serve(&site, "");
     let own = said_last(&site.log_with("fingerprint is "));
-    assert_eq!(ask(address, &Trust::Pinned(own)).unwrap(), "SIP/2.0 200 OK");
+    assert!(matches!(own, Trust::Pinned(_)), "{own:?}");
+    assert_eq!(ask(address, &own).unwrap(), "SIP/2.0 200 OK");
     let issuers = Trust::Issuers(site.data().join("tls-chain.pem"));
     assert_eq!(ask(address, &issuers).unwrap(), "SIP/2.0 200 OK", "it is for the domain");
     server.terminate();
     let (_server, address) = serve(&site, "");
-    assert_eq!(ask(address, &Trust::Pinned(own)).unwrap(), "SIP/2.0 200 OK");
+    assert_eq!(ask(address, &own).unwrap(), "SIP/2.0 200 OK");
+}
+
+#[test]
+fn a_start_without_its_files_names_each_of_them() {
+    let site = Site::new();
+    let config = site.file(
+        "tls.toml",
+        "listen = [\"tls:127.0.0.1:0\"]\n[tls]\n\
+         certificates = [{ chain = \"/nowhere/chain.pem\", key = \"/nowhere/key.pem\" }]\n",
+    );
+    let config = show(&config);
+    let said = site.bad(&format!("serve --config {config}"));
+    let [chain, key] =
+        [27, 55].map(|column| format!("error: {config}:3:{column}: tls.certificates"));
+    assert!(said.contains(&format!("{chain}.chain: cannot read /nowhere/chain.pem: ")), "{said}");
+    assert!(said.contains(&format!("{key}.key: cannot read /nowhere/key.pem: ")), "{said}");
 }
 
 #[test]

@@ -44,6 +44,9 @@ impl FromStr for Trust {
             }
             ("system", _) => Ok(Self::System),
             (_, Some(fingerprint)) => fingerprint.parse().map(Self::Pinned),
+            _ if text.parse::<Fingerprint>().is_ok() => {
+                Err("a fingerprint without its prefix: expected sha256: before it".to_owned())
+            }
             (file, None) => Ok(Self::Issuers(file.into())),
         }
     }

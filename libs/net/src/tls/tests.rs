@@ -182,6 +182,9 @@ fn fingerprints_are_read_as_they_are_written() {
     let text = fingerprint.to_string();
     assert_eq!(text.len(), 95);
     assert_eq!(text.parse(), Ok(fingerprint));
+    let without = text.parse::<Trust>().unwrap_err();
+    assert!(without.contains("expected sha256: before it"), "{without}");
+    assert!(matches!(format!("sha256:{text}").parse(), Ok(Trust::Pinned(_))));
     assert_eq!(text.to_lowercase().replace(':', "").parse(), Ok(fingerprint));
     for wrong in [
         "",
