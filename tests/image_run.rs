@@ -53,9 +53,13 @@ impl Running {
     }
 
     fn wait_for(&mut self, text: &str) {
-        wait_until(&format!("{text:?} in the output"), || {
+        self.wait_for_times(text, 1);
+    }
+
+    fn wait_for_times(&mut self, text: &str, count: usize) {
+        wait_until(&format!("{text:?} in the output, {count} times"), || {
             self.process.assert_running();
-            self.text().contains(text).then_some(())
+            (self.text().matches(text).count() >= count).then_some(())
         });
     }
 }
@@ -90,6 +94,14 @@ fn image(line: &str, home: &Folder) -> Command {
 fn phone(start: &str, folder: &str) -> Running {
     let program = built(PHONE.name, "BAREBELL_PHONE");
     Running::start(PHONE, documented(start, &program), Folder::new(folder))
+}
+
+/// A call from bob to alice, until alice hangs up.
+fn call_from_bob() -> Running {
+    let mut command = Command::new(built(PHONE.name, "BAREBELL_PHONE"));
+    command.args(["call", "sip:alice@127.0.0.1", "--account", "bob@127.0.0.1"]);
+    command.args(["--listen", "127.0.0.1:5090"]);
+    Running::start(PHONE, command, Folder::new("bob-calls"))
 }
 
 #[test]
@@ -138,4 +150,16 @@ fn the_documented_commands_work_and_sound_goes_both_ways() {
     });
     press(&format!("{LOOK}{MENU}th{TO_LOG}"));
     bare.wait_for("the call has ended: hung up here");
+
+    // A call reaches it at once after it has hung up, and so does another one.
+    for number in 2..=3 {
+        let mut caller = call_from_bob();
+        bare.wait_for_times("sip:bob@127.0.0.1 calls", number - 1);
+        press(&format!("{LOOK}\r{TO_LOG}"));
+        bare.wait_for_times("the call is established", number);
+        press(&format!("{LOOK}{MENU}th{TO_LOG}"));
+        bare.wait_for_times("the call has ended: hung up here", number);
+        let status = caller.process.wait(DEADLINE).expect("the call ends");
+        assert!(status.success(), "{status}: {}", caller.text());
+    }
 }

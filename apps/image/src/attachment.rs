@@ -111,6 +111,13 @@ impl Attachment {
             log.say(format_args!("no DHCP server has confirmed the address"));
             change = Some(None);
         }
+        if let Some(source) = polled.impossible {
+            let count = network.counts().impossible;
+            log.say(format_args!(
+                "dropped a datagram from {source}, which no other host can have ({count} so far): \
+                 the network has to translate it"
+            ));
+        }
         if let Some(conflict) = polled.conflict
             && self.is_given_up(conflict, now, network, log)
         {
@@ -183,7 +190,7 @@ mod tests {
     use alloc::rc::Rc;
     use alloc::vec::Vec;
     use core::cell::RefCell;
-    use core::net::Ipv4Addr;
+    use core::net::{Ipv4Addr, SocketAddrV4};
     use smoltcp::wire::{
         ArpOperation, ArpPacket, ArpRepr, DhcpMessageType, DhcpPacket, DhcpRepr, EthernetFrame,
         EthernetProtocol,
@@ -381,6 +388,50 @@ mod tests {
         assert_eq!(bench.heard, [], "DHCP has no part in it");
         bench.run(10);
         assert_eq!((bench.ours(), bench.attachment.rival()), (Some(OURS), None));
+    }
+
+    fn datagram(source: Ipv4Addr) -> Vec<u8> {
+        let mut frame = Vec::new();
+        etherparse::PacketBuilder::ethernet2([2, 0, 0, 0, 0, 254], MAC.0)
+            .ipv4(source.octets(), OURS.octets(), 64)
+            .udp(5060, 5060)
+            .write(&mut frame, b"OPTIONS")
+            .expect("the vector takes the frame");
+        frame
+    }
+
+    #[test]
+    fn datagrams_from_impossible_sources_are_dropped_and_reported_once_a_minute() {
+        let mut bench = Bench::new(None);
+        bench.run(3);
+        bench.network.listen(5060);
+        for source in [Ipv4Addr::LOCALHOST, OURS, Ipv4Addr::BROADCAST, SERVER] {
+            bench.wire.borrow_mut().to_card.push_back(datagram(source));
+        }
+        bench.run(50);
+        assert_eq!(bench.network.counts().impossible, 3, "the server can have its address");
+        let reports = |bench: &Bench| {
+            bench.log.since(0).filter(|line| line.contains("no other host can have")).count()
+        };
+        assert_eq!(reports(&bench), 1);
+        bench.wire.borrow_mut().to_card.push_back(datagram(Ipv4Addr::LOCALHOST));
+        bench.run(60);
+        assert_eq!(reports(&bench), 2);
+        assert!(bench.said("dropped a datagram from 127.0.0.1"));
+    }
+
+    #[test]
+    fn a_datagram_to_an_address_that_no_other_host_can_have_is_not_sent() {
+        let mut bench = Bench::new(None);
+        bench.run(3);
+        bench.network.listen(5060);
+        let to = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 5060);
+        bench.network.send(bench.now, 5060, to, b"BYE");
+        let undelivered = bench.network.undelivered();
+        let found = undelivered.iter().map(|undelivered| undelivered.ends.destination);
+        assert_eq!(found.collect::<Vec<_>>(), [to], "the sender is told");
+        let sent = core::mem::take(&mut bench.wire.borrow_mut().from_card);
+        assert!(sent.iter().all(|frame| frame[30..34] != [127, 0, 0, 1]));
     }
 
     #[test]

@@ -31,6 +31,8 @@ pub(crate) enum Content {
     Link,
     /// Another IP packet for the stack.
     Packet,
+    /// A datagram with a source address that no other host can have (RFC 1122 section 3.2.1.3).
+    Impossible(Ipv4Addr),
     /// Content that is dropped.
     Nothing,
 }
@@ -58,8 +60,11 @@ pub(crate) fn content(
         _ => return Content::Packet,
     }
     let is_sound = ip.version() == 4 && ip.header_len() >= 20 && ip.verify_checksum();
-    if !is_sound || !is_host(ip.src_addr()) || Some(ip.src_addr()) == ours {
+    if !is_sound {
         return Content::Nothing;
+    }
+    if !is_host(ip.src_addr()) || Some(ip.src_addr()) == ours {
+        return Content::Impossible(ip.src_addr());
     }
     if ip.more_frags() || ip.frag_offset() != 0 {
         return Content::Fragment { packet: ETHERNET..ETHERNET + usize::from(ip.total_len()) };

@@ -54,6 +54,8 @@ const MOST_UNDELIVERED: usize = 16;
 const EXPEDITED: u8 = 46;
 /// Interval of the checks for unanswered ARP requests.
 const LOOK: Duration = Duration::from_millis(100);
+/// Interval of the reports on datagrams with an impossible source.
+const REPORT: Duration = Duration::from_secs(60);
 
 /// A datagram for one of our ports.
 #[derive(Debug)]
@@ -75,6 +77,8 @@ pub struct Counts {
     pub sent: u64,
     /// Datagrams dropped for lack of room or of a recipient.
     pub dropped: u64,
+    /// Received datagrams dropped for a source address that no other host can have.
+    pub impossible: u64,
     /// Relayed packets that were rewritten in their frames.
     pub rewritten: u64,
     /// The time from the reception to the sending of these, in nanoseconds.
@@ -111,6 +115,9 @@ pub struct Network {
     taken: Vec<Instant>,
     next_poll: Instant,
     next_look: Instant,
+    /// The last impossible source since the last report, and the time of the next one.
+    impossible: Option<Ipv4Addr>,
+    next_report: Instant,
     counts: Counts,
 }
 
@@ -140,6 +147,8 @@ impl Network {
             taken: alloc::vec![now; RING],
             next_poll: now,
             next_look: now,
+            impossible: None,
+            next_report: now,
             counts: Counts::default(),
         }
     }
@@ -314,14 +323,15 @@ impl Network {
                 Content::Packet => {
                     let ours = ours.unwrap_or(Ipv4Addr::UNSPECIFIED);
                     if let Some(undelivered) = unreachable::read(frame, ours) {
-                        let is_ours = self.ports.contains(&undelivered.ends.source.port());
-                        if is_ours && self.undelivered.len() < MOST_UNDELIVERED {
-                            self.undelivered.push(undelivered);
-                        }
+                        self.note_undelivered(undelivered);
                     } else {
                         self.stack.receive_packet(&frame[ETHERNET..]);
                         self.next_poll = now;
                     }
+                }
+                Content::Impossible(source) => {
+                    self.impossible = Some(source);
+                    self.counts.impossible += 1;
                 }
                 Content::Nothing => {}
             }
@@ -361,17 +371,32 @@ impl Network {
         media.expedite(port, address.ours.address(), [self.mac, mac], now.since_epoch());
     }
 
-    /// Returns the datagrams from our ports for which ICMP errors have arrived since the last call.
+    /// Keeps an undelivered datagram of one of our ports for the program.
+    fn note_undelivered(&mut self, undelivered: Undelivered) {
+        let is_ours = self.ports.contains(&undelivered.ends.source.port());
+        if is_ours && self.undelivered.len() < MOST_UNDELIVERED {
+            self.undelivered.push(undelivered);
+        }
+    }
+
+    /// Returns the datagrams from our ports that were not delivered since the last call: by ICMP
+    /// errors, or because no other host can have the destination.
     pub fn undelivered(&mut self) -> Vec<Undelivered> {
         core::mem::take(&mut self.undelivered)
     }
 
     /// Sends `payload` from the local `port` to `remote`. A response to the datagram received last
-    /// returns by the way it came; otherwise the neighbour is resolved by ARP.
+    /// returns by the way it came; otherwise the neighbour is resolved by ARP. A datagram to an
+    /// address that no other host can have, such as 127.0.0.1, is undelivered (RFC 1122 section
+    /// 3.2.1.3).
     pub fn send(&mut self, now: Instant, port: u16, remote: SocketAddrV4, payload: &[u8]) {
         let Some(address) = &self.address else { return };
         let ends =
             Ends { source: SocketAddrV4::new(address.ours.address(), port), destination: remote };
+        if !datagram::is_host(*remote.ip()) {
+            self.counts.dropped += 1;
+            return self.note_undelivered(Undelivered { ends, payload: payload.to_vec() });
+        }
         let Some(hop) = address.next_hop(*remote.ip()) else { return self.counts.dropped += 1 };
         if payload.len() > MOST_OF_DATAGRAM || hop == address.ours.address() {
             return self.counts.dropped += 1;
@@ -422,6 +447,12 @@ impl Network {
             self.say(say);
         }
         polled.conflict = self.claim.conflict();
+        if now >= self.next_report {
+            polled.impossible = self.impossible.take();
+            if polled.impossible.is_some() {
+                self.next_report = now + REPORT;
+            }
+        }
         self.nic.flush();
         polled
     }

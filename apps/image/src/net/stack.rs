@@ -86,6 +86,8 @@ pub struct Polled {
     pub has_stirred: bool,
     /// A conflict with another host that uses our address.
     pub conflict: Option<super::Conflict>,
+    /// The source of a dropped datagram that no other host can have. It is reported once a minute.
+    pub impossible: Option<Ipv4Addr>,
 }
 
 /// The stack.
@@ -350,7 +352,7 @@ impl Stack {
         }
         self.link.poll(time(now), &mut self.frames, &mut self.dhcp_sockets);
         let Some(dhcp) = self.dhcp else {
-            return Polled { lease: None, has_stirred, conflict: None };
+            return Polled { lease: None, has_stirred, conflict: None, impossible: None };
         };
         let lease = match self.dhcp_sockets.get_mut::<dhcpv4::Socket<'_>>(dhcp).poll() {
             None => None,
@@ -360,7 +362,7 @@ impl Stack {
                 Some(Some(address(&config)))
             }
         };
-        Polled { lease, has_stirred, conflict: None }
+        Polled { lease, has_stirred, conflict: None, impossible: None }
     }
 
     /// The time of the next timer.

@@ -18,7 +18,8 @@ const PORT: u8 = 3;
 /// Length of the ICMP header in bytes.
 const ICMP: usize = 8;
 
-/// A sent datagram that was not delivered, by an ICMP error. Any host may have forged the error.
+/// A sent datagram that was not delivered, by an ICMP error, or because no other host can have its
+/// destination. Any host may have forged the error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Undelivered {
     /// The source and the destination of the datagram.

@@ -109,7 +109,7 @@ fn keys(grid: &mut Grid) {
         grid.print(row + 2, 2, Style::Strong, format_args!("{keys}"));
         grid.print(row + 2, 27, Style::Plain, format_args!("{what}"));
     }
-    hint(grid, format_args!("any key: back"));
+    hint(grid, format_args!("Enter: back"));
 }
 
 fn users(grid: &mut Grid, view: &View, now: Instant) {

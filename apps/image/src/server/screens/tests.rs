@@ -227,6 +227,10 @@ fn keys_are_explained_and_users_fetched() {
     let mut eye = Eye::new(Page::State);
     let page = eye.press(&mut server, Some(Key::Character('?')));
     assert!(page.iter().any(|row| row.contains("fetches the file of users again")));
+    assert!(page.iter().any(|row| row.contains("Enter: back")), "{page:?}");
+    let page = eye.press(&mut server, Some(Key::Enter));
+    assert!(page[1].starts_with(" mode"), "{}", page[1]);
+    eye.press(&mut server, Some(Key::Character('?')));
     let page = eye.press(&mut server, Some(Key::Help));
     assert!(page[1].starts_with(" mode"), "{}", page[1]);
     assert_eq!(eye.view.action(Key::Character('r')), Some(Action::Fetch));
