@@ -26,41 +26,51 @@ const REGISTRATION: Duration = Duration::from_secs(35);
 /// Tolerated clock difference: certificates and nonces allow about that much.
 const SKEW: Duration = Duration::from_secs(60);
 
+/// The listening address that is checked by default: that of `answer` and of the screen.
+const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), 5060);
+
 /// Reports the results.
 struct Check {
     report: Report,
-    failed: Option<String>,
+    failed: Vec<String>,
 }
 
 impl Check {
     fn tell(&mut self, what: &str, works: bool, found: String, advice: Option<&str>) {
         if !works {
-            self.failed.get_or_insert(format!("{what}: {found}"));
+            self.failed.push(format!("{what}: {found}"));
         }
         let advice = advice.filter(|_| !works).map(str::to_owned);
         self.report.tell(&PhoneEvent::Check { what: what.to_owned(), works, found, advice });
     }
 }
 
-/// Runs all checks.
+/// Runs all checks. `listen` is the listening address of the command line.
 ///
 /// # Errors
 /// The outcome of the program if a check fails.
-pub(crate) fn run(mut setup: Setup, report: Report) -> Result<Outcome, Outcome> {
-    let mut check = Check { report, failed: None };
+pub(crate) fn run(
+    mut setup: Setup,
+    listen: Option<SocketAddr>,
+    report: Report,
+) -> Result<Outcome, Outcome> {
+    let mut check = Check { report, failed: Vec::new() };
     configuration(&mut check, &setup.accounts);
     network(&mut check);
-    if !port(&mut check, setup.listen) {
-        setup.listen.set_port(0);
-    }
+    let (wanted, is_named) = (listen.unwrap_or(DEFAULT_LISTEN), listen.is_some());
+    let is_free = port(&mut check, wanted, is_named);
+    setup.listen = if is_free { wanted } else { SocketAddr::new(wanted.ip(), 0) };
     setup.accounts.iter().for_each(|account| server(&mut check, account, &setup.trust));
     if let Some((works, found, advice)) = nat::look(&setup.stun) {
         check.tell("NAT", works, found, advice);
     }
     registrations(&mut check, setup)?;
-    match check.failed {
-        None => Ok(Outcome::Done),
-        Some(failed) => Err(Outcome::Failed(failed)),
+    match &check.failed[..] {
+        [] => Ok(Outcome::Done),
+        [failed] => Err(Outcome::Failed(failed.clone())),
+        failed => {
+            Err(Outcome::Failed(format!("{} checks failed: {}", failed.len(), failed.join("; "))))
+        }
     }
 }
 
@@ -106,16 +116,21 @@ fn network(check: &mut Check) {
     check.tell("default route", !ways.is_empty(), found, Some("set a default route"));
 }
 
-/// Checks that the SIP port of `wanted` is free. Returns false if it is not.
-fn port(check: &mut Check, wanted: SocketAddr) -> bool {
+/// Checks that the SIP port of `wanted` is free. Returns false if it is not. That is a failure only
+/// if the command line names the port: `call` uses a free one.
+fn port(check: &mut Check, wanted: SocketAddr, is_named: bool) -> bool {
     let udp = UdpSocket::bind(wanted).map(drop);
     let free = udp.and_then(|()| TcpListener::bind(wanted).map(drop));
     let found = match &free {
         Ok(()) => format!("{wanted} is free"),
-        Err(error) => format!("cannot listen on {wanted}: {error}"),
+        Err(error) if is_named => format!("cannot listen on {wanted}: {error}"),
+        Err(error) => format!(
+            "{wanted} cannot be used ({error}): `call` uses another port, `answer` and the screen \
+             need --listen"
+        ),
     };
     let advice = "end the other program (ss -ulnp), or choose another port with --listen";
-    check.tell("port", free.is_ok(), found, Some(advice));
+    check.tell("port", free.is_ok() || !is_named, found, Some(advice));
     free.is_ok()
 }
 
@@ -286,9 +301,4 @@ impl Interface for Registering {
     fn due(&self, _phone: &Phone) -> Option<Instant> {
         Some(self.begun + REGISTRATION)
     }
-}
-
-/// The default listening address of `check`; the same as that of `answer`.
-pub(crate) fn default_listen() -> SocketAddr {
-    (Ipv6Addr::UNSPECIFIED, 5060).into()
 }

@@ -103,9 +103,8 @@ fn run(cli: Cli) -> Result<Outcome, Outcome> {
             (setup, Box::new(interface))
         }
         Command::Check(args) => {
-            let listen = args.line.listen.unwrap_or_else(check::default_listen);
-            let setup = Setup { listen, ..setup(&args.line, false, 0)? };
-            return check::run(setup, report(&args.line));
+            let setup = setup(&args.line, false, 0)?;
+            return check::run(setup, args.line.listen, report(&args.line));
         }
         Command::Devices => return list_devices(),
         Command::Extras { folder } => {

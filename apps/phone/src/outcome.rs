@@ -124,6 +124,10 @@ impl Outcome {
     /// The outcome of the failed registration of `account`.
     pub(crate) fn of_registration(failure: &Failure, account: &str) -> Self {
         match failure {
+            Failure::Refused { status: 403, reason } => Self::Unauthorized(format!(
+                "the registrar of {account} answers 403 {reason}: it may not serve the domain of \
+                 this address; its operator knows the domains (`barebell status`)"
+            )),
             Failure::Refused { status, reason } => {
                 Self::of_status(*status, reason, &format!("the registrar of {account}"))
             }
@@ -164,7 +168,8 @@ impl Outcome {
 fn of_denial(realm: &str, denial: &Denial, party: &str) -> String {
     match denial {
         Denial::NoPassword => format!(
-            "{realm} asks for a password; name an account that has one for it (--config, --account)"
+            "{realm} asks for a password, and the account has none: set BAREBELL_PHONE_PASSWORD, or \
+             use --password-fd, or password_file or password_command in the file of --config"
         ),
         Denial::Wrong => {
             format!("{party}: the user name or the password is wrong for the realm {realm}")
@@ -233,6 +238,12 @@ mod tests {
         let denied = |denial| cause(Failure::Unauthorized { realm: "home".into(), denial });
         let refused = Failure::Refused { status: 500, reason: "Oops".into() };
         assert_eq!(cause(refused), "the registrar of sip:a@b answers 500 Oops");
+        let refused = Failure::Refused { status: 403, reason: "Domain Not Served".into() };
+        let refused = Outcome::of_registration(&refused, "sip:a@b");
+        assert_eq!(refused.code(), 14);
+        assert!(refused.to_string().contains("403 Domain Not Served: it may not serve the domain"));
+        let missing = denied(Denial::NoPassword);
+        assert!(missing.contains("BAREBELL_PHONE_PASSWORD") && missing.contains("--password-fd"));
         assert!(denied(Denial::Wrong).contains("password is wrong"));
         let other = denied(Denial::OtherRealm { known: "work".into() });
         assert!(other.contains("home asks") && other.contains("realm work"), "{other}");

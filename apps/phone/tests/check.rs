@@ -10,7 +10,7 @@ use std::process::{Command, Output, Stdio};
 fn check(proxy: &str, password: &str, listen: &str) -> Output {
     Command::new(PHONE)
         .args(["check", "--json", "--account", "alice@example.org", "--proxy", proxy])
-        .args(["--listen", listen])
+        .args(["--listen", listen].iter().filter(|_| !listen.is_empty()))
         .env("BAREBELL_PHONE_PASSWORD", password)
         .stdin(Stdio::null())
         .output()
@@ -70,6 +70,9 @@ fn failing_parts_have_advice_and_a_status() {
         assert!(found["found"].as_str().is_some_and(|text| text.contains(words)), "{found}");
         assert!(found["advice"].as_str().is_some_and(|text| !text.is_empty()), "{found}");
     }
+    let last = said(&output);
+    let last = last.lines().find(|line| line.contains("checks failed: ")).expect("a last line");
+    assert!(last.contains("port: ") && last.contains("; registration: "), "{last}");
     let nobody = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
     let output = check(&nobody.expect("an address").to_string(), "", "127.0.0.1:0");
     let found = found(&output, "OPTIONS over UDP");
@@ -79,4 +82,17 @@ fn failing_parts_have_advice_and_a_status() {
     );
     assert!(said(&output).contains("barebell-phone: "), "{output:?}");
     event(&told(&output.stdout), "check");
+}
+
+#[test]
+fn the_default_port_in_use_is_no_failure() {
+    // Another program on the machine may have the port already.
+    let _taken = UdpSocket::bind("[::]:5060");
+    let server = registrar::start("").to_string();
+    let output = check(&server, PASSWORD, "");
+    let found = found(&output, "port");
+    assert_eq!(found["works"], true, "{found}");
+    let text = found["found"].as_str().expect("a finding");
+    assert!(text.contains("`call` uses another port"), "{text}");
+    assert!(said(&output).lines().all(|line| !line.contains("port: ")), "{output:?}");
 }
