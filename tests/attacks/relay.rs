@@ -189,7 +189,8 @@ fn forged_packets_do_not_redirect_the_audio() {
     call.hang_up(&exchange);
 }
 
-/// The number of packets, of 600, that reach the end `receiver` of a call. It never sends, and names
+/// The number of packets, of 600, that reach the end `receiver` of a call. It never sends, and
+/// names
 /// `host` for its media. Both ends are at the loopback address.
 fn packets_to(receiver: usize, host: Ipv4Addr, caller: Agent, exchange: &TestServer) -> usize {
     let mut hosts = [Ipv4Addr::LOCALHOST; 2];

@@ -172,6 +172,11 @@ pub(crate) fn instant(at: SystemTime) -> Instant {
     Instant::ZERO + sip::Duration::from(at.duration_since(UNIX_EPOCH).unwrap_or_default())
 }
 
+/// The name of a party. That of a call of an NG client is not known.
+pub(crate) fn name(uri: &str) -> String {
+    if uri.is_empty() { "-".to_owned() } else { printable(uri) }
+}
+
 /// The party of a SIP URI as `user@domain`, the domain in lower case; another URI without its
 /// parameters.
 pub(crate) fn party(uri: &str) -> String {

@@ -3,7 +3,7 @@
 use crate::access::Access;
 use crate::admin::ask::Ask;
 use crate::admin::{CallEnded, Drained, Request};
-use crate::call_lines::{Call, Packets};
+use crate::call_lines::{Call, Packets, name};
 use crate::cli::{CallsCommand, CallsFlags, Place};
 use crate::failure::Failure;
 use crate::history;
@@ -55,11 +55,6 @@ pub(crate) fn running(place: &Place) -> Result<Access, Failure> {
     }
     access
         .ok_or_else(|| Failure::said(format!("no server runs with the data in {}", data.display())))
-}
-
-/// The name of a party. That of a call of an NG client is not known.
-pub(crate) fn name(uri: &str) -> String {
-    if uri.is_empty() { "-".to_owned() } else { printable(uri) }
 }
 
 /// A table of calls. A column with two values has that of the packets from the caller first.

@@ -3,8 +3,7 @@
 use crate::access::Access;
 use crate::admin::Request;
 use crate::admin::ask::Ask;
-use crate::call_lines::{Packets, Record, instant, party};
-use crate::calls::name;
+use crate::call_lines::{Packets, Record, instant, name, party};
 use crate::cli::{HistoryFlags, ScreenFlags};
 use crate::failure::Failure;
 use crate::output::{Out, printable};

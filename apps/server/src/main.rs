@@ -28,6 +28,7 @@ mod settings;
 mod storage;
 mod times;
 mod trace;
+mod traces;
 mod users;
 
 use admin::client::Client;
@@ -56,7 +57,7 @@ fn main() -> ExitCode {
         Some(Command::Status(flags)) => screens::status(flags, &mut out),
         Some(Command::Registrations(flags)) => screens::registrations(flags, &mut out),
         Some(Command::Calls(flags)) => calls::run(flags, &mut out),
-        Some(Command::Trace(flags)) => trace::command::run(flags, &mut out),
+        Some(Command::Trace(flags)) => traces::run(flags, &mut out),
         Some(Command::Drain { cancel, place }) => calls::drain(!cancel, place, &mut out),
         Some(Command::Check(flags)) => check::run(flags, &mut out),
         Some(Command::Extras { folder }) => cli::write_extras(folder).map_err(Failure::from),

@@ -122,8 +122,8 @@ impl Settings {
         }
     }
 
-    /// The keys with values in `new` that take effect at the next start of a server that was started
-    /// with these settings.
+    /// The keys with values in `new` that take effect at the next start of a server that was
+    /// started with these settings.
     pub(crate) fn keys_for_restart(&self, new: &Self) -> Vec<&'static str> {
         let (now, media) = (&self.media, &new.media);
         let (old, limits) = (&now.limits, &media.limits);

@@ -2,7 +2,6 @@
 
 use crate::bridge::{Bridge, Side};
 use crate::config::Config;
-use crate::passing::Passing;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::hash::Hasher;
@@ -38,8 +37,9 @@ pub struct B2bua {
     pub(crate) bridge_of: HashMap<CallId, (BridgeId, Side)>,
     /// The number of calls of each source.
     pub(crate) sources: HashMap<IpAddr, usize>,
-    /// The requests that pass, by the identifier on the leg that they were sent to.
-    pub(crate) passing: HashMap<RequestId, Passing>,
+    /// The requests that pass: the identifier as sent to the one leg, and as received from the
+    /// other.
+    pub(crate) passing: HashMap<RequestId, RequestId>,
     /// The message that causes the next event of a call.
     pub(crate) received: Vec<u8>,
     pub(crate) events: VecDeque<crate::Event>,

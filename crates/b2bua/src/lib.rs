@@ -20,6 +20,7 @@ mod config;
 mod ending;
 mod event;
 mod fields;
+mod loss;
 mod origin;
 mod passing;
 mod session;

@@ -8,13 +8,6 @@ use sip::header::NameAddr;
 use sip::{Encode, HeaderName, Instant, Message, Method, Status, Uri};
 use sip_ua::{CallId, Failure, PassedRequest, Replaces, RequestId};
 
-/// A request that passes: where its response goes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Passing {
-    /// The request as it was received.
-    request: RequestId,
-}
-
 impl B2bua {
     /// Passes `message` of `call` to the other leg.
     pub(crate) fn on_passed_request(
@@ -27,7 +20,7 @@ impl B2bua {
         let sent = Message::parse(message).ok().and_then(|it| self.pass(call, &it, now));
         match sent {
             Some(sent) => {
-                self.passing.insert(sent, Passing { request });
+                self.passing.insert(sent, request);
             }
             None => {
                 let gone = Status::CALL_DOES_NOT_EXIST.code();
@@ -81,7 +74,7 @@ impl B2bua {
         response: Result<Vec<u8>, Failure>,
         now: Instant,
     ) {
-        let Some(Passing { request }) = self.passing.remove(&sent) else { return };
+        let Some(request) = self.passing.remove(&sent) else { return };
         let (status, lines) = match &response {
             Ok(response) => {
                 let message = Message::parse(response).ok();

@@ -1,5 +1,5 @@
-//! The set-up of a call: the INVITE of the caller, the INVITE to the callee, and its responses up to
-//! the answer.
+//! The set-up of a call: the INVITE of the caller, the INVITE to the callee, and its responses up
+//! to the answer.
 
 use crate::b2bua::{B2bua, BridgeId};
 use crate::bridge::{Bridge, Invitation, Leg, Side, source};

@@ -27,7 +27,8 @@ struct Call {
     asked: Option<Vec<u8>>,
     /// True while a transfer waits for a decision.
     is_referred: bool,
-    /// The description that the phone has sent last and that was agreed on, and the one that it got.
+    /// The description that the phone has sent last and that was agreed on, and the one that it
+    /// got.
     local: Vec<u8>,
     remote: Vec<u8>,
     /// The offer that waits for an answer.

@@ -1,6 +1,6 @@
 //! The properties of one medium that an end announces in its description.
 
-use crate::codec::Codec;
+use crate::codec::{Codec, bit};
 use crate::end::End;
 use alloc::boxed::Box;
 use core::net::{IpAddr, SocketAddr};
@@ -55,7 +55,8 @@ pub(crate) struct Announcement {
     pub(crate) payload_types: u128,
     /// The codecs of the payload types other than telephone events, the preferred one first.
     pub(crate) codecs: Box<[Codec]>,
-    /// The bandwidth that the codecs may have, in bytes a second. `None` for other media than audio.
+    /// The bandwidth that the codecs may have, in bytes a second. `None` for other media than
+    /// audio.
     pub(crate) bandwidth: Option<u64>,
     /// The payload types of telephone events, one bit each.
     pub(crate) events: u128,
@@ -151,11 +152,6 @@ fn name(text: &str) -> Box<str> {
 
 /// The clock rate of an unknown payload type, in Hz.
 const DEFAULT_RATE: u32 = 8000;
-
-/// The bit of a payload type, 0 to 127.
-pub(crate) const fn bit(payload_type: u8) -> u128 {
-    1 << (payload_type & 0x7f)
-}
 
 #[cfg(test)]
 mod tests {

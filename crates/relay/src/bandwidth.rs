@@ -32,7 +32,8 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// Adds `length` bytes. Returns false, and adds nothing, if they are over `rate` bytes a second.
+    /// Adds `length` bytes. Returns false, and adds nothing, if they are over `rate` bytes a
+    /// second.
     pub(crate) fn admit(&self, length: usize, rate: u64, now: Duration) -> bool {
         let now = now.as_nanos() as u64;
         let cost = (length as u64).saturating_mul(1_000_000_000) / rate.max(1);

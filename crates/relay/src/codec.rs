@@ -13,6 +13,11 @@ const MAX_CODECS: usize = 16;
 /// The maximum length of the name of a codec, in bytes.
 const MAX_NAME: usize = 32;
 
+/// The bit of a payload type, 0 to 127.
+pub(crate) const fn bit(payload_type: u8) -> u128 {
+    1 << (payload_type & 0x7f)
+}
+
 /// The codec of a payload type, as `a=rtpmap` names it, or RFC 3551.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Codec {

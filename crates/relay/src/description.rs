@@ -1,6 +1,7 @@
 //! The rewriting of session descriptions: addresses, ports and keys.
 
-use crate::announcement::{Content, bit};
+use crate::announcement::Content;
+use crate::codec::bit;
 use crate::transcode::FormatChange;
 use alloc::string::String;
 use alloc::vec::Vec;

@@ -5,7 +5,7 @@
 //! [`Entry`]. A packet that needs more is refused unchanged: it takes the ordinary way, to
 //! [`Stream::relay`](crate::Stream::relay). Without the entry all packets do.
 
-use crate::announcement::bit;
+use crate::codec::bit;
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 use media::demultiplex::Kind;

@@ -1,7 +1,8 @@
 //! The interface to the owner: ports and random bytes.
 
+use crate::side::Side;
 use crate::statistics::Rewrites;
-use crate::stream::{Side, Stream};
+use crate::stream::Stream;
 use alloc::sync::Arc;
 use core::net::{IpAddr, SocketAddr};
 

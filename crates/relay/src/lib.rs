@@ -28,6 +28,7 @@ mod pairs;
 mod passage;
 mod relay;
 mod report;
+mod side;
 mod statistics;
 mod stream;
 #[cfg(test)]
@@ -45,7 +46,8 @@ pub use pairs::{PORTS_PER_STREAM, Pairs, PortRange, PortRangeError};
 pub use passage::{Passage, Role};
 pub use relay::{Calls, Limits, Refusals, Relay, Selection};
 pub use report::CallReport;
+pub use side::Side;
 pub use statistics::{Direction, Reported, Rewrites};
-pub use stream::{Relayed, Side, Stream};
+pub use stream::{Relayed, Stream};
 pub use transcode::{CodecRules, Conversions};
 pub use {media, rtp, sdp, srtp};

@@ -1,7 +1,7 @@
 //! The descriptions that pass the relay.
 
 use crate::end::End;
-use crate::stream::Side;
+use crate::side::Side;
 use core::time::Duration;
 
 /// The place of a description in the exchange of offers and answers (RFC 3264, RFC 6337).

@@ -7,7 +7,7 @@ use crate::error::RelayError;
 use crate::host::{Host, Ports};
 use crate::passage::{Passage, Role};
 use crate::report::CallReport;
-use crate::stream::Side;
+use crate::side::Side;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;

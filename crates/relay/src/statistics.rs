@@ -62,7 +62,7 @@ impl LegStatistics {
     ) {
         self.count(length, now);
         let payload_type = header.payload_type();
-        let is_event = announced.events & crate::announcement::bit(payload_type) != 0;
+        let is_event = announced.events & crate::codec::bit(payload_type) != 0;
         let reception = match &mut self.reception {
             Some(reception) if reception.ssrc() == header.ssrc() => reception,
             _ => {

@@ -1,11 +1,12 @@
 //! The packets of one medium between two legs.
 
-use crate::announcement::{Announcement, Content, bit};
+use crate::announcement::{Announcement, Content};
 use crate::bandwidth::{Pace, Share};
-use crate::codec::Codec;
+use crate::codec::{Codec, bit};
 use crate::error::Drop;
 use crate::frame::{Ends, Entry};
 use crate::keying::LegKeys;
+use crate::side::Side;
 use crate::statistics::{Direction, LegStatistics, Rewrites};
 use crate::transcode::Conversion;
 use alloc::sync::Arc;
@@ -19,35 +20,6 @@ use rtp::Header;
 /// The packets that an address which is not proven gets at most before a packet came from it: ten
 /// seconds of audio in packets of 20 ms.
 const MAX_UNCONFIRMED: u32 = 500;
-
-/// One of the two ends of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Side {
-    /// The end that began the call.
-    Caller,
-    /// The end that was called.
-    Callee,
-}
-
-impl Side {
-    /// Both sides.
-    pub const BOTH: [Self; 2] = [Self::Caller, Self::Callee];
-
-    /// The other side.
-    #[must_use]
-    pub const fn other(self) -> Self {
-        match self {
-            Self::Caller => Self::Callee,
-            Self::Callee => Self::Caller,
-        }
-    }
-
-    /// The index of the side: 0 or 1.
-    #[must_use]
-    pub const fn index(self) -> usize {
-        self as usize
-    }
-}
 
 /// A packet that is to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -165,7 +165,8 @@ impl Agent {
         })
     }
 
-    /// Writes a BYE that ends an answered call after this agent is gone, with the header field lines
+    /// Writes a BYE that ends an answered call after this agent is gone, with the header field
+    /// lines
     /// `lines`, and returns it with its flow. Its CSeq leaves room for the requests of the call
     /// until then.
     #[must_use]

@@ -1,5 +1,5 @@
-//! Persistent data: users, settings, registrations and records of calls. The traits here are the interface for the
-//! server and the commands. Each implementation has a module of its own.
+//! Persistent data: users, settings, registrations and records of calls. The traits here are the
+//! interface for the server and the commands. Each implementation has a module of its own.
 
 mod calls;
 mod error;

@@ -37,13 +37,13 @@ impl Host<RawMutex> for OneStream {
     }
 }
 
-/// Converts packets. The first byte chooses the codecs, the second one the packet times. Each packet
-/// has a byte for the time before it in milliseconds, one that chooses the side and the channel, and
-/// one for its length.
+/// Converts packets. The first byte chooses the codecs, the second one the packet times. Each
+/// packet has a byte for the time before it in milliseconds, one that chooses the side and the
+/// channel, and one for its length.
 ///
 /// # Panics
-/// A packet that is sent is no RTP or RTCP, has the payload type of no agreed codec, or there is more
-/// sound than the limit.
+/// A packet that is sent is no RTP or RTCP, has the payload type of no agreed codec, or there is
+/// more sound than the limit.
 pub fn transcode(bytes: &[u8]) {
     let [pair, times, rest @ ..] = bytes else { return };
     let mut rest = rest;

@@ -46,8 +46,8 @@ pub(crate) enum Order {
     /// Open the ends of this share of calls with media; answered with [`Reply::Opened`] and, after
     /// [`Order::Begin`] and the load, with [`Reply::Media`].
     Media(Box<voice::Plan>),
-    /// Begin the calls with media at this time in microseconds of the agent's clock. No reply of its
-    /// own.
+    /// Begin the calls with media at this time in microseconds of the agent's clock. No reply of
+    /// its own.
     Begin(u64),
     /// Run this job from `start` in microseconds of the agent's clock; answered with
     /// [`Reply::Found`], and [`Reply::Glance`] during the job.

@@ -370,8 +370,9 @@ impl Profile {
         write().map_err(|error| SutError::Io(format!("cannot write {path}"), error))
     }
 
-    /// Returns the path of the program `name`: that of `NAME_BIN` in the environment, else a file beside
-    /// this program, else one in `PATH`. A name with a slash is relative to the profile's folder.
+    /// Returns the path of the program `name`: that of `NAME_BIN` in the environment, else a file
+    /// beside this program, else one in `PATH`. A name with a slash is relative to the profile's
+    /// folder.
     fn program(&self, name: &str, install: &str) -> Result<PathBuf, SutError> {
         let missing = || SutError::Missing(name.to_owned(), install.to_owned());
         let existing = |path: PathBuf| path.is_file().then_some(path);

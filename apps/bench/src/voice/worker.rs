@@ -170,7 +170,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Removes the bindings of the callees, and of callers that register, as far as the server answers.
+    /// Removes the bindings of the callees, and of callers that register, as far as the server
+    /// answers.
     pub(crate) fn unregister(&mut self) {
         let now = self.now();
         let callers_register = self.plan.callees.are_called_after_registration();

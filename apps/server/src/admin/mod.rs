@@ -66,7 +66,8 @@ pub(crate) enum Request {
         /// The Call-ID, or the identifier in the list of calls.
         call: String,
     },
-    /// Forgets all marks and messages. A row for each traced call, a [`Traced`](crate::trace::Traced).
+    /// Forgets all marks and messages. A row for each traced call, a
+    /// [`Traced`](crate::trace::Traced).
     EndTraces,
     /// One row, a [`Drained`].
     Drain {

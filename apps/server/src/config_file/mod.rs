@@ -328,8 +328,8 @@ fn read_calls(section: &mut Section<'_, '_>, settings: &mut Settings) {
     );
 }
 
-/// The files named in the configuration at `path` that cannot be read: the place and the key of each,
-/// and the error.
+/// The files named in the configuration at `path` that cannot be read: the place and the key of
+/// each, and the error.
 pub(crate) fn unreadable_files(path: &Path) -> Vec<String> {
     let error = |NamedFile { place, key, path }: NamedFile| {
         let error = std::fs::File::open(&path).err()?;

@@ -48,8 +48,8 @@ impl SharedB2bua {
         internal.extend(taken.map(|it| (it.flow, bytes[it.range].to_vec())));
     }
 
-    /// Passes the messages in `local.internal` to the B2BUA, and its messages to the engine. `trace`
-    /// is told which of those each message causes, since a leg has a Call-ID of its own.
+    /// Passes the messages in `local.internal` to the B2BUA, and its messages to the engine.
+    /// `trace` is told which of those each message causes, since a leg has a Call-ID of its own.
     pub(super) fn exchange(&self, now: Instant, local: &mut Local, trace: &Tracer) {
         for (flow, bytes) in std::mem::take(&mut local.internal) {
             let receive = |b2bua: &mut B2bua| b2bua.receive(now, &flow, &bytes);

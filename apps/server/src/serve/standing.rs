@@ -1,5 +1,5 @@
-//! The file of the B2BUA's answered calls. If the server is killed, its next start ends them at both
-//! ends. A thread of its own writes it.
+//! The file of the B2BUA's answered calls. If the server is killed, its next start ends them at
+//! both ends. A thread of its own writes it.
 
 use crate::failure::Failure;
 use crate::log;
@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, ErrorKind, Write};
 use std::net::SocketAddr;
+use std::num::NonZeroU64;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -44,28 +45,35 @@ struct Line {
 /// A request that ends a call at one end.
 #[derive(Serialize, Deserialize)]
 struct Bye {
-    is_secure: bool,
+    transport: String,
+    /// The number of its connection, which is one of an internal flow.
+    connection: NonZeroU64,
     local: SocketAddr,
     remote: SocketAddr,
     message: String,
 }
 
 impl Bye {
-    fn new(transmit: &Transmit) -> Self {
+    /// `None` for a message without a connection, which no internal flow is.
+    fn new(transmit: &Transmit) -> Option<Self> {
         let Transmit { flow, bytes } = transmit;
-        Self {
-            is_secure: flow.transport.is_secure(),
+        Some(Self {
+            transport: flow.transport.uri_name().to_owned(),
+            connection: flow.connection?.0,
             local: flow.local,
             remote: flow.remote,
             message: String::from_utf8_lossy(bytes).into_owned(),
-        }
+        })
     }
 
-    fn transmit(self) -> Transmit {
-        let transport = if self.is_secure { Transport::Tls } else { Transport::Tcp };
-        let connection = Some(Connection::INTERNAL);
-        let flow = Flow { transport, local: self.local, remote: self.remote, connection };
-        Transmit { flow, bytes: self.message.into_bytes() }
+    fn transmit(self) -> Option<Transmit> {
+        let flow = Flow {
+            transport: Transport::parse(self.transport.as_bytes())?,
+            local: self.local,
+            remote: self.remote,
+            connection: Some(Connection(self.connection)),
+        };
+        Some(Transmit { flow, bytes: self.message.into_bytes() }).filter(|it| it.flow.is_internal())
     }
 }
 
@@ -120,7 +128,7 @@ fn read(path: &Path) -> io::Result<Vec<Transmit>> {
             false => standing.insert(call, byes),
         };
     }
-    Ok(standing.into_values().flatten().map(Bye::transmit).collect())
+    Ok(standing.into_values().flatten().filter_map(Bye::transmit).collect())
 }
 
 fn begin(path: &Path) -> io::Result<File> {
@@ -154,7 +162,7 @@ impl Written {
     fn write(&mut self, event: &Event) -> io::Result<()> {
         let line = match event {
             Event::Answered { call, byes } => {
-                Line { call: *call, byes: byes.iter().map(Bye::new).collect() }
+                Line { call: *call, byes: byes.iter().filter_map(Bye::new).collect() }
             }
             Event::Ended { call } => Line { call: *call, byes: Vec::new() },
             _ => return Ok(()),
@@ -196,9 +204,9 @@ mod tests {
             transport: Transport::Tls,
             local: ([192, 0, 2, 1], 5061).into(),
             remote: ([192, 0, 2, host], 5061).into(),
-            connection: Some(Connection::INTERNAL),
+            connection: None,
         };
-        Transmit { flow, bytes: text.as_bytes().to_vec() }
+        Transmit { flow: flow.internal(), bytes: text.as_bytes().to_vec() }
     }
 
     fn answered(call: u64) -> Event {

@@ -14,7 +14,7 @@ const STEP: usize = 33;
 const MARGIN: usize = 12;
 
 /// The ladder of `messages`. Those of the second and further Call-IDs are marked with a letter.
-pub(super) fn ladder(messages: &[Traffic]) -> String {
+pub(crate) fn ladder(messages: &[Traffic]) -> String {
     let name = |it: &Traffic| format!("{}:{}", it.transport, it.remote);
     let mut columns: Vec<String> = Vec::new();
     for message in messages {

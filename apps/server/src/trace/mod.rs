@@ -1,9 +1,8 @@
 //! Traces: the SIP messages of calls that were marked. They are kept in memory only.
 
 mod blank;
-pub(crate) mod command;
-mod ladder;
-mod pcapng;
+pub(crate) mod ladder;
+pub(crate) mod pcapng;
 
 use crate::call_lines::party;
 use net::wall_clock;

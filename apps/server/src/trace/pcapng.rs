@@ -21,7 +21,7 @@ const UDP: u8 = 17;
 const TCP: u8 = 6;
 
 /// The file with `messages`.
-pub(super) fn pcapng(messages: &[Traffic]) -> Vec<u8> {
+pub(crate) fn pcapng(messages: &[Traffic]) -> Vec<u8> {
     let mut out = Vec::new();
     // Section header: byte order, version 1.0, unknown length.
     let mut header = 0x1a2b_3c4d_u32.to_le_bytes().to_vec();

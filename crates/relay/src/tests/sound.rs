@@ -251,8 +251,8 @@ fn lost_packets_stay_lost_and_late_ones_are_sorted() {
     let call = Call::new([Codec::Pcma, Codec::G722], [&[], &[]]);
     let sent = packets(Codec::Pcma, &sine(440.0, 8000, 1000), &[20]);
     let mut received = Vec::new();
-    // The packets 5 and 7 are exchanged with their neighbours, 10 and 11 come twice, 20 is lost, and
-    // 31 comes after two later ones.
+    // The packets 5 and 7 are exchanged with their neighbours, 10 and 11 come twice, 20 is lost,
+    // and 31 comes after two later ones.
     let order = (0..5).chain([6, 5, 8, 7, 9, 10, 10, 11, 12, 11]).chain(13..20).chain(21..31);
     let order = order.chain([32, 33, 31]).chain(34..50);
     for at in order {

@@ -1,6 +1,6 @@
 //! The payload types of an audio medium, as far as a conversion deals with them.
 
-use crate::announcement::bit;
+use crate::codec::bit;
 use ::codec::Codec;
 use core::fmt;
 use rtp::payload::static_format;

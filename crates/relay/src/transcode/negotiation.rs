@@ -2,9 +2,8 @@
 
 use super::format::{Format, Formats, Kind};
 use super::rules::CodecRules;
-use crate::announcement::bit;
-use crate::codec::name_of;
-use crate::stream::Side;
+use crate::codec::{bit, name_of};
+use crate::side::Side;
 use ::codec::Codec;
 use rtp::payload::DYNAMIC_PAYLOAD_TYPES;
 use sdp::MediaDescription;

@@ -1,8 +1,8 @@
 //! The reports about converted packets (RFC 3550 section 6.4).
 //!
-//! The SSRC of a converted source stays, and so do the times of reports: the round-trip time is that
-//! between the ends. Numbers of packets, timestamps and jitter become those of the leg that receives
-//! the report.
+//! The SSRC of a converted source stays, and so do the times of reports: the round-trip time is
+//! that between the ends. Numbers of packets, timestamps and jitter become those of the leg that
+//! receives the report.
 
 use super::conversion::{Change, Conversion};
 use super::transcoder::{Transcoder, convert};

@@ -1,8 +1,9 @@
 //! The conversion of the packets of one direction.
 //!
 //! Packets drive it: there is neither a timer nor a thread. Sound that does not fill a packet waits
-//! for more of it. A timestamp of the output is that of the input, counted by another clock: silence
-//! stays silence, and a loss stays a loss where the packets of both sides have the same duration.
+//! for more of it. A timestamp of the output is that of the input, counted by another clock:
+//! silence stays silence, and a loss stays a loss where the packets of both sides have the same
+//! duration.
 
 use super::budget::{self, Budget};
 use super::event::EventMapper;

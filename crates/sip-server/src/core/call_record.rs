@@ -1,10 +1,12 @@
 //! The record of a relayed call that has ended.
 
-use crate::proxy::INTERNAL;
 use alloc::boxed::Box;
 use core::time::Duration;
 use relay::CallReport;
 use sip::{Instant, Message, StartLine};
+
+/// The label of an end at an internal flow.
+pub(crate) const INTERNAL: &str = "internal flow";
 
 /// The maximum length of a reason phrase or a Reason in a record, in bytes. The rest is not kept.
 const MAX_TEXT: usize = 256;

@@ -4,6 +4,7 @@
 use super::hangup::Hangup;
 use super::target::Target;
 use super::via_branch::{Answer, Said, ViaBranch};
+use crate::core::call_record::INTERNAL;
 use crate::core::config::{MediaKeys, Relaying};
 use crate::core::event::Env;
 use crate::core::flow::Flow;
@@ -19,11 +20,8 @@ use relay::{End, Keying, Passage, RelayError, Role, Side};
 use sip::header::{NameAddr, RAck};
 use sip::{HeaderName, Message, Method, Status, Transport, Uri};
 
-/// The label of an end at an internal flow.
-pub(crate) const INTERNAL: &str = "internal flow";
-
-/// Returns the body of `request` as it is sent to `target`, if it changes. It came on the first flow
-/// and is sent on the second one. `is_proven` is true if its sender has authenticated.
+/// Returns the body of `request` as it is sent to `target`, if it changes. It came on the first
+/// flow and is sent on the second one. `is_proven` is true if its sender has authenticated.
 ///
 /// # Errors
 /// The status of the response if the media of the call cannot be relayed.

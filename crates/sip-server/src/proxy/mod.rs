@@ -34,7 +34,6 @@ mod via_branch;
 mod way_back;
 
 pub(crate) use hangup::Hangup;
-pub(crate) use media::INTERNAL;
 pub(crate) use route::{Preprocessed, has_token, is_served, preprocess};
 pub(crate) use tables::Tables;
 

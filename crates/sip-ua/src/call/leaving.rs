@@ -2,23 +2,14 @@
 //! for the end of the retransmissions (RFC 3261 section 15).
 
 use super::exchange::cseq_of;
-use super::state::{Call, Established, State, Unacknowledged};
+use super::state::{Call, Established, Leaving, State};
 use crate::client_transaction::Owner;
 use crate::core::Core;
 use crate::draft::Draft;
 use crate::server_transaction::{Answer, ServerKey};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use sip::dialog::Dialog;
 use sip::{Flow, Instant, Message, Method};
-
-/// The state of a call that ends with its ACK.
-pub(super) struct Leaving {
-    pub(super) dialog: Dialog,
-    pub(super) answer: Unacknowledged,
-    /// The header field lines of the BYE.
-    lines: Vec<u8>,
-}
 
 impl Established {
     /// Returns the state in which the BYE waits, unless it may be sent at once.

@@ -3,7 +3,6 @@
 use super::ack::SentAck;
 use super::error::{CallError, CallState};
 use super::exchange::{Exchange, Offer};
-use super::leaving::Leaving;
 use super::redirect::Redirects;
 use super::referral::Referrals;
 use super::reliable::Responses;
@@ -69,6 +68,14 @@ pub(super) struct Referred {
     pub(super) referrals: Referrals,
     /// The time at which it is abandoned.
     pub(super) until: Instant,
+}
+
+/// The state of a call that ends with its ACK.
+pub(super) struct Leaving {
+    pub(super) dialog: Dialog,
+    pub(super) answer: Unacknowledged,
+    /// The header field lines of the BYE.
+    pub(super) lines: Vec<u8>,
 }
 
 pub(super) enum State {

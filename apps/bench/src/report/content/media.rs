@@ -1,48 +1,17 @@
 //! Simultaneous calls with media (row D2 of docs/sources.md).
 
+mod figures;
 mod limits;
 mod steps;
 
 use super::basis::{Report, unless_empty};
 use crate::metrics::{self, processors};
-use crate::record::{Delay, Histogram, Kind, Media, Run, Streams};
+use crate::record::{Kind, Media, Streams};
 use crate::report::chart::{Axis, Chart, Line, Look, Scale};
 use crate::report::document::{Section, Table};
 use crate::report::format;
-use crate::report::groups::{Group, percentile};
-
-/// A figure over the number of calls: the title of its chart, the unit, and the value of a run.
-type Figure = (&'static str, &'static str, fn(&Run) -> Option<f64>);
-
-/// The figures that are drawn over the calls, and normalised to the case without transcoding.
-const FIGURES: [Figure; 5] = [
-    ("CPU of the system under test", "processors busy", processors),
-    ("Registration request delay (RRD), median", "ms", |run| {
-        percentile(run, Delay::Rrd, 50.0).map(|us| us / 1000.0)
-    }),
-    ("Session request delay (SRD), median", "ms", |run| {
-        percentile(run, Delay::Srd, 50.0).map(|us| us / 1000.0)
-    }),
-    ("Mean jitter", "ms", |run| mean(&run.media.as_ref()?.figures.echo.jitter)),
-    ("Maximum packet delay (delta)", "ms", |run| {
-        longest(&run.media.as_ref()?.figures.echo.max_delta)
-    }),
-];
-
-/// Returns the mean in milliseconds.
-fn mean(times: &Histogram) -> Option<f64> {
-    (!times.is_empty()).then(|| times.mean() / 1000.0)
-}
-
-/// Returns the longest time in milliseconds.
-fn longest(times: &Histogram) -> Option<f64> {
-    (!times.is_empty()).then(|| times.max() as f64 / 1000.0)
-}
-
-/// Returns a percentile in milliseconds.
-fn at(times: &Histogram, percent: f64) -> Option<f64> {
-    times.told(percent).map(|us| us as f64 / 1000.0)
-}
+use crate::report::groups::Group;
+use figures::{FIGURES, at, longest, mean, names};
 
 /// Returns the section of calls with media, if there are any.
 pub(super) fn section(report: &Report<'_>) -> Option<Section> {
@@ -74,11 +43,6 @@ pub(super) fn section(report: &Report<'_>) -> Option<Section> {
     observed(report, &groups, &mut section);
     section.table(headroom(report, &groups));
     unless_empty(section)
-}
-
-/// The identifying cells of a row.
-fn names(report: &Report<'_>, group: &Group<'_>, media: &Media) -> Vec<String> {
-    vec![report.label(group), media.kind(), format::count(media.calls)]
 }
 
 fn figures(report: &Report<'_>, groups: &[(Group<'_>, &Media)]) -> Table {

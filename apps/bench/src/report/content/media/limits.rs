@@ -12,8 +12,8 @@ use crate::report::groups::{Group, percentile};
 /// A criterion: true for a step that is within the limit; `None` if that is not known.
 type Criterion = fn(&Group<'_>) -> Option<bool>;
 
-/// The criteria, in the order of the columns. All but the first limit the last step before it fails;
-/// the processors are used up at the first step at their maximum.
+/// The criteria, in the order of the columns. All but the first limit the last step before it
+/// fails; the processors are used up at the first step at their maximum.
 const CRITERIA: [Criterion; 4] = [
     |group| Some(group.median(metrics::busy)? <= metrics::USED_UP),
     |group| {

@@ -2,7 +2,7 @@
 //! to 14 of the source.
 
 use super::super::basis::Report;
-use super::{FIGURES, names};
+use super::figures::{FIGURES, names};
 use crate::record::{Media, Run};
 use crate::report::chart::{Axis, Chart, Line, Look, Scale};
 use crate::report::document::{Section, Table};
@@ -38,8 +38,9 @@ fn is_transcoded(media: &Media) -> bool {
     media.codecs[0] != media.codecs[1]
 }
 
-/// Adds the charts: the figures of calls without transcoding, if there are any, with a line for each
-/// system, codec and protection; then those of the others, normalised, in charts of each system.
+/// Adds the charts: the figures of calls without transcoding, if there are any, with a line for
+/// each system, codec and protection; then those of the others, normalised, in charts of each
+/// system.
 pub(super) fn charts(report: &Report<'_>, groups: &[(Group<'_>, &Media)], section: &mut Section) {
     let all = of(report, groups);
     let (transcoded, plain): (Vec<_>, Vec<_>) =

@@ -1,6 +1,5 @@
 //! `barebell trace`.
 
-use super::{Mark, Target, Traced, Traffic, ladder, pcapng};
 use crate::access::Access;
 use crate::admin::Request;
 use crate::admin::ask::Ask;
@@ -10,6 +9,7 @@ use crate::failure::{Failure, during};
 use crate::history::user;
 use crate::output::{Out, printable};
 use crate::screens::aligned;
+use crate::trace::{Mark, Target, Traced, Traffic, ladder, pcapng};
 use serde::Serialize;
 use std::fs::OpenOptions;
 use std::io::Write;
