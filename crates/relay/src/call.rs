@@ -297,7 +297,8 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
                 }
                 None => KeyChange::None,
             };
-            let is_convertible = is_rtp && medium.is_convertible(description);
+            let is_convertible =
+                cfg!(feature = "convert") && is_rtp && medium.is_convertible(description);
             if is_convertible && !rules.transcode.is_empty() && medium.conversion.is_none() {
                 medium.conversion = self.conversions.charge(self.charge.owner()).ok();
             }

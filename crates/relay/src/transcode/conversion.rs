@@ -1,7 +1,8 @@
 //! The conversion of the packets from one leg, and of their reports.
 
+use super::counts::Conversions;
 use super::negotiation::Route;
-use super::transcoder::{Conversions, Numbers, Transcoder};
+use super::transcoder::{Numbers, Transcoder};
 use crate::error::Drop;
 use alloc::boxed::Box;
 use core::time::Duration;

@@ -1,17 +1,30 @@
 //! The conversion of audio between two legs that use different codecs.
 
+#[cfg(feature = "convert")]
 mod budget;
+#[cfg(feature = "convert")]
 mod conversion;
+#[cfg(not(feature = "convert"))]
+#[path = "no_conversion.rs"]
+mod conversion;
+mod counts;
+#[cfg(feature = "convert")]
 mod event;
+#[cfg_attr(not(feature = "convert"), allow(dead_code))]
 mod format;
+#[cfg_attr(not(feature = "convert"), allow(dead_code))]
 mod negotiation;
+#[cfg(feature = "convert")]
 mod output;
+#[cfg(feature = "convert")]
 mod report;
 mod rules;
+#[cfg(feature = "convert")]
 mod transcoder;
+#[cfg(feature = "convert")]
 mod window;
 
 pub(crate) use conversion::Conversion;
+pub use counts::Conversions;
 pub(crate) use negotiation::{FormatChange, MediumCodecs};
 pub use rules::CodecRules;
-pub use transcoder::Conversions;

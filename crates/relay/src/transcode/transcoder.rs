@@ -6,6 +6,7 @@
 //! duration.
 
 use super::budget::{self, Budget};
+use super::counts::Conversions;
 use super::event::EventMapper;
 use super::format::Kind;
 use super::negotiation::Route;
@@ -26,23 +27,6 @@ const MAX_NOISE: usize = 32;
 
 /// The sound that a packet of comfort noise makes for an end without comfort noise.
 const NOISE: Duration = Duration::from_millis(20);
-
-/// Counters of a conversion.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Conversions {
-    /// Packets that came after later ones were processed.
-    pub late: u64,
-    /// Packets that came twice.
-    pub repeated: u64,
-    /// Packets that did not come in time, by their sequence numbers.
-    pub missing: u64,
-    /// Packets over the limit of sound for each second of time.
-    pub excess: u64,
-    /// Packets that cannot be converted: too long, not of their codec, or of an event that the
-    /// other end does not take.
-    pub unusable: u64,
-}
 
 /// The conversion of one direction.
 #[derive(Debug)]
