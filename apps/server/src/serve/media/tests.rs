@@ -4,7 +4,7 @@ use super::packets::{BUFFER, MAX_PACKET};
 use super::*;
 use net::Clock;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use relay::{Calls, End, Limits, Passage, RelayError, Role};
+use relay::{Bandwidth, Calls, End, Limits, Passage, RelayError, Role};
 use std::net::{SocketAddr, UdpSocket};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -64,7 +64,10 @@ const RECEIVER_REPORT: [u8; 8] = [0x80, 201, 0, 1, 0, 0, 0, 9];
 impl Rig {
     fn new(local: &str, ports: &str, pairs: usize) -> Self {
         let media = Media::new(ports.parse().unwrap(), pairs, WORKERS).unwrap();
-        Self { relay: Relay::new(media, Limits::default()), local: local.parse().unwrap() }
+        // Some tests send more than a call may.
+        let bandwidth = Bandwidth { all: u64::MAX, owner: u64::MAX, call: u64::MAX };
+        let limits = Limits { bandwidth, ..Limits::default() };
+        Self { relay: Relay::new(media, limits), local: local.parse().unwrap() }
     }
 
     fn describe(
