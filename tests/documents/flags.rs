@@ -7,8 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 /// Flags of other programs (`./image`, Valgrind) that pages name beside their commands.
-const FOREIGN: [&str; 5] =
-    ["--port", "--tool", "--table", "--num-threads", "--delete-delay"];
+const FOREIGN: [&str; 5] = ["--port", "--tool", "--table", "--num-threads", "--delete-delay"];
 
 /// The flags of a program, by subcommand, such as `user add`; the program's own by the empty name.
 type Help = BTreeMap<String, BTreeSet<String>>;
