@@ -152,13 +152,13 @@ fn the_documented_commands_work_and_sound_goes_both_ways() {
     bare.wait_for("the call has ended: hung up here");
 
     // A call reaches it at once after it has hung up, and so does another one.
-    for number in 2..=3 {
+    // Its screen repeats lines of the log, so the calling phone tells the progress.
+    for _ in 0..2 {
         let mut caller = call_from_bob();
-        bare.wait_for_times("sip:bob@127.0.0.1 calls", number - 1);
+        caller.wait_for("it rings");
         press(&format!("{LOOK}\r{TO_LOG}"));
-        bare.wait_for_times("the call is established", number);
+        caller.wait_for("in a call with");
         press(&format!("{LOOK}{MENU}th{TO_LOG}"));
-        bare.wait_for_times("the call has ended: hung up here", number);
         let status = caller.process.wait(DEADLINE).expect("the call ends");
         assert!(status.success(), "{status}: {}", caller.text());
     }
