@@ -34,6 +34,9 @@ pub(crate) enum Outcome {
     NoRoute(String),
 }
 
+/// The reason of a server's 403 for a domain that it does not have.
+const DOMAIN_NOT_SERVED: &str = "Domain Not Served";
+
 impl Outcome {
     pub(crate) const fn code(&self) -> u8 {
         match self {
@@ -124,10 +127,12 @@ impl Outcome {
     /// The outcome of the failed registration of `account`.
     pub(crate) fn of_registration(failure: &Failure, account: &str) -> Self {
         match failure {
-            Failure::Refused { status: 403, reason } => Self::Unauthorized(format!(
-                "the registrar of {account} answers 403 {reason}: it may not serve the domain of \
-                 this address; its operator knows the domains (`barebell status`)"
-            )),
+            Failure::Refused { status: 403, reason } if reason == DOMAIN_NOT_SERVED => {
+                Self::Unauthorized(format!(
+                    "the registrar of {account} answers 403 {reason}: its operator knows the \
+                     domains (`barebell status`)"
+                ))
+            }
             Failure::Refused { status, reason } => {
                 Self::of_status(*status, reason, &format!("the registrar of {account}"))
             }
@@ -241,7 +246,9 @@ mod tests {
         let refused = Failure::Refused { status: 403, reason: "Domain Not Served".into() };
         let refused = Outcome::of_registration(&refused, "sip:a@b");
         assert_eq!(refused.code(), 14);
-        assert!(refused.to_string().contains("403 Domain Not Served: it may not serve the domain"));
+        assert!(
+            refused.to_string().contains("403 Domain Not Served: its operator knows the domains")
+        );
         let missing = denied(Denial::NoPassword);
         assert!(missing.contains("BAREBELL_PHONE_PASSWORD") && missing.contains("--password-fd"));
         assert!(denied(Denial::Wrong).contains("password is wrong"));

@@ -51,6 +51,9 @@ impl Flow {
     /// reliable stream that is as secure as this flow. Its messages never leave the process.
     #[must_use]
     pub const fn internal(&self) -> Self {
+        if self.is_internal() {
+            return *self;
+        }
         let (transport, connection) = match self.transport {
             Transport::Udp => (Transport::Tcp, Connection::INTERNAL_OF_DATAGRAM),
             transport => (transport, Connection::INTERNAL),

@@ -4,7 +4,7 @@
 use crate::dialog::{Call, NAT, answer, configs};
 use crate::rig::{ALICE, BOB, Draft, Rig, STRANGER, Sent, closed_config, tcp, text, udp};
 use barebell_sip_server::config::State;
-use barebell_sip_server::{Config, Flow};
+use barebell_sip_server::{Config, Event, Flow};
 use sip::{Duration, HeaderName};
 
 const STATES: [State; 2] = [State::Stateful, State::Stateless];
@@ -48,7 +48,9 @@ impl Ringing {
     fn fate(&mut self, draft: &Draft) -> (Option<u16>, bool) {
         let reaction = self.rig.send(&udp(STRANGER), draft);
         let status = reaction.responses().next().map(Sent::status);
-        (status, reaction.requests().next().is_some() || !reaction.events.is_empty())
+        let is_notice = |event: &Event| matches!(event, Event::Notice(_));
+        let goes_on = reaction.requests().next().is_some();
+        (status, goes_on || !reaction.events.iter().all(is_notice))
     }
 }
 

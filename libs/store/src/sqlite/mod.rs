@@ -233,6 +233,6 @@ mod tests {
         let users = all(&storage, None);
         let [alice] = &users[..] else { panic!("{users:?}") };
         assert_eq!((&alice.name[..], &alice.logins.by_address), ("alice", &None));
-        assert_eq!(storage.put_users(&users).unwrap().changed, 1);
+        assert_eq!(storage.put_users(&users).unwrap().unchanged, 1);
     }
 }

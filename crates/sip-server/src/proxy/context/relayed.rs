@@ -65,8 +65,10 @@ impl Context {
             }
         }
         let failing = core::mem::take(&mut search.failing);
+        // A branch may have been refused, and the call answered on another one.
         if failing.by().is_some()
             && let Ok(response) = Message::parse(self.back.last_response())
+            && response.status().is_some_and(|status| status >= 300)
         {
             env.out.events.extend(failing.record(&response, env).map(Event::CallEnded));
         }
