@@ -7,7 +7,7 @@ use core::time::Duration;
 /// The traffic that may arrive at once after a pause.
 const BURST: Duration = Duration::from_secs(2);
 
-/// The limits of a bandwidth in bytes a second, of UDP payload.
+/// The limits of a bandwidth in bytes a second, of UDP payload. [`u64::MAX`] is no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bandwidth {
     /// Of all calls.
@@ -33,8 +33,11 @@ pub(crate) struct Pace {
 
 impl Pace {
     /// Adds `length` bytes. Returns false, and adds nothing, if they are over `rate` bytes a
-    /// second.
+    /// second. [`u64::MAX`] is no limit.
     pub(crate) fn admit(&self, length: usize, rate: u64, now: Duration) -> bool {
+        if rate == u64::MAX {
+            return true;
+        }
         let now = now.as_nanos() as u64;
         let cost = (length as u64).saturating_mul(1_000_000_000) / rate.max(1);
         let add = |until: u64| {
