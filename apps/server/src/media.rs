@@ -28,7 +28,7 @@ pub(crate) struct MediaSettings {
 /// The limits of the records of calls in the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct History {
-    /// The time that records are kept for. `None` if there are none.
+    /// The time that records are kept for. `None` keeps no records.
     pub(crate) age: Option<Duration>,
     /// The maximum number of records.
     pub(crate) calls: usize,
@@ -74,7 +74,7 @@ impl Default for RecordsSize {
 }
 
 impl MediaSettings {
-    /// The limits of the records in the database. `None` if there are none.
+    /// The limits of the records in the database. `None` keeps no records.
     pub(crate) fn history(&self) -> Option<Keep> {
         let age = self.history.age.filter(|_| self.records != RecordsPlace::Off)?;
         Some(Keep { age, calls: self.history.calls as u64 })

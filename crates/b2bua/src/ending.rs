@@ -57,7 +57,7 @@ impl B2bua {
     }
 }
 
-/// Returns the status for a caller whose callee has ended the call unanswered.
+/// Returns the status for the caller after the callee has ended the call unanswered.
 fn status_of(end: &End) -> u16 {
     match end {
         End::Failed(failure) => failure.status(),

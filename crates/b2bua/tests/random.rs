@@ -234,7 +234,7 @@ impl World {
         }
     }
 
-    /// What each answered call's phone has sent is what a phone at the other end got.
+    /// Each description that a phone in an answered call has sent is known to another phone.
     fn check(&self, seed: u64) {
         let answered = || self.calls.iter().flatten().filter(|(_, call)| call.is_answered);
         for (id, call) in answered().filter(|(_, call)| !call.local.is_empty()) {

@@ -57,7 +57,7 @@ fn description(host: &str, port: u16, codec: Codec) -> String {
     )
 }
 
-/// A stream whose caller has the first codec, and whose callee has the second one.
+/// A stream between a caller with the first codec and a callee with the second one.
 fn stream(codecs: [Codec; 2]) -> Arc<Stream<RawMutex>> {
     let relay: Relay<RawMutex, _> = Relay::new(Numbers::default(), Limits::default());
     let permits = |_: SocketAddr| true;

@@ -32,7 +32,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Returns a server without programs, whose files are in `folder`.
+    /// Returns a server without programs, with its files in `folder`.
     pub(super) const fn new(stop: Signal, folder: TempDir) -> Self {
         Self { children: Vec::new(), stop, guard: None, alive: None, folder }
     }

@@ -110,7 +110,7 @@ fn older_files_are_imported_once_and_records_are_limited() {
     let (server, _) = serve_with(&site, "27700-27749", "history = \"10000d\"");
     assert_eq!(await_records(&site, 2).len(), 2);
     server.terminate();
-    // Without records in the file there are none in the database.
+    // A file without records adds none to the database.
     let other = Site::new();
     let (_server, address) = serve_with(&other, "27750-27799", "records = false");
     let ([caller, callee], _, within) = call(&address);

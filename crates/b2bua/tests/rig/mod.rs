@@ -316,7 +316,7 @@ impl Rig {
         }
     }
 
-    /// Processes the next event of the network. Returns false if there is none.
+    /// Processes the next event of the network. Returns false at the end of all events.
     pub(crate) fn step(&mut self) -> bool {
         let Some(event) = self.network.next_event() else { return false };
         let now = self.now();
