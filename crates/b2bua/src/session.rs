@@ -92,8 +92,8 @@ impl B2bua {
             }
             None => {
                 bridge.leg(side).received = answer;
-                if is_news {
-                    bridge.due = Some(side.other());
+                // A bridge is listed once.
+                if is_news && bridge.due.replace(side.other()).is_none() {
                     self.due.push(id);
                 }
             }
