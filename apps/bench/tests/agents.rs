@@ -105,7 +105,10 @@ fn two_machines_put_one_load_on_a_third() {
         ("run --operation invite --rate 100 --duration 2s --users 40 --drain 5s --settle 0", 200),
     ] {
         let mut command = two.controller(arguments);
-        let output = command.args(["--json", "--max-lag", "10s"]).output().expect("a run");
+        let output = command
+            .args(["--json", "--max-lag", "10s", "--max-other-load", "100"])
+            .output()
+            .expect("a run");
         let record = record(&output);
         assert_eq!(output.status.code(), Some(0), "{}", text(&output));
         let run = &record["runs"][0];
@@ -154,7 +157,8 @@ fn barebell(two: &Two) -> Program {
 fn callers_of_two_machines_call_the_callees_of_both() {
     let two = Two::new();
     let _server = barebell(&two);
-    let arguments = "media --calls 8 --users 60 --audio 1s --duration 2s --max-lag 10s --settle 0 \
+    let arguments = "media --calls 8 --users 60 --audio 1s --duration 2s \
+        --max-lag 10s --max-other-load 100 --settle 0 \
                      --no-probe --no-headroom --quiet --json";
     // The server may not listen yet: then no callee can register.
     let output = until("server", || {
@@ -182,7 +186,8 @@ fn a_sender_here_calls_a_receiver_on_another_machine() {
     let two = Two::new();
     let _peer = two.peer();
     let mut command = two.lab.command(CONTROLLER, BENCH);
-    let arguments = "qos --callers 1,20 --repeats-of-step 2 --hold 100ms --max-lag 10s --settle 0 \
+    let arguments = "qos --callers 1,20 --repeats-of-step 2 --hold 100ms \
+        --max-lag 10s --max-other-load 100 --settle 0 \
                      --quiet --no-report --json --domain lab.example";
     command.args(arguments.split_ascii_whitespace());
     command.args(["--target", &format!("udp:{}:{PORT}", Lab::address(SERVER))]);
@@ -253,7 +258,10 @@ fn each_machine_has_users_of_its_own() {
     });
     let arguments =
         "run --operation register-update --rate 300 --duration 1s --users 90 --drain 5s";
-    let output = two.controller(arguments).args(["-q", "--max-lag", "10s"]).output();
+    let output = two
+        .controller(arguments)
+        .args(["-q", "--max-lag", "10s", "--max-other-load", "100"])
+        .output();
     let output = output.expect("a run");
     ending.store(true, Ordering::Relaxed);
     let users = server.join().expect("a server");

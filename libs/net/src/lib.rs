@@ -5,6 +5,7 @@ mod ask;
 mod clock;
 mod dns;
 mod filter;
+mod origins;
 mod priority;
 mod reader;
 mod route;
@@ -16,8 +17,9 @@ mod wire;
 pub use ask::ask;
 pub use clock::{Clock, nanoseconds, thread_time, wall_clock};
 pub use dns::Dns;
+pub use origins::Origins;
 pub use priority::{give_way, take_short_turns};
-pub use reader::{Hops, Origins, Reader, Reply};
+pub use reader::{Hops, Reader, Reply};
 pub use route::source_for;
 pub use tcp::{bound_output, connect, listen};
 pub use udp::{

@@ -188,6 +188,10 @@ pub(crate) struct DetailArgs {
     /// The highest 99th percentile of the generator's sending delay for a valid run
     #[arg(long, value_parser = values::duration, default_value = "10ms")]
     pub(crate) max_lag: Duration,
+    /// The highest share of the processors' time, in percent, that other programs may use on the
+    /// machine of the system under test in a valid run
+    #[arg(long, value_name = "PERCENT", default_value_t = 10.0)]
+    pub(crate) max_other_load: f64,
     /// The seed of Poisson arrivals
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
@@ -207,7 +211,7 @@ impl DetailArgs {
 
     /// Returns the limits of a valid run.
     pub(crate) fn limits(&self) -> Limits {
-        Limits { lag: self.max_lag, ..Limits::default() }
+        Limits { lag: self.max_lag, others: self.max_other_load / 100.0, ..Limits::default() }
     }
 
     /// Returns the time to wait for responses after the last start.

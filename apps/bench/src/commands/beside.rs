@@ -77,6 +77,8 @@ impl Beside {
             .arg(users.path())
             .arg("--max-lag")
             .arg(format!("{}us", args.load.detail.max_lag.as_micros()))
+            .arg("--max-other-load")
+            .arg(args.load.detail.max_other_load.to_string())
             .arg("-o")
             .arg(record.path())
             .stdin(Stdio::null())

@@ -231,7 +231,7 @@ fn measure(
     let judge = Judge {
         subject: started.and_then(|started| started.subject.as_ref()),
         settle: detail.settle,
-        max_lag: detail.max_lag,
+        limits: detail.limits(),
         authentication: args.load.users.auth,
     };
     let (fleet, ending) = (means.fleet.as_deref(), means.ending);

@@ -237,6 +237,7 @@ impl Session {
         label.clone_into(&mut run.label);
         run.repeat = repeat;
         let (watch, trouble) = meters.finish(measured.operations);
+        run.doubts.extend(self.limits.doubt_of_others(watch.as_ref()));
         run.watch = watch;
         let ended = self.has_ended().map(|last_words| format!("it has ended: {last_words}"));
         let (gone, broken) = match trouble {
@@ -347,7 +348,7 @@ impl Session {
         let judge = Judge {
             subject: self.subject.as_ref(),
             settle: self.settle,
-            max_lag: load.detail.max_lag,
+            limits: load.detail.limits(),
             authentication: spec.authentication,
         };
         let proof = voice::prove(&plan, load.detail.no_headroom, None, &self.ending)?;

@@ -4,6 +4,7 @@ use super::error::CommandError;
 use super::watching::Watching;
 use crate::agents::Fleet;
 use crate::load::generator::{local_address, of_tls};
+use crate::measure::Limits;
 use crate::record::{Delay, Generator, Headroom, Load, Media, Operation, Run, Steps};
 use crate::users::Users;
 use crate::voice::fault::Faults;
@@ -45,7 +46,7 @@ pub(super) struct Wanted {
 pub(super) struct Judge<'a> {
     pub(super) subject: Option<&'a Subject>,
     pub(super) settle: Option<Duration>,
-    pub(super) max_lag: Duration,
+    pub(super) limits: Limits,
     pub(super) authentication: bool,
 }
 
@@ -135,7 +136,8 @@ pub(super) fn measure(
         None => run(plan, ending, &mut meters)?,
     };
     let (watch, trouble) = meters.finish(found.operations);
-    let mut doubts = doubts(judge.max_lag, plan, &found, proof.as_ref());
+    let mut doubts = doubts(judge.limits.lag, plan, &found, proof.as_ref());
+    doubts.extend(judge.limits.doubt_of_others(watch.as_ref()));
     doubts.extend(trouble.map(|trouble| format!("the observation ended: {trouble}")));
     let run = describe(judge.authentication, plan, found, proof);
     Ok(Run { started: begun, watch, doubts, ..run })

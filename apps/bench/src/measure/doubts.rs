@@ -2,7 +2,7 @@
 //! under test (RFC 7502 section 4.9: the capacity of the tester has to exceed that of the system).
 
 use super::sums::OfMachine;
-use crate::record::{Ceiling, Run};
+use crate::record::{Ceiling, Run, Watch};
 use sip::Duration;
 
 /// The limits of a valid run.
@@ -14,11 +14,13 @@ pub(crate) struct Limits {
     pub(crate) busy: f64,
     /// The share of the generator's ceiling that may be offered.
     pub(crate) of_ceiling: f64,
+    /// The share of CPU time of the watched machine that other programs may use.
+    pub(crate) others: f64,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { lag: Duration::from_millis(10), busy: 0.9, of_ceiling: 0.8 }
+        Self { lag: Duration::from_millis(10), busy: 0.9, of_ceiling: 0.8, others: 0.1 }
     }
 }
 
@@ -87,6 +89,17 @@ impl Limits {
         doubts
     }
 
+    /// Returns the doubt about the machine of the system under test, observed as `watch`.
+    pub(crate) fn doubt_of_others(&self, watch: Option<&Watch>) -> Option<String> {
+        let others = watch?.others.filter(|&others| others > self.others)?;
+        Some(format!(
+            "other programs used {:.0} % of the processors' time beside the system under test, \
+             {:.0} % are allowed",
+            others * 100.0,
+            self.others * 100.0
+        ))
+    }
+
     /// Returns the doubts about `run` as a whole.
     pub(super) fn doubts(run: &Run) -> Vec<String> {
         let mut doubts = Vec::new();
@@ -106,5 +119,22 @@ impl Limits {
             ));
         }
         doubts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_programs_are_a_doubt_above_their_limit() {
+        let doubt = |others| {
+            let watch = Watch { others, ..Watch::default() };
+            Limits::default().doubt_of_others(Some(&watch))
+        };
+        assert_eq!(doubt(None), None, "an older record");
+        assert_eq!(doubt(Some(0.09)), None);
+        assert!(doubt(Some(0.37)).unwrap().starts_with("other programs used 37 % "));
+        assert_eq!(Limits::default().doubt_of_others(None), None, "no observed system");
     }
 }

@@ -82,6 +82,10 @@ pub(crate) struct Watch {
     pub(crate) memory_before: u64,
     /// The number of processors of the watched machine.
     pub(crate) cores: usize,
+    /// The share of the machine's CPU time that other programs used in the time of `total`. Absent
+    /// in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) others: Option<f64>,
     /// The samples, about one per second.
     pub(crate) samples: Vec<Sample>,
 }

@@ -14,6 +14,9 @@
 //!   such a page counts for each process, and the source says so.
 //! - *Context switches*: `/proc/PID/task/*/status`, voluntary and involuntary.
 //! - *Drops*: the column of `/proc/PID/net/udp` and `udp6`, for the open sockets of the processes.
+//! - *Other programs*: `/proc/stat` has the CPU time of the whole machine; that of the watched
+//!   processes, and of this program with its descendants if it runs there, is subtracted. The
+//!   resolution is 10 ms.
 //! - *Network bytes*: `/proc/PID/net/dev`, all interfaces of the first process's network namespace,
 //!   including `lo`, where every byte is sent and received on the same machine.
 //!
@@ -44,7 +47,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-use tally::{Tally, difference, sum};
+use tally::{TICK_NS, Tally, difference, sum};
 
 /// The interval of readings.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -121,6 +124,9 @@ pub(crate) struct Reading {
     pub(crate) total: Usage,
     /// Memory in bytes.
     pub(crate) memory: u64,
+    /// The CPU time of other programs on the watched machine so far, in microseconds, with the time
+    /// that its hypervisor gave to other machines. Only differences between marks are meaningful.
+    pub(crate) others_us: u64,
 }
 
 /// The result of a [`Watcher`].
@@ -158,6 +164,10 @@ struct Eye {
     /// The start time of each root, to distinguish it from a later process with the same id.
     started: Vec<u64>,
     tally: Tally,
+    /// The use of this program and its descendants, and of the watched processes; `None` if these
+    /// are on another machine.
+    ours: Option<Tally>,
+    others_us: u64,
     cores: usize,
     last: Option<Reading>,
 }
@@ -189,9 +199,34 @@ impl Eye {
         }
         self.tally.update(&snapshot, is_full);
         self.cores = self.cores.max(snapshot.cores);
-        let reading = Reading { at, total: self.tally.total(), memory: self.tally.memory() };
+        if is_full {
+            self.count_others(snapshot.machine);
+        }
+        let reading = Reading {
+            at,
+            total: self.tally.total(),
+            memory: self.tally.memory(),
+            others_us: self.others_us,
+        };
         self.last = Some(reading);
         Ok(reading)
+    }
+}
+
+impl Eye {
+    /// Counts the CPU time of other programs. `machine` is that of all programs, in ticks.
+    fn count_others(&mut self, machine: u64) {
+        let used = match &mut self.ours {
+            Some(ours) => {
+                let mut roots = self.roots.clone();
+                roots.extend(i32::try_from(std::process::id()));
+                ours.update(&parse(&source::read_local(&roots, false)), false);
+                ours.total()
+            }
+            None => self.tally.total(),
+        };
+        let used = used.cpu_user_us + used.cpu_system_us;
+        self.others_us = (machine * TICK_NS / 1000).saturating_sub(used);
     }
 }
 
@@ -225,6 +260,8 @@ impl Watcher {
             roots,
             started: Vec::new(),
             tally: Tally::default(),
+            ours: matches!(subject, Subject::Local(_)).then(Tally::default),
+            others_us: 0,
             cores: 0,
             last: None,
         };
@@ -338,6 +375,9 @@ pub(crate) fn assemble(
         Some(Sample { at: middle + seconds / 2.0, seconds: Some(seconds), usage, memory })
     };
     let marks = measured.iter().flat_map(|(begin, end)| [begin.memory, end.memory]);
+    let others = measured.iter().map(|(begin, end)| end.others_us.saturating_sub(begin.others_us));
+    let length = measured.iter().map(|(begin, end)| (end.at - begin.at).as_secs_f64());
+    let available = length.sum::<f64>() * watched.cores as f64;
     let seen = watched.samples.iter().map(|(.., memory)| *memory);
     Watch {
         operations: 0,
@@ -349,6 +389,7 @@ pub(crate) fn assemble(
         memory_max: marks.chain(seen).chain([before.memory]).max().unwrap_or(0),
         memory_before: before.memory,
         cores: watched.cores,
+        others: (available > 0.0).then(|| others.sum::<u64>() as f64 / 1e6 / available),
         samples: watched.samples.iter().filter_map(sample).collect(),
     }
 }

@@ -19,6 +19,10 @@ pub(super) struct Snapshot {
     pub(super) sent: u64,
     /// Processors of the machine; only in a full reading.
     pub(super) cores: usize,
+    /// Ticks of the processors in user and system mode, of all programs, and ticks that the
+    /// hypervisor gave to other machines; only in a full reading. Interrupts are excluded, since
+    /// those of the load's packets belong to the load.
+    pub(super) machine: u64,
 }
 
 impl Snapshot {
@@ -81,7 +85,14 @@ pub(super) fn parse(text: &str) -> Snapshot {
 
 fn file_line(snapshot: &mut Snapshot, path: &str, line: &str) -> Option<()> {
     if path == "stat" {
-        snapshot.cores += usize::from(line.starts_with("cpu") && !line.starts_with("cpu "));
+        if line.starts_with("cpu") && !line.starts_with("cpu ") {
+            snapshot.cores += 1;
+            let figures: Vec<&str> = line.split_ascii_whitespace().skip(1).collect();
+            // user, nice, system, steal
+            for index in [0, 1, 2, 7] {
+                snapshot.machine += figures.get(index)?.parse::<u64>().ok()?;
+            }
+        }
         return Some(());
     }
     let (pid, path) = path.split_once('/')?;
@@ -147,8 +158,8 @@ mod tests {
 
     const TEXT: &str = "\
 /proc/stat:cpu  1 2 3
-/proc/stat:cpu0 1 2 3
-/proc/stat:cpu1 1 2 3
+/proc/stat:cpu0 1 2 3 9 9 9 9 4 0 0
+/proc/stat:cpu1 5 6 7 9 9 9 9 8 0 0
 /proc/7/stat:7 (a (b) c) S 1 7 7 0 -1 4194304 5 6 0 0 210 320 43 54 20 0 2 0 987 1 2
 /proc/7/task/7/schedstat:2500000 1 2
 /proc/7/task/8/schedstat:1500000 1 2
@@ -170,7 +181,7 @@ lrwx------ 1 root root 64 Nov 21 23:16 3 -> socket:[4711]
     #[test]
     fn a_reading_is_understood() {
         let snapshot = parse(TEXT);
-        assert_eq!(snapshot.cores, 2);
+        assert_eq!((snapshot.cores, snapshot.machine), (2, 1 + 2 + 3 + 4 + 5 + 6 + 7 + 8));
         assert_eq!((snapshot.received, snapshot.sent), (1100, 2200));
         assert_eq!(snapshot.drops, HashMap::from([(4711, 42)]));
         assert_eq!(snapshot.sockets, HashSet::from([4711]));

@@ -91,7 +91,7 @@ pub(super) fn is_running(pid: i32) -> bool {
 }
 
 /// Reads the same files as the script, but only the needed ones of threads.
-fn read_local(roots: &[i32], is_full: bool) -> String {
+pub(super) fn read_local(roots: &[i32], is_full: bool) -> String {
     let mut text = String::new();
     let mut append = |path: &str, wanted: &dyn Fn(&str) -> bool| {
         // Files of ended processes are skipped.

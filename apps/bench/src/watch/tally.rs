@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 /// A tick of `/proc/PID/stat` in nanoseconds: 1/100 s on every Linux, whatever the kernel's own
 /// clock.
-const TICK_NS: u64 = 10_000_000;
+pub(super) const TICK_NS: u64 = 10_000_000;
 
 /// The use of a tree of processes. Only differences are meaningful: the first reading includes the
 /// use before it.

@@ -138,6 +138,7 @@ fn measured_times_are_added_up() {
         at: start + Duration::from_secs(seconds),
         total: Usage { cpu_user_us: used, ..Usage::default() },
         memory: used * 10,
+        others_us: seconds * 500_000,
     };
     let watched = Watched {
         source: "pid 7".to_owned(),
@@ -152,6 +153,7 @@ fn measured_times_are_added_up() {
     let measured = [(reading(10, 100), reading(20, 150)), (reading(30, 200), reading(40, 203))];
     let watch = assemble(&watched, &reading(5, 50), &measured, &[]);
     assert_eq!(watch.total.cpu_user_us, 53);
+    assert_eq!(watch.others, Some(0.25), "10 s of 20 s on two processors");
     assert_eq!((watch.memory_before, watch.memory, watch.memory_max), (500, 2030, 5000));
     let at: Vec<f64> = watch.samples.iter().map(|sample| sample.at).collect();
     assert_eq!(at, [-10.0, 5.0]);
@@ -162,7 +164,7 @@ fn samples_have_the_time_axis_of_the_measurement() {
     let start = Instant::now() + Duration::from_secs(100);
     let at = |millis: u64| start + Duration::from_millis(millis);
     let sample = |millis| (at(millis), 1.0, Usage::default(), millis);
-    let mark = Reading { at: start, total: Usage::default(), memory: 0 };
+    let mark = Reading { at: start, total: Usage::default(), memory: 0, others_us: 0 };
     let times = [500, 8_500, 9_000, 17_900, 19_000, 22_400, 30_000];
     let watched = Watched {
         source: "pid 7".to_owned(),

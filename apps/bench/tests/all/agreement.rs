@@ -49,7 +49,7 @@ fn sipp_sees_the_same_delay() {
     let theirs = theirs[theirs.len() / 2];
     let ended = bench(&format!(
         "run --target udp:{} --operation register-update --rate 100 --duration 1s --users 20 --warmup 0 \
-         --tail 0 --clock 0 --max-lag 10s --quiet --no-report --json",
+         --tail 0 --clock 0 --max-lag 10s --max-other-load 100 --quiet --no-report --json",
         peer.address
     ));
     assert_eq!(ended.status, 0, "{ended:?}");
@@ -72,7 +72,7 @@ fn captured(operation: &str, rules: &str) -> (Value, Value) {
         .args(
             "--rate 100 --duration 1s --users 20 --warmup 0 --tail 0 --clock 0 --t1 5s".split(' '),
         )
-        .args("--max-lag 10s --quiet --no-report --json".split(' '))
+        .args("--max-lag 10s --max-other-load 100 --quiet --no-report --json".split(' '))
         .output()
         .unwrap();
     let ended = Ended::from(output);
@@ -194,7 +194,7 @@ fn the_user_agent_server_of_sipp_is_called_without_a_registrar() {
     let _uas = sipp_uas(address, port);
     let ended = bench(&format!(
         "run --to sip:service@{address}:{port} --rate 50 --duration 1s --hold 100ms --warmup 0 --tail 0 \
-         --settle 0 --max-lag 10s --users 10 --quiet --no-report --json"
+         --settle 0 --max-lag 10s --max-other-load 100 --users 10 --quiet --no-report --json"
     ));
     assert_eq!(ended.status, 0, "{ended:?}");
     let record = ended.record();

@@ -9,7 +9,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// A short load, with a wide limit on the lag for a busy machine.
-const SHORT: &str = "--duration 500ms --warmup 0 --tail 0 --rate 100 --users 20 --max-lag 10s --quiet \
+const SHORT: &str = "--duration 500ms --warmup 0 --tail 0 --rate 100 --users 20 \
+    --max-lag 10s --max-other-load 100 --quiet \
                      --no-report";
 
 fn run(peer: &PeerProcess, more: &str) -> Ended {

@@ -6,7 +6,8 @@ use std::fs;
 use std::path::Path;
 
 /// The common options: short loads, and no limit on the generator's lag.
-const SHORT: &str = "--warmup 0 --tail 0 --max-lag 10s --quiet --no-report --json";
+const SHORT: &str =
+    "--warmup 0 --tail 0 --max-lag 10s --max-other-load 100 --quiet --no-report --json";
 
 /// Returns the record of a successful command.
 #[track_caller]
@@ -143,7 +144,7 @@ fn a_series_has_every_second_and_the_time_around_is_not_measured() {
     let peer = PeerProcess::start("");
     let ended = bench(&format!(
         "run --target udp:{} --rate 100 --duration 1s --warmup 1s --tail 500ms --users 20 --clock 0 \
-         --repeats 2 --max-lag 10s --quiet --no-report --json",
+         --repeats 2 --max-lag 10s --max-other-load 100 --quiet --no-report --json",
         peer.address
     ));
     assert_eq!(ended.status, 0, "{ended:?}");
@@ -428,7 +429,8 @@ fn written(folder: &Path) {
         folder,
         &format!(
             "run --target udp:{} --rate 100 --duration 500ms --users 20 --warmup 0 --tail 0 \
-             --max-lag 10s --repeats 2 --quiet --require success>=100% -o run.json -o run.html",
+ \
+                 --max-lag 10s --max-other-load 100 --repeats 2 --quiet --require success>=100% -o run.json -o run.html",
             peer.address
         ),
     );
@@ -458,7 +460,8 @@ fn a_report_has_every_form() {
     // Without a given file, reports have default names.
     let peer = PeerProcess::start("");
     let line = format!(
-        "run --target udp:{} --rate 50 --duration 100ms --users 20 --warmup 0 --tail 0 --max-lag 10s",
+        "run --target udp:{} --rate 50 --duration 100ms --users 20 --warmup 0 --tail 0 \
+            --max-lag 10s --max-other-load 100",
         peer.address
     );
     assert_eq!(bench_in(folder.path(), &line).status, 0);

@@ -8,8 +8,8 @@ use std::process::{Child, Command, Stdio};
 
 /// The options of short loads. The machine of a test may be busy, so the generator's lag and
 /// headroom are not judged.
-const SHORT: &str =
-    "--audio 1s --duration 2s --no-headroom --max-lag 10s --quiet --no-report --json";
+const SHORT: &str = "--audio 1s --duration 2s --no-headroom \
+    --max-lag 10s --max-other-load 100 --quiet --no-report --json";
 
 /// Returns the runs of a command, after checking that all calls succeeded.
 #[track_caller]
@@ -162,7 +162,8 @@ fn a_capture_shows_the_same_streams() {
 fn the_other_commands_carry_calls_with_media() {
     let folder = tempfile::tempdir().expect("a folder");
     let line = |command: &str| {
-        let common = "--sut barebell --users 40 --warmup 1s --settle 0 --no-headroom --max-lag 10s \
+        let common = "--sut barebell --users 40 --warmup 1s --settle 0 --no-headroom \
+            --max-lag 10s --max-other-load 100 \
                       --quiet --no-report --json";
         let line = format!("{command} {common}");
         bench_with(folder.path(), &[("BAREBELL_BIN", barebell().as_os_str())], &line)

@@ -31,7 +31,8 @@ pub(crate) fn barebell() -> PathBuf {
 /// Returns the record of a successful command.
 #[track_caller]
 fn record(line: &str) -> Value {
-    let line = format!("{line} --max-lag 10s --settle 0 --quiet --no-report --json");
+    let line =
+        format!("{line} --max-lag 10s --max-other-load 100 --settle 0 --quiet --no-report --json");
     let folder = tempfile::tempdir().unwrap();
     let ended: Ended =
         bench_with(folder.path(), &[("BAREBELL_BIN", barebell().as_os_str())], &line);

@@ -33,7 +33,8 @@ fn bench_by(address: Ipv4Addr, records: Vec<(&'static str, u16, Vec<u8>)>, line:
         .into()
 }
 
-const LOAD: &str = "--rate 20 --duration 200ms --warmup 0 --tail 0 --settle 0 --max-lag 10s --quiet --no-report --json";
+const LOAD: &str = "--rate 20 --duration 200ms --warmup 0 --tail 0 --settle 0 \
+    --max-lag 10s --max-other-load 100 --quiet --no-report --json";
 
 /// Returns the target of a successful load.
 #[track_caller]

@@ -3,7 +3,7 @@
 //! [`Pass`], and the INVITE of the B2BUA comes back on that flow.
 
 use super::media::other_keys;
-use super::pass::Pass;
+use super::pass::{self, Pass};
 use super::plan::Plan;
 use super::route::Preprocessed;
 use super::target::{Detour, Target, Targets};
@@ -100,4 +100,13 @@ pub(super) fn apply(pass: &Pass, request: &Message<'_>, targets: &mut Targets, e
     }
     let keying = if pass.changes_keys { other_keys(request, env) } else { None };
     targets.iter_mut().for_each(|target| target.keying = keying);
+}
+
+/// True if `request`, which arrived on `flow` and was refused with `status`, is the first INVITE of
+/// the B2BUA to a callee: it calls again, with other keys.
+pub(super) fn is_tried_again(request: &Message<'_>, flow: &Flow, status: u16) -> bool {
+    flow.is_internal()
+        && matches!(status, 415 | 488 | 606)
+        && request.session_description().is_some()
+        && !pass::asks_for_other_keys(request)
 }

@@ -193,6 +193,7 @@ pub(super) fn run(server: Server, load: Load, repeat: u32, seconds: u32) -> Run 
             memory_max: memory + (2 << 20),
             memory_before: memory,
             cores: 2,
+            others: Some(0.02),
             samples,
         }),
         media: None,
