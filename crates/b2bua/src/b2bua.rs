@@ -26,6 +26,8 @@ pub struct Counters {
     pub over_limit: u64,
     /// Calls that were rejected because of [`Config::calls_of_source`].
     pub over_share: u64,
+    /// Digits that a party did not get by INFO, since it had not answered earlier ones.
+    pub lost_digits: u64,
 }
 
 /// A back-to-back user agent. See the [crate] for its use.
@@ -40,6 +42,10 @@ pub struct B2bua {
     /// The requests that pass: the identifier as sent to the one leg, and as received from the
     /// other.
     pub(crate) passing: HashMap<RequestId, RequestId>,
+    /// The INFO requests with digits that wait for [`B2bua::answer_digit`], with their calls.
+    pub(crate) asked: HashMap<RequestId, (CallId, Vec<u8>)>,
+    /// The INFO requests with digits of this agent, and the legs that get them.
+    pub(crate) digits: HashMap<RequestId, (BridgeId, Side)>,
     /// The message that causes the next event of a call.
     pub(crate) received: Vec<u8>,
     pub(crate) events: VecDeque<crate::Event>,
@@ -80,6 +86,8 @@ impl B2bua {
             bridge_of: HashMap::default(),
             sources: HashMap::default(),
             passing: HashMap::default(),
+            asked: HashMap::default(),
+            digits: HashMap::default(),
             received: Vec::new(),
             events: VecDeque::new(),
             due: Vec::new(),
@@ -125,7 +133,8 @@ impl B2bua {
     /// call.
     #[must_use]
     pub fn remains(&self) -> usize {
-        self.agent.calls() + self.agent.transactions() + self.passing.len() + self.sources.len()
+        let requests = self.passing.len() + self.asked.len() + self.digits.len();
+        self.agent.calls() + self.agent.transactions() + requests + self.sources.len()
     }
 
     /// Returns the counts since the creation.
@@ -153,7 +162,7 @@ impl B2bua {
     }
 
     /// Processes the events of the agent.
-    fn process(&mut self, now: Instant) {
+    pub(crate) fn process(&mut self, now: Instant) {
         while let Some(event) = self.agent.poll_event() {
             self.on_event(event, now);
         }

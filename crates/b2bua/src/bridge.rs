@@ -1,5 +1,6 @@
 //! Two joined calls.
 
+use crate::digits::LegDigits;
 use crate::origin::Origin;
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv6Addr};
@@ -40,11 +41,20 @@ pub(crate) struct Leg {
     pub(crate) offer: Option<Vec<u8>>,
     /// The CSeq of the last REFER that it sent, and of the one that the other leg got.
     pub(crate) refer: Option<(u32, u32)>,
+    pub(crate) digits: LegDigits,
 }
 
 impl Leg {
-    pub(crate) const fn new(call: Option<CallId>, origin: Origin) -> Self {
-        Self { call, origin, sent: Vec::new(), received: Vec::new(), offer: None, refer: None }
+    pub(crate) fn new(call: Option<CallId>, origin: Origin) -> Self {
+        Self {
+            call,
+            origin,
+            sent: Vec::new(),
+            received: Vec::new(),
+            offer: None,
+            refer: None,
+            digits: LegDigits::default(),
+        }
     }
 
     /// Returns `description` as this leg gets it.

@@ -1,7 +1,7 @@
 //! The events for the owner.
 
 use alloc::boxed::Box;
-use sip_ua::Transmit;
+use sip_ua::{InfoDigit, RequestId, Transmit};
 
 /// An event.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +14,20 @@ pub enum Event {
         /// The requests that end it at the caller and at the callee, if this engine has lost it:
         /// the owner stores them, and sends them after its next start.
         byes: Box<[Transmit; 2]>,
+    },
+    /// A party has pressed a key, and sent it by INFO. The owner answers with
+    /// [`B2bua::answer_digit`](crate::B2bua::answer_digit).
+    Digit {
+        /// The identifier for the answer.
+        request: RequestId,
+        /// The Call-ID of the callee's leg, whose media the owner may relay.
+        call_id: Box<[u8]>,
+        /// The tag of the caller in that leg.
+        caller_tag: Box<[u8]>,
+        /// True if the caller has pressed it.
+        is_of_caller: bool,
+        /// The digit.
+        digit: InfoDigit,
     },
     /// An answered call has ended: the requests are no longer needed.
     Ended {

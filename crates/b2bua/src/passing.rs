@@ -17,16 +17,32 @@ impl B2bua {
         message: &[u8],
         now: Instant,
     ) {
-        let sent = Message::parse(message).ok().and_then(|it| self.pass(call, &it, now));
-        match sent {
+        match Message::parse(message) {
+            Ok(message) if self.asks_to_play(call, request, &message) => {}
+            Ok(message) => self.pass_on(call, request, &message, now),
+            Err(_) => self.refuse_request(request, now),
+        }
+    }
+
+    /// Passes `message` of `call` to the other leg now.
+    pub(crate) fn pass_on(
+        &mut self,
+        call: CallId,
+        request: RequestId,
+        message: &Message<'_>,
+        now: Instant,
+    ) {
+        match self.pass(call, message, now) {
             Some(sent) => {
                 self.passing.insert(sent, request);
             }
-            None => {
-                let gone = Status::CALL_DOES_NOT_EXIST.code();
-                self.agent.respond(now, request, gone, b"");
-            }
+            None => self.refuse_request(request, now),
         }
+    }
+
+    fn refuse_request(&mut self, request: RequestId, now: Instant) {
+        let gone = Status::CALL_DOES_NOT_EXIST.code();
+        self.agent.respond(now, request, gone, b"");
     }
 
     fn pass(&mut self, call: CallId, message: &Message<'_>, now: Instant) -> Option<RequestId> {
@@ -74,6 +90,9 @@ impl B2bua {
         response: Result<Vec<u8>, Failure>,
         now: Instant,
     ) {
+        if self.on_digit_response(sent, &response, now) {
+            return;
+        }
         let Some(request) = self.passing.remove(&sent) else { return };
         let (status, lines) = match &response {
             Ok(response) => {

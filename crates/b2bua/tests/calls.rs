@@ -247,10 +247,10 @@ fn the_stored_requests_end_a_call_that_the_b2bua_has_lost() {
     let mut rig = Rig::new(14, &Rig::phones(2));
     rig.establish(0, 1);
     rig.pass(Duration::from_secs(1));
-    let Some(barebell_b2bua::Event::Answered { call, byes }) = rig.b2bua.poll_event() else {
+    let Some(barebell_b2bua::Event::Answered { call, byes }) = rig.owner.events.pop_front() else {
         panic!("no event")
     };
-    assert_eq!(rig.b2bua.poll_event(), None);
+    assert_eq!(rig.owner.events.pop_front(), None);
     // The program is killed, and starts again.
     rig.b2bua = B2bua::new(Config::default(), &[99; 32]);
     byes.iter().for_each(|bye| rig.pass_on(bye));
@@ -271,7 +271,7 @@ fn the_owner_is_told_of_the_end_of_an_answered_call() {
     let (caller, _) = rig.establish(0, 1);
     rig.act(0, |phone, now| phone.hang_up(now, caller));
     rig.finish();
-    let events: Vec<_> = std::iter::from_fn(|| rig.b2bua.poll_event()).collect();
+    let events: Vec<_> = std::iter::from_fn(|| rig.owner.events.pop_front()).collect();
     let [
         barebell_b2bua::Event::Answered { call, .. },
         barebell_b2bua::Event::Ended { call: ended },

@@ -3,7 +3,9 @@
 use crate::account::{Accounts, Charge};
 use crate::announcement::{Announcement, Content};
 use crate::bandwidth::Share;
+use crate::codec::bit;
 use crate::description::{KeyChange, MediumChange, rewrite};
+use crate::digits::{Digit, Digits, Reports};
 use crate::end::{End, EndReport, Keying};
 use crate::error::RelayError;
 use crate::host::{Host, Ports};
@@ -11,8 +13,8 @@ use crate::keying::{LegKeying, LegKeys};
 use crate::passage::{Passage, Role};
 use crate::side::Side;
 use crate::statistics::Direction;
-use crate::stream::{Leg, Stream};
-use crate::transcode::{CodecRules, Conversion, FormatChange, MediumCodecs};
+use crate::stream::{Leg, Reporter, Stream};
+use crate::transcode::{Additions, Answered, CodecRules, Conversion, FormatChange, MediumCodecs};
 use ::codec::Codec;
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -65,8 +67,8 @@ struct Medium<R: RawMutex, P> {
 }
 
 impl<R: RawMutex, P: Ports> Medium<R, P> {
-    /// True if the relay has the packets of an offer in clear and may convert their audio.
-    fn is_convertible(&self, description: &MediaDescription<'_>) -> bool {
+    /// True if the relay has the packets of an offer in clear, and they are audio.
+    fn is_clear_audio(&self, description: &MediaDescription<'_>) -> bool {
         let is_in_clear = Profile::of(description.protocol) == Some(Profile::Plain)
             && description.attributes("crypto").next().is_none();
         description.media_type.eq_ignore_ascii_case("audio")
@@ -91,6 +93,7 @@ pub(crate) struct Branch<R: RawMutex, P> {
     conversions: Arc<Accounts<R>>,
     /// The codecs that offers get, those of [`CodecRules::transcode`].
     transcode: Box<[Codec]>,
+    reporter: Reporter<R>,
     /// The bandwidth that the media share.
     share: Arc<Share>,
     /// The names of the caller and of the callee.
@@ -153,6 +156,7 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
         id: &[u8],
         caller_tag: &[u8],
         (charge, conversions, share): (Charge<R>, Arc<Accounts<R>>, Share),
+        reports: &Arc<Reports<R>>,
         passage: &Passage<'_>,
     ) -> Self {
         let mut ends = [EndReport::UNKNOWN; 2];
@@ -166,6 +170,11 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
             charge,
             conversions,
             transcode: Box::default(),
+            reporter: Reporter {
+                reports: Arc::clone(reports),
+                call_id: passage.call_id.into(),
+                caller_tag: caller_tag.into(),
+            },
             parties: passage.parties.map(|name| name[..name.len().min(MAX_PARTY)].into()),
             ends,
             created: passage.now,
@@ -269,7 +278,8 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
                 Some(medium) => medium,
                 None => {
                     let charge = (at > 0).then(|| self.charge.another()).transpose()?;
-                    let stream = Arc::new(Stream::new(Arc::clone(&self.share)));
+                    let stream =
+                        Arc::new(Stream::new(Arc::clone(&self.share), self.reporter.clone()));
                     let ports = host.open(&stream, locals).map_err(|_| RelayError::NoPort)?;
                     let keying = (ends_keys && is_rtp).then(Box::default);
                     medium.insert(Medium {
@@ -297,14 +307,16 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
                 }
                 None => KeyChange::None,
             };
-            let is_convertible =
-                cfg!(feature = "convert") && is_rtp && medium.is_convertible(description);
+            let is_clear_audio = is_rtp && medium.is_clear_audio(description);
+            let is_convertible = cfg!(feature = "convert") && is_clear_audio;
             if is_convertible && !rules.transcode.is_empty() && medium.conversion.is_none() {
                 medium.conversion = self.conversions.charge(self.charge.owner()).ok();
             }
             let formats = match is_rtp {
                 true => {
-                    let may_add = is_convertible && medium.conversion.is_some();
+                    let codecs = is_convertible && medium.conversion.is_some();
+                    let events = is_clear_audio && self.ends[by.index()].takes_digits;
+                    let may_add = Additions { codecs, events };
                     medium.codecs.offer(by, description, rules, may_add)
                 }
                 false => {
@@ -358,10 +370,15 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
                 }
                 None => KeyChange::None,
             };
-            let (formats, routes) = medium.codecs.answer(offerer, description);
+            let is_clear_audio = medium.is_clear_audio(description);
+            let takes_digits = is_clear_audio && self.ends[by.index()].takes_digits;
+            let answered = medium.codecs.answer(offerer, description, takes_digits);
+            let Answered { formats, routes, digits } = answered;
             if routes.is_none() {
-                // The offerer would not understand their packets.
-                announcement.payload_types &= !formats.removed;
+                // The offerer would not understand their packets. Digits are translated for it.
+                let types = digits.iter().flat_map(|it| &it.received);
+                let translated = types.fold(0, |bits, (number, _)| bits | bit(*number));
+                announcement.payload_types &= !formats.removed | translated;
                 if is_final {
                     medium.conversion = None;
                 }
@@ -380,6 +397,14 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
                 for (at, leg) in legs.iter_mut().enumerate() {
                     let route = routes.as_ref().map(|routes| &routes[at]);
                     Conversion::update(&mut leg.conversion, route);
+                    let none = Default::default();
+                    let (received, sent) = match &digits {
+                        Some(digits) if digits.side.index() == at => (&digits.received, &none),
+                        Some(digits) => (&none, &digits.sent),
+                        None => (&none, &none),
+                    };
+                    let (received, sent) = (received.clone(), sent.clone());
+                    Digits::update(&mut leg.digits, received, sent, &mut random);
                 }
                 Ok::<_, RelayError>(moved)
             })?;
@@ -389,6 +414,19 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
             changes.push(Some(MediumChange { port, keys, formats }));
         }
         Ok(rewrite(session, ends.to.advertised, &changes))
+    }
+
+    /// Plays a digit that the end of `side` has sent by signalling to the other end. Returns the
+    /// stream, and the port that the packets leave from. `None` if no stream plays it.
+    pub(crate) fn press(
+        &self,
+        side: Side,
+        digit: Digit,
+        now: Duration,
+    ) -> Option<(&Arc<Stream<R>>, u16)> {
+        let mut media = self.media.iter().flatten();
+        let medium = media.find(|medium| medium.stream.press(side, digit, now))?;
+        Some((&medium.stream, medium.ports.rtp()[side.other().index()]))
     }
 
     /// The RTP ports towards `side`.

@@ -43,6 +43,10 @@ pub struct End<'a> {
     pub media: Option<IpAddr>,
     /// A name for reports.
     pub label: Option<&'a str>,
+    /// True if the end takes digits by signalling, and the owner passes them. If it has no telephone
+    /// events and the other end has, digits are translated: see [`Pressed`](crate::Pressed) and
+    /// [`Calls::press`](crate::Calls::press). It holds for the rest of the call.
+    pub takes_digits: bool,
     permits: &'a dyn Fn(SocketAddr) -> bool,
 }
 
@@ -64,6 +68,7 @@ impl<'a> End<'a> {
             is_proven: false,
             media: None,
             label: None,
+            takes_digits: false,
             permits,
         }
     }
@@ -90,6 +95,8 @@ pub struct EndReport {
     pub advertised: IpAddr,
     /// See [`End::label`].
     pub label: Option<Box<str>>,
+    /// See [`End::takes_digits`].
+    pub(crate) takes_digits: bool,
     /// The host of `signalling`, when the end was [proven](End::is_proven).
     proven: Option<IpAddr>,
 }
@@ -100,6 +107,7 @@ impl EndReport {
         local: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
         advertised: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
         label: None,
+        takes_digits: false,
         proven: None,
     };
 
@@ -108,6 +116,7 @@ impl EndReport {
         self.signalling = end.signalling;
         self.local = end.local;
         self.advertised = end.advertised;
+        self.takes_digits |= end.takes_digits;
         if end.is_proven {
             self.proven = Some(end.signalling.ip());
         }
@@ -133,6 +142,7 @@ impl fmt::Debug for End<'_> {
             .field("is_proven", &self.is_proven)
             .field("media", &self.media)
             .field("label", &self.label)
+            .field("takes_digits", &self.takes_digits)
             .finish_non_exhaustive()
     }
 }

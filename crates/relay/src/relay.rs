@@ -3,14 +3,16 @@
 use crate::account::{Accounts, Charge};
 use crate::bandwidth::{Bandwidth, Share, Total};
 use crate::call::{Attachment, Branch, Ends};
+use crate::digits::{Digit, Pressed, Reports};
 use crate::error::RelayError;
 use crate::host::{Host, Ports};
 use crate::passage::{Passage, Role};
 use crate::report::CallReport;
 use crate::side::Side;
+use crate::stream::{Relayed, Stream};
 use alloc::boxed::Box;
 use alloc::string::String;
-use alloc::sync::Arc;
+use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::fmt;
 use core::net::SocketAddr;
@@ -125,6 +127,22 @@ pub trait Calls: Send + Sync {
     /// The branch that [`Calls::describe`] finds for `passage`, and the side of its sender.
     fn find(&self, passage: &Passage<'_>) -> Option<(CallReport, Side)>;
 
+    /// Plays a digit as a telephone event: the end of `side` of an answered call has sent it by
+    /// signalling. Returns false if the other end has no telephone events, or gets no packets, or if
+    /// the first end has telephone events as well.
+    fn press(
+        &self,
+        call_id: &[u8],
+        caller_tag: &[u8],
+        side: Side,
+        digit: Digit,
+        now: Duration,
+    ) -> bool;
+
+    /// The digits since the last call that ends have sent as telephone events, and that the other
+    /// ends take by signalling only. To be called often.
+    fn take_pressed(&self) -> Vec<Pressed>;
+
     /// The number of calls, counting each branch of a fork.
     fn count(&self) -> usize;
 
@@ -169,11 +187,24 @@ pub struct Relay<R: RawMutex, H: Host<R>> {
     /// Counts calls without media after the answer.
     without_media: AtomicU64,
     refused: Refused,
+    reports: Arc<Reports<R>>,
+    playing: Mutex<R, Vec<Playing<R>>>,
+    /// The time of the next packet of a played digit in microseconds, to be read without the lock.
+    next_digit: AtomicU64,
     key: [u8; 16],
     host: H,
     limits: Limits,
     /// The shard that [`Calls::expire`] looks at next.
     next: AtomicUsize,
+}
+
+/// A stream in which digits are played.
+struct Playing<R> {
+    stream: Weak<Stream<R>>,
+    /// The side that has pressed them.
+    side: Side,
+    /// The port of RTP towards the other side.
+    port: u16,
 }
 
 /// Counts refused calls and media, see [`Refusals`].
@@ -223,6 +254,9 @@ impl<R: RawMutex, H: Host<R>> Relay<R, H> {
             calls: AtomicUsize::new(0),
             without_media: AtomicU64::new(0),
             refused: Refused::default(),
+            reports: Arc::new(Reports::new()),
+            playing: Mutex::new(Vec::new()),
+            next_digit: AtomicU64::new(u64::MAX),
             key,
             host,
             limits,
@@ -233,6 +267,44 @@ impl<R: RawMutex, H: Host<R>> Relay<R, H> {
     /// The owner of the ports.
     pub const fn host(&self) -> &H {
         &self.host
+    }
+
+    /// The time of the next call of [`Relay::play`]. `None` if no digit is played.
+    pub fn next_digit(&self) -> Option<Duration> {
+        let next = self.next_digit.load(Ordering::Acquire);
+        (next < u64::MAX).then(|| Duration::from_micros(next))
+    }
+
+    /// Writes the packets of played digits that are due at `now` to `buffer`, which has room for what
+    /// SRTP adds. `send` is called for each with the port of the relay that it leaves from.
+    pub fn play(
+        &self,
+        now: Duration,
+        buffer: &mut [u8],
+        mut send: impl FnMut(u16, &[u8], SocketAddr),
+    ) {
+        if self.next_digit().is_none_or(|next| next > now) {
+            return;
+        }
+        let mut playing = core::mem::take(&mut *self.playing.lock());
+        playing.retain(|it| {
+            let Some(stream) = it.stream.upgrade() else { return false };
+            while let Some(Relayed { to, length, .. }) = stream.play(it.side, buffer, now) {
+                if length > 0 {
+                    send(it.port, &buffer[..length], to);
+                }
+            }
+            stream.next_digit(it.side).is_some()
+        });
+        let mut all = self.playing.lock();
+        all.append(&mut playing);
+        self.note_next_digit(&all);
+    }
+
+    fn note_next_digit(&self, playing: &[Playing<R>]) {
+        let times = playing.iter().filter_map(|it| it.stream.upgrade()?.next_digit(it.side));
+        let next = times.min().map_or(u64::MAX, |next| next.as_micros() as u64);
+        self.next_digit.store(next, Ordering::Release);
     }
 
     fn shard(&self, call_id: &[u8]) -> &Mutex<R, Shard<R, H::Ports>> {
@@ -286,7 +358,7 @@ impl<R: RawMutex, H: Host<R>> Relay<R, H> {
         let id = passage.branch.unwrap_or_default();
         let share = Share::new(charge.traffic(), Arc::clone(&self.total));
         let charges = (charge, Arc::clone(&self.conversions), share);
-        branches.push(Branch::new(id, caller_tag, charges, passage));
+        branches.push(Branch::new(id, caller_tag, charges, &self.reports, passage));
         Ok(Some((branches.len() - 1, passage.side)))
     }
 
@@ -500,6 +572,35 @@ where
             let (at, side) = find(branches, passage)?;
             Some((CallReport::new(passage.call_id, &branches[at], branches), side))
         })
+    }
+
+    fn press(
+        &self,
+        call_id: &[u8],
+        caller_tag: &[u8],
+        side: Side,
+        digit: Digit,
+        now: Duration,
+    ) -> bool {
+        let pressed = self.with_branches(call_id, |branches| {
+            let is_it =
+                |it: &&Branch<R, H::Ports>| *it.caller_tag == *caller_tag && it.answered.is_some();
+            let branch = branches.iter().find(is_it)?;
+            let (stream, port) = branch.press(side, digit, now)?;
+            Some(Playing { stream: Arc::downgrade(stream), side, port })
+        });
+        let Some(pressed) = pressed else { return false };
+        let mut playing = self.playing.lock();
+        let is_same = |it: &Playing<R>| it.side == side && it.stream.ptr_eq(&pressed.stream);
+        if !playing.iter().any(is_same) {
+            playing.push(pressed);
+        }
+        self.note_next_digit(&playing);
+        true
+    }
+
+    fn take_pressed(&self) -> Vec<Pressed> {
+        self.reports.take()
     }
 
     fn count(&self) -> usize {

@@ -3,12 +3,14 @@
 use crate::announcement::{Announcement, Content};
 use crate::bandwidth::{Pace, Share};
 use crate::codec::{Codec, bit};
+use crate::digits::{Digit, Digits, Pressed, Reports};
 use crate::error::Drop;
 use crate::frame::{Ends, Entry};
 use crate::keying::LegKeys;
 use crate::side::Side;
 use crate::statistics::{Direction, LegStatistics, Rewrites};
 use crate::transcode::Conversion;
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -16,6 +18,8 @@ use lock_api::{Mutex, RawMutex};
 use media::Channel;
 use media::demultiplex::Kind;
 use rtp::Header;
+use rtp::Packet;
+use smallvec::SmallVec;
 
 /// The packets that an address which is not proven gets at most before a packet came from it: ten
 /// seconds of audio in packets of 20 ms.
@@ -42,6 +46,25 @@ pub struct Stream<R> {
     legs: Mutex<R, [Leg; 2]>,
     /// The bandwidth of the call.
     share: Arc<Share>,
+    reporter: Reporter<R>,
+}
+
+/// The reports of the digits of a call, and its name in them.
+pub(crate) struct Reporter<R> {
+    pub(crate) reports: Arc<Reports<R>>,
+    pub(crate) call_id: Arc<[u8]>,
+    pub(crate) caller_tag: Arc<[u8]>,
+}
+
+impl<R> Clone for Reporter<R> {
+    fn clone(&self) -> Self {
+        let Self { reports, call_id, caller_tag } = self;
+        Self {
+            reports: Arc::clone(reports),
+            call_id: Arc::clone(call_id),
+            caller_tag: Arc::clone(caller_tag),
+        }
+    }
 }
 
 impl<R> core::fmt::Debug for Stream<R> {
@@ -67,6 +90,8 @@ pub(crate) struct Leg {
     pub(crate) keys: Option<LegKeys>,
     /// The conversion of the packets of the end, if they do not pass unchanged.
     pub(crate) conversion: Option<Conversion>,
+    /// The digits in the packets of the end, if they are translated.
+    pub(crate) digits: Option<Box<Digits>>,
     pub(crate) statistics: LegStatistics,
 }
 
@@ -130,6 +155,29 @@ impl Leg {
         direction
     }
 
+    /// Counts a packet to the end. Returns false if it has sent no sign from its address, and has
+    /// received the most that it gets then.
+    fn admits(&mut self) -> bool {
+        let is_proven = self.announced.as_ref().is_some_and(|announced| announced.is_proven);
+        if self.latched == [None; 2] && !is_proven {
+            if self.unconfirmed >= MAX_UNCONFIRMED {
+                return false;
+            }
+            self.unconfirmed += 1;
+        }
+        true
+    }
+
+    /// Writes the number of a packet for `receiver`. Returns false if it does not pass since a
+    /// digit is played.
+    fn passes(&mut self, receiver: &Self, packet: &mut [u8], now: Duration) -> bool {
+        let Some(digits) = &mut self.digits else { return true };
+        let Ok(header) = Header::parse(packet) else { return false };
+        let theirs = receiver.announced.as_ref();
+        let rate = theirs.map_or(8000, |theirs| theirs.clock_rate(header.payload_type()));
+        digits.pass(packet, rate, now)
+    }
+
     /// The address that packets of `channel` are sent to.
     fn destination(&self, channel: Channel) -> Option<SocketAddr> {
         let at = index(channel);
@@ -181,8 +229,8 @@ const fn ordered(legs: &mut [Leg; 2], side: Side) -> (&mut Leg, &mut Leg) {
 }
 
 impl<R: RawMutex> Stream<R> {
-    pub(crate) fn new(share: Arc<Share>) -> Self {
-        Self { legs: Mutex::new(Default::default()), share }
+    pub(crate) fn new(share: Arc<Share>, reporter: Reporter<R>) -> Self {
+        Self { legs: Mutex::new(Default::default()), share, reporter }
     }
 
     /// Calls `act` with both legs, the caller's first.
@@ -253,7 +301,8 @@ impl<R: RawMutex> Stream<R> {
         let (from_leg, to_leg) = ordered(&mut legs, side);
         let from = SocketAddr::new(from.ip().to_canonical(), from.port());
         let arrival = Arrival { channel, from, length, now };
-        let relayed = relay(from_leg, to_leg, &self.share, &arrival, buffer);
+        let mut pressed = SmallVec::new();
+        let relayed = relay(from_leg, to_leg, &self.share, &arrival, buffer, &mut pressed);
         match &relayed {
             Ok(_) => {}
             Err(Drop::NoDestination | Drop::Unconfirmed | Drop::Protect(_) | Drop::Bandwidth) => {
@@ -261,7 +310,51 @@ impl<R: RawMutex> Stream<R> {
             }
             Err(_) => from_leg.statistics.refused += 1,
         }
+        for digit in pressed {
+            let Reporter { reports, call_id, caller_tag } = &self.reporter;
+            let (call_id, caller_tag) = (call_id[..].into(), caller_tag[..].into());
+            reports.push(Pressed { call_id, caller_tag, side, digit });
+        }
         relayed
+    }
+
+    /// Plays a digit that the end of `side` has sent by signalling to the other end. Returns false
+    /// if that end has no telephone events, or gets no packets.
+    pub(crate) fn press(&self, side: Side, digit: Digit, now: Duration) -> bool {
+        let mut legs = self.legs.lock();
+        let (from_leg, to_leg) = ordered(&mut legs, side);
+        let receives = to_leg.announced.as_ref().is_some_and(Announcement::receives);
+        let is_reachable = receives && to_leg.destination(Channel::Rtp).is_some();
+        let digits = from_leg.digits.as_mut().filter(|_| is_reachable);
+        digits.is_some_and(|digits| digits.press(digit, now))
+    }
+
+    /// The time of the next packet of a digit that is played to the other end of `side`.
+    pub(crate) fn next_digit(&self, side: Side) -> Option<Duration> {
+        self.legs.lock()[side.index()].digits.as_ref()?.next_time()
+    }
+
+    /// Writes the next packet of a digit that is played to the other end of `side` to `buffer`, if
+    /// it is due at `now`. Its length is zero if it cannot be sent.
+    pub(crate) fn play(&self, side: Side, buffer: &mut [u8], now: Duration) -> Option<Relayed> {
+        let mut legs = self.legs.lock();
+        let (from_leg, to_leg) = ordered(&mut legs, side);
+        let digits = from_leg.digits.as_mut()?;
+        let Some(to) = to_leg.destination(Channel::Rtp) else {
+            digits.stop();
+            return None;
+        };
+        let (fields, payload) = digits.next_packet(now)?;
+        let unsent = Relayed { to, length: 0, has_more: false, is_fixed: false };
+        let Ok(length) = fields.write(&payload, buffer) else { return Some(unsent) };
+        let is_admitted =
+            to_leg.admits() && self.share.admit(length, (&from_leg.traffic, None), now);
+        let length = match &mut to_leg.keys {
+            _ if !is_admitted => return Some(unsent),
+            Some(keys) => keys.sender.protect(buffer, length),
+            None => Ok(length),
+        };
+        Some(length.map_or(unsent, |length| Relayed { length, ..unsent }))
     }
 
     /// Writes the next packet that a packet of `side` yielded to `buffer`, which has room for what
@@ -273,6 +366,10 @@ impl<R: RawMutex> Stream<R> {
         let to = to_leg.destination(Channel::Rtp)?;
         let length = from_leg.conversion.as_mut()?.pop(buffer)?;
         let has_more = from_leg.conversion.as_ref().is_some_and(Conversion::is_ready);
+        let now = from_leg.statistics.last.unwrap_or_default();
+        if !from_leg.passes(to_leg, &mut buffer[..length], now) {
+            return Some(Relayed { to, length: 0, has_more, is_fixed: false });
+        }
         let length = match &mut to_leg.keys {
             Some(keys) => keys.sender.protect(buffer, length),
             None => Ok(length),
@@ -291,6 +388,7 @@ fn entry([from_leg, to_leg]: [&Leg; 2], locals: [SocketAddr; 2]) -> Option<Entry
     let (source, destination) = (from_leg.latched[0]?, to_leg.latched[0]?);
     let is_plain = announced.content != Content::Other
         && from_leg.conversion.is_none()
+        && from_leg.digits.is_none()
         && from_leg.keys.is_none()
         && to_leg.keys.is_none()
         && source.is_ipv4() == destination.is_ipv4();
@@ -315,6 +413,7 @@ fn relay(
     share: &Share,
     arrival: &Arrival,
     buffer: &mut [u8],
+    pressed: &mut SmallVec<[Digit; 1]>,
 ) -> Result<Relayed, Drop> {
     let Arrival { channel, from, length, now } = *arrival;
     let packet = buffer.get_mut(..length).ok_or(Drop::Kind(Kind::Unknown))?;
@@ -353,9 +452,15 @@ fn relay(
         plain_length = rewritten.unwrap_or_default();
     }
     let plain = &buffer[..plain_length];
+    let mut is_digit = false;
     if is_rtp {
         let header = Header::parse(plain).map_err(Drop::Rtp)?;
         from_leg.statistics.receive(&header, plain.len(), announced, now);
+        if let Some(digits) = &mut from_leg.digits {
+            let packet = Packet::parse(plain).map_err(Drop::Rtp)?;
+            digits.receive(&packet.header, packet.payload, |digit| pressed.push(digit));
+            is_digit = digits.takes(header.payload_type());
+        }
     } else {
         from_leg.statistics.receive_other(kind, plain, &mut to_leg.statistics, now);
     }
@@ -364,12 +469,8 @@ fn relay(
         from_leg.latched[index(channel)] = Some(from);
     }
     let to = to_leg.destination(channel).ok_or(Drop::NoDestination)?;
-    let is_proven = to_leg.announced.as_ref().is_some_and(|announced| announced.is_proven);
-    if to_leg.latched == [None; 2] && !is_proven {
-        if to_leg.unconfirmed >= MAX_UNCONFIRMED {
-            return Err(Drop::Unconfirmed);
-        }
-        to_leg.unconfirmed += 1;
+    if !to_leg.admits() {
+        return Err(Drop::Unconfirmed);
     }
     let theirs = to_leg.announced.as_ref().and_then(|announced| announced.bandwidth);
     let bandwidth = announced.bandwidth.max(theirs);
@@ -384,9 +485,21 @@ fn relay(
             plain_length = conversion.convert(buffer, plain_length, now)?;
             has_more = conversion.is_ready();
         }
-        if plain_length == 0 {
-            return Ok(Relayed { to, length: 0, has_more, is_fixed });
+    }
+    // A conversion has left it out itself.
+    let is_left_out =
+        from_leg.conversion.as_ref().is_some_and(|conversion| conversion.route().is_some());
+    if is_digit && !is_left_out {
+        if let (Some(digits), Ok(header)) = (&mut from_leg.digits, Header::parse(buffer)) {
+            digits.remove(&header);
         }
+        plain_length = 0;
+    }
+    if is_rtp && plain_length > 0 && !from_leg.passes(to_leg, &mut buffer[..plain_length], now) {
+        plain_length = 0;
+    }
+    if plain_length == 0 {
+        return Ok(Relayed { to, length: 0, has_more, is_fixed });
     }
     let length = match (kind, &mut to_leg.keys) {
         (Kind::Rtp, Some(keys)) => keys.sender.protect(buffer, plain_length),

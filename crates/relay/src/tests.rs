@@ -2,6 +2,7 @@
 
 mod bandwidth;
 mod codecs;
+mod digits;
 mod reports;
 mod sound;
 

@@ -30,6 +30,7 @@ mod core;
 mod credentials;
 mod draft;
 mod event;
+mod info_digit;
 mod message;
 mod receive;
 mod registration;
@@ -52,6 +53,7 @@ pub use event::{
     CallId, Denial, End, Event, Failure, Location, MessageId, RegistrationState, RequestId, Ticket,
     Transfer, Transmit,
 };
+pub use info_digit::{InfoDigit, NoDigit};
 pub use replaces::Replaces;
 pub use sip;
 pub use uac::{DestinationError, destination};

@@ -99,6 +99,8 @@ pub struct Agent {
     proxy: SocketAddr,
     /// The host and port that it believes to have behind a NAT.
     pub hidden_behind: Option<String>,
+    /// The media type of the bodies of its requests.
+    pub body_type: &'static str,
     socket: UdpSocket,
     registration: Option<Dialog>,
     /// The last INVITE.
@@ -134,6 +136,7 @@ impl Agent {
             domain: domain.to_owned(),
             proxy,
             hidden_behind: None,
+            body_type: "application/sdp",
             socket: bind(),
             registration: None,
             invite: Vec::new(),
@@ -292,7 +295,7 @@ impl Agent {
             .request(Method::new(method.as_bytes()), cseq, via, &mut out)
             .field(HeaderName::Contact, ("<", self.contact(), ">"))
             .lines(fields)
-            .body("application/sdp", body.as_bytes());
+            .body(self.body_type, body.as_bytes());
         out
     }
 

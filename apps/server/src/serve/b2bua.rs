@@ -1,11 +1,12 @@
 //! The B2BUA beside the engine, for all threads. Messages on internal flows pass between the two
 //! within the thread that causes them.
 
+use super::digits::AskedDigit;
 use super::local::{Internal, Local};
 use super::standing::StandingCalls;
 use crate::b2bua::B2buaSettings;
 use crate::trace::Tracer;
-use b2bua::{B2bua, Counters, Transmit};
+use b2bua::{B2bua, Counters, Event, InfoDigit, RequestId, Transmit};
 use parking_lot::Mutex;
 use sip::Instant;
 use sip_server::Output;
@@ -50,12 +51,48 @@ impl SharedB2bua {
 
     /// Passes the messages in `local.internal` to the B2BUA, and its messages to the engine.
     /// `trace` is told which of those each message causes, since a leg has a Call-ID of its own.
-    pub(super) fn exchange(&self, now: Instant, local: &mut Local, trace: &Tracer) {
+    /// Returns the digits that the B2BUA asks about.
+    pub(super) fn exchange(
+        &self,
+        now: Instant,
+        local: &mut Local,
+        trace: &Tracer,
+    ) -> Vec<AskedDigit> {
+        let mut digits = Vec::new();
         for (flow, bytes) in std::mem::take(&mut local.internal) {
             let receive = |b2bua: &mut B2bua| b2bua.receive(now, &flow, &bytes);
             let note = |sent: &[Transmit]| trace.join(&bytes, sent.iter().map(|it| &it.bytes[..]));
-            self.act(now, local, receive, note);
+            digits.append(&mut self.act(now, local, receive, note));
         }
+        digits
+    }
+
+    /// Tells whether a digit is played to the other party.
+    pub(super) fn answer_digit(
+        &self,
+        now: Instant,
+        local: &mut Local,
+        request: RequestId,
+        is_played: bool,
+    ) {
+        let answer = |b2bua: &mut B2bua| b2bua.answer_digit(now, request, is_played);
+        self.act(now, local, answer, |_| {});
+    }
+
+    /// Passes a digit that a party has sent as a telephone event. See [`B2bua::press`].
+    pub(super) fn press(
+        &self,
+        now: Instant,
+        local: &mut Local,
+        call_id: &[u8],
+        caller_tag: &[u8],
+        is_of_caller: bool,
+        digit: InfoDigit,
+    ) {
+        let press = |b2bua: &mut B2bua| {
+            b2bua.press(now, call_id, caller_tag, is_of_caller, digit);
+        };
+        self.act(now, local, press, |_| {});
     }
 
     /// Runs the timers that are due at `now`.
@@ -71,13 +108,15 @@ impl SharedB2bua {
     }
 
     /// Calls `act` with the B2BUA and `note` with its messages, and passes these to the engine.
+    /// Returns the digits that the B2BUA asks about.
     fn act(
         &self,
         now: Instant,
         local: &mut Local,
         act: impl FnOnce(&mut B2bua),
         note: impl FnOnce(&[Transmit]),
-    ) {
+    ) -> Vec<AskedDigit> {
+        let mut digits = Vec::new();
         let sent: Vec<Transmit> = {
             let mut b2bua = self.b2bua.lock();
             act(&mut b2bua);
@@ -85,7 +124,14 @@ impl SharedB2bua {
             self.next_timer.store(next, Ordering::Relaxed);
             // Under the lock, so that the end of a call follows its answer.
             while let Some(event) = b2bua.poll_event() {
-                self.standing.push(event);
+                match event {
+                    Event::Digit { request, call_id, caller_tag, is_of_caller, digit } => {
+                        let asked =
+                            AskedDigit { request, call_id, caller_tag, is_of_caller, digit };
+                        digits.push(asked);
+                    }
+                    event => self.standing.push(event),
+                }
             }
             std::iter::from_fn(|| b2bua.poll_transmit()).collect()
         };
@@ -93,6 +139,7 @@ impl SharedB2bua {
         for Transmit { flow, bytes, .. } in sent {
             local.worker.receive(now, &flow, &bytes, &mut local.out);
         }
+        digits
     }
 
     /// Waits until the changes of calls so far are stored.
@@ -117,8 +164,14 @@ impl SharedB2bua {
     }
 
     /// The counters with their names.
-    pub(super) fn counters(&self) -> [(&'static str, u64); 3] {
-        let Counters { calls, over_limit, over_share, .. } = self.b2bua.lock().counters();
-        [("b2bua-calls", calls), ("b2bua-limit", over_limit), ("b2bua-share", over_share)]
+    pub(super) fn counters(&self) -> [(&'static str, u64); 4] {
+        let counters = self.b2bua.lock().counters();
+        let Counters { calls, over_limit, over_share, lost_digits, .. } = counters;
+        [
+            ("b2bua-calls", calls),
+            ("b2bua-limit", over_limit),
+            ("b2bua-share", over_share),
+            ("b2bua-lost-digits", lost_digits),
+        ]
     }
 }

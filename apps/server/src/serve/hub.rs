@@ -82,7 +82,11 @@ impl CarryOut for Hub {
             }
             let now = self.clock.now();
             if !local.internal.is_empty() {
-                self.b2bua.exchange(now, local, &self.trace);
+                let digits = self.b2bua.exchange(now, local, &self.trace);
+                for asked in digits {
+                    let is_played = self.plays(&asked, now);
+                    self.b2bua.answer_digit(now, local, asked.request, is_played);
+                }
             }
             for failed in std::mem::take(&mut local.failed) {
                 match failed {
@@ -105,13 +109,15 @@ impl CarryOut for Hub {
 impl Hub {
     /// The time of the next call of [`Hub::on_timer`].
     pub(super) fn next_timer(&self, local: &Local) -> Option<Instant> {
-        local.worker.next_timer().into_iter().chain(self.b2bua.next_timer()).min()
+        let timers = [local.worker.next_timer(), self.b2bua.next_timer(), self.next_digit()];
+        timers.into_iter().flatten().min()
     }
 
-    /// Runs the timers of the engine and of the B2BUA that are due at `now`.
+    /// Runs the timers of the engine, of the B2BUA and of digits that are due at `now`.
     pub(super) fn on_timer(&self, now: Instant, local: &mut Local) {
         local.worker.on_timer(now, &mut local.out);
         self.b2bua.on_timer(now, local);
+        self.play_digits(now);
     }
 
     /// The listening port of `transport` for IPv4 or IPv6, if there is one.

@@ -3,6 +3,7 @@
 mod b2bua;
 mod connections;
 mod desk;
+mod digits;
 mod hub;
 mod listening;
 mod load;

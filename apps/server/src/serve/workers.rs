@@ -103,6 +103,7 @@ fn run(hub: &Hub, index: usize, scheduler: &Scheduler, ending: &AtomicBool) {
         let (share, was_shedding) = (state.local.worker.share(), state.local.worker.is_shedding());
         let was_woken = state.serve(&served, ready, woken);
         state.work_off(&served, woken);
+        hub.pass_digits(&mut state.local);
         state.end_calls(&served);
         state.run_timers(&served);
         let is_reassigned = state.report(&served, was_woken, woken);

@@ -6,7 +6,7 @@
 
 mod proxy;
 
-use barebell_b2bua::{B2bua, Config, Transmit};
+use barebell_b2bua::{B2bua, Config, InfoDigit, Transmit};
 use proxy::Proxy;
 use sip::message::Response;
 use sip::{Connection, Flow, Instant, Message, Method, Transport, Uri};
@@ -33,11 +33,36 @@ pub(crate) struct Rig {
     pub(crate) phones: Vec<Agent>,
     events: Vec<VecDeque<Event>>,
     pub(crate) b2bua: B2bua,
+    pub(crate) owner: Owner,
     /// All messages that phones were sent, with the number of the phone.
     pub(crate) received: Vec<(usize, Vec<u8>)>,
     proxy: Option<Proxy>,
     /// The phones that neither send nor receive any more.
     silent: Vec<usize>,
+}
+
+/// The owner of the B2BUA.
+#[derive(Default)]
+pub(crate) struct Owner {
+    /// The events other than digits.
+    pub(crate) events: VecDeque<barebell_b2bua::Event>,
+    /// True if digits are played to the other party, and the played ones.
+    pub(crate) plays: bool,
+    pub(crate) played: Vec<(bool, InfoDigit)>,
+}
+
+impl Owner {
+    fn attend(&mut self, b2bua: &mut B2bua, now: Instant) {
+        while let Some(event) = b2bua.poll_event() {
+            match event {
+                barebell_b2bua::Event::Digit { request, is_of_caller, digit, .. } => {
+                    self.played.extend(self.plays.then_some((is_of_caller, digit)));
+                    b2bua.answer_digit(now, request, self.plays);
+                }
+                event => self.events.push_back(event),
+            }
+        }
+    }
 }
 
 pub(crate) fn address(phone: usize) -> SocketAddr {
@@ -96,6 +121,7 @@ impl Rig {
             phones: phones.collect(),
             events: configs.iter().map(|_| VecDeque::new()).collect(),
             b2bua: B2bua::new(config, &secret),
+            owner: Owner::default(),
             received: Vec::new(),
             proxy: None,
             silent: Vec::new(),
@@ -253,7 +279,10 @@ impl Rig {
             let is_idle = sent.is_empty();
             for (flow, bytes) in sent {
                 match flow.is_internal() {
-                    true => self.b2bua.receive(now, &flow, &bytes),
+                    true => {
+                        self.b2bua.receive(now, &flow, &bytes);
+                        self.owner.attend(&mut self.b2bua, now);
+                    }
                     false => self.network.send(server(), flow.remote, &bytes),
                 }
             }
@@ -272,6 +301,8 @@ impl Rig {
     }
 
     fn drain_b2bua(&mut self) {
+        let now = self.now();
+        self.owner.attend(&mut self.b2bua, now);
         if self.proxy.is_some() {
             return self.drain_proxy();
         }

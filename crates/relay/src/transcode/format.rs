@@ -93,6 +93,11 @@ impl Formats {
         self.list.iter().find(is_noise).map(|format| format.payload_type)
     }
 
+    /// True if there is a format with this payload type.
+    pub(crate) fn has(&self, payload_type: u8) -> bool {
+        self.list.iter().any(|format| format.payload_type == payload_type)
+    }
+
     /// The kind of a payload type.
     pub(crate) fn kind(&self, payload_type: u8) -> Option<Kind> {
         let found = self.list.iter().find(|format| format.payload_type == payload_type);

@@ -26,5 +26,5 @@ mod window;
 
 pub(crate) use conversion::Conversion;
 pub use counts::Conversions;
-pub(crate) use negotiation::{FormatChange, MediumCodecs};
+pub(crate) use negotiation::{Additions, Answered, FormatChange, MediumCodecs};
 pub use rules::CodecRules;

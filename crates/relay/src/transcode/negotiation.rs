@@ -3,6 +3,7 @@
 use super::format::{Format, Formats, Kind};
 use super::rules::CodecRules;
 use crate::codec::{bit, name_of};
+use crate::digits::EventTypes;
 use crate::side::Side;
 use ::codec::Codec;
 use rtp::payload::DYNAMIC_PAYLOAD_TYPES;
@@ -11,6 +12,11 @@ use smallvec::SmallVec;
 
 /// The packet time of an end that names none, in milliseconds.
 const PACKET_TIME: u8 = 20;
+
+/// The clock rate of telephone events for a codec that the relay does not know, in Hz, and the
+/// payload type that most phones have for them.
+const TELEPHONE_RATE: u32 = 8000;
+const EVENT_NUMBER: u8 = 101;
 
 /// The change of the payload types in a description.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,6 +27,36 @@ pub(crate) struct FormatChange {
     pub(crate) added: SmallVec<[Format; 4]>,
     /// True if the packet times of the author do not pass.
     pub(crate) is_converted: bool,
+}
+
+/// The telephone events of the only end that has some. Its digits are translated for the other end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Translation {
+    /// The side of that end.
+    pub(crate) side: Side,
+    /// The events that it sends, and those that it gets.
+    pub(crate) received: EventTypes,
+    pub(crate) sent: EventTypes,
+}
+
+/// The changes that an answer causes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Answered {
+    /// The change to the answer.
+    pub(crate) formats: FormatChange,
+    /// The conversions of the packets of the caller and of the callee, if there are some.
+    pub(crate) routes: Option<[Route; 2]>,
+    /// The translation of digits, if there is one.
+    pub(crate) digits: Option<Translation>,
+}
+
+/// The additions that an offer may get.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Additions {
+    /// Codecs that the relay converts.
+    pub(crate) codecs: bool,
+    /// Telephone events, whose digits the relay translates for the offerer.
+    pub(crate) events: bool,
 }
 
 /// The conversion of the packets from one leg.
@@ -79,14 +115,13 @@ pub(crate) struct MediumCodecs {
 }
 
 impl MediumCodecs {
-    /// Returns the change to `medium`, the offer of the side `by`. Codecs are added only if
-    /// `may_add` is true.
+    /// Returns the change to `medium`, the offer of the side `by`.
     pub(crate) fn offer(
         &mut self,
         by: Side,
         medium: &MediaDescription<'_>,
         rules: CodecRules<'_>,
-        may_add: bool,
+        may_add: Additions,
     ) -> FormatChange {
         let to = by.other().index();
         let mut own = Formats::read(medium);
@@ -103,7 +138,7 @@ impl MediumCodecs {
             own.list.iter().copied().filter(is_left(removed)).collect();
         own.list.retain(|format| is_left(stripped)(format));
         let mut added = SmallVec::<[Format; 4]>::new();
-        if may_add && own.sounds().next().is_some() {
+        if may_add.codecs && own.sounds().next().is_some() {
             let known = self.agreed[to].clone();
             let sounds = known.sounds().map(|(number, codec)| (Some(number), codec));
             let listed = rules.transcode.iter().map(|&codec| (None, codec));
@@ -133,6 +168,22 @@ impl MediumCodecs {
                     let number = known.events().find(|it| it.1 == clock_rate);
                     self.add(to, kind, number.map(|it| it.0), &mut used, &mut added);
                 }
+            }
+        }
+        if may_add.events && own.events().next().is_none() {
+            let mut clock_rates = SmallVec::<[u32; 4]>::new();
+            for format in sent.iter().chain(&added) {
+                let clock_rate = match format.kind {
+                    Kind::Sound(codec) => codec.clock_rate(),
+                    _ => TELEPHONE_RATE,
+                };
+                if !clock_rates.contains(&clock_rate) {
+                    clock_rates.push(clock_rate);
+                }
+            }
+            for clock_rate in clock_rates {
+                let kind = Kind::Event { clock_rate };
+                self.add(to, kind, Some(EVENT_NUMBER), &mut used, &mut added);
             }
         }
         // A medium without a codec is none.
@@ -176,22 +227,28 @@ impl MediumCodecs {
         added.push(format);
     }
 
-    /// Returns the change to `medium`, the answer to the last offer of the side `offerer`, and the
-    /// conversions of the packets of the caller and of the callee if there are some.
+    /// Returns the changes by `medium`, the answer to the last offer of the side `offerer`. Digits are
+    /// translated for the answerer if `takes_digits`.
     pub(crate) fn answer(
         &mut self,
         offerer: Side,
         medium: &MediaDescription<'_>,
-    ) -> (FormatChange, Option<[Route; 2]>) {
+        takes_digits: bool,
+    ) -> Answered {
         let answer = Formats::read(medium);
         let Some(offered) = &self.offered[offerer.index()] else { return Default::default() };
-        let converted = converted(offered, &answer);
+        let digits = translation(offerer, offered, &answer, takes_digits);
+        // The answerer gets the digits of these.
+        let events = digits.as_ref().filter(|it| it.side == offerer);
+        let converted = converted(offered, &answer, events.is_some());
         let change = match &converted {
             Some((added, _)) => {
                 FormatChange { removed: !0, added: added.clone(), is_converted: true }
             }
             None => {
-                FormatChange { removed: offered.added & !offered.own.bits(), ..Default::default() }
+                let added = events.map(|it| formats_of(&it.sent)).unwrap_or_default();
+                let removed = offered.added & !offered.own.bits();
+                FormatChange { removed, added, is_converted: false }
             }
         };
         self.agreed[offerer.index()] = offered.own.clone();
@@ -200,7 +257,7 @@ impl MediumCodecs {
             Side::Caller => [to_answerer, to_offerer],
             Side::Callee => [to_offerer, to_answerer],
         });
-        (change, routes)
+        Answered { formats: change, routes, digits }
     }
 }
 
@@ -209,7 +266,11 @@ type Routes = [Route; 2];
 
 /// Returns the formats of the answer for the offerer and the conversions, if the first codec of the
 /// answer is none of the offerer.
-fn converted(offered: &Offered, answer: &Formats) -> Option<(SmallVec<[Format; 4]>, Routes)> {
+fn converted(
+    offered: &Offered,
+    answer: &Formats,
+    translates_events: bool,
+) -> Option<(SmallVec<[Format; 4]>, Routes)> {
     let first = answer.list.iter().find(|format| is_main(format))?;
     let Kind::Sound(codec) = first.kind else { return None };
     let Offered { own, sent, added } = offered;
@@ -224,7 +285,9 @@ fn converted(offered: &Offered, answer: &Formats) -> Option<(SmallVec<[Format; 4
     // A codec of the same bandwidth loses nothing, and others cost more.
     let same = own.sounds().find(|(_, it)| it.sample_rate() == codec.sample_rate());
     let chosen = same.or_else(|| own.sounds().next())?;
-    let event = own.event_at(chosen.1.clock_rate()).filter(|_| answer.events().next().is_some());
+    let has_events = answer.events().next().is_some();
+    let own_event = own.event_at(chosen.1.clock_rate());
+    let event = own_event.filter(|_| has_events || translates_events);
     let noise = own.noise().filter(|_| chosen.1.clock_rate() == 8000);
     let noise = noise.filter(|_| answer.noise().is_some());
     let mut formats = SmallVec::new();
@@ -239,10 +302,42 @@ fn converted(offered: &Offered, answer: &Formats) -> Option<(SmallVec<[Format; 4
     let mut accepts = answer.clone();
     let others = sent.list.iter().filter(|format| answer.bits() & bit(format.payload_type) == 0);
     accepts.list.extend(others.copied());
-    let has_events = event.is_some();
+    let has_events = event.is_some() && has_events;
     let to_answerer = Route::new(own.clone(), answer, (first.payload_type, codec), has_events);
     let to_offerer = Route::new(accepts, own, chosen, has_events);
     Some((formats, [to_answerer, to_offerer]))
+}
+
+/// The translation of digits after `answer`, if only one of the ends has telephone events. `Offered`
+/// has some for the answerer if digits are translated for the offerer.
+fn translation(
+    offerer: Side,
+    offered: &Offered,
+    answer: &Formats,
+    takes_digits: bool,
+) -> Option<Translation> {
+    let types = |formats: &Formats| formats.events().collect::<EventTypes>();
+    let (own, theirs) = (types(&offered.own), types(answer));
+    match (own.is_empty(), theirs.is_empty()) {
+        (false, true) if takes_digits => {
+            Some(Translation { side: offerer, received: own.clone(), sent: own })
+        }
+        (true, false) => {
+            // The answerer sends under the numbers of the offer, and perhaps under its own.
+            let mut received = types(&offered.sent);
+            received.extend(theirs.iter().copied().filter(|it| !offered.sent.has(it.0)));
+            Some(Translation { side: offerer.other(), received, sent: theirs })
+        }
+        _ => None,
+    }
+}
+
+fn formats_of(events: &EventTypes) -> SmallVec<[Format; 4]> {
+    let format = |&(payload_type, clock_rate): &(u8, u32)| Format {
+        payload_type,
+        kind: Kind::Event { clock_rate },
+    };
+    events.iter().map(format).collect()
 }
 
 /// True if a format is that of a codec, other than events and comfort noise.

@@ -198,10 +198,10 @@ impl Transcoder {
                 }
                 cost.max(budget::LEAST) + change
             }
-            Kind::Event { .. } if self.route.event.is_some() => budget::LEAST,
+            Kind::Event { .. } => budget::LEAST,
             Kind::Noise if (1..=MAX_NOISE).contains(&payload.len()) => NOISE,
             Kind::Noise => return Err(Drop::Payload),
-            Kind::Event { .. } | Kind::Other => return Err(Drop::PayloadType(number)),
+            Kind::Other => return Err(Drop::PayloadType(number)),
         };
         let is_known = self.source.as_ref().is_none_or(|it| it.ssrc == header.ssrc());
         Ok(if is_known { cost } else { cost + budget::CHANGE })

@@ -220,6 +220,7 @@ fn find_targets<R: RawMutex>(
                     origin: grant.map_or(env.settings.scope_of(flow), |grant| grant.scope),
                     is_registered: false,
                     keying: None,
+                    takes_digits: false,
                     detour: None,
                     flows: None,
                 };

@@ -56,6 +56,7 @@ fn target(uri: &[u8], flow: &Flow, detour: Detour, q: u16, env: &Env<'_>) -> Tar
         origin: env.settings.scope_of(flow),
         is_registered: false,
         keying: None,
+        takes_digits: false,
         detour: Some(detour),
         flows: None,
     }
@@ -93,13 +94,16 @@ fn converts_codecs(request: &Message<'_>, env: &Env<'_>) -> bool {
         && request.session_description().is_some()
 }
 
-/// Keeps the targets that the pass of a call allows, with the keying that it asks for.
+/// Keeps the targets that the pass of a call allows, with the keying that it asks for, and the
+/// digits that the caller takes.
 pub(super) fn apply(pass: &Pass, request: &Message<'_>, targets: &mut Targets, env: &Env<'_>) {
     if let Some(only) = pass.only {
         targets.retain(|target| target.chosen(env) == only);
     }
     let keying = if pass.changes_keys { other_keys(request, env) } else { None };
-    targets.iter_mut().for_each(|target| target.keying = keying);
+    for target in targets {
+        (target.keying, target.takes_digits) = (keying, pass.takes_digits);
+    }
 }
 
 /// True if `request`, which arrived on `flow` and was refused with `status`, is the first INVITE of

@@ -17,7 +17,7 @@ use core::time::Duration;
 use relay::sdp::SessionDescription;
 use relay::sdp::negotiation::Profile;
 use relay::{End, Keying, Passage, RelayError, Role, Side};
-use sip::header::{NameAddr, RAck};
+use sip::header::{NameAddr, RAck, tokens};
 use sip::{HeaderName, Message, Method, Status, Transport, Uri};
 
 /// Returns the body of `request` as it is sent to `target`, if it changes. It came on the first
@@ -63,13 +63,22 @@ pub(super) fn body_of_request(
     let parties = [HeaderName::From, HeaderName::To].map(|name| uri_of(request, name));
     // Only the host that gets the request can name its branch in a response.
     let is_proven = [is_proven, target.is_registered || env.settings.is_trusted(to)];
+    let mut ends = [
+        end(from, required_of(from, env), is_proven[0], &permits[0], env),
+        end(to, keying(target, to, env), is_proven[1], &permits[1], env),
+    ];
+    // The B2BUA passes digits. It takes those of its callee for the caller.
+    ends[0].takes_digits = match from.is_internal() {
+        true => is_first && target.takes_digits,
+        false => to.is_internal() && takes_digits(request),
+    };
     let passage = |role| Passage {
         call_id: said.call_id,
         branch: is_first.then_some(&id[..]),
         from_tag: said.from_tag,
         to_tag: said.to_tag,
-        from: end(from, required_of(from, env), is_proven[0], &permits[0], env),
-        to: end(to, keying(target, to, env), is_proven[1], &permits[1], env),
+        from: ends[0],
+        to: ends[1],
         role,
         side: Side::Caller,
         begins,
@@ -118,12 +127,14 @@ pub(super) fn body_of_response(
     let description = response.session_description();
     description.and_then(|description| {
         let permits = [permits(from, env), permits(to, env)];
+        let mut callee = end(from, Keying::Passed, false, &permits[0], env);
+        callee.takes_digits = to.is_internal() && takes_digits(response);
         let passage = Passage {
             call_id: said.call_id,
             branch: (said.cseq.method == Method::Invite).then_some(branch),
             from_tag: said.to_tag,
             to_tag: said.from_tag,
-            from: end(from, Keying::Passed, false, &permits[0], env),
+            from: callee,
             to: end(to, Keying::Passed, false, &permits[1], env),
             role: Role::Response { exchange: said.cseq.number, is_final: status >= 200 },
             side: Side::Callee,
@@ -271,6 +282,12 @@ fn contact_of(target: &Target) -> Option<IpAddr> {
         Ok(Uri::Sip(uri)) => uri.host.ip().map(|ip| ip.to_canonical()),
         _ => None,
     }
+}
+
+/// True if the author of `message` takes digits by INFO, as far as it tells.
+pub(super) fn takes_digits(message: &Message<'_>) -> bool {
+    let mut methods = message.values(HeaderName::Allow).flat_map(tokens);
+    methods.any(|method| method == Method::Info.as_bytes())
 }
 
 /// The addresses that an end may have packets sent to.

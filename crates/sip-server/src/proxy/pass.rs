@@ -25,6 +25,9 @@ const LIFETIME: Duration = Duration::from_secs(60);
 /// The URI parameter for [`Pass::changes_keys`]. It has no proof: the B2BUA may add it to a pass.
 const OTHER_KEYS: (&str, &[u8]) = ("keys", b"other");
 
+/// The URI parameter for [`Pass::takes_digits`]. It has no proof, either.
+const DIGITS: (&str, &[u8]) = ("digits", b"info");
+
 /// The rights of the INVITE that the B2BUA sends for another INVITE. They hold on the internal flow
 /// of the caller and for one request URI only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +40,8 @@ pub(crate) struct Pass {
     pub(crate) only: Option<Chosen>,
     /// True if the callee gets an offer with other SRTP keys than those of the caller.
     pub(crate) changes_keys: bool,
+    /// True if the caller takes digits by INFO.
+    pub(crate) takes_digits: bool,
 }
 
 /// Keyed hash of a target: its URI, and its flow if it is reached on one.
@@ -70,8 +75,8 @@ impl Pass {
         let mut route = b"<sip:".to_vec();
         route.extend_from_slice(URL_SAFE_NO_PAD.encode(bytes).as_bytes());
         write_own_end(flow, flow.local, false, &mut route);
-        if self.changes_keys {
-            let (name, value) = OTHER_KEYS;
+        let params = [(self.changes_keys, OTHER_KEYS), (self.takes_digits, DIGITS)];
+        for (_, (name, value)) in params.into_iter().filter(|(is_set, _)| *is_set) {
             route.extend_from_slice(&[b";", name.as_bytes(), b"=", value].concat());
         }
         route.push(b'>');
@@ -112,6 +117,7 @@ impl Pass {
             payers,
             only: (only != 0).then_some(Chosen(only)),
             changes_keys: route.params.value(OTHER_KEYS.0) == Some(OTHER_KEYS.1),
+            takes_digits: route.params.value(DIGITS.0) == Some(DIGITS.1),
         })
     }
 }

@@ -3,7 +3,7 @@
 
 use super::edge::write_path;
 use super::forward::{Changes, SenderFields};
-use super::media::body_of_request;
+use super::media::{body_of_request, takes_digits};
 use super::pass::Pass;
 use super::record_route::{Names, Ways, write_record_route};
 use super::stuck::Stuck;
@@ -65,7 +65,7 @@ pub(crate) fn write_request(
     let is_proven = plan.payers.user.is_some() || env.settings.is_trusted(&plan.arrived_on);
     let body = body_of_request(request, ways, is_proven, target, &branch, env);
     let body = body.map_err(Stuck::Media)?;
-    let path = path_to(target, flow, plan, env);
+    let path = path_to(target, flow, request, plan, env);
     let before = env.out.transmits.len();
     let range = env.send(*flow, |env, bytes| {
         let ways = |lines: &mut Vec<u8>| {
@@ -100,11 +100,23 @@ pub(crate) fn write_request(
 }
 
 /// The Path to `target` on `flow`, to be written as the first Route. Empty for none.
-fn path_to<'t>(target: &'t Target, flow: &Flow, plan: &Plan, env: &Env<'_>) -> Cow<'t, [u8]> {
+fn path_to<'t>(
+    target: &'t Target,
+    flow: &Flow,
+    request: &Message<'_>,
+    plan: &Plan,
+    env: &Env<'_>,
+) -> Cow<'t, [u8]> {
     let (Some(detour), Some(names)) = (target.detour, plan.record_route) else {
         return Cow::Borrowed(&target.path);
     };
     let Detour { only, changes_keys } = detour;
-    let pass = Pass { identity: names.sender, payers: plan.payers, only, changes_keys };
+    let pass = Pass {
+        identity: names.sender,
+        payers: plan.payers,
+        only,
+        changes_keys,
+        takes_digits: takes_digits(request),
+    };
     Cow::Owned(pass.route(target.request_uri(), flow, env))
 }

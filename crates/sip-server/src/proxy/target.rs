@@ -33,6 +33,8 @@ pub(crate) struct Target {
     pub(crate) is_registered: bool,
     /// The SRTP keys in the offer, if they differ from those of the configuration.
     pub(crate) keying: Option<Keying>,
+    /// True for a call of the B2BUA whose caller takes digits by INFO.
+    pub(crate) takes_digits: bool,
     /// Set if this is the B2BUA of the owner.
     pub(crate) detour: Option<Detour>,
     /// Set if this is one of the flows to a phone.
@@ -99,6 +101,7 @@ impl Target {
             origin: settings.scope_of(&binding.flow),
             is_registered: true,
             keying: None,
+            takes_digits: false,
             detour: None,
             flows: binding
                 .phone_of_flow()

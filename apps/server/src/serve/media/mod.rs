@@ -93,6 +93,18 @@ impl Media {
         self.0.sets[owner].0.as_fd()
     }
 
+    /// Sends `packet` from the port `from` of RTP, unless its stream has ended.
+    pub(super) fn send(&self, from: u16, packet: &[u8], to: SocketAddr) {
+        let leg = self.0.pairs.extent().0.pair_of(from).and_then(|pair| self.0.legs.get(pair));
+        let Some(leg) = leg.map(Mutex::lock) else { return };
+        let Some(Leg { side, sockets, .. }) = &*leg else { return };
+        let counter = match sockets[side.index()][0].send(packet, to) {
+            Ok(_) => &self.0.sent,
+            Err(_) => &self.0.unsent,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// The number of packets that were not sent: the system refused them, or they were longer than
     /// the buffer.
     pub(super) fn unsent(&self) -> u64 {
