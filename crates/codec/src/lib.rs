@@ -113,6 +113,18 @@ impl Codec {
         }
     }
 
+    /// The sample rate of the codec that suits sound of `rate` samples per second best: the Opus
+    /// codec also has 8000, the others have one rate.
+    #[must_use]
+    pub const fn sample_rate_for(self, rate: u32) -> u32 {
+        let _ = rate;
+        match self {
+            #[cfg(feature = "opus")]
+            Self::Opus if rate <= opus::NARROW_RATE => opus::NARROW_RATE,
+            _ => self.sample_rate(),
+        }
+    }
+
     /// The number of channels in `a=rtpmap`. Encoder and decoder have one channel.
     #[must_use]
     pub const fn channels(self) -> u8 {
@@ -211,9 +223,17 @@ impl Encoder {
     /// Creates an encoder.
     #[must_use]
     pub fn new(codec: Codec) -> Self {
+        Self::with_rate(codec, codec.sample_rate())
+    }
+
+    /// Creates an encoder for sound that had `rate` samples per second in another codec. Its own
+    /// rate is [`Codec::sample_rate_for`]. The Opus encoder takes a quarter of the time at 8000.
+    #[must_use]
+    pub fn with_rate(codec: Codec, rate: u32) -> Self {
+        let _ = rate;
         Self(match codec {
             #[cfg(feature = "opus")]
-            Codec::Opus => Encodes::Opus(Box::default()),
+            Codec::Opus => Encodes::Opus(Box::new(opus::Encoder::new(codec.sample_rate_for(rate)))),
             Codec::G722 => Encodes::G722(Box::default()),
             Codec::Pcmu => Encodes::Pcmu,
             Codec::Pcma => Encodes::Pcma,
@@ -268,9 +288,17 @@ impl Decoder {
     /// Creates a decoder.
     #[must_use]
     pub fn new(codec: Codec) -> Self {
+        Self::with_rate(codec, codec.sample_rate())
+    }
+
+    /// Creates a decoder for an encoder with `rate` samples per second. Its own rate is
+    /// [`Codec::sample_rate_for`].
+    #[must_use]
+    pub fn with_rate(codec: Codec, rate: u32) -> Self {
+        let rate = codec.sample_rate_for(rate);
         let decodes = match codec {
             #[cfg(feature = "opus")]
-            Codec::Opus => Decodes::Opus(Box::default()),
+            Codec::Opus => Decodes::Opus(Box::new(opus::Decoder::new(rate))),
             Codec::G722 => Decodes::G722(Box::default()),
             Codec::Pcmu => Decodes::Pcmu,
             Codec::Pcma => Decodes::Pcma,
@@ -281,9 +309,9 @@ impl Decoder {
         let concealment = match &decodes {
             #[cfg(feature = "opus")]
             Decodes::Opus(_) => None,
-            _ => Some(Concealment::new(codec.sample_rate())),
+            _ => Some(Concealment::new(rate)),
         };
-        let (noise, frame) = (ComfortNoise::new(), codec.frame_samples());
+        let (noise, frame) = (ComfortNoise::new(), rate as usize / 50);
         Self { decodes, concealment, noise, is_silent: false, frame }
     }
 

@@ -35,7 +35,7 @@ pub(super) struct Transcoder {
     source: Option<Source>,
     budget: Budget,
     decode: Option<Decode>,
-    encoder: Encoder,
+    encode: Option<Encode>,
     events: EventMapper,
     /// Samples at the rate of the encoder, less than a packet.
     samples: Vec<i16>,
@@ -75,26 +75,35 @@ pub(super) struct Source {
 struct Decode {
     payload_type: u8,
     codec: Codec,
+    /// Its samples per second.
+    rate: u32,
     decoder: Decoder,
     resampler: Resampler,
 }
 
+#[derive(Debug)]
+struct Encode {
+    encoder: Encoder,
+    /// Its samples per second.
+    rate: u32,
+}
+
 impl Decode {
-    fn new(payload_type: u8, codec: Codec, to: Codec) -> Self {
-        let resampler = Resampler::new(codec.sample_rate(), to.sample_rate());
-        Self { payload_type, codec, decoder: Decoder::new(codec), resampler }
+    /// A decoder for an encoder of `rate` samples per second.
+    fn new(payload_type: u8, codec: Codec, rate: u32) -> Self {
+        let (decoder, own) = (Decoder::with_rate(codec, rate), codec.sample_rate_for(rate));
+        Self { payload_type, codec, rate: own, decoder, resampler: Resampler::new(own, rate) }
     }
 }
 
 impl Transcoder {
     pub(super) fn new(route: Route) -> Self {
-        let encoder = Encoder::new(route.sound.1);
         Self {
             route,
             source: None,
             budget: Budget::default(),
             decode: None,
-            encoder,
+            encode: None,
             events: EventMapper::default(),
             samples: Vec::new(),
             decoded: Vec::new(),
@@ -118,7 +127,7 @@ impl Transcoder {
             return;
         }
         if route.sound.1 != self.route.sound.1 {
-            self.encoder = Encoder::new(route.sound.1);
+            self.encode = None;
             self.output.is_marked = true;
         }
         self.samples.clear();
@@ -134,8 +143,8 @@ impl Transcoder {
 
     /// The timestamp after the last received sound.
     pub(super) fn end(&self) -> u32 {
-        let to = self.route.sound.1;
-        let waiting = convert(self.samples.len() as u64, to.sample_rate(), to.clock_rate());
+        let clock_rate = self.route.sound.1.clock_rate();
+        let waiting = convert(self.samples.len() as u64, self.rate(), clock_rate);
         self.output.timestamp.wrapping_add(waiting as u32)
     }
 
@@ -250,23 +259,37 @@ impl Transcoder {
     fn sound(&mut self, codec: Codec, fields: Fields, payload: &[u8], lost: u16) {
         let Some(units) = codec.units(payload) else { return };
         let Fields { payload_type, marker, timestamp } = fields;
+        let rate = self.prepare(codec);
         self.advance(timestamp, codec.clock_rate(), lost);
         self.output.is_marked |= marker && self.samples.is_empty();
         let is_known = |it: &Decode| (it.payload_type, it.codec) == (payload_type, codec);
         if !self.decode.as_ref().is_some_and(is_known) {
-            self.decode = Some(Decode::new(payload_type, codec, self.route.sound.1));
+            self.decode = Some(Decode::new(payload_type, codec, rate));
         }
         let Some(decode) = &mut self.decode else { return };
         self.decoded.clear();
         decode.decoder.decode(payload, &mut self.decoded);
-        let count = u64::from(units) * u64::from(codec.sample_rate());
-        self.decoded.resize((count / u64::from(codec.clock_rate())) as usize, 0);
+        let count = convert(units.into(), codec.clock_rate(), decode.rate);
+        self.decoded.resize(count as usize, 0);
         decode.resampler.resample(&self.decoded, &mut self.samples);
         if let Some(source) = &mut self.source {
             source.line = Some((timestamp.wrapping_add(units), codec.clock_rate()));
             source.duration = units;
         }
         self.encode();
+    }
+
+    /// Prepares the encoder for sound of `codec`. Returns its samples per second: a narrow band
+    /// stays narrow.
+    fn prepare(&mut self, codec: Codec) -> u32 {
+        let to = self.route.sound.1;
+        let rate = to.sample_rate_for(codec.sample_rate());
+        if self.encode.as_ref().is_none_or(|it| it.rate != rate) {
+            self.flush();
+            self.decode = None;
+            self.encode = Some(Encode { encoder: Encoder::with_rate(to, rate), rate });
+        }
+        rate
     }
 
     fn event(&mut self, clock_rate: u32, fields: Fields, payload: &[u8]) {
@@ -326,9 +349,14 @@ impl Transcoder {
         }
     }
 
+    /// The samples per second of the encoder.
+    fn rate(&self) -> u32 {
+        self.encode.as_ref().map_or(self.route.sound.1.sample_rate(), |it| it.rate)
+    }
+
     /// The number of samples in a packet.
-    const fn frame(&self) -> usize {
-        self.route.sound.1.sample_rate() as usize / 1000 * self.route.packet_time as usize
+    fn frame(&self) -> usize {
+        self.rate() as usize / 1000 * self.route.packet_time as usize
     }
 
     /// Advances the output up to the sound that begins at `timestamp`.
@@ -342,9 +370,9 @@ impl Transcoder {
             return;
         }
         let (ahead, told) = (ahead.unsigned_abs(), u32::from(lost) * source.duration);
-        let to = self.route.sound.1;
-        let mut gap = convert(ahead.into(), rate, to.sample_rate());
-        let mut told = convert(ahead.min(told).into(), rate, to.sample_rate());
+        let sample_rate = self.rate();
+        let mut gap = convert(ahead.into(), rate, sample_rate);
+        let mut told = convert(ahead.min(told).into(), rate, sample_rate);
         if !self.samples.is_empty() {
             let missing = (self.frame() - self.samples.len()) as u64;
             let count = missing.min(gap);
@@ -360,7 +388,7 @@ impl Transcoder {
             let hidden = u32::from(lost).saturating_sub(packets as u32);
             source.hidden = source.hidden.wrapping_add(hidden);
         }
-        let units = convert(gap - rest, to.sample_rate(), to.clock_rate());
+        let units = convert(gap - rest, sample_rate, self.route.sound.1.clock_rate());
         self.output.timestamp = self.output.timestamp.wrapping_add(units as u32);
         self.output.is_marked |= gap > told;
         self.conceal(rest as usize);
@@ -373,7 +401,7 @@ impl Transcoder {
         }
         let count = self.frame() - self.samples.len();
         self.conceal(count);
-        let sample_rate = self.route.sound.1.sample_rate();
+        let sample_rate = self.rate();
         if let Some((next, rate)) = self.source.as_mut().and_then(|source| source.line.as_mut()) {
             *next = next.wrapping_add(convert(count as u64, sample_rate, *rate) as u32);
         }
@@ -383,12 +411,12 @@ impl Transcoder {
     /// Appends `count` samples in place of lost ones.
     fn conceal(&mut self, count: usize) {
         let end = self.samples.len() + count;
-        let micros = convert(count as u64, self.route.sound.1.sample_rate(), 1_000_000);
+        let rate = self.rate();
+        let micros = convert(count as u64, rate, 1_000_000);
         self.budget.spend(Duration::from_micros(micros));
         if let Some(decode) = &mut self.decode {
             self.decoded.clear();
-            let from = decode.codec.sample_rate();
-            let count = convert(count as u64, self.route.sound.1.sample_rate(), from);
+            let count = convert(count as u64, rate, decode.rate);
             decode.decoder.conceal_samples(count as usize, &mut self.decoded);
             decode.resampler.resample(&self.decoded, &mut self.samples);
         }
@@ -399,10 +427,11 @@ impl Transcoder {
     fn encode(&mut self) {
         let (payload_type, codec) = self.route.sound;
         let frame = self.frame();
-        let units = convert(frame as u64, codec.sample_rate(), codec.clock_rate()) as u32;
+        let Some(Encode { encoder, rate }) = &mut self.encode else { return };
+        let units = convert(frame as u64, *rate, codec.clock_rate()) as u32;
         let mut done = 0;
         while let Some(samples) = self.samples.get(done..done + frame) {
-            let (encoder, output) = (&mut self.encoder, &mut self.output);
+            let output = &mut self.output;
             let (marker, timestamp) = (output.is_marked, output.timestamp);
             output.push(payload_type, marker, timestamp, |out| encoder.encode(samples, out));
             output.is_marked = false;
