@@ -1,0 +1,191 @@
+//! The addresses that packets come from and go to.
+
+use super::*;
+
+#[test]
+fn packets_pass_between_a_phone_behind_nat_and_one_with_a_public_address() {
+    let rig = Rig::new(Limits::default());
+    let offer = rig.first_offer(&sdp("10.0.0.7", 4000));
+    assert!(offer.contains("m=audio 20002 ") && !offer.contains("10.0.0.7"), "{offer}");
+    let answer = rig.first_answer(&sdp("203.0.113.1", 6000)).unwrap();
+    assert!(answer.contains("c=IN IP4 192.0.2.1\r\n") && answer.contains("m=audio 20000 "));
+    // The caller has no address before its first packet.
+    assert_eq!(rig.send(Side::Callee, "203.0.113.1:6000", &rtp(1)), Err(Drop::NoDestination));
+    let (to, packet) = rig.send(Side::Caller, "198.51.100.1:33333", &rtp(1)).unwrap();
+    assert_eq!((to, packet), (place("203.0.113.1:6000"), rtp(1)));
+    let (to, _) = rig.send(Side::Callee, "203.0.113.1:6000", &rtp(2)).unwrap();
+    assert_eq!(to, place("198.51.100.1:33333"));
+    let [caller, callee] = rig.stream().summary();
+    assert_eq!((caller.packets, callee.packets, callee.unsent), (1, 2, 1));
+}
+
+#[test]
+fn packets_of_strangers_are_refused_before_and_after_the_first_packet() {
+    let rig = Rig::new(Limits::default());
+    rig.first_offer(&sdp("198.51.100.1", 4000));
+    rig.first_answer(&sdp("203.0.113.1", 6000)).unwrap();
+    let stranger = "192.0.2.66:4000";
+    assert_eq!(rig.send(Side::Caller, stranger, &rtp(1)), Err(Drop::Source));
+    rig.send(Side::Caller, "198.51.100.1:4000", &rtp(1)).unwrap();
+    for from in [stranger, "198.51.100.1:4001"] {
+        assert_eq!(rig.send(Side::Caller, from, &rtp(2)), Err(Drop::Source));
+    }
+    // A new offer with the same address opens no window.
+    let role = Role::Offer { exchange: 2 };
+    rig.pass(Side::Caller, role, &sdp("198.51.100.1", 4000), |_| {}).unwrap().unwrap();
+    let role = Role::Response { exchange: 2, is_final: true };
+    rig.pass(Side::Callee, role, &sdp("203.0.113.1", 6000), |_| {}).unwrap().unwrap();
+    assert_eq!(rig.send(Side::Caller, "198.51.100.1:4001", &rtp(2)), Err(Drop::Source));
+    rig.send(Side::Caller, "198.51.100.1:4000", &rtp(2)).unwrap();
+    // With another address it moves, once the answer has passed.
+    let role = Role::Offer { exchange: 3 };
+    rig.pass(Side::Caller, role, &sdp("198.51.100.1", 4100), |_| {}).unwrap().unwrap();
+    assert_eq!(rig.send(Side::Caller, "198.51.100.1:4100", &rtp(3)), Err(Drop::Source));
+    let role = Role::Response { exchange: 3, is_final: true };
+    rig.pass(Side::Callee, role, &sdp("203.0.113.1", 6000), |_| {}).unwrap().unwrap();
+    rig.send(Side::Caller, "198.51.100.1:4100", &rtp(3)).unwrap();
+    assert_eq!(rig.stream().summary()[0].refused, 5);
+}
+
+#[test]
+fn an_end_behind_nat_moves_with_its_private_address() {
+    let rig = Rig::new(Limits::default());
+    rig.first_offer(&sdp("10.0.0.7", 4000));
+    rig.first_answer(&sdp("203.0.113.1", 6000)).unwrap();
+    rig.send(Side::Caller, "198.51.100.1:33333", &rtp(1)).unwrap();
+    let role = Role::Offer { exchange: 2 };
+    rig.pass(Side::Caller, role, &sdp("10.0.0.7", 4100), |_| {}).unwrap().unwrap();
+    assert_eq!(rig.send(Side::Caller, "198.51.100.1:44444", &rtp(2)), Err(Drop::Source));
+    let role = Role::Response { exchange: 2, is_final: true };
+    rig.pass(Side::Callee, role, &sdp("203.0.113.1", 6000), |_| {}).unwrap().unwrap();
+    rig.send(Side::Caller, "198.51.100.1:44444", &rtp(2)).unwrap();
+    assert_eq!(rig.send(Side::Caller, "198.51.100.1:33333", &rtp(3)), Err(Drop::Source));
+}
+
+#[test]
+fn other_packets_are_refused() {
+    let rig = Rig::new(Limits::default());
+    rig.first_offer(&sdp("198.51.100.1", 4000));
+    rig.first_answer(&sdp("203.0.113.1", 6000)).unwrap();
+    let mut other = rtp(1);
+    other[1] = 8;
+    let here = "198.51.100.1:4000";
+    assert_eq!(rig.send(Side::Caller, here, &other), Err(Drop::PayloadType(8)));
+    for first in [0, 16, 22, 64, 255] {
+        other[0] = first;
+        assert!(matches!(rig.send(Side::Caller, here, &other), Err(Drop::Kind(_))), "{first}");
+    }
+    assert!(matches!(rig.send(Side::Caller, here, &[0x80, 0, 1]), Err(Drop::Rtp(_))));
+    assert!(matches!(rig.send(Side::Caller, here, &[]), Err(Drop::Kind(_))));
+}
+
+#[test]
+fn an_address_that_never_sends_gets_ten_seconds_of_audio() {
+    let rig = Rig::new(Limits::default());
+    rig.first_offer(&sdp("198.51.100.1", 4000));
+    // The callee names the address of a third party.
+    rig.first_answer(&sdp("203.0.113.99", 6000)).unwrap();
+    assert_eq!(rig.send_audio(Side::Caller, "198.51.100.1:4000", 1000, 20), 500);
+    rig.send(Side::Callee, "203.0.113.99:6000", &rtp(1)).unwrap();
+    rig.send(Side::Caller, "198.51.100.1:4000", &rtp(1001)).unwrap();
+}
+
+/// The number of packets of the caller that reach a callee which never sends. `signalling` are the
+/// hosts of its signalling when the offer is sent and when it answers, and `named` are the hosts
+/// that it names for RTP and RTCP.
+fn packets_to(signalling: [[u8; 4]; 2], is_proven: bool, named: [&str; 2]) -> usize {
+    let rig = Rig::new(Limits::default());
+    let at = |host: [u8; 4]| SocketAddr::new(host.into(), 5060);
+    let begin = |passage: &mut Passage<'_>| {
+        (passage.branch, passage.begins, passage.to_tag) = (BRANCH, true, b"");
+        (passage.to.signalling, passage.to.is_proven) = (at(signalling[0]), is_proven);
+    };
+    let offer = Role::Offer { exchange: 1 };
+    rig.pass(Side::Caller, offer, &sdp("198.51.100.1", 4000), begin).unwrap();
+    let answer = Role::Response { exchange: 1, is_final: false };
+    let follow = |passage: &mut Passage<'_>| {
+        (passage.branch, passage.from.signalling) = (BRANCH, at(signalling[1]));
+    };
+    let [named, rtcp] = named;
+    let body = sdp(named, 6000) + &std::format!("a=rtcp:6001 IN IP4 {rtcp}\r\n");
+    rig.pass(Side::Callee, answer, &body, follow).unwrap();
+    rig.send_audio(Side::Caller, "198.51.100.1:4000", 1000, 20)
+}
+
+#[test]
+fn an_end_that_only_receives_gets_all_packets_at_the_host_that_it_has_proved() {
+    let [callee, second, third] = ["203.0.113.1", "203.0.113.2", "203.0.113.99"];
+    assert_eq!(packets_to([CALLEE; 2], true, [callee; 2]), 1000);
+    assert_eq!(packets_to([CALLEE; 2], false, [callee; 2]), 500);
+    // The address of a third party, also for RTCP alone.
+    assert_eq!(packets_to([CALLEE; 2], true, [third; 2]), 500);
+    assert_eq!(packets_to([CALLEE; 2], true, [callee, third]), 500);
+    // A response of another host than the one that got the request.
+    let moved = [CALLEE, [203, 0, 113, 2]];
+    assert_eq!(packets_to(moved, true, [second; 2]), 500);
+    assert_eq!(packets_to(moved, true, [callee; 2]), 500);
+}
+
+#[test]
+fn a_packet_in_the_name_of_the_end_does_not_redirect_its_packets() {
+    let rig = Rig::new(Limits::default());
+    rig.first_offer(&sdp("198.51.100.1", 4000));
+    rig.first_answer(&sdp("203.0.113.1", 6000)).unwrap();
+    // The host is that of the caller, the port is not.
+    rig.send(Side::Caller, "198.51.100.1:1", &rtp(1)).unwrap();
+    let to = |packet: &[u8]| rig.send(Side::Callee, "203.0.113.1:6000", packet).unwrap().0;
+    assert_eq!(to(&rtp(1)), place("198.51.100.1:1"));
+    rig.send(Side::Caller, "198.51.100.1:4000", &rtp(2)).unwrap();
+    assert_eq!(to(&rtp(2)), place("198.51.100.1:4000"));
+    assert_eq!(rig.send(Side::Caller, "198.51.100.1:1", &rtp(3)), Err(Drop::Source));
+}
+
+#[test]
+fn an_address_that_never_sends_gets_no_more_at_other_ports() {
+    let rig = Rig::new(Limits::default());
+    rig.first_offer(&sdp("198.51.100.1", 4000));
+    rig.first_answer(&sdp("203.0.113.99", 6000)).unwrap();
+    let mut sent = 0;
+    for number in 2..12 {
+        sent += rig.send_audio(Side::Caller, "198.51.100.1:4000", 200, 20);
+        let answer = sdp("203.0.113.99", 6000 + 2 * number as u16);
+        exchange(&rig, number, &sdp("198.51.100.1", 4000), &answer);
+    }
+    assert_eq!(sent, 500);
+}
+
+#[test]
+fn ports_of_the_relay_are_no_destinations_but_in_the_next_branch_of_a_call() {
+    let rig = Rig::new(Limits::default());
+    let own = |port: u16| sdp("192.0.2.1", port);
+    let offer = |branch: &'static [u8], from: &'static [u8], body: &str| {
+        rig.pass(Side::Caller, Role::Offer { exchange: 1 }, body, |passage| {
+            (passage.branch, passage.begins) = (Some(branch), true);
+            (passage.from_tag, passage.to_tag) = (from, b"");
+        })
+    };
+    let answer = |branch: &'static [u8], to: &'static [u8], body: &str| {
+        let role = Role::Response { exchange: 1, is_final: true };
+        rig.pass(Side::Callee, role, body, |passage| {
+            (passage.branch, passage.to_tag) = (Some(branch), to);
+        })
+    };
+    // The call passes twice: its second branch has the description of the first.
+    assert!(
+        offer(b"b1", b"caller", &sdp("198.51.100.1", 4000)).unwrap().unwrap().contains("20002")
+    );
+    for port in [20_000, 20_006, 20_050] {
+        assert_eq!(offer(b"b2", b"caller", &own(port)), Err(RelayError::OwnPort), "{port}");
+    }
+    assert_eq!(rig.open.load(Relaxed), 1);
+    assert!(offer(b"b2", b"caller", &own(20_002)).unwrap().is_some());
+    let ports = [20_000, 20_002];
+    for port in ports.into_iter().chain([20_050]) {
+        assert_eq!(answer(b"b2", b"caller", &own(port)), Err(RelayError::OwnPort), "{port}");
+    }
+    answer(b"b2", b"caller", &sdp("203.0.113.1", 6000)).unwrap().unwrap();
+    let streams = rig.streams.lock().len();
+    let second = 20_000 + 4 * (streams as u16 - 1);
+    assert_eq!(answer(b"b1", b"caller", &own(20_002)), Err(RelayError::OwnPort));
+    assert!(answer(b"b1", b"caller", &own(second)).unwrap().is_some());
+}

@@ -1,0 +1,187 @@
+//! Offers and answers, limits, and the ends of calls.
+
+use super::*;
+
+#[test]
+fn a_medium_has_its_ports_until_its_end_is_answered() {
+    let rig = Rig::new(Limits::default());
+    rig.first_offer(&sdp("198.51.100.1", 4000));
+    rig.first_answer(&sdp("203.0.113.1", 6000)).unwrap();
+    let role = Role::Offer { exchange: 2 };
+    let end = sdp("198.51.100.1", 0);
+    rig.pass(Side::Caller, role, &end, |_| {}).unwrap().unwrap();
+    // The callee has refused it.
+    rig.send(Side::Caller, "198.51.100.1:4000", &rtp(1)).unwrap();
+    assert_eq!(rig.open.load(Relaxed), 1);
+    exchange(&rig, 3, &end, &sdp("203.0.113.1", 0));
+    assert_eq!(rig.open.load(Relaxed), 0);
+}
+
+#[test]
+fn each_medium_is_charged() {
+    let rig = Rig::new(Limits { calls_of_owner: 3, ..Limits::default() });
+    let begin = |media: usize| {
+        let role = Role::Offer { exchange: 1 };
+        let offer = sdp("198.51.100.1", 4000) + &"m=audio 5000 RTP/AVP 0\r\n".repeat(media - 1);
+        rig.pass(Side::Caller, role, &offer, |passage| {
+            (passage.branch, passage.begins, passage.to_tag) = (BRANCH, true, b"");
+        })
+    };
+    assert_eq!(begin(4), Err(RelayError::Share));
+    assert_eq!((rig.relay.count(), rig.open.load(Relaxed)), (0, 0));
+    begin(3).unwrap();
+    let role = Role::Offer { exchange: 1 };
+    let other = rig.pass(Side::Caller, role, &sdp("198.51.100.1", 4000), |passage| {
+        (passage.call_id, passage.branch, passage.begins) = (b"other", BRANCH, true);
+    });
+    assert_eq!(other, Err(RelayError::Share));
+    assert!(rig.relay.end_branch(b"c", b"b").is_some());
+    begin(3).unwrap();
+}
+
+#[test]
+fn an_offer_in_a_response_is_answered_in_the_acknowledgement() {
+    let rig = Rig::new(Limits::default());
+    let role = Role::Response { exchange: 1, is_final: true };
+    let begin = |passage: &mut Passage<'_>| (passage.branch, passage.begins) = (BRANCH, true);
+    let offer = rig.pass(Side::Callee, role, &sdp("203.0.113.1", 6000), begin).unwrap().unwrap();
+    assert!(offer.contains("m=audio 20000 "), "{offer}");
+    rig.relay.confirm(b"c", b"b", b"callee", Duration::ZERO);
+    let role = Role::Acknowledgement { exchange: 1 };
+    let answer = rig.pass(Side::Caller, role, &sdp("198.51.100.1", 4000), |_| {}).unwrap().unwrap();
+    assert!(answer.contains("m=audio 20002 "), "{answer}");
+    rig.send(Side::Caller, "198.51.100.1:4000", &rtp(1)).unwrap();
+    rig.send(Side::Callee, "203.0.113.1:6000", &rtp(1)).unwrap();
+}
+
+#[test]
+fn calls_end_by_silence_but_not_on_hold_and_their_ports_are_closed() {
+    let rig = Rig::new(Limits::default());
+    rig.first_offer(&sdp("198.51.100.1", 4000));
+    rig.first_answer(&sdp("203.0.113.1", 6000)).unwrap();
+    let expire = |seconds| -> usize {
+        (0..16).map(|_| rig.relay.expire(Duration::from_secs(seconds)).len()).sum()
+    };
+    assert_eq!(expire(60), 0);
+    // A hold of both directions has no packets.
+    let hold = sdp("198.51.100.1", 4000) + "a=inactive\r\n";
+    let role = Role::Offer { exchange: 2 };
+    rig.pass(Side::Caller, role, &hold, |_| {}).unwrap().unwrap();
+    let role = Role::Response { exchange: 2, is_final: true };
+    let answer = sdp("203.0.113.1", 6000) + "a=inactive\r\n";
+    rig.pass(Side::Callee, role, &answer, |_| {}).unwrap().unwrap();
+    assert_eq!(expire(10_000), 0);
+    let late = |passage: &mut Passage<'_>| passage.now = Duration::from_secs(10_000);
+    let role = Role::Offer { exchange: 3 };
+    rig.pass(Side::Caller, role, &sdp("198.51.100.1", 4000), late).unwrap().unwrap();
+    let role = Role::Response { exchange: 3, is_final: true };
+    rig.pass(Side::Callee, role, &sdp("203.0.113.1", 6000), late).unwrap().unwrap();
+    assert_eq!(expire(10_060), 0);
+    assert_eq!((expire(10_061), rig.open.load(Relaxed), rig.relay.count()), (1, 0, 0));
+}
+
+#[test]
+fn a_call_on_hold_whose_ends_have_vanished_ends_after_a_day() {
+    let rig = Rig::new(Limits::default());
+    rig.first_offer(&(sdp("198.51.100.1", 4000) + "a=inactive\r\n"));
+    rig.first_answer(&(sdp("203.0.113.1", 6000) + "a=inactive\r\n")).unwrap();
+    let expire = |seconds| -> usize {
+        (0..16).map(|_| rig.relay.expire(Duration::from_secs(seconds)).len()).sum()
+    };
+    assert_eq!(expire(86_400), 0);
+    assert_eq!((expire(86_401), rig.open.load(Relaxed), rig.relay.count()), (1, 0, 0));
+}
+
+#[test]
+fn limits_hold_and_failures_leave_nothing() {
+    let rig = Rig::new(Limits { calls: 5, calls_of_owner: 3, ..Limits::default() });
+    let call = |number: u8, owner| {
+        let role = Role::Offer { exchange: 1 };
+        rig.pass(Side::Caller, role, &sdp("198.51.100.1", 4000), |passage| {
+            passage.call_id = &CALLS[usize::from(number)];
+            (passage.branch, passage.begins, passage.owner) = (BRANCH, true, owner);
+        })
+    };
+    assert!((0..3).all(|number| call(number, 7).is_ok()));
+    assert_eq!(call(3, 7), Err(RelayError::Share));
+    assert!(call(3, 8).is_ok());
+    assert_eq!(call(4, 8), Err(RelayError::NoPort));
+    assert_eq!((rig.relay.count(), rig.open.load(Relaxed)), (4, 4));
+    assert!(rig.relay.end_branch(&[0], b"b").is_some());
+    assert!(call(4, 8).is_ok());
+    for number in 1..5 {
+        assert!(rig.relay.end_branch(&[number], b"b").is_some());
+    }
+    assert_eq!((rig.relay.count(), rig.open.load(Relaxed)), (0, 0));
+    assert!(rig.relay.end_branch(&[1], b"b").is_none());
+}
+
+/// The controller says which descriptions are answers, and knows neither numbers of requests nor
+/// which answer is final.
+#[test]
+fn answers_belong_to_the_last_offer_of_the_other_side() {
+    let rig = Rig::new(Limits::default());
+    let answer = |side| {
+        rig.pass(side, Role::Answer, &sdp("203.0.113.1", 6000), |passage| {
+            passage.branch = BRANCH;
+        })
+    };
+    assert_eq!(answer(Side::Callee), Ok(None));
+    rig.first_offer(&sdp("198.51.100.1", 4000));
+    for _ in 0..2 {
+        answer(Side::Callee).unwrap().unwrap();
+    }
+    let found = |side| {
+        let mut found = None;
+        let role = Role::Offer { exchange: 1 };
+        let _ = rig.pass(side, role, "", |passage| found = rig.relay.find(passage));
+        found.unwrap()
+    };
+    let (report, side) = found(Side::Callee);
+    assert_eq!((side, report.answered), (Side::Callee, Some(Duration::ZERO)));
+    assert_eq!((&*report.caller_tag, &*report.callee_tag), (&b"caller"[..], &b"callee"[..]));
+    let [caller, callee] = &report.streams[0];
+    assert_eq!((caller.local_port, callee.local_port), (20000, 20002));
+    assert_eq!(callee.announced, Some(place("203.0.113.1:6000")));
+    assert_eq!((&*callee.media_type, &*callee.protocol), ("audio", "RTP/AVP"));
+    // The answer of the caller is to an offer of the callee, which has made none.
+    let answered = rig.pass(Side::Caller, Role::Answer, &sdp("198.51.100.1", 4000), |_| {});
+    assert_eq!(answered, Err(RelayError::NoOffer));
+    assert_eq!(found(Side::Caller).0.callee_tag, report.callee_tag);
+}
+
+#[test]
+fn branches_end_by_identifier_by_tag_and_by_dialog() {
+    let rig = Rig::new(Limits::default());
+    let begin = || {
+        for (id, callee) in [(&b"1"[..], &b"x"[..]), (b"2", b"y"), (b"3", b"z")] {
+            let offer = |passage: &mut Passage<'_>| {
+                (passage.branch, passage.begins, passage.to_tag) = (Some(id), true, b"");
+            };
+            let role = Role::Offer { exchange: 1 };
+            rig.pass(Side::Caller, role, &sdp("198.51.100.1", 4000), offer).unwrap().unwrap();
+            let answer = |passage: &mut Passage<'_>| {
+                (passage.branch, passage.from_tag) = (Some(id), callee);
+            };
+            let answered = rig.pass(Side::Callee, Role::Answer, &sdp("203.0.113.1", 6000), answer);
+            answered.unwrap().unwrap();
+        }
+    };
+    for (selection, ended) in [
+        (Selection::All, 3),
+        (Selection::Branch(b"2"), 1),
+        (Selection::Branch(b"4"), 0),
+        (Selection::Tag(b"caller"), 3),
+        (Selection::Tag(b"z"), 1),
+        (Selection::Tag(b"w"), 0),
+        (Selection::Dialog([b"y", b"caller"]), 1),
+        (Selection::Dialog([b"x", b"y"]), 0),
+    ] {
+        begin();
+        assert_eq!(rig.relay.reports_of(b"c", selection).len(), ended, "{selection:?}");
+        assert_eq!(rig.relay.end_all(b"c", selection).len(), ended, "{selection:?}");
+        assert_eq!(rig.relay.count(), 3 - ended, "{selection:?}");
+        rig.relay.end_all(b"c", Selection::All);
+        assert_eq!((rig.relay.count(), rig.open.load(Relaxed)), (0, 0));
+    }
+}
