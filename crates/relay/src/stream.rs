@@ -123,7 +123,7 @@ impl Leg {
         let mut direction = self.described(codec);
         if let Some(conversion) = &self.conversion {
             direction.conversions = Some(conversion.counts());
-            let to = conversion.route().map(|route| route.sound.1);
+            let to = conversion.route().map(|route| route.codec());
             direction.converted_to =
                 to.map(|codec| alloc::format!("{}/{}", codec.name(), codec.clock_rate()).into());
         }
@@ -332,7 +332,7 @@ fn relay(
         let number = Header::parse(packet).map_err(Drop::Rtp)?.payload_type();
         let theirs = to_leg.announced.as_ref().map_or(0, |announced| announced.payload_types);
         let agreed = match from_leg.conversion.as_ref().and_then(Conversion::route) {
-            Some(route) => route.accepts.bits(),
+            Some(route) => route.accepted(),
             None => announced.payload_types | theirs,
         };
         if agreed & bit(number) == 0 {

@@ -1,6 +1,6 @@
 //! The codecs in offers and answers.
 
-use super::format::{Format, Formats, Kind};
+use super::format::{Format, FormatChange, Formats, Kind};
 use super::rules::CodecRules;
 use crate::codec::{bit, name_of};
 use crate::side::Side;
@@ -11,17 +11,6 @@ use smallvec::SmallVec;
 
 /// The packet time of an end that names none, in milliseconds.
 const PACKET_TIME: u8 = 20;
-
-/// The change of the payload types in a description.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct FormatChange {
-    /// The payload types that go, one bit each, with their attributes.
-    pub(crate) removed: u128,
-    /// Those that come, behind the others.
-    pub(crate) added: SmallVec<[Format; 4]>,
-    /// True if the packet times of the author do not pass.
-    pub(crate) is_converted: bool,
-}
 
 /// The conversion of the packets from one leg.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +28,16 @@ pub(crate) struct Route {
 }
 
 impl Route {
+    /// The payload types of the received packets, one bit each.
+    pub(crate) fn accepted(&self) -> u128 {
+        self.accepts.bits()
+    }
+
+    /// The codec of the sound that is sent.
+    pub(crate) const fn codec(&self) -> Codec {
+        self.sound.1
+    }
+
     /// The route to an end that takes the payload types of `to`, one of them the codec `sound`.
     fn new(accepts: Formats, to: &Formats, sound: (u8, Codec), has_events: bool) -> Self {
         let event = to.event_at(sound.1.clock_rate()).filter(|_| has_events);
