@@ -228,8 +228,16 @@ impl<R: RawMutex> Stream<R> {
         }
     }
 
-    /// Adds packets of `side` that were rewritten. A host that rewrites does this every second at
-    /// least, for [`Calls::expire`](crate::Calls::expire).
+    /// Counts an RTP `packet` of `side` that was rewritten, as it was received.
+    pub fn count(&self, side: Side, packet: &[u8], now: Duration) {
+        let leg = &mut self.legs.lock()[side.index()];
+        if let (Ok(header), Some(announced)) = (Header::parse(packet), &leg.announced) {
+            leg.statistics.receive(&header, packet.len(), announced, now);
+        }
+    }
+
+    /// Adds packets of `side` that were rewritten where they cannot be [counted](Self::count), every
+    /// second at least, for [`Calls::expire`](crate::Calls::expire).
     pub fn add(&self, side: Side, rewrites: Rewrites) {
         self.legs.lock()[side.index()].statistics.add(rewrites);
     }

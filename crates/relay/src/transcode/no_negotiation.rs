@@ -22,7 +22,7 @@ impl Route {
 
 /// The codecs of one medium, of which nothing is kept.
 #[derive(Debug, Default)]
-pub(crate) struct MediumCodecs;
+pub(crate) struct MediumCodecs {}
 
 impl MediumCodecs {
     pub(crate) fn offer(
