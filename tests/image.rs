@@ -18,6 +18,9 @@ use test_support::hostile::{End, HostileFrames};
 
 const BENCH: Program = Program { name: "barebell-bench", packages: "(none: build it)" };
 
+/// The maximum size of the server's ELF in bytes.
+const MAX_ELF: u64 = 1_200_000;
+
 /// The users of SIPp, and one with number 0 for the benchmark, which counts from 0. Their hashes
 /// are MD5, the only algorithm of SIPp.
 fn numbered_users() -> String {
@@ -75,6 +78,12 @@ fn operations(authenticated: bool) {
     operations.register(1..=101, nobody.port());
     operations.be_redirected(1..=100, &nobody);
     bench("invite-redirect");
+}
+
+#[test]
+fn the_elf_is_no_larger_than_its_limit() {
+    let size = std::fs::metadata(built_image("server")).expect("the image is readable").len();
+    assert!(size <= MAX_ELF, "{size} bytes: `nm --size-sort` shows what is large");
 }
 
 #[test]

@@ -110,7 +110,6 @@ pub struct Running {
 ///
 /// # Panics
 /// The file does not exist.
-/// When it is not there.
 #[must_use]
 pub fn built(name: &str) -> PathBuf {
     let (image, variable) = match name.starts_with("phone") {

@@ -38,8 +38,6 @@ struct Leg {
     ports: [u16; 2],
     /// The rewrite of its RTP packets, and the end of its lifetime.
     entry: Option<(Entry, Duration)>,
-    /// The rewritten packets that the stream does not know yet.
-    rewrites: Rewrites,
 }
 
 /// A packet to send.
@@ -140,21 +138,8 @@ impl Media {
         let out = out.get_mut(..frame.len()).filter(|_| frame[..6] == entry.link[0])?;
         out.copy_from_slice(frame);
         let rewritten = rewrite(out, entry).ok()?;
-        leg.rewrites.count(rewritten.packet, now);
+        leg.stream.count(leg.side, &frame[rewritten.packet], now);
         Some(rewritten.frame)
-    }
-
-    /// Adds the rewritten packets to the statistics of their streams.
-    pub fn settle(&self) {
-        for pair in 0..self.0.range.pairs() {
-            let rewritten = self.leg(pair, |leg| {
-                let rewrites = core::mem::take(&mut leg.rewrites);
-                (rewrites.packets > 0).then(|| (Arc::clone(&leg.stream), leg.side, rewrites))
-            });
-            if let Some((stream, side, rewrites)) = rewritten.flatten() {
-                stream.add(side, rewrites);
-            }
-        }
     }
 
     /// Calls `act` with the leg of a pair of ports, if it has one.
@@ -185,21 +170,18 @@ impl Host<Lock> for Media {
         };
         let ports = StreamPorts([take()?, take()?]);
         for (side, taken) in Side::BOTH.into_iter().zip(&ports.0) {
-            let (stream, entry, rewrites) = (Arc::clone(stream), None, Rewrites::default());
-            let leg = Leg { stream, side, ports: ports.rtp(), entry, rewrites };
+            let leg = Leg { stream: Arc::clone(stream), side, ports: ports.rtp(), entry: None };
             self.0.legs.lock()[taken.pair] = Some(Box::new(leg));
         }
         Ok(ports)
     }
 
     fn withdraw(&self, ports: &StreamPorts) -> [Rewrites; 2] {
-        [0, 1].map(|side| {
-            let rewrites = self.leg(ports.0[side].pair, |leg| {
-                leg.entry = None;
-                core::mem::take(&mut leg.rewrites)
-            });
-            rewrites.unwrap_or_default()
-        })
+        for taken in &ports.0 {
+            self.leg(taken.pair, |leg| leg.entry = None);
+        }
+        // The stream has counted them.
+        Default::default()
     }
 
     fn random(&self, bytes: &mut [u8]) {

@@ -3,6 +3,10 @@
 mod lan;
 
 use image::machine::heap::Heap;
+use image::options::server::Page;
+use image::screen::Grid;
+use image::screen::console::View as _;
+use image::server::screens::{Rates, View};
 use lan::call::{Call, Phone, rtp};
 use lan::{Lan, Sent};
 use sip::Duration;
@@ -92,6 +96,48 @@ fn phones_behind_address_translations_hear_each_other() {
     assert_eq!(errors(&mut lan, near, call.relay[0], &rtp(300)), 1);
 }
 
+/// The rows of the page of calls.
+fn page_of_calls(lan: &mut Lan) -> Vec<String> {
+    let (mut view, mut grid) = (View::default(), Grid::new(80, 24));
+    view.set_page(Page::Calls);
+    view.draw(&mut grid, &mut lan.server, &Rates::default(), lan.now);
+    (0..24).map(|row| grid.text(row)).collect()
+}
+
+#[test]
+fn the_quality_of_rewritten_packets_is_shown_and_recorded() {
+    let (mut lan, call) = call("");
+    let page = page_of_calls(&mut lan);
+    assert!(page[23].starts_with(" 1-1 of 1"), "{page:?}");
+    lan.pass(ALICE.media(PORTS[0]), call.relay[0], &rtp(0));
+    lan.pass(BOB.media(PORTS[1]), call.relay[1], &rtp(0));
+    lan.run(Duration::from_millis(20));
+    // Both ends lose one packet, at which the timestamp is ahead of the time by 20 ms.
+    talk(&mut lan, &call, 1..100);
+    talk(&mut lan, &call, 101..200);
+    let count = rewritten(&mut lan);
+    assert!(count > 350, "{count}");
+    let page = page_of_calls(&mut lan);
+    for row in &page[2..4] {
+        let words: Vec<&str> = row.split_whitespace().collect();
+        let [_, .., codec, sent, lost, jitter, score] = words[..] else { panic!("{page:?}") };
+        assert_eq!([codec, sent, lost, jitter], ["PCMU/8000", "199", "1", "1.2"], "{page:?}");
+        assert!(score.starts_with("4."), "{page:?}");
+    }
+
+    lan.hang_up(&call);
+    let log = lan.log();
+    let line = log.lines().find(|line| line.contains("call from ")).expect("a line for the call");
+    for text in [
+        "ended by the caller after ",
+        "caller: PCMU/8000 199 packets, 1 lost, jitter 1.2 ms, MOS 4.",
+        "callee: PCMU/8000 199 packets, 1 lost, jitter 1.2 ms, MOS 4.",
+    ] {
+        assert!(line.contains(text), "{line}");
+    }
+    assert!(page_of_calls(&mut lan)[23].starts_with(" 0-0 of 0"));
+}
+
 #[test]
 fn a_relayed_packet_has_the_class_of_media_and_a_new_hop_limit() {
     let (mut lan, call) = call("");
@@ -130,7 +176,7 @@ fn a_phone_that_moves_by_a_new_offer_is_heard_from_there() {
 
 #[test]
 fn a_call_without_packets_ends_with_a_bye_to_both_phones() {
-    let (mut lan, call) = call("");
+    let (mut lan, call) = call("timeout=20");
     lan.pass(ALICE.media(PORTS[0]), call.relay[0], &rtp(0));
     lan.pass(BOB.media(PORTS[1]), call.relay[1], &rtp(0));
     // Rewritten packets keep it, too.
@@ -140,7 +186,7 @@ fn a_call_without_packets_ends_with_a_bye_to_both_phones() {
     }
     assert!(!lan.log().contains("the relay of call"), "{}", lan.log());
     lan.sent.clear();
-    lan.run(Duration::from_secs(65));
+    lan.run(Duration::from_secs(25));
     assert!(lan.log().contains("ends: it has no packets"), "{}", lan.log());
     for phone in PHONES {
         let bye = lan.messages_to(phone).find(|text| text.starts_with("BYE "));

@@ -264,8 +264,10 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
             self.transcode = ends.to.codecs.transcode.into();
         }
         let rules = CodecRules { transcode: &self.transcode, ..ends.to.codecs };
-        self.media.resize_with(session.media.len().max(self.media.len()), || None);
-        let (mut announced, mut changes) = (Vec::new(), Vec::new());
+        let (known, offered) = (self.media.len(), session.media.len());
+        self.media.reserve_exact(offered.saturating_sub(known));
+        self.media.resize_with(known.max(offered), || None);
+        let (mut announced, mut changes) = (Vec::with_capacity(offered), Vec::new());
         for (at, (medium, description)) in self.media.iter_mut().zip(&session.media).enumerate() {
             // A medium that the offer ends has its ports until the answer: the offer may fail.
             let Some(announcement) = ends.read(session, description, host)? else {

@@ -86,6 +86,7 @@ fn encoding<'m>(medium: &MediaDescription<'m>, payload_type: u8) -> Option<(&'m 
 }
 
 /// The name of a payload type.
+#[cfg(feature = "convert")]
 pub(crate) fn name_of<'m>(medium: &MediaDescription<'m>, payload_type: u8) -> Option<&'m str> {
     encoding(medium, payload_type).map(|(name, ..)| name)
 }

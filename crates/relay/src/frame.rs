@@ -8,6 +8,7 @@
 use crate::codec::bit;
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
+use core::ops::Range;
 use media::demultiplex::Kind;
 use rtp::Header;
 
@@ -98,12 +99,12 @@ impl Entry {
 }
 
 /// A rewritten packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rewritten {
     /// The length of the frame without padding behind the IP packet, in bytes.
     pub frame: usize,
-    /// The length of the RTP packet in bytes.
-    pub packet: usize,
+    /// The place of the RTP packet in the frame.
+    pub packet: Range<usize>,
 }
 
 /// The reason why a frame is not rewritten.
@@ -178,7 +179,6 @@ pub fn rewrite(frame: &mut [u8], entry: &Entry) -> Result<Rewritten, Refused> {
     let ssrc = header.ssrc().wrapping_add(entry.ssrc);
     let timestamp = header.timestamp().wrapping_add(entry.timestamp);
     let sequence_number = header.sequence_number().wrapping_add(entry.sequence_number);
-    let packet_length = packet.len();
 
     let (link, rest) = frame[..place.end].split_at_mut(ETHERNET);
     let (ip, udp) = rest.split_at_mut(place.udp - ETHERNET);
@@ -218,7 +218,7 @@ pub fn rewrite(frame: &mut [u8], entry: &Entry) -> Result<Rewritten, Refused> {
             checksum.fill(0xff);
         }
     }
-    Ok(Rewritten { frame: place.end, packet: packet_length })
+    Ok(Rewritten { frame: place.end, packet: place.udp + UDP..place.end })
 }
 
 /// The place of a UDP datagram in a frame.

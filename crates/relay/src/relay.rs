@@ -358,6 +358,8 @@ impl<R: RawMutex, H: Host<R>> Relay<R, H> {
         let id = passage.branch.unwrap_or_default();
         let share = Share::new(charge.traffic(), Arc::clone(&self.total));
         let charges = (charge, Arc::clone(&self.conversions), share);
+        // Nearly all calls have one.
+        branches.reserve_exact(1);
         branches.push(Branch::new(id, caller_tag, charges, &self.reports, passage));
         Ok(Some((branches.len() - 1, passage.side)))
     }

@@ -22,15 +22,6 @@ pub struct Rewrites {
     pub last: Option<Duration>,
 }
 
-impl Rewrites {
-    /// Counts a packet of `length` bytes.
-    pub fn count(&mut self, length: usize, now: Duration) {
-        self.packets += 1;
-        self.bytes += length as u64;
-        self.last = Some(now);
-    }
-}
-
 /// Counters of the packets that came from one end.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LegStatistics {

@@ -148,7 +148,7 @@ impl Leg {
         let mut direction = self.described(codec);
         if let Some(conversion) = &self.conversion {
             direction.conversions = Some(conversion.counts());
-            let to = conversion.route().map(|route| route.sound.1);
+            let to = conversion.route().map(|route| route.codec());
             direction.converted_to =
                 to.map(|codec| alloc::format!("{}/{}", codec.name(), codec.clock_rate()).into());
         }
@@ -276,8 +276,16 @@ impl<R: RawMutex> Stream<R> {
         }
     }
 
-    /// Adds packets of `side` that were rewritten. A host that rewrites does this every second at
-    /// least, for [`Calls::expire`](crate::Calls::expire).
+    /// Counts an RTP `packet` of `side` that was rewritten, as it was received.
+    pub fn count(&self, side: Side, packet: &[u8], now: Duration) {
+        let leg = &mut self.legs.lock()[side.index()];
+        if let (Ok(header), Some(announced)) = (Header::parse(packet), &leg.announced) {
+            leg.statistics.receive(&header, packet.len(), announced, now);
+        }
+    }
+
+    /// Adds packets of `side` that were rewritten where they cannot be [counted](Self::count), every
+    /// second at least, for [`Calls::expire`](crate::Calls::expire).
     pub fn add(&self, side: Side, rewrites: Rewrites) {
         self.legs.lock()[side.index()].statistics.add(rewrites);
     }
@@ -431,7 +439,7 @@ fn relay(
         let number = Header::parse(packet).map_err(Drop::Rtp)?.payload_type();
         let theirs = to_leg.announced.as_ref().map_or(0, |announced| announced.payload_types);
         let agreed = match from_leg.conversion.as_ref().and_then(Conversion::route) {
-            Some(route) => route.accepts.bits(),
+            Some(route) => route.accepted(),
             None => announced.payload_types | theirs,
         };
         if agreed & bit(number) == 0 {

@@ -143,7 +143,7 @@ proptest! {
         bytes.resize(length + rest.padding, 0xee);
         let rewritten = rewrite(&mut bytes, &entry(&both)).unwrap();
         prop_assert_eq!(rewritten.frame, length);
-        prop_assert_eq!(rewritten.packet, 12 + rest.payload.len());
+        prop_assert_eq!(rewritten.packet.len(), 12 + rest.payload.len());
         bytes.truncate(length);
         prop_assert_eq!(bytes, frame(sent, &rest, &packet(sent, &rest)));
     }

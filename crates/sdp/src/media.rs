@@ -119,10 +119,7 @@ impl<'a> MediaDescription<'a> {
     }
 
     fn milliseconds(&self, name: &str) -> Option<Duration> {
-        self.attributes(name).find_map(|value| {
-            let seconds = value.parse::<f64>().ok()? / 1000.0;
-            Duration::try_from_secs_f64(seconds).ok().filter(|time| !time.is_zero())
-        })
+        self.attributes(name).find_map(parse_milliseconds).filter(|time| !time.is_zero())
     }
 
     /// The destination of RTCP (`a=rtcp`, RFC 3605), if present: a port, and an address unless it
@@ -140,6 +137,18 @@ impl<'a> MediaDescription<'a> {
     pub fn multiplexes_rtcp(&self) -> bool {
         self.attributes("rtcp-mux").next().is_some()
     }
+}
+
+/// Parses a number of milliseconds that may have a fraction. Digits below a nanosecond are ignored.
+fn parse_milliseconds(text: &str) -> Option<Duration> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let (mut nanoseconds, mut unit) = (0, 1_000_000);
+    for digit in fraction.chars() {
+        unit /= 10;
+        nanoseconds += digit.to_digit(10)? * unit;
+    }
+    let whole = Duration::from_millis(whole.parse::<u32>().ok()?.into());
+    Some(whole + Duration::from_nanos(nanoseconds.into()))
 }
 
 impl fmt::Display for MediaDescription<'_> {
@@ -258,6 +267,12 @@ pub(crate) mod tests {
         for (value, time) in [
             ("20", Some(Duration::from_millis(20))),
             ("0.125", Some(Duration::from_micros(125))),
+            ("2.50000049", Some(Duration::from_nanos(2_500_000))),
+            ("20.", Some(Duration::from_millis(20))),
+            ("4294967295", Some(Duration::from_millis(u32::MAX.into()))),
+            ("4294967296", None),
+            ("0.0", None),
+            ("2.x", None),
             ("0", None),
             ("-1", None),
             ("inf", None),

@@ -5,7 +5,7 @@ use crate::lex::{self, Common, Marks, Set};
 use crate::param::{MAX_URI_PARAMS, Params};
 use crate::transport::Transport;
 use alloc::borrow::Cow;
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -461,7 +461,12 @@ fn by_name(params: Params<'_>) -> BTreeMap<Canonical, Canonical> {
 
 /// Each header field must be in both.
 fn are_same_headers(one: &[u8], other: &[u8]) -> bool {
-    let in_order = |headers| header_fields(headers).map(canonical).collect::<BTreeSet<_>>();
+    let in_order = |headers| {
+        let mut fields: Vec<_> = header_fields(headers).map(canonical).collect();
+        fields.sort_unstable();
+        fields.dedup();
+        fields
+    };
     one == other || in_order(one) == in_order(other)
 }
 

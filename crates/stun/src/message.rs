@@ -252,7 +252,27 @@ fn split(bytes: &[u8]) -> Result<(Attribute<'_>, &[u8]), MessageError> {
 
 /// The fingerprint of the bytes before it. Their length field includes it already.
 pub(crate) fn fingerprint(message: &[u8]) -> u32 {
-    crc32fast::hash(message) ^ FINGERPRINT_MASK
+    crc32(message) ^ FINGERPRINT_MASK
+}
+
+/// The CRC-32 of each byte (ITU-T V.42).
+const CRCS: [u32; 256] = {
+    let mut crcs = [0; 256];
+    let mut byte = 0;
+    while byte < crcs.len() {
+        let (mut crc, mut bits) = (byte as u32, 8);
+        while bits > 0 {
+            crc = (crc >> 1) ^ if crc & 1 == 1 { 0xedb8_8320 } else { 0 };
+            bits -= 1;
+        }
+        crcs[byte] = crc;
+        byte += 1;
+    }
+    crcs
+};
+
+fn crc32(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(!0, |crc, byte| (crc >> 8) ^ CRCS[usize::from(crc as u8 ^ byte)])
 }
 
 /// The length of a message with a fingerprint added.

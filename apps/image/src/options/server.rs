@@ -34,6 +34,8 @@ pub struct Options {
     pub ports: PortRange,
     /// `keys=passed`, `converted`, `offered` or `required`: the SRTP keys of relayed calls.
     pub keys: MediaKeys,
+    /// `timeout=SECONDS`: a relayed call that should have packets ends after this time without one.
+    pub timeout: Duration,
     /// `tftp=A.B.C.D`: the TFTP server with the file of users, in place of DHCP's.
     pub tftp: Option<Ipv4Addr>,
     /// `file=NAME`: the name of that file in place of DHCP's.
@@ -42,7 +44,7 @@ pub struct Options {
     pub refresh: Duration,
     /// `expires=SECONDS`: the maximum expiry of a registration.
     pub expires: Duration,
-    /// `screen=log`, `state` or `users`: the first page on the screen.
+    /// `screen=log`, `state`, `users` or `calls`: the first page on the screen.
     pub screen: Page,
     /// `query=A.B.C.D:PORT`: the host that may query the timings of the steps, and the port for its
     /// queries.
@@ -63,6 +65,7 @@ impl Default for Options {
             relay: Relaying::Needed,
             ports: PortRange::default(),
             keys: MediaKeys::Converted,
+            timeout: Duration::from_secs(60),
             tftp: None,
             file: None,
             refresh: Duration::ZERO,
@@ -84,12 +87,14 @@ pub enum Page {
     State,
     /// The registered users.
     Users,
+    /// The relayed calls.
+    Calls,
 }
 
 /// The allowed ports for queries and media: the machine uses others itself.
 const PORTS: RangeInclusive<u16> = 1_024..=49_151;
 
-const NAMES: &str = "mode, auth, state, domain, as, trusted, relay, ports, keys, tftp, file, refresh, expires, screen, query, secret,";
+const NAMES: &str = "mode, auth, state, domain, as, trusted, relay, ports, keys, timeout, tftp, file, refresh, expires, screen, query, secret,";
 
 impl Options {
     /// Parses `text`. The later of two words for the same option counts.
@@ -157,6 +162,10 @@ impl Options {
                 ];
                 self.keys = word.one_of(&meanings, "passed, converted, offered or required")?;
             }
+            "timeout" => {
+                let time = word.seconds().ok().filter(|time| *time > Duration::ZERO);
+                self.timeout = time.ok_or(word.mistake("seconds, 1 at least"))?;
+            }
             "tftp" => self.tftp = Some(word.address()?),
             "file" => self.file = Some(word.value.into()),
             "refresh" => self.refresh = word.seconds()?,
@@ -166,8 +175,13 @@ impl Options {
                 self.expires = time.ok_or(word.mistake("seconds, 60 at least"))?;
             }
             "screen" => {
-                let meanings = [("log", Page::Log), ("state", Page::State), ("users", Page::Users)];
-                self.screen = word.one_of(&meanings, "log, state or users")?;
+                let meanings = [
+                    ("log", Page::Log),
+                    ("state", Page::State),
+                    ("users", Page::Users),
+                    ("calls", Page::Calls),
+                ];
+                self.screen = word.one_of(&meanings, "log, state, users or calls")?;
             }
             "as" => {
                 let example = "an address and a port, such as 203.0.113.5:5060";
@@ -222,7 +236,7 @@ mod tests {
             "barebell mode=redirect auth=off state=stateless domain=Example.org,sip.example.org \
              trusted=192.0.2.0/28,192.0.2.9/32 address=192.0.2.7/24 gateway=192.0.2.1 dns=192.0.2.2,192.0.2.3 tftp=192.0.2.4 \
              file=users refresh=600 expires=120 checksums=off sntp=off syslog=192.0.2.5 \
-             relay=all ports=30000-30999 keys=offered screen=users query=192.0.2.9:5099 as=203.0.113.5:15060 reboot=0",
+             relay=all ports=30000-30999 keys=offered timeout=20 screen=users query=192.0.2.9:5099 as=203.0.113.5:15060 reboot=0",
         );
         let machine = Machine {
             address: Some("192.0.2.7/24".parse().expect("an address")),
@@ -245,6 +259,7 @@ mod tests {
             relay: Relaying::All,
             ports: "30000-30999".parse().expect("a range"),
             keys: MediaKeys::Offered,
+            timeout: Duration::from_secs(20),
             tftp: Some(Ipv4Addr::new(192, 0, 2, 4)),
             file: Some("users".into()),
             refresh: Duration::from_secs(600),
@@ -285,6 +300,7 @@ mod tests {
             "ports=20000-50001",
             "ports=20000",
             "keys=yes",
+            "timeout=0",
         ] {
             assert!(said(line).is_err(), "{line}");
         }

@@ -15,7 +15,7 @@ pub(super) const TAKEN_IN: usize = 320;
 
 /// Bytes of memory per relayed call with one stream: its state, its descriptions, and the BYEs for
 /// its end.
-pub(super) const CALL: usize = 12 << 10;
+pub(super) const CALL: usize = 8 << 10;
 
 /// The limits of a machine, in bytes unless noted otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,8 +10,9 @@ use crate::options::server::Options;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::fmt;
-use relay::{Calls, Limits, PORTS_PER_STREAM};
+use relay::{CallReport, Calls, Limits, PORTS_PER_STREAM};
 use sip::Instant;
 use sip_server::config::Relaying;
 use sip_server::{Output, Worker};
@@ -49,7 +50,8 @@ impl RelayedMedia {
         let calls = Budget::of(memory).calls.min(range.pairs() * 2 / PORTS_PER_STREAM);
         let standard = Limits::default();
         let calls_of_owner = standard.calls_of_owner.min(calls.div_ceil(SHARE));
-        let limits = Limits { calls, calls_of_owner, ..standard };
+        let inactivity = options.timeout.into();
+        let limits = Limits { calls, calls_of_owner, inactivity, ..standard };
         // A call may have more streams than one. Then there are fewer calls.
         let host = Media::new(range, calls * PORTS_PER_STREAM / 2, Random::new(random.bytes()));
         let buffer = alloc::vec![0; BUFFER].into();
@@ -64,6 +66,11 @@ impl RelayedMedia {
     /// The ports, for the network.
     pub(super) fn ports(&self) -> &Media {
         self.calls.host()
+    }
+
+    /// The relayed calls at this time.
+    pub(super) fn reports(&self) -> Vec<CallReport> {
+        self.calls.reports()
     }
 
     /// The number of relayed calls.
@@ -98,7 +105,6 @@ impl RelayedMedia {
         log: &mut Log,
         out: &mut Output,
     ) {
-        self.ports().settle();
         for call in self.calls.expire(now.since_epoch()) {
             let call_id = String::from_utf8_lossy(&call.call_id);
             let fault = call.answered.map_or("is not answered", |_| "has no packets");

@@ -6,6 +6,7 @@ mod config;
 mod connections;
 mod fetching;
 mod media;
+mod quality;
 mod query;
 pub mod screens;
 mod shortage;
@@ -423,8 +424,9 @@ impl Server {
             for event in out.events.drain(..) {
                 match event {
                     Event::Notice(notice) => self.log.say(format_args!("{notice}")),
-                    // It relays no media.
-                    Event::CallEnded(_) => {}
+                    Event::CallEnded(record) => {
+                        self.log.say(format_args!("{}", quality::Ended(&record)));
+                    }
                     Event::Locate { destination, ticket, .. } => {
                         self.resolver.locate(now, destination, ticket, &mut self.random);
                         searches = true;

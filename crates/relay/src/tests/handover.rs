@@ -23,12 +23,20 @@ fn a_plain_stream_is_handed_over_once_both_ends_have_latched() {
     let back = rig.entry(Side::Callee).unwrap();
     assert_eq!((back.received.source, back.sent.source), (sent.destination, received.destination));
 
-    // Rewritten packets are no gap.
-    let last = Some(Duration::from_secs(50));
-    rig.stream().add(Side::Caller, Rewrites { packets: 90, bytes: 90 * 172, last });
+    // Rewritten packets that are counted are measured like others.
+    for number in (11..15).chain(16..101) {
+        rig.stream().count(Side::Caller, &rtp(number), Duration::from_secs(50));
+    }
     packets(101..111);
     let [caller, _] = rig.stream().summary();
-    assert_eq!((caller.packets, caller.bytes, caller.lost), (110, 110 * 172, Some(0)));
+    assert_eq!((caller.packets, caller.bytes, caller.lost), (109, 109 * 172, Some(1)));
+
+    // The others are no gap.
+    let last = Some(Duration::from_secs(50));
+    rig.stream().add(Side::Caller, Rewrites { packets: 90, bytes: 90 * 172, last });
+    packets(201..211);
+    let [caller, _] = rig.stream().summary();
+    assert_eq!((caller.packets, caller.bytes, caller.lost), (209, 209 * 172, Some(1)));
 
     // An answer takes it back, with the packets since, before the addresses change.
     let last = Some(Duration::from_secs(60));
@@ -40,7 +48,7 @@ fn a_plain_stream_is_handed_over_once_both_ends_have_latched() {
     rig.pass(Side::Callee, role, &sdp("203.0.113.1", 6000), |_| {}).unwrap().unwrap();
     assert_eq!((rig.entry(Side::Caller), rig.entry(Side::Callee)), (None, None));
     let [caller, _] = rig.stream().summary();
-    assert_eq!((caller.packets, caller.last), (115, last));
+    assert_eq!((caller.packets, caller.last), (214, last));
 
     // A call ends with the packets of its end.
     rig.rewrites.lock()[1] = Rewrites { packets: 7, bytes: 1204, last };

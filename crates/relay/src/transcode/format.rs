@@ -47,6 +47,17 @@ pub(crate) struct Formats {
     pub(crate) packet_time: Option<u8>,
 }
 
+/// The change of the payload types in a description.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FormatChange {
+    /// The payload types that go, one bit each, with their attributes.
+    pub(crate) removed: u128,
+    /// Those that come, behind the others.
+    pub(crate) added: SmallVec<[Format; 4]>,
+    /// True if the packet times of the author do not pass.
+    pub(crate) is_converted: bool,
+}
+
 impl Formats {
     /// Reads the formats of `medium`.
     pub(crate) fn read(medium: &MediaDescription<'_>) -> Self {

@@ -12,7 +12,10 @@ mod counts;
 mod event;
 #[cfg_attr(not(feature = "convert"), allow(dead_code))]
 mod format;
-#[cfg_attr(not(feature = "convert"), allow(dead_code))]
+#[cfg(feature = "convert")]
+mod negotiation;
+#[cfg(not(feature = "convert"))]
+#[path = "no_negotiation.rs"]
 mod negotiation;
 #[cfg(feature = "convert")]
 mod output;
@@ -26,5 +29,6 @@ mod window;
 
 pub(crate) use conversion::Conversion;
 pub use counts::Conversions;
-pub(crate) use negotiation::{Additions, Answered, FormatChange, MediumCodecs};
+pub(crate) use format::FormatChange;
+pub(crate) use negotiation::{Additions, Answered, MediumCodecs};
 pub use rules::CodecRules;

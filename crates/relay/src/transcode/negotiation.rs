@@ -1,6 +1,6 @@
 //! The codecs in offers and answers.
 
-use super::format::{Format, Formats, Kind};
+use super::format::{Format, FormatChange, Formats, Kind};
 use super::rules::CodecRules;
 use crate::codec::{bit, name_of};
 use crate::digits::EventTypes;
@@ -17,17 +17,6 @@ const PACKET_TIME: u8 = 20;
 /// payload type that most phones have for them.
 const TELEPHONE_RATE: u32 = 8000;
 const EVENT_NUMBER: u8 = 101;
-
-/// The change of the payload types in a description.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct FormatChange {
-    /// The payload types that go, one bit each, with their attributes.
-    pub(crate) removed: u128,
-    /// Those that come, behind the others.
-    pub(crate) added: SmallVec<[Format; 4]>,
-    /// True if the packet times of the author do not pass.
-    pub(crate) is_converted: bool,
-}
 
 /// The telephone events of the only end that has some. Its digits are translated for the other end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,6 +64,16 @@ pub(crate) struct Route {
 }
 
 impl Route {
+    /// The payload types of the received packets, one bit each.
+    pub(crate) fn accepted(&self) -> u128 {
+        self.accepts.bits()
+    }
+
+    /// The codec of the sound that is sent.
+    pub(crate) const fn codec(&self) -> Codec {
+        self.sound.1
+    }
+
     /// The route to an end that takes the payload types of `to`, one of them the codec `sound`.
     fn new(accepts: Formats, to: &Formats, sound: (u8, Codec), has_events: bool) -> Self {
         let event = to.event_at(sound.1.clock_rate()).filter(|_| has_events);

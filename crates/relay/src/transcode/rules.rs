@@ -3,7 +3,7 @@
 use ::codec::Codec;
 
 /// The changes to the codecs of an offer. Those of audio change only; a codec in a list of names is
-/// a name of `a=rtpmap`, in any case.
+/// a name of `a=rtpmap`, in any case. Without the feature `convert` they have no effect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CodecRules<'a> {
@@ -22,6 +22,7 @@ pub struct CodecRules<'a> {
 
 impl CodecRules<'_> {
     /// True if `list` names the codec `name`.
+    #[cfg(feature = "convert")]
     pub(crate) fn names(self, list: &[&str], name: &str) -> bool {
         let has = |list: &[&str]| list.iter().any(|known| known.eq_ignore_ascii_case(name));
         let is_all =

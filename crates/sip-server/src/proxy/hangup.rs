@@ -64,6 +64,8 @@ impl Hangup {
                 out.extend_from_slice(route);
                 out.extend_from_slice(b"\r\n");
             }
+            // It is kept as long as the call.
+            out.shrink_to_fit();
             Some((*flow, out))
         };
         let mut to_callee: Vec<&[u8]> = response.elements(HeaderName::RecordRoute).collect();

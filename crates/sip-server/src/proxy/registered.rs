@@ -2,7 +2,7 @@
 //! a dialog.
 
 use super::route::Preprocessed;
-use super::target::{Leads, Target, Targets};
+use super::target::{Leads, Target, Targets, sort};
 use crate::core::address_of_record::AddressOfRecord;
 use crate::core::binding::Binding;
 use crate::core::event::Env;
@@ -173,8 +173,8 @@ pub(super) fn targets_of<R: RawMutex>(
     }
     if targets.len() > 1 {
         // Among targets of the same preference the newest is most likely reachable.
+        sort(targets);
         targets.reverse();
-        targets.sort_by_key(|target| core::cmp::Reverse(target.q));
     }
     if targets.is_empty() { Err(Status::TEMPORARILY_UNAVAILABLE) } else { Ok(()) }
 }

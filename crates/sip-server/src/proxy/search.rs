@@ -3,7 +3,7 @@
 
 use super::ending::Failing;
 use super::plan::Plan;
-use super::target::{Target, Targets};
+use super::target::{Target, Targets, sort};
 use crate::core::event::{Env, MOST_UNASKED};
 use crate::core::flow::Flow;
 use crate::core::output::Location;
@@ -54,7 +54,7 @@ pub(super) struct Aim {
 impl Search {
     pub(super) fn new(plan: Plan, mut targets: Targets) -> Self {
         targets.reverse();
-        targets.sort_by_key(|target| target.q);
+        sort(&mut targets);
         Self {
             plan,
             request: Vec::new(),

@@ -167,6 +167,11 @@ pub(crate) fn keep_scheme(targets: &mut Targets, is_for_sips: bool) {
     }
 }
 
+/// Sorts `targets` by preference, the best last. Equal ones keep their order.
+pub(crate) fn sort(targets: &mut [Target]) {
+    targets.sort_by_key(|target| target.q);
+}
+
 /// Joins the flows to one phone into one target. Its further flows are tried in turn, so that the
 /// phone rings once (RFC 5626 section 7).
 pub(crate) fn join_flows(targets: &mut Targets) {

@@ -93,7 +93,7 @@ pub struct Srv {
 pub(super) fn in_order(mut records: Vec<Srv>, random: &mut impl FnMut(u32) -> u32) -> Vec<Srv> {
     records.retain(|srv| is_name(&srv.target));
     // Records without weight go first in their priority, which gives them a small chance.
-    records.sort_by_key(|srv| (srv.priority, srv.weight > 0));
+    records.sort_unstable_by_key(|srv| (srv.priority, srv.weight > 0));
     records.truncate(MAX_TARGETS);
     for next in 0..records.len() {
         let rest = &mut records[next..];

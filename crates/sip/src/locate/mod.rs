@@ -292,7 +292,7 @@ impl Locator {
             self.transports.iter().position(|&ours| ours == transport)
         };
         records.retain(|naptr| naptr.is_terminal() && rank(naptr).is_some());
-        records.sort_by_key(|naptr| (naptr.order, naptr.preference, rank(naptr)));
+        records.sort_unstable_by_key(|naptr| (naptr.order, naptr.preference, rank(naptr)));
         records.truncate(MAX_QUERIES.into());
         for naptr in records {
             let Some(transport) = naptr.transport() else { continue };

@@ -1,5 +1,6 @@
 //! The screens of the server and their keys.
 
+mod calls;
 mod list;
 mod pages;
 mod rates;

@@ -1,5 +1,6 @@
 //! The pages: the first row shows their names, the last one the keys.
 
+use super::calls;
 use super::rates::{NAMES, Rates};
 use super::state::{Cover, View};
 use super::{Phase, Server};
@@ -16,14 +17,19 @@ use sip::{Duration, Instant};
 use sip_server::config::{Mode, State};
 use sip_server::{Step, Timing};
 
-const PAGES: [(Page, &str); 3] =
-    [(Page::Log, "1 log"), (Page::State, "2 state"), (Page::Users, "3 users")];
+const PAGES: [(Page, &str); 4] = [
+    (Page::Log, "1 log"),
+    (Page::State, "2 state"),
+    (Page::Users, "3 users"),
+    (Page::Calls, "4 calls"),
+];
 
-const KEYS: [(&str, &str); 12] = [
+const KEYS: [(&str, &str); 13] = [
     ("1  l", "the log"),
     ("2  s", "the state of the server"),
     ("3  u", "the registered users"),
-    ("Page Down, Down, space", "the next page of users or counters, newer lines"),
+    ("4  c", "the relayed calls"),
+    ("Page Down, Down, space", "the next page of users, calls or counters, newer lines"),
     ("Page Up, Up", "the page before, older lines"),
     ("Home  End", "the first page, the last one"),
     ("w", "switches the update at every change on or off"),
@@ -42,12 +48,13 @@ const ABOVE: usize = NAMES.len() + 3;
 /// First column of values.
 const VALUES: usize = 16;
 
-/// The number of content rows of a page on this grid: lines, counters or users.
+/// The number of entries of a page on this grid: lines, counters, users or calls.
 pub(super) fn rows(page: Page, grid: &Grid) -> usize {
     let body = grid.height().saturating_sub(2);
     let rows = match page {
         Page::Log => body,
         Page::Users => body.saturating_sub(1),
+        Page::Calls => body.saturating_sub(1) / calls::ROWS,
         Page::State => {
             let columns = (grid.width() / HALF).saturating_sub(2);
             body.saturating_sub(ABOVE) + columns * body
@@ -85,6 +92,7 @@ pub(super) fn draw(view: &View, grid: &mut Grid, server: &mut Server, rates: &Ra
         (_, Page::Log) => lines(grid, &server.log, view.newer),
         (_, Page::State) => state(grid, server, rates, view.skipped),
         (_, Page::Users) => users(grid, view, now),
+        (_, Page::Calls) => calls::draw(grid, server.media.as_ref(), view.skipped, now),
     }
     if view.cover == Some(Cover::Question) {
         let last = grid.height() - 1;
@@ -299,7 +307,7 @@ fn step_name(step: Step) -> &'static str {
 }
 
 /// Days, hours, minutes and seconds.
-struct Clock(Duration);
+pub(super) struct Clock(pub(super) Duration);
 
 impl fmt::Display for Clock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

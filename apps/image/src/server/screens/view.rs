@@ -8,6 +8,7 @@ use crate::options::server::Page;
 use crate::screen;
 use crate::screen::Grid;
 use crate::screen::keys::Key;
+use crate::server::media::RelayedMedia;
 use sip::{Duration, Instant};
 
 /// Minimum and maximum interval of redrawing a page.
@@ -92,6 +93,7 @@ impl View {
             (_, '1' | 'l') => self.set_page(Page::Log),
             (_, '2' | 's') => self.set_page(Page::State),
             (_, '3' | 'u') => self.set_page(Page::Users),
+            (_, '4' | 'c') => self.set_page(Page::Calls),
             (_, 'w') => self.is_live = !self.is_live,
             (_, 'b') => self.cover = Some(Cover::Question),
             (Key::Help, _) | (_, '?' | 'h') => self.cover = Some(Cover::Keys),
@@ -131,6 +133,10 @@ impl View {
         } else if let Some(wanted) = self.wanted.take() {
             let (at, most) = match self.page {
                 Page::Log => (&mut self.newer, server.log.lines.len()),
+                Page::Calls => {
+                    let count = server.media.as_ref().map_or(0, RelayedMedia::count);
+                    (&mut self.skipped, count)
+                }
                 _ => (&mut self.skipped, pages::counters(server).len()),
             };
             // The log starts at its end.

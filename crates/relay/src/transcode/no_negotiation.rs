@@ -1,0 +1,47 @@
+//! A relay without the feature `convert`: offers and answers keep their codecs.
+
+use super::format::FormatChange;
+use super::rules::CodecRules;
+use crate::side::Side;
+use ::codec::Codec;
+use sdp::MediaDescription;
+
+/// The conversion of the packets from one leg, which does not exist.
+#[derive(Debug)]
+pub(crate) enum Route {}
+
+impl Route {
+    pub(crate) const fn accepted(&self) -> u128 {
+        match *self {}
+    }
+
+    pub(crate) const fn codec(&self) -> Codec {
+        match *self {}
+    }
+}
+
+/// The codecs of one medium, of which nothing is kept.
+#[derive(Debug, Default)]
+pub(crate) struct MediumCodecs {}
+
+impl MediumCodecs {
+    pub(crate) fn offer(
+        &mut self,
+        _by: Side,
+        _medium: &MediaDescription<'_>,
+        _rules: CodecRules<'_>,
+        _may_add: bool,
+    ) -> FormatChange {
+        FormatChange::default()
+    }
+
+    pub(crate) const fn withdraw(&mut self, _by: Side) {}
+
+    pub(crate) fn answer(
+        &mut self,
+        _offerer: Side,
+        _medium: &MediaDescription<'_>,
+    ) -> (FormatChange, Option<[Route; 2]>) {
+        Default::default()
+    }
+}
