@@ -21,6 +21,8 @@ mod peer;
 mod record;
 mod report;
 mod require;
+mod seeds;
+mod series;
 mod ssh;
 mod sut;
 mod target;

@@ -4,6 +4,7 @@ pub(crate) mod capture;
 pub(crate) mod load;
 pub(crate) mod media;
 pub(crate) mod output;
+pub(crate) mod seeds;
 pub(crate) mod values;
 
 use crate::agents::Place;
@@ -15,6 +16,7 @@ use clap_complete::Shell;
 use load::LoadArgs;
 use media::MediaArgs;
 pub(crate) use output::OutputArgs;
+use seeds::SeedsArgs;
 use sip::Duration;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -53,6 +55,8 @@ pub(crate) enum Command {
     /// A flood of forged SRTP packets at rising rates, with SRTP alone and with each scheme of
     /// SRTP+
     Srtp(SrtpArgs),
+    /// The experiments of the source documents, with the figures of the sources beside ours
+    Seeds(SeedsArgs),
     /// Message times, delays, retransmissions and RTP figures from captures (pcap, pcapng)
     Capture(CaptureArgs),
     /// A report of one or several records
@@ -302,7 +306,7 @@ pub(crate) struct SrtpArgs {
     /// The highest 99th percentile of the sender's delay for a valid flood
     #[arg(long, value_parser = values::duration, default_value = "10ms")]
     pub(crate) max_lag: Duration,
-    /// A report file with charts, .html or .md; may be repeated
+    /// A report file with charts, .html or .md, or .json for the figures alone; may be repeated
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Vec<PathBuf>,
 }

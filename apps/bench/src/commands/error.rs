@@ -13,6 +13,7 @@ use crate::voice::VoiceError;
 use crate::watch::WatchError;
 use std::fmt;
 use std::io;
+use std::path::PathBuf;
 
 /// An error of a command.
 #[derive(Debug)]
@@ -46,6 +47,8 @@ pub(crate) enum CommandError {
     Voice(VoiceError),
     /// A flood of SRTP packets failed.
     Flood(io::Error),
+    /// The folder of `seeds`, or a file in it, cannot be written.
+    Seeds(PathBuf, io::Error),
     NoCeiling(CeilingError),
     /// Files for packages cannot be written.
     Extras(io::Error),
@@ -96,6 +99,7 @@ impl fmt::Display for CommandError {
             Self::Beside(error) => write!(f, "the registrations beside the calls failed: {error}"),
             Self::Voice(error) => error.fmt(f),
             Self::Flood(error) => write!(f, "the flood of forged packets failed: {error}"),
+            Self::Seeds(path, error) => write!(f, "{}: {error}", path.display()),
             Self::NoCeiling(error) => error.fmt(f),
             Self::Extras(error) => write!(f, "the files for packages cannot be written: {error}"),
             Self::Print(error) => write!(f, "standard output cannot be written: {error}"),

@@ -14,6 +14,7 @@ mod progress;
 mod proxy;
 mod qos;
 mod run;
+mod seeds;
 mod session;
 mod srtp;
 mod summary;
@@ -165,6 +166,7 @@ fn load_of(command: &mut Command) -> Option<&mut LoadArgs> {
         | Command::Agent(_)
         | Command::Cost(_)
         | Command::Srtp(_)
+        | Command::Seeds(_)
         | Command::Extras { .. } => None,
     }
 }
@@ -193,5 +195,6 @@ fn run_command(command: &Command, ending: &Arc<AtomicBool>) -> Result<bool, Comm
             crate::cli::write_extras(folder).map(|()| true).map_err(CommandError::Extras)
         }
         Command::Srtp(args) => srtp::execute(args, ending),
+        Command::Seeds(args) => seeds::execute(args, ending),
     }
 }

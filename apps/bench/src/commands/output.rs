@@ -156,12 +156,13 @@ pub(crate) fn check(command: &Command) -> Result<(), CommandError> {
             return Ok(args.output.iter().try_for_each(|path| report::check(path))?);
         }
         Command::Srtp(args) => {
-            return Ok(args.output.iter().try_for_each(|path| report::check_page(path))?);
+            return Ok(args.output.iter().try_for_each(|path| report::check_flood(path))?);
         }
         Command::Cost(_)
         | Command::Capture(_)
         | Command::Peer(_)
         | Command::Agent(_)
+        | Command::Seeds(_)
         | Command::Extras { .. } => return Ok(()),
     };
     output.output.iter().try_for_each(|path| report::check(path))?;

@@ -71,7 +71,7 @@ pub(crate) fn execute(args: &SrtpArgs, ending: &Arc<AtomicBool>) -> Result<bool,
         .iter()
         .zip(&outcomes)
         .map(|((name, _), outcomes)| FloodLine {
-            name,
+            name: (*name).to_owned(),
             points: outcomes
                 .iter()
                 .filter(|outcomes| !outcomes.is_empty())

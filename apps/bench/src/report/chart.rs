@@ -17,6 +17,8 @@ pub(super) struct Chart {
     pub(super) lines: Vec<Line>,
     /// The groups of bars from the top, each with its name.
     pub(super) bars: Vec<(String, Vec<Bar>)>,
+    /// True if the bars of a group are parts of one bar.
+    pub(super) is_stacked: bool,
     /// Highlighted values.
     pub(super) marks: Vec<Mark>,
 }
@@ -140,7 +142,15 @@ impl Line {
 impl Chart {
     /// Returns an empty chart.
     pub(super) fn new(title: impl Into<String>, x: Axis, y: Axis) -> Self {
-        Self { title: title.into(), x, y, lines: Vec::new(), bars: Vec::new(), marks: Vec::new() }
+        Self {
+            title: title.into(),
+            x,
+            y,
+            lines: Vec::new(),
+            bars: Vec::new(),
+            is_stacked: false,
+            marks: Vec::new(),
+        }
     }
 
     /// Adds a line, if it has points. Points at or below zero on a logarithmic axis are removed.
@@ -212,6 +222,10 @@ impl Chart {
                 xs.push(x);
                 ys.extend([low, high]);
             }
+        }
+        if self.is_stacked {
+            let whole = |bars: &[Bar]| bars.iter().map(|bar| bar.value).sum();
+            xs.extend(self.bars.iter().map(|(_, bars)| -> f64 { whole(bars) }));
         }
         for bar in self.bars.iter().flat_map(|(_, bars)| bars) {
             xs.push(bar.value);

@@ -3,7 +3,7 @@
 //! The colours here identify roles. The style sheet of the page selects them by the attribute in
 //! the SVG, and sets the colour for light, dark and print, and the dashes of lines.
 
-use super::chart::{Chart, Line, Look, Place};
+use super::chart::{Bar, Chart, Line, Look, Place};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -103,8 +103,13 @@ pub(super) fn swatch(look: Option<Look>, bar: bool) -> String {
 }
 
 fn bars_height(chart: &Chart) -> u32 {
-    let rows: usize = chart.bars.iter().map(|(_, bars)| bars.len() + 1).sum();
+    let rows: usize = chart.bars.iter().map(|(_, bars)| lanes(chart, bars) + 1).sum();
     TOP + 90 + BAR * u32::try_from(rows.min(500)).unwrap_or(500)
+}
+
+/// Returns the number of rows of a group of bars.
+const fn lanes(chart: &Chart, bars: &[Bar]) -> usize {
+    if chart.is_stacked { 1 } else { bars.len() }
 }
 
 fn colour(look: Look) -> RGBColor {
@@ -217,24 +222,30 @@ fn draw_bars(
     frame: &Frame,
     at: &impl Fn((f64, f64)) -> (i32, i32),
 ) -> Drawn {
-    let rows: usize = chart.bars.iter().map(|(_, bars)| bars.len() + 1).sum();
+    let rows: usize = chart.bars.iter().map(|(_, bars)| lanes(chart, bars) + 1).sum();
     let row = f64::from(frame.bottom - frame.top) / rows.max(1) as f64;
     let mut done = if format == Format::Wide { 0.5 } else { 0.9 };
     for (name, bars) in &chart.bars {
         let (side, x, rows) = match format {
-            Format::Wide => (HPos::Right, frame.left - 12, bars.len() as f64 / 2.0),
+            Format::Wide => (HPos::Right, frame.left - 12, lanes(chart, bars) as f64 / 2.0),
             Format::Narrow => (HPos::Left, frame.left, -0.4),
         };
         let y = f64::from(frame.top) + (done + rows) * row;
         area.draw(&Text::new(name.clone(), (x, y as i32), letters(INK, side, VPos::Center)))?;
+        if chart.is_stacked {
+            draw_stack(bars, area, (done, row, frame.top), at)?;
+            done += 2.0;
+            continue;
+        }
         for bar in bars {
             let top = (f64::from(frame.top) + (done + 0.08) * row) as i32;
             let bottom = (f64::from(frame.top) + (done + 0.92) * row) as i32;
             let middle = (top + bottom) / 2;
             let end = at((bar.value, 0.0)).0;
-            let corners = [(frame.left, top), (end, bottom)];
+            let zero = at((0.0, 0.0)).0.max(frame.left);
+            let corners = [(zero.min(end), top), (zero.max(end), bottom)];
             area.draw(&Rectangle::new(corners, colour(bar.look).filled()))?;
-            let mut behind = end;
+            let mut behind = end.max(zero);
             if let Some((low, high)) = bar.interval {
                 let (low, high) = (at((low, 0.0)).0, at((high, 0.0)).0);
                 whisker(area, INK, (low, middle), (high, middle))?;
@@ -250,6 +261,27 @@ fn draw_bars(
             done += 1.0;
         }
         done += 1.0;
+    }
+    Ok(())
+}
+
+/// Draws the parts of one bar, which is `row` high, after `done` rows.
+fn draw_stack(
+    bars: &[Bar],
+    area: &Area<'_>,
+    (done, row, top): (f64, f64, i32),
+    at: &impl Fn((f64, f64)) -> (i32, i32),
+) -> Drawn {
+    let y = |share: f64| (f64::from(top) + (done + share) * row) as i32;
+    let mut whole = 0.0;
+    for bar in bars {
+        let begin = at((whole, 0.0)).0;
+        whole += bar.value;
+        let corners = [(begin, y(0.08)), (at((whole, 0.0)).0, y(0.92))];
+        area.draw(&Rectangle::new(corners, colour(bar.look).filled()))?;
+    }
+    if bars.iter().any(|bar| bar.doubtful) {
+        doubt(area, (at((whole, 0.0)).0 + 24, y(0.5)))?;
     }
     Ok(())
 }

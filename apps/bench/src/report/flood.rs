@@ -3,19 +3,21 @@
 use super::chart::{Axis, Chart, Line, Look, Scale};
 use super::document::{Block, Document, Section, Table, Verdict};
 use super::{ReportError, markdown};
+use serde::{Deserialize, Serialize};
+use std::fs;
 use std::path::Path;
 
 /// The results of floods against one protection of packets.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct FloodLine {
     /// The protection.
-    pub(crate) name: &'static str,
+    pub(crate) name: String,
     /// The points by rising rate.
     pub(crate) points: Vec<FloodPoint>,
 }
 
 /// The result of a flood.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct FloodPoint {
     /// Forged packets per second.
     pub(crate) forged_rate: f64,
@@ -50,8 +52,8 @@ fn document(about: &str, lines: &[FloodLine]) -> Document {
         let points = |figure: fn(&FloodPoint) -> f64| {
             line.points.iter().map(|point| (point.forged_rate, 100.0 * figure(point))).collect()
         };
-        lost.line(Line::marked(line.name, look, points(|point| point.lost)));
-        busy.line(Line::marked(line.name, look, points(|point| point.busy)));
+        lost.line(Line::marked(&*line.name, look, points(|point| point.lost)));
+        busy.line(Line::marked(&*line.name, look, points(|point| point.busy)));
     }
     losses.chart(lost);
     losses.chart(busy);
@@ -61,7 +63,7 @@ fn document(about: &str, lines: &[FloodLine]) -> Document {
     for line in lines {
         let columns =
             ["#forged a second", "#lost, %", "#CPU of the receiver, %", "#CPU for a packet, ns"];
-        let mut table = Table::new(line.name, &columns);
+        let mut table = Table::new(&*line.name, &columns);
         for point in &line.points {
             table.row_doubtful(
                 point.doubt.is_some(),
@@ -82,7 +84,7 @@ fn document(about: &str, lines: &[FloodLine]) -> Document {
 fn doubts(lines: &[FloodLine]) -> Option<Verdict> {
     let of_line = |line: &FloodLine| {
         let doubtful = line.points.iter().filter_map(|point| Some((point, point.doubt.as_ref()?)));
-        let name = line.name;
+        let name = &line.name;
         doubtful
             .map(|(point, doubt)| {
                 format!("{name}, {:.0} forged a second: {doubt}", point.forged_rate)
@@ -120,7 +122,7 @@ fn first_losses(lines: &[FloodLine]) -> Table {
             point.map_or_else(|| "-".to_owned(), |point| format!("{:.0}", figure(point)))
         };
         table.row(vec![
-            line.name.to_owned(),
+            line.name.clone(),
             figure(without, |point| point.forged_rate),
             figure(at, |point| point.forged_rate),
             figure(at.or(without), |point| point.nanos),
@@ -134,7 +136,16 @@ pub(crate) fn flood_markdown(about: &str, lines: &[FloodLine]) -> String {
     markdown::text(&document(about, lines))
 }
 
-/// Writes the report in the form of the file's suffix, `.html` or `.md`.
+/// Checks that a report of floods can be written to this file.
+///
+/// # Errors
+/// As of [`write_flood`].
+pub(crate) fn check_flood(path: &Path) -> Result<(), ReportError> {
+    if is_record(path) { super::check_writable(path) } else { super::check_page(path) }
+}
+
+/// Writes the report in the form of the file's suffix: `.html` or `.md`, or `.json` for the figures
+/// alone.
 ///
 /// # Errors
 /// The suffix is another one, or the file cannot be written.
@@ -143,13 +154,20 @@ pub(crate) fn write_flood(
     lines: &[FloodLine],
     path: &Path,
 ) -> Result<(), ReportError> {
-    super::write_page(&document(about, lines), path)
+    if !is_record(path) {
+        return super::write_page(&document(about, lines), path);
+    }
+    let text = serde_json::to_string_pretty(lines).expect("the figures have a JSON form") + "\n";
+    fs::write(path, text).map_err(|error| ReportError::Write(path.to_owned(), error))
+}
+
+fn is_record(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "json")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
 
     #[test]
     fn the_first_loss_is_pointed_out() {
@@ -164,8 +182,8 @@ mod tests {
             FloodPoint { doubt: Some("the sender was late".to_owned()), ..point(500.0, 0.9) };
         let points = vec![late, point(1000.0, 0.0), point(2000.0, 0.0005), point(3000.0, 0.2)];
         let lines = [
-            FloodLine { name: "loses", points },
-            FloodLine { name: "loses nothing", points: vec![point(1000.0, 0.0)] },
+            FloodLine { name: "loses".to_owned(), points },
+            FloodLine { name: "loses nothing".to_owned(), points: vec![point(1000.0, 0.0)] },
         ];
         let text = flood_markdown("a suite", &lines);
         assert!(text.contains("loses, 500 forged a second: the sender was late"), "{text}");
@@ -181,6 +199,10 @@ mod tests {
         let path = folder.path().join("flood.html");
         write_flood("a suite", &lines, &path).unwrap();
         assert!(fs::read_to_string(&path).unwrap().matches("<svg").count() >= 2);
+        let path = folder.path().join("flood.json");
+        write_flood("a suite", &lines, &path).unwrap();
+        let read: Vec<FloodLine> = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        assert_eq!(read[0].points[3].forged_rate, 3000.0);
         let error = write_flood("a suite", &lines, &folder.path().join("flood.csv")).unwrap_err();
         assert!(error.to_string().contains(".html or .md"), "{error}");
     }

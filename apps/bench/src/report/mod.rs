@@ -17,13 +17,15 @@ mod html;
 mod junit;
 mod ladder;
 mod markdown;
+mod seeds;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use self::capture::write_capture;
 pub(crate) use self::csv::csv;
-pub(crate) use self::flood::{FloodLine, FloodPoint, flood_markdown, write_flood};
+pub(crate) use self::flood::{FloodLine, FloodPoint, check_flood, flood_markdown, write_flood};
 pub(crate) use self::junit::junit;
+pub(crate) use self::seeds::{Plate, write_seeds};
 
 use crate::record::{FORMAT, Record};
 use serde::Deserialize;

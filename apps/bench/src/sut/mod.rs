@@ -23,6 +23,7 @@ use sip::{HeaderName, Method, Transport};
 use spec::Spec;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
+use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -112,6 +113,22 @@ pub(crate) fn start(spec: &str, wanted: &Wanted<'_>) -> Result<Running, SutError
             profile.name = name.unwrap_or(profile.name);
             start_profile(&profile, wanted)
         }
+    }
+}
+
+/// Returns the path of a program, if it is installed.
+pub(crate) fn find(name: &str) -> Option<PathBuf> {
+    profile::find(name)
+}
+
+/// Returns the error if a program of the built-in or named profile is not installed.
+///
+/// # Errors
+/// [`SutError`] if a program is missing, or the profile is invalid.
+pub(crate) fn check(spec: &str) -> Result<(), SutError> {
+    match Spec::parse(spec)? {
+        Spec::Elsewhere { .. } => Ok(()),
+        Spec::Profile { profile, .. } => Profile::load(&profile)?.check(),
     }
 }
 

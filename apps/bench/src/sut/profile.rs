@@ -370,24 +370,28 @@ impl Profile {
         write().map_err(|error| SutError::Io(format!("cannot write {path}"), error))
     }
 
+    /// Checks that its programs are installed.
+    ///
+    /// # Errors
+    /// [`SutError::Missing`] if one is not.
+    pub(super) fn check(&self) -> Result<(), SutError> {
+        self.program(&self.command[0], &self.install)?;
+        for beside in &self.beside {
+            self.program(&beside.command[0], &beside.install)?;
+        }
+        Ok(())
+    }
+
     /// Returns the path of the program `name`: that of `NAME_BIN` in the environment, else a file
     /// beside this program, else one in `PATH`. A name with a slash is relative to the profile's
     /// folder.
     fn program(&self, name: &str, install: &str) -> Result<PathBuf, SutError> {
         let missing = || SutError::Missing(name.to_owned(), install.to_owned());
-        let existing = |path: PathBuf| path.is_file().then_some(path);
         if name.contains('/') {
             let path = self.directory().unwrap_or(Path::new("")).join(name);
             return fs::canonicalize(path).ok().and_then(existing).ok_or_else(missing);
         }
-        if let Some(path) = env::var_os(format!("{}_BIN", name.to_uppercase().replace('-', "_"))) {
-            return existing(PathBuf::from(path)).ok_or_else(missing);
-        }
-        let own = env::current_exe().ok().and_then(|path| path.parent().map(Path::to_owned));
-        let path = env::var_os("PATH").unwrap_or_default();
-        // Debian installs servers there, and PATH of a user other than root does not contain it.
-        let folders = own.into_iter().chain(env::split_paths(&path)).chain(["/usr/sbin".into()]);
-        folders.map(|folder| folder.join(name)).find_map(existing).ok_or_else(missing)
+        find(name).ok_or_else(missing)
     }
 
     /// Sets the program to `path`.
@@ -396,6 +400,23 @@ impl Profile {
         self.command[0] = path.display().to_string();
         self
     }
+}
+
+/// Returns the path of the program `name`: that of `NAME_BIN` in the environment, else a file beside
+/// this program, else one in `PATH`.
+pub(super) fn find(name: &str) -> Option<PathBuf> {
+    if let Some(path) = env::var_os(format!("{}_BIN", name.to_uppercase().replace('-', "_"))) {
+        return existing(PathBuf::from(path));
+    }
+    let own = env::current_exe().ok().and_then(|path| path.parent().map(Path::to_owned));
+    let path = env::var_os("PATH").unwrap_or_default();
+    // Debian installs servers there, and PATH of a user other than root does not contain it.
+    let folders = own.into_iter().chain(env::split_paths(&path)).chain(["/usr/sbin".into()]);
+    folders.map(|folder| folder.join(name)).find_map(existing)
+}
+
+fn existing(path: PathBuf) -> Option<PathBuf> {
+    path.is_file().then_some(path)
 }
 
 /// Returns `text` with the values of `{names}`. Other braces are kept.

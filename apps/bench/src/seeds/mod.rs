@@ -1,0 +1,9 @@
+//! The experiments of the source documents (docs/sources.md): their numbers, the commands that
+//! make each figure anew, and our figures beside theirs.
+
+pub(crate) mod ours;
+pub(crate) mod part;
+pub(crate) mod phones;
+mod runs;
+pub(crate) mod source;
+pub(crate) mod srtp_steps;

@@ -1,0 +1,82 @@
+//! The costs of SRTP and SRTP+.
+
+use crate::report::FloodLine;
+use crate::seeds::source::Figure;
+use crate::seeds::srtp_steps::{Costs, SuiteCosts, Whole};
+use crate::series::{Series, Value, named};
+
+/// The share of lost legitimate packets above which a flood is no longer withstood.
+pub(super) const LOSS: f64 = 0.001;
+
+/// Returns by how much less CPU time a packet takes with each scheme of SRTP+ than with SRTP alone,
+/// without the time of receiving, at the highest rate that both withstand. If there is none, it is
+/// the lowest rate, and not valid.
+pub(super) fn flood(lines: &[FloodLine]) -> Vec<Series> {
+    let [received, alone, schemes @ ..] = lines else { return Vec::new() };
+    let value = |scheme: &FloodLine| {
+        let name = scheme.name.strip_prefix("SRTP+ ")?.split(',').next()?;
+        let points = received.points.iter().zip(&alone.points).zip(&scheme.points);
+        let withstood = points.clone().rev().find(|((received, alone), scheme)| {
+            [received, alone, scheme].iter().all(|it| it.doubt.is_none() && it.lost <= LOSS)
+        });
+        let is_doubtful = withstood.is_none();
+        let ((received, alone), scheme) = withstood.or_else(|| points.clone().next())?;
+        let ratio = (alone.nanos - received.nanos) / (scheme.nanos - received.nanos);
+        Some(Value { is_doubtful, ..Value::of(name, ratio) })
+    };
+    vec![Series { name: "here".to_owned(), values: schemes.iter().filter_map(value).collect() }]
+}
+
+/// Returns the steps of the suite of a figure, which its title names.
+pub(super) fn srtp_steps(costs: &Costs, figure: &Figure) -> Vec<Series> {
+    let is_it = |name: &str| {
+        let key = if name.contains("192") {
+            "192"
+        } else if name.contains("256") {
+            "256"
+        } else {
+            "128"
+        };
+        let tag = name.rsplit('_').next().unwrap_or_default();
+        figure.title.contains(&format!("key of {key} bits, tag of {tag} bits"))
+    };
+    let found = costs.suites.iter().find(|(name, _)| is_it(name));
+    let series = |steps: &SuiteCosts| {
+        let values = [
+            ("key derivation", steps.derivation),
+            ("encryption", steps.encryption),
+            ("decryption", steps.decryption),
+            ("authentication", steps.authentication),
+            ("check of the tag", steps.check),
+            ("replay check", steps.replay),
+            ("network headers, outgoing", steps.headers_out),
+            ("network headers, incoming", steps.headers_in),
+        ];
+        vec![named("here", values)]
+    };
+    found.map(|(_, steps)| series(steps)).unwrap_or_default()
+}
+
+/// Returns the times of the tags alone, in nanoseconds.
+pub(super) fn plus_alone(costs: &Costs) -> [(&'static str, f64); 4] {
+    let [one, two, four] = costs.sha1;
+    [("scheme 1", one), ("scheme 2", two), ("scheme 3", costs.aes[0]), ("SRTP", four)]
+}
+
+/// Returns ratios to SRTP of the tags alone, and of whole packets.
+pub(super) fn plus_ratios(
+    costs: &Costs,
+    alone: impl Fn(f64, f64) -> f64,
+    whole: impl Fn(Whole, Whole) -> f64,
+) -> Vec<Series> {
+    let tags = plus_alone(costs);
+    let srtp = tags[3].1;
+    let of_tags = tags[..3].iter().map(|(name, ns)| (*name, alone(*ns, srtp)));
+    let mut all = vec![named("here, tag alone", of_tags)];
+    if let Some(&srtp) = costs.plus.get("SRTP") {
+        let of_packets = costs.plus.iter().filter(|(name, _)| *name != "SRTP");
+        let of_packets = of_packets.map(|(name, costs)| (name.clone(), whole(*costs, srtp)));
+        all.push(named("here, whole packets", of_packets));
+    }
+    all
+}

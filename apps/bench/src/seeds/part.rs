@@ -1,0 +1,286 @@
+//! The parts of `seeds`: which commands make the records of the figures.
+
+use super::phones::Phones;
+use std::path::PathBuf;
+
+/// A part: a group of figures that the same kind of measurement makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Part {
+    Throughput,
+    Latency,
+    Inside,
+    Srtp,
+    Flood,
+    Qos,
+    Proxy,
+    Burst,
+    B2bua,
+    Phone,
+}
+
+/// The extent of a measurement, and the installed systems.
+#[derive(Clone, Debug)]
+pub(crate) struct Scope {
+    /// True for the load of the sources, false for a short form.
+    pub(crate) is_full: bool,
+    /// The servers, the systems that transcode, and the phones.
+    pub(crate) servers: Vec<String>,
+    pub(crate) transcoders: Vec<String>,
+    pub(crate) phones: Option<Phones>,
+    /// True if network namespaces can be made, and interfaces captured.
+    pub(crate) is_root: bool,
+}
+
+/// The measurement of one record.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Job {
+    /// The name of the record, without its suffix.
+    pub(crate) record: String,
+    pub(crate) work: Work,
+    /// The expected time in seconds.
+    pub(crate) seconds: u64,
+}
+
+/// The work of a [`Job`].
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Work {
+    /// A command of this program, with these arguments.
+    Command(Vec<String>),
+    /// The costs of the steps of SRTP, within this program.
+    Srtp {
+        /// The rounds, of which medians are taken.
+        rounds: usize,
+    },
+    /// Calls between phones, within this program.
+    Phones {
+        phones: Phones,
+        /// The length of the calls.
+        seconds: u64,
+    },
+}
+
+impl Scope {
+    /// Returns the value of the form.
+    fn choose<T>(&self, full: T, short: T) -> T {
+        if self.is_full { full } else { short }
+    }
+}
+
+/// The operations of throughput and latency, with true for those on registrations.
+const OPERATIONS: [(&str, bool); 6] = [
+    ("register", true),
+    ("register-update", true),
+    ("register-logout", true),
+    ("invite", false),
+    ("invite-not-found", false),
+    ("invite-redirect", false),
+];
+
+impl Part {
+    /// All parts, in the order of their measurement.
+    pub(crate) const ALL: [Self; 10] = [
+        Self::Throughput,
+        Self::Latency,
+        Self::Inside,
+        Self::Srtp,
+        Self::Flood,
+        Self::Qos,
+        Self::Proxy,
+        Self::Burst,
+        Self::B2bua,
+        Self::Phone,
+    ];
+
+    /// The name on the command line and in the data file.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Throughput => "throughput",
+            Self::Latency => "latency",
+            Self::Inside => "inside",
+            Self::Srtp => "srtp",
+            Self::Flood => "flood",
+            Self::Qos => "qos",
+            Self::Proxy => "proxy",
+            Self::Burst => "burst",
+            Self::B2bua => "b2bua",
+            Self::Phone => "phone",
+        }
+    }
+
+    /// The needed programs and rights.
+    pub(crate) const fn needs(self) -> &'static str {
+        match self {
+            Self::Throughput | Self::Latency | Self::Proxy | Self::Burst => "a server",
+            Self::Inside => "barebell",
+            Self::Srtp | Self::Flood => "nothing",
+            Self::Qos => {
+                "a server; root for the link of 100 Mbit/s, without it only an idle network"
+            }
+            Self::Phone => "barebell-phone, and root for a capture; baresip beside it",
+            Self::B2bua => "barebell, or kamailio with rtpengine or baresip",
+        }
+    }
+
+    /// Returns the names of its records.
+    pub(crate) fn records(self) -> Vec<String> {
+        let every = Scope {
+            is_full: false,
+            servers: vec!["barebell".to_owned()],
+            transcoders: vec!["barebell-relay".to_owned()],
+            phones: Some(Phones { ours: PathBuf::new(), other: None }),
+            is_root: true,
+        };
+        self.jobs(&every).into_iter().map(|job| job.record).collect()
+    }
+
+    /// Returns the measurements of the part; none if no system is installed.
+    pub(crate) fn jobs(self, scope: &Scope) -> Vec<Job> {
+        let count = scope.servers.len() as u64;
+        let servers: String = scope.servers.iter().map(|name| format!(" --sut {name}")).collect();
+        let has_barebell = scope.servers.iter().any(|name| name == "barebell");
+        if count == 0 && !matches!(self, Self::Srtp | Self::Flood | Self::B2bua | Self::Phone) {
+            return Vec::new();
+        }
+        match self {
+            Self::Throughput | Self::Latency => [false, true]
+                .into_iter()
+                .flat_map(|auth| OPERATIONS.map(|operation| (operation, auth)))
+                .map(|((operation, registers), auth)| {
+                    let users = if operation == "invite" { 5000 } else { 10_000 };
+                    let (many, few) = if operation == "invite" {
+                        ("50,60,70,80,90,100", "50,75,100")
+                    } else {
+                        ("10,100,200,300,400,500,600,700,800,900,1000", "10,250,500,750,1000")
+                    };
+                    let rates = scope.choose(many, few);
+                    let time = scope.choose(
+                        "--duration 10s --repeats 3",
+                        "--duration 1s --warmup 300ms --tail 100ms --settle 0",
+                    );
+                    let (auth, suffix) = if auth { (" --auth", "-auth") } else { ("", "") };
+                    let steps = rates.split(',').count() as u64;
+                    let each = scope.choose(36, if registers { 2 } else { 3 });
+                    let record = format!("throughput-{operation}{suffix}");
+                    let line = format!(
+                        "sweep{servers} --operation {operation}{auth} --rates {rates} --users {users} {time}"
+                    );
+                    job(record, &line, 6 + steps * each * count)
+                })
+                .collect(),
+            Self::Inside if has_barebell => {
+                let time = scope.choose("--duration 10s --repeats 3", "--duration 2s");
+                let line = format!(
+                    "sweep --sut barebell --operation register --auth --timings --rates 100..800 --steps 8 {time}"
+                );
+                vec![job("inside".to_owned(), &line, scope.choose(300, 35))]
+            }
+            Self::Inside => Vec::new(),
+            Self::Srtp => {
+                let work = Work::Srtp { rounds: scope.choose(101, 15) };
+                vec![Job { record: "srtp".to_owned(), work, seconds: scope.choose(60, 10) }]
+            }
+            Self::Flood => {
+                let line = scope.choose("srtp --repeats 5", "srtp --rates 50000,100000,200000,400000 --repeats 1");
+                vec![job("flood".to_owned(), line, scope.choose(400, 30))]
+            }
+            Self::Qos => {
+                let time =
+                    scope.choose("--repeats-of-step 10 --hold 5s", "--repeats-of-step 2 --hold 1s --drain 4s");
+                let busy = if scope.is_root { " --busy" } else { "" };
+                let line = format!("qos{servers} --callers 1..1000 {time}{busy}");
+                vec![job("qos".to_owned(), &line, scope.choose(2600, 140) * count)]
+            }
+            Self::Proxy => [4, 16]
+                .into_iter()
+                .map(|listeners| {
+                    let steps = scope.choose(
+                        "--rates 200..2000 --steps 10 --users 60000",
+                        "--rates 400,600,1000,1600 --call 2s --middle 6s",
+                    );
+                    let line = format!(
+                        "proxy{servers} --sut-workers {listeners} {steps} --all-steps"
+                    );
+                    job(format!("proxy-{listeners}"), &line, scope.choose(6700, 75) * count)
+                })
+                .collect(),
+            Self::Burst => {
+                let scale = scope.choose("1", "0.05");
+                let line = format!(
+                    "burst{servers} --registrations 640,1280,3200,6400 --scale {scale}"
+                );
+                vec![job("burst".to_owned(), &line, scope.choose(3700, 190) * count)]
+            }
+            Self::Phone => {
+                // 10,000 packets, as in the source.
+                let seconds = scope.choose(203, 22);
+                let phones = scope.phones.iter().filter(|_| scope.is_root);
+                let job = |phones: &Phones| Job {
+                    record: "phone".to_owned(),
+                    work: Work::Phones { phones: phones.clone(), seconds },
+                    seconds: seconds + 6,
+                };
+                phones.map(job).collect()
+            }
+            Self::B2bua => {
+                let count = scope.transcoders.len() as u64;
+                let systems: String =
+                    scope.transcoders.iter().map(|name| format!(" --sut {name}")).collect();
+                let load = scope.choose(
+                    "--calls 60,120,180,240,300,360,420,480,540,600,660 --audio 60s --duration 60s",
+                    "--calls 60,180,300 --audio 5s --duration 5s",
+                );
+                let codecs = "--codecs PCMU,PCMU --codecs PCMU,PCMA --codecs PCMU,G.726-32 --codecs PCMU,GSM";
+                let line = format!("media{systems} --auth {codecs} {load}");
+                let jobs = vec![job("b2bua".to_owned(), &line, scope.choose(8500, 250) * count)];
+                if count == 0 { Vec::new() } else { jobs }
+            }
+        }
+    }
+}
+
+fn job(record: String, line: &str, seconds: u64) -> Job {
+    let work = Work::Command(line.split_whitespace().map(str::to_owned).collect());
+    Job { record, work, seconds }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::Cli;
+    use clap::Parser as _;
+
+    #[test]
+    fn the_commands_of_all_parts_are_valid_in_both_forms() {
+        for is_full in [false, true] {
+            let scope = Scope {
+                is_full,
+                servers: vec!["barebell".to_owned(), "kamailio".to_owned()],
+                transcoders: vec!["barebell-relay".to_owned(), "baresip".to_owned()],
+                phones: None,
+                is_root: true,
+            };
+            for job in Part::ALL.into_iter().flat_map(|part| part.jobs(&scope)) {
+                let Work::Command(words) = &job.work else { continue };
+                let words =
+                    std::iter::once("barebell-bench").chain(words.iter().map(String::as_str));
+                if let Err(error) = Cli::try_parse_from(words) {
+                    panic!("{}: {error}", job.record);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_short_form_takes_less_than_45_minutes() {
+        let scope = Scope {
+            is_full: false,
+            servers: vec!["barebell".to_owned(), "kamailio".to_owned()],
+            transcoders: ["barebell-relay", "rtpengine", "baresip"].map(str::to_owned).to_vec(),
+            phones: Some(Phones { ours: PathBuf::new(), other: None }),
+            is_root: true,
+        };
+        let parts = Part::ALL.into_iter().filter(|part| *part != Part::Latency);
+        let seconds: u64 = parts.flat_map(|part| part.jobs(&scope)).map(|job| job.seconds).sum();
+        assert!(seconds < 45 * 60, "{seconds} s");
+    }
+}

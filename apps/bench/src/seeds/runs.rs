@@ -1,0 +1,130 @@
+//! Figures of the runs of a record, by system and step.
+
+use crate::analysis::Spread;
+use crate::curve::DELAY_LIMIT_US;
+use crate::metrics;
+use crate::record::{Delay, Histogram, Record, Run};
+use crate::series::{Series, Value};
+
+/// Returns the names of the systems of a record.
+pub(super) fn systems(record: &Record) -> impl Iterator<Item = &str> {
+    record.systems.iter().map(|system| system.name.as_str())
+}
+
+/// Returns the runs of a system that are wanted, by rising place on the axis.
+pub(super) fn steps_of<'r>(
+    record: &'r Record,
+    system: &str,
+    x: impl Fn(&Run) -> f64,
+    is_wanted: impl Fn(&Run) -> bool,
+) -> Vec<(f64, Vec<&'r Run>)> {
+    let mut steps: Vec<(f64, Vec<&Run>)> = Vec::new();
+    for run in record.runs.iter().filter(|run| run.system == system && is_wanted(run)) {
+        let at = x(run);
+        match steps.iter_mut().find(|(known, _)| *known == at) {
+            Some((_, runs)) => runs.push(run),
+            None => steps.push((at, vec![run])),
+        }
+    }
+    steps.sort_by(|one, other| one.0.total_cmp(&other.0));
+    steps
+}
+
+/// Returns the median of a value over the valid ones of `runs` or, if there are none, over all.
+pub(super) fn median_of(runs: &[&Run], value: impl Fn(&Run) -> Option<f64>) -> Option<(f64, bool)> {
+    let valid: Vec<f64> =
+        runs.iter().filter(|run| run.is_valid()).filter_map(|run| value(run)).collect();
+    let all = || runs.iter().filter_map(|run| value(run)).collect::<Vec<f64>>();
+    let is_doubtful = valid.is_empty();
+    let values = if is_doubtful { all() } else { valid };
+    Some((Spread::of(&values)?.median, is_doubtful))
+}
+
+/// Returns a series of medians for each system.
+pub(super) fn over(
+    record: &Record,
+    x: impl Fn(&Run) -> f64,
+    is_wanted: impl Fn(&Run) -> bool,
+    y: impl Fn(&Run) -> Option<f64>,
+) -> Vec<Series> {
+    let of_system = |system: &str| {
+        let steps = steps_of(record, system, &x, &is_wanted);
+        let values = steps.iter().filter_map(|(x, runs)| {
+            let (value, is_doubtful) = median_of(runs, &y)?;
+            Some(Value { is_doubtful, ..Value::at(*x, value) })
+        });
+        Series { name: system.to_owned(), values: values.collect() }
+    };
+    systems(record).map(of_system).collect()
+}
+
+pub(super) fn mean(run: &Run, delay: Delay) -> Option<f64> {
+    run.delays.get(&delay).filter(|delays| !delays.is_empty()).map(Histogram::mean)
+}
+
+pub(super) fn median_ms(run: &Run, delay: Delay) -> Option<f64> {
+    run.delays.get(&delay)?.told(50.0).map(|us| us as f64 / 1e3)
+}
+
+/// The share of all processors, in percent.
+pub(super) fn cpu(run: &Run) -> Option<f64> {
+    metrics::busy(run).map(|share| 100.0 * share)
+}
+
+/// Returns RRD and SRD of each system as series of their own.
+pub(super) fn delays(
+    record: &Record,
+    x: impl Fn(&Run) -> f64,
+    is_wanted: impl Fn(&Run) -> bool,
+) -> Vec<Series> {
+    let of = |delay, name: &str| {
+        let mut series = over(record, &x, &is_wanted, |run| median_ms(run, delay));
+        series.iter_mut().for_each(|series| series.name += &format!(", {name}"));
+        series
+    };
+    [of(Delay::Rrd, "RRD"), of(Delay::Srd, "SRD")].concat()
+}
+
+/// A criterion of a limit: true for a run within the limit, `None` if that is not known.
+pub(super) type Criterion = (&'static str, fn(&Run) -> Option<bool>);
+
+/// True if the median of no delay of a run exceeds the limit.
+pub(super) fn is_quick(run: &Run) -> Option<bool> {
+    let of = |delay| Some(run.delays.get(&delay)?.told(50.0)? <= DELAY_LIMIT_US);
+    [Delay::Rrd, Delay::Srd].into_iter().filter_map(of).reduce(|one, other| one && other)
+}
+
+pub(super) fn has_processors_left(run: &Run) -> Option<bool> {
+    metrics::busy(run).map(|busy| busy <= metrics::USED_UP)
+}
+
+/// Returns the limits of a system by criterion, and in total the lowest of all: by the first one
+/// (CPU) the first step beyond it, by the others the last step before one beyond it. If no step is
+/// beyond, it is the last step.
+pub(super) fn limits(system: &str, steps: &[(f64, Vec<&Run>)], criteria: &[Criterion]) -> Series {
+    let limit = |number: usize, within: fn(&Run) -> Option<bool>| {
+        let mut before = 0.0;
+        for (at, runs) in steps {
+            let judged = || runs.iter().filter(|run| run.is_valid()).filter_map(|run| within(run));
+            if judged().any(|is_within| !is_within) {
+                return if number == 0 { *at } else { before };
+            }
+            if judged().next().is_some() {
+                before = *at;
+            }
+        }
+        before
+    };
+    let mut values: Vec<Value> = Vec::new();
+    for (number, (name, within)) in criteria.iter().enumerate() {
+        let is_known = steps.iter().flat_map(|(_, runs)| runs).any(|run| within(run).is_some());
+        if is_known {
+            values.push(Value::of(*name, limit(number, *within)));
+        }
+    }
+    let lowest = values.iter().map(|value| value.value).fold(f64::INFINITY, f64::min);
+    if lowest.is_finite() {
+        values.push(Value::of("total", lowest));
+    }
+    Series { name: system.to_owned(), values }
+}
