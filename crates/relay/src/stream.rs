@@ -488,11 +488,11 @@ fn relay(
     // The address that the end names takes over from another one of its host.
     let is_sure = from_leg.keys.is_none() && named.is_none_or(|named| named == from);
     let (is_fixed, mut has_more) = (!is_latched && is_sure, false);
-    if is_converted {
-        if let Some(conversion) = from_leg.conversion.as_mut().filter(|_| kind == Kind::Rtp) {
-            plain_length = conversion.convert(buffer, plain_length, now)?;
-            has_more = conversion.is_ready();
-        }
+    if is_converted
+        && let Some(conversion) = from_leg.conversion.as_mut().filter(|_| kind == Kind::Rtp)
+    {
+        plain_length = conversion.convert(buffer, plain_length, now)?;
+        has_more = conversion.is_ready();
     }
     // A conversion has left it out itself.
     let is_left_out =

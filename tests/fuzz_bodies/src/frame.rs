@@ -17,7 +17,8 @@ pub fn frame(bytes: &[u8]) {
     let mut frame = bytes.to_vec();
     let Ok(rewritten) = rewrite(&mut frame, &entry) else { return assert_eq!(frame, bytes) };
     assert_eq!(frame.len(), bytes.len());
-    assert!(rewritten.packet + 42 <= rewritten.frame && rewritten.frame <= frame.len());
+    assert!(rewritten.packet.start >= 42 && rewritten.packet.end <= rewritten.frame);
+    assert!(rewritten.frame <= frame.len());
     assert_eq!(frame[rewritten.frame..], bytes[rewritten.frame..]);
     let [before, after] = [bytes, &frame].map(|frame| sums(&frame[..rewritten.frame]));
     assert_eq!(before, after);

@@ -2,6 +2,8 @@
 
 #[cfg(feature = "convert")]
 mod budget;
+#[cfg_attr(not(feature = "convert"), allow(dead_code))]
+mod changes;
 #[cfg(feature = "convert")]
 mod conversion;
 #[cfg(not(feature = "convert"))]
@@ -27,8 +29,9 @@ mod transcoder;
 #[cfg(feature = "convert")]
 mod window;
 
+pub(crate) use changes::{Additions, Answered};
 pub(crate) use conversion::Conversion;
 pub use counts::Conversions;
 pub(crate) use format::FormatChange;
-pub(crate) use negotiation::{Additions, Answered, MediumCodecs};
+pub(crate) use negotiation::MediumCodecs;
 pub use rules::CodecRules;

@@ -1,5 +1,6 @@
 //! The codecs in offers and answers.
 
+use super::changes::{Additions, Answered, Translation};
 use super::format::{Format, FormatChange, Formats, Kind};
 use super::rules::CodecRules;
 use crate::codec::{bit, name_of};
@@ -17,36 +18,6 @@ const PACKET_TIME: u8 = 20;
 /// payload type that most phones have for them.
 const TELEPHONE_RATE: u32 = 8000;
 const EVENT_NUMBER: u8 = 101;
-
-/// The telephone events of the only end that has some. Its digits are translated for the other end.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Translation {
-    /// The side of that end.
-    pub(crate) side: Side,
-    /// The events that it sends, and those that it gets.
-    pub(crate) received: EventTypes,
-    pub(crate) sent: EventTypes,
-}
-
-/// The changes that an answer causes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Answered {
-    /// The change to the answer.
-    pub(crate) formats: FormatChange,
-    /// The conversions of the packets of the caller and of the callee, if there are some.
-    pub(crate) routes: Option<[Route; 2]>,
-    /// The translation of digits, if there is one.
-    pub(crate) digits: Option<Translation>,
-}
-
-/// The additions that an offer may get.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Additions {
-    /// Codecs that the relay converts.
-    pub(crate) codecs: bool,
-    /// Telephone events, whose digits the relay translates for the offerer.
-    pub(crate) events: bool,
-}
 
 /// The conversion of the packets from one leg.
 #[derive(Clone, Debug, PartialEq, Eq)]

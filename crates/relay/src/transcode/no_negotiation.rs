@@ -1,5 +1,6 @@
 //! A relay without the feature `convert`: offers and answers keep their codecs.
 
+use super::changes::{Additions, Answered};
 use super::format::FormatChange;
 use super::rules::CodecRules;
 use crate::side::Side;
@@ -7,7 +8,7 @@ use ::codec::Codec;
 use sdp::MediaDescription;
 
 /// The conversion of the packets from one leg, which does not exist.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Route {}
 
 impl Route {
@@ -30,7 +31,7 @@ impl MediumCodecs {
         _by: Side,
         _medium: &MediaDescription<'_>,
         _rules: CodecRules<'_>,
-        _may_add: bool,
+        _may_add: Additions,
     ) -> FormatChange {
         FormatChange::default()
     }
@@ -41,7 +42,8 @@ impl MediumCodecs {
         &mut self,
         _offerer: Side,
         _medium: &MediaDescription<'_>,
-    ) -> (FormatChange, Option<[Route; 2]>) {
-        Default::default()
+        _takes_digits: bool,
+    ) -> Answered {
+        Answered::default()
     }
 }
