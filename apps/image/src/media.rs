@@ -97,9 +97,9 @@ impl Media {
         let (stream, side, ports) = self.leg(pair, |leg| leg.origin())?;
         let relayed = stream.relay(side, channel, from.into(), buffer, length, now).ok()?;
         let SocketAddr::V4(to) = relayed.to else { return None };
-        // Codecs are not converted here, so that each packet is one.
-        let port = ports[side.other().index()] + u16::from(channel == Channel::Rtcp);
-        Some(Outgoing { port, to, length: relayed.length })
+        // Codecs are not converted here, so that each packet is one at most.
+        let port = ports[side.other().index()] + u16::from(relayed.channel == Channel::Rtcp);
+        (relayed.length > 0).then_some(Outgoing { port, to, length: relayed.length })
     }
 
     /// Has the next packets of `port` rewritten in their frames, if its stream permits that. They

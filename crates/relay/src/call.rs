@@ -11,6 +11,7 @@ use crate::error::RelayError;
 use crate::host::{Host, Ports};
 use crate::keying::{LegKeying, LegKeys};
 use crate::passage::{Passage, Role};
+use crate::profile::{MediumProfile, is_in_clear};
 use crate::side::Side;
 use crate::statistics::Direction;
 use crate::stream::{Leg, Reporter, Stream};
@@ -25,7 +26,6 @@ use core::cell::Cell;
 use core::net::SocketAddr;
 use core::time::Duration;
 use lock_api::RawMutex;
-use sdp::negotiation::Profile;
 use sdp::{MediaDescription, SessionDescription};
 use smallvec::SmallVec;
 
@@ -61,18 +61,21 @@ struct Medium<R: RawMutex, P> {
     _charge: Option<Charge<R>>,
     /// The keys of both legs, if their encryption ends here.
     keying: Option<Box<[LegKeying; 2]>>,
+    profile: MediumProfile,
     codecs: MediumCodecs,
     /// The charge for the conversion of its audio, from the offer on.
     conversion: Option<Charge<R>>,
 }
 
 impl<R: RawMutex, P: Ports> Medium<R, P> {
+    /// True if the relay has the packets under a description in clear.
+    fn is_readable(&self, description: &MediaDescription<'_>) -> bool {
+        self.keying.is_some() || is_in_clear(description)
+    }
+
     /// True if the relay has the packets of an offer in clear, and they are audio.
     fn is_clear_audio(&self, description: &MediaDescription<'_>) -> bool {
-        let is_in_clear = Profile::of(description.protocol) == Some(Profile::Plain)
-            && description.attributes("crypto").next().is_none();
-        description.media_type.eq_ignore_ascii_case("audio")
-            && (self.keying.is_some() || is_in_clear)
+        description.media_type.eq_ignore_ascii_case("audio") && self.is_readable(description)
     }
 
     /// Ends the rewriting of packets in their frames, and adds those that were rewritten.
@@ -102,6 +105,8 @@ pub(crate) struct Branch<R: RawMutex, P> {
     pub(crate) created: Duration,
     /// The time of the last description.
     pub(crate) described: Duration,
+    /// The time of the last provisional response.
+    pub(crate) progressed: Duration,
     pub(crate) ringing: Option<Duration>,
     pub(crate) answered: Option<Duration>,
     /// The result of the check for media after the answer, as soon as it is known.
@@ -179,6 +184,7 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
             ends,
             created: passage.now,
             described: passage.now,
+            progressed: passage.now,
             ringing: None,
             answered: None,
             no_media: None,
@@ -289,6 +295,7 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
                         ports,
                         _charge: charge,
                         keying,
+                        profile: MediumProfile::default(),
                         codecs: MediumCodecs::default(),
                         conversion: None,
                     })
@@ -326,9 +333,10 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
                     FormatChange::default()
                 }
             };
+            let profile = medium.profile.offer(by, description, ends.to);
             announced.push(Some(announcement));
             let port = medium.ports.rtp()[by.other().index()];
-            changes.push(Some(MediumChange { port, keys, formats }));
+            changes.push(Some(MediumChange { port, keys, profile, formats }));
         }
         self.exchanges[by.index()] = Some(Exchange { id, in_response, announced });
         Ok(rewrite(session, ends.to.advertised, &changes))
@@ -372,6 +380,8 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
                 }
                 None => KeyChange::None,
             };
+            let is_readable = medium.is_readable(description);
+            let (profile, agreed) = medium.profile.answer(offerer, description, is_readable);
             let is_clear_audio = medium.is_clear_audio(description);
             let takes_digits = is_clear_audio && self.ends[by.index()].takes_digits;
             let answered = medium.codecs.answer(offerer, description, takes_digits);
@@ -397,6 +407,7 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
                     moved[side.index()] |= !had_keys && leg.keys.is_some();
                 }
                 for (at, leg) in legs.iter_mut().enumerate() {
+                    leg.profile = agreed[at];
                     let route = routes.as_ref().map(|routes| &routes[at]);
                     Conversion::update(&mut leg.conversion, route);
                     let none = Default::default();
@@ -413,7 +424,7 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
             let sides = Side::BOTH.into_iter().filter(|side| moved[side.index()]);
             sides.for_each(|side| medium.ports.release(side));
             let port = medium.ports.rtp()[offerer.index()];
-            changes.push(Some(MediumChange { port, keys, formats }));
+            changes.push(Some(MediumChange { port, keys, profile, formats }));
         }
         Ok(rewrite(session, ends.to.advertised, &changes))
     }
@@ -454,6 +465,12 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
         })
     }
 
+    /// True for each end that has left, see [`CallReport::has_left`](crate::CallReport::has_left).
+    pub(crate) fn has_left(&self) -> [bool; 2] {
+        let of = |side: Side| self.streams().any(|it| it.activity().has_left[side.index()]);
+        Side::BOTH.map(of)
+    }
+
     /// The streams in use.
     pub(crate) fn streams(&self) -> impl Iterator<Item = &Arc<Stream<R>>> {
         self.media.iter().flatten().map(|medium| &medium.stream)
@@ -469,7 +486,7 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
         let has_begun = self.streams().any(|stream| stream.first().is_some_and(|at| at <= due));
         if has_begun || now > due {
             // On hold no packet is expected.
-            let is_expected = self.streams().any(|stream| stream.activity().0.is_some());
+            let is_expected = self.streams().any(|stream| stream.activity().since.is_some());
             self.no_media = Some(!has_begun && is_expected);
         }
         self.no_media == Some(true)

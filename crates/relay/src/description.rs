@@ -2,6 +2,7 @@
 
 use crate::announcement::Content;
 use crate::codec::bit;
+use crate::profile::{MuxChange, ProfileChange, protocol};
 use crate::transcode::FormatChange;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -30,6 +31,7 @@ pub(crate) struct MediumChange {
     /// The port of RTP. RTCP has the next one.
     pub(crate) port: u16,
     pub(crate) keys: KeyChange,
+    pub(crate) profile: ProfileChange,
     pub(crate) formats: FormatChange,
 }
 
@@ -113,8 +115,14 @@ fn write_medium(
     out: &mut String,
 ) -> fmt::Result {
     let none = MediumChange::default();
-    let MediumChange { port, keys, formats } = change.unwrap_or(&none);
-    write!(out, "m={} {port} {}", medium.media_type, Protocol { medium, keys })?;
+    let MediumChange { port, keys, profile, formats } = change.unwrap_or(&none);
+    let is_secure = match keys {
+        KeyChange::None => None,
+        KeyChange::Replaced { is_secure, .. } => Some(*is_secure),
+    };
+    let changes = is_secure.is_some() || profile.feedback.is_some();
+    let changed = changes.then(|| protocol(medium.protocol, is_secure, profile.feedback)).flatten();
+    write!(out, "m={} {port} {}", medium.media_type, changed.unwrap_or(medium.protocol))?;
     let left = medium.formats().filter(|format| !formats.removes(format));
     left.into_iter().try_for_each(|format| write!(out, " {format}"))?;
     formats.added.iter().try_for_each(|format| write!(out, " {}", format.payload_type))?;
@@ -123,6 +131,7 @@ fn write_medium(
         match (letter, keys) {
             ('c', _) => {}
             ('a', _) if is_removed(value) || formats.removes_attribute(value) => {}
+            ('a', _) if profile.removes(name_of(value)) => {}
             ('a', KeyChange::Replaced { .. }) if name_of(value).eq_ignore_ascii_case("crypto") => {}
             _ => write_line(letter, value, out)?,
         }
@@ -132,6 +141,11 @@ fn write_medium(
         if let Some(parameters) = format.parameters() {
             write!(out, "a=fmtp:{} {parameters}\r\n", format.payload_type)?;
         }
+    }
+    match profile.mux {
+        MuxChange::Required => write!(out, "a=rtcp:{port}\r\na=rtcp-mux\r\n")?,
+        MuxChange::Written => out.write_str("a=rtcp-mux\r\n")?,
+        MuxChange::Passed | MuxChange::Removed => {}
     }
     if let KeyChange::Replaced { attributes, .. } = keys {
         attributes.iter().try_for_each(|value| write!(out, "a=crypto:{value}\r\n"))?;
@@ -153,26 +167,6 @@ impl FormatChange {
             return self.removes(value.split_ascii_whitespace().next().unwrap_or_default());
         }
         self.is_converted && is(&["ptime", "maxptime"])
-    }
-}
-
-/// The transport protocol of a medium with other keys.
-struct Protocol<'a> {
-    medium: &'a MediaDescription<'a>,
-    keys: &'a KeyChange,
-}
-
-impl fmt::Display for Protocol<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let protocol = self.medium.protocol;
-        let KeyChange::Replaced { is_secure, .. } = self.keys else { return f.write_str(protocol) };
-        let has_feedback = protocol.as_bytes().last().is_some_and(|end| matches!(end, b'F' | b'f'));
-        f.write_str(match (is_secure, has_feedback) {
-            (false, false) => "RTP/AVP",
-            (false, true) => "RTP/AVPF",
-            (true, false) => "RTP/SAVP",
-            (true, true) => "RTP/SAVPF",
-        })
     }
 }
 
@@ -231,7 +225,7 @@ mod tests {
         a=rtpmap:96 VP8/90000\r\n";
 
     fn change(port: u16, keys: KeyChange) -> Option<MediumChange> {
-        Some(MediumChange { port, keys, formats: FormatChange::default() })
+        Some(MediumChange { port, keys, ..MediumChange::default() })
     }
 
     #[test]

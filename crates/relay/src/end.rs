@@ -1,5 +1,6 @@
 //! The ends of a call.
 
+use crate::profile::MuxRules;
 use crate::transcode::CodecRules;
 use alloc::boxed::Box;
 use core::fmt;
@@ -36,6 +37,12 @@ pub struct End<'a> {
     pub keying: Keying,
     /// The changes to the codecs of offers for the end.
     pub codecs: CodecRules<'a>,
+    /// True if offers for the end have an RTP profile with feedback in RTCP (RFC 4585, RFC 5124),
+    /// and false if they have one without. `None`: the profile that the end had before if the
+    /// profiles of the call were converted, otherwise that of the offerer.
+    pub feedback: Option<bool>,
+    /// RTP and RTCP on one port, in offers for the end and in their answers.
+    pub mux: MuxRules,
     /// True if the end has authenticated, and messages have proved that it receives at the host of
     /// `signalling`. Packets to this host need no sign of the end.
     pub is_proven: bool,
@@ -65,6 +72,8 @@ impl<'a> End<'a> {
             advertised: local,
             keying: Keying::Passed,
             codecs: CodecRules::default(),
+            feedback: None,
+            mux: MuxRules::default(),
             is_proven: false,
             media: None,
             label: None,
@@ -139,6 +148,8 @@ impl fmt::Debug for End<'_> {
             .field("advertised", &self.advertised)
             .field("keying", &self.keying)
             .field("codecs", &self.codecs)
+            .field("feedback", &self.feedback)
+            .field("mux", &self.mux)
             .field("is_proven", &self.is_proven)
             .field("media", &self.media)
             .field("label", &self.label)

@@ -9,7 +9,7 @@ use crate::host::{Host, Ports};
 use crate::passage::{Passage, Role};
 use crate::report::CallReport;
 use crate::side::Side;
-use crate::stream::{Relayed, Stream};
+use crate::stream::{Activity, Relayed, Stream};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::{Arc, Weak};
@@ -41,10 +41,13 @@ pub struct Limits {
     pub conversions_of_owner: usize,
     /// The bandwidth of media.
     pub bandwidth: Bandwidth,
-    /// A call that is not answered ends after this time.
+    /// A call that is not answered ends this time after its last description or
+    /// [progress](Calls::progress).
     pub ringing: Duration,
     /// A call without a packet from an end that announces to send ends after this time.
     pub inactivity: Duration,
+    /// The same after an end has [left](crate::CallReport::has_left) by an RTCP BYE.
+    pub departure: Duration,
     /// A call without expected packets, as on hold, ends after this time without a description.
     pub hold: Duration,
 }
@@ -59,6 +62,7 @@ impl Default for Limits {
             bandwidth: Bandwidth::default(),
             ringing: Duration::from_secs(300),
             inactivity: Duration::from_secs(60),
+            departure: Duration::from_secs(10),
             hold: Duration::from_secs(24 * 3600),
         }
     }
@@ -92,12 +96,16 @@ pub trait Calls: Send + Sync {
     /// A limit is reached.
     fn begin(&self, passage: &Passage<'_>) -> Result<(), RelayError>;
 
-    /// Records that a callee rings on the branch `id`.
-    fn ring(&self, call_id: &[u8], id: &[u8], now: Duration);
+    /// Records a provisional response on the branch `id`. `rings` is true if a callee rings.
+    fn progress(&self, call_id: &[u8], id: &[u8], rings: bool, now: Duration);
 
     /// Records that the callee with this tag has answered on the branch `id`. Returns true if the
     /// call is relayed and has no [attachment](Calls::attach).
     fn confirm(&self, call_id: &[u8], id: &[u8], callee_tag: &[u8], now: Duration) -> bool;
+
+    /// Gives the branch `id` the first times of `earlier`, the report about a branch of the same
+    /// call that has ended.
+    fn follow(&self, call_id: &[u8], id: &[u8], earlier: &CallReport);
 
     /// Keeps a value of the owner with the branch `id` of a call, for its report.
     fn attach(&self, call_id: &[u8], id: &[u8], attachment: Attachment);
@@ -425,15 +433,18 @@ impl<R: RawMutex, H: Host<R>> Relay<R, H> {
     /// True if the call rings for too long, or is silent though an end announces to send.
     fn is_over(&self, branch: &Branch<R, H::Ports>, now: Duration) -> bool {
         let Some(answered) = branch.answered else {
-            return now.saturating_sub(branch.created) > self.limits.ringing;
+            let last = branch.described.max(branch.progressed);
+            return now.saturating_sub(last) > self.limits.ringing;
         };
         let mut is_silent = false;
         for stream in branch.streams() {
-            let (since, last) = stream.activity();
+            let Activity { since, last, has_left } = stream.activity();
             let Some(since) = since else { continue };
             is_silent = true;
             let last = last.unwrap_or(answered).max(answered).max(since);
-            if now.saturating_sub(last) <= self.limits.inactivity {
+            let Limits { departure, inactivity, .. } = self.limits;
+            let limit = if has_left == [false; 2] { inactivity } else { departure.min(inactivity) };
+            if now.saturating_sub(last) <= limit {
                 return false;
             }
         }
@@ -474,10 +485,13 @@ where
         .inspect_err(|error| self.refused.count(error))
     }
 
-    fn ring(&self, call_id: &[u8], id: &[u8], now: Duration) {
+    fn progress(&self, call_id: &[u8], id: &[u8], rings: bool, now: Duration) {
         self.with_branches(call_id, |branches| {
             if let Some(branch) = branches.iter_mut().find(|branch| *branch.id == *id) {
-                branch.ringing.get_or_insert(now);
+                branch.progressed = now;
+                if rings {
+                    branch.ringing.get_or_insert(now);
+                }
             }
         });
     }
@@ -492,6 +506,15 @@ where
             branch.answered.get_or_insert(now);
             branch.attachment.is_none()
         })
+    }
+
+    fn follow(&self, call_id: &[u8], id: &[u8], earlier: &CallReport) {
+        self.with_branches(call_id, |branches| {
+            if let Some(branch) = branches.iter_mut().find(|branch| *branch.id == *id) {
+                branch.created = branch.created.min(earlier.created);
+                branch.ringing = branch.ringing.into_iter().chain(earlier.ringing).min();
+            }
+        });
     }
 
     fn attach(&self, call_id: &[u8], id: &[u8], attachment: Attachment) {

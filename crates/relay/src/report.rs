@@ -36,6 +36,8 @@ pub struct CallReport {
     /// True if no packet came within 5 seconds after the answer. `None` if it is not known: the
     /// call is not answered, or ended before.
     pub no_media: Option<bool>,
+    /// True for each end that has left the media: it has sent an RTCP BYE, and no packet since.
+    pub has_left: [bool; 2],
     /// False if another branch of the same call goes on: for a branch that is not answered any
     /// other one, else one that is answered.
     pub is_last: bool,
@@ -68,9 +70,20 @@ impl CallReport {
             ringing: branch.ringing,
             answered: branch.answered,
             no_media: branch.no_media,
+            has_left: branch.has_left(),
             is_last: !others.iter().any(goes_on),
             streams: branch.summaries().collect(),
             attachment: branch.attachment.clone(),
+        }
+    }
+
+    /// The reason why a call is over by the limits of the relay, for a log: the words behind "it".
+    #[must_use]
+    pub fn fault(&self) -> &'static str {
+        match (self.answered, self.has_left) {
+            (None, _) => "is not answered",
+            (Some(_), [false, false]) => "has no packets",
+            (Some(_), _) => "has no packets after an RTCP BYE",
         }
     }
 

@@ -8,7 +8,7 @@ use core::net::SocketAddr;
 use core::time::Duration;
 use media::demultiplex::Kind;
 use rtp::quality::{CodecQuality, mean_opinion_score, rating};
-use rtp::rtcp::{Compound, Packet, ReportBlock};
+use rtp::rtcp::{Bye, Compound, Packet, ReportBlock};
 use rtp::{Header, ReceptionStats};
 
 /// Packets of one side that were [rewritten](crate::frame::rewrite) in their frames.
@@ -33,6 +33,9 @@ pub(crate) struct LegStatistics {
     pub(crate) unsent: u64,
     pub(crate) first: Option<Duration>,
     pub(crate) last: Option<Duration>,
+    /// True if the end has sent an RTCP BYE of its source (RFC 3550 section 6.6), and no packet
+    /// since.
+    pub(crate) has_left: bool,
     reception: Option<ReceptionStats>,
     /// Packets expected and received from earlier SSRCs, and the worst of their jitters.
     earlier: (u64, u64, Duration),
@@ -85,6 +88,7 @@ impl LegStatistics {
         self.bytes += rewrites.bytes;
         self.first = self.first.or(rewrites.last);
         self.last = self.last.max(rewrites.last);
+        self.has_left = false;
         self.end_reception();
     }
 
@@ -114,12 +118,20 @@ impl LegStatistics {
             match packet {
                 Packet::SenderReport(report) => other.reported(report.blocks()),
                 Packet::ReceiverReport(report) => other.reported(report.blocks()),
+                Packet::Bye(bye) => self.has_left |= self.is_source_of(&bye),
                 _ => {}
             }
         }
     }
 
+    /// True if `bye` is of the source of the packets.
+    fn is_source_of(&self, bye: &Bye<'_>) -> bool {
+        // The source of rewritten packets is not known.
+        self.reception.as_ref().is_none_or(|it| bye.sources().any(|source| source == it.ssrc()))
+    }
+
     fn count(&mut self, length: usize, now: Duration) {
+        self.has_left = false;
         self.packets += 1;
         self.bytes += length as u64;
         self.first.get_or_insert(now);

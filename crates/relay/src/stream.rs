@@ -5,8 +5,10 @@ use crate::bandwidth::{Pace, Share};
 use crate::codec::{Codec, bit};
 use crate::digits::{Digit, Digits, Pressed, Reports};
 use crate::error::Drop;
+use crate::feedback;
 use crate::frame::{Ends, Entry};
 use crate::keying::LegKeys;
+use crate::profile::LegProfile;
 use crate::side::Side;
 use crate::statistics::{Direction, LegStatistics, Rewrites};
 use crate::transcode::Conversion;
@@ -28,8 +30,10 @@ const MAX_UNCONFIRMED: u32 = 500;
 /// A packet that is to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Relayed {
-    /// The destination. The packet leaves from the port of the other side and of the same channel.
+    /// The destination. The packet leaves from the port of the other side.
     pub to: SocketAddr,
+    /// The channel of that port.
+    pub channel: Channel,
     /// The length of the packet in the buffer. Zero if no packet is to be sent: its sound waits for
     /// more.
     pub length: usize,
@@ -73,6 +77,17 @@ impl<R> core::fmt::Debug for Stream<R> {
     }
 }
 
+/// The activity of the ends of a stream.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Activity {
+    /// The time since which an end is to send, if one is.
+    pub(crate) since: Option<Duration>,
+    /// The time of the last packet.
+    pub(crate) last: Option<Duration>,
+    /// True for each end that has sent an RTCP BYE and no packet since.
+    pub(crate) has_left: [bool; 2],
+}
+
 /// One end of a stream.
 #[derive(Default)]
 pub(crate) struct Leg {
@@ -86,6 +101,7 @@ pub(crate) struct Leg {
     unconfirmed: u32,
     /// The traffic from the end.
     traffic: Pace,
+    pub(crate) profile: LegProfile,
     /// `None` if packets pass with the keys of the ends, or in clear.
     pub(crate) keys: Option<LegKeys>,
     /// The conversion of the packets of the end, if they do not pass unchanged.
@@ -113,6 +129,7 @@ impl Leg {
         }
         if before.is_none_or(|before| before.direction != announced.direction) {
             self.since = now;
+            self.statistics.has_left = false;
             self.statistics.pause();
         }
         self.announced = Some(announced);
@@ -238,8 +255,8 @@ impl<R: RawMutex> Stream<R> {
         act(&mut self.legs.lock())
     }
 
-    /// The time since which an end is to send, if one is, and the time of the last packet.
-    pub(crate) fn activity(&self) -> (Option<Duration>, Option<Duration>) {
+    /// The packets that are expected, and the last ones.
+    pub(crate) fn activity(&self) -> Activity {
         self.with(|legs| {
             let is_open = |one: &Leg, other: &Leg| {
                 let announced = (one.announced.as_ref(), other.announced.as_ref());
@@ -248,7 +265,8 @@ impl<R: RawMutex> Stream<R> {
             let expects = is_open(&legs[0], &legs[1]) || is_open(&legs[1], &legs[0]);
             let since = legs.iter().map(|leg| leg.since).max();
             let last = legs.iter().filter_map(|leg| leg.statistics.last).max();
-            (since.filter(|_| expects), last)
+            let has_left = legs.each_ref().map(|leg| leg.statistics.has_left);
+            Activity { since: since.filter(|_| expects), last, has_left }
         })
     }
 
@@ -353,7 +371,8 @@ impl<R: RawMutex> Stream<R> {
             return None;
         };
         let (fields, payload) = digits.next_packet(now)?;
-        let unsent = Relayed { to, length: 0, has_more: false, is_fixed: false };
+        let channel = Channel::Rtp;
+        let unsent = Relayed { to, channel, length: 0, has_more: false, is_fixed: false };
         let Ok(length) = fields.write(&payload, buffer) else { return Some(unsent) };
         let is_admitted =
             to_leg.admits() && self.share.admit(length, (&from_leg.traffic, None), now);
@@ -371,12 +390,13 @@ impl<R: RawMutex> Stream<R> {
     pub fn next(&self, side: Side, buffer: &mut [u8]) -> Option<Relayed> {
         let mut legs = self.legs.lock();
         let (from_leg, to_leg) = ordered(&mut legs, side);
-        let to = to_leg.destination(Channel::Rtp)?;
+        let channel = Channel::Rtp;
+        let to = to_leg.destination(channel)?;
         let length = from_leg.conversion.as_mut()?.pop(buffer)?;
         let has_more = from_leg.conversion.as_ref().is_some_and(Conversion::is_ready);
         let now = from_leg.statistics.last.unwrap_or_default();
         if !from_leg.passes(to_leg, &mut buffer[..length], now) {
-            return Some(Relayed { to, length: 0, has_more, is_fixed: false });
+            return Some(Relayed { to, channel, length: 0, has_more, is_fixed: false });
         }
         let length = match &mut to_leg.keys {
             Some(keys) => keys.sender.protect(buffer, length),
@@ -384,9 +404,9 @@ impl<R: RawMutex> Stream<R> {
         };
         let Ok(length) = length else {
             from_leg.statistics.unsent += 1;
-            return Some(Relayed { to, length: 0, has_more, is_fixed: false });
+            return Some(Relayed { to, channel, length: 0, has_more, is_fixed: false });
         };
-        Some(Relayed { to, length, has_more, is_fixed: false })
+        Some(Relayed { to, channel, length, has_more, is_fixed: false })
     }
 }
 
@@ -459,6 +479,9 @@ fn relay(
         let rewritten = Conversion::rewrite_reports(both, buffer, plain_length);
         plain_length = rewritten.unwrap_or_default();
     }
+    if kind == Kind::Rtcp && to_leg.profile.lacks_feedback {
+        plain_length = feedback::remove(buffer, plain_length);
+    }
     let plain = &buffer[..plain_length];
     let mut is_digit = false;
     if is_rtp {
@@ -476,7 +499,13 @@ fn relay(
     if !is_latched {
         from_leg.latched[index(channel)] = Some(from);
     }
-    let to = to_leg.destination(channel).ok_or(Drop::NoDestination)?;
+    // RTCP moves between the ports if the legs differ.
+    let leaving = match (kind, from_leg.profile.is_muxed, to_leg.profile.is_muxed) {
+        (Kind::Rtcp, true, false) => Channel::Rtcp,
+        (Kind::Rtcp, false, true) => Channel::Rtp,
+        _ => channel,
+    };
+    let to = to_leg.destination(leaving).ok_or(Drop::NoDestination)?;
     if !to_leg.admits() {
         return Err(Drop::Unconfirmed);
     }
@@ -507,7 +536,7 @@ fn relay(
         plain_length = 0;
     }
     if plain_length == 0 {
-        return Ok(Relayed { to, length: 0, has_more, is_fixed });
+        return Ok(Relayed { to, channel: leaving, length: 0, has_more, is_fixed });
     }
     let length = match (kind, &mut to_leg.keys) {
         (Kind::Rtp, Some(keys)) => keys.sender.protect(buffer, plain_length),
@@ -515,5 +544,5 @@ fn relay(
         _ => Ok(plain_length),
     };
     let length = length.map_err(Drop::Protect)?;
-    Ok(Relayed { to, length, has_more, is_fixed })
+    Ok(Relayed { to, channel: leaving, length, has_more, is_fixed })
 }

@@ -8,6 +8,7 @@ mod digits;
 mod handover;
 mod keys;
 mod phone;
+mod profile;
 mod reports;
 mod sound;
 

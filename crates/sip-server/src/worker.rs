@@ -258,14 +258,24 @@ impl<R: RawMutex> Worker<R> {
     /// Ends a relayed call: sends a BYE to both ends, with the Reason `reason` (RFC 3326), and
     /// records the call. `call` is the report with which the relay has ended it.
     pub fn hang_up(&mut self, now: Instant, call: &CallReport, reason: &str, out: &mut Output) {
+        let offset = self.server.clock_offset.load(Ordering::Relaxed);
+        let record = CallRecord::new(call.clone(), Party::Server, now, offset);
+        self.end_call(now, record.with_reason(Some(reason.as_bytes())), out);
+    }
+
+    /// The same for a call that is over by the limits of the relay.
+    pub fn expire(&mut self, now: Instant, call: CallReport, out: &mut Output) {
+        let offset = self.server.clock_offset.load(Ordering::Relaxed);
+        self.end_call(now, CallRecord::of_expired(call, now, offset), out);
+    }
+
+    fn end_call(&mut self, now: Instant, record: CallRecord, out: &mut Output) {
+        let (call, reason) = (record.report.clone(), record.reason.clone().unwrap_or_default());
         if call.is_last {
-            let offset = self.server.clock_offset.load(Ordering::Relaxed);
-            let record = CallRecord::new(call.clone(), Party::Server, now, offset);
-            let record = record.with_reason(Some(reason.as_bytes()));
             out.events.push(Event::CallEnded(Box::new(record)));
         }
         let hangup = call.attachment.as_ref().and_then(|it| it.downcast_ref::<proxy::Hangup>());
-        let messages = hangup.into_iter().flat_map(|hangup| hangup.messages(reason));
+        let messages = hangup.into_iter().flat_map(|hangup| hangup.messages(&reason));
         for (flow, bye) in messages {
             self.receive(now, &flow, &bye, out);
         }

@@ -17,8 +17,6 @@ use sip::Instant;
 use sip_server::config::Relaying;
 use sip_server::{Output, Worker};
 
-/// The Reason of the end of a call without packets.
-const NO_MEDIA: &str = "SIP;cause=408;text=\"No media\"";
 /// The maximum length of a packet, in bytes.
 const MAX_PACKET: usize = 4096;
 /// The room for a packet and what SRTP adds to it.
@@ -107,9 +105,8 @@ impl RelayedMedia {
     ) {
         for call in self.calls.expire(now.since_epoch()) {
             let call_id = String::from_utf8_lossy(&call.call_id);
-            let fault = call.answered.map_or("is not answered", |_| "has no packets");
-            log.say(format_args!("the relay of call {call_id} ends: it {fault}"));
-            worker.hang_up(now, &call, NO_MEDIA, out);
+            log.say(format_args!("the relay of call {call_id} ends: it {}", call.fault()));
+            worker.expire(now, call, out);
         }
     }
 }

@@ -261,6 +261,9 @@ fn share(settings: &Settings, limit: usize) -> Result<Shares, Failure> {
     Ok(shares)
 }
 
+/// The time for which the relay keeps a call longer than timer C of the proxy.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// The ports of media, and the relays that share them.
 #[derive(Default)]
 struct Relays {
@@ -276,7 +279,10 @@ fn open_relays(settings: &Settings, shares: &Shares) -> Result<Relays, Failure> 
     }
     let media = &settings.media;
     let pairs = shares.media / 2;
-    let (limits, wanted) = (media.limits(pairs), media.max_calls());
+    let (mut limits, wanted) = (media.limits(pairs), media.max_calls());
+    // The proxy ends a call that is not answered, by its timer C.
+    limits.ringing =
+        limits.ringing.max(Duration::from_micros(settings.engine.timer_c.as_micros()) + PATIENCE);
     if limits.calls < wanted {
         log::warn("start", || {
             format!(

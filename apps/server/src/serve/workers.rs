@@ -36,9 +36,6 @@ const ENOUGH: usize = 256;
 /// Datagrams received together may be many.
 const GLANCE: usize = 64;
 
-/// The Reason of the end of a call without packets.
-const NO_MEDIA: &str = "SIP;cause=408;text=\"No media\"";
-
 /// The running threads. Dropping it ends them.
 pub(crate) struct Workers {
     ending: Arc<AtomicBool>,
@@ -245,11 +242,10 @@ impl WorkerState {
         for call in expiry.end_calls(relay, now) {
             log::info("media", || {
                 let call_id = String::from_utf8_lossy(&call.call_id).into_owned();
-                let fault = call.answered.map_or("is not answered", |_| "has no packets");
-                format!("the relay of call {call_id} ends: it {fault}")
+                format!("the relay of call {call_id} ends: it {}", call.fault())
             });
             let Local { worker, out, .. } = &mut self.local;
-            worker.hang_up(now, &call, NO_MEDIA, out);
+            worker.expire(now, call, out);
             hub.carry_out(&mut self.local);
         }
     }

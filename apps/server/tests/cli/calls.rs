@@ -1,10 +1,10 @@
 //! Relayed calls: their list, their records, and their end by command.
 
 use crate::media::{Phone, call, hang_up, pass};
+use crate::ng::NgClient;
 use crate::phone::{PATIENCE, found, register, request, serve, status};
 use crate::site::{Server, Site, show};
 use serde_json::Value;
-use std::net::UdpSocket;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::thread;
@@ -18,7 +18,7 @@ pub(crate) fn serve_with(site: &Site, ports: &str, more: &str) -> (Server, Strin
 }
 
 /// The records in the file at `path`, as soon as there are `count`.
-fn records(path: &Path, count: usize) -> Vec<Value> {
+pub(crate) fn records(path: &Path, count: usize) -> Vec<Value> {
     let give_up = Instant::now() + PATIENCE;
     loop {
         let text = std::fs::read_to_string(path).unwrap();
@@ -34,7 +34,7 @@ fn records(path: &Path, count: usize) -> Vec<Value> {
 }
 
 /// The calls that stand.
-fn standing(site: &Site) -> Vec<Value> {
+pub(crate) fn standing(site: &Site) -> Vec<Value> {
     let list = site.good("calls --json");
     list.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
@@ -162,22 +162,6 @@ fn a_draining_server_refuses_new_calls_only() {
     assert_eq!(status(&site)["draining"], false);
 }
 
-/// A client of the NG protocol on loopback.
-struct NgClient(UdpSocket);
-
-impl NgClient {
-    /// Sends a request with this cookie, and returns the response.
-    fn ask(&self, to: &str, cookie: u32, entries: &[(&str, &str)]) -> String {
-        let entry =
-            |(key, value): &(&str, &str)| format!("{}:{key}{}:{value}", key.len(), value.len());
-        let dictionary: String = entries.iter().map(entry).collect();
-        self.0.send_to(format!("{cookie} d{dictionary}e").as_bytes(), to).unwrap();
-        let mut buffer = [0; 65_535];
-        let length = self.0.recv(&mut buffer).unwrap();
-        String::from_utf8_lossy(&buffer[..length]).into_owned()
-    }
-}
-
 #[test]
 fn calls_of_an_ng_client_are_listed_ended_and_recorded() {
     let site = Site::new();
@@ -188,8 +172,7 @@ fn calls_of_an_ng_client_are_listed_ended_and_recorded() {
     );
     let config = show(&site.file("c.toml", &text));
     let (_server, _) = serve(&site, &format!("--config {config}"));
-    let client = NgClient(UdpSocket::bind("127.0.0.1:0").unwrap());
-    client.0.set_read_timeout(Some(PATIENCE)).unwrap();
+    let client = NgClient::new();
     let sdp = "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\ns=-\r\nc=IN IP4 127.0.0.1\r\nt=0 0\r\n\
                m=audio 4000 RTP/AVP 0\r\n";
     for (cookie, call_id) in [(10, "one"), (20, "two")] {

@@ -6,6 +6,7 @@ mod connections;
 mod damage;
 mod history;
 mod media;
+mod ng;
 mod phone;
 mod proxies;
 mod site;

@@ -1,5 +1,6 @@
 //! A call with media that the server relays.
 
+use crate::calls::records;
 use crate::phone::{PATIENCE, found, receive, register, request, serve, status};
 use crate::site::{Site, show};
 use std::net::{SocketAddr, UdpSocket};
@@ -12,6 +13,8 @@ pub(crate) struct Phone {
     pub(crate) rtp: UdpSocket,
     /// Each with the media type, the protocol and the format.
     more: Vec<(&'static str, UdpSocket)>,
+    /// The port that the description names instead of that of `rtp`.
+    named: Option<u16>,
 }
 
 impl Phone {
@@ -27,7 +30,12 @@ impl Phone {
             socket
         };
         let more = media.iter().map(|&medium| (medium, socket())).collect();
-        Self { sip: socket(), rtp: socket(), more }
+        Self { sip: socket(), rtp: socket(), more, named: None }
+    }
+
+    /// A phone that names this port of its host for its audio.
+    pub(crate) fn with_media_at(port: u16) -> Self {
+        Self { named: Some(port), ..Self::new() }
     }
 
     /// A body with a session description, and its header fields.
@@ -37,7 +45,7 @@ impl Phone {
         let mut body = format!(
             "v=0\r\no=- 1 1 IN {family} {ip}\r\ns=-\r\nc=IN {family} {ip}\r\nt=0 0\r\n\
              m=audio {} RTP/AVP 0\r\n",
-            place.port()
+            self.named.unwrap_or(place.port())
         );
         for (medium, socket) in &self.more {
             let port = socket.local_addr().unwrap().port().to_string();
@@ -96,7 +104,7 @@ pub(crate) fn pass(from: &UdpSocket, port: u16, to: &UdpSocket) {
     pass_packet(from, port, to, &packet);
 }
 
-fn pass_packet(from: &UdpSocket, port: u16, to: &UdpSocket, packet: &[u8]) {
+pub(crate) fn pass_packet(from: &UdpSocket, port: u16, to: &UdpSocket, packet: &[u8]) {
     // The server has the loopback address of the phone's family.
     let server = SocketAddr::new(from.local_addr().unwrap().ip(), port);
     from.send_to(packet, server).unwrap();
@@ -272,6 +280,30 @@ fn a_call_without_packets_loses_its_ports() {
         let bye = phone.receive_bye();
         assert_eq!(found(&bye, "Reason: "), ["SIP;cause=408;text=\"No media\""]);
     }
+}
+
+/// The phones send their BYE to one another, past the server.
+#[test]
+fn a_call_that_a_phone_leaves_by_rtcp_ends_soon() {
+    let site = Site::new();
+    let config = "[media]\nrelay = \"all\"\nports = \"27640-27659\"\ntimeout = \"1h\"\n";
+    let config = show(&site.file("c.toml", config));
+    let (_server, [server, _]) = serve(&site, &format!("--config {config}"));
+    let ([caller, callee], ports, _) = call(&server);
+    pass(&caller.rtp, ports[0], &callee.rtp);
+    pass(&callee.rtp, ports[1], &caller.rtp);
+    // A receiver report, and a BYE of the source of the packets.
+    let bye = [0x80, 201, 0, 1, 0, 0, 0, 7, 0x81, 203, 0, 1, 0, 0, 0, 7];
+    pass_packet(&callee.rtp, ports[1], &caller.rtp, &bye);
+    await_closed(&ports);
+    site.log_with("the relay of call 2000 ends: it has no packets after an RTCP BYE");
+    for phone in [&caller, &callee] {
+        let bye = phone.receive_bye();
+        assert_eq!(found(&bye, "Reason: "), ["Q.850;cause=16;text=\"RTCP BYE\""]);
+    }
+    let record = &records(&site.data().join("calls.jsonl"), 1)[0];
+    assert_eq!(record["ended_by"], "callee");
+    assert_eq!(record["reason"], "Q.850;cause=16;text=\"RTCP BYE\"");
 }
 
 #[test]

@@ -80,6 +80,80 @@ fn calls_end_by_silence_but_not_on_hold_and_their_ports_are_closed() {
     assert_eq!((expire(10_061), rig.open.load(Relaxed), rig.relay.count()), (1, 0, 0));
 }
 
+/// An RTCP BYE of this source.
+fn bye(source: u8) -> [u8; 8] {
+    [0x81, 203, 0, 1, 0, 0, 0, source]
+}
+
+/// Phones whose BYE does not pass the server leave the media by RTCP.
+#[test]
+fn a_call_ends_soon_by_silence_after_an_rtcp_bye() {
+    let (here, there) = ("198.51.100.1:4000", "203.0.113.1:6000");
+    let call = || {
+        let rig = Rig::new(Limits::default());
+        rig.first_offer(&sdp("198.51.100.1", 4000));
+        rig.first_answer(&sdp("203.0.113.1", 6000)).unwrap();
+        rig.now.set(Duration::from_secs(100));
+        rig.send(Side::Caller, here, &rtp(1)).unwrap();
+        rig.send(Side::Callee, there, &rtp(1)).unwrap();
+        rig
+    };
+    let expire = |rig: &Rig, seconds| -> Vec<_> {
+        (0..16).flat_map(|_| rig.relay.expire(Duration::from_secs(seconds))).collect()
+    };
+    for (side, from, has_left) in
+        [(Side::Caller, here, [true, false]), (Side::Callee, there, [false, true])]
+    {
+        let rig = call();
+        let (relayed, _) = rig.send(side, from, &bye(9)).unwrap();
+        assert_eq!(relayed, place([there, here][side.index()]));
+        assert!(expire(&rig, 110).is_empty());
+        let ended = expire(&rig, 111);
+        assert_eq!((ended.len(), ended[0].has_left), (1, has_left));
+        assert_eq!(ended[0].fault(), "has no packets after an RTCP BYE");
+    }
+    // The BYE of another source, and a source that goes on or is replaced.
+    let rig = call();
+    rig.send(Side::Caller, here, &bye(8)).unwrap();
+    assert!(expire(&rig, 160).is_empty());
+    for source in [9, 10] {
+        let rig = call();
+        rig.send(Side::Caller, here, &bye(9)).unwrap();
+        let mut packet = rtp(2);
+        packet[11] = source;
+        rig.send(Side::Caller, here, &packet).unwrap();
+        assert!(expire(&rig, 160).is_empty());
+        assert_eq!(expire(&rig, 161)[0].has_left, [false; 2]);
+    }
+    // As long as the other end speaks, and on hold, the call stands.
+    let rig = call();
+    rig.send(Side::Caller, here, &bye(9)).unwrap();
+    rig.now.set(Duration::from_secs(109));
+    rig.send(Side::Callee, there, &rtp(2)).unwrap();
+    assert!(expire(&rig, 119).is_empty());
+    let held = |host, port| sdp(host, port) + "a=inactive\r\n";
+    exchange(&rig, 2, &held("198.51.100.1", 4000), &held("203.0.113.1", 6000));
+    assert!(expire(&rig, 1000).is_empty());
+    // A resumed call has the time of any other one.
+    exchange(&rig, 3, &sdp("198.51.100.1", 4000), &sdp("203.0.113.1", 6000));
+    assert!(expire(&rig, 160).is_empty());
+}
+
+#[test]
+fn a_call_that_is_not_answered_ends_after_the_last_progress() {
+    let rig = Rig::new(Limits::default());
+    rig.first_offer(&sdp("198.51.100.1", 4000));
+    let expire = |seconds| -> usize {
+        (0..16).map(|_| rig.relay.expire(Duration::from_secs(seconds)).len()).sum()
+    };
+    for at in [200, 400, 600] {
+        rig.relay.progress(b"c", b"b", at == 400, Duration::from_secs(at));
+        assert_eq!(expire(at + 300), 0);
+    }
+    assert_eq!(rig.relay.reports()[0].ringing, Some(Duration::from_secs(400)));
+    assert_eq!((expire(901), rig.open.load(Relaxed)), (1, 0));
+}
+
 #[test]
 fn a_call_on_hold_whose_ends_have_vanished_ends_after_a_day() {
     let rig = Rig::new(Limits::default());

@@ -110,9 +110,9 @@ fn the_last_branch_of_a_call_is_known() {
         .expect("an offer");
     };
     [&b"1"[..], b"2", b"3"].into_iter().for_each(begin);
-    rig.relay.ring(b"c", b"2", seconds(2));
-    rig.relay.ring(b"c", b"1", seconds(3));
-    rig.relay.ring(b"c", b"1", seconds(4));
+    rig.relay.progress(b"c", b"2", true, seconds(2));
+    rig.relay.progress(b"c", b"1", true, seconds(3));
+    rig.relay.progress(b"c", b"1", true, seconds(4));
     let first = rig.relay.end_branch(b"c", b"1").expect("a branch");
     assert_eq!((first.is_last, first.ringing), (false, Some(seconds(3))));
     assert_eq!(*first.parties[1], b"sip:bob@example.com"[..]);

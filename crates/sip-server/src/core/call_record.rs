@@ -8,6 +8,12 @@ use sip::{Instant, Message, StartLine};
 /// The label of an end at an internal flow.
 pub(crate) const INTERNAL: &str = "internal flow";
 
+/// The Reason of a call that had no packets, of one that was not answered, and of one that an end
+/// has left by an RTCP BYE (ITU-T Q.850: normal call clearing).
+const NO_MEDIA: &str = "SIP;cause=408;text=\"No media\"";
+const NO_ANSWER: &str = "SIP;cause=408;text=\"No answer\"";
+const RTCP_BYE: &str = "Q.850;cause=16;text=\"RTCP BYE\"";
+
 /// The maximum length of a reason phrase or a Reason in a record, in bytes. The rest is not kept.
 const MAX_TEXT: usize = 256;
 
@@ -67,6 +73,20 @@ impl CallRecord {
             response: None,
             reason: None,
         }
+    }
+
+    /// The record of a call that is over at `now` by the limits of the relay. Its Reason says why.
+    #[must_use]
+    pub fn of_expired(report: CallReport, now: Instant, clock_offset: i64) -> Self {
+        let (by, reason) = match (report.answered, report.has_left) {
+            (None, _) => (Party::Server, NO_ANSWER),
+            (_, [false, false]) => (Party::Server, NO_MEDIA),
+            (_, [true, false]) => (Party::Caller, RTCP_BYE),
+            (_, [false, true]) => (Party::Callee, RTCP_BYE),
+            // Which of them was the first is not known.
+            (_, [true, true]) => (Party::Server, RTCP_BYE),
+        };
+        Self::new(report, by, now, clock_offset).with_reason(Some(reason.as_bytes()))
     }
 
     /// Adds the final response that the caller got.

@@ -52,6 +52,11 @@ impl Failing {
         }
     }
 
+    /// The report about the branches of a relayed call that have ended.
+    pub(super) fn report(&self) -> Option<&CallReport> {
+        self.report.as_deref()
+    }
+
     /// True if a branch of a relayed call has ended.
     pub(super) const fn has_report(&self) -> bool {
         self.report.is_some()

@@ -80,10 +80,10 @@ impl Hangup {
     }
 
     /// The BYEs with the Reason `reason`, and the flows of their alleged senders.
-    pub(crate) fn messages(&self, reason: &str) -> impl Iterator<Item = (Flow, Vec<u8>)> {
+    pub(crate) fn messages(&self, reason: &[u8]) -> impl Iterator<Item = (Flow, Vec<u8>)> {
         self.byes.iter().map(move |(flow, bye)| {
-            let end = alloc::format!("Reason: {reason}\r\nContent-Length: 0\r\n\r\n");
-            (*flow, [bye, end.as_bytes()].concat())
+            let bye = [bye, &b"Reason: "[..], reason, b"\r\nContent-Length: 0\r\n\r\n"].concat();
+            (*flow, bye)
         })
     }
 }

@@ -16,7 +16,7 @@ use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use relay::sdp::SessionDescription;
 use relay::sdp::negotiation::Profile;
-use relay::{End, Keying, Passage, RelayError, Role, Side};
+use relay::{CallReport, End, Keying, Passage, RelayError, Role, Side};
 use sip::header::{NameAddr, RAck, tokens};
 use sip::{HeaderName, Message, Method, Status, Transport, Uri};
 
@@ -121,8 +121,8 @@ pub(super) fn body_of_response(
     let via = response.top_via().ok()?;
     let branch = via.branch()?;
     let now = Duration::from_micros(env.now.as_micros());
-    if said.cseq.method == Method::Invite && (180..190).contains(&status) {
-        relay.ring(said.call_id, branch, now);
+    if said.cseq.method == Method::Invite && (101..200).contains(&status) {
+        relay.progress(said.call_id, branch, (180..190).contains(&status), now);
     }
     let description = response.session_description();
     description.and_then(|description| {
@@ -151,9 +151,10 @@ pub(super) fn body_of_response(
 }
 
 /// Confirms a relayed call by its 2xx `answer`, which was sent as `passed` on the flow `to` of the
-/// caller. `invite` is its request as it was sent on the flow `from` of the callee.
+/// caller. `invite` is its request as it was sent on the flow `from` of the callee, and `earlier`
+/// the report about the branches that have ended before.
 pub(super) fn on_answer(
-    invite: &[u8],
+    (invite, earlier): (&[u8], Option<&CallReport>),
     answer: &Answer<'_, '_>,
     passed: &[u8],
     [to, from]: [Flow; 2],
@@ -165,6 +166,9 @@ pub(super) fn on_answer(
         return;
     };
     let now = Duration::from_micros(env.now.as_micros());
+    if let Some(earlier) = earlier {
+        relay.follow(said.call_id, branch, earlier);
+    }
     let needs_byes = relay.confirm(said.call_id, branch, said.to_tag, now);
     if needs_byes
         && let (Ok(invite), Ok(passed)) = (Message::parse(invite), Message::parse(passed))

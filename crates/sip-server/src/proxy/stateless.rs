@@ -238,7 +238,7 @@ pub(crate) fn pass_back(
     let range = env.out.send(flow, |bytes| changes.write(response, bytes)).unwrap_or_default();
     if (200..300).contains(&status) {
         // Without the request there are no BYEs to end the call with.
-        on_answer(&[], answer, &env.out.bytes[range], [flow, *arrived_on], env);
+        on_answer((&[], None), answer, &env.out.bytes[range], [flow, *arrived_on], env);
     }
     if (200..300).contains(&status) {
         ResponseOutcome::Success { moved: None }

@@ -1,9 +1,9 @@
 //! The records of relayed calls: one for each call.
 
-use crate::media::{NAT, answer, offer, server};
+use crate::media::{NAT, answer, body, offer, server};
 use crate::rig::{BOB, Draft, Reaction, Rig, Sent, open_config, udp};
 use barebell_sip_server::config::State;
-use barebell_sip_server::relay::Calls;
+use barebell_sip_server::relay::{CallReport, Calls};
 use barebell_sip_server::{CallRecord, Config, Event, Party};
 use sip::{Duration, HeaderName};
 use std::sync::Arc;
@@ -264,6 +264,65 @@ fn a_call_that_the_server_ends_has_one_record() {
         let tag = if bye.flow.remote == BOB.parse().unwrap() { "bob" } else { "alice-tag" };
         assert!(records(&rig.receive(&bye.flow, &bye.answer(200, tag, ""))).is_empty());
     }
+}
+
+/// The calls that are over by the limits of the relay.
+fn over(rig: &Rig, relay: &Arc<dyn Calls>) -> Vec<CallReport> {
+    let now = core::time::Duration::from_micros(rig.now.as_micros());
+    // Each check is of some of the calls.
+    (0..16).flat_map(|_| relay.expire(now)).collect()
+}
+
+/// A later proxy forks the first branch, and the second one is a phone that answers.
+#[test]
+fn a_call_that_is_forked_one_by_one_for_ten_minutes_has_one_record() {
+    let (mut rig, relay) = server(open_config(), &format!("<sip:bob@{BOB}>"));
+    rig.register("bob", &udp(OTHER), &format!("<sip:bob@{OTHER}>;q=0.5"));
+    let begun = rig.now;
+    let first = rig.send(&udp(NAT), &offer("192.168.1.5")).forwarded().clone();
+    for status in [180, 182, 181, 183, 182] {
+        rig.receive(&first.flow, &first.answer(status, "later", ""));
+        assert!(rig.wait(Duration::from_secs(120)).is_silent());
+        assert_eq!((over(&rig, &relay).len(), relay.count()), (0, 1), "{status}");
+    }
+    let reaction = refuse(&mut rig, &first, 480);
+    assert!(records(&reaction).is_empty());
+    let second = reaction.requests().find(|sent| sent.flow.remote == OTHER.parse().unwrap());
+    let second = second.expect("the next branch").clone();
+    rig.receive(&second.flow, &second.answer(180, "bob", ""));
+    rig.wait(Duration::from_secs(120));
+    assert_eq!((over(&rig, &relay).len(), relay.count()), (0, 1));
+    let answered = body(&answer(&mut rig, &second, 200));
+    assert!(answered.contains("c=IN IP4 203.0.113.1\r\n"), "{answered}");
+    let record = only(&hang_up(&mut rig, &second, "bob"));
+    assert_eq!((record.created, record.ended_by), (begun, Party::Caller));
+    assert!(record.answered.is_some());
+    assert_eq!(relay.count(), 0);
+}
+
+#[test]
+fn the_record_of_a_call_that_is_over_says_why() {
+    let cause_of = |answers: bool, has_left| {
+        let (mut rig, relay) = rig();
+        let invite = rig.send(&udp(NAT), &offer("192.168.1.5")).forwarded().clone();
+        if answers {
+            answer(&mut rig, &invite, 200);
+        }
+        rig.now += Duration::from_secs(301);
+        let mut calls = over(&rig, &relay);
+        let mut call = calls.pop().expect("a call");
+        call.has_left = has_left;
+        let record = only(&rig.expire(call));
+        let reason = cause(&record).1.expect("a Reason").to_owned();
+        (record.ended_by, reason)
+    };
+    let no_media = "SIP;cause=408;text=\"No media\"".to_owned();
+    let left = "Q.850;cause=16;text=\"RTCP BYE\"".to_owned();
+    assert_eq!(cause_of(true, [false; 2]), (Party::Server, no_media));
+    assert_eq!(cause_of(true, [true, false]), (Party::Caller, left.clone()));
+    assert_eq!(cause_of(true, [false, true]), (Party::Callee, left));
+    let unanswered = cause_of(false, [false; 2]);
+    assert_eq!(unanswered, (Party::Server, "SIP;cause=408;text=\"No answer\"".to_owned()));
 }
 
 #[test]

@@ -217,6 +217,12 @@ impl Rig {
         self.take()
     }
 
+    /// Ends the relayed `call`, which is over by the limits of the relay.
+    pub(crate) fn expire(&mut self, call: CallReport) -> Reaction {
+        self.worker.expire(self.now, call, &mut self.out);
+        self.take()
+    }
+
     /// Ends the connection of `flow`.
     pub(crate) fn end(&mut self, flow: &Flow) -> Reaction {
         let connection = flow.connection.expect("a flow with a connection");

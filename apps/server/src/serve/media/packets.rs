@@ -76,7 +76,7 @@ impl Sockets {
         }
         loop {
             if relayed.length > 0 {
-                match to[at].send(&buffer[..relayed.length], relayed.to) {
+                match to[index(relayed.channel)].send(&buffer[..relayed.length], relayed.to) {
                     Ok(_) => counts.sent += 1,
                     Err(_) => drop(self.unsent.fetch_add(1, Ordering::Relaxed)),
                 }

@@ -130,7 +130,8 @@ impl Context {
             {
                 let passed = &env.out.bytes[transmit.range.clone()];
                 let flows = [*self.back.flow(), from.there];
-                on_answer(&request, answer, passed, flows, env);
+                let earlier = self.search.as_ref().and_then(|search| search.failing.report());
+                on_answer((&request, earlier), answer, passed, flows, env);
             }
             self.close_others(Some(index), ELSEWHERE, env);
             return passed.map_or(ResponseOutcome::Accepted, |passed| ResponseOutcome::Success {

@@ -4,10 +4,11 @@ use super::fault::Fault;
 use super::surroundings::Surroundings;
 use crate::ng::Interface;
 use ng::Options;
-use ng::options::{AddressSource, Family, Names, Transport};
+use ng::options::{AddressSource, Family, Names, RtcpMux, Transport};
 use relay::sdp::SessionDescription;
 use relay::sdp::negotiation::Profile;
-use relay::{Codec, CodecRules, End, EndReport, Keying, Passage, Role, Side};
+use relay::{Codec, CodecRules, End, EndReport, Keying, MuxAnswer, MuxOffer, MuxRules};
+use relay::{Passage, Role, Side};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// A session description in a request.
@@ -94,7 +95,8 @@ pub(super) fn describe(
     if is_offer {
         passage.to.codecs = codecs.rules();
         passage.to.keying = keying(options, medium.as_ref())?;
-        push_feedback(options, medium.as_ref());
+        passage.to.feedback = options.transport.map(|transport| transport.feedback);
+        passage.to.mux = mux(options.rtcp_mux);
     }
     surroundings.calls.describe(&passage, sdp)?.ok_or(Fault::UnknownCall)
 }
@@ -147,7 +149,6 @@ const fn addresses_of(end: &EndReport) -> Addresses {
 /// The first medium of RTP in a description.
 struct Medium {
     profile: Profile,
-    has_feedback: bool,
     has_keys: bool,
     host: Option<IpAddr>,
 }
@@ -158,7 +159,6 @@ impl Medium {
         session.media.iter().filter(|medium| medium.port != 0).find_map(|medium| {
             Some(Self {
                 profile: Profile::of(medium.protocol)?,
-                has_feedback: medium.protocol.ends_with('F'),
                 has_keys: medium.attributes("crypto").next().is_some(),
                 host: session.address(medium).and_then(|host| host.parse().ok()),
             })
@@ -187,6 +187,22 @@ fn keying(options: &Options<'_>, offered: Option<&Medium>) -> Result<Keying, Fau
         (Profile::Plain, _) if options.osrtp.offer => Keying::Optional,
         (Profile::Plain, _) => Keying::Passed,
     })
+}
+
+/// RTP and RTCP on one port, in the offer for the other end and in its answer.
+const fn mux(flags: RtcpMux) -> MuxRules {
+    let offer = match flags {
+        RtcpMux { require: true, .. } => MuxOffer::Required,
+        RtcpMux { offer: true, .. } => MuxOffer::Added,
+        RtcpMux { demux: true, .. } => MuxOffer::Removed,
+        _ => MuxOffer::Passed,
+    };
+    let answer = match flags {
+        RtcpMux { accept: true, .. } | RtcpMux { demux: true, .. } => MuxAnswer::Accepted,
+        RtcpMux { reject: true, .. } => MuxAnswer::Rejected,
+        _ => MuxAnswer::Passed,
+    };
+    MuxRules { offer, answer }
 }
 
 /// The changes of codecs in a request.
@@ -229,14 +245,5 @@ impl<'a> RequestedCodecs<'a> {
         (rules.transcode, rules.strip) = (&self.transcode, &self.strip);
         (rules.mask, rules.except) = (&self.mask, &self.except);
         rules
-    }
-}
-
-/// Notes a transport protocol that differs from that of the offer by feedback, which stays.
-fn push_feedback(options: &mut Options<'_>, offered: Option<&Medium>) {
-    let (Some(wanted), Some(offered)) = (options.transport, offered) else { return };
-    if wanted.feedback != offered.has_feedback {
-        let key = b"transport-protocol";
-        options.unrecognized.push(key, Some(wanted.as_str().as_bytes()));
     }
 }

@@ -5,7 +5,7 @@ use ng::options::{Dtls, Ice, RtcpAttribute, Tos};
 
 /// Adds the flags without an effect to those that are not recognized.
 pub(super) fn push(options: &mut Options<'_>, is_deletion: bool) {
-    let Options { replace, rtcp_mux, sdes, codecs, .. } = &*options;
+    let Options { replace, sdes, codecs, .. } = &*options;
     let flags = [
         ("replace-username", replace.username),
         ("replace-session-name", replace.session_name),
@@ -16,11 +16,6 @@ pub(super) fn push(options: &mut Options<'_>, is_deletion: bool) {
         ("ICE=force", options.ice == Ice::Force),
         ("ICE=optional", options.ice == Ice::Optional),
         ("ICE=force-relay", options.ice == Ice::ForceRelay),
-        ("rtcp-mux-offer", rtcp_mux.offer),
-        ("rtcp-mux-require", rtcp_mux.require),
-        ("rtcp-mux-demux", rtcp_mux.demux),
-        ("rtcp-mux-accept", rtcp_mux.accept),
-        ("rtcp-mux-reject", rtcp_mux.reject),
         ("full-rtcp-attribute", options.rtcp_attribute == RtcpAttribute::Full),
         ("SDES-no-SUITE", !sdes.without.is_empty()),
         ("SDES-only-SUITE", !sdes.only.is_empty()),

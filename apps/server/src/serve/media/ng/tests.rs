@@ -361,6 +361,47 @@ fn keys_begin_and_end_at_the_relay_as_the_flags_say() {
 }
 
 #[test]
+fn the_profile_and_the_ports_of_reports_are_as_the_flags_say() {
+    let feedback = "a=rtcp-fb:0 nack\r\n";
+    let mux = "a=rtcp-mux\r\n";
+    for (offered, flags, written, has_feedback, has_mux) in [
+        ("RTP/AVPF", "", "RTP/AVPF", true, true),
+        ("RTP/AVPF", "RTP/AVP", "RTP/AVP", false, true),
+        ("RTP/AVP", "RTP/AVPF", "RTP/AVPF", true, true),
+        ("RTP/AVPF", "AVP", "RTP/AVP", false, true),
+        ("RTP/SAVPF", "RTP/SAVP rtcp-mux-demux", "RTP/SAVP", false, false),
+        ("RTP/AVPF", "transport-protocol=RTP/SAVP rtcp-mux=[demux]", "RTP/SAVP", false, false),
+        ("RTP/SAVPF", "RTP/AVP rtcp-mux-offer", "RTP/AVP", false, true),
+        ("RTP/AVPF", "rtcp-mux-reject", "RTP/AVPF", true, true),
+    ] {
+        let mut rig = Rig::new(&[], Limits::default());
+        let body = sdp(CALLER, 4000, offered) + feedback + mux;
+        let offer = rig.offer(flags, &body);
+        let case = format!("{offered} {flags}: {offer}");
+        assert!(offer.contains(&format!(" {written} 0\r\n")), "{case}");
+        assert_eq!(offer.contains(feedback), has_feedback, "{case}");
+        assert_eq!(offer.contains(mux), has_mux, "{case}");
+        assert_eq!(rig.front.counts().flags.iter().count(), 0, "{case}");
+    }
+    for (flags, answered, accepted) in [
+        ("RTP/AVP rtcp-mux-demux", "", mux),
+        ("RTP/AVP rtcp-mux-accept", "", mux),
+        ("RTP/AVP rtcp-mux-reject", mux, ""),
+        ("RTP/AVP", mux, mux),
+        ("RTP/AVP", "", ""),
+    ] {
+        let mut rig = Rig::new(&[], Limits::default());
+        rig.offer(flags, &(sdp(CALLER, 4000, "RTP/AVPF") + mux));
+        let answer = rig.answer(&(sdp(CALLEE, 6000, "RTP/AVP") + answered));
+        assert!(answer.contains(" RTP/AVPF 0\r\n"), "{flags}: {answer}");
+        assert_eq!(answer.contains(mux), !accepted.is_empty(), "{flags} {answered}: {answer}");
+    }
+    let mut rig = Rig::new(&[], Limits::default());
+    let required = rig.offer("rtcp-mux-require", &sdp(CALLER, 4000, "RTP/AVP"));
+    assert!(required.contains("m=audio 20002 ") && required.contains("a=rtcp:20002\r\n"));
+}
+
+#[test]
 fn codecs_are_added_removed_and_converted() {
     let body = |formats: &str| {
         let text = sdp(CALLER, 4000, "RTP/AVP");
@@ -386,21 +427,15 @@ fn codecs_are_added_removed_and_converted() {
 fn flags_without_an_effect_are_counted() {
     let mut rig = Rig::new(&[], Limits::default());
     let honoured = "trust-address replace-origin replace-session-connection symmetric \
-                    strict-source ICE=remove RTP/AVP label=caller SDES-off no-rtcp-attribute";
+                    strict-source ICE=remove RTP/AVPF rtcp-mux-demux label=caller SDES-off no-rtcp-attribute";
     rig.offer(honoured, &sdp(CALLER, 4000, "RTP/AVP"));
     assert_eq!(rig.front.counts().flags.iter().count(), 0);
-    let ignored = "asymmetric codec-accept-PCMA ICE=force record-call RTP/AVPF transcode-G729";
+    let ignored = "asymmetric codec-accept-PCMA ICE=force record-call transcode-G729";
     rig.offer(ignored, &sdp(CALLER, 4000, "RTP/AVP"));
     rig.offer(ignored, &sdp(CALLER, 4000, "RTP/AVP"));
     let flags: Vec<_> = rig.front.counts().flags.iter().collect();
-    let expected = [
-        "ICE=force",
-        "asymmetric",
-        "codec-accept",
-        "codec-transcode=G729",
-        "record-call",
-        "transport-protocol=RTP/AVPF",
-    ];
+    let expected =
+        ["ICE=force", "asymmetric", "codec-accept", "codec-transcode=G729", "record-call"];
     assert_eq!(flags, expected.map(|flag| (flag, 2)));
 }
 

@@ -129,11 +129,11 @@ impl Ng {
             for call in expiry.end_calls(&self.relay, clock.now()) {
                 log::info("media", || {
                     let call_id = String::from_utf8_lossy(&call.call_id).into_owned();
-                    let fault = call.answered.map_or("is not answered", |_| "has no packets");
+                    let fault = call.fault();
                     format!("the relay of call {call_id} of an NG client ends: it {fault}")
                 });
                 if call.is_last {
-                    keep(Box::new(CallRecord::new(call, Party::Server, clock.now(), 0)));
+                    keep(Box::new(CallRecord::of_expired(call, clock.now(), 0)));
                 }
             }
         }
