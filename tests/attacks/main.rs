@@ -14,6 +14,7 @@ mod output;
 mod pki;
 mod proxies;
 mod relay;
+mod relay_places;
 mod sources;
 mod tickets;
 mod web_proxy;

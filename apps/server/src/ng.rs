@@ -36,7 +36,10 @@ impl FromStr for Interface {
                 addresses.split_once(" as ").unwrap_or((addresses, addresses));
             let address = |text: &str| {
                 let address = text.trim().parse::<IpAddr>().ok()?;
-                (!address.is_unspecified() && !address.is_multicast()).then_some(address)
+                let is_usable = !address.is_unspecified()
+                    && !address.is_multicast()
+                    && !matches!(address, IpAddr::V6(ip) if ip.is_unicast_link_local());
+                is_usable.then_some(address)
             };
             let (local, advertised) = (address(local)?, address(advertised)?);
             let is_one_family = local.is_ipv4() == advertised.is_ipv4();
@@ -90,6 +93,7 @@ mod tests {
             "a 10.0.0.5 as ::1",
             "a 224.0.0.1",
             " 10.0.0.5",
+            "a fe80::1",
         ] {
             assert_eq!(read(text), None, "{text}");
         }

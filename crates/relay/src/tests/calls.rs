@@ -85,7 +85,7 @@ fn bye(source: u8) -> [u8; 8] {
     [0x81, 203, 0, 1, 0, 0, 0, source]
 }
 
-/// Phones whose BYE does not pass the server leave the media by RTCP.
+/// Phones that send their BYE past the server leave the media by RTCP.
 #[test]
 fn a_call_ends_soon_by_silence_after_an_rtcp_bye() {
     let (here, there) = ("198.51.100.1:4000", "203.0.113.1:6000");

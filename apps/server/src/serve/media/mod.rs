@@ -162,6 +162,16 @@ impl Host<RawMutex> for Media {
 impl Sockets {
     /// Takes a pair of ports, and binds it at `local`.
     fn bind(self: &Arc<Self>, local: IpAddr) -> Result<BoundPair, NoPort> {
+        // Session descriptions do not name the interface of such an address.
+        if matches!(local, IpAddr::V6(ip) if ip.is_unicast_link_local()) {
+            log::warn("media", || {
+                format!(
+                    "a call is not relayed: a phone of it uses {local}, which is valid on one link \
+                     only; expected an address of a wider scope"
+                )
+            });
+            return Err(NoPort);
+        }
         for _ in 0..ATTEMPTS {
             let Some(index) = self.pairs.take() else {
                 let (range, most) = self.pairs.extent();
