@@ -4,6 +4,7 @@
 
 mod apart;
 mod certificates;
+mod classes;
 mod client;
 mod disk;
 mod forged;

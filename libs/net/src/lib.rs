@@ -21,7 +21,7 @@ pub use origins::Origins;
 pub use priority::{give_way, take_short_turns};
 pub use reader::{Hops, Reader, Reply};
 pub use route::source_for;
-pub use tcp::{bound_output, connect, listen};
+pub use tcp::{bound_output, connect, connect_in_class, listen, set_class};
 pub use udp::{
     BATCH, Inbox, MAX_DATAGRAM, Options, Outbox, Outgoing, Received, Socket, Undelivered,
     disconnect,

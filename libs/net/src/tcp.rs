@@ -1,5 +1,6 @@
 //! Non-blocking TCP sockets.
 
+use nix::sys::socket::{setsockopt, sockopt};
 use socket2::{Domain, SockRef, Socket, Type};
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -38,7 +39,20 @@ pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 /// # Errors
 /// The connection fails at once.
 pub fn connect(local: Option<SocketAddr>, remote: SocketAddr) -> io::Result<TcpStream> {
+    connect_in_class(local, remote, 0)
+}
+
+/// The same with a class of service: the byte in the header of IPv4 or IPv6.
+///
+/// # Errors
+/// The connection fails at once.
+pub fn connect_in_class(
+    local: Option<SocketAddr>,
+    remote: SocketAddr,
+    class: u8,
+) -> io::Result<TcpStream> {
     let socket = new_socket(remote)?;
+    set_class(&socket, remote.is_ipv4(), class);
     socket.set_tcp_nodelay(true)?;
     if let Some(mut local) = local {
         local.set_port(0);
@@ -59,6 +73,16 @@ pub fn bound_output(socket: &impl AsFd) -> io::Result<()> {
     let socket = SockRef::from(socket);
     socket.set_send_buffer_size(SEND_BUFFER)?;
     socket.set_tcp_notsent_lowat(NOT_SENT)
+}
+
+/// Sets the class of service of a socket of IPv4, or of IPv6 only. A network without classes
+/// carries packets, too: a failure is ignored.
+pub fn set_class(socket: &impl AsFd, is_ipv4: bool, class: u8) {
+    let class = class.into();
+    let _ = match is_ipv4 {
+        true => setsockopt(socket, sockopt::Ipv4Tos, &class),
+        false => setsockopt(socket, sockopt::Ipv6TClass, &class),
+    };
 }
 
 fn new_socket(address: SocketAddr) -> io::Result<Socket> {

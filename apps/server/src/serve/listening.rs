@@ -3,15 +3,13 @@
 use crate::failure::{Failure, during};
 use crate::listen::Listen;
 use net::Socket;
-use nix::sys::socket::{setsockopt, sockopt};
 use sip::Transport;
 use sip_server::config::{Advertised, Config, Listener};
 use std::net::TcpListener;
-use std::os::fd::AsFd;
 
 /// The class of service of signalling in the IP header: CS3 (RFC 4594 section 3.1). Accepted
 /// connections have that of their listener.
-const SIGNALLING: i32 = 24 << 2;
+pub(super) const SIGNALLING: u8 = 24 << 2;
 
 /// The bound sockets.
 pub(super) struct Bound {
@@ -34,14 +32,15 @@ pub(super) fn bind(listens: &[Listen], workers: usize) -> Result<Bound, Failure>
             false => {
                 let group =
                     Socket::bind_group(listen.address, workers).map_err(cannot_listen(listen))?;
-                group.iter().for_each(|socket| set_class(socket, listen));
+                let is_ipv4 = listen.address.is_ipv4();
+                group.iter().for_each(|socket| net::set_class(socket, is_ipv4, SIGNALLING));
                 let address = group.first().map_or(listen.address, Socket::address);
                 bound.sockets.push(group);
                 address
             }
             true => {
                 let listener = net::listen(listen.address).map_err(cannot_listen(listen))?;
-                set_class(&listener, listen);
+                net::set_class(&listener, listen.address.is_ipv4(), SIGNALLING);
                 let address = listener.local_addr()?;
                 bound.listeners.push((listen.transport, listener));
                 address
@@ -50,14 +49,6 @@ pub(super) fn bind(listens: &[Listen], workers: usize) -> Result<Bound, Failure>
         bound.listens.push(Listen { address, ..listen.clone() });
     }
     Ok(bound)
-}
-
-/// Sets the class of service of a socket. A network without classes carries SIP, too.
-fn set_class(socket: &impl AsFd, listen: &Listen) {
-    let _ = match listen.address.is_ipv4() {
-        true => setsockopt(socket, sockopt::Ipv4Tos, &SIGNALLING),
-        false => setsockopt(socket, sockopt::Ipv6TClass, &SIGNALLING),
-    };
 }
 
 /// Sets the listeners in `config`. Advertised host names are resolved.

@@ -19,6 +19,7 @@ mod tests;
 mod turns;
 mod unsent;
 
+use super::listening::SIGNALLING;
 use super::local::{AT_ONCE, CarryOut, Engine, Failed, Local};
 use crate::log;
 use far_end::FarEnd;
@@ -297,7 +298,7 @@ impl Connections {
             None => None,
         };
         let local = Some(flow.local).filter(|local| !local.ip().is_unspecified());
-        let socket = net::connect(local, flow.remote)?;
+        let socket = net::connect_in_class(local, flow.remote, SIGNALLING)?;
         net::bound_output(&socket)?;
         self.add(Wait::Both, |connection| {
             Stream::connecting(socket, connection, *flow, far_end, tls, self.clock.now())

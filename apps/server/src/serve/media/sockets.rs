@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The class of service of media in the IP header: expedited forwarding (RFC 3246, RFC 4594).
-const EXPEDITED: i32 = 46 << 2;
+const EXPEDITED: u8 = 46 << 2;
 /// The size of the receive buffer of RTP, in bytes: some 50 packets. A longer queue would only
 /// deliver late.
 const RTP_BUFFER: usize = 64 << 10;
@@ -76,10 +76,6 @@ fn bind_one(local: IpAddr, port: u16, buffer: usize) -> io::Result<MediaSocket> 
     let socket = UdpSocket::bind((local.to_canonical(), port))?;
     socket.set_nonblocking(true)?;
     setsockopt(&socket, sockopt::RcvBuf, &buffer)?;
-    // A network without classes of service carries media, too.
-    let _ = match socket.local_addr()?.is_ipv4() {
-        true => setsockopt(&socket, sockopt::Ipv4Tos, &EXPEDITED),
-        false => setsockopt(&socket, sockopt::Ipv6TClass, &EXPEDITED),
-    };
+    net::set_class(&socket, socket.local_addr()?.is_ipv4(), EXPEDITED);
     Ok(MediaSocket { socket, is_connected: AtomicBool::new(false) })
 }
