@@ -1,11 +1,13 @@
 //! The table of relayed calls.
 
 use crate::account::{Accounts, Charge};
-use crate::bandwidth::{Bandwidth, Share, Total};
+use crate::bandwidth::{Share, Total};
 use crate::call::{Attachment, Branch, Ends};
+use crate::calls::{Calls, Selection};
 use crate::digits::{Digit, Pressed, Reports};
 use crate::error::RelayError;
 use crate::host::{Host, Ports};
+use crate::limits::{Limits, Refusals};
 use crate::passage::{Passage, Role};
 use crate::report::CallReport;
 use crate::side::Side;
@@ -27,161 +29,6 @@ const SHARDS: usize = 16;
 
 /// The maximum number of branches of one Call-ID.
 const MAX_BRANCHES: usize = 32;
-
-/// The limits of a relay.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// The maximum number of calls, counting each branch of a fork.
-    pub calls: usize,
-    /// The maximum number of calls of one owner. Each medium after the first counts as a call.
-    pub calls_of_owner: usize,
-    /// The maximum number of media whose audio may be converted. An offer beyond it gets no codecs.
-    pub conversions: usize,
-    /// The maximum number of such media of one owner.
-    pub conversions_of_owner: usize,
-    /// The bandwidth of media.
-    pub bandwidth: Bandwidth,
-    /// A call that is not answered ends this time after its last description or
-    /// [progress](Calls::progress).
-    pub ringing: Duration,
-    /// A call without a packet from an end that announces to send ends after this time.
-    pub inactivity: Duration,
-    /// The same after an end has [left](crate::CallReport::has_left) by an RTCP BYE.
-    pub departure: Duration,
-    /// A call without expected packets, as on hold, ends after this time without a description.
-    pub hold: Duration,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            calls: 5_000,
-            calls_of_owner: 500,
-            conversions: 200,
-            conversions_of_owner: 50,
-            bandwidth: Bandwidth::default(),
-            ringing: Duration::from_secs(300),
-            inactivity: Duration::from_secs(60),
-            departure: Duration::from_secs(10),
-            hold: Duration::from_secs(24 * 3600),
-        }
-    }
-}
-
-/// The branches of a Call-ID to which a command applies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Selection<'a> {
-    /// All.
-    All,
-    /// The branch with this identifier.
-    Branch(&'a [u8]),
-    /// Those with an end of this tag.
-    Tag(&'a [u8]),
-    /// The dialog with these tags, in any order.
-    Dialog([&'a [u8]; 2]),
-}
-
-/// The calls of a relay, for the owner of the signalling.
-pub trait Calls: Send + Sync {
-    /// Returns the description `body` with the ports of the relay, for the other end. Returns
-    /// `None` if the call is not relayed: the description passes unchanged.
-    ///
-    /// # Errors
-    /// [`RelayError`]. The state of the call is unchanged, or as after an offer without an answer.
-    fn describe(&self, passage: &Passage<'_>, body: &[u8]) -> Result<Option<String>, RelayError>;
-
-    /// Begins a call whose first request has no description. Its sender is the caller.
-    ///
-    /// # Errors
-    /// A limit is reached.
-    fn begin(&self, passage: &Passage<'_>) -> Result<(), RelayError>;
-
-    /// Records a provisional response on the branch `id`. `rings` is true if a callee rings.
-    fn progress(&self, call_id: &[u8], id: &[u8], rings: bool, now: Duration);
-
-    /// Records that the callee with this tag has answered on the branch `id`. Returns true if the
-    /// call is relayed and has no [attachment](Calls::attach).
-    fn confirm(&self, call_id: &[u8], id: &[u8], callee_tag: &[u8], now: Duration) -> bool;
-
-    /// Gives the branch `id` the first times of `earlier`, the report about a branch of the same
-    /// call that has ended.
-    fn follow(&self, call_id: &[u8], id: &[u8], earlier: &CallReport);
-
-    /// Keeps a value of the owner with the branch `id` of a call, for its report.
-    fn attach(&self, call_id: &[u8], id: &[u8], attachment: Attachment);
-
-    /// Ends the branch `id` of a call, which was not answered.
-    fn end_branch(&self, call_id: &[u8], id: &[u8]) -> Option<CallReport>;
-
-    /// True if the signalling of an end of this dialog comes from one of the addresses `places`.
-    fn has_end(&self, call_id: &[u8], tags: [&[u8]; 2], places: [SocketAddr; 2]) -> bool;
-
-    /// Ends the dialog of a call. The order of the tags does not matter.
-    fn end_dialog(&self, call_id: &[u8], tags: [&[u8]; 2], now: Duration) -> Option<CallReport>;
-
-    /// Ends the branches of `selection`, answered or not.
-    fn end_all(&self, call_id: &[u8], selection: Selection<'_>) -> Vec<CallReport>;
-
-    /// Ends the calls that are over by [`Limits`], of some of the shards. To be called a few times
-    /// a second.
-    fn expire(&self, now: Duration) -> Vec<CallReport>;
-
-    /// The calls at this time.
-    fn reports(&self) -> Vec<CallReport>;
-
-    /// The branches of `selection` at this time.
-    fn reports_of(&self, call_id: &[u8], selection: Selection<'_>) -> Vec<CallReport>;
-
-    /// The branch that [`Calls::describe`] finds for `passage`, and the side of its sender.
-    fn find(&self, passage: &Passage<'_>) -> Option<(CallReport, Side)>;
-
-    /// Plays a digit as a telephone event: the end of `side` of an answered call has sent it by
-    /// signalling. Returns false if the other end has no telephone events, or gets no packets, or if
-    /// the first end has telephone events as well.
-    fn press(
-        &self,
-        call_id: &[u8],
-        caller_tag: &[u8],
-        side: Side,
-        digit: Digit,
-        now: Duration,
-    ) -> bool;
-
-    /// The digits since the last call that ends have sent as telephone events, and that the other
-    /// ends take by signalling only. To be called often.
-    fn take_pressed(&self) -> Vec<Pressed>;
-
-    /// The number of calls, counting each branch of a fork.
-    fn count(&self) -> usize;
-
-    /// The number of media whose audio is converted, or may be once their offers are answered.
-    fn conversions(&self) -> usize;
-
-    /// The number of offers so far that got no codecs since a limit was reached.
-    fn conversions_refused(&self) -> u64;
-
-    /// The number of answered calls so far that had no packet within 5 seconds.
-    fn without_media(&self) -> u64;
-
-    /// The refusals so far because of [`Limits`] and ports.
-    fn refusals(&self) -> Refusals;
-}
-
-/// The numbers of refusals because of limits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Refusals {
-    /// Calls over the limit of all calls.
-    pub calls: u64,
-    /// Calls and media over the limit of one owner.
-    pub calls_of_owner: u64,
-    /// Calls and media for which there was no port.
-    pub ports: u64,
-    /// Calls and media over a limit of bandwidth.
-    pub bandwidth: u64,
-    /// Packets over a limit of bandwidth, or over that of the codecs of their stream.
-    pub packets: u64,
-}
 
 /// Relayed calls, for all threads.
 pub struct Relay<R: RawMutex, H: Host<R>> {
