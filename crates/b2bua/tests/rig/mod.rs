@@ -4,6 +4,7 @@
 // Each test file uses a part of it.
 #![allow(dead_code)]
 
+pub(crate) mod flow;
 mod proxy;
 
 use barebell_b2bua::{B2bua, Config, Transmit};
@@ -38,6 +39,7 @@ pub(crate) struct Rig {
     proxy: Option<Proxy>,
     /// The phones that neither send nor receive any more.
     silent: Vec<usize>,
+    script: flow::Script,
 }
 
 pub(crate) fn address(phone: usize) -> SocketAddr {
@@ -99,6 +101,7 @@ impl Rig {
             received: Vec::new(),
             proxy: None,
             silent: Vec::new(),
+            script: flow::Script::default(),
         }
     }
 
@@ -223,7 +226,7 @@ impl Rig {
         loop {
             while let Some(transmit) = self.phones[phone].poll_transmit() {
                 if !self.silent.contains(&phone) {
-                    self.network.send(address(phone), transmit.flow.remote, &transmit.bytes);
+                    self.transmit(address(phone), transmit.flow.remote, &transmit.bytes);
                 }
             }
             match self.phones[phone].poll_event() {
@@ -254,7 +257,7 @@ impl Rig {
             for (flow, bytes) in sent {
                 match flow.is_internal() {
                     true => self.b2bua.receive(now, &flow, &bytes),
-                    false => self.network.send(server(), flow.remote, &bytes),
+                    false => self.script.transmit(&mut self.network, server(), flow.remote, &bytes),
                 }
             }
             while let Some(transmit) = self.b2bua.poll_transmit() {
@@ -299,7 +302,7 @@ impl Rig {
             }
         };
         match to {
-            Some(to) => self.network.send(server(), address(to), &transmit.bytes),
+            Some(to) => self.transmit(server(), address(to), &transmit.bytes),
             None => self.refuse_unknown(&message),
         }
     }
@@ -350,6 +353,9 @@ impl Rig {
                     return true;
                 }
                 self.received.push((phone, bytes.clone()));
+                if self.script.takes(phone, &bytes) {
+                    return true;
+                }
                 let flow =
                     Flow { transport: Transport::Udp, local: to, remote: from, connection: None };
                 self.phones[phone].receive(now, &flow, &bytes);
@@ -394,8 +400,12 @@ impl Rig {
         }
         for (number, phone) in self.phones.iter().enumerate() {
             assert_eq!(phone.calls(), 0, "calls of phone {number} are left");
+            assert_eq!(phone.transactions(), 0, "transactions of phone {number} are left");
         }
         assert_eq!(self.b2bua.calls(), 0, "calls of the B2BUA are left");
         assert_eq!(self.b2bua.remains(), 0, "legs or transactions of the B2BUA are left");
+        assert_eq!(self.b2bua.next_timer(), None, "timers of the B2BUA are left");
+        let proxied = self.proxy.as_ref().map_or(0, Proxy::transactions);
+        assert_eq!(proxied, 0, "transactions of the proxy are left");
     }
 }
