@@ -4,6 +4,7 @@
 use crate::b2bua::B2bua;
 use crate::fields;
 use alloc::vec::Vec;
+use sip::dialog::DialogId;
 use sip::header::NameAddr;
 use sip::{Encode, HeaderName, Instant, Message, Method, Status, Uri};
 use sip_ua::{CallId, Failure, PassedRequest, Replaces, RequestId};
@@ -114,11 +115,9 @@ impl B2bua {
     /// Returns the dialog of the other leg of the call that `replaces` names, and its side. The
     /// name is that of the end of this agent, which the party at the end of the leg has sent.
     fn across(&self, replaces: &Replaces) -> Option<(Replaces, CallId)> {
-        let call = self.agent.call_of(&replaces.call_id, &replaces.to_tag)?;
-        let id = self.agent.dialog(call)?.id();
-        if id.remote_tag != replaces.from_tag {
-            return None;
-        }
+        let Replaces { call_id, to_tag, from_tag, .. } = replaces;
+        let call =
+            self.agent.call_of(DialogId { call_id, local_tag: to_tag, remote_tag: from_tag })?;
         let (bridge, side) = self.find(call)?;
         let other = self.bridges.get(&bridge)?.call(side.other())?;
         let id = self.agent.dialog(other)?.id();

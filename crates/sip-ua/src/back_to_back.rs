@@ -6,7 +6,7 @@ use crate::call::{Call, CallError, CallState, Cause, PassedRequest, Progress};
 use crate::core::via;
 use crate::event::{CallId, RequestId};
 use alloc::vec::Vec;
-use sip::dialog::Dialog;
+use sip::dialog::{Dialog, DialogId};
 use sip::{Flow, Instant, Method};
 
 /// The number of requests of a call that may follow [`Agent::last_bye`].
@@ -51,10 +51,11 @@ impl Agent {
         self.calls.get(call)?.dialog()
     }
 
-    /// Returns the call with this Call-ID and local tag.
+    /// Returns the call with the dialog `id`, which may be an early one.
     #[must_use]
-    pub fn call_of(&self, call_id: &[u8], local_tag: &[u8]) -> Option<CallId> {
-        Some(self.calls.of_tag(&self.core, call_id, local_tag)?.id)
+    pub fn call_of(&self, id: DialogId<'_>) -> Option<CallId> {
+        let call = self.calls.of_tag(&self.core, id.call_id, id.local_tag)?;
+        call.has(id).then_some(call.id)
     }
 
     /// Offers `session` within an answered call, or within a call with a settled session whose

@@ -103,12 +103,7 @@ impl Agent {
     /// Processes a late response to a request of a call that is over: a 2xx to an INVITE is
     /// acknowledged and ended by BYE.
     fn on_stray_response(&mut self, result: &RequestResult<'_>, now: Instant) {
-        if let Ok(response) = result.outcome
-            && result.method == Method::Invite
-            && response.status().is_some_and(|status| (200..300).contains(&status))
-        {
-            refuse_answer(&mut self.core, None, response, result.flow, now);
-        }
+        refuse_answer(&mut self.core, None, result, now);
     }
 
     fn on_request(&mut self, request: &Message<'_>, flow: &Flow, now: Instant) {

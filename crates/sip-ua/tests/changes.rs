@@ -3,11 +3,11 @@
 mod rig;
 
 use barebell_sip_ua::{CallError, CallId, CallState, Config, Event, Failure};
-use rig::stranger::{body, value};
 use rig::{Rig, SESSION};
 use sip::HeaderName;
 use std::net::SocketAddr;
 use std::time::Duration;
+use test_support::flow::{body, value};
 use test_support::network::Link;
 
 const HOLD: &[u8] = b"v=0 hold";

@@ -4,11 +4,11 @@
 mod rig;
 
 use barebell_sip_ua::{CallId, Config, End, Event, Failure, Reliable};
-use rig::stranger::{body, value};
 use rig::{Rig, SESSION, address};
 use sip::HeaderName;
 use std::net::SocketAddr;
 use std::time::Duration;
+use test_support::flow::{body, value};
 use test_support::network::Link;
 
 const ANSWER: &[u8] = b"v=0 answer";

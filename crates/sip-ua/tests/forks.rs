@@ -4,11 +4,11 @@ mod rig;
 
 use barebell_sip_ua::{CallId, Config, End, Event, Failure};
 use rig::proxy::Proxy;
-use rig::stranger::value;
 use rig::{Rig, SESSION, address};
 use sip::HeaderName;
 use std::net::SocketAddr;
 use std::time::Duration;
+use test_support::flow::value;
 use test_support::network::Link;
 
 fn stranger() -> SocketAddr {

@@ -3,11 +3,11 @@
 mod rig;
 
 use barebell_sip_ua::{Account, AccountId, CallId, Config, Event, Failure, RegistrationState};
-use rig::stranger::{response, value};
 use rig::{Rig, SESSION, address};
 use sip::HeaderName;
 use std::net::SocketAddr;
 use std::time::Duration;
+use test_support::flow::{response, value};
 use test_support::network::Link;
 
 fn stranger() -> SocketAddr {

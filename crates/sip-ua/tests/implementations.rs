@@ -3,10 +3,10 @@
 mod rig;
 
 use barebell_sip_ua::{Account, AccountId, Config, End, Event, RegistrationState};
-use rig::stranger::{response, value};
 use rig::{Rig, SESSION, address};
 use sip::{Duration, HeaderName};
 use std::net::SocketAddr;
+use test_support::flow::{response, value};
 use test_support::network::Link;
 
 fn stranger() -> SocketAddr {

@@ -3,11 +3,11 @@
 mod rig;
 
 use barebell_sip_ua::{Account, AccountId, CallId, Config, End, Event, Failure, Password};
-use rig::stranger::value;
 use rig::{Rig, SESSION, address};
 use sip::HeaderName;
 use std::net::SocketAddr;
 use std::time::Duration;
+use test_support::flow::value;
 use test_support::network::Link;
 
 /// The address of a stranger, which is not an agent.
@@ -32,7 +32,7 @@ fn send_elsewhere(rig: &mut Rig, number: u8, status: u16, contacts: &str) -> Vec
     let invite = rig.mail(at, "INVITE");
     let lines =
         if contacts.is_empty() { String::new() } else { format!("Contact: {contacts}\r\n") };
-    let bytes = rig::stranger::response(&invite, address(0), status, "s", &lines, "");
+    let bytes = test_support::flow::response(&invite, address(0), status, "s", &lines, "");
     rig.send(at, 0, &bytes);
     rig.mail(at, "ACK");
     invite
@@ -121,7 +121,7 @@ fn nobody_is_called_after_a_refusal_for_everybody_or_when_the_owner_has_hung_up(
     let invite = other.mail(stranger(0), "INVITE");
     other.act(0, |agent, now| agent.hang_up(now, call));
     let lines = format!("Contact: {contacts}\r\n");
-    let bytes = rig::stranger::response(&invite, address(0), 302, "s", &lines, "");
+    let bytes = test_support::flow::response(&invite, address(0), 302, "s", &lines, "");
     other.send(stranger(0), 0, &bytes);
     assert_eq!(other.expect(0), Event::Ended { call, end: End::HungUp });
     other.finish();
@@ -174,7 +174,7 @@ fn who_is_called_instead_gets_no_credentials_whatever_realm_he_names() {
             assert!(matches!(rig.expect(0), Event::Redirected { .. }));
             let invite = rig.mail(stranger(1), "INVITE");
             let lines = format!("WWW-Authenticate: Digest realm=\"{asks}\", nonce=\"n\"\r\n");
-            let bytes = rig::stranger::response(&invite, address(0), 401, "s", &lines, "");
+            let bytes = test_support::flow::response(&invite, address(0), 401, "s", &lines, "");
             rig.send(stranger(1), 0, &bytes);
             let Event::Ended { end: End::Failed(failure), .. } = rig.expect(0) else {
                 panic!("{call:?} goes on");

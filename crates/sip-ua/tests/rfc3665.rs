@@ -16,11 +16,11 @@ use barebell_sip_ua::{
     Account, AccountId, CallId, Config, Denial, End, Event, Failure, Password, RegistrationState,
 };
 use rig::proxy::Proxy;
-use rig::stranger::{response, value};
-use rig::{Rig, SESSION, address, relayed};
+use rig::{Rig, SESSION, address};
 use sip::HeaderName;
 use std::net::SocketAddr;
 use std::time::Duration;
+use test_support::flow::{relayed, response, value};
 use test_support::network::Link;
 
 fn proxy(number: u8) -> SocketAddr {

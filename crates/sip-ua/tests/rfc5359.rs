@@ -22,11 +22,11 @@ use barebell_sip_ua::{
     Account, AccountId, CallId, Config, End, Event, Failure, Password, RegistrationState, Transfer,
 };
 use rig::proxy::Proxy;
-use rig::stranger::{body, response, value};
-use rig::{Rig, SESSION, address, relayed};
+use rig::{Rig, SESSION, address};
 use sip::HeaderName;
 use std::net::SocketAddr;
 use std::time::Duration;
+use test_support::flow::{body, relayed, response, value};
 use test_support::network::Link;
 
 const HOLD: &[u8] = b"v=0 sendonly";

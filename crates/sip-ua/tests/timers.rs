@@ -3,11 +3,11 @@
 mod rig;
 
 use barebell_sip_ua::{CallId, Config, End, Event, Failure};
-use rig::stranger::{body, value};
 use rig::{Rig, SESSION, address};
 use sip::{Duration as Span, HeaderName};
 use std::net::SocketAddr;
 use std::time::Duration;
+use test_support::flow::{body, value};
 use test_support::network::Link;
 
 fn stranger() -> SocketAddr {

@@ -3,10 +3,10 @@
 mod rig;
 
 use barebell_sip_ua::{CallId, Config, End, Event, Failure, Transfer};
-use rig::stranger::value;
 use rig::{Rig, SESSION, address};
 use sip::HeaderName;
 use std::time::Duration;
+use test_support::flow::value;
 use test_support::network::Link;
 
 /// Alice, bob and carol.

@@ -4,10 +4,10 @@
 mod rig;
 
 use barebell_sip_ua::{Agent, CallId, Config, End, Event, Failure, Location};
-use rig::stranger::{response, value};
 use rig::{Rig, SESSION, address};
 use sip::{Flow, HeaderName, Instant, Transport};
 use std::net::SocketAddr;
+use test_support::flow::{response, value};
 use test_support::network::Link;
 
 fn place(number: u8) -> SocketAddr {

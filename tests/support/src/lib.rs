@@ -2,6 +2,7 @@
 
 pub mod agent;
 pub mod dns;
+pub mod flow;
 pub mod hostile;
 pub mod network;
 pub mod pcap;

@@ -4,6 +4,7 @@
 // Each test file uses a part of it.
 #![allow(dead_code)]
 
+pub(crate) mod flow;
 mod proxy;
 
 use barebell_b2bua::{B2bua, Config, InfoDigit, Transmit};
@@ -39,6 +40,7 @@ pub(crate) struct Rig {
     proxy: Option<Proxy>,
     /// The phones that neither send nor receive any more.
     silent: Vec<usize>,
+    script: flow::Script,
 }
 
 /// The owner of the B2BUA.
@@ -125,6 +127,7 @@ impl Rig {
             received: Vec::new(),
             proxy: None,
             silent: Vec::new(),
+            script: flow::Script::default(),
         }
     }
 
@@ -249,7 +252,7 @@ impl Rig {
         loop {
             while let Some(transmit) = self.phones[phone].poll_transmit() {
                 if !self.silent.contains(&phone) {
-                    self.network.send(address(phone), transmit.flow.remote, &transmit.bytes);
+                    self.transmit(address(phone), transmit.flow.remote, &transmit.bytes);
                 }
             }
             match self.phones[phone].poll_event() {
@@ -283,7 +286,7 @@ impl Rig {
                         self.b2bua.receive(now, &flow, &bytes);
                         self.owner.attend(&mut self.b2bua, now);
                     }
-                    false => self.network.send(server(), flow.remote, &bytes),
+                    false => self.script.transmit(&mut self.network, server(), flow.remote, &bytes),
                 }
             }
             while let Some(transmit) = self.b2bua.poll_transmit() {
@@ -330,7 +333,7 @@ impl Rig {
             }
         };
         match to {
-            Some(to) => self.network.send(server(), address(to), &transmit.bytes),
+            Some(to) => self.transmit(server(), address(to), &transmit.bytes),
             None => self.refuse_unknown(&message),
         }
     }
@@ -381,6 +384,9 @@ impl Rig {
                     return true;
                 }
                 self.received.push((phone, bytes.clone()));
+                if self.script.takes(phone, &bytes) {
+                    return true;
+                }
                 let flow =
                     Flow { transport: Transport::Udp, local: to, remote: from, connection: None };
                 self.phones[phone].receive(now, &flow, &bytes);
@@ -425,8 +431,12 @@ impl Rig {
         }
         for (number, phone) in self.phones.iter().enumerate() {
             assert_eq!(phone.calls(), 0, "calls of phone {number} are left");
+            assert_eq!(phone.transactions(), 0, "transactions of phone {number} are left");
         }
         assert_eq!(self.b2bua.calls(), 0, "calls of the B2BUA are left");
         assert_eq!(self.b2bua.remains(), 0, "legs or transactions of the B2BUA are left");
+        assert_eq!(self.b2bua.next_timer(), None, "timers of the B2BUA are left");
+        let proxied = self.proxy.as_ref().map_or(0, Proxy::transactions);
+        assert_eq!(proxied, 0, "transactions of the proxy are left");
     }
 }

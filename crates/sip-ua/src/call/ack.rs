@@ -3,7 +3,7 @@
 
 use super::exchange::cseq_of;
 use crate::acks::{Ack, Locating, Promoted};
-use crate::client_transaction::Owner;
+use crate::client_transaction::{Owner, RequestResult};
 use crate::config::AccountId;
 use crate::core::{Core, via};
 use crate::draft::{Draft, SESSION};
@@ -13,7 +13,7 @@ use crate::uac::{Oversize, branch_of, destination};
 use crate::way::{NextHop, keeps};
 use alloc::vec::Vec;
 use sip::dialog::Dialog;
-use sip::{Flow, Instant, Message, Method, Transport};
+use sip::{Flow, Instant, Method, Transport};
 
 /// The maximum number of ACKs that wait for a location, and of stored ACKs that were sent by TCP.
 /// Beyond the first the oldest goes to the source of its 2xx.
@@ -114,19 +114,28 @@ impl Core {
 }
 
 /// Ends a 2xx to a local INVITE that belongs to no call, since another phone has answered, or it
-/// arrives too late. It is acknowledged and ended by BYE (RFC 3261 section 13.2.2.4).
+/// arrives too late. It is acknowledged and ended by BYE (RFC 3261 section 13.2.2.4). A dialog that
+/// the INVITE did not create has ended already.
 pub(crate) fn refuse_answer(
     core: &mut Core,
     account: Option<AccountId>,
-    response: &Message<'_>,
-    flow: Option<Flow>,
+    result: &RequestResult<'_>,
     now: Instant,
 ) {
+    let Ok(response) = result.outcome else { return };
+    let is_answer = response.status().is_some_and(|status| (200..300).contains(&status));
+    if result.method != Method::Invite || !is_answer {
+        return;
+    }
     let Ok(mut dialog) = Dialog::from_response(response) else { return };
     // A number that belongs to no call.
     let call = core.new_call();
-    acknowledge(core, call, &dialog, cseq_of(response), (flow, None), b"");
+    acknowledge(core, call, &dialog, cseq_of(response), (result.flow, None), b"");
+    let request = core.clients.all.get(result.id);
+    if request.is_some_and(|request| !request.draft.dialog.id().remote_tag.is_empty()) {
+        return;
+    }
     let bye = Draft::within(account, &mut dialog, Method::Bye, Vec::new());
-    let way = flow.filter(|flow| keeps(flow, None, next_hop(&bye.dialog)));
+    let way = result.flow.filter(|flow| keeps(flow, None, next_hop(&bye.dialog)));
     core.request(bye, Owner::None, way, now);
 }

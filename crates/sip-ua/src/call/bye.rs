@@ -7,6 +7,7 @@ use crate::client_transaction::Owner;
 use crate::core::Core;
 use crate::draft::Draft;
 use crate::event::{CallId, End, Event, Failure};
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use sip::{HeaderName, Instant, Message, Method};
@@ -25,7 +26,7 @@ impl Call {
                 }
                 core.tell(Event::Ended { call: self.id, end: End::HungUp });
             }
-            State::Referred(_) | State::Leaving(_) | State::Over => {}
+            State::Referred(_) | State::Leaving(_) | State::Mortal(_) | State::Over => {}
         }
     }
 
@@ -59,9 +60,13 @@ impl Call {
         }
         let mut bye = Draft::within(self.account, &mut established.dialog, Method::Bye, Vec::new());
         bye.lines.extend_from_slice(lines);
+        let dialog = Box::new(established.dialog.clone());
         let way = self.way_to(bye.dialog.next_hop());
-        core.request(bye, Owner::None, way, now);
+        core.request(bye, Owner::Call(self.id), way, now);
         self.part(core, now);
+        if matches!(self.state, State::Over) {
+            self.state = State::Mortal(dialog);
+        }
     }
 
     /// Ends this call, which another one replaces (RFC 3891 section 3).
@@ -70,7 +75,11 @@ impl Call {
         match &self.state {
             State::Calling(_) => self.take_back(core, b"", end, now),
             State::Established(_) => self.send_bye(core, end, now),
-            State::Ringing(_) | State::Referred(_) | State::Leaving(_) | State::Over => {}
+            State::Ringing(_)
+            | State::Referred(_)
+            | State::Leaving(_)
+            | State::Mortal(_)
+            | State::Over => {}
         }
     }
 
@@ -110,7 +119,7 @@ impl Call {
                 // A pending INVITE with a provisional response has no timeout.
                 core.cancel(self.id, b"", now);
             }
-            State::Referred(_) | State::Leaving(_) | State::Over => {}
+            State::Referred(_) | State::Leaving(_) | State::Mortal(_) | State::Over => {}
         }
     }
 }

@@ -80,7 +80,7 @@ impl Call {
         let is_ours =
             Dialog::from_response(answer).is_ok_and(|d| d.id() == established.dialog.id());
         if !is_ours {
-            return refuse_answer(core, self.account, answer, result.flow, now);
+            return refuse_answer(core, self.account, &result, now);
         }
         let cseq = cseq_of(answer);
         if let Some((acknowledged, flow, bytes)) = &established.ack

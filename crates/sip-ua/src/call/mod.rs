@@ -10,6 +10,7 @@ mod exchange;
 mod incoming;
 mod info;
 mod leaving;
+mod mortal;
 mod moved;
 mod offer_answer;
 mod outgoing;
@@ -54,6 +55,7 @@ impl Call {
                 return self.on_request_referred(core, request, flow, key, now);
             }
             State::Leaving(_) => return self.on_request_leaving(core, request, flow, key, now),
+            State::Mortal(_) => return self.on_request_mortal(core, request, flow, key, now),
             _ => {}
         }
         let tag = self.local_tag();
@@ -116,6 +118,7 @@ impl Call {
             (State::Calling(_), Method::Invite) => self.on_invite_result(core, result, now),
             (State::Established(_), _) => self.on_established_result(core, result, now),
             (State::Referred(_), _) => self.on_referred_result(&result),
+            (State::Mortal(_), _) => self.on_mortal_result(core, &result, now),
             _ => self.on_offer_result(core, &result, now),
         }
     }
@@ -149,7 +152,7 @@ impl Call {
             State::Established(established) => established.next_timer(self.is_free()),
             State::Referred(referred) => Some(referred.until),
             State::Leaving(leaving) => Some(leaving.next_timer()),
-            State::Calling(_) | State::Over => None,
+            State::Calling(_) | State::Mortal(_) | State::Over => None,
         };
         [next, self.next_offer()].into_iter().flatten().min()
     }

@@ -37,6 +37,11 @@ impl Call {
     ) {
         let tag = self.local_tag();
         let is_invite = request.method() == Some(Method::Invite);
+        if is_invite && let State::Established(established) = &mut self.state {
+            // The other end has the answer, although the ACK is missing (RFC 5407 section 3.1.4).
+            let is_known = established.unacknowledged.take_if(|answer| !answer.wants_answer);
+            established.is_confirmed |= is_known.is_some();
+        }
         let waits = self.waits_for_peer();
         let is_established = matches!(self.state, State::Established(_));
         if is_established && let Some(lines) = too_brief(&core.config, request) {

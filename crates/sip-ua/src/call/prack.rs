@@ -50,7 +50,11 @@ impl Call {
             State::Established(established) => {
                 established.unpracked.take_if(|(rseq, cseq)| is_meant(*rseq, *cseq)).is_some()
             }
-            State::Calling(_) | State::Referred(_) | State::Leaving(_) | State::Over => false,
+            State::Calling(_)
+            | State::Referred(_)
+            | State::Leaving(_)
+            | State::Mortal(_)
+            | State::Over => false,
         };
         let call = self.id;
         let Some((_, exchange)) = self.parts_of(prack).filter(|_| is_known) else {

@@ -86,6 +86,8 @@ pub(super) enum State {
     Referred(Box<Referred>),
     /// Ended, except for the BYE, which waits for an ACK.
     Leaving(Box<Leaving>),
+    /// Ended, except for the local BYE, which waits for its response.
+    Mortal(Box<Dialog>),
     /// Over. Its transactions answer what still arrives.
     Over,
 }
@@ -240,7 +242,10 @@ impl Call {
 
     /// Returns true if the owner was informed of the end.
     pub(crate) const fn has_ended(&self) -> bool {
-        matches!(self.state, State::Referred(_) | State::Leaving(_) | State::Over)
+        matches!(
+            self.state,
+            State::Referred(_) | State::Leaving(_) | State::Mortal(_) | State::Over
+        )
     }
 
     /// Returns true if the call is established.
@@ -269,7 +274,7 @@ impl Call {
         match &self.state {
             State::Ringing(ringing) => Some(&ringing.dialog),
             State::Established(established) => Some(&established.dialog),
-            State::Calling(_) | State::Referred(_) | State::Leaving(_) | State::Over => None,
+            _ => None,
         }
     }
 
@@ -289,6 +294,7 @@ impl Call {
             State::Established(established) => established.dialog.id() == id,
             State::Referred(referred) => referred.dialog.id() == id,
             State::Leaving(leaving) => leaving.dialog.id() == id,
+            State::Mortal(dialog) => dialog.id() == id,
             State::Over => false,
         }
     }
@@ -321,7 +327,9 @@ impl Call {
             State::Established(established) => {
                 (&mut [][..], Some((&mut established.dialog, &mut established.exchange)))
             }
-            State::Referred(_) | State::Leaving(_) | State::Over => (&mut [][..], None),
+            State::Referred(_) | State::Leaving(_) | State::Mortal(_) | State::Over => {
+                (&mut [][..], None)
+            }
         };
         early.iter_mut().map(|early| (&mut early.dialog, &mut early.exchange)).chain(one)
     }
@@ -331,7 +339,11 @@ impl Call {
         match &self.state {
             State::Calling(calling) => calling.current,
             State::Established(established) => established.branch,
-            State::Ringing(_) | State::Referred(_) | State::Leaving(_) | State::Over => None,
+            State::Ringing(_)
+            | State::Referred(_)
+            | State::Leaving(_)
+            | State::Mortal(_)
+            | State::Over => None,
         }
     }
 
@@ -341,7 +353,7 @@ impl Call {
             State::Calling(calling) => calling.current().map(|early| &early.exchange),
             State::Ringing(ringing) => Some(&ringing.exchange),
             State::Established(established) => Some(&established.exchange),
-            State::Referred(_) | State::Leaving(_) | State::Over => None,
+            State::Referred(_) | State::Leaving(_) | State::Mortal(_) | State::Over => None,
         }
     }
 
@@ -408,6 +420,7 @@ impl Call {
             State::Calling(calling) => calling.dialog.id().local_tag.to_vec(),
             State::Referred(referred) => referred.dialog.id().local_tag.to_vec(),
             State::Leaving(leaving) => leaving.dialog.id().local_tag.to_vec(),
+            State::Mortal(dialog) => dialog.id().local_tag.to_vec(),
             State::Over => Vec::new(),
         }
     }
@@ -426,7 +439,11 @@ impl Call {
                 established.unacknowledged.as_ref().is_some_and(|answer| !answer.is_astray)
             }
             State::Ringing(ringing) => ringing.reliable.is_waiting(),
-            State::Calling(_) | State::Referred(_) | State::Leaving(_) | State::Over => false,
+            State::Calling(_)
+            | State::Referred(_)
+            | State::Leaving(_)
+            | State::Mortal(_)
+            | State::Over => false,
         }
     }
 

@@ -215,7 +215,11 @@ impl Call {
         let (dialog, referrals) = match &mut self.state {
             State::Established(call) => (&mut call.dialog, &mut call.referrals),
             State::Referred(call) => (&mut call.dialog, &mut call.referrals),
-            State::Calling(_) | State::Ringing(_) | State::Leaving(_) | State::Over => return,
+            State::Calling(_)
+            | State::Ringing(_)
+            | State::Leaving(_)
+            | State::Mortal(_)
+            | State::Over => return,
         };
         let Some((cseq, until)) = referrals.followed else { return };
         let is_over = status >= 200;
@@ -256,7 +260,11 @@ impl Call {
                 calling.early.iter().any(|early| is_meant(early.dialog.id()))
             }
             State::Established(established) => is_meant(established.dialog.id()),
-            State::Ringing(_) | State::Referred(_) | State::Leaving(_) | State::Over => false,
+            State::Ringing(_)
+            | State::Referred(_)
+            | State::Leaving(_)
+            | State::Mortal(_)
+            | State::Over => false,
         }
     }
 }

@@ -1,9 +1,9 @@
 //! A proxy that calls one phone after the other, as far as the flows of RFC 5359 need it.
 
 use super::proxy::{Proxy, Sends};
-use super::stranger::response;
 use sip::{Message, Method};
 use std::net::SocketAddr;
+use test_support::flow::response;
 
 /// A call that moves from one target of a proxy to the next.
 pub(crate) struct Hunt {

@@ -8,7 +8,7 @@ pub(crate) mod stranger;
 
 use barebell_sip_ua::{Agent, CallError, CallId, Config, Event, Location};
 use proxy::Proxy;
-use sip::{Flow, Instant, Message, StartLine, Transport};
+use sip::{Flow, Instant, Message, Transport};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -51,22 +51,6 @@ struct Sent {
 
 pub(crate) fn address(number: usize) -> SocketAddr {
     ([192, 0, 2, number as u8 + 1], 5060).into()
-}
-
-/// Returns `flow` relayed by `proxies`, which are named in the order from A on.
-pub(crate) fn relayed(proxies: &str, flow: &str) -> String {
-    let steps = flow.split(',').flat_map(|step| {
-        let (ends, what) = step.trim().split_once(' ').expect("a step");
-        let (from, to) = ends.split_once('>').expect("two ends");
-        let mut hops: Vec<char> = proxies.chars().collect();
-        if from > to {
-            hops.reverse();
-        }
-        let places: Vec<char> = from.chars().chain(hops).chain(to.chars()).collect();
-        let hop = |pair: &[char]| format!("{}>{} {what}", pair[0], pair[1]);
-        places.windows(2).map(hop).collect::<Vec<_>>()
-    });
-    steps.collect::<Vec<_>>().join(", ")
 }
 
 impl Rig {
@@ -199,26 +183,9 @@ impl Rig {
         let names: Vec<(char, SocketAddr)> = agents.chain(others.iter().copied()).collect();
         let name = |place| names.iter().find(|(_, of)| *of == place).map_or('?', |(name, _)| *name);
         let seen = self.wire.iter().map(|Sent { from, to, bytes }| {
-            let message = Message::parse(bytes).expect("a message");
-            let what = match message.start_line() {
-                StartLine::Request { method, .. } => {
-                    String::from_utf8_lossy(method.as_bytes()).into()
-                }
-                StartLine::Response { status, .. } => status.to_string(),
-            };
-            format!("{}>{} {what}", name(*from), name(*to))
+            test_support::flow::step(name(*from), name(*to), bytes)
         });
-        let lanes = |flow: &mut dyn Iterator<Item = String>| {
-            let mut lanes = BTreeMap::new();
-            for step in flow {
-                let mut ends = [step.as_bytes()[0], step.as_bytes()[2]];
-                ends.sort_unstable();
-                lanes.entry(ends).or_insert_with(Vec::new).push(step);
-            }
-            lanes
-        };
-        let expected = lanes(&mut flow.split(',').map(|step| step.trim().to_owned()));
-        assert_eq!(lanes(&mut seen.into_iter()), expected);
+        test_support::flow::assert_same(seen, flow);
     }
 
     /// Transmits the messages of an agent, and answers its queries.
@@ -279,7 +246,8 @@ impl Rig {
                     && *place == to
                 {
                     if bytes.starts_with(b"INVITE") {
-                        let answer = stranger::response(&bytes, from, 302, "r", contact, "");
+                        let answer =
+                            test_support::flow::response(&bytes, from, 302, "r", contact, "");
                         self.transmit(to, from, &answer);
                     }
                     return true;

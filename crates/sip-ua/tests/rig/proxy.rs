@@ -1,10 +1,10 @@
 //! A proxy that stays in the path by Record-Route. It is stateless and forks, unless it hunts.
 
 use super::hunt::Hunt;
-use super::stranger::{response, value};
 use sip::header::{NameAddr, elements};
 use sip::{Encode, HeaderName, Message, Method, Uri};
 use std::net::SocketAddr;
+use test_support::flow::{response, value};
 
 /// Messages with their destinations.
 pub(crate) type Sends = Vec<(SocketAddr, Vec<u8>)>;

@@ -1,45 +1,7 @@
 //! Peers with scripted messages.
 
 use super::Rig;
-use sip::message::{Response, reason_phrase};
-use sip::{HeaderName, Message};
 use std::net::SocketAddr;
-
-/// Returns the response to `request`, with complete header field lines and a session description.
-pub(crate) fn response(
-    request: &[u8],
-    source: SocketAddr,
-    status: u16,
-    tag: &str,
-    lines: &str,
-    session: &str,
-) -> Vec<u8> {
-    let request = Message::parse(request).expect("a request");
-    let reason = reason_phrase(status);
-    let to_tag = Some(tag.as_bytes()).filter(|tag| !tag.is_empty());
-    let response = Response { request: &request, source, status, reason, to_tag };
-    let mut out = Vec::new();
-    let fields = |out: &mut Vec<u8>| {
-        out.extend_from_slice(lines.as_bytes());
-        if !session.is_empty() {
-            out.extend_from_slice(b"Content-Type: application/sdp\r\n");
-        }
-    };
-    response.write_with_body(&mut out, fields, session.as_bytes());
-    out
-}
-
-/// Returns the value of a header field of `message`.
-pub(crate) fn value(message: &[u8], name: HeaderName) -> String {
-    let message = Message::parse(message).expect("a message");
-    let value = message.value(name).unwrap_or_default();
-    String::from_utf8_lossy(value).into_owned()
-}
-
-/// Returns the body of `message`.
-pub(crate) fn body(message: &[u8]) -> Vec<u8> {
-    Message::parse(message).expect("a message").body().to_vec()
-}
 
 impl Rig {
     /// Returns the next message to the stranger at `place` with this beginning. Earlier messages
@@ -76,7 +38,8 @@ impl Rig {
         session: &str,
     ) {
         let lines = format!("Contact: <sip:{place}>\r\n{lines}");
-        let bytes = response(request, self.places[to], status, tag, &lines, session);
+        let bytes =
+            test_support::flow::response(request, self.places[to], status, tag, &lines, session);
         self.send(place, to, &bytes);
     }
 }
