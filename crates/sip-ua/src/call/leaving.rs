@@ -6,10 +6,9 @@ use super::state::{Call, Established, Leaving, State};
 use crate::client_transaction::Owner;
 use crate::core::Core;
 use crate::draft::Draft;
-use crate::server_transaction::{Answer, ServerKey};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use sip::{Flow, Instant, Message, Method};
+use sip::{Instant, Message, Method};
 
 impl Established {
     /// Returns the state in which the BYE waits, unless it may be sent at once.
@@ -59,30 +58,8 @@ impl Call {
         self.left(core);
     }
 
-    fn left(&mut self, core: &mut Core) {
+    pub(super) fn left(&mut self, core: &mut Core) {
         core.leaving -= 1;
         self.state = State::Over;
-    }
-
-    /// Processes a request in the dialog: only the BYE of the other end is accepted.
-    pub(super) fn on_request_leaving(
-        &mut self,
-        core: &mut Core,
-        request: &Message<'_>,
-        flow: &Flow,
-        key: ServerKey,
-        now: Instant,
-    ) {
-        let State::Leaving(leaving) = &mut self.state else { return };
-        let status = match leaving.dialog.check_cseq(request) {
-            Err(error) => error.status(),
-            Ok(()) if request.method() == Some(Method::Bye) => 200,
-            Ok(()) => 481,
-        };
-        let tag = self.local_tag();
-        core.respond(request, flow, key, &Answer::status(status, &tag), now);
-        if status == 200 {
-            self.left(core);
-        }
     }
 }

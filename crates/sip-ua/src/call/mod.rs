@@ -4,6 +4,7 @@
 mod ack;
 mod bye;
 mod early;
+mod ended;
 mod error;
 mod established;
 mod exchange;
@@ -50,13 +51,8 @@ impl Call {
         key: ServerKey,
         now: Instant,
     ) {
-        match self.state {
-            State::Referred(_) => {
-                return self.on_request_referred(core, request, flow, key, now);
-            }
-            State::Leaving(_) => return self.on_request_leaving(core, request, flow, key, now),
-            State::Mortal(_) => return self.on_request_mortal(core, request, flow, key, now),
-            _ => {}
+        if self.on_request_ended(core, request, flow, key, now) {
+            return;
         }
         let tag = self.local_tag();
         let refuse = |core: &mut Core, status: u16| {

@@ -1,14 +1,13 @@
 //! Ended calls with a pending transfer: the dialog is kept until the last notification (RFC 5057,
 //! RFC 5359 section 2.4).
 
-use super::exchange::{cseq_of, is_last};
+use super::exchange::cseq_of;
 use super::referral::{Referrals, TELLS};
 use super::state::{Call, Referred, State};
 use crate::client_transaction::RequestResult;
 use crate::core::Core;
-use crate::server_transaction::{Answer, ServerKey};
 use alloc::boxed::Box;
-use sip::{Flow, Instant, Message, Method};
+use sip::{Instant, Method};
 
 impl Call {
     /// Ends the call. A pending transfer is still notified.
@@ -25,30 +24,6 @@ impl Call {
         self.leave(core, now);
         if let Some(referred) = referred {
             self.state = State::Referred(referred);
-        }
-    }
-
-    /// Processes a request in the dialog of an ended call. Only the progress of the local transfer
-    /// is accepted. It is not reported to the owner, which has ended the call.
-    pub(super) fn on_request_referred(
-        &mut self,
-        core: &mut Core,
-        request: &Message<'_>,
-        flow: &Flow,
-        key: ServerKey,
-        now: Instant,
-    ) {
-        let State::Referred(referred) = &mut self.state else { return };
-        let is_asking = referred.referrals.is_asking;
-        let status = match referred.dialog.check_cseq(request) {
-            Err(error) => error.status(),
-            Ok(()) if is_asking && request.method() == Some(Method::Notify) => 200,
-            Ok(()) => 481,
-        };
-        let tag = self.local_tag();
-        core.respond(request, flow, key, &Answer::status(status, &tag), now);
-        if status == 200 && is_last(request) {
-            self.state = State::Over;
         }
     }
 
