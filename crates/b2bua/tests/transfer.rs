@@ -116,3 +116,25 @@ fn a_second_transfer_is_notified_by_its_own_number() {
     rig.act(0, |phone, now| phone.hang_up(now, caller));
     rig.finish();
 }
+
+#[test]
+fn the_requests_of_one_call_take_no_room_from_those_of_another() {
+    let passing = sip_ua::Config { passes: true, ..sip_ua::Config::default() };
+    let configs = [Rig::phones(1), vec![passing], Rig::phones(1)].concat();
+    let mut rig = Rig::new(35, &configs);
+    let (first, _) = rig.establish(0, 1);
+    let (second, _) = rig.establish(0, 2);
+    // The phone answers none.
+    for _ in 0..60 {
+        inform(&mut rig, 0, first, "text/plain", b"x");
+        rig.pass(Duration::from_millis(50));
+    }
+    assert_eq!((rig.count(1, "INFO") >= 50, rig.count(0, "SIP/2.0 500")), (true, 10));
+    inform(&mut rig, 0, second, "text/plain", b"x");
+    let event = rig.expect_where(0, |event| matches!(event, Event::Response { response: Ok(response), .. } if response.starts_with(b"SIP/2.0 415")));
+    assert!(event.call().is_none());
+    for call in [first, second] {
+        rig.act(0, |phone, now| phone.hang_up(now, call));
+    }
+    rig.finish();
+}

@@ -21,6 +21,14 @@ pub(crate) struct News {
     pub(crate) status: u16,
 }
 
+/// A request that the owner passes on.
+pub(crate) struct Passed {
+    pub(crate) call: CallId,
+    pub(crate) asked: Asked,
+    /// The tag of its response.
+    pub(crate) tag: Vec<u8>,
+}
+
 /// An owner of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum TimerKey {
@@ -61,8 +69,9 @@ pub(crate) struct Core {
     pub(crate) shorten: Option<Shorten>,
     /// The ACKs of 2xx that may have to be sent, or sent again, on another flow.
     pub(crate) acks: Acks,
-    /// The requests that the owner passes on, with the tags of their responses.
-    pub(crate) passed: BTreeMap<RequestId, (Asked, Vec<u8>)>,
+    /// The requests that the owner passes on, and their number for each call that has some.
+    pub(crate) passed: BTreeMap<RequestId, Passed>,
+    pub(crate) passed_of: BTreeMap<CallId, usize>,
     /// The number of ended calls whose BYE waits for an ACK.
     pub(crate) leaving: usize,
     numbers: u64,
@@ -87,6 +96,7 @@ impl Core {
             shorten: None,
             acks: Acks::default(),
             passed: BTreeMap::new(),
+            passed_of: BTreeMap::new(),
             leaving: 0,
             numbers: 0,
         };

@@ -4,7 +4,7 @@
 use super::error::{CallError, CallState};
 use super::state::Call;
 use crate::client_transaction::{Owner, RequestResult};
-use crate::core::{Core, contact};
+use crate::core::{Core, Passed, contact};
 use crate::draft::Draft;
 use crate::event::{Event, RequestId};
 use crate::server_transaction::{Answer, Asked, ServerKey};
@@ -13,8 +13,9 @@ use alloc::string::ToString;
 use alloc::vec::Vec;
 use sip::{Encode, Flow, Instant, Message, Method};
 
-/// The maximum number of requests that wait for the owner's response.
+/// The maximum number of requests that wait for the owner's response, of all calls and of one.
 const MAX_WAITING: usize = 10_000;
+const MAX_OF_CALL: usize = 50;
 
 /// A request within a call, for [`Agent::request`](crate::Agent::request).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,13 +41,15 @@ impl Call {
         now: Instant,
     ) {
         let tag = self.local_tag();
-        if core.passed.len() >= MAX_WAITING {
+        let of_call = core.passed_of.get(&self.id).copied().unwrap_or_default();
+        if core.passed.len() >= MAX_WAITING || of_call >= MAX_OF_CALL {
             return core.respond(request, flow, key, &Answer::status(500, &tag), now);
         }
         let id = core.new_request();
         let message = request.as_bytes().to_vec();
         let asked = Asked { request: message.clone(), flow: *flow, key };
-        core.passed.insert(id, (asked, tag));
+        core.passed.insert(id, Passed { call: self.id, asked, tag });
+        core.passed_of.insert(self.id, of_call + 1);
         core.tell(Event::Request { call: self.id, request: id, message });
     }
 
@@ -90,7 +93,13 @@ impl Core {
         lines: &[u8],
         now: Instant,
     ) -> bool {
-        let Some((asked, tag)) = self.passed.remove(&id) else { return false };
+        let Some(Passed { call, asked, tag }) = self.passed.remove(&id) else { return false };
+        if let Some(count) = self.passed_of.get_mut(&call) {
+            *count -= 1;
+            if *count == 0 {
+                self.passed_of.remove(&call);
+            }
+        }
         let Ok(request) = Message::parse(&asked.request) else { return false };
         let mut all = Vec::new();
         // Both methods create or refresh a subscription (RFC 6665 section 4.1.2).
