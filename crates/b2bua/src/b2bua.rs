@@ -6,8 +6,9 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::hash::Hasher;
 use core::net::IpAddr;
-use hashbrown::HashMap;
-use sip::{Flow, Instant};
+use hashbrown::{HashMap, HashSet};
+use sip::header::NameAddr;
+use sip::{Flow, HeaderName, Instant, Message};
 use sip_ua::{Agent, CallId, Event, Reliable, RequestId, Transmit};
 use siphasher::sip::SipHasher13;
 
@@ -50,7 +51,7 @@ pub struct B2bua {
     pub(crate) received: Vec<u8>,
     pub(crate) events: VecDeque<crate::Event>,
     /// The bridges with a description that is to be offered as soon as possible.
-    pub(crate) due: Vec<BridgeId>,
+    pub(crate) due: HashSet<BridgeId>,
     pub(crate) counters: Counters,
     /// Numbers of bridges.
     pub(crate) numbers: u64,
@@ -90,7 +91,7 @@ impl B2bua {
             digits: HashMap::default(),
             received: Vec::new(),
             events: VecDeque::new(),
-            due: Vec::new(),
+            due: HashSet::default(),
             counters: Counters::default(),
             numbers: 0,
             key,
@@ -103,6 +104,7 @@ impl B2bua {
         if flow.is_internal() {
             self.agent.receive(now, flow, bytes);
             self.process(now);
+            self.offer_due_after(bytes, now);
         }
     }
 
@@ -166,8 +168,25 @@ impl B2bua {
         while let Some(event) = self.agent.poll_event() {
             self.on_event(event, now);
         }
-        for id in core::mem::take(&mut self.due) {
-            self.offer_due(now, id);
+    }
+
+    /// Offers what is due in the call of the message `bytes`, which may have changed a leg without an
+    /// event, such as an ACK.
+    fn offer_due_after(&mut self, bytes: &[u8], now: Instant) {
+        if self.due.is_empty() {
+            return;
+        }
+        let call = Message::parse(bytes).ok().and_then(|message| {
+            // A leg has the tag in To of its requests, and that in From of its responses.
+            let name = match message.status() {
+                Some(_) => HeaderName::From,
+                None => HeaderName::To,
+            };
+            let end = NameAddr::parse(name, message.value(name)?).ok()?;
+            self.agent.call_of(message.value(HeaderName::CallId)?, end.tag()?)
+        });
+        if let Some(call) = call {
+            self.offer_due(now, call);
         }
     }
 
@@ -200,6 +219,7 @@ impl B2bua {
         self.received.clear();
         if let Some(call) = call {
             self.report_answered(call);
+            self.offer_due(now, call);
         }
     }
 

@@ -92,6 +92,8 @@ pub(crate) struct Bridge {
     pub(crate) early: Option<u32>,
     /// The header field lines of the answer, while the description of the callee is awaited.
     pub(crate) answer: Option<Vec<u8>>,
+    /// The leg that has requested an offer, while the offer of the other leg is awaited.
+    pub(crate) asks: Option<Side>,
     /// The leg to which the other leg's description is to be offered as soon as possible.
     pub(crate) due: Option<Side>,
     /// The number of offers that neither party has asked for.
@@ -110,6 +112,7 @@ impl Bridge {
             invitation: Some(invitation),
             early: None,
             answer: None,
+            asks: None,
             due: None,
             offers: 0,
             is_reported: false,

@@ -48,6 +48,7 @@ impl B2bua {
             self.report_ended(id);
         }
         self.bridges.remove(&id);
+        self.due.remove(&id);
         if let Some(count) = self.sources.get_mut(&source) {
             *count -= 1;
             if *count == 0 {

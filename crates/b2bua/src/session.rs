@@ -40,11 +40,22 @@ impl B2bua {
             return;
         };
         let Some(offer) = offer else {
-            // The party is offered what the other one has described.
-            let sent = bridge.leg(side).sent.clone();
-            let _ = agent.accept(now, call, &sent);
+            match agent.ask_once(now, other) {
+                Ok(()) => bridge.asks = Some(side),
+                Err(CallError::OfferPending) => drop(agent.refuse(now, call, REQUEST_PENDING)),
+                Err(_) => self.offer_known(id, side, now),
+            }
             return;
         };
+        if bridge.asks.take_if(|asks| *asks == side.other()).is_some() {
+            let written = bridge.leg(side.other()).write(&offer);
+            bridge.leg(side).offer = Some(offer);
+            if agent.accept(now, other, &written).is_err() {
+                bridge.leg(side).offer = None;
+                let _ = agent.refuse(now, call, REQUEST_PENDING);
+            }
+            return;
+        }
         if side == Side::Callee && agent.invite(other).is_some() && bridge.is_offerless() {
             return self.pass_first_offer(call, offer, now);
         }
@@ -61,6 +72,14 @@ impl B2bua {
                 let _ = agent.refuse(now, call, REQUEST_PENDING);
             }
         }
+    }
+
+    /// Offers to the party of `side`, which has requested an offer, the description that it knows.
+    fn offer_known(&mut self, id: BridgeId, side: Side, now: Instant) {
+        let Some(bridge) = self.bridges.get_mut(&id) else { return };
+        let Some(call) = bridge.call(side) else { return };
+        let sent = bridge.leg(side).sent.clone();
+        let _ = self.agent.accept(now, call, &sent);
     }
 
     /// Passes the offer of the callee to a caller that has made none: in the answer, or reliably
@@ -92,9 +111,9 @@ impl B2bua {
             }
             None => {
                 bridge.leg(side).received = answer;
-                // A bridge is listed once.
-                if is_news && bridge.due.replace(side.other()).is_none() {
-                    self.due.push(id);
+                if is_news {
+                    bridge.due = Some(side.other());
+                    self.due.insert(id);
                 }
             }
         }
@@ -105,17 +124,28 @@ impl B2bua {
         let Some((id, side)) = self.find(call) else { return };
         let Some(bridge) = self.bridges.get_mut(&id) else { return };
         let Some(other) = bridge.call(side.other()) else { return };
+        if bridge.asks.take_if(|asks| *asks == side.other()).is_some() {
+            match failure {
+                // The other end has no offer.
+                Failure::Protocol(_) => self.offer_known(id, side.other(), now),
+                _ => drop(self.agent.refuse(now, other, failure.status())),
+            }
+            return;
+        }
         if bridge.leg(side.other()).offer.take().is_some() {
             let _ = self.agent.refuse(now, other, failure.status());
         }
     }
 
-    /// Offers a description to the leg that does not have it yet, as soon as that is possible.
-    pub(crate) fn offer_due(&mut self, now: Instant, id: BridgeId) {
+    /// Offers a description to the leg of the bridge of `call` that does not have it yet, if that is
+    /// possible now. To be called after each change of a leg.
+    pub(crate) fn offer_due(&mut self, now: Instant, call: CallId) {
+        let Some((id, _)) = self.find(call).filter(|(id, _)| self.due.contains(id)) else { return };
         let Some(bridge) = self.bridges.get_mut(&id) else { return };
         let Some(side) = bridge.due else { return };
         if bridge.offers >= MAX_OFFERS {
             bridge.due = None;
+            self.due.remove(&id);
             return;
         }
         let description = bridge.leg(side.other()).received.clone();
@@ -125,8 +155,9 @@ impl B2bua {
                 bridge.due = None;
                 bridge.offers += 1;
             }
-            Err(CallError::OfferPending) => self.due.push(id),
+            Err(CallError::OfferPending) => return,
             Err(_) => bridge.due = None,
         }
+        self.due.remove(&id);
     }
 }

@@ -203,7 +203,7 @@ impl B2bua {
         // A caller with a settled session does not look at the one in the answer.
         if has_early_media && !is_same(&earlier, &session) {
             bridge.due = Some(Side::Caller);
-            self.due.push(id);
+            self.due.insert(id);
         }
         let written = bridge.leg(Side::Caller).write(&session);
         bridge.leg(Side::Callee).received = session;

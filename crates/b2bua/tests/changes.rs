@@ -153,3 +153,105 @@ fn a_phone_that_vanishes_ends_the_call_of_the_other() {
     rig.pass(Duration::from_secs(100));
     assert_eq!((rig.b2bua.calls(), rig.b2bua.remains()), (0, 0));
 }
+
+/// The caller asks for an offer.
+fn ask(rig: &mut Rig, phone: usize, call: sip_ua::CallId) {
+    rig.act(phone, |phone, now| phone.offer(now, call, Vec::new()));
+}
+
+#[test]
+fn an_end_that_asks_gets_the_offer_of_the_other_end_and_answers_it() {
+    let mut rig = Rig::new(25, &Rig::phones(2));
+    let (caller, callee) = rig.establish(0, 1);
+    rig.pass(Duration::from_secs(1));
+    for (from, to, asking, other) in [(0, 1, caller, callee), (1, 0, callee, caller)] {
+        ask(&mut rig, from, asking);
+        let event = rig.expect_where(to, |event| matches!(event, Event::Offer { .. }));
+        assert!(matches!(event, Event::Offer { offer: None, .. }), "{event:?}");
+        let offer = session(to, 7002, "sendrecv");
+        rig.act(to, |phone, now| phone.accept(now, other, &offer));
+        let offered =
+            offer_of(rig.expect_where(from, |event| matches!(event, Event::Offer { .. })));
+        assert_eq!(without_origin(&offered), without_origin(&offer));
+        let answer = session(from, 7102, "recvonly");
+        rig.act(from, |phone, now| phone.accept(now, asking, &answer));
+        let event = rig.expect_where(to, |event| matches!(event, Event::Answer { .. }));
+        assert_eq!(without_origin(&answer_of(event)), without_origin(&answer));
+        assert!(rig.last(to, "ACK").contains("m=audio 7102 "), "the answer is in the ACK");
+        rig.pass(Duration::from_secs(1));
+    }
+    // Both sessions are known afterwards.
+    rig.act(0, |phone, now| phone.offer(now, caller, session(0, 4002, "sendrecv")));
+    offer_of(rig.expect_where(1, |event| matches!(event, Event::Offer { .. })));
+    rig.act(1, |phone, now| phone.accept(now, callee, &session(1, 5002, "sendrecv")));
+    rig.expect_where(0, |event| matches!(event, Event::Answer { .. }));
+    rig.act(0, |phone, now| phone.hang_up(now, caller));
+    rig.finish();
+}
+
+#[test]
+fn a_refused_request_for_an_offer_leaves_the_session() {
+    let mut rig = Rig::new(26, &Rig::phones(2));
+    let (caller, callee) = rig.establish(0, 1);
+    rig.pass(Duration::from_secs(1));
+    ask(&mut rig, 0, caller);
+    rig.expect_where(1, |event| matches!(event, Event::Offer { offer: None, .. }));
+    rig.act(1, |phone, now| phone.refuse(now, callee, 488));
+    let event = rig.expect_where(0, |event| matches!(event, Event::OfferFailed { .. }));
+    let Event::OfferFailed { failure, .. } = event else { panic!("{event:?}") };
+    assert_eq!((failure.status(), rig.b2bua.calls()), (488, 1));
+    // An offer of the other end is no answer to that request.
+    rig.act(1, |phone, now| phone.offer(now, callee, session(1, 5002, "sendrecv")));
+    offer_of(rig.expect_where(0, |event| matches!(event, Event::Offer { .. })));
+    rig.act(0, |phone, now| phone.accept(now, caller, &session(0, 4002, "sendrecv")));
+    rig.expect_where(1, |event| matches!(event, Event::Answer { .. }));
+    rig.act(1, |phone, now| phone.hang_up(now, callee));
+    rig.finish();
+}
+
+#[test]
+fn crossing_requests_for_offers_are_answered_in_turn() {
+    for seed in 0..100 {
+        let mut rig = Rig::new(seed, &Rig::phones(2));
+        let (caller, callee) = rig.establish(0, 1);
+        rig.pass(Duration::from_secs(1));
+        ask(&mut rig, 0, caller);
+        rig.pass(Duration::from_millis(seed));
+        if rig.phones[1].may_offer(callee) {
+            ask(&mut rig, 1, callee);
+        }
+        let calls = [caller, callee];
+        let mut offers = 0;
+        for _ in 0..2000 {
+            rig.pass(Duration::from_millis(10));
+            for phone in 0..2 {
+                for event in rig.events(phone) {
+                    let Event::Offer { offer, .. } = event else { continue };
+                    offers += usize::from(offer.is_some());
+                    let description = session(phone, 4002, "sendrecv");
+                    rig.act(phone, |it, now| it.accept(now, calls[phone], &description));
+                }
+            }
+        }
+        assert!(offers >= 1, "no request is answered with seed {seed}");
+        for (phone, call) in calls.into_iter().enumerate() {
+            assert!(rig.phones[phone].may_offer(call), "phone {phone} waits with seed {seed}");
+        }
+        rig.act(0, |phone, now| phone.hang_up(now, caller));
+        rig.finish();
+    }
+}
+
+#[test]
+fn an_end_that_vanishes_after_its_request_for_an_offer_ends_the_call() {
+    let mut rig = Rig::new(27, &Rig::phones(2));
+    let (caller, callee) = rig.establish(0, 1);
+    rig.pass(Duration::from_secs(1));
+    ask(&mut rig, 0, caller);
+    rig.expect_where(1, |event| matches!(event, Event::Offer { offer: None, .. }));
+    rig.silence(0);
+    rig.act(1, |phone, now| phone.accept(now, callee, &session(1, 5002, "sendrecv")));
+    rig.expect_where(1, |event| matches!(event, Event::Ended { .. }));
+    rig.pass(Duration::from_secs(100));
+    assert_eq!((rig.b2bua.calls(), rig.b2bua.remains()), (0, 0));
+}

@@ -73,6 +73,16 @@ impl Agent {
         self.with(now, call, |call, core| call.offer_once(core, session, now))
     }
 
+    /// Requests an offer of the other end within an answered call (RFC 3261 section 14.2). It comes as
+    /// [`Event::Offer`](crate::Event::Offer), and its answer is sent in the ACK. The request is not
+    /// repeated, like [`Agent::offer_once`].
+    ///
+    /// # Errors
+    /// [`CallError`] if the call is not answered, or a change is in progress.
+    pub fn ask_once(&mut self, now: Instant, call: CallId) -> Result<(), CallError> {
+        self.with(now, call, |call, core| call.ask_once(core, now))
+    }
+
     /// Returns true if [`Agent::offer_once`] is allowed.
     #[must_use]
     pub fn may_offer_now(&self, call: CallId) -> bool {

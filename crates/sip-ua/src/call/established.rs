@@ -2,7 +2,7 @@
 //! sections 13.3.1.4 and 14.1).
 
 use super::ack::{acknowledge, next_hop, refuse_answer};
-use super::exchange::{Offer, cseq_of, session_of};
+use super::exchange::{Offer, Turn, cseq_of, session_of};
 use super::state::{Call, State, Unacknowledged};
 use crate::client_transaction::RequestResult;
 use crate::core::Core;
@@ -88,14 +88,26 @@ impl Call {
         {
             return core.send(*flow, bytes.clone());
         }
-        let is_new = established.exchange.sent.as_ref().is_some_and(|sent| sent.id == result.id);
-        if !is_new {
+        let sent = established.exchange.sent.as_ref().filter(|sent| sent.id == result.id);
+        let Some(sent) = sent else {
             // The content of the ACK waits for the owner's decision.
             return;
-        }
+        };
+        let offer = session_of(answer).filter(|_| sent.session.is_empty());
         let asked = established.dialog.next_hop().to_vec();
         let _ = established.dialog.on_success_received(answer);
         let dialog = established.dialog.clone();
+        if let Some(offer) = offer {
+            // The answer to a requested offer is in the ACK.
+            let exchange = &mut established.exchange;
+            exchange.sent = None;
+            exchange.offer = Offer::Theirs;
+            exchange.turn = Some(Turn::Ack(cseq, result.flow));
+            exchange.note_allow(answer);
+            self.note_way(next_hop(&dialog), result.flow, Some(&asked));
+            self.note_timer(core, answer, now);
+            return core.tell(Event::Offer { call: self.id, offer: Some(offer) });
+        }
         let way = (result.flow, Some(&asked[..]));
         established.ack = acknowledge(core, self.id, &dialog, cseq, way, b"");
         self.note_way(next_hop(&dialog), result.flow, Some(&asked));

@@ -158,7 +158,8 @@ impl Call {
         Ok(())
     }
 
-    /// Rejects the requested change. The session is unchanged. A call without a first session ends.
+    /// Rejects the requested change. The session is unchanged: an offer in a 2xx is answered with the
+    /// description as before. A call without a first session ends.
     pub(crate) fn refuse(
         &mut self,
         core: &mut Core,
@@ -167,6 +168,10 @@ impl Call {
     ) -> Result<(), CallError> {
         let tag = self.local_tag();
         let (_, exchange) = self.asked().ok_or(CallError::State(CallState::OfferReceived))?;
+        let local = exchange.local.clone();
+        if exchange.is_settled && matches!(exchange.turn, Some(Turn::Ack(..))) {
+            return self.accept(core, &local, now);
+        }
         exchange.offer = Offer::None;
         match exchange.turn.take() {
             Some(Turn::Response(asked)) => {
@@ -236,6 +241,14 @@ impl Call {
         }
         self.send_offer(core, session, MAX_TRIES, now);
         Ok(())
+    }
+
+    /// Requests an offer of the other end, on behalf of another party.
+    pub(crate) fn ask_once(&mut self, core: &mut Core, now: Instant) -> Result<(), CallError> {
+        if !self.is_established() {
+            return Err(CallError::State(CallState::Established));
+        }
+        self.offer_once(core, Vec::new(), now)
     }
 
     /// Offers a new session, such as a hold, another codec, or another address.
