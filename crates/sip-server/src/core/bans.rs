@@ -50,7 +50,7 @@ impl<R: RawMutex> Bans<R> {
         if self.last_end.load(Ordering::Relaxed) <= now.as_micros() {
             return false;
         }
-        let hash = source.hash(&self.key);
+        let hash = self.key.hash_source(source);
         let shard = self.shard(hash).lock();
         [&shard.young, &shard.old].into_iter().any(|generation| {
             let known = generation.find(hash, |known| known.source == source);
@@ -64,7 +64,7 @@ impl<R: RawMutex> Bans<R> {
         if limits.ban_failures == 0 {
             return false;
         }
-        let hash = source.hash(&self.key);
+        let hash = self.key.hash_source(source);
         let mut shard = self.shard(hash).lock();
         let Shard { young, old } = &mut *shard;
         let take = |generation: &mut HashTable<Failures>| {
@@ -87,7 +87,7 @@ impl<R: RawMutex> Bans<R> {
         if young.len() >= limits.max_sources.div_ceil(2 * SHARDS).max(1) {
             *old = core::mem::take(young);
         }
-        young.insert_unique(hash, known, |known| known.source.hash(&self.key));
+        young.insert_unique(hash, known, |known| self.key.hash_source(known.source));
         is_banned
     }
 

@@ -2,6 +2,8 @@
 //! strangers return is authenticated with one.
 
 use alloc::vec::Vec;
+use core::net::IpAddr;
+use sip::Source;
 use siphasher::sip::{SipHasher13, SipHasher24};
 
 /// A secret key for one purpose.
@@ -33,6 +35,14 @@ impl Key {
     /// both functions: a piece could be chosen that has the hash of a list.
     pub(crate) fn hash_one(&self, piece: &[u8]) -> u64 {
         SipHasher13::new_with_key(&self.0).hash(piece)
+    }
+
+    /// A hash of `source` for tables.
+    pub(crate) fn hash_source(&self, source: Source) -> u64 {
+        match source.address() {
+            IpAddr::V4(ip) => self.hash_one(&ip.octets()),
+            IpAddr::V6(ip) => self.hash_one(&ip.octets()),
+        }
     }
 
     /// A hash of `parts` that peers see and return as a proof: SipHash-2-4.

@@ -32,12 +32,12 @@ impl KnownSources {
 
     /// The entry of `source` alone.
     pub(crate) fn any_user(&self, source: Source) -> Pair {
-        Pair(source.hash(&self.key))
+        Pair(self.key.hash_source(source))
     }
 
     /// The entry of `user` at `source`.
     pub(crate) fn pair(&self, source: Source, user: &AddressOfRecord) -> Pair {
-        Pair(source.hash(&self.key).rotate_left(32) ^ user.hash())
+        Pair(self.key.hash_source(source).rotate_left(32) ^ user.hash())
     }
 
     /// Records a login of `user` from `source`.

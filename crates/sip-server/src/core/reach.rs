@@ -124,12 +124,12 @@ impl Answered {
     }
 
     pub(crate) fn note(&self, source: Source) {
-        let hash = source.hash(&self.key);
+        let hash = self.key.hash_source(source);
         self.slots[hash as usize % SLOTS].store(hash, Ordering::Relaxed);
     }
 
     pub(crate) fn has(&self, source: Source) -> bool {
-        let hash = source.hash(&self.key);
+        let hash = self.key.hash_source(source);
         self.slots[hash as usize % SLOTS].load(Ordering::Relaxed) == hash
     }
 }

@@ -83,7 +83,7 @@ pub(super) fn body_of_request(
         side: Side::Caller,
         begins,
         parties,
-        owner: Source::of(from.remote.ip()).hash(&env.keys.media),
+        owner: env.keys.media.hash_source(Source::of(from.remote.ip())),
         now: Duration::from_micros(env.now.as_micros()),
     };
     let Some(description) = description else {
