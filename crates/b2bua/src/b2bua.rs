@@ -5,10 +5,9 @@ use crate::config::Config;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::hash::Hasher;
-use core::net::IpAddr;
 use hashbrown::{HashMap, HashSet};
 use sip::header::NameAddr;
-use sip::{Flow, HeaderName, Instant, Message};
+use sip::{Flow, HeaderName, Instant, Message, Source};
 use sip_ua::{Agent, CallId, Event, Reliable, RequestId, Transmit};
 use siphasher::sip::SipHasher13;
 
@@ -39,7 +38,7 @@ pub struct B2bua {
     /// The bridge of each call that has not ended.
     pub(crate) bridge_of: HashMap<CallId, (BridgeId, Side)>,
     /// The number of calls of each source.
-    pub(crate) sources: HashMap<IpAddr, usize>,
+    pub(crate) sources: HashMap<Source, usize>,
     /// The requests that pass: the identifier as sent to the one leg, and as received from the
     /// other.
     pub(crate) passing: HashMap<RequestId, RequestId>,
@@ -183,7 +182,7 @@ impl B2bua {
                 None => HeaderName::To,
             };
             let end = NameAddr::parse(name, message.value(name)?).ok()?;
-            self.agent.call_of(message.value(HeaderName::CallId)?, end.tag()?)
+            self.agent.call_of_tag(message.value(HeaderName::CallId)?, end.tag()?)
         });
         if let Some(call) = call {
             self.offer_due(now, call);

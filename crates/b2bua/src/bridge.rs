@@ -3,9 +3,8 @@
 use crate::digits::LegDigits;
 use crate::origin::Origin;
 use alloc::vec::Vec;
-use core::net::{IpAddr, Ipv6Addr};
-use sip::Flow;
-use sip_ua::CallId;
+use sip::{Flow, Source};
+use sip_ua::{CallId, Envelope};
 
 /// The side of a leg.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +75,8 @@ pub(crate) struct Invitation {
     pub(crate) lines: Vec<u8>,
     /// The offer of the caller.
     pub(crate) offer: Option<Vec<u8>>,
+    /// The body around it.
+    pub(crate) envelope: Option<Envelope>,
     /// True if the caller supports reliable provisional responses.
     pub(crate) is_reliable: bool,
 }
@@ -135,15 +136,7 @@ impl Bridge {
     }
 
     /// The source that is charged for the call.
-    pub(crate) const fn source(&self) -> IpAddr {
-        source(self.flow.remote.ip())
-    }
-}
-
-/// Returns the source that contains `address`: an IPv4 address, or an IPv6 /64.
-pub(crate) const fn source(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V4(address) => IpAddr::V4(address),
-        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
+    pub(crate) const fn source(&self) -> Source {
+        Source::of(self.flow.remote.ip())
     }
 }

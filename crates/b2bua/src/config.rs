@@ -12,6 +12,9 @@ pub struct Config {
     pub calls: usize,
     /// The maximum number of calls of one source: an IPv4 address, or an IPv6 /64.
     pub calls_of_source: usize,
+    /// The maximum length of a body in bytes, without its session description. Requests with a longer
+    /// one are rejected with 413, and responses lose it.
+    pub body: usize,
     /// The maximum time until a call is answered.
     pub ringing: Duration,
     /// The session interval without a refresh on each leg (RFC 4028). `None`: unlimited.
@@ -24,6 +27,7 @@ impl Default for Config {
             product: concat!("barebell/", env!("CARGO_PKG_VERSION")).into(),
             calls: 5_000,
             calls_of_source: 500,
+            body: 16_384,
             ringing: Duration::from_secs(300),
             session_expires: Some(Duration::from_secs(1800)),
         }

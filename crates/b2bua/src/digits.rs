@@ -113,7 +113,7 @@ impl B2bua {
         is_of_caller: bool,
         digit: InfoDigit,
     ) {
-        let found = self.agent.call_of(call_id, caller_tag).and_then(|call| self.find(call));
+        let found = self.agent.call_of_tag(call_id, caller_tag).and_then(|call| self.find(call));
         let Some((id, Side::Callee)) = found else { return };
         let Some(bridge) = self.bridges.get_mut(&id) else { return };
         let side = if is_of_caller { Side::Caller } else { Side::Callee };

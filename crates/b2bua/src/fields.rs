@@ -5,6 +5,7 @@
 use alloc::vec::Vec;
 use sip::header::{NameAddr, tokens};
 use sip::{Encode, HeaderName, Message};
+use sip_ua::Envelope;
 
 /// The header fields that belong to one leg.
 const OF_LEG: [HeaderName; 29] = [
@@ -40,7 +41,8 @@ const OF_LEG: [HeaderName; 29] = [
 ];
 
 /// Those without a [`HeaderName`], in lower case.
-const OTHERS_OF_LEG: [&[u8]; 8] = [
+const OTHERS_OF_LEG: [&[u8]; 9] = [
+    b"content-language",
     b"mime-version",
     b"content-disposition",
     b"content-id",
@@ -50,6 +52,46 @@ const OTHERS_OF_LEG: [&[u8]; 8] = [
     b"security-server",
     b"security-verify",
 ];
+
+/// The header fields that describe a body, besides Content-Type and Content-Length, in lower case.
+const OF_BODY: [&[u8]; 5] = [
+    b"mime-version",
+    b"content-disposition",
+    b"content-id",
+    b"content-encoding",
+    b"content-language",
+];
+
+/// Returns the lines that describe the body of `message`, besides Content-Type and Content-Length.
+pub(crate) fn of_body(message: &Message<'_>) -> Vec<u8> {
+    let mut lines = Vec::new();
+    for field in message.fields() {
+        let name = match field.name {
+            HeaderName::ContentEncoding => &b"content-encoding"[..],
+            _ => field.raw_name(),
+        };
+        if OF_BODY.iter().any(|known| name.eq_ignore_ascii_case(known)) {
+            lines.extend_from_slice(field.line);
+        }
+    }
+    lines
+}
+
+/// Returns the body of `message` around its session description, if it is not too long.
+///
+/// # Errors
+/// It is longer than `limit`.
+pub(crate) fn envelope(message: &Message<'_>, limit: usize) -> Result<Option<Envelope>, TooLong> {
+    let envelope = Envelope::of(message);
+    if envelope.as_ref().is_some_and(|envelope| envelope.length() > limit) {
+        return Err(TooLong);
+    }
+    Ok(envelope.map(|envelope| Envelope { lines: of_body(message), ..envelope }))
+}
+
+/// A body that is longer than the limit.
+#[derive(Debug)]
+pub(crate) struct TooLong;
 
 /// Returns the lines of `message` that pass to the other leg.
 pub(crate) fn passed(message: &Message<'_>) -> Vec<u8> {

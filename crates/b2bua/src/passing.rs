@@ -3,6 +3,7 @@
 
 use crate::b2bua::B2bua;
 use crate::fields;
+use crate::setup::TOO_LARGE;
 use alloc::vec::Vec;
 use sip::dialog::DialogId;
 use sip::header::NameAddr;
@@ -19,6 +20,9 @@ impl B2bua {
         now: Instant,
     ) {
         match Message::parse(message) {
+            Ok(message) if message.body().len() > self.config.body => {
+                self.agent.respond(now, request, TOO_LARGE, b"");
+            }
             Ok(message) if self.asks_to_play(call, request, &message) => {}
             Ok(message) => self.pass_on(call, request, &message, now),
             Err(_) => self.refuse_request(request, now),
@@ -48,7 +52,7 @@ impl B2bua {
 
     fn pass(&mut self, call: CallId, message: &Message<'_>, now: Instant) -> Option<RequestId> {
         let (id, side) = self.find(call)?;
-        let mut lines = fields::passed(message);
+        let mut lines = [fields::passed(message), fields::of_body(message)].concat();
         let method = match message.method()? {
             Method::Info => Method::Info,
             Method::Message => Method::Message,
@@ -95,16 +99,37 @@ impl B2bua {
             return;
         }
         let Some(request) = self.passing.remove(&sent) else { return };
-        let (status, lines) = match &response {
-            Ok(response) => {
-                let message = Message::parse(response).ok();
-                let status = message.as_ref().and_then(Message::status);
-                let lines = message.map(|message| fields::passed(&message)).unwrap_or_default();
-                (status.unwrap_or(Status::SERVER_INTERNAL_ERROR.code()), lines)
+        let message = match &response {
+            Ok(response) => Message::parse(response).ok(),
+            Err(failure) => {
+                self.agent.respond(now, request, failure.status(), b"");
+                return;
             }
-            Err(failure) => (failure.status(), Vec::new()),
         };
-        self.agent.respond(now, request, status, &lines);
+        let status = message.as_ref().and_then(Message::status);
+        let status = status.unwrap_or(Status::SERVER_INTERNAL_ERROR.code());
+        let Some(message) = message else {
+            self.agent.respond(now, request, status, b"");
+            return;
+        };
+        let mut lines = fields::passed(&message);
+        let mut body = message.body();
+        let body_type = message.value(HeaderName::ContentType);
+        match body_type.filter(|_| !body.is_empty() && body.len() <= self.config.body) {
+            Some(body_type) => {
+                lines.extend(fields::of_body(&message));
+                ("Content-Type: ", body_type, "\r\n").encode(&mut lines);
+            }
+            None => body = b"",
+        }
+        self.agent.respond_with(now, request, status, &lines, body);
+    }
+
+    /// Returns true if `replaces` names a call of this agent with another tag of its party, or a call
+    /// without another leg that could be replaced (RFC 3891 section 3).
+    pub(crate) fn is_of_others(&self, replaces: &Replaces) -> bool {
+        let is_known = self.agent.call_of_tag(&replaces.call_id, &replaces.to_tag).is_some();
+        is_known && self.across(replaces).is_none()
     }
 
     /// Returns `replaces` as the end of the other leg knows the call. Another dialog stays.

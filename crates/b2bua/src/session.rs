@@ -91,7 +91,7 @@ impl B2bua {
         let written = bridge.leg(Side::Caller).write(&offer);
         bridge.leg(Side::Callee).offer = Some(offer);
         let _ = match bridge.answer.take() {
-            Some(lines) => self.agent.answer_with(now, caller, &lines, &written),
+            Some(lines) => self.agent.answer_with(now, caller, &lines, &written, None),
             None => self.agent.ring(now, caller, &written),
         };
     }

@@ -2,13 +2,13 @@
 //! to the answer.
 
 use crate::b2bua::{B2bua, BridgeId};
-use crate::bridge::{Bridge, Invitation, Leg, Side, source};
+use crate::bridge::{Bridge, Invitation, Leg, Side};
 use crate::fields;
 use crate::origin::{Origin, is_same};
 use alloc::vec::Vec;
 use sip::header::number;
-use sip::{Encode, Flow, HeaderName, Instant, Message, Status};
-use sip_ua::{CallId, Placement, Replaces};
+use sip::{Encode, Flow, HeaderName, Instant, Message, Source, Status};
+use sip_ua::{CallId, Envelope, Placement, Replaces};
 
 /// The Max-Forwards of an INVITE without one.
 const MAX_FORWARDS: u32 = 70;
@@ -16,6 +16,16 @@ const MAX_FORWARDS: u32 = 70;
 /// The parameter of the first Route by which the proxy offers other keys to the callee than those
 /// of the caller.
 const OTHER_KEYS: &[u8] = b";keys=other";
+
+/// Request Entity Too Large.
+pub(crate) const TOO_LARGE: u16 = 413;
+
+/// Returns the lines of a response that pass, and its body around the session description, unless
+/// that is longer than `limit`.
+fn passed_response(response: &[u8], limit: usize) -> (Vec<u8>, Option<Envelope>) {
+    let Ok(message) = Message::parse(response) else { return (Vec::new(), None) };
+    (fields::passed(&message), fields::envelope(&message, limit).unwrap_or_default())
+}
 
 impl Invitation {
     /// True if the proxy asks for other keys than those of the caller.
@@ -34,7 +44,7 @@ impl B2bua {
         offer: Option<Vec<u8>>,
         now: Instant,
     ) {
-        let from = source(flow.remote.ip());
+        let from = Source::of(flow.remote.ip());
         let count = self.sources.get(&from).copied().unwrap_or_default();
         let refused = if self.bridges.len() >= self.config.calls {
             self.counters.over_limit += 1;
@@ -52,6 +62,18 @@ impl B2bua {
         }
         let invite = self.agent.invite(call).map(<[u8]>::to_vec).unwrap_or_default();
         let message = Message::parse(&invite).ok();
+        let limit = self.config.body;
+        if message.as_ref().is_some_and(|message| fields::envelope(message, limit).is_err()) {
+            let _ = self.agent.decline_with(now, call, TOO_LARGE, b"");
+            return;
+        }
+        let replaces = message.as_ref().and_then(|it| it.value(HeaderName::Replaces));
+        let replaces = replaces.and_then(Replaces::parse);
+        if replaces.is_some_and(|replaces| self.is_of_others(&replaces)) {
+            let gone = Status::CALL_DOES_NOT_EXIST.code();
+            let _ = self.agent.decline_with(now, call, gone, b"");
+            return;
+        }
         let invitation = message.and_then(|message| self.invitation(&message, offer.clone()));
         let Some(invitation) = invitation.filter(|invitation| invitation.max_forwards > 0) else {
             let _ = self.agent.decline_with(now, call, Status::TOO_MANY_HOPS.code(), b"");
@@ -91,6 +113,7 @@ impl B2bua {
             routes: invite.elements(HeaderName::Route).map(<[u8]>::to_vec).collect(),
             max_forwards: hops.ok()?,
             lines,
+            envelope: fields::envelope(invite, self.config.body).ok()?,
             is_reliable: offer.is_some() || fields::supports(invite, "100rel"),
             offer,
         })
@@ -121,6 +144,7 @@ impl B2bua {
             max_forwards: invitation.max_forwards,
             lines: invitation.lines.clone(),
             session,
+            envelope: invitation.envelope.clone(),
             is_reliable: invitation.is_reliable,
         };
         let call = self.agent.place_for(now, placement);
@@ -173,10 +197,12 @@ impl B2bua {
             bridge.leg(Side::Callee).received = session;
             written
         });
-        let message = Message::parse(&self.received).ok();
-        let lines = message.map(|message| fields::passed(&message)).unwrap_or_default();
+        let (lines, envelope) = passed_response(&self.received, self.config.body);
+        // A body around a description of another branch would be without it.
+        let has_session = session.is_some();
+        let envelope = envelope.filter(|it| has_session || !it.has_session());
         let session = session.unwrap_or_default();
-        let _ = self.agent.progress(now, caller, status, &lines, &session);
+        let _ = self.agent.progress(now, caller, status, &lines, &session, envelope);
     }
 
     /// Passes the answer of the callee to the caller. Without a description the offer of the callee
@@ -186,13 +212,13 @@ impl B2bua {
         let Some(bridge) = self.bridges.get_mut(&id) else { return };
         let Some(caller) = bridge.call(Side::Caller) else { return };
         self.counters.answered += 1;
-        let message = Message::parse(&self.received).ok();
-        let lines = message.map(|message| fields::passed(&message)).unwrap_or_default();
+        let (lines, envelope) = passed_response(&self.received, self.config.body);
         let invitation = bridge.invitation.take();
         let is_offered = invitation.is_some_and(|invitation| invitation.offer.is_some());
         let Some(session) = session else {
+            let envelope = envelope.filter(|envelope| !envelope.has_session());
             if is_offered || !bridge.leg(Side::Callee).received.is_empty() {
-                let _ = self.agent.answer_with(now, caller, &lines, b"");
+                let _ = self.agent.answer_with(now, caller, &lines, b"", envelope);
             } else {
                 bridge.answer = Some(lines);
             }
@@ -207,6 +233,6 @@ impl B2bua {
         }
         let written = bridge.leg(Side::Caller).write(&session);
         bridge.leg(Side::Callee).received = session;
-        let _ = self.agent.answer_with(now, caller, &lines, &written);
+        let _ = self.agent.answer_with(now, caller, &lines, &written, envelope);
     }
 }

@@ -4,7 +4,7 @@ mod rig;
 
 use rig::{Rig, session};
 use sip::Method;
-use sip_ua::{CallId, Event, PassedRequest, Transfer};
+use sip_ua::{CallId, Event, PassedRequest, Placement, Transfer};
 use std::time::Duration;
 
 /// A phone sends an INFO with this media type and body.
@@ -137,4 +137,65 @@ fn the_requests_of_one_call_take_no_room_from_those_of_another() {
         rig.act(0, |phone, now| phone.hang_up(now, call));
     }
     rig.finish();
+}
+
+/// The value of a parameter or of a field in a message.
+fn tag(text: &str, name: &str) -> String {
+    let line = text.lines().find(|line| line.starts_with(name)).expect("the field");
+    line.rsplit("tag=").next().expect("a tag").trim().to_owned()
+}
+
+#[test]
+fn a_call_is_replaced_by_its_full_name_only() {
+    for is_right in [false, true] {
+        let mut rig = Rig::new(36, &Rig::phones(3));
+        let (first, second) = rig.establish(0, 1);
+        let answer = rig.last(0, "SIP/2.0 200");
+        let call_id = answer.lines().find_map(|line| line.strip_prefix("Call-ID: "));
+        let (call_id, mut own) = (call_id.expect("a Call-ID"), tag(&answer, "From:"));
+        if !is_right {
+            own.push('x');
+        }
+        let theirs = tag(&answer, "To:");
+        let lines = format!("Replaces: {call_id};to-tag={theirs};from-tag={own}\r\n");
+        // The third phone has the name of the call as the first one knows it.
+        let flow = sip::Flow {
+            transport: sip::Transport::Udp,
+            local: rig::address(2),
+            remote: ([192, 0, 2, 100], 5060).into(),
+            connection: None,
+        };
+        let third = rig.act(2, |phone, now| {
+            Ok(phone.place_for(
+                now,
+                Placement {
+                    uri: b"sip:p1@192.0.2.100",
+                    from: b"<sip:p2@192.0.2.100>",
+                    to: b"<sip:p1@192.0.2.100>",
+                    routes: &[],
+                    flow,
+                    max_forwards: 70,
+                    lines: lines.into_bytes(),
+                    session: session(2, 6000, "sendrecv"),
+                    envelope: None,
+                    is_reliable: true,
+                },
+            ))
+        });
+        if !is_right {
+            rig.expect_where(2, |event| matches!(event, Event::Ended { .. }));
+            assert_eq!((rig.count(2, "SIP/2.0 481"), rig.b2bua.calls()), (1, 1));
+            rig.act(0, |phone, now| phone.hang_up(now, first));
+            rig.finish();
+            continue;
+        }
+        let event = rig.expect_where(1, |event| matches!(event, Event::Incoming { .. }));
+        let Event::Incoming { call, replaces, .. } = event else { panic!("{event:?}") };
+        assert_eq!(replaces, Some(second), "the dialog is translated");
+        rig.act(1, |phone, now| phone.answer(now, call, &session(1, 7000, "sendrecv")));
+        rig.expect_where(2, |event| matches!(event, Event::Answered { .. }));
+        rig.expect_where(0, |event| matches!(event, Event::Ended { .. }));
+        rig.act(2, |phone, now| phone.hang_up(now, third));
+        rig.finish();
+    }
 }

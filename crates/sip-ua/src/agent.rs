@@ -225,7 +225,7 @@ impl Agent {
     /// [`CallError`] if the call is not an unanswered incoming call.
     pub fn ring(&mut self, now: Instant, call: CallId, session: &[u8]) -> Result<(), CallError> {
         let status = if session.is_empty() { 180 } else { 183 };
-        self.progress(now, call, status, b"", session)
+        self.progress(now, call, status, b"", session, None)
     }
 
     /// Answers a call with `session`: the answer to its offer, or an offer if it has none. The
@@ -234,7 +234,7 @@ impl Agent {
     /// # Errors
     /// [`CallError`] if the call is not an unanswered incoming call.
     pub fn answer(&mut self, now: Instant, call: CallId, session: &[u8]) -> Result<(), CallError> {
-        self.answer_with(now, call, b"", session)
+        self.answer_with(now, call, b"", session, None)
     }
 
     /// Ends the call that the answered `call` replaces, if any.

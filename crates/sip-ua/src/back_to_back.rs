@@ -4,6 +4,7 @@
 use crate::agent::Agent;
 use crate::call::{Call, CallError, CallState, Cause, PassedRequest, Progress};
 use crate::core::via;
+use crate::envelope::Envelope;
 use crate::event::{CallId, RequestId};
 use alloc::vec::Vec;
 use sip::dialog::{Dialog, DialogId};
@@ -34,6 +35,8 @@ pub struct Placement<'a> {
     pub lines: Vec<u8>,
     /// The offer. Empty if the other end makes it.
     pub session: Vec<u8>,
+    /// The body around the offer, if it has more than that.
+    pub envelope: Option<Envelope>,
     /// True if the other end may send reliable provisional responses (RFC 3262).
     pub is_reliable: bool,
 }
@@ -56,6 +59,12 @@ impl Agent {
     pub fn call_of(&self, id: DialogId<'_>) -> Option<CallId> {
         let call = self.calls.of_tag(&self.core, id.call_id, id.local_tag)?;
         call.has(id).then_some(call.id)
+    }
+
+    /// Returns the call with this Call-ID and local tag.
+    #[must_use]
+    pub fn call_of_tag(&self, call_id: &[u8], local_tag: &[u8]) -> Option<CallId> {
+        Some(self.calls.of_tag(&self.core, call_id, local_tag)?.id)
     }
 
     /// Offers `session` within an answered call, or within a call with a settled session whose
@@ -91,13 +100,13 @@ impl Agent {
 
     /// Places a call on behalf of another party. Its destination is not located.
     pub fn place_for(&mut self, now: Instant, placement: Placement<'_>) -> CallId {
-        let Placement { uri, from, to, routes, flow, max_forwards, lines, session, is_reliable } =
-            placement;
+        let Placement { uri, from, to, routes, flow, max_forwards, lines, session, .. } = placement;
+        let Placement { envelope, is_reliable, .. } = placement;
         let (call_id, tag) = (self.core.tokens.next(), self.core.tokens.next());
         let mut dialog = Dialog::new(call_id, from, tag, to, uri);
         dialog.set_routes(routes);
         dialog.set_max_forwards(max_forwards);
-        let cause = Cause { referrer: None, lines, flow: Some(flow), is_reliable };
+        let cause = Cause { referrer: None, lines, flow: Some(flow), is_reliable, envelope };
         let id = self.core.new_call();
         let call = Call::place(&mut self.core, id, None, dialog, session, cause, now);
         self.calls.insert(call);
@@ -106,7 +115,8 @@ impl Agent {
     }
 
     /// Sends a provisional response with this status, 101 to 199, to the caller. Otherwise like
-    /// [`Agent::ring`], with the header field lines `lines`.
+    /// [`Agent::ring`], with the header field lines `lines`, and with the body `envelope` around the
+    /// session.
     ///
     /// # Errors
     /// [`CallError`] if the call is not an unanswered incoming call.
@@ -117,12 +127,15 @@ impl Agent {
         status: u16,
         lines: &[u8],
         session: &[u8],
+        envelope: Option<Envelope>,
     ) -> Result<(), CallError> {
-        let response = Progress { status, lines: lines.to_vec(), session: session.to_vec() };
+        let (lines, session) = (lines.to_vec(), session.to_vec());
+        let response = Progress { status, lines, session, envelope };
         self.with(now, call, |call, core| call.ring(core, response, now))
     }
 
-    /// Answers a call with the header field lines `lines`. Otherwise like [`Agent::answer`].
+    /// Answers a call with the header field lines `lines`, and with the body `envelope` around the
+    /// session. Otherwise like [`Agent::answer`].
     ///
     /// # Errors
     /// [`CallError`] if the call is not an unanswered incoming call.
@@ -132,8 +145,10 @@ impl Agent {
         call: CallId,
         lines: &[u8],
         session: &[u8],
+        envelope: Option<Envelope>,
     ) -> Result<(), CallError> {
-        let response = Progress { status: 200, lines: lines.to_vec(), session: session.to_vec() };
+        let (lines, session) = (lines.to_vec(), session.to_vec());
+        let response = Progress { status: 200, lines, session, envelope };
         self.with(now, call, |call, core| call.answer(core, response, now))?;
         self.end_replaced(now, call);
         Ok(())
@@ -208,7 +223,19 @@ impl Agent {
     /// Answers [`Event::Request`](crate::Event::Request) with this final status and the header
     /// field lines `lines`. Returns false if the request is answered, or unknown.
     pub fn respond(&mut self, now: Instant, request: RequestId, status: u16, lines: &[u8]) -> bool {
-        let is_sent = self.core.respond_passed(request, status, lines, now);
+        self.respond_with(now, request, status, lines, b"")
+    }
+
+    /// Like [`Agent::respond`], with a body. Its Content-Type is in `lines`.
+    pub fn respond_with(
+        &mut self,
+        now: Instant,
+        request: RequestId,
+        status: u16,
+        lines: &[u8],
+        body: &[u8],
+    ) -> bool {
+        let is_sent = self.core.respond_passed(request, status, (lines, body), now);
         self.settle(now);
         is_sent
     }

@@ -29,6 +29,7 @@ mod config;
 mod core;
 mod credentials;
 mod draft;
+mod envelope;
 mod event;
 mod info_digit;
 mod message;
@@ -49,6 +50,7 @@ pub use agent::Agent;
 pub use back_to_back::Placement;
 pub use call::{CallError, CallState, PassedRequest};
 pub use config::{Account, AccountError, AccountId, Config, Password, Reliable};
+pub use envelope::Envelope;
 pub use event::{
     CallId, Denial, End, Event, Failure, Location, MessageId, RegistrationState, RequestId, Ticket,
     Transfer, Transmit,

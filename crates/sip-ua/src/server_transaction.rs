@@ -38,6 +38,7 @@ pub(crate) struct Answer<'a> {
     pub(crate) tag: &'a [u8],
     /// Complete header field lines.
     pub(crate) lines: &'a [u8],
+    /// A session description, unless `lines` has a Content-Type.
     pub(crate) body: &'a [u8],
 }
 

@@ -20,6 +20,14 @@ fn way_back(request: &Message<'_>, flow: &Flow) -> Flow {
     Flow { remote: address.unwrap_or(flow.remote), ..*flow }
 }
 
+/// True if one of the header field lines is a Content-Type.
+fn names_type(lines: &[u8]) -> bool {
+    const NAME: &[u8] = b"Content-Type:";
+    lines
+        .split(|byte| *byte == b'\n')
+        .any(|line| line.get(..NAME.len()).is_some_and(|start| start.eq_ignore_ascii_case(NAME)))
+}
+
 impl Core {
     /// Processes the arrival of a request other than ACK and CANCEL. `in_dialog` is true for a
     /// request within a local dialog.
@@ -191,7 +199,7 @@ impl Core {
         };
         let fields = |out: &mut Vec<u8>| {
             out.extend_from_slice(lines);
-            if !body.is_empty() {
+            if !body.is_empty() && !names_type(lines) {
                 out.extend_from_slice(b"Content-Type: application/sdp\r\n");
             }
         };

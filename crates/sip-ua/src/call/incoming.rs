@@ -35,7 +35,7 @@ impl Call {
         let dialog = dialog.map_err(|error| (error.status(), Vec::new()))?;
         let key = core.dialog_key(dialog.id().call_id, &tag);
         let offer = session_of(invite);
-        if offer.is_none() && !invite.body().is_empty() {
+        if offer.is_none() && !invite.body().is_empty() && !core.config.passes {
             return Err((415, b"Accept: application/sdp\r\n".to_vec()));
         }
         if let Some(lines) = too_brief(&core.config, invite) {
@@ -97,14 +97,15 @@ impl Call {
             ringing.reliable.next = Some(response);
             return Ok(());
         }
-        let Progress { status, mut lines, session } = response;
+        let Progress { status, ref session, .. } = response;
+        let mut lines = response.lines.clone();
         // The session is settled once. An offer is made reliably or not at all (RFC 3261 section
         // 13.2.1).
         let has_offer = ringing.exchange.offer == Offer::Theirs;
         let is_possible = ringing.reliable.is_possible();
         let session = match ringing.exchange.is_settled || !(has_offer || is_possible) {
             true => &b""[..],
-            false => &session,
+            false => session,
         };
         let rseq = ringing.reliable.begin(core, !session.is_empty(), now);
         if rseq.is_some() && !session.is_empty() {
@@ -115,7 +116,9 @@ impl Call {
             }
         }
         rseq.map(|rseq| ("Require: 100rel\r\nRSeq: ", rseq, "\r\n")).encode(&mut lines);
-        respond_to_invite(core, self.account, ringing, status, &lines, session, now);
+        let (body, body_line) = response.body(session, &ringing.exchange.local);
+        lines.extend(body_line);
+        respond_to_invite(core, self.account, ringing, status, &lines, &body, now);
         Ok(())
     }
 
@@ -139,8 +142,10 @@ impl Call {
         let agreed = invite.and_then(|invite| agree(&core.config, &invite));
         let (agreed, lines) = agreed.unzip();
         let mut lines = lines.unwrap_or_default();
+        let (body, body_line) = response.body(session, &ringing.exchange.local);
         lines.extend_from_slice(more);
-        respond_to_invite(core, self.account, ringing, 200, &lines, session, now);
+        lines.extend(body_line);
+        respond_to_invite(core, self.account, ringing, 200, &lines, &body, now);
         let State::Ringing(ringing) = core::mem::replace(&mut self.state, State::Over) else {
             return Err(CallError::Unknown);
         };
@@ -218,7 +223,7 @@ fn respond_to_invite(
     ringing: &Ringing,
     status: u16,
     more: &[u8],
-    session: &[u8],
+    body: &[u8],
     now: Instant,
 ) {
     let Asked { request, flow, key } = &ringing.invite;
@@ -237,6 +242,6 @@ fn respond_to_invite(
     }
     lines.extend_from_slice(more);
     let tag = ringing.dialog.id().local_tag;
-    let answer = Answer { status, tag, lines: &lines, body: session };
+    let answer = Answer { status, tag, lines: &lines, body };
     core.respond(&invite, flow, *key, &answer, now);
 }

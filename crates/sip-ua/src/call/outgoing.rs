@@ -75,7 +75,12 @@ impl Call {
         let session = calling.session.clone();
         let dialog = &mut calling.dialog;
         let mut draft = Draft::within(self.account, dialog, Method::Invite, session);
+        if let Some(envelope) = &self.cause.envelope {
+            draft.body = envelope.around(&draft.body);
+            draft.body_type = envelope.body_type.clone().into();
+        }
         draft.lines = capabilities::lines_if(&core.config, self.cause.is_reliable);
+        draft.lines.extend(self.cause.envelope.iter().flat_map(|it| &it.lines));
         draft.lines.extend_from_slice(&self.cause.lines);
         if core.config.reliable == Reliable::Required {
             draft.lines.extend_from_slice(b"Require: 100rel\r\n");

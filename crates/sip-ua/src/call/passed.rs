@@ -90,7 +90,7 @@ impl Core {
         &mut self,
         id: RequestId,
         status: u16,
-        lines: &[u8],
+        (lines, body): (&[u8], &[u8]),
         now: Instant,
     ) -> bool {
         let Some(Passed { call, asked, tag }) = self.passed.remove(&id) else { return false };
@@ -110,7 +110,7 @@ impl Core {
             ("Contact: ", contact(&user, &asked.flow, uri), "\r\n").encode(&mut all);
         }
         all.extend_from_slice(lines);
-        let answer = Answer { status, tag: &tag, lines: &all, body: b"" };
+        let answer = Answer { status, tag: &tag, lines: &all, body };
         self.respond(&request, &asked.flow, asked.key, &answer, now);
         true
     }

@@ -5,6 +5,7 @@ use crate::capabilities::{self, RELIABLE};
 use crate::config::{AccountId, Config, Reliable};
 use crate::core::Core;
 use crate::draft::Draft;
+use crate::envelope::Envelope;
 use alloc::vec::Vec;
 use sip::dialog::Dialog;
 use sip::header::{CSeq, RAck};
@@ -33,6 +34,25 @@ pub(crate) struct Progress {
     pub(crate) lines: Vec<u8>,
     /// The session description, or empty.
     pub(crate) session: Vec<u8>,
+    /// The body around it.
+    pub(crate) envelope: Option<Envelope>,
+}
+
+impl Progress {
+    /// Returns the body with `session` as the session description, and the lines that
+    /// describe it if it is of another type. In an envelope, a description that is settled is that of `local`.
+    pub(super) fn body(&self, session: &[u8], local: &[u8]) -> (Vec<u8>, Vec<u8>) {
+        let Some(envelope) = &self.envelope else { return (session.to_vec(), Vec::new()) };
+        let is_settled = session.is_empty() && !self.session.is_empty();
+        let session = if is_settled { local } else { session };
+        // An offer that may not be made leaves its envelope without a content.
+        if is_settled && session.is_empty() {
+            return (Vec::new(), Vec::new());
+        }
+        let mut lines = envelope.lines.clone();
+        ("Content-Type: ", &envelope.body_type, "\r\n").encode(&mut lines);
+        (envelope.around(session), lines)
+    }
 }
 
 /// A response that is not yet acknowledged.

@@ -10,6 +10,7 @@ use super::timer::SessionTimer;
 use crate::client_transaction::ClientId;
 use crate::config::AccountId;
 use crate::core::{Core, DialogKey, News};
+use crate::envelope::Envelope;
 use crate::event::{CallId, End};
 use crate::server_transaction::{Asked, ServerKey};
 use crate::way::{NextHop, keeps};
@@ -102,11 +103,13 @@ pub(crate) struct Cause {
     pub(crate) flow: Option<Flow>,
     /// True if reliable provisional responses are supported, as far as the configuration allows.
     pub(crate) is_reliable: bool,
+    /// The body of the INVITE around the local offer.
+    pub(crate) envelope: Option<Envelope>,
 }
 
 impl Default for Cause {
     fn default() -> Self {
-        Self { referrer: None, lines: Vec::new(), flow: None, is_reliable: true }
+        Self { referrer: None, lines: Vec::new(), flow: None, is_reliable: true, envelope: None }
     }
 }
 

@@ -1,0 +1,199 @@
+//! Bodies with more than a session description pass between the legs, in calls, responses, INFO and
+//! MESSAGE.
+
+mod rig;
+
+use barebell_b2bua::Config;
+use rig::{Rig, address, session, without_origin};
+use sip::{Flow, Method, Transport};
+use sip_ua::{CallId, End, Envelope, Event, Failure, PassedRequest, Placement};
+
+const MIXED: &str = "multipart/mixed;boundary=b";
+
+/// A body with the bytes `more` around a session description.
+fn envelope(more: &str) -> Envelope {
+    Envelope {
+        body_type: MIXED.to_owned(),
+        lines: b"MIME-Version: 1.0\r\n".to_vec(),
+        before: format!(
+            "--b\r\nContent-Type: application/isup\r\n\r\n{more}\r\n--b\r\n\
+             Content-Type: application/sdp\r\n\r\n"
+        )
+        .into_bytes(),
+        after: b"\r\n--b--\r\n".to_vec(),
+    }
+}
+
+/// A body without a session description.
+fn other(body: &str) -> Envelope {
+    Envelope {
+        body_type: "application/isup".to_owned(),
+        lines: b"Content-Disposition: signal;handling=optional\r\n".to_vec(),
+        before: body.as_bytes().to_vec(),
+        after: Vec::new(),
+    }
+}
+
+fn rig(seed: u64, config: Config) -> Rig {
+    let passing = sip_ua::Config { passes: true, ..sip_ua::Config::default() };
+    Rig::with_config(seed, &[passing.clone(), passing], config)
+}
+
+/// The first phone calls the other one.
+fn call(rig: &mut Rig, session: Vec<u8>, envelope: Envelope) -> CallId {
+    let flow = Flow {
+        transport: Transport::Udp,
+        local: address(0),
+        remote: ([192, 0, 2, 100], 5060).into(),
+        connection: None,
+    };
+    let place = |phone: &mut sip_ua::Agent, now| {
+        Ok(phone.place_for(
+            now,
+            Placement {
+                uri: b"sip:p1@192.0.2.100",
+                from: b"<sip:p0@192.0.2.100>",
+                to: b"<sip:p1@192.0.2.100>",
+                routes: &[],
+                flow,
+                max_forwards: 70,
+                lines: Vec::new(),
+                session,
+                envelope: Some(envelope),
+                is_reliable: true,
+            },
+        ))
+    };
+    rig.act(0, place)
+}
+
+/// The body of a message.
+fn body(text: &str) -> &str {
+    text.split_once("\r\n\r\n").expect("the end of the header").1
+}
+
+/// A body without the origin of its description.
+fn comparable(body: &[u8]) -> String {
+    without_origin(body)
+}
+
+#[test]
+fn the_parts_of_an_invite_and_of_its_responses_pass_around_their_descriptions() {
+    let mut rig = rig(60, Config::default());
+    let offer = session(0, 4000, "sendrecv");
+    let caller = call(&mut rig, offer.clone(), envelope("IAM"));
+    let event = rig.expect_where(1, |event| matches!(event, Event::Incoming { .. }));
+    let Event::Incoming { call: callee, offer: Some(offered), .. } = event else {
+        panic!("{event:?}")
+    };
+    assert_eq!(without_origin(&offered), without_origin(&offer));
+    let invite = rig.last(1, "INVITE");
+    assert!(invite.contains(&format!("Content-Type: {MIXED}\r\n")), "{invite}");
+    assert_eq!(invite.matches("MIME-Version: 1.0\r\n").count(), 1, "{invite}");
+    assert_eq!(comparable(body(&invite).as_bytes()), comparable(&envelope("IAM").around(&offer)));
+    let early = session(1, 5000, "sendrecv");
+    let (ring, answer) = (envelope("ACM"), envelope("ANM"));
+    rig.act(1, |phone, now| phone.progress(now, callee, 183, b"", &early, Some(ring)));
+    rig.expect_where(0, |event| matches!(event, Event::Ringing { .. }));
+    let ringing = rig.last(0, "SIP/2.0 183");
+    assert_eq!(comparable(body(&ringing).as_bytes()), comparable(&envelope("ACM").around(&early)));
+    rig.pass(std::time::Duration::from_secs(1));
+    // The description is settled already.
+    rig.act(1, |phone, now| phone.answer_with(now, callee, b"", &early, Some(answer)));
+    rig.expect_where(0, |event| matches!(event, Event::Answered { .. }));
+    let answered = rig.last(1, "ACK");
+    assert!(answered.contains("Content-Length: 0\r\n"), "{answered}");
+    rig.act(0, |phone, now| phone.hang_up(now, caller));
+    rig.finish();
+}
+
+#[test]
+fn an_answer_passes_with_its_parts() {
+    let mut rig = rig(61, Config::default());
+    let caller = call(&mut rig, session(0, 4000, "sendrecv"), envelope("IAM"));
+    let callee = rig.expect_incoming(1);
+    let answer = session(1, 5000, "sendrecv");
+    rig.act(1, |phone, now| phone.answer_with(now, callee, b"", &answer, Some(envelope("ANM"))));
+    let event = rig.expect_where(0, |event| matches!(event, Event::Answered { .. }));
+    let Event::Answered { session: Some(answered), .. } = event else { panic!("{event:?}") };
+    assert_eq!(without_origin(&answered), without_origin(&answer));
+    let response = rig.last(0, "SIP/2.0 200");
+    assert_eq!(
+        comparable(body(&response).as_bytes()),
+        comparable(&envelope("ANM").around(&answer))
+    );
+    rig.act(0, |phone, now| phone.hang_up(now, caller));
+    rig.finish();
+}
+
+#[test]
+fn a_body_without_a_description_passes_and_the_callee_offers() {
+    let mut rig = rig(62, Config::default());
+    let caller = call(&mut rig, Vec::new(), other("IAM"));
+    let callee = rig.expect_incoming(1);
+    let invite = rig.last(1, "INVITE");
+    assert!(invite.contains("Content-Type: application/isup\r\n"), "{invite}");
+    assert!(invite.contains("Content-Disposition: signal;handling=optional\r\n"), "{invite}");
+    assert_eq!(body(&invite), "IAM");
+    rig.act(1, |phone, now| phone.progress(now, callee, 180, b"", b"", Some(other("ACM"))));
+    rig.expect_where(0, |event| matches!(event, Event::Ringing { .. }));
+    assert_eq!(body(&rig.last(0, "SIP/2.0 180")), "ACM");
+    rig.act(1, |phone, now| phone.answer(now, callee, &session(1, 5000, "sendrecv")));
+    rig.expect_where(0, |event| matches!(event, Event::Offer { offer: Some(_), .. }));
+    rig.act(0, |phone, now| phone.accept(now, caller, &session(0, 4000, "sendrecv")));
+    rig.expect_where(1, |event| matches!(event, Event::Answer { .. }));
+    rig.act(0, |phone, now| phone.hang_up(now, caller));
+    rig.finish();
+}
+
+#[test]
+fn the_bodies_of_requests_and_of_their_responses_pass_up_to_the_limit() {
+    let mut rig = rig(63, Config { body: 300, ..Config::default() });
+    let caller = call(&mut rig, session(0, 4000, "sendrecv"), envelope("IAM"));
+    let callee = rig.expect_incoming(1);
+    rig.act(1, |phone, now| phone.answer(now, callee, &session(1, 5000, "sendrecv")));
+    rig.expect_where(0, |event| matches!(event, Event::Answered { .. }));
+    rig.pass(std::time::Duration::from_secs(1));
+    for (method, length, status) in
+        [(Method::Info, 20, 200), (Method::Message, 300, 202), (Method::Info, 301, 413)]
+    {
+        let content = "x".repeat(length);
+        let request = PassedRequest {
+            method,
+            lines: b"MIME-Version: 1.0\r\n",
+            body_type: MIXED,
+            body: content.as_bytes(),
+        };
+        rig.act(0, |phone, now| phone.request(now, caller, &request));
+        if status != 413 {
+            let event = rig.expect_where(1, |event| matches!(event, Event::Request { .. }));
+            let Event::Request { request, message, .. } = event else { panic!("{event:?}") };
+            let text = String::from_utf8(message).expect("text");
+            assert!(text.contains("MIME-Version: 1.0\r\n"), "{text}");
+            assert!(text.contains(&format!("Content-Type: {MIXED}\r\n")), "{text}");
+            assert_eq!(body(&text), content);
+            rig.act(1, |phone, now| {
+                let lines = b"Content-Type: text/x\r\nContent-Language: en\r\n";
+                phone.respond_with(now, request, status, lines, b"done");
+                Ok(())
+            });
+        }
+        let event = rig.expect_where(0, |event| matches!(event, Event::Response { .. }));
+        let Event::Response { response: Ok(response), .. } = event else { panic!("{event:?}") };
+        let text = String::from_utf8(response).expect("text");
+        assert!(text.starts_with(&format!("SIP/2.0 {status} ")), "{text}");
+        if status != 413 {
+            assert_eq!((body(&text), text.matches("Content-Language: en").count()), ("done", 1));
+            assert!(text.contains("Content-Type: text/x\r\n"), "{text}");
+        }
+    }
+    rig.act(0, |phone, now| phone.hang_up(now, caller));
+    rig.finish();
+    call(&mut rig, session(0, 4000, "sendrecv"), envelope(&"x".repeat(300)));
+    let event = rig.expect_where(0, |event| matches!(event, Event::Ended { .. }));
+    let Event::Ended { end: End::Failed(Failure::Refused { status, .. }), .. } = event else {
+        panic!("{event:?}")
+    };
+    assert_eq!(status, 413);
+    rig.finish();
+}
