@@ -1,4 +1,4 @@
-//! The configuration.
+//! The configuration of the B2BUA: addresses, limits, the session timer of the legs.
 
 use alloc::string::String;
 use sip::Duration;

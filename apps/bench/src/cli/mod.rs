@@ -1,4 +1,4 @@
-//! The command line.
+//! The command line: commands, options, and their defaults.
 
 pub(crate) mod capture;
 pub(crate) mod load;

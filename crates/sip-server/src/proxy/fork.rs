@@ -46,6 +46,7 @@ pub(super) enum Cancel {
 
 pub(super) struct SentCancel {
     pub(super) client: ClientTransaction,
+    flow: Flow,
     message: Vec<u8>,
     give_up: Instant,
 }
@@ -160,6 +161,7 @@ impl Fork {
         let timers = &env.settings.config.timers;
         let reliable = sent.flow.transport.is_stream();
         self.cancel = Cancel::Sent(Box::new(SentCancel {
+            flow: sent.flow,
             client: ClientTransaction::new(TransactionKind::NonInvite, reliable, timers, env.now),
             message: env.out.bytes[range.unwrap_or_default()].to_vec(),
             // RFC 3261 section 9.1.
@@ -186,24 +188,24 @@ impl Fork {
         if keeps_message { Vec::new() } else { core::mem::take(&mut sent.message) }
     }
 
+    /// Runs the timers of the CANCEL, also after the end of the branch: each timer in
+    /// [`Fork::next_timer`] has to be run.
     pub(super) fn poll_cancel(&mut self, env: &mut Env<'_>) {
         let has_ended = self.has_ended();
         let Cancel::Sent(cancel) = &mut self.cancel else { return };
-        let SentCancel { client, message, give_up } = &mut **cancel;
-        let ForkState::Sent(sent) = &mut self.state else { return };
+        let SentCancel { client, flow, message, give_up } = &mut **cancel;
         let timers = env.settings.config.timers;
         loop {
             match client.poll(&timers, env.now) {
                 TimerAction::None => break,
                 TimerAction::Retransmit => {
                     env.counters.retransmissions_sent.add();
-                    env.out.send(sent.flow, |bytes| bytes.extend_from_slice(message));
+                    env.out.send(*flow, |bytes| bytes.extend_from_slice(message));
                 }
                 TimerAction::TimedOut | TimerAction::Terminated => {}
             }
         }
         if *give_up <= env.now && !has_ended {
-            sent.is_final = true;
             self.state = ForkState::Over;
             self.timer_c = None;
         }

@@ -254,6 +254,12 @@ impl Bench {
         self.workers[0].next_timer().map(|next| next.since(self.now).as_millis())
     }
 
+    /// The connection of `end` ends.
+    pub(crate) fn disconnect(&mut self, end: &str) -> Vec<String> {
+        let (connection, now) = (self.flow(end).connection.expect("a connection"), self.now);
+        self.work(|worker, out| worker.connection_ended(now, connection, out))
+    }
+
     /// Advances the clock until only bindings are left.
     pub(crate) fn rest(&mut self) {
         self.wait(400_000);

@@ -1,6 +1,6 @@
 //! CANCEL (RFC 3261 sections 9 and 16.10).
 
-use crate::bench::{Bench, line};
+use crate::bench::{Bench, line, tcp};
 
 #[test]
 fn a_cancel_waits_for_the_first_provisional_response() {
@@ -90,6 +90,33 @@ fn a_phone_that_ignores_the_cancel_is_given_up() {
         bench.follow("ACK");
         bench.rest();
     }
+}
+
+/// Each timer of the CANCEL is run after the end of its branch, too. One that is due and not run
+/// would keep a worker busy for ever.
+#[test]
+fn the_timers_of_a_cancel_outlive_its_branch() {
+    // The phone answers the CANCEL late, and the INVITE never.
+    let mut bench = Bench::with_bob(&[("bob", "1")]);
+    bench.call("INVITE");
+    bench.answer("bob", 180);
+    bench.follow("CANCEL");
+    bench.wait(30_000);
+    bench.respond("bob", "CANCEL", 200, "");
+    assert_eq!(bench.wait(2_000).last().unwrap(), "2000 alice 487");
+    bench.follow("ACK");
+    bench.rest();
+
+    // The connection ends after the CANCEL.
+    let mut bench = Bench::with_bob(&[]);
+    bench.end("bob", tcp("192.0.2.20:5060", 5));
+    bench.register("bob", "bob", "<sip:bob@192.0.2.20:5060;transport=tcp>");
+    bench.call("INVITE");
+    bench.answer("bob", 180);
+    assert_eq!(bench.follow("CANCEL"), ["alice 200", "bob CANCEL"]);
+    assert_eq!(bench.disconnect("bob"), ["alice 487"]);
+    bench.follow("ACK");
+    bench.rest();
 }
 
 #[test]
