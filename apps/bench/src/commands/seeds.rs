@@ -10,7 +10,7 @@ use crate::seeds::ours::{Found, Results};
 use crate::seeds::part::{Job, Part, Scope, Work};
 use crate::seeds::phones::{self, Phones};
 use crate::seeds::source::Source;
-use crate::seeds::srtp_steps;
+use crate::seeds::{profile, srtp_steps};
 use crate::{report, sut};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -40,8 +40,12 @@ pub(crate) fn execute(args: &SeedsArgs, ending: &Arc<AtomicBool>) -> Result<bool
         servers: installed(args.sut.iter().map(String::as_str), &mut absent),
         transcoders: installed(TRANSCODERS, &mut absent),
         phones: phones(&mut absent),
+        profiler: sut::find("perf"),
         is_root: is_root(),
     };
+    if scope.profiler.is_none() {
+        absent.push("without the steps of a rival: perf is not installed".to_owned());
+    }
     if args.list {
         let text = list(&source, &scope, &absent);
         return print(&text).map(|()| true).map_err(CommandError::Print);
@@ -97,7 +101,7 @@ fn wrong(path: &Path, error: io::Error) -> CommandError {
     CommandError::Seeds(path.to_owned(), error)
 }
 
-/// Returns the systems whose programs are installed; the others go to `absent`.
+/// Returns the systems with installed programs; the others go to `absent`.
 fn installed<'a>(
     systems: impl IntoIterator<Item = &'a str>,
     absent: &mut Vec<String>,
@@ -179,8 +183,20 @@ fn measure(
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(wrong(&file, error)),
         _ => {}
     }
-    let words = match &job.work {
-        Work::Command(words) => words,
+    let program =
+        std::env::current_exe().map_err(|error| wrong(Path::new("/proc/self/exe"), error))?;
+    let data = file.with_extension("perf");
+    let mut command = match &job.work {
+        Work::Command(words) => {
+            let mut command = Command::new(&program);
+            command.args(words);
+            command
+        }
+        Work::Profiled { profiler, words, .. } => {
+            let mut command = profile::recording(profiler, &data, &program);
+            command.args(words);
+            command
+        }
         Work::Srtp { rounds } => {
             let costs = srtp_steps::measure(*rounds).map_err(CommandError::Flood)?;
             return write(&file, &costs).map(|()| Ended::Well);
@@ -196,10 +212,7 @@ fn measure(
     let log = file.with_extension("txt");
     let output = File::create(&log).map_err(|error| wrong(&log, error))?;
     let errors = output.try_clone().map_err(|error| wrong(&log, error))?;
-    let program =
-        std::env::current_exe().map_err(|error| wrong(Path::new("/proc/self/exe"), error))?;
-    let mut command = Command::new(&program);
-    command.args(words).arg("-o").arg(&file).arg("-o").arg(file.with_extension("html"));
+    command.arg("-o").arg(&file).arg("-o").arg(file.with_extension("html"));
     command.stdout(output).stderr(errors);
     let child = command.spawn().map_err(|error| wrong(&program, error))?;
     let status = wait(child, ending, clock).map_err(|error| wrong(&program, error))?;
@@ -208,6 +221,12 @@ fn measure(
         let last =
             printed.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it printed nothing");
         return Ok(Ended::Failed(last.trim_start_matches("barebell-bench: ").to_owned()));
+    }
+    if let Work::Profiled { profiler, process, .. } = &job.work {
+        match profile::functions(profiler, &data, process) {
+            Ok(functions) => write(&folder.join(format!("{}.json", job.functions())), &functions)?,
+            Err(error) => return Ok(Ended::Failed(error.to_string())),
+        }
     }
     Ok(if status == Some(0) { Ended::Well } else { Ended::NotValid })
 }
@@ -262,6 +281,9 @@ fn read_one(name: &str, path: &PathBuf) -> Result<Option<Found>, String> {
     match name {
         "flood" => serde_json::from_slice(&text()?).map(|lines| Some(Found::Flood(lines))),
         "phone" => serde_json::from_slice(&text()?).map(|calls| Some(Found::Phones(calls))),
+        name if name.ends_with("-functions") => {
+            serde_json::from_slice(&text()?).map(|functions| Some(Found::Functions(functions)))
+        }
         "srtp" => serde_json::from_slice(&text()?).map(|costs| Some(Found::Srtp(Box::new(costs)))),
         _ => {
             let records = report::read(path).map_err(|error| error.to_string())?;

@@ -4,6 +4,7 @@
 pub(crate) mod ours;
 pub(crate) mod part;
 pub(crate) mod phones;
+pub(crate) mod profile;
 mod runs;
 pub(crate) mod source;
 pub(crate) mod srtp_steps;

@@ -4,9 +4,11 @@ mod latency;
 mod media;
 mod phones;
 mod qos;
+mod rival;
 mod srtp;
 
 use super::phones::Call;
+use super::profile::Function;
 use super::runs::{
     Criterion, cpu, delays, has_processors_left, is_quick, limits, mean, median_ms, median_of,
     over, steps_of, systems,
@@ -20,7 +22,7 @@ use crate::report::FloodLine;
 use crate::series::{Series, Value, named};
 use latency::{bands, coefficient};
 use qos::{Loss, lost, moment, totals};
-use srtp::{flood, plus_alone, plus_ratios, srtp_steps};
+use srtp::{flood, model, plus_alone, plus_ratios, srtp_steps};
 use std::collections::BTreeMap;
 
 /// The content of a file of results.
@@ -30,6 +32,7 @@ pub(crate) enum Found {
     Flood(Vec<FloodLine>),
     Srtp(Box<Costs>),
     Phones(Vec<Call>),
+    Functions(Vec<Function>),
 }
 
 /// The results that are there, by the name of the record.
@@ -38,6 +41,12 @@ pub(crate) type Results = BTreeMap<String, Found>;
 /// The derivation of a figure of a record of runs; of several records those that are there, in
 /// order.
 type Derivation = fn(&[&Record]) -> Vec<Series>;
+
+/// A figure of a run.
+type OfRun = fn(&Run) -> Option<f64>;
+
+/// The derivation of a figure from the costs of SRTP.
+type OfCosts = fn(&Costs, &Figure) -> Vec<Series>;
 
 /// The names of the data file for derivations.
 const DERIVATIONS: [(&str, Derivation); 31] = [
@@ -93,7 +102,7 @@ const DERIVATIONS: [(&str, Derivation); 31] = [
 ];
 
 /// The derivations of figures that are normalised to calls without transcoding.
-const NORMALISED: [(&str, fn(&Run) -> Option<f64>); 5] = [
+const NORMALISED: [(&str, OfRun); 5] = [
     ("media-cpu-normalised", cpu),
     ("media-rrd-normalised", |run| median_ms(run, Delay::Rrd)),
     ("media-srd-normalised", |run| median_ms(run, Delay::Srd)),
@@ -102,7 +111,8 @@ const NORMALISED: [(&str, fn(&Run) -> Option<f64>); 5] = [
 ];
 
 /// The derivations of figures of the costs of SRTP.
-const SRTP: [(&str, fn(&Costs, &Figure) -> Vec<Series>); 7] = [
+const SRTP: [(&str, OfCosts); 8] = [
+    ("sha1-model", |costs, _| model(costs)),
     ("srtp-steps", srtp_steps),
     ("plus-time", |costs, _| {
         vec![named("here", plus_alone(costs).map(|(name, ns)| (name, ns / 1e3)))]
@@ -134,7 +144,10 @@ const SRTP: [(&str, fn(&Costs, &Figure) -> Vec<Series>); 7] = [
 pub(crate) fn knows(name: &str) -> bool {
     let known = DERIVATIONS.iter().map(|(known, _)| *known);
     let known = known.chain(NORMALISED.iter().map(|(known, _)| *known));
-    known.chain(SRTP.iter().map(|(known, _)| *known)).chain(["flood"]).any(|known| known == name)
+    known
+        .chain(SRTP.iter().map(|(known, _)| *known))
+        .chain(["flood", "rival-steps"])
+        .any(|known| known == name)
         || phones::derivation(name).is_some()
 }
 
@@ -153,6 +166,16 @@ fn derive(figure: &Figure, results: &Results) -> Vec<Series> {
             _ => None,
         })
         .collect();
+    if measure == "rival-steps" {
+        let functions = found().find_map(|found| match found {
+            Found::Functions(functions) => Some(functions),
+            _ => None,
+        });
+        return match (&records[..], functions) {
+            ([ours, rival], Some(functions)) => rival::ratios(ours, rival, functions),
+            _ => Vec::new(),
+        };
+    }
     if let Some((_, derive)) = DERIVATIONS.iter().find(|(name, _)| *name == measure) {
         return derive(&records);
     }

@@ -23,10 +23,11 @@ pub(crate) enum Part {
 pub(crate) struct Scope {
     /// True for the load of the sources, false for a short form.
     pub(crate) is_full: bool,
-    /// The servers, the systems that transcode, and the phones.
+    /// The servers, the systems that transcode, the phones, and the profiler.
     pub(crate) servers: Vec<String>,
     pub(crate) transcoders: Vec<String>,
     pub(crate) phones: Option<Phones>,
+    pub(crate) profiler: Option<PathBuf>,
     /// True if network namespaces can be made, and interfaces captured.
     pub(crate) is_root: bool,
 }
@@ -46,9 +47,17 @@ pub(crate) struct Job {
 pub(crate) enum Work {
     /// A command of this program, with these arguments.
     Command(Vec<String>),
+    /// A command of this program under a profiler, whose functions of a server are a further record
+    /// with the name of [`Job::functions`].
+    Profiled {
+        profiler: PathBuf,
+        words: Vec<String>,
+        /// The name of the processes of the server.
+        process: String,
+    },
     /// The costs of the steps of SRTP, within this program.
     Srtp {
-        /// The rounds, of which medians are taken.
+        /// The rounds; the costs are their medians.
         rounds: usize,
     },
     /// Calls between phones, within this program.
@@ -63,6 +72,13 @@ impl Scope {
     /// Returns the value of the form.
     fn choose<T>(&self, full: T, short: T) -> T {
         if self.is_full { full } else { short }
+    }
+}
+
+impl Job {
+    /// Returns the name of the record of functions.
+    pub(crate) fn functions(&self) -> String {
+        format!("{}-functions", self.record)
     }
 }
 
@@ -111,7 +127,7 @@ impl Part {
     pub(crate) const fn needs(self) -> &'static str {
         match self {
             Self::Throughput | Self::Latency | Self::Proxy | Self::Burst => "a server",
-            Self::Inside => "barebell",
+            Self::Inside => "barebell; perf and kamailio for the steps of a rival",
             Self::Srtp | Self::Flood => "nothing",
             Self::Qos => {
                 "a server; root for the link of 100 Mbit/s, without it only an idle network"
@@ -125,12 +141,17 @@ impl Part {
     pub(crate) fn records(self) -> Vec<String> {
         let every = Scope {
             is_full: false,
-            servers: vec!["barebell".to_owned()],
+            servers: vec!["barebell".to_owned(), "kamailio".to_owned()],
             transcoders: vec!["barebell-relay".to_owned()],
             phones: Some(Phones { ours: PathBuf::new(), other: None }),
+            profiler: Some(PathBuf::new()),
             is_root: true,
         };
-        self.jobs(&every).into_iter().map(|job| job.record).collect()
+        let jobs = self.jobs(&every);
+        let is_profiled = |job: &&Job| matches!(job.work, Work::Profiled { .. });
+        let functions = jobs.iter().filter(is_profiled).map(Job::functions);
+        let names: Vec<String> = functions.collect();
+        jobs.into_iter().map(|job| job.record).chain(names).collect()
     }
 
     /// Returns the measurements of the part; none if no system is installed.
@@ -172,7 +193,19 @@ impl Part {
                 let line = format!(
                     "sweep --sut barebell --operation register --auth --timings --rates 100..800 --steps 8 {time}"
                 );
-                vec![job("inside".to_owned(), &line, scope.choose(300, 35))]
+                let mut jobs = vec![job("inside".to_owned(), &line, scope.choose(300, 35))];
+                let has_rival = scope.servers.iter().any(|name| name == "kamailio");
+                if let Some(profiler) = scope.profiler.as_ref().filter(|_| has_rival) {
+                    // Enough registrations for many samples.
+                    let line = "sweep --sut kamailio --operation register --auth --rates 2000,4000 --duration 5s";
+                    let work = Work::Profiled {
+                        profiler: profiler.clone(),
+                        words: words(line),
+                        process: "kamailio".to_owned(),
+                    };
+                    jobs.push(Job { record: "inside-rival".to_owned(), work, seconds: 35 });
+                }
+                jobs
             }
             Self::Inside => Vec::new(),
             Self::Srtp => {
@@ -239,8 +272,11 @@ impl Part {
 }
 
 fn job(record: String, line: &str, seconds: u64) -> Job {
-    let work = Work::Command(line.split_whitespace().map(str::to_owned).collect());
-    Job { record, work, seconds }
+    Job { record, work: Work::Command(words(line)), seconds }
+}
+
+fn words(line: &str) -> Vec<String> {
+    line.split_whitespace().map(str::to_owned).collect()
 }
 
 #[cfg(test)]
@@ -257,10 +293,13 @@ mod tests {
                 servers: vec!["barebell".to_owned(), "kamailio".to_owned()],
                 transcoders: vec!["barebell-relay".to_owned(), "baresip".to_owned()],
                 phones: None,
+                profiler: Some("perf".into()),
                 is_root: true,
             };
             for job in Part::ALL.into_iter().flat_map(|part| part.jobs(&scope)) {
-                let Work::Command(words) = &job.work else { continue };
+                let (Work::Command(words) | Work::Profiled { words, .. }) = &job.work else {
+                    continue;
+                };
                 let words =
                     std::iter::once("barebell-bench").chain(words.iter().map(String::as_str));
                 if let Err(error) = Cli::try_parse_from(words) {
@@ -277,6 +316,7 @@ mod tests {
             servers: vec!["barebell".to_owned(), "kamailio".to_owned()],
             transcoders: ["barebell-relay", "rtpengine", "baresip"].map(str::to_owned).to_vec(),
             phones: Some(Phones { ours: PathBuf::new(), other: None }),
+            profiler: Some(PathBuf::new()),
             is_root: true,
         };
         let parts = Part::ALL.into_iter().filter(|part| *part != Part::Latency);

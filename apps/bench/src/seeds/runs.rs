@@ -30,7 +30,8 @@ pub(super) fn steps_of<'r>(
     steps
 }
 
-/// Returns the median of a value over the valid ones of `runs` or, if there are none, over all.
+/// Returns the median of a value over the valid `runs`, or over all if all are doubtful; true for
+/// the latter.
 pub(super) fn median_of(runs: &[&Run], value: impl Fn(&Run) -> Option<f64>) -> Option<(f64, bool)> {
     let valid: Vec<f64> =
         runs.iter().filter(|run| run.is_valid()).filter_map(|run| value(run)).collect();
@@ -127,4 +128,48 @@ pub(super) fn limits(system: &str, steps: &[(f64, Vec<&Run>)], criteria: &[Crite
         values.push(Value::of("total", lowest));
     }
     Series { name: system.to_owned(), values }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::tests::run;
+
+    /// Returns the runs of steps: a rate, and true for one within the limit.
+    fn runs(steps: &[(f64, bool)]) -> Vec<(f64, Run)> {
+        let step = |&(rate, is_within): &(f64, bool)| {
+            let mut run = run();
+            run.counts.offered = 10;
+            run.counts.succeeded = if is_within { 10 } else { 9 };
+            (rate, run)
+        };
+        steps.iter().map(step).collect()
+    }
+
+    #[test]
+    fn a_limit_is_the_last_step_before_one_beyond_it_and_of_cpu_that_one() {
+        let within = |run: &Run| Some(run.counts.succeeded == 10);
+        let criteria: [Criterion; 2] = [("CPU", within), ("errors", within)];
+        let limits = |steps: &[(f64, bool)]| {
+            let runs = runs(steps);
+            let steps: Vec<(f64, Vec<&Run>)> =
+                runs.iter().map(|(rate, run)| (*rate, vec![run])).collect();
+            let values = limits("a", &steps, &criteria).values;
+            values.iter().map(|value| value.value).collect::<Vec<f64>>()
+        };
+        assert_eq!(limits(&[(10.0, true), (20.0, true), (30.0, false)]), [30.0, 20.0, 20.0]);
+        assert_eq!(limits(&[(10.0, true), (20.0, true)]), [20.0, 20.0, 20.0]);
+        assert_eq!(limits(&[(10.0, false)]), [10.0, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn a_median_is_of_valid_runs_where_there_are_any() {
+        let mut all = runs(&[(1.0, true), (1.0, true), (1.0, false)]);
+        all[1].1.doubts.push("late".to_owned());
+        let of = |runs: &[&Run]| median_of(runs, |run| Some(run.counts.succeeded as f64));
+        let [one, two, three] = &all[..] else { panic!() };
+        assert_eq!(of(&[&one.1, &two.1, &three.1]), Some((9.5, false)));
+        assert_eq!(of(&[&two.1]), Some((10.0, true)));
+        assert_eq!(of(&[]), None);
+    }
 }

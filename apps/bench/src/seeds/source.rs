@@ -302,6 +302,30 @@ mod tests {
     }
 
     #[test]
+    fn figures_of_the_sources_that_are_better_are_named() {
+        let source = Source::read();
+        let figure = |id: &str| source.figures.iter().find(|figure| figure.id == id).unwrap();
+        let value = |key, value| Value { key, value, range: None, is_doubtful: false };
+        let series = |name: &str, values| vec![Series { name: name.to_owned(), values }];
+        let at = |x, y| value(Key::At(x), y);
+        let named = |name: &str, it| value(Key::Name(name.to_owned()), it);
+
+        // Less is better, at the same place.
+        let theirs = series("OpenSIPS", vec![at(1.0, 0.1), at(10.0, 0.2)]);
+        let ours = series("barebell", vec![at(1.0, 0.05), at(10.0, 0.3), at(50.0, 9.0)]);
+        let defeats = figure("003-T3").defeats(&ours, &theirs);
+        assert_eq!(defeats, ["003 Table 3, Figure 12, 10 users: 0.2 against 0.300 (barebell)",]);
+        let rival = series("kamailio", vec![at(10.0, 0.3)]);
+        assert!(figure("003-T3").defeats(&rival, &theirs).is_empty());
+
+        // More is better, against the best of all names.
+        let theirs = series("source", vec![named("bare PC", 0.496), named("Brekeke", -0.7)]);
+        let ours = |it| series("here", vec![named("barebell", it), named("kamailio", -1.0)]);
+        assert!(figure("000-IV.F-coefficient").defeats(&ours(0.55), &theirs).is_empty());
+        assert_eq!(figure("000-IV.F-coefficient").defeats(&ours(0.4), &theirs).len(), 1);
+    }
+
+    #[test]
     fn the_page_of_the_numbers_is_made_from_the_data_file() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/benchmarks/seeds.md");
         let page = Source::read().page();

@@ -15,8 +15,11 @@ const FIGURES: [(&str, Figure); 5] = [
     ("rate", (|stream| stream.kbit_per_s, false)),
 ];
 
+/// The derivation of a figure from a group of calls.
+type Group = fn(&[Call], Figure) -> Vec<Series>;
+
 /// The groups of calls by the beginnings of the names of derivations.
-const GROUPS: [(&str, fn(&[Call], Figure) -> Vec<Series>); 4] = [
+const GROUPS: [(&str, Group); 4] = [
     ("phone-alike-", alike),
     ("phone-pair-", pair),
     ("phone-keys-", keys),

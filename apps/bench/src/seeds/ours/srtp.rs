@@ -9,8 +9,8 @@ use crate::series::{Series, Value, named};
 pub(super) const LOSS: f64 = 0.001;
 
 /// Returns by how much less CPU time a packet takes with each scheme of SRTP+ than with SRTP alone,
-/// without the time of receiving, at the highest rate that both withstand. If there is none, it is
-/// the lowest rate, and not valid.
+/// without the time of receiving, at the highest rate that both withstand. Without such a
+/// rate it is the lowest, and not valid.
 pub(super) fn flood(lines: &[FloodLine]) -> Vec<Series> {
     let [received, alone, schemes @ ..] = lines else { return Vec::new() };
     let value = |scheme: &FloodLine| {
@@ -77,6 +77,19 @@ pub(super) fn plus_ratios(
         let of_packets = costs.plus.iter().filter(|(name, _)| *name != "SRTP");
         let of_packets = of_packets.map(|(name, costs)| (name.clone(), whole(*costs, srtp)));
         all.push(named("here, whole packets", of_packets));
+    }
+    all
+}
+
+/// Returns the times of tags in blocks of SHA-1: of the functions alone, and of the authentication
+/// of a packet.
+pub(super) fn model(costs: &Costs) -> Vec<Series> {
+    let [one, two, four] = costs.sha1;
+    let functions = [("scheme 1", 1.0), ("scheme 2", two / one), ("SRTP, 172 octets", four / one)];
+    let mut all = vec![named("here, functions alone", functions)];
+    if let Some(steps) = costs.suites.get("AES_CM_128_HMAC_SHA1_80") {
+        let value = [("SRTP, 172 octets", steps.authentication / one)];
+        all.push(named("here, authentication of a packet", value));
     }
     all
 }
