@@ -235,7 +235,7 @@ fn media_go_to_no_address_that_the_party_cannot_reach() {
         // With the permission of the configuration.
         let permission = "reachable = [\"192.168.7.0/24\"]\n";
         let exchange = server(host.into(), 24_100, permission);
-        assert_eq!(packets_to(&socket(PRIVATE), false, sip, 1, &exchange), BURST.into());
+        assert_eq!(packets_to(&socket(PRIVATE), false, sip, 1, &exchange), usize::from(BURST));
         assert_eq!(packets_to(&socket(LINK), false, sip, 2, &exchange), 0);
     });
 }

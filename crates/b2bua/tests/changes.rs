@@ -224,12 +224,12 @@ fn crossing_requests_for_offers_are_answered_in_turn() {
         let mut offers = 0;
         for _ in 0..2000 {
             rig.pass(Duration::from_millis(10));
-            for phone in 0..2 {
+            for (phone, &call) in calls.iter().enumerate() {
                 for event in rig.events(phone) {
                     let Event::Offer { offer, .. } = event else { continue };
                     offers += usize::from(offer.is_some());
                     let description = session(phone, 4002, "sendrecv");
-                    rig.act(phone, |it, now| it.accept(now, calls[phone], &description));
+                    rig.act(phone, |it, now| it.accept(now, call, &description));
                 }
             }
         }
