@@ -333,7 +333,7 @@ impl<R: RawMutex, P: Ports> Branch<R, P> {
                     FormatChange::default()
                 }
             };
-            let profile = medium.profile.offer(by, description, ends.to);
+            let profile = medium.profile.offer(by, description, ends.to.feedback, ends.to.mux);
             announced.push(Some(announcement));
             let port = medium.ports.rtp()[by.other().index()];
             changes.push(Some(MediumChange { port, keys, profile, formats }));

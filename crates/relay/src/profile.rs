@@ -1,6 +1,5 @@
 //! The RTP profile of a medium: feedback in RTCP, and RTP and RTCP on one port.
 
-use crate::end::End;
 use crate::side::Side;
 use sdp::MediaDescription;
 use sdp::negotiation::Profile;
@@ -99,19 +98,21 @@ struct Offer {
 }
 
 impl MediumProfile {
-    /// Returns the changes of an offer of the side `by` for the end `to`.
+    /// Returns the changes of an offer of the side `by`, for an end with this `feedback` and these
+    /// `rules`.
     pub(crate) fn offer(
         &mut self,
         by: Side,
         medium: &MediaDescription<'_>,
-        to: &End<'_>,
+        feedback: Option<bool>,
+        rules: MuxRules,
     ) -> ProfileChange {
         let other = by.other().index();
         let Some(profile) = Profile::of(medium.protocol) else {
             self.offer = Offer::default();
             return ProfileChange::default();
         };
-        let wanted = to.feedback.or(self.feedback.map(|legs| legs[other]));
+        let wanted = feedback.or(self.feedback.map(|legs| legs[other]));
         let feedback = wanted.map(|wanted| {
             let mut legs = [has_feedback(medium.protocol); 2];
             legs[other] = wanted;
@@ -119,18 +120,18 @@ impl MediumProfile {
         });
         // With keys by DTLS each port has an association between the ends.
         let is_mux_offered = profile != Profile::Dtls && has_mux(medium);
-        let is_mux_sent = match to.mux.offer {
+        let is_mux_sent = match rules.offer {
             _ if profile == Profile::Dtls => false,
             MuxOffer::Passed => is_mux_offered || self.is_muxed[other],
             MuxOffer::Added | MuxOffer::Required => true,
             MuxOffer::Removed => false,
         };
-        let mux = match (is_mux_sent, to.mux.offer) {
+        let mux = match (is_mux_sent, rules.offer) {
             _ if profile == Profile::Dtls => MuxChange::Passed,
             (true, MuxOffer::Required) => MuxChange::Required,
             (sent, _) => MuxChange::of(is_mux_offered, sent),
         };
-        self.offer = Offer { feedback, is_mux_offered, is_mux_sent, answer: to.mux.answer };
+        self.offer = Offer { feedback, is_mux_offered, is_mux_sent, answer: rules.answer };
         ProfileChange { feedback: wanted, mux }
     }
 
