@@ -3,6 +3,7 @@
 //! processor time that one source may use.
 
 mod apart;
+mod b2bua;
 mod certificates;
 mod classes;
 mod client;
