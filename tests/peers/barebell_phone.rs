@@ -74,6 +74,7 @@ impl BarebellPhone {
         if !account.codecs.is_empty() {
             command.args(["--codecs", account.codecs]);
         }
+        command.args(account.options.split_whitespace());
         if account.has_server {
             folder.write("phone.toml", &configuration(account));
             command.arg("--config").arg(folder.join("phone.toml"));

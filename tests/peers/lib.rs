@@ -15,6 +15,7 @@ pub mod pebble;
 pub mod phone;
 pub mod process;
 pub mod pulse;
+pub mod resources;
 pub mod server;
 pub mod sipp;
 pub mod stun;

@@ -96,7 +96,7 @@ pub struct Account {
     pub machine: Option<Machine>,
     /// The STUN servers with ports. Only for barebell-phone.
     pub stun: Vec<String>,
-    /// Additional options, separated by spaces. Only for the bare-machine phone.
+    /// Additional options, separated by spaces. Only for Barebell's phones.
     pub options: String,
 }
 
@@ -301,6 +301,11 @@ impl Phone {
         self.driver.suite()
     }
 
+    /// Kills the phone, which sends nothing any more.
+    pub fn kill(&mut self) {
+        self.driver.process().kill();
+    }
+
     /// Starts an action without waiting for its effect.
     pub fn act(&mut self, action: &Action) {
         self.driver.process().assert_running();
@@ -339,6 +344,25 @@ impl Phone {
                 assert!(!seen.rules_out(event), "{self} is {seen:?}, expected {event:?}");
             }
             None
+        });
+    }
+
+    /// Waits for each of these events, in any order, and discards the other ones.
+    ///
+    /// # Panics
+    /// An event does not occur, or the phone ends.
+    pub fn wait_for_all(&mut self, events: &[Event]) {
+        let mut awaited = events.to_vec();
+        let what = format!("{self} to be {events:?}");
+        wait_until(&what, || {
+            self.driver.process().assert_running();
+            self.collect();
+            while let Some(seen) = self.events.pop_front() {
+                if let Some(at) = awaited.iter().position(|event| *event == seen) {
+                    awaited.swap_remove(at);
+                }
+            }
+            awaited.is_empty().then_some(())
         });
     }
 

@@ -131,13 +131,12 @@ impl ServerProcess {
     /// The command fails, or its output is malformed.
     #[must_use]
     pub fn registrations(&self) -> Vec<Registration> {
-        let command = command(&self.binary, &self.folder, &["registrations", "--json"]);
-        let printed = run(BAREBELL, command);
-        let rows = serde_json::Deserializer::from_str(&printed).into_iter::<Value>();
+        let rows = self.rows(&["registrations", "--json"]);
         let mut found: Vec<_> = rows
-            .map(|row| row.ok().as_ref().and_then(registration))
+            .iter()
+            .map(registration)
             .collect::<Option<_>>()
-            .unwrap_or_else(|| panic!("malformed output of registrations --json:\n{printed}"));
+            .unwrap_or_else(|| panic!("malformed output of registrations --json:\n{rows:?}"));
         found.sort();
         found
     }
@@ -181,6 +180,18 @@ impl ServerProcess {
     /// The number is not reached.
     pub fn wait_for_count(&self, name: &str, count: u64) {
         wait_until(&format!("{name} is {count}"), || (self.counter(name) >= count).then_some(()));
+    }
+
+    /// The rows that a command of the server such as `calls --json` prints.
+    ///
+    /// # Panics
+    /// The command fails, or its output is malformed.
+    #[must_use]
+    pub fn rows(&self, arguments: &[&str]) -> Vec<Value> {
+        let printed = run(BAREBELL, command(&self.binary, &self.folder, arguments));
+        let rows = serde_json::Deserializer::from_str(&printed).into_iter::<Value>();
+        let rows = rows.collect::<Result<Vec<_>, _>>();
+        rows.unwrap_or_else(|error| panic!("{error} in the output of {arguments:?}:\n{printed}"))
     }
 
     /// The program.

@@ -1,5 +1,7 @@
 //! The settings of the B2BUA.
 
+use sip::Duration;
+
 /// The limits of the B2BUA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct B2buaSettings {
@@ -7,11 +9,14 @@ pub(crate) struct B2buaSettings {
     pub(crate) calls: usize,
     /// The maximum number of calls of one source.
     pub(crate) calls_of_source: usize,
+    /// The session interval of each leg (RFC 4028).
+    pub(crate) session_expires: Duration,
 }
 
 impl Default for B2buaSettings {
     fn default() -> Self {
-        let b2bua::Config { calls, calls_of_source, .. } = b2bua::Config::default();
-        Self { calls, calls_of_source }
+        let b2bua::Config { calls, calls_of_source, session_expires, .. } =
+            b2bua::Config::default();
+        Self { calls, calls_of_source, session_expires }
     }
 }

@@ -6,7 +6,7 @@ use relay::{CallReport, Direction};
 use sdp::negotiation::Profile;
 use serde::{Deserialize, Serialize};
 use sip::{Instant, Uri};
-use sip_server::{CallRecord, Party};
+use sip_server::{CallRecord, Party, caller_call_id};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use store::StoredCall;
 
@@ -14,7 +14,11 @@ use store::StoredCall;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Record {
+    /// The Call-ID, as the caller knows it.
     pub(crate) call_id: String,
+    /// That of the second leg of a call through the B2BUA.
+    #[serde(default)]
+    pub(crate) callee_call_id: Option<String>,
     /// The URI in From.
     pub(crate) caller: String,
     /// The URI in To.
@@ -49,7 +53,10 @@ pub(crate) struct Record {
 pub(crate) struct Call {
     /// Names the call for `barebell calls end`.
     pub(crate) id: String,
+    /// The Call-ID, as the caller knows it.
     pub(crate) call_id: String,
+    /// That of the second leg of a call through the B2BUA.
+    pub(crate) callee_call_id: Option<String>,
     pub(crate) caller: String,
     pub(crate) callee: String,
     /// Seconds since the answer.
@@ -127,8 +134,10 @@ impl From<&CallRecord> for Record {
         let [caller_address, callee_address] =
             report.ends.each_ref().map(|end| end.signalling.to_string());
         let seconds = |since: Instant| record.ended.since(since).as_micros() as f64 / 1e6;
+        let (call_id, callee_call_id) = call_ids(report);
         Self {
-            call_id: shown(&report.call_id),
+            call_id,
+            callee_call_id,
             caller: shown(&report.parties[0]),
             callee: shown(&report.parties[1]),
             caller_address,
@@ -207,15 +216,45 @@ impl Call {
     /// The call of `report` with this `id`, at the time `now` of the relay.
     pub(crate) fn new(id: String, report: &CallReport, now: Duration) -> Self {
         let answered = report.answered;
+        let (call_id, callee_call_id) = call_ids(report);
         Self {
             id,
-            call_id: shown(&report.call_id),
+            call_id,
+            callee_call_id,
             caller: shown(&report.parties[0]),
             callee: shown(&report.parties[1]),
             duration: answered.map(|since| rounded(now.saturating_sub(since).as_secs_f64())),
             no_media: report.no_media,
             streams: streams(report),
         }
+    }
+}
+
+impl Call {
+    /// The call `report` of the B2BUA with this `id`, which is not relayed.
+    pub(crate) fn of_b2bua(id: String, report: &b2bua::CallReport, now: Instant) -> Self {
+        let [call_id, callee_call_id] = report.call_ids.each_ref().map(|id| shown(id));
+        let [caller, callee] = report.parties.each_ref().map(|uri| shown(uri));
+        let seconds = |since: Instant| now.since(since).as_micros() as f64 / 1e6;
+        Self {
+            id,
+            call_id,
+            callee_call_id: Some(callee_call_id).filter(|id| !id.is_empty()),
+            caller,
+            callee,
+            duration: report.answered.map(|since| rounded(seconds(since))),
+            no_media: None,
+            streams: Vec::new(),
+        }
+    }
+}
+
+/// The Call-ID of a call as the caller knows it, and that of the second leg if there is one.
+fn call_ids(report: &CallReport) -> (String, Option<String>) {
+    let call_id = shown(&report.call_id);
+    match caller_call_id(report) {
+        Some(caller) if !caller.is_empty() => (printable(caller), Some(call_id)),
+        _ => (call_id, None),
     }
 }
 

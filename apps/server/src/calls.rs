@@ -11,7 +11,7 @@ use crate::output::{Out, printable};
 use crate::screens::{Rows, aligned, refuse_if_elsewhere};
 use std::time::Duration;
 
-/// Shows the relayed calls, or ends one.
+/// Shows the calls that are relayed or pass the B2BUA, or ends one.
 ///
 /// # Errors
 /// [`Failure`] if neither the server nor its data can be accessed, or there is no such call.
@@ -19,7 +19,8 @@ pub(crate) fn run(flags: &CallsFlags, out: &mut Out) -> Result<(), Failure> {
     match &flags.command {
         None if flags.history.history => history::run(&flags.history, &flags.screen, out),
         None => {
-            let (request, none) = (Request::Calls, "no call is relayed\n");
+            let (request, none) =
+                (Request::Calls, "no call stands that is relayed or passes the B2BUA\n");
             // They come in order.
             Rows { request, none, sort: |_| {}, table }.show(&flags.screen, out)
         }
@@ -40,7 +41,8 @@ pub(crate) fn drain(drains: bool, place: &Place, out: &mut Out) -> Result<(), Fa
     let Drained { calls, transactions, .. } = drained;
     out.line(&match drains {
         true => format!(
-            "new calls are refused; {calls} relayed calls and {transactions} transactions stand"
+            "new calls are refused; {calls} calls (relayed, or through the B2BUA) and \
+             {transactions} transactions stand"
         ),
         false => "new calls are accepted again".to_owned(),
     })
@@ -110,6 +112,7 @@ mod tests {
         let call = Call {
             id: "00c0ffee".to_owned(),
             call_id: "x".to_owned(),
+            callee_call_id: None,
             caller: "sip:a\u{1b}@h".to_owned(),
             callee: "sip:b@h".to_owned(),
             duration: Some(61.7),

@@ -227,10 +227,11 @@ fn running_text(
     unserved_text(text, status.domains.first(), &status.unserved)?;
     writeln!(text, "registered    {}", registered(status.registered, status.contacts))?;
     writeln!(text, "transactions  {}", status.transactions)?;
-    writeln!(text, "relayed calls {}", status.calls)?;
+    writeln!(text, "calls         {} (relayed, or through the B2BUA)", status.calls)?;
     if status.draining {
         writeln!(text, "draining      new calls are refused")?;
     }
+    limits_text(text, &status.counters)?;
     // Counters of zero are omitted for clarity.
     let counted: Vec<_> = status.counters.iter().filter(|(_, count)| **count > 0).collect();
     if counted.is_empty() {
@@ -255,6 +256,19 @@ fn running_text(
     for (name, timing) in &status.timings {
         let mean = timing.nanoseconds as f64 / 1000.0 / timing.count.max(1) as f64;
         writeln!(text, "{name:width$}  {:>14}  {mean:>12.3}", timing.count)?;
+    }
+    Ok(())
+}
+
+/// Warns of limits at which calls were refused.
+fn limits_text(text: &mut String, counters: &BTreeMap<String, u64>) -> std::fmt::Result {
+    for (counter, key) in
+        [("b2bua-limit", "calls.max_calls"), ("b2bua-share", "calls.max_calls_per_source")]
+    {
+        if let Some(count) = counters.get(counter).filter(|count| **count > 0) {
+            let calls = if *count == 1 { "call was" } else { "calls were" };
+            writeln!(text, "warning: {count} {calls} refused at {key} since the start")?;
+        }
     }
     Ok(())
 }

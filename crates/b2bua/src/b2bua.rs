@@ -2,6 +2,7 @@
 
 use crate::bridge::{Bridge, Side};
 use crate::config::Config;
+use crate::ending::reason_line;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::hash::Hasher;
@@ -71,7 +72,7 @@ impl B2bua {
             incoming_calls: usize::MAX,
             server_transactions: config.calls.saturating_mul(4).saturating_add(1024),
             reliable: Reliable::Supported,
-            session_expires: config.session_expires,
+            session_expires: Some(config.session_expires),
             redirects: 0,
             keepalive: None,
             passes: true,
@@ -152,7 +153,7 @@ impl B2bua {
     /// Ends all calls. The requests have the Reason `reason` (RFC 3326), such as
     /// `SIP;cause=503;text="Shutting Down"`.
     pub fn hang_up_all(&mut self, now: Instant, reason: &str) {
-        let lines = [b"Reason: ", reason.as_bytes(), b"\r\n"].concat();
+        let lines = reason_line(reason);
         let mut calls: Vec<CallId> = self.bridge_of.keys().copied().collect();
         calls.sort_unstable();
         for call in calls {

@@ -2,6 +2,7 @@
 
 use crate::digits::LegDigits;
 use crate::origin::Origin;
+use crate::report::CallReport;
 use alloc::vec::Vec;
 use sip::{Flow, Source};
 use sip_ua::{CallId, Envelope};
@@ -85,6 +86,7 @@ pub(crate) struct Invitation {
 #[derive(Debug)]
 pub(crate) struct Bridge {
     legs: [Leg; 2],
+    pub(crate) report: CallReport,
     /// The flow of both legs.
     pub(crate) flow: Flow,
     /// Until the call is answered.
@@ -106,9 +108,15 @@ pub(crate) struct Bridge {
 }
 
 impl Bridge {
-    pub(crate) const fn new(legs: [Leg; 2], flow: Flow, invitation: Invitation) -> Self {
+    pub(crate) const fn new(
+        legs: [Leg; 2],
+        flow: Flow,
+        invitation: Invitation,
+        report: CallReport,
+    ) -> Self {
         Self {
             legs,
+            report,
             flow,
             invitation: Some(invitation),
             early: None,

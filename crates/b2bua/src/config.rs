@@ -17,8 +17,8 @@ pub struct Config {
     pub body: usize,
     /// The maximum time until a call is answered.
     pub ringing: Duration,
-    /// The session interval without a refresh on each leg (RFC 4028). `None`: unlimited.
-    pub session_expires: Option<Duration>,
+    /// The session interval of each leg (RFC 4028): a leg without a refresh for that time ends.
+    pub session_expires: Duration,
 }
 
 impl Default for Config {
@@ -29,7 +29,7 @@ impl Default for Config {
             calls_of_source: 500,
             body: 16_384,
             ringing: Duration::from_secs(300),
-            session_expires: Some(Duration::from_secs(1800)),
+            session_expires: Duration::from_secs(1800),
         }
     }
 }

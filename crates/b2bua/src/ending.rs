@@ -75,3 +75,8 @@ fn reason_of(end: &End) -> Vec<u8> {
     }
     lines
 }
+
+/// Returns the line of a Reason.
+pub(crate) fn reason_line(reason: &str) -> Vec<u8> {
+    [b"Reason: ", reason.as_bytes(), b"\r\n"].concat()
+}

@@ -24,11 +24,13 @@ mod fields;
 mod loss;
 mod origin;
 mod passing;
+mod report;
 mod session;
 mod setup;
 
 pub use b2bua::{B2bua, Counters};
 pub use config::Config;
 pub use event::Event;
+pub use report::CallReport;
 pub use sip_ua::{InfoDigit, RequestId, Transmit};
 pub use {sip, sip_ua};

@@ -5,8 +5,10 @@ use crate::b2bua::{B2bua, BridgeId};
 use crate::bridge::{Bridge, Invitation, Leg, Side};
 use crate::fields;
 use crate::origin::{Origin, is_same};
+use crate::report::CallReport;
 use alloc::vec::Vec;
-use sip::header::number;
+use sip::header::{NameAddr, number};
+use sip::uri::escape_param;
 use sip::{Encode, Flow, HeaderName, Instant, Message, Source, Status};
 use sip_ua::{CallId, Envelope, Placement, Replaces};
 
@@ -26,6 +28,14 @@ fn passed_response(response: &[u8], limit: usize) -> (Vec<u8>, Option<Envelope>)
     let Ok(message) = Message::parse(response) else { return (Vec::new(), None) };
     (fields::passed(&message), fields::envelope(&message, limit).unwrap_or_default())
 }
+/// The line of the response to a call over a limit.
+const RETRY_AFTER: &[u8] = b"Retry-After: 5\r\n";
+
+/// The parameter of the first Route that tells the proxy the Call-ID of the caller's leg.
+const CALLER: &[u8] = b";caller=";
+
+/// The maximum length of a Call-ID that the proxy is told.
+const LONGEST_CALL_ID: usize = 256;
 
 impl Invitation {
     /// True if the proxy asks for other keys than those of the caller.
@@ -48,16 +58,17 @@ impl B2bua {
         let count = self.sources.get(&from).copied().unwrap_or_default();
         let refused = if self.bridges.len() >= self.config.calls {
             self.counters.over_limit += 1;
-            true
+            Some(Status::SERVICE_UNAVAILABLE)
         } else if count >= self.config.calls_of_source {
             self.counters.over_share += 1;
-            true
+            // A 503 would keep a proxy in front of the callers from all of this server (RFC 3261
+            // section 21.5.4).
+            Some(Status::TEMPORARILY_UNAVAILABLE)
         } else {
-            false
+            None
         };
-        if refused {
-            let unavailable = Status::SERVICE_UNAVAILABLE.code();
-            let _ = self.agent.decline_with(now, call, unavailable, b"Retry-After: 5\r\n");
+        if let Some(status) = refused {
+            let _ = self.agent.decline_with(now, call, status.code(), RETRY_AFTER);
             return;
         }
         let invite = self.agent.invite(call).map(<[u8]>::to_vec).unwrap_or_default();
@@ -74,18 +85,33 @@ impl B2bua {
             let _ = self.agent.decline_with(now, call, gone, b"");
             return;
         }
-        let invitation = message.and_then(|message| self.invitation(&message, offer.clone()));
+        let invitation =
+            message.as_ref().and_then(|message| self.invitation(message, offer.clone()));
         let Some(invitation) = invitation.filter(|invitation| invitation.max_forwards > 0) else {
             let _ = self.agent.decline_with(now, call, Status::TOO_MANY_HOPS.code(), b"");
             return;
         };
+        let value = |name| message.as_ref().and_then(|message| message.value(name));
+        let call_id = value(HeaderName::CallId).unwrap_or_default().to_vec();
+        let parties = [HeaderName::From, HeaderName::To].map(|name| {
+            let address = value(name).and_then(|value| NameAddr::parse(name, value).ok());
+            address.map_or_else(Vec::new, |address| address.uri_bytes.to_vec())
+        });
         let id = self.random_number();
         let mut caller = Leg::new(Some(call), Origin::new(id, flow.local.ip()));
         caller.received = offer.unwrap_or_default();
         let callee = Leg::new(None, Origin::new(self.random_number(), flow.local.ip()));
         self.numbers += 1;
         let id = self.numbers;
-        let mut bridge = Bridge::new([caller, callee], flow, invitation);
+        let report = CallReport {
+            call: id,
+            call_ids: [call_id, Vec::new()],
+            parties,
+            created: now,
+            answered: None,
+            refused: None,
+        };
+        let mut bridge = Bridge::new([caller, callee], flow, invitation, report);
         // The proxy knows that the callee has refused the keys of the caller.
         bridge.has_other_keys = bridge.invitation.as_ref().is_some_and(Invitation::has_other_keys);
         self.bridges.insert(id, bridge);
@@ -128,12 +154,18 @@ impl B2bua {
             None => Vec::new(),
         };
         let mut routes = invitation.routes.clone();
-        if bridge.has_other_keys
-            && !invitation.has_other_keys()
-            && let Some(first) = routes.first_mut()
+        if let Some(first) = routes.first_mut()
             && let Some(end) = first.iter().position(|byte| *byte == b'>')
         {
-            first.splice(end..end, OTHER_KEYS.iter().copied());
+            let mut params = Vec::new();
+            let [caller, _] = &bridge.report.call_ids;
+            if caller.len() <= LONGEST_CALL_ID {
+                (CALLER, &*escape_param(caller)).encode(&mut params);
+            }
+            if bridge.has_other_keys && !invitation.has_other_keys() {
+                params.extend_from_slice(OTHER_KEYS);
+            }
+            first.splice(end..end, params);
         }
         let placement = Placement {
             uri: &invitation.uri,
@@ -147,7 +179,8 @@ impl B2bua {
             envelope: invitation.envelope.clone(),
             is_reliable: invitation.is_reliable,
         };
-        let call = self.agent.place_for(now, placement);
+        let (call, call_id) = self.agent.place_for(now, placement);
+        bridge.report.call_ids[Side::Callee as usize] = call_id;
         bridge.leg(Side::Callee).call = Some(call);
         bridge.invitation = Some(invitation);
         self.bridge_of.insert(call, (id, Side::Callee));
@@ -164,6 +197,8 @@ impl B2bua {
             return false;
         }
         bridge.has_other_keys = true;
+        let [_, call_id] = &mut bridge.report.call_ids;
+        bridge.report.refused = Some(core::mem::take(call_id));
         let number = self.random_number();
         let Some(bridge) = self.bridges.get_mut(&id) else { return false };
         let local = bridge.flow.local.ip();
@@ -212,6 +247,7 @@ impl B2bua {
         let Some(bridge) = self.bridges.get_mut(&id) else { return };
         let Some(caller) = bridge.call(Side::Caller) else { return };
         self.counters.answered += 1;
+        bridge.report.answered = Some(now);
         let (lines, envelope) = passed_response(&self.received, self.config.body);
         let invitation = bridge.invitation.take();
         let is_offered = invitation.is_some_and(|invitation| invitation.offer.is_some());

@@ -64,7 +64,7 @@ fn call(rig: &mut Rig, session: Vec<u8>, envelope: Envelope) -> CallId {
             },
         ))
     };
-    rig.act(0, place)
+    rig.act(0, place).0
 }
 
 /// The body of a message.

@@ -2,7 +2,7 @@
 
 mod rig;
 
-use barebell_b2bua::{B2bua, Config};
+use barebell_b2bua::{B2bua, Config, Counters};
 use rig::{Rig, address, session, without_origin};
 use sip::{Connection, Flow, Instant, Transport};
 use sip_ua::{End, Event, Failure};
@@ -112,8 +112,11 @@ fn a_refused_offer_is_made_once_more_with_other_keys() {
     let mut rig = Rig::new(6, &Rig::phones(2));
     rig.call(0, 1, &session(0, 4000, "sendrecv"));
     let first = rig.expect_incoming(1);
+    let call_id = rig.b2bua.reports()[0].call_ids[1].clone();
+    assert!(!rig.b2bua.has_replaced(&call_id));
     rig.act(1, |phone, now| phone.decline(now, first, 488));
     let second = rig.expect_incoming(1);
+    assert!(rig.b2bua.has_replaced(&call_id));
     rig.act(1, |phone, now| phone.decline(now, second, 488));
     let ended = rig.expect_where(0, |event| matches!(event, Event::Ended { .. }));
     assert!(matches!(ended, Event::Ended { end: End::Failed(_), .. }), "{ended:?}");
@@ -174,8 +177,35 @@ fn an_unanswered_call_ends_at_both_ends() {
 }
 
 #[test]
-fn calls_over_a_limit_are_refused() {
-    let config = Config { calls_of_source: 1, ..Config::default() };
+fn a_call_is_reported_while_it_stands_and_ended_by_its_number() {
+    let mut rig = Rig::new(21, &Rig::phones(4));
+    rig.establish(0, 1);
+    rig.call(2, 3, &session(2, 4000, "sendrecv"));
+    rig.expect_incoming(3);
+    let mut reports = rig.b2bua.reports();
+    reports.sort_by_key(|report| report.created);
+    let [established, ringing] = &reports[..] else { panic!("{reports:?}") };
+    let invite = rig.last(1, "INVITE");
+    let [caller, callee] = established.call_ids.each_ref().map(|id| String::from_utf8_lossy(id));
+    assert!(invite.contains(&format!("Call-ID: {callee}\r\n")), "{invite}");
+    assert!(rig.last(0, "SIP/2.0 200").contains(&format!("Call-ID: {caller}\r\n")));
+    let [from, to] = established.parties.each_ref().map(|uri| String::from_utf8_lossy(uri));
+    assert!(invite.contains(&format!("From: <{from}>")) && invite.contains(&format!("<{to}>")));
+    assert!(established.answered.is_some() && ringing.answered.is_none());
+    for call in [established.call, ringing.call] {
+        rig.act_b2bua(|b2bua, now| assert!(b2bua.hang_up(now, call, "Q.850;cause=16")));
+    }
+    for phone in 0..4 {
+        rig.expect_where(phone, |event| matches!(event, Event::Ended { .. }));
+    }
+    assert!(rig.last(1, "BYE").contains("Reason: Q.850;cause=16\r\n"));
+    rig.finish();
+    assert_eq!(rig.b2bua.reports(), []);
+    rig.act_b2bua(|b2bua, now| assert!(!b2bua.hang_up(now, 1, "Q.850;cause=16")));
+}
+
+/// The B2BUA rejects a call of the phone 0, which has one, with `expected`. Returns its counters.
+fn refuses(config: Config, expected: u16) -> Counters {
     let mut rig = Rig::with_config(10, &Rig::phones(3), config);
     let (caller, _) = rig.establish(0, 1);
     rig.call(0, 2, &session(0, 4000, "sendrecv"));
@@ -183,7 +213,8 @@ fn calls_over_a_limit_are_refused() {
     let Event::Ended { end: End::Failed(Failure::Refused { status, .. }), .. } = ended else {
         panic!("{ended:?}")
     };
-    assert_eq!((status, rig.b2bua.counters().over_share), (503, 1));
+    assert_eq!(status, expected);
+    assert_eq!(rig.last(0, "SIP/2.0").matches("Retry-After: 5\r\n").count(), 1);
     rig.act(0, |phone, now| phone.hang_up(now, caller));
     rig.finish();
     // The call that has ended is no longer counted.
@@ -191,6 +222,15 @@ fn calls_over_a_limit_are_refused() {
     let (caller, _) = call();
     rig.act(0, |phone, now| phone.hang_up(now, caller));
     rig.finish();
+    rig.b2bua.counters()
+}
+
+#[test]
+fn calls_over_a_limit_are_refused() {
+    let share = refuses(Config { calls_of_source: 1, ..Config::default() }, 480);
+    assert_eq!((share.over_share, share.over_limit), (1, 0));
+    let all = refuses(Config { calls: 1, ..Config::default() }, 503);
+    assert_eq!((all.over_share, all.over_limit), (0, 1));
 }
 
 #[test]

@@ -165,7 +165,7 @@ fn a_call_is_replaced_by_its_full_name_only() {
             remote: ([192, 0, 2, 100], 5060).into(),
             connection: None,
         };
-        let third = rig.act(2, |phone, now| {
+        let (third, _) = rig.act(2, |phone, now| {
             Ok(phone.place_for(
                 now,
                 Placement {

@@ -98,12 +98,14 @@ impl Agent {
         self.calls.get(call).is_some_and(|call| call.may_offer() || call.may_offer_early())
     }
 
-    /// Places a call on behalf of another party. Its destination is not located.
-    pub fn place_for(&mut self, now: Instant, placement: Placement<'_>) -> CallId {
+    /// Places a call on behalf of another party. Its destination is not located. Returns the call
+    /// and its Call-ID.
+    pub fn place_for(&mut self, now: Instant, placement: Placement<'_>) -> (CallId, Vec<u8>) {
         let Placement { uri, from, to, routes, flow, max_forwards, lines, session, .. } = placement;
         let Placement { envelope, is_reliable, .. } = placement;
         let (call_id, tag) = (self.core.tokens.next(), self.core.tokens.next());
         let mut dialog = Dialog::new(call_id, from, tag, to, uri);
+        let call_id = dialog.id().call_id.to_vec();
         dialog.set_routes(routes);
         dialog.set_max_forwards(max_forwards);
         let cause = Cause { referrer: None, lines, flow: Some(flow), is_reliable, envelope };
@@ -111,7 +113,7 @@ impl Agent {
         let call = Call::place(&mut self.core, id, None, dialog, session, cause, now);
         self.calls.insert(call);
         self.settle(now);
-        id
+        (id, call_id)
     }
 
     /// Sends a provisional response with this status, 101 to 199, to the caller. Otherwise like

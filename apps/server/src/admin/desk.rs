@@ -29,10 +29,10 @@ pub(crate) trait Desk: Send + Sync {
     /// [`Error`] if the storage fails.
     fn registrations(&self, each: &mut dyn FnMut(Registration) -> bool) -> Result<(), Error>;
 
-    /// The relayed calls that stand, the oldest first.
+    /// The calls that stand and are relayed or pass the B2BUA, the oldest first.
     fn calls(&self) -> Vec<Call>;
 
-    /// Ends a relayed call by a BYE to both ends.
+    /// Ends such a call by a BYE to both ends.
     ///
     /// # Errors
     /// A message: there is no such call, or it cannot be ended.
@@ -44,7 +44,7 @@ pub(crate) trait Desk: Send + Sync {
     /// A message: no server runs.
     fn tracer(&self) -> Result<&Tracer, String>;
 
-    /// The Call-ID of the relayed call with the identifier `id`, or `id` itself.
+    /// The Call-ID of the call that stands with the identifier `id`, or `id` itself.
     fn call_id(&self, id: &str) -> String;
 
     /// Refuses new calls, or accepts them again.

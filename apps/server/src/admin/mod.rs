@@ -28,7 +28,7 @@ pub(crate) enum Request {
     Status,
     /// A row for each binding, a [`Registration`].
     Registrations,
-    /// A row for each relayed call that stands, a [`Call`].
+    /// A row for each call that stands and is relayed or passes the B2BUA, a [`Call`].
     Calls,
     /// A row for each record of a call that has ended, the latest first, a [`CallRecord`].
     History {
@@ -210,7 +210,7 @@ pub(crate) struct Status {
     pub(crate) contacts: u64,
     /// The number of transactions in progress.
     pub(crate) transactions: u64,
-    /// The number of relayed calls, counting each branch of a fork.
+    /// The number of calls that are relayed, counting each branch of a fork, or pass the B2BUA.
     #[serde(default)]
     pub(crate) calls: u64,
     /// True if new calls are refused.
@@ -279,7 +279,7 @@ pub(crate) struct CallEnded {
 pub(crate) struct Drained {
     /// True if new calls are refused.
     pub(crate) draining: bool,
-    /// The number of relayed calls that stand.
+    /// The number of calls that stand and are relayed or pass the B2BUA.
     pub(crate) calls: u64,
     /// The number of transactions in progress.
     pub(crate) transactions: u64,

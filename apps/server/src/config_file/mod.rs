@@ -316,6 +316,8 @@ fn read_calls(section: &mut Section<'_, '_>, settings: &mut Settings) {
     section.read("mode", &mut engine.joining, word(values::joining));
     section.read("max_calls", &mut settings.b2bua.calls, at_least(1));
     section.read("max_calls_per_source", &mut settings.b2bua.calls_of_source, at_least(1));
+    let interval = &mut settings.b2bua.session_expires;
+    section.read("session_expires", interval, values::session_interval);
     let is_usable = (engine.mode, engine.state) == (Mode::Proxy, State::Stateful);
     section.check(
         engine.joining != Joining::All || (is_usable && engine.record_route),

@@ -138,6 +138,7 @@ fn every_kind_of_value_is_read() {
         mode = "proxy"
         max_calls = 70
         max_calls_per_source = 7
+        session_expires = "90s"
         [storage]
         registrations = false
         sync = "always"
@@ -174,6 +175,7 @@ fn every_kind_of_value_is_read() {
     assert_eq!(media.records_size.0, 1 << 20);
     let b2bua = settings.b2bua;
     assert_eq!((engine.joining, b2bua.calls, b2bua.calls_of_source), (Joining::Off, 70, 7));
+    assert_eq!(b2bua.session_expires.as_secs(), 90);
     assert_eq!((settings.registrations, settings.sync), (false, Sync::Always));
     assert_eq!(engine.limits, sip_server::Config::default().limits);
 }

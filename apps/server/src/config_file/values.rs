@@ -283,6 +283,16 @@ pub(super) fn history(value: &DeValue<'_>) -> Result<Option<std::time::Duration>
     }
 }
 
+/// Parses a session interval. RFC 4028 section 4 allows none of less than 90 seconds.
+pub(super) fn session_interval(value: &DeValue<'_>) -> Result<Duration, String> {
+    let interval = duration(value)?;
+    if (90..=86_400).contains(&interval.as_secs()) {
+        Ok(interval)
+    } else {
+        Err("expected a duration from 90s to 1day".to_owned())
+    }
+}
+
 /// Parses a duration such as `"30s"`, `"5m"`, `"500ms"`, or a whole number of seconds.
 pub(super) fn duration(value: &DeValue<'_>) -> Result<Duration, String> {
     const EXPECTED: &str = "a duration such as \"30s\", \"5m\" or \"500ms\", or whole seconds";

@@ -6,7 +6,7 @@ use super::local::{Internal, Local};
 use super::standing::StandingCalls;
 use crate::b2bua::B2buaSettings;
 use crate::trace::Tracer;
-use b2bua::{B2bua, Counters, Event, InfoDigit, RequestId, Transmit};
+use b2bua::{B2bua, CallReport, Counters, Event, InfoDigit, RequestId, Transmit};
 use parking_lot::Mutex;
 use sip::Instant;
 use sip_server::Output;
@@ -32,8 +32,9 @@ impl SharedB2bua {
         secret: &[u8; 32],
         standing: StandingCalls,
     ) -> Self {
-        let B2buaSettings { calls, calls_of_source } = settings;
-        let mut config = b2bua::Config { calls, calls_of_source, ..b2bua::Config::default() };
+        let B2buaSettings { calls, calls_of_source, session_expires } = settings;
+        let mut config =
+            b2bua::Config { calls, calls_of_source, session_expires, ..b2bua::Config::default() };
         if !product.is_empty() {
             config.product = product.to_owned();
         }
@@ -161,6 +162,23 @@ impl SharedB2bua {
     /// The number of calls.
     pub(super) fn calls(&self) -> usize {
         self.b2bua.lock().calls()
+    }
+
+    /// The calls that stand, in any order.
+    pub(super) fn reports(&self) -> Vec<CallReport> {
+        self.b2bua.lock().reports()
+    }
+
+    /// Ends the call with the number `call`. Returns false if there is no such call.
+    pub(super) fn hang_up(&self, now: Instant, call: u64, reason: &str, local: &mut Local) -> bool {
+        let mut is_found = false;
+        self.act(now, local, |b2bua| is_found = b2bua.hang_up(now, call, reason), |_| {});
+        is_found
+    }
+
+    /// Returns true if a call goes on after the callee has refused its leg with this Call-ID.
+    pub(super) fn calls_again(&self, call_id: &[u8]) -> bool {
+        self.b2bua.lock().has_replaced(call_id)
     }
 
     /// The counters with their names.

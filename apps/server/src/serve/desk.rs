@@ -12,13 +12,14 @@ use crate::domains::sip_uri;
 use crate::log;
 use crate::trace::Tracer;
 use parking_lot::Mutex;
-use relay::{CallReport, Calls, Refusals};
+use relay::{CallReport, Calls, Refusals, Selection};
 use sip_server::config::{Config, Domain, Mode, State};
 use sip_server::{Output, Timing};
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 use store::{CallRecords, Error, Storage, User, Users};
 
 /// The hub, the storage and the configuration.
@@ -83,22 +84,52 @@ impl Running {
         format!("{:08x}", self.identifiers.hash_one((&call.call_id, tags)) as u32)
     }
 
-    /// The relayed calls that stand, with their identifiers, the oldest first.
+    /// The calls that stand, with their identifiers, the oldest first.
     fn standing(&self) -> Vec<Standing> {
-        let own = self.hub.relay.iter().flat_map(|relay| relay.reports());
-        let of_ng = self.hub.ng.iter().flat_map(|ng| ng.reports());
-        let reports = own.map(|call| (call, false)).chain(of_ng.map(|call| (call, true)));
-        let mut calls: Vec<_> = reports
-            .map(|(call, is_of_ng)| Standing { id: self.identifier(&call), call, is_of_ng })
+        let own = self.hub.relay.iter().flat_map(|relay| relay.reports()).map(Path::Relay);
+        let of_ng = self.hub.ng.iter().flat_map(|ng| ng.reports()).map(Path::Ng);
+        let of_b2bua = self.not_relayed().into_iter().map(Path::B2bua);
+        let paths = own.chain(of_ng).chain(of_b2bua);
+        let mut calls: Vec<_> = paths
+            .map(|path| match &path {
+                Path::Relay(call) | Path::Ng(call) => {
+                    Standing { id: self.identifier(call), created: call.created, path }
+                }
+                Path::B2bua(call) => Standing {
+                    id: format!("{:08x}", self.identifiers.hash_one(call.call) as u32),
+                    created: call.created.since_epoch(),
+                    path,
+                },
+            })
             .collect();
-        calls.sort_by_key(|standing| standing.call.created);
+        calls.sort_by_key(|standing| standing.created);
         calls
     }
 
-    /// The number of relayed calls.
-    fn relayed(&self) -> u64 {
+    /// The calls of the B2BUA that are not relayed.
+    fn not_relayed(&self) -> Vec<b2bua::CallReport> {
+        let mut calls = self.hub.b2bua.reports();
+        if let Some(relay) = &self.hub.relay {
+            calls.retain(|call| relay.reports_of(&call.call_ids[1], Selection::All).is_empty());
+        }
+        calls
+    }
+
+    /// The number of calls that stand.
+    fn count(&self) -> u64 {
         let relayed = self.hub.relay.as_ref().map_or(0, |relay| relay.count());
-        (relayed + self.hub.ng.as_ref().map_or(0, |ng| ng.count())) as u64
+        let of_ng = self.hub.ng.as_ref().map_or(0, |ng| ng.count());
+        (relayed + of_ng + self.not_relayed().len()) as u64
+    }
+
+    /// Ends the call `call` of the B2BUA.
+    fn end_of_b2bua(&self, id: &str, call: &b2bua::CallReport) -> Option<CallEnded> {
+        let now = self.hub.clock.now();
+        let mut local = self.local.lock();
+        let is_found = self.hub.b2bua.hang_up(now, call.call, BY_OPERATOR, &mut local);
+        self.hub.carry_out(&mut local);
+        let ended = Call::of_b2bua(id.to_owned(), call, now);
+        is_found.then_some(CallEnded { id: ended.id, caller: ended.caller, callee: ended.callee })
     }
 
     /// Ends the relay of the call `id`, which `call` describes, if it is one of an NG client.
@@ -120,13 +151,22 @@ impl Running {
     }
 }
 
-/// A relayed call that stands.
+/// A call that stands.
 struct Standing {
     /// Names it in commands.
     id: String,
-    call: CallReport,
-    /// True if it is one of an NG client.
-    is_of_ng: bool,
+    created: Duration,
+    path: Path,
+}
+
+/// The part of the server that a call passes.
+enum Path {
+    /// The relay.
+    Relay(CallReport),
+    /// The relay, for an NG client.
+    Ng(CallReport),
+    /// The B2BUA, without the relay.
+    B2bua(b2bua::CallReport),
 }
 
 /// The Reason of the end of a call by command.
@@ -181,7 +221,7 @@ impl Desk for Running {
             registered: engine.registered() as u64,
             contacts: engine.bindings() as u64,
             transactions: engine.transactions() as u64,
-            calls: self.relayed(),
+            calls: self.count(),
             draining: engine.is_draining(),
             uptime: self.hub.clock.uptime().as_secs(),
             counters: engine
@@ -253,23 +293,32 @@ impl Desk for Running {
     }
 
     fn calls(&self) -> Vec<Call> {
-        let now = self.hub.clock.now().since_epoch();
+        let now = self.hub.clock.now();
         let standing = self.standing().into_iter();
-        standing.map(|Standing { id, call, .. }| Call::new(id, &call, now)).collect()
+        standing
+            .map(|Standing { id, path, .. }| match path {
+                Path::Relay(call) | Path::Ng(call) => Call::new(id, &call, now.since_epoch()),
+                Path::B2bua(call) => Call::of_b2bua(id, &call, now),
+            })
+            .collect()
     }
 
     fn end_call(&self, id: &str) -> Result<CallEnded, String> {
         let mut found = self.standing().into_iter().filter(|it| it.id == id);
         let (call, other) = (found.next(), found.next());
-        let Some(Standing { call, is_of_ng, .. }) = call else {
-            return Err(format!("there is no relayed call {id}: see `barebell calls`"));
+        let Some(Standing { path, .. }) = call else {
+            return Err(format!("there is no call {id}: see `barebell calls`"));
         };
         if other.is_some() {
             return Err(format!("{id} names several calls"));
         }
-        let Some(relay) = self.hub.relay.as_ref().filter(|_| !is_of_ng) else {
-            return self.end_of_ng(id, &call).ok_or_else(|| format!("the call {id} has ended"));
+        let has_ended = || format!("the call {id} has ended");
+        let call = match path {
+            Path::Relay(call) => call,
+            Path::Ng(call) => return self.end_of_ng(id, &call).ok_or_else(has_ended),
+            Path::B2bua(call) => return self.end_of_b2bua(id, &call).ok_or_else(has_ended),
         };
+        let Some(relay) = &self.hub.relay else { return Err(has_ended()) };
         if call.attachment.is_none() {
             return Err(format!(
                 "the call {id} cannot be ended: it is not answered, or the server is stateless"
@@ -278,7 +327,7 @@ impl Desk for Running {
         let now = self.hub.clock.now();
         let tags = [&*call.caller_tag, &*call.callee_tag];
         let Some(call) = relay.end_dialog(&call.call_id, tags, now.since_epoch()) else {
-            return Err(format!("the call {id} has ended"));
+            return Err(has_ended());
         };
         let mut local = self.local.lock();
         let Local { worker, out, .. } = &mut *local;
@@ -294,8 +343,11 @@ impl Desk for Running {
 
     fn call_id(&self, id: &str) -> String {
         let call = self.standing().into_iter().find(|call| call.id == id);
-        let call_id = call.map(|it| String::from_utf8_lossy(&it.call.call_id).into_owned());
-        call_id.unwrap_or_else(|| id.to_owned())
+        let call_id = call.map(|it| match it.path {
+            Path::Relay(call) | Path::Ng(call) => call.call_id.into(),
+            Path::B2bua(call) => call.call_ids[0].clone(),
+        });
+        call_id.map_or_else(|| id.to_owned(), |it| String::from_utf8_lossy(&it).into_owned())
     }
 
     fn drain(&self, drains: bool) -> Result<Drained, String> {
@@ -308,7 +360,7 @@ impl Desk for Running {
             true => "draining: new calls are refused, those that stand go on".to_owned(),
             false => "new calls are accepted again".to_owned(),
         });
-        let calls = self.relayed();
+        let calls = self.count();
         Ok(Drained { draining: drains, calls, transactions: engine.transactions() as u64 })
     }
 

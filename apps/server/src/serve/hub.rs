@@ -103,6 +103,11 @@ impl CarryOut for Hub {
             }
             self.store_and_send(local);
         }
+        for record in std::mem::take(&mut local.refused) {
+            if !self.b2bua.calls_again(&record.report.call_id) {
+                self.keep(record);
+            }
+        }
     }
 }
 
@@ -129,7 +134,7 @@ impl Hub {
     }
 
     fn store_and_send(&self, local: &mut Local) {
-        let Local { index, worker, out, outbox, internal, failed } = local;
+        let Local { index, worker, out, outbox, internal, refused, failed } = local;
         if out.is_empty() {
             return out.clear();
         }
@@ -184,6 +189,7 @@ impl Hub {
                     }
                 }
                 Event::Notice(notice) => log::warn(notice.kind(), || notice.to_string()),
+                Event::CallEnded(record) if may_call_again(&record) => refused.push(record),
                 Event::CallEnded(record) => self.keep(record),
             }
         }
@@ -226,6 +232,13 @@ impl Hub {
         position(&|socket| socket.address() == flow.local)
             .or_else(|| position(&|socket| socket.serves(flow.local)))
     }
+}
+
+/// True if the B2BUA may call the callee again, which has refused the session description: then the
+/// call goes on.
+fn may_call_again(record: &CallRecord) -> bool {
+    let status = record.response.as_ref().map(|(status, _)| *status);
+    record.is_joined && matches!(status, Some(415 | 488 | 606))
 }
 
 /// The header fields that a refusal copies from the response that it replaces.

@@ -2,7 +2,7 @@
 
 use net::Outbox;
 use parking_lot::RawMutex;
-use sip_server::{Connection, Flow, Output, Ticket, Worker};
+use sip_server::{CallRecord, Connection, Flow, Output, Ticket, Worker};
 use std::sync::Arc;
 
 /// The engine with the lock type of this program.
@@ -21,6 +21,8 @@ pub(super) struct Local {
     pub(super) outbox: Outbox,
     /// Messages for the B2BUA.
     pub(super) internal: Vec<Internal>,
+    /// The records of calls with a session description that the callee has refused.
+    pub(super) refused: Vec<Box<CallRecord>>,
     /// Failed operations, to be reported to the engine.
     pub(super) failed: Vec<Failed>,
 }
@@ -56,6 +58,7 @@ impl Local {
             out: Output::default(),
             outbox: Outbox::default(),
             internal: Vec::new(),
+            refused: Vec::new(),
             failed: Vec::new(),
         }
     }

@@ -10,6 +10,9 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
+/// The list without a call.
+const NO_CALL: &str = "no call stands that is relayed or passes the B2BUA\n";
+
 pub(crate) fn serve_with(site: &Site, ports: &str, more: &str) -> (Server, String) {
     let text = format!("[media]\nrelay = \"all\"\nports = \"{ports}\"\n{more}");
     let config = show(&site.file("c.toml", &text));
@@ -51,7 +54,7 @@ pub(crate) fn invite(server: &str, caller: &Phone, number: u32) {
 fn a_call_is_listed_and_ended_by_its_identifier() {
     let site = Site::new();
     let (_server, address) = serve_with(&site, "27200-27299", "");
-    assert_eq!(site.good("calls"), "no call is relayed\n");
+    assert_eq!(site.good("calls"), NO_CALL);
     let ([caller, callee], ports, _) = call(&address);
     for _ in 0..5 {
         pass(&caller.rtp, ports[0], &callee.rtp);
@@ -71,7 +74,7 @@ fn a_call_is_listed_and_ended_by_its_identifier() {
     assert_eq!(now["counters"]["media-sent"], 5);
     let id = one["id"].as_str().unwrap();
     assert!(site.good("calls").contains(&format!("{id}  sip:bob@example.com  ")));
-    assert!(site.bad("calls end 0").contains("there is no relayed call 0"));
+    assert!(site.bad("calls end 0").contains("there is no call 0"));
     let ended = site.good(&format!("calls end {id}"));
     assert_eq!(ended, "ended the call of sip:bob@example.com to sip:bob@example.com\n");
     for phone in [&caller, &callee] {
@@ -88,7 +91,7 @@ fn a_call_is_listed_and_ended_by_its_identifier() {
 #[test]
 fn a_stopped_server_has_no_calls() {
     let site = Site::new();
-    assert_eq!(site.good("calls"), "no call is relayed\n");
+    assert_eq!(site.good("calls"), NO_CALL);
     assert!(site.bad("calls end 0").contains("no server runs"));
     site.good("user list");
     assert_eq!(site.good("calls --json"), "");
@@ -148,7 +151,7 @@ fn a_draining_server_refuses_new_calls_only() {
     let site = Site::new();
     let (_server, address) = serve_with(&site, "27500-27599", "");
     let ([caller, callee], ports, within) = call(&address);
-    assert!(site.good("drain").starts_with("new calls are refused; 1 relayed calls and "));
+    assert!(site.good("drain").starts_with("new calls are refused; 1 calls (relayed, "));
     let now = status(&site);
     assert_eq!((&now["calls"], &now["draining"]), (&1.into(), &true.into()));
     assert!(site.good("status").contains("\ndraining "));
@@ -160,6 +163,62 @@ fn a_draining_server_refuses_new_calls_only() {
     hang_up(&address, [&caller, &callee], within);
     assert_eq!(site.good("drain --cancel"), "new calls are accepted again\n");
     assert_eq!(status(&site)["draining"], false);
+}
+
+/// Answers the INVITE that `callee` has received, and acknowledges the answer to `caller`.
+fn answer(server: &str, [caller, callee]: [&Phone; 2]) {
+    let contact = format!("sip:bob@{}", callee.sip.local_addr().unwrap());
+    let more = format!("Contact: <{contact}>\r\n{}", callee.description());
+    callee.respond(server, &callee.receive(), "200 OK", &more);
+    let answer = caller.receive();
+    assert!(answer.starts_with("SIP/2.0 200 "), "{answer}");
+    let uri = found(&answer, "Contact: ")[0].trim_matches(['<', '>']).to_owned();
+    let mut routes = found(&answer, "Record-Route: ");
+    routes.reverse();
+    let routes: String = routes.iter().map(|route| format!("Route: {route}\r\n")).collect();
+    let to = format!("To: {}\r\n", found(&answer, "To: ")[0]);
+    let from = caller.sip.local_addr().unwrap();
+    let more = routes + &to + "Content-Length: 0\r\n";
+    let ack = request("ACK", &uri, "UDP", from, 2000, &more)
+        .replace("To: <sip:bob@example.com>\r\n", "")
+        .replace("branch=z9hG4bK2000", "branch=z9hG4bK4000");
+    caller.sip.send_to(ack.as_bytes(), server).unwrap();
+}
+
+#[test]
+fn a_call_of_the_b2bua_that_is_not_relayed_is_counted_listed_and_ended() {
+    let site = Site::new();
+    let text = "[media]\nrelay = \"off\"\n[calls]\nmode = \"b2bua\"\nmax_calls = 1\n";
+    let config = show(&site.file("c.toml", text));
+    let (_server, [address, _]) = serve(&site, &format!("--config {config}"));
+    let [caller, callee] = [Phone::new(), Phone::new()];
+    let contact = format!("sip:bob@{}", callee.sip.local_addr().unwrap());
+    register(&callee.sip, &address, &contact);
+    invite(&address, &caller, 2000);
+    answer(&address, [&caller, &callee]);
+    let calls = standing(&site);
+    let [one] = &calls[..] else { panic!("{calls:?}") };
+    assert_eq!((&one["callee"], &one["call_id"]), (&"sip:bob@example.com".into(), &"2000".into()));
+    assert!(one["callee_call_id"].is_string() && one["duration"].is_number(), "{one}");
+    assert_eq!(status(&site)["calls"], 1);
+    assert!(site.good("drain").starts_with("new calls are refused; 1 calls (relayed, "));
+    site.good("drain --cancel");
+    // The B2BUA has as many calls as it may have.
+    invite(&address, &caller, 2001);
+    let refused = caller.receive();
+    assert!(refused.starts_with("SIP/2.0 503 "), "{refused}");
+    assert_eq!(found(&refused, "Retry-After: "), ["5"]);
+    assert_eq!(status(&site)["counters"]["b2bua-limit"], 1);
+    assert!(site.good("status").contains("\nwarning: 1 call was refused at calls.max_calls "));
+    let id = one["id"].as_str().unwrap();
+    let ended = site.good(&format!("calls end {id}"));
+    assert_eq!(ended, "ended the call of sip:bob@example.com to sip:bob@example.com\n");
+    for phone in [&caller, &callee] {
+        let bye = phone.receive_bye();
+        assert!(found(&bye, "Reason: ")[0].contains("Ended by the operator"), "{bye}");
+        phone.respond(&address, &bye, "200 OK", "Content-Length: 0\r\n");
+    }
+    assert_eq!((site.good("calls").as_str(), &status(&site)["calls"]), (NO_CALL, &0.into()));
 }
 
 #[test]
@@ -197,7 +256,7 @@ fn calls_of_an_ng_client_are_listed_ended_and_recorded() {
     assert_eq!(standing(&site).len(), 1);
     let delete = [("call-id", "two"), ("command", "delete"), ("from-tag", "b"), ("to-tag", "a")];
     assert!(client.ask(ng, 30, &delete).contains("6:result2:ok"));
-    assert_eq!(site.good("calls"), "no call is relayed\n");
+    assert_eq!(site.good("calls"), NO_CALL);
     let records = records(&site.data().join("calls.jsonl"), 2);
     let ends = records.iter().map(|record| (&record["call_id"], &record["ended_by"]));
     let ends: Vec<_> = ends.map(|(call_id, by)| (call_id.as_str(), by.as_str())).collect();

@@ -97,6 +97,7 @@ fn both_legs_of_a_call_through_the_b2bua_are_in_one_trace_and_its_record_says_so
             break serde_json::from_str::<Value>(line).unwrap();
         }
     };
-    assert_eq!((&record["through"], &record["call_id"]), (&"b2bua".into(), &other.into()));
+    assert_eq!((&record["through"], &record["call_id"]), (&"b2bua".into(), &"2000".into()));
+    assert_eq!(record["callee_call_id"], other);
     assert_eq!(record["status"], 486);
 }

@@ -5,8 +5,8 @@ use core::time::Duration;
 use relay::CallReport;
 use sip::{Instant, Message, StartLine};
 
-/// The label of an end at an internal flow.
-pub(crate) const INTERNAL: &str = "internal flow";
+/// The label of an end at an internal flow. The Call-ID of the other leg follows it.
+pub(crate) const INTERNAL: &str = "internal flow ";
 
 /// The Reason of a call that had no packets, of one that was not answered, and of one that an end
 /// has left by an RTCP BYE (ITU-T Q.850: normal call clearing).
@@ -47,6 +47,8 @@ pub struct CallRecord {
     pub ended_by: Party,
     /// True if an end of the call is the B2BUA beside the proxy.
     pub is_joined: bool,
+    /// The Call-ID of the other leg of such a call, that of the caller.
+    pub caller_call_id: Option<Box<str>>,
     /// The final response that the caller got, if it is no 2xx: its status and reason phrase.
     pub response: Option<(u16, Box<[u8]>)>,
     /// The first Reason (RFC 3326) of the BYE, the CANCEL or the final response.
@@ -61,9 +63,10 @@ impl CallRecord {
         let time_of_day =
             |micros: u64| Instant::from_micros(micros.saturating_add_signed(clock_offset));
         let at = |time: Duration| time_of_day(u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
-        let is_joined = report.ends.iter().any(|end| end.label.as_deref() == Some(INTERNAL));
+        let caller_call_id: Option<Box<str>> = caller_call_id(&report).map(Box::from);
         Self {
-            is_joined,
+            is_joined: caller_call_id.is_some(),
+            caller_call_id: caller_call_id.filter(|it| !it.is_empty()),
             created: at(report.created),
             ringing: report.ringing.map(at),
             answered: report.answered.map(at),
@@ -103,6 +106,14 @@ impl CallRecord {
         self.reason = reason.map(cut);
         self
     }
+}
+
+/// The Call-ID of the other leg of a call through the B2BUA beside the proxy, that of the caller.
+/// Empty if it is not known, `None` for another call.
+#[must_use]
+pub fn caller_call_id(report: &CallReport) -> Option<&str> {
+    let mut labels = report.ends.iter().filter_map(|end| end.label.as_deref());
+    labels.find_map(|label| label.strip_prefix(INTERNAL))
 }
 
 /// The beginning of `text` that a record keeps.

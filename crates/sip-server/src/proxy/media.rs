@@ -63,10 +63,12 @@ pub(super) fn body_of_request(
     let parties = [HeaderName::From, HeaderName::To].map(|name| uri_of(request, name));
     // Only the host that gets the request can name its branch in a response.
     let is_proven = [is_proven, target.is_registered || env.settings.is_trusted(to)];
+    let label = (is_first && from.is_internal()).then(|| label_of(request));
     let mut ends = [
         end(from, required_of(from, env), is_proven[0], &permits[0], env),
         end(to, keying(target, to, env), is_proven[1], &permits[1], env),
     ];
+    ends[0].label = label.as_deref();
     // The B2BUA passes digits. It takes those of its callee for the caller.
     ends[0].takes_digits = match from.is_internal() {
         true => is_first && target.takes_digits,
@@ -176,6 +178,18 @@ pub(super) fn on_answer(
     {
         relay.attach(said.call_id, branch, hangup);
     }
+}
+
+/// The label of the B2BUA, which has sent the INVITE `request`: the Route of its pass has the
+/// Call-ID of the caller's leg.
+fn label_of(request: &Message<'_>) -> String {
+    let route = request.elements(HeaderName::Route).next();
+    let route = route.and_then(|route| NameAddr::parse(HeaderName::Route, route).ok());
+    let call_id = match route.as_ref().map(NameAddr::uri) {
+        Some(Ok(Uri::Sip(uri))) => uri.params.value("caller").map(sip::uri::unescape),
+        _ => None,
+    };
+    [INTERNAL, &String::from_utf8_lossy(&call_id.unwrap_or_default())].concat()
 }
 
 /// The URI in From or To. Empty if there is none.
@@ -310,7 +324,6 @@ fn end<'a>(
     let mut end = End::new(flow.remote, flow.local.ip(), permits);
     end.codecs.transcode = &env.settings.config.transcode;
     (end.keying, end.is_proven) = (keying, is_proven);
-    end.label = flow.is_internal().then_some(INTERNAL);
     end.advertised = env.settings.called_by(flow, || Some(flow.remote.ip())).ip();
     end
 }

@@ -35,6 +35,8 @@ pub(super) struct Search {
     pub(super) challenges: Vec<u8>,
     /// True if challenges for the realms of this server were left out.
     pub(super) was_stripped: bool,
+    /// True if the B2BUA has refused the call because of a limit.
+    pub(super) is_full: bool,
     /// The end of the relayed call that the request begins.
     pub(super) failing: Failing,
 }
@@ -63,6 +65,7 @@ impl Search {
             aims: SmallVec::new(),
             best: None,
             challenges: Vec::new(),
+            is_full: false,
             was_stripped: false,
             failing: Failing::default(),
         }

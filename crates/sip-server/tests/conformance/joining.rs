@@ -2,7 +2,7 @@
 //! B2BUA.
 
 use crate::media::{NAT, answer, body, offer, sdp, secure, server};
-use crate::rig::{ALICE, BOB, Draft, Reaction, Rig, STRANGER, Sent, closed_config, tcp, udp};
+use crate::rig::{ALICE, BOB, Draft, Reaction, Rig, STRANGER, Sent, closed_config, tcp, text, udp};
 use barebell_sip_server::Event;
 use barebell_sip_server::config::Joining;
 use barebell_sip_server::relay::{Calls, Codec};
@@ -397,4 +397,34 @@ impl Rig {
         let reaction = self.send(&udp(ALICE), &cancel);
         reaction.requests().next().expect("a CANCEL to the B2BUA").clone()
     }
+}
+
+#[test]
+fn the_record_of_a_call_has_the_call_id_of_the_callers_leg() {
+    let (mut rig, _) = joining(Joining::All);
+    let first = rig.send_as("alice", &udp(ALICE), &offer("198.51.100.10")).forwarded().clone();
+    let pass = first.value(HeaderName::Route);
+    let told = pass.replace('>', ";caller=one%40%22h%22>");
+    let draft = second_leg(&first).without("Route").and("Route", &told);
+    let second = rig.send(&udp(ALICE).internal(), &draft).forwarded().clone();
+    assert!(!text(&second.bytes).contains("caller="), "{second:?}");
+    let refused = rig.receive(&second.flow, &second.answer(486, "bob", ""));
+    let record = refused.events.iter().find_map(|event| match event {
+        Event::CallEnded(record) => Some(record),
+        _ => None,
+    });
+    let record = record.expect("the call is recorded");
+    assert_eq!(record.caller_call_id.as_deref(), Some("one@\"h\""));
+    assert!(record.is_joined);
+}
+
+#[test]
+fn a_limit_of_the_b2bua_is_one_of_this_server() {
+    let (mut rig, _) = joining(Joining::All);
+    let first = rig.send_as("alice", &udp(ALICE), &offer("198.51.100.10")).forwarded().clone();
+    let full = first.answer(503, "b2bua", "Retry-After: 5\r\n");
+    let reaction = rig.receive(&first.flow, &full);
+    let refused = reaction.responses().next().expect("a response").clone();
+    assert_eq!((refused.status(), refused.flow), (503, udp(ALICE)));
+    assert_eq!(refused.value(HeaderName::RetryAfter), "5");
 }

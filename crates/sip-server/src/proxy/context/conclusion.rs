@@ -66,8 +66,9 @@ impl Context {
                 let is_challenge = matches!(status, 401 | 407);
                 let asks = env.settings.config.authentication.required;
                 let changed = match status {
-                    // That server is overloaded, not this one (RFC 3261 section 16.7 step 6).
-                    503 => Some(Status::SERVER_INTERNAL_ERROR.into()),
+                    // That server is overloaded, not this one (RFC 3261 section 16.7 step 6). The
+                    // B2BUA is a part of this one.
+                    503 if !search.is_full => Some(Status::SERVER_INTERNAL_ERROR.into()),
                     401 | 407 if search.was_stripped && challenges.is_empty() => Some(NO_CHALLENGE),
                     _ => None,
                 };

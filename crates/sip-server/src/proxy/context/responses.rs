@@ -175,6 +175,7 @@ impl Context {
             if was_joined && !(500..600).contains(&status) {
                 search.forget_refusal();
             }
+            search.is_full |= was_joined && status == 503;
             search.remember(status, answer.message, env.settings.distrusts(&from.there));
         }
         if status >= 600 {

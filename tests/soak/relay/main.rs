@@ -5,13 +5,14 @@
 
 use peers::call::{End, establish_described};
 use peers::process::wait_until;
+use peers::resources::Resources;
 use peers::server::{DOMAIN, Options, ServerProcess, TRUSTS_NOBODY};
+use std::env;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
-use std::{env, fs};
 use test_support::agent::Agent;
 
 /// The ports of the relay.
@@ -33,27 +34,6 @@ const COUNTERS: [&str; 7] = [
     "share-limit",
     "unread",
 ];
-
-/// The resources of the server.
-#[derive(Clone, Copy, Debug)]
-struct Resources {
-    descriptors: usize,
-    ports: usize,
-    resident: u64,
-}
-
-impl Resources {
-    fn of(server: &ServerProcess) -> Self {
-        let process = server.process();
-        let files = fs::read_dir(format!("/proc/{}/fd", process.id()));
-        let ports = process.udp_ports().into_iter().filter(|port| PORTS.contains(port));
-        Self {
-            descriptors: files.map_or(0, Iterator::count),
-            ports: ports.count(),
-            resident: process.memory(),
-        }
-    }
-}
 
 /// The users of a pair, each with a socket for media.
 struct Pair {
@@ -192,7 +172,7 @@ fn main() {
     let configuration = format!("{TRUSTS_NOBODY}max_wait = 0\n[media]\n{media}");
     let options = Options { arguments: &[], configuration: &configuration, users: &users };
     let server = ServerProcess::start(&options);
-    let before = Resources::of(&server);
+    let before = Resources::of(&server, &PORTS);
     println!("before the calls: {before:?}");
     let (begun, done, started) = (AtomicUsize::new(0), AtomicUsize::new(0), Instant::now());
     let mut warm = None;
@@ -217,7 +197,7 @@ fn main() {
                 continue;
             }
             next = count + calls / 20;
-            let now = Resources::of(&server);
+            let now = Resources::of(&server, &PORTS);
             println!("{:5.0} s, {count} calls: {now:?}", started.elapsed().as_secs_f64());
             if warm.is_none() && started.elapsed() >= WARM {
                 warm = Some(now);
@@ -230,9 +210,9 @@ fn main() {
     }
     assert!(!has_failed, "a caller has stopped");
     wait_until("no port of the relay is open", || {
-        (Resources::of(&server).ports == 0).then_some(())
+        (Resources::of(&server, &PORTS).ports == 0).then_some(())
     });
-    let end = Resources::of(&server);
+    let end = Resources::of(&server, &PORTS);
     println!("after {calls} calls: {end:?}");
     assert_eq!(server.counter("relay-refused"), 0);
     assert!(end.descriptors <= before.descriptors + 1, "{before:?}, then {end:?}");
