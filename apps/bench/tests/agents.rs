@@ -182,6 +182,34 @@ fn callers_of_two_machines_call_the_callees_of_both() {
 }
 
 #[test]
+fn the_calls_of_a_sweep_with_media_come_from_two_machines() {
+    let two = Two::new();
+    let _server = barebell(&two);
+    let arguments = "sweep --operation invite --register-first --rates 4,6 --hold 1s --duration 2s \
+                     --media pcmu --users 60 --max-lag 10s --settle 0 --no-probe \
+                     --no-headroom --quiet --json";
+    let output = until("server", || {
+        let words: Vec<&str> = arguments.split_ascii_whitespace().collect();
+        let output = two.controller(&words.join(" ")).output().expect("a run");
+        output.status.success().then_some(output)
+    });
+    let record = record(&output);
+    let runs = record["runs"].as_array().expect("runs");
+    for (run, rate) in runs.iter().zip([4, 6]) {
+        let (counts, media) = (&run["counts"], &run["media"]);
+        assert_eq!(counts["offered"], 2 * rate, "{run}");
+        assert_eq!(counts["succeeded"], counts["offered"], "{counts}");
+        assert_eq!(media["sound"]["unheard"], 0, "{media}");
+        // The delay one way is known of calls within a machine only.
+        let (received, known) =
+            (&media["forward"]["received"], &media["forward"]["delay"]["count"]);
+        assert!(known.as_u64() > Some(0) && known.as_u64() < received.as_u64(), "{media}");
+    }
+    assert_eq!(record["agents"].as_array().map(Vec::len), Some(2));
+    two.assert_nothing_is_left();
+}
+
+#[test]
 fn a_sender_here_calls_a_receiver_on_another_machine() {
     let two = Two::new();
     let _peer = two.peer();

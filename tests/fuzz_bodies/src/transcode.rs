@@ -1,41 +1,16 @@
 //! Packets whose codec a relay converts.
 
-use parking_lot::{Mutex, RawMutex};
-use relay::{
-    Calls, Channel, Codec, End, Host, Limits, NoPort, Passage, Ports, Relay, Role, Side, Stream,
-};
-use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+#[path = "../../../crates/relay/benches/support/mod.rs"]
+mod support;
+
+use relay::{self, Channel, Codec, Side};
+use std::net::SocketAddr;
 use std::time::Duration;
+use support::{ENDS, number, stream};
 
 /// The sound that a stream sends at most: that of its limit, and the last packets with their
 /// filling.
 const BURST: Duration = Duration::from_millis(2000 + 400);
-
-/// A host that keeps its stream.
-#[derive(Default)]
-struct OneStream(Mutex<Option<Arc<Stream<RawMutex>>>>);
-
-struct Pair;
-
-impl Ports for Pair {
-    fn rtp(&self) -> [u16; 2] {
-        [20000, 20002]
-    }
-}
-
-impl Host<RawMutex> for OneStream {
-    type Ports = Pair;
-
-    fn open(&self, stream: &Arc<Stream<RawMutex>>, _: [IpAddr; 2]) -> Result<Pair, NoPort> {
-        *self.0.lock() = Some(Arc::clone(stream));
-        Ok(Pair)
-    }
-
-    fn random(&self, bytes: &mut [u8]) {
-        bytes.fill(7);
-    }
-}
 
 /// Converts packets. The first byte chooses the codecs, the second one the packet times. Each
 /// packet has a byte for the time before it in milliseconds, one that chooses the side and the
@@ -52,7 +27,7 @@ pub fn transcode(bytes: &[u8]) {
     let Some(stream) = stream(codecs, [times & 15, times >> 4].map(|time| time * 5)) else {
         return;
     };
-    let ends = [([198, 51, 100, 1], 4000), ([203, 0, 113, 1], 6000)].map(SocketAddr::from);
+    let ends = ENDS.map(SocketAddr::from);
     let (mut now, mut sound) = (Duration::ZERO, [Duration::ZERO; 2]);
     let mut buffer = [0; 1024];
     while let [elapsed, choice, length, after @ ..] = rest {
@@ -93,56 +68,4 @@ pub fn transcode(bytes: &[u8]) {
     for sound in sound {
         assert!(sound <= BURST + now * 3 / 2, "{sound:?} in {now:?}");
     }
-}
-
-fn number(codec: Codec) -> u8 {
-    let dynamic = || 96 + Codec::ALL.iter().take_while(|it| **it != codec).count() as u8;
-    codec.static_payload_type().unwrap_or_else(dynamic)
-}
-
-/// A call of a caller with the first codec and a callee with the second one, each with its packet
-/// time.
-fn stream(codecs: [Codec; 2], times: [u8; 2]) -> Option<Arc<Stream<RawMutex>>> {
-    let relay: Relay<RawMutex, _> = Relay::new(OneStream::default(), Limits::default());
-    let permits = |_: SocketAddr| true;
-    let end = |host: [u8; 4]| {
-        End::new(SocketAddr::new(host.into(), 5060), [192, 0, 2, 1].into(), &permits)
-    };
-    let (from, mut to) = (end([198, 51, 100, 1]), end([203, 0, 113, 1]));
-    to.codecs.transcode = Codec::ALL;
-    let offer = Passage {
-        call_id: b"c",
-        branch: Some(b"b"),
-        from_tag: b"caller",
-        to_tag: b"",
-        from,
-        to,
-        role: Role::Offer { exchange: 1 },
-        side: Side::Caller,
-        begins: true,
-        parties: [b"", b""],
-        owner: 0,
-        now: Duration::ZERO,
-    };
-    let answer = Passage {
-        from_tag: b"callee",
-        to_tag: b"caller",
-        from: to,
-        to: from,
-        role: Role::Response { exchange: 1, is_final: true },
-        side: Side::Callee,
-        ..offer
-    };
-    let body = |(host, port), at: usize| {
-        let (codec, number, time) = (codecs[at], number(codecs[at]), times[at]);
-        let (rate, channels) = (codec.clock_rate(), codec.channels());
-        format!(
-            "v=0\r\nc=IN IP4 {host}\r\nm=audio {port} RTP/AVP {number} 13 100\r\na=ptime:{time}\r\n\
-             a=rtpmap:{number} {}/{rate}/{channels}\r\na=rtpmap:100 telephone-event/{rate}\r\n",
-            codec.name()
-        )
-    };
-    relay.describe(&offer, body(("198.51.100.1", 4000), 0).as_bytes()).ok()?;
-    relay.describe(&answer, body(("203.0.113.1", 6000), 1).as_bytes()).ok()?;
-    relay.host().0.lock().take()
 }

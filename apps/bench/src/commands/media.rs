@@ -44,18 +44,20 @@ pub(crate) fn execute(args: &MediaArgs, ending: &Arc<AtomicBool>) -> Result<bool
     for system in &mut systems {
         record.systems.push(describe(args, system.as_mut())?);
     }
-    let outcome = systems.iter().enumerate().try_for_each(|(index, started)| {
-        let name = record.systems[index].name.clone();
-        let step = Step { args, started: started.as_ref(), name, means: &means };
-        for pair in args.pairs() {
-            for &protection in &args.srtp {
-                match args.limit {
-                    true => step.search(pair, protection, &mut record)?,
-                    false => step.measure_all(pair, protection, &mut record)?,
-                }
-            }
+    let steps: Vec<Step<'_>> = systems
+        .iter()
+        .zip(&record.systems)
+        .map(|(started, system)| {
+            let (started, name) = (started.as_ref(), system.name.clone());
+            Step { args, started, name, means: &means }
+        })
+        .collect();
+    let with_all = |pair| args.srtp.iter().map(move |&protection| (pair, protection));
+    let outcome = args.pairs().into_iter().flat_map(with_all).try_for_each(|(pair, protection)| {
+        match args.limit {
+            true => steps.iter().try_for_each(|step| step.search(pair, protection, &mut record)),
+            false => measure_all(&steps, pair, protection, &mut record),
         }
-        Ok(())
     });
     match args.limit {
         true => output::finish_search(record, outcome, &args.output),
@@ -71,23 +73,26 @@ struct Step<'a> {
     means: &'a Means<'a>,
 }
 
-impl Step<'_> {
-    /// Measures all numbers of calls.
-    fn measure_all(
-        &self,
-        pair: Pair,
-        protection: Protection,
-        record: &mut Record,
-    ) -> Result<(), CommandError> {
-        for &calls in &self.args.calls {
-            for repeat in 0..self.args.load.detail.repeats {
-                let runs = self.measure(pair, protection, calls.into(), repeat)?;
+/// Measures all numbers of calls, each with the systems in turn.
+fn measure_all(
+    steps: &[Step<'_>],
+    pair: Pair,
+    protection: Protection,
+    record: &mut Record,
+) -> Result<(), CommandError> {
+    let Some(Step { args, .. }) = steps.first() else { return Ok(()) };
+    for &calls in &args.calls {
+        for repeat in 0..args.load.detail.repeats {
+            for step in steps {
+                let runs = step.measure(pair, protection, calls.into(), repeat)?;
                 record.runs.extend(runs);
             }
         }
-        Ok(())
     }
+    Ok(())
+}
 
+impl Step<'_> {
     fn measure(
         &self,
         pair: Pair,

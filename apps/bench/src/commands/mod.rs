@@ -126,12 +126,12 @@ fn check_media(command: &mut Command) -> Result<(), CommandError> {
     }
     let is_call = holds.is_some() || load.operation == Operation::Invite;
     let is_long = holds.unwrap_or(load.detail.hold) >= Duration::from_secs(1);
-    if knows && is_call && is_long && load.agents.is_empty() {
+    if knows && is_call && is_long {
         return Ok(());
     }
     Err(CommandError::Usage(
         "--media is for run, sweep, limit and proxy, with calls (--operation invite) of one second \
-         or more (--hold), and without --agents"
+         or more (--hold)"
             .to_owned(),
     ))
 }

@@ -49,6 +49,8 @@ pub(crate) struct Session {
     ending: Arc<AtomicBool>,
     /// The media of the calls, if they have media, and the options of the load.
     media: Option<(MediaKind, LoadArgs)>,
+    /// The machines of these calls, if the load comes from other ones.
+    fleet: Option<Rc<Fleet>>,
 }
 
 /// The ceilings of the generator, by operation and authentication, for each load machine.
@@ -149,6 +151,7 @@ impl Session {
             down: None,
             ending: Arc::clone(means.ending),
             media: load.detail.media.map(|media| (media, load.clone())),
+            fleet: means.fleet.clone(),
         })
     }
 
@@ -351,8 +354,9 @@ impl Session {
             limits: load.detail.limits(),
             authentication: spec.authentication,
         };
-        let proof = voice::prove(&plan, load.detail.no_headroom, None, &self.ending)?;
-        voice::measure(&plan, judge, proof, None, &self.ending)
+        let fleet = self.fleet.as_deref();
+        let proof = voice::prove(&plan, load.detail.no_headroom, fleet, &self.ending)?;
+        voice::measure(&plan, judge, proof, fleet, &self.ending)
     }
 
     /// Returns the times of the system's processing steps since its start, if it reports them.
