@@ -328,6 +328,7 @@ mod tests {
         let mut bench = Bench::new(None);
         bench.run(3);
         assert_eq!(bench.ours(), Some(OURS));
+        assert_eq!(bench.network.lease(), Some((SERVER, 3600)));
         bench.heard.clear();
         bench.wire.borrow_mut().is_cut = true;
         bench.run(1);

@@ -10,6 +10,7 @@ use crate::replaces::Replaces;
 use crate::table::{Fate, Table};
 use crate::uac::{split_headers, subject_line};
 use alloc::vec::Vec;
+use core::net::SocketAddr;
 use sip::{Encode, Instant, Uri};
 
 /// A user agent. See the [crate] for its use.
@@ -147,6 +148,13 @@ impl Agent {
             registration.start(&mut self.core, now);
         }
         self.settle(now);
+    }
+
+    /// The address and port that the registrar of an account sees, as its last 200 says: the public
+    /// ones behind a NAT.
+    #[must_use]
+    pub fn seen(&self, account: AccountId) -> Option<SocketAddr> {
+        self.registrations.get(account)?.seen
     }
 
     /// Ends the registration of an account.

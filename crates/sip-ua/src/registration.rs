@@ -10,7 +10,7 @@ use crate::violation::Violation;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use sip::dialog::Dialog;
-use sip::header::{NameAddr, delta_seconds};
+use sip::header::{NameAddr, Via, delta_seconds};
 use sip::{Duration, Encode, Flow, HeaderName, Instant, Message, Method, Transport};
 
 /// The base and the maximum of the retry interval (RFC 5626 section 4.5).
@@ -42,6 +42,8 @@ pub(crate) struct Registration {
     next: Option<Instant>,
     /// The time of the next keep-alive ping.
     keepalive: Option<Instant>,
+    /// The source of the requests, as the registrar sees it (RFC 3581).
+    pub(crate) seen: Option<SocketAddr>,
     /// The routes of the account's requests (RFC 3608).
     pub(crate) service_route: Vec<Vec<u8>>,
 }
@@ -73,6 +75,7 @@ impl Registration {
             failures: 0,
             next: None,
             keepalive: None,
+            seen: None,
             service_route: Vec::new(),
         })
     }
@@ -196,6 +199,7 @@ impl Registration {
     ) {
         self.failures = 0;
         self.flow = flow;
+        self.seen = flow.and_then(|flow| seen(response, &flow));
         if !self.wanted {
             let event = RegistrationState::Ended;
             return core.tell(Event::Registration { account: self.account, state: event });
@@ -251,6 +255,14 @@ impl Registration {
     pub(crate) fn next_timer(&self) -> Option<Instant> {
         [self.next, self.keepalive].into_iter().flatten().min()
     }
+}
+
+/// Returns the source of the request that `response` answers, as its receiver saw it. Without
+/// `received` that is the address in Via.
+fn seen(response: &Message<'_>, flow: &Flow) -> Option<SocketAddr> {
+    let via = Via::parse(response.elements(HeaderName::Via).next()?).ok()?;
+    let host = via.received().unwrap_or(flow.local.ip());
+    Some(SocketAddr::new(host, via.rport()??))
 }
 
 fn min_expires(response: &Message<'_>) -> Option<Duration> {

@@ -187,6 +187,12 @@ impl Network {
         self.stack.use_dhcp();
     }
 
+    /// The DHCP server of our address, and the time of the lease in seconds.
+    #[must_use]
+    pub const fn lease(&self) -> Option<(Ipv4Addr, u32)> {
+        self.stack.lease()
+    }
+
     /// Restarts the DHCP client as if there were no lease.
     pub fn restart_dhcp(&mut self, now: Instant) {
         self.stack(now).restart_dhcp();

@@ -48,6 +48,7 @@ const SILENCE: smoltcp::time::Duration = smoltcp::time::Duration::from_secs(30);
 /// address, boot file.
 const WISHES: &[u8] = &[1, 3, 6, 42, 66, 67, 150];
 const NTP_SERVERS: u8 = 42;
+const LEASE_TIME: u8 = 51;
 const TFTP_NAME: u8 = 66;
 const BOOT_FILE: u8 = 67;
 const TFTP_ADDRESSES: u8 = 150;
@@ -105,6 +106,8 @@ pub(crate) struct Stack {
     stopped: Option<dhcpv4::Socket<'static>>,
     /// The server of the last lease.
     dhcp_server: Option<Ipv4Addr>,
+    /// Its time in seconds.
+    lease_time: Option<u32>,
     /// Listening sockets, and those with unfinished handshakes.
     listening: Vec<SocketHandle>,
     coming: Vec<(SocketHandle, Instant)>,
@@ -140,6 +143,7 @@ impl Stack {
             dhcp: None,
             stopped: None,
             dhcp_server: None,
+            lease_time: None,
             listening: Vec::new(),
             coming: Vec::new(),
             ending: Vec::new(),
@@ -168,6 +172,14 @@ impl Stack {
         }
         if let Some(dhcp) = self.dhcp {
             self.dhcp_sockets.get_mut::<dhcpv4::Socket<'_>>(dhcp).reset();
+        }
+    }
+
+    /// The server of the last lease, and the time of the lease in seconds.
+    pub(crate) const fn lease(&self) -> Option<(Ipv4Addr, u32)> {
+        match (self.dhcp_server, self.lease_time) {
+            (Some(server), Some(time)) => Some((server, time)),
+            _ => None,
         }
     }
 
@@ -359,6 +371,7 @@ impl Stack {
             Some(dhcpv4::Event::Deconfigured) => Some(None),
             Some(dhcpv4::Event::Configured(config)) => {
                 self.dhcp_server = Some(config.server.identifier);
+                self.lease_time = lease_time(&config);
                 Some(Some(address(&config)))
             }
         };
@@ -400,6 +413,13 @@ fn new_socket() -> tcp::Socket<'static> {
 
 fn time(now: Instant) -> Time {
     Time::from_micros(now.as_micros() as i64)
+}
+
+/// The time of a lease in seconds.
+fn lease_time(config: &dhcpv4::Config<'_>) -> Option<u32> {
+    let mut options = config.packet.as_ref()?.options();
+    let data = options.find(|option| option.kind == LEASE_TIME)?.data;
+    data.first_chunk().map(|octets| u32::from_be_bytes(*octets))
 }
 
 /// The address and servers of a lease.

@@ -43,8 +43,9 @@ impl Call {
     }
 
     /// Marks it as established.
-    pub(super) const fn stand(&mut self, now: Instant) {
+    pub(super) fn stand(&mut self, now: Instant) {
         (self.stage, self.since) = (Stage::Talking, now);
+        self.leg.ports.rest();
     }
 
     /// The negotiated stream, once there is one.
@@ -63,11 +64,5 @@ impl Call {
     #[must_use]
     pub const fn is_muted(&self) -> bool {
         self.leg.call.is_muted()
-    }
-
-    /// The local RTP port, and its public address if a STUN server has reported it.
-    #[must_use]
-    pub fn ports(&self) -> (u16, Option<core::net::SocketAddr>) {
-        self.leg.ports()
     }
 }

@@ -60,7 +60,7 @@ impl Phone {
             Some(Change::Failed(refusal)) => self.end_call(now, &format!("{refusal}")),
             Some(Change::Moved) => {
                 let Some(ours) = ours else { return };
-                let (port, public) = call.leg.ports();
+                let (port, public) = (call.leg.ports.rtp(), call.leg.ports.mapped());
                 let local = SocketAddr::new(IpAddr::V4(ours), port);
                 let moved = call.leg.call.move_to(&mut self.agent, now, local, public, random);
                 if let Err(error) = moved {

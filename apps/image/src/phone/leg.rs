@@ -1,5 +1,6 @@
 //! The media of a call: two ports, a session, and a sound source.
 
+use super::ports::Ports;
 use crate::machine::random::Random;
 use crate::net::Network;
 use crate::sound::Sound;
@@ -7,7 +8,7 @@ use ::call::Setup;
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use media::tone::Tone;
-use media::{Channel, Codec, Mapper, MediaConfig, Received, Session};
+use media::{Channel, Codec, MediaConfig, Received, Session};
 use sip::{Duration, Instant};
 use sip_ua::Agent;
 
@@ -17,8 +18,6 @@ pub(super) const RATE: u32 = 8000;
 const FRAME: Duration = Duration::from_millis(20);
 /// Maximum number of late packets sent in a row; later ones are skipped.
 const MOST_LATE: usize = 10;
-/// Time that a call waits for a STUN response.
-const PATIENCE: Duration = Duration::from_millis(1600);
 
 /// The sound source.
 #[derive(Debug)]
@@ -37,78 +36,44 @@ pub(super) enum Source {
 pub(super) struct Leg {
     /// The signalling and the media session.
     pub(super) call: ::call::Call,
-    /// The local RTP port; the RTCP port is the next one.
-    port: u16,
-    mapper: Option<Mapper>,
-    opened: Instant,
+    pub(super) ports: Ports,
     source: Source,
     heard: Vec<i16>,
-    packet: Vec<u8>,
     next: Instant,
 }
 
 impl core::fmt::Debug for Leg {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Leg")
-            .field("port", &self.port)
+            .field("port", &self.ports.rtp())
             .field("call", &self.call)
             .finish_non_exhaustive()
     }
 }
 
 impl Leg {
-    /// A leg that receives at two ports of `ours`, and asks the server `stun` for their public
-    /// addresses.
+    /// A leg that receives at two `ports` of `ours`.
     pub(super) fn new(
         now: Instant,
         ours: Ipv4Addr,
         wishes: MediaConfig,
         source: Source,
-        stun: Option<SocketAddr>,
-        network: &mut Network,
+        ports: Ports,
         random: &mut Random,
     ) -> Self {
-        let port = 16_384 + 2 * random.below(8192) as u16;
-        network.listen(port);
-        network.listen(port + 1);
-        let setup = Setup::new(wishes, SocketAddr::new(IpAddr::V4(ours), port));
+        let setup = Setup::new(wishes, SocketAddr::new(IpAddr::V4(ours), ports.rtp()));
         let mut call = ::call::Call::new(setup, &mut |bytes| random.fill(bytes));
         call.set_host(Some(IpAddr::V4(ours)));
-        Self {
-            call,
-            port,
-            mapper: stun.map(|server| Mapper::new(&[server], now.since_epoch())),
-            opened: now,
-            source,
-            heard: Vec::new(),
-            packet: Vec::new(),
-            next: now,
-        }
-    }
-
-    /// Returns true if `port` belongs to the leg.
-    pub(super) const fn has_port(&self, port: u16) -> bool {
-        port == self.port || port == self.port + 1
-    }
-
-    /// The local RTP port, and its public address if the server has reported it.
-    pub(super) fn ports(&self) -> (u16, Option<SocketAddr>) {
-        (self.port, self.mapper.as_ref().and_then(Mapper::mapped))
-    }
-
-    /// Returns true if the public address is unknown and worth waiting for.
-    pub(super) fn is_waiting(&self, now: Instant) -> bool {
-        self.mapper.is_some() && self.ports().1.is_none() && now.since(self.opened) < PATIENCE
+        Self { call, ports, source, heard: Vec::new(), next: now }
     }
 
     /// Sends an RTCP BYE and closes the ports.
     pub(super) fn close(&mut self, now: Instant, network: &mut Network) {
-        let port = self.port;
+        let port = self.ports.rtp();
         self.call.say_bye(now, &mut |channel, to, packet| {
             send(now, port, channel, to, packet, network);
         });
-        network.close(self.port);
-        network.close(self.port + 1);
+        self.ports.close(network);
     }
 
     /// The media session, once it is negotiated.
@@ -120,7 +85,7 @@ impl Leg {
     /// `host` of the signalling. A loopback address in a description of the other end means that
     /// host: otherwise it is unreachable from a network card.
     pub(super) fn prepare(&mut self, host: Option<IpAddr>) {
-        self.call.publish(self.ports().1);
+        self.call.publish(self.ports.mapped());
         if host.is_some() {
             self.call.set_host(host);
         }
@@ -134,11 +99,10 @@ impl Leg {
         from: SocketAddr,
         datagram: &mut [u8],
     ) -> Received {
-        let mapper = self.mapper.as_mut();
-        if mapper.is_some_and(|mapper| mapper.receive(now.since_epoch(), from, datagram)) {
+        if self.ports.receive(now, from, datagram) {
             return Received::Nothing;
         }
-        let channel = if port == self.port { Channel::Rtp } else { Channel::Rtcp };
+        let channel = if port == self.ports.rtp() { Channel::Rtp } else { Channel::Rtcp };
         self.call.receive(channel, now, from, datagram)
     }
 
@@ -151,14 +115,7 @@ impl Leg {
         network: &mut Network,
         random: &mut Random,
     ) {
-        if let Some(mapper) = &mut self.mapper {
-            let fill = &mut |bytes: &mut [u8]| random.fill(bytes);
-            while let Some(SocketAddr::V4(server)) =
-                mapper.poll(now.since_epoch(), fill, &mut self.packet)
-            {
-                network.send(now, self.port, server, &self.packet);
-            }
-        }
+        self.ports.step(now, network, random);
         if self.session().is_none() {
             self.next = now;
             return;
@@ -184,7 +141,7 @@ impl Leg {
             Source::Echo => frame.extend_from_slice(&self.heard),
             Source::Microphone => sound.record(count, &mut frame),
         }
-        let port = self.port;
+        let port = self.ports.rtp();
         self.call.send(agent, now, &mut frame, &mut |channel, to, packet| {
             send(now, port, channel, to, packet, network);
         });

@@ -3,6 +3,7 @@
 mod call;
 mod events;
 mod leg;
+mod ports;
 pub mod screens;
 
 pub use call::{Call, Stage};
@@ -23,6 +24,7 @@ use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use leg::{Leg, Source};
 use media::tone::Tone;
 use media::{MediaConfig, Received};
+use ports::Ports;
 use sip::locate::Destination;
 use sip::{Flow, Instant, Transport};
 use sip_ua::{Account, AccountId, Agent, Config, Failure, Location, Password, Ticket, Transmit};
@@ -65,6 +67,8 @@ pub struct Phone {
     login: Login,
     resolver: Resolver<Search>,
     stun: Option<SocketAddr>,
+    /// The ports of the next call behind a NAT. Their public address is asked for at once.
+    spare: Option<Ports>,
     call: Option<Call>,
     /// The source of the last SIP datagram.
     host: Option<IpAddr>,
@@ -110,6 +114,7 @@ impl Phone {
             login: Login::None,
             resolver: Resolver::default(),
             stun: None,
+            spare: None,
             call: None,
             host: None,
             sound,
@@ -128,6 +133,12 @@ impl Phone {
     #[must_use]
     pub fn address(&self) -> Option<&Address> {
         self.network.address()
+    }
+
+    /// The DHCP server of our address, and the time of the lease in seconds.
+    #[must_use]
+    pub fn lease(&self) -> Option<(Ipv4Addr, u32)> {
+        self.network.lease()
     }
 
     /// The state of the account.
@@ -169,7 +180,9 @@ impl Phone {
                 self.host = Some(from.ip());
                 self.agent.receive(now, &flow, datagram.payload);
                 self.act(now);
-            } else if self.call.as_ref().is_some_and(|call| call.leg.has_port(port)) {
+            } else if let Some(spare) = self.spare.as_mut().filter(|spare| spare.has(port)) {
+                spare.receive(now, from, datagram.payload);
+            } else if self.call.as_ref().is_some_and(|call| call.leg.ports.has(port)) {
                 let (mut memory, length) = leg::copy(datagram.payload);
                 let leg = self.call.as_mut().map(|call| &mut call.leg);
                 let heard = leg.map(|leg| leg.receive(now, port, from, &mut memory[..length]));
@@ -196,6 +209,7 @@ impl Phone {
             self.resolver.on_time(now, &mut self.random);
             self.go_on_with_searches(now);
         }
+        self.look_outside(now);
         self.go_on_with_call(now);
         let polled = self.network.poll(now);
         let (network, log) = (&mut self.network, &mut self.log);
@@ -220,6 +234,10 @@ impl Phone {
             }
         }
         self.network.set_address(address);
+        // The public address is another one.
+        if let Some(spare) = self.spare.take() {
+            spare.close(&mut self.network);
+        }
         if self.network.address().is_none() {
             return;
         }
@@ -361,15 +379,45 @@ impl Phone {
             Sounds::Echo => Source::Echo,
             Sounds::Device => Source::Microphone,
         };
-        // A public address needs no STUN.
-        let stun = self.stun.filter(|_| ours.is_private());
-        Some(Leg::new(now, ours, wishes, source, stun, &mut self.network, &mut self.random))
+        self.look_outside(now);
+        let spare = self.spare.take();
+        let (network, random) = (&mut self.network, &mut self.random);
+        let ports = spare.unwrap_or_else(|| Ports::open(now, None, network, random));
+        Some(Leg::new(now, ours, wishes, source, ports, random))
+    }
+
+    /// Asks for the public address of the ports of the next call, until there is a call.
+    fn look_outside(&mut self, now: Instant) {
+        if self.spare.is_none() && self.call.is_none() {
+            // A public address needs no STUN.
+            let is_private = self.ours().is_some_and(|ours| ours.is_private());
+            let Some(stun) = self.stun.filter(|_| is_private) else { return };
+            let ports = Ports::open(now, Some(stun), &mut self.network, &mut self.random);
+            self.spare = Some(ports);
+        }
+        if let Some(spare) = &mut self.spare {
+            spare.step(now, &mut self.network, &mut self.random);
+        }
+    }
+
+    /// The RTP port of the call or else of the next one, and its public address if a STUN server
+    /// has reported it.
+    #[must_use]
+    pub fn rtp(&self) -> Option<(u16, Option<SocketAddr>)> {
+        let ports = self.call.as_ref().map(|call| &call.leg.ports).or(self.spare.as_ref())?;
+        Some((ports.rtp(), ports.mapped()))
+    }
+
+    /// The public address of the SIP port, as the registrar sees it.
+    #[must_use]
+    pub fn seen(&self) -> Option<SocketAddr> {
+        self.agent.seen(self.account?)
     }
 
     fn go_on_with_call(&mut self, now: Instant) {
         let Some(call) = &mut self.call else { return };
         call.leg.step(now, &self.agent, &mut *self.sound, &mut self.network, &mut self.random);
-        if call.stage != Stage::Opening || call.leg.is_waiting(now) {
+        if call.stage != Stage::Opening || call.leg.ports.is_waiting(now) {
             return;
         }
         if let Some(id) = call.id {

@@ -1,7 +1,7 @@
 //! The pages of the phone.
 
 use super::state::{Page, View, login};
-use crate::phone::{Call, Phone, SIP, Stage};
+use crate::phone::{Phone, SIP, Stage};
 use crate::screen::page::{bars, hint, lines};
 use crate::screen::{Grid, Style};
 use alloc::string::String;
@@ -167,6 +167,10 @@ fn network(grid: &mut Grid, phone: &Phone) {
         return no_address(grid, &mut row, phone);
     };
     say(grid, &mut row, "address", Style::Plain, format_args!("{}", address.ours));
+    if let Some((server, seconds)) = phone.lease() {
+        let value = format_args!("from {server}, for {seconds} s");
+        say(grid, &mut row, "lease", Style::Plain, value);
+    }
     match address.gateway {
         Some(gateway) => say(grid, &mut row, "gateway", Style::Plain, format_args!("{gateway}")),
         None => say(grid, &mut row, "gateway", Style::Bad, format_args!("none")),
@@ -176,7 +180,10 @@ fn network(grid: &mut Grid, phone: &Phone) {
     }
     row += 1;
     say(grid, &mut row, "SIP port, internal", Style::Plain, format_args!("{SIP}"));
-    match phone.call().map(Call::ports) {
+    if let Some(seen) = phone.seen() {
+        say(grid, &mut row, "SIP, external", Style::Good, format_args!("{seen}"));
+    }
+    match phone.rtp() {
         Some((port, mapped)) => {
             say(grid, &mut row, "RTP port, internal", Style::Plain, format_args!("{port}"));
             match mapped {

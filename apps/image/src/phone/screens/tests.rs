@@ -8,8 +8,10 @@ use crate::options::phone::Options;
 use crate::screen::console::View as _;
 use crate::sound::Mute;
 use alloc::boxed::Box;
+use alloc::rc::Rc;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::cell::RefCell;
 use sip::{Flow, Transport};
 
 const NOW: Instant = Instant::from_micros(1_800_000_000_000_000);
@@ -150,6 +152,109 @@ fn a_conflict_over_the_address_is_on_the_screen() {
     assert!(has(&look(&mut view, &mut phone), shown));
     phone.step(NOW + Duration::from_secs(10));
     assert!(has(&look(&mut view, &mut phone), "192.0.2.1/24"));
+}
+
+/// Answers the ARP requests on the wire. Returns the datagrams to `port`, as text.
+fn datagrams(wire: &RefCell<fake::Wire>, port: u16) -> Vec<String> {
+    let frames = core::mem::take(&mut wire.borrow_mut().from_card);
+    let mut sent = Vec::new();
+    for mut frame in frames {
+        if frame[12..14] == [8, 6] && frame[38..42] != frame[28..32] && frame[28..32] != [0; 4] {
+            let (asker, asked): (Vec<u8>, Vec<u8>) = (frame[22..32].into(), frame[38..42].into());
+            frame[21] = 2;
+            frame[22..28].copy_from_slice(&[2, 0, 0, 0, 0, 9]);
+            frame[28..32].copy_from_slice(&asked);
+            frame[32..42].copy_from_slice(&asker);
+            wire.borrow_mut().to_card.push_back(frame);
+        } else if frame[12..14] == [8, 0] && frame[36..38] == port.to_be_bytes() {
+            sent.push(frame[42..].iter().map(|&byte| char::from(byte)).collect());
+        }
+    }
+    sent
+}
+
+/// A phone at 192.168.0.1 that has the address, with its wire.
+fn wired(options: &str) -> (Phone, Rc<RefCell<fake::Wire>>) {
+    let mut parsed = Options::default();
+    parsed.read("address=192.168.0.1/24").expect("options");
+    parsed.read(options).expect("options");
+    let (card, wire) = fake::wired();
+    let network = Network::new(card, 1, true, NOW);
+    (Phone::new(parsed, network, Box::new(Mute), Random::new([1; 32]), NOW), wire)
+}
+
+#[test]
+fn the_public_address_is_asked_for_from_the_start_until_a_call_stands() {
+    let (mut phone, wire) = wired("stun=192.168.0.9");
+    let server = "192.168.0.9:3478".parse().expect("an address");
+    let mut now = NOW;
+    let queries = |phone: &mut Phone, now: &mut Instant, seconds: u64| {
+        let mut count = 0;
+        for _ in 0..10 * seconds {
+            phone.step(*now);
+            for query in datagrams(&wire, 3478) {
+                count += 1;
+                // A success with 203.0.113.5:40000, both XORed with the magic cookie.
+                let mut answer: Vec<u8> = query.chars().map(|letter| letter as u8).collect();
+                answer.truncate(20);
+                answer[..4].copy_from_slice(&[1, 1, 0, 12]);
+                answer.extend([0, 0x20, 0, 8, 0, 1, 0xbd, 0x52, 0xea, 0x12, 0xd5, 0x47]);
+                let ports = phone.call.as_mut().map(|call| &mut call.leg.ports);
+                let ports = ports.or(phone.spare.as_mut()).expect("the ports");
+                assert!(ports.receive(*now, server, &answer));
+            }
+            *now += Duration::from_millis(100);
+        }
+        count
+    };
+    assert_eq!(queries(&mut phone, &mut now, 95), 4);
+    let mut view = View::default();
+    assert!(!view.on_key(Key::PageDown, &mut phone, NOW));
+    press(&mut view, &mut phone, "n");
+    let rows = look(&mut view, &mut phone);
+    assert!(has(&rows, "RTP, external           203.0.113.5:40000"), "{rows:?}");
+
+    // A call has these ports. Once it is established, the query after 120 s is not sent.
+    let ports = phone.rtp();
+    phone.place(now, "sip:bob@192.168.0.2");
+    assert_eq!(phone.rtp(), ports);
+    phone.call.as_mut().expect("the call").stand(now);
+    assert_eq!(queries(&mut phone, &mut now, 30), 0);
+    phone.end_call(now, "");
+    assert_eq!(queries(&mut phone, &mut now, 5), 1);
+    assert_ne!(phone.rtp(), ports);
+}
+
+#[test]
+fn the_external_sip_port_is_shown_as_the_registrar_sees_it() {
+    let (mut phone, wire) = wired("account=sip:a@192.168.0.9");
+    let mut now = NOW;
+    let register = (0..100).find_map(|_| {
+        phone.step(now);
+        now += Duration::from_millis(100);
+        datagrams(&wire, 5060).into_iter().find(|text| text.starts_with("REGISTER "))
+    });
+    let register = register.expect("a REGISTER");
+    let mut response = String::from("SIP/2.0 200 OK\r\n");
+    for line in register.lines() {
+        let name = line.split(':').next().unwrap_or_default();
+        if ["Via", "From", "To", "Call-ID", "CSeq", "Contact"].contains(&name) {
+            response += &line.replace(";rport", ";received=203.0.113.5;rport=40001");
+            response += "\r\n";
+        }
+    }
+    response += "Expires: 300\r\nContent-Length: 0\r\n\r\n";
+    let [local, remote] = ["192.168.0.1:5060", "192.168.0.9:5060"]
+        .map(|address| address.parse().expect("an address"));
+    let flow = Flow { transport: Transport::Udp, local, remote, connection: None };
+    phone.agent.receive(now, &flow, response.as_bytes());
+    phone.act(now);
+    assert_eq!(phone.login(), &Login::Registered);
+    let mut view = View::default();
+    let _ = look(&mut view, &mut phone);
+    press(&mut view, &mut phone, "n");
+    let rows = look(&mut view, &mut phone);
+    assert!(has(&rows, "SIP, external           203.0.113.5:40001"), "{rows:?}");
 }
 
 /// Its answer must name the port that the remote end can reach.
