@@ -204,7 +204,11 @@ fn measure(
         Work::Phones { phones, seconds } => {
             clock.clear();
             return match phones::measure(phones, *seconds, ending) {
-                Ok(calls) => write(&file, &calls).map(|()| Ended::Well),
+                Ok((calls, silent)) => {
+                    silent.iter().for_each(complain);
+                    let ended = if silent.is_empty() { Ended::Well } else { Ended::NotValid };
+                    write(&file, &calls).map(|()| ended)
+                }
                 Err(error) => Ok(Ended::Failed(error.to_string())),
             };
         }

@@ -47,7 +47,7 @@ pub(crate) struct Job {
 pub(crate) enum Work {
     /// A command of this program, with these arguments.
     Command(Vec<String>),
-    /// A command of this program under a profiler, whose functions of a server are a further record
+    /// A command of this program under a profiler: the functions of a server are a further record
     /// with the name of [`Job::functions`].
     Profiled {
         profiler: PathBuf,
@@ -196,14 +196,14 @@ impl Part {
                 let mut jobs = vec![job("inside".to_owned(), &line, scope.choose(300, 35))];
                 let has_rival = scope.servers.iter().any(|name| name == "kamailio");
                 if let Some(profiler) = scope.profiler.as_ref().filter(|_| has_rival) {
-                    // Enough registrations for many samples.
-                    let line = "sweep --sut kamailio --operation register --auth --rates 2000,4000 --duration 5s";
+                    // The same highest rate, long enough for many samples.
+                    let line = "sweep --sut kamailio --operation register --auth --rates 400,800 --duration 15s";
                     let work = Work::Profiled {
                         profiler: profiler.clone(),
                         words: words(line),
                         process: "kamailio".to_owned(),
                     };
-                    jobs.push(Job { record: "inside-rival".to_owned(), work, seconds: 35 });
+                    jobs.push(Job { record: "inside-rival".to_owned(), work, seconds: 45 });
                 }
                 jobs
             }

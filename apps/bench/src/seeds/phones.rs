@@ -20,6 +20,8 @@ pub(crate) const OTHER: &str = "baresip";
 const PORT: u16 = 5060;
 /// The longest time until a phone listens.
 const START: Duration = Duration::from_secs(10);
+/// The time until callees know their accounts: baresip listens before, and answers with 404.
+const SETTLE: Duration = Duration::from_secs(2);
 /// The time of a call before and after its audio.
 const MARGIN: Duration = Duration::from_secs(3);
 /// The interval of checks.
@@ -100,16 +102,17 @@ pub(crate) struct Phones {
     pub(crate) other: Option<PathBuf>,
 }
 
-/// Runs all calls at the same time for `seconds`, and captures them.
+/// Runs all calls at the same time for `seconds`, and captures them. Returns those with audio in
+/// both directions, and an error for each of the others.
 ///
 /// # Errors
 /// [`PhonesError`] if the loopback interface cannot be captured (that needs root), a phone does not
-/// start, or a call has no audio in a direction.
+/// start.
 pub(crate) fn measure(
     phones: &Phones,
     seconds: u64,
     ending: &AtomicBool,
-) -> Result<Vec<Call>, PhonesError> {
+) -> Result<(Vec<Call>, Vec<PhonesError>), PhonesError> {
     let calls = CALLS.iter().enumerate();
     let calls: Vec<_> = calls
         .filter(|(_, (caller, callee, _))| {
@@ -126,6 +129,7 @@ pub(crate) fn measure(
                 let end = End { phones, folder: folder.path(), number: *number, is_caller: false };
                 running.0.push(end.start(callee, *suite, seconds)?);
             }
+            thread::sleep(SETTLE);
             for (number, (caller, _, suite)) in &calls {
                 let end = End { phones, folder: folder.path(), number: *number, is_caller: true };
                 running.0.push(end.start(caller, *suite, seconds)?);
@@ -143,20 +147,20 @@ pub(crate) fn measure(
     });
     talked?;
     let analysis = analysis.expect("the capture does not panic").map_err(PhonesError::Capture)?;
-    calls
-        .into_iter()
-        .map(|(number, (caller, callee, suite))| {
-            let to = |is_caller| stream_to(&analysis, address(number, is_caller));
-            let streams = to(false).zip(to(true));
-            let (first, second) = streams.ok_or(PhonesError::Silent(caller, callee, *suite))?;
-            Ok(Call {
-                caller: (*caller).to_owned(),
-                callee: (*callee).to_owned(),
+    let (mut found, mut silent) = (Vec::new(), Vec::new());
+    for (number, &(caller, callee, suite)) in calls {
+        let to = |is_caller| stream_to(&analysis, address(number, is_caller));
+        match to(false).zip(to(true)) {
+            Some((first, second)) => found.push(Call {
+                caller: caller.to_owned(),
+                callee: callee.to_owned(),
                 suite: suite.map(str::to_owned),
                 streams: [first, second],
-            })
-        })
-        .collect()
+            }),
+            None => silent.push(PhonesError::Silent(caller, callee, suite)),
+        }
+    }
+    Ok((found, silent))
 }
 
 /// Returns the address of a phone of a call; other processes of this program have others.

@@ -65,5 +65,5 @@ fn parts_are_listed_and_systems_that_are_not_installed_are_named() {
     let line = "seeds --part burst --sut absent.toml -o figures";
     let ended = bench_with(folder.path(), &[], line);
     assert!(ended.err.contains("burst is not measured"), "{}", ended.err);
-    assert!(fs::read_to_string(folder.path().join("figures/seeds.md")).unwrap().contains("1280"));
+    assert!(fs::read_to_string(folder.path().join("figures/seeds.md")).unwrap().contains("6,400"));
 }

@@ -138,6 +138,12 @@ fn plate(figure: &Figure, own: &[Series], theirs: &[Series], results: &Results) 
         if figure.reading.is_empty() { "" } else { " " },
         figure.reading
     )];
+    let marks = figure.marks.iter().map(|(x, label)| format!("{label}: {x} {}", figure.x));
+    let levels = figure.levels.iter().map(|(y, label)| format!("{label}: {y}"));
+    let single: Vec<String> = marks.chain(levels).collect();
+    if !single.is_empty() {
+        texts.push(format!("Of the source: {}.", single.join("; ")));
+    }
     let there = figure.records.iter().filter(|record| results.contains_key(*record));
     let there: Vec<String> = there.map(|record| format!("{record}.json")).collect();
     texts.push(match (&figure.missing, own.is_empty()) {
