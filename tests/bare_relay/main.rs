@@ -120,7 +120,7 @@ fn main() -> io::Result<()> {
                 continue;
             }
             let number = event.data() as usize;
-            // An error is that of an earlier packet, whose receiver has gone.
+            // An error is that of an earlier packet: its receiver has gone.
             if let Ok(length) = relay.sockets[number].recv(&mut buffer[..4096]) {
                 let _ = relay.sockets[number ^ 1].send(&buffer[..length]);
             }
