@@ -1,6 +1,6 @@
 //! Two joined calls.
 
-use crate::digits::LegDigits;
+use crate::leg_digits::LegDigits;
 use crate::origin::Origin;
 use crate::report::CallReport;
 use alloc::vec::Vec;

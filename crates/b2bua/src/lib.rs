@@ -21,6 +21,7 @@ mod digits;
 mod ending;
 mod event;
 mod fields;
+mod leg_digits;
 mod loss;
 mod origin;
 mod passing;

@@ -252,9 +252,11 @@ impl B2bua {
         let invitation = bridge.invitation.take();
         let is_offered = invitation.is_some_and(|invitation| invitation.offer.is_some());
         let Some(session) = session else {
-            let envelope = envelope.filter(|envelope| !envelope.has_session());
+            // The caller may not have got the early answer reliably.
+            let early = bridge.leg(Side::Caller).sent.clone();
+            let envelope = envelope.filter(|it| !early.is_empty() || !it.has_session());
             if is_offered || !bridge.leg(Side::Callee).received.is_empty() {
-                let _ = self.agent.answer_with(now, caller, &lines, b"", envelope);
+                let _ = self.agent.answer_with(now, caller, &lines, &early, envelope);
             } else {
                 bridge.answer = Some(lines);
             }

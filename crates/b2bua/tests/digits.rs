@@ -175,5 +175,6 @@ fn a_digit_of_a_call_that_has_ended_leaves_nothing() {
     };
     let now = rig.now();
     assert!(rig.phones[0].request(now, caller, &inform).is_err());
+    rig.answer_requests(1);
     rig.finish();
 }

@@ -136,6 +136,7 @@ fn the_requests_of_one_call_take_no_room_from_those_of_another() {
     for call in [first, second] {
         rig.act(0, |phone, now| phone.hang_up(now, call));
     }
+    rig.answer_requests(1);
     rig.finish();
 }
 

@@ -12,7 +12,7 @@ pub struct Envelope {
     pub body_type: String,
     /// Further complete header field lines about the body, such as MIME-Version.
     pub lines: Vec<u8>,
-    /// The bytes in front of the session description. All bytes, if there is none.
+    /// The bytes in front of the session description. Without one these are all bytes.
     pub before: Vec<u8>,
     /// The bytes behind the session description.
     pub after: Vec<u8>,

@@ -1,7 +1,6 @@
 //! The B2BUA beside the engine, for all threads. Messages on internal flows pass between the two
 //! within the thread that causes them.
 
-use super::digits::AskedDigit;
 use super::local::{Internal, Local};
 use super::standing::StandingCalls;
 use crate::b2bua::B2buaSettings;
@@ -14,6 +13,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The Reason of the end of a call at the end of the server.
 const SHUTTING_DOWN: &str = "SIP;cause=503;text=\"Shutting Down\"";
+
+/// A digit that a party of a joined call has sent by INFO.
+pub(super) struct AskedDigit {
+    pub(super) request: RequestId,
+    pub(super) call_id: Box<[u8]>,
+    pub(super) caller_tag: Box<[u8]>,
+    pub(super) is_of_caller: bool,
+    pub(super) digit: InfoDigit,
+}
 
 /// The B2BUA of all threads. No other lock is taken while it is locked.
 pub(crate) struct SharedB2bua {

@@ -1,24 +1,16 @@
 //! Digits of joined calls, between the relay and the B2BUA: an INFO of one party becomes a telephone
 //! event for the other one, and the other way round.
 
+use super::b2bua::AskedDigit;
 use super::hub::Hub;
 use super::local::{CarryOut, Local};
 use super::media::since_epoch;
-use b2bua::{InfoDigit, RequestId};
+use b2bua::InfoDigit;
 use relay::{Calls, Digit, Pressed, Side};
 use sip::Instant;
 
 /// The room for a packet of a telephone event, and what SRTP adds to it.
 const BUFFER: usize = 256;
-
-/// A digit that a party of a joined call has sent by INFO.
-pub(super) struct AskedDigit {
-    pub(super) request: RequestId,
-    pub(super) call_id: Box<[u8]>,
-    pub(super) caller_tag: Box<[u8]>,
-    pub(super) is_of_caller: bool,
-    pub(super) digit: InfoDigit,
-}
 
 impl Hub {
     /// Plays a digit to the other party, if that has telephone events and the first one has none.

@@ -423,6 +423,17 @@ impl Rig {
         }
     }
 
+    /// A phone answers the requests that it has let wait.
+    pub(crate) fn answer_requests(&mut self, phone: usize) {
+        for event in self.events(phone) {
+            let Event::Request { request, .. } = event else { continue };
+            self.act(phone, |phone, now| {
+                phone.respond(now, request, 200, b"");
+                Ok(())
+            });
+        }
+    }
+
     /// Runs all calls to their end. No state may remain.
     pub(crate) fn finish(&mut self) {
         let end = self.network.now() + Duration::from_secs(600);
