@@ -105,7 +105,7 @@ impl CarryOut for Hub {
         }
         for record in std::mem::take(&mut local.refused) {
             if !self.b2bua.calls_again(&record.report.call_id) {
-                self.keep(record);
+                self.keep(Box::new(record));
             }
         }
     }
@@ -189,7 +189,7 @@ impl Hub {
                     }
                 }
                 Event::Notice(notice) => log::warn(notice.kind(), || notice.to_string()),
-                Event::CallEnded(record) if may_call_again(&record) => refused.push(record),
+                Event::CallEnded(record) if may_call_again(&record) => refused.push(*record),
                 Event::CallEnded(record) => self.keep(record),
             }
         }

@@ -22,7 +22,7 @@ pub(super) struct Local {
     /// Messages for the B2BUA.
     pub(super) internal: Vec<Internal>,
     /// The records of calls with a session description that the callee has refused.
-    pub(super) refused: Vec<Box<CallRecord>>,
+    pub(super) refused: Vec<CallRecord>,
     /// Failed operations, to be reported to the engine.
     pub(super) failed: Vec<Failed>,
 }

@@ -3,7 +3,7 @@
 //! [`Pass`], and the INVITE of the B2BUA comes back on that flow.
 
 use super::media::other_keys;
-use super::pass::{self, Pass};
+use super::pass::Pass;
 use super::plan::Plan;
 use super::route::Preprocessed;
 use super::target::{Detour, Target, Targets};
@@ -104,13 +104,4 @@ pub(super) fn apply(pass: &Pass, request: &Message<'_>, targets: &mut Targets, e
     for target in targets {
         (target.keying, target.takes_digits) = (keying, pass.takes_digits);
     }
-}
-
-/// True if `request`, which arrived on `flow` and was refused with `status`, is the first INVITE of
-/// the B2BUA to a callee: it calls again, with other keys.
-pub(super) fn is_tried_again(request: &Message<'_>, flow: &Flow, status: u16) -> bool {
-    flow.is_internal()
-        && matches!(status, 415 | 488 | 606)
-        && request.session_description().is_some()
-        && !pass::asks_for_other_keys(request)
 }

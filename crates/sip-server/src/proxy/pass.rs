@@ -2,7 +2,6 @@
 //! with which the B2BUA continues the call returns it, and has the rights of the first one by it.
 
 use super::record_route::write_own_end;
-use super::route::route_uri;
 use super::token::Identity;
 use crate::core::event::Env;
 use crate::core::flow::Flow;
@@ -13,7 +12,7 @@ use crate::core::payers::Payers;
 use alloc::vec::Vec;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use sip::{Duration, HeaderName, Instant, Message, SipUri};
+use sip::{Duration, Instant, SipUri};
 
 /// The length in bytes, without the encoding.
 const LENGTH: usize = 26;
@@ -120,12 +119,6 @@ impl Pass {
             takes_digits: route.params.value(DIGITS.0) == Some(DIGITS.1),
         })
     }
-}
-
-/// True if the first Route of `request` asks for an offer with other keys.
-pub(super) fn asks_for_other_keys(request: &Message<'_>) -> bool {
-    let route = request.elements(HeaderName::Route).next().and_then(route_uri);
-    route.is_some_and(|route| route.params.value(OTHER_KEYS.0) == Some(OTHER_KEYS.1))
 }
 
 fn proof(key: &Key, bytes: &[u8], uri: &[u8], flow: &Flow) -> u64 {

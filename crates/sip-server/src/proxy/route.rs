@@ -233,8 +233,7 @@ pub(crate) fn has_token(message: &Message<'_>, env: &Env<'_>) -> bool {
     users.any(|user| Token::parse(&env.keys.token, &id, &unescape(user)).is_some())
 }
 
-/// The SIP URI of a Route element.
-pub(super) fn route_uri<'m>(route: &'m [u8]) -> Option<SipUri<'m>> {
+fn route_uri<'m>(route: &'m [u8]) -> Option<SipUri<'m>> {
     match NameAddr::parse(HeaderName::Route, route).ok()?.uri() {
         Ok(Uri::Sip(uri)) => Some(uri),
         _ => None,

@@ -1,7 +1,6 @@
 //! The relayed call that a request begins or ends.
 
 use super::super::ending::{end_branch, end_dialog, on_bye};
-use super::super::joining;
 use super::super::via_branch::{self, Said, ViaBranch};
 use super::Context;
 use crate::core::call_record::Party;
@@ -66,12 +65,10 @@ impl Context {
             }
         }
         let failing = core::mem::take(&mut search.failing);
-        // A branch may have been refused, and the call answered on another one, or by another
-        // INVITE of the B2BUA.
+        // A branch may have been refused, and the call answered on another one.
         if failing.by().is_some()
             && let Ok(response) = Message::parse(self.back.last_response())
-            && let Some(status) = response.status().filter(|&status| status >= 300)
-            && !joining::is_tried_again(&request, &search.plan.arrived_on, status)
+            && response.status().is_some_and(|status| status >= 300)
         {
             env.out.events.extend(failing.record(&response, env).map(Event::CallEnded));
         }
