@@ -93,7 +93,7 @@ pub(crate) fn envelope(message: &Message<'_>, limit: usize) -> Result<Option<Env
 #[derive(Debug)]
 pub(crate) struct TooLong;
 
-/// Returns the lines of `message` that pass to the other leg.
+/// Returns the lines of `message` that pass to the other leg. One whose name is malformed does not.
 pub(crate) fn passed(message: &Message<'_>) -> Vec<u8> {
     let mut lines = Vec::new();
     for field in message.fields() {
@@ -103,11 +103,16 @@ pub(crate) fn passed(message: &Message<'_>) -> Vec<u8> {
             }
             name => OF_LEG.contains(&name),
         };
-        if !is_of_leg {
+        if !is_of_leg && field.raw_name().iter().all(is_token) {
             lines.extend_from_slice(field.line);
         }
     }
     lines
+}
+
+/// Returns true for a character of a token (RFC 3261 section 25.1).
+fn is_token(byte: &u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-.!%*_+`'~".contains(byte)
 }
 
 /// Like [`passed`], for the rejection of a call: the targets of a redirection pass, too.
@@ -142,6 +147,17 @@ pub(crate) fn address(message: &Message<'_>, name: HeaderName) -> Option<Vec<u8>
     Some(out)
 }
 
+/// Returns the values of Route. `None` if one is malformed: as the first one it may become the
+/// request URI.
+pub(crate) fn routes(message: &Message<'_>) -> Option<Vec<Vec<u8>>> {
+    let routes = message.elements(HeaderName::Route);
+    let routes = routes.map(|route| {
+        let address = NameAddr::parse(HeaderName::Route, route).ok()?;
+        address.uri().is_ok().then(|| route.to_vec())
+    });
+    routes.collect()
+}
+
 /// Returns true if Supported or Require of `message` contains `tag`.
 pub(crate) fn supports(message: &Message<'_>, tag: &str) -> bool {
     [HeaderName::Supported, HeaderName::Require].into_iter().any(|name| has(message, name, tag))
@@ -164,7 +180,7 @@ mod tests {
             f: \"A, B\" <sip:alice@example.com;a=b>;tag=1\r\nTo: sip:bob@example.com;x=y\r\n\
             i: 1\r\nCSeq: 1 INVITE\r\nm: <sip:alice@10.0.0.1>\r\nSubject: a\r\n b\r\n\
             X-Account: 7\r\nAllow-Events: refer\r\nRoute: <sip:pass@h;lr>\r\nSupported: 100REL\r\n\
-            Alert-Info: <urn:x>\r\nk: timer\r\nRetry-After: 7\r\n\r\n";
+            Alert-Info: <urn:x>\r\nk: timer\r\nX{y: 1\r\nRetry-After: 7\r\n\r\n";
         let message = Message::parse(invite).expect("a message");
         let lines = String::from_utf8(passed(&message)).expect("text");
         let expected =

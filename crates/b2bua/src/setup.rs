@@ -87,10 +87,14 @@ impl B2bua {
         }
         let invitation =
             message.as_ref().and_then(|message| self.invitation(message, offer.clone()));
-        let Some(invitation) = invitation.filter(|invitation| invitation.max_forwards > 0) else {
-            let _ = self.agent.decline_with(now, call, Status::TOO_MANY_HOPS.code(), b"");
-            return;
+        let refused = match &invitation {
+            None => Some(Status::BAD_REQUEST),
+            Some(invitation) => (invitation.max_forwards == 0).then_some(Status::TOO_MANY_HOPS),
         };
+        if let Some(status) = refused {
+            let _ = self.agent.decline_with(now, call, status.code(), b"");
+        }
+        let Some(invitation) = invitation.filter(|_| refused.is_none()) else { return };
         let value = |name| message.as_ref().and_then(|message| message.value(name));
         let call_id = value(HeaderName::CallId).unwrap_or_default().to_vec();
         let parties = [HeaderName::From, HeaderName::To].map(|name| {
@@ -121,7 +125,7 @@ impl B2bua {
         self.call_callee(id, now);
     }
 
-    /// Reads the INVITE of the caller.
+    /// Reads the INVITE of the caller. `None` if a part of it is malformed.
     fn invitation(&self, invite: &Message<'_>, offer: Option<Vec<u8>>) -> Option<Invitation> {
         let hops = invite.value(HeaderName::MaxForwards);
         let hops = hops.map_or(Ok(MAX_FORWARDS), |hops| number(HeaderName::MaxForwards, hops, 255));
@@ -136,7 +140,7 @@ impl B2bua {
             uri: invite.request_uri()?.to_vec(),
             from: fields::address(invite, HeaderName::From)?,
             to: fields::address(invite, HeaderName::To)?,
-            routes: invite.elements(HeaderName::Route).map(<[u8]>::to_vec).collect(),
+            routes: fields::routes(invite)?,
             max_forwards: hops.ok()?,
             lines,
             envelope: fields::envelope(invite, self.config.body).ok()?,

@@ -283,6 +283,16 @@ fn a_request_that_has_no_hop_left_is_refused() {
 }
 
 #[test]
+fn a_malformed_route_is_refused() {
+    let mut rig = Rig::new(16, &Rig::phones(2));
+    rig.script(0);
+    rig.send(0, &rig::flow::invite(0, 1, "Route: <sip:pass@192.0.2.100lr>\r\n", b""));
+    rig.mail(0, "SIP/2.0 400");
+    assert_eq!(rig.count(1, "INVITE"), 0);
+    rig.finish();
+}
+
+#[test]
 fn the_stored_requests_end_a_call_that_the_b2bua_has_lost() {
     let mut rig = Rig::new(14, &Rig::phones(2));
     rig.establish(0, 1);
