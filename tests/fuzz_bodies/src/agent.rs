@@ -1,112 +1,23 @@
 //! The user agent with requests and responses of strangers, peers and a registrar in any state.
 
+use crate::choices::{Choices, LINES, METHODS, STATUSES, keep};
 use sip::message::{Response, reason_phrase};
 use sip::{Flow, HeaderName, Instant, Message, Method, Transport};
 use sip_ua::{Account, AccountId, Agent, CallId, Config, Event, Location, Password};
 use std::net::SocketAddr;
-use test_support::Random;
 
 /// The limits of incoming calls and transactions.
 const CALLS: usize = 3;
 const TRANSACTIONS: usize = 24;
 /// The limits of the owner's calls and of the requests of each.
 const OWN: usize = 4;
-/// The number of messages stored for answers, forgeries and retransmissions.
-const KEPT: usize = 24;
 
 const HERE: ([u8; 4], u16) = ([192, 0, 2, 1], 5060);
 const PEER: ([u8; 4], u16) = ([192, 0, 2, 2], 5060);
 const STRANGER: ([u8; 4], u16) = ([203, 0, 113, 9], 4444);
 
-/// Header field lines with valid, unusual, huge and missing values.
-const LINES: &[&str] = &[
-    "Session-Expires: 0",
-    "Session-Expires: 1;refresher=uac",
-    "Session-Expires: 4294967295;refresher=uas",
-    "Session-Expires: 99999999999",
-    "Min-SE: 0",
-    "Min-SE: 4294967295",
-    "Supported: timer, 100rel, replaces, 199",
-    "Require: 100rel",
-    "Require: timer",
-    "Require: unheard-of",
-    "RSeq: 1",
-    "RSeq: 2",
-    "RSeq: 4294967295",
-    "RAck: 1 1 INVITE",
-    "RAck: 4294967295 0 INVITE",
-    "Replaces: x;to-tag=1;from-tag=2",
-    "Replaces: a@b;to-tag=1;from-tag=2;early-only",
-    "Refer-To: <sip:carol@192.0.2.2>",
-    "Refer-To: <sip:carol@192.0.2.2?Replaces=a%40b%3Bto-tag%3D1%3Bfrom-tag%3D2>",
-    "Refer-To: <tel:+1>",
-    "Refer-To: <sip:a@b;method=BYE>",
-    "Event: refer",
-    "Subscription-State: terminated;reason=noresource",
-    "Retry-After: 0",
-    "Retry-After: 4294967295",
-    "Min-Expires: 4294967295",
-    "Min-Expires: 700",
-    "Expires: 0",
-    "Expires: 1",
-    "Expires: 4294967295",
-    "Contact: <sip:x@192.0.2.2>, <sip:y@203.0.113.9>;q=0.5, <tel:+1>, *",
-    "Contact: <sip:%00@192.0.2.2;lr;maddr=203.0.113.9?Subject=x>;expires=0",
-    "Contact: <sip:alice@192.0.2.1:5060>;expires=1",
-    "Contact: *",
-    "Record-Route: <sip:192.0.2.2;lr>, <sip:203.0.113.9>",
-    "Service-Route: <sip:192.0.2.2;lr>",
-    "WWW-Authenticate: Digest realm=\"r\", nonce=\"n\"",
-    "Proxy-Authenticate: Digest realm=\"r\", nonce=\"n\", algorithm=SHA-256, qop=\"auth\"",
-    "Content-Type: application/sdp",
-    "Content-Type: message/sipfrag",
-    "Content-Type: application/dtmf-relay",
-    "Content-Type: text/plain",
-    "Allow: INVITE, ACK, BYE, UPDATE",
-    "Reason: SIP;cause=200",
-];
-
-const METHODS: [&str; 12] = [
-    "INVITE", "ACK", "BYE", "CANCEL", "UPDATE", "PRACK", "INFO", "NOTIFY", "REFER", "MESSAGE",
-    "OPTIONS", "UNHEARD",
-];
-
-const STATUSES: [u16; 22] = [
-    100, 180, 183, 199, 200, 202, 300, 302, 305, 380, 401, 404, 407, 408, 422, 423, 481, 488, 491,
-    500, 503, 603,
-];
-
 const BODIES: [&str; 6] =
     ["", "v=0\r\n", "SIP/2.0 200 OK\r\n", "SIP/2.0 180 \r\n", "Signal=5\r\n", "\0"];
-
-/// Decisions from the input bytes, then from a generator that they seed.
-struct Choices<'a> {
-    bytes: &'a [u8],
-    random: Random,
-}
-
-impl Choices<'_> {
-    fn below(&mut self, bound: usize) -> usize {
-        match self.bytes.split_first() {
-            Some((&first, rest)) => {
-                self.bytes = rest;
-                usize::from(first) % bound.max(1)
-            }
-            None => self.random.below(bound as u64) as usize,
-        }
-    }
-
-    fn pick<'c, T>(&mut self, choices: &'c [T]) -> &'c T {
-        &choices[self.below(choices.len())]
-    }
-
-    fn lines(&mut self, out: &mut Vec<u8>) {
-        for _ in 0..self.below(4) {
-            out.extend_from_slice(self.pick(LINES).as_bytes());
-            out.extend_from_slice(b"\r\n");
-        }
-    }
-}
 
 /// A dialog known to a stranger: Call-ID, local tag, remote tag.
 type Known = (Vec<u8>, Vec<u8>, Vec<u8>);
@@ -126,13 +37,6 @@ fn flow(remote: ([u8; 4], u16)) -> Flow {
     Flow { transport: Transport::Udp, local: HERE.into(), remote: remote.into(), connection: None }
 }
 
-fn keep<T>(list: &mut Vec<T>, one: T) {
-    if list.len() >= KEPT {
-        list.remove(0);
-    }
-    list.push(one);
-}
-
 /// Runs an [`Agent`] with the events that `bytes` choose.
 ///
 /// # Panics
@@ -148,11 +52,10 @@ pub fn agent(bytes: &[u8]) {
         server_transactions: TRANSACTIONS,
         ..Config::default()
     };
-    let seed = bytes.iter().fold(0_u64, |sum, byte| sum.wrapping_mul(31) + u64::from(*byte));
     let mut world = World {
         agent: Agent::new(config, &[7; 32]),
         now: Instant::from_micros(1_000_000_000),
-        choices: Choices { bytes, random: Random::new(seed) },
+        choices: Choices::new(bytes),
         sent: Vec::new(),
         known: Vec::new(),
         calls: Vec::new(),
@@ -320,7 +223,7 @@ impl World<'_> {
         if self.choices.below(3) == 0 {
             lines.clear();
         }
-        self.choices.lines(&mut lines);
+        self.choices.lines(LINES, &mut lines);
         let body = *self.choices.pick(&BODIES);
         if !body.is_empty() {
             lines.extend_from_slice(b"Content-Type: application/sdp\r\n");
@@ -331,7 +234,7 @@ impl World<'_> {
         let response = Response { request: &request, source, status, reason, to_tag };
         let mut out = Vec::new();
         response.write_with_body(&mut out, |out: &mut Vec<u8>| out.extend(&lines), body.as_bytes());
-        self.spoil(&mut out);
+        self.choices.spoil(&mut out);
         self.receive(&out, PEER);
     }
 
@@ -375,24 +278,12 @@ impl World<'_> {
         if self.choices.below(5) > 0 {
             out.extend_from_slice(b"Contact: <sip:bob@192.0.2.2>\r\n");
         }
-        self.choices.lines(&mut out);
+        self.choices.lines(LINES, &mut out);
         let body = *self.choices.pick(&BODIES);
         out.extend_from_slice(format!("Content-Length: {}\r\n\r\n{body}", body.len()).as_bytes());
-        self.spoil(&mut out);
+        self.choices.spoil(&mut out);
         let from = *self.choices.pick(&[PEER, STRANGER]);
         self.receive(&out, from);
-    }
-
-    /// Damages some messages.
-    fn spoil(&mut self, bytes: &mut Vec<u8>) {
-        match self.choices.below(12) {
-            0 => {
-                let at = self.choices.below(256) * bytes.len() / 256;
-                bytes[at] ^= 1 << self.choices.below(8);
-            }
-            1 => bytes.truncate(self.choices.below(256) * bytes.len() / 256),
-            _ => {}
-        }
     }
 
     fn receive(&mut self, bytes: &[u8], from: ([u8; 4], u16)) {

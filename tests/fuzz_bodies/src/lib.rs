@@ -3,7 +3,9 @@
 
 mod agent;
 mod attack;
+mod b2bua;
 mod call;
+mod choices;
 mod engine;
 mod frame;
 mod framer;
@@ -15,6 +17,7 @@ mod websocket;
 
 pub use agent::agent;
 pub use attack::{Step, attack};
+pub use b2bua::b2bua;
 pub use call::{negotiation, session, stun};
 pub use engine::engine;
 pub use frame::frame;
