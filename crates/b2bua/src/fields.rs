@@ -4,6 +4,7 @@
 
 use alloc::vec::Vec;
 use sip::header::{NameAddr, tokens};
+use sip::message::Field;
 use sip::{Encode, HeaderName, Message};
 use sip_ua::Envelope;
 
@@ -103,16 +104,17 @@ pub(crate) fn passed(message: &Message<'_>) -> Vec<u8> {
             }
             name => OF_LEG.contains(&name),
         };
-        if !is_of_leg && field.raw_name().iter().all(is_token) {
+        if !is_of_leg && has_name(&field) {
             lines.extend_from_slice(field.line);
         }
     }
     lines
 }
 
-/// Returns true for a character of a token (RFC 3261 section 25.1).
-fn is_token(byte: &u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"-.!%*_+`'~".contains(byte)
+/// Returns true if the name of `field` is a token up to the colon (RFC 3261 section 7.3.1).
+fn has_name(field: &Field<'_>) -> bool {
+    let rest = &field.line[field.raw_name().len()..];
+    !field.raw_name().is_empty() && rest.trim_ascii_start().starts_with(b":")
 }
 
 /// Like [`passed`], for the rejection of a call: the targets of a redirection pass, too.

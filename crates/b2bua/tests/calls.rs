@@ -286,7 +286,7 @@ fn a_request_that_has_no_hop_left_is_refused() {
 fn a_malformed_route_is_refused() {
     let mut rig = Rig::new(16, &Rig::phones(2));
     rig.script(0);
-    rig.send(0, &rig::flow::invite(0, 1, "Route: <sip:pass@192.0.2.100lr>\r\n", b""));
+    rig.send(0, &rig::flow::invite(0, 1, "Route: <sip:pass@[192.0.2.100;lr>\r\n", b""));
     rig.mail(0, "SIP/2.0 400");
     assert_eq!(rig.count(1, "INVITE"), 0);
     rig.finish();
