@@ -2,7 +2,8 @@
 
 use crate::bridge::{Bridge, Side};
 use crate::config::Config;
-use crate::ending::reason_line;
+use crate::fields::reason_line;
+use crate::report::CallReport;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::hash::Hasher;
@@ -240,5 +241,20 @@ impl B2bua {
 impl core::fmt::Debug for B2bua {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("B2bua").field("calls", &self.calls()).finish_non_exhaustive()
+    }
+}
+
+impl B2bua {
+    /// Returns the calls that stand, in any order.
+    #[must_use]
+    pub fn reports(&self) -> Vec<CallReport> {
+        self.bridges.values().map(|bridge| bridge.report.clone()).collect()
+    }
+
+    /// Returns true if a call stands whose callee has refused the leg with this Call-ID, and was
+    /// called again.
+    #[must_use]
+    pub fn has_replaced(&self, call_id: &[u8]) -> bool {
+        self.bridges.values().any(|bridge| bridge.report.refused.as_deref() == Some(call_id))
     }
 }

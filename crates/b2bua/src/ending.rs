@@ -2,12 +2,25 @@
 
 use crate::b2bua::{B2bua, BridgeId};
 use crate::bridge::Side;
-use crate::fields;
+use crate::fields::{self, reason_line};
 use alloc::vec::Vec;
 use sip::{Encode, Instant, Message, Status};
 use sip_ua::{CallId, End};
 
 impl B2bua {
+    /// Ends the call with this number. The requests have the Reason `reason` (RFC 3326), such as
+    /// `Q.850;cause=16`. Returns false if there is no such call.
+    pub fn hang_up(&mut self, now: Instant, call: BridgeId, reason: &str) -> bool {
+        let Some(bridge) = self.bridges.get(&call) else { return false };
+        let legs = [Side::Caller, Side::Callee].map(|side| bridge.call(side));
+        for leg in legs.into_iter().flatten() {
+            // A leg may have ended with the other one.
+            let _ = self.agent.hang_up_with(now, leg, &reason_line(reason));
+        }
+        self.process(now);
+        true
+    }
+
     /// Processes the end of one leg.
     pub(crate) fn on_ended(&mut self, call: CallId, end: &End, now: Instant) {
         let Some((id, side)) = self.bridge_of.remove(&call) else { return };
@@ -74,9 +87,4 @@ fn reason_of(end: &End) -> Vec<u8> {
         ("Reason: SIP;cause=", status_of(end), "\r\n").encode(&mut lines);
     }
     lines
-}
-
-/// Returns the line of a Reason.
-pub(crate) fn reason_line(reason: &str) -> Vec<u8> {
-    [b"Reason: ", reason.as_bytes(), b"\r\n"].concat()
 }

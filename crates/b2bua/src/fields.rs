@@ -128,6 +128,11 @@ pub(crate) fn passed_in_refusal(response: &Message<'_>) -> Vec<u8> {
     lines
 }
 
+/// Returns the line of a Reason.
+pub(crate) fn reason_line(reason: &str) -> Vec<u8> {
+    [b"Reason: ", reason.as_bytes(), b"\r\n"].concat()
+}
+
 /// Returns the Reason lines of `message`, or one with `status` as the cause (RFC 3326).
 pub(crate) fn reason(message: &Message<'_>, status: Option<u16>) -> Vec<u8> {
     let mut lines = Vec::new();

@@ -389,7 +389,8 @@ pub(crate) fn assemble(
         memory_max: marks.chain(seen).chain([before.memory]).max().unwrap_or(0),
         memory_before: before.memory,
         cores: watched.cores,
-        others: (available > 0.0).then(|| others.sum::<u64>() as f64 / 1e6 / available),
+        // The machine is accounted in ticks, so the share of a short period may be above one.
+        others: (available > 0.0).then(|| (others.sum::<u64>() as f64 / 1e6 / available).min(1.0)),
         samples: watched.samples.iter().filter_map(sample).collect(),
     }
 }

@@ -1,7 +1,7 @@
 //! The changes that an answer causes, and the additions to an offer.
 
 use super::format::FormatChange;
-use super::negotiation::Route;
+use super::route::Route;
 use crate::digits::EventTypes;
 use crate::side::Side;
 

@@ -1,7 +1,7 @@
 //! The conversion of the packets from one leg, and of their reports.
 
 use super::counts::Conversions;
-use super::negotiation::Route;
+use super::route::Route;
 use super::transcoder::{Numbers, Transcoder};
 use crate::error::Drop;
 use alloc::boxed::Box;

@@ -23,6 +23,11 @@ mod negotiation;
 mod output;
 #[cfg(feature = "convert")]
 mod report;
+#[cfg(feature = "convert")]
+mod route;
+#[cfg(not(feature = "convert"))]
+#[path = "no_route.rs"]
+mod route;
 mod rules;
 #[cfg(feature = "convert")]
 mod transcoder;

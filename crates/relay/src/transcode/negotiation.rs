@@ -2,65 +2,19 @@
 
 use super::changes::{Additions, Answered, Translation};
 use super::format::{Format, FormatChange, Formats, Kind};
+use super::route::Route;
 use super::rules::CodecRules;
 use crate::codec::{bit, name_of};
 use crate::digits::EventTypes;
 use crate::side::Side;
-use ::codec::Codec;
 use rtp::payload::DYNAMIC_PAYLOAD_TYPES;
 use sdp::MediaDescription;
 use smallvec::SmallVec;
-
-/// The packet time of an end that names none, in milliseconds.
-const PACKET_TIME: u8 = 20;
 
 /// The clock rate of telephone events for a codec that the relay does not know, in Hz, and the
 /// payload type that most phones have for them.
 const TELEPHONE_RATE: u32 = 8000;
 const EVENT_NUMBER: u8 = 101;
-
-/// The conversion of the packets from one leg.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Route {
-    /// The payload types of the received packets.
-    pub(crate) accepts: Formats,
-    /// The payload type and the codec of the sound that is sent.
-    pub(crate) sound: (u8, Codec),
-    /// The payload type and the clock rate of sent events. Without one they are dropped.
-    pub(crate) event: Option<(u8, u32)>,
-    /// The payload type of sent comfort noise. Without one it is converted to sound.
-    pub(crate) noise: Option<u8>,
-    /// The sound in a sent packet, in milliseconds: a multiple of 10.
-    pub(crate) packet_time: u8,
-}
-
-impl Route {
-    /// The payload types of the received packets, one bit each.
-    pub(crate) fn accepted(&self) -> u128 {
-        self.accepts.bits()
-    }
-
-    /// The codec of the sound that is sent.
-    pub(crate) const fn codec(&self) -> Codec {
-        self.sound.1
-    }
-
-    /// The route to an end that takes the payload types of `to`, one of them the codec `sound`.
-    fn new(accepts: Formats, to: &Formats, sound: (u8, Codec), has_events: bool) -> Self {
-        let event = to.event_at(sound.1.clock_rate()).filter(|_| has_events);
-        let noise = to.noise().filter(|_| sound.1.clock_rate() == 8000);
-        let time = to.packet_time.unwrap_or(PACKET_TIME);
-        let packet_time = match sound.1 {
-            // Opus.
-            codec if codec.clock_rate() == 48_000 && !matches!(time, 10 | 20 | 40 | 60) => {
-                PACKET_TIME
-            }
-            Codec::Gsm => (time / 20).max(1) * 20,
-            _ => time / 10 * 10,
-        };
-        Self { accepts, sound, event, noise, packet_time }
-    }
-}
 
 /// An offer as it was passed on.
 #[derive(Debug, Default)]

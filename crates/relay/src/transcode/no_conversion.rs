@@ -1,7 +1,7 @@
 //! A relay without the feature `convert`: packets pass in the codec in which they came.
 
 use super::counts::Conversions;
-use super::negotiation::Route;
+use super::route::Route;
 use crate::error::Drop;
 use core::time::Duration;
 

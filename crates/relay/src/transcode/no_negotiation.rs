@@ -4,22 +4,7 @@ use super::changes::{Additions, Answered};
 use super::format::FormatChange;
 use super::rules::CodecRules;
 use crate::side::Side;
-use ::codec::Codec;
 use sdp::MediaDescription;
-
-/// The conversion of the packets from one leg, which does not exist.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Route {}
-
-impl Route {
-    pub(crate) const fn accepted(&self) -> u128 {
-        match *self {}
-    }
-
-    pub(crate) const fn codec(&self) -> Codec {
-        match *self {}
-    }
-}
 
 /// The codecs of one medium, of which nothing is kept.
 #[derive(Debug, Default)]

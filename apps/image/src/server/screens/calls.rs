@@ -1,7 +1,7 @@
 //! The page of the relayed calls: two rows for each, with the packets of the caller and those of the
 //! callee.
 
-use super::pages::Clock;
+use super::clock::Clock;
 use crate::screen::page::hint;
 use crate::screen::{Grid, Style};
 use crate::server::media::RelayedMedia;

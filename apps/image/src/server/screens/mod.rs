@@ -1,6 +1,7 @@
 //! The screens of the server and their keys.
 
 mod calls;
+mod clock;
 mod list;
 mod pages;
 mod rates;

@@ -1,6 +1,7 @@
 //! The pages: the first row shows their names, the last one the keys.
 
 use super::calls;
+use super::clock::Clock;
 use super::rates::{NAMES, Rates};
 use super::state::{Cover, View};
 use super::{Phase, Server};
@@ -12,8 +13,8 @@ use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
+use sip::Instant;
 use sip::uri::escape_user;
-use sip::{Duration, Instant};
 use sip_server::config::{Mode, State};
 use sip_server::{Step, Timing};
 
@@ -303,23 +304,6 @@ fn step_name(step: Step) -> &'static str {
         Step::AuthenticateUser => "AuthenticateUser",
         Step::FormatResponse => "FormatSIPResponse",
         _ => step.name(),
-    }
-}
-
-/// Days, hours, minutes and seconds.
-pub(super) struct Clock(pub(super) Duration);
-
-impl fmt::Display for Clock {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let seconds = self.0.as_secs();
-        let (minutes, seconds) = (seconds / 60, seconds % 60);
-        let (hours, minutes) = (minutes / 60, minutes % 60);
-        let (days, hours) = (hours / 24, hours % 24);
-        let text = match days {
-            0 => alloc::format!("{hours}:{minutes:02}:{seconds:02}"),
-            _ => alloc::format!("{days} d {hours}:{minutes:02}"),
-        };
-        f.pad(&text)
     }
 }
 
