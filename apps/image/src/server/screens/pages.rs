@@ -311,6 +311,7 @@ fn step_name(step: Step) -> &'static str {
 mod tests {
     use super::*;
     use alloc::string::ToString;
+    use sip::Duration;
 
     #[test]
     fn names_and_times_are_formatted() {
