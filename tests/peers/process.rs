@@ -342,6 +342,23 @@ pub fn cost(program: Program, mut command: Command) -> Cost {
     }
 }
 
+/// Runs `test`, and once more if Twinkle crashed or hung in it, as version 1.10.2 does at times. A
+/// failure of another kind, or a second one, is a failure.
+///
+/// # Panics
+/// The test fails.
+pub fn despite_twinkle(test: impl Fn()) {
+    let Err(panic) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(&test)) else { return };
+    let reason = panic.downcast_ref::<String>().map_or("", String::as_str);
+    let has_crashed = reason.starts_with("twinkle-console has ended unexpectedly (signal");
+    let hangs = reason.contains("Twinkle of ") && reason.ends_with(" to be Ringback");
+    if !has_crashed && !hangs {
+        std::panic::resume_unwind(panic);
+    }
+    eprintln!("Twinkle failed, so the test is repeated: {reason}");
+    test();
+}
+
 /// Polls `condition` until it returns a value.
 ///
 /// # Panics
