@@ -35,7 +35,8 @@ pub(crate) enum Command {
     Status(ScreenFlags),
     /// Show the registrations: address of record, contact, flow, expiry
     Registrations(ScreenFlags),
-    /// Show the calls that are relayed or pass the B2BUA, with their quality, search those that have ended, or end one
+    /// Show the calls that are relayed or pass the B2BUA, with their quality, search those that
+    /// have ended, or end one
     Calls(CallsFlags),
     /// Trace the SIP messages of calls: mark calls in advance, show a traced one as a ladder
     Trace(TraceFlags),

@@ -171,8 +171,8 @@ impl B2bua {
         }
     }
 
-    /// Offers what is due in the call of the message `bytes`, which may have changed a leg without an
-    /// event, such as an ACK.
+    /// Offers what is due in the call of the message `bytes`, which may have changed a leg without
+    /// an event, such as an ACK.
     fn offer_due_after(&mut self, bytes: &[u8], now: Instant) {
         if self.due.is_empty() {
             return;

@@ -12,8 +12,8 @@ pub struct Config {
     pub calls: usize,
     /// The maximum number of calls of one source: an IPv4 address, or an IPv6 /64.
     pub calls_of_source: usize,
-    /// The maximum length of a body in bytes, without its session description. Requests with a longer
-    /// one are rejected with 413, and responses lose it.
+    /// The maximum length of a body in bytes, without its session description. Requests with a
+    /// longer one are rejected with 413, and responses lose it.
     pub body: usize,
     /// The maximum time until a call is answered.
     pub ringing: Duration,

@@ -56,8 +56,8 @@ impl B2bua {
         self.process(now);
     }
 
-    /// Sends a digit by INFO to a party of the call whose callee's leg has this Call-ID and this tag
-    /// of the caller. The other party, the caller if `is_of_caller`, has sent it as a telephone
+    /// Sends a digit by INFO to a party of the call whose callee's leg has this Call-ID and this
+    /// tag of the caller. The other party, the caller if `is_of_caller`, has sent it as a telephone
     /// event.
     pub fn press(
         &mut self,

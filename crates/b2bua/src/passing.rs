@@ -125,8 +125,8 @@ impl B2bua {
         self.agent.respond_with(now, request, status, &lines, body);
     }
 
-    /// Returns true if `replaces` names a call of this agent with another tag of its party, or a call
-    /// without another leg that could be replaced (RFC 3891 section 3).
+    /// Returns true if `replaces` names a call of this agent with another tag of its party, or a
+    /// call without another leg that could be replaced (RFC 3891 section 3).
     pub(crate) fn is_of_others(&self, replaces: &Replaces) -> bool {
         let is_known = self.agent.call_of_tag(&replaces.call_id, &replaces.to_tag).is_some();
         is_known && self.across(replaces).is_none()

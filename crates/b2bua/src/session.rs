@@ -137,8 +137,8 @@ impl B2bua {
         }
     }
 
-    /// Offers a description to the leg of the bridge of `call` that does not have it yet, if that is
-    /// possible now. To be called after each change of a leg.
+    /// Offers a description to the leg of the bridge of `call` that does not have it yet, if that
+    /// is possible now. To be called after each change of a leg.
     pub(crate) fn offer_due(&mut self, now: Instant, call: CallId) {
         let Some((id, _)) = self.find(call).filter(|(id, _)| self.due.contains(id)) else { return };
         let Some(bridge) = self.bridges.get_mut(&id) else { return };

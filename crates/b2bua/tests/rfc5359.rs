@@ -3,10 +3,10 @@
 //!
 //! | flow | omitted | reason |
 //! | --- | --- | --- |
-//! | 2.3, 2.15 | REFER to the server, and its NOTIFY | it is outside of calls, and passes the proxy only |
+//! | 2.3, 2.15 | REFER to the server, and its NOTIFY | outside of calls: it passes the proxy only |
 //! | 2.4 | the NOTIFY after the BYE is refused | the dialog of each leg ends with the BYE |
 //! | 2.6 | MESSAGE | it is outside of calls, and passes the proxy only |
-//! | 2.7 to 2.9, 2.12 | the decisions of the proxy | it is behind the B2BUA; its responses are scripted |
+//! | 2.7 to 2.9, 2.12 | the decisions of the proxy | behind the B2BUA: its responses are scripted |
 //! | 2.11 | all | Join (RFC 3911) is unsupported by the phones |
 //! | 2.13, 2.14 | the challenge, the list | they are those of the proxy, whose refusal passes |
 //! | 2.15, 2.16 | SUBSCRIBE | dialog events (RFC 4235) pass the proxy only |

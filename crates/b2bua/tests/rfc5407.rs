@@ -4,7 +4,7 @@
 //!
 //! | flow | omitted | reason |
 //! | --- | --- | --- |
-//! | 3.2.4 | the BYE before the ACK, sent by S | the B2BUA waits for the ACK (RFC 3261 section 15) |
+//! | 3.2.4 | the BYE before the ACK, sent by S | the B2BUA waits (RFC 3261 section 15) |
 //! | appendix E | all | `calls` and `rfc5359` have branches of forked calls |
 
 mod rig;

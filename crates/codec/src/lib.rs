@@ -7,8 +7,8 @@
 //! - [`Resampler`]: conversion of the sample rate.
 //!
 //! The time to encode and to decode 20 ms on one core of a server of 2026, in microseconds
-//! (`benches/codecs.rs`): Opus 270 and 17, a quarter and a half of that at 8 kHz, G.722 40 and 38, G.726 26 and 22, GSM 17 and 4, G.711
-//! less than 1. Concealment takes 10 to 35.
+//! (`benches/codecs.rs`): Opus 270 and 17, a quarter and a half of that at 8 kHz, G.722 40 and 38,
+//! G.726 26 and 22, GSM 17 and 4, G.711 less than 1. Concealment takes 10 to 35.
 #![no_std]
 #![forbid(unsafe_code)]
 

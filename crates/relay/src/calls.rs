@@ -66,8 +66,8 @@ pub trait Calls: Send + Sync {
     /// Ends the branches of `selection`, answered or not.
     fn end_all(&self, call_id: &[u8], selection: Selection<'_>) -> Vec<CallReport>;
 
-    /// Ends the calls that are over by [`Limits`](crate::Limits), of some of the shards. To be called a few times
-    /// a second.
+    /// Ends the calls that are over by [`Limits`](crate::Limits), of some of the shards. To be
+    /// called a few times a second.
     fn expire(&self, now: Duration) -> Vec<CallReport>;
 
     /// The calls at this time.
@@ -80,8 +80,8 @@ pub trait Calls: Send + Sync {
     fn find(&self, passage: &Passage<'_>) -> Option<(CallReport, Side)>;
 
     /// Plays a digit as a telephone event: the end of `side` of an answered call has sent it by
-    /// signalling. Returns false if the other end has no telephone events, or gets no packets, or if
-    /// the first end has telephone events as well.
+    /// signalling. Returns false if the other end has no telephone events, or gets no packets, or
+    /// if the first end has telephone events as well.
     fn press(
         &self,
         call_id: &[u8],

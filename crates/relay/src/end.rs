@@ -50,9 +50,10 @@ pub struct End<'a> {
     pub media: Option<IpAddr>,
     /// A name for reports.
     pub label: Option<&'a str>,
-    /// True if the end takes digits by signalling, and the owner passes them. If it has no telephone
-    /// events and the other end has, digits are translated: see [`Pressed`](crate::Pressed) and
-    /// [`Calls::press`](crate::Calls::press). It holds for the rest of the call.
+    /// True if the end takes digits by signalling, and the owner passes them. If it has no
+    /// telephone events and the other end has, digits are translated: see
+    /// [`Pressed`](crate::Pressed) and [`Calls::press`](crate::Calls::press). It holds for the rest
+    /// of the call.
     pub takes_digits: bool,
     permits: &'a dyn Fn(SocketAddr) -> bool,
 }

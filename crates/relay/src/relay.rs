@@ -130,8 +130,8 @@ impl<R: RawMutex, H: Host<R>> Relay<R, H> {
         (next < u64::MAX).then(|| Duration::from_micros(next))
     }
 
-    /// Writes the packets of played digits that are due at `now` to `buffer`, which has room for what
-    /// SRTP adds. `send` is called for each with the port of the relay that it leaves from.
+    /// Writes the packets of played digits that are due at `now` to `buffer`, which has room for
+    /// what SRTP adds. `send` is called for each with the port of the relay that it leaves from.
     pub fn play(
         &self,
         now: Duration,

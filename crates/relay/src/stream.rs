@@ -302,8 +302,8 @@ impl<R: RawMutex> Stream<R> {
         }
     }
 
-    /// Adds packets of `side` that were rewritten where they cannot be [counted](Self::count), every
-    /// second at least, for [`Calls::expire`](crate::Calls::expire).
+    /// Adds packets of `side` that were rewritten where they cannot be [counted](Self::count),
+    /// every second at least, for [`Calls::expire`](crate::Calls::expire).
     pub fn add(&self, side: Side, rewrites: Rewrites) {
         self.legs.lock()[side.index()].statistics.add(rewrites);
     }

@@ -82,9 +82,9 @@ impl Agent {
         self.with(now, call, |call, core| call.offer_once(core, session, now))
     }
 
-    /// Requests an offer of the other end within an answered call (RFC 3261 section 14.2). It comes as
-    /// [`Event::Offer`](crate::Event::Offer), and its answer is sent in the ACK. The request is not
-    /// repeated, like [`Agent::offer_once`].
+    /// Requests an offer of the other end within an answered call (RFC 3261 section 14.2). It comes
+    /// as [`Event::Offer`](crate::Event::Offer), and its answer is sent in the ACK. The request is
+    /// not repeated, like [`Agent::offer_once`].
     ///
     /// # Errors
     /// [`CallError`] if the call is not answered, or a change is in progress.
@@ -117,8 +117,8 @@ impl Agent {
     }
 
     /// Sends a provisional response with this status, 101 to 199, to the caller. Otherwise like
-    /// [`Agent::ring`], with the header field lines `lines`, and with the body `envelope` around the
-    /// session.
+    /// [`Agent::ring`], with the header field lines `lines`, and with the body `envelope` around
+    /// the session.
     ///
     /// # Errors
     /// [`CallError`] if the call is not an unanswered incoming call.

@@ -19,8 +19,8 @@ pub struct Envelope {
 }
 
 impl Envelope {
-    /// Returns the envelope of the body of `message`, without `lines`. `None` if it has no body, or only a session
-    /// description.
+    /// Returns the envelope of the body of `message`, without `lines`. `None` if it has no body, or
+    /// only a session description.
     #[must_use]
     pub fn of(message: &Message<'_>) -> Option<Self> {
         let body = message.body();

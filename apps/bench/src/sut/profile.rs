@@ -402,8 +402,8 @@ impl Profile {
     }
 }
 
-/// Returns the path of the program `name`: that of `NAME_BIN` in the environment, else a file beside
-/// this program, else one in `PATH`.
+/// Returns the path of the program `name`: that of `NAME_BIN` in the environment, else a file
+/// beside this program, else one in `PATH`.
 pub(super) fn find(name: &str) -> Option<PathBuf> {
     if let Some(path) = env::var_os(format!("{}_BIN", name.to_uppercase().replace('-', "_"))) {
         return existing(PathBuf::from(path));

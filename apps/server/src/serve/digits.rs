@@ -1,5 +1,5 @@
-//! Digits of joined calls, between the relay and the B2BUA: an INFO of one party becomes a telephone
-//! event for the other one, and the other way round.
+//! Digits of joined calls, between the relay and the B2BUA: an INFO of one party becomes a
+//! telephone event for the other one, and the other way round.
 
 use super::b2bua::AskedDigit;
 use super::hub::Hub;

@@ -1,4 +1,5 @@
-//! The digits in the packets of one direction: events that are reported, and events that are played.
+//! The digits in the packets of one direction: events that are reported, and events that are
+//! played.
 
 use super::{Digit, EventTypes};
 use alloc::boxed::Box;

@@ -151,8 +151,8 @@ impl MediumCodecs {
         added.push(format);
     }
 
-    /// Returns the changes by `medium`, the answer to the last offer of the side `offerer`. Digits are
-    /// translated for the answerer if `takes_digits`.
+    /// Returns the changes by `medium`, the answer to the last offer of the side `offerer`. Digits
+    /// are translated for the answerer if `takes_digits`.
     pub(crate) fn answer(
         &mut self,
         offerer: Side,
@@ -232,8 +232,8 @@ fn converted(
     Some((formats, [to_answerer, to_offerer]))
 }
 
-/// The translation of digits after `answer`, if only one of the ends has telephone events. `Offered`
-/// has some for the answerer if digits are translated for the offerer.
+/// The translation of digits after `answer`, if only one of the ends has telephone events.
+/// `Offered` has some for the answerer if digits are translated for the offerer.
 fn translation(
     offerer: Side,
     offered: &Offered,

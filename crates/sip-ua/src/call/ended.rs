@@ -8,9 +8,9 @@ use crate::server_transaction::{Answer, ServerKey};
 use sip::{Flow, Instant, Message, Method};
 
 impl Call {
-    /// Processes a request in the dialog of an ended call. Only the expected one is accepted: the BYE
-    /// of the other end, or the progress of the local transfer. It is not reported to the owner, which
-    /// knows of the end. Returns false if the call has not ended so.
+    /// Processes a request in the dialog of an ended call. Only the expected one is accepted: the
+    /// BYE of the other end, or the progress of the local transfer. It is not reported to the
+    /// owner, which knows of the end. Returns false if the call has not ended so.
     pub(super) fn on_request_ended(
         &mut self,
         core: &mut Core,

@@ -158,8 +158,8 @@ impl Call {
         Ok(())
     }
 
-    /// Rejects the requested change. The session is unchanged: an offer in a 2xx is answered with the
-    /// description as before. A call without a first session ends.
+    /// Rejects the requested change. The session is unchanged: an offer in a 2xx is answered with
+    /// the description as before. A call without a first session ends.
     pub(crate) fn refuse(
         &mut self,
         core: &mut Core,

@@ -40,7 +40,8 @@ pub(crate) struct Progress {
 
 impl Progress {
     /// Returns the body with `session` as the session description, and the lines that
-    /// describe it if it is of another type. In an envelope, a description that is settled is that of `local`.
+    /// describe it if it is of another type. In an envelope, a description that is settled is that
+    /// of `local`.
     pub(super) fn body(&self, session: &[u8], local: &[u8]) -> (Vec<u8>, Vec<u8>) {
         let Some(envelope) = &self.envelope else { return (session.to_vec(), Vec::new()) };
         let is_settled = session.is_empty() && !self.session.is_empty();

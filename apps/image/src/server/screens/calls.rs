@@ -1,5 +1,5 @@
-//! The page of the relayed calls: two rows for each, with the packets of the caller and those of the
-//! callee.
+//! The page of the relayed calls: two rows for each, with the packets of the caller and those of
+//! the callee.
 
 use super::clock::Clock;
 use crate::screen::page::hint;
