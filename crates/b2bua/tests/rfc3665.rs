@@ -2,7 +2,7 @@
 //!
 //! | flow | omitted | reason |
 //! | --- | --- | --- |
-//! | 3.2, 3.3 | the challenge of the first proxy | `sip-server` sends it, before the B2BUA gets the INVITE |
+//! | 3.2, 3.3 | the first challenge | `sip-server` sends it, before the B2BUA has the INVITE |
 //! | 3.4 | all | the caller finds another proxy before its INVITE reaches the B2BUA |
 //! | 3.5 | the media ports of the ALG | the relay belongs to the proxy; here the origin changes |
 
