@@ -56,9 +56,9 @@ impl B2bua {
         self.process(now);
     }
 
-    /// Sends a digit by INFO to a party of the call whose callee's leg has this Call-ID and this
-    /// tag of the caller. The other party, the caller if `is_of_caller`, has sent it as a telephone
-    /// event.
+    /// Sends a digit by INFO to a party of the call. The callee's leg has the Call-ID `call_id`
+    /// and the caller's tag `caller_tag`. The other party, the caller if `is_of_caller`, has sent
+    /// it as a telephone event.
     pub fn press(
         &mut self,
         now: Instant,
@@ -103,7 +103,8 @@ impl B2bua {
         }
     }
 
-    /// Processes the response to such an INFO. Returns false if `sent` is none.
+    /// Processes the response to such an INFO. Returns false if `sent` is another
+    /// request.
     pub(crate) fn on_digit_response(
         &mut self,
         sent: RequestId,

@@ -20,7 +20,7 @@ pub enum Event {
     Digit {
         /// The identifier for the answer.
         request: RequestId,
-        /// The Call-ID of the callee's leg, whose media the owner may relay.
+        /// The Call-ID of the callee's leg. The owner may relay its media.
         call_id: Box<[u8]>,
         /// The tag of the caller in that leg.
         caller_tag: Box<[u8]>,

@@ -94,7 +94,8 @@ pub(crate) fn envelope(message: &Message<'_>, limit: usize) -> Result<Option<Env
 #[derive(Debug)]
 pub(crate) struct TooLong;
 
-/// Returns the lines of `message` that pass to the other leg. One whose name is malformed does not.
+/// Returns the lines of `message` that pass to the other leg. A line with a malformed name does
+/// not.
 pub(crate) fn passed(message: &Message<'_>) -> Vec<u8> {
     let mut lines = Vec::new();
     for field in message.fields() {

@@ -15,7 +15,7 @@ pub(crate) const MAX_DIGITS: usize = 16;
 pub(crate) struct LegDigits {
     /// Those that the party has pressed, until they arrive the other way as well.
     pressed: VecDeque<Press>,
-    /// Those that the party gets, after the one whose response is awaited.
+    /// The digits that the party gets after the one that is sent.
     pub(crate) waiting: VecDeque<InfoDigit>,
     pub(crate) sent: Option<InfoDigit>,
     /// True if the party has refused digits with their durations.

@@ -148,7 +148,7 @@ fn a_party_that_refuses_durations_gets_the_key_alone() {
     rig.finish();
 }
 
-/// A phone whose owner answers INFO.
+/// A phone with an owner that answers INFO.
 fn passing() -> sip_ua::Config {
     sip_ua::Config { passes: true, ..sip_ua::Config::default() }
 }

@@ -37,7 +37,7 @@ fn flow_3_1_a_call_from_phone_to_phone() {
     rig.finish();
 }
 
-/// Both legs have a dialog of their own, whose identifiers stay the same.
+/// Both legs have a dialog of their own, with constant identifiers.
 #[test]
 fn flow_3_2_a_call_by_two_proxies() {
     let mut rig = Rig::exact(2);

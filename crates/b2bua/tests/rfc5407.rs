@@ -237,7 +237,7 @@ fn reinvite_ack(request: &[u8], refusal: &[u8]) -> Vec<u8> {
     ack
 }
 
-/// The BYE ends the retransmissions of the 200 whose ACK is lost.
+/// The ACK is lost. The BYE ends the retransmissions of the 200.
 #[test]
 fn flow_3_1_6_a_bye_arrives_before_the_ack() {
     let mut raw = answered(&session(0, 4000, "sendrecv"));

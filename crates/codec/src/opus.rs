@@ -13,7 +13,7 @@ pub(crate) const MAX_SAMPLES: usize = SAMPLE_RATE as usize * 120 / 1000;
 const MAX_UNITS: u32 = 48_000 * 120 / 1000;
 /// The format parameters (RFC 7587 section 6.1).
 pub(crate) const PARAMETERS: &str = "maxplaybackrate=16000;useinbandfec=1";
-/// The sample rate for sound of telephones, whose band is half as wide.
+/// The sample rate for sound of telephones, with half of the band.
 pub(crate) const NARROW_RATE: u32 = 8000;
 /// Bits per second. Wideband speech is good from 20,000 on; the rest is for redundant copies of
 /// frames.

@@ -313,12 +313,7 @@ impl World<'_> {
 
     /// Advances the time: to the next timer, beyond it, or for long.
     fn pass(&mut self) {
-        let next = self.b2bua.next_timer().unwrap_or(self.now).max(self.now);
-        self.now = match self.choices.below(4) {
-            0 | 1 => next,
-            2 => self.now + sip::Duration::from_millis(500),
-            _ => self.now + sip::Duration::from_secs(60),
-        };
+        self.now = self.choices.later(self.now, self.b2bua.next_timer());
         self.b2bua.on_timer(self.now);
     }
 

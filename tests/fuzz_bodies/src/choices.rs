@@ -1,5 +1,6 @@
 //! Decisions of the bodies that drive a user agent, and the values that they choose from.
 
+use sip::{Duration, Instant};
 use test_support::Random;
 
 /// The number of messages stored for answers, forgeries and retransmissions.
@@ -73,6 +74,15 @@ impl<'a> Choices<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
         let seed = bytes.iter().fold(0_u64, |sum, byte| sum.wrapping_mul(31) + u64::from(*byte));
         Self { bytes, random: Random::new(seed) }
+    }
+
+    /// Returns a time from `now` on: that of the timer `next`, one beyond it, or one long after it.
+    pub(crate) fn later(&mut self, now: Instant, next: Option<Instant>) -> Instant {
+        match self.below(4) {
+            0 | 1 => next.unwrap_or(now).max(now),
+            2 => now + Duration::from_millis(500),
+            _ => now + Duration::from_secs(60),
+        }
     }
 
     pub(crate) fn below(&mut self, bound: usize) -> usize {
