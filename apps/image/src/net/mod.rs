@@ -7,6 +7,7 @@ mod claim;
 mod datagram;
 mod fragments;
 mod neighbors;
+mod send;
 mod stack;
 mod unreachable;
 
@@ -23,26 +24,19 @@ use alloc::vec::Vec;
 use claim::{Claim, Say};
 use core::net::{Ipv4Addr, SocketAddrV4};
 use core::ops::Range;
-use datagram::{Content, ETHERNET, IP, Part, UDP};
+use datagram::{Content, ETHERNET, IP, UDP};
 use fragments::{Fragments, Whole};
 use neighbors::{Neighbors, Waiting};
+use send::with_header;
 use sip::{Duration, Instant};
-use smoltcp::wire::{
-    ArpOperation, ArpPacket, ArpRepr, EthernetAddress, EthernetFrame, EthernetProtocol, Ipv4Packet,
-};
+use smoltcp::wire::{EthernetAddress, EthernetFrame, EthernetProtocol, Ipv4Packet};
 pub(crate) use stack::{CONNECTION_BUFFERS, Stack};
 
-/// Maximum payload of an IP packet in a frame, in bytes.
-const MOST_OF_PACKET: usize = MAX_FRAME - ETHERNET - IP;
-/// The same for a fragment: offsets count units of eight bytes.
-const MOST_OF_PART: usize = MOST_OF_PACKET & !7;
 /// Maximum payload of a datagram in bytes.
 const MOST_OF_DATAGRAM: usize = 65_535 - IP - UDP;
 /// The ports of DHCP clients and servers.
 const DHCP: u16 = 68;
 const DHCP_SERVER: u16 = 67;
-/// Maximum number of polls of the card for room to send.
-const PATIENCE: u32 = 1000;
 /// Number of receive buffers of a card: a waiting frame arrived after the reception of the frame
 /// this many before it.
 const RING: usize = 256;
@@ -50,8 +44,6 @@ const RING: usize = 256;
 const BUDGET: usize = 64;
 /// Maximum number of ICMP errors that wait for the program.
 const MOST_UNDELIVERED: usize = 16;
-/// The DSCP of media: expedited forwarding (RFC 3246, RFC 4594).
-const EXPEDITED: u8 = 46;
 /// Interval of the checks for unanswered ARP requests.
 const LOOK: Duration = Duration::from_millis(100);
 /// Interval of the reports on datagrams with an impossible source.
@@ -473,9 +465,10 @@ impl Network {
     }
 
     /// Sends an IP packet of the stack, once its neighbour is resolved.
-    fn send_packet(&mut self, now: Instant, packet: Vec<u8>) {
+    fn send_packet(&mut self, now: Instant, mut packet: Vec<u8>) {
         let Some(address) = &self.address else { return };
-        let Ok(ip) = Ipv4Packet::new_checked(&packet[..]) else { return };
+        let Ok(mut ip) = Ipv4Packet::new_checked(&mut packet[..]) else { return };
+        send::mark(&mut ip);
         let remote = ip.dst_addr();
         let hop = address.next_hop(remote).filter(|_| datagram::is_host(remote));
         let Some(hop) = hop else { return self.counts.dropped += 1 };
@@ -488,114 +481,4 @@ impl Network {
             None => self.neighbors.wait(hop, Waiting::Packet(packet)),
         }
     }
-
-    /// Sends a datagram or packet to the neighbour `mac`.
-    fn send_waiting(&mut self, mac: EthernetAddress, waiting: &Waiting) {
-        let from = self.mac;
-        match waiting {
-            Waiting::Datagram(ends, bytes) => self.send_parts(mac, *ends, bytes),
-            Waiting::Packet(packet) => self.send_frame(|memory| {
-                let length = ETHERNET + packet.len();
-                let mut ethernet = EthernetFrame::new_unchecked(&mut memory[..length]);
-                ethernet.set_src_addr(from);
-                ethernet.set_dst_addr(mac);
-                ethernet.set_ethertype(EthernetProtocol::Ipv4);
-                ethernet.payload_mut().copy_from_slice(packet);
-                length
-            }),
-        }
-    }
-
-    fn send_payload(&mut self, mac: EthernetAddress, ends: Ends, payload: &[u8]) {
-        let length = UDP + payload.len();
-        if length > MOST_OF_PACKET {
-            return self.send_parts(mac, ends, &with_header(ends, payload));
-        }
-        let ident = self.next_ident();
-        let (from, dscp) = (self.mac, self.dscp(ends));
-        self.send_frame(|memory| {
-            let start = ETHERNET + IP;
-            memory[start + UDP..start + length].copy_from_slice(payload);
-            datagram::write_udp(&mut memory[start..start + length], ends);
-            let part = Part { from, to: mac, ends, dscp, ident, offset: 0, is_last: true, length };
-            datagram::write_headers(memory, &part)
-        });
-    }
-
-    /// Sends a datagram with its header, in as many frames as necessary.
-    fn send_parts(&mut self, to: EthernetAddress, ends: Ends, bytes: &[u8]) {
-        let (from, dscp, ident) = (self.mac, self.dscp(ends), self.next_ident());
-        let count = bytes.len().div_ceil(MOST_OF_PART);
-        for (number, bytes) in bytes.chunks(MOST_OF_PART).enumerate() {
-            let offset = (number * MOST_OF_PART) as u16;
-            let is_last = number + 1 == count;
-            let length = bytes.len();
-            self.send_frame(|memory| {
-                memory[ETHERNET + IP..][..length].copy_from_slice(bytes);
-                let part = Part { from, to, ends, dscp, ident, offset, is_last, length };
-                datagram::write_headers(memory, &part)
-            });
-        }
-    }
-
-    /// The DSCP of datagrams between these ends: that of media, or the default one.
-    fn dscp(&self, ends: Ends) -> u8 {
-        let is_media = self.media.as_ref().is_some_and(|media| media.is_open(ends.source.port()));
-        if is_media { EXPEDITED } else { 0 }
-    }
-
-    fn next_ident(&mut self) -> u16 {
-        self.ident = self.ident.wrapping_add(1);
-        self.ident
-    }
-
-    /// Sends an ARP request for `address`.
-    fn ask(&mut self, address: Ipv4Addr) {
-        let Some(ours) = &self.address else { return };
-        self.send_question(ours.ours.address(), address);
-    }
-
-    /// Sends an ARP request for `address` with the sender address `source`.
-    fn send_question(&mut self, source: Ipv4Addr, address: Ipv4Addr) {
-        let question = ArpRepr::EthernetIpv4 {
-            operation: ArpOperation::Request,
-            source_hardware_addr: self.mac,
-            source_protocol_addr: source,
-            target_hardware_addr: EthernetAddress([0; 6]),
-            target_protocol_addr: address,
-        };
-        let from = self.mac;
-        self.send_frame(|memory| {
-            let length = ETHERNET + question.buffer_len();
-            let mut ethernet = EthernetFrame::new_unchecked(&mut memory[..length]);
-            ethernet.set_src_addr(from);
-            ethernet.set_dst_addr(EthernetAddress::BROADCAST);
-            ethernet.set_ethertype(EthernetProtocol::Arp);
-            question.emit(&mut ArpPacket::new_unchecked(ethernet.payload_mut()));
-            length
-        });
-    }
-
-    /// Sends a frame written by `write`, which returns its length.
-    fn send_frame(&mut self, write: impl FnOnce(&mut [u8]) -> usize) {
-        for _ in 0..PATIENCE {
-            if let Some(memory) = self.nic.buffer() {
-                let length = write(memory);
-                self.nic.send(length);
-                self.counts.sent += 1;
-                return;
-            }
-            self.nic.flush();
-            core::hint::spin_loop();
-        }
-        self.counts.dropped += 1;
-    }
-}
-
-/// A datagram: UDP header and `payload`.
-fn with_header(ends: Ends, payload: &[u8]) -> Vec<u8> {
-    let mut bytes = alloc::vec![0; UDP + payload.len()];
-    bytes[UDP..].copy_from_slice(payload);
-    datagram::write_udp(&mut bytes, ends);
-    bytes
 }

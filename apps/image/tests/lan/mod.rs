@@ -155,6 +155,7 @@ impl Lan {
     }
 
     fn on_frame(&mut self, frame: &[u8]) {
+        check_class(frame);
         let is_udp = frame[12..14] == [8, 0] && frame[23] == 17;
         if !is_udp && self.hosts.iter_mut().any(|host| host.take(frame)) {
             return;
@@ -216,6 +217,23 @@ impl Lan {
         self.turn();
         std::mem::take(&mut self.sent)
     }
+}
+
+/// Fails if a frame with SIP or media has not their DSCP.
+fn check_class(frame: &[u8]) {
+    let packet = SlicedPacket::from_ethernet(frame).expect("a frame as it should be");
+    let Some(NetSlice::Ipv4(ip)) = &packet.net else { return };
+    let (dscp, source, destination) = match &packet.transport {
+        Some(TransportSlice::Udp(udp)) => (0, udp.source_port(), udp.destination_port()),
+        Some(TransportSlice::Tcp(tcp)) => (24, tcp.source_port(), tcp.destination_port()),
+        _ => return,
+    };
+    let expected = match [source, destination] {
+        ports if ports.contains(&5060) => 24,
+        [20_000..=30_000, _] => 46,
+        _ => dscp,
+    };
+    assert_eq!(ip.header().dcp().value(), expected, "from port {source} to {destination}");
 }
 
 /// The Ethernet address of the host `address`.

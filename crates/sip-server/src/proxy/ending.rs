@@ -6,7 +6,6 @@ use crate::core::event::Env;
 use crate::core::output::Event;
 use alloc::boxed::Box;
 use core::net::SocketAddr;
-use core::time::Duration;
 use relay::{CallReport, Calls};
 use sip::header::CSeq;
 use sip::{HeaderName, Message, Method};
@@ -112,7 +111,7 @@ pub(super) fn end_dialog(
     if !relay.has_end(said.call_id, [said.from_tag, said.to_tag], ends) {
         return;
     }
-    let now = Duration::from_micros(env.now.as_micros());
+    let now = env.now.since_epoch();
     let ended = relay.end_dialog(said.call_id, [said.from_tag, said.to_tag], now);
     if let Some(report) = ended.filter(|report| report.is_last) {
         let is_by_caller = *report.caller_tag == *said.from_tag;

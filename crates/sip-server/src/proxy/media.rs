@@ -13,7 +13,6 @@ use crate::core::source::Source;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
-use core::time::Duration;
 use relay::sdp::SessionDescription;
 use relay::sdp::negotiation::Profile;
 use relay::{CallReport, End, Keying, Passage, RelayError, Role, Side};
@@ -86,7 +85,7 @@ pub(super) fn body_of_request(
         begins,
         parties,
         owner: env.keys.media.hash_source(Source::of(from.remote.ip())),
-        now: Duration::from_micros(env.now.as_micros()),
+        now: env.now.since_epoch(),
     };
     let Some(description) = description else {
         let begun = relay.begin(&passage(Role::Offer { exchange }));
@@ -122,7 +121,7 @@ pub(super) fn body_of_response(
     }
     let via = response.top_via().ok()?;
     let branch = via.branch()?;
-    let now = Duration::from_micros(env.now.as_micros());
+    let now = env.now.since_epoch();
     if said.cseq.method == Method::Invite && (101..200).contains(&status) {
         relay.progress(said.call_id, branch, (180..190).contains(&status), now);
     }
@@ -167,7 +166,7 @@ pub(super) fn on_answer(
     let (Some(relay), Some(branch)) = (env.relay, via.as_ref().and_then(|via| via.branch())) else {
         return;
     };
-    let now = Duration::from_micros(env.now.as_micros());
+    let now = env.now.since_epoch();
     if let Some(earlier) = earlier {
         relay.follow(said.call_id, branch, earlier);
     }
