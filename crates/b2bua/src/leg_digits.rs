@@ -1,4 +1,5 @@
-//! The digits of one leg: those that its party has pressed, and those that it gets.
+//! The digits of one leg: those that its party has pressed, each once though it comes twice, and
+//! those that it gets.
 
 use alloc::collections::VecDeque;
 use sip::{Duration, Instant};

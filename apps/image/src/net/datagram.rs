@@ -1,5 +1,6 @@
 //! UDP datagrams in Ethernet frames: parsed and written in place.
 
+use alloc::vec::Vec;
 use core::net::{Ipv4Addr, SocketAddrV4};
 use core::ops::Range;
 use smoltcp::wire::{
@@ -10,6 +11,8 @@ use smoltcp::wire::{
 pub(crate) const ETHERNET: usize = 14;
 pub(crate) const IP: usize = 20;
 pub(crate) const UDP: usize = 8;
+/// The DSCP of SIP: signalling (RFC 4594, class CS3).
+pub(super) const SIGNALLING: u8 = 24;
 
 /// The source and the destination of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,4 +170,20 @@ pub(crate) fn write_udp(datagram: &mut [u8], ends: Ends) {
     udp.set_len(length);
     let (source, destination) = (*ends.source.ip(), *ends.destination.ip());
     udp.fill_checksum(&IpAddress::Ipv4(source), &IpAddress::Ipv4(destination));
+}
+
+/// Sets the DSCP of a packet of the stack. All its TCP connections carry SIP.
+pub(super) fn mark(packet: &mut Ipv4Packet<&mut [u8]>) {
+    if packet.next_header() == IpProtocol::Tcp {
+        packet.set_dscp(SIGNALLING);
+        packet.fill_checksum();
+    }
+}
+
+/// A datagram: UDP header and `payload`.
+pub(super) fn with_header(ends: Ends, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = alloc::vec![0; UDP + payload.len()];
+    bytes[UDP..].copy_from_slice(payload);
+    write_udp(&mut bytes, ends);
+    bytes
 }

@@ -24,10 +24,9 @@ use alloc::vec::Vec;
 use claim::{Claim, Say};
 use core::net::{Ipv4Addr, SocketAddrV4};
 use core::ops::Range;
-use datagram::{Content, ETHERNET, IP, UDP};
+use datagram::{Content, ETHERNET, IP, UDP, with_header};
 use fragments::{Fragments, Whole};
 use neighbors::{Neighbors, Waiting};
-use send::with_header;
 use sip::{Duration, Instant};
 use smoltcp::wire::{EthernetAddress, EthernetFrame, EthernetProtocol, Ipv4Packet};
 pub(crate) use stack::{CONNECTION_BUFFERS, Stack};
@@ -468,7 +467,7 @@ impl Network {
     fn send_packet(&mut self, now: Instant, mut packet: Vec<u8>) {
         let Some(address) = &self.address else { return };
         let Ok(mut ip) = Ipv4Packet::new_checked(&mut packet[..]) else { return };
-        send::mark(&mut ip);
+        datagram::mark(&mut ip);
         let remote = ip.dst_addr();
         let hop = address.next_hop(remote).filter(|_| datagram::is_host(remote));
         let Some(hop) = hop else { return self.counts.dropped += 1 };

@@ -2,14 +2,13 @@
 //! requests.
 
 use super::Network;
-use super::datagram::{self, ETHERNET, Ends, IP, Part, UDP};
+use super::datagram::{self, ETHERNET, Ends, IP, Part, SIGNALLING, UDP, with_header};
 use super::neighbors::Waiting;
 use crate::nic::MAX_FRAME;
 use alloc::vec::Vec;
 use core::net::Ipv4Addr;
 use smoltcp::wire::{
-    ArpOperation, ArpPacket, ArpRepr, EthernetAddress, EthernetFrame, EthernetProtocol, IpProtocol,
-    Ipv4Packet,
+    ArpOperation, ArpPacket, ArpRepr, EthernetAddress, EthernetFrame, EthernetProtocol,
 };
 
 /// Maximum payload of an IP packet in a frame, in bytes.
@@ -20,8 +19,6 @@ const MOST_OF_PART: usize = MOST_OF_PACKET & !7;
 const PATIENCE: u32 = 1000;
 /// The DSCP of media: expedited forwarding (RFC 3246, RFC 4594).
 const EXPEDITED: u8 = 46;
-/// The DSCP of SIP: signalling (RFC 4594, class CS3).
-const SIGNALLING: u8 = 24;
 const SIP: u16 = 5060;
 
 impl Network {
@@ -132,20 +129,4 @@ impl Network {
         }
         self.counts.dropped += 1;
     }
-}
-
-/// Sets the DSCP of a packet of the stack. All its TCP connections carry SIP.
-pub(super) fn mark(packet: &mut Ipv4Packet<&mut [u8]>) {
-    if packet.next_header() == IpProtocol::Tcp {
-        packet.set_dscp(SIGNALLING);
-        packet.fill_checksum();
-    }
-}
-
-/// A datagram: UDP header and `payload`.
-pub(super) fn with_header(ends: Ends, payload: &[u8]) -> Vec<u8> {
-    let mut bytes = alloc::vec![0; UDP + payload.len()];
-    bytes[UDP..].copy_from_slice(payload);
-    datagram::write_udp(&mut bytes, ends);
-    bytes
 }

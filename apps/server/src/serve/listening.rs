@@ -1,4 +1,4 @@
-//! The listening sockets.
+//! The listening sockets, and the class of service of their packets.
 
 use crate::failure::{Failure, during};
 use crate::listen::Listen;

@@ -1,4 +1,4 @@
-//! The running server.
+//! The running server: its start, its end, and the time for which a stop waits.
 
 mod b2bua;
 mod connections;

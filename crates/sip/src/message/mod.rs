@@ -3,6 +3,8 @@
 //! [`Message::parse`] finds the parts of a message in one pass and validates only its framing: a
 //! faulty request can still be answered. [`Message::validate_request`] checks a request. Typed
 //! values are parsed on demand by [`crate::header`].
+//!
+//! The limits of a message are here: [`MAX_FIELDS`] and the constants beside it.
 
 mod body;
 mod check;
