@@ -5,7 +5,6 @@ use super::Network;
 use super::datagram::{self, ETHERNET, Ends, IP, Part, SIGNALLING, UDP, with_header};
 use super::neighbors::Waiting;
 use crate::nic::MAX_FRAME;
-use alloc::vec::Vec;
 use core::net::Ipv4Addr;
 use smoltcp::wire::{
     ArpOperation, ArpPacket, ArpRepr, EthernetAddress, EthernetFrame, EthernetProtocol,
