@@ -5,16 +5,19 @@ mod rig;
 use super::codecs::{callee, caller};
 use super::{CALLEE, CALLER, Phone, Rig, place};
 use crate::{Channel, Codec, Drop, Keying, Limits, Side};
+use ::codec::Decoder;
 use core::cell::Cell;
 use core::time::Duration;
 use media::Security;
 use proptest::prelude::*;
 use rig::{
-    Call, HERE, Received, THERE, decoded, event_number, level, number, packets, pairs, rtp, sine,
+    Call, HERE, Received, THERE, decoded, event_number, formats, level, number, packets, pairs,
+    rtp, sine,
 };
 use rtp::event::TelephoneEvent;
 use rtp::rtcp::{Compound, ReportBlock, SenderInfo, Writer};
 use rtp::{Packet, rtcp};
+use std::string::String;
 use std::vec::Vec;
 
 #[test]
