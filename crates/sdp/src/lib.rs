@@ -4,6 +4,8 @@
 //!
 //! - [`SessionDescription`]: a session description, with its [`media`].
 //! - [`crypto`]: the crypto attribute: suite, keys and parameters.
+//! - [`ice`]: candidates and credentials of ICE.
+//! - [`dtls`]: fingerprints and roles of DTLS-SRTP.
 //! - [`negotiation`]: offers and answers of crypto attributes.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -13,6 +15,8 @@ extern crate alloc;
 extern crate std;
 
 pub mod crypto;
+pub mod dtls;
+pub mod ice;
 mod lines;
 pub mod media;
 pub mod negotiation;

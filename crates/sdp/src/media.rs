@@ -194,6 +194,8 @@ pub(crate) mod tests {
             media.rtpmaps().for_each(drop);
             let _ = (media.format_parameters(96), media.packet_time(), media.direction(session));
             let _ = (media.multiplexes_rtcp(), session.address(media));
+            let _ = crate::ice::IceParameters::of(media, session);
+            let _ = crate::dtls::DtlsParameters::of(media, session);
             let _ = crate::negotiation::usable_crypto_attributes(media);
         }
     }
