@@ -14,6 +14,7 @@ extern crate alloc;
 extern crate std;
 
 mod client;
+mod integrity;
 mod message;
 mod responder;
 mod write_error;

@@ -1,5 +1,6 @@
 //! STUN messages and their attributes (RFC 8489 sections 5 and 14).
 
+use crate::integrity;
 use core::error::Error;
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -35,12 +36,20 @@ pub mod attribute_type {
     pub const PASSWORD_ALGORITHM: u16 = 0x001d;
     /// The hashed user name.
     pub const USERHASH: u16 = 0x001e;
+    /// The priority of the reflexive candidate that a check may find (RFC 8445 section 16.1).
+    pub const PRIORITY: u16 = 0x0024;
+    /// The nomination of the pair of the check (RFC 8445 section 16.1).
+    pub const USE_CANDIDATE: u16 = 0x0025;
     /// The reflexive transport address, XORed so that no NAT rewrites it.
     pub const XOR_MAPPED_ADDRESS: u16 = 0x0020;
     /// The software of the sender.
     pub const SOFTWARE: u16 = 0x8022;
     /// A CRC-32 of the message up to this attribute.
     pub const FINGERPRINT: u16 = 0x8028;
+    /// The sender is the controlled agent; the value is its tie-breaker (RFC 8445 section 16.1).
+    pub const ICE_CONTROLLED: u16 = 0x8029;
+    /// The sender is the controlling agent; the value is its tie-breaker (RFC 8445 section 16.1).
+    pub const ICE_CONTROLLING: u16 = 0x802a;
 }
 
 /// The transaction ID: 96 random bits.
@@ -115,7 +124,7 @@ pub struct Message<'a> {
     pub id: TransactionId,
     /// True if the message ends with a correct fingerprint.
     pub has_fingerprint: bool,
-    attributes: &'a [u8],
+    datagram: &'a [u8],
 }
 
 /// An attribute of a message.
@@ -161,9 +170,8 @@ impl<'a> Message<'a> {
         let method = kind & 0xf | kind >> 1 & 0x70 | kind >> 2 & 0xf80;
         let mut id = TransactionId([0; 12]);
         id.0.copy_from_slice(&datagram[8..HEADER]);
-        let attributes = &datagram[HEADER..];
         let mut has_fingerprint = false;
-        let mut rest = attributes;
+        let mut rest = &datagram[HEADER..];
         while !rest.is_empty() {
             if has_fingerprint {
                 return Err(MessageError::Fingerprint);
@@ -178,12 +186,12 @@ impl<'a> Message<'a> {
             }
             rest = after;
         }
-        Ok(Self { class, method, id, has_fingerprint, attributes })
+        Ok(Self { class, method, id, has_fingerprint, datagram })
     }
 
     /// The attributes in message order.
     pub fn attributes(&self) -> impl Iterator<Item = Attribute<'a>> + use<'a> {
-        let mut rest = self.attributes;
+        let mut rest = &self.datagram[HEADER..];
         core::iter::from_fn(move || {
             let (attribute, after) = split(rest).ok()?;
             rest = after;
@@ -207,6 +215,21 @@ impl<'a> Message<'a> {
             }
         }
         None
+    }
+
+    /// Returns true if the message has a MESSAGE-INTEGRITY by `key`: the password of short-term
+    /// credentials (RFC 8489 section 9.1.1), or the hash of long-term ones.
+    #[must_use]
+    pub fn has_integrity(&self, key: &[u8]) -> bool {
+        let mut rest = &self.datagram[HEADER..];
+        while let Ok((attribute, after)) = split(rest) {
+            if attribute.number == attribute_type::MESSAGE_INTEGRITY {
+                let before = self.datagram.len() - rest.len();
+                return integrity::of(&self.datagram[..before], key).is(attribute.value);
+            }
+            rest = after;
+        }
+        false
     }
 
     /// The reflexive transport address: XOR-MAPPED-ADDRESS, or MAPPED-ADDRESS of a server that

@@ -1,6 +1,7 @@
 //! Writing of STUN messages.
 
 use crate::WriteError;
+use crate::integrity;
 use crate::message::{
     Class, HEADER, MAGIC, TransactionId, attribute_type, fingerprint, pad, with_fingerprint,
 };
@@ -79,6 +80,16 @@ impl<'a> Writer<'a> {
         let mut value = Vec::from([0, 0, (code / 100) as u8, (code % 100) as u8]);
         value.extend_from_slice(reason.as_bytes());
         self.attribute(attribute_type::ERROR_CODE, &value)
+    }
+
+    /// Adds MESSAGE-INTEGRITY by `key`: the password of short-term credentials, or the hash of
+    /// long-term ones. Only FINGERPRINT may follow.
+    ///
+    /// # Errors
+    /// As of [`Writer::attribute`].
+    pub fn integrity(&mut self, key: &[u8]) -> Result<(), WriteError> {
+        let value = integrity::of(self.out, key).value();
+        self.attribute(attribute_type::MESSAGE_INTEGRITY, &value)
     }
 
     /// Adds FINGERPRINT, which has to be the last attribute.

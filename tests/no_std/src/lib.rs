@@ -34,6 +34,7 @@ pub fn run() -> Result<(), &'static str> {
     media::receive().ok_or("rtp")?;
     media::protect().ok_or("srtp")?;
     media::ask().ok_or("stun")?;
+    media::check().ok_or("ice")?;
     control::answer().ok_or("ng")?;
     users().ok_or("users")?;
     media::call().ok_or("media")?;

@@ -4,6 +4,7 @@ use ::media::{MediaConfig, Negotiator, ReportSeed, Seed};
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::time::Duration;
+use ice::{Credentials, LiteAgent, Reaction};
 use rtp::jitter_buffer::{Config, InsertResult, JitterBuffer, Playout};
 use rtp::packet::HeaderFields;
 use rtp::quality::{CodecQuality, mean_opinion_score, rating};
@@ -11,7 +12,7 @@ use rtp::{Packet, ReceptionStats};
 use sdp::negotiation::{SrtpPreferences, accept, answer, usable_crypto_attributes};
 use sdp::{CryptoAttribute, SessionDescription};
 use srtp::{MasterKey, Policy, Receiver, Sender, Suite};
-use stun::{BindingResponse, Client, Event, TransactionId};
+use stun::{BindingResponse, Class, Client, Event, TransactionId, Writer, attribute_type};
 
 /// An RTP packet with 20 ms of G.711 and spare room in the buffer.
 fn packet(number: u16) -> Option<(Vec<u8>, usize)> {
@@ -80,6 +81,20 @@ pub(crate) fn ask() -> Option<()> {
     let is_answered = is_sent && stun::respond_to_binding(nat, &request, &mut response);
     (is_answered && client.receive(server, &response) == Some(BindingResponse::Mapped(nat)))
         .then_some(())
+}
+
+pub(crate) fn check() -> Option<()> {
+    let mut agent = LiteAgent::new(Credentials::new(&[7; 32]));
+    let name = alloc::format!("{}:peer", agent.local().ufrag);
+    let (mut check, mut response) = (Vec::new(), Vec::new());
+    let mut writer = Writer::new(Class::Request, stun::BINDING, TransactionId([7; 12]), &mut check);
+    writer.attribute(attribute_type::USERNAME, name.as_bytes()).ok()?;
+    writer.attribute(attribute_type::PRIORITY, &[0, 0, 0, 1]).ok()?;
+    writer.integrity(agent.local().password.as_bytes()).ok()?;
+    writer.fingerprint().ok()?;
+    let from = ([198, 51, 100, 7], 40_000).into();
+    let reaction = agent.receive(Duration::ZERO, from, &check, &mut response);
+    (reaction == Reaction::Answered { is_new_selection: false }).then_some(())
 }
 
 pub(crate) fn call() -> Option<()> {

@@ -95,6 +95,37 @@ fn addresses_are_written_as_in_rfc_5769() {
 }
 
 #[test]
+fn the_integrity_of_rfc_5769_is_verified_and_written() {
+    let password = b"VOkJxbRl1RmTxUk/WvJxBt";
+    for text in [REQUEST, RESPONSE_4, RESPONSE_6] {
+        let bytes = hex(text);
+        let message = Message::parse(&bytes).unwrap();
+        assert!(message.has_integrity(password) && !message.has_integrity(b"another"));
+        let mut out = Vec::new();
+        let mut writer = Writer::new(message.class, message.method, message.id, &mut out);
+        for attribute in message.attributes() {
+            match attribute.number {
+                attribute_type::MESSAGE_INTEGRITY => writer.integrity(password).unwrap(),
+                attribute_type::FINGERPRINT => {}
+                number => writer.attribute(number, attribute.value).unwrap(),
+            }
+        }
+        writer.fingerprint().unwrap();
+        let written = Message::parse(&out).unwrap();
+        assert!(written.has_integrity(password) && written.has_fingerprint);
+        // The padding of the RFC's messages is of spaces, so the bytes differ.
+        let mut changed = out.clone();
+        changed[25] ^= 1;
+        let length = changed.len() - 8;
+        let code = fingerprint(&changed[..length]).to_be_bytes();
+        changed[length + 4..].copy_from_slice(&code);
+        assert!(!Message::parse(&changed).unwrap().has_integrity(password));
+    }
+    let none = hex("00010000 2112a442 b7e7a701 bc34d686 fa87dfae");
+    assert!(!Message::parse(&none).unwrap().has_integrity(password));
+}
+
+#[test]
 fn malformed_messages_are_rejected() {
     let whole = hex(RESPONSE_4);
     assert_eq!(Message::parse(&whole[..19]), Err(MessageError::NotStun));
