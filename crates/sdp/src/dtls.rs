@@ -35,8 +35,6 @@ pub struct Fingerprint {
 pub enum HashFunction {
     /// SHA-1, for old phones.
     Sha1,
-    /// SHA-224.
-    Sha224,
     /// SHA-256, which every implementation has.
     Sha256,
     /// SHA-384.
@@ -147,14 +145,13 @@ impl fmt::Display for Fingerprint {
 }
 
 impl HashFunction {
-    const ALL: [Self; 5] = [Self::Sha1, Self::Sha224, Self::Sha256, Self::Sha384, Self::Sha512];
+    const ALL: [Self; 4] = [Self::Sha1, Self::Sha256, Self::Sha384, Self::Sha512];
 
     /// The name in `a=fingerprint`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Sha1 => "sha-1",
-            Self::Sha224 => "sha-224",
             Self::Sha256 => "sha-256",
             Self::Sha384 => "sha-384",
             Self::Sha512 => "sha-512",
@@ -166,7 +163,6 @@ impl HashFunction {
     pub const fn length(self) -> usize {
         match self {
             Self::Sha1 => 20,
-            Self::Sha224 => 28,
             Self::Sha256 => 32,
             Self::Sha384 => 48,
             Self::Sha512 => 64,
