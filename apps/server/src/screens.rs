@@ -125,10 +125,13 @@ pub(crate) fn refuse_if_elsewhere(place: &Place, data: &Path) -> Result<(), Fail
         (false, false) => return Ok(()),
     };
     let owner = data_dir::owner(system);
+    let others = if owner == "root" { "" } else { " and root" };
+    let command: Vec<String> = std::env::args().collect();
     Err(Failure::said(format!(
-        "a server {runs} with the data in {}, which only {owner} and root may ask: sudo -u {owner} \
-         barebell status --data {}; no server runs with your own data in {}",
+        "a server {runs} with the data in {}, which only {owner}{others} may ask: sudo -u {owner} {} \
+         --data {}; no server runs with your own data in {}",
         system.display(),
+        command.join(" "),
         system.display(),
         data.display()
     )))

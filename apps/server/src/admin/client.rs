@@ -55,10 +55,14 @@ impl Client {
                 Ok(None)
             }
             Err(error) if is_timeout(&error) => Err(silent(&socket, most_patience.min(PATIENCE))),
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+                Err(Failure::said(format!("{} is a file: --data names a folder", data.display())))
+            }
             Err(error) => Err(Failure::said(format!(
-                "cannot talk to the server at {}: {error}; run this as the user that the server \
-                 runs as, or name another directory with --data",
-                socket.display()
+                "cannot open {}: {error}; run this as the owner of {}, or name another folder with \
+                 --data",
+                socket.display(),
+                data.display()
             ))),
         }
     }

@@ -385,6 +385,11 @@ fn record_standing(hub: &Hub) {
     records.finish();
 }
 
+/// The text of a failure that may name several mistakes, a line each.
+fn in_one_line(failure: &Failure) -> String {
+    failure.to_string().replace(":\n", ": ").replace('\n', "; ")
+}
+
 /// Reads the configuration and the certificates again, and applies the settings that can change
 /// while the server runs. `started` are those that it started with.
 fn reload(
@@ -398,7 +403,9 @@ fn reload(
     let settings = match read_again() {
         Ok(settings) => settings,
         Err(failure) => {
-            log::error("reload", || format!("the configuration is kept as it was: {failure}"));
+            log::error("reload", || {
+                format!("the configuration is kept as it was: {}", in_one_line(&failure))
+            });
             return;
         }
     };
@@ -406,7 +413,9 @@ fn reload(
     let config = match engine_config(&settings, listens, storage) {
         Ok(config) => config,
         Err(failure) => {
-            log::error("reload", || format!("the configuration is kept as it was: {failure}"));
+            log::error("reload", || {
+                format!("the configuration is kept as it was: {}", in_one_line(&failure))
+            });
             return;
         }
     };

@@ -104,6 +104,8 @@ fn readable_copy(path: &Path) -> Result<PathBuf, Error> {
     copy.and_then(|copy| {
         let length = copy.metadata()?.len();
         copy.write_all_at(MAGIC, 0)?;
+        // The header, which a file that is cut may lack.
+        copy.set_len(length.max(PAGE))?;
         let mut pages = [0; 4];
         copy.read_exact_at(&mut pages, PAGE_COUNT)?;
         let whole = u64::from(u32::from_be_bytes(pages)) * PAGE;

@@ -99,9 +99,9 @@ fn a_database_without_readable_users_is_left_unchanged() {
     let directory = tempfile::tempdir().unwrap();
     let (path, _) = database(directory.path());
     let whole = fs::read(&path).unwrap();
-    overwrite(&path, 0, &[0x5a; PAGE as usize]);
-    let damaged = fs::read(&path).unwrap();
-    for _ in 0..2 {
+    let overwritten = [&[0x5a; PAGE as usize], &whole[PAGE as usize..]].concat();
+    for damaged in [&overwritten[..], b"garbage!", &overwritten] {
+        fs::write(&path, damaged).unwrap();
         let error = try_open(directory.path()).unwrap_err();
         assert!(matches!(error, Error::NoUsers { .. }), "{error}");
         assert_eq!(fs::read(&path).unwrap(), damaged);
