@@ -70,6 +70,8 @@ pub struct Phone {
     /// The ports of the next call behind a NAT. Their public address is asked for at once.
     spare: Option<Ports>,
     call: Option<Call>,
+    /// The peer of the last call, and the reason for its end.
+    last_end: Option<String>,
     /// The source of the last SIP datagram.
     host: Option<IpAddr>,
     sound: Box<dyn Sound>,
@@ -116,6 +118,7 @@ impl Phone {
             stun: None,
             spare: None,
             call: None,
+            last_end: None,
             host: None,
             sound,
             random,
@@ -157,6 +160,12 @@ impl Phone {
     #[must_use]
     pub fn call(&self) -> Option<&Call> {
         self.call.as_ref()
+    }
+
+    /// The peer of the last call, and the reason for its end.
+    #[must_use]
+    pub fn last_end(&self) -> Option<&str> {
+        self.last_end.as_deref()
     }
 
     /// Runs what is due at `now`.
@@ -297,6 +306,7 @@ impl Phone {
         }
         let uri = whole(uri);
         let Some(leg) = self.new_leg(now) else {
+            self.last_end = Some(format!("{uri}: there is no network yet"));
             return self.log.say(format_args!("there is no network yet"));
         };
         self.log.say(format_args!("calling {uri}"));
@@ -487,6 +497,7 @@ impl Phone {
         call.leg.close(now, &mut self.network);
         self.sound.rest();
         self.log.say(format_args!("the call has ended: {why}"));
+        self.last_end = Some(format!("{}: {why}", call.party));
         if let Some(session) = call.leg.session() {
             let totals = session.statistics();
             self.log.say(format_args!(

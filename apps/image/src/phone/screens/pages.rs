@@ -71,6 +71,9 @@ fn menu(grid: &mut Grid, phone: &Phone) {
         }
         None => no_address(grid, &mut row, phone),
     }
+    if let Some(end) = phone.last_end().filter(|_| phone.call().is_none()) {
+        say(grid, &mut row, "last call", Style::Plain, format_args!("{end}"));
+    }
     row += 1;
     for (number, uri) in (1..).zip(&phone.options().dials) {
         let label = alloc::format!("{number}");

@@ -103,7 +103,9 @@ fn a_call_shows_its_page_until_it_is_over() {
     assert!(has(&rows, "sip:bob@192.0.2.9") && has(&rows, "h: hang up"), "{rows:?}");
     press(&mut view, &mut phone, "h");
     assert!(phone.call().is_none());
-    assert!(has(&look(&mut view, &mut phone), "c                       call an address"));
+    let rows = look(&mut view, &mut phone);
+    assert!(has(&rows, "c                       call an address"));
+    assert!(has(&rows, "sip:bob@192.0.2.9: taken back"), "{rows:?}");
     press(&mut view, &mut phone, "n");
     let rows = look(&mut view, &mut phone);
     assert!(has(&rows, "192.0.2.254") && has(&rows, "5060"), "{rows:?}");
