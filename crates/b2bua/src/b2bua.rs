@@ -13,6 +13,9 @@ use sip::{Flow, HeaderName, Instant, Message, Source};
 use sip_ua::{Agent, CallId, Event, Reliable, RequestId, Transmit};
 use siphasher::sip::SipHasher13;
 
+/// The user part of the contacts of this agent.
+pub(crate) const USER: &str = "call";
+
 /// The number of a bridge. It is never reused.
 pub(crate) type BridgeId = u64;
 
@@ -65,7 +68,7 @@ impl B2bua {
     #[must_use]
     pub fn new(config: Config, secret: &[u8; 32]) -> Self {
         let agent = sip_ua::Config {
-            user: "call".into(),
+            user: USER.into(),
             user_agent: config.product.clone(),
             ringing: config.ringing,
             direct_calls: true,

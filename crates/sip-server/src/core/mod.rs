@@ -14,6 +14,7 @@ pub(crate) mod event;
 pub(crate) mod flow;
 pub(crate) mod gruu;
 pub(crate) mod incoming;
+pub(crate) mod joined_calls;
 pub mod journal_record;
 pub(crate) mod keys;
 pub(crate) mod known_sources;

@@ -169,7 +169,7 @@ fn find_route<R: RawMutex>(
         targets.truncate(max_breadth(message) as usize);
     }
     let may_join = joining::may_join(incoming, found, is_by_edge, env);
-    if may_join && let Some(target) = joining::first_target(incoming, found.uri_bytes, env) {
+    if may_join && let Some(target) = joining::first_target(incoming, found, env) {
         targets.clear();
         targets.push(target);
     }

@@ -14,7 +14,7 @@ use crate::core::incoming::Incoming;
 use crate::core::next_hop::NextHop;
 use alloc::vec::Vec;
 use relay::Keying;
-use sip::{Message, Method};
+use sip::{HeaderName, Message, Method};
 use smallvec::SmallVec;
 
 /// True if the request may go to the B2BUA: it begins a call. A call that comes from the B2BUA may
@@ -34,15 +34,31 @@ pub(super) fn may_join(
         && found.left().is_empty()
 }
 
-/// The B2BUA as the only target of `incoming`, if all calls go through it.
+/// The request URI with which a new INVITE goes to the B2BUA, since it replaces one of its calls
+/// (RFC 3891). `None` if it replaces none.
+pub(super) fn replacing(
+    incoming: &Incoming<'_, '_>,
+    found: &Preprocessed<'_>,
+    env: &Env<'_>,
+) -> Option<Vec<u8>> {
+    let mut values = incoming.message.elements(HeaderName::Replaces);
+    let (value, calls) = (values.next()?, env.joined_calls?);
+    let may_join = may_join(incoming, found, found.edge_flow.is_some(), env);
+    // The end of the dialog rejects a request with several.
+    let is_one = values.next().is_none();
+    (may_join && is_one).then(|| calls.replacing(found.uri_bytes, value)).flatten()
+}
+
+/// The B2BUA as the only target of `incoming`, if all calls go through it, or this one replaces a
+/// call of it.
 pub(super) fn first_target(
     incoming: &Incoming<'_, '_>,
-    uri: &[u8],
+    found: &Preprocessed<'_>,
     env: &Env<'_>,
 ) -> Option<Target> {
-    let is_wanted = env.settings.config.joining == Joining::All;
+    let is_wanted = found.replaces_joined || env.settings.config.joining == Joining::All;
     let detour = Detour { only: None, changes_keys: false };
-    is_wanted.then(|| target(uri, &incoming.flow, detour, 1000, env))
+    is_wanted.then(|| target(found.uri_bytes, &incoming.flow, detour, 1000, env))
 }
 
 /// The B2BUA as the target of a request to `uri` that arrived on `flow`.
