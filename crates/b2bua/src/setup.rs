@@ -126,7 +126,6 @@ impl B2bua {
             parties,
             created: now,
             answered: None,
-            refused: None,
         };
         let mut bridge = Bridge::new([caller, callee], flow, invitation, report);
         // The proxy knows that the callee has refused the keys of the caller.
@@ -215,7 +214,9 @@ impl B2bua {
         }
         bridge.has_other_keys = true;
         let [_, call_id] = &mut bridge.report.call_ids;
-        bridge.report.refused = Some(core::mem::take(call_id));
+        let refused = core::mem::take(call_id);
+        self.refused.insert(refused.clone());
+        bridge.refused = Some(refused);
         let number = self.random_number();
         let Some(bridge) = self.bridges.get_mut(&id) else { return false };
         let local = bridge.flow.local.ip();

@@ -122,6 +122,7 @@ fn a_refused_offer_is_made_once_more_with_other_keys() {
     assert!(matches!(ended, Event::Ended { end: End::Failed(_), .. }), "{ended:?}");
     assert_eq!((rig.count(0, "SIP/2.0 488"), rig.count(1, "INVITE")), (1, 2));
     rig.finish();
+    assert!(!rig.b2bua().has_replaced(&call_id), "nothing is left of the call");
 }
 
 #[test]
