@@ -114,8 +114,8 @@ const SECURE: &str = "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\ns=-\r\nc=IN IP4 127.0.0
                       m=audio 40000 RTP/SAVP 0\r\na=rtpmap:0 PCMU/8000\r\na=crypto:1 \
                       AES_CM_128_HMAC_SHA1_80 inline:d0RmdmcmVCspeEc3QGZiNWpVLFJhQX1cfHAwJSoj\r\n";
 
-/// `caller` calls the user of `callee`, whose phone takes encrypted media only, so that the call is
-/// joined. Returns the dialogs of both.
+/// `caller` calls `callee`, a phone that takes encrypted media only, so that the call is joined.
+/// Returns the dialogs of both.
 fn join(caller: &mut Agent, callee: &mut Agent) -> [Dialog; 2] {
     let mut calling = caller.dialog(&callee.address_of_record());
     caller.ask(&mut calling, "INVITE", "", SESSION);

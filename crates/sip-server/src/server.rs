@@ -2,6 +2,7 @@
 
 use crate::core::config::{Config, Network};
 use crate::core::counters::Counters;
+use crate::core::declined::Declined;
 use crate::core::flow::{Connection, Flow};
 use crate::core::joined_calls::JoinedCalls;
 use crate::core::keys::{Key, Keys};
@@ -35,6 +36,7 @@ pub struct Server<R: RawMutex> {
     pub(crate) clock_offset: AtomicI64,
     pub(crate) keys: Keys,
     pub(crate) answered: Answered,
+    pub(crate) declined: Declined,
     /// The counters of each worker.
     pub(crate) counters: Mutex<R, Vec<Arc<Counters>>>,
     /// The relay of media, if there is one.
@@ -76,6 +78,7 @@ impl<R: RawMutex> Server<R> {
             clock_offset: AtomicI64::new(0),
             keys: Keys::new(secret),
             answered: Answered::new(key("answered")),
+            declined: Declined::new(key("declined")),
             counters: Mutex::new(Vec::new()),
             relay: Mutex::new(None),
             joined_calls: Mutex::new(None),

@@ -360,6 +360,7 @@ impl<R: RawMutex> Worker<R> {
             settings: &self.settings,
             keys: &self.server.keys,
             answered: &self.server.answered,
+            declined: &self.server.declined,
             counters: &self.counters,
             relay: self.relay.as_deref(),
             joined_calls: self.joined_calls.as_deref(),

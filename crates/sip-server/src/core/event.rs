@@ -1,6 +1,7 @@
 //! The environment of one event: a message, a timer or a DNS result.
 
 use crate::core::counters::Counters;
+use crate::core::declined::Declined;
 use crate::core::flow::Flow;
 use crate::core::joined_calls::JoinedCalls;
 use crate::core::keys::Keys;
@@ -28,6 +29,7 @@ pub(crate) struct Env<'e> {
     pub(crate) settings: &'e Settings,
     pub(crate) keys: &'e Keys,
     pub(crate) answered: &'e Answered,
+    pub(crate) declined: &'e Declined,
     pub(crate) counters: &'e Counters,
     /// The relay of media, if there is one.
     pub(crate) relay: Option<&'e dyn Calls>,

@@ -9,6 +9,7 @@ pub(crate) mod binding;
 pub(crate) mod call_record;
 pub mod config;
 pub mod counters;
+pub(crate) mod declined;
 pub(crate) mod ended;
 pub(crate) mod event;
 pub(crate) mod flow;
