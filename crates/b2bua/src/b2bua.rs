@@ -141,8 +141,8 @@ impl B2bua {
         self.bridges.len()
     }
 
-    /// Returns the number of legs, of transactions and of what is kept for calls, which are zero some time after the last
-    /// call.
+    /// Returns the number of legs, of transactions and of other entries for calls, which are zero
+    /// some time after the last call.
     #[must_use]
     pub fn remains(&self) -> usize {
         let requests = self.passing.len() + self.asked.len() + self.digits.len();

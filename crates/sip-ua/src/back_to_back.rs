@@ -67,9 +67,10 @@ impl Agent {
         Some(self.calls.of_tag(&self.core, call_id, local_tag)?.id)
     }
 
-    /// Offers `session`, with the body `envelope` around it, within an answered call, or within a call with a settled session whose
-    /// other end supports UPDATE. Unlike [`Agent::offer`] it is not repeated: after a 491 both
-    /// parties make their offers again, in their own time (RFC 3261 section 14.1).
+    /// Offers `session`, with the body `envelope` around it, within an answered call, or within a
+    /// call with a settled session and UPDATE at the other end. Unlike [`Agent::offer`] it is not
+    /// repeated: after a 491 both parties make their offers again, in their own time (RFC 3261
+    /// section 14.1).
     ///
     /// # Errors
     /// [`CallError`] if the state of the call does not allow it, or a change is in progress.

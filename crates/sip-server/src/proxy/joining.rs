@@ -141,15 +141,15 @@ fn shape_of(description: &[u8]) -> Vec<u8> {
     let mut shape = Vec::new();
     for line in description.split(|byte| *byte == b'\n') {
         let words = line.trim_ascii_end().split(|byte| *byte == b' ').enumerate();
-        let is_kept = |place: usize| match line {
-            // The port.
-            [b'm', b'=', ..] => place != 1,
+        let is_kept = |place: usize, word: &[u8]| match line {
+            // The port, unless it switches the medium off.
+            [b'm', b'=', ..] => place != 1 || word == b"0",
             _ if line.starts_with(b"a=rtpmap:") => true,
             // The number and the suite.
             _ if line.starts_with(b"a=crypto:") => place < 2,
             _ => line.starts_with(b"a=fingerprint:") && place == 0,
         };
-        for (_, word) in words.filter(|(place, _)| is_kept(*place)) {
+        for (_, word) in words.filter(|(place, word)| is_kept(*place, word)) {
             shape.extend_from_slice(word);
             shape.push(b' ');
         }

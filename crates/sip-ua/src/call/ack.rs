@@ -29,7 +29,8 @@ pub(super) fn next_hop(dialog: &Dialog) -> NextHop<'_> {
 }
 
 /// Sends the ACK of the 2xx to the INVITE with the CSeq `cseq` (RFC 3261 section 13.2.2.4), which
-/// was sent to `asked` by `flow`, with a session description and the body around it. Returns the ACK, unless its destination has to be located.
+/// was sent to `asked` by `flow`, with a session description and the body around it. Returns the
+/// ACK, unless its destination has to be located.
 pub(super) fn acknowledge(
     core: &mut Core,
     call: CallId,
