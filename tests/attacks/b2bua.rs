@@ -109,6 +109,108 @@ fn a_call_is_replaced_only_by_a_party_that_knows_all_of_its_dialog() {
     is_unharmed(&mut ends);
 }
 
+/// A description of encrypted media.
+const SECURE: &str = "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\ns=-\r\nc=IN IP4 127.0.0.1\r\nt=0 0\r\n\
+                      m=audio 40000 RTP/SAVP 0\r\na=rtpmap:0 PCMU/8000\r\na=crypto:1 \
+                      AES_CM_128_HMAC_SHA1_80 inline:d0RmdmcmVCspeEc3QGZiNWpVLFJhQX1cfHAwJSoj\r\n";
+
+/// `caller` calls `callee`, a phone that takes encrypted media only, so that the call is joined.
+/// Returns the dialogs of both.
+fn join(caller: &mut Agent, callee: &mut Agent) -> [Dialog; 2] {
+    let mut calling = caller.dialog(&callee.address_of_record());
+    caller.ask(&mut calling, "INVITE", "", SESSION);
+    let direct = callee.request("INVITE");
+    let refused = callee.dialog_with(&direct);
+    callee.answer(&direct, &refused, 488, "", "");
+    callee.request("ACK");
+    let invite = callee.request("INVITE");
+    assert!(invite.body().contains("RTP/SAVP"), "{invite}");
+    let called = callee.dialog_with(&invite);
+    callee.answer(&invite, &called, 200, "", SECURE);
+    let answered = caller.response("INVITE", 200);
+    caller.acknowledge(&answered.dialog(), &answered);
+    callee.request("ACK");
+    [answered.dialog(), called]
+}
+
+/// Bob's call with alice passes the proxy alone, that with carol is joined. He transfers alice to
+/// carol. Other values of Replaces than the one that bob tells do not reach carol's call.
+#[test]
+fn a_joined_call_is_replaced_from_a_proxied_one_by_its_full_name_only() {
+    let first = free_ports(40);
+    let media = format!("[media]\nrelay = \"all\"\nports = \"{first}-{}\"\n", first + 39);
+    let mode = "[calls]\nmode = \"needed\"\n";
+    let exchange = TestServer::with(&format!("{TRUSTS_NOBODY}{mode}{media}"), &[]);
+    let (mut alice, mut bob) = establish(exchange.agent("alice"), exchange.agent("bob"));
+    assert_eq!(exchange.server.counter("b2bua-calls"), 0);
+    let mut carol = exchange.agent("carol");
+    let [here, mut there] = join(&mut bob.agent, &mut carol);
+    assert_eq!(exchange.server.counter("b2bua-calls"), 1);
+    let contact = text(here.remote_target());
+    let [here, own] = [&here, &there].map(|dialog| {
+        let id = dialog.id();
+        [id.call_id, id.local_tag, id.remote_tag].map(text)
+    });
+    let told = replaces(&here[0], &here[2], &here[1]);
+    let escaped = told.replace('@', "%40").replace(';', "%3B").replace('=', "%3D");
+    let refer_to = format!("<{contact}?Replaces={escaped}>");
+    bob.agent.send(&mut bob.dialog, "REFER", &format!("Refer-To: {refer_to}\r\n"), "");
+    let refer = alice.agent.request("REFER");
+    assert_eq!(refer.value(HeaderName::ReferTo), refer_to, "the proxy changes nothing");
+    alice.agent.answer(&refer, &alice.dialog, 202, "", "");
+    bob.agent.response("REFER", 202);
+    let user = format!("sip:carol@{DOMAIN}");
+    for value in [
+        replaces(&here[0], &here[2], "guess"),
+        replaces(&here[0], "guess", &here[1]),
+        replaces(&here[0], &here[1], &here[2]),
+        replaces("guess", &here[2], &here[1]),
+        replaces(&here[0], &here[2], &own[1]),
+    ] {
+        for uri in [&contact, &user] {
+            let mut dialog = alice.agent.dialog(uri);
+            let fields = format!("Replaces: {value}\r\nRequire: replaces\r\n");
+            alice.agent.ask(&mut dialog, "INVITE", &fields, SESSION);
+            let refused = wait_until("the final response", || {
+                if let Some(invite) = carol.request_if_any("INVITE") {
+                    let replaced = invite.message().value(HeaderName::Replaces).map(text);
+                    assert_eq!(replaced.as_ref(), Some(&value), "no value is translated");
+                    let dialog = carol.dialog_with(&invite);
+                    carol.answer(&invite, &dialog, 481, "", "");
+                }
+                alice.agent.final_response_if_any("INVITE")
+            });
+            assert!(refused.status() >= Some(400), "{uri} {value}: {refused}");
+        }
+    }
+    // The full name is no credential.
+    let fields = format!("Replaces: {told}\r\nRequire: replaces\r\n");
+    let mut stranger = Agent::stranger("bob", DOMAIN, exchange.server.address());
+    let mut dialog = stranger.dialog(&contact);
+    stranger.send(&mut dialog, "INVITE", &fields, SESSION);
+    stranger.response("INVITE", 407);
+
+    let mut dialog = alice.agent.dialog(&contact);
+    alice.agent.ask(&mut dialog, "INVITE", &fields, SESSION);
+    let invite = carol.request("INVITE");
+    let expected = replaces(&own[0], &own[1], &own[2]);
+    assert_eq!(invite.message().value(HeaderName::Replaces).map(text), Some(expected));
+    let mut called = carol.dialog_with(&invite);
+    carol.answer(&invite, &called, 200, "", SESSION);
+    let answered = alice.agent.response("INVITE", 200);
+    alice.agent.acknowledge(&answered.dialog(), &answered);
+    carol.request("ACK");
+    carol.send(&mut there, "BYE", "", "");
+    carol.response("BYE", 200);
+    let bye = bob.agent.request("BYE");
+    let ended = bye.message().value(HeaderName::CallId).map(text);
+    assert_eq!(ended.as_ref(), Some(&here[0]), "the consultation ends");
+    bob.agent.answer(&bye, &bob.dialog, 200, "", "");
+    carol.send(&mut called, "BYE", "", "");
+    carol.response("BYE", 200);
+    alice.agent.request("BYE");
+}
+
 /// Carol is in a call with bob, and asks him to replace a party of his call with alice.
 #[test]
 fn a_refer_names_no_foreign_call_by_a_guess() {

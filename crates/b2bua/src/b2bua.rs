@@ -13,6 +13,9 @@ use sip::{Flow, HeaderName, Instant, Message, Source};
 use sip_ua::{Agent, CallId, Event, Reliable, RequestId, Transmit};
 use siphasher::sip::SipHasher13;
 
+/// The user part of the contacts of this agent.
+pub(crate) const USER: &str = "call";
+
 /// The number of a bridge. It is never reused.
 pub(crate) type BridgeId = u64;
 
@@ -39,6 +42,9 @@ pub struct B2bua {
     pub(crate) bridges: HashMap<BridgeId, Bridge>,
     /// The bridge of each call that has not ended.
     pub(crate) bridge_of: HashMap<CallId, (BridgeId, Side)>,
+    /// The Call-IDs of legs that the callee has refused, of calls that stand since it was called
+    /// again.
+    pub(crate) refused: HashSet<Vec<u8>>,
     /// The number of calls of each source.
     pub(crate) sources: HashMap<Source, usize>,
     /// The requests that pass: the identifier as sent to the one leg, and as received from the
@@ -65,7 +71,7 @@ impl B2bua {
     #[must_use]
     pub fn new(config: Config, secret: &[u8; 32]) -> Self {
         let agent = sip_ua::Config {
-            user: "call".into(),
+            user: USER.into(),
             user_agent: config.product.clone(),
             ringing: config.ringing,
             direct_calls: true,
@@ -86,6 +92,7 @@ impl B2bua {
             config,
             bridges: HashMap::default(),
             bridge_of: HashMap::default(),
+            refused: HashSet::default(),
             sources: HashMap::default(),
             passing: HashMap::default(),
             asked: HashMap::default(),
@@ -102,10 +109,12 @@ impl B2bua {
     /// Processes a message that came on `flow`. A message on a flow that is not internal is
     /// ignored.
     pub fn receive(&mut self, now: Instant, flow: &Flow, bytes: &[u8]) {
-        if flow.is_internal() {
-            self.agent.receive(now, flow, bytes);
+        if flow.is_internal()
+            && let Ok(message) = Message::parse(bytes)
+        {
+            self.agent.receive_message(now, flow, &message);
             self.process(now);
-            self.offer_due_after(bytes, now);
+            self.offer_due_after(&message, now);
         }
     }
 
@@ -132,12 +141,13 @@ impl B2bua {
         self.bridges.len()
     }
 
-    /// Returns the number of legs and of transactions, which are zero some time after the last
-    /// call.
+    /// Returns the number of legs, of transactions and of other entries for calls, which are zero
+    /// some time after the last call.
     #[must_use]
     pub fn remains(&self) -> usize {
         let requests = self.passing.len() + self.asked.len() + self.digits.len();
-        self.agent.calls() + self.agent.transactions() + requests + self.sources.len()
+        let agent = self.agent.calls() + self.agent.transactions();
+        agent + requests + self.sources.len() + self.refused.len()
     }
 
     /// Returns the counts since the creation.
@@ -171,24 +181,25 @@ impl B2bua {
         }
     }
 
-    /// Offers what is due in the call of the message `bytes`, which may have changed a leg without
-    /// an event, such as an ACK.
-    fn offer_due_after(&mut self, bytes: &[u8], now: Instant) {
-        if self.due.is_empty() {
-            return;
-        }
-        let call = Message::parse(bytes).ok().and_then(|message| {
-            // A leg has the tag in To of its requests, and that in From of its responses.
-            let name = match message.status() {
-                Some(_) => HeaderName::From,
-                None => HeaderName::To,
-            };
-            let end = NameAddr::parse(name, message.value(name)?).ok()?;
-            self.agent.call_of_tag(message.value(HeaderName::CallId)?, end.tag()?)
-        });
-        if let Some(call) = call {
+    /// Offers what is due in the call of `message`, which may have changed a leg without an event,
+    /// such as an ACK.
+    fn offer_due_after(&mut self, message: &Message<'_>, now: Instant) {
+        if !self.due.is_empty()
+            && let Some(call) = self.call_of(message)
+        {
             self.offer_due(now, call);
         }
+    }
+
+    /// Returns the call of a message that this agent has received.
+    fn call_of(&self, message: &Message<'_>) -> Option<CallId> {
+        // A leg has the tag in To of its requests, and that in From of its responses.
+        let name = match message.status() {
+            Some(_) => HeaderName::From,
+            None => HeaderName::To,
+        };
+        let end = NameAddr::parse(name, message.value(name)?).ok()?;
+        self.agent.call_of_tag(message.value(HeaderName::CallId)?, end.tag()?)
     }
 
     fn on_event(&mut self, event: Event, now: Instant) {
@@ -255,6 +266,6 @@ impl B2bua {
     /// called again.
     #[must_use]
     pub fn has_replaced(&self, call_id: &[u8]) -> bool {
-        self.bridges.values().any(|bridge| bridge.report.refused.as_deref() == Some(call_id))
+        self.refused.contains(call_id)
     }
 }

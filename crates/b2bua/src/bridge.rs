@@ -105,6 +105,8 @@ pub(crate) struct Bridge {
     pub(crate) is_reported: bool,
     /// True if the callee was called with other keys than those of the caller.
     pub(crate) has_other_keys: bool,
+    /// The Call-ID of the callee's leg that was refused before this one.
+    pub(crate) refused: Option<Vec<u8>>,
 }
 
 impl Bridge {
@@ -126,6 +128,7 @@ impl Bridge {
             offers: 0,
             is_reported: false,
             has_other_keys: false,
+            refused: None,
         }
     }
 

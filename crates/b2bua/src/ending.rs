@@ -60,7 +60,10 @@ impl B2bua {
         if is_reported {
             self.report_ended(id);
         }
-        self.bridges.remove(&id);
+        let bridge = self.bridges.remove(&id);
+        if let Some(refused) = bridge.and_then(|bridge| bridge.refused) {
+            self.refused.remove(&refused);
+        }
         self.due.remove(&id);
         if let Some(count) = self.sources.get_mut(&source) {
             *count -= 1;

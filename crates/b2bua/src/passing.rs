@@ -1,7 +1,7 @@
 //! Requests that pass within a call: INFO, MESSAGE, REFER and NOTIFY. Names of dialogs in them are
 //! translated, since each end knows the dialogs of its own legs only.
 
-use crate::b2bua::B2bua;
+use crate::b2bua::{B2bua, USER};
 use crate::fields;
 use crate::setup::TOO_LARGE;
 use alloc::vec::Vec;
@@ -166,14 +166,36 @@ impl B2bua {
         let target = NameAddr::parse(HeaderName::ReferTo, refer_to).ok()?;
         let Ok(Uri::Sip(uri)) = target.uri() else { return None };
         let (there, other) = self.across(&Replaces::of_headers(uri.headers)?)?;
-        let party = self.agent.dialog(other)?.remote();
-        let party = NameAddr::parse(HeaderName::To, party).ok()?;
-        let Ok(Uri::Sip(uri)) = party.uri() else { return None };
-        // The URI in To has no header fields, unless the caller has made a mistake.
-        let address = uri.headers.is_empty().then_some(party.uri_bytes)?;
+        let (address, _) = self.address_of(other)?;
         let mut out = Vec::new();
         ("<", address, "?Replaces=", there.escaped(), ">").encode(&mut out);
         Some(out)
+    }
+
+    /// Returns the address of the party of `leg`, that it was called by or called from, and true if
+    /// that is a SIPS URI.
+    fn address_of(&self, leg: CallId) -> Option<(&[u8], bool)> {
+        let party = NameAddr::parse(HeaderName::To, self.agent.dialog(leg)?.remote()).ok()?;
+        let Ok(Uri::Sip(uri)) = party.uri() else { return None };
+        // The URI in To has no header fields, unless the caller has made a mistake.
+        uri.headers.is_empty().then_some((party.uri_bytes, uri.secure))
+    }
+
+    /// Returns the request URI of an INVITE to `uri` with the value `replaces` of Replaces (RFC
+    /// 3891), if that names a leg by the tag of this agent, so that the INVITE has to come here.
+    /// `None` if it does not. The contact of this agent stands for the party of the other leg.
+    #[must_use]
+    pub fn replacing(&self, uri: &[u8], replaces: &[u8]) -> Option<Vec<u8>> {
+        let replaces = Replaces::parse(replaces)?;
+        self.agent.call_of_tag(&replaces.call_id, &replaces.to_tag)?;
+        let party = match Uri::parse(uri) {
+            Ok(Uri::Sip(own)) if own.user == Some(USER.as_bytes()) => {
+                let address = self.across(&replaces).and_then(|(_, leg)| self.address_of(leg));
+                address.filter(|(_, is_secure)| *is_secure || !own.secure)
+            }
+            _ => None,
+        };
+        Some(party.map_or(uri, |(address, _)| address).to_vec())
     }
 }
 

@@ -17,6 +17,4 @@ pub struct CallReport {
     pub created: Instant,
     /// The time of the answer.
     pub answered: Option<Instant>,
-    /// The Call-ID of the callee's leg that was refused before this one.
-    pub(crate) refused: Option<Vec<u8>>,
 }

@@ -3,10 +3,12 @@
 
 use crate::b2bua::{B2bua, BridgeId};
 use crate::bridge::{Bridge, Side};
+use crate::fields::{self, TooLong};
 use crate::origin::is_same;
+use crate::setup::TOO_LARGE;
 use alloc::vec::Vec;
-use sip::{Instant, Status};
-use sip_ua::{Agent, CallError, CallId, Failure};
+use sip::{Instant, Message, Status};
+use sip_ua::{Agent, CallError, CallId, Envelope, Failure};
 
 /// The status of an offer that has to wait for another one (RFC 3261 section 21.4.27).
 const REQUEST_PENDING: u16 = 491;
@@ -30,17 +32,35 @@ fn prepare(
 }
 
 impl B2bua {
+    /// Returns the body around the session description in the message that causes the current
+    /// event. A response loses one that is too long.
+    ///
+    /// # Errors
+    /// That of a request is longer than [`Config::body`](crate::Config::body).
+    fn received_envelope(&self) -> Result<Option<Envelope>, TooLong> {
+        let Ok(message) = Message::parse(&self.received) else { return Ok(None) };
+        match fields::envelope(&message, self.config.body) {
+            Err(TooLong) if message.status().is_some() => Ok(None),
+            envelope => envelope,
+        }
+    }
+
     /// Passes an offer of `call`, or the request for one, to the other leg.
     pub(crate) fn on_offer(&mut self, call: CallId, offer: Option<Vec<u8>>, now: Instant) {
         let Some((id, side)) = self.find(call) else { return };
+        let envelope = self.received_envelope();
         let Some(bridge) = self.bridges.get_mut(&id) else { return };
         let agent = &mut self.agent;
+        let Ok(envelope) = envelope else {
+            let _ = agent.refuse(now, call, TOO_LARGE);
+            return;
+        };
         let Some(other) = bridge.call(side.other()) else {
             let _ = agent.refuse(now, call, Status::CALL_DOES_NOT_EXIST.code());
             return;
         };
         let Some(offer) = offer else {
-            match agent.ask_once(now, other) {
+            match agent.ask_once(now, other, envelope) {
                 Ok(()) => bridge.asks = Some(side),
                 Err(CallError::OfferPending) => drop(agent.refuse(now, call, REQUEST_PENDING)),
                 Err(_) => self.offer_known(id, side, now),
@@ -50,23 +70,26 @@ impl B2bua {
         if bridge.asks.take_if(|asks| *asks == side.other()).is_some() {
             let written = bridge.leg(side.other()).write(&offer);
             bridge.leg(side).offer = Some(offer);
-            if agent.accept(now, other, &written).is_err() {
+            if agent.accept_with(now, other, &written, envelope).is_err() {
                 bridge.leg(side).offer = None;
                 let _ = agent.refuse(now, call, REQUEST_PENDING);
             }
             return;
         }
         if side == Side::Callee && agent.invite(other).is_some() && bridge.is_offerless() {
-            return self.pass_first_offer(call, offer, now);
+            return self.pass_first_offer(call, offer, envelope, now);
         }
-        if is_same(&offer, &bridge.leg(side).received) && bridge.due.is_none() {
+        let is_known = is_same(&offer, &bridge.leg(side).received);
+        if is_known && envelope.is_none() && bridge.due.is_none() {
             // A refresh concerns this leg only.
             let sent = bridge.leg(side).sent.clone();
             let _ = agent.accept(now, call, &sent);
             return;
         }
         let prepared = prepare(agent, bridge, side.other(), &offer);
-        match prepared.and_then(|(other, written)| agent.offer_once(now, other, written)) {
+        let offered =
+            prepared.and_then(|(other, written)| agent.offer_once(now, other, written, envelope));
+        match offered {
             Ok(()) => bridge.leg(side).offer = Some(offer),
             Err(_) => {
                 let _ = agent.refuse(now, call, REQUEST_PENDING);
@@ -84,21 +107,29 @@ impl B2bua {
 
     /// Passes the offer of the callee to a caller that has made none: in the answer, or reliably
     /// before it.
-    fn pass_first_offer(&mut self, callee: CallId, offer: Vec<u8>, now: Instant) {
+    fn pass_first_offer(
+        &mut self,
+        callee: CallId,
+        offer: Vec<u8>,
+        envelope: Option<Envelope>,
+        now: Instant,
+    ) {
         let Some((id, _)) = self.find(callee) else { return };
         let Some(bridge) = self.bridges.get_mut(&id) else { return };
         let Some(caller) = bridge.call(Side::Caller) else { return };
         let written = bridge.leg(Side::Caller).write(&offer);
         bridge.leg(Side::Callee).offer = Some(offer);
         let _ = match bridge.answer.take() {
-            Some(lines) => self.agent.answer_with(now, caller, &lines, &written, None),
-            None => self.agent.ring(now, caller, &written),
+            Some(lines) => self.agent.answer_with(now, caller, &lines, &written, envelope),
+            None => self.agent.progress(now, caller, 183, b"", &written, envelope),
         };
     }
 
     /// Passes the answer of `call` to the other leg, if that has offered.
     pub(crate) fn on_answer(&mut self, call: CallId, answer: Vec<u8>, now: Instant) {
         let Some((id, side)) = self.find(call) else { return };
+        // The exchange is over: an answer that is too long passes without its other parts.
+        let envelope = self.received_envelope().unwrap_or_default();
         let Some(bridge) = self.bridges.get_mut(&id) else { return };
         let is_news = !is_same(&answer, &bridge.leg(side).received);
         let Some(other) = bridge.call(side.other()) else { return };
@@ -107,7 +138,7 @@ impl B2bua {
                 let written = bridge.leg(side.other()).write(&answer);
                 bridge.leg(side.other()).received = offer;
                 bridge.leg(side).received = answer;
-                let _ = self.agent.accept(now, other, &written);
+                let _ = self.agent.accept_with(now, other, &written, envelope);
             }
             None => {
                 bridge.leg(side).received = answer;

@@ -28,6 +28,16 @@ fn passed_response(response: &[u8], limit: usize) -> (Vec<u8>, Option<Envelope>)
     let Ok(message) = Message::parse(response) else { return (Vec::new(), None) };
     (fields::passed(&message), fields::envelope(&message, limit).unwrap_or_default())
 }
+
+/// Returns the dialog that `invite` replaces, if any. `Err` is the status of the rejection (RFC
+/// 3891 section 3).
+fn replaced_by(invite: &Message<'_>) -> Result<Option<Replaces>, Status> {
+    let mut values = invite.elements(HeaderName::Replaces);
+    let Some(value) = values.next() else { return Ok(None) };
+    let replaces = Replaces::parse(value).filter(|_| values.next().is_none());
+    replaces.map(Some).ok_or(Status::BAD_REQUEST)
+}
+
 /// The line of the response to a call over a limit.
 const RETRY_AFTER: &[u8] = b"Retry-After: 5\r\n";
 
@@ -78,11 +88,14 @@ impl B2bua {
             let _ = self.agent.decline_with(now, call, TOO_LARGE, b"");
             return;
         }
-        let replaces = message.as_ref().and_then(|it| it.value(HeaderName::Replaces));
-        let replaces = replaces.and_then(Replaces::parse);
-        if replaces.is_some_and(|replaces| self.is_of_others(&replaces)) {
-            let gone = Status::CALL_DOES_NOT_EXIST.code();
-            let _ = self.agent.decline_with(now, call, gone, b"");
+        let replaces = message.as_ref().map_or(Ok(None), replaced_by);
+        let refused = match replaces {
+            Ok(Some(replaces)) if self.is_of_others(&replaces) => Some(Status::CALL_DOES_NOT_EXIST),
+            Ok(_) => None,
+            Err(status) => Some(status),
+        };
+        if let Some(status) = refused {
+            let _ = self.agent.decline_with(now, call, status.code(), b"");
             return;
         }
         let invitation =
@@ -113,7 +126,6 @@ impl B2bua {
             parties,
             created: now,
             answered: None,
-            refused: None,
         };
         let mut bridge = Bridge::new([caller, callee], flow, invitation, report);
         // The proxy knows that the callee has refused the keys of the caller.
@@ -202,7 +214,9 @@ impl B2bua {
         }
         bridge.has_other_keys = true;
         let [_, call_id] = &mut bridge.report.call_ids;
-        bridge.report.refused = Some(core::mem::take(call_id));
+        let refused = core::mem::take(call_id);
+        self.refused.insert(refused.clone());
+        bridge.refused = Some(refused);
         let number = self.random_number();
         let Some(bridge) = self.bridges.get_mut(&id) else { return false };
         let local = bridge.flow.local.ip();

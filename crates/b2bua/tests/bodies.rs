@@ -1,5 +1,5 @@
-//! Bodies with more than a session description pass between the legs, in calls, responses, INFO and
-//! MESSAGE.
+//! Bodies with more than a session description pass between the legs, in calls, changes, responses,
+//! INFO and MESSAGE.
 
 mod rig;
 
@@ -197,5 +197,140 @@ fn the_bodies_of_requests_and_of_their_responses_pass_up_to_the_limit() {
         panic!("{event:?}")
     };
     assert_eq!(status, 413);
+    rig.finish();
+}
+
+/// Checks the body of the last message of phone `phone` with this beginning: `parts` around
+/// `session`.
+fn expect_body(rig: &Rig, phone: usize, beginning: &str, parts: &str, session: &[u8]) {
+    let text = rig.last(phone, beginning);
+    assert!(text.contains(&format!("Content-Type: {MIXED}\r\n")), "{text}");
+    assert_eq!(text.matches("MIME-Version: 1.0\r\n").count(), 1, "{text}");
+    let expected = comparable(&envelope(parts).around(session));
+    assert_eq!(comparable(body(&text).as_bytes()), expected);
+}
+
+/// Establishes a call without further parts. Returns its identifiers at both phones.
+fn established(rig: &mut Rig) -> [CallId; 2] {
+    let (caller, callee) = rig.establish(0, 1);
+    rig.pass(std::time::Duration::from_secs(1));
+    [caller, callee]
+}
+
+#[test]
+fn the_parts_of_a_change_and_of_its_answer_pass() {
+    let mut rig = rig(64, Config::default());
+    let calls = established(&mut rig);
+    for (here, there) in [(0, 1), (1, 0)] {
+        // The second one changes nothing but the other parts.
+        for parts in ["SUS", "RES"] {
+            let offer = session(here, 4100, "sendonly");
+            let answer = session(there, 5100, "recvonly");
+            let (call, more) = (calls[here], Some(envelope(parts)));
+            rig.act(here, |phone, now| phone.offer_once(now, call, offer.clone(), more));
+            rig.expect_where(there, |event| matches!(event, Event::Offer { .. }));
+            expect_body(&rig, there, "INVITE", parts, &offer);
+            let (call, more) = (calls[there], Some(envelope("OK")));
+            rig.act(there, |phone, now| phone.accept_with(now, call, &answer, more));
+            rig.expect_where(here, |event| matches!(event, Event::Answer { .. }));
+            expect_body(&rig, here, "SIP/2.0 200", "OK", &answer);
+            rig.pass(std::time::Duration::from_secs(1));
+        }
+    }
+    rig.act(0, |phone, now| phone.hang_up(now, calls[0]));
+    rig.finish();
+}
+
+#[test]
+fn the_parts_of_an_update_before_the_answer_pass() {
+    let mut rig = rig(65, Config::default());
+    let caller = rig.call(0, 1, &session(0, 4000, "sendrecv"));
+    let callee = rig.expect_incoming(1);
+    rig.act(1, |phone, now| phone.ring(now, callee, &session(1, 5000, "sendrecv")));
+    rig.expect_where(0, |event| matches!(event, Event::Ringing { .. }));
+    rig.pass(std::time::Duration::from_secs(1));
+    let (offer, answer) = (session(0, 4100, "sendrecv"), session(1, 5100, "sendrecv"));
+    let more = Some(envelope("COT"));
+    rig.act(0, |phone, now| phone.offer_once(now, caller, offer.clone(), more));
+    rig.expect_where(1, |event| matches!(event, Event::Offer { .. }));
+    expect_body(&rig, 1, "UPDATE", "COT", &offer);
+    rig.act(1, |phone, now| phone.accept_with(now, callee, &answer, Some(envelope("OK"))));
+    rig.expect_where(0, |event| matches!(event, Event::Answer { .. }));
+    expect_body(&rig, 0, "SIP/2.0 200", "OK", &answer);
+    rig.act(0, |phone, now| phone.hang_up(now, caller));
+    rig.finish();
+}
+
+#[test]
+fn the_parts_of_an_offer_before_the_answer_and_of_its_prack_pass() {
+    let mut rig = rig(66, Config::default());
+    let caller = rig.call(0, 1, b"");
+    let callee = rig.expect_incoming(1);
+    let (offer, answer) = (session(1, 5000, "sendrecv"), session(0, 4000, "sendrecv"));
+    let more = Some(envelope("ACM"));
+    rig.act(1, |phone, now| phone.progress(now, callee, 183, b"", &offer, more));
+    rig.expect_where(0, |event| matches!(event, Event::Offer { .. }));
+    expect_body(&rig, 0, "SIP/2.0 183", "ACM", &offer);
+    rig.act(0, |phone, now| phone.accept_with(now, caller, &answer, Some(envelope("COT"))));
+    rig.expect_where(1, |event| matches!(event, Event::Answer { .. }));
+    expect_body(&rig, 1, "PRACK", "COT", &answer);
+    rig.act(0, |phone, now| phone.hang_up(now, caller));
+    rig.finish();
+}
+
+#[test]
+fn the_parts_of_an_offer_in_an_answer_and_of_its_ack_pass() {
+    let mut rig = rig(67, Config::default());
+    let caller = rig.call(0, 1, b"");
+    let callee = rig.expect_incoming(1);
+    let (offer, answer) = (session(1, 5000, "sendrecv"), session(0, 4000, "sendrecv"));
+    rig.act(1, |phone, now| phone.answer_with(now, callee, b"", &offer, Some(envelope("ANM"))));
+    rig.expect_where(0, |event| matches!(event, Event::Offer { .. }));
+    expect_body(&rig, 0, "SIP/2.0 200", "ANM", &offer);
+    rig.act(0, |phone, now| phone.accept_with(now, caller, &answer, Some(envelope("CON"))));
+    rig.expect_where(1, |event| matches!(event, Event::Answer { .. }));
+    expect_body(&rig, 1, "ACK", "CON", &answer);
+    rig.pass(std::time::Duration::from_secs(1));
+    // A re-INVITE without an offer may have a body, too.
+    rig.act(0, |phone, now| phone.ask_once(now, caller, Some(other("SUS"))));
+    rig.expect_where(1, |event| matches!(event, Event::Offer { offer: None, .. }));
+    let invite = rig.last(1, "INVITE");
+    assert!(invite.contains("Content-Type: application/isup\r\n"), "{invite}");
+    assert_eq!(body(&invite), "SUS");
+    let offer = session(1, 5100, "sendrecv");
+    rig.act(1, |phone, now| phone.accept_with(now, callee, &offer, Some(envelope("OK"))));
+    rig.expect_where(0, |event| matches!(event, Event::Offer { .. }));
+    expect_body(&rig, 0, "SIP/2.0 200", "OK", &offer);
+    rig.act(0, |phone, now| phone.accept_with(now, caller, &answer, Some(envelope("RES"))));
+    rig.expect_where(1, |event| matches!(event, Event::Answer { .. }));
+    expect_body(&rig, 1, "ACK", "RES", &answer);
+    rig.act(0, |phone, now| phone.hang_up(now, caller));
+    rig.finish();
+}
+
+#[test]
+fn the_parts_of_a_change_that_are_too_long_change_nothing() {
+    let mut rig = rig(68, Config { body: 300, ..Config::default() });
+    let long = "x".repeat(300);
+    let [caller, callee] = established(&mut rig);
+    let (offer, answer) = (session(0, 4100, "sendrecv"), session(1, 5100, "sendrecv"));
+    let more = Some(envelope(&long));
+    rig.act(0, |phone, now| phone.offer_once(now, caller, offer.clone(), more));
+    let event = rig.expect_where(0, |event| matches!(event, Event::OfferFailed { .. }));
+    let Event::OfferFailed { failure, .. } = event else { panic!("{event:?}") };
+    assert_eq!((failure.status(), rig.count(1, "INVITE")), (413, 1));
+    // A response and an ACK lose them.
+    rig.act(0, |phone, now| phone.ask_once(now, caller, None));
+    rig.expect_where(1, |event| matches!(event, Event::Offer { .. }));
+    rig.act(1, |phone, now| phone.accept_with(now, callee, &answer, Some(envelope(&long))));
+    rig.expect_where(0, |event| matches!(event, Event::Offer { .. }));
+    rig.act(0, |phone, now| phone.accept_with(now, caller, &offer, Some(envelope(&long))));
+    rig.expect_where(1, |event| matches!(event, Event::Answer { .. }));
+    for (phone, beginning, expected) in [(0, "SIP/2.0 200", &answer), (1, "ACK", &offer)] {
+        let text = rig.last(phone, beginning);
+        assert!(text.contains("Content-Type: application/sdp\r\n"), "{text}");
+        assert_eq!(comparable(body(&text).as_bytes()), comparable(expected));
+    }
+    rig.act(0, |phone, now| phone.hang_up(now, caller));
     rig.finish();
 }

@@ -163,7 +163,7 @@ fn a_digit_of_a_call_that_has_ended_leaves_nothing() {
     }
     // The phone answers none.
     rig.pass(Duration::from_secs(1));
-    assert_eq!((rig.count(1, "INFO"), rig.b2bua.counters().lost_digits), (1, 23));
+    assert_eq!((rig.count(1, "INFO"), rig.b2bua().counters().lost_digits), (1, 23));
     rig.act(0, |phone, now| phone.hang_up(now, caller));
     rig.pass(Duration::from_secs(1));
     hear(&mut rig, true, '1');

@@ -280,7 +280,7 @@ fn flow_2_10_conference_to_which_a_third_is_called() {
     let (alice, bob) = rig.talk(0, 1);
     change(&mut rig, (1, bob), (0, alice), ["sendrecv", "sendrecv"]);
     let (second, carol) = rig.talk(1, 2);
-    assert_eq!(rig.b2bua.calls(), 2);
+    assert_eq!(rig.b2bua().calls(), 2);
     rig.assert_relayed(&format!(
         "{TALK}, B>A INVITE, A>B 200, B>A ACK, B>C INVITE, C>B 180, C>B 200, B>C ACK"
     ));

@@ -193,7 +193,7 @@ fn flow_3_1_4_a_reinvite_arrives_before_the_ack_of_an_answer() {
     raw.rig.mail(1, "ACK");
     raw.rig.send(0, &of_caller(Method::Ack, &answer, 0, 2, "", ""));
     raw.rig.pass(Duration::from_secs(40));
-    assert_eq!(raw.rig.b2bua.calls(), 1);
+    assert_eq!(raw.rig.b2bua().calls(), 1);
     let bye = raw.request(0, Method::Bye, 3, "");
     raw.rig.send(0, &bye);
     raw.ends(1);

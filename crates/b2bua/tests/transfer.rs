@@ -185,7 +185,7 @@ fn a_call_is_replaced_by_its_full_name_only() {
         });
         if !is_right {
             rig.expect_where(2, |event| matches!(event, Event::Ended { .. }));
-            assert_eq!((rig.count(2, "SIP/2.0 481"), rig.b2bua.calls()), (1, 1));
+            assert_eq!((rig.count(2, "SIP/2.0 481"), rig.b2bua().calls()), (1, 1));
             rig.act(0, |phone, now| phone.hang_up(now, first));
             rig.finish();
             continue;

@@ -27,6 +27,7 @@ mod worker;
 pub use crate::core::call_record::{CallRecord, Party, caller_call_id};
 pub use crate::core::config::Config;
 pub use crate::core::flow::{Connection, Flow};
+pub use crate::core::joined_calls::JoinedCalls;
 pub use crate::core::logins::{AuthName, Logins};
 pub use crate::core::output::{Event, Location, Notice, Output, Transmit};
 pub use crate::core::payers::Payers;

@@ -2,7 +2,9 @@
 
 use crate::core::config::{Config, Network};
 use crate::core::counters::Counters;
+use crate::core::declined::Declined;
 use crate::core::flow::{Connection, Flow};
+use crate::core::joined_calls::JoinedCalls;
 use crate::core::keys::{Key, Keys};
 use crate::core::location::SHARDS;
 use crate::core::logins::Logins;
@@ -34,10 +36,13 @@ pub struct Server<R: RawMutex> {
     pub(crate) clock_offset: AtomicI64,
     pub(crate) keys: Keys,
     pub(crate) answered: Answered,
+    pub(crate) declined: Declined,
     /// The counters of each worker.
     pub(crate) counters: Mutex<R, Vec<Arc<Counters>>>,
     /// The relay of media, if there is one.
     pub(crate) relay: Mutex<R, Option<Arc<dyn Calls>>>,
+    /// The calls of the owner's B2BUA, if there is one.
+    pub(crate) joined_calls: Mutex<R, Option<Arc<dyn JoinedCalls>>>,
     pub(crate) shared: Shared<R>,
     pub(crate) proxy: Tables<R>,
 }
@@ -73,8 +78,10 @@ impl<R: RawMutex> Server<R> {
             clock_offset: AtomicI64::new(0),
             keys: Keys::new(secret),
             answered: Answered::new(key("answered")),
+            declined: Declined::new(key("declined")),
             counters: Mutex::new(Vec::new()),
             relay: Mutex::new(None),
+            joined_calls: Mutex::new(None),
             shared: Shared::new(key),
             proxy: Tables::new(key),
         }
@@ -84,6 +91,12 @@ impl<R: RawMutex> Server<R> {
     /// epoch of the owner's clock, as those of the workers.
     pub fn set_relay(&self, relay: Arc<dyn Calls>) {
         *self.relay.lock() = Some(relay);
+    }
+
+    /// Sets the calls of the owner's B2BUA, for workers that are created afterwards. An INVITE that
+    /// replaces one of them (RFC 3891) goes to the B2BUA.
+    pub fn set_joined_calls(&self, calls: Arc<dyn JoinedCalls>) {
+        *self.joined_calls.lock() = Some(calls);
     }
 
     /// True if a party at the host `origin` may have media sent to `place`, which it names: see

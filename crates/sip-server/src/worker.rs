@@ -6,6 +6,7 @@ use crate::core::counters::Counters;
 use crate::core::event::Env;
 use crate::core::flow::{Connection, Flow};
 use crate::core::incoming::reply;
+use crate::core::joined_calls::JoinedCalls;
 use crate::core::output::{Event, Location, Output};
 use crate::core::overload::{Share, Throttle, has_begun};
 use crate::core::settings::Settings;
@@ -32,6 +33,7 @@ pub struct Worker<R: RawMutex> {
     generation: u64,
     counters: Arc<Counters>,
     relay: Option<Arc<dyn Calls>>,
+    joined_calls: Option<Arc<dyn JoinedCalls>>,
     stopwatch: Option<Stopwatch>,
     /// The address at which the last message arrived. It is known to be ours.
     local: IpAddr,
@@ -57,12 +59,14 @@ impl<R: RawMutex> Worker<R> {
         let settings = Arc::clone(&server.settings.lock());
         let (datagrams, streams) = (Throttle::new(), Throttle::new());
         let relay = server.relay.lock().clone();
+        let joined_calls = server.joined_calls.lock().clone();
         Self {
             server,
             settings,
             generation,
             counters,
             relay,
+            joined_calls,
             stopwatch: None,
             local: Ipv4Addr::UNSPECIFIED.into(),
             datagrams,
@@ -356,8 +360,10 @@ impl<R: RawMutex> Worker<R> {
             settings: &self.settings,
             keys: &self.server.keys,
             answered: &self.server.answered,
+            declined: &self.server.declined,
             counters: &self.counters,
             relay: self.relay.as_deref(),
+            joined_calls: self.joined_calls.as_deref(),
             stopwatch: self.stopwatch.as_ref(),
             waited: Duration::ZERO,
             served: Share::ALL,

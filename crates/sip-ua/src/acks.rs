@@ -1,5 +1,6 @@
 //! The ACKs of 2xx responses that may have to be sent later, or again.
 
+use crate::envelope::Envelope;
 use crate::event::{CallId, Ticket};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -12,6 +13,8 @@ pub(crate) struct Ack {
     pub(crate) dialog: Dialog,
     pub(crate) cseq: u32,
     pub(crate) session: Vec<u8>,
+    /// The body around it.
+    pub(crate) envelope: Option<Envelope>,
 }
 
 /// The ACK of a 2xx that waits for a location.

@@ -312,7 +312,7 @@ impl Agent {
     /// # Errors
     /// [`CallError`] if there is no such request.
     pub fn accept(&mut self, now: Instant, call: CallId, session: &[u8]) -> Result<(), CallError> {
-        self.with(now, call, |call, core| call.accept(core, session, now))
+        self.with(now, call, |call, core| call.accept(core, session, None, now))
     }
 
     /// Rejects the change of the session that the other end requests, with `status`, such as 488.

@@ -67,9 +67,10 @@ impl Agent {
         Some(self.calls.of_tag(&self.core, call_id, local_tag)?.id)
     }
 
-    /// Offers `session` within an answered call, or within a call with a settled session whose
-    /// other end supports UPDATE. Unlike [`Agent::offer`] it is not repeated: after a 491 both
-    /// parties make their offers again, in their own time (RFC 3261 section 14.1).
+    /// Offers `session`, with the body `envelope` around it, within an answered call, or within a
+    /// call with a settled session and UPDATE at the other end. Unlike [`Agent::offer`] it is not
+    /// repeated: after a 491 both parties make their offers again, in their own time (RFC 3261
+    /// section 14.1).
     ///
     /// # Errors
     /// [`CallError`] if the state of the call does not allow it, or a change is in progress.
@@ -78,18 +79,39 @@ impl Agent {
         now: Instant,
         call: CallId,
         session: Vec<u8>,
+        envelope: Option<Envelope>,
     ) -> Result<(), CallError> {
-        self.with(now, call, |call, core| call.offer_once(core, session, now))
+        self.with(now, call, |call, core| call.offer_once(core, session, envelope, now))
     }
 
     /// Requests an offer of the other end within an answered call (RFC 3261 section 14.2). It comes
     /// as [`Event::Offer`](crate::Event::Offer), and its answer is sent in the ACK. The request is
-    /// not repeated, like [`Agent::offer_once`].
+    /// not repeated, like [`Agent::offer_once`]. `envelope` is its body.
     ///
     /// # Errors
     /// [`CallError`] if the call is not answered, or a change is in progress.
-    pub fn ask_once(&mut self, now: Instant, call: CallId) -> Result<(), CallError> {
-        self.with(now, call, |call, core| call.ask_once(core, now))
+    pub fn ask_once(
+        &mut self,
+        now: Instant,
+        call: CallId,
+        envelope: Option<Envelope>,
+    ) -> Result<(), CallError> {
+        self.with(now, call, |call, core| call.ask_once(core, envelope, now))
+    }
+
+    /// Accepts a change of the session with the body `envelope` around `session`. Otherwise like
+    /// [`Agent::accept`].
+    ///
+    /// # Errors
+    /// [`CallError`] if there is no such request.
+    pub fn accept_with(
+        &mut self,
+        now: Instant,
+        call: CallId,
+        session: &[u8],
+        envelope: Option<Envelope>,
+    ) -> Result<(), CallError> {
+        self.with(now, call, |call, core| call.accept(core, session, envelope, now))
     }
 
     /// Returns true if [`Agent::offer_once`] is allowed.

@@ -2,6 +2,7 @@
 
 use crate::capabilities::ALLOW;
 use crate::config::AccountId;
+use crate::envelope::Envelope;
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
 use sip::Method;
@@ -46,6 +47,15 @@ impl Draft {
             lines: if refreshes { ALLOW.to_vec() } else { Vec::new() },
             body,
             body_type: Cow::Borrowed(SESSION),
+        }
+    }
+
+    /// Puts `envelope`, if any, around the session description.
+    pub(crate) fn put_in(&mut self, envelope: Option<&Envelope>) {
+        if let Some(envelope) = envelope {
+            self.body = envelope.around(&self.body);
+            self.body_type = envelope.body_type.clone().into();
+            self.lines.extend_from_slice(&envelope.lines);
         }
     }
 }

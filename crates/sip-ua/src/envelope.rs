@@ -3,7 +3,7 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
-use sip::{HeaderName, Message};
+use sip::{Encode, HeaderName, Message};
 
 /// A body of another type than that of a session description, which may have one as a part.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +50,13 @@ impl Envelope {
     #[must_use]
     pub const fn length(&self) -> usize {
         self.before.len() + self.after.len()
+    }
+
+    /// Returns the header field lines about the body, with Content-Type.
+    pub(crate) fn fields(&self) -> Vec<u8> {
+        let mut lines = self.lines.clone();
+        ("Content-Type: ", &self.body_type, "\r\n").encode(&mut lines);
+        lines
     }
 
     /// Returns the body with `session` as the session description.

@@ -21,7 +21,13 @@ impl Agent {
     ///
     /// [`Config::server_transactions`]: crate::Config::server_transactions
     pub fn receive(&mut self, now: Instant, flow: &Flow, bytes: &[u8]) {
-        let Ok(message) = Message::parse(bytes) else { return };
+        if let Ok(message) = Message::parse(bytes) {
+            self.receive_message(now, flow, &message);
+        }
+    }
+
+    /// Like [`Agent::receive`], for a message that the owner has parsed.
+    pub fn receive_message(&mut self, now: Instant, flow: &Flow, message: &Message<'_>) {
         // Values copied from such a message would break the lines of sent messages.
         if message.framing_fault() == Some(FramingFault::LineEnd) {
             return;
@@ -31,14 +37,14 @@ impl Agent {
             return;
         }
         if message.status().is_some() {
-            if !admission::is_sound(&message) {
+            if !admission::is_sound(message) {
                 return;
             }
-            if let Some(result) = self.core.on_response(&message, now) {
+            if let Some(result) = self.core.on_response(message, now) {
                 self.on_result(result, now);
             }
         } else {
-            self.on_request(&message, flow, now);
+            self.on_request(message, flow, now);
         }
         self.settle(now);
     }

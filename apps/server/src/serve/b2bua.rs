@@ -8,7 +8,7 @@ use crate::trace::Tracer;
 use b2bua::{B2bua, CallReport, Counters, Event, InfoDigit, RequestId, Transmit};
 use parking_lot::Mutex;
 use sip::Instant;
-use sip_server::Output;
+use sip_server::{JoinedCalls, Output};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The Reason of the end of a call at the end of the server.
@@ -23,7 +23,8 @@ pub(super) struct AskedDigit {
     pub(super) digit: InfoDigit,
 }
 
-/// The B2BUA of all threads. No other lock is taken while it is locked.
+/// The B2BUA of all threads. No other lock is taken while it is locked, and no message is passed to
+/// the engine.
 pub(crate) struct SharedB2bua {
     b2bua: Mutex<B2bua>,
     standing: StandingCalls,
@@ -199,5 +200,11 @@ impl SharedB2bua {
             ("b2bua-share", over_share),
             ("b2bua-lost-digits", lost_digits),
         ]
+    }
+}
+
+impl JoinedCalls for SharedB2bua {
+    fn replacing(&self, uri: &[u8], replaces: &[u8]) -> Option<Vec<u8>> {
+        self.b2bua.lock().replacing(uri, replaces)
     }
 }

@@ -43,7 +43,7 @@ pub(crate) struct Hub {
     /// For each UDP address, a socket for each worker.
     pub(crate) sockets: Vec<Vec<Socket>>,
     pub(crate) connections: Connections,
-    pub(crate) b2bua: SharedB2bua,
+    pub(crate) b2bua: Arc<SharedB2bua>,
     /// The ports of media, if there is a relay.
     pub(crate) media: Option<Media>,
     /// The relay of calls that the engine forwards, if they are relayed.

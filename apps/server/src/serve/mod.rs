@@ -205,9 +205,11 @@ fn open(
     getrandom::fill(&mut secret).map_err(during("cannot choose a secret"))?;
     let (standing, lost) = StandingCalls::open(data)?;
     let product = &settings.engine.server_name;
+    let b2bua = Arc::new(SharedB2bua::new(settings.b2bua, product, &secret, standing));
+    engine.set_joined_calls(Arc::<SharedB2bua>::clone(&b2bua));
     let hub = Hub {
         engine,
-        b2bua: SharedB2bua::new(settings.b2bua, product, &secret, standing),
+        b2bua,
         clock,
         journal,
         sockets,

@@ -8,12 +8,16 @@ pub(crate) mod flow;
 mod proxy;
 
 use barebell_b2bua::{B2bua, Config, InfoDigit, Transmit};
+use parking_lot::{Mutex, MutexGuard};
 use proxy::Proxy;
 use sip::message::Response;
 use sip::{Connection, Flow, Instant, Message, Method, Transport, Uri};
+use sip_server::JoinedCalls;
+use sip_server::config::Joining;
 use sip_ua::{Account, AccountId, Agent, CallError, CallId, Event, Location, RegistrationState};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 use test_support::network::{self, Link, Network};
 
@@ -33,7 +37,7 @@ pub(crate) struct Rig {
     network: Network<Wake>,
     pub(crate) phones: Vec<Agent>,
     events: Vec<VecDeque<Event>>,
-    pub(crate) b2bua: B2bua,
+    pub(crate) b2bua: Shared,
     pub(crate) owner: Owner,
     /// All messages that phones were sent, with the number of the phone.
     pub(crate) received: Vec<(usize, Vec<u8>)>,
@@ -102,6 +106,16 @@ fn phone_of(uri: &[u8]) -> Option<usize> {
     std::str::from_utf8(uri.user?).ok()?.strip_prefix('p')?.parse().ok()
 }
 
+/// The B2BUA, which the proxy asks about its calls.
+#[derive(Clone)]
+pub(crate) struct Shared(Arc<Mutex<B2bua>>);
+
+impl JoinedCalls for Shared {
+    fn replacing(&self, uri: &[u8], replaces: &[u8]) -> Option<Vec<u8>> {
+        self.0.lock().replacing(uri, replaces)
+    }
+}
+
 impl Rig {
     pub(crate) fn new(seed: u64, configs: &[sip_ua::Config]) -> Self {
         Self::with_config(seed, configs, Config::default())
@@ -122,7 +136,7 @@ impl Rig {
             network: Network::new(seed, link),
             phones: phones.collect(),
             events: configs.iter().map(|_| VecDeque::new()).collect(),
-            b2bua: B2bua::new(config, &secret),
+            b2bua: Shared(Arc::new(Mutex::new(B2bua::new(config, &secret)))),
             owner: Owner::default(),
             received: Vec::new(),
             proxy: None,
@@ -141,7 +155,7 @@ impl Rig {
         };
         let configs: Vec<_> = (0..count).map(config).collect();
         let mut rig = Self::new(seed, &configs);
-        rig.proxy = Some(Proxy::new(server()));
+        rig.proxy = Some(Proxy::new(server(), Arc::new(rig.b2bua.clone())));
         for phone in 0..count {
             rig.act(phone, |phone, now| {
                 phone.register(now, AccountId(0));
@@ -166,6 +180,15 @@ impl Rig {
         BEGIN + sip::Duration::from(self.network.now())
     }
 
+    pub(crate) fn b2bua(&self) -> MutexGuard<'_, B2bua> {
+        self.b2bua.0.lock()
+    }
+
+    /// The proxy sends only those of the further calls through the B2BUA that need it.
+    pub(crate) fn join_if_needed(&mut self) {
+        self.proxy.as_mut().expect("a proxy").configure(server(), Joining::Needed);
+    }
+
     /// Runs an action of a phone.
     pub(crate) fn act<T>(
         &mut self,
@@ -181,7 +204,7 @@ impl Rig {
     /// Runs an action of the B2BUA.
     pub(crate) fn act_b2bua(&mut self, act: impl FnOnce(&mut B2bua, Instant)) {
         let now = self.now();
-        act(&mut self.b2bua, now);
+        act(&mut self.b2bua(), now);
         self.drain_b2bua();
     }
 
@@ -283,13 +306,19 @@ impl Rig {
             for (flow, bytes) in sent {
                 match flow.is_internal() {
                     true => {
-                        self.b2bua.receive(now, &flow, &bytes);
-                        self.owner.attend(&mut self.b2bua, now);
+                        let mut b2bua = self.b2bua.0.lock();
+                        b2bua.receive(now, &flow, &bytes);
+                        self.owner.attend(&mut b2bua, now);
                     }
                     false => self.script.transmit(&mut self.network, server(), flow.remote, &bytes),
                 }
             }
-            while let Some(transmit) = self.b2bua.poll_transmit() {
+            // The proxy asks the B2BUA, so that this may not be locked.
+            let sent: Vec<_> = {
+                let mut b2bua = self.b2bua.0.lock();
+                std::iter::from_fn(|| b2bua.poll_transmit()).collect()
+            };
+            for transmit in sent {
                 assert!(transmit.flow.is_internal(), "the B2BUA has no other flow");
                 proxy.receive(now, &transmit.flow, &transmit.bytes);
             }
@@ -297,7 +326,7 @@ impl Rig {
                 break;
             }
         }
-        let timers = [self.b2bua.next_timer(), proxy.next_timer()];
+        let timers = [self.b2bua.0.lock().next_timer(), proxy.next_timer()];
         for next in timers.into_iter().flatten() {
             self.network.wake_at(next.since(BEGIN).into(), Wake::B2bua);
         }
@@ -305,14 +334,18 @@ impl Rig {
 
     fn drain_b2bua(&mut self) {
         let now = self.now();
-        self.owner.attend(&mut self.b2bua, now);
+        self.owner.attend(&mut self.b2bua.0.lock(), now);
         if self.proxy.is_some() {
             return self.drain_proxy();
         }
-        while let Some(transmit) = self.b2bua.poll_transmit() {
+        let sent: Vec<_> = {
+            let mut b2bua = self.b2bua();
+            std::iter::from_fn(|| b2bua.poll_transmit()).collect()
+        };
+        for transmit in sent {
             self.pass_on(&transmit);
         }
-        if let Some(next) = self.b2bua.next_timer() {
+        if let Some(next) = self.b2bua.0.lock().next_timer() {
             self.network.wake_at(next.since(BEGIN).into(), Wake::B2bua);
         }
     }
@@ -374,7 +407,7 @@ impl Rig {
                     remote: address(0),
                     connection: Some(Connection::INTERNAL),
                 };
-                self.b2bua.receive(now, &flow, &bytes);
+                self.b2bua().receive(now, &flow, &bytes);
                 self.drain_b2bua();
             }
             network::Event::Datagram { from, to, bytes } => {
@@ -399,9 +432,11 @@ impl Rig {
                 }
             }
             network::Event::Wake(Wake::B2bua) => {
-                if self.b2bua.next_timer().is_some_and(|next| next <= now) {
-                    self.b2bua.on_timer(now);
+                let mut b2bua = self.b2bua.0.lock();
+                if b2bua.next_timer().is_some_and(|next| next <= now) {
+                    b2bua.on_timer(now);
                 }
+                drop(b2bua);
                 if let Some(proxy) = &mut self.proxy {
                     proxy.on_timer(now);
                 }
@@ -444,9 +479,9 @@ impl Rig {
             assert_eq!(phone.calls(), 0, "calls of phone {number} are left");
             assert_eq!(phone.transactions(), 0, "transactions of phone {number} are left");
         }
-        assert_eq!(self.b2bua.calls(), 0, "calls of the B2BUA are left");
-        assert_eq!(self.b2bua.remains(), 0, "legs or transactions of the B2BUA are left");
-        assert_eq!(self.b2bua.next_timer(), None, "timers of the B2BUA are left");
+        assert_eq!(self.b2bua().calls(), 0, "calls of the B2BUA are left");
+        assert_eq!(self.b2bua().remains(), 0, "legs or transactions of the B2BUA are left");
+        assert_eq!(self.b2bua().next_timer(), None, "timers of the B2BUA are left");
         let proxied = self.proxy.as_ref().map_or(0, Proxy::transactions);
         assert_eq!(proxied, 0, "transactions of the proxy are left");
     }

@@ -4,7 +4,7 @@ use parking_lot::RawMutex;
 use sip::locate::Host;
 use sip::{Flow, Instant, Transport};
 use sip_server::config::{Domain, Joining, Listener, Network};
-use sip_server::{Config, Event, Location, Output, Server, Worker};
+use sip_server::{Config, Event, JoinedCalls, Location, Output, Server, Worker};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -15,19 +15,16 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    pub(crate) fn new(address: SocketAddr) -> Self {
-        let mut config = Config {
-            listeners: vec![Listener { transport: Transport::Udp, address }],
-            domains: vec![Domain { name: address.ip().to_string(), aliases: Vec::new() }],
-            joining: Joining::All,
-            ..Config::default()
-        };
-        config.authentication.required = false;
-        let all = Network { address: "0.0.0.0".parse().expect("an address"), prefix: 0 };
-        config.limits.trusted = vec![all];
-        let server = Arc::new(Server::new(config, &[7; 32]));
+    pub(crate) fn new(address: SocketAddr, calls: Arc<dyn JoinedCalls>) -> Self {
+        let server = Server::new(config(address, Joining::All), &[7; 32]);
+        server.set_joined_calls(calls);
+        let server = Arc::new(server);
         let worker = server.worker();
         Self { server, worker, out: Output::default() }
+    }
+
+    pub(crate) fn configure(&mut self, address: SocketAddr, joining: Joining) {
+        self.server.configure(config(address, joining));
     }
 
     pub(crate) fn receive(&mut self, now: Instant, flow: &Flow, bytes: &[u8]) {
@@ -72,4 +69,17 @@ impl Proxy {
         }
         sent
     }
+}
+
+fn config(address: SocketAddr, joining: Joining) -> Config {
+    let mut config = Config {
+        listeners: vec![Listener { transport: Transport::Udp, address }],
+        domains: vec![Domain { name: address.ip().to_string(), aliases: Vec::new() }],
+        joining,
+        ..Config::default()
+    };
+    config.authentication.required = false;
+    let all = Network { address: "0.0.0.0".parse().expect("an address"), prefix: 0 };
+    config.limits.trusted = vec![all];
+    config
 }

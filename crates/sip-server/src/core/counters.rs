@@ -134,6 +134,9 @@ counters! {
     unreachable = "unreachable";
     /// Targets dropped because of the limit on forks.
     fork_limit = "fork-limit";
+    /// Calls that went through the owner's B2BUA at once, since their callee had refused such an
+    /// offer of their caller before.
+    declined_before = "b2bua-at-once";
     /// Session descriptions that the media relay refused.
     relay_refused = "relay-refused";
     /// DNS lookups requested.

@@ -1,7 +1,9 @@
 //! The environment of one event: a message, a timer or a DNS result.
 
 use crate::core::counters::Counters;
+use crate::core::declined::Declined;
 use crate::core::flow::Flow;
+use crate::core::joined_calls::JoinedCalls;
 use crate::core::keys::Keys;
 use crate::core::output::{Location, Output};
 use crate::core::overload::Share;
@@ -27,9 +29,12 @@ pub(crate) struct Env<'e> {
     pub(crate) settings: &'e Settings,
     pub(crate) keys: &'e Keys,
     pub(crate) answered: &'e Answered,
+    pub(crate) declined: &'e Declined,
     pub(crate) counters: &'e Counters,
     /// The relay of media, if there is one.
     pub(crate) relay: Option<&'e dyn Calls>,
+    /// The calls of the owner's B2BUA, if there is one.
+    pub(crate) joined_calls: Option<&'e dyn JoinedCalls>,
     /// Set if this message is measured.
     pub(crate) stopwatch: Option<&'e Stopwatch>,
     /// The time that the message has spent in the receive queue.

@@ -169,9 +169,8 @@ fn find_route<R: RawMutex>(
         targets.truncate(max_breadth(message) as usize);
     }
     let may_join = joining::may_join(incoming, found, is_by_edge, env);
-    if may_join && let Some(target) = joining::first_target(incoming, found.uri_bytes, env) {
-        targets.clear();
-        targets.push(target);
+    if may_join {
+        joining::divert(incoming, found, authorization.identity(env), &mut targets, env);
     }
     Ok(RequestRoute { authorization, targets, answerer, routes, may_join })
 }

@@ -2,19 +2,23 @@
 //! the INVITE of the caller goes to the B2BUA on the internal flow of the caller, with a
 //! [`Pass`], and the INVITE of the B2BUA comes back on that flow.
 
-use super::media::other_keys;
-use super::pass::Pass;
+use super::media::{other_keys, uri_of};
+use super::pass::{Chosen, Pass};
 use super::plan::Plan;
 use super::route::Preprocessed;
 use super::target::{Detour, Target, Targets};
+use super::token::Identity;
 use crate::core::config::{Joining, Relaying};
+use crate::core::declined::DeclinedOffer;
 use crate::core::event::Env;
 use crate::core::flow::Flow;
 use crate::core::incoming::Incoming;
 use crate::core::next_hop::NextHop;
+use crate::core::source::Source;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use relay::Keying;
-use sip::{Message, Method};
+use sip::{HeaderName, Message, Method};
 use smallvec::SmallVec;
 
 /// True if the request may go to the B2BUA: it begins a call. A call that comes from the B2BUA may
@@ -34,15 +38,123 @@ pub(super) fn may_join(
         && found.left().is_empty()
 }
 
-/// The B2BUA as the only target of `incoming`, if all calls go through it.
-pub(super) fn first_target(
+/// The request URI with which a new INVITE goes to the B2BUA, since it replaces one of its calls
+/// (RFC 3891). `None` if it replaces none.
+pub(super) fn replacing(
     incoming: &Incoming<'_, '_>,
-    uri: &[u8],
+    found: &Preprocessed<'_>,
+    env: &Env<'_>,
+) -> Option<Vec<u8>> {
+    let mut values = incoming.message.elements(HeaderName::Replaces);
+    let (value, calls) = (values.next()?, env.joined_calls?);
+    let may_join = may_join(incoming, found, found.edge_flow.is_some(), env);
+    // The end of the dialog rejects a request with several.
+    let is_one = values.next().is_none();
+    (may_join && is_one).then(|| calls.replacing(found.uri_bytes, value)).flatten()
+}
+
+/// Leads the call `incoming` of `sender` through the B2BUA: if all calls go through it, or this one
+/// replaces a call of it, otherwise to those of `targets` that have refused such an offer before.
+pub(super) fn divert(
+    incoming: &Incoming<'_, '_>,
+    found: &Preprocessed<'_>,
+    sender: Identity,
+    targets: &mut Targets,
+    env: &Env<'_>,
+) {
+    let Incoming { message, flow, .. } = incoming;
+    let to = |detour, q| target(found.uri_bytes, flow, detour, q, env);
+    if found.replaces_joined || env.settings.config.joining == Joining::All {
+        targets.clear();
+        targets.push(to(Detour { only: None, changes_keys: false, instead_of: None }, 1000));
+        return;
+    }
+    if !env.declined.knows(Source::of(flow.remote.ip()), env.now) {
+        return;
+    }
+    let Some(changes_keys) = other_offer(message, env) else { return };
+    for target in targets {
+        let only = target.chosen(env);
+        let offer = offer_to(only, message, flow, sender, env);
+        if offer.is_some_and(|offer| env.declined.has(offer, env.now)) {
+            env.counters.declined_before.add();
+            let detour = Detour { only: Some(only), changes_keys, instead_of: None };
+            let direct = core::mem::replace(target, to(detour, target.q));
+            if let Some(detour) = &mut target.detour {
+                detour.instead_of = Some(Box::new(direct));
+            }
+        }
+    }
+}
+
+/// Records that the callee of the new call `request` has answered the B2BUA after it had refused
+/// the offer of the caller, if `target` is the B2BUA.
+pub(super) fn note_answer(request: &Message<'_>, target: &Target, plan: &Plan, env: &Env<'_>) {
+    if let Some(offer) = declined(request, target, plan, env) {
+        env.declined.note(offer, env.now);
+    }
+}
+
+/// The target that is tried after its callee has refused the offer of the B2BUA, `refused`, as it
+/// had refused that of `request` before. This is forgotten.
+pub(super) fn direct_target(
+    request: &Message<'_>,
+    refused: &mut Target,
+    plan: &Plan,
     env: &Env<'_>,
 ) -> Option<Target> {
-    let is_wanted = env.settings.config.joining == Joining::All;
-    let detour = Detour { only: None, changes_keys: false };
-    is_wanted.then(|| target(uri, &incoming.flow, detour, 1000, env))
+    let direct = refused.detour.as_mut()?.instead_of.take()?;
+    if let Some(offer) = declined(request, refused, plan, env) {
+        env.declined.forget(offer);
+    }
+    Some(*direct)
+}
+
+/// The offer of `request`, if its callee gets one of the B2BUA, `target`, instead.
+fn declined(
+    request: &Message<'_>,
+    target: &Target,
+    plan: &Plan,
+    env: &Env<'_>,
+) -> Option<DeclinedOffer> {
+    let only = target.detour.as_ref()?.only?;
+    offer_to(only, request, &plan.arrived_on, plan.record_route?.sender, env)
+}
+
+/// The offer in `request` of the `sender` on `flow` to the target `only`. Other callers have other
+/// offers, since a callee may refuse something else in theirs.
+fn offer_to(
+    only: Chosen,
+    request: &Message<'_>,
+    flow: &Flow,
+    sender: Identity,
+    env: &Env<'_>,
+) -> Option<DeclinedOffer> {
+    let shape = shape_of(request.session_description()?);
+    let (sender, only) = (sender.bits().to_le_bytes(), only.bits().to_le_bytes());
+    let parts = [&sender[..], uri_of(request, HeaderName::From), &only, &shape];
+    Some(env.declined.offer(Source::of(flow.remote.ip()), parts))
+}
+
+/// The media, codecs and keying of a session description, without what changes with each call.
+fn shape_of(description: &[u8]) -> Vec<u8> {
+    let mut shape = Vec::new();
+    for line in description.split(|byte| *byte == b'\n') {
+        let words = line.trim_ascii_end().split(|byte| *byte == b' ').enumerate();
+        let is_kept = |place: usize, word: &[u8]| match line {
+            // The port, unless it switches the medium off.
+            [b'm', b'=', ..] => place != 1 || word == b"0",
+            _ if line.starts_with(b"a=rtpmap:") => true,
+            // The number and the suite.
+            _ if line.starts_with(b"a=crypto:") => place < 2,
+            _ => line.starts_with(b"a=fingerprint:") && place == 0,
+        };
+        for (_, word) in words.filter(|(place, word)| is_kept(*place, word)) {
+            shape.extend_from_slice(word);
+            shape.push(b' ');
+        }
+    }
+    shape
 }
 
 /// The B2BUA as the target of a request to `uri` that arrived on `flow`.
@@ -73,16 +185,20 @@ pub(super) fn next_target(
     if !plan.may_join || refused.detour.is_some() {
         return None;
     }
+    let changes_keys = other_offer(request, env)?;
+    let detour = Detour { only: Some(refused.chosen(env)), changes_keys, instead_of: None };
+    Some(target(request.request_uri()?, &plan.arrived_on, detour, refused.q, env))
+}
+
+/// True if the offer of the B2BUA for `request` has other SRTP keys, false if it has other codecs.
+/// `None` if it has neither.
+fn other_offer(request: &Message<'_>, env: &Env<'_>) -> Option<bool> {
     let keying = other_keys(request, env);
     let converts_codecs = converts_codecs(request, env);
-    if keying.is_none() && !converts_codecs {
-        return None;
-    }
     // Without other keys the callee may lack the codecs. Those of encrypted media are converted
     // only with other keys. The B2BUA tries other keys itself if that fails.
     let changes_keys = keying == Some(Keying::Clear) || !converts_codecs;
-    let detour = Detour { only: Some(refused.chosen(env)), changes_keys };
-    Some(target(request.request_uri()?, &plan.arrived_on, detour, refused.q, env))
+    (keying.is_some() || converts_codecs).then_some(changes_keys)
 }
 
 /// True if the relay may offer further codecs than those of `request`.

@@ -192,7 +192,7 @@ fn label_of(request: &Message<'_>) -> String {
 }
 
 /// The URI in From or To. Empty if there is none.
-fn uri_of<'m>(message: &Message<'m>, name: HeaderName) -> &'m [u8] {
+pub(super) fn uri_of<'m>(message: &Message<'m>, name: HeaderName) -> &'m [u8] {
     let address = message.value(name).and_then(|value| NameAddr::parse(name, value).ok());
     address.map_or(&[], |address| address.uri_bytes)
 }

@@ -60,6 +60,20 @@ pub(crate) fn on_request<R: RawMutex>(
     found: &Preprocessed<'_>,
     env: &mut Env<'_>,
 ) {
+    let uri = joining::replacing(incoming, found, env);
+    match uri.as_deref().and_then(|uri| found.replacing(uri)) {
+        Some(found) => route(shared, tables, incoming, &found, env),
+        None => route(shared, tables, incoming, found, env),
+    }
+}
+
+fn route<R: RawMutex>(
+    shared: &Shared<R>,
+    tables: &Tables<R>,
+    incoming: &Incoming<'_, '_>,
+    found: &Preprocessed<'_>,
+    env: &mut Env<'_>,
+) {
     let decision = decide(shared, tables, incoming, found, env);
     execute(tables, incoming, found, decision, env);
 }

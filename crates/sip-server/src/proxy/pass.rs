@@ -56,6 +56,10 @@ impl Chosen {
         // Zero stands for all targets.
         Self(key.proof(&[b"chosen", uri, &flow]) as u32 | 1)
     }
+
+    pub(super) const fn bits(self) -> u32 {
+        self.0
+    }
 }
 
 impl Pass {

@@ -107,10 +107,10 @@ fn path_to<'t>(
     plan: &Plan,
     env: &Env<'_>,
 ) -> Cow<'t, [u8]> {
-    let (Some(detour), Some(names)) = (target.detour, plan.record_route) else {
+    let (Some(detour), Some(names)) = (&target.detour, plan.record_route) else {
         return Cow::Borrowed(&target.path);
     };
-    let Detour { only, changes_keys } = detour;
+    let Detour { only, changes_keys, .. } = *detour;
     let pass = Pass {
         identity: names.sender,
         payers: plan.payers,

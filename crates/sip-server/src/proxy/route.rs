@@ -33,6 +33,8 @@ pub(crate) struct Preprocessed<'m> {
     pub(super) is_by_sips: bool,
     /// The pass of a call that comes from the B2BUA of the owner.
     pub(super) pass: Option<Pass>,
+    /// True if the request replaces a call of the owner's B2BUA.
+    pub(super) replaces_joined: bool,
     /// The flow to a phone of another registrar, if this server is in the Path of the phone.
     pub(super) edge_flow: Option<Flow>,
 }
@@ -111,10 +113,36 @@ pub(crate) fn preprocess<'m>(
         is_changed = true;
     }
     routes.drain(..passed);
-    Preprocessed { uri, uri_bytes, routes, is_changed, token, is_by_sips, pass, edge_flow }
+    let replaces_joined = false;
+    Preprocessed {
+        uri,
+        uri_bytes,
+        routes,
+        is_changed,
+        token,
+        is_by_sips,
+        pass,
+        replaces_joined,
+        edge_flow,
+    }
 }
 
 impl<'m> Preprocessed<'m> {
+    /// The same request with the request URI `uri_bytes`, which replaces a call of the owner's
+    /// B2BUA. `None` if the URI is malformed.
+    pub(super) fn replacing<'u>(&self, uri_bytes: &'u [u8]) -> Option<Preprocessed<'u>>
+    where
+        'm: 'u,
+    {
+        Some(Preprocessed {
+            uri: Uri::parse(uri_bytes).ok()?,
+            uri_bytes,
+            routes: self.routes.iter().copied().collect(),
+            replaces_joined: true,
+            ..*self
+        })
+    }
+
     /// The remaining Route elements.
     pub(crate) fn left(&self) -> &[&'m [u8]] {
         &self.routes

@@ -42,12 +42,15 @@ pub(crate) struct Target {
 }
 
 /// The call that the owner's B2BUA makes for the request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Detour {
     /// The only one of the targets that it calls. `None` stands for all.
     pub(super) only: Option<Chosen>,
     /// True if the callee gets an offer with other SRTP keys than those of the caller.
     pub(super) changes_keys: bool,
+    /// The target that is tried if the callee refuses the offer of the B2BUA. It has refused that
+    /// of the caller before.
+    pub(super) instead_of: Option<Box<Target>>,
 }
 
 /// A phone with numbered flows (RFC 5626).
@@ -139,7 +142,9 @@ impl Target {
             let further: usize = flows.further.iter().map(Self::bytes).sum();
             size_of::<Flows>() + flows.phone.len() + further
         });
-        size_of::<Self>() + self.uri.len() + self.path.len() + flows
+        let direct = self.detour.as_ref().and_then(|detour| detour.instead_of.as_ref());
+        let direct = direct.map_or(0, |direct| direct.bytes());
+        size_of::<Self>() + self.uri.len() + self.path.len() + flows + direct
     }
 
     /// The request URI to forward with. A contact may contain header fields, a request URI may not

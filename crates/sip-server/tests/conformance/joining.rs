@@ -3,10 +3,10 @@
 
 use crate::media::{NAT, answer, body, offer, sdp, secure, server};
 use crate::rig::{ALICE, BOB, Draft, Reaction, Rig, STRANGER, Sent, closed_config, tcp, text, udp};
-use barebell_sip_server::Event;
 use barebell_sip_server::config::Joining;
 use barebell_sip_server::relay::{Calls, Codec};
 use barebell_sip_server::{Config, Flow};
+use barebell_sip_server::{Event, JoinedCalls};
 use sip::{Duration, HeaderName};
 use std::sync::Arc;
 
@@ -427,4 +427,172 @@ fn a_limit_of_the_b2bua_is_one_of_this_server() {
     let refused = reaction.responses().next().expect("a response").clone();
     assert_eq!((refused.status(), refused.flow), (503, udp(ALICE)));
     assert_eq!(refused.value(HeaderName::RetryAfter), "5");
+}
+
+/// A B2BUA with a leg that Replaces names as `leg`, with bob at the other end, and one that is
+/// named `abroad`.
+struct Legs;
+
+impl JoinedCalls for Legs {
+    fn replacing(&self, uri: &[u8], replaces: &[u8]) -> Option<Vec<u8>> {
+        let party = match replaces {
+            b"leg;to-tag=1;from-tag=2" => "sip:bob@example.com",
+            b"abroad;to-tag=1;from-tag=2" => ABROAD,
+            _ => return None,
+        };
+        Some(if uri == CONTACT.as_bytes() { party.into() } else { uri.to_vec() })
+    }
+}
+
+/// A contact of the B2BUA.
+const CONTACT: &str = "sip:call@203.0.113.1:5060";
+const ABROAD: &str = "sip:y@192.0.2.5";
+
+/// A server that sends calls through its B2BUA only if that is needed, and a call of alice to `uri`
+/// that replaces `name`.
+fn replacing(uri: &str, name: &str) -> (Rig, Draft) {
+    let (mut rig, _) = joining(Joining::Needed);
+    rig.join(Arc::new(Legs));
+    let replaces = format!("{name};to-tag=1;from-tag=2");
+    let draft = offer("198.51.100.10").with_uri(uri).with("To", &format!("<{uri}>"));
+    (rig, draft.and("Replaces", &replaces))
+}
+
+#[test]
+fn a_call_that_replaces_a_joined_one_goes_to_the_b2bua() {
+    for (uri, name, target) in [
+        (CONTACT, "leg", "sip:bob@example.com"),
+        ("sip:bob@example.com", "leg", "sip:bob@example.com"),
+        (CONTACT, "abroad", ABROAD),
+    ] {
+        let (mut rig, draft) = replacing(uri, name);
+        let first = rig.send_as("alice", &udp(ALICE), &draft).forwarded().clone();
+        assert_eq!(first.flow, udp(ALICE).internal(), "{uri} {name}");
+        assert_eq!(first.request_uri(), target);
+        assert!(first.value(HeaderName::Replaces).starts_with(name));
+        // The second leg has the rights of alice for the new URI.
+        let second = rig.send(&first.flow, &second_leg(&first)).forwarded().clone();
+        assert!(!second.flow.is_internal());
+        let other = second_leg(&first).with_uri("sip:carol@example.com");
+        assert_eq!(rig.send(&first.flow, &other).status(), 403);
+    }
+}
+
+#[test]
+fn a_call_that_replaces_no_joined_one_passes_the_proxy() {
+    let (mut rig, draft) = replacing("sip:bob@example.com", "other");
+    assert_eq!(rig.send_as("alice", &udp(ALICE), &draft).forwarded().flow, udp(BOB));
+    let (mut rig, draft) = replacing("sip:bob@example.com", "leg");
+    let two = draft.and("Replaces", "leg;to-tag=1;from-tag=2");
+    assert_eq!(rig.send_as("alice", &udp(ALICE), &two).forwarded().flow, udp(BOB));
+    // A further Route leads elsewhere.
+    let (mut rig, draft) = replacing(CONTACT, "leg");
+    let route = draft.and("Route", "<sip:192.0.2.7;lr>");
+    let passed = rig.send_as("alice", &udp(ALICE), &route).forwarded().clone();
+    assert_eq!((passed.request_uri().as_str(), passed.flow.is_internal()), (CONTACT, false));
+    let (mut rig, _) = replacing(CONTACT, "leg");
+    let message = Draft::new("MESSAGE", CONTACT).and("Replaces", "leg;to-tag=1;from-tag=2");
+    assert_eq!(rig.send_as("alice", &udp(ALICE), &message).status(), 404);
+}
+
+/// The name of a dialog gives no right to call.
+#[test]
+fn a_stranger_replaces_no_call_that_it_may_not_make() {
+    let strange = "<sip:x@foreign.example>;tag=1";
+    for (from, name, expected) in [
+        ("<sip:alice@example.com>;tag=1", "leg", 407),
+        ("<sip:alice@example.com>;tag=1", "abroad", 407),
+        (strange, "abroad", 403),
+        (strange, "other", 404),
+    ] {
+        let (mut rig, draft) = replacing(CONTACT, name);
+        let draft = draft.with("From", from);
+        assert_eq!(rig.send(&udp(STRANGER), &draft).status(), expected, "{from} {name}");
+    }
+    // A stranger may call our users, and has no more rights on the second leg.
+    let (mut rig, draft) = replacing(CONTACT, "leg");
+    let draft = draft.with("From", strange);
+    let first = rig.send(&udp(STRANGER), &draft).forwarded().clone();
+    assert_eq!(first.request_uri(), "sip:bob@example.com");
+    let abroad = second_leg(&first).with_uri(ABROAD);
+    assert_eq!(rig.send(&first.flow, &abroad).status(), 403);
+}
+
+/// Alice calls bob. His first phone refuses her offer, and answers that of the B2BUA. Returns the
+/// INVITE to the B2BUA.
+fn answered_after_refusal(rig: &mut Rig, draft: &Draft) -> Sent {
+    let branches = invites(&rig.send_as("alice", &udp(ALICE), draft));
+    let direct = branches.iter().find(|sent| sent.flow == udp(BOB)).expect("an INVITE to bob");
+    let reaction = rig.receive(&direct.flow, &direct.answer(488, "bob", ""));
+    let [first] = &invites(&reaction)[..] else { panic!("{reaction:?}") };
+    describe(rig, first, 200, "b2bua", CONTACT);
+    first.clone()
+}
+
+/// The flows of the INVITEs for a call.
+fn flows(reaction: &Reaction) -> Vec<Flow> {
+    invites(reaction).iter().map(|sent| sent.flow).collect()
+}
+
+#[test]
+fn a_call_that_was_refused_before_goes_through_the_b2bua_at_once() {
+    let (mut rig, _) = joining(Joining::Needed);
+    rig.register("bob", &udp(OTHER), &format!("<sip:bob@{OTHER}>"));
+    let draft = offer("198.51.100.10");
+    let route = answered_after_refusal(&mut rig, &draft).value(HeaderName::Route);
+    assert!(route.contains(";keys=other"), "{route}");
+    assert_eq!(rig.count("b2bua-at-once"), 0);
+    // The offer differs in its port.
+    let again = draft.next().with("Call-ID", "again");
+    let again = again.with_body(&sdp("198.51.100.10").replace("m=audio 4", "m=audio 5"));
+    let reaction = rig.send_as("alice", &udp(ALICE), &again);
+    let internal = udp(ALICE).internal();
+    assert_eq!(flows(&reaction), [udp(OTHER), internal], "the other phone gets the offer");
+    assert_eq!(rig.count("b2bua-at-once"), 1);
+    let first = invites(&reaction).remove(1);
+    let second = rig.send(&first.flow, &second_leg(&first)).forwarded().clone();
+    assert_eq!(second.flow, udp(BOB));
+    assert!(body(&second).contains(" RTP/SAVP 0\r\n"), "{}", body(&second));
+    // The phone may have changed since: it refuses the offer of the B2BUA.
+    let reaction = rig.receive(&first.flow, &first.answer(488, "b2bua", ""));
+    assert_eq!(flows(&reaction), [udp(BOB)]);
+    let direct = invites(&reaction).remove(0);
+    assert_eq!(answer(&mut rig, &direct, 200).status(), 200);
+    let third = draft.next().with("Call-ID", "third");
+    assert_eq!(flows(&rig.send_as("alice", &udp(ALICE), &third)), [udp(OTHER), udp(BOB)]);
+}
+
+/// A refusal that one caller gets tells nothing about the calls of another one, about another offer
+/// or about later.
+#[test]
+fn a_refusal_counts_for_the_same_caller_and_offer_only_and_ends() {
+    let (mut rig, _) = joining(Joining::Needed);
+    let draft = offer("198.51.100.10");
+    answered_after_refusal(&mut rig, &draft);
+    let new = |id: &str| draft.next().with("Call-ID", id);
+    let internal = udp(ALICE).internal();
+    assert_eq!(flows(&rig.send_as("alice", &udp(ALICE), &new("a"))), [internal]);
+    // Another user at the same host, the same user elsewhere, a stranger.
+    let carol = new("b").with("From", "<sip:carol@example.com>;tag=c");
+    assert_eq!(flows(&rig.send_as("carol", &udp(ALICE), &carol)), [udp(BOB)]);
+    assert_eq!(flows(&rig.send_as("alice", &udp(STRANGER), &new("c"))), [udp(BOB)]);
+    let strange = new("d").with("From", "<sip:x@foreign.example>;tag=x");
+    assert_eq!(flows(&rig.send(&udp(ALICE), &strange)), [udp(BOB)]);
+    let gsm = new("e").with_body(&sdp("198.51.100.10").replace("RTP/AVP 0", "RTP/AVP 3"));
+    assert_eq!(flows(&rig.send_as("alice", &udp(ALICE), &gsm)), [udp(BOB)]);
+    rig.wait(Duration::from_secs(600));
+    assert_eq!(flows(&rig.send_as("alice", &udp(ALICE), &new("f"))), [udp(BOB)]);
+}
+
+/// Only a callee that takes the offer of the B2BUA needs it.
+#[test]
+fn a_refusal_of_both_offers_is_not_remembered() {
+    let (mut rig, _) = joining(Joining::Needed);
+    let draft = offer("198.51.100.10");
+    let direct = rig.send_as("alice", &udp(ALICE), &draft).forwarded().clone();
+    let reaction = rig.receive(&direct.flow, &direct.answer(488, "bob", ""));
+    let first = invites(&reaction).remove(0);
+    rig.receive(&first.flow, &first.answer(488, "b2bua", ""));
+    let again = draft.next().with("Call-ID", "again");
+    assert_eq!(flows(&rig.send_as("alice", &udp(ALICE), &again)), [udp(BOB)]);
 }

@@ -5,7 +5,7 @@ use barebell_sip_server::config::{Domain, Listener, Network};
 use barebell_sip_server::journal_record::Record;
 use barebell_sip_server::relay::{CallReport, Calls};
 use barebell_sip_server::{
-    Config, Connection, Event, Flow, Location, Output, Payers, Server, Ticket, Worker,
+    Config, Connection, Event, Flow, JoinedCalls, Location, Output, Payers, Server, Ticket, Worker,
 };
 use parking_lot::RawMutex;
 use sip::digest::{Algorithm, Challenge, Credentials, DigestInput, Ha1Set};
@@ -111,6 +111,12 @@ impl Rig {
         let rig = Self::of(server);
         ["alice", "bob", "carol"].into_iter().for_each(|name| rig.add_user(name));
         rig
+    }
+
+    /// Sets the calls of the owner's B2BUA.
+    pub(crate) fn join(&mut self, calls: Arc<dyn JoinedCalls>) {
+        self.server.set_joined_calls(calls);
+        self.worker = self.server.worker();
     }
 
     fn of(server: Server<RawMutex>) -> Self {

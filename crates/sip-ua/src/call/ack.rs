@@ -7,6 +7,7 @@ use crate::client_transaction::{Owner, RequestResult};
 use crate::config::AccountId;
 use crate::core::{Core, via};
 use crate::draft::{Draft, SESSION};
+use crate::envelope::Envelope;
 use crate::event::{CallId, Event, Location, Ticket};
 use crate::token::Token;
 use crate::uac::{Oversize, branch_of, destination};
@@ -28,19 +29,20 @@ pub(super) fn next_hop(dialog: &Dialog) -> NextHop<'_> {
 }
 
 /// Sends the ACK of the 2xx to the INVITE with the CSeq `cseq` (RFC 3261 section 13.2.2.4), which
-/// was sent to `asked` by `flow`. Returns the ACK, unless its destination has to be located.
+/// was sent to `asked` by `flow`, with a session description and the body around it. Returns the
+/// ACK, unless its destination has to be located.
 pub(super) fn acknowledge(
     core: &mut Core,
     call: CallId,
     dialog: &Dialog,
     cseq: u32,
     (flow, asked): (Option<Flow>, Option<&[u8]>),
-    session: &[u8],
+    (session, envelope): (&[u8], Option<Envelope>),
 ) -> Option<SentAck> {
     let flow = flow?;
     let next = next_hop(dialog);
     let destination = destination(next.uri).ok().filter(|_| !keeps(&flow, asked, next));
-    let ack = Ack { call, dialog: dialog.clone(), cseq, session: session.to_vec() };
+    let ack = Ack { call, dialog: dialog.clone(), cseq, session: session.to_vec(), envelope };
     let Some(destination) = destination else { return Some(core.send_ack(ack, flow)) };
     let ticket = core.new_ticket();
     if core.acks.locating.len() >= MAX_PENDING
@@ -57,7 +59,10 @@ impl Ack {
     fn write(&self, flow: &Flow, branch: Token, session: &[u8]) -> Vec<u8> {
         let mut bytes = Vec::new();
         let request = self.dialog.request(Method::Ack, self.cseq, via(flow, branch), &mut bytes);
-        request.body(SESSION, session);
+        match &self.envelope {
+            Some(it) => request.lines(&it.lines).body(&it.body_type, &it.around(session)),
+            None => request.body(SESSION, session),
+        }
         bytes
     }
 }
@@ -130,7 +135,7 @@ pub(crate) fn refuse_answer(
     let Ok(mut dialog) = Dialog::from_response(response) else { return };
     // A number that belongs to no call.
     let call = core.new_call();
-    acknowledge(core, call, &dialog, cseq_of(response), (result.flow, None), b"");
+    acknowledge(core, call, &dialog, cseq_of(response), (result.flow, None), (b"", None));
     let request = core.clients.all.get(result.id);
     if request.is_some_and(|request| !request.draft.dialog.id().remote_tag.is_empty()) {
         return;

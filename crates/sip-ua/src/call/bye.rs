@@ -56,7 +56,7 @@ impl Call {
     pub(super) fn send_bye_quietly(&mut self, core: &mut Core, lines: &[u8], now: Instant) {
         let State::Established(established) = &mut self.state else { return };
         if let Some(Turn::Ack(cseq, flow)) = established.exchange.turn {
-            acknowledge(core, self.id, &established.dialog, cseq, (flow, None), b"");
+            acknowledge(core, self.id, &established.dialog, cseq, (flow, None), (b"", None));
         }
         let mut bye = Draft::within(self.account, &mut established.dialog, Method::Bye, Vec::new());
         bye.lines.extend_from_slice(lines);

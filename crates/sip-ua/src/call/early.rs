@@ -125,6 +125,7 @@ impl Call {
             self.tell_news(core, status);
             core.tell(Event::Ringing { call: id, status, branch, session, is_settled });
             if offer.is_some() {
+                core.note_received(id, response);
                 core.tell(Event::Offer { call: id, offer });
             }
         }

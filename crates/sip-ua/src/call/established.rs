@@ -45,6 +45,7 @@ impl Call {
             match session_of(ack) {
                 Some(answer) => {
                     established.exchange.remote.clone_from(&answer);
+                    core.note_received(self.id, ack);
                     core.tell(Event::Answer { call: self.id, answer });
                 }
                 None => {
@@ -106,10 +107,11 @@ impl Call {
             exchange.note_allow(answer);
             self.note_way(next_hop(&dialog), result.flow, Some(&asked));
             self.note_timer(core, answer, now);
+            core.note_received(self.id, answer);
             return core.tell(Event::Offer { call: self.id, offer: Some(offer) });
         }
         let way = (result.flow, Some(&asked[..]));
-        established.ack = acknowledge(core, self.id, &dialog, cseq, way, b"");
+        established.ack = acknowledge(core, self.id, &dialog, cseq, way, (b"", None));
         self.note_way(next_hop(&dialog), result.flow, Some(&asked));
         self.on_offer_result(core, &result, now);
     }

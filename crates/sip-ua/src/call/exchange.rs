@@ -3,6 +3,7 @@
 
 use crate::client_transaction::ClientId;
 use crate::core::Core;
+use crate::envelope::Envelope;
 use crate::event::Failure;
 use crate::server_transaction::Asked;
 use alloc::vec::Vec;
@@ -58,6 +59,8 @@ pub(super) enum Turn {
 pub(super) struct Sent {
     pub(super) id: ClientId,
     pub(super) session: Vec<u8>,
+    /// The body around it.
+    pub(super) envelope: Option<Envelope>,
     pub(super) tries: u32,
     /// True if it only refreshes the session.
     pub(super) is_refresh: bool,

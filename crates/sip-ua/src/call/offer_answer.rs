@@ -11,6 +11,7 @@ use crate::capabilities;
 use crate::client_transaction::{Owner, RequestResult};
 use crate::core::{Core, contact};
 use crate::draft::Draft;
+use crate::envelope::Envelope;
 use crate::event::{Event, Failure};
 use crate::server_transaction::{Answer, Asked, ServerKey};
 use crate::violation::Violation;
@@ -54,7 +55,7 @@ impl Call {
         if !is_invite && offer.is_none() {
             dialog.refresh_target(request);
             self.way = None;
-            return self.respond_with_session(core, request, flow, key, b"", now);
+            return self.respond_with_session(core, request, (flow, key), (b"", None), now);
         }
         let refused = match exchange.offer {
             Offer::Ours => Some(491),
@@ -88,14 +89,17 @@ impl Call {
         let asked = Asked { request: request.as_bytes().to_vec(), flow: *flow, key };
         exchange.turn = Some(Turn::Response(asked));
         self.make_current(request);
+        core.note_received(self.id, request);
         core.tell(Event::Offer { call: self.id, offer });
     }
 
     /// Accepts the requested change with `session`: an answer, or an offer if the request has none.
+    /// `envelope` is the body around it.
     pub(crate) fn accept(
         &mut self,
         core: &mut Core,
         session: &[u8],
+        envelope: Option<Envelope>,
         now: Instant,
     ) -> Result<(), CallError> {
         let (id, account) = (self.id, self.account);
@@ -118,7 +122,8 @@ impl Call {
             Turn::Response(asked) => asked,
             Turn::Prack(cseq, rseq) => {
                 exchange.settle();
-                let prack = prack(account, dialog, cseq, rseq, session.to_vec());
+                let mut prack = prack(account, dialog, cseq, rseq, session.to_vec());
+                prack.put_in(envelope.as_ref());
                 let way = self.way_to(prack.dialog.next_hop());
                 core.request(prack, Owner::Call(id), way, now);
                 return Ok(());
@@ -126,7 +131,7 @@ impl Call {
             Turn::Ack(cseq, flow) => {
                 exchange.settle();
                 let dialog = dialog.clone();
-                let ack = acknowledge(core, id, &dialog, cseq, (flow, None), session);
+                let ack = acknowledge(core, id, &dialog, cseq, (flow, None), (session, envelope));
                 if let State::Established(established) = &mut self.state {
                     established.ack = ack;
                 }
@@ -153,7 +158,8 @@ impl Call {
             established.unacknowledged = Some(answer);
         }
         self.way = None;
-        self.respond_with_session(core, &request, &asked.flow, asked.key, session, now);
+        let content = (session, envelope.as_ref());
+        self.respond_with_session(core, &request, (&asked.flow, asked.key), content, now);
         self.go_on(core, now);
         Ok(())
     }
@@ -170,7 +176,7 @@ impl Call {
         let (_, exchange) = self.asked().ok_or(CallError::State(CallState::OfferReceived))?;
         let local = exchange.local.clone();
         if exchange.is_settled && matches!(exchange.turn, Some(Turn::Ack(..))) {
-            return self.accept(core, &local, now);
+            return self.accept(core, &local, None, now);
         }
         exchange.offer = Offer::None;
         match exchange.turn.take() {
@@ -190,9 +196,8 @@ impl Call {
         &mut self,
         core: &mut Core,
         request: &Message<'_>,
-        flow: &Flow,
-        key: ServerKey,
-        session: &[u8],
+        (flow, key): (&Flow, ServerKey),
+        (session, envelope): (&[u8], Option<&Envelope>),
         now: Instant,
     ) {
         let tag = self.local_tag();
@@ -212,7 +217,9 @@ impl Call {
             lines.extend(timer);
             established.timer = Some(SessionTimer::start(agreed, now));
         }
-        let answer = Answer { status: 200, tag: &tag, lines: &lines, body: session };
+        lines.extend(envelope.map(Envelope::fields).unwrap_or_default());
+        let body = envelope.map_or_else(|| session.to_vec(), |it| it.around(session));
+        let answer = Answer { status: 200, tag: &tag, lines: &lines, body: &body };
         core.respond(request, flow, key, &answer, now);
     }
 
@@ -229,26 +236,33 @@ impl Call {
         is_early && may && self.is_free()
     }
 
-    /// Offers `session` on behalf of another party, which makes it again itself if it is deferred.
+    /// Offers `session`, in the body `envelope`, on behalf of another party, which makes it again
+    /// itself if it is deferred.
     pub(crate) fn offer_once(
         &mut self,
         core: &mut Core,
         session: Vec<u8>,
+        envelope: Option<Envelope>,
         now: Instant,
     ) -> Result<(), CallError> {
         if !self.may_offer() && !self.may_offer_early() {
             return Err(CallError::OfferPending);
         }
-        self.send_offer(core, session, MAX_TRIES, now);
+        self.send_offer(core, session, envelope, MAX_TRIES, now);
         Ok(())
     }
 
-    /// Requests an offer of the other end, on behalf of another party.
-    pub(crate) fn ask_once(&mut self, core: &mut Core, now: Instant) -> Result<(), CallError> {
+    /// Requests an offer of the other end, on behalf of another party, with the body `envelope`.
+    pub(crate) fn ask_once(
+        &mut self,
+        core: &mut Core,
+        envelope: Option<Envelope>,
+        now: Instant,
+    ) -> Result<(), CallError> {
         if !self.is_established() {
             return Err(CallError::State(CallState::Established));
         }
-        self.offer_once(core, Vec::new(), now)
+        self.offer_once(core, Vec::new(), envelope, now)
     }
 
     /// Offers a new session, such as a hold, another codec, or another address.
@@ -280,12 +294,20 @@ impl Call {
             }
             return Ok(());
         }
-        self.send_offer(core, session, 1, now);
+        self.send_offer(core, session, None, 1, now);
         Ok(())
     }
 
-    /// Offers `session` as attempt number `tries`, by re-INVITE, or in an early dialog by UPDATE.
-    fn send_offer(&mut self, core: &mut Core, session: Vec<u8>, tries: u32, now: Instant) {
+    /// Offers `session` in the body `envelope` as attempt number `tries`, by re-INVITE, or in an
+    /// early dialog by UPDATE.
+    fn send_offer(
+        &mut self,
+        core: &mut Core,
+        session: Vec<u8>,
+        envelope: Option<Envelope>,
+        tries: u32,
+        now: Instant,
+    ) {
         let method = match self.state {
             State::Established(_) => Method::Invite,
             _ => Method::Update,
@@ -297,11 +319,12 @@ impl Call {
         if method == Method::Invite {
             draft.lines.extend(self.timer_lines(&core.config));
         }
+        draft.put_in(envelope.as_ref());
         let way = self.way_to(draft.dialog.next_hop());
         let id = core.request(draft, Owner::Call(call), way, now);
         if let Some((_, exchange)) = self.current_mut() {
             exchange.offer = Offer::Ours;
-            exchange.sent = Some(Sent { id, session, tries, is_refresh: false });
+            exchange.sent = Some(Sent { id, session, envelope, tries, is_refresh: false });
         }
     }
 
@@ -318,7 +341,7 @@ impl Call {
         }
         let waiting = self.current_mut().and_then(|(_, exchange)| exchange.waiting.take());
         if let Some(Waiting { session, tries, .. }) = waiting {
-            self.send_offer(core, session, tries + 1, now);
+            self.send_offer(core, session, None, tries + 1, now);
         }
     }
 
@@ -363,6 +386,9 @@ impl Call {
                 let is_news = !sent.is_refresh || exchange.remote != answer;
                 exchange.remote.clone_from(&answer);
                 if is_news {
+                    if let Ok(response) = &result.outcome {
+                        core.note_received(call, response);
+                    }
                     core.tell(Event::Answer { call, answer });
                 }
             }
@@ -382,7 +408,8 @@ impl Call {
                 if is_unknown && result.method == Method::Update {
                     exchange.takes_update = false;
                     if matches!(self.state, State::Established(_)) {
-                        return self.send_offer(core, sent.session, sent.tries, now);
+                        let Sent { session, envelope, tries, .. } = sent;
+                        return self.send_offer(core, session, envelope, tries, now);
                     }
                 }
                 if self.ends_by(core, &failure, now) {

@@ -75,12 +75,8 @@ impl Call {
         let session = calling.session.clone();
         let dialog = &mut calling.dialog;
         let mut draft = Draft::within(self.account, dialog, Method::Invite, session);
-        if let Some(envelope) = &self.cause.envelope {
-            draft.body = envelope.around(&draft.body);
-            draft.body_type = envelope.body_type.clone().into();
-        }
         draft.lines = capabilities::lines_if(&core.config, self.cause.is_reliable);
-        draft.lines.extend(self.cause.envelope.iter().flat_map(|it| &it.lines));
+        draft.put_in(self.cause.envelope.as_ref());
         draft.lines.extend_from_slice(&self.cause.lines);
         if core.config.reliable == Reliable::Required {
             draft.lines.extend_from_slice(b"Require: 100rel\r\n");
@@ -197,7 +193,7 @@ impl Call {
                 exchange.settle();
             }
             let way = (flow, Some(&asked[..]));
-            established.ack = acknowledge(core, id, &established.dialog, cseq, way, b"");
+            established.ack = acknowledge(core, id, &established.dialog, cseq, way, (b"", None));
         }
         let has_session = offer.is_none() && !established.exchange.remote.is_empty();
         let session = has_session.then(|| established.exchange.remote.clone());
@@ -210,6 +206,7 @@ impl Call {
         self.tell_news(core, 200);
         core.tell(Event::Answered { call: id, session });
         if offer.is_some() {
+            core.note_received(id, response);
             core.tell(Event::Offer { call: id, offer });
         }
     }

@@ -64,6 +64,7 @@ impl Call {
             answer if exchange.offer == Offer::Ours && exchange.sent.is_none() => {
                 exchange.settle();
                 exchange.remote = answer.clone().unwrap_or_default();
+                core.note_received(call, prack);
                 core.tell(match answer {
                     Some(answer) => Event::Answer { call, answer },
                     None => {

@@ -90,7 +90,8 @@ impl Call {
             }
         } else {
             established.exchange.offer = Offer::Ours;
-            established.exchange.sent = Some(Sent { id, session, tries: 1, is_refresh: true });
+            established.exchange.sent =
+                Some(Sent { id, session, envelope: None, tries: 1, is_refresh: true });
         }
     }
 

@@ -50,9 +50,7 @@ impl Progress {
         if is_settled && session.is_empty() {
             return (Vec::new(), Vec::new());
         }
-        let mut lines = envelope.lines.clone();
-        ("Content-Type: ", &envelope.body_type, "\r\n").encode(&mut lines);
-        (envelope.around(session), lines)
+        (envelope.around(session), envelope.fields())
     }
 }
 

@@ -219,6 +219,32 @@ impl Context {
         opened == Some(true)
     }
 
+    /// Opens a branch to the target that a branch to the B2BUA of the owner was tried in place of.
+    /// Returns false if nothing was opened.
+    pub(super) fn go_direct(&mut self, index: u8, env: &mut Env<'_>) -> bool {
+        let opened = self.with_search(|context, search, request| {
+            let Some(aim) = search.aims.get_mut(usize::from(index)) else { return false };
+            let direct = joining::direct_target(request, &mut aim.target, &search.plan, env);
+            let (Some(direct), breadth) = (direct, aim.breadth) else { return false };
+            let count = context.branches.len();
+            if !context.is_closing {
+                context.open(search, direct, breadth, request, env);
+            }
+            context.branches.len() > count
+        });
+        opened == Some(true)
+    }
+
+    /// Takes note of the answer to the B2BUA of the owner on branch `index`, if it leads there.
+    pub(super) fn note_answer(&mut self, index: u8, env: &Env<'_>) {
+        if self.aim(index).is_some_and(|aim| aim.target.detour.is_some()) {
+            self.with_search(|_, search, request| {
+                let aim = search.aims.get(usize::from(index));
+                aim.map(|aim| joining::note_answer(request, &aim.target, &search.plan, env))
+            });
+        }
+    }
+
     /// Opens a new branch to the target of a failed branch on the same flow, with an offer of other
     /// keys. Returns false if nothing was opened.
     pub(super) fn change_keys(&mut self, index: u8, env: &mut Env<'_>) -> bool {

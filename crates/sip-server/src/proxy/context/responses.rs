@@ -133,6 +133,7 @@ impl Context {
                 let earlier = self.search.as_ref().and_then(|search| search.failing.report());
                 on_answer((&request, earlier), answer, passed, flows, env);
             }
+            self.note_answer(index, env);
             self.close_others(Some(index), ELSEWHERE, env);
             return passed.map_or(ResponseOutcome::Accepted, |passed| ResponseOutcome::Success {
                 moved: passed.moved,
@@ -188,7 +189,9 @@ impl Context {
     /// dialog. Returns false if there is none.
     fn offer_another(&mut self, index: u8, status: u16, env: &mut Env<'_>) -> bool {
         // The phone may refuse the keys of the offer, or an offer without keys.
-        self.join(index, env) || (status == 488 && self.change_keys(index, env))
+        self.go_direct(index, env)
+            || self.join(index, env)
+            || (status == 488 && self.change_keys(index, env))
     }
 
     /// Forwards a response from `from` upstream, without the header fields that only trusted
