@@ -11,6 +11,7 @@ mod local;
 mod lookups;
 mod media;
 mod records;
+mod refused;
 mod renewal;
 mod scheduler;
 mod served;
@@ -39,6 +40,7 @@ use lookups::Lookups;
 use media::{Media, Ng, NgThread, Relay};
 use net::{Clock, Dns};
 use records::{History, Records};
+use refused::RefusedCalls;
 use renewal::Renewal;
 use sip::Transport;
 use sip::locate::AddressFamilies;
@@ -207,6 +209,7 @@ fn open(
     let product = &settings.engine.server_name;
     let hub = Hub {
         engine,
+        refused: RefusedCalls::new(),
         b2bua: SharedB2bua::new(settings.b2bua, product, &secret, standing),
         clock,
         journal,

@@ -181,7 +181,7 @@ pub(super) fn on_answer(
 
 /// The label of the B2BUA, which has sent the INVITE `request`: the Route of its pass has the
 /// Call-ID of the caller's leg.
-fn label_of(request: &Message<'_>) -> String {
+pub(super) fn label_of(request: &Message<'_>) -> String {
     let route = request.elements(HeaderName::Route).next();
     let route = route.and_then(|route| NameAddr::parse(HeaderName::Route, route).ok());
     let call_id = match route.as_ref().map(NameAddr::uri) {
@@ -192,7 +192,7 @@ fn label_of(request: &Message<'_>) -> String {
 }
 
 /// The URI in From or To. Empty if there is none.
-fn uri_of<'m>(message: &Message<'m>, name: HeaderName) -> &'m [u8] {
+pub(super) fn uri_of<'m>(message: &Message<'m>, name: HeaderName) -> &'m [u8] {
     let address = message.value(name).and_then(|value| NameAddr::parse(name, value).ok());
     address.map_or(&[], |address| address.uri_bytes)
 }
