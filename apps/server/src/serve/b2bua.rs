@@ -40,9 +40,14 @@ impl SharedB2bua {
         secret: &[u8; 32],
         standing: StandingCalls,
     ) -> Self {
-        let B2buaSettings { calls, calls_of_source, session_expires } = settings;
-        let mut config =
-            b2bua::Config { calls, calls_of_source, session_expires, ..b2bua::Config::default() };
+        let B2buaSettings { calls, calls_of_source, session_expires, probe } = settings;
+        let mut config = b2bua::Config {
+            calls,
+            calls_of_source,
+            session_expires,
+            probe,
+            ..b2bua::Config::default()
+        };
         if !product.is_empty() {
             config.product = product.to_owned();
         }
