@@ -17,25 +17,25 @@ use test_support::ports::free_ports;
 const STRANGER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 8);
 
 /// A server whose calls all go through the B2BUA, with further lines of the section `calls`.
-fn server(more: &str) -> TestServer {
+pub(crate) fn server(more: &str) -> TestServer {
     let calls = format!("[calls]\nmode = \"b2bua\"\n{more}");
     TestServer::with(&format!("{TRUSTS_NOBODY}{calls}"), &[])
 }
 
 /// A call of alice and bob.
-fn call(exchange: &TestServer) -> [End; 2] {
+pub(crate) fn call(exchange: &TestServer) -> [End; 2] {
     establish(exchange.agent("alice"), exchange.agent("bob")).into()
 }
 
 /// Both ends can still use their call, then end it. Nothing is left of it.
-fn is_unharmed([alice, bob]: &mut [End; 2]) {
+pub(crate) fn is_unharmed([alice, bob]: &mut [End; 2]) {
     alice.pass(bob, "INFO", "");
     bob.pass(alice, "INFO", "");
     alice.pass(bob, "BYE", "");
 }
 
 /// Returns the first value of `message`, asked for until a second is over.
-fn soon<T>(mut message: impl FnMut() -> Option<T>) -> Option<T> {
+pub(crate) fn soon<T>(mut message: impl FnMut() -> Option<T>) -> Option<T> {
     (0..10).find_map(|_| message())
 }
 

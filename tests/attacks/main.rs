@@ -4,6 +4,7 @@
 
 mod apart;
 mod b2bua;
+mod b2bua_storms;
 mod certificates;
 mod classes;
 mod client;

@@ -11,12 +11,14 @@ pub(crate) struct B2buaSettings {
     pub(crate) calls_of_source: usize,
     /// The session interval of each leg (RFC 4028).
     pub(crate) session_expires: Duration,
+    /// The interval in which the legs are checked.
+    pub(crate) probe: Option<Duration>,
 }
 
 impl Default for B2buaSettings {
     fn default() -> Self {
-        let b2bua::Config { calls, calls_of_source, session_expires, .. } =
+        let b2bua::Config { calls, calls_of_source, session_expires, probe, .. } =
             b2bua::Config::default();
-        Self { calls, calls_of_source, session_expires }
+        Self { calls, calls_of_source, session_expires, probe }
     }
 }

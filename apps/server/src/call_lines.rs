@@ -25,7 +25,8 @@ pub(crate) struct Record {
     pub(crate) callee: String,
     /// The addresses that the signalling came from.
     pub(crate) caller_address: String,
-    pub(crate) callee_address: String,
+    /// `None` if the call was refused before it reached a phone.
+    pub(crate) callee_address: Option<String>,
     /// `proxy` or `b2bua`.
     #[serde(default = "through_proxy")]
     pub(crate) through: String,
@@ -131,8 +132,7 @@ pub(crate) struct Reported {
 impl From<&CallRecord> for Record {
     fn from(record: &CallRecord) -> Self {
         let report = &record.report;
-        let [caller_address, callee_address] =
-            report.ends.each_ref().map(|end| end.signalling.to_string());
+        let [caller, callee] = report.ends.each_ref().map(|end| end.signalling);
         let seconds = |since: Instant| record.ended.since(since).as_micros() as f64 / 1e6;
         let (call_id, callee_call_id) = call_ids(report);
         Self {
@@ -140,8 +140,8 @@ impl From<&CallRecord> for Record {
             callee_call_id,
             caller: shown(&report.parties[0]),
             callee: shown(&report.parties[1]),
-            caller_address,
-            callee_address,
+            caller_address: caller.to_string(),
+            callee_address: record.unreached.is_none().then(|| callee.to_string()),
             through: if record.is_joined { "b2bua".to_owned() } else { through_proxy() },
             created: time(record.created),
             ringing: record.ringing.map(time),

@@ -1,8 +1,8 @@
-//! `barebell calls` and `barebell drain`.
+//! `barebell calls`.
 
 use crate::access::Access;
 use crate::admin::ask::Ask;
-use crate::admin::{CallEnded, Drained, Request};
+use crate::admin::{CallEnded, Request};
 use crate::call_lines::{Call, Packets, name};
 use crate::cli::{CallsCommand, CallsFlags, Place};
 use crate::failure::Failure;
@@ -30,22 +30,6 @@ pub(crate) fn run(flags: &CallsFlags, out: &mut Out) -> Result<(), Failure> {
             out.line(&format!("ended the call of {caller} to {callee}"))
         }
     }
-}
-
-/// Has the server refuse new calls, or accept them again.
-///
-/// # Errors
-/// [`Failure`] if no server runs, or it cannot be accessed.
-pub(crate) fn drain(drains: bool, place: &Place, out: &mut Out) -> Result<(), Failure> {
-    let drained: Drained = running(place)?.ask(&Request::Drain { drains })?;
-    let Drained { calls, transactions, .. } = drained;
-    out.line(&match drains {
-        true => format!(
-            "new calls are refused; {calls} calls (relayed, or through the B2BUA) and \
-             {transactions} transactions stand"
-        ),
-        false => "new calls are accepted again".to_owned(),
-    })
 }
 
 /// The server of `place`, or its data.

@@ -41,14 +41,7 @@ pub(crate) enum Command {
     /// Trace the SIP messages of calls: mark calls in advance, show a traced one as a ladder
     Trace(TraceFlags),
     /// Refuse new calls, and let those that stand end by themselves: before an upgrade
-    Drain {
-        /// Accept new calls again
-        #[arg(long)]
-        cancel: bool,
-        #[command(flatten)]
-        #[allow(missing_docs)]
-        place: Place,
-    },
+    Drain(DrainFlags),
     /// Report the problems of a configuration, with line and column
     Check(CheckFlags),
     /// Write manual pages and shell completions to a folder: for packages
@@ -261,6 +254,28 @@ pub(crate) struct ScreenFlags {
     /// Print JSON, one value on each line
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub(crate) place: Place,
+}
+
+/// The flags of `drain`.
+#[derive(Debug, Args)]
+pub(crate) struct DrainFlags {
+    /// Accept new calls again
+    #[arg(long)]
+    pub(crate) cancel: bool,
+    /// Return at once, not when the last call has ended
+    #[arg(long, conflicts_with = "cancel")]
+    pub(crate) no_wait: bool,
+    /// Wait no longer than this, such as 30m, and fail if calls still stand then
+    #[arg(
+        long,
+        value_name = "TIME",
+        conflicts_with_all = ["cancel", "no_wait"],
+        value_parser = humantime::parse_duration
+    )]
+    pub(crate) timeout: Option<Duration>,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub(crate) place: Place,

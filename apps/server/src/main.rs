@@ -14,6 +14,7 @@ mod config_file;
 mod data_dir;
 mod descriptors;
 mod domains;
+mod draining;
 mod failure;
 mod history;
 mod listen;
@@ -58,7 +59,7 @@ fn main() -> ExitCode {
         Some(Command::Registrations(flags)) => screens::registrations(flags, &mut out),
         Some(Command::Calls(flags)) => calls::run(flags, &mut out),
         Some(Command::Trace(flags)) => traces::run(flags, &mut out),
-        Some(Command::Drain { cancel, place }) => calls::drain(!cancel, place, &mut out),
+        Some(Command::Drain(flags)) => draining::run(flags, &mut out),
         Some(Command::Check(flags)) => check::run(flags, &mut out),
         Some(Command::Extras { folder }) => cli::write_extras(folder).map_err(Failure::from),
     };

@@ -80,6 +80,7 @@ impl B2bua {
             server_transactions: config.calls.saturating_mul(4).saturating_add(1024),
             reliable: Reliable::Supported,
             session_expires: Some(config.session_expires),
+            probe: config.probe,
             redirects: 0,
             keepalive: None,
             passes: true,

@@ -19,6 +19,9 @@ pub struct Config {
     pub ringing: Duration,
     /// The session interval of each leg (RFC 4028): a leg without a refresh for that time ends.
     pub session_expires: Duration,
+    /// The interval in which a leg that sends no request is checked by an OPTIONS within its
+    /// dialog. A call with a leg that is gone ends. `None` disables it.
+    pub probe: Option<Duration>,
 }
 
 impl Default for Config {
@@ -30,6 +33,7 @@ impl Default for Config {
             body: 16_384,
             ringing: Duration::from_secs(300),
             session_expires: Duration::from_secs(1800),
+            probe: Some(Duration::from_secs(120)),
         }
     }
 }

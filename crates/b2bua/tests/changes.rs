@@ -155,6 +155,46 @@ fn a_phone_that_vanishes_ends_the_call_of_the_other() {
     assert_eq!((b2bua.calls(), b2bua.remains()), (0, 0));
 }
 
+/// Puts the call on hold, for which no packet is expected.
+fn hold(rig: &mut Rig, caller: sip_ua::CallId, callee: sip_ua::CallId) {
+    rig.act(0, |phone, now| phone.offer(now, caller, session(0, 4002, "inactive")));
+    rig.expect_where(1, |event| matches!(event, Event::Offer { .. }));
+    rig.act(1, |phone, now| phone.accept(now, callee, &session(1, 5002, "inactive")));
+    rig.expect_where(0, |event| matches!(event, Event::Answer { .. }));
+}
+
+#[test]
+fn a_call_on_hold_ends_soon_after_both_phones_have_vanished() {
+    let mut rig = Rig::new(28, &Rig::phones(2));
+    let (caller, callee) = rig.establish(0, 1);
+    rig.pass(Duration::from_secs(1));
+    hold(&mut rig, caller, callee);
+    rig.silence(0);
+    rig.silence(1);
+    rig.pass(Duration::from_secs(119));
+    assert_eq!(rig.b2bua.calls(), 1);
+    rig.pass(Duration::from_secs(40));
+    assert_eq!(rig.b2bua.calls(), 0);
+    rig.pass(Duration::from_secs(60));
+    assert_eq!(rig.b2bua.remains(), 0);
+}
+
+#[test]
+fn a_phone_on_hold_learns_that_the_other_one_has_vanished() {
+    let mut rig = Rig::new(29, &Rig::phones(2));
+    let (caller, callee) = rig.establish(0, 1);
+    rig.pass(Duration::from_secs(1));
+    hold(&mut rig, caller, callee);
+    // Both answer the checks.
+    rig.pass(Duration::from_secs(800));
+    assert_eq!((rig.b2bua.calls(), rig.count(0, "OPTIONS"), rig.count(1, "OPTIONS")), (1, 6, 6));
+    rig.silence(0);
+    rig.expect_where(1, |event| matches!(event, Event::Ended { .. }));
+    assert!(rig.last(1, "BYE").contains("Reason: SIP;cause=408"), "{}", rig.last(1, "BYE"));
+    rig.pass(Duration::from_secs(100));
+    assert_eq!((rig.b2bua.calls(), rig.b2bua.remains()), (0, 0));
+}
+
 /// The caller asks for an offer.
 fn ask(rig: &mut Rig, phone: usize, call: sip_ua::CallId) {
     rig.act(phone, |phone, now| phone.offer(now, call, Vec::new()));

@@ -100,6 +100,20 @@ impl Call {
                 self.media.negotiator.hold(self.holds);
                 Some(Change::OfferFailed(failure.clone()))
             }
+            Event::OfferDue { .. } => {
+                // The hold that was refused because of an offer of the other end.
+                let holds = self.wants_hold?;
+                self.media.negotiator.hold(holds);
+                let offer = self.media.negotiator.offer(random);
+                // An error means that the other end has made another offer: its answer has the
+                // hold.
+                if agent.offer(now, id, offer).is_err() {
+                    self.wants_hold = None;
+                    self.holds = holds;
+                    return Some(Change::Held(holds));
+                }
+                None
+            }
             Event::Moved { .. } => Some(Change::Moved),
             Event::Key { key, .. } => Some(Change::Key(*key)),
             Event::Ended { end, .. } => Some(Change::Ended(end.clone())),

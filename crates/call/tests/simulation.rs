@@ -311,6 +311,26 @@ fn a_held_end_hears_silence_and_the_sound_returns() {
     rig.assert_hears(0, Some(1));
 }
 
+/// RFC 3261 section 14.1: the hold of the caller, whose timer ends last, is offered again.
+#[test]
+fn both_ends_may_hold_at_the_same_time() {
+    let mut rig = Rig::new(5, lossy(0), 2);
+    rig.connect([Security::Optional; 2]);
+    for holds in [true, false] {
+        for side in [0, 1] {
+            rig.act(side, |call, agent, now, random| call.hold(agent, now, holds, random))
+                .expect("no change is pending");
+        }
+        rig.run_until(|rig| {
+            let mut calls = rig.ends.iter().map(|end| end.call.as_ref().expect("a call"));
+            calls.all(|call| call.holds() == holds && !call.is_changing_hold())
+        });
+        rig.pass(Duration::from_secs(5));
+    }
+    rig.assert_hears(0, Some(1));
+    rig.assert_hears(1, Some(0));
+}
+
 #[test]
 fn nothing_is_heard_before_the_answer_without_early_media() {
     let mut rig = Rig::new(5, lossy(0), 2);

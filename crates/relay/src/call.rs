@@ -36,7 +36,7 @@ pub(crate) const MAX_MEDIA: usize = 8;
 const MAX_CALLEES: usize = 16;
 
 /// The maximum length of the name of a party, in bytes. The rest is not kept.
-const MAX_PARTY: usize = 256;
+pub(crate) const MAX_PARTY: usize = 256;
 
 /// The time after the answer within which the first packet is expected.
 const FIRST_PACKET: Duration = Duration::from_secs(5);

@@ -121,6 +121,11 @@ impl EndReport {
         proven: None,
     };
 
+    /// An end at `signalling`.
+    pub(crate) const fn at(signalling: SocketAddr) -> Self {
+        Self { signalling, ..Self::UNKNOWN }
+    }
+
     /// Takes over the properties of `end`. A label stays until there is another one.
     pub(crate) fn update(&mut self, end: &End<'_>) {
         self.signalling = end.signalling;

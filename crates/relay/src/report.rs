@@ -1,11 +1,12 @@
 //! The report about a call.
 
-use crate::call::{Attachment, Branch};
+use crate::call::{Attachment, Branch, MAX_PARTY};
 use crate::end::EndReport;
 use crate::host::Ports;
 use crate::statistics::Direction;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::net::SocketAddr;
 use core::time::Duration;
 use lock_api::RawMutex;
 
@@ -77,6 +78,35 @@ impl CallReport {
         }
     }
 
+    /// The report about a call that was refused before it reached the relay. Its callee has no
+    /// address. Texts are cut as those of a relayed party are.
+    #[must_use]
+    pub fn of_unrelayed(
+        call_id: &[u8],
+        caller_tag: &[u8],
+        parties: [&[u8]; 2],
+        caller: SocketAddr,
+        created: Duration,
+    ) -> Self {
+        Self {
+            call_id: cut(call_id),
+            branch: Box::default(),
+            caller_tag: cut(caller_tag),
+            callee_tag: Box::default(),
+            parties: parties.map(cut),
+            ends: [EndReport::at(caller), EndReport::UNKNOWN],
+            created,
+            described: created,
+            ringing: None,
+            answered: None,
+            no_media: None,
+            has_left: [false; 2],
+            is_last: true,
+            streams: Vec::new(),
+            attachment: None,
+        }
+    }
+
     /// The reason why a call is over by the limits of the relay, for a log: the words behind "it".
     #[must_use]
     pub fn fault(&self) -> &'static str {
@@ -101,4 +131,9 @@ impl CallReport {
         }
         self
     }
+}
+
+/// The beginning of `text` that a report keeps.
+fn cut(text: &[u8]) -> Box<[u8]> {
+    text[..text.len().min(MAX_PARTY)].into()
 }

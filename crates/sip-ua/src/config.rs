@@ -136,6 +136,9 @@ pub struct Config {
     pub session_expires: Option<Duration>,
     /// The minimum session interval that is accepted.
     pub min_se: Duration,
+    /// The interval in which the other end of an established call that sends no request is checked
+    /// by an OPTIONS within the dialog. `None` disables it.
+    pub probe: Option<Duration>,
     /// The maximum number of followed redirections (3xx) of a call. 0 disables them.
     pub redirects: usize,
     /// The maximum number of server transactions outside of dialogs, and as many again within
@@ -165,6 +168,7 @@ impl Default for Config {
             redirects: 5,
             session_expires: Some(Duration::from_secs(1800)),
             min_se: Duration::from_secs(90),
+            probe: None,
             server_transactions: 1024,
             passes: false,
         }

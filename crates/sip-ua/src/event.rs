@@ -278,6 +278,14 @@ pub enum Event {
         /// The call.
         call: CallId,
     },
+    /// The other end has rejected a local offer because of one of its own (491), which was answered
+    /// meanwhile. The owner makes its offer now, if it is still wanted, by
+    /// [`Agent::offer`](crate::Agent::offer) with a description of the current session (RFC 3261
+    /// section 14.1).
+    OfferDue {
+        /// The call.
+        call: CallId,
+    },
     /// A local offer within the call has failed. The session is unchanged.
     OfferFailed {
         /// The call.
@@ -386,6 +394,7 @@ impl Event {
             | Self::Offer { call, .. }
             | Self::Answer { call, .. }
             | Self::Moved { call }
+            | Self::OfferDue { call }
             | Self::OfferFailed { call, .. }
             | Self::Transfer { call, .. }
             | Self::TransferAsked { call, .. }

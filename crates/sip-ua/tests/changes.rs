@@ -91,13 +91,62 @@ fn updates_that_meet_are_made_again_one_after_the_other() {
     assert_eq!(rig.expect(0), Event::Offer { call: here, offer: Some(b"v=0 two".to_vec()) });
     assert_eq!((rig.count(0, "SIP/2.0 491"), rig.count(1, "SIP/2.0 491")), (1, 1));
     rig.act(0, |agent, now| agent.accept(now, here, b"v=0 both"));
-    assert!(matches!(rig.expect(0), Event::OfferFailed { .. }));
     assert!(matches!(rig.expect(1), Event::Answer { .. }));
     // An offer that is still wanted is made again.
+    assert_eq!(rig.expect(0), Event::OfferDue { call: here });
     rig.act(0, |agent, now| agent.offer(now, here, b"v=0 three".to_vec()));
     assert!(matches!(rig.expect(1), Event::Offer { .. }));
     rig.act(1, |agent, now| agent.accept(now, there, HELD));
     assert!(matches!(rig.expect(0), Event::Answer { .. }));
+    rig.act(0, |agent, now| agent.hang_up(now, here));
+    rig.finish();
+}
+
+/// Offers of both ends that meet, in an answered call. The timer of the callee ends first (RFC 3261
+/// section 14.1): the caller is asked for its offer again, that of the callee succeeds at once.
+#[test]
+fn reinvites_that_meet_both_succeed() {
+    let mut rig = rig();
+    let (here, there) = ringing(&mut rig);
+    rig.act(1, |agent, now| agent.answer(now, there, b""));
+    assert!(matches!(rig.expect(0), Event::Answered { .. }));
+    rig.pass(Duration::from_secs(1));
+    rig.act(0, |agent, now| agent.offer(now, here, HOLD.to_vec()));
+    rig.act(1, |agent, now| agent.offer(now, there, b"v=0 two".to_vec()));
+    assert_eq!(rig.expect(0), Event::Offer { call: here, offer: Some(b"v=0 two".to_vec()) });
+    assert_eq!((rig.count(0, "SIP/2.0 491"), rig.count(1, "SIP/2.0 491")), (1, 1));
+    rig.act(0, |agent, now| agent.accept(now, here, b"v=0 both"));
+    let answer = b"v=0 both".to_vec();
+    assert_eq!(rig.expect(1), Event::Answer { call: there, answer });
+    assert_eq!(rig.expect(0), Event::OfferDue { call: here });
+    rig.act(0, |agent, now| agent.offer(now, here, b"v=0 hold newer".to_vec()));
+    let offer = Some(b"v=0 hold newer".to_vec());
+    assert_eq!(rig.expect(1), Event::Offer { call: there, offer });
+    rig.act(1, |agent, now| agent.accept(now, there, HELD));
+    assert_eq!(rig.expect(0), Event::Answer { call: here, answer: HELD.to_vec() });
+    rig.pass(Duration::from_secs(10));
+    assert_eq!((rig.events(0), rig.events(1)), (vec![], vec![]));
+    rig.act(0, |agent, now| agent.hang_up(now, here));
+    rig.finish();
+}
+
+#[test]
+fn a_newer_offer_takes_the_place_of_a_deferred_one_that_is_outdated() {
+    let mut rig = rig();
+    let (here, there) = ringing(&mut rig);
+    rig.act(1, |agent, now| agent.answer(now, there, b""));
+    assert!(matches!(rig.expect(0), Event::Answered { .. }));
+    rig.pass(Duration::from_secs(1));
+    rig.act(0, |agent, now| agent.offer(now, here, HOLD.to_vec()));
+    rig.act(1, |agent, now| agent.offer(now, there, b"v=0 two".to_vec()));
+    assert!(matches!(rig.expect(0), Event::Offer { .. }));
+    rig.act(0, |agent, now| agent.accept(now, here, b"v=0 both"));
+    rig.act(0, |agent, now| agent.offer(now, here, b"v=0 three".to_vec()));
+    assert!(matches!(rig.expect(1), Event::Answer { .. }));
+    let offer = Some(b"v=0 three".to_vec());
+    assert_eq!(rig.expect(1), Event::Offer { call: there, offer });
+    rig.act(1, |agent, now| agent.accept(now, there, HELD));
+    assert_eq!(rig.expect(0), Event::Answer { call: here, answer: HELD.to_vec() });
     rig.act(0, |agent, now| agent.hang_up(now, here));
     rig.finish();
 }

@@ -44,7 +44,8 @@ pub(crate) fn compare(server: &ServerProcess, books: &[Book]) -> Vec<String> {
     let count: usize = books.iter().map(|book| book.placed.len()).sum();
     let history = ["calls", "--history", "--json", "--limit", "1000000"];
     let rows = wait_until("the records of all calls", || {
-        Some(server.rows(&history)).filter(|rows| rows.len() >= count)
+        Some(server.rows(&history))
+            .filter(|rows| rows.iter().filter(|row| has_reached_phone(row)).count() >= count)
     });
     let file = std::fs::read_to_string(server.data().join("calls.jsonl")).unwrap_or_default();
     let mut faults = Vec::new();
@@ -52,7 +53,7 @@ pub(crate) fn compare(server: &ServerProcess, books: &[Book]) -> Vec<String> {
         faults.push(format!("{} lines, {} rows", file.lines().count(), rows.len()));
     }
     let mut of_caller: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
-    for row in &rows {
+    for row in rows.iter().filter(|row| has_reached_phone(row)) {
         of_caller.entry(user(&row["caller"])).or_default().push(row);
     }
     for book in books {
@@ -71,6 +72,11 @@ pub(crate) fn compare(server: &ServerProcess, books: &[Book]) -> Vec<String> {
         }
     }
     faults
+}
+
+/// True if the call of the record `row` has reached a phone. Phones dial again until it does.
+fn has_reached_phone(row: &Value) -> bool {
+    !row["callee_address"].is_null()
 }
 
 /// The user part of a URI.

@@ -318,6 +318,7 @@ fn read_calls(section: &mut Section<'_, '_>, settings: &mut Settings) {
     section.read("max_calls_per_source", &mut settings.b2bua.calls_of_source, at_least(1));
     let interval = &mut settings.b2bua.session_expires;
     section.read("session_expires", interval, values::session_interval);
+    section.read("check_interval", &mut settings.b2bua.probe, values::check_interval);
     let is_usable = (engine.mode, engine.state) == (Mode::Proxy, State::Stateful);
     section.check(
         engine.joining != Joining::All || (is_usable && engine.record_route),

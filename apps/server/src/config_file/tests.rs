@@ -139,6 +139,7 @@ fn every_kind_of_value_is_read() {
         max_calls = 70
         max_calls_per_source = 7
         session_expires = "90s"
+        check_interval = "10s"
         [storage]
         registrations = false
         sync = "always"
@@ -176,8 +177,22 @@ fn every_kind_of_value_is_read() {
     let b2bua = settings.b2bua;
     assert_eq!((engine.joining, b2bua.calls, b2bua.calls_of_source), (Joining::Off, 70, 7));
     assert_eq!(b2bua.session_expires.as_secs(), 90);
+    assert_eq!(b2bua.probe.map(Duration::as_secs), Some(10));
     assert_eq!((settings.registrations, settings.sync), (false, Sync::Always));
     assert_eq!(engine.limits, sip_server::Config::default().limits);
+}
+
+#[test]
+fn the_check_of_calls_can_be_turned_off() {
+    let interval = |text: &str| {
+        let settings = parse(&format!("[calls]\ncheck_interval = {text}"));
+        settings.map(|settings| settings.b2bua.probe.map(Duration::as_secs))
+    };
+    assert_eq!(interval("false").unwrap(), None);
+    assert_eq!(interval("120").unwrap(), Some(120));
+    for text in ["true", "\"1s\"", "0", "\"2days\""] {
+        assert!(interval(text).is_err(), "{text}");
+    }
 }
 
 #[test]

@@ -293,6 +293,19 @@ pub(super) fn session_interval(value: &DeValue<'_>) -> Result<Duration, String> 
     }
 }
 
+/// Parses the interval in which the legs of calls are checked: a duration, or false.
+pub(super) fn check_interval(value: &DeValue<'_>) -> Result<Option<Duration>, String> {
+    const EXPECTED: &str = "expected a duration from 10s to 1day, or false";
+    match value.as_bool() {
+        Some(false) => Ok(None),
+        Some(true) => Err(EXPECTED.to_owned()),
+        None => Some(duration(value)?)
+            .filter(|interval| (10..=86_400).contains(&interval.as_secs()))
+            .map(Some)
+            .ok_or_else(|| EXPECTED.to_owned()),
+    }
+}
+
 /// Parses a duration such as `"30s"`, `"5m"`, `"500ms"`, or a whole number of seconds.
 pub(super) fn duration(value: &DeValue<'_>) -> Result<Duration, String> {
     const EXPECTED: &str = "a duration such as \"30s\", \"5m\" or \"500ms\", or whole seconds";

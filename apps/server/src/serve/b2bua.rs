@@ -7,7 +7,7 @@ use crate::b2bua::B2buaSettings;
 use crate::trace::Tracer;
 use b2bua::{B2bua, CallReport, Counters, Event, InfoDigit, RequestId, Transmit};
 use parking_lot::Mutex;
-use sip::Instant;
+use sip::{HeaderName, Instant, Message};
 use sip_server::{JoinedCalls, Output};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -41,9 +41,14 @@ impl SharedB2bua {
         secret: &[u8; 32],
         standing: StandingCalls,
     ) -> Self {
-        let B2buaSettings { calls, calls_of_source, session_expires } = settings;
-        let mut config =
-            b2bua::Config { calls, calls_of_source, session_expires, ..b2bua::Config::default() };
+        let B2buaSettings { calls, calls_of_source, session_expires, probe } = settings;
+        let mut config = b2bua::Config {
+            calls,
+            calls_of_source,
+            session_expires,
+            probe,
+            ..b2bua::Config::default()
+        };
         if !product.is_empty() {
             config.product = product.to_owned();
         }
@@ -70,9 +75,20 @@ impl SharedB2bua {
     ) -> Vec<AskedDigit> {
         let mut digits = Vec::new();
         for (flow, bytes) in std::mem::take(&mut local.internal) {
-            let receive = |b2bua: &mut B2bua| b2bua.receive(now, &flow, &bytes);
+            let mut has_joined = true;
+            let receive = |b2bua: &mut B2bua| {
+                let before = b2bua.counters().calls;
+                b2bua.receive(now, &flow, &bytes);
+                has_joined = b2bua.counters().calls > before;
+            };
             let note = |sent: &[Transmit]| trace.join(&bytes, sent.iter().map(|it| &it.bytes[..]));
             digits.append(&mut self.act(now, local, receive, note));
+            if !has_joined && bytes.starts_with(b"INVITE ") {
+                let invite = Message::parse(&bytes).ok();
+                let call_id = invite.as_ref().and_then(|it| it.value(HeaderName::CallId));
+                // The Call-ID of a re-INVITE does no harm: its call has a second leg already.
+                local.declined.extend(call_id.map(<[u8]>::to_vec));
+            }
         }
         digits
     }

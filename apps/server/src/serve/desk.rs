@@ -246,6 +246,7 @@ impl Desk for Running {
                     ("relay-bandwidth-limit", refused(|it| it.bandwidth)),
                     ("media-over-bandwidth", refused(|it| it.packets)),
                     ("lost-records", self.hub.records.as_ref().map_or(0, Records::lost)),
+                    ("unrecorded-refusals", self.hub.refused.left_out()),
                     ("unstored", self.hub.unstored.load(Ordering::Relaxed)),
                 ])
                 .map(|(name, count)| (name.to_owned(), count))

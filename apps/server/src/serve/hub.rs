@@ -5,6 +5,7 @@ use super::connections::Connections;
 use super::local::{CarryOut, Engine, Failed, Local};
 use super::media::{Media, Ng, Relay};
 use super::records::Records;
+use super::refused::RefusedCalls;
 use crate::listen::Listen;
 use crate::log;
 use crate::trace::Tracer;
@@ -52,6 +53,8 @@ pub(crate) struct Hub {
     pub(crate) ng: Option<Arc<Ng>>,
     /// The call records, if they are written.
     pub(crate) records: Option<Records>,
+    /// The limit of the records of calls that reach no phone.
+    pub(crate) refused: RefusedCalls,
     /// The traces of messages.
     pub(crate) trace: Tracer,
     pub(crate) lookups: mpsc::Sender<Lookup>,
@@ -108,6 +111,7 @@ impl CarryOut for Hub {
                 self.keep(Box::new(record));
             }
         }
+        local.declined.clear();
     }
 }
 
@@ -134,7 +138,7 @@ impl Hub {
     }
 
     fn store_and_send(&self, local: &mut Local) {
-        let Local { index, worker, out, outbox, internal, refused, failed } = local;
+        let Local { index, worker, out, outbox, internal, declined, refused, failed } = local;
         if out.is_empty() {
             return out.clear();
         }
@@ -189,6 +193,7 @@ impl Hub {
                     }
                 }
                 Event::Notice(notice) => log::warn(notice.kind(), || notice.to_string()),
+                Event::CallEnded(record) if is_recorded_otherwise(&record, declined) => {}
                 Event::CallEnded(record) if may_call_again(&record) => refused.push(*record),
                 Event::CallEnded(record) => self.keep(record),
             }
@@ -198,7 +203,9 @@ impl Hub {
 
     /// Keeps the record of a call, if calls are recorded.
     pub(crate) fn keep(&self, record: Box<CallRecord>) {
-        if let Some(records) = &self.records {
+        if let Some(records) = &self.records
+            && self.refused.admits(&record, self.clock.now())
+        {
             records.push(record);
         }
     }
@@ -232,6 +239,14 @@ impl Hub {
         position(&|socket| socket.address() == flow.local)
             .or_else(|| position(&|socket| socket.serves(flow.local)))
     }
+}
+
+/// True if the second leg of a call through the B2BUA has the record of the call: the B2BUA has not
+/// refused it itself, which are the calls `declined`.
+fn is_recorded_otherwise(record: &CallRecord, declined: &[Vec<u8>]) -> bool {
+    let is_first_leg = record.unreached.is_some_and(|it| it.is_first_leg);
+    // The report has the beginning of a long Call-ID.
+    is_first_leg && !declined.iter().any(|call_id| call_id.starts_with(&record.report.call_id))
 }
 
 /// True if the B2BUA may call the callee again, which has refused the session description: then the

@@ -21,6 +21,8 @@ pub(super) struct Local {
     pub(super) outbox: Outbox,
     /// Messages for the B2BUA.
     pub(super) internal: Vec<Internal>,
+    /// The Call-IDs of calls that the B2BUA has refused itself.
+    pub(super) declined: Vec<Vec<u8>>,
     /// The records of calls with a session description that the callee has refused.
     pub(super) refused: Vec<CallRecord>,
     /// Failed operations, to be reported to the engine.
@@ -58,6 +60,7 @@ impl Local {
             out: Output::default(),
             outbox: Outbox::default(),
             internal: Vec::new(),
+            declined: Vec::new(),
             refused: Vec::new(),
             failed: Vec::new(),
         }

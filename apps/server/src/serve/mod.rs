@@ -11,6 +11,7 @@ mod local;
 mod lookups;
 mod media;
 mod records;
+mod refused;
 mod renewal;
 mod scheduler;
 mod served;
@@ -39,6 +40,7 @@ use lookups::Lookups;
 use media::{Media, Ng, NgThread, Relay};
 use net::{Clock, Dns};
 use records::{History, Records};
+use refused::RefusedCalls;
 use renewal::Renewal;
 use sip::Transport;
 use sip::locate::AddressFamilies;
@@ -209,6 +211,7 @@ fn open(
     engine.set_joined_calls(Arc::<SharedB2bua>::clone(&b2bua));
     let hub = Hub {
         engine,
+        refused: RefusedCalls::new(),
         b2bua,
         clock,
         journal,

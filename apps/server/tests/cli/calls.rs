@@ -3,10 +3,12 @@
 use crate::media::{Phone, call, hang_up, pass};
 use crate::ng::NgClient;
 use crate::phone::{PATIENCE, found, register, request, serve, status};
-use crate::site::{Server, Site, show};
+use crate::site::{Server, Site, show, stderr, stdout};
 use serde_json::Value;
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::{Child, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -151,7 +153,8 @@ fn a_draining_server_refuses_new_calls_only() {
     let site = Site::new();
     let (_server, address) = serve_with(&site, "27500-27599", "");
     let ([caller, callee], ports, within) = call(&address);
-    assert!(site.good("drain").starts_with("new calls are refused; 1 calls (relayed, "));
+    let drained = site.good("drain --no-wait");
+    assert!(drained.starts_with("new calls are refused; 1 calls (relayed, "), "{drained}");
     let now = status(&site);
     assert_eq!((&now["calls"], &now["draining"]), (&1.into(), &true.into()));
     assert!(site.good("status").contains("\ndraining "));
@@ -163,6 +166,43 @@ fn a_draining_server_refuses_new_calls_only() {
     hang_up(&address, [&caller, &callee], within);
     assert_eq!(site.good("drain --cancel"), "new calls are accepted again\n");
     assert_eq!(status(&site)["draining"], false);
+    let drained = site.good("drain");
+    assert!(drained.ends_with("\nthe last call has ended\n"), "{drained}");
+}
+
+#[test]
+fn drain_waits_for_the_end_of_the_last_call() {
+    let site = Site::new();
+    let (_server, address) = serve_with(&site, "27850-27899", "");
+    let ([caller, callee], _, within) = call(&address);
+    let error = site.bad("drain --timeout 1s");
+    assert!(error.contains("1 calls still stand"), "{error}");
+    assert_eq!(status(&site)["draining"], true, "it goes on after the time");
+    // An interrupted command leaves the draining on.
+    let start = || site.command("drain").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut interrupted = start().unwrap();
+    interrupted.kill().unwrap();
+    interrupted.wait().unwrap();
+    assert_eq!(status(&site)["draining"], true);
+    // The end of the draining ends the command.
+    let await_start = |child: &mut Child| {
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.starts_with("new calls are refused; 1 calls "), "{line}");
+    };
+    let mut cancelled = start().unwrap();
+    await_start(&mut cancelled);
+    site.good("drain --cancel");
+    let output = cancelled.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("new calls are accepted"), "{}", stderr(&output));
+    let mut waiting = start().unwrap();
+    await_start(&mut waiting);
+    assert!(waiting.try_wait().unwrap().is_none());
+    hang_up(&address, [&caller, &callee], within);
+    let output = waiting.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(stdout(&output), "0 calls stand\nthe last call has ended\n");
 }
 
 /// Answers the INVITE that `callee` has received, and acknowledges the answer to `caller`.
@@ -201,7 +241,8 @@ fn a_call_of_the_b2bua_that_is_not_relayed_is_counted_listed_and_ended() {
     assert_eq!((&one["callee"], &one["call_id"]), (&"sip:bob@example.com".into(), &"2000".into()));
     assert!(one["callee_call_id"].is_string() && one["duration"].is_number(), "{one}");
     assert_eq!(status(&site)["calls"], 1);
-    assert!(site.good("drain").starts_with("new calls are refused; 1 calls (relayed, "));
+    let drained = site.good("drain --no-wait");
+    assert!(drained.starts_with("new calls are refused; 1 calls (relayed, "), "{drained}");
     site.good("drain --cancel");
     // The B2BUA has as many calls as it may have.
     invite(&address, &caller, 2001);

@@ -2,7 +2,7 @@
 
 use crate::calls::{invite, serve_with};
 use crate::media::{Phone, call, hang_up, pass};
-use crate::phone::PATIENCE;
+use crate::phone::{PATIENCE, request};
 use crate::site::{Site, show};
 use serde_json::Value;
 use std::thread;
@@ -118,4 +118,28 @@ fn older_files_are_imported_once_and_records_are_limited() {
     assert_eq!(history(&other, "").len(), 0);
     let bad = show(&site.file("bad.toml", "[media]\nhistory = true\n"));
     assert!(site.bad(&format!("check --config {bad}")).is_empty());
+}
+
+#[test]
+fn a_call_that_reaches_no_phone_has_one_record() {
+    let site = Site::new();
+    let more = "[calls]\nmode = \"b2bua\"\nmax_calls = 1";
+    let (_server, address) = serve_with(&site, "27800-27849", more);
+    let ([caller, _callee], _, _) = call(&address);
+    // The B2BUA has another call.
+    invite(&address, &caller, 3000);
+    let full = &await_records(&site, 1)[0];
+    assert_eq!((&full["status"], &full["through"]), (&503.into(), &"b2bua".into()));
+    assert_eq!((&full["call_id"], &full["callee_call_id"]), (&"3000".into(), &Value::Null));
+    assert_eq!((&full["ended_by"], &full["streams"]), (&"server".into(), &Value::Array(vec![])));
+    assert_eq!(full["callee_address"], Value::Null);
+    // The proxy knows no such user.
+    let from = caller.sip.local_addr().unwrap();
+    let unknown = request("INVITE", "sip:carol@example.com", "UDP", from, 3001, "");
+    caller.sip.send_to(unknown.as_bytes(), &address).unwrap();
+    caller.sip.send_to(unknown.as_bytes(), &address).unwrap();
+    let found = await_records(&site, 2);
+    assert_eq!((&found[0]["status"], &found[0]["ended_by"]), (&404.into(), &"server".into()));
+    assert_eq!(found[0]["through"], "proxy");
+    assert!(site.good("calls --history --failed").contains("404 Not Found"));
 }

@@ -28,7 +28,19 @@ pub enum Party {
     Server,
 }
 
-/// The record of a relayed call. A call that was forked, or sent to several places one after the
+/// A call that was refused before it reached a phone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Unreached {
+    /// True if the caller is an authenticated user, or at an address of a trusted network. The
+    /// owner limits the records of others.
+    pub is_proven: bool,
+    /// True for the leg of the caller of a call that the B2BUA has got. If there is a second leg,
+    /// that has the record of the call.
+    pub is_first_leg: bool,
+}
+
+/// The record of a relayed call, or of one that was refused before. A call that was forked, or sent to several places one after the
 /// other, has one.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -53,6 +65,16 @@ pub struct CallRecord {
     pub response: Option<(u16, Box<[u8]>)>,
     /// The first Reason (RFC 3326) of the BYE, the CANCEL or the final response.
     pub reason: Option<Box<[u8]>>,
+    /// Set if the call was refused before it reached a phone. It was not relayed then.
+    pub unreached: Option<Unreached>,
+}
+
+impl Unreached {
+    /// A call of one leg that was refused. `is_proven` is [`Unreached::is_proven`].
+    #[must_use]
+    pub const fn new(is_proven: bool) -> Self {
+        Self { is_proven, is_first_leg: false }
+    }
 }
 
 impl CallRecord {
@@ -75,6 +97,7 @@ impl CallRecord {
             ended_by,
             response: None,
             reason: None,
+            unreached: None,
         }
     }
 

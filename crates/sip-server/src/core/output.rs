@@ -48,7 +48,7 @@ pub enum Event {
     },
     /// A message for the operator.
     Notice(Notice),
-    /// A relayed call has ended.
+    /// A relayed call has ended, or a call was refused where each one is relayed.
     CallEnded(Box<CallRecord>),
 }
 

@@ -5,7 +5,7 @@ use super::authorization::{Asked, Authorization, authorize};
 use super::edge::leads_to_domain;
 use super::grant::Grant;
 use super::joining;
-use super::refusal::Refusal;
+use super::refusal::{Refusal, Refused};
 use super::registered::{
     flow_now, gruu_targets, keep_as_many_as_may_be, registered_targets, targets_of,
 };
@@ -40,7 +40,7 @@ pub(super) enum Decision {
     /// The request is for this server itself.
     Server,
     /// The request is not forwarded.
-    Refuse(Refusal),
+    Refuse(Refused),
     /// The sender is told the contacts of the called user (RFC 3261 section 8.3).
     Redirect(Targets),
     /// The request is forwarded.
@@ -80,16 +80,17 @@ pub(super) fn decide<R: RawMutex>(
         Destination::Onward(onward) => onward,
     };
     match find_route(shared, tables, incoming, found, grant, onward, env) {
-        Err(refusal) => Decision::Refuse(refusal),
+        Err(refused) => Decision::Refuse(refused),
         Ok(route) if env.settings.config.mode == Mode::Redirect => {
             Decision::Redirect(route.targets)
         }
-        Ok(_)
+        Ok(route)
             if is_new(head)
                 && !flow.is_internal()
                 && shared.is_draining.load(Ordering::Relaxed) =>
         {
-            Decision::Refuse(Refusal::Draining)
+            let is_proven = route.authorization.proved().is_some();
+            Decision::Refuse(Refused { refusal: Refusal::Draining, is_proven })
         }
         Ok(route) => Decision::Forward(route),
     }
@@ -104,7 +105,7 @@ fn find_route<R: RawMutex>(
     grant: Option<Grant>,
     onward: Result<Onward<'_>, NoRoute>,
     env: &mut Env<'_>,
-) -> Result<RequestRoute, Refusal> {
+) -> Result<RequestRoute, Refused> {
     let Incoming { message, head, flow, .. } = incoming;
     let hash = || loop_hash(&env.keys.branch, message, head, found.uri_bytes);
     let visit = visit_of(incoming, hash, env)?;
@@ -117,7 +118,7 @@ fn find_route<R: RawMutex>(
         && !is_of_sip_dialog
         && onward.is_ok()
     {
-        return Err(Refusal::Status(UNSECURED));
+        return Err(Refusal::Status(UNSECURED).into());
     }
     let onward = onward.map_err(|no_route| without_route(no_route, env))?;
     let mut targets = match &onward {
@@ -145,19 +146,24 @@ fn find_route<R: RawMutex>(
     if let Some(grant) = grant {
         grant.note_move(tables, message, head, flow, env);
     }
+    // The B2BUA has the rights of the caller by its pass.
+    let is_proven =
+        authorization.proved().is_some() || pass.is_some_and(|pass| pass.payers.user.is_some());
+    let refused = |refusal| Refused { refusal, is_proven };
     let (answerer, routes) =
-        find_targets(shared, &asked, found, onward, &authorization, &mut targets, env)?;
+        find_targets(shared, &asked, found, onward, &authorization, &mut targets, env)
+            .map_err(refused)?;
     let is_for_sips = is_sips(found.uri_bytes);
     if !targets.is_empty() {
         keep_scheme(&mut targets, is_for_sips);
         if targets.is_empty() {
-            return Err(Refusal::OnlyUnsecured);
+            return Err(refused(Refusal::OnlyUnsecured));
         }
         if let Some(pass) = &found.pass {
             joining::apply(pass, message, &mut targets, env);
             if targets.is_empty() {
                 // The phone has registered anew.
-                return Err(Refusal::Status(Status::TEMPORARILY_UNAVAILABLE.into()));
+                return Err(refused(Refusal::Status(Status::TEMPORARILY_UNAVAILABLE.into())));
             }
         }
         join_flows(&mut targets);

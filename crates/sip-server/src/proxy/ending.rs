@@ -1,14 +1,20 @@
-//! The end of relayed calls, and their records.
+//! The end of relayed calls and of calls that are refused before they are relayed, and their
+//! records.
 
+use super::media::{label_of, uri_of};
 use super::via_branch::Said;
-use crate::core::call_record::{CallRecord, Party, cut};
+use crate::core::call_record::{CallRecord, Party, Unreached, cut};
+use crate::core::config::{Joining, Mode, Relaying};
 use crate::core::event::Env;
+use crate::core::flow::Flow;
+use crate::core::incoming::Incoming;
 use crate::core::output::Event;
+use crate::core::settings::Trust;
 use alloc::boxed::Box;
 use core::net::SocketAddr;
 use relay::{CallReport, Calls};
 use sip::header::CSeq;
-use sip::{HeaderName, Message, Method};
+use sip::{HeaderName, Instant, Message, Method};
 
 /// The end of a call that is not answered, while its INVITE is in progress.
 #[derive(Default)]
@@ -45,7 +51,7 @@ impl Failing {
             Some(_) => Party::Callee,
             None => Party::Server,
         });
-        if let Some(Ok(best)) = best.filter(|_| self.report.is_some()).map(Message::parse) {
+        if let Some(Ok(best)) = best.map(Message::parse) {
             let reason = best.value(HeaderName::Reason).map(cut);
             self.reason = self.reason.take().or(reason);
         }
@@ -68,14 +74,105 @@ impl Failing {
 
     /// Returns the record of the call, whose caller got `response`. The call goes on after a
     /// challenge, or on a branch that another request has opened.
-    pub(super) fn record(self, response: &Message<'_>, env: &Env<'_>) -> Option<Box<CallRecord>> {
-        let report = self.report.filter(|report| report.is_last)?;
+    pub(super) fn record(
+        mut self,
+        response: &Message<'_>,
+        env: &Env<'_>,
+    ) -> Option<Box<CallRecord>> {
+        let report = self.report.take().filter(|report| report.is_last)?;
+        self.record_of(*report, response, env).map(Box::new)
+    }
+
+    /// Returns the record of a call that was refused with `response` before it reached a phone.
+    pub(super) fn record_unreached(
+        self,
+        refused: &Refused<'_, '_>,
+        response: &Message<'_>,
+        env: &Env<'_>,
+    ) -> Option<Box<CallRecord>> {
+        let Refused { request, from, began, is_proven, is_first_leg } = *refused;
+        let said = Said::read(request)?;
+        let parties = [HeaderName::From, HeaderName::To].map(|name| uri_of(request, name));
+        let began = began.since_epoch();
+        let (call_id, tag) = (said.call_id, said.from_tag);
+        let mut report = CallReport::of_unrelayed(call_id, tag, parties, from.remote, began);
+        if from.is_internal() {
+            report.ends[0].label = Some(label_of(request).into());
+        }
+        let mut record = self.record_of(report, response, env)?;
+        if is_first_leg {
+            record.is_joined = true;
+            // The B2BUA is a part of this server.
+            record.ended_by = match record.ended_by {
+                Party::Callee => Party::Server,
+                by => by,
+            };
+        }
+        record.unreached = Some(Unreached { is_proven, is_first_leg });
+        Some(Box::new(record))
+    }
+
+    fn record_of(
+        self,
+        report: CallReport,
+        response: &Message<'_>,
+        env: &Env<'_>,
+    ) -> Option<CallRecord> {
         if matches!(response.status(), Some(401 | 407)) {
             return None;
         }
-        let record = CallRecord::new(*report, self.by?, env.now, env.clock_offset);
-        Some(Box::new(record.with_response(response).with_reason(self.reason.as_deref())))
+        let record = CallRecord::new(report, self.by?, env.now, env.clock_offset);
+        Some(record.with_response(response).with_reason(self.reason.as_deref()))
     }
+}
+
+/// An INVITE that was refused before it reached a phone.
+pub(super) struct Refused<'r, 'm> {
+    pub(super) request: &'r Message<'m>,
+    /// The flow that it came on.
+    pub(super) from: Flow,
+    /// The time of its arrival.
+    pub(super) began: Instant,
+    /// True if its sender is an authenticated user, or at an address of a trusted network.
+    pub(super) is_proven: bool,
+    /// True if the B2BUA has got it.
+    pub(super) is_first_leg: bool,
+}
+
+/// True if a call that came on `flow` and is refused before it reaches a phone has a record: each
+/// call would be relayed.
+pub(super) fn is_recorded(flow: &Flow, env: &Env<'_>) -> bool {
+    let config = &env.settings.config;
+    let relays_all = config.relaying == Relaying::All && config.mode == Mode::Proxy;
+    let joins_all = config.joining == Joining::All && env.settings.has_b2bua();
+    env.relay.is_some() && (relays_all || joins_all || flow.is_internal())
+}
+
+/// Records the refusal of the request `incoming` without a transaction, if it begins a call and
+/// the first message since `sent_before` is its response. The call goes on after a challenge.
+pub(super) fn note_refusal(
+    incoming: &Incoming<'_, '_>,
+    sent_before: usize,
+    is_proven: bool,
+    env: &mut Env<'_>,
+) {
+    let Incoming { message, head, flow, trust, .. } = incoming;
+    let begins_call = head.method == Method::Invite && head.to.tag().is_none();
+    let Some(sent) = env.out.transmits.get(sent_before).filter(|_| begins_call) else { return };
+    if !is_recorded(flow, env) {
+        return;
+    }
+    let sent = &env.out.bytes[sent.range.clone()];
+    let Some(response) = Message::parse(sent).ok().filter(|it| it.status() >= Some(300)) else {
+        return;
+    };
+    let mut failing = Failing::default();
+    failing.answered(false, None);
+    let is_proven = is_proven || *trust == Trust::Trusted;
+    let refused =
+        Refused { request: message, from: *flow, began: env.now, is_proven, is_first_leg: false };
+    let record = failing.record_unreached(&refused, &response, env);
+    env.out.events.extend(record.map(Event::CallEnded));
 }
 
 /// Ends the branch of a relayed call on which `response` refuses the INVITE.

@@ -5,9 +5,10 @@ use super::budget::OverLimit;
 use super::context::Context;
 use super::decide::{Decision, RequestRoute, max_breadth, passed_key, required_of_proxies};
 use super::edge::{is_first_hop, leads_to_domain};
+use super::ending::note_refusal;
 use super::plan::Plan;
 use super::record_route::Names;
-use super::refusal::Refusal;
+use super::refusal::{Refusal, Refused};
 use super::route::Preprocessed;
 use super::stateless;
 use super::tables::Tables;
@@ -38,9 +39,16 @@ pub(super) fn execute<R: RawMutex>(
     decision: Decision,
     env: &mut Env<'_>,
 ) {
+    let sent_before = env.out.transmits.len();
     match decision {
-        Decision::Server => for_server(incoming, env),
-        Decision::Refuse(refusal) => refuse(incoming, &refusal, env),
+        Decision::Server => {
+            for_server(incoming, env);
+            note_refusal(incoming, sent_before, false, env);
+        }
+        Decision::Refuse(Refused { refusal, is_proven }) => {
+            refuse(incoming, &refusal, env);
+            note_refusal(incoming, sent_before, is_proven, env);
+        }
         Decision::Redirect(targets) => redirect(incoming, &targets, env),
         Decision::Forward(route) => forward(tables, incoming, found, route, env),
     }
@@ -153,11 +161,12 @@ fn forward<R: RawMutex>(
     };
     // Memory for the received request, for the forwarded one, and for the state.
     let bytes = 2 * message.as_bytes().len() + Context::STATE;
+    let (sent_before, is_proven) = (env.out.transmits.len(), payers.user.is_some());
     let started = tables.transactions.insert(key, payers, bytes, env, |handle, env| {
         Context::start(handle, message, &Said::of(head), plan, targets, env)
     });
     match started {
-        Ok(()) => {}
+        Ok(()) => return,
         Err(OverLimit::Server) => {
             env.counters.transaction_limit.add();
             refuse_for_now(incoming, Status::SERVICE_UNAVAILABLE, 5, env);
@@ -172,6 +181,7 @@ fn forward<R: RawMutex>(
             );
         }
     }
+    note_refusal(incoming, sent_before, is_proven, env);
 }
 
 /// Sends the request to the best of `targets`. Keeps only a record that an INVITE was forwarded.
@@ -189,11 +199,13 @@ fn forward_statelessly<R: RawMutex>(
     }
     // The first target is the best.
     let Some(target) = targets.first() else { return };
+    let sent_before = env.out.transmits.len();
     let forwarded = stateless::forward(message, head, plan, target, env);
     if let Err(stuck) = forwarded
         && head.method != Method::Ack
     {
         answer(incoming, stuck.status(), env);
+        note_refusal(incoming, sent_before, plan.payers.user.is_some(), env);
     }
 }
 

@@ -181,7 +181,7 @@ pub(super) fn on_answer(
 
 /// The label of the B2BUA, which has sent the INVITE `request`: the Route of its pass has the
 /// Call-ID of the caller's leg.
-fn label_of(request: &Message<'_>) -> String {
+pub(super) fn label_of(request: &Message<'_>) -> String {
     let route = request.elements(HeaderName::Route).next();
     let route = route.and_then(|route| NameAddr::parse(HeaderName::Route, route).ok());
     let call_id = match route.as_ref().map(NameAddr::uri) {

@@ -46,6 +46,13 @@ pub(crate) struct Plan {
     pub(crate) payers: Payers,
 }
 
+impl Plan {
+    /// True if the sender is an authenticated user, or at an address of a trusted network.
+    pub(crate) fn is_proven(&self, env: &Env<'_>) -> bool {
+        self.payers.user.is_some() || env.settings.is_trusted(&self.arrived_on)
+    }
+}
+
 /// Sends `request` to `target` on `flow` according to `plan`. Returns its range in the output
 /// buffer.
 ///
@@ -62,8 +69,7 @@ pub(crate) fn write_request(
     env: &mut Env<'_>,
 ) -> Result<core::ops::Range<usize>, Stuck> {
     let ways = [&plan.arrived_on, flow];
-    let is_proven = plan.payers.user.is_some() || env.settings.is_trusted(&plan.arrived_on);
-    let body = body_of_request(request, ways, is_proven, target, &branch, env);
+    let body = body_of_request(request, ways, plan.is_proven(env), target, &branch, env);
     let body = body.map_err(Stuck::Media)?;
     let path = path_to(target, flow, request, plan, env);
     let before = env.out.transmits.len();

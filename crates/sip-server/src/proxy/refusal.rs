@@ -21,3 +21,17 @@ pub(super) enum Refusal {
     /// This server is about to stop.
     Draining,
 }
+
+/// A request that is not forwarded.
+pub(super) struct Refused {
+    pub(super) refusal: Refusal,
+    /// True if its sender is an authenticated user.
+    pub(super) is_proven: bool,
+}
+
+impl From<Refusal> for Refused {
+    /// The refusal of a request of an unknown sender.
+    fn from(refusal: Refusal) -> Self {
+        Self { refusal, is_proven: false }
+    }
+}

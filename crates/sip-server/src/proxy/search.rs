@@ -11,7 +11,7 @@ use crate::core::settings::Settings;
 use crate::core::source::Source;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
-use sip::{HeaderName, Message, Status};
+use sip::{HeaderName, Instant, Message, Status};
 use smallvec::SmallVec;
 
 /// Maximum length in bytes of the challenges that are collected from all branches.
@@ -20,6 +20,8 @@ const MAX_CHALLENGES: usize = 8192;
 /// The state of a request that has no final response yet.
 pub(super) struct Search {
     pub(super) plan: Plan,
+    /// The time of the request.
+    pub(super) began: Instant,
     /// The request as received.
     pub(super) request: Vec<u8>,
     /// Targets not yet tried, the best last.
@@ -54,11 +56,12 @@ pub(super) struct Aim {
 }
 
 impl Search {
-    pub(super) fn new(plan: Plan, mut targets: Targets) -> Self {
+    pub(super) fn new(plan: Plan, mut targets: Targets, began: Instant) -> Self {
         targets.reverse();
         sort(&mut targets);
         Self {
             plan,
+            began,
             request: Vec::new(),
             waiting: targets,
             spent: SmallVec::new(),

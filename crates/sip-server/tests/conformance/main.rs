@@ -29,3 +29,4 @@ mod tel;
 mod token;
 mod torture;
 mod transports;
+mod unreached;

@@ -12,6 +12,15 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use sip::{HeaderName, Instant, Message, Method};
 
+/// Returns true if `failure` means that the other end no longer knows the call (RFC 3261 section
+/// 12.2.1.2).
+pub(super) const fn is_gone(failure: &Failure) -> bool {
+    matches!(
+        failure,
+        Failure::Refused { status: 408 | 481, .. } | Failure::TimedOut | Failure::Unreachable
+    )
+}
+
 impl Call {
     /// Ends the call: by BYE, by CANCEL, or by a rejection.
     /// The request has the header field lines `lines`.
@@ -87,11 +96,7 @@ impl Call {
     /// 12.2.1.2).
     pub(super) fn ends_by(&mut self, core: &mut Core, failure: &Failure, now: Instant) -> bool {
         // Without a network the calls are kept until it is back, or the session timer ends them.
-        let is_gone = matches!(
-            failure,
-            Failure::Refused { status: 408 | 481, .. } | Failure::TimedOut | Failure::Unreachable
-        );
-        let ends = is_gone && matches!(self.state, State::Established(_));
+        let ends = is_gone(failure) && matches!(self.state, State::Established(_));
         if ends {
             self.send_bye(core, End::Failed(failure.clone()), now);
             // There is no peer to notify of a transfer.

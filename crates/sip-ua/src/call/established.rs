@@ -67,7 +67,7 @@ impl Call {
         if result.method == Method::Refer {
             return self.on_refer_result(core, &result);
         }
-        if self.on_refresh_result(core, &result, now) {
+        if self.on_refresh_result(core, &result, now) || self.on_probe_result(core, &result, now) {
             return;
         }
         let State::Established(established) = &mut self.state else { return };

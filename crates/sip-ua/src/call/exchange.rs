@@ -4,7 +4,6 @@
 use crate::client_transaction::ClientId;
 use crate::core::Core;
 use crate::envelope::Envelope;
-use crate::event::Failure;
 use crate::server_transaction::Asked;
 use alloc::vec::Vec;
 use sip::header::CSeq;
@@ -71,8 +70,8 @@ pub(super) struct Waiting {
     pub(super) at: Instant,
     pub(super) session: Vec<u8>,
     pub(super) tries: u32,
-    /// The reason for its rejection.
-    pub(super) failure: Failure,
+    /// True if the other end has made an offer since, whose answer is newer than this one.
+    pub(super) is_outdated: bool,
 }
 
 impl Exchange {

@@ -3,6 +3,7 @@
 use super::ack::next_hop;
 use super::error::{CallError, CallState};
 use super::exchange::{Exchange, Offer, cseq_of, session_of};
+use super::probe::Probe;
 use super::reliable::{Progress, Responses};
 use super::state::{Call, Cause, Established, Ringing, State, Unacknowledged};
 use super::timer::{SessionTimer, agree, too_brief};
@@ -162,6 +163,7 @@ impl Call {
         let mut established = Established::new(dialog, exchange);
         established.unpracked = ringing.reliable.unacknowledged().map(|rseq| (rseq, ringing.cseq));
         established.timer = agreed.map(|agreed| SessionTimer::start(agreed, now));
+        established.probe = Probe::start(&core.config, now);
         established.is_confirmed = false;
         established.unacknowledged = Some(Unacknowledged::new(
             ringing.invite.key,

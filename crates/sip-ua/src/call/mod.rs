@@ -17,6 +17,7 @@ mod offer_answer;
 mod outgoing;
 mod passed;
 mod prack;
+mod probe;
 mod redirect;
 mod referral;
 mod referred;
@@ -62,6 +63,7 @@ impl Call {
         if let Err(error) = dialog.check_cseq(request) {
             return refuse(core, error.status());
         }
+        self.note_sign(&core.config, now);
         match request.method() {
             Some(Method::Bye) => {
                 refuse(core, 200);
@@ -132,6 +134,7 @@ impl Call {
             State::Established(_) => {
                 self.poll_answer(core, now);
                 self.poll_timer(core, now);
+                self.poll_probe(core, now);
             }
             State::Referred(referred) if referred.until <= now => self.state = State::Over,
             State::Leaving(_) => self.poll_leaving(core, now),

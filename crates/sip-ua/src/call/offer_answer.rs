@@ -105,15 +105,17 @@ impl Call {
         let (id, account) = (self.id, self.account);
         let none = CallError::State(CallState::OfferReceived);
         let (_, exchange) = self.asked().ok_or(none)?;
-        // The deferred offer is older than this description.
-        let waiting = exchange.waiting.take();
-        if let Some(Waiting { failure, tries, .. }) = waiting {
-            let is_moved = tries == 0;
-            core.tell(match is_moved {
-                true => Event::Moved { call: id },
-                false => Event::OfferFailed { call: id, failure },
-            });
-            self.is_moved |= is_moved;
+        // The deferred offer is older than this description: the owner makes it again.
+        match exchange.waiting.take_if(|waiting| waiting.tries == 0) {
+            Some(_) => {
+                core.tell(Event::Moved { call: id });
+                self.is_moved = true;
+            }
+            None => {
+                if let Some(waiting) = &mut exchange.waiting {
+                    waiting.is_outdated = true;
+                }
+            }
         }
         let (dialog, exchange) = self.asked().ok_or(none)?;
         let Some(turn) = exchange.turn.take() else { return Err(none) };
@@ -281,6 +283,7 @@ impl Call {
         if let Some(waiting) = &mut exchange.waiting {
             // The new session replaces the deferred offer.
             waiting.session = session;
+            waiting.is_outdated = false;
             return Ok(());
         }
         if !self.is_free() && !self.is_moved {
@@ -288,9 +291,9 @@ impl Call {
         }
         if core::mem::take(&mut self.is_moved) && !self.is_free() {
             // It is sent as soon as allowed.
-            let failure = Failure::Unreachable;
             if let Some((_, exchange)) = self.current_mut() {
-                exchange.waiting = Some(Waiting { at: now, session, tries: 0, failure });
+                let waiting = Waiting { at: now, session, tries: 0, is_outdated: false };
+                exchange.waiting = Some(waiting);
             }
             return Ok(());
         }
@@ -340,8 +343,12 @@ impl Call {
             return;
         }
         let waiting = self.current_mut().and_then(|(_, exchange)| exchange.waiting.take());
-        if let Some(Waiting { session, tries, .. }) = waiting {
-            self.send_offer(core, session, None, tries + 1, now);
+        match waiting {
+            Some(Waiting { is_outdated: true, .. }) => core.tell(Event::OfferDue { call: self.id }),
+            Some(Waiting { session, tries, .. }) => {
+                self.send_offer(core, session, None, tries + 1, now);
+            }
+            None => {}
         }
     }
 
@@ -399,9 +406,10 @@ impl Call {
                 let failure = Failure::Protocol(Violation::NoAnswer);
                 core.tell(Event::OfferFailed { call, failure });
             }
-            Err((failure, Some(wait))) if sent.tries < MAX_TRIES => {
+            Err((_, Some(wait))) if sent.tries < MAX_TRIES => {
                 let Sent { session, tries, .. } = sent;
-                exchange.waiting = Some(Waiting { at: now + wait, session, tries, failure });
+                let at = now + wait;
+                exchange.waiting = Some(Waiting { at, session, tries, is_outdated: false });
             }
             Err((failure, _)) => {
                 let is_unknown = matches!(failure, Failure::Refused { status: 405 | 501, .. });

@@ -2,6 +2,7 @@
 
 use super::ack::{acknowledge, next_hop};
 use super::exchange::{Offer, Turn, cseq_of, session_of};
+use super::probe::Probe;
 use super::redirect::{Place, Redirects};
 use super::state::{Call, Calling, Cause, Established, State};
 use crate::capabilities;
@@ -183,6 +184,7 @@ impl Call {
             exchange.remote = session;
         }
         let mut established = Established::new(dialog, exchange);
+        established.probe = Probe::start(&core.config, now);
         established.branch = Some(branch);
         let exchange = &mut established.exchange;
         if offer.is_some() && ending.is_none() {

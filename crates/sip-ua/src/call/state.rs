@@ -3,6 +3,7 @@
 use super::ack::SentAck;
 use super::error::{CallError, CallState};
 use super::exchange::{Exchange, Offer};
+use super::probe::Probe;
 use super::redirect::Redirects;
 use super::referral::Referrals;
 use super::reliable::Responses;
@@ -155,6 +156,7 @@ pub(super) struct Established {
     /// acknowledged, and the CSeq of its INVITE.
     pub(super) unpracked: Option<(u32, u32)>,
     pub(super) timer: Option<SessionTimer>,
+    pub(super) probe: Option<Probe>,
     pub(super) referrals: Referrals,
 }
 
@@ -212,6 +214,7 @@ impl Established {
             branch: None,
             unpracked: None,
             timer: None,
+            probe: None,
             referrals: Referrals::default(),
         }
     }
@@ -220,7 +223,8 @@ impl Established {
     pub(super) fn next_timer(&self, is_free: bool) -> Option<Instant> {
         let answer = self.unacknowledged.as_ref().map(|answer| answer.again.min(answer.give_up));
         let timer = self.timer.as_ref().map(|timer| timer.next(is_free));
-        [answer, timer].into_iter().flatten().min()
+        let probe = self.probe.as_ref().map(|probe| probe.at);
+        [answer, timer, probe].into_iter().flatten().min()
     }
 }
 

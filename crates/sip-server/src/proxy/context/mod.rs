@@ -92,7 +92,7 @@ impl Context {
             context.on.extend(context.caller);
             context.back.respond(request, plan.arrived_on.remote, Status::TRYING, env);
         }
-        let mut search = Box::new(Search::new(plan, targets));
+        let mut search = Box::new(Search::new(plan, targets, env.now));
         context.open_next(&mut search, request, env);
         search.request.extend_from_slice(request.as_bytes());
         context.search = Some(search);

@@ -1,6 +1,6 @@
 //! The relayed call that a request begins or ends.
 
-use super::super::ending::{end_branch, end_dialog, on_bye};
+use super::super::ending::{Refused, end_branch, end_dialog, is_recorded, on_bye};
 use super::super::via_branch::{self, Said, ViaBranch};
 use super::Context;
 use crate::core::call_record::Party;
@@ -38,7 +38,9 @@ impl Context {
     pub(super) fn conclude_relayed(&mut self, env: &mut Env<'_>) {
         let (Some(relay), Some(search)) = (env.relay, &mut self.search) else { return };
         let is_invite = self.kind == TransactionKind::Invite;
-        let may_be_relayed = relay.count() > 0 || search.failing.has_report();
+        let may_be_relayed = relay.count() > 0
+            || search.failing.has_report()
+            || is_recorded(&search.plan.arrived_on, env);
         let may_end = is_invite || search.failing.by() == Some(Party::Server);
         if !may_be_relayed || !may_end {
             return;
@@ -65,12 +67,26 @@ impl Context {
             }
         }
         let failing = core::mem::take(&mut search.failing);
+        let is_joined = search.aims.iter().any(|aim| aim.target.detour.is_some());
         // A branch may have been refused, and the call answered on another one.
         if failing.by().is_some()
             && let Ok(response) = Message::parse(self.back.last_response())
             && response.status().is_some_and(|status| status >= 300)
         {
-            env.out.events.extend(failing.record(&response, env).map(Event::CallEnded));
+            let record = match failing.has_report() {
+                true => failing.record(&response, env),
+                false => {
+                    let refused = Refused {
+                        request: &request,
+                        from: search.plan.arrived_on,
+                        began: search.began,
+                        is_proven: search.plan.is_proven(env),
+                        is_first_leg: is_joined,
+                    };
+                    failing.record_unreached(&refused, &response, env)
+                }
+            };
+            env.out.events.extend(record.map(Event::CallEnded));
         }
     }
 }
