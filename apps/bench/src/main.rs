@@ -21,6 +21,7 @@ mod peer;
 mod record;
 mod report;
 mod require;
+mod scenario;
 mod seeds;
 mod series;
 mod ssh;

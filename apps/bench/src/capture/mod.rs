@@ -16,6 +16,7 @@ mod multipart;
 mod packet;
 mod quality;
 pub(crate) mod registrations;
+mod replay;
 mod rtp;
 mod sdp;
 pub(crate) mod sequence;
@@ -34,6 +35,7 @@ mod tunnel;
 mod websocket;
 
 pub(crate) use analysis::{Analysis, SipCounts};
+pub(crate) use replay::rtp_datagrams;
 pub(crate) use sdp::Assumed;
 pub(crate) use tables::Tables;
 

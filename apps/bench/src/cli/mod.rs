@@ -4,6 +4,7 @@ pub(crate) mod capture;
 pub(crate) mod load;
 pub(crate) mod media;
 pub(crate) mod output;
+pub(crate) mod scenario;
 pub(crate) mod seeds;
 pub(crate) mod values;
 
@@ -16,6 +17,7 @@ use clap_complete::Shell;
 use load::LoadArgs;
 use media::MediaArgs;
 pub(crate) use output::OutputArgs;
+use scenario::ScenarioArgs;
 use seeds::SeedsArgs;
 use sip::Duration;
 use std::net::SocketAddr;
@@ -57,6 +59,8 @@ pub(crate) enum Command {
     Srtp(SrtpArgs),
     /// The experiments of the source documents, with the figures of the sources beside ours
     Seeds(SeedsArgs),
+    /// A SIPp scenario file (XML): its calls, messages and response times
+    Scenario(ScenarioArgs),
     /// Message times, delays, retransmissions and RTP figures from captures (pcap, pcapng)
     Capture(CaptureArgs),
     /// A report of one or several records

@@ -7,6 +7,7 @@ use crate::load::links::LinkError;
 use crate::measure::MeasureError;
 use crate::peer::PeerError;
 use crate::report::ReportError;
+use crate::scenario::ScenarioError;
 use crate::sut::{NoServer, SutError};
 use crate::users::UsersError;
 use crate::voice::VoiceError;
@@ -32,6 +33,7 @@ pub(crate) enum CommandError {
     Sut(SutError),
     Report(ReportError),
     Capture(CaptureError),
+    Scenario(ScenarioError),
     PeerCommand(PeerError),
     /// The ideal peer failed.
     Peer(io::Error),
@@ -89,6 +91,7 @@ impl fmt::Display for CommandError {
             Self::Sut(error) => error.fmt(f),
             Self::Report(error) => error.fmt(f),
             Self::Capture(error) => error.fmt(f),
+            Self::Scenario(error) => error.fmt(f),
             Self::PeerCommand(error) => error.fmt(f),
             Self::Peer(error) => write!(f, "the ideal peer does not start: {error}"),
             Self::Ended(name, last_words) => {
@@ -136,6 +139,7 @@ from! {
     NoServer => NoServer,
     ReportError => Report,
     CaptureError => Capture,
+    ScenarioError => Scenario,
     PeerError => PeerCommand,
     VoiceError => Voice,
 }

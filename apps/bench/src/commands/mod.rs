@@ -14,6 +14,7 @@ mod progress;
 mod proxy;
 mod qos;
 mod run;
+mod scenario;
 mod seeds;
 mod session;
 mod srtp;
@@ -166,6 +167,7 @@ fn load_of(command: &mut Command) -> Option<&mut LoadArgs> {
         | Command::Agent(_)
         | Command::Cost(_)
         | Command::Srtp(_)
+        | Command::Scenario(_)
         | Command::Seeds(_)
         | Command::Extras { .. } => None,
     }
@@ -195,6 +197,7 @@ fn run_command(command: &Command, ending: &Arc<AtomicBool>) -> Result<bool, Comm
             crate::cli::write_extras(folder).map(|()| true).map_err(CommandError::Extras)
         }
         Command::Srtp(args) => srtp::execute(args, ending),
+        Command::Scenario(args) => scenario::execute(args, ending),
         Command::Seeds(args) => seeds::execute(args, ending),
     }
 }

@@ -158,6 +158,9 @@ pub(crate) fn check(command: &Command) -> Result<(), CommandError> {
         Command::Srtp(args) => {
             return Ok(args.output.iter().try_for_each(|path| report::check_flood(path))?);
         }
+        Command::Scenario(args) => {
+            return Ok(args.output.iter().try_for_each(|path| report::check_scenario(path))?);
+        }
         Command::Cost(_)
         | Command::Capture(_)
         | Command::Peer(_)

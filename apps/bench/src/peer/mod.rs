@@ -9,7 +9,7 @@ mod args;
 mod counts;
 mod engine;
 pub(crate) mod script;
-mod streams;
+pub(crate) mod streams;
 #[cfg(test)]
 mod tests;
 mod write;

@@ -21,13 +21,13 @@ const MAX_UNSENT: usize = 8 << 20;
 
 /// The id of a connection, distinct from that of a later connection in its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct StreamId {
-    pub(super) index: u32,
-    pub(super) generation: u32,
+pub(crate) struct StreamId {
+    pub(crate) index: u32,
+    pub(crate) generation: u32,
 }
 
 /// An event of a connection.
-pub(super) enum StreamEvent<'a> {
+pub(crate) enum StreamEvent<'a> {
     Opened(StreamId, SocketAddr),
     Closed(SocketAddr),
     Message(StreamId, SocketAddr, &'a [u8]),
@@ -51,7 +51,7 @@ struct Slot {
 }
 
 /// The listener and its connections.
-pub(super) struct Streams {
+pub(crate) struct Streams {
     listener: TcpListener,
     epoll: Epoll,
     slots: Vec<Slot>,
@@ -107,7 +107,7 @@ impl Connection {
 }
 
 impl Streams {
-    pub(super) fn new(listener: TcpListener) -> io::Result<Self> {
+    pub(crate) fn new(listener: TcpListener) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         epoll.add(&listener, EpollEvent::new(EpollFlags::EPOLLIN, LISTENER))?;
@@ -124,12 +124,12 @@ impl Streams {
     }
 
     /// Returns a descriptor that is readable when [`Streams::take`] has events.
-    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
+    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
         self.epoll.0.as_fd()
     }
 
     /// Accepts, reads and writes as far as possible, and passes the events to `each`.
-    pub(super) fn take(&mut self, mut each: impl FnMut(StreamEvent<'_>)) -> io::Result<()> {
+    pub(crate) fn take(&mut self, mut each: impl FnMut(StreamEvent<'_>)) -> io::Result<()> {
         let mut events = [EpollEvent::empty(); 256];
         let count = match self.epoll.wait(&mut events, EpollTimeout::ZERO) {
             Err(nix::errno::Errno::EINTR) => 0,
@@ -207,7 +207,7 @@ impl Streams {
 
     /// Appends `bytes` to the unsent data of a connection; [`Streams::flush`] sends it. Returns
     /// true if the connection exists.
-    pub(super) fn push(&mut self, id: StreamId, bytes: &[u8]) -> bool {
+    pub(crate) fn push(&mut self, id: StreamId, bytes: &[u8]) -> bool {
         let Some(slot) = self.slots.get_mut(id.index as usize) else { return false };
         let Some(connection) =
             slot.connection.as_mut().filter(|_| slot.generation == id.generation)
@@ -226,7 +226,7 @@ impl Streams {
     }
 
     /// Sends the unsent data, as far as the connections accept it.
-    pub(super) fn flush(&mut self) {
+    pub(crate) fn flush(&mut self) {
         let mut to_flush = std::mem::take(&mut self.to_flush);
         for index in to_flush.drain(..) {
             self.flush_one(index);

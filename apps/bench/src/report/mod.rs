@@ -17,6 +17,7 @@ mod html;
 mod junit;
 mod ladder;
 mod markdown;
+mod scenario;
 mod seeds;
 #[cfg(test)]
 mod tests;
@@ -25,6 +26,7 @@ pub(crate) use self::capture::write_capture;
 pub(crate) use self::csv::csv;
 pub(crate) use self::flood::{FloodLine, FloodPoint, check_flood, flood_markdown, write_flood};
 pub(crate) use self::junit::junit;
+pub(crate) use self::scenario::{check_scenario, scenario_json, write_scenario};
 pub(crate) use self::seeds::{Plate, write_seeds};
 
 use crate::record::{FORMAT, Record};

@@ -5,6 +5,7 @@ mod capture;
 mod cli;
 mod commands;
 mod media;
+mod scenario;
 mod seeds;
 mod servers;
 mod support;

@@ -1,0 +1,165 @@
+//! The sockets of a scenario: UDP, connections to the server, or connections that it accepts.
+
+use super::fault::ScenarioError;
+use super::world::Peer;
+use crate::load::links::{Clocks, LinkPlan, Sharing, StreamLinks};
+use crate::peer::streams::{StreamEvent, StreamId, Streams};
+use net::{BATCH, Clock, Inbox, Options, Outbox, Outgoing, Socket};
+use sip::{Instant, Transport};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd as _, BorrowedFd};
+
+/// The longest received datagram.
+const LONGEST: usize = 65_536;
+/// The limit of batches that are read before timers are looked at.
+const BATCHES: usize = 8;
+
+/// The sockets of a scenario.
+pub(super) enum Links {
+    Udp { socket: Box<Socket>, inbox: Box<Inbox>, outbox: Box<Outbox>, unsent: u64 },
+    Client { links: Box<StreamLinks>, local: SocketAddr },
+    Server { streams: Box<Streams>, local: SocketAddr, unsent: u64 },
+}
+
+impl Links {
+    /// Opens the sockets at `local`. Calls of `remote` need a connection, unless over UDP.
+    ///
+    /// # Errors
+    /// [`ScenarioError`] if a socket cannot be opened, or `remote` cannot be reached.
+    pub(super) fn open(
+        transport: Transport,
+        local: SocketAddr,
+        remote: Option<SocketAddr>,
+        clock: Clock,
+    ) -> Result<Self, ScenarioError> {
+        let wrong =
+            |error| ScenarioError::Socket(format!("{}:{local}", transport.uri_name()), error);
+        match (transport, remote) {
+            (Transport::Udp, _) => {
+                let options = Options { is_timed: true, ..Options::default() };
+                let socket = Box::new(Socket::bind(local, options).map_err(wrong)?);
+                let inbox = Box::new(Inbox::new(BATCH, LONGEST));
+                Ok(Self::Udp { socket, inbox, outbox: Box::default(), unsent: 0 })
+            }
+            (Transport::Tcp, Some(target)) => {
+                let plan = LinkPlan {
+                    target,
+                    transport,
+                    sharing: Sharing::Thread,
+                    is_segmenting: false,
+                    users: 1,
+                    local: local.ip(),
+                    tls: None,
+                };
+                let links = StreamLinks::open(&plan, clock)
+                    .map_err(|error| ScenarioError::Usage(error.to_string()))?;
+                let local = links.address().map_err(wrong)?;
+                Ok(Self::Client { links: Box::new(links), local })
+            }
+            (Transport::Tcp, None) => {
+                let listener = net::listen(local).map_err(wrong)?;
+                let local = listener.local_addr().map_err(wrong)?;
+                let streams = Box::new(Streams::new(listener).map_err(wrong)?);
+                Ok(Self::Server { streams, local, unsent: 0 })
+            }
+            _ => Err(ScenarioError::Usage(format!(
+                "scenarios run over udp: and tcp:, not over {}:",
+                transport.uri_name()
+            ))),
+        }
+    }
+
+    /// Returns the local address in messages.
+    pub(super) fn address(&self) -> SocketAddr {
+        match self {
+            Self::Udp { socket, .. } => socket.address(),
+            Self::Client { local, .. } | Self::Server { local, .. } => *local,
+        }
+    }
+
+    /// Returns the number of messages that could not be sent, and of datagrams that the kernel
+    /// dropped.
+    pub(super) fn failures(&self) -> (u64, u64) {
+        match self {
+            Self::Udp { socket, unsent, .. } => {
+                (unsent + u64::from(socket.unsent()), socket.dropped().into())
+            }
+            Self::Client { links, .. } => (links.counts().unsent, 0),
+            Self::Server { unsent, .. } => (*unsent, 0),
+        }
+    }
+
+    /// Returns the descriptor that is readable when messages wait.
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Udp { socket, .. } => socket.as_fd(),
+            Self::Client { links, .. } => links.poll_fd(),
+            Self::Server { streams, .. } => streams.as_fd(),
+        }
+    }
+
+    /// Passes each message that waits to `each`, with the time of its receipt.
+    pub(super) fn receive(&mut self, clock: &Clock, each: &mut dyn FnMut(Peer, &[u8], Instant)) {
+        match self {
+            Self::Udp { socket, inbox, .. } => {
+                for _ in 0..BATCHES {
+                    let clocks = Clocks::read(clock);
+                    // An error of the socket shows as timeouts.
+                    let received = inbox.receive(socket, |datagram| {
+                        let peer = Peer { address: datagram.remote, connection: None };
+                        each(peer, datagram.bytes, clocks.time_of(datagram.at));
+                    });
+                    if received.unwrap_or_default() < BATCH {
+                        break;
+                    }
+                }
+            }
+            Self::Client { links, .. } => {
+                links.receive(&mut |incoming| {
+                    let connection = Some((incoming.link, 0));
+                    let peer = Peer { address: incoming.remote, connection };
+                    each(peer, incoming.bytes, incoming.received);
+                });
+            }
+            Self::Server { streams, .. } => {
+                let now = clock.now();
+                let taken = streams.take(|event| {
+                    if let StreamEvent::Message(id, address, bytes) = event {
+                        let connection = Some((id.index, id.generation));
+                        each(Peer { address, connection }, bytes, now);
+                    }
+                });
+                // A connection that failed has been closed.
+                let _ = taken;
+            }
+        }
+    }
+
+    /// Sends messages in order.
+    pub(super) fn send(&mut self, messages: &[(Peer, Vec<u8>)]) {
+        match self {
+            Self::Udp { socket, outbox, unsent, .. } => {
+                let local = socket.address().ip();
+                let datagrams = messages.iter().map(|(peer, bytes)| Outgoing {
+                    remote: Some(peer.address),
+                    local,
+                    bytes,
+                });
+                outbox.send(socket, datagrams, |_| *unsent += 1);
+            }
+            Self::Client { links, .. } => {
+                for (peer, bytes) in messages {
+                    links.say(peer.connection.map_or(0, |(link, _)| link), bytes);
+                }
+            }
+            Self::Server { streams, unsent, .. } => {
+                for (peer, bytes) in messages {
+                    let Some((index, generation)) = peer.connection else { continue };
+                    let is_sent = streams.push(StreamId { index, generation }, bytes);
+                    *unsent += u64::from(!is_sent);
+                }
+                streams.flush();
+            }
+        }
+    }
+}

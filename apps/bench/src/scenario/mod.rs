@@ -1,0 +1,38 @@
+//! Scenario files: an interpreter of SIPp's XML.
+//!
+//! A file is read into a [`script`], whose steps the calls of the [`engine`] go through. The subset
+//! of elements, attributes and keywords is in docs/benchmark.md; all others are refused with their
+//! place in the file.
+
+mod action;
+mod air;
+mod call;
+mod chance;
+mod counts;
+mod default;
+mod dialog;
+mod digest;
+mod engine;
+mod expand;
+mod fault;
+mod fields;
+mod links;
+mod message;
+mod names;
+mod pattern;
+mod perform;
+mod recording;
+#[cfg(test)]
+mod rig;
+mod run;
+mod script;
+mod table;
+mod template;
+mod value;
+mod world;
+mod xml;
+
+pub(crate) use fault::ScenarioError;
+pub(crate) use run::{Glance, Outcome, Plan, Scenario};
+pub(crate) use table::cells;
+pub(crate) use world::Settings;

@@ -1,0 +1,264 @@
+//! Scenario files, run by SIPp and by `scenario`, against each other and against the same servers.
+
+use super::servers::{barebell, turn};
+use super::support::{BENCH, Ended, bench_in, interrupt};
+use serde_json::Value;
+use std::net::UdpSocket;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The scenario files of these tests.
+const FILES: [(&str, &str); 4] = [
+    ("call.xml", include_str!("../scenarios/call.xml")),
+    ("answer.xml", include_str!("../scenarios/answer.xml")),
+    ("register.xml", include_str!("../scenarios/register.xml")),
+    ("play.xml", include_str!("../scenarios/play.xml")),
+];
+
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in FILES {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    folder
+}
+
+fn free_port() -> u16 {
+    UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// A program in the background, killed at the end.
+struct Background(Child);
+
+impl Background {
+    fn start(program: &str, folder: &Path, line: &str) -> Self {
+        let child = Command::new(program)
+            .args(line.split_whitespace())
+            .current_dir(folder)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn();
+        Self(child.unwrap_or_else(|error| {
+            panic!("{program}: {error}; on Debian, apt-get install sip-tester")
+        }))
+    }
+
+    /// Waits for its end.
+    fn ended(mut self) -> Ended {
+        let child = std::mem::replace(&mut self.0, Command::new("true").spawn().unwrap());
+        child.wait_with_output().unwrap().into()
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Waits until a program has bound the UDP port.
+fn wait_for(port: u16) {
+    let start = Instant::now();
+    while UdpSocket::bind(("127.0.0.1", port)).is_ok() {
+        assert!(start.elapsed() < Duration::from_secs(30), "no program is at port {port}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Runs SIPp, and returns its status and the last counts of its messages by column.
+fn sipp(folder: &Path, port: u16, line: &str) -> (i32, Vec<(String, u64)>) {
+    let line = format!(
+        "127.0.0.1:{port} -i 127.0.0.1 -nostdin -timeout 60s -trace_counts -f 1 -m 20 -r 50 {line}"
+    );
+    let ended = Background::start("sipp", folder, &line).ended();
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let file = files.into_iter().find(|path| path.to_string_lossy().ends_with("_counts.csv"));
+    let file = file.unwrap_or_else(|| panic!("SIPp has written no counts: {ended:?}"));
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::remove_file(file).unwrap();
+    let mut lines = text.lines();
+    let names = lines.next().unwrap().split(';');
+    let values = lines.next_back().unwrap().split(';');
+    let counts = names
+        .zip(values)
+        .filter_map(|(name, value)| Some((name.to_owned(), value.trim().parse().ok()?)));
+    (ended.status, counts.collect())
+}
+
+/// Runs `scenario`, and returns its status and its figures.
+fn ours(folder: &Path, line: &str) -> (i32, Value) {
+    let ended = bench_in(folder, &format!("scenario {line} --json --quiet"));
+    let figures = serde_json::from_str(&ended.out);
+    (ended.status, figures.unwrap_or_else(|error| panic!("{error}: {ended:?}")))
+}
+
+/// Asserts that the messages of each step that SIPp has counted are those of `figures`.
+#[track_caller]
+fn assert_same(theirs: &[(String, u64)], figures: &Value) {
+    let steps = figures["counts"]["steps"].as_array().unwrap();
+    let mut compared = 0;
+    for (name, count) in theirs {
+        // Columns such as 0_INVITE_Sent, 3_200_Recv, 3_200_Unexp.
+        let Some((step, rest)) = name.split_once('_') else { continue };
+        let Ok(step) = step.parse::<usize>() else { continue };
+        let key = match rest.rsplit('_').next().unwrap_or_default() {
+            "Sent" | "Recv" => "count",
+            "Unexp" => "unexpected",
+            _ => continue,
+        };
+        compared += 1;
+        assert_eq!(steps[step][key].as_u64(), Some(*count), "{name}: {theirs:?}\n{figures:#}");
+    }
+    assert!(compared >= 5, "{theirs:?}");
+}
+
+/// Barebell with the users of users.csv, at a port of its own.
+struct Server {
+    program: Background,
+    port: u16,
+}
+
+impl Server {
+    fn start(folder: &Path) -> Self {
+        let users: String = (0..20).map(|user| format!("user{user}:secret{user}\n")).collect();
+        std::fs::write(folder.join("users"), &users).unwrap();
+        let line = |user| {
+            format!("user{user};[authentication username=user{user} password=secret{user}]\n")
+        };
+        let fields: String = (0..20).map(line).collect();
+        std::fs::write(folder.join("users.csv"), format!("SEQUENTIAL\n{fields}")).unwrap();
+        let text =
+            "[authentication]\nalgorithms = [\"MD5\"]\n[limits]\ntrusted = [\"127.0.0.0/8\"]\n";
+        std::fs::write(folder.join("barebell.toml"), text).unwrap();
+        let program = barebell().display().to_string();
+        let import = "user import --domain bench.example --data data users";
+        let ended = Background::start(&program, folder, import).ended();
+        assert_eq!(ended.status, 0, "{ended:?}");
+        let port = free_port();
+        let line = format!(
+            "serve --config barebell.toml --data data --domain bench.example --auth on --listen \
+             udp:127.0.0.1:{port} --workers 1"
+        );
+        let program = Background::start(&program, folder, &line);
+        wait_for(port);
+        Self { program, port }
+    }
+}
+
+#[test]
+fn sipp_and_ours_have_the_same_counts_at_sipp_s_uas() {
+    let _turn = turn();
+    let (folder, port) = (folder(), free_port());
+    let uas = format!("-sn uas -i 127.0.0.1 -p {port} -nostdin");
+    let _uas = Background::start("sipp", folder.path(), &uas);
+    wait_for(port);
+    let (status, theirs) = sipp(folder.path(), port, "-sf call.xml");
+    assert_eq!(status, 0, "{theirs:?}");
+    let line = format!("call.xml --target udp:127.0.0.1:{port} --calls 20 --rate 50");
+    let (status, figures) = ours(folder.path(), &line);
+    assert_eq!(status, 0, "{figures:#}");
+    assert_eq!(figures["counts"]["succeeded"], 20);
+    assert_same(&theirs, &figures);
+    // The same scenario is refused with line and column once it has an unknown attribute.
+    let path = folder.path().join("call.xml");
+    let text = std::fs::read_to_string(&path).unwrap().replace("rrs=\"true\"", "colour=\"red\"");
+    std::fs::write(path, text).unwrap();
+    let ended = bench_in(folder.path(), &format!("scenario {line}"));
+    assert_eq!(ended.status, 2, "{ended:?}");
+    assert!(ended.err.contains("call.xml, line 28, column 3: the attribute colour"), "{ended:?}");
+}
+
+#[test]
+fn a_digest_registration_from_a_file_has_the_same_counts_at_barebell() {
+    let _turn = turn();
+    let folder = folder();
+    let server = Server::start(folder.path());
+    let line = "-sf register.xml -inf users.csv -key domain bench.example";
+    let (status, theirs) = sipp(folder.path(), server.port, line);
+    assert_eq!(status, 0, "{theirs:?}");
+    let line = format!(
+        "register.xml --target udp:127.0.0.1:{} --calls 20 --rate 50 --inf users.csv --key domain \
+         bench.example",
+        server.port
+    );
+    let (status, figures) = ours(folder.path(), &line);
+    assert_eq!(status, 0, "{figures:#}");
+    assert_eq!(figures["counts"]["steps"][3]["count"], 20, "each is challenged: {figures:#}");
+    assert_eq!(figures["counts"]["response_times"]["register"]["count"], 20);
+    assert_same(&theirs, &figures);
+    // With wrong passwords the second REGISTER is refused.
+    let text = std::fs::read_to_string(folder.path().join("users.csv")).unwrap();
+    std::fs::write(folder.path().join("users.csv"), text.replace("secret", "wrong")).unwrap();
+    let (status, figures) = ours(folder.path(), &line);
+    assert_eq!(status, 1, "{figures:#}");
+    assert_eq!(figures["counts"]["causes"]["unexpected_message"], 20);
+    drop(server.program);
+}
+
+#[test]
+fn calls_to_an_absent_user_fail_with_the_same_counts() {
+    let _turn = turn();
+    let folder = folder();
+    let server = Server::start(folder.path());
+    let line = "-sf call.xml -s nobody";
+    let (status, theirs) = sipp(folder.path(), server.port, line);
+    assert_eq!(status, 1, "{theirs:?}");
+    let line = format!(
+        "call.xml --to sip:nobody@127.0.0.1:{} --calls 20 --rate 50 -o report.json -o report.md",
+        server.port
+    );
+    let (status, figures) = ours(folder.path(), &line);
+    assert_eq!((status, &figures["counts"]["failed"]), (1, &20.into()), "{figures:#}");
+    assert_same(&theirs, &figures);
+    let read = std::fs::read_to_string(folder.path().join("report.json")).unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&read).unwrap(), figures);
+    let page = std::fs::read_to_string(folder.path().join("report.md")).unwrap();
+    assert!(page.contains("failed, unexpected message"), "{page}");
+}
+
+#[test]
+fn sipp_calls_our_callee() {
+    let _turn = turn();
+    let (folder, port) = (folder(), free_port());
+    let line =
+        format!("scenario answer.xml --listen udp:127.0.0.1:{port} --calls 20 --json --quiet");
+    let callee = Background::start(BENCH, folder.path(), &line);
+    wait_for(port);
+    let (status, theirs) = sipp(folder.path(), port, "-sn uac");
+    assert_eq!(status, 0, "{theirs:?}");
+    let ended = callee.ended();
+    assert_eq!(ended.status, 0, "{ended:?}");
+    let figures: Value = serde_json::from_str(&ended.out).unwrap();
+    let counts: Vec<_> = figures["counts"]["steps"].as_array().unwrap().iter().collect();
+    assert!(counts.iter().all(|step| step["count"] == 20), "{figures:#}");
+}
+
+#[test]
+fn ours_call_each_other_over_tcp_with_audio_that_comes_back() {
+    let _turn = turn();
+    let (folder, port) = (folder(), free_port());
+    std::fs::write(folder.path().join("tone.ul"), vec![0xff; 4000]).unwrap();
+    let line =
+        format!("scenario answer.xml --listen tcp:127.0.0.1:{port} --rtp-echo --json --quiet");
+    let callee = Background::start(BENCH, folder.path(), &line);
+    let start = Instant::now();
+    while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+        assert!(start.elapsed() < Duration::from_secs(30), "the callee does not listen");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let line = format!("play.xml --target tcp:127.0.0.1:{port} --calls 2");
+    let (status, figures) = ours(folder.path(), &line);
+    assert_eq!(status, 0, "{figures:#}");
+    // Two calls, each with two times 25 packets of audio, and seven for each digit.
+    let media = &figures["media"];
+    assert_eq!((&media["sent"], &media["received"]), (&128.into(), &128.into()), "{media}");
+    interrupt(&callee.0);
+    let ended = callee.ended();
+    assert_eq!(ended.status, 0, "{ended:?}");
+    let figures: Value = serde_json::from_str(&ended.out).unwrap();
+    assert_eq!(figures["media"]["echoed"], 128, "{figures:#}");
+    assert_eq!(figures["counts"]["succeeded"], 2, "{figures:#}");
+}
