@@ -77,7 +77,12 @@ impl Received {
         self.message().method() == Some(Method::new(method.as_bytes()))
     }
 
-    fn cseq(&self) -> CSeq<'_> {
+    /// The CSeq.
+    ///
+    /// # Panics
+    /// There is none, or it is malformed.
+    #[must_use]
+    pub fn cseq(&self) -> CSeq<'_> {
         let cseq = CSeq::parse(self.value(HeaderName::CSeq).as_bytes());
         cseq.unwrap_or_else(|error| panic!("{error} {self}"))
     }
