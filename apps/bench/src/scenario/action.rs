@@ -58,7 +58,7 @@ pub(super) enum Action {
     Pause(bool),
 }
 
-/// The part of a message in which a regular expression is matched.
+/// The text that a regular expression has to match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Area {
     Message,

@@ -6,7 +6,7 @@ use super::dialog::Dialog;
 use super::expand::expand;
 use super::message;
 use super::perform::perform;
-use super::script::{Expected, Kind, Optional, Pause, Receive, Step};
+use super::script::{Expected, Kind, Need, Pause, Receive, Step};
 use super::world::World;
 use sip::{Duration, Instant};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -15,7 +15,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 const T2: Duration = Duration::from_secs(4);
 /// The number of steps without waiting after which a loop has no end.
 const ENDLESS: usize = 100_000;
-/// The number of received messages whose retransmissions are recognized.
+/// The number of received messages that are remembered, to recognize retransmissions.
 const REMEMBERED: usize = 8;
 
 /// A call.
@@ -321,7 +321,7 @@ impl Call {
             && step.test.is_none_or(|test| self.dialog.get(test, world).is_set());
         if let Some(target) = jump {
             self.step = target;
-        } else if receive.optional == Optional::Required || branches {
+        } else if receive.optional == Need::Required || branches {
             self.step = at;
             self.step = self.following(&step, world);
         } else {
@@ -385,15 +385,15 @@ impl Call {
         for at in self.step..steps.len() {
             match receive(at) {
                 Some(receive) if self.matches(receive, bytes) => return Some(at),
-                Some(receive) if receive.optional != Optional::Required => {}
+                Some(receive) if receive.optional != Need::Required => {}
                 _ => break,
             }
         }
         let mut is_contiguous = true;
         for at in (0..self.step.min(steps.len())).rev() {
-            let optional = receive(at).map_or(Optional::Required, |receive| receive.optional);
-            is_contiguous &= optional != Optional::Required;
-            let is_open = is_contiguous || optional == Optional::Global;
+            let optional = receive(at).map_or(Need::Required, |receive| receive.optional);
+            is_contiguous &= optional != Need::Required;
+            let is_open = is_contiguous || optional == Need::Global;
             if is_open && receive(at).is_some_and(|receive| self.matches(receive, bytes)) {
                 return Some(at);
             }

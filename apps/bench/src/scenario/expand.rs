@@ -83,7 +83,7 @@ impl Writing {
     fn ip(&mut self, address: SocketAddr, is_bracketed: bool) {
         match address {
             SocketAddr::V6(address) if is_bracketed => {
-                self.show(format_args!("[{}]", address.ip()))
+                self.show(format_args!("[{}]", address.ip()));
             }
             _ => self.show(address.ip()),
         }

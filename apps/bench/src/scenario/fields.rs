@@ -1,9 +1,9 @@
-//! Files of fields (`--inf`): lines of values, one of which each call uses.
+//! Files of fields (`--inf`): each call uses a line of values.
 
 use super::fault::ScenarioError;
 use std::path::{Path, PathBuf};
 
-/// The order in which calls take lines.
+/// The order of lines over calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
     Sequential,

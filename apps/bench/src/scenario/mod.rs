@@ -1,7 +1,7 @@
 //! Scenario files: an interpreter of SIPp's XML.
 //!
-//! A file is read into a [`script`], whose steps the calls of the [`engine`] go through. The subset
-//! of elements, attributes and keywords is in docs/benchmark.md; all others are refused with their
+//! A file is read into a [`script`], and the calls of the [`engine`] go through its steps. The
+//! subset of elements, attributes and keywords is in docs/benchmark.md; all others are refused with their
 //! place in the file.
 
 mod action;

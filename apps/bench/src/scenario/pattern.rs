@@ -8,7 +8,7 @@ const LARGEST: usize = 4 << 20;
 /// Compiles an extended regular expression of POSIX.
 ///
 /// # Errors
-/// A message if it is none.
+/// A message if the expression is invalid.
 pub(super) fn compile(text: &str) -> Result<Regex, String> {
     RegexBuilder::new(&translate(text))
         .unicode(false)

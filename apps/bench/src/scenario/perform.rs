@@ -170,7 +170,7 @@ fn variable_number(variable: Variable, dialog: &Dialog, world: &mut World) -> f6
     dialog.get(variable, world).number().unwrap_or_default()
 }
 
-/// Returns the part of a message in which an expression is matched.
+/// Returns the part of a message that an expression has to match.
 fn found<'a>(last: &'a [u8], area: &Area) -> Option<&'a [u8]> {
     match area {
         Area::Message => Some(last),

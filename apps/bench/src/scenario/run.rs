@@ -132,7 +132,7 @@ impl Scenario {
             return Err(ScenarioError::Usage(text.to_owned()));
         }
         let remote = plan.remote.filter(|_| !script.is_server);
-        let links = Links::open(plan.transport, plan.local, remote, clock.clone())?;
+        let links = Links::open(plan.transport, plan.local, remote, clock)?;
         let mut settings = plan.settings.clone();
         settings.local = links.address();
         let air = Air::open(settings.media, plan.echoes, plan.seed)?;

@@ -82,7 +82,7 @@ pub(super) struct Send {
 #[derive(Clone, Debug)]
 pub(super) struct Receive {
     pub(super) expected: Expected,
-    pub(super) optional: Optional,
+    pub(super) optional: Need,
     pub(super) timeout: Option<Duration>,
     pub(super) on_timeout: Option<usize>,
     /// Record-Route and Contact are stored.
@@ -104,7 +104,7 @@ pub(super) enum Expected {
 
 /// The need for a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Optional {
+pub(super) enum Need {
     Required,
     Optional,
     /// It may also come at any later step.
@@ -291,7 +291,7 @@ fn step(element: &Element, section: &mut Section, names: &mut Names) -> Result<(
             if let Some(name) = element.get("ontimeout") {
                 section.on_timeout.push((number_of, name.to_owned(), element.place));
             }
-            section.optional = (receive.optional != Optional::Required).then_some(element.place);
+            section.optional = (receive.optional != Need::Required).then_some(element.place);
             (Kind::Receive(receive), label)
         }
         "pause" => {
@@ -417,12 +417,12 @@ fn receive(element: &Element, names: &mut Names) -> Result<(Receive, String), Fa
         _ => return Err(element.fault("<recv> needs response=\"...\" or request=\"...\"")),
     };
     let optional = match element.get("optional") {
-        Some("global") => Optional::Global,
-        _ if truth(element, "optional")? => Optional::Optional,
-        _ => Optional::Required,
+        Some("global") => Need::Global,
+        _ if truth(element, "optional")? => Need::Optional,
+        _ => Need::Required,
     };
     let what = element.get("response").or_else(|| element.get("request")).unwrap_or_default();
-    let mark = if optional == Optional::Required { "" } else { " (optional)" };
+    let mark = if optional == Need::Required { "" } else { " (optional)" };
     let receive = Receive {
         expected,
         optional,

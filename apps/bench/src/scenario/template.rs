@@ -55,7 +55,7 @@ pub(super) enum Keyword {
     LastCSeq(i64),
     LastRequestUri,
     Variable(Variable),
-    /// A field of a file of `--inf`, by the numbers of both; the line is that of the call, or given.
+    /// A field of a file of `--inf`, by the numbers of both; the line is the call's, or given.
     Field(usize, usize, Option<Box<Template>>),
     /// User and password, where given.
     Authentication(Option<Box<Template>>, Option<Box<Template>>),
@@ -86,9 +86,10 @@ impl Template {
         let last = lines.iter().rposition(is_filled);
         let mut template = Self::default();
         let mut has_body = false;
-        for at in first.unwrap_or(0)..last.map_or(0, |last| last + 1) {
-            let line = lines[at].trim_start();
-            let indent = lines[at].chars().count() - line.chars().count();
+        let used = first.zip(last).map_or(0..0, |(first, last)| first..last + 1);
+        for (at, whole) in lines.iter().enumerate().take(used.end).skip(used.start) {
+            let line = whole.trim_start();
+            let indent = whole.chars().count() - line.chars().count();
             let column = if at == 0 { start.column + indent } else { 1 + indent };
             has_body |= line.is_empty();
             template.push_line(line, Place { line: start.line + at, column }, names)?;

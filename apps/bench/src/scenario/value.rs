@@ -15,8 +15,8 @@ pub(super) enum Value {
 }
 
 impl Value {
-    /// Returns true if a branch on the variable is taken: it has a value, and is not the result of a
-    /// failed test.
+    /// Returns true if a branch on the variable is taken: it has a value, and is not the result of
+    /// a failed test.
     pub(super) const fn is_set(&self) -> bool {
         !matches!(self, Self::Unset | Self::Truth(false))
     }
