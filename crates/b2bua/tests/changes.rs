@@ -70,7 +70,7 @@ fn a_refused_offer_leaves_the_session() {
 }
 
 #[test]
-fn one_of_two_crossing_offers_is_made_and_no_party_waits() {
+fn crossing_offers_are_made_one_after_the_other_and_no_party_waits() {
     for seed in 0..100 {
         let mut rig = Rig::new(seed, &Rig::phones(2));
         let (caller, callee) = rig.establish(0, 1);
@@ -100,7 +100,11 @@ fn one_of_two_crossing_offers_is_made_and_no_party_waits() {
                             answered += 1;
                             told[phone] = true;
                         }
-                        // The offer of the other party is newer.
+                        // The offer of the other party was first.
+                        Event::OfferDue { .. } => {
+                            let offer = offers[phone].clone();
+                            rig.act(phone, |it, now| it.offer(now, calls[phone], offer));
+                        }
                         Event::OfferFailed { failure, .. } => {
                             assert_eq!(failure.status(), 491);
                             told[phone] = true;

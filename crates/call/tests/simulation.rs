@@ -316,6 +316,7 @@ fn a_held_end_hears_silence_and_the_sound_returns() {
 fn both_ends_may_hold_at_the_same_time() {
     let mut rig = Rig::new(5, lossy(0), 2);
     rig.connect([Security::Optional; 2]);
+    rig.pass(Duration::from_secs(1));
     for holds in [true, false] {
         for side in [0, 1] {
             rig.act(side, |call, agent, now, random| call.hold(agent, now, holds, random))
