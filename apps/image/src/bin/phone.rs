@@ -35,7 +35,7 @@ fn run(boot: &Boot) -> ! {
     }
 }
 
-/// Opens the sound device. Without one, or if no sound is to be played, there is none.
+/// Opens the sound device, if sound is to be played.
 fn open_sound(options: &Options, functions: &[Function], log: &mut Log) -> Box<dyn Sound> {
     if matches!(options.sound, Sounds::Echo | Sounds::Silence) {
         return Box::new(Mute);
