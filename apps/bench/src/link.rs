@@ -80,7 +80,10 @@ impl Drop for Link {
 }
 
 /// Runs a system command.
-fn run(line: &str) -> io::Result<()> {
+///
+/// # Errors
+/// It is not installed, or fails.
+pub(crate) fn run(line: &str) -> io::Result<()> {
     let mut words = line.split(' ');
     let program = words.next().unwrap_or_default();
     let output = Command::new(program).args(words).output().map_err(|error| {

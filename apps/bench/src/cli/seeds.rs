@@ -16,6 +16,10 @@ pub(crate) struct SeedsArgs {
     /// The servers
     #[arg(long, value_name = "SYSTEM", default_values = ["barebell", "kamailio"])]
     pub(crate) sut: Vec<String>,
+    /// The folder with the images of the bare machine, `server` and `phone` [default: that of this
+    /// program, or target/image]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) images: Option<PathBuf>,
     /// The folder for the page, its figures and all records. Records of parts that are not measured
     /// now are kept, and stay on the page
     #[arg(long, short, value_name = "DIR", default_value = "barebell-bench-seeds")]

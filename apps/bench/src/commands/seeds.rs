@@ -8,9 +8,9 @@ use crate::cli::seeds::SeedsArgs;
 use crate::console::{complain, print};
 use crate::seeds::ours::{Found, Results};
 use crate::seeds::part::{Job, Part, Scope, Work};
-use crate::seeds::phones::{self, Phones};
+use crate::seeds::softphone::{Installed, Kind};
 use crate::seeds::source::Source;
-use crate::seeds::{profile, srtp_steps};
+use crate::seeds::{bare, phones, profile, srtp_steps};
 use crate::{report, sut};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -35,11 +35,14 @@ pub(crate) fn execute(args: &SeedsArgs, ending: &Arc<AtomicBool>) -> Result<bool
         return print(&source.page()).map(|()| true).map_err(CommandError::Print);
     }
     let mut absent = Vec::new();
+    let servers = installed(args.sut.iter().map(String::as_str), &mut absent);
+    let phones = installed_phones(&mut absent);
     let scope = Scope {
         is_full: args.full,
-        servers: installed(args.sut.iter().map(String::as_str), &mut absent),
+        servers,
         transcoders: installed(TRANSCODERS, &mut absent),
-        phones: phones(&mut absent),
+        bare: bare::find(args.images.as_deref(), &phones, &mut absent),
+        phones,
         profiler: sut::find("perf"),
         is_root: is_root(),
     };
@@ -116,17 +119,18 @@ fn installed<'a>(
     systems.into_iter().filter(is_there).map(str::to_owned).collect()
 }
 
-/// Returns the phones, if ours is installed; what is not goes to `absent`.
-fn phones(absent: &mut Vec<String>) -> Option<Phones> {
-    let mut find = |name: &str| {
-        let found = sut::find(name);
+/// Returns the installed phones; the others go to `absent`.
+fn installed_phones(absent: &mut Vec<String>) -> Installed {
+    let find = |kind: Kind| {
+        let (program, package) = kind.program();
+        let found = sut::find(program);
         if found.is_none() {
-            absent.push(format!("without calls of {name}, which is not installed"));
+            let how = package.map(|name| format!(" (Debian: {name})")).unwrap_or_default();
+            absent.push(format!("without {}, which is not installed{how}", kind.name()));
         }
-        found
+        Some((kind, found?))
     };
-    let other = find(phones::OTHER);
-    find(phones::OURS).map(|ours| Phones { ours, other })
+    Installed(Kind::ALL.into_iter().filter_map(find).collect())
 }
 
 fn is_root() -> bool {
@@ -186,7 +190,7 @@ fn measure(
     let program =
         std::env::current_exe().map_err(|error| wrong(Path::new("/proc/self/exe"), error))?;
     let data = file.with_extension("perf");
-    let mut command = match &job.work {
+    let command = match &job.work {
         Work::Command(words) => {
             let mut command = Command::new(&program);
             command.args(words);
@@ -196,6 +200,31 @@ fn measure(
             let mut command = profile::recording(profiler, &data, &program);
             command.args(words);
             command
+        }
+        Work::Bare { equipment, words } => {
+            let profile = file.with_extension("toml");
+            fs::write(&profile, bare::profile(equipment))
+                .map_err(|error| wrong(&profile, error))?;
+            let mut command = Command::new(&program);
+            command.args(words).arg("--sut").arg(&profile);
+            let run = || run(command, job, &file, ending, clock).map_err(io::Error::other);
+            return Ok(bare::in_lan(run).unwrap_or_else(|error| Ended::Failed(error.to_string())));
+        }
+        Work::Matrix(equipment) => {
+            let is_quiet = clock.is_quiet;
+            clock.clear();
+            let mut tell = |call: &bare::Call| {
+                if !is_quiet || call.failure.is_some() {
+                    complain(call);
+                }
+            };
+            let calls = match bare::matrix(equipment, ending, &mut tell) {
+                Ok(calls) => calls,
+                Err(error) => return Ok(Ended::Failed(error.to_string())),
+            };
+            let is_well = calls.iter().all(|call| call.failure.is_none());
+            let ended = if is_well { Ended::Well } else { Ended::NotValid };
+            return write(&file, &calls).map(|()| ended);
         }
         Work::Srtp { rounds } => {
             let costs = srtp_steps::measure(*rounds).map_err(CommandError::Flood)?;
@@ -213,10 +242,23 @@ fn measure(
             };
         }
     };
+    run(command, job, &file, ending, clock)
+}
+
+/// Runs a command that writes the record, and under a profiler the record of functions.
+fn run(
+    mut command: Command,
+    job: &Job,
+    file: &Path,
+    ending: &AtomicBool,
+    clock: &mut Clock,
+) -> Result<Ended, CommandError> {
+    let program = PathBuf::from(command.get_program());
+    let folder = file.parent().unwrap_or(Path::new(""));
     let log = file.with_extension("txt");
     let output = File::create(&log).map_err(|error| wrong(&log, error))?;
     let errors = output.try_clone().map_err(|error| wrong(&log, error))?;
-    command.arg("-o").arg(&file).arg("-o").arg(file.with_extension("html"));
+    command.arg("-o").arg(file).arg("-o").arg(file.with_extension("html"));
     command.stdout(output).stderr(errors);
     let child = command.spawn().map_err(|error| wrong(&program, error))?;
     let status = wait(child, ending, clock).map_err(|error| wrong(&program, error))?;
@@ -227,7 +269,7 @@ fn measure(
         return Ok(Ended::Failed(last.trim_start_matches("barebell-bench: ").to_owned()));
     }
     if let Work::Profiled { profiler, process, .. } = &job.work {
-        match profile::functions(profiler, &data, process) {
+        match profile::functions(profiler, &file.with_extension("perf"), process) {
             Ok(functions) => write(&folder.join(format!("{}.json", job.functions())), &functions)?,
             Err(error) => return Ok(Ended::Failed(error.to_string())),
         }
@@ -284,6 +326,7 @@ fn read_one(name: &str, path: &PathBuf) -> Result<Option<Found>, String> {
     let text = || fs::read(path).map_err(|error| told(&error));
     match name {
         "flood" => serde_json::from_slice(&text()?).map(|lines| Some(Found::Flood(lines))),
+        "bare" => serde_json::from_slice(&text()?).map(|calls| Some(Found::Bare(calls))),
         "phone" => serde_json::from_slice(&text()?).map(|calls| Some(Found::Phones(calls))),
         name if name.ends_with("-functions") => {
             serde_json::from_slice(&text()?).map(|functions| Some(Found::Functions(functions)))

@@ -1,5 +1,6 @@
 //! Our figures: what a record has of a figure of the sources.
 
+mod bare;
 mod latency;
 mod media;
 mod phones;
@@ -7,6 +8,7 @@ mod qos;
 mod rival;
 mod srtp;
 
+use super::bare::Call as BareCall;
 use super::phones::Call;
 use super::profile::Function;
 use super::runs::{
@@ -32,6 +34,7 @@ pub(crate) enum Found {
     Flood(Vec<FloodLine>),
     Srtp(Box<Costs>),
     Phones(Vec<Call>),
+    Bare(Vec<BareCall>),
     Functions(Vec<Function>),
 }
 
@@ -49,7 +52,7 @@ type OfRun = fn(&Run) -> Option<f64>;
 type OfCosts = fn(&Costs, &Figure) -> Vec<Series>;
 
 /// The names of the data file for derivations.
-const DERIVATIONS: [(&str, Derivation); 31] = [
+const DERIVATIONS: [(&str, Derivation); 32] = [
     ("throughput", |all| {
         first(all, |record| {
             over(record, |run| run.load.rate, |_| true, |run| Some(metrics::achieved_rate(run)))
@@ -67,6 +70,19 @@ const DERIVATIONS: [(&str, Derivation); 31] = [
     ("total", |all| {
         first(all, |record| {
             over(record, |run| run.load.rate, |_| true, |run| mean(run, Delay::Response))
+        })
+    }),
+    ("frame-to-frame", |all| {
+        first(all, |record| {
+            over(
+                record,
+                |run| run.load.rate,
+                |_| true,
+                |run| {
+                    // Two messages of a registration with authentication.
+                    run.steps.get("total")?.mean_us().map(|us| 2.0 * us)
+                },
+            )
         })
     }),
     ("registration", |all| first(all, |record| moment(record, Delay::Rrd, false))),
@@ -149,6 +165,7 @@ pub(crate) fn knows(name: &str) -> bool {
         .chain(["flood", "rival-steps"])
         .any(|known| known == name)
         || phones::derivation(name).is_some()
+        || bare::derivation(name).is_some()
 }
 
 /// Returns our series of a figure that have values; none if its records are not there.
@@ -191,6 +208,9 @@ fn derive(figure: &Figure, results: &Results) -> Vec<Series> {
             }
             Found::Phones(calls) => {
                 phones::derivation(measure).map(|derive| derive(calls)).unwrap_or_default()
+            }
+            Found::Bare(calls) => {
+                bare::derivation(measure).map(|derive| derive(calls)).unwrap_or_default()
             }
             _ => Vec::new(),
         })

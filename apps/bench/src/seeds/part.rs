@@ -1,6 +1,7 @@
 //! The parts of `seeds`: which commands make the records of the figures.
 
-use super::phones::Phones;
+use super::bare::{self, Equipment};
+use super::softphone::{Installed, Kind};
 use std::path::PathBuf;
 
 /// A part: a group of figures that the same kind of measurement makes.
@@ -16,6 +17,7 @@ pub(crate) enum Part {
     Burst,
     B2bua,
     Phone,
+    Bare,
 }
 
 /// The extent of a measurement, and the installed systems.
@@ -26,7 +28,9 @@ pub(crate) struct Scope {
     /// The servers, the systems that transcode, the phones, and the profiler.
     pub(crate) servers: Vec<String>,
     pub(crate) transcoders: Vec<String>,
-    pub(crate) phones: Option<Phones>,
+    pub(crate) phones: Installed,
+    /// The bare machine, if it can be started.
+    pub(crate) bare: Option<Equipment>,
     pub(crate) profiler: Option<PathBuf>,
     /// True if network namespaces can be made, and interfaces captured.
     pub(crate) is_root: bool,
@@ -62,10 +66,15 @@ pub(crate) enum Work {
     },
     /// Calls between phones, within this program.
     Phones {
-        phones: Phones,
+        phones: Installed,
         /// The length of the calls.
         seconds: u64,
     },
+    /// Calls with the images without an operating system, within this program.
+    Matrix(Equipment),
+    /// A command of this program on the server without an operating system, in a network of both.
+    /// The profile of the server is appended with `--sut`.
+    Bare { equipment: Equipment, words: Vec<String> },
 }
 
 impl Scope {
@@ -94,7 +103,7 @@ const OPERATIONS: [(&str, bool); 6] = [
 
 impl Part {
     /// All parts, in the order of their measurement.
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::Throughput,
         Self::Latency,
         Self::Inside,
@@ -105,6 +114,7 @@ impl Part {
         Self::Burst,
         Self::B2bua,
         Self::Phone,
+        Self::Bare,
     ];
 
     /// The name on the command line and in the data file.
@@ -120,6 +130,7 @@ impl Part {
             Self::Burst => "burst",
             Self::B2bua => "b2bua",
             Self::Phone => "phone",
+            Self::Bare => "bare",
         }
     }
 
@@ -132,7 +143,11 @@ impl Part {
             Self::Qos => {
                 "a server; root for the link of 100 Mbit/s, without it only an idle network"
             }
-            Self::Phone => "barebell-phone, and root for a capture; baresip beside it",
+            Self::Phone => "barebell-phone, and root for a capture; baresip and linphone beside it",
+            Self::Bare => {
+                "the images of ./image build server and phone, QEMU, and root; nftables, \
+                 barebell-phone, linphone, baresip and kamailio beside them"
+            }
             Self::B2bua => "barebell, or kamailio with rtpengine or baresip",
         }
     }
@@ -143,7 +158,8 @@ impl Part {
             is_full: false,
             servers: vec!["barebell".to_owned(), "kamailio".to_owned()],
             transcoders: vec!["barebell-relay".to_owned()],
-            phones: Some(Phones { ours: PathBuf::new(), other: None }),
+            phones: Installed(vec![(Kind::Barebell, PathBuf::new())]),
+            bare: Some(Equipment { phone: Some(PathBuf::new()), ..Equipment::default() }),
             profiler: Some(PathBuf::new()),
             is_root: true,
         };
@@ -159,7 +175,9 @@ impl Part {
         let count = scope.servers.len() as u64;
         let servers: String = scope.servers.iter().map(|name| format!(" --sut {name}")).collect();
         let has_barebell = scope.servers.iter().any(|name| name == "barebell");
-        if count == 0 && !matches!(self, Self::Srtp | Self::Flood | Self::B2bua | Self::Phone) {
+        if count == 0
+            && !matches!(self, Self::Srtp | Self::Flood | Self::B2bua | Self::Phone | Self::Bare)
+        {
             return Vec::new();
         }
         match self {
@@ -246,13 +264,31 @@ impl Part {
             Self::Phone => {
                 // 10,000 packets, as in the source.
                 let seconds = scope.choose(203, 22);
-                let phones = scope.phones.iter().filter(|_| scope.is_root);
-                let job = |phones: &Phones| Job {
-                    record: "phone".to_owned(),
-                    work: Work::Phones { phones: phones.clone(), seconds },
-                    seconds: seconds + 6,
+                if !scope.is_root || scope.phones.program(Kind::Barebell).is_none() {
+                    return Vec::new();
+                }
+                let work = Work::Phones { phones: scope.phones.clone(), seconds };
+                vec![Job { record: "phone".to_owned(), work, seconds: seconds + 8 }]
+            }
+            Self::Bare => {
+                let Some(equipment) = scope.bare.as_ref().filter(|_| scope.is_root) else {
+                    return Vec::new();
                 };
-                phones.map(job).collect()
+                let time = scope.choose("--duration 10s --repeats 3", "--duration 2s");
+                let line = format!(
+                    "sweep --operation register --auth --timings --rates 100..800 --steps 8 \
+                     --users 1000 {time}"
+                );
+                let work = Work::Bare { equipment: equipment.clone(), words: words(&line) };
+                let seconds = scope.choose(300, 35);
+                vec![
+                    Job { record: "bare-inside".to_owned(), work, seconds },
+                    Job {
+                        record: "bare".to_owned(),
+                        work: Work::Matrix(equipment.clone()),
+                        seconds: 8 * bare::count(equipment),
+                    },
+                ]
             }
             Self::B2bua => {
                 let count = scope.transcoders.len() as u64;
@@ -292,16 +328,21 @@ mod tests {
                 is_full,
                 servers: vec!["barebell".to_owned(), "kamailio".to_owned()],
                 transcoders: vec!["barebell-relay".to_owned(), "baresip".to_owned()],
-                phones: None,
+                phones: Installed::default(),
+                bare: Some(Equipment::default()),
                 profiler: Some("perf".into()),
                 is_root: true,
             };
             for job in Part::ALL.into_iter().flat_map(|part| part.jobs(&scope)) {
-                let (Work::Command(words) | Work::Profiled { words, .. }) = &job.work else {
+                let (Work::Command(words)
+                | Work::Profiled { words, .. }
+                | Work::Bare { words, .. }) = &job.work
+                else {
                     continue;
                 };
-                let words =
-                    std::iter::once("barebell-bench").chain(words.iter().map(String::as_str));
+                let system = matches!(job.work, Work::Bare { .. }).then_some(["--sut", "a.toml"]);
+                let words = words.iter().map(String::as_str).chain(system.into_iter().flatten());
+                let words = std::iter::once("barebell-bench").chain(words);
                 if let Err(error) = Cli::try_parse_from(words) {
                     panic!("{}: {error}", job.record);
                 }
@@ -315,7 +356,14 @@ mod tests {
             is_full: false,
             servers: vec!["barebell".to_owned(), "kamailio".to_owned()],
             transcoders: ["barebell-relay", "rtpengine", "baresip"].map(str::to_owned).to_vec(),
-            phones: Some(Phones { ours: PathBuf::new(), other: None }),
+            phones: Installed(Kind::ALL.map(|kind| (kind, PathBuf::new())).to_vec()),
+            bare: Some(Equipment {
+                phone: Some(PathBuf::new()),
+                phones: Installed(Kind::ALL.map(|kind| (kind, PathBuf::new())).to_vec()),
+                has_rival: true,
+                has_nat: true,
+                ..Equipment::default()
+            }),
             profiler: Some(PathBuf::new()),
             is_root: true,
         };

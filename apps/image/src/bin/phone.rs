@@ -35,9 +35,9 @@ fn run(boot: &Boot) -> ! {
     }
 }
 
-/// Opens the sound device. Without one, or if it is not wanted, there is no sound.
+/// Opens the sound device, if sound is to be played.
 fn open_sound(options: &Options, functions: &[Function], log: &mut Log) -> Box<dyn Sound> {
-    if options.sound != Sounds::Device {
+    if matches!(options.sound, Sounds::Echo | Sounds::Silence) {
         return Box::new(Mute);
     }
     match sound::open(functions) {

@@ -32,9 +32,12 @@ pub struct Options {
     /// `plus=sequence`, `hash`, `chain` or `header`, optionally with `:trailer`: the SRTP+ scheme
     /// offered.
     pub plus: Option<SrtpPlus>,
+    /// `timings=on` or `off`: the times of the steps of SRTP at the end of a call.
+    pub timings: bool,
     /// `stun=HOST[:PORT]`: the STUN server, which reports the public address of our ports.
     pub stun: Option<(Host, u16)>,
-    /// `sound=device`, `echo`, `silence`, or `tone:HERTZ`: the sound sent.
+    /// `sound=device`, `echo`, `silence`, or `tone:HERTZ`: the sound sent. With a device or a tone
+    /// the received sound is played.
     pub sound: Sounds,
 }
 
@@ -56,7 +59,7 @@ pub enum Sounds {
 const MOST_DIALS: usize = 9;
 
 const NAMES: &str =
-    "account, password, server, direct, call, dial, answer, srtp, plus, stun, sound,";
+    "account, password, server, direct, call, dial, answer, srtp, plus, timings, stun, sound,";
 
 impl Options {
     /// Parses `text`. The later of two words for the same option counts.
@@ -83,6 +86,7 @@ impl Options {
             }
             "dial" if self.dials.len() < MOST_DIALS => self.dials.extend(text()),
             "dial" => return Err(word.mistake("nine of them at most")),
+            "timings" => self.timings = word.switch()?,
             "direct" => self.direct = word.switch()?,
             "answer" => self.answers = word.switch()?,
             "srtp" => {
@@ -153,12 +157,17 @@ mod tests {
         let mut options = Options::default();
         let read = options.read(
             "address=192.0.2.7/24 account=sip:alice@example.org password=se=cret server=192.0.2.1 \
-             answer=on srtp=required plus=chain stun=192.0.2.3 sound=tone:440 call=sip:bob@192.0.2.9",
+             answer=on srtp=required plus=chain timings=on stun=192.0.2.3 sound=tone:440 call=sip:bob@192.0.2.9",
         );
         assert_eq!(read, Ok(()));
         assert_eq!(options.password.as_deref(), Some("se=cret"));
         assert_eq!((options.sound, options.srtp), (Sounds::Tone(440), Security::Required));
-        assert!(options.answers && options.plus.is_some() && options.machine.address.is_some());
+        assert!(
+            options.timings
+                && options.answers
+                && options.plus.is_some()
+                && options.machine.address.is_some()
+        );
         for word in ["sound=tone:4", "srtp=on", "stun=a:b", "plus=4", "mode=proxy", "address=x"] {
             assert!(Options::default().read(word).is_err(), "{word}");
         }

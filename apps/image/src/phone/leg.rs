@@ -8,7 +8,7 @@ use ::call::Setup;
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use media::tone::Tone;
-use media::{Channel, Codec, MediaConfig, Received, Session};
+use media::{Channel, Clock, Codec, MediaConfig, Received, Session};
 use sip::{Duration, Instant};
 use sip_ua::Agent;
 
@@ -52,16 +52,18 @@ impl core::fmt::Debug for Leg {
 }
 
 impl Leg {
-    /// A leg that receives at two `ports` of `ours`.
+    /// A leg that receives at two `ports` of `ours`, and measures SRTP by `stopwatch`.
     pub(super) fn new(
         now: Instant,
         ours: Ipv4Addr,
         wishes: MediaConfig,
+        stopwatch: Option<Clock>,
         source: Source,
         ports: Ports,
         random: &mut Random,
     ) -> Self {
-        let setup = Setup::new(wishes, SocketAddr::new(IpAddr::V4(ours), ports.rtp()));
+        let local = SocketAddr::new(IpAddr::V4(ours), ports.rtp());
+        let setup = Setup { stopwatch, ..Setup::new(wishes, local) };
         let mut call = ::call::Call::new(setup, &mut |bytes| random.fill(bytes));
         call.set_host(Some(IpAddr::V4(ours)));
         Self { call, ports, source, heard: Vec::new(), next: now }

@@ -11,6 +11,7 @@ pub use call::{Call, Stage};
 use crate::attachment::Attachment;
 use crate::dns::Resolver;
 use crate::log::Log;
+use crate::machine::clock::nanoseconds;
 use crate::machine::random::Random;
 use crate::net::{Address, Network};
 use crate::options::phone::{Options, Sounds};
@@ -23,12 +24,13 @@ use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use leg::{Leg, Source};
 use media::tone::Tone;
-use media::{MediaConfig, Received};
+use media::{Clock, MediaConfig, Received};
 use ports::Ports;
 use sip::locate::Destination;
 use sip::{Flow, Instant, Transport};
 use sip_ua::{Account, AccountId, Agent, Config, Failure, Location, Password, Ticket, Transmit};
 use smoltcp::wire::EthernetAddress;
+use srtp::timings::{Step, Timing};
 
 /// The SIP port.
 const SIP: u16 = 5060;
@@ -393,7 +395,9 @@ impl Phone {
         let spare = self.spare.take();
         let (network, random) = (&mut self.network, &mut self.random);
         let ports = spare.unwrap_or_else(|| Ports::open(now, None, network, random));
-        Some(Leg::new(now, ours, wishes, source, ports, random))
+        let clock: Clock = nanoseconds;
+        let stopwatch = self.options.timings.then_some(clock);
+        Some(Leg::new(now, ours, wishes, stopwatch, source, ports, random))
     }
 
     /// Asks for the public address of the ports of the next call, until there is a call.
@@ -506,6 +510,17 @@ impl Phone {
                 totals.received,
                 totals.lost()
             ));
+            for (suite, timings) in session.timings() {
+                let suite = suite.name();
+                self.log.say(format_args!("SRTP {suite}: mean times of the steps"));
+                for step in Step::ALL {
+                    let Timing { count, nanoseconds } = timings.get(step);
+                    if let Some(mean) = nanoseconds.checked_div(count) {
+                        let name = step.name();
+                        self.log.say(format_args!("{name}: {mean} ns, {count} times"));
+                    }
+                }
+            }
         }
     }
 }

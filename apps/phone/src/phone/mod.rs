@@ -251,6 +251,11 @@ impl Phone {
         &self.lines
     }
 
+    /// The address and port of SIP as the registrar of an account sees them.
+    pub(crate) fn seen(&self, account: AccountId) -> Option<SocketAddr> {
+        self.agent.seen(account)
+    }
+
     /// The listening addresses of SIP, which may be unspecified.
     pub(crate) fn locals(&self) -> Vec<SocketAddr> {
         self.links.locals().collect()

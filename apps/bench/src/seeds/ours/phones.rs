@@ -1,19 +1,32 @@
 //! The regularity of phones' packets.
 
-use crate::seeds::phones::{Call, OTHER, OURS, Stream};
+use crate::seeds::phones::{Call, Stream};
+use crate::seeds::softphone::Kind;
 use crate::series::{Series, Value, named};
+
+/// Our phone.
+const OURS: &str = Kind::Barebell.name();
 
 /// A figure of a stream, and true if the higher one of two streams counts, false for the mean.
 type Figure = (fn(&Stream) -> f64, bool);
 
 /// The figures by the ends of the names of derivations.
-const FIGURES: [(&str, Figure); 5] = [
+const FIGURES: [(&str, Figure); 6] = [
     ("max-delta", (|stream| stream.max_delta, true)),
     ("mean-delta", (|stream| stream.mean_delta, false)),
     ("max-jitter", (|stream| stream.max_jitter, true)),
     ("mean-jitter", (|stream| stream.mean_jitter, false)),
     ("rate", (|stream| stream.kbit_per_s, false)),
+    ("frame", (frame, false)),
 ];
+
+/// The bytes of an Ethernet header.
+const ETHERNET: f64 = 14.0;
+
+/// Returns the bytes of a frame, without the checksum: those of its IP packet, and its header.
+fn frame(stream: &Stream) -> f64 {
+    (stream.kbit_per_s * stream.mean_delta / 8.0).round() + ETHERNET
+}
 
 /// The derivation of a figure from a group of calls.
 type Group = fn(&[Call], Figure) -> Vec<Series>;
@@ -60,19 +73,22 @@ fn alike(calls: &[Call], (figure, is_highest): Figure) -> Vec<Series> {
             let value = if is_highest { one.max(other) } else { (one + other) / 2.0 };
             Some(Value::of(phone, value))
         };
-        [OURS, OTHER].into_iter().filter_map(value).collect()
+        Kind::ALL.into_iter().map(Kind::name).filter_map(value).collect()
     })
 }
 
 /// Returns the figure of both directions of the calls between unlike phones.
 fn pair(calls: &[Call], (figure, _): Figure) -> Vec<Series> {
     both(|is_secure| {
-        let Some(call) = call(calls, OURS, OTHER, is_secure) else { return Vec::new() };
-        let [ours, other] = &call.streams;
-        vec![
-            Value::of(format!("from {OURS}"), figure(ours)),
-            Value::of(format!("from {OTHER}"), figure(other)),
-        ]
+        let others = Kind::ALL.into_iter().map(Kind::name).filter(|name| *name != OURS);
+        let values = others.filter_map(|name| {
+            let [ours, other] = &call(calls, OURS, name, is_secure)?.streams;
+            Some([
+                Value::of(format!("from {OURS} to {name}"), figure(ours)),
+                Value::of(format!("from {name}"), figure(other)),
+            ])
+        });
+        values.flatten().collect()
     })
 }
 
@@ -92,12 +108,48 @@ fn keys(calls: &[Call], (figure, _): Figure) -> Vec<Series> {
     [(0, "caller"), (1, "callee")].map(series).to_vec()
 }
 
-/// Returns the figure of our phone without SRTP and with a tag of 32 bits.
+/// Returns the figure of our phone without SRTP, and with each length of the tag and the shortest
+/// key.
 fn throughput(calls: &[Call], (figure, _): Figure) -> Vec<Series> {
-    let value = |(is_secure, name): (bool, &str)| {
-        let [one, other] = &call(calls, OURS, OURS, is_secure)?.streams;
+    let value = |(end, name): (Option<&str>, &str)| {
+        let is_it = |call: &&Call| {
+            let suite = call.suite.as_deref();
+            let is_known = match (suite, end) {
+                (Some(suite), Some(end)) => suite.contains("128") && suite.ends_with(end),
+                (suite, end) => suite.is_none() && end.is_none(),
+            };
+            is_known && call.caller == OURS && call.callee == OURS
+        };
+        let [one, other] = &calls.iter().find(is_it)?.streams;
         Some((name.to_owned(), (figure(one) + figure(other)) / 2.0))
     };
-    let values = [(false, "without SRTP"), (true, "with SRTP, tag of 32 bits")];
+    let values = [
+        (None, "without SRTP"),
+        (Some("_32"), "with SRTP, tag of 32 bits"),
+        (Some("_80"), "with SRTP, tag of 80 bits"),
+    ];
     vec![named("here", values.into_iter().filter_map(value).collect::<Vec<_>>())]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_are_those_of_the_source_by_the_length_of_the_tag() {
+        let call = |suite: Option<&str>, kbit_per_s| {
+            let stream = Stream { mean_delta: 20.01, kbit_per_s, ..Stream::default() };
+            let (caller, callee) = (OURS.to_owned(), OURS.to_owned());
+            Call { caller, callee, suite: suite.map(str::to_owned), streams: [stream; 2] }
+        };
+        let calls = [
+            call(None, 79.96),
+            call(Some("AES_256_CM_HMAC_SHA1_80"), 99.0),
+            call(Some("AES_CM_128_HMAC_SHA1_80"), 83.96),
+            call(Some("AES_CM_128_HMAC_SHA1_32"), 81.56),
+        ];
+        let derive = derivation("phone-throughput-frame").expect("a derivation");
+        let values: Vec<f64> = derive(&calls)[0].values.iter().map(|value| value.value).collect();
+        assert_eq!(values, [214.0, 218.0, 224.0]);
+    }
 }

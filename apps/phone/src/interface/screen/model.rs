@@ -18,6 +18,8 @@ pub(super) struct Model<'a> {
     pub(super) calls: Vec<CallShown>,
     /// The listening addresses of SIP.
     pub(super) locals: Vec<SocketAddr>,
+    /// The addresses of SIP as registrars see them, with the URI of the account.
+    pub(super) seen: Vec<(String, SocketAddr)>,
     pub(super) trace: &'a VecDeque<Traced>,
     /// The media address of the next call, its public address, and the kind of NAT mapping.
     pub(super) outside: Option<(SocketAddr, Option<SocketAddr>, Mapping)>,
@@ -59,8 +61,11 @@ impl<'a> Model<'a> {
         let is_last =
             |number: usize| lines[number + 1..].iter().all(|line| line.uri != lines[number].uri);
         let accounts = lines.iter().enumerate().filter(|(number, _)| is_last(*number));
-        let accounts =
-            accounts.map(|(number, line)| (AccountId(number), line.uri.clone(), line.registers));
+        let accounts: Vec<_> = accounts
+            .map(|(number, line)| (AccountId(number), line.uri.clone(), line.registers))
+            .collect();
+        let seen = accounts.iter().filter_map(|(id, uri, _)| Some((uri.clone(), phone.seen(*id)?)));
+        let seen = seen.collect();
         let calls = phone.calls().iter().map(|(&number, call)| {
             let record = history.of(number);
             let leg = call.leg.as_ref();
@@ -85,9 +90,10 @@ impl<'a> Model<'a> {
             }
         });
         Self {
-            accounts: accounts.collect(),
+            accounts,
             calls: calls.collect(),
             locals: phone.locals(),
+            seen,
             trace: phone.trace(),
             outside: phone.outside(),
         }

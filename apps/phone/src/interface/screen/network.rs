@@ -23,6 +23,8 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, ui: &Ui, model: &Model<'_>
     let locals = model.locals.iter();
     let sip = locals.flat_map(|at| ["UDP", "TCP"].map(|transport| format!("{at} {transport}")));
     group("SIP", sip.collect());
+    let seen = model.seen.iter();
+    group("SIP outside", seen.map(|(account, at)| format!("{at}, by {account}")).collect());
     let media = model.calls.iter().filter_map(|call| {
         let local = call.local?;
         let remote = call.remote.map_or_else(String::new, |remote| format!(" to {remote}"));

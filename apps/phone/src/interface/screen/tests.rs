@@ -41,7 +41,14 @@ pub(super) fn ended(call: u64, cause: &str, seconds: Option<f64>, outcome: Outco
 
 fn model(calls: Vec<CallShown>, trace: &VecDeque<Traced>) -> Model<'_> {
     let accounts = vec![(AccountId(0), "sip:alice@example.org".into(), true)];
-    Model { accounts, calls, locals: vec!["127.0.0.1:5060".parse().unwrap()], trace, outside: None }
+    Model {
+        accounts,
+        calls,
+        locals: vec!["127.0.0.1:5060".parse().unwrap()],
+        seen: Vec::new(),
+        trace,
+        outside: None,
+    }
 }
 
 fn ui(view: View) -> Ui {
@@ -265,6 +272,20 @@ fn control_characters_of_peers_do_not_reach_the_terminal() {
             }
         }
     }
+}
+
+#[test]
+fn the_external_sip_port_is_shown_as_the_registrar_sees_it() {
+    let none = VecDeque::new();
+    let mut model = model(Vec::new(), &none);
+    let text = |model: &Model<'_>| {
+        let buffer = buffer(&ui(View::Network), model, (80, 24), Theme::new(false));
+        buffer.content().iter().map(|cell| cell.symbol()).collect::<String>()
+    };
+    let has = |text: String, words: &str| text.contains(words);
+    assert!(!has(text(&model), "203.0.113.5"));
+    model.seen = vec![("sip:alice@example.org".into(), "203.0.113.5:40001".parse().unwrap())];
+    assert!(has(text(&model), "203.0.113.5:40001, by sip:alice@example.org"));
 }
 
 #[test]
