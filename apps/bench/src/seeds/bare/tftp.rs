@@ -92,8 +92,8 @@ mod tests {
         client.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         let is_over = AtomicBool::new(false);
         let content = vec![7; 2 * BLOCK];
+        let find = |name: &str| (name == "/a/users").then(|| content.clone());
         std::thread::scope(|scope| {
-            let find = |name: &str| (name == "/a/users").then(|| content.clone());
             scope.spawn(|| serve(&server, find, &is_over));
             let target = server.local_addr().unwrap();
             client.send_to(b"\0\x01/unknown\0octet\0", target).unwrap();
