@@ -13,6 +13,7 @@ mod probe;
 mod progress;
 mod proxy;
 mod qos;
+mod qos_capture;
 mod run;
 mod scenario;
 mod seeds;

@@ -7,4 +7,5 @@ pub(crate) mod phones;
 pub(crate) mod profile;
 mod runs;
 pub(crate) mod source;
+mod sources_page;
 pub(crate) mod srtp_steps;

@@ -122,7 +122,7 @@ pub(crate) fn measure(
     let folder = tempfile::tempdir().map_err(|error| PhonesError::Start(OURS, error))?;
     let is_over = AtomicBool::new(false);
     let (talked, analysis) = thread::scope(|scope| {
-        let capture = scope.spawn(|| listen("lo", None, &is_over, Reading::new(&[])));
+        let capture = scope.spawn(|| listen("lo", None, &is_over, Reading::new(&[]), || {}));
         let mut running = Running(Vec::new());
         let mut talk = || {
             for (number, (_, callee, suite)) in &calls {

@@ -120,6 +120,7 @@ fn a_server_says_how_long_the_steps_of_its_work_take() {
             "format-response",
             "handler",
             "parse-headers",
+            "total",
         ];
         assert_eq!(names, expected);
         let time = |name: &str| steps[name]["nanoseconds"].as_u64().unwrap();
@@ -127,6 +128,11 @@ fn a_server_says_how_long_the_steps_of_its_work_take() {
         let looked_at = steps["handler"]["count"].as_u64().unwrap();
         let share = looked_at as f64 / (2 * count(run, "succeeded")) as f64;
         assert!((0.03..0.13).contains(&share), "{share}");
+        // The total is of all datagrams that were answered, those of the preparation included.
+        let answered = steps["total"]["count"].as_u64().unwrap();
+        assert!(answered >= 2 * count(run, "succeeded"), "{answered}");
+        let mean = |name: &str| time(name) as f64 / steps[name]["count"].as_f64().unwrap();
+        assert!(mean("total") > mean("handler"), "{steps:?}");
         assert!(time("parse-headers") + time("add-user") < time("handler"));
         assert!(time("find-user") < time("authenticate-user"));
     }
