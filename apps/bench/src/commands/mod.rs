@@ -8,6 +8,7 @@ mod cost;
 mod error;
 mod limit;
 mod media;
+mod metering;
 mod output;
 mod probe;
 mod progress;

@@ -1,6 +1,7 @@
 //! A session: a system under test with a generator. All commands measure with it.
 
 use super::error::CommandError;
+use super::metering::Metering;
 use super::progress::Progress;
 use super::systems::Started;
 use super::voice::{self, Judge, Wanted};
@@ -305,22 +306,22 @@ impl Session {
         });
         let work = (spec.operation, spec.authentication);
         let ceilings = self.ceilings.get(&work).map_or(&[][..], Vec::as_slice);
-        let before = self.timings()?;
         let gone = &self.force.shared().gone;
-        let mut meters = Watching::start(self.subject.as_ref(), settle, gone)?;
+        let watching = Watching::start(self.subject.as_ref(), settle, gone)?;
+        let running = self.running.clone();
+        let timings =
+            || running.as_ref().map_or(Ok(Steps::new()), |running| running.borrow().timings());
+        let mut meters = Metering::new(watching, timings);
         let shown = self.progress.show(&self.force, spec, &self.system.name, label);
         let measured =
             measure::run(&mut self.force, spec, self.users, &self.limits, ceilings, &mut meters);
         drop(shown);
         let measured = measured?;
         self.traffic = (measured.traffic, measured.operations);
-        let mut run = self.complete(measured, meters, label, repeat)?;
-        if self.down.is_some() {
-            return Ok(run);
-        }
-        run.steps = self.timings()?;
-        for (name, step) in &mut run.steps {
-            *step = step.since(before.get(name).copied().unwrap_or_default());
+        let (watching, steps) = meters.finish();
+        let mut run = self.complete(measured, watching, label, repeat)?;
+        if self.down.is_none() {
+            run.steps = steps?;
         }
         Ok(run)
     }
@@ -372,12 +373,6 @@ impl Session {
     /// Returns the system's counters since its start, if it reports them.
     fn counters(&self) -> Result<BTreeMap<String, u64>, CommandError> {
         let running = self.running.as_ref().map(|running| running.borrow().counters());
-        Ok(running.transpose()?.unwrap_or_default())
-    }
-
-    /// Returns the times of the system's processing steps since its start, if it reports them.
-    fn timings(&self) -> Result<Steps, CommandError> {
-        let running = self.running.as_ref().map(|running| running.borrow().timings());
         Ok(running.transpose()?.unwrap_or_default())
     }
 }

@@ -208,6 +208,11 @@ impl Step {
         }
     }
 
+    /// Returns the sum with the reading of another time.
+    pub(crate) const fn plus(self, other: Self) -> Self {
+        Self { count: self.count + other.count, nanoseconds: self.nanoseconds + other.nanoseconds }
+    }
+
     /// Returns the mean time of the step in microseconds, or `None` if the step did not occur.
     pub(crate) fn mean_us(self) -> Option<f64> {
         (self.count > 0).then(|| self.nanoseconds as f64 / self.count as f64 / 1000.0)

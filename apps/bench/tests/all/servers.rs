@@ -128,7 +128,7 @@ fn a_server_says_how_long_the_steps_of_its_work_take() {
         let looked_at = steps["handler"]["count"].as_u64().unwrap();
         let share = looked_at as f64 / (2 * count(run, "succeeded")) as f64;
         assert!((0.03..0.13).contains(&share), "{share}");
-        // The total is of all datagrams that were answered, those of the preparation included.
+        // The total is of all datagrams that were answered.
         let answered = steps["total"]["count"].as_u64().unwrap();
         assert!(answered >= 2 * count(run, "succeeded"), "{answered}");
         let mean = |name: &str| time(name) as f64 / steps[name]["count"].as_f64().unwrap();
