@@ -218,7 +218,7 @@ impl Part {
             }
             Self::Qos => {
                 let time =
-                    scope.choose("--repeats-of-step 10 --hold 5s", "--repeats-of-step 2 --hold 1s --drain 4s");
+                    scope.choose("--repeats-of-step 10 --hold 5s", "--repeats-of-step 1 --hold 1s --drain 4s");
                 let more = if scope.is_root { " --busy --capture" } else { "" };
                 let line = format!("qos{servers} --callers 1..1000 --no-bye {time}{more}");
                 vec![job("qos".to_owned(), &line, scope.choose(2600, 140) * count)]
