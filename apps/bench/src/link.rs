@@ -51,6 +51,23 @@ impl Link {
         Ok(link)
     }
 
+    /// The name of the local interface.
+    pub(crate) fn interface(&self) -> String {
+        format!("bb{}a", std::process::id())
+    }
+
+    /// Returns the packets that the link has dropped since its start, on the way to the other side
+    /// and back: those for which its queue had no room.
+    ///
+    /// # Errors
+    /// `tc` or `ip` failed.
+    pub(crate) fn dropped(&self) -> io::Result<[u64; 2]> {
+        let (id, name) = (std::process::id(), &self.name);
+        let there = run(&format!("tc -s qdisc show dev bb{id}a root"))?;
+        let back = run(&format!("ip netns exec {name} tc -s qdisc show dev bb{id}b root"))?;
+        Ok([dropped(&there), dropped(&back)])
+    }
+
     /// Runs `work` in the namespace, such as opening sockets, which stay there.
     ///
     /// # Errors
@@ -79,21 +96,40 @@ impl Drop for Link {
     }
 }
 
-/// Runs a system command.
+/// Returns the number of dropped packets in the statistics of `tc`.
+fn dropped(text: &str) -> u64 {
+    let after = text.split_once("(dropped ").and_then(|(_, rest)| rest.split_once(','));
+    after.and_then(|(count, _)| count.parse().ok()).unwrap_or_default()
+}
+
+/// Runs a system command, and returns its output.
 ///
 /// # Errors
 /// It is not installed, or fails.
-pub(crate) fn run(line: &str) -> io::Result<()> {
+pub(crate) fn run(line: &str) -> io::Result<String> {
     let mut words = line.split(' ');
     let program = words.next().unwrap_or_default();
     let output = Command::new(program).args(words).output().map_err(|error| {
         io::Error::new(error.kind(), format!("{program}: {error} (Debian: iproute2)"))
     })?;
     match output.status.success() {
-        true => Ok(()),
+        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
         false => {
             let said = String::from_utf8_lossy(&output.stderr);
             Err(io::Error::other(format!("{line}: {}; this takes root", said.trim())))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dropped_packets_are_read_from_the_statistics() {
+        let text = "qdisc tbf 8001: root refcnt 5 rate 100Mbit burst 15000b lat 20ms\n \
+                    Sent 1514000 bytes 1000 pkt (dropped 17, overlimits 99 requeues 0)\n";
+        assert_eq!(dropped(text), 17);
+        assert_eq!(dropped(""), 0);
     }
 }

@@ -466,6 +466,8 @@ pub(crate) mod tests {
             down: None,
             watch: None,
             steps: crate::record::Steps::new(),
+            dropped: BTreeMap::new(),
+            captured: BTreeMap::new(),
             media: None,
         }
     }

@@ -80,6 +80,13 @@ impl<R: RawMutex> Worker<R> {
         self.stopwatch = Some(Stopwatch::new(clock));
     }
 
+    /// True if the durations of the steps are measured
+    /// ([`Config::timings`](crate::Config::timings)).
+    #[must_use]
+    pub fn is_timing(&self) -> bool {
+        self.settings.config.timings
+    }
+
     /// Handles a datagram, or a message from a stream, on `flow`. A message of the owner's B2BUA
     /// comes on the [internal flow](Flow::internal) of its call.
     pub fn receive(&mut self, now: Instant, flow: &Flow, bytes: &[u8], out: &mut Output) {

@@ -23,7 +23,7 @@ pub use reader::{Hops, Reader, Reply};
 pub use route::source_for;
 pub use tcp::{bound_output, connect, connect_in_class, listen, set_class};
 pub use udp::{
-    BATCH, Inbox, MAX_DATAGRAM, Options, Outbox, Outgoing, Received, Socket, Undelivered,
-    disconnect,
+    BATCH, Inbox, MAX_DATAGRAM, Options, Outbox, Outgoing, RECEIVE_BUFFER, Received, Socket,
+    Undelivered, disconnect,
 };
 pub use wire::Wire;

@@ -164,6 +164,7 @@ pub(crate) struct Plan {
     reuse_nonces: bool,
     to: Option<String>,
     retransmits: bool,
+    hangs_up: bool,
     users: Users,
     rate: f64,
     workers: Option<usize>,
@@ -222,6 +223,7 @@ impl Plan {
             target: _,
             to,
             retransmits,
+            hangs_up,
         } = settings;
         let Timers { t1, t2, t4 } = timers;
         let host = host.to_owned();
@@ -242,6 +244,7 @@ impl Plan {
             reuse_nonces,
             to,
             retransmits,
+            hangs_up,
             users,
             rate,
             workers,
@@ -279,6 +282,7 @@ impl Plan {
                 target: self.target,
                 to: self.to,
                 retransmits: self.retransmits,
+                hangs_up: self.hangs_up,
             },
             users: self.users,
             rate: self.rate,
@@ -460,6 +464,7 @@ mod tests {
                 target: "192.0.2.1:5060".parse().unwrap(),
                 to: Some("sip:x@example.com".to_owned()),
                 retransmits: false,
+                hangs_up: true,
             },
             users: Users::from_pattern("u{:03}:p{}", 100).unwrap().part(10..20),
             rate: 1234.5,

@@ -126,7 +126,8 @@ fn analyse_bytes(
     Ok(Analysis { file: path.to_owned(), facts, ..reading.finish() })
 }
 
-/// Captures from the interface `name`, for `duration` or until `ending` is set.
+/// Captures from the interface `name`, for `duration` or until `ending` is set. Calls `on_open` once
+/// the capture has begun.
 ///
 /// # Errors
 /// [`CaptureError::Interface`] if the interface cannot be captured.
@@ -135,9 +136,10 @@ pub(crate) fn listen(
     duration: Option<Duration>,
     ending: &AtomicBool,
     mut reading: Reading,
+    on_open: impl FnOnce(),
 ) -> Result<Analysis, CaptureError> {
     let mut interface = Interface::open(name).map_err(CaptureError::Interface)?;
-    eprintln!("barebell-bench: listening to {name}");
+    on_open();
     interface
         .read(duration, ending, |frame| reading.take(&frame))
         .map_err(CaptureError::Interface)?;

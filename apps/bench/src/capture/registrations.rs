@@ -238,7 +238,7 @@ impl Registration {
 }
 
 /// Records the time between two events, if both are known and in this order.
-pub(super) fn record(histogram: &mut Histogram, from: Option<u64>, to: Option<u64>) {
+pub(crate) fn record(histogram: &mut Histogram, from: Option<u64>, to: Option<u64>) {
     if let (Some(from), Some(to)) = (from, to)
         && let Some(delay) = to.checked_sub(from)
     {

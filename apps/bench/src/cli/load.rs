@@ -178,6 +178,9 @@ pub(crate) struct DetailArgs {
     /// True if requests are retransmitted while no response comes.
     #[arg(skip = true)]
     pub(crate) retransmits: bool,
+    /// True if a BYE ends each call.
+    #[arg(skip = true)]
+    pub(crate) hangs_up: bool,
     /// Threads or processes of servers that are started [default: the default of the server]
     #[arg(long, value_name = "COUNT")]
     pub(crate) sut_workers: Option<u16>,
@@ -327,6 +330,7 @@ impl LoadArgs {
                 target: target.address,
                 to: self.to.clone(),
                 retransmits: detail.retransmits,
+                hangs_up: detail.hangs_up,
             },
             users: users.clone(),
             rate,

@@ -20,7 +20,7 @@ pub(crate) use output::OutputArgs;
 use scenario::ScenarioArgs;
 use seeds::SeedsArgs;
 use sip::Duration;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use values::{Counts, Rates};
 
@@ -161,6 +161,17 @@ pub(crate) struct BurstArgs {
     /// The number of registering users; several for consecutive tests
     #[arg(long, value_delimiter = ',', default_value = "6400")]
     pub(crate) registrations: Vec<u32>,
+    /// The number of users that exist at servers that are started [default: those that register,
+    /// with --calls 200 more]
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) existing: Option<u32>,
+    /// Calls per second beside the bursts, of further users and from a process of its own
+    #[arg(long, value_name = "RATE", value_parser = values::rate)]
+    pub(crate) calls: Option<f64>,
+    /// The source address of those calls [default: 127.0.0.2 to a server on loopback, otherwise
+    /// that of the route]
+    #[arg(long, value_name = "ADDRESS", requires = "calls")]
+    pub(crate) calls_from: Option<IpAddr>,
     /// The time over which the users register the first time, at equal distances: a long one is a
     /// slow rise of held registrations
     #[arg(long, value_parser = values::duration, default_value = "5s")]
@@ -210,6 +221,13 @@ pub(crate) struct QosArgs {
     /// The destination of background traffic to a target [default: its port 9]
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) busy_target: Option<SocketAddr>,
+    /// Capture each repeat on this interface, and take the delays from the captures; needs root
+    /// [default: the interface of the link, or lo]
+    #[arg(long, value_name = "INTERFACE", num_args = 0..=1)]
+    pub(crate) capture: Option<Option<String>>,
+    /// Send no BYE: the sessions stay. The operation ends after the holding time
+    #[arg(long, conflicts_with_all = ["agents", "receiver"])]
+    pub(crate) no_bye: bool,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub(crate) output: OutputArgs,

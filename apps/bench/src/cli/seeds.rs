@@ -30,6 +30,9 @@ pub(crate) struct SeedsArgs {
     /// Measure nothing, and print the numbers of the sources as Markdown
     #[arg(long, conflicts_with_all = ["part", "full", "list"])]
     pub(crate) numbers: bool,
+    /// Measure nothing, and print as Markdown what the sources describe, and where it is here
+    #[arg(long, conflicts_with_all = ["part", "full", "list", "numbers"])]
+    pub(crate) rows: bool,
     /// Print no progress
     #[arg(long, short)]
     pub(crate) quiet: bool,

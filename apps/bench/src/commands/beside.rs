@@ -1,25 +1,39 @@
-//! Registrations beside calls with media: a process of its own, with users and an address of its
-//! own (row D8 of docs/sources.md).
+//! A load beside another one: registrations beside calls with media, or calls beside bursts of
+//! registrations. A process of its own, with users and an address of its own (row D8 of
+//! docs/sources.md).
 
 use super::error::CommandError;
 use super::systems::Started;
-use crate::cli::media::MediaArgs;
-use crate::record::{Record, Run};
+use crate::cli::load::LoadArgs;
+use crate::cli::values::Shape;
+use crate::record::{Operation, Record, Run};
 use crate::report;
 use crate::users::Users;
-use crate::voice::Plan;
 use sip::Duration;
 use std::io::{self, Write as _};
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::{Child, Command, Stdio};
 use tempfile::NamedTempFile;
 
-/// The address of the registrations to a server on loopback.
+/// The address of the load to a server on loopback.
 const OWN_LOOPBACK: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
-/// The most users that register.
-const MOST: usize = 10_000;
 
-/// The process that registers users during a load.
+/// The load of the process.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BesideLoad<'a> {
+    pub(super) operation: Operation,
+    pub(super) rate: f64,
+    pub(super) shape: Option<&'a Shape>,
+    /// The local address; by default another one than that of the main load, if the server is on
+    /// loopback.
+    pub(super) from: Option<IpAddr>,
+    pub(super) length: Duration,
+    /// The users of the main load, which come first, and the most that take part after them.
+    pub(super) taken: usize,
+    pub(super) most: usize,
+}
+
+/// The process that makes a load during the main one.
 pub(super) struct Beside {
     child: Child,
     record: NamedTempFile,
@@ -33,67 +47,61 @@ fn failed(error: io::Error) -> CommandError {
 }
 
 impl Beside {
-    /// Starts the process, if the command line asks for registrations.
+    /// Starts the process. `main` has the options of the main load, and `all` its users, with those
+    /// of the process.
     ///
     /// # Errors
-    /// [`CommandError`] if there is no server or there are too few users, or the process does not
-    /// start.
+    /// [`CommandError`] if there are too few users, or the process does not start.
     pub(super) fn start(
-        args: &MediaArgs,
-        started: Option<&Started>,
-        plan: &Plan,
-    ) -> Result<Option<Self>, CommandError> {
-        let Some(rate) = args.registrations else { return Ok(None) };
-        let usage = |text: &str| Err(CommandError::Usage(text.to_owned()));
-        let Some(started) = started.filter(|_| args.load.to.is_none()) else {
-            return usage("--registrations needs a server (--target or --sut)");
-        };
-        let all = args.load.users.users()?;
-        let taken = plan.users.len() * 2;
-        if all.len() < taken + 2 {
-            return usage("--registrations needs more --users than the calls take");
+        main: &LoadArgs,
+        all: &Users,
+        started: &Started,
+        load: BesideLoad<'_>,
+    ) -> Result<Self, CommandError> {
+        if all.len() < load.taken + 2 {
+            let text = "a load beside another one needs more users than the other one takes";
+            return Err(CommandError::Usage(text.to_owned()));
         }
-        let users = write_users(&all, taken).map_err(failed)?;
+        let users = write_users(all, &load).map_err(failed)?;
         let record = tempfile::Builder::new().suffix(".json").tempfile().map_err(failed)?;
         let target = started.target.address;
-        let from = args.registrations_from.or_else(|| match target.ip() {
+        let from = load.from.or_else(|| match target.ip() {
             IpAddr::V4(ip) if ip.is_loopback() => Some(OWN_LOOPBACK.into()),
             _ => None,
         });
-        let length = plan.warmup + plan.duration;
         let mut command = Command::new(std::env::current_exe().map_err(failed)?);
         command
-            .args(["run", "--operation", "register-update", "--quiet", "--warmup", "0"])
+            .args(["run", "--operation", load.operation.name(), "--quiet", "--warmup", "0"])
             .args(["--tail", "0", "--settle", "0", "--no-probe", "--workers", "1"])
             .arg("--target")
             .arg(started.target.to_string())
             .arg("--domain")
             .arg(&started.domain)
             .arg("--rate")
-            .arg(rate.to_string())
+            .arg(load.rate.to_string())
             .arg("--duration")
-            .arg(format!("{}us", length.as_micros()))
+            .arg(format!("{}us", load.length.as_micros()))
             .arg("--user-file")
             .arg(users.path())
             .arg("--max-lag")
-            .arg(format!("{}us", args.load.detail.max_lag.as_micros()))
+            .arg(format!("{}us", main.detail.max_lag.as_micros()))
             .arg("--max-other-load")
-            .arg(args.load.detail.max_other_load.to_string())
+            .arg(main.detail.max_other_load.to_string())
             .arg("-o")
             .arg(record.path())
             .stdin(Stdio::null())
             .stdout(Stdio::null());
-        if args.load.users.auth {
+        if main.users.auth {
             command.arg("--auth");
         }
-        if let Some(shape) = &args.registrations_shape {
+        if let Some(shape) = load.shape {
             command.arg("--shape").arg(shape.to_string());
         }
         if let Some(from) = from {
             command.arg("--from").arg(from.to_string());
         }
         let child = command.spawn().map_err(failed)?;
-        Ok(Some(Self { child, record, _users: users }))
+        Ok(Self { child, record, _users: users })
     }
 
     /// Waits for the end of the process, and returns its run.
@@ -116,10 +124,10 @@ impl Drop for Beside {
     }
 }
 
-/// Writes the users after the first `taken` ones to a file.
-fn write_users(all: &Users, taken: usize) -> io::Result<NamedTempFile> {
+/// Writes the users of the load to a file.
+fn write_users(all: &Users, load: &BesideLoad<'_>) -> io::Result<NamedTempFile> {
     let mut file = NamedTempFile::new()?;
-    for user in taken..all.len().min(taken + MOST) {
+    for user in load.taken..all.len().min(load.taken + load.most) {
         let (name, password) = all.get(user);
         writeln!(file, "{name}:{password}")?;
     }
@@ -127,7 +135,7 @@ fn write_users(all: &Users, taken: usize) -> io::Result<NamedTempFile> {
     Ok(file)
 }
 
-/// Returns the label of registrations beside the calls of `label`.
-pub(super) fn label(label: &str, length: Duration) -> String {
-    format!("registrations beside {label}, {} s", length.as_secs())
+/// Returns the label of a load of `length` beside that of `label`.
+pub(super) fn label(kind: &str, label: &str, length: Duration) -> String {
+    format!("{kind} beside {label}, {} s", length.as_secs())
 }

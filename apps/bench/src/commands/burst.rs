@@ -1,10 +1,12 @@
 //! `burst`: registrations in five one-second bursts, with periodic re-registration of each user and
-//! a wait after an error (see docs/sources.md).
+//! a wait after an error (see docs/sources.md). Further users may exist, and call meanwhile.
 
+use super::beside::{self, Beside, BesideLoad};
 use super::error::CommandError;
 use super::output::{self, finding};
 use super::progress::time;
 use super::session::{Ceilings, Means, Session};
+use super::systems::Started;
 use super::{run, systems};
 use crate::cli::BurstArgs;
 use crate::load::engine::Task;
@@ -14,6 +16,9 @@ use crate::record::{Delay, Kind, Operation, Record, Run};
 use sip::{Duration, Instant};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+
+/// The most users that call beside the bursts.
+const MOST_CALLERS: u32 = 200;
 
 /// The highest share of timed-out requests: twice the share that leaves a user unregistered for 45
 /// seconds.
@@ -27,7 +32,8 @@ pub(crate) fn execute(args: &BurstArgs, ending: &Arc<AtomicBool>) -> Result<bool
     let scaled =
         |span: Duration| Duration::from_micros((span.as_micros() as f64 * args.scale) as u64);
     let most = args.registrations.iter().copied().max().unwrap_or(1);
-    load.users.users = most;
+    let callers = if args.calls.is_some() { MOST_CALLERS } else { 0 };
+    load.users.users = args.existing.unwrap_or(most + callers).max(most);
     let all = load.users.users()?;
     let started = systems::start(&load, &all, load.operation, load.users.auth)?;
     let mut measure = || {
@@ -55,8 +61,28 @@ pub(crate) fn execute(args: &BurstArgs, ending: &Arc<AtomicBool>) -> Result<bool
                 };
                 let users = users.len();
                 let label = format!("{users} registrations");
-                let run = burst(session, &label, &plan, users, load.users.auth)?;
-                record.runs.push(run);
+                let of_session = |it: &&Started| it.system.name == session.system.name;
+                let calls = args.calls.zip(started.iter().find(of_session));
+                let calls = calls.map(|(rate, started)| {
+                    let beside = BesideLoad {
+                        operation: Operation::Invite,
+                        rate,
+                        shape: None,
+                        from: args.calls_from,
+                        length: plan.length,
+                        taken: users,
+                        most: MOST_CALLERS as usize,
+                    };
+                    Beside::start(&load, &all, started, beside)
+                });
+                let calls = calls.transpose()?;
+                record.runs.push(burst(session, &label, &plan, users, load.users.auth)?);
+                if let Some(calls) = calls {
+                    let mut run = calls.finish()?;
+                    run.system.clone_from(&session.system.name);
+                    run.label = beside::label("calls", &label, plan.length);
+                    record.runs.push(run);
+                }
             }
         }
         Ok(())
@@ -107,7 +133,19 @@ fn conclude(record: &mut Record) {
     for system in &record.systems {
         let mut highest = 0;
         let mut has_failed = false;
-        for run in record.runs.iter().filter(|run| run.system == system.name) {
+        let all = record.runs.iter().filter(|run| run.system == system.name);
+        let (registrations, calls): (Vec<&Run>, Vec<&Run>) =
+            all.partition(|run| run.load.operation == Operation::Register);
+        for run in calls {
+            record.findings.push(finding(
+                &system.name,
+                run.label.clone(),
+                run.counts.succeeded as f64,
+                "",
+                format!("of {} succeeded", run.counts.offered),
+            ));
+        }
+        for run in registrations {
             let counts = &run.counts;
             let share = counts.timed_out as f64 / counts.offered.max(1) as f64;
             let rrd = run.delays.get(&Delay::Rrd).and_then(|rrd| rrd.told(50.0));

@@ -18,7 +18,9 @@ pub(crate) fn run(args: &CaptureArgs, ending: &AtomicBool) -> Result<(), Command
     let (mut reported, mut errors) = (Vec::new(), Vec::new());
     if let Some(name) = &args.interface {
         let duration = args.duration.map(Duration::from);
-        let analysis = listen(name, duration, ending, Reading::new(&args.rtpmap))?;
+        let analysis = listen(name, duration, ending, Reading::new(&args.rtpmap), || {
+            eprintln!("barebell-bench: listening to {name}");
+        })?;
         printer.print(&analysis)?;
         reported.extend(args.output.is_some().then_some(analysis));
     }

@@ -2,7 +2,7 @@
 
 mod search;
 
-use super::beside::{self, Beside};
+use super::beside::{self, Beside, BesideLoad};
 use super::error::CommandError;
 use super::output;
 use super::session::Means;
@@ -18,6 +18,9 @@ use search::CallSearch;
 use sip::{Duration, Transport};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The most users that register beside calls.
+const MOST_REGISTERING: usize = 10_000;
 
 /// The name of the generator's own callees as a system.
 const DIRECT: &str = "no server";
@@ -109,7 +112,7 @@ impl Step<'_> {
         let plan = plan(args, *started, pair, protection, calls)?;
         let (mut run, beside) = measure(args, *started, &plan, means)?;
         let beside = beside.map(|mut run| {
-            run.label = beside::label(&label, plan.warmup + plan.duration);
+            run.label = beside::label("registrations", &label, plan.warmup + plan.duration);
             run
         });
         run.label = label;
@@ -225,6 +228,29 @@ fn plan(
     voice::plan(&wanted, callees, &args.load.users.users()?)
 }
 
+/// Starts the registrations beside the calls, if the command line asks for them.
+fn register_beside(
+    args: &MediaArgs,
+    started: Option<&Started>,
+    plan: &Plan,
+) -> Result<Option<Beside>, CommandError> {
+    let Some(rate) = args.registrations else { return Ok(None) };
+    let Some(started) = started.filter(|_| args.load.to.is_none()) else {
+        let text = "--registrations needs a server (--target or --sut)";
+        return Err(CommandError::Usage(text.to_owned()));
+    };
+    let load = BesideLoad {
+        operation: Operation::RegisterUpdate,
+        rate,
+        shape: args.registrations_shape.as_ref(),
+        from: args.registrations_from,
+        length: plan.warmup + plan.duration,
+        taken: plan.users.len() * 2,
+        most: MOST_REGISTERING,
+    };
+    Beside::start(&args.load, &args.load.users.users()?, started, load).map(Some)
+}
+
 /// Measures a step: the calls, and the registrations beside them.
 fn measure(
     args: &MediaArgs,
@@ -241,7 +267,7 @@ fn measure(
     };
     let (fleet, ending) = (means.fleet.as_deref(), means.ending);
     let proof = voice::prove(plan, detail.no_headroom, fleet, ending)?;
-    let beside = Beside::start(args, started, plan)?;
+    let beside = register_beside(args, started, plan)?;
     let run = voice::measure(plan, judge, proof, fleet, ending)?;
     Ok((run, beside.map(Beside::finish).transpose()?))
 }

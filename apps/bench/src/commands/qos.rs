@@ -4,6 +4,7 @@
 
 use super::error::CommandError;
 use super::output::{self, finding};
+use super::qos_capture::{captured, delays_of};
 use super::session::{Ceilings, Means, Session};
 use super::{run, systems};
 use crate::cli::QosArgs;
@@ -13,9 +14,10 @@ use crate::load::links::Sharing;
 use crate::load::worker::Bound;
 use crate::measure::{self, Base};
 use crate::metrics;
-use crate::record::{Delay, Histogram, Kind, Operation, Record, Run};
+use crate::record::{Delay, Finding, Histogram, Kind, Operation, Record, Run};
 use crate::traffic::Traffic;
 use sip::Duration;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -32,6 +34,7 @@ pub(crate) fn execute(args: &QosArgs, ending: &Arc<AtomicBool>) -> Result<bool, 
     // A lost message counts as a lost registration or call, so there are no retransmissions (see
     // docs/sources.md).
     load.detail.retransmits = false;
+    load.detail.hangs_up = !args.no_bye;
     if load.detail.hold == Duration::ZERO {
         load.detail.hold = HOLD;
     }
@@ -58,6 +61,11 @@ pub(crate) fn execute(args: &QosArgs, ending: &Arc<AtomicBool>) -> Result<bool, 
     let all = load.users.users()?;
     let started = systems::start(&load, &all, load.operation, load.users.auth)?;
     let states: &[bool] = if busy.is_some() { &[false, true] } else { &[false] };
+    let interface = args.capture.as_ref().map(|name| match (name, &link) {
+        (Some(name), _) => name.clone(),
+        (None, Some(link)) => link.interface(),
+        (None, None) => "lo".to_owned(),
+    });
     let mut arrived = Vec::new();
     let mut measure = || {
         for &is_busy in states {
@@ -95,13 +103,35 @@ pub(crate) fn execute(args: &QosArgs, ending: &Arc<AtomicBool>) -> Result<bool, 
                         ] {
                             let authentication = load.users.auth;
                             let hold = load.detail.hold;
-                            record.runs.push(at_once(
-                                session,
-                                &label,
-                                repeat,
-                                (operation, task, bound),
-                                (users.len(), authentication, hold),
-                            )?);
+                            let before = lost_on(link.as_ref())?;
+                            let server = session.target_address();
+                            let (mut run, captured) = captured(interface.as_deref(), || {
+                                at_once(
+                                    session,
+                                    &label,
+                                    repeat,
+                                    (operation, task, bound),
+                                    (users.len(), authentication, hold),
+                                )
+                            })?;
+                            let places = ["link, to the server", "link, from the server"];
+                            let after = lost_on(link.as_ref())?;
+                            for (place, (after, before)) in
+                                places.iter().zip(after.iter().zip(before))
+                            {
+                                if *after > before {
+                                    run.dropped.insert((*place).to_owned(), after - before);
+                                }
+                            }
+                            if let Some(analysis) = captured {
+                                run.captured = delays_of(&analysis, server);
+                                if analysis.facts.dropped > 0 {
+                                    let count = analysis.facts.dropped;
+                                    let doubt = format!("the capture has lost {count} packets");
+                                    run.doubts.push(doubt);
+                                }
+                            }
+                            record.runs.push(run);
                         }
                     }
                 }
@@ -156,6 +186,11 @@ fn busy(bits: Option<Option<u64>>, link: Option<&Link>) -> Result<Option<u64>, C
     }
 }
 
+/// Returns the packets that the link has dropped so far, in each direction.
+fn lost_on(link: Option<&Link>) -> Result<[u64; 2], CommandError> {
+    link.map_or(Ok([0; 2]), |link| link.dropped().map_err(CommandError::Traffic))
+}
+
 fn at_once(
     session: &mut Session,
     label: &str,
@@ -208,21 +243,13 @@ fn conclude(record: &mut Record) {
                 (Delay::Invite, "invite delay"),
                 (Delay::Setup, "call setup delay (INVITE to 200)"),
             ] {
-                let mut all = Histogram::default();
-                runs().filter_map(|run| run.delays.get(&delay)).for_each(|one| all.merge(one));
-                if !all.is_empty() {
-                    record.findings.push(finding(
-                        &system.name,
-                        format!("{name}, {label}"),
-                        all.mean() / 1e3,
-                        "ms",
-                        format!(
-                            "mean; minimum {:.3} ms, maximum {:.3} ms",
-                            all.min() as f64 / 1e3,
-                            all.max() as f64 / 1e3
-                        ),
-                    ));
-                }
+                let all: Vec<&Histogram> =
+                    runs().filter_map(|run| run.delays.get(&delay)).collect();
+                record.findings.extend(moments(&system.name, &format!("{name}, {label}"), &all));
+                let all: Vec<&Histogram> =
+                    runs().filter_map(|run| run.captured.get(&delay)).collect();
+                let name = format!("{name} by captures, {label}");
+                record.findings.extend(moments(&system.name, &name, &all));
             }
             for (operation, name) in
                 [(Operation::Register, "registrations lost"), (Operation::Invite, "calls lost")]
@@ -242,6 +269,33 @@ fn conclude(record: &mut Record) {
                     format!("of {offered}"),
                 ));
             }
+            let mut causes: BTreeMap<&str, u64> = BTreeMap::new();
+            for (place, count) in runs().flat_map(|run| &run.dropped) {
+                *causes.entry(place).or_default() += count;
+            }
+            for (place, count) in causes {
+                let name = format!("datagrams dropped: {place}, {label}");
+                record.findings.push(finding(&system.name, name, count as f64, "", String::new()));
+            }
         }
     }
+}
+
+/// Returns the finding of delays of all repeats: mean, minimum and maximum, and the means of single
+/// repeats; none without delays.
+fn moments(system: &str, name: &str, repeats: &[&Histogram]) -> Option<Finding> {
+    let mut all = Histogram::default();
+    repeats.iter().for_each(|one| all.merge(one));
+    if all.is_empty() {
+        return None;
+    }
+    let ms = |us: u64| us as f64 / 1e3;
+    let mut remark =
+        format!("mean; minimum {:.3} ms, maximum {:.3} ms", ms(all.min()), ms(all.max()));
+    let means = || repeats.iter().filter(|one| !one.is_empty()).map(|one| one.mean() / 1e3);
+    if means().count() > 1 {
+        let (low, high) = (means().fold(f64::MAX, f64::min), means().fold(0.0, f64::max));
+        remark += &format!("; means of the repeats {low:.3} to {high:.3} ms");
+    }
+    Some(finding(system, name.to_owned(), all.mean() / 1e3, "ms", remark))
 }

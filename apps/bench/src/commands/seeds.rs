@@ -34,6 +34,9 @@ pub(crate) fn execute(args: &SeedsArgs, ending: &Arc<AtomicBool>) -> Result<bool
     if args.numbers {
         return print(&source.page()).map(|()| true).map_err(CommandError::Print);
     }
+    if args.rows {
+        return print(&source.sources_page()).map(|()| true).map_err(CommandError::Print);
+    }
     let mut absent = Vec::new();
     let servers = installed(args.sut.iter().map(String::as_str), &mut absent);
     let phones = installed_phones(&mut absent);

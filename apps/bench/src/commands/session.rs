@@ -1,6 +1,7 @@
 //! A session: a system under test with a generator. All commands measure with it.
 
 use super::error::CommandError;
+use super::metering::Metering;
 use super::progress::Progress;
 use super::systems::Started;
 use super::voice::{self, Judge, Wanted};
@@ -20,7 +21,8 @@ use crate::voice::{Callees, MediaKind};
 use crate::watch::Subject;
 use sip::Duration;
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -160,6 +162,11 @@ impl Session {
         self.ceilings.clone_from(ceilings);
     }
 
+    /// The address of the server.
+    pub(crate) const fn target_address(&self) -> SocketAddr {
+        self.target.address
+    }
+
     /// Removes all bindings of all users.
     ///
     /// # Errors
@@ -183,6 +190,7 @@ impl Session {
         work: impl FnOnce(&mut Force, &Limits) -> Result<Measured, MeasureError>,
     ) -> Result<Run, CommandError> {
         self.check()?;
+        let before = self.counters()?;
         let gone = &self.force.shared().gone;
         let mut meters = Watching::start(self.subject.as_ref(), Duration::ZERO, gone)?;
         let title = format!("{}: {label}", self.system.name);
@@ -191,7 +199,10 @@ impl Session {
         let measured = work(&mut self.force, &self.limits);
         meters.end();
         drop(shown);
-        self.complete(measured?, meters, label, repeat)
+        let mut run = self.complete(measured?, meters, label, repeat)?;
+        let after = if self.down.is_some() { before.clone() } else { self.counters()? };
+        run.dropped = dropped(&run, &before, &after);
+        Ok(run)
     }
 
     /// Checks that a measurement can start.
@@ -295,22 +306,22 @@ impl Session {
         });
         let work = (spec.operation, spec.authentication);
         let ceilings = self.ceilings.get(&work).map_or(&[][..], Vec::as_slice);
-        let before = self.timings()?;
         let gone = &self.force.shared().gone;
-        let mut meters = Watching::start(self.subject.as_ref(), settle, gone)?;
+        let watching = Watching::start(self.subject.as_ref(), settle, gone)?;
+        let running = self.running.clone();
+        let timings =
+            || running.as_ref().map_or(Ok(Steps::new()), |running| running.borrow().timings());
+        let mut meters = Metering::new(watching, timings);
         let shown = self.progress.show(&self.force, spec, &self.system.name, label);
         let measured =
             measure::run(&mut self.force, spec, self.users, &self.limits, ceilings, &mut meters);
         drop(shown);
         let measured = measured?;
         self.traffic = (measured.traffic, measured.operations);
-        let mut run = self.complete(measured, meters, label, repeat)?;
-        if self.down.is_some() {
-            return Ok(run);
-        }
-        run.steps = self.timings()?;
-        for (name, step) in &mut run.steps {
-            *step = step.since(before.get(name).copied().unwrap_or_default());
+        let (watching, steps) = meters.finish();
+        let mut run = self.complete(measured, watching, label, repeat)?;
+        if self.down.is_none() {
+            run.steps = steps?;
         }
         Ok(run)
     }
@@ -359,9 +370,50 @@ impl Session {
         voice::measure(&plan, judge, proof, fleet, &self.ending)
     }
 
-    /// Returns the times of the system's processing steps since its start, if it reports them.
-    fn timings(&self) -> Result<Steps, CommandError> {
-        let running = self.running.as_ref().map(|running| running.borrow().timings());
+    /// Returns the system's counters since its start, if it reports them.
+    fn counters(&self) -> Result<BTreeMap<String, u64>, CommandError> {
+        let running = self.running.as_ref().map(|running| running.borrow().counters());
         Ok(running.transpose()?.unwrap_or_default())
+    }
+}
+
+/// Returns the datagrams that were dropped in a run, by place: on the sockets of both ends, and by
+/// the server, by its counters `before` and `after` the run.
+fn dropped(
+    run: &Run,
+    before: &BTreeMap<String, u64>,
+    after: &BTreeMap<String, u64>,
+) -> BTreeMap<String, u64> {
+    let counted = |name: &str| {
+        let at = |counters: &BTreeMap<String, u64>| counters.get(name).copied().unwrap_or_default();
+        at(after).saturating_sub(at(before))
+    };
+    let places = [
+        ("client's sockets", run.generator.drops),
+        ("server's sockets", run.watch.as_ref().map_or(0, |watch| watch.total.udp_drops)),
+        ("server, unread", counted("unread")),
+        ("server, overload", counted("overload-dropped")),
+    ];
+    let some = places.into_iter().filter(|(_, count)| *count > 0);
+    some.map(|(place, count)| (place.to_owned(), count)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::tests::run;
+
+    #[test]
+    fn dropped_datagrams_are_those_of_the_run() {
+        let counters = |unread, overload| {
+            let counters = [("unread", unread), ("overload-dropped", overload), ("requests", 7)];
+            counters.map(|(name, count)| (name.to_owned(), count)).into()
+        };
+        let mut run = run();
+        assert!(dropped(&run, &counters(3, 5), &counters(3, 5)).is_empty());
+        run.generator.drops = 2;
+        let dropped = dropped(&run, &counters(3, 5), &counters(3, 9));
+        let dropped: Vec<_> = dropped.iter().map(|(place, count)| (&place[..], *count)).collect();
+        assert_eq!(dropped, [("client's sockets", 2), ("server, overload", 4)]);
     }
 }

@@ -86,6 +86,7 @@ pub(crate) fn start_one(
         transport: load.detail.transport(),
         namespace: load.detail.sut_namespace.as_deref(),
         timings: load.detail.timings,
+        retransmits: load.detail.retransmits,
     };
     let running = sut::start(spec, &wanted)?;
     let target = Target::at(running.transport, running.target);

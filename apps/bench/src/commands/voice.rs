@@ -12,6 +12,7 @@ use crate::voice::plan::{User, enough};
 use crate::voice::{Callees, Found, Pair, Plan, Protection, headroom, run};
 use crate::watch::Subject;
 use sip::{Duration, Transport};
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -263,6 +264,8 @@ fn describe(authentication: bool, plan: &Plan, found: Found, headroom: Option<He
         },
         watch: None,
         steps: Steps::new(),
+        dropped: BTreeMap::new(),
+        captured: BTreeMap::new(),
         media: Some(Box::new(Media {
             codecs: [plan.codecs.caller, plan.codecs.callee].map(|codec| codec.name().to_owned()),
             protection: plan.protection.name().to_owned(),

@@ -360,6 +360,7 @@ mod tests {
                 target: peer.address(),
                 to: None,
                 retransmits: true,
+                hangs_up: true,
                 register_first: false,
                 reuse_nonces: false,
             },

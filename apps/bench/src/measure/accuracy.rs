@@ -85,6 +85,7 @@ impl Case {
                 target: peer.address(),
                 to: None,
                 retransmits: true,
+                hangs_up: true,
                 register_first: false,
                 reuse_nonces: false,
             },

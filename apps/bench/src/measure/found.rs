@@ -7,6 +7,7 @@ use crate::agents::Share;
 use crate::load::links::LinkCounts;
 use crate::record::{self, Ceiling, Generator as GeneratorRecord, Load, Operation, Run};
 use sip::Duration;
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// The results of a run.
@@ -119,6 +120,8 @@ pub(super) fn describe(
         watch: None,
         down: None,
         steps: record::Steps::new(),
+        dropped: BTreeMap::new(),
+        captured: BTreeMap::new(),
         media: None,
     };
     doubts.extend(Limits::doubts(&run));

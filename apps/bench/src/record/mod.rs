@@ -176,6 +176,12 @@ pub(crate) struct Run {
     /// The time for each processing step as the system reports it; empty if it reports nothing.
     #[serde(default, skip_serializing_if = "Steps::is_empty")]
     pub(crate) steps: Steps,
+    /// Datagrams that were dropped on the way, by the place; only places with any.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) dropped: BTreeMap<String, u64>,
+    /// The delays in a capture beside the run, by kind; empty without a capture.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) captured: BTreeMap<Delay, Histogram>,
     /// The media of the calls, if they had media.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) media: Option<Box<Media>>,
@@ -200,6 +206,11 @@ impl Step {
             count: self.count.saturating_sub(before.count),
             nanoseconds: self.nanoseconds.saturating_sub(before.nanoseconds),
         }
+    }
+
+    /// Returns the sum with the reading of another time.
+    pub(crate) const fn plus(self, other: Self) -> Self {
+        Self { count: self.count + other.count, nanoseconds: self.nanoseconds + other.nanoseconds }
     }
 
     /// Returns the mean time of the step in microseconds, or `None` if the step did not occur.

@@ -9,4 +9,5 @@ pub(crate) mod profile;
 mod runs;
 pub(crate) mod softphone;
 pub(crate) mod source;
+mod sources_page;
 pub(crate) mod srtp_steps;

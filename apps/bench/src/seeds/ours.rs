@@ -12,19 +12,19 @@ use super::bare::Call as BareCall;
 use super::phones::Call;
 use super::profile::Function;
 use super::runs::{
-    Criterion, cpu, delays, has_processors_left, is_quick, limits, mean, median_ms, median_of,
-    over, steps_of, systems,
+    Criterion, cpu, delays, has_processors_left, is_quick, limits, median_ms, median_of, over,
+    steps_of, systems,
 };
 use super::source::Figure;
 use super::srtp_steps::Costs;
 use crate::curve::is_whole;
 use crate::metrics;
-use crate::record::{Delay, Record, Run};
+use crate::record::{Delay, Operation, Record, Run};
 use crate::report::FloodLine;
 use crate::series::{Series, Value, named};
 use latency::{bands, coefficient};
 use qos::{Loss, lost, moment, totals};
-use srtp::{flood, model, plus_alone, plus_ratios, srtp_steps};
+use srtp::{ahead, flood, model, plus_alone, plus_ratios, srtp_steps, without_srtp};
 use std::collections::BTreeMap;
 
 /// The content of a file of results.
@@ -52,7 +52,7 @@ type OfRun = fn(&Run) -> Option<f64>;
 type OfCosts = fn(&Costs, &Figure) -> Vec<Series>;
 
 /// The names of the data file for derivations.
-const DERIVATIONS: [(&str, Derivation); 32] = [
+const DERIVATIONS: [(&str, Derivation); 33] = [
     ("throughput", |all| {
         first(all, |record| {
             over(record, |run| run.load.rate, |_| true, |run| Some(metrics::achieved_rate(run)))
@@ -67,11 +67,7 @@ const DERIVATIONS: [(&str, Derivation); 32] = [
             over(record, |run| run.load.rate, |_| true, |run| run.steps.get("handler")?.mean_us())
         })
     }),
-    ("total", |all| {
-        first(all, |record| {
-            over(record, |run| run.load.rate, |_| true, |run| mean(run, Delay::Response))
-        })
-    }),
+    ("total", |all| first(all, |record| over(record, |run| run.load.rate, |_| true, total))),
     ("frame-to-frame", |all| {
         first(all, |record| {
             over(
@@ -111,6 +107,12 @@ const DERIVATIONS: [(&str, Derivation); 32] = [
         first(all, |record| burst(record, |run| Some(run.counts.retransmitted as f64)))
     }),
     ("burst-rrd", |all| first(all, |record| burst(record, |run| median_ms(run, Delay::Rrd)))),
+    ("burst-calls", |all| {
+        first(all, |record| {
+            let called = |run: &Run| run.load.operation == Operation::Invite;
+            over(record, beside, called, |run| metrics::success(&run.counts))
+        })
+    }),
     ("media-cpu", |all| first(all, |record| media::plain(record, cpu))),
     ("media-delays", |all| first(all, media::delays)),
     ("media-jitter", |all| first(all, media::jitter)),
@@ -127,9 +129,11 @@ const NORMALISED: [(&str, OfRun); 5] = [
 ];
 
 /// The derivations of figures of the costs of SRTP.
-const SRTP: [(&str, OfCosts); 8] = [
+const SRTP: [(&str, OfCosts); 10] = [
     ("sha1-model", |costs, _| model(costs)),
     ("srtp-steps", srtp_steps),
+    ("sequence-ahead", |costs, _| ahead(costs)),
+    ("plus-without-srtp", |costs, _| without_srtp(costs)),
     ("plus-time", |costs, _| {
         vec![named("here", plus_alone(costs).map(|(name, ns)| (name, ns / 1e3)))]
     }),
@@ -267,8 +271,23 @@ fn steps(record: &Record) -> Vec<Series> {
     systems(record).filter_map(of_system).collect()
 }
 
+/// Returns the number of registrations beside a load of calls, which its label begins with.
+fn beside(run: &Run) -> f64 {
+    let (_, rest) = run.label.split_once("beside ").unwrap_or_default();
+    let number = rest.split(' ').next().and_then(|number| number.parse().ok());
+    number.unwrap_or_default()
+}
+
+/// Returns the total time of a registration: of all its messages, from the arrival in the kernel to
+/// the reply.
+fn total(run: &Run) -> Option<f64> {
+    let messages = if run.load.authentication { 2.0 } else { 1.0 };
+    Some(messages * run.steps.get("total")?.mean_us()?)
+}
+
 fn burst(record: &Record, y: impl Fn(&Run) -> Option<f64>) -> Vec<Series> {
-    over(record, |run| run.load.users as f64, |_| true, y)
+    let is_registration = |run: &Run| run.load.operation == Operation::Register;
+    over(record, |run| run.load.users as f64, is_registration, y)
 }
 
 fn proxy_limits(record: &Record) -> Vec<Series> {

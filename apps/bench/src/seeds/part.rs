@@ -236,9 +236,9 @@ impl Part {
             }
             Self::Qos => {
                 let time =
-                    scope.choose("--repeats-of-step 10 --hold 5s", "--repeats-of-step 2 --hold 1s --drain 4s");
-                let busy = if scope.is_root { " --busy" } else { "" };
-                let line = format!("qos{servers} --callers 1..1000 {time}{busy}");
+                    scope.choose("--repeats-of-step 10 --hold 5s", "--repeats-of-step 1 --hold 1s --drain 4s");
+                let more = if scope.is_root { " --busy --capture" } else { "" };
+                let line = format!("qos{servers} --callers 1..1000 --no-bye {time}{more}");
                 vec![job("qos".to_owned(), &line, scope.choose(2600, 140) * count)]
             }
             Self::Proxy => [4, 16]
@@ -256,10 +256,17 @@ impl Part {
                 .collect(),
             Self::Burst => {
                 let scale = scope.choose("1", "0.05");
+                let existing = "--existing 100000";
                 let line = format!(
-                    "burst{servers} --registrations 640,1280,3200,6400 --scale {scale}"
+                    "burst{servers} {existing} --registrations 640,1280,3200,6400 --scale {scale}"
                 );
-                vec![job("burst".to_owned(), &line, scope.choose(3700, 190) * count)]
+                let calls = format!(
+                    "burst{servers} {existing} --registrations 640,3200 --calls 20 --scale {scale}"
+                );
+                vec![
+                    job("burst".to_owned(), &line, scope.choose(3700, 190) * count),
+                    job("burst-calls".to_owned(), &calls, scope.choose(1900, 110) * count),
+                ]
             }
             Self::Phone => {
                 // 10,000 packets, as in the source.

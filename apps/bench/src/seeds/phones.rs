@@ -125,7 +125,7 @@ pub(crate) fn measure(
     let folder = tempfile::tempdir().map_err(|error| PhonesError::Folder(error))?;
     let is_over = AtomicBool::new(false);
     let (talked, analysis) = thread::scope(|scope| {
-        let capture = scope.spawn(|| listen("lo", None, &is_over, Reading::new(&[])));
+        let capture = scope.spawn(|| listen("lo", None, &is_over, Reading::new(&[]), || {}));
         let mut running = Vec::new();
         let mut talk = || {
             for (number, (_, callee, suite)) in &calls {

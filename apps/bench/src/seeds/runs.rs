@@ -3,7 +3,7 @@
 use crate::analysis::Spread;
 use crate::curve::DELAY_LIMIT_US;
 use crate::metrics;
-use crate::record::{Delay, Histogram, Record, Run};
+use crate::record::{Delay, Record, Run};
 use crate::series::{Series, Value};
 
 /// Returns the names of the systems of a record.
@@ -57,10 +57,6 @@ pub(super) fn over(
         Series { name: system.to_owned(), values: values.collect() }
     };
     systems(record).map(of_system).collect()
-}
-
-pub(super) fn mean(run: &Run, delay: Delay) -> Option<f64> {
-    run.delays.get(&delay).filter(|delays| !delays.is_empty()).map(Histogram::mean)
 }
 
 pub(super) fn median_ms(run: &Run, delay: Delay) -> Option<f64> {

@@ -20,6 +20,53 @@ pub(crate) struct Source {
     pub(crate) documents: Vec<Document>,
     #[serde(rename = "figure")]
     pub(crate) figures: Vec<Figure>,
+    /// The content of docs/sources.md.
+    pub(super) sources: Head,
+    #[serde(rename = "section")]
+    pub(super) sections: Vec<Section>,
+    #[serde(rename = "row")]
+    pub(super) rows: Vec<Row>,
+    #[serde(rename = "error")]
+    pub(super) errors: Vec<SourceError>,
+}
+
+/// The beginning of docs/sources.md.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Head {
+    pub(super) head: String,
+}
+
+/// A section of docs/sources.md.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Section {
+    /// The letter of its rows.
+    pub(super) row: String,
+    pub(super) title: String,
+    #[serde(default)]
+    pub(super) text: String,
+}
+
+/// A row of docs/sources.md.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Row {
+    pub(super) id: String,
+    /// The subject in the document.
+    pub(super) text: String,
+    /// Its place here.
+    pub(super) place: String,
+}
+
+/// An error of a document.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SourceError {
+    pub(super) place: String,
+    pub(super) text: String,
+    /// The value used here.
+    pub(super) value: String,
 }
 
 /// A source document.
@@ -57,6 +104,8 @@ pub(crate) struct Figure {
     /// True if ours are compared with the best of the source, whatever their names.
     #[serde(default)]
     pub(crate) across: bool,
+    /// The value of the source that is better than ours, with its cause as far as that is known.
+    pub(super) defeat: Option<String>,
     /// The axes with their units: `x` is that of values if the series have bars.
     #[serde(default)]
     pub(crate) x: String,
@@ -334,5 +383,31 @@ mod tests {
         }
         let told = fs::read_to_string(path).unwrap();
         assert!(told == page, "run this test with UPDATE_DOCS=1");
+    }
+
+    #[test]
+    fn the_page_of_the_rows_is_made_from_the_data_file() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/sources.md");
+        let page = Source::read().sources_page();
+        if std::env::var_os("UPDATE_DOCS").is_some() {
+            fs::write(path, &page).unwrap();
+        }
+        let told = fs::read_to_string(path).unwrap();
+        assert!(told == page, "change source.toml, then run this test with UPDATE_DOCS=1");
+    }
+
+    #[test]
+    fn each_row_has_a_section_and_defeats_are_of_figures_with_a_better_direction() {
+        let source = Source::read();
+        for row in &source.rows {
+            assert!(source.sections.iter().any(|part| row.id.starts_with(&part.row)), "{row:?}");
+        }
+        let mut ids: Vec<&str> = source.rows.iter().map(|row| &row.id[..]).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), source.rows.len());
+        for figure in source.figures.iter().filter(|figure| figure.defeat.is_some()) {
+            assert!(figure.better.is_some(), "{}", figure.id);
+        }
     }
 }

@@ -19,6 +19,8 @@ const PACKET: usize = 12 + PAYLOAD;
 const COUNT: usize = 500;
 /// The packets ahead of the last one that a forged one may have the number of: those of scheme 3.
 const NEAR: usize = 32;
+/// The number of packets for which scheme 1 computes its numbers at once (docs/srtp-plus.md).
+const EPOCH: usize = 32;
 /// The seed of the random numbers of scheme 3.
 const SEED: [u8; 32] = [0x42; 32];
 /// The key lengths of scheme 1 in bits.
@@ -34,6 +36,12 @@ pub(crate) struct Costs {
     /// Whole packets with AES-CM of 128 bits and a tag of 80 bits, alone and with each scheme of
     /// SRTP+.
     pub(crate) plus: BTreeMap<String, Whole>,
+    /// Whole packets without SRTP: plain ones, and with schemes 1 and 2 of SRTP+ alone.
+    #[serde(default)]
+    pub(crate) without_srtp: BTreeMap<String, Whole>,
+    /// The receipt of a packet with scheme 1.
+    #[serde(default)]
+    pub(crate) ahead: Ahead,
     /// The protection of a packet by the key length of scheme 1 in bits, less that without it.
     pub(crate) sequence: BTreeMap<usize, f64>,
     /// SHA-1 of one block, of two and of four: an HMAC of one block and one of 172 bytes with the
@@ -67,6 +75,16 @@ pub(crate) struct Whole {
     pub(crate) refuse: f64,
 }
 
+/// The receipt of a packet with SRTP and scheme 1, which computes numbers for many packets at once,
+/// ahead of their arrival.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Ahead {
+    /// A packet with a known number.
+    pub(crate) arrival: f64,
+    /// The numbers of the packets to come, for one of them.
+    pub(crate) numbers: f64,
+}
+
 /// A sender and a receiver with the times of their rounds.
 struct Session {
     sender: Sender,
@@ -84,7 +102,7 @@ impl Session {
             sender: Sender::new(policy, keys()).expect("the policy is valid").with_seed(&SEED),
             receiver: Receiver::new(policy, keys()).expect("the policy is valid"),
             sequence: 1,
-            refuses: policy.authenticate_rtp,
+            refuses: policy.authenticate_rtp || policy.plus.is_some(),
             times: Default::default(),
         }
     }
@@ -100,9 +118,8 @@ impl Session {
         }
     }
 
-    /// Protects packets, presents forged ones to the receiver, if that is wanted, then the genuine
-    /// ones. Returns the times of a packet.
-    fn round(&mut self, forges: bool) -> [f64; 3] {
+    /// Returns plain packets, with the length of each.
+    fn packets(&mut self) -> Vec<([u8; PACKET + 148], usize)> {
         let mut packets = vec![([0_u8; PACKET + 148], PACKET); COUNT];
         for (buffer, _) in &mut packets {
             self.sequence = self.sequence.wrapping_add(1);
@@ -114,11 +131,51 @@ impl Session {
             };
             header.write(&[0x55; PAYLOAD], buffer).expect("the buffer has room for the packet");
         }
-        let protect = nanos(|| {
-            for (buffer, length) in &mut packets {
-                *length = self.sender.protect(buffer, *length).expect("the packet is protected");
+        packets
+    }
+
+    fn protect(&mut self, packets: &mut [([u8; PACKET + 148], usize)]) {
+        for (buffer, length) in packets {
+            *length = self.sender.protect(buffer, *length).expect("the packet is protected");
+        }
+    }
+
+    /// Receives packets with scheme 1, and returns the time of one with a known number, and that
+    /// of one that is the first of [`EPOCH`]: at its receipt the numbers of the next ones are
+    /// computed.
+    fn receive_ahead(&mut self) -> [f64; 2] {
+        let mut packets = self.packets();
+        self.protect(&mut packets);
+        let (mut known, mut first) = (Vec::new(), Vec::new());
+        let clock = {
+            let begun = cpu_time();
+            (cpu_time() - begun).as_nanos() as f64
+        };
+        let sequence = self.sequence;
+        let mut number = sequence.wrapping_sub(COUNT as u16 - 1);
+        let mut rest = &mut packets[..];
+        while !rest.is_empty() {
+            let is_first = usize::from(number) % EPOCH == 0;
+            let count = if is_first { 1 } else { EPOCH - usize::from(number) % EPOCH };
+            let (now, later) = rest.split_at_mut(count.min(rest.len()));
+            let count = now.len();
+            let begun = cpu_time();
+            for (buffer, length) in &mut *now {
+                let found = self.receiver.unprotect(&mut buffer[..*length]);
+                black_box(found.expect("the packet is authentic"));
             }
-        });
+            let spent = ((cpu_time() - begun).as_nanos() as f64 - clock) / count as f64;
+            if is_first { &mut first } else { &mut known }.push(spent);
+            (rest, number) = (later, number.wrapping_add(count as u16));
+        }
+        [median(known), median(first)]
+    }
+
+    /// Protects packets, presents forged ones to the receiver, if that is wanted, then the genuine
+    /// ones. Returns the times of a packet.
+    fn round(&mut self, forges: bool) -> [f64; 3] {
+        let mut packets = self.packets();
+        let protect = nanos(|| self.protect(&mut packets));
         let mut refuse = 0.0;
         if self.refuses && forges {
             // Forged packets are near the expected ones and leave no state.
@@ -187,6 +244,8 @@ pub(crate) fn measure(rounds: usize) -> io::Result<Costs> {
         costs.suites.insert(suite.name().to_owned(), of_suite(suite, rounds)?);
     }
     (costs.plus, costs.sequence) = plus(rounds);
+    costs.without_srtp = without_srtp(rounds);
+    costs.ahead = ahead(rounds);
     costs.sha1 = [1, 2, 4].map(|blocks| {
         time(rounds, || {
             let mut state = black_box([7; 5]);
@@ -310,6 +369,39 @@ fn plus(rounds: usize) -> (BTreeMap<String, Whole>, BTreeMap<usize, f64>) {
     (whole.collect(), sequence.map(|(bits, costs)| (bits, costs.protect - alone)).collect())
 }
 
+/// Returns the costs of whole packets without SRTP.
+fn without_srtp(rounds: usize) -> BTreeMap<String, Whole> {
+    let policy = |scheme: Option<Scheme>| {
+        let mut policy = Policy::new(Suite::AesCm128HmacSha1_80);
+        (policy.encrypt_rtp, policy.authenticate_rtp) = (false, false);
+        policy.plus = scheme.map(|scheme| SrtpPlus { scheme, placement: Placement::Trailer });
+        policy
+    };
+    let schemes =
+        [("RTP", None), ("scheme 1", Some(Scheme::SEQUENCE)), ("scheme 2", Some(Scheme::Hash))];
+    let mut sessions = schemes.map(|(_, scheme)| Session::new(&policy(scheme)));
+    for _ in 0..rounds {
+        sessions.iter_mut().for_each(Session::rounds);
+    }
+    let names = schemes.map(|(name, _)| name.to_owned());
+    names.into_iter().zip(sessions.map(Session::costs)).collect()
+}
+
+/// Returns the costs of the receipt of packets with scheme 1.
+fn ahead(rounds: usize) -> Ahead {
+    let mut policy = Policy::new(Suite::AesCm128HmacSha1_80);
+    policy.plus = Some(SrtpPlus { scheme: Scheme::SEQUENCE, placement: Placement::Trailer });
+    let mut session = Session::new(&policy);
+    let (mut known, mut first) = (Vec::new(), Vec::new());
+    // The first round introduces the source.
+    for times in (0..=rounds).map(|_| session.receive_ahead()).skip(1) {
+        known.push(times[0]);
+        first.push(times[1]);
+    }
+    let (arrival, first) = (median(known), median(first));
+    Ahead { arrival, numbers: (first - arrival) / EPOCH as f64 }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -325,5 +417,9 @@ mod tests {
         }
         assert!(costs.plus.values().all(|whole| whole.refuse > 0.0), "{:?}", costs.plus);
         assert_eq!(costs.sequence.len(), KEY_BITS.len());
+        let without = costs.without_srtp;
+        assert_eq!(without.keys().collect::<Vec<_>>(), ["RTP", "scheme 1", "scheme 2"]);
+        assert!(without["scheme 1"].refuse > 0.0 && without["scheme 2"].refuse > 0.0);
+        assert!(costs.ahead.arrival > 0.0 && costs.ahead.numbers > 0.0, "{:?}", costs.ahead);
     }
 }

@@ -21,6 +21,7 @@ use serde::Deserialize;
 use sip::dialog::Dialog;
 use sip::{HeaderName, Method, Transport};
 use spec::Spec;
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::path::PathBuf;
@@ -44,8 +45,10 @@ pub(crate) struct Running {
     pub(crate) domain: String,
     /// The processes to watch, if known.
     pub(crate) watch: Option<Subject>,
-    /// The command that prints its timings; empty without one.
+    /// The command that prints its counters and timings; empty without one.
     timings: Vec<String>,
+    /// True if its timings were requested.
+    is_timed: bool,
     server: Option<Server>,
 }
 
@@ -56,24 +59,40 @@ impl Running {
         server.ended().map(|status| format!("{status}; {}", server.printed()))
     }
 
-    /// Returns the times of its processing steps since the start; empty if it does not report them.
+    /// Returns the times of its processing steps since the start; empty if they are not requested,
+    /// or it does not report them.
     ///
     /// # Errors
     /// [`SutError`] if its command fails or has invalid output.
     pub(crate) fn timings(&self) -> Result<Steps, SutError> {
-        /// The relevant part of the output.
-        #[derive(Deserialize)]
-        struct Printed {
-            timings: Steps,
-        }
+        if self.is_timed { Ok(self.reported()?.timings) } else { Ok(Steps::new()) }
+    }
+
+    /// Returns its counters since the start; empty if it does not report them.
+    ///
+    /// # Errors
+    /// [`SutError`] if its command fails or has invalid output.
+    pub(crate) fn counters(&self) -> Result<BTreeMap<String, u64>, SutError> {
+        Ok(self.reported()?.counters)
+    }
+
+    fn reported(&self) -> Result<Reported, SutError> {
         if self.timings.is_empty() {
-            return Ok(Steps::new());
+            return Ok(Reported::default());
         }
         let printed = run(&self.timings)?;
         let wrong = |error| SutError::Failed(self.timings.join(" "), format!("{error}: {printed}"));
-        let printed: Printed = serde_json::from_str(&printed).map_err(wrong)?;
-        Ok(printed.timings)
+        serde_json::from_str(&printed).map_err(wrong)
     }
+}
+
+/// The relevant part of the output of the command for counters and timings.
+#[derive(Debug, Default, Deserialize)]
+struct Reported {
+    #[serde(default)]
+    timings: Steps,
+    #[serde(default)]
+    counters: BTreeMap<String, u64>,
 }
 
 /// Runs a command of a profile, and returns its output.
@@ -106,6 +125,7 @@ pub(crate) fn start(spec: &str, wanted: &Wanted<'_>) -> Result<Running, SutError
             domain,
             watch,
             timings: Vec::new(),
+            is_timed: false,
             server: None,
         }),
         Spec::Profile { name, profile } => {
@@ -186,6 +206,7 @@ fn start_profile(profile: &Profile, wanted: &Wanted<'_>) -> Result<Running, SutE
         domain: DOMAIN.to_owned(),
         watch: Some(Subject::Local(server.pids())),
         timings: plan.timings,
+        is_timed: wanted.timings,
         server: Some(server),
     })
 }

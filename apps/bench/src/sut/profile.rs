@@ -50,7 +50,7 @@ pub(super) struct Profile {
     /// The command that prints the version.
     #[serde(default)]
     version: Vec<String>,
-    /// The command that prints the times of processing steps as JSON.
+    /// The command that prints the counters and the times of processing steps as JSON.
     #[serde(default)]
     timings: Vec<String>,
     /// Commands that are run in order before the start.
@@ -176,7 +176,7 @@ pub(super) struct Plan {
     pub(super) beside: Vec<(Vec<String>, Option<String>)>,
     pub(super) command: Vec<String>,
     pub(super) version: Vec<String>,
-    /// Empty if the timings are not requested, or the system has no such command.
+    /// The command that prints counters and timings; empty without one.
     pub(super) timings: Vec<String>,
     pub(super) prepare: Vec<Vec<String>>,
     pub(super) stop: Signal,
@@ -290,6 +290,7 @@ impl Profile {
             ("authentication", if wanted.authentication { "on" } else { "off" }.to_owned()),
             ("transport", wanted.transport.uri_name().to_owned()),
             ("timings", wanted.timings.to_string()),
+            ("max_wait", if wanted.retransmits { "100ms" } else { "0s" }.to_owned()),
         ];
         let fill = |text: &str| fill(text, &values);
         let fill_all = |texts: &[String]| texts.iter().map(|text| fill(text)).collect::<Vec<_>>();
@@ -309,7 +310,7 @@ impl Profile {
             beside: beside.collect::<Result<_, SutError>>()?,
             command,
             version: fill_all(&self.version),
-            timings: if wanted.timings { fill_all(&self.timings) } else { Vec::new() },
+            timings: fill_all(&self.timings),
             prepare: self.prepare.iter().map(|command| fill_all(command)).collect(),
             stop: self.signal()?,
             ready_text: self.ready_text.clone(),
@@ -460,6 +461,7 @@ mod tests {
             workers: Some(3),
             namespace: None,
             timings: false,
+            retransmits: true,
         }
     }
 

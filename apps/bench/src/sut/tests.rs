@@ -50,6 +50,7 @@ fn wanted(users: &Users, mode: Mode, authentication: bool) -> Wanted<'_> {
         workers: Some(2),
         namespace: None,
         timings: false,
+        retransmits: true,
     }
 }
 

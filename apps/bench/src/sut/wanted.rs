@@ -53,4 +53,6 @@ pub(crate) struct Wanted<'a> {
     pub(crate) namespace: Option<&'a str>,
     /// True if the system is to report the times of its processing steps.
     pub(crate) timings: bool,
+    /// True if the load retransmits: a system may then drop a late request.
+    pub(crate) retransmits: bool,
 }

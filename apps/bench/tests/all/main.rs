@@ -10,3 +10,4 @@ mod seeds;
 mod servers;
 mod support;
 mod target;
+mod tshark;

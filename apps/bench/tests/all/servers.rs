@@ -120,6 +120,7 @@ fn a_server_says_how_long_the_steps_of_its_work_take() {
             "format-response",
             "handler",
             "parse-headers",
+            "total",
         ];
         assert_eq!(names, expected);
         let time = |name: &str| steps[name]["nanoseconds"].as_u64().unwrap();
@@ -127,6 +128,11 @@ fn a_server_says_how_long_the_steps_of_its_work_take() {
         let looked_at = steps["handler"]["count"].as_u64().unwrap();
         let share = looked_at as f64 / (2 * count(run, "succeeded")) as f64;
         assert!((0.03..0.13).contains(&share), "{share}");
+        // The total is of all datagrams that were answered.
+        let answered = steps["total"]["count"].as_u64().unwrap();
+        assert!(answered >= 2 * count(run, "succeeded"), "{answered}");
+        let mean = |name: &str| time(name) as f64 / steps[name]["count"].as_f64().unwrap();
+        assert!(mean("total") > mean("handler"), "{steps:?}");
         assert!(time("parse-headers") + time("add-user") < time("handler"));
         assert!(time("find-user") < time("authenticate-user"));
     }
@@ -144,6 +150,12 @@ fn a_limit_and_bursts_of_registrations() {
     }
     let burst = record(&format!("burst {BOTH} --auth --registrations 50 --scale 0.01 --length 2m"));
     assert_whole(&burst, 2);
+    let more = "--existing 300 --calls 20 --registrations 20 --scale 0.01 --length 2m";
+    let beside = record(&format!("burst {BOTH} --auth {more}"));
+    let runs = beside["runs"].as_array().unwrap();
+    let operations: Vec<&Value> = runs.iter().map(|run| &run["load"]["operation"]).collect();
+    assert_eq!(operations, ["register", "invite", "register", "invite"]);
+    assert!(runs.iter().all(|run| count(run, "succeeded") > 0), "{beside:#?}");
 }
 
 #[test]
@@ -162,6 +174,18 @@ fn parallel_users_and_the_steps_of_a_proxy() {
     }
     let target = qos["systems"][0]["target"].as_str().unwrap();
     assert!(target.starts_with("udp:198.18."), "behind the link: {target}");
+    let more = "--callers 5 --repeats-of-step 2 --hold 100ms --link 100M --capture --no-bye";
+    let captured = record(&format!("qos {BOTH} {more}"));
+    for run in captured["runs"].as_array().unwrap() {
+        let offered = count(run, "offered");
+        let delays: &[&str] =
+            if run["load"]["operation"] == "register" { &["rrd"] } else { &["invite", "setup"] };
+        for delay in delays {
+            let delay = &run["captured"][*delay]["count"];
+            assert_eq!(*delay, offered, "{}", run["captured"]);
+        }
+        assert_eq!(run["delays"]["sdd"], Value::Null, "no BYE");
+    }
     // A machine that is busy with other tests may answer too late for a further step.
     let more = "--rates 20,40 --all-steps --call 200ms --middle 500ms --users 200 --warmup 0 \
                 --tail 0";

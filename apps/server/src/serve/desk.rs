@@ -260,6 +260,7 @@ impl Desk for Running {
                 .map(|(step, Timing { count, nanoseconds })| {
                     (step.name().to_owned(), StepTiming { count, nanoseconds })
                 })
+                .chain(self.hub.total.step())
                 .collect(),
         };
         Ok(Condition::Running(Box::new(status)))

@@ -6,6 +6,7 @@ use super::local::{CarryOut, Engine, Failed, Local};
 use super::media::{Media, Ng, Relay};
 use super::records::Records;
 use super::refused::RefusedCalls;
+use super::total::Total;
 use crate::listen::Listen;
 use crate::log;
 use crate::trace::Tracer;
@@ -66,6 +67,8 @@ pub(crate) struct Hub {
     pub(crate) silent_lookups: AtomicU64,
     /// Counts REGISTER requests answered with 500 because the bindings could not be stored.
     pub(crate) unstored: AtomicU64,
+    /// The total time of datagrams, if timings are on.
+    pub(crate) total: Total,
 }
 
 impl CarryOut for Hub {
@@ -138,7 +141,8 @@ impl Hub {
     }
 
     fn store_and_send(&self, local: &mut Local) {
-        let Local { index, worker, out, outbox, internal, declined, refused, failed } = local;
+        let Local { index, worker, out, outbox, internal, declined, refused, failed, arrivals } =
+            local;
         if out.is_empty() {
             return out.clear();
         }
@@ -182,6 +186,7 @@ impl Hub {
                 self.connections.send(transmits, &out.bytes, failed);
             }
         }
+        self.total.add(arrivals);
         for event in out.events.drain(..) {
             match event {
                 Event::Locate { destination, ticket, payers } => {

@@ -2,7 +2,8 @@
 
 use crate::failure::{Failure, during};
 use crate::listen::Listen;
-use net::Socket;
+use crate::log;
+use net::{RECEIVE_BUFFER, Socket};
 use sip::Transport;
 use sip_server::config::{Advertised, Config, Listener};
 use std::net::TcpListener;
@@ -34,6 +35,9 @@ pub(super) fn bind(listens: &[Listen], workers: usize) -> Result<Bound, Failure>
                     Socket::bind_group(listen.address, workers).map_err(cannot_listen(listen))?;
                 let is_ipv4 = listen.address.is_ipv4();
                 group.iter().for_each(|socket| net::set_class(socket, is_ipv4, SIGNALLING));
+                if let Some(text) = group.first().and_then(|socket| small_buffer(listen, socket)) {
+                    log::warn("receive-buffer", || text);
+                }
                 let address = group.first().map_or(listen.address, Socket::address);
                 bound.sockets.push(group);
                 address
@@ -49,6 +53,17 @@ pub(super) fn bind(listens: &[Listen], workers: usize) -> Result<Bound, Failure>
         bound.listens.push(Listen { address, ..listen.clone() });
     }
     Ok(bound)
+}
+
+/// Returns a warning if the system gives `socket` a smaller receive buffer than requested.
+fn small_buffer(listen: &Listen, socket: &Socket) -> Option<String> {
+    let bytes = socket.receive_buffer().ok().filter(|&bytes| bytes < RECEIVE_BUFFER)?;
+    Some(format!(
+        "{listen} has a receive buffer of {} KiB, not {} KiB, so that the system drops datagrams \
+         of a large burst: set net.core.rmem_max to {RECEIVE_BUFFER} (sysctl)",
+        bytes >> 10,
+        RECEIVE_BUFFER >> 10
+    ))
 }
 
 /// Sets the listeners in `config`. Advertised host names are resolved.

@@ -4,6 +4,7 @@ use net::Outbox;
 use parking_lot::RawMutex;
 use sip_server::{CallRecord, Connection, Flow, Output, Ticket, Worker};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The engine with the lock type of this program.
 pub(crate) type Engine = sip_server::Server<RawMutex>;
@@ -27,6 +28,8 @@ pub(super) struct Local {
     pub(super) refused: Vec<CallRecord>,
     /// Failed operations, to be reported to the engine.
     pub(super) failed: Vec<Failed>,
+    /// The arrival times of datagrams at which the messages in `out` are sent, if timings are on.
+    pub(super) arrivals: Vec<Duration>,
 }
 
 /// A message on an internal flow.
@@ -63,6 +66,7 @@ impl Local {
             declined: Vec::new(),
             refused: Vec::new(),
             failed: Vec::new(),
+            arrivals: Vec::new(),
         }
     }
 }

@@ -16,6 +16,7 @@ mod renewal;
 mod scheduler;
 mod served;
 mod standing;
+mod total;
 mod welcome;
 mod workers;
 
@@ -55,6 +56,7 @@ use std::time::Duration;
 use store::Storage;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
+use total::Total;
 use workers::Workers;
 
 /// The time to wait for unanswered calls at shutdown.
@@ -227,6 +229,7 @@ fn open(
         dropped_lookups: AtomicU64::new(0),
         silent_lookups: AtomicU64::new(0),
         unstored: AtomicU64::new(0),
+        total: Total::default(),
     };
     Ok((Arc::new(hub), Asked { queue, most: shares.lookups }, lost))
 }

@@ -14,8 +14,8 @@ pub use undelivered::Undelivered;
 
 use crate::filter;
 use nix::sys::socket::{
-    AddressFamily, SockFlag, SockType, SockaddrStorage, bind, connect, getsockname, setsockopt,
-    socket, sockopt,
+    AddressFamily, SockFlag, SockType, SockaddrStorage, bind, connect, getsockname, getsockopt,
+    setsockopt, socket, sockopt,
 };
 use socket2::SockRef;
 use std::io;
@@ -29,7 +29,7 @@ pub const BATCH: usize = 64;
 /// The maximum length of a datagram, in bytes.
 pub const MAX_DATAGRAM: usize = 65_536;
 /// The default size of the kernel's receive buffer, in bytes.
-const RECEIVE_BUFFER: usize = 8 << 20;
+pub const RECEIVE_BUFFER: usize = 8 << 20;
 
 /// The maximum number of attempts to send or to receive while the system reports errors. Such an
 /// error may be the ICMP error of an earlier datagram, which the system reports once, to the next
@@ -141,7 +141,7 @@ impl Socket {
                 setsockopt(&fd, sockopt::Ipv6RecvErr, &true)?;
             }
         }
-        // Exceeding the system's limit requires privileges. Otherwise the limit is sufficient.
+        // Exceeding the system's limit requires privileges. Otherwise the kernel gives its limit.
         if setsockopt(&fd, sockopt::RcvBufForce, &options.receive_buffer).is_err() {
             let _ = setsockopt(&fd, sockopt::RcvBuf, &options.receive_buffer);
         }
@@ -223,6 +223,17 @@ impl Socket {
     /// The bound address.
     pub const fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The size of the kernel's receive buffer in bytes: as requested, or the system's limit
+    /// (`net.core.rmem_max`), which only privileged programs exceed. The kernel counts its own
+    /// overhead apart.
+    ///
+    /// # Errors
+    /// The system does not report it.
+    pub fn receive_buffer(&self) -> io::Result<usize> {
+        // The kernel reports twice the value, for its overhead.
+        Ok(getsockopt(&self.fd, sockopt::RcvBuf)? / 2)
     }
 
     /// Returns true if messages from `local` are sent with this socket.

@@ -174,6 +174,23 @@ fn a_group_does_not_share_its_port_with_other_sockets() {
 }
 
 #[test]
+fn the_receive_buffer_has_the_requested_size_or_the_limit_of_the_system() {
+    let limit = std::fs::read_to_string("/proc/sys/net/core/rmem_max").unwrap();
+    let limit: usize = limit.trim().parse().unwrap();
+    let granted = |requested: usize| {
+        let options = Options { receive_buffer: requested, ..Options::default() };
+        let socket = Socket::bind("127.0.0.1:0".parse().unwrap(), options).unwrap();
+        socket.receive_buffer().unwrap()
+    };
+    assert_eq!(granted(limit / 2), limit / 2);
+    let above = granted(limit * 2);
+    assert!([limit, limit * 2].contains(&above), "{above}");
+    for socket in Socket::bind_group("127.0.0.1:0".parse().unwrap(), 2).unwrap() {
+        assert!(socket.receive_buffer().unwrap() >= RECEIVE_BUFFER.min(limit));
+    }
+}
+
+#[test]
 fn both_families_listen_on_one_port() {
     let v4 = Socket::bind_group("0.0.0.0:0".parse().unwrap(), 1).unwrap();
     let v6 = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), v4[0].address().port());

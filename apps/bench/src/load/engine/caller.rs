@@ -348,7 +348,7 @@ impl Engine {
             return;
         }
         if self.settings.hold == Duration::ZERO {
-            self.send_bye(index, now);
+            self.hang_up(index, now);
             return;
         }
         slot.request = Request::Hold;
@@ -368,8 +368,16 @@ impl Engine {
         self.begin_request(index, now);
     }
 
+    /// Ends the call after its holding time, or the operation alone if sessions stay.
+    pub(super) fn hang_up(&mut self, index: u32, now: Instant) {
+        match self.settings.hangs_up {
+            true => self.send_bye(index, now),
+            false => self.conclude(index, Outcome::Succeeded, now),
+        }
+    }
+
     /// Sends the BYE.
-    pub(super) fn send_bye(&mut self, index: u32, now: Instant) {
+    fn send_bye(&mut self, index: u32, now: Instant) {
         let slot = self.slots.get(index);
         slot.request = Request::Bye;
         slot.attempt = slot.attempt.wrapping_add(1);

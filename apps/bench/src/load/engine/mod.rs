@@ -314,7 +314,7 @@ impl Engine {
         let slot = self.slots.get(index);
         if slot.request == Request::Hold {
             if now >= slot.until {
-                self.send_bye(index, now);
+                self.hang_up(index, now);
             }
             return;
         }

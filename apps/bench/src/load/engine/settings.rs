@@ -26,6 +26,8 @@ pub(crate) struct Settings {
     pub(crate) ring: Duration,
     /// The holding time of a call.
     pub(crate) hold: Duration,
+    /// True if a BYE ends a call after its holding time; false if the session stays.
+    pub(crate) hangs_up: bool,
     /// The requested expiry of registrations in seconds, unless the server requires more.
     pub(crate) expires: u32,
     /// True if each caller registers before it calls.

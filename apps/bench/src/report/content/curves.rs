@@ -150,20 +150,26 @@ fn inside(report: &Report<'_>, curves: &[&Curve<'_>], section: &mut Section) {
         let runs = curve.groups.iter().flat_map(|group| &group.runs);
         let names: BTreeSet<&str> =
             runs.flat_map(|run| run.steps.keys()).map(String::as_str).collect();
-        let mut chart = Chart::new(
-            format!("Steps inside {}", report.subjects[curve.subject].label),
-            rate_axis(curves),
-            Axis::new("µs for a message, mean", Scale::Linear),
-        );
-        for (number, name) in names.iter().enumerate() {
-            let points = curve.groups.iter().filter_map(|group| {
-                let mean = |run: &Run| run.steps.get(*name).and_then(|step| step.mean_us());
-                Some((group.load.rate, group.median(mean)?))
-            });
-            chart.line(Line::marked(*name, Look::Number(number), points.collect()));
-        }
-        if !names.is_empty() {
-            section.chart(chart);
+        // The total contains waiting times, beside which the steps would not be seen.
+        let (total, names): (Vec<&str>, Vec<&str>) =
+            names.into_iter().partition(|name| *name == "total");
+        let label = &report.subjects[curve.subject].label;
+        for (title, names) in [("Steps inside", names), ("From arrival to reply in", total)] {
+            let mut chart = Chart::new(
+                format!("{title} {label}"),
+                rate_axis(curves),
+                Axis::new("µs for a message, mean", Scale::Linear),
+            );
+            for (number, name) in names.iter().enumerate() {
+                let points = curve.groups.iter().filter_map(|group| {
+                    let mean = |run: &Run| run.steps.get(*name).and_then(|step| step.mean_us());
+                    Some((group.load.rate, group.median(mean)?))
+                });
+                chart.line(Line::marked(*name, Look::Number(number), points.collect()));
+            }
+            if !names.is_empty() {
+                section.chart(chart);
+            }
         }
     }
 }

@@ -176,7 +176,8 @@ pub(super) fn steps(report: &Report<'_>) -> Option<Section> {
         "steps",
         "Inside the systems",
         "The mean durations of the steps of a message, as the system measures them. Steps may lie \
-         within others: the handler holds them all.",
+         within others: the handler holds them all. The total is from the arrival of a datagram \
+         in the kernel until its answers have been sent.",
     );
     let mut table = Table::new(
         "Steps (medians of the repeats)",

@@ -197,6 +197,8 @@ pub(super) fn run(server: Server, load: Load, repeat: u32, seconds: u32) -> Run 
             samples,
         }),
         media: None,
+        dropped: BTreeMap::new(),
+        captured: BTreeMap::new(),
         steps: BTreeMap::from([(
             "handler".to_owned(),
             Step { count: 1000, nanoseconds: 2_500_000 },

@@ -143,7 +143,7 @@ impl Lab {
                 format!("add rule ip nat out ip saddr {gateway}/24 ip daddr {SERVER} masquerade"),
             ]);
         }
-        rules.iter().try_for_each(|rule| run(&format!("ip netns exec {nat} nft {rule}")))
+        rules.iter().try_for_each(|rule| run(&format!("ip netns exec {nat} nft {rule}")).map(drop))
     }
 }
 

@@ -360,6 +360,7 @@ impl<'a> Site<'a> {
                 workers: Some(2),
                 namespace: None,
                 timings: false,
+                retransmits: true,
             };
             let rival = sut::start(RIVAL, &wanted).map_err(io::Error::other)?;
             site.address = rival.target;

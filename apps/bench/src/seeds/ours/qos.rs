@@ -15,16 +15,20 @@ pub(super) fn callers(run: &Run) -> f64 {
     run.load.users as f64 / 2.0
 }
 
+/// Returns a delay of a run: from its capture, or else as the generator measured it.
+fn delay_of(run: &Run, delay: Delay) -> Option<&Histogram> {
+    let captured = run.captured.get(&delay).filter(|it| !it.is_empty());
+    captured.or_else(|| run.delays.get(&delay).filter(|it| !it.is_empty()))
+}
+
 /// Returns mean, minimum and maximum of a delay over all repeats, in seconds.
 pub(super) fn moment(record: &Record, delay: Delay, is_busy: bool) -> Vec<Series> {
-    let is_wanted = |run: &Run| {
-        is_beside_traffic(run) == is_busy && run.delays.get(&delay).is_some_and(|it| !it.is_empty())
-    };
+    let is_wanted = |run: &Run| is_beside_traffic(run) == is_busy && delay_of(run, delay).is_some();
     let of_system = |system: &str| {
         let steps = steps_of(record, system, callers, is_wanted);
         let values = steps.iter().map(|(users, runs)| {
             let mut all = Histogram::default();
-            runs.iter().filter_map(|run| run.delays.get(&delay)).for_each(|one| all.merge(one));
+            runs.iter().filter_map(|run| delay_of(run, delay)).for_each(|one| all.merge(one));
             Value {
                 range: Some((all.min() as f64 / 1e6, all.max() as f64 / 1e6)),
                 is_doubtful: runs.iter().any(|run| !run.is_valid()),

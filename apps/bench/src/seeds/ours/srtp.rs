@@ -81,6 +81,32 @@ pub(super) fn plus_ratios(
     all
 }
 
+/// Returns the time at arrival of a packet with scheme 1 beyond that of SRTP alone, and the time of
+/// its number, which is computed ahead.
+pub(super) fn ahead(costs: &Costs) -> Vec<Series> {
+    let Some(srtp) = costs.plus.get("SRTP") else { return Vec::new() };
+    let values = [
+        ("at arrival, beyond SRTP", costs.ahead.arrival - srtp.unprotect),
+        ("ahead of arrival", costs.ahead.numbers),
+    ];
+    vec![named("here", values)]
+}
+
+/// Returns the times of schemes without SRTP beyond those of a plain packet, in microseconds.
+pub(super) fn without_srtp(costs: &Costs) -> Vec<Series> {
+    let Some(plain) = costs.without_srtp.get("RTP") else { return Vec::new() };
+    let schemes = || costs.without_srtp.iter().filter(|(name, _)| *name != "RTP");
+    let beyond = |of: fn(&Whole) -> f64| {
+        schemes().map(move |(name, whole)| (name.clone(), (of(whole) - of(plain)) / 1e3))
+    };
+    let refused = schemes().map(|(name, whole)| (name.clone(), whole.refuse / 1e3));
+    vec![
+        named("here, sending", beyond(|whole| whole.protect)),
+        named("here, receiving", beyond(|whole| whole.unprotect)),
+        named("here, refusal of a forged packet", refused),
+    ]
+}
+
 /// Returns the times of tags in blocks of SHA-1: of the functions alone, and of the authentication
 /// of a packet.
 pub(super) fn model(costs: &Costs) -> Vec<Series> {

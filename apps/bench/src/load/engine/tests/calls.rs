@@ -114,6 +114,20 @@ fn requests_of_a_dialog_go_to_the_remote_target_where_there_is_no_route() {
 }
 
 #[test]
+fn a_session_that_stays_has_no_bye() {
+    let mut rig = Rig::new(|settings| {
+        settings.hold = Duration::from_millis(50);
+        settings.hangs_up = false;
+    });
+    let invite = only(rig.start(Task::Invite));
+    let ok = answer(&invite.text, "200 OK", "Contact: <sip:a@192.0.2.9>\r\n");
+    let ack = only(rig.deliver(0, &ok));
+    assert!(ack.text.starts_with("ACK "), "{}", ack.text);
+    assert!(rig.wait(100).is_empty());
+    assert_eq!(rig.finish().counts.succeeded, 1);
+}
+
+#[test]
 fn a_call_that_does_not_ring_has_its_request_delay_from_the_200() {
     let mut rig = Rig::new(|_| ());
     let invite = only(rig.start(Task::Invite));

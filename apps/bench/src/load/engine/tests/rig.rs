@@ -74,6 +74,7 @@ impl Rig {
             target: ([192, 0, 2, 1], 5060).into(),
             to: None,
             retransmits: true,
+            hangs_up: true,
             register_first: false,
             reuse_nonces: false,
         };
