@@ -3,6 +3,7 @@
 
 mod lab;
 mod machine;
+mod phone;
 mod sound;
 mod tftp;
 
@@ -14,6 +15,7 @@ use crate::sut::{self, DOMAIN, Mode, Wanted};
 use crate::users::Users;
 use lab::{HOST, Lab, PUBLIC, Place, SERVER};
 use machine::Machine;
+use phone::{Phone, last_line};
 use serde::{Deserialize, Serialize};
 use sip::Transport;
 use std::fmt;
@@ -507,55 +509,6 @@ impl<'a> Site<'a> {
         };
         Ok(Phone { kind, folder, running })
     }
-}
-
-/// A running phone.
-struct Phone {
-    kind: End,
-    folder: PathBuf,
-    running: Running,
-}
-
-impl Phone {
-    fn log(&self) -> String {
-        let path = match self.kind {
-            End::Bare => return machine::console(&self.folder),
-            End::Linux(kind) => kind.log(&self.folder),
-        };
-        String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
-    }
-
-    fn is_registered(&self) -> bool {
-        self.log().contains(match self.kind {
-            End::Bare => "registered for ",
-            End::Linux(kind) => kind.registered(),
-        })
-    }
-
-    fn is_established(&self) -> bool {
-        self.log().contains(match self.kind {
-            End::Bare => "the call is established",
-            End::Linux(kind) => kind.established(),
-        })
-    }
-
-    fn hears(&self, hertz: u16) -> bool {
-        let path = match self.kind {
-            End::Bare => Some(self.folder.join(softphone::HEARD)),
-            End::Linux(kind) => kind.recording(&self.folder),
-        };
-        path.is_some_and(|path| sound::tone_ms(&path, hertz) >= HEARD_MS)
-    }
-
-    fn last_line(&self) -> String {
-        last_line(&self.log())
-    }
-}
-
-/// Returns the last line that has letters.
-fn last_line(text: &str) -> String {
-    let lines = text.lines().map(str::trim);
-    lines.rev().find(|line| line.contains(char::is_alphabetic)).unwrap_or("no output").to_owned()
 }
 
 /// Waits until the condition is true, at most `patience`, and returns it.

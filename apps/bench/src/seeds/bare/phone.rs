@@ -1,0 +1,56 @@
+//! A running phone of a call, and what its output and its recording tell.
+
+use super::machine::console;
+use super::{End, HEARD_MS, sound};
+use crate::seeds::softphone::{HEARD, Running};
+use std::fs;
+use std::path::PathBuf;
+
+/// A running phone.
+pub(super) struct Phone {
+    pub(super) kind: End,
+    pub(super) folder: PathBuf,
+    pub(super) running: Running,
+}
+
+impl Phone {
+    fn log(&self) -> String {
+        let path = match self.kind {
+            End::Bare => return console(&self.folder),
+            End::Linux(kind) => kind.log(&self.folder),
+        };
+        String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
+    }
+
+    pub(super) fn is_registered(&self) -> bool {
+        self.log().contains(match self.kind {
+            End::Bare => "registered for ",
+            End::Linux(kind) => kind.registered(),
+        })
+    }
+
+    pub(super) fn is_established(&self) -> bool {
+        self.log().contains(match self.kind {
+            End::Bare => "the call is established",
+            End::Linux(kind) => kind.established(),
+        })
+    }
+
+    pub(super) fn hears(&self, hertz: u16) -> bool {
+        let path = match self.kind {
+            End::Bare => Some(self.folder.join(HEARD)),
+            End::Linux(kind) => kind.recording(&self.folder),
+        };
+        path.is_some_and(|path| sound::tone_ms(&path, hertz) >= HEARD_MS)
+    }
+
+    pub(super) fn last_line(&self) -> String {
+        last_line(&self.log())
+    }
+}
+
+/// Returns the last line that has letters.
+pub(super) fn last_line(text: &str) -> String {
+    let lines = text.lines().map(str::trim);
+    lines.rev().find(|line| line.contains(char::is_alphabetic)).unwrap_or("no output").to_owned()
+}
