@@ -255,7 +255,7 @@ impl Part {
                 })
                 .collect(),
             Self::Burst => {
-                let scale = scope.choose("1", "0.05");
+                let scale = scope.choose("1", "0.04");
                 let existing = "--existing 100000";
                 let line = format!(
                     "burst{servers} {existing} --registrations 640,1280,3200,6400 --scale {scale}"
@@ -264,8 +264,8 @@ impl Part {
                     "burst{servers} {existing} --registrations 640,3200 --calls 20 --scale {scale}"
                 );
                 vec![
-                    job("burst".to_owned(), &line, scope.choose(3700, 190) * count),
-                    job("burst-calls".to_owned(), &calls, scope.choose(1900, 110) * count),
+                    job("burst".to_owned(), &line, scope.choose(3700, 155) * count),
+                    job("burst-calls".to_owned(), &calls, scope.choose(1900, 90) * count),
                 ]
             }
             Self::Phone => {

@@ -122,7 +122,7 @@ pub(crate) fn measure(
             phones.program(*caller).is_some() && phones.program(*callee).is_some()
         })
         .collect();
-    let folder = tempfile::tempdir().map_err(|error| PhonesError::Folder(error))?;
+    let folder = tempfile::tempdir().map_err(PhonesError::Folder)?;
     let is_over = AtomicBool::new(false);
     let (talked, analysis) = thread::scope(|scope| {
         let capture = scope.spawn(|| listen("lo", None, &is_over, Reading::new(&[]), || {}));

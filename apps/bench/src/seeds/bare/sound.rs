@@ -51,7 +51,7 @@ fn read(bytes: &[u8]) -> Option<(Format, &[u8])> {
     loop {
         match bytes.get(at..at + 4)? {
             b"fmt " => {
-                format = Some((number(at + 10, 2)?, number(at + 12, 4)?, number(at + 22, 2)?))
+                format = Some((number(at + 10, 2)?, number(at + 12, 4)?, number(at + 22, 2)?));
             }
             b"data" => break,
             _ => {}
