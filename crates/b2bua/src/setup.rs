@@ -1,7 +1,7 @@
 //! The set-up of a call: the INVITE of the caller, the INVITE to the callee, and its responses up
 //! to the answer.
 
-use crate::b2bua::{B2bua, BridgeId};
+use crate::b2bua::{B2bua, BridgeId, USER};
 use crate::bridge::{Bridge, Invitation, Leg, Side};
 use crate::fields;
 use crate::origin::{Origin, is_same};
@@ -9,7 +9,7 @@ use crate::report::CallReport;
 use alloc::vec::Vec;
 use sip::header::{NameAddr, number};
 use sip::uri::escape_param;
-use sip::{Encode, Flow, HeaderName, Instant, Message, Source, Status};
+use sip::{Encode, Flow, HeaderName, Instant, Message, Source, Status, Uri};
 use sip_ua::{CallId, Envelope, Placement, Replaces};
 
 /// The Max-Forwards of an INVITE without one.
@@ -27,6 +27,18 @@ pub(crate) const TOO_LARGE: u16 = 413;
 fn passed_response(response: &[u8], limit: usize) -> (Vec<u8>, Option<Envelope>) {
     let Ok(message) = Message::parse(response) else { return (Vec::new(), None) };
     (fields::passed(&message), fields::envelope(&message, limit).unwrap_or_default())
+}
+
+/// Returns the value of To for the callee. The caller may know the contact of this agent only, as
+/// the place of the call that it replaces: the request URI names the callee. With the contact as
+/// its From, the callee would claim the name of another user.
+fn called(invite: &Message<'_>) -> Option<Vec<u8>> {
+    let to = NameAddr::parse(HeaderName::To, invite.value(HeaderName::To)?).ok()?;
+    let is_own = matches!(to.uri(), Ok(Uri::Sip(uri)) if uri.user == Some(USER.as_bytes()));
+    match is_own && invite.has(HeaderName::Replaces) {
+        true => Some([b"<", invite.request_uri()?, b">"].concat()),
+        false => fields::address(invite, HeaderName::To),
+    }
 }
 
 /// Returns the dialog that `invite` replaces, if any. `Err` is the status of the rejection (RFC
@@ -151,7 +163,7 @@ impl B2bua {
         Some(Invitation {
             uri: invite.request_uri()?.to_vec(),
             from: fields::address(invite, HeaderName::From)?,
-            to: fields::address(invite, HeaderName::To)?,
+            to: called(invite)?,
             routes: fields::routes(invite)?,
             max_forwards: hops.ok()?,
             lines,

@@ -180,6 +180,9 @@ fn a_joined_call_is_replaced_by_its_full_name_only() {
             let event = rig.expect_where(1, |event| matches!(event, Event::Incoming { .. }));
             let Event::Incoming { call, replaces, .. } = event else { panic!("{event:?}") };
             assert_eq!(replaces, Some(second), "{uri}");
+            // The callee has its own name in the dialog.
+            let invite = rig.last(1, "INVITE");
+            assert!(invite.contains("\r\nTo: <sip:p1@192.0.2.100"), "{invite}");
             rig.act(1, |phone, now| phone.answer(now, call, &session(1, 7000, "sendrecv")));
             rig.expect_where(2, |event| matches!(event, Event::Answered { .. }));
             rig.expect_where(0, |event| matches!(event, Event::Ended { .. }));

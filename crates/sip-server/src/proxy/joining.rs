@@ -169,7 +169,7 @@ fn target(uri: &[u8], flow: &Flow, detour: Detour, q: u16, env: &Env<'_>) -> Tar
         is_registered: false,
         keying: None,
         takes_digits: false,
-        detour: Some(detour),
+        detour: Some(Box::new(detour)),
         flows: None,
     }
 }

@@ -116,7 +116,7 @@ fn path_to<'t>(
     let (Some(detour), Some(names)) = (&target.detour, plan.record_route) else {
         return Cow::Borrowed(&target.path);
     };
-    let Detour { only, changes_keys, .. } = *detour;
+    let Detour { only, changes_keys, .. } = **detour;
     let pass = Pass {
         identity: names.sender,
         payers: plan.payers,

@@ -36,7 +36,7 @@ pub(crate) struct Target {
     /// True for a call of the B2BUA whose caller takes digits by INFO.
     pub(crate) takes_digits: bool,
     /// Set if this is the B2BUA of the owner.
-    pub(crate) detour: Option<Detour>,
+    pub(crate) detour: Option<Box<Detour>>,
     /// Set if this is one of the flows to a phone.
     pub(crate) flows: Option<Box<Flows>>,
 }
@@ -143,9 +143,11 @@ impl Target {
             let further: usize = flows.further.iter().map(Self::bytes).sum();
             size_of::<Flows>() + flows.phone.len() + further
         });
-        let direct = self.detour.as_ref().and_then(|detour| detour.instead_of.as_ref());
-        let direct = direct.map_or(0, |direct| direct.bytes());
-        size_of::<Self>() + self.uri.len() + self.path.len() + flows + direct
+        let detour = self.detour.as_ref().map_or(0, |detour| {
+            let direct = detour.instead_of.as_ref();
+            size_of::<Detour>() + direct.map_or(0, |direct| direct.bytes())
+        });
+        size_of::<Self>() + self.uri.len() + self.path.len() + flows + detour
     }
 
     /// The request URI to forward with. A contact may contain header fields, a request URI may not
