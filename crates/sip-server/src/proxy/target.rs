@@ -68,7 +68,6 @@ pub(crate) type Targets = SmallVec<[Target; 1]>;
 
 /// The destination of a binding.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "nearly all lead away")]
 pub(crate) enum Leads {
     /// A phone or another server.
     Away(Target),
