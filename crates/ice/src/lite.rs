@@ -157,8 +157,8 @@ impl LiteAgent {
     }
 
     /// Follows a nomination. The peer may nominate several pairs, and then uses that of the highest
-    /// priority (RFC 5245 section 8.1.1.2). It may change to one of a lower priority later, and then
-    /// stops the checks of the former one. Returns true if another address is selected.
+    /// priority (RFC 5245 section 8.1.1.2). It may change to one of a lower priority later, and
+    /// then stops the checks of the former one. Returns true if another address is selected.
     fn nominate(&mut self, now: Duration, address: SocketAddr, priority: u32) -> bool {
         let new = Selected { address, priority, nominated: now };
         match &mut self.selected {

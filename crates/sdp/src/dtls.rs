@@ -11,8 +11,8 @@ const MAX_FINGERPRINTS: usize = 16;
 /// The parameters of DTLS of a medium.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DtlsParameters<'a> {
-    /// The fingerprints of the certificate by known hash functions, at least one. The certificate of
-    /// the peer has to match the strongest hash function (RFC 8122 section 5).
+    /// The fingerprints of the certificate by known hash functions, at least one. The certificate
+    /// of the peer has to match the strongest hash function (RFC 8122 section 5).
     pub fingerprints: Vec<Fingerprint>,
     /// The role of the author.
     pub setup: Setup,
@@ -117,8 +117,8 @@ impl<'a> DtlsParameters<'a> {
 }
 
 impl Fingerprint {
-    /// Parses the value of `a=fingerprint`, such as `sha-256 4A:AD:B9:…`. `None` if it is malformed,
-    /// of an unknown hash function, or has not the length of its function.
+    /// Parses the value of `a=fingerprint`, such as `sha-256 4A:AD:B9:…`. `None` if it is
+    /// malformed, of an unknown hash function, or has not the length of its function.
     #[must_use]
     pub fn parse(value: &str) -> Option<Self> {
         let (name, hash) = value.split_once([' ', '\t'])?;

@@ -151,8 +151,9 @@ impl<'a> IceParameters<'a> {
 }
 
 impl<'a> Candidate<'a> {
-    /// Parses the value of `a=candidate`. Unknown extensions are ignored. `None` if it is malformed,
-    /// or of an unknown transport or type: such a candidate is ignored (RFC 8839 section 5.1).
+    /// Parses the value of `a=candidate`. Unknown extensions are ignored. `None` if it is
+    /// malformed, or of an unknown transport or type: such a candidate is ignored (RFC 8839 section
+    /// 5.1).
     #[must_use]
     pub fn parse(value: &'a str) -> Option<Self> {
         let mut words = value.split_ascii_whitespace();

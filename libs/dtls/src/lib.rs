@@ -4,9 +4,9 @@
 //! [`Association`] verifies the certificate of the peer by the fingerprints of its description, and
 //! gives no keys before.
 //!
-//! Records of a handshake are not authentic. The owner passes only datagrams from the address that the
-//! peer is known at, by a check of ICE or by its description: one that is forged from there may end
-//! the handshake.
+//! Records of a handshake are not authentic. The owner passes only datagrams from the address that
+//! the peer is known at, by a check of ICE or by its description: one that is forged from there may
+//! end the handshake.
 #![forbid(unsafe_code)]
 
 mod association;

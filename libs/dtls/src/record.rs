@@ -4,10 +4,10 @@
 const HEADER: usize = 13;
 const HANDSHAKE: usize = 12;
 
-/// Returns true if the first record of a datagram is well-formed: one in clear has a version of DTLS,
-/// a length within the datagram, and a handshake message whose fragment is within both. `dimpl` ends
-/// a handshake if such a record waits for one that never comes, so that a single malformed datagram
-/// of a stranger would end it.
+/// Returns true if the first record of a datagram is well-formed: one in clear has a version of
+/// DTLS, a length within the datagram, and a handshake message whose fragment is within both.
+/// `dimpl` ends a handshake if such a record waits for one that never comes, so that a single
+/// malformed datagram of a stranger would end it.
 pub(crate) fn is_plausible(datagram: &[u8]) -> bool {
     match datagram.first() {
         // The unified header of encrypted records (RFC 9147 section 4).

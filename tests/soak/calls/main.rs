@@ -88,8 +88,8 @@ impl Run {
     }
 }
 
-/// Waits until nothing of the calls is left in the server, which had the resources `before`. Returns
-/// its resources then.
+/// Waits until nothing of the calls is left in the server, which had the resources `before`.
+/// Returns its resources then.
 fn settled(server: &ServerProcess, ports: &Range<u16>, before: Resources) -> Resources {
     let end = Instant::now() + LONGEST;
     loop {

@@ -126,8 +126,8 @@ fn analyse_bytes(
     Ok(Analysis { file: path.to_owned(), facts, ..reading.finish() })
 }
 
-/// Captures from the interface `name`, for `duration` or until `ending` is set. Calls `on_open` once
-/// the capture has begun.
+/// Captures from the interface `name`, for `duration` or until `ending` is set. Calls `on_open`
+/// once the capture has begun.
 ///
 /// # Errors
 /// [`CaptureError::Interface`] if the interface cannot be captured.

@@ -1,8 +1,8 @@
 //! Scenario files: an interpreter of SIPp's XML.
 //!
 //! A file is read into a [`script`], and the calls of the [`engine`] go through its steps. The
-//! subset of elements, attributes and keywords is in docs/benchmark.md; all others are refused with their
-//! place in the file.
+//! subset of elements, attributes and keywords is in docs/benchmark.md; all others are refused with
+//! their place in the file.
 
 mod action;
 mod air;

@@ -198,8 +198,8 @@ fn rtp(number: usize, is_caller: bool) -> u16 {
     RTP + RTP_PORTS * (2 * number as u16 + u16::from(is_caller))
 }
 
-/// Returns the figures of the longest stream to a phone of a call. Other phones than Barebell's have
-/// RTP at all addresses, and name any of them, so that their ports tell the call.
+/// Returns the figures of the longest stream to a phone of a call. Other phones than Barebell's
+/// have RTP at all addresses, and name any of them, so that their ports tell the call.
 fn stream_to(analysis: &Analysis, number: usize, is_caller: bool) -> Option<Stream> {
     let (own, ports) = (place(number, is_caller), rtp(number, is_caller));
     let ports = ports..ports + RTP_PORTS;

@@ -40,8 +40,8 @@ pub struct Unreached {
     pub is_first_leg: bool,
 }
 
-/// The record of a relayed call, or of one that was refused before. A call that was forked, or sent to several places one after the
-/// other, has one.
+/// The record of a relayed call, or of one that was refused before. A call that was forked, or sent
+/// to several places one after the other, has one.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct CallRecord {

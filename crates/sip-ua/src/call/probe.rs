@@ -1,6 +1,6 @@
 //! The check that the other end of an established call is still there: an OPTIONS within the dialog
-//! (RFC 3261 section 11). A phone on hold that has lost its power sends neither media nor a BYE, and
-//! the session timer (RFC 4028) may be long.
+//! (RFC 3261 section 11). A phone on hold that has lost its power sends neither media nor a BYE,
+//! and the session timer (RFC 4028) may be long.
 
 use super::bye::is_gone;
 use super::state::{Call, State};

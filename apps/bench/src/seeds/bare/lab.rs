@@ -1,5 +1,5 @@
-//! The networks of the matrix: a LAN, and if wanted a second one, each behind a NAT of its own, with
-//! a network of public addresses between the NATs.
+//! The networks of the matrix: a LAN, and if wanted a second one, each behind a NAT of its own,
+//! with a network of public addresses between the NATs.
 
 use crate::link::{Link, run};
 use std::fs;
@@ -106,8 +106,8 @@ impl Lab {
         Ok(())
     }
 
-    /// Adds the NAT of a place: plain masquerade, and for the LAN the forwarded ports, which the LAN
-    /// reaches by the public address, too.
+    /// Adds the NAT of a place: plain masquerade, and for the LAN the forwarded ports, which the
+    /// LAN reaches by the public address, too.
     fn nat(&mut self, place: Place, public: Ipv4Addr) -> io::Result<()> {
         let (lan, middle) = (self.namespace(place), self.name("public"));
         let nat = self.add(match place {

@@ -4,7 +4,8 @@ use media::tone::amplitude_of;
 use std::fs;
 use std::path::Path;
 
-/// The length of a window. Jitter buffers insert and drop samples, which shifts the phase of a tone.
+/// The length of a window. Jitter buffers insert and drop samples, which shifts the phase of a
+/// tone.
 const WINDOW_MS: u32 = 40;
 /// The least amplitude of a tone, and its least share of the energy of a window.
 const LEAST: f64 = 100.0;
@@ -20,8 +21,8 @@ struct Format {
     rate: u32,
 }
 
-/// Returns for how many milliseconds a recording has a tone of `hertz` and no other sound; 0 if there
-/// is no recording.
+/// Returns for how many milliseconds a recording has a tone of `hertz` and no other sound; 0 if
+/// there is no recording.
 pub(super) fn tone_ms(path: &Path, hertz: u16) -> u32 {
     let bytes = fs::read(path).unwrap_or_default();
     let Some((format, data)) = read(&bytes) else { return 0 };
@@ -37,8 +38,8 @@ pub(super) fn tone_ms(path: &Path, hertz: u16) -> u32 {
     WINDOW_MS * samples.chunks_exact(window).filter(has_tone).count() as u32
 }
 
-/// Returns the format and the samples of a WAV file with samples of 16 bits. Sizes in its header are
-/// not used: they are written at the end.
+/// Returns the format and the samples of a WAV file with samples of 16 bits. Sizes in its header
+/// are not used: they are written at the end.
 fn read(bytes: &[u8]) -> Option<(Format, &[u8])> {
     let number = |at: usize, size: usize| {
         let field = bytes.get(at..at + size)?;
