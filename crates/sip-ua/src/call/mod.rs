@@ -3,6 +3,7 @@
 
 mod ack;
 mod bye;
+mod checking;
 mod early;
 mod ended;
 mod error;

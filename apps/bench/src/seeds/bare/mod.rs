@@ -15,7 +15,8 @@ use crate::sut::{self, DOMAIN, Mode, Wanted};
 use crate::users::Users;
 use lab::{HOST, Lab, PUBLIC, Place, SERVER};
 use machine::Machine;
-use phone::{Phone, last_line};
+pub(crate) use phone::BARE;
+use phone::{End, Phone, last_line};
 use serde::{Deserialize, Serialize};
 use sip::Transport;
 use std::fmt;
@@ -39,8 +40,6 @@ const QUERY: u16 = 5099;
 const RTP: u16 = 40_000;
 /// The tones of caller and callee in hertz.
 const TONES: [u16; 2] = [440, 1000];
-/// The least time for which a tone is heard.
-const HEARD_MS: u32 = 1000;
 /// The longest time of each stage of a call, with KVM and without.
 const PATIENCE: Duration = Duration::from_secs(20);
 const PATIENCE_WITHOUT_KVM: Duration = Duration::from_secs(60);
@@ -48,8 +47,6 @@ const PATIENCE_WITHOUT_KVM: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(100);
 /// The common suite of all phones.
 const SUITE: &str = "AES_CM_128_HMAC_SHA1_80";
-/// The names of the server and the phone without an operating system.
-pub(crate) const BARE: &str = "bare machine";
 /// The rival server.
 const RIVAL: &str = "kamailio";
 /// The name of the file of users.
@@ -66,22 +63,6 @@ pub(crate) struct Equipment {
     pub(crate) has_rival: bool,
     /// True if NATs can be set up.
     pub(crate) has_nat: bool,
-}
-
-/// A phone of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
-    Bare,
-    Linux(Kind),
-}
-
-impl End {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Bare => BARE,
-            Self::Linux(kind) => kind.name(),
-        }
-    }
 }
 
 /// The calls of a server in a place: caller and callee.

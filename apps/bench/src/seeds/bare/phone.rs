@@ -1,10 +1,32 @@
 //! A running phone of a call, and what its output and its recording tell.
 
 use super::machine::console;
-use super::{End, HEARD_MS, sound};
-use crate::seeds::softphone::{HEARD, Running};
+use super::sound;
+use crate::seeds::softphone::{HEARD, Kind, Running};
 use std::fs;
 use std::path::PathBuf;
+
+/// The least time for which a tone is heard.
+const HEARD_MS: u32 = 1000;
+
+/// The names of the server and the phone without an operating system.
+pub(crate) const BARE: &str = "bare machine";
+
+/// A phone of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    Bare,
+    Linux(Kind),
+}
+
+impl End {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Bare => BARE,
+            Self::Linux(kind) => kind.name(),
+        }
+    }
+}
 
 /// A running phone.
 pub(super) struct Phone {
