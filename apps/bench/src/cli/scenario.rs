@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// Run a SIPp scenario file (XML): calls that send and receive the messages of the file. A scenario
-/// that begins with <send> calls a server, one that begins with <recv> waits for calls. An element,
+/// that begins with send calls a server, one that begins with recv waits for calls. An element,
 /// attribute or keyword that is not known is refused with its line and column; `exec command` is
 /// left out on purpose.
 #[derive(Clone, Debug, clap::Args)]
@@ -18,7 +18,7 @@ pub(crate) struct ScenarioArgs {
     /// The server: HOST:PORT after udp: or tcp:; a domain without a port is resolved by DNS
     #[arg(long, value_name = "TARGET")]
     pub(crate) target: Option<Target>,
-    /// The URI that is called: its user is [service], and its host the target without --target
+    /// The URI that is called: its user is `[service]`, and its host the target without --target
     #[arg(long, value_name = "URI", value_parser = values::uri)]
     pub(crate) to: Option<String>,
     /// The local address, ADDRESS:PORT after udp: or tcp: [default: an address for the route to the
@@ -41,39 +41,39 @@ pub(crate) struct ScenarioArgs {
     /// call at a time
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) users: Option<u32>,
-    /// A file for [field0] and so on: SEQUENTIAL, RANDOM or USER in the first line, then values
+    /// A file for `[field0]` and so on: SEQUENTIAL, RANDOM or USER in the first line, then values
     /// with semicolons; may be repeated
     #[arg(long, value_name = "FILE.csv")]
     pub(crate) inf: Vec<PathBuf>,
-    /// The text of the keyword [NAME]; may be repeated
+    /// The text of the keyword `[NAME]`; may be repeated
     #[arg(long, num_args = 2, value_names = ["NAME", "TEXT"])]
     pub(crate) key: Vec<String>,
     /// The text of a variable before the first call; may be repeated
     #[arg(long, num_args = 2, value_names = ["VARIABLE", "TEXT"])]
     pub(crate) set: Vec<String>,
-    /// The text of [service] [default: the user of --to, or "service"]
+    /// The text of `[service]` [default: the user of --to, or "service"]
     #[arg(long, short)]
     pub(crate) service: Option<String>,
-    /// The user of [authentication] without a username [default: that of [service]]
+    /// The user of `[authentication]` without a username [default: that of the service]
     #[arg(long)]
     pub(crate) auth_user: Option<String>,
-    /// The password of [authentication] without a password
+    /// The password of `[authentication]` without a password
     #[arg(long, default_value = "password")]
     pub(crate) auth_password: String,
-    /// The length of a <pause> without one
+    /// The length of a pause without one
     #[arg(long, default_value = "0", value_parser = values::duration)]
     pub(crate) pause: Duration,
-    /// The longest wait for a message at a <recv> without a timeout [default: no limit]
+    /// The longest wait for a message at a recv without a timeout [default: no limit]
     #[arg(long, value_parser = values::duration)]
     pub(crate) recv_timeout: Option<Duration>,
-    /// The address of media in messages: [media_ip] and [media_port] [default: the local address
+    /// The address of media in messages: `[media_ip]` and `[media_port]` [default: the local address
     /// and a free port]
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) media: Option<SocketAddr>,
     /// Send received media back to its source
     #[arg(long)]
     pub(crate) rtp_echo: bool,
-    /// The number before that of the first [cseq]
+    /// The number before that of the first `[cseq]`
     #[arg(long, default_value_t = 0)]
     pub(crate) base_cseq: u32,
     /// The number of retransmissions of an INVITE after which a call has failed
@@ -91,7 +91,7 @@ pub(crate) struct ScenarioArgs {
     /// The longest wait for calls in progress after --duration or Ctrl-C
     #[arg(long, default_value = "32s", value_parser = values::duration)]
     pub(crate) drain: Duration,
-    /// The file for the texts of <log> and <warning>
+    /// The file for the texts of log and warning
     #[arg(long, value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
     /// The seed of random numbers [default: another one for each run]
