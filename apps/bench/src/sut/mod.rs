@@ -217,7 +217,9 @@ fn free_port(address: IpAddr) -> io::Result<SocketAddr> {
     for _ in 0..100 {
         let socket = UdpSocket::bind((address, 0))?;
         let target = socket.local_addr()?;
-        match TcpListener::bind(target) {
+        // baresip has TLS at the port after that of SIP.
+        let next = SocketAddr::new(address, target.port().saturating_add(1));
+        match TcpListener::bind(target).and_then(|_| TcpListener::bind(next)) {
             Ok(_) => return Ok(target),
             Err(error) => last = Some(error),
         }
