@@ -66,8 +66,8 @@ pub(crate) struct ScenarioArgs {
     /// The longest wait for a message at a recv without a timeout [default: no limit]
     #[arg(long, value_parser = values::duration)]
     pub(crate) recv_timeout: Option<Duration>,
-    /// The address of media in messages: `[media_ip]` and `[media_port]` [default: the local address
-    /// and a free port]
+    /// The address of media in messages: `[media_ip]` and `[media_port]` [default: the local
+    /// address and a free port]
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) media: Option<SocketAddr>,
     /// Send received media back to its source
