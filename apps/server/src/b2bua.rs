@@ -11,7 +11,7 @@ pub(crate) struct B2buaSettings {
     pub(crate) calls_of_source: usize,
     /// The session interval of each leg (RFC 4028).
     pub(crate) session_expires: Duration,
-    /// The interval in which the legs are checked.
+    /// The interval between checks of a leg.
     pub(crate) probe: Option<Duration>,
 }
 

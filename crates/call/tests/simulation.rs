@@ -311,7 +311,7 @@ fn a_held_end_hears_silence_and_the_sound_returns() {
     rig.assert_hears(0, Some(1));
 }
 
-/// RFC 3261 section 14.1: the hold of the caller, whose timer ends last, is offered again.
+/// RFC 3261 section 14.1: the timer of the caller ends last, and its hold is offered again.
 #[test]
 fn both_ends_may_hold_at_the_same_time() {
     let mut rig = Rig::new(5, lossy(0), 2);

@@ -62,7 +62,7 @@ pub enum Setup {
 pub enum DtlsError {
     /// No fingerprint is well-formed and of a known hash function.
     NoFingerprint,
-    /// The role is none of `active`, `passive`, `actpass` and `holdconn`.
+    /// The role is not `active`, `passive`, `actpass` or `holdconn`.
     Setup,
 }
 

@@ -15,7 +15,7 @@ const PASSWORD: core::ops::RangeInclusive<usize> = 22..=256;
 /// The parameters of ICE of a medium.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IceParameters<'a> {
-    /// The user fragment (`a=ice-ufrag`), by which checks name the medium.
+    /// The user fragment (`a=ice-ufrag`). Checks name the medium by it.
     pub ufrag: &'a str,
     /// The password (`a=ice-pwd`) that authenticates checks.
     pub password: &'a str,
@@ -57,7 +57,7 @@ pub struct Candidate<'a> {
 pub enum CandidateAddress<'a> {
     /// An IP address.
     Ip(IpAddr),
-    /// A name: that of multicast DNS, by which browsers conceal their address, or another one.
+    /// A name: that of multicast DNS, with which browsers conceal their address, or another.
     Name(&'a str),
 }
 

@@ -19,7 +19,7 @@ pub(super) struct Metering<F> {
 }
 
 impl<F: Fn() -> Result<Steps, SutError>> Metering<F> {
-    /// The meters of a system whose times of steps `read` returns.
+    /// The meters of a system. `read` returns the times of its steps.
     pub(super) fn new(watching: Watching, read: F) -> Self {
         Self { watching, read, begun: Steps::new(), steps: Steps::new(), failed: None }
     }

@@ -22,7 +22,7 @@ const SOURCES: usize = 4096;
 /// The calls that are compared: a retransmitted INVITE is no other call.
 const MAX_RECENT: usize = 256;
 
-/// The time in which a client retransmits an INVITE (RFC 3261 section 17.1.1.2, timer B).
+/// The time during which a client retransmits an INVITE (RFC 3261 section 17.1.1.2, timer B).
 const RECENT: Duration = Duration::from_secs(32);
 
 struct Rate {

@@ -23,7 +23,7 @@ pub(super) struct Machine<'a> {
     pub(super) gateway: Ipv4Addr,
     /// The options on its command line, beside its addresses.
     pub(super) options: &'a str,
-    /// True with a sound device, whose output is recorded.
+    /// True with a sound device. Its output is recorded.
     pub(super) has_sound: bool,
     pub(super) folder: &'a Path,
 }
