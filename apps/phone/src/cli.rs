@@ -172,6 +172,10 @@ pub(crate) struct LineArgs {
     /// Use of SRTP: off, optional if the other end supports it, or required
     #[arg(long, value_enum, default_value_t = Srtp::Optional)]
     pub(crate) srtp: Srtp,
+    /// The protocols for SRTP keys to offer and accept, the preferred first: sdes (keys in the
+    /// session description), dtls (a handshake with the other end, DTLS-SRTP)
+    #[arg(long, value_name = "KEYS", value_enum, value_delimiter = ',', default_value = "sdes")]
+    pub(crate) keys: Vec<Keys>,
     /// The codecs to offer and accept, the preferred first [default: accept all, offer the usual
     /// ones]
     #[arg(long, value_name = "CODEC", value_delimiter = ',', value_parser = codec)]
@@ -314,6 +318,13 @@ pub(crate) enum Srtp {
     Off,
     Optional,
     Required,
+}
+
+/// A protocol for the agreement on SRTP keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Keys {
+    Sdes,
+    Dtls,
 }
 
 impl From<Srtp> for media::Security {

@@ -4,11 +4,14 @@ use crate::audio::{Recording, Source};
 use crate::converter::Converter;
 use crate::devices;
 use crate::figures::Media;
+use crate::handshake::Handshake;
 use crate::ports::Ports;
 use crate::random::random;
 use crate::tap::Tap;
 use ::call::Setup;
+use ::dtls::{AssociationError, Identity};
 use media::audio_meter::AudioMeter;
+use media::demultiplex::Kind;
 use media::{Channel, Received, Session};
 use sip_ua::Agent;
 use std::io;
@@ -42,6 +45,10 @@ pub(crate) struct Leg {
     pub(crate) tap: Tap,
     /// True if datagrams were left unread in this turn; they must not wait.
     pub(crate) is_flooded: bool,
+    /// The handshake that agrees on keys, if it is offered and accepted.
+    handshake: Option<Handshake>,
+    /// Events of the handshake that the owner has not taken.
+    pub(crate) security: Option<Result<(), AssociationError>>,
     recording: Option<Recording>,
     /// Conversion from the microphone to the codec; below, from the codec to the speaker.
     outward: Converter,
@@ -63,6 +70,7 @@ impl Leg {
         ports: Ports,
         setup: Setup,
         sound: Sound,
+        identity: Option<Identity>,
         recording: Option<Recording>,
         ear: AudioMeter,
         tap: Tap,
@@ -75,6 +83,8 @@ impl Leg {
             ear,
             tap,
             is_flooded: false,
+            handshake: identity.map(Handshake::new),
+            security: None,
             recording,
             outward: Converter::default(),
             inward: Converter::default(),
@@ -135,11 +145,16 @@ impl Leg {
                 if self.ports.takes(now, from, datagram) {
                     continue;
                 }
+                self.tap.packet(false, at, self.ports.socket(channel), from, datagram);
+                let from = SocketAddr::new(from.ip().to_canonical(), from.port());
+                if let (Some(handshake), Kind::Dtls) = (&mut self.handshake, Kind::of(datagram)) {
+                    let taken = handshake.receive(&self.call, from, datagram);
+                    self.security = taken.err().map(Err).or(self.security.take());
+                    continue;
+                }
                 if self.session().is_none() {
                     continue;
                 }
-                self.tap.packet(false, at, self.ports.socket(channel), from, datagram);
-                let from = SocketAddr::new(from.ip().to_canonical(), from.port());
                 let age = clock.duration_since(at).unwrap_or_default().min(OLDEST);
                 let arrival = at_now - sip::Duration::from(age);
                 let what = self.call.receive(channel, arrival, from, datagram);
@@ -148,6 +163,21 @@ impl Leg {
                 }
                 heard(what);
             }
+        }
+        self.shake_hands();
+    }
+
+    /// Advances the handshake. Its result is in `security`.
+    fn shake_hands(&mut self) {
+        let Self { call, ports, tap, handshake, security, .. } = self;
+        let Some(handshake) = handshake.as_mut().filter(|_| call.may_send()) else { return };
+        if matches!(security, Some(Err(_))) {
+            return;
+        }
+        match handshake.drive(call, |to, datagram| send(ports, tap, Channel::Rtp, to, datagram)) {
+            Ok(true) => *security = Some(Ok(())),
+            Ok(false) => {}
+            Err(error) => *security = Some(Err(error)),
         }
     }
 
@@ -193,6 +223,7 @@ impl Leg {
         call.send(agent, at_now, &mut frame, &mut |channel, to, packet| {
             send(ports, tap, channel, to, packet);
         });
+        self.shake_hands();
     }
 
     /// Plays 20 ms of sound.
@@ -249,7 +280,7 @@ mod tests {
         let to = ports.rtp.local_addr().unwrap();
         let setup = Setup::new(MediaConfig::default(), to);
         let (ear, tap) = (AudioMeter::default(), Tap::default());
-        let mut leg = Leg::new(ports, setup, Sound::Echo, None, ear, tap).unwrap();
+        let mut leg = Leg::new(ports, setup, Sound::Echo, None, None, ear, tap).unwrap();
         let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
         let mut is_flooded = |count: usize| {
             (0..count).for_each(|_| assert!(stranger.send_to(b"flood", to).is_ok()));

@@ -11,6 +11,7 @@ mod config;
 mod converter;
 mod devices;
 mod figures;
+mod handshake;
 mod impression;
 mod interface;
 mod junit;
@@ -38,14 +39,15 @@ mod wav;
 
 use audio::Source;
 use clap::Parser;
-use cli::{Cli, Command, LineArgs};
+use cli::{Cli, Command, Keys, LineArgs};
 use config::Config;
 use devices::{Listed, Wanted};
+use dtls::Identity;
 use interface::Interface;
 use interface::Judge;
 use leg::Sound;
-use media::MediaConfig;
 use media::audio_meter::AudioMeter;
+use media::{KeyAgreement, MediaConfig};
 use net::tls::{Client, Trust};
 use outcome::Outcome;
 use phone::{Phone, Setup};
@@ -233,6 +235,17 @@ fn setup(line: &LineArgs, echo: bool, port: u16) -> Result<Setup, Outcome> {
         wishes.suites.clone_from(suites);
         wishes.offers_all_suites = true;
     }
+    let mut identity = None;
+    wishes.key_agreements.clear();
+    for keys in &line.keys {
+        wishes.key_agreements.push(match keys {
+            Keys::Sdes => KeyAgreement::Sdes,
+            Keys::Dtls => {
+                let generated = Identity::generate().map_err(|e| Outcome::Failed(e.to_string()))?;
+                KeyAgreement::Dtls(identity.insert(generated).fingerprint().clone())
+            }
+        });
+    }
     let trust = line.trust.clone().or(trust).unwrap_or_default();
     if trust != Trust::System {
         Client::new(&trust, None, true).map_err(|error| Outcome::Usage(error.to_string()))?;
@@ -241,6 +254,7 @@ fn setup(line: &LineArgs, echo: bool, port: u16) -> Result<Setup, Outcome> {
         accounts,
         listen: line.listen.unwrap_or((Ipv6Addr::UNSPECIFIED, port).into()),
         wishes,
+        identity,
         sound,
         early: line.early,
         ear: AudioMeter::default(),

@@ -6,7 +6,7 @@ use crate::impression::Impression;
 use crate::outcome::Outcome;
 use crate::pcm;
 use crate::terminal;
-use media::Stream;
+use media::{Keying, Session};
 use serde::Serialize;
 use srtp::Suite;
 use srtp::timings::{Step, Timings};
@@ -53,6 +53,12 @@ pub(crate) enum PhoneEvent {
         early_media: bool,
     },
     Answered(Answered),
+    /// The handshake of an answered call has yielded its keys.
+    Secured {
+        call: u64,
+        #[serde(flatten)]
+        security: Security,
+    },
     Dtmf {
         call: u64,
         digit: char,
@@ -258,28 +264,72 @@ pub(crate) struct StateOfCall {
 pub(crate) struct Answered {
     pub(crate) call: u64,
     pub(crate) codec: &'static str,
-    /// The SRTP crypto suite; `None`: in clear.
-    pub(crate) srtp: Option<&'static str>,
-    /// The name of the SRTP+ scheme.
-    pub(crate) srtp_plus: Option<String>,
-    /// True if the keys were exchanged over unencrypted signalling.
-    pub(crate) keys_in_clear: bool,
+    #[serde(flatten)]
+    pub(crate) security: Security,
     /// Sample rate of raw input and output in hertz.
     pub(crate) pcm_rate: Option<u32>,
     pub(crate) remote: String,
 }
 
+/// The encryption of a call's media.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct Security {
+    /// The SRTP crypto suite; `None`: in clear, or the keys are not known yet.
+    pub(crate) srtp: Option<&'static str>,
+    /// The name of the SRTP+ scheme.
+    pub(crate) srtp_plus: Option<String>,
+    /// The protocol of the agreement on keys, `sdes` or `dtls`; `None`: in clear.
+    pub(crate) keys: Option<&'static str>,
+    /// The proof that the keys are those of the other end: `signalling` if they, or the fingerprint
+    /// of the certificate, came over encrypted signalling.
+    pub(crate) verified_by: Option<&'static str>,
+    /// True if the keys themselves came over unencrypted signalling.
+    pub(crate) keys_in_clear: bool,
+}
+
+impl Security {
+    /// The security of `session`. `is_secured` is true if the signalling is encrypted.
+    pub(crate) fn of(session: &Session, is_secured: bool) -> Self {
+        let keying = &session.stream().keying;
+        let keys = match keying {
+            Keying::Sdes(_) => Some("sdes"),
+            Keying::Dtls(_) => Some("dtls"),
+            _ => None,
+        };
+        let plus = keying.sdes().and_then(|agreed| agreed.send.policy.plus);
+        let srtp = session.suite().map(Suite::name);
+        Self {
+            srtp,
+            srtp_plus: plus.map(|plus| plus.scheme.name().to_owned()),
+            keys,
+            verified_by: srtp.filter(|_| is_secured).map(|_| "signalling"),
+            keys_in_clear: keying.sdes().is_some() && !is_secured,
+        }
+    }
+}
+
+impl std::fmt::Display for Security {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match (self.srtp, self.keys) {
+            (None, None) => f.write_str("NOT SECURE: in clear"),
+            (None, Some(_)) => f.write_str("SRTP as soon as the handshake has yielded its keys"),
+            (Some(suite), _) if self.keys_in_clear => {
+                write!(f, "SRTP {suite}, but the keys came over signalling in clear")
+            }
+            (Some(suite), Some("dtls")) if self.verified_by.is_none() => {
+                write!(f, "SRTP {suite}, but the fingerprint came over signalling in clear")
+            }
+            (Some(suite), _) => write!(f, "SRTP {suite}"),
+        }
+    }
+}
+
 impl Answered {
-    pub(crate) fn new(call: u64, stream: &Stream, remote: &str, is_secured: bool) -> Self {
-        let policy = stream.keying.sdes().map(|agreed| &agreed.send.policy);
+    pub(crate) fn new(call: u64, session: &Session, remote: &str, is_secured: bool) -> Self {
         Self {
             call,
-            codec: stream.codec.name(),
-            srtp: policy.map(|policy| policy.suite.name()),
-            srtp_plus: policy
-                .and_then(|policy| policy.plus)
-                .map(|plus| plus.scheme.name().to_owned()),
-            keys_in_clear: policy.is_some() && !is_secured,
+            codec: session.stream().codec.name(),
+            security: Security::of(session, is_secured),
             pcm_rate: pcm::rate_in_use(),
             remote: remote.to_owned(),
         }
@@ -303,14 +353,10 @@ impl std::fmt::Display for PhoneEvent {
             Self::Refused { from, cause, .. } => write!(f, "a call of {from} is refused: {cause}"),
             Self::Ringing { status, early_media: false, .. } => write!(f, "it rings ({status})"),
             Self::Ringing { status, .. } => write!(f, "it rings, with early media ({status})"),
-            Self::Answered(Answered { codec, srtp, keys_in_clear, remote, .. }) => match srtp {
-                Some(suite) if *keys_in_clear => write!(
-                    f,
-                    "in a call with {remote}: {codec}, SRTP {suite}, but the keys came over signalling in clear"
-                ),
-                Some(suite) => write!(f, "in a call with {remote}: {codec}, SRTP {suite}"),
-                None => write!(f, "in a call with {remote}: {codec}, NOT SECURE: in clear"),
-            },
+            Self::Answered(Answered { codec, security, remote, .. }) => {
+                write!(f, "in a call with {remote}: {codec}, {security}")
+            }
+            Self::Secured { security, .. } => security.fmt(f),
             Self::Dtmf { digit, .. } => write!(f, "key {digit}"),
             Self::Held { held: true, here, .. } => {
                 let who = if *here { "this end" } else { "the other end" };

@@ -3,7 +3,9 @@
 mod processes;
 
 use processes::{loudest, recorded};
+use serde_json::json;
 use std::io::{BufRead, BufReader};
+use std::net::{SocketAddr, UdpSocket};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
 const PHONE: &str = env!("CARGO_BIN_EXE_barebell-phone");
@@ -97,6 +99,74 @@ fn a_tone_is_heard_both_ways_in_clear_and_encrypted() {
 }
 
 #[test]
+fn keys_of_a_handshake_carry_sound_both_ways() {
+    let callee = Callee::start(&["--keys", "sdes,dtls", "--play", "tone:440"]);
+    let output = callee.call(&[
+        "--keys",
+        "dtls",
+        "--srtp",
+        "required",
+        "--play",
+        "tone:1000",
+        "--duration",
+        "2s",
+        "--expect",
+        "tone:440",
+    ]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let caller = told(&output);
+    let expected = ["calling", "ringing", "answered", "secured", "ended", "expected"];
+    assert_eq!(events(&caller), expected);
+    let keys = |event: &serde_json::Value| [event["keys"].clone(), event["srtp"].clone()];
+    assert_eq!(keys(&caller[2]), [json!("dtls"), json!(null)]);
+    assert_eq!(keys(&caller[3]), [json!("dtls"), json!("AEAD_AES_256_GCM")]);
+    // The fingerprint came over signalling in clear.
+    assert_eq!(caller[3]["verified_by"], json!(null));
+    let there = callee.told();
+    assert_eq!(events(&there), ["incoming", "answered", "secured", "ended"]);
+    let ended = there.last().expect("an end");
+    assert!(ended["totals"]["received"].as_u64().is_some_and(|count| count > 80), "{ended}");
+    assert_eq!(ended["totals"]["refused"], 0);
+}
+
+/// A host on the path of the signalling that has not the fingerprint's certificate gets no audio.
+#[test]
+fn a_certificate_with_another_fingerprint_ends_the_call() {
+    let callee = Callee::start(&["--keys", "dtls", "--play", "tone:440"]);
+    let path = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let address = path.local_addr().expect("an address");
+    let server: SocketAddr = callee.address.parse().expect("an address");
+    std::thread::spawn(move || {
+        let (mut datagram, mut caller) = ([0; 65_536], None);
+        while let Ok((length, from)) = path.recv_from(&mut datagram) {
+            let to = if from == server { caller } else { Some(server) };
+            if from != server {
+                caller = Some(from);
+            }
+            let name = b"a=fingerprint:sha-256 ";
+            let found = datagram[..length].windows(name.len()).position(|part| part == name);
+            if let Some(at) = found.filter(|_| from == server) {
+                let digit = &mut datagram[at + name.len()];
+                *digit = if *digit == b'0' { b'1' } else { b'0' };
+            }
+            let _ = to.map(|to| path.send_to(&datagram[..length], to));
+        }
+    });
+    let output = Command::new(PHONE)
+        .args(["call", &format!("sip:bob@{address}"), "--listen", "127.0.0.1:0", "--json"])
+        .args(["--keys", "dtls", "--duration", "5s"])
+        .output()
+        .expect("the phone runs");
+    assert_eq!(output.status.code(), Some(20), "{output:?}");
+    let caller = told(&output);
+    let ended = caller.last().expect("an end");
+    let cause = ended["cause"].as_str().unwrap_or_default();
+    assert!(cause.contains("fingerprint"), "{cause}");
+    assert_eq!(ended["totals"]["received"], 0);
+    assert_eq!(ended["totals"]["sent"], 0);
+}
+
+#[test]
 fn a_call_goes_by_tcp() {
     let callee = Callee::start(&["--play", "tone:440"]);
     let uri = format!("sip:bob@{};transport=tcp", callee.address);
@@ -110,7 +180,7 @@ fn a_call_goes_by_tcp() {
 
 #[test]
 fn a_refused_call_is_reported_at_once() {
-    let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
     let address = socket.local_addr().expect("an address");
     drop(socket);
     for transport in ["udp", "tcp"] {

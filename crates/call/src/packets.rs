@@ -3,7 +3,8 @@
 use crate::call::{Call, Gate};
 use alloc::vec::Vec;
 use core::net::SocketAddr;
-use media::{Channel, Received, Session};
+use media::srtp::{MasterKey, Suite};
+use media::{Channel, Received, Session, SessionError};
 use sip::Instant;
 use sip_ua::Agent;
 
@@ -40,6 +41,27 @@ impl Call {
         self.gate == Gate::Open && self.is_confirmed
     }
 
+    /// Returns true if packets may be sent: the other end has the local description. It is current
+    /// after [`Call::send`].
+    #[must_use]
+    pub fn may_send(&self) -> bool {
+        self.gate != Gate::Closed && self.is_confirmed
+    }
+
+    /// Sets the keys that a handshake has yielded for the media.
+    ///
+    /// # Errors
+    /// [`SessionError::Keys`] if they are unusable.
+    pub fn set_keys(
+        &mut self,
+        suite: Suite,
+        local: MasterKey,
+        remote: MasterKey,
+    ) -> Result<(), SessionError> {
+        let session = self.media.session.as_mut();
+        session.map_or(Ok(()), |session| session.set_keys(suite, local, remote))
+    }
+
     /// Sends 20 ms of the owner's `sound`, and a report that is due. Missing samples are silence.
     /// Silence replaces the sound while the call is muted, held, or not answered.
     pub fn send(
@@ -50,7 +72,7 @@ impl Call {
         transmit: Transmit<'_>,
     ) {
         self.is_confirmed |= self.id.is_some_and(|id| agent.is_confirmed(id));
-        if self.gate == Gate::Closed || !self.is_confirmed {
+        if !self.may_send() {
             return;
         }
         // A held party must not overhear this end.

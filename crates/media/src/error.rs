@@ -12,12 +12,15 @@ pub enum SessionError {
     Keys(PolicyError),
     /// The stream is in clear, and the previous one was encrypted.
     InClear,
+    /// The keys are those of a handshake, which this path does not have.
+    NoKeys,
 }
 
 impl fmt::Display for SessionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Keys(error) => write!(f, "the negotiated SRTP keys are unusable: {error}"),
+            Self::NoKeys => f.write_str("the keys of the stream come from a handshake"),
             Self::InClear => f.write_str("the new stream is in clear, the previous one encrypted"),
         }
     }

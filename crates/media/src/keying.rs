@@ -1,6 +1,20 @@
 //! The keyings of a stream.
 
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use sdp::dtls::{DtlsParameters, Fingerprint};
 use sdp::negotiation::NegotiatedSrtp;
+
+/// A protocol for the agreement on SRTP keys, with the parameters of the local end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum KeyAgreement {
+    /// Keys in the session descriptions (RFC 4568).
+    Sdes,
+    /// A DTLS handshake on the media path (RFC 5763), with the fingerprint of the local
+    /// certificate.
+    Dtls(Fingerprint),
+}
 
 /// The keying of a stream: the protocol of the agreement on its SRTP keys.
 #[derive(Clone, Debug, Default)]
@@ -11,6 +25,37 @@ pub enum Keying {
     None,
     /// SRTP with the keys of the session descriptions (RFC 4568).
     Sdes(NegotiatedSrtp),
+    /// SRTP with the keys of a DTLS handshake (RFC 5763). The session carries nothing before
+    /// [`Session::set_keys`](crate::Session::set_keys).
+    Dtls(DtlsPeer),
+}
+
+/// The other end of a DTLS handshake, by the session descriptions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DtlsPeer {
+    /// The fingerprints by the strongest hash function. The certificate has to match one of them.
+    pub fingerprints: Vec<Fingerprint>,
+    /// The identifier of the association (`a=tls-id`, RFC 8842).
+    pub tls_id: Option<String>,
+    /// True if the local end sends the `ClientHello`.
+    pub is_client: bool,
+}
+
+impl DtlsPeer {
+    pub(crate) fn new(parameters: &DtlsParameters<'_>, is_client: bool) -> Self {
+        Self {
+            fingerprints: parameters.strongest().cloned().collect(),
+            tls_id: parameters.tls_id.map(ToString::to_string),
+            is_client,
+        }
+    }
+
+    /// Returns true if both describe the same association. Its roles are those of the first
+    /// agreement (RFC 8842 section 5).
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.fingerprints == other.fingerprints && self.tls_id == other.tls_id
+    }
 }
 
 impl Keying {
@@ -25,7 +70,16 @@ impl Keying {
     pub const fn sdes(&self) -> Option<&NegotiatedSrtp> {
         match self {
             Self::Sdes(agreed) => Some(agreed),
-            Self::None => None,
+            Self::None | Self::Dtls(_) => None,
+        }
+    }
+
+    /// Returns the other end of the handshake if the keys are those of DTLS.
+    #[must_use]
+    pub const fn dtls(&self) -> Option<&DtlsPeer> {
+        match self {
+            Self::Dtls(peer) => Some(peer),
+            Self::None | Self::Sdes(_) => None,
         }
     }
 }

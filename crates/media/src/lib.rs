@@ -29,7 +29,7 @@ pub mod tone;
 pub use codec::{Codec, Resampler};
 pub use delay::Marks;
 pub use error::{DigitError, SendError, SessionError};
-pub use keying::Keying;
+pub use keying::{DtlsPeer, KeyAgreement, Keying};
 pub use mapper::{Mapper, Mapping};
 pub use negotiation::{
     ExtendedReports, MediaConfig, Negotiator, Random, Refusal, Security, Stream, shorten,

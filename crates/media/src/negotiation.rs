@@ -1,7 +1,7 @@
 //! Offers and answers of one audio stream (RFC 3264), with SRTP keys (RFC 4568).
 
 use crate::error::SessionError;
-use crate::keying::Keying;
+use crate::keying::{KeyAgreement, Keying};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use attributes::{NOISE, events_of, noise_of, remote_of};
@@ -10,24 +10,24 @@ use core::fmt;
 use core::net::SocketAddr;
 use core::time::Duration;
 use description::{Description, MediaLines};
-use sdp::negotiation::{self, Profile, SrtpPreferences};
+use sdp::dtls::Setup;
 use sdp::{CryptoAttribute, Direction, MediaDescription};
-use srtp::plus::{Scheme, SrtpPlus};
-use srtp::{Policy, Suite};
+use srtp::Suite;
+use srtp::plus::SrtpPlus;
 use zeroize::Zeroizing;
 
 mod attributes;
 mod description;
+mod keys;
 
 pub use attributes::ExtendedReports;
 pub use description::shorten;
+pub(crate) use keys::is_same;
 
 /// The local payload types of telephone events, each with its clock rate, which is that of the
 /// codec (RFC 4733 section 2.1).
 const EVENTS: [(u8, u32); 2] = [(101, 8000), (110, 48_000)];
-/// The suites of an offer, unless all are offered: the most common one and the strongest ones.
-const USUAL_SUITES: [Suite; 3] =
-    [Suite::AesCm128HmacSha1_80, Suite::AesCm256HmacSha1_80, Suite::AeadAes256Gcm];
+
 /// The policy for encryption.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Security {
@@ -47,6 +47,9 @@ pub struct MediaConfig {
     pub codecs: Vec<Codec>,
     /// The policy for encryption.
     pub security: Security,
+    /// The protocols for the agreement on keys, the preferred one first. All of them are offered
+    /// where the policy permits a stream in clear (RFC 8643), otherwise those of one profile.
+    pub key_agreements: Vec<KeyAgreement>,
     /// The SRTP suites, the preferred one first.
     pub suites: Vec<Suite>,
     /// True if an offer has all of `codecs`. Otherwise it has only the usual ones, since an offer
@@ -65,6 +68,7 @@ impl Default for MediaConfig {
         Self {
             codecs: Codec::ALL.to_vec(),
             security: Security::Optional,
+            key_agreements: [KeyAgreement::Sdes].into(),
             suites: Suite::ALL.to_vec(),
             offers_all_codecs: false,
             offers_all_suites: false,
@@ -192,6 +196,8 @@ pub struct Negotiator {
     agreed: Keying,
     /// True if the stream was encrypted. It is never in clear again (downgrade protection).
     was_secured: bool,
+    /// The identifier of the DTLS association at the local end (`a=tls-id`).
+    tls_id: String,
     seed: Zeroizing<[u8; 32]>,
 }
 
@@ -213,6 +219,7 @@ impl Negotiator {
             offered: Vec::new(),
             agreed: Keying::None,
             was_secured: false,
+            tls_id: String::new(),
             seed: Zeroizing::new([0; 32]),
         }
     }
@@ -265,6 +272,7 @@ impl Negotiator {
     /// other end may pass it on to a third party.
     pub fn offer_anew(&mut self, random: Random<'_>) -> Vec<u8> {
         self.agreed = Keying::None;
+        self.tls_id.clear();
         self.offer(random)
     }
 
@@ -272,11 +280,11 @@ impl Negotiator {
     /// transit is rejected if nothing else changes.
     pub fn offer(&mut self, random: Random<'_>) -> Vec<u8> {
         random(&mut *self.seed);
-        self.offered = match self.wishes.security {
-            Security::Off => Vec::new(),
-            _ => self.keys(random),
-        };
-        let protocol = if self.requires_security() { "RTP/SAVP" } else { "RTP/AVP" };
+        let (protocol, sdes, dtls) = self.offered_agreements();
+        self.offered = if sdes { self.keys(random) } else { Vec::new() };
+        if dtls.is_some() && self.tls_id.is_empty() {
+            self.tls_id = keys::tls_id(random);
+        }
         let types = self.payload_types();
         let is_used = |&(_, rate): &(u8, u32)| {
             rate == 8000 || types.iter().any(|(_, codec)| codec.clock_rate() == rate)
@@ -292,6 +300,7 @@ impl Negotiator {
             events: &events,
             direction,
             keys: &keys,
+            dtls: dtls.as_ref().map(|fingerprint| (fingerprint, Setup::ActPass)),
             multiplexes_rtcp: true,
             extended_reports: self.wants_extended_reports,
         });
@@ -311,30 +320,12 @@ impl Negotiator {
         numbered.collect()
     }
 
-    fn keys(&self, random: Random<'_>) -> Vec<CryptoAttribute> {
-        let is_offered =
-            |suite: &&Suite| self.wishes.offers_all_suites || USUAL_SUITES.contains(*suite);
-        let suites = self.wishes.suites.iter().filter(is_offered);
-        let used = self.agreed.sdes().map(|agreed| agreed.send.clone());
-        let used_suite = used.as_ref().map(|crypto| crypto.policy.suite);
-        let made = suites.filter(|suite| Some(**suite) != used_suite).filter_map(|&suite| {
-            let mut bytes = alloc::vec![0; suite.key_length() + suite.salt_length()];
-            random(&mut bytes);
-            let mut policy = Policy::new(suite);
-            policy.plus = self.wishes.plus;
-            CryptoAttribute::new(0, policy, &bytes).ok()
-        });
-        let mut keys: Vec<CryptoAttribute> = used.into_iter().chain(made).collect();
-        (1..).zip(&mut keys).for_each(|(tag, key)| key.tag = tag);
-        keys
-    }
-
     fn describe(&mut self, description: &Description<'_>) -> Vec<u8> {
         self.version += 1;
         let (public, public_rtcp) = self.public;
         let local = public.unwrap_or(self.local);
         let rtcp = public.map_or(self.local_rtcp, |_| public_rtcp);
-        description.write((self.id, self.version), local, rtcp)
+        description.write((self.id, self.version), &self.tls_id, local, rtcp)
     }
 
     /// Answers `offer`. Returns the answer and the stream.
@@ -349,15 +340,7 @@ impl Negotiator {
         random(&mut *self.seed);
         let session = sdp::SessionDescription::parse(offer).map_err(|_| Refusal::Malformed)?;
         let (place, media) = audio_of(&session).ok_or(Refusal::NoAudio)?;
-        let profile = Profile::of(media.protocol);
-        let mut keying = self.answer_keying(media, profile, random)?;
-        // If the key of the other end stays, the local key stays.
-        if let (Keying::Sdes(now), Keying::Sdes(before)) = (&mut keying, &self.agreed)
-            && is_same(&now.receive, &before.receive)
-            && now.send.policy == before.send.policy
-        {
-            now.send.keys.clone_from(&before.send.keys);
-        }
+        let keying = self.answer_keying(&session, media, random)?;
         let (codec, number) = self.common_codec(media)?;
         let events = events_of(media, codec);
         let theirs = media.direction(&session);
@@ -372,6 +355,7 @@ impl Negotiator {
             keying.sdes().iter().map(|agreed| agreed.send.clone()).collect();
         let mux = media.multiplexes_rtcp();
         let extended_reports = ExtendedReports::of(&session, media);
+        let dtls = self.answered_dtls(&keying, random);
         // An answer names reports only if the offer does (RFC 3611 section 5.2).
         let reports = self.wants_extended_reports && extended_reports.is_any();
         let noise = noise_of(media, codec);
@@ -382,6 +366,7 @@ impl Negotiator {
             events: events.as_slice(),
             direction,
             keys: &keys,
+            dtls: dtls.as_ref().map(|(fingerprint, setup)| (fingerprint, *setup)),
             multiplexes_rtcp: mux,
             extended_reports: reports,
         });
@@ -413,33 +398,6 @@ impl Negotiator {
         Ok((answer, stream))
     }
 
-    fn answer_keying(
-        &self,
-        media: &MediaDescription<'_>,
-        profile: Option<Profile>,
-        random: Random<'_>,
-    ) -> Result<Keying, Refusal> {
-        let only_secured = || Refusal::OnlySecured { protocol: media.protocol.to_string() };
-        let is_optional = match profile {
-            Some(Profile::Plain) => true,
-            Some(Profile::Secure) => false,
-            Some(Profile::Dtls) | None => return Err(only_secured()),
-        };
-        let wants = self.wishes.security != Security::Off;
-        let mut preferences = SrtpPreferences::secure();
-        preferences.suites.clone_from(&self.wishes.suites);
-        preferences.plus = [Scheme::SEQUENCE, Scheme::Hash, Scheme::CHAIN, Scheme::Header].into();
-        let offered = negotiation::usable_crypto_attributes(media);
-        let agreed = wants.then(|| negotiation::answer(&offered, &preferences, random));
-        let agreed = agreed.and_then(Result::ok);
-        match agreed {
-            Some(agreed) => Ok(Keying::Sdes(agreed)),
-            None if self.requires_security() => Err(Refusal::NotSecured),
-            None if is_optional => Ok(Keying::None),
-            None => Err(only_secured()),
-        }
-    }
-
     /// Processes the answer to the last local offer. Returns the stream.
     ///
     /// # Errors
@@ -452,22 +410,7 @@ impl Negotiator {
         if media.port == 0 {
             return Err(Refusal::Refused);
         }
-        let answered = negotiation::usable_crypto_attributes(media);
-        let agreed = negotiation::accept(&self.offered, &answered);
-        let keying = agreed.map_or(Keying::None, Keying::Sdes);
-        if !keying.is_encrypted() {
-            if self.requires_security() {
-                return Err(Refusal::NotSecured);
-            }
-            // Keys without an offer of keys are ignored, since some phones always send theirs.
-            // Invalid keys after an offer of keys are an error, since the other end is going to
-            // encrypt.
-            let names_keys = media.attributes("crypto").next().is_some();
-            let has_wrong_keys = names_keys && !self.offered.is_empty();
-            if Profile::of(media.protocol) != Some(Profile::Plain) || has_wrong_keys {
-                return Err(Refusal::Keys);
-            }
-        }
+        let keying = self.accept_keying(&session, media)?;
         let (codec, number) = self.common_codec(media)?;
         self.was_secured |= keying.is_encrypted();
         self.agreed.clone_from(&keying);
@@ -564,16 +507,6 @@ fn audio_of<'s, 'a>(
     let media = session.media.iter().enumerate();
     let mut audio = media.filter(|(_, media)| media.media_type.eq_ignore_ascii_case("audio"));
     audio.find(|(_, media)| media.port != 0)
-}
-
-/// Returns true if two attributes have the same keys and the same policy.
-pub(crate) fn is_same(one: &CryptoAttribute, other: &CryptoAttribute) -> bool {
-    let are_same = |(one, other): (&sdp::crypto::InlineKey, &sdp::crypto::InlineKey)| {
-        one.bytes == other.bytes && one.mki == other.mki
-    };
-    one.policy == other.policy
-        && one.keys.len() == other.keys.len()
-        && one.keys.iter().zip(&other.keys).all(are_same)
 }
 
 #[cfg(test)]

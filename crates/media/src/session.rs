@@ -142,7 +142,7 @@ impl Session {
     ) -> Result<Self, SessionError> {
         let mut measured = Measured::by(clock);
         let protection = match &stream.keying {
-            Keying::None => None,
+            Keying::None | Keying::Dtls(_) => None,
             Keying::Sdes(agreed) => Some(Protection::new(agreed, &stream.seed, &mut measured)?),
         };
         Ok(Self {
@@ -247,6 +247,9 @@ impl Session {
         datagram: &mut [u8],
     ) -> Received {
         self.note_time(now);
+        if self.awaits_keys() {
+            return Received::Nothing;
+        }
         match (Kind::of(datagram), channel) {
             (Kind::Rtp, Channel::Rtp) => self.receive_sound(now, from, datagram),
             (Kind::Rtcp, _) => self.receive_reports(now, channel, from, datagram),
@@ -456,7 +459,7 @@ impl Session {
     /// in total. The trials end as soon as a packet has arrived.
     pub fn also(&mut self, now: Duration) -> Option<SocketAddr> {
         self.note_time(now);
-        if self.source.is_some() {
+        if self.source.is_some() || self.awaits_keys() {
             return None;
         }
         self.trials.next(now, &self.stream, self.protection.is_some())

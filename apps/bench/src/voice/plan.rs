@@ -254,6 +254,7 @@ impl Plan {
             offers_all_codecs: true,
             offers_all_suites: true,
             plus,
+            ..MediaConfig::default()
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::lookups::Asker;
 use crate::outcome::Outcome;
 use crate::pcm;
 use crate::random::random;
-use crate::report::{Answered, PhoneEvent};
+use crate::report::{Answered, PhoneEvent, Security};
 use ::call::Change;
 use media::Statistics;
 use sip::header::NameAddr;
@@ -202,12 +202,40 @@ impl Phone {
         }
     }
 
+    /// Reports the keys of handshakes, and ends calls whose handshake has failed.
+    pub(super) fn look_for_keys(&mut self) {
+        let legs = self.calls.iter_mut().filter_map(|(&number, call)| {
+            let security = call.leg.as_mut()?.security.take()?;
+            Some((number, security))
+        });
+        for (number, security) in legs.collect::<Vec<_>>() {
+            match security {
+                Ok(()) => self.tell_secured(number),
+                Err(error) => {
+                    let outcome = Outcome::NotSecured(format!("no keys by DTLS: {error}"));
+                    if let Ok(id) = self.id_of(number) {
+                        let _ = self.agent.hang_up(self.clock.now(), id);
+                    }
+                    self.end(number, outcome);
+                }
+            }
+        }
+    }
+
+    fn tell_secured(&mut self, number: u64) {
+        let Some(call) = self.calls.get(&number) else { return };
+        if let Some(session) = call.session() {
+            let security = Security::of(session, self.is_secured(call));
+            self.tell(PhoneEvent::Secured { call: number, security });
+        }
+    }
+
     pub(super) fn tell_answered(&mut self, number: u64) {
         let Some(call) = self.calls.get(&number) else { return };
         let session = call.session();
         if let Some(session) = session {
             let is_secured = call.id().is_some_and(|id| self.agent.is_secured(id));
-            let answered = Answered::new(number, session.stream(), &call.party, is_secured);
+            let answered = Answered::new(number, session, &call.party, is_secured);
             self.tell(PhoneEvent::Answered(answered));
         }
     }

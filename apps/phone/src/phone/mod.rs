@@ -23,6 +23,7 @@ use crate::sockets::failure_of;
 use crate::system::Watch;
 use crate::tap::Tap;
 use crate::trace::{Trace, Traced};
+use dtls::Identity;
 use media::audio_meter::AudioMeter;
 use media::{MediaConfig, Received};
 use net::Clock;
@@ -56,6 +57,8 @@ pub(crate) struct Setup {
     /// The listening address of SIP.
     pub(crate) listen: SocketAddr,
     pub(crate) wishes: MediaConfig,
+    /// The certificate for DTLS-SRTP, if it is in the wishes.
+    pub(crate) identity: Option<Identity>,
     /// The sound source of each call.
     pub(crate) sound: Sound,
     /// True if it is sent before the answer.
@@ -126,6 +129,7 @@ pub(crate) struct Phone {
     interrupted: Arc<AtomicBool>,
     lines: Vec<Line>,
     wishes: MediaConfig,
+    identity: Option<Identity>,
     sound: Sound,
     early: bool,
     ear: AudioMeter,
@@ -204,6 +208,7 @@ impl Phone {
             interrupted,
             lines,
             wishes: setup.wishes,
+            identity: setup.identity,
             sound: setup.sound,
             early: setup.early,
             ear: setup.ear,
@@ -305,7 +310,9 @@ impl Phone {
             ..::call::Setup::new(self.wishes.clone(), SocketAddr::new(local, 0))
         };
         let ports = self.ports(local);
-        let leg = ports.and_then(|ports| Leg::new(ports, setup, sound, recording, ear, tap));
+        let leg = ports.and_then(|ports| {
+            Leg::new(ports, setup, sound, self.identity.clone(), recording, ear, tap)
+        });
         leg.map_err(|error| Outcome::Failed(format!("no port for media: {error}")))
     }
 
@@ -395,6 +402,7 @@ impl Phone {
                 }
             });
         }
+        self.look_for_keys();
         self.look_outside(now);
         if self.network.has_changed() {
             self.agent.network_changed(self.clock.now());

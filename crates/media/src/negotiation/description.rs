@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use codec::Codec;
 use core::net::{IpAddr, SocketAddr};
 use sdp::CryptoAttribute;
+use sdp::dtls::{Fingerprint, Setup};
 
 /// The parameters of a description with one audio medium.
 pub(super) struct Description<'a> {
@@ -18,17 +19,20 @@ pub(super) struct Description<'a> {
     pub(super) events: &'a [(u8, u32)],
     pub(super) direction: &'a str,
     pub(super) keys: &'a [CryptoAttribute],
+    /// The fingerprint of the local certificate, and the role in the handshake.
+    pub(super) dtls: Option<(&'a Fingerprint, Setup)>,
     pub(super) multiplexes_rtcp: bool,
     pub(super) extended_reports: bool,
 }
 
 impl Description<'_> {
     /// Returns the description as text, with the identifier and version of the session (RFC 8866
-    /// section 5.2), the address of RTP, and the address of RTCP if it does not share the port and
+    /// section 5.2), the identifier of the DTLS association, the address of RTP, and the address of RTCP if it does not share the port and
     /// is not the port after RTP's.
     pub(super) fn write(
         &self,
         (id, version): (u64, u64),
+        tls_id: &str,
         local: SocketAddr,
         rtcp: Option<SocketAddr>,
     ) -> Vec<u8> {
@@ -65,6 +69,12 @@ impl Description<'_> {
         }
         for key in keys {
             text += &format!("a=crypto:{key}\r\n");
+        }
+        if let Some((fingerprint, setup)) = self.dtls {
+            text += &format!("a=fingerprint:{fingerprint}\r\na=setup:{}\r\n", setup.name());
+            if !tls_id.is_empty() {
+                text += &format!("a=tls-id:{tls_id}\r\n");
+            }
         }
         if self.multiplexes_rtcp {
             text += "a=rtcp-mux\r\n";

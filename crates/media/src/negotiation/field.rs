@@ -6,6 +6,7 @@ use super::*;
 use alloc::format;
 use alloc::vec;
 use sdp::SessionDescription;
+use sdp::negotiation;
 use srtp::Suite::{self, *};
 
 /// Thirty bytes in base64, and 46, 38, 44 and 28 bytes.

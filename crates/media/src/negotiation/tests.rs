@@ -1,5 +1,6 @@
 use super::*;
 use alloc::format;
+use srtp::plus::Scheme;
 
 pub(super) fn random() -> impl FnMut(&mut [u8]) {
     let mut state = 1_u8;

@@ -130,6 +130,12 @@ impl Session {
 
     /// Returns the socket and the destination of reports.
     fn control_destination(&self) -> Option<(Channel, SocketAddr)> {
+        // The keys of a handshake are those of its port (RFC 5764 section 4.1).
+        if self.awaits_keys()
+            || (self.stream.keying.dtls().is_some() && !self.stream.multiplexes_rtcp)
+        {
+            return None;
+        }
         if self.stream.multiplexes_rtcp {
             return Some((Channel::Rtp, self.destination()?));
         }
@@ -247,8 +253,9 @@ impl Session {
     }
 
     /// Returns true if packets may go to the source address of the other end's packets instead of
-    /// the named address: see [`Session::destination`].
-    pub(super) fn may_follow(&self) -> bool {
+    /// the named address: if SRTP authenticates them, or if the named address is private.
+    #[must_use]
+    pub fn may_follow(&self) -> bool {
         let is_hidden = |named: SocketAddr| is_private(named.ip());
         self.protection.is_some() || self.stream.remote.is_some_and(is_hidden)
     }

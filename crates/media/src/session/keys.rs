@@ -1,5 +1,6 @@
 //! The keys of a session, and their renewal.
 
+use super::Session;
 use super::timings::Measured;
 use crate::error::{SendError, SessionError};
 use crate::keying::Keying;
@@ -8,7 +9,7 @@ use rtp::packet::HeaderFields;
 use sdp::CryptoAttribute;
 use sdp::negotiation::NegotiatedSrtp;
 use srtp::timings::Step;
-use srtp::{PolicyError, Suite, UnprotectError};
+use srtp::{MasterKey, Policy, PolicyError, Suite, UnprotectError};
 
 /// The SRTP contexts of a stream.
 pub(super) struct Protection {
@@ -29,9 +30,22 @@ impl Protection {
             receiver: receiver(&agreed.receive, measured)?,
         })
     }
-}
 
-impl Protection {
+    /// Returns the contexts of the keys of a handshake.
+    fn of_keys(
+        suite: Suite,
+        local: MasterKey,
+        remote: MasterKey,
+        measured: &mut Measured,
+    ) -> Result<Self, PolicyError> {
+        let policy = Policy::new(suite);
+        let sender = measured
+            .measure(suite, Step::Derivation, || srtp::Sender::new(&policy, [local].into()));
+        let receiver = measured
+            .measure(suite, Step::Derivation, || srtp::Receiver::new(&policy, [remote].into()));
+        Ok(Self { suite, sender: sender?, receiver: receiver? })
+    }
+
     /// Writes the header of a packet and protects the packet.
     pub(super) fn write(
         &mut self,
@@ -61,6 +75,36 @@ impl Protection {
     }
 }
 
+impl Session {
+    /// Sets the keys that a handshake has yielded for the stream.
+    ///
+    /// # Errors
+    /// [`SessionError::Keys`] if they are unusable. The session is unchanged.
+    pub fn set_keys(
+        &mut self,
+        suite: Suite,
+        local: MasterKey,
+        remote: MasterKey,
+    ) -> Result<(), SessionError> {
+        let keys = Protection::of_keys(suite, local, remote, &mut self.measured)?;
+        self.protection = Some(keys);
+        Ok(())
+    }
+
+    /// Returns the suite of the packets, if they are encrypted and the keys are known.
+    #[must_use]
+    pub fn suite(&self) -> Option<Suite> {
+        self.protection.as_ref().map(|protection| protection.suite)
+    }
+
+    /// Returns true if the stream is encrypted and its keys are not known yet. Nothing is sent or
+    /// received until then.
+    #[must_use]
+    pub const fn awaits_keys(&self) -> bool {
+        self.stream.keying.is_encrypted() && self.protection.is_none()
+    }
+}
+
 /// Replaces the keys `before` by the keys `after`. Changes nothing if the new keys are unusable, or
 /// if the stream would be in clear after it was encrypted.
 ///
@@ -73,8 +117,12 @@ pub(super) fn renew(
     seed: &[u8; 32],
     measured: &mut Measured,
 ) -> Result<(), SessionError> {
-    let Keying::Sdes(agreed) = after else {
-        return if protection.is_none() { Ok(()) } else { Err(SessionError::InClear) };
+    let agreed = match after {
+        Keying::Sdes(agreed) => agreed,
+        // The keys before are in use until the handshake has new ones (RFC 8842 section 3.2).
+        Keying::Dtls(_) => return Ok(()),
+        Keying::None if before.is_encrypted() => return Err(SessionError::InClear),
+        Keying::None => return Ok(()),
     };
     let (Some(protection), Keying::Sdes(before)) = (protection.as_mut(), before) else {
         *protection = Some(Protection::new(agreed, seed, measured)?);
@@ -118,12 +166,21 @@ fn receiver(
 
 /// Returns the receiver of packets from the other end of `stream`, if it is encrypted.
 pub(crate) fn receiver_of(stream: &Stream) -> Result<Option<srtp::Receiver>, SessionError> {
-    let keys = stream.keying.sdes().map(|agreed| &agreed.receive);
+    let keys = keys_of(stream)?.map(|agreed| &agreed.receive);
     Ok(keys.map(|keys| receiver(keys, &mut Measured::by(None))).transpose()?)
 }
 
 /// Returns the sender of packets to the other end of `stream`, if it is encrypted.
 pub(crate) fn sender_of(stream: &Stream) -> Result<Option<srtp::Sender>, SessionError> {
-    let keys = stream.keying.sdes().map(|agreed| &agreed.send);
+    let keys = keys_of(stream)?.map(|agreed| &agreed.send);
     Ok(keys.map(|keys| sender(keys, &stream.seed, &mut Measured::by(None))).transpose()?)
+}
+
+/// Returns the keys of the session descriptions, or `None` for a stream in clear.
+const fn keys_of(stream: &Stream) -> Result<Option<&NegotiatedSrtp>, SessionError> {
+    match &stream.keying {
+        Keying::None => Ok(None),
+        Keying::Sdes(agreed) => Ok(Some(agreed)),
+        Keying::Dtls(_) => Err(SessionError::NoKeys),
+    }
 }

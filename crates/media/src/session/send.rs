@@ -51,7 +51,7 @@ impl Session {
         out: &mut Vec<u8>,
     ) -> Result<Option<SocketAddr>, SendError> {
         let units = self.stream.codec.clock_rate() / 50;
-        let to = self.destination().filter(|_| self.stream.sends);
+        let to = self.destination().filter(|_| self.stream.sends && !self.awaits_keys());
         let Some(to) = to else {
             self.pass(units);
             return Ok(None);
@@ -130,7 +130,7 @@ impl Session {
     /// # Errors
     /// As of [`Session::send`].
     pub fn rest(&mut self, out: &mut Vec<u8>) -> Result<Option<SocketAddr>, SendError> {
-        let to = self.destination().filter(|_| self.stream.sends);
+        let to = self.destination().filter(|_| self.stream.sends && !self.awaits_keys());
         let Some(to) = to else { return Ok(None) };
         Ok(self.write_sound(self.packet_time(), out)?.then_some(to))
     }

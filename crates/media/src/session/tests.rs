@@ -1,11 +1,14 @@
 use super::*;
+use crate::ReportSeed;
 use crate::error::{DigitError, SendError};
+use crate::keying::DtlsPeer;
 use crate::negotiation::{MediaConfig, Negotiator, Security};
 use crate::tone::{Tone, amplitude_of};
 use alloc::vec;
 use proptest::prelude::*;
 use rtp::packet::HeaderFields;
 use sdp::CryptoAttribute;
+use srtp::MasterKey;
 
 const ENDS: [([u8; 4], u16); 2] = [([192, 0, 2, 1], 4000), ([192, 0, 2, 2], 5000)];
 
@@ -468,4 +471,45 @@ fn a_hold_is_no_delta() {
         sessions[1].receive(at(frame), address(0), &mut packet);
     }
     assert_eq!(sessions[1].statistics().max_delta, FRAME);
+}
+
+/// Nothing is sent or played between the agreement and the keys: not even a packet in clear.
+#[test]
+fn a_stream_that_awaits_keys_is_silent() {
+    let mut ends = sessions(Security::Off);
+    let [mut clear, _] = sessions(Security::Off);
+    let peer = DtlsPeer { fingerprints: vec![], tls_id: None, is_client: true };
+    for end in &mut ends {
+        end.renew(Stream { keying: Keying::Dtls(peer.clone()), ..end.stream.clone() }).unwrap();
+        assert!(end.awaits_keys() && end.suite().is_none());
+        end.start_reports(
+            Duration::ZERO,
+            ReportSeed { random: [1; 24], time_of_day: Duration::ZERO, extended: false },
+        );
+    }
+    let mut packet = Vec::new();
+    for frame in 0..500 {
+        assert_eq!(ends[0].send(&[1000; 160], &mut packet), Ok(None));
+        assert_eq!(ends[0].rest(&mut packet), Ok(None));
+        assert_eq!(ends[0].also(at(frame)), None);
+        assert_eq!(ends[0].poll(at(frame), &mut packet), Ok(None));
+        clear.send(&[1000; 160], &mut packet).unwrap().unwrap();
+        assert_eq!(ends[1].receive(at(frame), address(0), &mut packet), Received::Nothing);
+    }
+    assert_eq!(ends[1].statistics().received, 0);
+    let suite = Suite::AeadAes128Gcm;
+    let key = |byte| MasterKey::new(suite, &[byte; 28]).unwrap();
+    ends[0].set_keys(suite, key(1), key(2)).unwrap();
+    ends[1].set_keys(suite, key(2), key(1)).unwrap();
+    for from in [0, 1] {
+        let (_, heard) = talk(&mut ends, from);
+        assert_eq!(heard[0], Received::First(address(from)));
+    }
+    assert_eq!(ends[0].suite(), Some(suite));
+    // A later agreement leaves the keys in use, and cannot end the encryption.
+    let keyed = ends[0].stream.clone();
+    ends[0].renew(keyed.clone()).unwrap();
+    assert!(!ends[0].awaits_keys());
+    let clear = Stream { keying: Keying::None, ..keyed };
+    assert_eq!(ends[0].renew(clear), Err(SessionError::InClear));
 }

@@ -7,7 +7,7 @@ use super::theme::{Theme, Tone};
 use super::ui::Ui;
 use crate::call::Stage;
 use crate::figures::Media;
-use crate::report::Answered;
+use crate::report::Security;
 use crate::terminal::printable;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -63,18 +63,33 @@ fn state(call: &CallShown) -> String {
 }
 
 /// The security of a call: a short text and a longer one.
-fn security(answered: Option<&Answered>) -> (String, &'static str, Tone) {
-    match answered {
+fn security(security: Option<&Security>) -> (String, &'static str, Tone) {
+    match security {
         None => ("not agreed yet".into(), "", Tone::Plain),
-        Some(Answered { srtp: None, .. }) => {
+        Some(Security { srtp: None, keys: Some(_), .. }) => (
+            "not secure yet: the handshake has no keys".into(),
+            "nothing is sent or played before",
+            Tone::Caution,
+        ),
+        Some(Security { srtp: None, .. }) => {
             ("NOT SECURE: in clear, without SRTP".into(), "hosts on the path can listen", Tone::Bad)
         }
-        Some(Answered { srtp: Some(suite), keys_in_clear: true, .. }) => (
+        Some(Security { srtp: Some(suite), keys_in_clear: true, .. }) => (
             format!("partly secure: SRTP {suite}"),
             "the keys came over signalling in clear: hosts on its path can listen",
             Tone::Caution,
         ),
-        Some(Answered { srtp: Some(suite), .. }) => (
+        Some(Security { srtp: Some(suite), keys: Some("dtls"), verified_by: None, .. }) => (
+            format!("partly secure: SRTP {suite}"),
+            "the fingerprint came in clear: hosts that change signalling can listen",
+            Tone::Caution,
+        ),
+        Some(Security { srtp: Some(suite), keys: Some("dtls"), .. }) => (
+            format!("secure: SRTP {suite}"),
+            "keys by DTLS, the fingerprint over signalling that is encrypted",
+            Tone::Good,
+        ),
+        Some(Security { srtp: Some(suite), .. }) => (
             format!("secure: SRTP {suite}"),
             "the keys came over signalling that is encrypted",
             Tone::Good,
@@ -85,7 +100,8 @@ fn security(answered: Option<&Answered>) -> (String, &'static str, Tone) {
 /// All details, a line for each.
 fn long(call: &CallShown, theme: Theme) -> Vec<Line<'static>> {
     let direction = if call.is_incoming { "comes from there" } else { "placed here" };
-    let (secure, keys, tone) = security(call.media.as_ref().map(|(answered, _)| answered));
+    let (secure, keys, tone) =
+        security(call.media.as_ref().map(|(answered, _)| &answered.security));
     let mut lines = vec![
         row("With", call.party.clone(), Tone::Strong, theme),
         row("State", state(call), Tone::Plain, theme),
@@ -94,7 +110,7 @@ fn long(call: &CallShown, theme: Theme) -> Vec<Line<'static>> {
         row("Security", secure, tone, theme),
     ];
     if let Some((answered, media)) = &call.media {
-        let plus = answered.srtp_plus.clone().unwrap_or_else(|| "none".into());
+        let plus = answered.security.srtp_plus.clone().unwrap_or_else(|| "none".into());
         let (jitter, delta) = (media.jitter_ms, media.mean_delta_ms);
         lines.extend([
             row("", keys.into(), tone, theme),
@@ -122,7 +138,7 @@ fn long(call: &CallShown, theme: Theme) -> Vec<Line<'static>> {
 
 /// The short form, the most important first.
 fn short(call: &CallShown, theme: Theme) -> Vec<Line<'static>> {
-    let (secure, _, tone) = security(call.media.as_ref().map(|(answered, _)| answered));
+    let (secure, _, tone) = security(call.media.as_ref().map(|(answered, _)| &answered.security));
     let styled = |text: String, tone| Line::styled(printable(&text), theme.style(tone));
     let direction = if call.is_incoming { "from" } else { "to" };
     let mut lines = vec![
@@ -131,7 +147,7 @@ fn short(call: &CallShown, theme: Theme) -> Vec<Line<'static>> {
         styled(secure, tone),
     ];
     if let Some((answered, media)) = &call.media {
-        if answered.srtp.is_some() && answered.keys_in_clear {
+        if answered.security.keys_in_clear {
             lines.push(styled("keys came in clear".into(), tone));
         }
         let codec = answered.codec;

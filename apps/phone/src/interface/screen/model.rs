@@ -84,7 +84,7 @@ impl<'a> Model<'a> {
                 remote: session.and_then(|session| session.stream().remote),
                 media: session.and_then(|session| {
                     let is_secured = phone.is_secured(call);
-                    let answered = Answered::new(number, session.stream(), &call.party, is_secured);
+                    let answered = Answered::new(number, session, &call.party, is_secured);
                     Some((answered, leg?.figures(number)?))
                 }),
             }

@@ -9,7 +9,7 @@ use crate::call::Stage;
 use crate::config::Dial;
 use crate::figures::Media;
 use crate::outcome::Outcome;
-use crate::report::{Answered, PhoneEvent};
+use crate::report::{Answered, PhoneEvent, Security};
 use crate::trace::{Trace, Traced};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -86,9 +86,12 @@ fn call(number: u64, srtp: Option<&'static str>, keys_in_clear: bool) -> CallSho
     let answered = Answered {
         call: number,
         codec,
-        srtp,
-        srtp_plus: None,
-        keys_in_clear,
+        security: Security {
+            srtp,
+            keys: srtp.map(|_| "sdes"),
+            keys_in_clear,
+            ..Security::default()
+        },
         remote,
         pcm_rate: None,
     };
